@@ -58,7 +58,8 @@ type Prepared struct {
 	ConfigHash string         `json:"config_hash"`
 	Graph      pipeline.Graph `json:"graph"`
 
-	// HeartbeatTimeoutSeconds is that of its segments; 0 for attempt.HeartbeatTimeout.
+	// HeartbeatTimeoutSeconds is the heartbeat timeout of the steps; 0 stands for
+	// attempt.HeartbeatTimeout.
 	HeartbeatTimeoutSeconds int `json:"heartbeat_timeout_seconds,omitempty"`
 
 	URL     string `json:"url"`               // of the run's directory, for people

@@ -52,7 +52,8 @@ var (
 	}
 )
 
-// canonical reports whether the key is the only name of its file, or of a directory if it ends in a slash.
+// canonical reports whether the key is the only name of its file, or of a directory if it ends in a
+// slash.
 func canonical(key string) bool {
 	name := strings.TrimSuffix(key, "/")
 	return name != "" && name[0] != '/' && name != "." && name != ".." &&

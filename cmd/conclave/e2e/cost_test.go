@@ -33,7 +33,8 @@ func plain(model, text string) reply {
 		"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}]}`, model, text)}
 }
 
-// costs are those in the documents of a session: of the commits, by agent, and of each agent's last action.
+// costs are those in the documents of a session: of the commits, by agent, and of each agent's last
+// action.
 func (s *site) costs(id string) (committed map[string]llm.Usage, last map[string]llm.Usage) {
 	s.t.Helper()
 	committed, last = map[string]llm.Usage{}, map[string]llm.Usage{}
@@ -121,7 +122,8 @@ func (s *site) worker(file string) (queue string) {
 	return queue
 }
 
-// The cost of a suspended step and of its continuation is counted once, and so is that of a retried step.
+// The cost of a suspended step and of its continuation is counted once, and so is that of a retried
+// step.
 func TestSuspendedStepsAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -161,8 +163,9 @@ func (s *site) between(id string) bool {
 	})
 }
 
-// A step that is cancelled while it waits for its next attempt is ended by the server, which knows nothing of its
-// cost: paid replies before a pause, the end of a pause and the decision count all the same.
+// A step that is cancelled while it waits for its next attempt is ended by the server, which knows
+// nothing of its cost: paid replies before a pause, the end of a pause and the decision count all
+// the same.
 func TestStepsBetweenAttemptsAreCounted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -192,7 +195,8 @@ func TestStepsBetweenAttemptsAreCounted(t *testing.T) {
 	s.replay("limited", "cancelled_between_attempts")
 }
 
-// The calls in the journal of a killed worker are counted, although the worker could not report them.
+// The calls in the journal of a killed worker are counted, although the worker could not report
+// them.
 func TestTheCostOfAKilledWorker(t *testing.T) {
 	t.Parallel()
 	lost, asked, hold := held(answer("Lost."))

@@ -40,8 +40,8 @@ func (m *modelServer) again(model string) {
 	m.script[model] = slices.Insert(m.script[model], n, m.script[model][n-1].during(nil))
 }
 
-// fleet is a session of four agents. Its first two waves need two workers with two concurrent steps each, and
-// the second wave lasts until release.
+// fleet is a session of four agents. Its first two waves need two workers with two concurrent steps
+// each, and the second wave lasts until release.
 func fleet(release <-chan struct{}) (script map[string][]reply, second <-chan struct{}) {
 	atFirst, _ := meeting(4)
 	atSecond, second := meeting(4)
@@ -111,7 +111,8 @@ func (w crew) kill(t *testing.T, s *site, id string) []string {
 	return lost
 }
 
-// requireShared checks that both workers ran steps of the three waves, and that only lost steps ran again.
+// requireShared checks that both workers ran steps of the three waves, and that only lost steps ran
+// again.
 func (w crew) requireShared(t *testing.T, s *site, id string, lost []string) {
 	t.Helper()
 	steps := started(s.history(id), "RunStep")
@@ -134,8 +135,8 @@ func (w crew) requireShared(t *testing.T, s *site, id string, lost []string) {
 	require.ElementsMatch(t, lost, again)
 }
 
-// Two worker processes share the steps of a session on a MinIO store. When one is killed in the middle of a
-// step, the other runs its unfinished steps again, and only those.
+// Two worker processes share the steps of a session on a MinIO store. When one is killed in the
+// middle of a step, the other runs its unfinished steps again, and only those.
 func TestTwoWorkersOnMinIO(t *testing.T) {
 	t.Parallel()
 	minio := s3test.StartMinIO(t)

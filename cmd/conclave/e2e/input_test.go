@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Bad input is refused before anything starts: exit code 1, a message with the position and the remedy, and
-// an empty home.
+// Bad input is refused before anything starts: exit code 1, a message with the position and the
+// remedy, and an empty home.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

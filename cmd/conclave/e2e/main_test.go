@@ -67,7 +67,8 @@ func (c *cli) temporal(args ...string) output {
 	return c.run(binary(c.t, "TEMPORAL_BIN"), args...)
 }
 
-// runTime bounds a command: one that never ends fails its own test instead of all tests at their timeout.
+// runTime bounds a command: one that never ends fails its own test instead of all tests at their
+// timeout.
 const runTime = 4 * time.Minute
 
 func (c *cli) run(name string, args ...string) output {

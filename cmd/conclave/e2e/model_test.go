@@ -51,7 +51,8 @@ func garbage() reply { return reply{body: `{"id":"x","object":"chat.completion",
 // during runs f while the model thinks about this reply.
 func (r reply) during(f func()) reply { r.before = f; return r }
 
-// modelServer is a Chat Completions server that follows a script for each model name, and so for each agent.
+// modelServer is a Chat Completions server that follows a script for each model name, and so for
+// each agent.
 type modelServer struct {
 	*httptest.Server
 	t *testing.T
@@ -150,15 +151,15 @@ func (m *modelServer) prompts() string {
 	return b.String()
 }
 
-// team is a team file whose agents use this server; agent_x has the model model-x. News does not interrupt
-// their steps, so that the replies follow the script in any timing.
+// team is a team file whose agents use this server; agent_x has the model model-x. News does not
+// interrupt their steps, so that the replies follow the script in any timing.
 func (m *modelServer) team(agents ...string) string {
 	m.t.Helper()
 	return m.teamWith(orchestrator(map[string]any{"disable_injection": true}), agents...)
 }
 
-// teamWith is a team with further sections, such as orchestrator; the section subtasks sets the agents'
-// subtasks by ID.
+// teamWith is a team with further sections, such as orchestrator; the section subtasks sets the
+// agents' subtasks by ID.
 func (m *modelServer) teamWith(sections map[string]any, agents ...string) string {
 	m.t.Helper()
 	team := map[string]any{"agents": []any{}}
@@ -185,8 +186,8 @@ func (m *modelServer) teamWith(sections map[string]any, agents ...string) string
 	return string(data)
 }
 
-// threeRounds is the example session of the protocol: all agents answer; two vote for agent_b while agent_c
-// answers again, which makes both votes stale; all agents vote for agent_c.
+// threeRounds is the example session of the protocol: all agents answer; two vote for agent_b while
+// agent_c answers again, which makes both votes stale; all agents vote for agent_c.
 func threeRounds() map[string][]reply {
 	return map[string][]reply{
 		"model-a": {write("plan.md", "# Plan A\n"), answer("Answer A."), vote("agent2", "B is thorough."), vote("agent3", "C is better now.")},

@@ -13,7 +13,8 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// The files of a step that ended without an action are pulled and named, and the retried agent begins with them.
+// The files of a step that ended without an action are pulled and named, and the retried agent
+// begins with them.
 func TestFilesOfAStepWithoutAction(t *testing.T) {
 	t.Parallel()
 	nonsense := vote("agent9", "Nobody.")

@@ -42,8 +42,8 @@ const trio = `{"agents": [
   {"id": "agent_b", "backend": {"provider": "house", "model": "model-b"}},
   {"id": "agent_c", "backend": {"provider": "house", "model": "model-c"}}]}`
 
-// The worker's configuration has the addresses, keys and prices of models; sessions name providers and teams,
-// but cannot define them.
+// The worker's configuration has the addresses, keys and prices of models; sessions name providers
+// and teams, but cannot define them.
 func TestProvidersOfAWorker(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

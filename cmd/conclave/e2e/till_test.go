@@ -13,7 +13,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// till is a model server that records the paid cost by model. No two calls use the same number of tokens.
+// till is a model server that records the paid cost by model. No two calls use the same number of
+// tokens.
 type till struct {
 	*modelServer
 

@@ -31,8 +31,8 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// TestMain lets the stack execute the test binary again, also as an MCP server, and turns off the workflow cache
-// of the workers in this process: every workflow task replays the whole history.
+// TestMain lets the stack execute the test binary again, also as an MCP server, and turns off the
+// workflow cache of the workers in this process: every workflow task replays the whole history.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == localstack.ChildCommand {
 		if err := devserver.RunChild(context.Background(), os.Stdin, os.Stderr); err != nil {
@@ -146,8 +146,8 @@ func (s *site) replay(id, name string) {
 	s.replayAs(sessionflow.Workflow, sessionflow.Type, fmt.Sprintf("protocol%d", coordination.Protocol), id, name)
 }
 
-// replayAs checks that the code reproduces a history, and on request stores it with those of its kind for the
-// replay tests.
+// replayAs checks that the code reproduces a history, and on request stores it with those of its
+// kind for the replay tests.
 func (s *site) replayAs(definition any, workflowType, kind, id, name string) {
 	s.t.Helper()
 	h := s.history(id)
@@ -225,8 +225,8 @@ func TestUncachedWorkerReplaced(t *testing.T) {
 	s.replay("replaced", "worker_replaced")
 }
 
-// The count of attempts without progress survives on a real server: the third attempt recovers after two, and
-// three end the step.
+// The count of attempts without progress survives on a real server: the third attempt recovers
+// after two, and three end the step.
 func TestUncachedAttempts(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -249,8 +249,8 @@ func TestUncachedAttempts(t *testing.T) {
 	s.replay("attempts", "attempts_without_progress")
 }
 
-// A decision ends a running step early: its cost counts, its transcript stays, and its model call ends
-// immediately.
+// A decision ends a running step early: its cost counts, its transcript stays, and its model call
+// ends immediately.
 func TestUncachedFinish(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -115,7 +115,8 @@ func locate(dataDir string) (directory, error) {
 	return directory(path), nil
 }
 
-// prepare makes the directory, private if it is new, and refuses one whose locks anybody could write.
+// prepare makes the directory, private if it is new, and refuses one whose locks anybody could
+// write.
 func (d directory) prepare() error {
 	if err := supported(); err != nil {
 		return err

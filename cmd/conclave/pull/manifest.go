@@ -13,8 +13,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// manifest compares the workspace in dir with its manifest, whose hash it returns; empty without a manifest.
-// The files of a step without an action are compared with their manifest as well.
+// manifest compares the workspace in dir with its manifest, whose hash it returns; empty without a
+// manifest. The files of a step without an action are compared with their manifest as well.
 func (v *verifier) manifest(ctx context.Context, dir string) string {
 	v.workspace(ctx, dir+"partial")
 	return v.workspace(ctx, dir+"workspace")

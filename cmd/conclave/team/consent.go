@@ -36,8 +36,8 @@ func found() Source {
 	return Source{File: ProjectFile}
 }
 
-// admit returns the team that was parsed from the source's content, offline with the built-in model, or
-// an error if it needs the user's consent and does not get it.
+// admit returns the team that was parsed from the source's content, offline with the built-in
+// model, or an error if it needs the user's consent and does not get it.
 func (s Source) admit(c *hall.CLI, content []byte, team config.Team, offline bool) (config.Team, error) {
 	if offline {
 		team = team.Offline()
