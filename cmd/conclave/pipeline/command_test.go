@@ -42,7 +42,7 @@ func TestValidate(t *testing.T) {
 	s.File("island.yaml", graph+"  - {name: island}\n")
 	code, _, stderr = s.Run("pipeline", "validate", "island.yaml")
 	require.Equal(t, hall.ExitOK, code)
-	require.Contains(t, stderr, "warning: island.yaml:7:5: steps[3]: no run comes to the step \"island\"")
+	require.Contains(t, stderr, "warning: island.yaml:7:5: steps[3]: no run reaches the step \"island\"")
 
 	var v checked
 	_, stdout, _ = s.Run("pipeline", "validate", "--json", "--graph", "island.yaml")
