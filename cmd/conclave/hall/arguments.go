@@ -76,19 +76,6 @@ func CheckQuery(name, content string) error {
 	return CheckText(name, content, drive.MaxInput, "put large material where the agents can read it")
 }
 
-// Group runs a command that has only subcommands: it prints the help, or suggests the nearest one.
-func Group(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return cmd.Help()
-	}
-	hint := "; see `" + cmd.CommandPath() + " --help`"
-	cmd.SuggestionsMinimumDistance = 2 // Cobra's own default applies to the root command only.
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = "; did you mean `" + cmd.CommandPath() + " " + near[0] + "`?"
-	}
-	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
-}
-
 // refuseEmptyFlags refuses empty values, such as those of unset variables; a prefix may be empty.
 func refuseEmptyFlags(cmd *cobra.Command) error {
 	var empty error

@@ -31,10 +31,7 @@ type CLI struct {
 
 // Execute adds the common flags to root, runs one command line, and returns its exit code.
 func (c *CLI) Execute(ctx context.Context, root *cobra.Command, args []string) int {
-	root.SilenceUsage, root.SilenceErrors, root.DisableAutoGenTag = true, true, true
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return refuseEmptyFlags(cmd) }
-	root.SetFlagErrorFunc(flagError)
-	c.addFlags(root.PersistentFlags())
+	c.configure(root)
 	root.SetArgs(append([]string{}, args...)) // Cobra replaces nil by the arguments of the process.
 	root.SetIn(c.Stdin)
 	root.SetOut(c.Stdout)

@@ -1,0 +1,107 @@
+package hall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"conclave/workflows/drive"
+)
+
+// Query is the QUERY or REQUEST of a command: its last argument, standard input for "-", or
+// the file of --query-file.
+type Query struct {
+	cli  *CLI
+	name string // in the usage line
+	file string
+}
+
+// NewQuery returns the query of a command and adds its flag.
+func NewQuery(c *CLI, name string, flags *pflag.FlagSet) *Query {
+	q := &Query{cli: c, name: name}
+	flags.StringVar(&q.file, "query-file", "", "read the "+name+" from `FILE`; as an argument, - reads it from standard input")
+	return q
+}
+
+// Arguments demands the named arguments and then the query, unless a file has it.
+func (q *Query) Arguments(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case q.file == "":
+			return Arguments(append(names, q.name)...)(cmd, args)
+		case len(args) > len(names):
+			return fmt.Errorf("--query-file and %s exclude each other; leave one out", q.name)
+		}
+		return Arguments(names...)(cmd, args)
+	}
+}
+
+// Read returns the query. Args are the arguments that Arguments has accepted.
+func (q *Query) Read(ctx context.Context, args []string) (string, error) {
+	var query string
+	var err error
+	switch last := len(args) - 1; {
+	case q.file == "-", q.file == "" && args[last] == "-":
+		query, err = q.readStdin(ctx)
+	case q.file != "":
+		query, err = q.readFile()
+	default:
+		return args[last], CheckQuery(q.name, args[last])
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := CheckQuery(q.name, query); err != nil {
+		return "", err
+	}
+	if query = strings.TrimRight(query, "\r\n"); strings.TrimSpace(query) == "" {
+		return "", fmt.Errorf("the %s is empty; nothing was started", strings.ToLower(q.name))
+	}
+	return query, nil
+}
+
+// readStdin reads standard input, which may be a terminal that nobody ends.
+func (q *Query) readStdin(ctx context.Context) (query string, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		query, err = q.read(q.cli.Stdin, "standard input")
+	}()
+	select {
+	case <-done:
+		return query, err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func (q *Query) readFile() (string, error) {
+	file, err := os.Open(q.file)
+	if err != nil {
+		return "", fmt.Errorf("read the %s: %w", q.name, err)
+	}
+	defer func() { _ = file.Close() }()
+	return q.read(file, q.file)
+}
+
+// read reads no more of a long text than shows that it is too long.
+func (q *Query) read(from io.Reader, source string) (string, error) {
+	content, err := io.ReadAll(io.LimitReader(from, drive.MaxInput+1))
+	if pathError, ok := errors.AsType[*os.PathError](err); ok {
+		err = pathError.Err
+	}
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read the %s from %s: %w", q.name, source, err)
+	case len(content) > drive.MaxInput:
+		return "", fmt.Errorf("the %s in %s has more than %d KiB, the most that is accepted; put large material where the agents can read it",
+			q.name, source, drive.MaxInput>>10)
+	}
+	return string(content), nil
+}
