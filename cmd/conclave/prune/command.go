@@ -21,7 +21,7 @@ import (
 
 // flags are those of prune.
 type flags struct {
-	olderThan age
+	olderThan hall.Age
 	keep      int
 	statuses  []string
 	yes       bool
@@ -31,7 +31,9 @@ type flags struct {
 
 // defaultAge is the age without any condition: as long as the embedded stack keeps
 // histories.
-const defaultAge = age(30 * day)
+const defaultAge = hall.Age(30 * day)
+
+const day = hall.Day
 
 // Commands are prune and delete.
 func Commands(c *hall.CLI) []*cobra.Command {
@@ -189,43 +191,4 @@ func (f *flags) line(c *hall.CLI) string {
 		command += " --status " + strings.Join(f.statuses, ",")
 	}
 	return c.CommandLine(command + " --yes")
-}
-
-const day = 24 * time.Hour
-
-// age is a flag: a duration in hours, days or weeks.
-type age time.Duration
-
-// Type implements pflag.Value.
-func (a *age) Type() string { return "age" }
-
-// String implements pflag.Value.
-func (a *age) String() string {
-	switch d := time.Duration(*a); {
-	case d == 0:
-		return ""
-	case d%day == 0:
-		return strconv.Itoa(int(d/day)) + "d"
-	default:
-		return d.String()
-	}
-}
-
-// Set implements pflag.Value.
-func (a *age) Set(value string) error {
-	const most = 100 * 365 * day
-	unit := map[byte]time.Duration{'d': day, 'w': 7 * day}[(value + " ")[max(0, len(value)-1)]]
-	d, err := time.ParseDuration(value)
-	if unit > 0 {
-		var n float64
-		n, err = strconv.ParseFloat(value[:len(value)-1], 64)
-		if d = 0; n < float64(most/unit) {
-			d = time.Duration(n * float64(unit))
-		}
-	}
-	if err != nil || d <= 0 || d > most {
-		return errors.New("give an age such as 36h, 30d or 12w")
-	}
-	*a = age(d)
-	return nil
 }

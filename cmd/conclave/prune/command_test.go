@@ -16,16 +16,16 @@ func TestAge(t *testing.T) {
 	for value, want := range map[string]time.Duration{
 		"36h": 36 * time.Hour, "90m": 90 * time.Minute, "30d": 30 * day, "1.5d": 36 * time.Hour, "2w": 14 * day,
 	} {
-		var a age
+		var a hall.Age
 		require.NoError(t, a.Set(value), value)
 		require.Equal(t, want, time.Duration(a), value)
 	}
 	for _, value := range []string{"", "d", "30", "-1d", "0h", "x", "1y", "NaNd", "Infd", "1e9w"} {
-		var a age
+		var a hall.Age
 		require.ErrorContains(t, a.Set(value), "such as 36h, 30d or 12w", value)
 	}
 	for d, want := range map[time.Duration]string{0: "", 30 * day: "30d", 36 * time.Hour: "36h0m0s"} {
-		a := age(d)
+		a := hall.Age(d)
 		require.Equal(t, want, a.String())
 	}
 }
@@ -57,9 +57,9 @@ func TestFlags_line(t *testing.T) {
 	c := &hall.CLI{Queue: "conclave"}
 	for want, f := range map[string]flags{
 		"conclave prune --yes":                                                {},
-		"conclave prune --older-than 30d --yes":                               {olderThan: age(30 * day), given: true},
+		"conclave prune --older-than 30d --yes":                               {olderThan: hall.Age(30 * day), given: true},
 		"conclave prune --keep 0 --yes":                                       {given: true},
-		"conclave prune --older-than 1d --keep 5 --status failed,error --yes": {olderThan: age(day), keep: 5, statuses: []string{"failed", "error"}, given: true},
+		"conclave prune --older-than 1d --keep 5 --status failed,error --yes": {olderThan: hall.Age(day), keep: 5, statuses: []string{"failed", "error"}, given: true},
 	} {
 		require.Equal(t, want, f.line(c))
 	}
