@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
@@ -23,7 +22,7 @@ import (
 
 // The bucket and the namespace that every stack has.
 const (
-	bucketName    = "conclave"
+	bucketName    = localstack.Bucket
 	namespaceName = "default"
 )
 
@@ -54,7 +53,7 @@ func startServers(ctx context.Context, child *localstack.Child, logger log.Logge
 	if err != nil {
 		return nil, err
 	}
-	if err := s.startObjectStore(ctx, filepath.Join(child.DataDir, "s3"), reserved.s3); err != nil {
+	if err := s.startObjectStore(ctx, localstack.Objects(child.DataDir), reserved.s3); err != nil {
 		return nil, err
 	}
 	if err := s.startTemporal(ctx, database, reserved, logger); err != nil {

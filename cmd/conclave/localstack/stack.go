@@ -95,6 +95,12 @@ func (d directory) record(stack Stack) error {
 // running activities.
 func Workers(dataDir string) string { return filepath.Join(dataDir, "workers") }
 
+// Bucket is the bucket of every stack.
+const Bucket = "conclave"
+
+// Objects returns the directory of a data directory that has the buckets, each object a file.
+func Objects(dataDir string) string { return filepath.Join(dataDir, "s3") }
+
 // directory is the absolute path of a data directory.
 type directory string
 

@@ -89,7 +89,7 @@ unfinished session continues.`,
 
 func (c commands) status() *cobra.Command {
 	return c.command(&cobra.Command{
-		Use:   "status ID",
+		Use: "status ID", SuggestFor: []string{"show", "describe", "info", "inspect"},
 		Short: "The state of a session",
 		Long: `Show the state of a session, running or ended: its agents, the votes, stale votes,
 the cost, and why a paused or parked session waits. With --json it prints the whole

@@ -1,24 +1,21 @@
 package runs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
-	"conclave/engine/text"
+	"conclave/engine/artifact"
 	"conclave/workflows/drive"
 )
 
@@ -29,6 +26,9 @@ type Kind struct {
 	List   string // the command that lists its runs
 	MemoID string // the memo field with the ID of a run
 	Failed string // the status of a run that Temporal ended as failed
+
+	Statuses []string                        // with which runs end, but for cancelled
+	Files    func(id string) artifact.Layout // of a run in the store
 
 	// OfflineNote is printed wherever the built-in model answers.
 	OfflineNote string
@@ -57,6 +57,7 @@ type Run struct {
 	Workflow string // its workflow ID, which may differ from the ID
 	Query    string // shortened
 	Status   string // a documented status, or running
+	Pipeline string // workflow ID of the pipeline run of which a session is a step
 	Offline  bool
 	Started  time.Time
 	Closed   time.Time // zero while it runs
@@ -83,7 +84,7 @@ func find(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) 
 	run, err := describe(ctx, conn, id, kinds...)
 	_, missing := errors.AsType[*serviceerror.NotFound](err)
 	for i := 0; missing && i < len(kinds); i++ {
-		all, listErr := list(ctx, conn, kinds[i])
+		all, listErr := list(ctx, conn, kinds[i], 0)
 		if listErr != nil {
 			break
 		}
@@ -137,6 +138,7 @@ func runOf(kind *Kind, info *workflowpb.WorkflowExecutionInfo) Run {
 		Workflow: workflow,
 		ID:       Memo(info.GetMemo(), kind.MemoID, workflow),
 		Query:    Memo(info.GetMemo(), drive.MemoQuery, ""),
+		Pipeline: info.GetParentExecution().GetWorkflowId(),
 		Offline:  Memo(info.GetMemo(), drive.MemoOffline, false),
 		Status:   StatusOf(kind.Failed, info.GetStatus(), info.GetMemo()),
 		Started:  info.GetStartTime().AsTime().Truncate(time.Millisecond),
@@ -172,73 +174,4 @@ func Memo[T any](m *commonpb.Memo, name string, otherwise T) T {
 		return otherwise
 	}
 	return value
-}
-
-// PrintList prints the runs of a kind, newest first. Titles are those of the first and last columns.
-func PrintList(ctx context.Context, c *hall.CLI, kind *Kind, titles [2]string, toJSON func(Run) any) error {
-	t, err := c.Target()
-	if err != nil {
-		return err
-	}
-	return c.With(ctx, t, func(conn *hall.Connection) error {
-		all, err := list(ctx, conn, kind)
-		if err != nil {
-			return fmt.Errorf("list the %ss %s: %w", kind.Noun, conn.Target, err)
-		}
-		if c.Scripted() {
-			records := []any{}
-			for _, r := range all {
-				records = append(records, toJSON(r))
-			}
-			return c.PrintJSON(records)
-		}
-		if len(all) == 0 {
-			c.Infof("no %ss %s", kind.Noun, conn.Target)
-			return nil
-		}
-		return printTable(c, titles, all)
-	})
-}
-
-// list asks Temporal's visibility for the runs of a kind; of several executions the newest counts.
-func list(ctx context.Context, conn *hall.Connection, kind *Kind) ([]Run, error) {
-	request := &workflowservice.ListWorkflowExecutionsRequest{
-		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", kind.Type),
-	}
-	var executions []*workflowpb.WorkflowExecutionInfo
-	for {
-		asking, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
-		page, err := conn.Client.ListWorkflow(asking, request)
-		cancel()
-		if err != nil {
-			return nil, err
-		}
-		executions = append(executions, page.GetExecutions()...)
-		if request.NextPageToken = page.GetNextPageToken(); len(request.NextPageToken) == 0 {
-			break
-		}
-	}
-	slices.SortStableFunc(executions, func(a, b *workflowpb.WorkflowExecutionInfo) int {
-		return b.GetStartTime().AsTime().Compare(a.GetStartTime().AsTime())
-	})
-	var all []Run
-	seen := map[string]bool{}
-	for _, e := range executions {
-		if r := runOf(kind, e); !seen[r.Workflow] {
-			seen[r.Workflow] = true
-			all = append(all, r)
-		}
-	}
-	return all, nil
-}
-
-func printTable(c *hall.CLI, titles [2]string, all []Run) error {
-	const maxQuery = 60
-	var out strings.Builder
-	fmt.Fprintln(&out, titles[0]+"\tSTATUS\tCREATED\t"+titles[1])
-	for _, r := range all {
-		fmt.Fprintf(&out, "%s\t%s\t%s\t%s\n", progress.Line(r.ID), progress.Line(cmp.Or(r.waiting, r.Status)),
-			r.Started.Local().Format(time.DateTime), text.Truncate(progress.Line(r.Query), maxQuery))
-	}
-	return c.Print(hall.Table(out.String()))
 }

@@ -1,0 +1,222 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"conclave/activities"
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/localstack"
+	"conclave/cmd/conclave/progress"
+	"conclave/engine/artifact"
+	"conclave/engine/text"
+	"conclave/worker/cluster"
+	"conclave/workflows/drive"
+)
+
+// completionTime bounds how long a shell waits for words.
+const completionTime = 1500 * time.Millisecond
+
+// completer completes words in a shell. It never starts a stack.
+type completer struct {
+	cli   *hall.CLI
+	kinds []*Kind
+}
+
+// Complete completes the arguments of the commands below root by their names in the usage
+// lines, and the flags with IDs of agents and names of teams.
+func Complete(cli *hall.CLI, root *cobra.Command, kinds []*Kind) {
+	c := completer{cli: cli, kinds: kinds}
+	for _, cmd := range root.Commands() {
+		Complete(cli, cmd, kinds)
+		if names := argumentNames(cmd.Use); len(names) > 0 && cmd.ValidArgsFunction == nil {
+			cmd.ValidArgsFunction = c.arguments(names)
+		}
+		for flag, complete := range map[string]cobra.CompletionFunc{
+			"agent": func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+				return c.agents(cmd.Context(), args), cobra.ShellCompDirectiveNoFileComp
+			},
+			"team":        cobra.FixedCompletions([]string{activities.DefaultTeam}, cobra.ShellCompDirectiveNoFileComp),
+			"session-dir": cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
+		} {
+			if cmd.Flags().Lookup(flag) != nil {
+				_ = cmd.RegisterFlagCompletionFunc(flag, complete) // fails for unknown flags only
+			}
+		}
+	}
+}
+
+// argumentNames returns the names of a usage line's arguments, such as ID and AGENT.
+func argumentNames(use string) []string {
+	var names []string
+	for _, word := range strings.Fields(use)[1:] {
+		word = strings.TrimSuffix(strings.Trim(word, "[]"), "...")
+		if word != "flags" && word == strings.ToUpper(word) && strings.IndexFunc(word, func(r rune) bool { return r < 'A' || r > 'Z' }) < 0 {
+			names = append(names, word)
+		}
+	}
+	return names
+}
+
+// arguments completes the arguments with the given names.
+func (c completer) arguments(names []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= len(names) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		switch names[len(args)] {
+		case "ID":
+			return c.ids(cmd.Context(), prefix), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		case "AGENT":
+			return c.agents(cmd.Context(), args), cobra.ShellCompDirectiveNoFileComp
+		case "DIR":
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		case "FILE":
+			return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// connect connects to a cluster, or to a stack that runs.
+func (c completer) connect(ctx context.Context, t hall.Target) (client.Client, bool) {
+	options := t.Options
+	if !t.Cluster {
+		stack, serves, err := localstack.Find(t.DataDir)
+		if err != nil || !serves {
+			return nil, false
+		}
+		options = client.Options{HostPort: stack.TemporalAddress, Namespace: stack.Namespace}
+	}
+	connected, err := cluster.Dial(ctx, options, slog.New(slog.DiscardHandler))
+	return connected, err == nil
+}
+
+// ids returns the newest runs whose IDs have a prefix.
+func (c completer) ids(ctx context.Context, prefix string) []string {
+	t, err := c.cli.Target()
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTime)
+	defer cancel()
+	connected, ok := c.connect(ctx, t)
+	if !ok {
+		return c.stored(t, prefix)
+	}
+	defer connected.Close()
+	types := make([]string, 0, len(c.kinds))
+	for _, kind := range c.kinds {
+		types = append(types, "'"+kind.Type+"'")
+	}
+	page, err := connected.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		PageSize: maxCompletions, Query: fmt.Sprintf("WorkflowType IN (%s) AND ExecutionStatus != 'ContinuedAsNew'", strings.Join(types, ", ")),
+	})
+	if err != nil {
+		return nil
+	}
+	var found []Run
+	for _, info := range page.GetExecutions() {
+		at := slices.IndexFunc(c.kinds, func(k *Kind) bool { return k.Type == info.GetType().GetName() })
+		if r := runOf(c.kinds[max(at, 0)], info); strings.HasPrefix(r.Workflow, prefix) {
+			found = append(found, r)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Run) int { return b.Started.Compare(a.Started) })
+	const maxQuery = 50
+	var words []string
+	for _, r := range found {
+		words = append(words, r.Workflow+"\t"+r.Status+" · "+text.Truncate(progress.Line(r.Query), maxQuery))
+	}
+	return words
+}
+
+// maxCompletions bounds how many runs a shell is offered.
+const maxCompletions = 100
+
+// stored returns the newest runs with files in the data directory of a stack that does not run.
+func (c completer) stored(t hall.Target, prefix string) []string {
+	if t.Cluster {
+		return nil
+	}
+	var found []fs.FileInfo
+	for _, kind := range c.kinds {
+		for _, dir := range directories(t, kind.Files("")) {
+			if strings.HasPrefix(dir.Name(), prefix) {
+				found = append(found, dir)
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	var ids []string
+	for _, dir := range found[:min(len(found), maxCompletions)] {
+		ids = append(ids, dir.Name())
+	}
+	return ids
+}
+
+// directories returns the directories below a run's prefix in the store of a local stack.
+func directories(t hall.Target, l artifact.Layout, below ...string) []fs.FileInfo {
+	path := append([]string{localstack.Objects(t.DataDir), localstack.Bucket, filepath.FromSlash(l.Root())}, below...)
+	entries, err := os.ReadDir(filepath.Join(path...))
+	if err != nil {
+		return nil
+	}
+	var found []fs.FileInfo
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.IsDir() {
+			found = append(found, info)
+		}
+	}
+	return found
+}
+
+// agents returns the agents of the run with the ID in args: those with files in a local
+// store, else those that a worker names in time.
+func (c completer) agents(ctx context.Context, args []string) []string {
+	t, err := c.cli.Target()
+	if len(args) == 0 || err != nil || artifact.CheckSessionID(args[0]) != nil {
+		return nil
+	}
+	if !t.Cluster {
+		var ids []string
+		for _, dir := range directories(t, artifact.InBucket(args[0]), "agents") {
+			ids = append(ids, dir.Name())
+		}
+		if len(ids) > 0 {
+			return ids
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTime)
+	defer cancel()
+	connected, ok := c.connect(ctx, t)
+	if !ok {
+		return nil
+	}
+	defer connected.Close()
+	value, err := connected.QueryWorkflow(ctx, args[0], "", drive.StateQuery)
+	var state struct {
+		Agents []struct {
+			ID string `json:"id"`
+		} `json:"agents"`
+	}
+	if err != nil || value.Get(&state) != nil {
+		return nil
+	}
+	var ids []string
+	for _, a := range state.Agents {
+		ids = append(ids, a.ID)
+	}
+	return ids
+}
