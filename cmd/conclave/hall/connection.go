@@ -102,7 +102,7 @@ func (c *CLI) openStore(ctx context.Context, t Target) (*Connection, error) {
 }
 
 func (conn *Connection) joinStack(ctx context.Context) error {
-	opts := localstack.Options{OtherUsers: conn.OtherUsers}
+	opts := localstack.Options{OtherUsers: conn.OtherUsers, Ports: conn.Ports}
 	if !conn.Scripted() {
 		opts.Logf = conn.Infof
 	}

@@ -11,6 +11,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"conclave/cmd/conclave/localstack"
 	"conclave/engine/text"
 	"conclave/worker/cluster"
 )
@@ -24,6 +25,9 @@ type Target struct {
 	// OtherUsers lets all users of this machine use a local stack that this
 	// invocation starts.
 	OtherUsers bool
+
+	// Ports are those of a local stack that this invocation starts; 0 is any.
+	Ports localstack.Ports
 }
 
 // Target derives the target from flags and environment, without connecting.

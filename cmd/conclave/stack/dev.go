@@ -20,6 +20,7 @@ import (
 	"conclave/engine/config"
 	"conclave/engine/text"
 	"conclave/worker"
+	"conclave/worker/settings"
 	sessionflow "conclave/workflows/session"
 )
 
@@ -52,15 +53,25 @@ time.
 
 The servers accept connections of your own user, and of root, only. They have no
 passwords: with ` + localstack.OtherUsersFlag + ` every user of this machine can read all
-sessions, and start new ones with your keys.`,
+sessions, and start new ones with your keys.
+
+Ports stay the same from one start to the next; the flags choose others.
+--worker-config defines providers, teams, MCP servers and limits, as for
+` + "`conclave worker`" + `.`,
 		Example: `  conclave dev
   conclave dev --offline
   conclave dev ` + localstack.OtherUsersFlag + `
+  conclave dev --port 7233 --ui-port 8233 --s3-port 9000
+  conclave dev --worker-config worker.yaml
   conclave dev --config team.yaml --data-dir /srv/conclave`,
 		Args: hall.Arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return dev(cmd.Context(), c, f) },
 	}
 	cmd.Flags().BoolVar(&f.offline, "offline", false, "the default team uses the built-in deterministic model")
+	cmd.Flags().IntVar(&f.ports.Temporal, "port", 0, "`PORT` of Temporal (default that of the last start, else a free one)")
+	cmd.Flags().IntVar(&f.ports.UI, "ui-port", 0, "`PORT` of the Web UI")
+	cmd.Flags().IntVar(&f.ports.S3, "s3-port", 0, "`PORT` of the S3 store")
+	cmd.Flags().StringVar(&f.settings, "worker-config", "", "the operator's configuration `FILE`: providers, teams, limits")
 	cmd.Flags().BoolVar(&f.otherUsers, strings.TrimPrefix(localstack.OtherUsersFlag, "--"), false, "let all users of this machine use the servers, without a password")
 	return cmd
 }
@@ -68,6 +79,8 @@ sessions, and start new ones with your keys.`,
 // devFlags are the flags of dev besides the common ones.
 type devFlags struct {
 	offline, otherUsers bool
+	ports               localstack.Ports
+	settings            string // file
 }
 
 func dev(ctx context.Context, c *hall.CLI, f devFlags) error {
@@ -78,40 +91,136 @@ func dev(ctx context.Context, c *hall.CLI, f devFlags) error {
 	if t.Cluster {
 		return fmt.Errorf("dev runs a Temporal server of its own, but there is an address already (%s); leave out --address and TEMPORAL_ADDRESS, or use `conclave worker`", t.Options.HostPort)
 	}
-	t.OtherUsers = f.otherUsers
-	standard, source, keys, err := defaultTeam(c, f.offline)
+	if err := checkPorts(f.ports); err != nil {
+		return err
+	}
+	t.OtherUsers, t.Ports = f.otherUsers, f.ports
+	prepared, err := prepareDev(ctx, c, t, f)
 	if err != nil {
 		return err
 	}
-	tools, err := team.Tools(ctx, t, standard)
-	if err != nil && !activities.Lacks(err, activities.MissingKey) { // sessions wait for a key
-		return err
-	}
-	conn, err := c.Connect(ctx, t, slog.New(slog.NewTextHandler(plainWriter{c.Stderr}, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	conn, err := join(ctx, c, t, f)
 	if err != nil {
 		return unlessInterrupted(ctx, err)
 	}
 	defer conn.Close()
-	if f.otherUsers && !conn.Stack.OtherUsers {
-		return fmt.Errorf("let other users in: the stack on %s runs already, for your user only; end the commands that use it, then start it with %s", t.DataDir, localstack.OtherUsersFlag)
-	}
-	cfg, err := team.DefaultWorker(conn, standard)
+	cfg, err := team.DefaultWorker(conn, prepared.standard)
 	if err != nil {
 		return err
 	}
-	cfg.Tools = tools
+	cfg.Tools = prepared.tools
+	if f.settings != "" {
+		cfg.Configure(prepared.settings)
+		for _, missing := range cfg.Missing(ctx) {
+			c.Infof("warning: %s", missing)
+		}
+	}
 	stop, err := worker.Start(cfg)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	if err := announce(conn, standard, source, f.offline); err != nil {
+	if err := announce(conn, prepared.standard, prepared.source, f.offline); err != nil {
 		return err
 	}
-	if keys != nil {
-		c.Infof("warning: sessions of the default team will wait: %v", keys)
+	if prepared.keys != nil {
+		c.Infof("warning: sessions of the default team will wait: %v", prepared.keys)
 	}
 	return serve(ctx, conn)
+}
+
+// join connects to the stack. One that serves with other ports or users may end soon, since
+// stacks outlive their last command for a moment.
+func join(ctx context.Context, c *hall.CLI, t hall.Target, f devFlags) (*hall.Connection, error) {
+	const patience, interval = 6 * time.Second, 2 * time.Second
+	logger := slog.New(slog.NewTextHandler(plainWriter{c.Stderr}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	for deadline := time.Now().Add(patience); ; {
+		conn, err := c.Connect(ctx, t, logger)
+		if err != nil {
+			return nil, err
+		}
+		err = checkJoined(conn, f)
+		if err == nil {
+			return conn, nil
+		}
+		conn.Close()
+		if time.Now().After(deadline) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(interval):
+		}
+	}
+}
+
+// preparedDev is the worker that dev runs.
+type preparedDev struct {
+	standard config.Team
+	source   string // of standard
+	keys     error  // missing ones
+	tools    *worker.Tools
+	settings settings.Settings // only with a worker configuration
+}
+
+// prepareDev checks the configurations of dev before anything starts.
+func prepareDev(ctx context.Context, c *hall.CLI, t hall.Target, f devFlags) (p preparedDev, err error) {
+	if f.settings == "" {
+		if p.standard, p.source, p.keys, err = defaultTeam(c, f.offline); err != nil {
+			return p, err
+		}
+		p.tools, err = team.Tools(ctx, t, p.standard)
+		if activities.Lacks(err, activities.MissingKey) { // sessions wait for a key
+			err = nil
+		}
+		return p, err
+	}
+	flags := workerFlags{settings: f.settings, offline: f.offline}
+	if p.settings, err = workerSettings(c, t, flags); err != nil {
+		return p, err
+	}
+	if p.standard, p.source, err = workerTeam(c, t, flags, p.settings); err != nil {
+		return p, err
+	}
+	p.tools, _, err = workerTools(ctx, c, t, p.standard, p.settings)
+	return p, err
+}
+
+// checkPorts refuses numbers that are no ports.
+func checkPorts(p localstack.Ports) error {
+	const highest = 65535
+	used := map[int]string{}
+	for _, f := range []struct {
+		name string
+		port int
+	}{{"--port", p.Temporal}, {"--ui-port", p.UI}, {"--s3-port", p.S3}} {
+		if f.port < 0 || f.port > highest {
+			return fmt.Errorf("%s is %d; give a port from 1 to %d", f.name, f.port, highest)
+		}
+		if other := used[f.port]; f.port != 0 && other != "" {
+			return fmt.Errorf("%s and %s are both %d; give two ports", other, f.name, f.port)
+		}
+		used[f.port] = f.name
+	}
+	return nil
+}
+
+// checkJoined refuses a stack that ran already, without the wanted users or ports.
+func checkJoined(conn *hall.Connection, f devFlags) error {
+	const remedy = "end the commands that use it, then start it with %s"
+	if f.otherUsers && !conn.Stack.OtherUsers {
+		return fmt.Errorf("let other users in: the stack on %s runs already, for your user only; "+remedy, conn.Target.DataDir, localstack.OtherUsersFlag)
+	}
+	for _, p := range []struct {
+		flag         string
+		wanted, used int
+	}{{"--port", f.ports.Temporal, conn.Stack.Ports.Temporal}, {"--ui-port", f.ports.UI, conn.Stack.Ports.UI}, {"--s3-port", f.ports.S3, conn.Stack.Ports.S3}} {
+		if p.wanted != 0 && p.wanted != p.used {
+			return fmt.Errorf("use %s %d: the stack on %s runs already, with %d; "+remedy, p.flag, p.wanted, conn.Target.DataDir, p.used, p.flag)
+		}
+	}
+	return nil
 }
 
 // defaultTeam returns the team of sessions that name none. Missing keys are only a warning,

@@ -11,6 +11,7 @@ import (
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/trust"
 	"conclave/engine/config"
+	"conclave/worker/settings"
 )
 
 // Command returns `conclave config`.
@@ -38,11 +39,13 @@ func Command(c *hall.CLI) *cobra.Command {
 		},
 		&cobra.Command{
 			Use:   "validate [FILE...]",
-			Short: "Check team configurations",
+			Short: "Check team and worker configurations",
 			Long: "Check files, ./" + ProjectFile + " unless any is given, as `run` would, without starting anything. " +
-				"All problems of all files are printed.",
+				"A file with providers, teams or limits and without agents is checked as the worker configuration of " +
+				"`worker` and `dev`. All problems of all files are printed.",
 			Example: `  conclave config validate
-  conclave config validate conclave.yaml teams/*.yaml`,
+  conclave config validate conclave.yaml teams/*.yaml
+  conclave config validate worker.yaml`,
 			RunE: func(_ *cobra.Command, args []string) error { return validate(c, args) },
 		},
 		&cobra.Command{
@@ -104,7 +107,7 @@ func validate(c *hall.CLI, files []string) error {
 	}
 	results, code := make([]Checked, 0, len(files)), hall.ExitOK
 	for _, file := range files {
-		_, err := Read(file, config.Local)
+		err := validateFile(file)
 		results = append(results, Checked{File: file, Valid: err == nil, Problems: Problems(err)})
 		if err != nil {
 			code = hall.ExitUsage
@@ -125,6 +128,17 @@ func validate(c *hall.CLI, files []string) error {
 		}
 	}
 	return hall.Exit(code)
+}
+
+// validateFile checks a file as a worker configuration if it is one, else as a team.
+func validateFile(file string) error {
+	data, err := ReadFile(file)
+	if err == nil && settings.Recognize(data) {
+		_, err = settings.Load(file)
+		return err
+	}
+	_, err = Read(file, config.Local)
+	return err
 }
 
 // Problems returns the errors of a configuration, each with its place.
