@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,7 +38,18 @@ func TestUsageErrors_startNothing(t *testing.T) {
 		{[]string{"run", "--data-dri", "x", "q"}, "did you mean --data-dir?"},
 		{[]string{"worker", "--worker-config", "w.yaml"}, "read the worker configuration: open w.yaml"},
 		{[]string{"worker", "--worker-conf", "w.yaml"}, "did you mean --worker-config?"},
-		{[]string{"rnu", "q"}, "Did you mean this?\n\trun"},
+		{[]string{"rnu", "q"}, "did you mean `conclave run`?"},
+		{[]string{"help", "nosuch"}, `unknown command "nosuch" for "conclave"; see`},
+		{[]string{"logs", "s1"}, "did you mean `conclave transcript`?"},
+		{[]string{"show", "s1"}, "did you mean `conclave status`?"},
+		{[]string{"man"}, "man needs DIR"},
+		{[]string{"run", "--offline", "-"}, "the query is empty"},
+		{[]string{"start", "--offline", "--query-file", "full.txt"}, "the query is empty"},
+		{[]string{"step", "--session-dir", "d", "--query-file", "full.txt"}, "the query is empty"},
+		{[]string{"pipeline", "run", "p.yaml", "--query-file", "full.txt"}, "the request is empty"},
+		{[]string{"dev", "--port", "70000"}, "--port is 70000; give a port from 1 to 65535"},
+		{[]string{"dev", "--port", "7233", "--ui-port", "7233"}, "--port and --ui-port are both 7233"},
+		{[]string{"dev", "--worker-config", "nowhere.yaml"}, "read the worker configuration: open nowhere.yaml"},
 		{[]string{"config", "validat", "x"}, "did you mean `conclave config validate`?"},
 		{[]string{"run", "--offline", "--session-id", "a/b", "q"}, "letters, digits"},
 		{[]string{"run", "--offline", "--session-id", "..", "q"}, "session id"},
@@ -197,4 +211,43 @@ func TestVersion(t *testing.T) {
 	code, stdout, _ = s.Run("version", "--json")
 	require.Equal(t, hall.ExitOK, code)
 	require.Contains(t, stdout, `"temporal_server":`)
+
+	var out bytes.Buffer
+	for _, flag := range []string{"--version", "-v"} {
+		out.Reset()
+		require.Equal(t, hall.ExitOK, run(t.Context(), []string{flag}, nil, &out, &out))
+		require.Equal(t, readVersions().String(), out.String())
+	}
+}
+
+// Every entry of commonFlags is the path of a command and has names of common flags.
+func TestCommonFlags(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	for path, names := range commonFlags {
+		out.Reset()
+		require.Equal(t, hall.ExitOK, run(t.Context(), append(strings.Fields(path), "--help"), nil, &out, &out), path)
+		for _, name := range strings.Fields(names) {
+			require.Contains(t, out.String(), "--"+name, path)
+		}
+	}
+	require.NotContains(t, out.String(), "unknown")
+	out.Reset()
+	require.Equal(t, hall.ExitOK, run(t.Context(), []string{"config", "init", "--help"}, nil, &out, &out))
+	require.NotContains(t, out.String(), "--bucket")
+}
+
+func TestMan(t *testing.T) {
+	s := newShell(t)
+	var out bytes.Buffer
+	require.Equal(t, hall.ExitOK, run(t.Context(), []string{"man", "pages/man1"}, nil, &out, &out), out.String())
+	pages, err := filepath.Glob(filepath.Join(s.Home, "pages/man1/*.1"))
+	require.NoError(t, err)
+	require.Contains(t, out.String(), fmt.Sprintf("%d manual pages written to pages/man1", len(pages)))
+	page, err := os.ReadFile("pages/man1/conclave-pipeline-validate.1")
+	require.NoError(t, err)
+	require.Contains(t, string(page), `\fB--graph\fP`)
+	require.NotContains(t, string(page), "--bucket")
+	require.NoFileExists(t, "pages/man1/conclave-__stack.1")
+	s.StartedNothing()
 }

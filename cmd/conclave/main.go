@@ -63,7 +63,8 @@ temporal.toml) they are clients of that cluster.`,
   conclave result 20261121-153012-k3f9`,
 	}
 	root.AddCommand(session.Commands(c)...)
-	root.AddCommand(runs.Commands(c, []*runs.Kind{session.Kind(), pipeline.Kind()})...)
+	kinds := []*runs.Kind{session.Kind(), pipeline.Kind()}
+	root.AddCommand(runs.Commands(c, kinds)...)
 	root.AddCommand(prune.Commands(c)...)
 	root.AddCommand(stack.Commands(c)...)
 	root.AddCommand(
@@ -72,6 +73,11 @@ temporal.toml) they are clients of that cluster.`,
 		team.Command(c), versionCommand(c),
 	)
 	root.AddCommand(sandbox.Commands(c)...)
+	root.AddCommand(manCommand(c))
+	root.Version = readVersions().Conclave
+	root.SetVersionTemplate(readVersions().String())
+	showFlags(root)
+	runs.Complete(c, root, kinds)
 	return root
 }
 
@@ -87,6 +93,12 @@ type versions struct {
 	TemporalUI     string `json:"temporal_ui"`
 }
 
+// String describes the versions for people.
+func (v versions) String() string {
+	return fmt.Sprintf("conclave %s (commit %s, %s, %s)\nTemporal SDK %s, embedded server %s, UI %s\n",
+		v.Conclave, v.Commit, v.Go, v.Platform, v.TemporalSDK, v.TemporalServer, v.TemporalUI)
+}
+
 func versionCommand(c *hall.CLI) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
@@ -100,9 +112,7 @@ func versionCommand(c *hall.CLI) *cobra.Command {
 			if c.Scripted() {
 				return c.PrintJSON(v)
 			}
-			_, err := fmt.Fprintf(c.Stdout, "conclave %s (commit %s, %s, %s)\nTemporal SDK %s, embedded server %s, UI %s\n",
-				v.Conclave, v.Commit, v.Go, v.Platform, v.TemporalSDK, v.TemporalServer, v.TemporalUI)
-			return err
+			return c.Print(v.String())
 		},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"conclave/cmd/conclave/runs"
 	"conclave/cmd/conclave/team"
 	"conclave/engine/config"
+	"conclave/engine/llm"
 )
 
 // Command returns `conclave pipeline`.
@@ -52,16 +53,23 @@ Exit codes: 0 the last step completed, or used up its model calls (max_iteration
 1 wrong usage or configuration and nothing started, 2 a step failed finally, or the
 run was cancelled; 4 interrupted.`,
 		Example: `  conclave pipeline run --offline pipeline.yaml "A script that greets the world"
-  conclave pipeline run --id release-42 pipeline.yaml "Write the release notes"
+  conclave pipeline run --session-id release-42 pipeline.yaml "Write the release notes"
   conclave pipeline run --automation pipeline.yaml "…" | tail -n 1 | jq -r .final`,
-		Args: hall.Arguments("FILE", "REQUEST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return run(cmd.Context(), c, flags, args[0], args[1])
+			request, err := flags.request.Read(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			return run(cmd.Context(), c, flags, args[0], request)
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&flags.id, "id", "", "`ID` of the run (default a new one)")
+	flags.request = hall.NewQuery(c, "REQUEST", f)
+	cmd.Args = flags.request.Arguments("FILE")
+	f.StringVar(&flags.id, "session-id", "", "`ID` of the run (default a new one)")
+	f.StringVar(&flags.id, "id", "", "the former name of --session-id")
+	_ = f.MarkHidden("id") // fails for unknown flags only
 	f.BoolVar(&flags.offline, "offline", false, "replace every model by the built-in deterministic one: no key, no network")
 	return cmd
 }
@@ -87,28 +95,28 @@ are jumps and calls of agents.`,
 }
 
 func listCommand(c *hall.CLI) *cobra.Command {
-	return &cobra.Command{
+	list := &runs.List{Kind: Kind(), Titles: [2]string{"RUN", "REQUEST"}, JSON: func(r runs.Listed) any {
+		return listed{ID: r.ID, Status: r.Status, Request: r.Query, CreatedAt: r.Started, Seconds: r.Elapsed().Seconds(), Usage: r.Usage}
+	}}
+	return list.Add(c, &cobra.Command{
 		Use:   "list",
 		Short: "Runs of pipelines, newest first",
-		Long: `List the runs of pipelines of the local data directory, or of a cluster's namespace,
-newest first. Runs that wait for a person are shown as paused or parked; with --json
-they are running. It never runs a step.`,
-		Example: "  conclave pipeline list",
-		Args:    hall.Arguments(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runs.PrintList(cmd.Context(), c, Kind(), [2]string{"RUN", "REQUEST"}, func(r runs.Run) any {
-				return listed{ID: r.ID, Status: r.Status, Request: r.Query, CreatedAt: r.Started}
-			})
-		},
-	}
+		Long: `List the newest runs of pipelines of the local data directory, or of a cluster's
+namespace, with their duration and cost. Runs that wait for a person are shown as
+paused or parked; with --json they are running. It never runs a step.`,
+		Example: `  conclave pipeline list
+  conclave pipeline list --status error --since 7d`,
+	})
 }
 
 // listed is a run in the output of list for programs.
 type listed struct {
-	ID        string    `json:"id"`
-	Status    string    `json:"status"`
-	Request   string    `json:"request"` // shortened
-	CreatedAt time.Time `json:"created_at"`
+	ID        string     `json:"id"`
+	Status    string     `json:"status"`
+	Request   string     `json:"request"` // shortened
+	CreatedAt time.Time  `json:"created_at"`
+	Seconds   float64    `json:"duration_seconds"`
+	Usage     *llm.Usage `json:"usage"` // null if it is unknown
 }
 
 // checked is the result of checking a pipeline's file.

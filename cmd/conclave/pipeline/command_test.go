@@ -83,7 +83,7 @@ func TestRun_refusesBeforeStarting(t *testing.T) {
 		"empty request":      {[]string{"p.yaml", " "}, "the request is empty"},
 		"request in words":   {[]string{"p.yaml", "two", "words"}, "put the REQUEST in quotes"},
 		"large request":      {[]string{"p.yaml", strings.Repeat("x", drive.MaxInput+1)}, "the REQUEST has"},
-		"wrong id":           {[]string{"--id", "../up", "p.yaml", "q"}, "use --id"},
+		"wrong id":           {[]string{"--id", "../up", "p.yaml", "q"}, "use --session-id"},
 		"wrong graph":        {[]string{"wrong.yaml", "q"}, `wrong.yaml:1:8: start: "man" is not a step; did you mean main?`},
 		"no key":             {[]string{"keyless.yaml", "q"}, "OPENAI_API_KEY is not set"},
 		"no server":          {[]string{"server.yaml", "q"}, `no MCP server "nobody"`},

@@ -24,6 +24,7 @@ import (
 func Kind() *runs.Kind {
 	return &runs.Kind{
 		Type: pipelineflow.Type, Noun: "pipeline run", List: "pipeline list", MemoID: pipelineflow.MemoPipeline, Failed: string(pipeline.Failed),
+		Statuses: []string{string(pipeline.Completed), string(pipeline.Failed), string(pipeline.MaxIterations)}, Files: artifact.InPipeline,
 		OfflineNote: offlineNote,
 		Running:     func(r runs.Run) any { return running(r) },
 		Watch:       watch,

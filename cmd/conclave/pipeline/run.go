@@ -19,6 +19,7 @@ import (
 
 // runFlags are the flags of run besides the common ones.
 type runFlags struct {
+	request *hall.Query
 	id      string
 	offline bool
 }
@@ -34,11 +35,8 @@ type order struct {
 // newOrder checks the flags, the file and the request.
 func newOrder(c *hall.CLI, t hall.Target, f runFlags, name, request string) (order, error) {
 	o := order{offline: f.offline, input: pipelineflow.Input{Request: request}}
-	err := hall.CheckQuery("REQUEST", request)
-	if err != nil {
-		return o, err
-	}
-	if o.id, err = hall.ChooseRunID("--id", f.id); err != nil {
+	var err error
+	if o.id, err = hall.ChooseRunID("--session-id", f.id); err != nil {
 		return o, err
 	}
 	reach := config.Local
@@ -90,7 +88,7 @@ func run(ctx context.Context, c *hall.CLI, f runFlags, name, request string) err
 		}
 		started := runs.Order{
 			Kind: Kind(), ID: o.id, Query: o.input.Request, Source: "steps from " + o.file.name + ": " + describe(o.file.Pipeline),
-			Offline: o.offline, Input: o.input, IDFlag: "--id",
+			Offline: o.offline, Input: o.input, IDFlag: "--session-id",
 		}
 		if err := runs.Start(ctx, conn, started); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"conclave/cmd/conclave/runs"
 	"conclave/cmd/conclave/team"
 	"conclave/engine/config"
+	"conclave/engine/llm"
 	"conclave/worker"
 	sessionflow "conclave/workflows/session"
 )
@@ -40,12 +41,19 @@ Exit codes: 0 decided, 1 wrong usage or configuration and nothing started,
 4 interrupted.`,
 		Example: `  conclave run --offline "Tabs or spaces?"
   conclave run --config team.yaml "Design a rate limiter for our API"
+  conclave run --query-file question.md
+  conclave run - < question.md
   conclave run --automation "Tabs or spaces?" | tail -n 1 | jq -r .answer
   conclave run --address temporal.example.com:7233 --bucket sessions "Tabs or spaces?"`,
-		Args: hall.Arguments("QUERY"),
-		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), c, f, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query, err := f.query.Read(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			return run(cmd.Context(), c, f, query)
+		},
 	}
-	f.add(cmd)
+	f.add(c, cmd)
 	return cmd
 }
 
@@ -61,37 +69,52 @@ whenever a stack with a worker runs there: during run, watch, dev or worker.`,
 		Example: `  id=$(conclave start --address temporal.example.com:7233 "Tabs or spaces?")
   conclave watch --address temporal.example.com:7233 "$id"
   conclave start --team reviewers --session-id release-42 "Is this release ready?"`,
-		Args: hall.Arguments("QUERY"),
-		RunE: func(cmd *cobra.Command, args []string) error { return start(cmd.Context(), c, f, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query, err := f.query.Read(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			return start(cmd.Context(), c, f, query)
+		},
 	}
-	f.add(cmd)
+	f.add(c, cmd)
 	return cmd
 }
 
 // listed is a session in the output of list for programs.
 type listed struct {
-	SessionID string    `json:"session_id"`
-	Status    string    `json:"status"`
-	Query     string    `json:"query"` // shortened
-	CreatedAt time.Time `json:"created_at"`
+	SessionID string     `json:"session_id"`
+	Kind      string     `json:"kind"` // session, or pipeline_step for one of a pipeline
+	Status    string     `json:"status"`
+	Query     string     `json:"query"` // shortened
+	CreatedAt time.Time  `json:"created_at"`
+	Seconds   float64    `json:"duration_seconds"`
+	Cost      *llm.Usage `json:"cost"` // null if it is unknown
 }
 
 func listCommand(c *hall.CLI) *cobra.Command {
-	return &cobra.Command{
+	list := &runs.List{Kind: Kind(), Titles: [2]string{"SESSION", "QUERY"}, JSON: func(r runs.Listed) any {
+		kind := "session"
+		if r.Pipeline != "" {
+			kind = "pipeline_step"
+		}
+		return listed{
+			SessionID: r.ID, Kind: kind, Status: r.Status, Query: r.Query, CreatedAt: r.Started,
+			Seconds: r.Elapsed().Seconds(), Cost: r.Usage,
+		}
+	}}
+	return list.Add(c, &cobra.Command{
 		Use:   "list",
 		Short: "Sessions, newest first",
-		Long: `List the sessions of the local data directory, or of a cluster's namespace, newest
-first. Sessions that wait for a person are shown as paused or parked; with --json
-they are running. It never runs a step.`,
+		Long: `List the newest sessions of the local data directory, or of a cluster's namespace,
+with their duration and cost, or tokens if the price is unknown. Sessions that wait
+for a person are shown as paused or parked; with --json they are running. A session
+that is a step of a pipeline says so; its kind in JSON is pipeline_step. It never runs
+a step.`,
 		Example: `  conclave list
-  conclave list --json | jq -r '.[] | select(.status == "running") | .session_id'`,
-		Args: hall.Arguments(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runs.PrintList(cmd.Context(), c, Kind(), [2]string{"SESSION", "QUERY"}, func(r runs.Run) any {
-				return listed{SessionID: r.ID, Status: r.Status, Query: r.Query, CreatedAt: r.Started}
-			})
-		},
-	}
+  conclave list --status failed,cancelled --since 7d
+  conclave list --limit 0 --json | jq -r '.[] | select(.status == "running") | .session_id'`,
+	})
 }
 
 // run starts a session and follows it to its end.
@@ -165,13 +188,16 @@ func refuses(err error, here bool) bool {
 
 // flags are the flags of run and start besides the common ones.
 type flags struct {
+	query              *hall.Query
 	team, criteria, id string
 	offline            bool
 }
 
-func (f *flags) add(cmd *cobra.Command) {
+func (f *flags) add(c *hall.CLI, cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.SortFlags = false
+	f.query = hall.NewQuery(c, "QUERY", set)
+	cmd.Args = f.query.Arguments()
 	set.StringVar(&f.team, "team", "", "use the worker's team `NAME` instead of a configuration")
 	set.StringVar(&f.criteria, "eval-criteria", "", "evaluation criteria `FILE` (JSON)")
 	set.StringVar(&f.id, "session-id", "", "`ID` of the session (default a new one)")
@@ -190,10 +216,7 @@ type order struct {
 // newOrder checks the flags and the query.
 func newOrder(c *hall.CLI, t hall.Target, f flags, query string) (order, error) {
 	o := order{offline: f.offline, input: sessionflow.Input{Query: query}}
-	err := hall.CheckQuery("QUERY", query)
-	if err != nil {
-		return o, err
-	}
+	var err error
 	if o.id, err = hall.ChooseRunID("--session-id", f.id); err != nil {
 		return o, err
 	}

@@ -64,9 +64,12 @@ func TestNewOrder_criteria(t *testing.T) {
 // The keys of a listed session are part of the contract.
 func TestListed_keys(t *testing.T) {
 	t.Parallel()
-	data, err := json.Marshal(listed{SessionID: "s", Status: "running", Query: "q", CreatedAt: time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC)})
+	data, err := json.Marshal(listed{
+		SessionID: "s", Kind: "session", Status: "running", Query: "q", CreatedAt: time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC), Seconds: 1.5,
+	})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"session_id":"s","status":"running","query":"q","created_at":"2026-11-21T15:00:00Z"}`, string(data))
+	require.JSONEq(t, `{"session_id":"s","kind":"session","status":"running","query":"q",
+		"created_at":"2026-11-21T15:00:00Z","duration_seconds":1.5,"cost":null}`, string(data))
 }
 
 func TestNewOrder_defaultTeamByName(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 func Kind() *runs.Kind {
 	return &runs.Kind{
 		Type: sessionflow.Type, Noun: "session", List: "list", MemoID: sessionflow.MemoSession, Failed: string(coordination.FailedAll),
+		Statuses: statuses(), Files: artifact.InBucket,
 		OfflineNote: team.OfflineNote,
 		Running:     func(run runs.Run) any { return running(run) },
 		Watch:       watch,
@@ -63,6 +64,18 @@ func reopen(ctx context.Context, conn *hall.Connection, run runs.Run, agent stri
 		return nil, runs.CannotReopen(conn, run, err)
 	}
 	return input, nil
+}
+
+// statuses returns how sessions end.
+func statuses() []string {
+	var all []string
+	for _, s := range []coordination.Status{
+		coordination.Consensus, coordination.Plurality, coordination.Presented, coordination.Finished, coordination.Limit,
+		coordination.Timeout, coordination.OverSpent, coordination.FailedAll,
+	} {
+		all = append(all, string(s))
+	}
+	return all
 }
 
 // running returns the result of a session that has not ended.

@@ -26,6 +26,7 @@ type flags struct {
 	dir, criteria  string
 	fresh, offline bool
 	check, next    bool
+	query          *hall.Query
 }
 
 // Command returns `conclave step`.
@@ -54,7 +55,7 @@ Exit codes of --check: 0 consensus, 2 not yet.`,
 			if f.check || f.next {
 				return hall.Arguments()(cmd, args)
 			}
-			return hall.Arguments("QUERY")(cmd, args)
+			return f.query.Arguments()(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			warnUnused(c, cmd, "step", "address", "namespace", "task-queue", "bucket", "prefix", "data-dir")
@@ -62,11 +63,16 @@ Exit codes of --check: 0 consensus, 2 not yet.`,
 				warnUnused(c, cmd, "step --check", "eval-criteria", "fresh", "offline")
 				return check(c, f)
 			}
-			return run(cmd.Context(), c, f, args[0])
+			query, err := f.query.Read(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			return run(cmd.Context(), c, f, query)
 		},
 	}
 	set := cmd.Flags()
 	set.SortFlags = false
+	f.query = hall.NewQuery(c, "QUERY", set)
 	set.StringVar(&f.dir, "session-dir", "", "session directory `DIR`, created if it is missing")
 	set.StringVar(&f.criteria, "eval-criteria", "", "evaluation criteria `FILE` (JSON; default eval_criteria.json of the directory)")
 	set.BoolVar(&f.fresh, "fresh", false, "start a new step even if one of the agent was interrupted")
@@ -100,10 +106,7 @@ func newOrder(c *hall.CLI, f flags, query string) (order, error) {
 	if f.dir == "" {
 		return o, errors.New("no session directory is named; name one with --session-dir DIR")
 	}
-	err := hall.CheckQuery("QUERY", query)
-	if err != nil {
-		return o, err
-	}
+	var err error
 	if o.dir, err = filepath.Abs(f.dir); err != nil {
 		return o, fmt.Errorf("find the session directory %s: %w", f.dir, err)
 	}

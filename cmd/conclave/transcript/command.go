@@ -34,7 +34,7 @@ type request struct {
 func Command(c *hall.CLI) *cobra.Command {
 	var full bool
 	cmd := &cobra.Command{
-		Use:   "transcript ID AGENT STEP",
+		Use: "transcript ID AGENT STEP", SuggestFor: []string{"log", "logs"},
 		Short: "Print the conversation of a step",
 		Long: `Show what happened in one step of an agent: its prompt, the model's replies, tool
 calls and their results, rejections with their reasons, and the cost. STEP is a

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"conclave/cmd/conclave/hall"
+)
+
+// Groups of common flags.
+const (
+	connectionFlags = "address namespace data-dir"
+	queueFlags      = connectionFlags + " task-queue"
+	storeFlags      = "bucket prefix"
+	outputFlags     = "json automation"
+)
+
+// commonFlags lists the common flags in the help of commands, by their path. Commands without
+// an entry show those of their parent, else all.
+var commonFlags = map[string]string{
+	"watch":             queueFlags + " " + storeFlags + " " + outputFlags,
+	"status":            queueFlags + " " + outputFlags,
+	"result":            queueFlags + " " + storeFlags + " " + outputFlags,
+	"say":               queueFlags + " " + outputFlags,
+	"pause":             queueFlags + " " + outputFlags,
+	"resume":            queueFlags + " " + outputFlags,
+	"finish":            queueFlags + " " + outputFlags,
+	"cancel":            queueFlags + " " + outputFlags,
+	"retry":             queueFlags + " " + outputFlags,
+	"list":              connectionFlags + " " + storeFlags + " json",
+	"pipeline list":     connectionFlags + " " + storeFlags + " json",
+	"pipeline validate": outputFlags,
+	"pull":              storeFlags + " data-dir " + outputFlags,
+	"transcript":        storeFlags + " data-dir " + outputFlags,
+	"prune":             connectionFlags + " " + storeFlags + " " + outputFlags,
+	"delete":            connectionFlags + " " + storeFlags + " " + outputFlags,
+	"step":              "config " + outputFlags,
+	"dev":               "config data-dir task-queue json",
+	"worker":            "config " + queueFlags + " " + storeFlags,
+	"scenario create":   outputFlags,
+	"scenario list":     outputFlags,
+	"config":            "json",
+	"config schema":     "",
+	"sandbox":           outputFlags,
+	"version":           "json",
+	"man":               "",
+}
+
+// showFlags applies commonFlags to the commands below root.
+func showFlags(root *cobra.Command) {
+	for path, names := range commonFlags {
+		if cmd, rest, err := root.Find(strings.Fields(path)); err == nil && len(rest) == 0 {
+			hall.ShowFlags(cmd, strings.Fields(names)...)
+		}
+	}
+}
