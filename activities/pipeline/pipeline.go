@@ -23,6 +23,7 @@ const StepActivity = "RunSegment"
 // RegisterSteps registers the activities that need teams, models and keys.
 func (a *Activities) RegisterSteps(r worker.ActivityRegistry) {
 	r.RegisterActivity(a.PreparePipeline)
+	r.RegisterActivity(a.ReopenPipeline)
 	r.RegisterActivityWithOptions(a.RunPipelineStep, activity.RegisterOptions{Name: StepActivity})
 	r.RegisterActivity(a.AskTeam)
 }
@@ -64,6 +65,9 @@ type Prepared struct {
 
 	URL     string `json:"url"`               // of the run's directory, for people
 	Offline bool   `json:"offline,omitempty"` // the built-in model plays agents
+
+	// Reopened says that the run goes on with one that had ended.
+	Reopened bool `json:"reopened,omitempty"`
 }
 
 // StepInput is one launch. The activity reads large values from the run's directory.
@@ -120,6 +124,9 @@ type RecordInput struct {
 
 	// Over reports that the run has ended and no step is running.
 	Over bool `json:"over,omitempty"`
+
+	// Saved is the run at its end; nil before, and if it never failed.
+	Saved *Saved `json:"saved,omitempty"`
 }
 
 // State is a run at a glance: the answer to the state query and the content of

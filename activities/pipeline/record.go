@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"go.temporal.io/sdk/activity"
+
 	"conclave/activities"
 	"conclave/engine/artifact"
 	"conclave/engine/pipeline"
@@ -18,7 +20,8 @@ const (
 	maxEntry  = 280     // a step's text
 )
 
-// RecordPipeline writes human messages for running steps, then the derived documents.
+// RecordPipeline writes human messages for running steps, then the derived documents. It
+// deletes the journals at the end of a run that cannot be reopened.
 func (a *Activities) RecordPipeline(ctx context.Context, in RecordInput) error {
 	defer activities.Beat(ctx)()
 	layout := artifact.InPipeline(in.Run)
@@ -41,7 +44,15 @@ func (a *Activities) RecordPipeline(ctx context.Context, in RecordInput) error {
 	if err := artifact.PutJSON(ctx, a.Store, layout.File("status.json"), in.Status); err != nil {
 		return err
 	}
-	if in.Over {
+	keep := false
+	if in.Saved != nil {
+		run := activity.GetInfo(ctx).WorkflowExecution.RunID
+		if err := artifact.PutJSON(ctx, a.Store, layout.SavedState(run), savedState{Format: savedFormat, Run: run, Saved: *in.Saved}); err != nil {
+			return err
+		}
+		keep = in.Saved.Core.Refuse(pipeline.Reopened{}) == nil
+	}
+	if in.Over && !keep {
 		step.Forget(ctx, a.Store, layout.File("journal/"))
 	}
 	return nil

@@ -45,4 +45,6 @@
 //  14. Pause suspends the running step; resume and retry continue it where it
 //     stopped. Human messages reach the running step at its next safe point, and
 //     later steps at their start.
+//  15. A run that failed or was cancelled can be reopened: its failed step is retried, or
+//     the one that was cut off is resumed. Everything else goes on as it was.
 package pipeline

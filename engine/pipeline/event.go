@@ -75,7 +75,12 @@ type Said struct{ Text string }
 // Cancel ends the run.
 type Cancel struct{}
 
+// Reopened lets a run that failed or was cancelled go on in a new run of its workflow. Run
+// is the one that ended: the execution tokens of its steps begin with it.
+type Reopened struct{ Run string }
+
 func (Ended) event()     {}
+func (Reopened) event()  {}
 func (Broke) event()     {}
 func (Suspended) event() {}
 func (Pause) event()     {}

@@ -15,11 +15,14 @@ const (
 // Refuse returns the reason, for a person, why their request has no effect now. It
 // is nil for other events.
 func (s *State) Refuse(event Event) error {
+	if _, ok := event.(Reopened); ok {
+		return s.refuseReopened()
+	}
 	if s.Done() {
 		switch event.(type) {
 		case Pause, Resume, Retry, Said, Cancel:
 			return errors.New("the run is over")
-		case Ended, Broke, Suspended:
+		case Ended, Broke, Suspended, Reopened:
 		}
 		return nil
 	}
@@ -42,7 +45,7 @@ func (s *State) Refuse(event Event) error {
 		}
 	case Said:
 		return s.refuseSaid(e)
-	case Cancel, Ended, Broke, Suspended:
+	case Cancel, Ended, Broke, Suspended, Reopened:
 	}
 	return nil
 }
@@ -79,7 +82,8 @@ func (s *State) request(event Event) {
 		s.Messages = append(s.Messages, Keep{Number: len(s.Messages) + 1, Text: strings.ToValidUTF8(e.Text, "\uFFFD")})
 		s.note("", "human message: "+truncate(e.Text))
 	case Cancel:
+		s.Rest = s.Pending
 		s.end(Cancelled, "the run was cancelled", nil)
-	case Ended, Broke, Suspended:
+	case Ended, Broke, Suspended, Reopened:
 	}
 }

@@ -12,20 +12,25 @@ import (
 func (s *State) Step(event Event) {
 	switch e := event.(type) {
 	case Ended:
+		s.keep(e.Launch, false, "", e.Usage)
 		if r := s.ended(e.Launch, e.Number, e.Usage); r != nil {
 			s.advance(r.Launch, e)
 		}
 	case Broke:
+		s.keep(e.Launch, true, e.Token, e.Usage)
 		if r := s.ended(e.Launch, e.Number, e.Usage); r != nil {
 			s.fail(r.Launch, e)
 		}
 	case Suspended:
+		s.keep(e.Launch, true, e.Token, e.Usage)
 		if r := s.ended(e.Launch, e.Number, e.Usage); r != nil {
 			s.note(r.Launch.Step, r.Launch.Step+" was suspended")
 			s.relaunch(r.Launch, e.Token, e.Usage)
 		}
 	case Pause, Resume, Retry, Said, Cancel:
 		s.request(e)
+	case Reopened:
+		s.reopen(e)
 	}
 }
 
@@ -38,12 +43,12 @@ func (s *State) ended(id string, number int, usage llm.Usage) *launched {
 		return nil
 	}
 	s.Running = nil
-	s.Newest = max(s.Newest, number)
 	s.Usage = s.Usage.Add(usage)
 	if s.Done() {
 		s.trace(TraceEntry{Number: number, Step: r.Launch.Step, Status: Cancelled, Usage: usage})
 		return nil
 	}
+	s.Newest = max(s.Newest, number)
 	return r
 }
 
@@ -146,15 +151,16 @@ func (s *State) deepest() bool { return len(s.Stack) >= s.Graph.MaxDepth }
 func (s *State) fail(l Launch, e Broke) {
 	e.Cause.Message = truncate(e.Cause.Message)
 	s.trace(TraceEntry{Number: e.Number, Step: l.Step, Status: Failed, Error: &e.Cause, Usage: e.Usage})
+	if l.Kind == Session {
+		e.Token = ""
+	}
+	s.relaunch(l, e.Token, e.Usage)
 	if s.Graph.Park {
 		s.Parked = &e.Cause
-		if l.Kind == Session {
-			e.Token = ""
-		}
-		s.relaunch(l, e.Token, e.Usage)
 		s.note(l.Step, "waits for a person to retry or cancel")
 		return
 	}
+	s.Rest = s.Pending
 	s.end(Failed, e.Cause.Type+": "+e.Cause.Message, nil)
 }
 

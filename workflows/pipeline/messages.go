@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 
+	"conclave/activities"
 	acts "conclave/activities/pipeline"
 	"conclave/engine/artifact"
-	"conclave/engine/pipeline"
 	"conclave/workflows/drive"
 )
 
@@ -17,7 +17,7 @@ const Type = "Pipeline"
 // MemoPipeline is a memo key beside those of drive.
 const MemoPipeline = "pipeline_id"
 
-// Input starts a run of a pipeline.
+// Input starts a run of a pipeline or, with Resume alone, goes on with an ended one.
 type Input struct {
 	Request string `json:"request"`
 	ID      string `json:"id,omitempty"` // default: the workflow ID
@@ -27,8 +27,11 @@ type Input struct {
 	Pipeline string          `json:"pipeline,omitempty"`
 	Config   json.RawMessage `json:"config,omitempty"`
 
+	// Resume goes on with the run that failed or was cancelled under this workflow ID.
+	Resume bool `json:"resume,omitempty"`
+
 	// Continued carries a run over continue-as-new; validate refuses it from clients.
-	Continued *continued `json:"continued,omitempty"`
+	Continued *acts.Saved `json:"continued,omitempty"`
 
 	faults drive.Faults
 }
@@ -40,19 +43,15 @@ func (in *Input) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// continued carries a run without running steps over continue-as-new.
-type continued struct {
-	Core     *pipeline.State `json:"core"`
-	Prepared acts.Prepared   `json:"prepared"`
-	Recorded int             `json:"recorded"` // number of the last event on record
-	Traced   int             `json:"traced"`   // entries of the trace on record
-}
-
 // validate refuses an input that cannot become a run.
 func (in Input) validate(id string, continued bool) error {
 	switch {
 	case in.Continued != nil && !continued:
 		return drive.Invalid("continued is reserved for the workflow: leave it out")
+	case in.Resume && !continued:
+		if in.Request != "" || in.Pipeline != "" || activities.Given(in.Config) {
+			return drive.Invalid("resume goes on with the run as it was started: leave request, pipeline and config out")
+		}
 	case strings.TrimSpace(in.Request) == "":
 		return drive.Invalid(`the input has no request: give {"request":"…","config":{…}}`)
 	case len(in.Request) > drive.MaxInput:

@@ -73,7 +73,11 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 func (p *run) execute() (acts.Result, error) {
 	p.show()
 	if p.in.Continued == nil {
-		if err := p.prepare(); err != nil {
+		prepare := p.prepare
+		if p.in.Resume {
+			prepare = p.reopen
+		}
+		if err := prepare(); err != nil {
 			return acts.Result{}, drive.FinalError(err)
 		}
 	}
@@ -107,6 +111,21 @@ func (p *run) prepare() error {
 		return err
 	}
 	p.core = pipeline.New(p.prepared.Protocol, p.prepared.Graph)
+	return nil
+}
+
+// reopen loads the run that ended under this workflow ID and lets it go on.
+func (p *run) reopen() error {
+	var r acts.Reopening
+	input := acts.ReopenInput{Run: p.id, WorkflowID: workflow.GetInfo(p.ctx).WorkflowExecution.ID}
+	ctx := drive.Preparing(p.ctx, "load the run that ended")
+	if err := workflow.ExecuteActivity(ctx, registered.ReopenPipeline, input).Get(ctx, &r); err != nil {
+		return err
+	}
+	p.in.Request, p.in.Resume = r.Request, false
+	p.core, p.prepared, p.recorded, p.traced = r.Saved.Core, r.Saved.Prepared, r.Saved.Recorded, r.Saved.Traced
+	p.prepared.Reopened = true
+	p.core.Step(pipeline.Reopened{Run: r.Run})
 	return nil
 }
 
@@ -180,7 +199,7 @@ func (p *run) continueAsNew() error {
 	p.inbox.ReceiveAll()
 	in := p.in
 	in.ID = p.id
-	in.Continued = &continued{Core: p.core, Prepared: p.prepared, Recorded: p.recorded, Traced: p.traced}
+	in.Continued = &acts.Saved{Core: p.core, Prepared: p.prepared, Recorded: p.recorded, Traced: p.traced}
 	return workflow.NewContinueAsNewError(p.ctx, Workflow, in)
 }
 

@@ -46,6 +46,10 @@ Without an address it runs on this machine, as ` + "`conclave run`" + ` does: Ct
 watching, and the run continues with the next run, watch, dev or worker on the same
 data directory. With an address it is started on that cluster and followed.
 
+At a terminal a step that fails finally parks the run, which waits for retry or cancel,
+unless the file has on_step_failure. A run that has ended by a failed step goes on with
+` + "`conclave retry ID`" + `, too.
+
 A session step without a team gets the one of --config, else the one that
 ` + "`conclave run`" + ` would use.
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"conclave/activities/attempt"
 	acts "conclave/activities/pipeline"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
@@ -38,7 +39,33 @@ func Kind() *runs.Kind {
 		},
 		Status: status,
 		Adapt:  adapt,
+		Reopen: reopen,
 	}
+}
+
+// reopen returns the input of a run that goes on with one that failed or was cancelled.
+func reopen(ctx context.Context, conn *hall.Connection, r runs.Run, agent string) (any, error) {
+	if agent != "" {
+		return nil, hall.Exitf(hall.ExitUsage, "retry pipeline run %s: it runs one step at a time; leave out --agent", r.ID)
+	}
+	if r.Status != string(pipeline.Failed) && r.Status != drive.Cancelled {
+		return nil, hall.Exitf(hall.ExitUsage, "retry %s: it has ended (%s), and its result stands; nothing was started, `%s` prints it",
+			r, r.Status, conn.CommandLine("result", r.Workflow))
+	}
+	input := pipelineflow.Input{Resume: true}
+	if r.ID != r.Workflow {
+		input.ID = r.ID
+	}
+	if conn.Store == nil {
+		return input, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
+	defer cancel()
+	saved := acts.Activities{Process: attempt.Process{Store: conn.Store}}
+	if err := saved.CanReopen(ctx, acts.ReopenInput{Run: r.ID, WorkflowID: r.Workflow}); err != nil {
+		return nil, runs.CannotReopen(conn, r, err)
+	}
+	return input, nil
 }
 
 // adapt refuses the updates that need a team, because a run of a pipeline has one
@@ -157,6 +184,9 @@ func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r act
 	code := exitCode(r)
 	if code == hall.ExitOK {
 		return nil
+	}
+	if code == hall.ExitNoAnswer {
+		runs.SuggestRetry(conn, run)
 	}
 	return &hall.ExitError{Code: code, Err: noFinal(r)}
 }

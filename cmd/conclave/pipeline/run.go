@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"strings"
 
 	"conclave/activities"
@@ -46,6 +47,7 @@ func newOrder(c *hall.CLI, t hall.Target, f runFlags, name, request string) (ord
 	if o.file, err = readFile(name, reach); err != nil {
 		return o, err
 	}
+	o.file.parkFor(c.Interactive())
 	if !t.Cluster {
 		o.file.Pipeline, err = prepareLocal(c, t, o.file.Pipeline, f.offline)
 		return o, err
@@ -118,6 +120,8 @@ type file struct {
 	config.Pipeline
 	name     string
 	warnings config.Problems
+
+	saysOnFailure bool // it has the key on_step_failure
 }
 
 // readFile reads and checks the file of a pipeline.
@@ -131,7 +135,18 @@ func readFile(name string, reach config.Reach) (file, error) {
 		return f, fmt.Errorf("read the pipeline: %w", err)
 	}
 	f.Pipeline, f.warnings, err = config.ParsePipeline(name, data, reach)
+	f.saysOnFailure = onFailure.Match(data)
 	return f, err
+}
+
+// onFailure finds the key on_step_failure outside of comments.
+var onFailure = regexp.MustCompile(`(?m)^[^#\n]*\bon_step_failure["']?\s*:`)
+
+// parkFor parks failed steps for a person at the terminal, unless the file says otherwise.
+func (f *file) parkFor(person bool) {
+	if !f.saysOnFailure && person {
+		f.OnStepFailure = "park"
+	}
 }
 
 // teamsOf returns the agents of a pipeline and the teams of its session steps.

@@ -64,6 +64,13 @@ func CannotReopen(conn *hall.Connection, run Run, err error) error {
 	return fmt.Errorf("retry %s: %w; nothing was started", run, err)
 }
 
+// SuggestRetry tells a person how a run without a result goes on.
+func SuggestRetry(conn *hall.Connection, run Run) {
+	if !conn.Scripted() {
+		conn.Infof("once the cause is mended, `%s` goes on with everything that was paid for", conn.CommandLine("retry", run.Workflow))
+	}
+}
+
 // open is the run that goes on under the same workflow ID.
 func (r Run) open() Run {
 	r.Closed, r.Status = Run{}.Closed, drive.Running

@@ -191,6 +191,9 @@ func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r ses
 		conn.Infof("%s", team.OfflineNote)
 	}
 	if r.Winner == "" {
+		if exitCode(r) == hall.ExitNoAnswer {
+			runs.SuggestRetry(conn, run)
+		}
 		return &hall.ExitError{Code: exitCode(r), Err: noAnswer(r)}
 	}
 	switch coordination.Status(r.Status) {

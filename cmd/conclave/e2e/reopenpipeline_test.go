@@ -1,0 +1,43 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/pipeline"
+)
+
+// A pipeline whose step failed for good goes on from that step; earlier steps are kept.
+func TestRetry_failedPipeline(t *testing.T) {
+	t.Parallel()
+	model := newModelServer(t, map[string][]reply{
+		"model-a": {write("draft.md", "a frog"), says("written")},
+		"model-b": {read("draft.md"), fails(http.StatusUnauthorized), says("exported")},
+	})
+	c := newCLI(t)
+	file := c.file("pipeline.yaml", model.pipeline(strings.Replace(called, "on_step_failure: park", "on_step_failure: stop", 1)))
+	out := c.conclave("pipeline", "run", "--automation", "--id", "p1", file, "Write.")
+	require.Equal(t, 2, out.code)
+	require.Equal(t, pipeline.Failed, endOf(t, out).Status)
+	out = c.conclave("retry", "p1")
+	require.Equal(t, 0, out.code)
+	require.Contains(t, out.stderr, "pipeline run p1 had ended (error) and goes on with everything that was paid for; `conclave watch p1` follows it")
+	out = c.conclave("watch", "--automation", "p1")
+	require.Equal(t, 0, out.code)
+	result := endOf(t, out)
+	require.Equal(t, "main/completed export/error export/completed", traced(result))
+	require.EqualValues(t, 4, result.Usage.ModelCalls)
+	require.Equal(t, 2, model.calls("model-a"))
+	require.Equal(t, 3, model.calls("model-b"))
+	require.Contains(t, model.request("model-b", 3), "a frog", "the conversation goes on")
+	require.Equal(t, 1, strings.Count(c.conclave("pipeline", "list").stdout, "p1"))
+
+	out = c.conclave("retry", "p1")
+	require.Equal(t, 1, out.code)
+	require.Contains(t, out.stderr, "it has ended (completed), and its result stands; nothing was started")
+}
