@@ -16,7 +16,7 @@ import (
 // At a terminal a failed step parks the run, unless the file says otherwise.
 func TestFile_parksForAPerson(t *testing.T) {
 	t.Parallel()
-	const steps = "steps: [{name: main, kind: tools}]\n"
+	const steps = "steps: [{name: main, kind: session}]\n"
 	for name, test := range map[string]struct {
 		content string
 		person  bool
@@ -25,7 +25,7 @@ func TestFile_parksForAPerson(t *testing.T) {
 		"a person":           {"start: main\n" + steps, true, "park"},
 		"nobody":             {"start: main\n" + steps, false, "stop"},
 		"the file says stop": {"start: main\non_step_failure: stop\n" + steps, true, "stop"},
-		"as JSON":            {`{"start": "main", "on_step_failure": "stop", "steps": [{"name": "main", "kind": "tools"}]}`, true, "stop"},
+		"as JSON":            {`{"start": "main", "on_step_failure": "stop", "steps": [{"name": "main", "kind": "session"}]}`, true, "stop"},
 		"a comment":          {"start: main # on_step_failure: stop\n" + steps, true, "park"},
 	} {
 		t.Run(name, func(t *testing.T) {
