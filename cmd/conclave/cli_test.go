@@ -39,17 +39,6 @@ func TestUsageErrors_startNothing(t *testing.T) {
 		{[]string{"worker", "--worker-config", "w.yaml"}, "read the worker configuration: open w.yaml"},
 		{[]string{"worker", "--worker-conf", "w.yaml"}, "did you mean --worker-config?"},
 		{[]string{"rnu", "q"}, "did you mean `conclave run`?"},
-		{[]string{"help", "nosuch"}, `unknown command "nosuch" for "conclave"; see`},
-		{[]string{"logs", "s1"}, "did you mean `conclave transcript`?"},
-		{[]string{"show", "s1"}, "did you mean `conclave status`?"},
-		{[]string{"man"}, "man needs DIR"},
-		{[]string{"run", "--offline", "-"}, "the query is empty"},
-		{[]string{"start", "--offline", "--query-file", "full.txt"}, "the query is empty"},
-		{[]string{"step", "--session-dir", "d", "--query-file", "full.txt"}, "the query is empty"},
-		{[]string{"pipeline", "run", "p.yaml", "--query-file", "full.txt"}, "the request is empty"},
-		{[]string{"dev", "--port", "70000"}, "--port is 70000; give a port from 1 to 65535"},
-		{[]string{"dev", "--port", "7233", "--ui-port", "7233"}, "--port and --ui-port are both 7233"},
-		{[]string{"dev", "--worker-config", "nowhere.yaml"}, "read the worker configuration: open nowhere.yaml"},
 		{[]string{"config", "validat", "x"}, "did you mean `conclave config validate`?"},
 		{[]string{"run", "--offline", "--session-id", "a/b", "q"}, "letters, digits"},
 		{[]string{"run", "--offline", "--session-id", "..", "q"}, "session id"},
@@ -109,6 +98,34 @@ func TestUsageErrors_startNothing(t *testing.T) {
 		require.NotContains(t, stderr, "Usage:", "%v", tt.line)
 		require.NotContains(t, stderr, "goroutine", "%v", tt.line)
 		require.Less(t, len(stderr), 1000, "%v", tt.line)
+	}
+	s.StartedNothing()
+}
+
+func TestUsageErrors_inOneLine(t *testing.T) {
+	s := newShell(t)
+	s.File("full.txt", "")
+	for _, tt := range []struct {
+		line []string
+		says string
+	}{
+		{[]string{"help", "nosuch"}, `unknown command "nosuch" for "conclave"; see`},
+		{[]string{"logs", "s1"}, "did you mean `conclave transcript`?"},
+		{[]string{"show", "s1"}, "did you mean `conclave status`?"},
+		{[]string{"man"}, "man needs DIR"},
+		{[]string{"run", "--offline", "-"}, "the query is empty"},
+		{[]string{"start", "--offline", "--query-file", "full.txt"}, "the query is empty"},
+		{[]string{"step", "--session-dir", "d", "--query-file", "full.txt"}, "the query is empty"},
+		{[]string{"pipeline", "run", "p.yaml", "--query-file", "full.txt"}, "the request is empty"},
+		{[]string{"dev", "--port", "70000"}, "--port is 70000; give a port from 1 to 65535"},
+		{[]string{"dev", "--port", "7233", "--ui-port", "7233"}, "--port and --ui-port are both 7233"},
+		{[]string{"dev", "--worker-config", "nowhere.yaml"}, "read the worker configuration: open nowhere.yaml"},
+	} {
+		code, stdout, stderr := s.Run(tt.line...)
+		require.Equal(t, hall.ExitUsage, code, "%v: %s", tt.line, stderr)
+		require.Empty(t, stdout, "%v", tt.line)
+		require.Contains(t, stderr, tt.says, "%v", tt.line)
+		require.Equal(t, 1, strings.Count(stderr, "\n"), "%v", tt.line)
 	}
 	s.StartedNothing()
 }

@@ -79,12 +79,12 @@ func (d *Decoder) checkAgents(list string, agents []Agent) {
 func (d *Decoder) checkReach(key string, a Agent) {
 	for name, value := range map[string]string{"base_url": a.Backend.BaseURL, "api_key_env": a.Backend.APIKeyEnv} {
 		if value != "" {
-			d.Report(key+".backend."+name, "not accepted here: a session on a cluster can name the worker's providers, not define one; set backend.provider to a provider of the worker's configuration")
+			d.Report(key+".backend."+name, "not accepted here: a session on a cluster, or of another client, can name the worker's providers, not define one; set backend.provider to a provider of the worker's configuration")
 		}
 	}
 	for i, s := range a.MCPServers {
 		if s.Defines() {
-			d.Report(nth(key+".mcp_servers", i), "not accepted here: a session on a cluster can name the worker's MCP servers, not define one; give the name of one in the worker's configuration")
+			d.Report(nth(key+".mcp_servers", i), "not accepted here: a session on a cluster, or of another client, can name the worker's MCP servers, not define one; give the name of one in the worker's configuration")
 		}
 	}
 }

@@ -100,12 +100,12 @@ max_concurrent_steps: 4
 				Config: []byte(strings.ReplaceAll(trio, `"provider": "house"`,
 					`"base_url": "http://127.0.0.1:1/v1", "api_key_env": "HOUSE_KEY"`)),
 			})
-			require.ErrorContains(t, run.Get(t.Context(), &result), "a session on a cluster can name the worker's providers, not define one")
+			require.ErrorContains(t, run.Get(t.Context(), &result), "a session on a cluster, or of another client, can name the worker's providers, not define one")
 			run = s.begin(t, name, name+"-program", sessionflow.Input{
 				Query:  "Who am I?",
 				Config: []byte(strings.ReplaceAll(trio, `"model-a"}`, `"model-a"}, "mcp_servers": [{"name": "id", "command": "/usr/bin/id"}]`)),
 			})
-			require.ErrorContains(t, run.Get(t.Context(), &result), "a session on a cluster can name the worker's MCP servers, not define one")
+			require.ErrorContains(t, run.Get(t.Context(), &result), "a session on a cluster, or of another client, can name the worker's MCP servers, not define one")
 			run = s.begin(t, name, name+"-nowhere", sessionflow.Input{Query: "Where?", Config: []byte(strings.ReplaceAll(trio, "house", "hotel"))})
 			err := run.Get(t.Context(), &result)
 			require.ErrorContains(t, err, `this worker has no provider "hotel"; it has: house`)
