@@ -30,9 +30,12 @@ func definitionOf(layout artifact.Layout, file string) string {
 	return layout.File("definition/steps/" + file)
 }
 
+// planOf returns the key of the plan, as it was when the run began.
+func planOf(layout artifact.Layout) string { return layout.File("definition/meta.json") }
+
 // keepDefinition stores the definition of the run.
 func (a *Activities) keepDefinition(ctx context.Context, layout artifact.Layout, in PrepareInput) error {
-	if err := artifact.PutJSON(ctx, a.Store, layout.File("definition/meta.json"), in.Plan); err != nil {
+	if err := artifact.PutJSON(ctx, a.Store, planOf(layout), in.Plan); err != nil {
 		return err
 	}
 	for _, s := range in.Plan.Steps {

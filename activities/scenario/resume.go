@@ -20,7 +20,7 @@ func (a *Activities) resume(ctx context.Context, layout artifact.Layout, in Prep
 	if number == 0 {
 		return Prepared{}, activities.Invalid(fmt.Errorf("there is no run %s of scenario %s to resume", in.RunID, in.Plan.Slug))
 	}
-	plan, err := artifact.ReadJSON[scenario.Plan](ctx, a.Store, layout.File("definition/meta.json"))
+	plan, err := artifact.ReadJSON[scenario.Plan](ctx, a.Store, planOf(layout))
 	if err != nil {
 		return Prepared{}, unresumable(in, err)
 	}

@@ -71,6 +71,10 @@ func (t *stepRun) assemble(ctx context.Context) error {
 	if err != nil {
 		return activities.Invalid(err)
 	}
+	plan, err := artifact.ReadJSON[scenario.Plan](ctx, store, planOf(t.layout))
+	if err != nil {
+		return err
+	}
 	project, err := readProject(ctx, store, t.layout)
 	if err != nil {
 		return err
@@ -86,7 +90,7 @@ func (t *stepRun) assemble(ctx context.Context) error {
 	t.Spec = scenarioagent.Step{
 		Layout: t.layout, Launch: t.in.Launch, Token: t.Token, Attempt: t.Number, Spent: t.Result.Usage, Agent: agent.ID,
 		Scenario: t.in.Scenario, Content: string(content), Project: project.Summary(asks), System: agent.SystemMessage,
-		MaxModelCalls: team.Orchestrator.MaxModelCallsPerStep,
+		MaxModelCalls: team.Orchestrator.MaxModelCallsPerStep, BeginAgain: plan.OnLostTools != scenario.Tell,
 	}.Spec()
 	return nil
 }

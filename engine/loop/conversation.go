@@ -14,16 +14,17 @@ type EntryKind string
 
 // The kinds of entries.
 const (
-	Opening   EntryKind = "opening"   // the first messages of a step
-	Updated   EntryKind = "update"    // an Update, after the results of an action that it turned down, if any
-	Reply     EntryKind = "reply"     // a reply of the model, with its usage
-	Results   EntryKind = "results"   // the results of a reply's tool calls, and its accepted action
-	Rejection EntryKind = "rejection" // the results of a rejected reply
-	Wasted    EntryKind = "wasted"    // the usage of an unusable reply
-	Resumed   EntryKind = "resumed"   // the start of a later launch: bounds count anew
-	Refused   EntryKind = "refused"   // the server refused the conversation as too long
-	Elided    EntryKind = "elided"    // old results were removed from the conversation
-	Compacted EntryKind = "compacted" // a summary by the model replaced old turns
+	Opening    EntryKind = "opening"     // the first messages of a step
+	Updated    EntryKind = "update"      // an Update, after the results of an action that it turned down, if any
+	Reply      EntryKind = "reply"       // a reply of the model, with its usage
+	Results    EntryKind = "results"     // the results of a reply's tool calls, and its accepted action
+	Rejection  EntryKind = "rejection"   // the results of a rejected reply
+	Wasted     EntryKind = "wasted"      // the usage of an unusable reply
+	Resumed    EntryKind = "resumed"     // the start of a later launch: bounds count anew
+	BegunAgain EntryKind = "begun_again" // the conversation so far was dropped; an opening follows
+	Refused    EntryKind = "refused"     // the server refused the conversation as too long
+	Elided     EntryKind = "elided"      // old results were removed from the conversation
+	Compacted  EntryKind = "compacted"   // a summary by the model replaced old turns
 )
 
 // reasonCallLimit is the Reason of an update that announces the limit of model calls.
@@ -88,6 +89,9 @@ func (c *Conversation) Add(e Entry) {
 		c.Rejected = e.Reason
 	case Resumed:
 		c.Replies, c.Rejections, c.Rejected = 0, 0, ""
+		c.learned, c.refusals, c.refused, c.warned = 0, 0, "", false
+	case BegunAgain: // replies count on, so that the step stays bounded
+		c.History, c.Rejections, c.Rejected = window.History{}, 0, ""
 		c.learned, c.refusals, c.refused, c.warned = 0, 0, "", false
 	case Refused:
 		c.learned, c.refused = smallerWindow(c.learned, e.Window), e.Reason

@@ -13,7 +13,17 @@ type Plan struct {
 	Slug  string    `json:"slug"`
 	Title string    `json:"title"`
 	Steps []StepRef `json:"steps"`
+
+	// OnLostTools is what a step does that an interruption has cost the state of its tools,
+	// such as a browser's pages: begin_again, the default, or tell.
+	OnLostTools string `json:"on_lost_tools,omitempty"`
 }
+
+// The values of Plan.OnLostTools.
+const (
+	beginAgain = "begin_again" // it begins again from its opening
+	Tell       = "tell"        // its agent is told and continues
+)
 
 // StepRef is one step of a plan.
 type StepRef struct {
@@ -55,6 +65,9 @@ func (p Plan) Check() error {
 	}
 	if n := len(p.Steps); n == 0 || n > maxSteps {
 		return fmt.Errorf("scenario %s has %d steps; it takes 1 to %d", p.Slug, n, maxSteps)
+	}
+	if on := p.OnLostTools; on != "" && on != beginAgain && on != Tell {
+		return fmt.Errorf("on_lost_tools %.20q of scenario %s: it takes %s or %s", on, p.Slug, beginAgain, Tell)
 	}
 	seen := map[string]bool{}
 	for i, s := range p.Steps {

@@ -100,6 +100,7 @@ type bench struct {
 	work    string // where the tools work
 	now     time.Time
 	mount   func(context.Context, step.Peer) error
+	open    func(context.Context, string) (step.Tools, error) // nil for file tools
 	spec    step.Spec
 }
 
@@ -135,6 +136,9 @@ func (b *bench) ports(replies ...llm.Message) step.Ports {
 		Now:   func() time.Time { return b.now },
 		Tools: func(ctx context.Context, dir string) (step.Tools, error) {
 			b.work = dir
+			if b.open != nil {
+				return b.open(ctx, dir)
+			}
 			return tools.Open(ctx, dir, tools.Set{Files: true})
 		},
 	}

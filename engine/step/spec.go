@@ -86,6 +86,10 @@ type Spec struct {
 
 	MaxModelCalls int // 0 for the loop's default
 
+	// BeginAgain has the step begin again from its opening if an interruption has cost its
+	// tools their state. Otherwise the agent is told.
+	BeginAgain bool
+
 	// Open builds the rules and the first messages. Its arguments are the ordinary tools
 	// and mount, which replaces one peer's files and text under peers/ while the step runs.
 	Open func(ordinary []llm.Tool, mount func(context.Context, Peer) error) (loop.Rules, []llm.Message, error)

@@ -107,13 +107,20 @@ func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 	if err != nil {
 		return loop.Action{}, fmt.Errorf("opening the step: %w", err)
 	}
-	rules := &storable{Rules: opened, ws: a.ws, seal: a.spec.Seal}
 	var entries []loop.Entry
 	if !a.fresh || a.spec.Attempt.ResumeFrom != "" || a.spec.Attempt.FilesFrom != "" || a.spec.Shown.Files != "" {
 		if entries, err = a.restore(ctx); err != nil {
 			return loop.Action{}, err
 		}
 	}
+	lost := lossesOf(entries)
+	if a.spec.BeginAgain && lost.String() != "" && lost.begun < maxBegun {
+		if entries, err = a.beginAgain(ctx, entries, opening, lost); err != nil {
+			return loop.Action{}, err
+		}
+		lost = losses{}
+	}
+	rules := &storable{Rules: &informed{Rules: opened, lost: lost.String()}, ws: a.ws, seal: a.spec.Seal}
 	pending := interrupted(entries)
 	if len(entries) == 0 {
 		if len(a.journal.left.Changed) > 0 {

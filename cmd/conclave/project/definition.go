@@ -70,7 +70,7 @@ func (p *Project) Describe(slug string) (definition, error) {
 	if err != nil {
 		return d, fmt.Errorf("read %s: %w", p.Path(slug, metaFile), err)
 	}
-	d.Plan = scenario.Plan{Slug: cmp.Or(m.Slug, slug), Title: cmp.Or(m.Title, slug), Steps: m.Steps}
+	d.Plan = scenario.Plan{Slug: cmp.Or(m.Slug, slug), Title: cmp.Or(m.Title, slug), Steps: m.Steps, OnLostTools: m.OnLostTools}
 	d.Tags = m.Tags
 	if d.Plan.Slug != slug {
 		return d, fmt.Errorf("read %s: its slug is %.64q; it has to be that of its folder, %s", p.Path(slug, metaFile), d.Plan.Slug, slug)
@@ -213,6 +213,8 @@ type meta struct {
 	Title string             `yaml:"title"`
 	Steps []scenario.StepRef `yaml:"steps"`
 	Tags  []string           `yaml:"tags"`
+
+	OnLostTools string `yaml:"on_lost_tools"`
 }
 
 // readMeta reads a meta.yaml. Its errors describe the file instead of Go types.

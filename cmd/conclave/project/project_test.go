@@ -125,6 +125,9 @@ func TestLoad_refuses(t *testing.T) {
 		"no YAML":          {func(p *Project) { write(t, p.Path("buy", "meta.yaml"), "steps: [\n") }, "meta.yaml"},
 		"a list":           {func(p *Project) { write(t, p.Path("buy", "meta.yaml"), "- 1\n") }, "meta.yaml: line 1: a value of the wrong type"},
 		"a number":         {func(p *Project) { write(t, p.Path("buy", "meta.yaml"), "title: x\nsteps: 7\n") }, "meta.yaml: line 2: a value of the wrong type"},
+		"an unknown value": {func(p *Project) {
+			write(t, p.Path("buy", "meta.yaml"), "steps: [{id: '01', title: x, file: 01-open.md}]\non_lost_tools: forget\n")
+		}, `on_lost_tools "forget" of scenario buy: it takes begin_again or tell`},
 		"a step elsewhere": {func(p *Project) {
 			write(t, p.Path("buy", "meta.yaml"), "steps: [{id: '01', title: x, file: ../../../prd.md}]\n")
 		}, "steps[0].file"},

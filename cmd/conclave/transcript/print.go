@@ -166,6 +166,8 @@ func heading(e loop.Entry) string {
 		return "wasted: a paid reply that was discarded"
 	case loop.Resumed:
 		return "resumed: the entries above are of an earlier step, which this one continues"
+	case loop.BegunAgain:
+		return "begun_again: the entries above were interrupted, and count no more"
 	case loop.Refused:
 		return "refused: the conversation is too long for the model's context window"
 	case loop.Elided:

@@ -20,6 +20,7 @@ type Step struct {
 	Attempt       int       // counts the executions of the launch
 	Spent         llm.Usage // by earlier attempts
 	MaxModelCalls int       // 0 for the default
+	BeginAgain    bool      // after an interruption that has cost its tools their state
 
 	Agent string // ID of the agent with the step's model and tools
 
@@ -33,7 +34,7 @@ type Step struct {
 func (s Step) Spec() step.Spec {
 	spec := s.Place()
 	spec.Attempt = step.Attempt{Number: s.Attempt, Spent: s.Spent, ResumeFrom: s.Launch.ResumeFrom, Uncounted: s.Launch.Uncounted}
-	spec.MaxModelCalls = s.MaxModelCalls
+	spec.MaxModelCalls, spec.BeginAgain = s.MaxModelCalls, s.BeginAgain
 	spec.Shown = step.Shown{Seen: map[string]int{}}
 	spec.Open, spec.Seal, spec.Documents = s.open, seal, s.documents
 	return spec

@@ -1,0 +1,162 @@
+package step_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/tools"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+)
+
+// browsing are file tools and those of an MCP server with pages, which end with it.
+type browsing struct {
+	*tools.Opened
+	pages *int
+}
+
+func (b browsing) Tools() []llm.Tool {
+	return append(b.Opened.Tools(), llm.Tool{Name: "mcp__browser__open"}, llm.Tool{Name: "run_command"})
+}
+
+func (b browsing) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
+	if call.Name == "mcp__browser__open" || call.Name == "run_command" {
+		*b.pages++
+		return loop.Output{Text: "opened"}, nil
+	}
+	return b.Opened.Run(ctx, call)
+}
+
+func open() llm.Message { return call("mcp__browser__open", map[string]string{"url": "http://shop"}) }
+
+// browser is a bench whose tools have an MCP server.
+func browser(t *testing.T) *bench {
+	b := newBench(t, &rules{})
+	b.open = func(ctx context.Context, dir string) (step.Tools, error) {
+		opened, err := tools.Open(ctx, dir, tools.Set{Files: true})
+		return browsing{opened, new(int)}, err
+	}
+	return b
+}
+
+// told returns the messages that tell the agent its losses.
+func told(r *rules) []string {
+	var all []string
+	for _, e := range r.learned {
+		for _, m := range e.Messages {
+			if strings.Contains(m.Content, "interrupted") {
+				all = append(all, m.Content)
+			}
+		}
+	}
+	return all
+}
+
+// "An agent whose MCP servers were started anew is told so before its next tool call",
+// once, and only if it had used one.
+func TestLostTools_areTold(t *testing.T) {
+	t.Parallel()
+	temp := call("run_command", map[string]string{"command": "make > /tmp/log"})
+	for name, tt := range map[string]struct {
+		used []llm.Message
+		says []string // one for the second attempt; nil for nothing
+	}{
+		"a server":       {[]llm.Message{open(), open()}, []string{"mcp__browser tools was started again", "pages and logins"}},
+		"/tmp":           {[]llm.Message{temp}, []string{"Files in /tmp are gone."}},
+		"both":           {[]llm.Message{temp, open()}, []string{"mcp__browser", "Files in /tmp are gone."}},
+		"files":          {[]llm.Message{write("plan", "x")}, nil},
+		"a command":      {[]llm.Message{call("run_command", map[string]string{"command": "make"})}, nil},
+		"nothing at all": {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := browser(t)
+			_, err := b.run(tt.used...)
+			require.ErrorIs(t, err, errScriptOver)
+			r := &rules{}
+			b.spec.Open = opening(r)
+			b.spec.Attempt.Number++
+			_, err = b.run(read("plan"))
+			require.ErrorIs(t, err, errScriptOver)
+			last := &rules{}
+			result := again(t, b, last, done("Two."))
+			require.Equal(t, 1, result.Step)
+			all := told(last)
+			if tt.says == nil {
+				require.Empty(t, all)
+				return
+			}
+			require.Len(t, all, 1, "the third attempt has lost nothing more")
+			for _, text := range tt.says {
+				require.Contains(t, all[0], text)
+			}
+			require.Equal(t, loop.Updated, r.learned[len(r.learned)-3].Kind, "before the next call")
+		})
+	}
+}
+
+func opening(r *rules) func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
+	return func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
+		return r, []llm.Message{{Role: llm.User, Content: "Open the shop."}}, nil
+	}
+}
+
+// A resumed step is told as well.
+func TestLostTools_ofAResumedStep(t *testing.T) {
+	t.Parallel()
+	b := browser(t)
+	_, err := b.run(open())
+	require.ErrorIs(t, err, errScriptOver)
+	r := &rules{}
+	b.spec.Token, b.spec.After, b.spec.Attempt, b.spec.Open = "run-l2", 1, step.Attempt{ResumeFrom: "run-l1"}, opening(r)
+	_, err = b.run(done("Two."))
+	require.NoError(t, err)
+	require.Len(t, told(r), 1)
+}
+
+// A step that begins again has its opening alone, and is not told what it has not done; its
+// earlier calls count. After three times it is told instead.
+func TestLostTools_beginAgain(t *testing.T) {
+	t.Parallel()
+	b := browser(t)
+	b.spec.BeginAgain = true
+	_, err := b.run(open())
+	require.ErrorIs(t, err, errScriptOver)
+	for n := range 4 {
+		r := &rules{}
+		b.spec.Open = opening(r)
+		b.spec.Attempt.Number++
+		model := &script{bench: b, replies: []llm.Message{open()}}
+		ports := b.ports()
+		ports.Model = requesting{model, func(req llm.Request) {
+			if model.requests > 0 {
+				return
+			}
+			first := req.Messages[0].Content
+			if n < 3 {
+				require.Equal(t, "Open the shop.", first)
+				require.Contains(t, req.Messages[1].Content, "begins again")
+			} else {
+				require.Contains(t, req.Messages[len(req.Messages)-1].Content, "You were interrupted.")
+			}
+		}}
+		result, err := step.Run(t.Context(), ports, b.spec)
+		require.ErrorIs(t, err, errScriptOver)
+		require.EqualValues(t, n+2, result.Usage.ModelCalls)
+	}
+}
+
+// requesting is a model whose requests are looked at.
+type requesting struct {
+	loop.Model
+	look func(llm.Request)
+}
+
+func (m requesting) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
+	m.look(req)
+	return m.Model.Generate(ctx, req)
+}
