@@ -64,7 +64,7 @@ temporal.toml) they are clients of that cluster.`,
 	}
 	root.AddCommand(session.Commands(c)...)
 	kinds := []*runs.Kind{session.Kind(), pipeline.Kind()}
-	root.AddCommand(runs.Commands(c, kinds)...)
+	root.AddCommand(runs.Commands(c, kinds, scenario.Kind())...)
 	root.AddCommand(prune.Commands(c)...)
 	root.AddCommand(stack.Commands(c)...)
 	root.AddCommand(

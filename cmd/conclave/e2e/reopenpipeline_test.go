@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/pipeline"
+	"conclave/engine/scenario"
 )
 
 // A pipeline whose step failed for good goes on from that step; earlier steps are kept.
@@ -40,4 +41,30 @@ func TestRetry_failedPipeline(t *testing.T) {
 	out = c.conclave("retry", "p1")
 	require.Equal(t, 1, out.code)
 	require.Contains(t, out.stderr, "it has ended (completed), and its result stands; nothing was started")
+}
+
+// A scenario run that failed goes on from the step that failed.
+func TestRetry_failedScenario(t *testing.T) {
+	t.Parallel()
+	model := newModelServer(t, map[string][]reply{"model-a": {pass("It opened."), verdict("fail"), pass("Bought.")}})
+	c := newCLI(t)
+	team := c.file("team.yaml", model.team("agent_a"))
+	require.Equal(t, 0, c.conclave("scenario", "create", "shop", "buy", "--step", "Open: Do it.", "--step", "Buy: Do it.").code)
+	c.file("shop/prd.md", "A shop.\n")
+	out := c.conclave("scenario", "run", "shop", "buy", "--config", team, "--automation")
+	require.Equal(t, 2, out.code)
+	var result scenario.Run
+	out.lastLine(t, &result)
+	require.Equal(t, "pass fail", statuses(result))
+	out = c.conclave("retry", result.RunID)
+	require.Equal(t, 0, out.code)
+	require.Contains(t, out.stderr, "scenario run "+result.RunID+" had ended (fail) and goes on with everything that was paid for; `conclave scenario watch DIR buy "+result.RunID+"` follows it")
+	out = c.conclave("scenario", "watch", "shop", "buy", result.RunID, "--automation")
+	require.Equal(t, 0, out.code)
+	out.lastLine(t, &result)
+	require.Equal(t, "pass pass", statuses(result))
+	require.Equal(t, 3, model.calls("model-a"), "the step that passed is kept")
+	out = c.conclave("retry", result.RunID)
+	require.Equal(t, 1, out.code)
+	require.Contains(t, out.stderr, "it passed; nothing was started")
 }

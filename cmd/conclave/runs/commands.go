@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/api/serviceerror"
@@ -20,11 +21,13 @@ type commands struct {
 	kinds []*Kind
 }
 
-// Commands returns the commands that take the ID of a run of these kinds.
-func Commands(cli *hall.CLI, kinds []*Kind) []*cobra.Command {
+// Commands returns the commands that take the ID of a run of these kinds; retry also takes
+// one of the kinds in retried.
+func Commands(cli *hall.CLI, kinds []*Kind, retried ...*Kind) []*cobra.Command {
 	c := commands{cli: cli, kinds: kinds}
+	more := commands{cli: cli, kinds: slices.Concat(kinds, retried)}
 	return []*cobra.Command{
-		c.watch(), c.status(), c.result(), c.say(), c.pause(), c.resume(), c.finish(), c.cancel(), c.retry(),
+		c.watch(), c.status(), c.result(), c.say(), c.pause(), c.resume(), c.finish(), c.cancel(), more.retry(),
 	}
 }
 
@@ -246,7 +249,8 @@ terminated or timed out by Temporal, goes on in a new run under the same ID: wit
 its answers, votes and messages, and with the steps that were running. A decision
 stands: nothing is started then.
 
-In a run of a pipeline, parked or ended, the failed step is run again.
+In a run of a pipeline, parked or ended, the failed step is run again. A scenario run
+that has ended goes on from the first step that did not pass.
 
 Without an address, retry joins the local stack; it runs no steps itself.`,
 		Example: `  conclave retry 20261121-153012-k3f9

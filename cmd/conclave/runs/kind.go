@@ -48,6 +48,8 @@ type Kind struct {
 	// Reopen returns the input of a new run that goes on with an ended one, with the failed step
 	// of an agent or of all, or the reason against it. nil if no run of the kind can.
 	Reopen func(ctx context.Context, conn *hall.Connection, run Run, agent string) (input any, err error)
+	// Follow is the command line that follows a reopened run; nil for watch.
+	Follow func(*hall.Connection, Run) string
 }
 
 // Run is a run as Temporal describes it, without asking a worker.

@@ -50,7 +50,11 @@ func reopen(ctx context.Context, conn *hall.Connection, run Run, u Update) error
 	case conn.Scripted():
 		return conn.PrintJSON(accepted{SessionID: run.ID, Accepted: true})
 	}
-	conn.Infof("%s had ended (%s) and goes on with everything that was paid for; `%s` follows it", run, run.Status, conn.CommandLine("watch", run.Workflow))
+	follow := conn.CommandLine("watch", run.Workflow)
+	if run.Kind.Follow != nil {
+		follow = run.Kind.Follow(conn, run)
+	}
+	conn.Infof("%s had ended (%s) and goes on with everything that was paid for; `%s` follows it", run, run.Status, follow)
 	conn.WarnIdle(ctx)
 	return nil
 }

@@ -1,0 +1,50 @@
+package scenario
+
+import (
+	"context"
+	"strings"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/runs"
+	"conclave/engine/scenario"
+	scenarioflow "conclave/workflows/scenario"
+)
+
+// Kind describes runs of scenarios to `conclave retry`.
+func Kind() *runs.Kind {
+	return &runs.Kind{
+		Type: scenarioflow.Type, Noun: "scenario run", List: "scenario list", MemoID: scenarioflow.MemoRun, Failed: string(scenario.Fail),
+		Adapt:  adapt,
+		Reopen: reopen,
+		Follow: func(conn *hall.Connection, r runs.Run) string {
+			return conn.CommandLine("scenario watch", "DIR", slugOf(r), r.ID)
+		},
+	}
+}
+
+// slugOf returns the scenario of a run, which is a part of its workflow ID.
+func slugOf(r runs.Run) string {
+	return strings.TrimSuffix(strings.TrimPrefix(r.Workflow, "scenario-"), "-"+r.ID)
+}
+
+// adapt refuses the retry of an open run.
+func adapt(conn *hall.Connection, r runs.Run, u *runs.Update) error {
+	if !r.Running() {
+		return nil
+	}
+	return hall.Exitf(hall.ExitUsage, "%s %s: it is still running; `%s` follows it", u.Action, r, r.Kind.Follow(conn, r))
+}
+
+// reopen returns the input of a run that goes on from the first step that did not pass.
+func reopen(_ context.Context, conn *hall.Connection, r runs.Run, agent string) (any, error) {
+	switch {
+	case agent != "":
+		return nil, hall.Exitf(hall.ExitUsage, "retry %s: one agent runs every step; leave out --agent", r)
+	case r.Status == string(scenario.Pass):
+		return nil, hall.Exitf(hall.ExitUsage, "retry %s: it passed; nothing was started, `%s` starts a new run",
+			r, conn.CommandLine("scenario run", "DIR", slugOf(r)))
+	}
+	in := scenarioflow.Input{RunID: r.ID, Resume: true}
+	in.Plan.Slug = slugOf(r)
+	return in, nil
+}
