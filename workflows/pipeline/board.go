@@ -20,6 +20,9 @@ func (p *run) show() {
 	fields := map[string]any{
 		drive.MemoQuery: p.in.Request, drive.MemoStatus: now.Status, drive.MemoStep: now.Step, drive.MemoPaused: now.Paused, drive.MemoParked: "",
 	}
+	if p.in.Resume { // the request is not loaded, and the starter may have set it
+		delete(fields, drive.MemoQuery)
+	}
 	if now.Status == drive.Running && now.Paused {
 		fields[drive.MemoStatus] = drive.Paused
 	}

@@ -23,6 +23,9 @@ func (s *session) show() {
 // directory is claimed, because the ID may be another session's.
 func (s *session) setMemo(ctx workflow.Context, status string) {
 	fields := map[string]any{drive.MemoStatus: status, drive.MemoQuery: s.in.Query, memoRound: 0, memoWinner: ""}
+	if s.in.Resume { // the query is not loaded, and the starter may have set it
+		delete(fields, drive.MemoQuery)
+	}
 	if s.begun {
 		view := s.core.View()
 		fields[memoRound], fields[memoWinner] = view.Round, s.core.Decision().WinnerLabel

@@ -36,6 +36,7 @@ func TestRetry_failedSession(t *testing.T) {
 	out = c.conclave("retry", "s1")
 	require.Equal(t, 0, out.code)
 	require.Contains(t, out.stderr, "session s1 had ended (failed) and goes on with everything that was paid for; `conclave watch s1` follows it")
+	require.Contains(t, c.conclave("list").stdout, "Who?", "also while it is being prepared")
 	out = c.conclave("watch", "--automation", "s1")
 	require.Equal(t, 0, out.code)
 	out.lastLine(t, &result)
