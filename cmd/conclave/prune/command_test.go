@@ -2,7 +2,6 @@ package prune
 
 import (
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
@@ -10,25 +9,6 @@ import (
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/hall/halltest"
 )
-
-func TestAge(t *testing.T) {
-	t.Parallel()
-	for value, want := range map[string]time.Duration{
-		"36h": 36 * time.Hour, "90m": 90 * time.Minute, "30d": 30 * day, "1.5d": 36 * time.Hour, "2w": 14 * day,
-	} {
-		var a hall.Age
-		require.NoError(t, a.Set(value), value)
-		require.Equal(t, want, time.Duration(a), value)
-	}
-	for _, value := range []string{"", "d", "30", "-1d", "0h", "x", "1y", "NaNd", "Infd", "1e9w"} {
-		var a hall.Age
-		require.ErrorContains(t, a.Set(value), "such as 36h, 30d or 12w", value)
-	}
-	for d, want := range map[time.Duration]string{0: "", 30 * day: "30d", 36 * time.Hour: "36h0m0s"} {
-		a := hall.Age(d)
-		require.Equal(t, want, a.String())
-	}
-}
 
 func TestPrune_refusesWrongFlagsBeforeItStartsAnything(t *testing.T) {
 	s := halltest.New(t, func(c *hall.CLI) []*cobra.Command { return Commands(c) })

@@ -152,6 +152,9 @@ func (c completer) stored(t hall.Target, prefix string) []string {
 	}
 	var found []fs.FileInfo
 	for _, kind := range c.kinds {
+		if kind.Files == nil {
+			continue
+		}
 		for _, dir := range directories(t, kind.Files("")) {
 			if strings.HasPrefix(dir.Name(), prefix) {
 				found = append(found, dir)

@@ -28,7 +28,7 @@ type Kind struct {
 	Failed string // the status of a run that Temporal ended as failed
 
 	Statuses []string                        // with which runs end, but for cancelled
-	Files    func(id string) artifact.Layout // of a run in the store
+	Files    func(id string) artifact.Layout // of a run in the store; nil if an ID does not tell
 
 	// OfflineNote is printed wherever the built-in model answers.
 	OfflineNote string
