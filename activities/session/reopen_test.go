@@ -109,7 +109,8 @@ func TestRecord_read(t *testing.T) {
 	}}, lost.Lacking)
 	require.Equal(t, []coordination.StepOf{
 		{Agent: "a", End: coordination.End{Step: 2}},
-		{Agent: "b", End: coordination.End{Step: 1, Usage: used}}, {Agent: "b", End: coordination.End{Step: 2}},
+		{Agent: "b", End: coordination.End{Step: 1, Usage: used}},
+		{Agent: "b", End: coordination.End{Step: 2}},
 	}, lost.Ended)
 	require.Equal(t, []coordination.OpenStep{{Agent: "b", Step: 2, Token: "old-l4", Seen: []coordination.Seen{{Agent: "a", Step: 1}}}}, lost.Open)
 }

@@ -43,7 +43,9 @@ func TestReopened(t *testing.T) {
 			Agent, []Event{Ended{Launch: "l1", Number: 1, Status: Completed}}, "", false, "the run has ended, completed; its result stands",
 		},
 		"nothing to run again": {
-			Agent, []Event{Ended{Launch: "l1", Number: 1, Action: Jump, To: "nowhere"}}, "", false,
+			Agent,
+			[]Event{Ended{Launch: "l1", Number: 1, Action: Jump, To: "nowhere"}},
+			"", false,
 			`no step failed that could be run again: main asked for "nowhere", which the graph does not have`,
 		},
 	} {
