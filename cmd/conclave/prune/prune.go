@@ -285,7 +285,9 @@ func (r *report) finish(c *hall.CLI, problems int, again string) error {
 	if problems > 0 {
 		return hall.Exitf(hall.ExitNoAnswer, "%d could not be removed, %s freed; `%s` tries again", problems, size(r.Bytes), again)
 	}
-	c.Infof("removed, %s freed", size(r.Bytes))
+	if len(r.Runs)+len(r.Leftovers) > 0 {
+		c.Infof("removed, %s freed", size(r.Bytes))
+	}
 	return nil
 }
 

@@ -184,6 +184,13 @@ func TestCarryOut_namesWhatStays(t *testing.T) {
 	require.Contains(t, s.errs.String(), "remove session s1: outage")
 }
 
+func TestCarryOut_nothing(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	require.NoError(t, carryOut(t.Context(), s.inventory(), nil, nothing, newReport(nil, nil, nil), "conclave prune --yes"))
+	require.Empty(t, s.errs.String(), "nothing was removed")
+}
+
 func TestDelete_refuses(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
