@@ -136,6 +136,13 @@ func notEnded(conn *hall.Connection, run Run) error {
 			return err
 		}
 	}
+	switch run.waiting {
+	case drive.Parked:
+		return hall.Exitf(hall.ExitNoAnswer, "%s is parked and has no result yet: fix the cause that `%s` names, then `%s` continues it",
+			run, conn.CommandLine("status", run.Workflow), conn.CommandLine("retry", run.Workflow))
+	case drive.Paused:
+		return hall.Exitf(hall.ExitNoAnswer, "%s is paused and has no result yet; `%s` resumes it", run, conn.CommandLine("resume", run.Workflow))
+	}
 	return hall.Exitf(hall.ExitNoAnswer, "%s is still running; wait for it with `%s`, or follow it with `%s`",
 		run, conn.CommandLine("result --wait", run.Workflow), conn.CommandLine("watch", run.Workflow))
 }

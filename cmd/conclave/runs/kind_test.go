@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"conclave/cmd/conclave/hall"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
 	sessionflow "conclave/workflows/session"
@@ -77,4 +78,19 @@ func TestRunOf_waiting(t *testing.T) {
 	terminated := info(drive.Parked)
 	terminated.CloseTime = timestamppb.New(time.Unix(1, 0))
 	require.Empty(t, runOf(session, terminated).waiting, "what was ended from outside waits for nobody")
+}
+
+func TestNotEnded_namesWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	conn := &hall.Connection{CLI: &hall.CLI{Queue: drive.TaskQueue}}
+	for waiting, says := range map[string]string{
+		"": "session s1 is still running; wait for it with `conclave result --wait s1`, or follow it with `conclave watch s1`",
+		drive.Parked: "session s1 is parked and has no result yet: fix the cause that `conclave status s1` names, " +
+			"then `conclave retry s1` continues it",
+		drive.Paused: "session s1 is paused and has no result yet; `conclave resume s1` resumes it",
+	} {
+		err := notEnded(conn, Run{Kind: session, ID: "s1", Workflow: "s1", waiting: waiting})
+		require.EqualError(t, err, says)
+		require.Equal(t, hall.ExitNoAnswer, hall.ExitCode(err))
+	}
 }
