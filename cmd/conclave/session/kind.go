@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"conclave/activities/attempt"
@@ -146,10 +147,11 @@ func (v *view) snapshot(ctx context.Context, f *runs.Follower) (progress.Snapsho
 	return s, nil
 }
 
-// complete adds rounds, cost and votes to the result of an open or terminated session.
+// complete adds what is known of an open or terminated session to its result.
 func (v *view) complete(r sessionflow.Result) sessionflow.Result {
 	if r.Rounds == 0 {
 		r.Rounds, r.Cost = v.state.Round, v.state.Cost
+		r.Agents, r.Failed = len(v.state.Agents), v.state.Failed()
 		if len(r.Votes) == 0 && v.state.Votes != nil {
 			r.Votes = v.state.Votes
 		}
@@ -162,7 +164,11 @@ func holds(c *hall.CLI, s acts.State, workflow string) []progress.Hold {
 	if s.Status != drive.Running || s.Phase == coordination.PhaseDone {
 		return nil
 	}
-	return runs.Holds(c, workflow, s.Paused, s.Parked, "runs failed steps again, finish decides without them")
+	onRetry := "runs failed steps again, cancel ends the session"
+	if slices.ContainsFunc(s.Agents, func(a coordination.AgentView) bool { return a.Answers > 0 }) {
+		onRetry = "runs failed steps again, finish decides without them"
+	}
+	return runs.Holds(c, workflow, s.Paused, s.Parked, onRetry)
 }
 
 // revote reports whether the round of a running session repeats a split vote.

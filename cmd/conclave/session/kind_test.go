@@ -8,6 +8,7 @@ import (
 	acts "conclave/activities/session"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
+	"conclave/cmd/conclave/runs"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
 )
@@ -28,10 +29,14 @@ func TestHolds_nameTheReleasingCommand(t *testing.T) {
 		{Why: "paused by a person", Release: "`conclave resume s1 --data-dir /data` resumes it"},
 		{
 			Why:     "parked: retry, finish or cancel: agent_b failed, Overloaded: no capacity",
-			Release: "`conclave retry s1 --data-dir /data` runs failed steps again, finish decides without them",
+			Release: "`conclave retry s1 --data-dir /data` runs failed steps again, cancel ends the session",
 			Parked:  true,
 		},
-	}, holds(c, parked, "s1"))
+	}, holds(c, parked, "s1"), "without an answer there is nothing to decide on")
+
+	parked.Agents = []coordination.AgentView{{ID: "agent_a", Answers: 1}, {ID: "agent_b"}}
+	require.Equal(t, "`conclave retry s1 --data-dir /data` runs failed steps again, finish decides without them",
+		holds(c, parked, "s1")[1].Release)
 
 	ended := parked
 	ended.Status = "cancelled"
@@ -47,4 +52,16 @@ func TestRevote_currentRound(t *testing.T) {
 	require.True(t, revote(state, events))
 	state.Status = "plurality"
 	require.False(t, revote(state, events))
+}
+
+func TestComplete_openSession(t *testing.T) {
+	t.Parallel()
+	failure := coordination.Failure{Type: "Outage", Message: "no reply"}
+	v := &view{state: acts.State{View: coordination.View{
+		Round: 1, Agents: []coordination.AgentView{{ID: "agent_a", Status: "failed", Error: &failure}, {ID: "agent_b"}},
+	}}}
+	r := v.complete(running(runs.Run{ID: "s1"}))
+	require.Equal(t, 1, r.Rounds)
+	require.Equal(t, 2, r.Agents)
+	require.Equal(t, []coordination.FailedAgent{{ID: "agent_a", Error: failure}}, r.Failed)
 }
