@@ -35,7 +35,7 @@ func accountOf(t *testing.T, store artifact.Store, id string) account {
 		require.NoError(t, err)
 		name := strings.TrimPrefix(key, root)
 		switch {
-		case strings.HasPrefix(name, "blobs/"), strings.HasPrefix(name, "ledger/"), strings.HasPrefix(name, "reached/"):
+		case strings.HasPrefix(name, "blobs/"), strings.HasPrefix(name, "ledger/"), strings.HasPrefix(name, "reached/"), strings.HasPrefix(name, "runs/"):
 		case slices.ContainsFunc([]string{"/answer.json", "/vote.json", "status.json"}, func(end string) bool { return strings.HasSuffix(name, end) }):
 			a.files[name] = timeless(t, store, key)
 		case strings.Contains(name, "/workspace/"):
