@@ -67,7 +67,7 @@ func (m Models) Model(a config.Agent) (loop.Model, error) {
 	}
 	o := openai.Options{
 		BaseURL: backend.BaseURL, APIKey: key, Model: backend.Model, Params: backend.Params,
-		Price: priceOf(backend, provider), Waiting: attempt.Waiting, Reached: attempt.Reached,
+		Price: priceOf(backend, provider), Waiting: attempt.Waiting, Patience: attempt.Patience,
 	}
 	if m.servers != nil {
 		o.Refusals, o.Outages, o.HTTPClient = &m.servers.refusals, &m.servers.outages, m.servers.client

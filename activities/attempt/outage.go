@@ -22,6 +22,9 @@ import (
 const (
 	firstOutageDelay   = 5 * time.Second
 	longestOutageDelay = time.Minute
+
+	// unreachedPatience is the time of retries at a server that has never replied.
+	unreachedPatience = 5 * time.Second
 )
 
 // outage is an outage of the model's server as the attempts of a step have met it.
@@ -125,11 +128,20 @@ func (a *Attempt) reached(ctx context.Context) bool {
 // attemptKey is the key of a running attempt in its context.
 type attemptKey struct{}
 
-// Reached reports whether the model's server of the step of ctx has replied in this run.
-// Outside of a step it has.
-func Reached(ctx context.Context) bool {
+// Patience returns how long the step of ctx retries a call to a server that is away:
+// briefly if the server has never replied in this run, and no longer than the step waits
+// for outages. Outside of a step it is a minute.
+func Patience(ctx context.Context, responded bool) time.Duration {
 	a, ok := ctx.Value(attemptKey{}).(*Attempt)
-	return !ok || a.reached(ctx)
+	switch {
+	case !ok:
+		return time.Minute
+	case !responded && !a.reached(ctx):
+		return unreachedPatience
+	case a.outageLimit > 0:
+		return min(a.outageLimit, time.Minute)
+	}
+	return time.Minute
 }
 
 // watched is a model whose first reply marks its server as reached.

@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -104,4 +105,18 @@ func TestServer(t *testing.T) {
 	} {
 		require.Equal(t, want, server(b))
 	}
+}
+
+// A step retries a call no longer than it waits for outages, and briefly at a server that
+// has never replied.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	strange, known := waiting(t, false), waiting(t, true)
+	in := func(a *Attempt) context.Context { return context.WithValue(t.Context(), attemptKey{}, a) }
+	require.Equal(t, time.Minute, Patience(t.Context(), false))
+	require.Equal(t, 5*time.Second, Patience(in(strange), false))
+	require.Equal(t, time.Minute, Patience(in(strange), true))
+	require.Equal(t, time.Minute, Patience(in(known), false))
+	known.outageLimit = 20 * time.Second
+	require.Equal(t, 20*time.Second, Patience(in(known), false))
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"time"
 
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -35,9 +36,9 @@ type Options struct {
 	// Waiting is called with the reason before a wait, and its result afterwards; nil to skip.
 	Waiting func(ctx context.Context, why string) (over func())
 
-	// Reached reports whether a server that does not respond now has responded before;
-	// it is not waited for otherwise. If nil, every server has.
-	Reached func(context.Context) bool
+	// Patience bounds the time of retries while the server is away; responded says that
+	// it sent a status. If nil, it is a minute.
+	Patience func(ctx context.Context, responded bool) time.Duration
 
 	// Refusals and Outages are shared with other clients; nil for the client's own.
 	Refusals *Refusals
@@ -54,7 +55,7 @@ type Client struct {
 	params   map[string]any
 	price    func(llm.Usage) float64
 	waiting  func(context.Context, string) func()
-	reached  func(context.Context) bool
+	patience func(context.Context, bool) time.Duration
 	outages  *Outages
 
 	server   server
@@ -88,7 +89,7 @@ func New(o Options) (*Client, error) {
 		host: base.Host, key: o.APIKey, redactor: redactor(o.APIKey), model: o.Model, params: params, price: o.Price, waiting: o.Waiting,
 		server: server{o.BaseURL, o.Model}, wanted: wanted,
 		refusals: cmp.Or(o.Refusals, &Refusals{}), images: &Refusals{},
-		reached: o.Reached, outages: cmp.Or(o.Outages, &Outages{}),
+		patience: o.Patience, outages: cmp.Or(o.Outages, &Outages{}),
 	}, nil
 }
 
@@ -188,7 +189,7 @@ func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams, r
 	case err == nil:
 		reply, err = c.reply(res.Header, res.Body, w)
 	}
-	_, classified := errors.AsType[*llm.Error](err)
+	failed, classified := errors.AsType[*llm.Error](err)
 	stall, stalled := errors.AsType[*stallError](context.Cause(limited))
 	switch {
 	case err == nil:
@@ -196,6 +197,9 @@ func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams, r
 	case ctx.Err() != nil:
 		return llm.Reply{}, fmt.Errorf("calling model %s at %s: %w", c.model, c.host, context.Cause(ctx))
 	case classified:
+		if failed.Status == 0 && res != nil {
+			failed.Status = res.StatusCode // the server has responded, and broke off
+		}
 		return reply, err
 	case errors.Is(err, errTooLarge):
 		return reply, c.unusable(err.Error(), err)

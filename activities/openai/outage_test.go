@@ -73,18 +73,23 @@ func TestOutages_patience(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		handler http.HandlerFunc
-		reached bool
+		limit   time.Duration
 		longest time.Duration
 		tries   int
 	}{
-		"never reached":                   {hangUp(""), false, 5 * time.Second, 3},
-		"reached before":                  {hangUp(""), true, time.Minute, 7},
-		"it responds that it is starting": {raw(503, `{"error":{"message":"Loading model"}}`), false, time.Minute, 7},
+		"never reached":                   {hangUp(""), 5 * time.Second, 5 * time.Second, 3},
+		"reached before":                  {hangUp(""), time.Minute, time.Minute, 7},
+		"it responds that it is starting": {raw(503, `{"error":{"message":"Loading model"}}`), 5 * time.Second, time.Minute, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				o := openai.Options{Reached: func(context.Context) bool { return tt.reached }}
+				o := openai.Options{Patience: func(_ context.Context, responded bool) time.Duration {
+					if responded {
+						return time.Minute
+					}
+					return tt.limit
+				}}
 				client, w := serve(t, o, tt.handler)
 				start := time.Now()
 				_, err := client.Generate(t.Context(), hello)
@@ -99,4 +104,17 @@ func TestOutages_patience(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server that breaks off within its reply has responded.
+func TestOutages_brokenReplyHasAStatus(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, _ := serve(t, openai.Options{}, hangUp("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 999\r\n\r\ndata: {\"id\":\"1\","))
+		_, err := client.Generate(t.Context(), hello)
+		failed, ok := errors.AsType[*llm.Error](err)
+		require.True(t, ok, "%v", err)
+		require.Equal(t, llm.Network, failed.Kind)
+		require.Equal(t, 200, failed.Status)
+	})
 }

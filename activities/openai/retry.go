@@ -18,7 +18,6 @@ import (
 const (
 	maxTries    = 7
 	maxElapsed  = 60 * time.Second // no retry starts later than this, nor later in an outage
-	maxStrange  = 5 * time.Second  // the same for a server that has never responded
 	firstWait   = time.Second      // doubled after every try
 	longestWait = 20 * time.Second // of our own; a server may ask for more
 	maxPaid     = 1                // retries of calls that broke off in the reply: each is charged
@@ -39,7 +38,7 @@ func (c *Client) retrying(ctx context.Context, call func() (llm.Reply, error)) (
 		if !ok || !transient(failed) || try == maxTries || spent.ModelCalls > maxPaid {
 			return reply, err
 		}
-		wait, left := backoff(try), c.patience(ctx, start, failed)
+		wait, left := backoff(try), c.timeLeft(ctx, start, failed)
 		if max(wait, failed.RetryAfter) > left {
 			return reply, err
 		}
@@ -50,15 +49,15 @@ func (c *Client) retrying(ctx context.Context, call func() (llm.Reply, error)) (
 	}
 }
 
-// patience returns the time left for retries after a failure.
-func (c *Client) patience(ctx context.Context, start time.Time, failed *llm.Error) time.Duration {
+// timeLeft returns the time left for retries after a failure.
+func (c *Client) timeLeft(ctx context.Context, start time.Time, failed *llm.Error) time.Duration {
 	limit := maxElapsed
 	if failed.Outage() {
 		if failed.Since.Before(start) {
 			start = failed.Since
 		}
-		if failed.Status == 0 && c.reached != nil && !c.reached(ctx) {
-			limit = maxStrange
+		if c.patience != nil {
+			limit = min(limit, c.patience(ctx, failed.Status != 0))
 		}
 	}
 	return limit - time.Since(start)

@@ -2,6 +2,7 @@ package coordination
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -73,7 +74,9 @@ func (s *State) wait() move {
 	}
 	s.Waits++
 	s.Waiting = true
-	return move{wait: &Wait{Seconds: min(s.Waits*waitStep, maxWait)}}
+	seconds := min(s.Waits*waitStep, maxWait)
+	s.note(Entry{Kind: entryWaiting, Text: "no agent's model server replies; they try again in " + strconv.Itoa(seconds) + " s"})
+	return move{wait: &Wait{Seconds: seconds}}
 }
 
 // waited ends the wait.

@@ -256,7 +256,8 @@ const (
 	entryRestarted = "restarted" // the step ended itself for news
 	entryFailed    = "failed"
 	entryRetried   = "retried"
-	entrySaid      = "said" // a person's message
+	entryWaiting   = "waiting" // every model server is away
+	entrySaid      = "said"    // a person's message
 	entryPaused    = "paused"
 	entryResumed   = "resumed"
 	entryAsked     = "asked"
