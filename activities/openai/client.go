@@ -197,14 +197,15 @@ func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams, r
 	case ctx.Err() != nil:
 		return llm.Reply{}, fmt.Errorf("calling model %s at %s: %w", c.model, c.host, context.Cause(ctx))
 	case classified:
-		if failed.Status == 0 && res != nil {
-			failed.Status = res.StatusCode // the server has responded, and broke off
-		}
-		return reply, err
 	case errors.Is(err, errTooLarge):
-		return reply, c.unusable(err.Error(), err)
+		failed = c.unusable(err.Error(), err)
 	case stalled:
-		return reply, c.failure(llm.Network, 0, stall.what, "use a faster model or server", stall)
+		failed = c.failure(llm.Network, 0, stall.what, "use a faster model or server", stall)
+	default:
+		failed = c.unreached(err)
 	}
-	return reply, c.unreached(err)
+	if failed.Status == 0 && res != nil {
+		failed.Status = res.StatusCode // the server has responded, and broke off
+	}
+	return reply, failed
 }
