@@ -130,7 +130,7 @@ func (f *fileTools) showImage(name string, in *bufio.Reader) (loop.Output, error
 	}
 	shown := llm.Image{Data: data}
 	shown.MediaType = shown.Format()
-	if err := shown.Check(); err != nil {
+	if err := shown.CheckWhole(); err != nil {
 		return loop.Output{Text: fmt.Sprintf("[%s is an image (%s) that cannot be shown: %v]", quote(name), shown.MediaType, err)}, nil
 	}
 	if f.images == maxImages {

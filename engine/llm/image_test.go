@@ -36,9 +36,9 @@ func TestImage_check(t *testing.T) {
 			i := Image{Data: []byte(tt.data)}
 			require.Equal(t, tt.format, i.Format())
 			if tt.says == "" {
-				require.NoError(t, i.Check())
+				require.NoError(t, i.CheckWhole())
 			} else {
-				require.ErrorContains(t, i.Check(), tt.says)
+				require.ErrorContains(t, i.CheckWhole(), tt.says)
 			}
 		})
 	}
