@@ -20,7 +20,7 @@ import (
 	"conclave/engine/team"
 )
 
-// record reads what the store has of a session whose run was cut off.
+// record rebuilds the record of a session from the store after its run was cut off.
 type record struct {
 	store  artifact.Store
 	layout artifact.Layout

@@ -273,25 +273,24 @@
 //  58. A step that was cancelled while it waited for its next attempt, or whose worker was
 //     lost, reports nothing. The driver reads its usage from the store and steps its end
 //     with it, so that every model call counts, in the cost and in the budget.
-//  59. A step that is resumed reports the usage of the step before it only if no event has:
-//     if that one ended without a known model call.
-//  60. An end without a token left nothing to resume. The step that replaces it resumes
-//     the one that it would have resumed itself.
-//  61. Where a new step replaces one that was suspended or failed, it is given the files of
-//     that one.
+//  59. A resumed step reports the usage of its predecessor if no event has counted it: the
+//     predecessor ended without a known model call.
+//  60. A step that ended without a token left nothing to resume. Its replacement resumes
+//     its predecessor.
+//  61. A new step that replaces a suspended or failed one starts with its files.
 //
 // # Going on after an end
 //
 // These rules hold from protocol 3 on.
 //
-//  61. A session that failed, or whose run ended before a decision, can be reopened by a
+//  62. A session that failed, or whose run ended before a decision, can be reopened by a
 //     new run. A decision with a winner is never reopened, nor is a session that the next
 //     Drain would fail again at once.
-//  62. Reopening takes back the decision, what forced it, a pause and a wait. Everything
-//     else goes on: rounds, limits, spending, votes and the ledger.
-//  63. It retries failed agents, as rule 28 says, those in an outage included; with an
+//  63. Reopening withdraws the decision and the request that forced it, and ends a pause
+//     and a wait. Rounds, limits, spending, votes and the ledger continue.
+//  64. It retries failed agents, as rule 28 says, those in an outage included; with an
 //     agent named, only that one.
-//  64. Steps that were running are resumed from the tokens of the run that ended, and
+//  65. Steps that were running are resumed from the tokens of the run that ended, and
 //     counted once. After a decision without a winner, so are the cancelled ones.
 //
 // # On record

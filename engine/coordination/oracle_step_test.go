@@ -25,7 +25,7 @@ func (o *oracle) take(event Event) {
 		if !o.senseless(e) {
 			o.obey(e)
 		}
-	case Reopened: // the session has asked rule 58 before
+	case Reopened: // the session has asked rule 62 before
 		o.reopen(e)
 	default:
 		o.takeEnd(event)
@@ -86,7 +86,7 @@ func (o *oracle) obey(event Event) {
 	}
 }
 
-// reopen is rules 59 to 61.
+// reopen is rules 63 to 65.
 func (o *oracle) reopen(e Reopened) {
 	o.over, o.forced, o.short, o.paused, o.waiting, o.waits = nil, "", false, false, false, 0
 	o.bell = Ring{Epoch: o.bell.Epoch}

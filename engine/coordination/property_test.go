@@ -194,7 +194,7 @@ func (s *session) request(t require.TestingT, e Event) {
 	require.Equal(t, marshal(t, s.state), marshal(t, other), "%#v was refused", e)
 }
 
-// hopeless is rule 58. Another oracle that reads the session again tries it.
+// hopeless is rule 62. Another oracle that reads the session again tries it.
 func (s *session) hopeless(t require.TestingT, e Reopened) bool {
 	o := s.oracle
 	failed := func(a string) bool { return slices.Contains(o.config.Agents, a) && o.agents[a].failed != nil }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// refuseReopened is rule 58.
+// refuseReopened is rule 62.
 func (s *State) refuseReopened(e Reopened) error {
 	if s.Done() && s.Outcome.Winner != "" {
 		return errors.New("the session has decided, " + s.Outcome.text() + "; a decision stands")
@@ -57,7 +57,7 @@ func (s *State) reopen(e Reopened) {
 	s.goOn(e)
 }
 
-// goOn is rules 59 to 61. The doorbell of the new run has not rung.
+// goOn is rules 63 to 65. The doorbell of the new run has not rung.
 func (s *State) goOn(e Reopened) {
 	s.Outcome, s.Forced, s.Short, s.Paused = nil, "", false, false
 	s.Waiting, s.Waits = false, 0

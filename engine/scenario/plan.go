@@ -14,7 +14,7 @@ type Plan struct {
 	Title string    `json:"title"`
 	Steps []StepRef `json:"steps"`
 
-	// OnLostTools is what a step does that an interruption has cost the state of its tools,
+	// OnLostTools is the policy for a step whose tools lost their state in an interruption,
 	// such as a browser's pages: begin_again, the default, or tell.
 	OnLostTools string `json:"on_lost_tools,omitempty"`
 }

@@ -60,7 +60,7 @@ func (s Spec) create(ctx context.Context, store artifact.Store, number int, c ar
 }
 
 // claimOf returns the number and the claim of a step of the agent by its token, among
-// those below a number; zero values if there is none.
+// those below a number, or zero values.
 func (a *attempt) claimOf(ctx context.Context, token string, below int) (int, artifact.Claim, error) {
 	for n := below - 1; n > 0 && n >= a.result.Step-maxClaims; n-- {
 		c, err := artifact.ReadJSON[artifact.Claim](ctx, a.ports.Store, a.spec.Dir(n)+"step.json")

@@ -19,7 +19,7 @@ func TestFilesOfAStepWithoutAction(t *testing.T) {
 	t.Parallel()
 	nonsense := vote("agent9", "Nobody.")
 	model := newModelServer(t, map[string][]reply{
-		"model-a": {write("work/plan.md", "half of it"), nonsense, nonsense, nonsense, read("work/plan.md"), answer("Answer A."), vote("agent1", "Mine.")},
+		"model-a": {write("draft/plan.md", "half of it"), nonsense, nonsense, nonsense, read("draft/plan.md"), answer("Answer A."), vote("agent1", "Mine.")},
 	})
 	c := newCLI(t)
 	team := c.file("team.yaml", model.teamWith(orchestrator(map[string]any{"on_agent_failure": "park"}), "agent_a"))
@@ -32,7 +32,7 @@ func TestFilesOfAStepWithoutAction(t *testing.T) {
 	dir := filepath.Join(c.home, "pulled")
 	out = c.conclave("pull", "--verify", "partial", dir)
 	require.Equal(t, 0, out.code, out.stderr)
-	content, err := os.ReadFile(filepath.Join(dir, "agents/agent_a/001/partial/work/plan.md"))
+	content, err := os.ReadFile(filepath.Join(dir, "agents/agent_a/001/partial/draft/plan.md"))
 	require.NoError(t, err)
 	require.Equal(t, "half of it", string(content))
 	store, err := artifact.NewDir(dir)
@@ -51,7 +51,7 @@ func TestFilesOfAStepWithoutAction(t *testing.T) {
 	require.Equal(t, "consensus", result.Status)
 	require.Contains(t, model.request("model-a", 6), "half of it")
 	require.Equal(t, 0, c.conclave("pull", "--verify", "partial", dir).code)
-	require.FileExists(t, filepath.Join(dir, "agents/agent_a/002/workspace/work/plan.md"))
+	require.FileExists(t, filepath.Join(dir, "agents/agent_a/002/workspace/draft/plan.md"))
 }
 
 // The limit of a step's model calls is a key, and the model is told before it is reached.

@@ -178,7 +178,7 @@ func (f *flags) filter(inv *inventory) filter {
 	}
 }
 
-// line returns the command line that removes what this one has shown.
+// line returns the command line that removes the runs that this one lists.
 func (f *flags) line(c *hall.CLI) string {
 	command := "prune"
 	if f.olderThan > 0 {

@@ -119,7 +119,7 @@ func (c *copier) matches(name string, f artifact.File) (bool, error) {
 	return sum == f.SHA256, err
 }
 
-// fileSum returns the SHA-256 of a regular file in hex; fs.ErrNotExist if there is none.
+// fileSum returns the SHA-256 of a regular file in hex, or fs.ErrNotExist without one.
 func fileSum(root *os.Root, name string) (string, error) {
 	switch info, err := root.Lstat(name); {
 	case err != nil:

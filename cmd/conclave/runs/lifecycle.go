@@ -207,8 +207,8 @@ func PullCommand(conn *hall.Connection, id string, path *string, root string) st
 	return conn.CommandLine("pull", id, "DIR")
 }
 
-// PrintStatus prints lines about a run and the commands to use next. Result is empty if
-// there is none.
+// PrintStatus prints lines about a run and the commands to use next. result names the
+// kind of its result; empty without one.
 func PrintStatus(conn *hall.Connection, run Run, lines []string, result string) error {
 	if run.Running() {
 		lines = append(lines, "  follow it: "+conn.CommandLine("watch", run.Workflow))

@@ -147,7 +147,7 @@ func (v *view) snapshot(ctx context.Context, f *runs.Follower) (progress.Snapsho
 	return s, nil
 }
 
-// complete adds what is known of an open or terminated session to its result.
+// complete adds the last known state to the result of an open or terminated session.
 func (v *view) complete(r sessionflow.Result) sessionflow.Result {
 	if r.Rounds == 0 {
 		r.Rounds, r.Cost = v.state.Round, v.state.Cost
