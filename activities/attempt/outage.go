@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+
 	"conclave/activities"
 	"conclave/engine/artifact"
 	"conclave/engine/config"
@@ -134,20 +136,23 @@ func (p Process) awaySince(ctx context.Context, s step.Spec, calls int64, launch
 	return time.Time{}, err
 }
 
-// suspendInOutage ends the attempt with its error and keeps the journal: the step can be
-// resumed. The error says for how long the server has been away.
+// suspendInOutage ends the attempt with its error, which says for how long the server has
+// been away, and records the step without an action. The journal stays: the step can be
+// resumed.
 func (a *Attempt) suspendInOutage(ctx context.Context, kind coordination.Outage, err error) error {
-	if a.Spec.Dir != nil {
-		_ = step.Leave(ctx, a.Ports, a.Spec, a.Result) // a transcript for people
-	}
 	failure := a.Failure()
 	away := &awayError{err: err}
 	if kind == coordination.Interrupted {
 		away.since = a.process.Now().Sub(failure.AwaySince).Round(time.Second)
 	}
-	err = away
 	failure.Outage = kind
-	return applicationError(err, step.Class{Type: activities.Outage, Final: true}, failure)
+	if a.Spec.Dir != nil {
+		abandoned := step.Abandon(ctx, a.Ports, a.Spec, a.Result, artifact.Error{Type: activities.Outage, Message: away.Error()})
+		if abandoned != nil {
+			activity.GetLogger(ctx).Warn("the files of a step that ended in an outage were not kept", "step", a.Result.Step, "error", abandoned)
+		}
+	}
+	return applicationError(away, step.Class{Type: activities.Outage, Final: true}, failure)
 }
 
 // awayError reports a server that has not replied for a time; 0 if it never has.

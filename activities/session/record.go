@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"go.temporal.io/sdk/activity"
 
 	"conclave/activities"
+	"conclave/activities/attempt"
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/engine/step"
@@ -53,11 +55,32 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 		}
 	}
 	if in.Over {
+		if err := a.abandonSuspended(ctx, in); err != nil {
+			return err
+		}
 		a.Over(layout)
 		a.memories.end(ctx)
 	}
 	if in.Over && (in.Saved == nil || in.Saved.Core.Decision().Winner != "") {
 		step.Forget(ctx, a.Store, layout.File("journal/"))
+	}
+	return nil
+}
+
+// abandonSuspended writes last_action.json of the steps that were suspended when the session
+// ended.
+func (a *Activities) abandonSuspended(ctx context.Context, in RecordInput) error {
+	if in.Saved == nil {
+		return nil
+	}
+	for _, l := range in.Saved.Core.Suspended() {
+		l.After = 0 // the step may be that of an earlier launch
+		ended := attempt.Ended{Token: l.ResumeFrom, Cause: coordination.Failure{
+			Type: activities.Suspended, Message: "the session ended before the suspended step was resumed",
+		}}
+		if _, err := a.Reckon(ctx, ReckonInput{Session: in.Session, Launch: l, Ended: ended}); err != nil {
+			return fmt.Errorf("recording the suspended step of %s: %w", l.Agent, err)
+		}
 	}
 	return nil
 }

@@ -97,6 +97,22 @@ func (s *State) RunningSteps() []Launch {
 	return launches
 }
 
+// Suspended returns the launches of the steps that were suspended and not resumed.
+// ResumeFrom is the execution token of the one with the newest work.
+func (s *State) Suspended() []Launch {
+	var launches []Launch
+	for _, a := range s.Agents {
+		if a.Rest == nil || a.Error != nil || a.Rest.Late {
+			continue
+		}
+		l := a.Rest.Launch.clone()
+		if l.ResumeFrom = s.filesOf(a); l.ResumeFrom != "" {
+			launches = append(launches, l)
+		}
+	}
+	return launches
+}
+
 // tokenIn returns the execution token of a launch in a run.
 func tokenIn(run string, id LaunchID) string { return run + "-" + string(id) }
 

@@ -6,7 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/activities"
 	acts "conclave/activities/session"
+	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/workflows/drive"
@@ -47,9 +49,9 @@ func TestSession_OutageOfOneModel(t *testing.T) {
 	s := stagetest.New(t, map[string][]any{
 		"agent_a": {stagetest.Answer("A."), stagetest.Vote("agent1")},
 		"agent_b": {stagetest.Answer("B."), stagetest.Vote("agent1")},
-		"agent_c": {longAway(), longAway(), longAway()},
+		"agent_c": {stagetest.WriteFile("half of it"), longAway(), longAway(), longAway()},
 	}, nil)
-	result := stagetest.Play[session.Result](t, s, session.Type, session.Input{Query: "Who?"})
+	result := stagetest.Play[session.Result](t, s, session.Type, session.Input{Query: "Who?", SessionID: "s1"})
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, map[string]int{"agent_a": 2}, result.Votes)
 	require.Equal(t, []string{"agent_a", "agent_b"}, result.Voters)
@@ -58,7 +60,9 @@ func TestSession_OutageOfOneModel(t *testing.T) {
 	require.Equal(t, "agent_c", result.Failed[0].ID)
 	require.Equal(t, "Outage", result.Failed[0].Error.Type)
 	require.Nil(t, result.Tie)
-	require.Equal(t, 2, s.Cast["agent_c"].Asked, "it tries again with every wave")
+	require.Equal(t, 3, s.Cast["agent_c"].Asked, "it tries again with every wave")
+	require.EqualValues(t, 5, result.Cost.ModelCalls, "a reply before the outage counts, once")
+	requireLeft(t, s, "agent_c", 2, "Outage")
 }
 
 // A model that has never replied parks the session at once; after retry it continues.
@@ -75,4 +79,42 @@ func TestSession_UnreachedModelParks(t *testing.T) {
 	result := stagetest.Play[session.Result](t, s, session.Type, session.Input{Query: "Who?"})
 	require.Equal(t, "consensus", result.Status, "%v", result.Error)
 	require.Equal(t, 3, s.Cast["agent_a"].Asked)
+}
+
+// requireLeft checks that a step without an action has left its transcript and the file x,
+// and that last_action.json names them with the type of the error.
+func requireLeft(t *testing.T, s *stagetest.Stage, agent string, number int, cause string) {
+	t.Helper()
+	layout := artifact.InBucket("s1")
+	last, err := artifact.ReadJSON[artifact.LastAction](t.Context(), s.Store, layout.Agent(agent, "last_action.json"))
+	require.NoError(t, err)
+	require.Equal(t, "none", last.Action)
+	require.Equal(t, number, last.StepNumber)
+	require.Equal(t, cause, last.Error.Type)
+	require.Contains(t, *last.PartialPath, s.Store.URL(layout.Step(agent, number, "partial")))
+	files, err := artifact.ReadJSON[artifact.Change](t.Context(), s.Store, layout.Step(agent, number, "partial.json"))
+	require.NoError(t, err)
+	require.Equal(t, "x", files.Delta().Changed[0].Path)
+	transcript, err := s.Store.Get(t.Context(), layout.Step(agent, number, "transcript.jsonl"))
+	require.NoError(t, err)
+	require.Contains(t, string(transcript), "half of it")
+}
+
+// The files of a step that a pause has suspended are named once the session has ended
+// without it.
+func TestSession_SuspendedStepOfADecision(t *testing.T) {
+	t.Parallel()
+	s := stagetest.New(t, map[string][]any{
+		"agent_a": {stagetest.Answer("A."), stagetest.Vote("agent1")},
+		"agent_b": {stagetest.WriteFile("half of it"), stagetest.Limited},
+	}, nil)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, time.Minute)
+	s.RegisterDelayedCallback(func() {
+		_, err := artifact.ReadJSON[artifact.LastAction](t.Context(), s.Store, "sessions/s1/agents/agent_b/last_action.json")
+		require.ErrorIs(t, err, artifact.ErrNotFound, "the step may go on")
+		s.SignalWorkflow(drive.FinishSignal, nil)
+	}, 2*time.Minute)
+	result := stagetest.Play[session.Result](t, s, session.Type, session.Input{Query: "Who?", SessionID: "s1"})
+	require.Equal(t, "finished", result.Status)
+	requireLeft(t, s, "agent_b", 1, activities.Suspended)
 }
