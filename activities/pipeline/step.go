@@ -67,7 +67,7 @@ func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in Step
 			return len(bell.Messages), err
 		}
 	}
-	run.LimitOutages(attempt.DefaultOutage(), time.Time{})
+	run.LimitOutages(attempt.DefaultOutage(), in.Launch.AwaySince)
 	if err := a.equip(ctx, run, p, s, in, &ps); err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (t *stepRun) assemble(ctx context.Context) error {
 	if t.ShareServers && t.Number == 1 && t.in.Launch.Previous == nil && t.in.Launch.ResumeFrom == "" {
 		t.activities.Over(t.layout) // ends the servers of an earlier execution
 	}
-	t.LimitOutages(time.Duration(team.Timeouts.OutageSeconds)*time.Second, time.Time{})
+	t.LimitOutages(time.Duration(team.Timeouts.OutageSeconds)*time.Second, t.in.Launch.AwaySince)
 	if err := t.Equip(ctx, agent); err != nil {
 		return err
 	}

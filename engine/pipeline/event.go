@@ -1,6 +1,10 @@
 package pipeline
 
-import "conclave/engine/llm"
+import (
+	"time"
+
+	"conclave/engine/llm"
+)
 
 // Event is an input of State.Step.
 //
@@ -74,6 +78,8 @@ type Suspended struct {
 	Number int
 	Token  string
 	Usage  llm.Usage
+
+	AwaySince time.Time // when the model's server ceased to reply; zero if it replied
 
 	Seconds float64 // time that it took, if its time is limited
 }
@@ -168,6 +174,10 @@ type Launch struct {
 	// Uncounted says that no event has counted the usage of that attempt, so that this one
 	// reports it as well.
 	Uncounted bool `json:"uncounted,omitempty"`
+
+	// AwaySince is when the model's server ceased to reply to the suspended attempt; zero if it
+	// replied.
+	AwaySince time.Time `json:"away_since,omitzero"`
 
 	// TeamOf is the launch that asked the team whose session goes on; empty to ask a team
 	// anew. Counted is the usage of that session that events have counted, and Told the number

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"errors"
+	"time"
 
 	"conclave/engine/llm"
 )
@@ -46,6 +47,9 @@ func (s *State) reopen(e Reopened) {
 		s.Pending = s.Rest
 	}
 	s.Rest, s.Late = nil, false
+	if s.Pending != nil {
+		s.Pending.AwaySince = time.Time{} // it was mended, says a person
+	}
 	s.note(s.Current(), "the run goes on with "+s.Current())
 	s.tryAgain()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"conclave/engine/llm"
 )
@@ -25,7 +26,9 @@ func (s *State) Step(event Event) {
 		s.keep(e.Launch, true, e.Token, e.Usage)
 		if r := s.ended(e.Launch, e.Number, e.Usage, e.Seconds); r != nil {
 			s.note(r.Launch.Step, r.Launch.Step+" was suspended")
-			s.pend(*s.after(r.Launch, e.Token, e.Usage))
+			next := s.after(r.Launch, e.Token, e.Usage)
+			next.AwaySince = e.AwaySince
+			s.pend(*next)
 		}
 	case Pause, Resume, Retry, Said, Cancel:
 		s.request(e)
@@ -52,6 +55,7 @@ func (s *State) ended(id string, number int, usage llm.Usage, seconds float64) *
 		return nil
 	}
 	s.Newest = max(s.Newest, number)
+	r.Launch.AwaySince = time.Time{}
 	return r
 }
 

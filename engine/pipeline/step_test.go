@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -433,3 +434,42 @@ func TestStaleEvents_changeNothing(t *testing.T) {
 func (*run) usage(modelCalls int64) llm.Usage { return llm.Usage{ModelCalls: modelCalls} }
 
 func (*run) dollars(usd float64) llm.Usage { return llm.Usage{ModelCalls: 1, TotalUSD: &usd} }
+
+// The beginning of an outage outlasts a pause; a reply, a failure and a new run end it.
+func TestSuspended_outage(t *testing.T) {
+	t.Parallel()
+	since := time.Unix(1_700_000_000, 0).UTC()
+	for name, tt := range map[string]struct {
+		then func(l Launch) []Event
+		want time.Time
+	}{
+		"a pause":           {func(l Launch) []Event { return pausing(l, since) }, since},
+		"a reply":           {func(l Launch) []Event { return pausing(l, time.Time{}) }, time.Time{}},
+		"a failure":         {func(l Launch) []Event { return []Event{Broke{Launch: l.ID, Number: 2, Token: "t"}, Retry{}} }, time.Time{}},
+		"a run that is cut": {func(Launch) []Event { return []Event{Reopened{Run: "r"}} }, time.Time{}},
+		"a cancelled pause": {func(l Launch) []Event { return append(pausing(l, since)[:2], Cancel{}, Reopened{Run: "r"}) }, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := New(Protocol, Graph{Start: "main", Park: true, MaxTransitions: 9, Steps: []Node{{Name: "main", Kind: Agent, MaxIterations: 9}}})
+			l := launchOf(t, s.Drain())
+			play := func(events []Event) {
+				var commands []Command
+				for _, e := range events {
+					s.Step(e)
+					commands = append(commands, s.Drain()...)
+				}
+				l = launchOf(t, commands)
+			}
+			play(pausing(l, since))
+			require.Equal(t, since, l.AwaySince)
+			play(tt.then(l))
+			require.Equal(t, tt.want, l.AwaySince)
+		})
+	}
+}
+
+// pausing suspends and resumes a launch whose model's server has been away since a moment.
+func pausing(l Launch, since time.Time) []Event {
+	return []Event{Pause{}, Suspended{Launch: l.ID, Number: 1, Token: "t", AwaySince: since}, Resume{}}
+}

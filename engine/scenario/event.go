@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"conclave/engine/llm"
 )
@@ -26,7 +27,8 @@ type Suspended struct {
 	Token  string // empty if the step left nothing to resume
 	Usage  llm.Usage
 
-	DurationMS int64 // since its launch
+	DurationMS int64     // since its launch
+	AwaySince  time.Time // when the model's server ceased to reply; zero if it replied
 }
 
 // Said is a message of a person to the running step or, if none runs, to the next one.
@@ -79,6 +81,9 @@ type Launch struct {
 	// Uncounted is set if no event has counted the usage of that attempt: this one reports
 	// it as well.
 	Uncounted bool `json:"uncounted,omitempty"`
+
+	// AwaySince is when the model's server ceased to reply to that attempt; zero if it replied.
+	AwaySince time.Time `json:"away_since,omitzero"`
 }
 
 // Previous is the part of the previous step that a step reads.

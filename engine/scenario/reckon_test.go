@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,26 +30,49 @@ func TestSuspended_unreported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := New(tt.protocol, plan(1), nil)
-			launch := func() Launch {
-				for _, c := range s.Drain() {
-					if l, ok := c.(Launch); ok {
-						return l
-					}
-				}
-				require.Fail(t, "nothing was launched")
-				return Launch{}
-			}
-			l := launch()
+			l := launched(t, s)
 			for _, end := range tt.ends {
-				s.Step(Pause{})
-				s.Drain()
-				end.Launch = l.ID
-				s.Step(end)
-				s.Step(Resume{})
-				l = launch()
+				l = suspend(t, s, l, end)
 			}
 			require.Equal(t, tt.from, l.ResumeFrom)
 			require.Equal(t, tt.uncounted, l.Uncounted)
 		})
 	}
+}
+
+// launched returns the launch that is due.
+func launched(t *testing.T, s *State) Launch {
+	t.Helper()
+	for _, c := range s.Drain() {
+		if l, ok := c.(Launch); ok {
+			return l
+		}
+	}
+	require.Fail(t, "nothing was launched")
+	return Launch{}
+}
+
+// suspend pauses and resumes a run, and returns the launch that resumes its step.
+func suspend(t *testing.T, s *State, l Launch, end Suspended) Launch {
+	t.Helper()
+	s.Step(Pause{})
+	s.Drain()
+	end.Launch = l.ID
+	s.Step(end)
+	s.Step(Resume{})
+	return launched(t, s)
+}
+
+// The beginning of an outage outlasts a suspension, but neither a reply nor the step.
+func TestSuspended_outage(t *testing.T) {
+	t.Parallel()
+	since := time.Unix(1_700_000_000, 0).UTC()
+	s := New(Protocol, plan(2), nil)
+	l := suspend(t, s, launched(t, s), Suspended{Token: "t1", AwaySince: since})
+	require.Equal(t, since, l.AwaySince)
+	require.Zero(t, suspend(t, s, l, Suspended{Token: "t2"}).AwaySince)
+	l = suspend(t, s, *s.Launched, Suspended{Token: "t3", AwaySince: since})
+	require.Equal(t, since, l.AwaySince)
+	s.Step(Ended{Launch: l.ID, Result: Result{Status: Pass}})
+	require.Zero(t, launched(t, s).AwaySince)
 }

@@ -1,6 +1,10 @@
 package scenario
 
-import "conclave/engine/llm"
+import (
+	"time"
+
+	"conclave/engine/llm"
+)
 
 // Result is how a step ended, with the JSON of result.json.
 type Result struct {
@@ -43,7 +47,7 @@ func (s *State) addResult(r Result) {
 	r.Cost = earlier.Cost.Add(s.Carried).Add(r.Cost)
 	r.setAttempts(earlier.made(), s.Continues == step.ID)
 	if s.RestStep == "" || s.RestStep == step.ID {
-		s.Rest, s.RestStep = "", ""
+		s.Rest, s.RestStep, s.AwaySince = "", "", time.Time{}
 	}
 	s.Carried, s.CarriedMS, s.Heard = llm.Usage{}, 0, s.Announced
 	s.Worked += r.DurationMS

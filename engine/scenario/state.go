@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"conclave/engine/llm"
 )
@@ -51,6 +52,7 @@ type State struct {
 	CarriedMS int64     `json:"carried_ms,omitempty"` // working time before the suspensions of the next step
 	Continues string    `json:"continues,omitempty"`  // the step whose Rest belongs to an attempt in Earlier
 	Uncounted bool      `json:"uncounted,omitempty"`  // Carried lacks the usage of Rest
+	AwaySince time.Time `json:"away_since,omitzero"`  // when the model's server ceased to reply to Rest
 
 	// Open lists later steps that had begun when the resumed run was cut off.
 	Open []OpenStep `json:"open,omitempty"`
@@ -167,7 +169,7 @@ func (s *State) ended(id string, usage llm.Usage) *Launch {
 // rest keeps the token of a suspended step for the next launch; without one, the token
 // that the step itself resumed. Without a model call its usage is zero or unknown.
 func (s *State) rest(l *Launch, e Suspended) {
-	s.RestStep = l.Step.ID
+	s.RestStep, s.AwaySince = l.Step.ID, e.AwaySince
 	switch {
 	case e.Token != "":
 		s.Rest, s.Uncounted = e.Token, s.Protocol >= Reckons && e.Usage.ModelCalls == 0
@@ -242,8 +244,8 @@ func (s *State) launch() Launch {
 		s.Rest, s.RestStep, s.Uncounted, s.Open = s.Open[0].Token, step.ID, true, s.Open[1:]
 	}
 	if s.RestStep == "" || s.RestStep == step.ID {
-		l.ResumeFrom, l.Uncounted = s.Rest, s.Uncounted && s.Rest != ""
-		s.Rest, s.RestStep = "", ""
+		l.ResumeFrom, l.Uncounted, l.AwaySince = s.Rest, s.Uncounted && s.Rest != "", s.AwaySince
+		s.Rest, s.RestStep, s.AwaySince = "", "", time.Time{}
 	}
 	l.Limits, l.Tightened, _ = s.limits()
 	l.Attempt, l.Since = s.attempt(step.ID)

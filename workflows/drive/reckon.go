@@ -18,9 +18,9 @@ type Reckoning struct {
 }
 
 // Ended returns the end of a step for its reckoning. suspended says that the step goes on
-// later.
-func (f Failure) Ended(suspended bool) attempt.Ended {
-	e := attempt.Ended{Token: f.Token, Suspended: suspended, Cause: f.Cause}
+// later, and awaySince is that of its launch.
+func (f Failure) Ended(suspended bool, awaySince time.Time) attempt.Ended {
+	e := attempt.Ended{Token: f.Token, Suspended: suspended, Cause: f.Cause, AwaySince: awaySince}
 	if f.Suspended {
 		e.Cause = coordination.Failure{Type: activities.Cancelled, Message: "the step was cut short"}
 	}

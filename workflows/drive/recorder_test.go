@@ -241,8 +241,8 @@ func TestFailure_Ended(t *testing.T) {
 	t.Parallel()
 	cause := coordination.Failure{Type: "AuthFailed", Message: "the key was refused"}
 	failed := drive.Failure{Failure: attempt.Failure{Token: "run0-l1"}, Cause: cause}
-	require.Equal(t, attempt.Ended{Token: "run0-l1", Cause: cause}, failed.Ended(false))
+	require.Equal(t, attempt.Ended{Token: "run0-l1", Cause: cause}, failed.Ended(false, time.Time{}))
 	suspended := drive.Failure{Failure: attempt.Failure{Token: "run0-l1"}, Suspended: true, Cause: cause}
-	require.Equal(t, attempt.Ended{Token: "run0-l1", Suspended: true, Cause: coordination.Failure{Type: "Cancelled", Message: "the step was cut short"}}, suspended.Ended(true))
-	require.False(t, suspended.Ended(false).Suspended, "a step of an ended run does not go on")
+	require.Equal(t, attempt.Ended{Token: "run0-l1", Suspended: true, Cause: coordination.Failure{Type: "Cancelled", Message: "the step was cut short"}}, suspended.Ended(true, time.Time{}))
+	require.False(t, suspended.Ended(false, time.Time{}).Suspended, "a step of an ended run does not go on")
 }

@@ -1,14 +1,19 @@
 package pipeline_test
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 
 	acts "conclave/activities/pipeline"
 	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/pipeline"
 	"conclave/workflows/drive"
 	pipelineflow "conclave/workflows/pipeline"
 	"conclave/workflows/stagetest"
@@ -47,4 +52,30 @@ func TestPipeline_CancelledBetweenAttempts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "agent_a", last.AgentID)
 	require.Equal(t, result.Usage, last.Cost)
+}
+
+// A step that a pause closes between two attempts says so, and goes on with the beginning of
+// the outage that it waited for.
+func TestPipeline_PausedInAnOutage(t *testing.T) {
+	t.Parallel()
+	began := time.Now().UTC().Add(-time.Minute).Round(0) // less than the longest outage
+	away := &llm.Error{Kind: llm.Overloaded, Status: 503, Message: "busy", Since: began, RetryAfter: time.Hour}
+	s := newPipeline(t, map[string][]any{"agent_a": {stagetest.WriteFile("half of it"), away, stagetest.Text("written")}, "agent_b": {stagetest.Text("exported")}})
+	var launches []pipeline.Launch
+	s.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, args converter.EncodedValues) {
+		var in acts.StepInput
+		if info.ActivityType.Name == acts.StepActivity && args.Get(&in) == nil {
+			launches = append(launches, in.Launch)
+		}
+	})
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, time.Minute)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.ResumeSignal, nil) }, 2*time.Minute)
+	result := runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p1", Config: json.RawMessage(writing)})
+	require.Equal(t, "main/completed export/completed", traceOf(result))
+	require.Zero(t, launches[0].AwaySince)
+	require.Equal(t, began, launches[1].AwaySince)
+	require.Zero(t, launches[2].AwaySince, "another step")
+	last, err := artifact.ReadJSON[artifact.LastAction](t.Context(), s.Store, "pipelines/p1/steps/001-main/last_action.json")
+	require.NoError(t, err)
+	require.NotNil(t, last.PartialPath)
 }

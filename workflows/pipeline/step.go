@@ -256,7 +256,7 @@ func (s *step) reckon(f drive.Failure) {
 	l := s.launch
 	input := acts.ReckonInput{
 		Run: s.p.id, Launch: pipeline.Launch{ID: l.ID, Step: l.Step, Kind: l.Kind, After: l.After, Most: l.Most, Workspace: l.Workspace},
-		Ended: f.Ended(s.stopped && f.Suspended && !s.p.core.Done()),
+		Ended: f.Ended(s.stopped && f.Suspended && !s.p.core.Done(), l.AwaySince),
 	}
 	s.reckoning = drive.Reckon(s.p.ctx, f, l.Step, registered.ReckonPipelineStep, input)
 }
@@ -286,7 +286,7 @@ func (s *step) failed(f drive.Failure) {
 		f.Seconds = s.took.Seconds()
 	}
 	if f.Suspended {
-		s.over(pipeline.Suspended{Launch: s.launch.ID, Number: f.Step, Token: f.Token, Usage: f.Usage, Seconds: f.Seconds})
+		s.over(pipeline.Suspended{Launch: s.launch.ID, Number: f.Step, Token: f.Token, Usage: f.Usage, Seconds: f.Seconds, AwaySince: f.AwaySince})
 		return
 	}
 	s.over(pipeline.Broke{Launch: s.launch.ID, Number: f.Step, Token: f.Token, Usage: f.Usage, Seconds: f.Seconds, Cause: pipeline.Failure(f.Cause)})

@@ -1,12 +1,17 @@
 package scenario_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 
+	acts "conclave/activities/scenario"
 	"conclave/engine/artifact"
+	"conclave/engine/llm"
 	"conclave/workflows/drive"
 	scenarioflow "conclave/workflows/scenario"
 	"conclave/workflows/stagetest"
@@ -21,6 +26,26 @@ func TestScenario_SuspendedBetweenAttempts(t *testing.T) {
 	require.Equal(t, "pass pass", statuses(result))
 	require.EqualValues(t, 4, result.Cost.ModelCalls)
 	require.Equal(t, result.Cost, result.Steps[0].Cost)
+}
+
+// A step that a pause closes between two attempts goes on with the beginning of the outage
+// that it waited for.
+func TestScenario_PausedInAnOutage(t *testing.T) {
+	t.Parallel()
+	began := time.Now().UTC().Add(-time.Minute).Round(0) // less than outage_seconds
+	away := &llm.Error{Kind: llm.Overloaded, Status: 503, Message: "busy", Since: began, RetryAfter: time.Hour}
+	s := newScenario(t, away, ends("pass"))
+	var since []time.Time
+	s.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, args converter.EncodedValues) {
+		var in acts.StepInput
+		if info.ActivityType.Name == "RunScenarioStep" && args.Get(&in) == nil {
+			since = append(since, in.Launch.AwaySince)
+		}
+	})
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, time.Minute)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.ResumeSignal, nil) }, 2*time.Minute)
+	require.Equal(t, "pass pass", statuses(runScenario(t, s, journey("r1", 1))))
+	require.Equal(t, []time.Time{{}, began}, since)
 }
 
 func TestScenario_CancelledBetweenAttempts(t *testing.T) {

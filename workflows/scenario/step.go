@@ -105,7 +105,8 @@ func (t *step) ended(f workflow.Future) {
 func (t *step) reckon(f drive.Failure) {
 	s := t.s
 	input := acts.ReckonInput{
-		Scenario: s.prepared.Plan.Slug, Run: s.id, Launch: t.launch, Ended: f.Ended(t.stopped && f.Suspended && !s.core.HasResult(t.launch.Step.ID)),
+		Scenario: s.prepared.Plan.Slug, Run: s.id, Launch: t.launch,
+		Ended: f.Ended(t.stopped && f.Suspended && !s.core.HasResult(t.launch.Step.ID), t.launch.AwaySince),
 	}
 	t.reckoning = drive.Reckon(s.ctx, f, "step "+t.launch.Step.ID, registered.ReckonScenarioStep, input)
 }
@@ -128,7 +129,8 @@ func (t *step) over(r acts.StepResult, failure *drive.Failure) {
 	case failure != nil && failure.Suspended:
 		s.rest = spent
 		s.core.Step(scenario.Suspended{
-			Launch: id, Token: failure.Token, Usage: failure.Usage, DurationMS: workflow.Now(s.ctx).Sub(t.began).Milliseconds(),
+			Launch: id, Token: failure.Token, Usage: failure.Usage, AwaySince: failure.AwaySince,
+			DurationMS: workflow.Now(s.ctx).Sub(t.began).Milliseconds(),
 		})
 		if !over {
 			s.note("suspended", t.launch.Step.ID, "step "+t.launch.Step.ID+" was suspended")

@@ -105,10 +105,8 @@ func (s *session) ended(ctx workflow.Context, id coordination.LaunchID, f workfl
 // reckon starts the reckoning of a step that has ended without reporting it.
 func (s *session) reckon(ctx workflow.Context, r *running, f drive.Failure) {
 	l := r.launch
-	ended := f.Ended(r.suspended && f.Suspended)
-	ended.AwaySince = l.AwaySince
 	input := acts.ReckonInput{
-		Session: s.id, Ended: ended,
+		Session: s.id, Ended: f.Ended(r.suspended && f.Suspended, l.AwaySince),
 		Launch: coordination.Launch{ID: l.ID, Agent: l.Agent, Number: l.Number, Round: l.Round, After: l.After, Purpose: l.Purpose, Offered: l.Offered},
 	}
 	r.reckoning = drive.Reckon(ctx, f, l.Agent, registered.Reckon, input)
