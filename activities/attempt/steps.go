@@ -170,6 +170,9 @@ func Run[R any](ctx context.Context, p Process, launch string, do func(context.C
 			return zero, applicationError(errLagging, classify(errLagging))
 		}
 		r, started := p.Steps.find(ctx, p, token, func(ctx context.Context, a *Attempt) (any, error) { return do(ctx, a) })
+		if begins, ok := ctx.Value(beginKey{}).(func()); ok && started {
+			begins()
+		}
 		over, err := r.follow(ctx)
 		switch {
 		case err != nil:
@@ -181,6 +184,15 @@ func Run[R any](ctx context.Context, p Process, launch string, do func(context.C
 		}
 		// The step ended with an earlier attempt.
 	}
+}
+
+// beginKey is the key of the function of Beginning.
+type beginKey struct{}
+
+// Beginning returns a context whose attempt calls begins when it starts to run its step: not
+// if this process gives the attempt back, nor if the step still runs here.
+func Beginning(ctx context.Context, begins func()) context.Context {
+	return context.WithValue(ctx, beginKey{}, begins)
 }
 
 // errLagging refuses an attempt that was polled before the heartbeats of this process became

@@ -3,6 +3,7 @@ package attempt
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ type process struct {
 	Process
 	t      *testing.T
 	begun  chan *Attempt
+	starts atomic.Int64 // announced by Beginning
 	script chan func(context.Context, *Attempt) (string, error)
 }
 
@@ -47,6 +49,7 @@ func (p *process) attempt() <-chan ended {
 	env := suite.NewTestActivityEnvironment()
 	env.SetTestTimeout(20 * time.Second)
 	env.RegisterActivityWithOptions(func(ctx context.Context) (string, error) {
+		ctx = Beginning(ctx, func() { p.starts.Add(1) })
 		return Run(ctx, p.Process, "l1", func(ctx context.Context, a *Attempt) (string, error) {
 			ctx, stop := a.startHeart(ctx)
 			defer stop()
@@ -108,6 +111,7 @@ func TestRun_adoptsTheRunningStep(t *testing.T) {
 			requireFenced(t, <-first)
 			close(release)
 			require.Equal(t, ended{result: "its reply"}, <-second)
+			require.EqualValues(t, 1, p.starts.Load(), "the adopted step is not started again")
 			require.Empty(t, p.Steps.running)
 			require.Empty(t, p.Steps.hearts)
 		})
@@ -139,9 +143,11 @@ func TestRun_lateHeartbeats(t *testing.T) {
 	require.Equal(t, temporal.ApplicationErrorCategoryBenign, refused.Category())
 	require.False(t, refused.NonRetryable())
 	require.GreaterOrEqual(t, refused.NextRetryDelay(), time.Second)
+	require.EqualValues(t, 1, p.starts.Load(), "nothing begins")
 	leave()
 	p.Steps.recheck()
 	require.Equal(t, ended{result: "taken"}, <-p.attempt())
+	require.EqualValues(t, 2, p.starts.Load())
 }
 
 // recheck makes the next Lagging look at the hearts.

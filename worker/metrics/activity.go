@@ -54,10 +54,13 @@ func (c *countedActivity) ExecuteActivity(ctx context.Context, in *interceptor.E
 	}
 	kind := stepKind(input)
 	if kind != "" && activity.GetInfo(ctx).Attempt > 1 {
-		c.metrics.continued.WithLabelValues(kind).Inc()
-		if attempt.Repays(ctx) {
-			c.metrics.repaid.WithLabelValues(kind).Inc()
-		}
+		repays := attempt.Repays(ctx)
+		ctx = attempt.Beginning(ctx, func() {
+			c.metrics.continued.WithLabelValues(kind).Inc()
+			if repays {
+				c.metrics.repaid.WithLabelValues(kind).Inc()
+			}
+		})
 	}
 	began := time.Now()
 	result, err := c.Next.ExecuteActivity(ctx, in)

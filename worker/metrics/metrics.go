@@ -60,7 +60,7 @@ func New(version string) *Metrics {
 	m.votes = counter("conclave_votes_total", "Votes that were accepted.", "team")
 	m.stale = counter("conclave_votes_stale_total", "Votes of ended sessions that did not count: replaced, withdrawn or stale.", "team")
 	m.steps = histogram("conclave_step_seconds", "Duration of the attempts of steps.", stepBuckets, "kind", "outcome")
-	m.continued = counter("conclave_steps_resumed_total", "Attempts that went on from the journal of an earlier one.", "kind")
+	m.continued = counter("conclave_steps_resumed_total", "Steps that a later attempt went on with from the journal.", "kind")
 	m.repaid = counter("conclave_model_calls_repaid_total", "Attempts that repeat a model call during which the one before ended.", "kind")
 	m.calls = counter("conclave_model_calls_total", "Model calls.", "provider", "model", "outcome")
 	m.latency = histogram("conclave_model_call_seconds", "Duration of model calls, with waits for servers that were away.", callBuckets, "provider", "model")
