@@ -61,6 +61,7 @@ type Client struct {
 	chat     sdk.ChatCompletionService
 	models   sdk.ModelService
 	host     string
+	origin   string // scheme and host
 	key      string
 	redactor *redact.Redactor // of the key
 	model    string
@@ -102,7 +103,7 @@ func New(o Options) (*Client, error) {
 	return &Client{
 		chat: sdk.NewChatCompletionService(options...), models: sdk.NewModelService(options...),
 		shortIDs: o.ShortCallIDs, silent: cmp.Or(o.SilentTimeout, silentTimeout),
-		host: base.Host, key: o.APIKey, redactor: redactor(o.APIKey), model: o.Model, params: params, price: o.Price, waiting: o.Waiting,
+		host: base.Host, origin: base.Scheme + "://" + base.Host, key: o.APIKey, redactor: redactor(o.APIKey), model: o.Model, params: params, price: o.Price, waiting: o.Waiting,
 		server: server{o.BaseURL, o.Model}, wanted: wanted,
 		refusals: cmp.Or(o.Refusals, &Refusals{}), images: &Refusals{},
 		patience: o.Patience, outages: cmp.Or(o.Outages, &Outages{}),
@@ -152,15 +153,13 @@ func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 	defer w.end()
 	away := func(failed *llm.Error) { w.begin(ctx, failed, time.Time{}) }
 	return c.retrying(ctx, w, func() (llm.Reply, error) {
-		return c.outages.call(ctx, c.server.url, away, func(replied func()) (llm.Reply, error) {
+		return c.outages.call(ctx, c, away, func(ctx context.Context, responded func(status int)) (llm.Reply, error) {
 			w.try()
 			return c.attempt(ctx, req, func(status int) {
 				if status < 400 {
 					w.end()
 				}
-				if status < 500 {
-					replied()
-				}
+				responded(status)
 			})
 		})
 	})

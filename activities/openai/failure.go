@@ -20,12 +20,15 @@ const maxExcerpt = 500
 
 // failure builds an error with the model, the host, the event and the remedy.
 func (c *Client) failure(kind llm.Kind, status int, event, remedy string, cause error) *llm.Error {
-	message := fmt.Sprintf("model %s at %s: %s", c.model, c.host, event)
+	message := c.subject() + event
 	if remedy != "" {
 		message += "; " + remedy
 	}
 	return &llm.Error{Kind: kind, Status: status, Message: message, Err: c.redactor.Error(cause)}
 }
+
+// subject is the beginning of the messages of the client's errors.
+func (c *Client) subject() string { return fmt.Sprintf("model %s at %s: ", c.model, c.host) }
 
 // unusable reports a response that arrived but is not a reply.
 func (c *Client) unusable(reason string, cause error) *llm.Error {

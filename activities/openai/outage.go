@@ -3,55 +3,116 @@ package openai
 import (
 	"context"
 	"errors"
+	"net/http/httptrace"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"conclave/engine/llm"
 )
 
-// Outages are the API servers that do not reply at present. Clients that share them
-// probe such a server with one request at a time. The zero value is ready for use.
+// Outages are the API servers, and the models of servers, that do not reply at present. A
+// server is away if no connection to it can be made; after that its model is. Clients that
+// share Outages probe each with one request at a time. The zero value is ready for use.
 type Outages struct {
-	mu      sync.Mutex
-	servers map[string]*outage // by base URL
+	mu   sync.Mutex
+	away map[server]*outage // without a model: the server
 }
 
-// outage is one server. Its fields besides turn are guarded by Outages.mu.
+// outage is a server or one of its models. Its fields besides turn are guarded by Outages.mu.
 type outage struct {
-	turn   chan struct{} // held by the request that probes the server
-	since  time.Time     // of the first failure in a row; zero while the server replies
+	turn   chan struct{} // held by the request that probes it
+	since  time.Time     // of the first failure in a row; zero while it replies
 	probed time.Time     // of the last failure
-	failed *llm.Error    // the last failure; nil once the server responds
+	failed *llm.Error    // the last failure, without its subject; nil once it responds
 }
 
-// call makes a request to a server. While the server is away, it makes one request at
-// a time, and calls away with the last failure before a wait for the turn; a caller whose turn
-// comes after another's failure gets that failure.
-func (o *Outages) call(ctx context.Context, server string, away func(*llm.Error), request func(replied func()) (llm.Reply, error)) (llm.Reply, error) {
-	s, last := o.find(server)
-	asked, end := time.Now(), func() {}
-	if last != nil {
-		if err := s.take(ctx, func() { away(last) }); err != nil {
-			return llm.Reply{}, err
+// route is the model of a client and the server that it is on.
+type route struct {
+	model, host *outage
+	subject     string // the beginning of the messages of the client's errors
+}
+
+// route returns that of a client.
+func (o *Outages) route(c *Client) route {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return route{model: o.find(c.server), host: o.find(server{url: c.origin}), subject: c.subject()}
+}
+
+// find returns a server or a model. The caller holds the lock.
+func (o *Outages) find(key server) *outage {
+	s := o.away[key]
+	if s == nil {
+		if o.away == nil {
+			o.away = map[server]*outage{}
 		}
-		end = sync.OnceFunc(func() { <-s.turn })
-		defer end()
-		switch still, failed := o.failedSince(s, asked); {
-		case failed != nil:
-			return llm.Reply{}, failed
-		case !still:
-			end()
-		}
+		s = &outage{turn: make(chan struct{}, 1)}
+		o.away[key] = s
 	}
-	reply, err := request(func() {
-		o.respond(s)
-		end()
+	return s
+}
+
+// call makes a request to the model of a client. While the model or its server is away, it
+// makes one request at a time, and calls away with the last failure before a wait for the
+// turn; a caller whose turn comes after another's failure gets that failure.
+func (o *Outages) call(ctx context.Context, c *Client, away func(*llm.Error), request func(ctx context.Context, responded func(status int)) (llm.Reply, error)) (llm.Reply, error) {
+	r, asked := o.route(c), time.Now()
+	leaveModel, err := o.enter(ctx, r, r.model, asked, away)
+	if err != nil {
+		return llm.Reply{}, err
+	}
+	defer leaveModel()
+	leaveHost, err := o.enter(ctx, r, r.host, asked, away)
+	if err != nil {
+		return llm.Reply{}, err
+	}
+	defer leaveHost()
+	var connected atomic.Bool
+	reached := func() {
+		connected.Store(true)
+		o.respond(r.host)
+		leaveHost()
+	}
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { connected.Store(false) }, // again, if an idle connection was closed
+		GotConn: func(httptrace.GotConnInfo) { reached() },
+	})
+	reply, err := request(ctx, func(status int) {
+		reached()
+		if status < 500 {
+			o.respond(r.model)
+			leaveModel()
+		}
 	})
 	failed, ok := errors.AsType[*llm.Error](err)
 	if err == nil || ok {
-		o.note(s, failed)
+		o.note(r, connected.Load(), failed)
 	}
 	return reply, err
+}
+
+// enter waits for the turn to probe the server or the model of a route, if it is away. It
+// returns the failure of another's probe meanwhile.
+func (o *Outages) enter(ctx context.Context, r route, s *outage, asked time.Time, away func(*llm.Error)) (leave func(), err error) {
+	_, last := o.failure(r, s)
+	if last == nil {
+		return func() {}, nil
+	}
+	if err := s.take(ctx, func() { away(last) }); err != nil {
+		return nil, err
+	}
+	leave = sync.OnceFunc(func() { <-s.turn })
+	probed, failed := o.failure(r, s)
+	switch {
+	case failed == nil:
+		leave()
+	case probed.After(asked):
+		leave()
+		return nil, failed
+	}
+	return leave, nil
 }
 
 // take waits for the turn. It first calls waits if another caller has the turn.
@@ -70,42 +131,30 @@ func (s *outage) take(ctx context.Context, waits func()) error {
 	}
 }
 
-// find returns the server and, while it is away, its last failure.
-func (o *Outages) find(server string) (s *outage, away *llm.Error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if s = o.servers[server]; s == nil {
-		if o.servers == nil {
-			o.servers = map[string]*outage{}
-		}
-		s = &outage{turn: make(chan struct{}, 1)}
-		o.servers[server] = s
-	}
-	if s.failed != nil {
-		last := *s.failed
-		last.Since = s.since
-		return s, &last
-	}
-	return s, nil
-}
-
-// failedSince reports whether the server is away, and its failure if it came after a
-// moment.
-func (o *Outages) failedSince(s *outage, moment time.Time) (away bool, after *llm.Error) {
+// failure returns the last failure of the server or the model of a route, while it is away,
+// in the words of the route's client, and its time.
+func (o *Outages) failure(r route, s *outage) (probed time.Time, failed *llm.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s.failed == nil {
-		return false, nil
+		return time.Time{}, nil
 	}
-	if !s.probed.After(moment) {
-		return true, nil
-	}
-	failed := *s.failed
-	return true, &failed
+	last := *s.failed
+	last.Message, last.Since = r.subject+last.Message, r.since()
+	return s.probed, &last
 }
 
-// respond records that the server has begun to respond, so that requests need not take
-// turns. The outage lasts until a response is complete.
+// since returns when the model's replies ceased, whatever the reason. The caller holds the
+// lock.
+func (r route) since() time.Time {
+	if r.model.since.IsZero() || !r.host.since.IsZero() && r.host.since.Before(r.model.since) {
+		return r.host.since
+	}
+	return r.model.since
+}
+
+// respond records that a server or a model has begun to respond, so that requests need not
+// take turns. The outage lasts until a response is complete.
 func (o *Outages) respond(s *outage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -113,18 +162,26 @@ func (o *Outages) respond(s *outage) {
 }
 
 // note records the outcome of a request: nil for a reply, or a failure. In that of an outage
-// it sets the beginning of the outage. After that, other callers read the failure.
-func (o *Outages) note(s *outage, failed *llm.Error) {
+// it sets the beginning of the outage.
+func (o *Outages) note(r route, connected bool, failed *llm.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if failed == nil || !failed.Outage() {
-		s.since, s.failed = time.Time{}, nil
+		for _, s := range []*outage{r.model, r.host} {
+			s.since, s.failed = time.Time{}, nil
+		}
 		return
+	}
+	s := r.model
+	if !connected {
+		s = r.host
 	}
 	s.probed = time.Now()
 	if s.since.IsZero() {
 		s.since = s.probed
 	}
-	failed.Since = s.since
-	s.failed = failed
+	failed.Since = r.since()
+	last := *failed
+	last.Message = strings.TrimPrefix(failed.Message, r.subject)
+	s.failed = &last
 }

@@ -2,8 +2,11 @@ package openai_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -149,5 +152,135 @@ func TestOutages_brokenReplyHasAStatus(t *testing.T) {
 		require.True(t, ok, "%v", err)
 		require.Equal(t, llm.Network, failed.Kind)
 		require.Equal(t, 200, failed.Status)
+	})
+}
+
+// answers is a server as a transport without connections: an error that it returns is one
+// of connecting.
+type answers func(model string) (status int, err error)
+
+func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
+	var asked struct{ Model string }
+	if err := json.NewDecoder(req.Body).Decode(&asked); err != nil {
+		return nil, err
+	}
+	status, err := a(asked.Model)
+	if err != nil {
+		return nil, err
+	}
+	body := `{"error":{"message":"Loading model"}}`
+	if status == http.StatusOK {
+		body = saysHi
+	}
+	return &http.Response{
+		StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: req,
+	}, nil
+}
+
+// ask calls a model of the server, with one try.
+func (a answers) ask(t *testing.T, outages *openai.Outages, model string) *llm.Error {
+	t.Helper()
+	client, err := openai.New(openai.Options{
+		BaseURL: "http://gateway.test/v1", Model: model, Outages: outages, HTTPClient: &http.Client{Transport: a},
+		Patience: func(context.Context, bool) time.Duration { return 0 },
+	})
+	require.NoError(t, err)
+	_, err = client.Generate(t.Context(), hello)
+	failed, _ := errors.AsType[*llm.Error](err)
+	return failed
+}
+
+// A model that is overloaded does not hold up the others of its server.
+func TestOutages_ofOneModel(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var outages openai.Outages
+		probing, release := make(chan struct{}), make(chan struct{})
+		busy := answers(func(string) (int, error) { return http.StatusServiceUnavailable, nil })
+		require.Contains(t, busy.ask(t, &outages, "m1").Message, "model m1 at gateway.test: ")
+		time.Sleep(time.Minute)
+		server := answers(func(model string) (int, error) {
+			if model == "m1" {
+				close(probing)
+				<-release
+				return http.StatusServiceUnavailable, nil
+			}
+			return http.StatusOK, nil
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() { assert.NotNil(t, server.ask(t, &outages, "m1")) })
+		<-probing
+		require.Nil(t, server.ask(t, &outages, "m2"), "while m1 is probed")
+		close(release)
+		wg.Wait()
+	})
+}
+
+// A server without a connection is away for all of its models: they share a probe, each in
+// its own name. What it responds afterwards is the model's; the outage goes on.
+func TestOutages_ofTheServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var outages openai.Outages
+		var dials atomic.Int64
+		away := answers(func(string) (int, error) {
+			dials.Add(1)
+			time.Sleep(time.Second)
+			return 0, errors.New("connection refused")
+		})
+		began := away.ask(t, &outages, "m1").Since
+		time.Sleep(time.Minute)
+		dials.Store(0)
+		var wg sync.WaitGroup
+		for _, model := range []string{"m1", "m2", "m3"} {
+			wg.Go(func() {
+				failed := away.ask(t, &outages, model)
+				assert.Contains(t, failed.Message, "model "+model+" at gateway.test: no response: ")
+				assert.Equal(t, began, failed.Since)
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 1, dials.Load())
+
+		time.Sleep(time.Minute)
+		busy := answers(func(string) (int, error) { return http.StatusServiceUnavailable, nil })
+		require.Equal(t, began, busy.ask(t, &outages, "m1").Since, "it has not replied yet")
+		up := answers(func(string) (int, error) { return http.StatusOK, nil })
+		require.Nil(t, up.ask(t, &outages, "m2"))
+		require.Greater(t, busy.ask(t, &outages, "m3").Since, began, "the server was up for m2")
+	})
+}
+
+// A connection ends the outage of a server, before it responds.
+func TestOutages_endWithAConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var outages openai.Outages
+		asked, release := make(chan struct{}, 2), make(chan struct{})
+		options := openai.Options{Outages: &outages, Patience: func(context.Context, bool) time.Duration { return 0 }}
+		client, _ := serve(t, options, func(res http.ResponseWriter, req *http.Request) {
+			asked <- struct{}{}
+			<-release
+			raw(200, saysHi)(res, req)
+		})
+		refused := answers(func(string) (int, error) { return 0, errors.New("connection refused") })
+		refusing, err := openai.New(openai.Options{
+			BaseURL: "http://models.test/v1", Model: "m1", Outages: &outages, HTTPClient: &http.Client{Transport: refused}, Patience: options.Patience,
+		})
+		require.NoError(t, err)
+		_, err = refusing.Generate(t.Context(), hello)
+		require.Error(t, err)
+		time.Sleep(time.Minute)
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				_, err := client.Generate(t.Context(), hello)
+				assert.NoError(t, err)
+			})
+		}
+		<-asked
+		<-asked // the second request does not wait for the reply to the first
+		close(release)
+		wg.Wait()
 	})
 }
