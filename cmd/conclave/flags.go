@@ -62,6 +62,7 @@ var commonFlags = map[string]string{
 	"codec serve":       "",
 	"config":            "json",
 	"config schema":     "",
+	"config validate":   "config json",
 	"sandbox":           outputFlags,
 	"version":           "json",
 	"man":               "",

@@ -1,8 +1,13 @@
 package config
 
 import (
+	"cmp"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
+
+	"conclave/engine/text"
 )
 
 // Criteria are the criteria that answers are judged by.
@@ -21,19 +26,26 @@ var criteriaType = reflect.TypeFor[Criteria]()
 
 // ParseCriteria reads evaluation criteria from JSON: an array, or an object with
 // the key criteria. Every item needs a text, which may be called description or
-// name. Other keys and optional ones of a wrong type are ignored; an empty list is
-// valid. Errors are of type Problems.
+// name. Optional keys of a wrong type are ignored, as are keys of other programs; an
+// empty list is valid. Errors are of type Problems.
 func ParseCriteria(name string, data []byte) (Criteria, error) {
+	criteria, _, err := ReviewCriteria(name, data)
+	return criteria, err
+}
+
+// ReviewCriteria is ParseCriteria with a warning for each ignored key that was probably
+// meant to count.
+func ReviewCriteria(name string, data []byte) (Criteria, Problems, error) {
 	root, err := readJSON(name, data)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	d := newDecoder(name, Local, criteriaType)
 	if root.kind == mapping {
 		inner := root.get("criteria")
 		if inner == nil {
 			d.report(root.position, "", "no key criteria; evaluation criteria are an array, or an object with the key criteria")
-			return nil, d.problems
+			return nil, nil, d.problems
 		}
 		root = inner
 	}
@@ -42,9 +54,9 @@ func ParseCriteria(name string, data []byte) (Criteria, error) {
 	}
 	criteria := d.criteria(root, "")
 	if err := d.problems.sorted(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return criteria, nil
+	return criteria, d.warnings, nil
 }
 
 // criteria decodes a list of criteria.
@@ -58,20 +70,72 @@ func (d *Decoder) criteria(n *node, key string) Criteria {
 			d.report(item.position, key, "item %d: expected an object with the key text, found %s", i+1, item.found())
 			continue
 		}
-		c := Criterion{Text: item.first("text", "description", "name"), Category: category(item.first("category")), VerifyBy: item.first("verify_by")}
+		c := Criterion{Text: item.first("text", "description", "name"), Category: "standard"}
 		if c.Text == "" {
 			d.report(item.position, key, "item %d: no text; every criterion needs a non-empty text, description or name", i+1)
 			continue
 		}
-		if patterns := item.get("anti_patterns"); patterns != nil {
-			c.AntiPatterns = patterns.texts()
-		}
-		if anchors := item.get("score_anchors"); anchors != nil && anchors.kind == mapping {
-			c.ScoreAnchors, _ = d.any(anchors, key).(map[string]any)
+		for _, f := range d.fields(item, nth(key, i)) {
+			d.criterionKey(f, nth(key, i), &c)
 		}
 		all = append(all, c)
 	}
 	return all
+}
+
+// criterionKeys are the keys of a criterion, those without an entry in criterionKinds strings.
+var (
+	criterionKeys  = []string{"text", "description", "name", "category", "verify_by", "anti_patterns", "score_anchors"}
+	criterionKinds = map[string]kind{"anti_patterns": list, "score_anchors": mapping}
+)
+
+// criterionKey decodes one key of a criterion whose text is known.
+func (d *Decoder) criterionKey(f field, parent string, c *Criterion) {
+	v, key := f.value, join(parent, f.key)
+	want := cmp.Or(criterionKinds[f.key], str)
+	switch {
+	case !slices.Contains(criterionKeys, f.key):
+		d.foreign(f, parent)
+	case v.kind == null:
+	case v.kind != want || want == list && len(v.texts()) < len(v.items):
+		expected := map[kind]string{str: "a string", list: "a list of strings", mapping: "a mapping of scores to their meanings"}
+		d.misfit(v, key, expected[want])
+	case f.key == "category":
+		c.Category = category(v.text)
+	case f.key == "verify_by":
+		c.VerifyBy = strings.TrimSpace(v.text)
+	case want == list:
+		c.AntiPatterns = v.texts()
+	case want == mapping:
+		c.ScoreAnchors, _ = d.any(v, key).(map[string]any)
+	}
+}
+
+// misfit reports a value of the wrong type: a problem in a team, a warning in a file of
+// criteria.
+func (d *Decoder) misfit(v *node, key, expected string) {
+	if d.document == criteriaType {
+		d.warn(v.position, key, "ignored: expected %s, found %s", expected, v.found())
+		return
+	}
+	d.unexpected(v, key, expected)
+}
+
+// foreign reports an unknown key of a criterion. Files of criteria have keys of other
+// programs, so there only a misspelt one is reported, as a warning.
+func (d *Decoder) foreign(f field, parent string) {
+	if d.document != criteriaType {
+		d.unknown(f, parent, criterionKeys)
+		return
+	}
+	if nearest, near := text.Nearest(f.key, criterionKeys); near {
+		d.warn(f.position, join(parent, f.key), "unknown key, ignored; did you mean %s?", nearest)
+	}
+}
+
+// warn adds a warning at a position.
+func (d *Decoder) warn(at position, key, format string, args ...any) {
+	d.warnings = append(d.warnings, problem{File: d.file, Line: at.line, Column: at.column, Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
 // category maps spellings of a category to the three that exist.

@@ -45,16 +45,32 @@ func TestParseCriteria_acceptsEverySpelling(t *testing.T) {
 	}
 }
 
+// A file for --eval-criteria may come from another program. Only a key that was probably
+// meant to count causes a warning.
+func TestReviewCriteria_warns(t *testing.T) {
+	t.Parallel()
+	const text = `[{"id": "E1", "aspiration": "x", "text": "a", "category": 1, "verify_by": null, "anti_patterns": []},
+ {"name": "b", "verfy_by": "run it", "anti_patterns": ["x", 1], "score_anchors": 3}]`
+	got, warnings, err := ReviewCriteria("c.json", []byte(text))
+	require.NoError(t, err)
+	require.Equal(t, Criteria{{Text: "a", Category: "standard"}, {Text: "b", Category: "standard"}}, got)
+	require.Equal(t, `c.json:1:59: [0].category: ignored: expected a string, found 1
+c.json:2:16: [1].verfy_by: unknown key, ignored; did you mean verify_by?
+c.json:2:55: [1].anti_patterns: ignored: expected a list of strings, found a list
+c.json:2:82: [1].score_anchors: ignored: expected a mapping of scores to their meanings, found 3`, warnings.Error())
+}
+
 func TestParseCriteria_reportsProblems(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":                       "c.json:1:1: not valid JSON: unexpected end of JSON input",
-		"[{\"text\":\n \"a\",}]": "c.json:2:6: not valid JSON: invalid character '}' looking for beginning of object key string",
-		"- text: a":              "c.json:1:2: not valid JSON: invalid character ' ' in numeric literal",
-		"[\"\xff\"]":             "c.json:1:3: not UTF-8 text; save the file in UTF-8",
-		"3":                      "c.json:1:1: expected an array of criteria, found 3",
-		"{}":                     "c.json:1:1: no key criteria; evaluation criteria are an array, or an object with the key criteria",
-		`{"criteria": {}}`:       "c.json:1:14: expected an array of criteria, found a mapping",
+		"":                             "c.json:1:1: not valid JSON: unexpected end of JSON input",
+		"[{\"text\":\n \"a\",}]":       "c.json:2:6: not valid JSON: invalid character '}' looking for beginning of object key string",
+		"- text: a":                    "c.json:1:2: not valid JSON: invalid character ' ' in numeric literal",
+		"[\"\xff\"]":                   "c.json:1:3: not UTF-8 text; save the file in UTF-8",
+		"3":                            "c.json:1:1: expected an array of criteria, found 3",
+		"{}":                           "c.json:1:1: no key criteria; evaluation criteria are an array, or an object with the key criteria",
+		`[{"text": "a", "text": "b"}]`: "c.json:1:16: [0].text: duplicate key, set on line 1 already; remove one of them",
+		`{"criteria": {}}`:             "c.json:1:14: expected an array of criteria, found a mapping",
 		"[\n\"a\",\n{\"text\": \" \"},\n{\"text\": \"b\"}]": "c.json:2:1: item 1: expected an object with the key text, found the string \"a\"\n" +
 			"c.json:3:1: item 2: no text; every criterion needs a non-empty text, description or name",
 	} {

@@ -24,6 +24,7 @@ type Decoder struct {
 	single   bool // exactly one agent, which needs no ID
 
 	problems  Problems
+	warnings  Problems            // of files of criteria
 	invalid   map[string]bool     // keys that have a problem
 	positions map[string]position // of every decoded value, by key
 	listed    map[string]bool     // sections whose valid keys were already listed

@@ -83,6 +83,23 @@ func (t Team) SessionOnly() []string {
 	return keys
 }
 
+// Idle returns the keys of orchestrator.coordination that are set for an evaluator of rounds
+// while there is none.
+func (t Team) Idle() []string {
+	c := t.Orchestrator.Coordination
+	if t.Evaluates() {
+		return nil
+	}
+	var keys []string
+	if c.RoundEvaluator.Backend != nil {
+		keys = append(keys, "round_evaluator.backend")
+	}
+	if pressure := c.RoundEvaluatorTransformationPressure; pressure != Defaults[preparation]().RoundEvaluatorTransformationPressure && pressure != "" {
+		keys = append(keys, "round_evaluator_transformation_pressure")
+	}
+	return keys
+}
+
 // Models returns the agents and, as agents without tools, the evaluator of rounds, if it has
 // a model of its own, and the judge of equality.
 func (t Team) Models() []Agent {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,6 +56,15 @@ func TestTeam_sessionOnly(t *testing.T) {
 	generated := Default()
 	generated.Orchestrator.Coordination.EvaluationCriteriaGenerator.Enabled = true
 	require.Equal(t, []string{"evaluation_criteria_generator"}, generated.SessionOnly())
+}
+
+func TestTeam_idle(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, parse(t, evaluated).Idle())
+	require.Empty(t, Default().Idle())
+	require.Empty(t, Team{}.Idle())
+	off := strings.NewReplacer("before_checklist: true", "before_checklist: false", "managed_round_evaluator: true", "managed_round_evaluator: false", "stop_at_ceiling: true", "").Replace(evaluated)
+	require.Equal(t, []string{"round_evaluator.backend", "round_evaluator_transformation_pressure"}, parse(t, off).Idle())
 }
 
 func TestModels_includeTheEvaluator(t *testing.T) {

@@ -101,7 +101,7 @@ func property(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
 func value(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
 	switch {
 	case t == criteriaType:
-		return &jsonschema.Schema{Types: []string{"array", "null"}, Items: &jsonschema.Schema{Type: "object"}}
+		return &jsonschema.Schema{Types: []string{"array", "null"}, Items: criterionSchema()}
 	case t.Kind() == reflect.Pointer:
 		s := value(t.Elem(), pattern, r)
 		if s.Type != "" {
@@ -119,6 +119,26 @@ func value(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
 	}
 	names := map[reflect.Kind]string{reflect.Bool: "boolean", reflect.Int: "integer", reflect.Float64: "number", reflect.String: "string"}
 	return &jsonschema.Schema{Type: names[t.Kind()]} // empty for a value of any type
+}
+
+// criterionSchema describes a criterion of a team file.
+func criterionSchema() *jsonschema.Schema {
+	s := &jsonschema.Schema{
+		Type: "object", PropertyOrder: criterionKeys, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
+		Properties: map[string]*jsonschema.Schema{
+			"anti_patterns": {Types: []string{"array", "null"}, Items: &jsonschema.Schema{Type: "string"}},
+			"score_anchors": {Types: []string{"object", "null"}},
+		},
+	}
+	for _, key := range criterionKeys {
+		if s.Properties[key] == nil {
+			s.Properties[key] = &jsonschema.Schema{Types: []string{"string", "null"}}
+		}
+	}
+	for _, key := range []string{"text", "description", "name"} {
+		s.AnyOf = append(s.AnyOf, &jsonschema.Schema{Required: []string{key}})
+	}
+	return s
 }
 
 func array(t reflect.Type, pattern string, r rule) *jsonschema.Schema {

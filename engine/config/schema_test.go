@@ -50,6 +50,7 @@ func TestSchema_acceptsValidTeams(t *testing.T) {
 		"one agent":          "agent: {id: agent_a, backend: {model: m}}",
 		"an offline agent":   "agents: [{id: agent_a, backend: {type: offline}}]",
 		"empty sections":     "agents: [{id: agent_a, backend: {model: m, provider: }, tools: , mcp_servers: }]\norchestrator:\n  budget:\ntimeout_settings:\n",
+		"criteria":           "agents: [{id: agent_a, backend: {model: m}}]\norchestrator: {coordination: {checklist_criteria_inline: [{text: a, category: stretch, verify_by: b, anti_patterns: [c], score_anchors: {1: d}}, {name: e}, {description: f}]}}",
 		"MCP servers":        "agents: [{id: agent_a, backend: {model: m}, mcp_servers: [a, {name: b, command: c, args: [d], env: {E: f}}]}]",
 	} {
 		t.Run(name, func(t *testing.T) {

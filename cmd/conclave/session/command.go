@@ -284,7 +284,7 @@ func newOrder(c *hall.CLI, t hall.Target, w *team.Worker, f flags, query string)
 	if o.id, err = hall.ChooseRunID("--session-id", f.id); err != nil {
 		return o, err
 	}
-	if o.input.EvalCriteria, err = team.ReadCriteria(f.criteria); err != nil {
+	if o.input.EvalCriteria, err = team.ReadCriteria(c, f.criteria); err != nil {
 		return o, err
 	}
 	switch {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +60,12 @@ func TestNewOrder_criteria(t *testing.T) {
 	require.JSONEq(t, `[{"text":"It is short."}]`, string(got.input.EvalCriteria))
 	_, err = newOrder(&hall.CLI{}, hall.Target{Cluster: true}, &team.Worker{}, flags{criteria: "bad.json"}, "Why?")
 	require.ErrorContains(t, err, "bad.json")
+
+	s.File("odd.json", `[{"text":"It is short.","verify_by":["Count."]}]`)
+	var stderr strings.Builder
+	_, err = newOrder(&hall.CLI{Stderr: &stderr}, hall.Target{Cluster: true}, &team.Worker{}, flags{criteria: "odd.json"}, "Why?")
+	require.NoError(t, err)
+	require.Equal(t, "conclave: odd.json:1:37: [0].verify_by: ignored: expected a string, found a list\n", stderr.String())
 }
 
 // The keys of a listed session are part of the contract.

@@ -126,7 +126,7 @@ func newOrder(c *hall.CLI, f flags, query string) (order, error) {
 	}
 	// The shell must not use programs in the session directory.
 	o.worker.Tools.Keep(o.dir)
-	o.criteria, err = team.ReadCriteria(f.criteria)
+	o.criteria, err = team.ReadCriteria(c, f.criteria)
 	return o, err
 }
 

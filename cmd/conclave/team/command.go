@@ -47,7 +47,7 @@ func Command(c *hall.CLI) *cobra.Command {
 		&cobra.Command{
 			Use:   "validate [FILE...]",
 			Short: "Check team and worker configurations",
-			Long: "Check files, ./" + ProjectFile + " unless any is given, as `run` would, without starting anything. " +
+			Long: "Check the given files and that of --config, else ./" + ProjectFile + ", as `run` would, without starting anything. " +
 				"A file with providers, teams or limits and without agents is checked as the worker configuration of " +
 				"`worker` and `dev`. All problems of all files are printed.",
 			Example: `  conclave config validate
@@ -123,6 +123,9 @@ type Problem struct {
 }
 
 func validate(c *hall.CLI, files []string) error {
+	if c.Config != "" && !slices.Contains(files, c.Config) {
+		files = append([]string{c.Config}, files...)
+	}
 	if len(files) == 0 {
 		files = []string{ProjectFile}
 	}
@@ -142,6 +145,7 @@ func validate(c *hall.CLI, files []string) error {
 				return err
 			}
 			noteNames(c, file, checked)
+			noteIdle(c, file, checked)
 		}
 	}
 	if c.Scripted() {
@@ -179,6 +183,13 @@ func noteNames(c *hall.CLI, file string, t config.Team) {
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) > 0 {
 		c.Infof("note: %s names %s, which the file of --worker-config has to define", file, strings.Join(names, ", "))
+	}
+}
+
+// noteIdle prints the keys of a team that have no effect.
+func noteIdle(c *hall.CLI, file string, t config.Team) {
+	for _, key := range t.Idle() {
+		c.Infof("note: %s sets orchestrator.coordination.%s, which has no effect without round_evaluator_before_checklist and orchestrator_managed_round_evaluator", file, key)
 	}
 }
 

@@ -60,6 +60,29 @@ func TestValidate_allFiles(t *testing.T) {
 	require.Equal(t, Checked{File: "good.yaml", Valid: true, Problems: []Problem{}}, verdicts[1])
 }
 
+func TestValidate_notesIdleKeys(t *testing.T) {
+	s := newShell(t)
+	s.File("idle.yaml", goodTeam+"orchestrator: {coordination: {round_evaluator_transformation_pressure: gentle}}\n")
+	code, stdout, stderr := s.Run("config", "validate", "idle.yaml")
+	require.Equal(t, hall.ExitOK, code)
+	require.Equal(t, "idle.yaml: OK\n", stdout)
+	require.Contains(t, stderr, "round_evaluator_transformation_pressure, which has no effect without")
+}
+
+// --config names a file to check, too, in place of the one of the working directory.
+func TestValidate_config(t *testing.T) {
+	s := newShell(t)
+	s.File("conclave.yaml", goodTeam)
+	s.File("bad.yaml", "agents: []\n")
+	code, stdout, stderr := s.Run("config", "validate", "--config", "bad.yaml")
+	require.Equal(t, hall.ExitUsage, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "bad.yaml:1")
+	code, stdout, _ = s.Run("config", "validate", "--config", "bad.yaml", "conclave.yaml", "bad.yaml")
+	require.Equal(t, hall.ExitUsage, code)
+	require.Equal(t, "conclave.yaml: OK\n", stdout)
+}
+
 func TestSchema_isJSON(t *testing.T) {
 	s := newShell(t)
 	code, stdout, _ := s.Run("config", "schema", "--pipeline")

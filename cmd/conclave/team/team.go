@@ -193,8 +193,9 @@ func ReadSingle(c *hall.CLI, from Source, offline bool) (config.Team, error) {
 	return from.admit(c, data, single, offline)
 }
 
-// ReadCriteria reads and checks a file of evaluation criteria; no name is no criteria.
-func ReadCriteria(file string) (json.RawMessage, error) {
+// ReadCriteria reads and checks a file of evaluation criteria, and warns of keys that it
+// ignores; no name is no criteria.
+func ReadCriteria(c *hall.CLI, file string) (json.RawMessage, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -202,8 +203,12 @@ func ReadCriteria(file string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the evaluation criteria: %w", err)
 	}
-	if _, err := config.ParseCriteria(file, data); err != nil {
+	_, warnings, err := config.ReviewCriteria(file, data)
+	if err != nil {
 		return nil, err
+	}
+	for _, w := range warnings {
+		c.Warnf("%v", w)
 	}
 	if len(data) > drive.MaxInput {
 		return nil, fmt.Errorf("the evaluation criteria in %s have %d bytes, at most %d are accepted", file, len(data), drive.MaxInput)
