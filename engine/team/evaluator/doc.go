@@ -55,16 +55,20 @@
 //	verification                                  task_incomplete
 //	an execution mode other than inline           execution_mode_invalid
 //	two tasks with one id                         task_id_repeated
+//	a task with the id of one that the plan adds  task_id_reserved
 //	ceiling_reached without evolution_tasks       evolution_tasks_missing
 //	ceiling_reached without paradigm_shift        paradigm_shift_missing
 //	a paradigm_shift without one of its parts     paradigm_shift_incomplete
 //	a breakthrough without one of its parts       breakthrough_incomplete
 //	preserve is empty                             preserve_missing
 //
+// A task without an id is numbered t1, t2, …, past the ids that are taken.
+//
 // With the verdict converged next_tasks is ignored, except for its ceiling_status.
 //
 // # The plan
 //
 // The tasks come first and the evolution tasks after them; with ceiling_reached it is the
-// other way round. Breakthroughs follow as a task each: to apply their principle elsewhere.
+// other way round. Breakthroughs follow as a task each, amplify_1, amplify_2, …: to apply their
+// principle elsewhere. Package plan adds the last tasks.
 package evaluator

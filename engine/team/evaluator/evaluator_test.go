@@ -127,6 +127,7 @@ func TestParse_reportsFaultsOfTheTasks(t *testing.T) {
 		"task_incomplete":         func(f map[string]any) { first(f, "next_tasks", "tasks")["verification"] = "" },
 		"execution_mode_invalid":  func(f map[string]any) { in(first(f, "next_tasks", "tasks"), "execution")["mode"] = "delegate" },
 		"task_id_repeated":        func(f map[string]any) { first(f, "next_tasks", "evolution_tasks")["id"] = "a" },
+		"task_id_reserved":        func(f map[string]any) { first(f, "next_tasks", "tasks")["id"] = " amplify_1 " },
 		"evolution_tasks_missing": func(f map[string]any) { tasks(f)["evolution_tasks"] = []any{} },
 		"paradigm_shift_missing":  func(f map[string]any) { assessment(f)["paradigm_shift"] = nil },
 		"paradigm_shift_incomplete": func(f map[string]any) {
@@ -151,6 +152,31 @@ func TestParse_reportsFaultsOfTheTasks(t *testing.T) {
 			require.Empty(t, s.Faults, "no tasks are needed")
 			require.Nil(t, s.Tasks)
 		})
+	}
+}
+
+// The tasks that every plan ends with keep their IDs for themselves, and given IDs are not
+// given again.
+func TestParse_taskIDs(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]string{
+		"verify_preserve": "task_id_reserved", "write_verification_memo": "task_id_reserved", "amplify_2": "", "t2": "", "t3": "",
+	} {
+		f := form(t)
+		first(f, "next_tasks", "tasks")["id"] = id
+		s, bad := Parse(arguments(t, f), 2)
+		require.Nil(t, bad)
+		if want != "" {
+			require.Len(t, s.Faults, 1, id)
+			require.Equal(t, want, s.Faults[0].Code, id)
+			continue
+		}
+		require.Empty(t, s.Faults, id)
+		seen := map[string]bool{}
+		for _, task := range s.Tasks.Plan(true) {
+			require.False(t, seen[task.ID], "%s twice", task.ID)
+			seen[task.ID] = true
+		}
 	}
 }
 

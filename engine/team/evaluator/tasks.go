@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -100,21 +101,45 @@ func parseTasks(raw json.RawMessage) (NextTasks, []Fault) {
 	return t, t.faults()
 }
 
-// number gives IDs and modes to tasks without them.
-func (t *NextTasks) number() {
-	n := 0
+// all returns the tasks of both lists.
+func (t *NextTasks) all() []*task {
+	var all []*task
 	for _, list := range [][]task{t.Tasks, t.EvolutionTasks} {
 		for i := range list {
-			n++
-			if strings.TrimSpace(list[i].ID) == "" {
-				list[i].ID = fmt.Sprintf("t%d", n)
-			}
-			if list[i].Execution.Mode == "" {
-				list[i].Execution.Mode = inline
+			all = append(all, &list[i])
+		}
+	}
+	return all
+}
+
+// number gives IDs and modes to tasks without them.
+func (t *NextTasks) number() {
+	taken := t.reserved()
+	for _, one := range t.all() {
+		one.ID = strings.TrimSpace(one.ID)
+		taken[one.ID] = true
+		one.Execution.Mode = cmp.Or(one.Execution.Mode, inline)
+	}
+	for i, one := range t.all() {
+		for n := i + 1; one.ID == ""; n++ {
+			if id := fmt.Sprintf("t%d", n); !taken[id] {
+				one.ID, taken[id] = id, true
 			}
 		}
 	}
 }
+
+// reserved returns the IDs of the tasks that Plan adds.
+func (t *NextTasks) reserved() map[string]bool {
+	ids := map[string]bool{plan.PreserveID: true, plan.MemoID: true}
+	for i := range t.Assessment.Breakthroughs {
+		ids[amplifyID(i)] = true
+	}
+	return ids
+}
+
+// amplifyID is the ID of the task of the i-th breakthrough, from 0.
+func amplifyID(i int) string { return fmt.Sprintf("amplify_%d", i+1) }
 
 func (t NextTasks) faults() []Fault {
 	var all []Fault
@@ -127,12 +152,13 @@ func (t NextTasks) faults() []Fault {
 	add(blank(t.Objective), "objective_missing", "objective has to name the one aim of the next version.")
 	add(!t.Assessment.Ceiling.valid(), "ceiling_status_invalid", "approach_assessment.ceiling_status is ceiling_not_reached, ceiling_approaching or ceiling_reached.")
 	add(len(t.Tasks)+len(t.EvolutionTasks) == 0, "tasks_empty", "There is no task under tasks or evolution_tasks.")
-	seen := map[string]bool{}
-	for _, task := range slices.Concat(t.Tasks, t.EvolutionTasks) {
+	seen, reserved := map[string]bool{}, t.reserved()
+	for _, task := range t.all() {
 		add(blank(task.Description, task.Guidance, task.Verification), "task_incomplete", "The task %.32q needs description, implementation_guidance and verification.", task.ID)
 		add(task.Execution.Mode != inline, "execution_mode_invalid", "The execution mode of the task %.32q has to be inline: there is nobody to delegate to.", task.ID)
 		add(seen[task.ID], "task_id_repeated", "Two tasks have the id %.32q.", task.ID)
 		seen[task.ID] = true
+		add(reserved[task.ID], "task_id_reserved", "The plan adds a task with the id %.32q; give yours another.", task.ID)
 	}
 	add(reached && len(t.EvolutionTasks) == 0, "evolution_tasks_missing", "With ceiling_reached, evolution_tasks have to take another approach.")
 	s := t.Assessment.Shift
@@ -163,7 +189,7 @@ func (t NextTasks) Plan(files bool) []plan.Task {
 	}
 	for i, b := range t.Assessment.Breakthroughs {
 		tasks = append(tasks, plan.Task{
-			ID: fmt.Sprintf("amplify_%d", i+1), Description: "Apply the principle of " + b.Element + " to weaker parts: " + b.Amplification, Guidance: b.Why,
+			ID: amplifyID(i), Description: "Apply the principle of " + b.Element + " to weaker parts: " + b.Amplification, Guidance: b.Why,
 		})
 	}
 	return plan.New(tasks, t.Preserve, files)

@@ -34,7 +34,7 @@ var statuses = []string{pending, inProgress, completed, blocked}
 // IDs of the tasks that every plan ends with.
 const (
 	PreserveID = "verify_preserve"
-	memoID     = "write_verification_memo"
+	MemoID     = "write_verification_memo"
 )
 
 // Memo is the path of the verification memo in a workspace.
@@ -53,7 +53,7 @@ func New(tasks []Task, preserve []string, files bool) []Task {
 		tasks = append(tasks, Task{ID: PreserveID, Description: "Check that these good parts are as good as they were.", Preserve: preserve})
 	}
 	memo := Task{
-		ID: memoID, Description: "Write " + Memo + " with the sections " + strings.Join(Sections, ", ") + ".",
+		ID: MemoID, Description: "Write " + Memo + " with the sections " + strings.Join(Sections, ", ") + ".",
 		Guidance: "State the environment, every command as it was run, the paths of all files involved, relative to the workspace, and when the result no longer holds.",
 	}
 	if !files {
