@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,22 +154,32 @@ func TestUncachedConfirm(t *testing.T) {
 	s.replay("confirm", "confirmed")
 }
 
-// update_mode restart: the step ends at its next safe point and is launched again with the news.
+// update_mode restart: the step ends at its next safe point and is launched again with the news,
+// its files, and its notes.
 func TestUncachedRestart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
+	written := make(chan struct{})
+	rung, ready := s.rung("restart", "agent2.2"), sync.OnceFunc(func() { close(written) })
 	model := newModelServer(t, map[string][]reply{
-		"model-a": {answer("Answer A."), write("notes.md", "lost").during(s.rung("restart", "agent2.2")), vote("agent2", "Better.")},
-		"model-b": {answer("Answer B."), answer("Answer B, improved."), vote("agent2", "Mine.")},
+		"model-a": {
+			answer("Answer A."),
+			write("memory/short_term/plan.md", "Count twice."), write("draft.md", "half of it"), list().during(func() { ready(); rung() }),
+			read("draft.md"), vote("agent2", "Better."),
+		},
+		"model-b": {answer("Answer B."), answer("Answer B, improved.").during(func() { <-written }), vote("agent2", "Mine.")},
 	})
 	stop := s.workTeam(model.teamWith(orchestrator(map[string]any{"update_mode": "restart"}), pair...))
 	t.Cleanup(stop)
 	var result sessionflow.Result
 	require.NoError(t, s.start("restart").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
-	fresh := model.request("model-a", 3)
+	fresh := model.request("model-a", 5)
 	require.Contains(t, fresh, "Answer B, improved.")
-	require.NotContains(t, fresh, "notes.md", "the conversation is new")
+	require.NotContains(t, fresh, "draft.md", "the conversation is new")
+	require.Contains(t, fresh, "Your workspace has the files of your earlier turn")
+	require.Contains(t, fresh, `Your notes in memory/short_term/plan.md:\n\nCount twice.`)
+	require.Contains(t, model.request("model-a", 6), "half of it")
 	var v artifact.Vote
 	s.read("sessions/restart/agents/agent_a/003/vote.json", &v)
 	require.Equal(t, map[string]int{"agent_a": 1, "agent_b": 2}, v.SeenSteps)
