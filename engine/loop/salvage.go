@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -21,7 +22,7 @@ import (
 // function object. There may be several, or an array of them; bare, in one fence, or in
 // <tool_call> or <tools> tags. Brackets that are missing at the very end are added, and a
 // <think> block before the calls is ignored. A call with prose around it is a quotation
-// and is not salvaged.
+// and is not salvaged, and neither is an object that has a key twice.
 func Salvage(reply llm.Message, tools []llm.Tool) (message llm.Message, written string) {
 	if len(reply.ToolCalls) > 0 || len(tools) == 0 {
 		return reply, ""
@@ -62,47 +63,49 @@ func callValues(content string) ([]json.RawMessage, bool) {
 	if m := fence.FindStringSubmatch(content); m != nil {
 		content = strings.TrimSpace(m[1])
 	}
-	if !opening.MatchString(content) {
-		return readValues(withoutClosing(content))
+	tag := ""
+	if m := opening.FindStringSubmatch(content); m != nil {
+		tag = m[1]
 	}
+	content = withoutClosing(content, tag)
 	var all []json.RawMessage
-	for content != "" {
-		m := opening.FindStringSubmatch(content)
-		if m == nil {
-			return nil, false
+	for {
+		if tag != "" {
+			m := opening.FindStringSubmatch(content)
+			if m == nil {
+				return nil, false
+			}
+			tag, content = m[1], content[len(m[0]):]
 		}
-		content = content[len(m[0]):]
-		body, rest, closed := strings.Cut(content, "</"+m[1]+">")
-		if next := strings.Index(body, m[0]); next >= 0 { // the tag before it was not closed
-			body, rest, closed = content[:next], content[next:], true
-		}
-		values, ok := readValues(body)
-		if !ok {
-			return nil, false
-		}
+		values, rest, ok := readValues(content)
 		all = append(all, values...)
-		if content = strings.TrimSpace(rest); !closed {
-			break
+		if content = strings.TrimSpace(strings.TrimPrefix(rest, "</"+tag+">")); content == "" || !ok {
+			return all, ok
+		}
+		if tag == "" {
+			return nil, false
 		}
 	}
-	return all, true
 }
 
-// withoutClosing removes a closing tag without an opening one, which some servers swallow.
-func withoutClosing(content string) string {
-	for _, tag := range []string{"</tool_call>", "</tools>"} {
-		content = strings.TrimSpace(strings.TrimSuffix(content, tag))
+// withoutClosing removes the closing tag at the very end: without an opening tag, which some
+// servers swallow, of either name.
+func withoutClosing(content, tag string) string {
+	for _, name := range []string{"tool_call", "tools"} {
+		if tag == "" || tag == name {
+			content = strings.TrimSpace(strings.TrimSuffix(content, "</"+name+">"))
+		}
 	}
 	return content
 }
 
-// readValues returns the JSON values of a text, separated by white space, commas or
-// semicolons. It flattens arrays.
-func readValues(list string) ([]json.RawMessage, bool) {
-	var values []json.RawMessage
+// readValues returns the JSON values at the beginning of a text, separated by white space,
+// commas or semicolons, and the rest, which is empty or begins with a tag. It flattens
+// arrays.
+func readValues(list string) (values []json.RawMessage, rest string, ok bool) {
 	for {
-		if list = strings.TrimLeft(list, " \t\r\n,;"); list == "" {
-			return values, true
+		if list = strings.TrimLeft(list, " \t\r\n,;"); list == "" || list[0] == '<' {
+			return values, list, true
 		}
 		var value json.RawMessage
 		decoder := json.NewDecoder(strings.NewReader(list))
@@ -113,7 +116,7 @@ func readValues(list string) ([]json.RawMessage, bool) {
 			err = decoder.Decode(&value)
 		}
 		if err != nil {
-			return nil, false
+			return nil, "", false
 		}
 		list = list[decoder.InputOffset():]
 		var elements []json.RawMessage
@@ -154,7 +157,7 @@ func missingBrackets(text string) string {
 }
 
 // readCall reads one call. It refuses unknown keys, which indicate something else, such as
-// the definition of a tool.
+// the definition of a tool, and repeated ones, which leave open what is meant.
 func readCall(value json.RawMessage) (llm.ToolCall, bool) {
 	keys := map[string]json.RawMessage{}
 	if json.Unmarshal(value, &keys) != nil {
@@ -179,7 +182,32 @@ func readCall(value json.RawMessage) (llm.ToolCall, bool) {
 		return llm.ToolCall{}, false
 	}
 	object, ok := readObject(arguments)
-	return llm.ToolCall{Name: name, Arguments: object}, ok && !(named && isSchema(object))
+	ambiguous := repeatsKey(json.NewDecoder(bytes.NewReader(value))) || repeatsKey(json.NewDecoder(strings.NewReader(object)))
+	return llm.ToolCall{Name: name, Arguments: object}, ok && !ambiguous && !(named && isSchema(object))
+}
+
+// repeatsKey reads the next JSON value and reports whether an object in it has a key twice.
+func repeatsKey(d *json.Decoder) bool {
+	token, _ := d.Token()
+	begin, _ := token.(json.Delim)
+	keys := map[string]bool{}
+	for begin != 0 && d.More() {
+		if begin == '{' {
+			token, _ = d.Token()
+			key, _ := token.(string)
+			if keys[key] {
+				return true
+			}
+			keys[key] = true
+		}
+		if repeatsKey(d) {
+			return true
+		}
+	}
+	if begin != 0 {
+		_, _ = d.Token() // the closing bracket
+	}
+	return false
 }
 
 // readObject returns a JSON object, which may be written as a string.

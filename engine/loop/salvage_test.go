@@ -59,6 +59,35 @@ func TestSalvage_refuses(t *testing.T) {
 	}
 }
 
+// Tags within a string are text. Only the very end of a reply is completed, and an object
+// that has a key twice leaves open what is meant.
+func TestSalvage_strict(t *testing.T) {
+	t.Parallel()
+	const list = `{"name": "list_files", "arguments": {}}`
+	for content, calls := range map[string]int{
+		`<tool_call>{"name": "new_answer", "arguments": {"content": "Close it with </tool_call>."}}</tool_call>`:                   1,
+		`<tool_call>{"name": "new_answer", "arguments": {"content": "It begins with <tool_call>."}}</tool_call><tool_call>` + list: 2,
+		`{"name": "new_answer", "arguments": {"content": "</tools>"}}`:                                                             1,
+		`<tool_call>` + list + `</tool_call><tool_call>{"name": "list_files", "arguments": {}</tool_call>`:                         2,
+		`<tool_call></tool_call><tool_call>` + list + `</tool_call>`:                                                               1,
+		`<tool_call>{"name": "list_files", "arguments": {}</tool_call><tool_call>` + list + `</tool_call>`:                         0,
+		`<tool_call>{"name": "list_files", "arguments": {}` + "\n" + `<tool_call>` + list:                                          0,
+		`<tools>` + list + `</tool_call>`:                                                                                          0,
+		list + `</tool_call>` + list:                                                                                               0,
+		`<tool_call>` + list + `</tool_call>` + list:                                                                               0,
+		`{"name": "read_file", "name": "vote", "arguments": {}}`:                                                                   0,
+		`{"name": "vote", "arguments": {"agent_id": "agent1"}, "arguments": {"agent_id": "agent2"}}`:                               0,
+		`{"name": "vote", "arguments": {"agent_id": "agent1", "agent_id": "agent2"}}`:                                              0,
+		`{"name": "vote", "arguments": "{\"agent_id\": \"agent1\", \"agent_id\": \"agent2\"}"}`:                                    0,
+		`{"name": "mcp__web__click", "arguments": {"at": [{"x": 1, "x": 2}]}}`:                                                     0,
+		`{"name": "mcp__web__click", "arguments": {"at": [{"x": 1}, {"x": 2}]}}`:                                                   1,
+		`{"type": "function", "function": {"name": "vote", "arguments": {}}, "function": {"name": "list_files", "arguments": {}}}`: 0,
+	} {
+		m, _ := loop.Salvage(llm.Message{Content: content}, offered())
+		require.Len(t, m.ToolCalls, calls, content)
+	}
+}
+
 // A reply with native calls, or without tools to call, is left alone.
 func TestSalvage_notNeeded(t *testing.T) {
 	t.Parallel()
