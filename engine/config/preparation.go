@@ -113,6 +113,14 @@ func (t Team) Models() []Agent {
 	return all
 }
 
+// TakesText reports whether an agent whose model calls no tool can take part: it answers
+// and votes in plain text. A stop, an evaluation and a verdict on equality are calls.
+func (t Team) TakesText(agent string) bool {
+	o := t.Orchestrator
+	_, found := t.Agent(agent)
+	return found && o.TextAnswers != "never" && o.CoordinationMode != coordination.Decomposition && !t.Evaluates()
+}
+
 // EvaluatorOf returns the evaluator of an agent's answers: an agent with its built-in tools,
 // and with its model unless the evaluator has one of its own.
 func (t Team) EvaluatorOf(a Agent) Agent {

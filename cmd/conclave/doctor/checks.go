@@ -157,9 +157,10 @@ func (p *patient) models(ctx context.Context) check {
 		return failed(err, "check --config and --worker-config")
 	}
 	if r.OK {
-		return good("sessions can use " + progress.Plural(len(r.Models), "model"))
+		able := "sessions can use " + progress.Plural(len(r.Models), "model")
+		return good(strings.Join(append([]string{able}, r.Faults(true)...), "\n"))
 	}
-	return bad(strings.Join(r.Faults(), "\n"), "`conclave models check` has more; --offline runs without a model")
+	return bad(strings.Join(r.Faults(false), "\n"), "`conclave models check` has more; --offline runs without a model")
 }
 
 func (p *patient) sandbox(ctx context.Context) check {

@@ -34,7 +34,7 @@ type model struct {
 	Model  string   `json:"model"`
 	Server string   `json:"server"` // its host
 
-	OK        bool  `json:"ok"`        // sessions can use it
+	OK        bool  `json:"ok"`        // its agents can take part
 	Reachable bool  `json:"reachable"` // the server has replied
 	Calls     calls `json:"calls,omitempty"`
 
@@ -51,9 +51,10 @@ type model struct {
 	Seconds           float64  `json:"seconds"`
 	TokensPerSecond   *float64 `json:"tokens_per_second"` // of output; null if they are not counted
 
-	Detail string `json:"detail"` // the fault with its remedy; empty without a fault
+	Detail string `json:"detail"` // the fault or restriction, with its remedy; empty without one
 
 	agent config.Agent
+	text  bool // its agents can take part without calling tools
 }
 
 // distinct returns the models of a team, each with the agents that share it.
@@ -64,13 +65,14 @@ func distinct(t config.Team) []*model {
 		key, _ := json.Marshal(a.Backend) // params were read from a file and can be marshalled
 		m := keys[string(key)]
 		if m == nil {
-			m = &model{Type: a.Backend.Type, Model: a.Backend.Model, agent: a}
+			m = &model{Type: a.Backend.Type, Model: a.Backend.Model, agent: a, text: true}
 			if a.Backend.Type == config.Offline {
 				m.Model = config.Offline
 			}
 			keys[string(key)] = m
 			models = append(models, m)
 		}
+		m.text = m.text && t.TakesText(a.ID)
 		if a.ID != "" {
 			m.Agents = append(m.Agents, a.ID)
 		}
@@ -164,15 +166,28 @@ func (m *model) count(u llm.Usage) {
 // judge notes how the reply calls the tool.
 func (m *model) judge(at worker.Models, request llm.Request, reply llm.Reply) {
 	message, written := loop.Salvage(reply.Message, request.Tools)
+	offered := request.Tools[0].Name
 	switch {
-	case !slices.ContainsFunc(message.ToolCalls, func(c llm.ToolCall) bool { return c.Name == request.Tools[0].Name }):
-		m.Calls = none
-		m.Detail = "it called no tool" + instead(message.Content) + ", and can only answer and vote in plain text (orchestrator.text_answers); " + at.ToolsRemedy(m.agent.Backend)
+	case len(message.ToolCalls) == 0:
+		m.Calls, m.OK = none, m.text
+		m.Detail = "it called no tool" + instead(message.Content) + m.withoutCalls() + "; " + at.ToolsRemedy(m.agent.Backend)
+	case !slices.ContainsFunc(message.ToolCalls, func(c llm.ToolCall) bool { return c.Name == offered }):
+		m.Calls, m.OK = none, m.text
+		m.Detail = fmt.Sprintf("it called the tool %.64q, but only %s was offered%s; choose a model that is trained to call tools",
+			message.ToolCalls[0].Name, offered, m.withoutCalls())
 	case written != "":
 		m.Calls, m.OK = asText, true // sessions accept such calls
 	default:
 		m.Calls, m.OK = native, true
 	}
+}
+
+// withoutCalls tells how the agents of a model that calls no tool can take part.
+func (m *model) withoutCalls() string {
+	if m.text {
+		return ", so its agents can only answer and vote in plain text (orchestrator.text_answers)"
+	}
+	return ", and this team takes no plain text for an answer, a vote or a verdict"
 }
 
 // maxQuoted is the largest size of a quoted reply, in bytes.

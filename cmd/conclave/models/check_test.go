@@ -33,6 +33,7 @@ func newServer(t *testing.T) (url string, requests map[string]int) {
 		"native":    call + "}]" + usage,
 		"uncounted": call + "}]",
 		"text":      `{"role":"assistant","content":"{\"name\": \"report\", \"arguments\": {\"sentence\": \"Rayleigh.\"}}"}}]` + usage,
+		"other":     strings.ReplaceAll(call, `"report"`, `"google:search"`) + "}]" + usage,
 		"none":      `{"role":"assistant","content":"The sky is blue because of Rayleigh."}}]` + usage,
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -103,7 +104,7 @@ agents:
 		{native, true, true, ""},
 		{native, true, true, ""},
 		{asText, true, true, ""},
-		{none, false, true, `it called no tool but wrote "The sky is blue because of Rayleigh.", and can only answer and vote in plain text (orchestrator.text_answers); start the server with --enable-auto-tool-choice`},
+		{none, true, true, `it called no tool but wrote "The sky is blue because of Rayleigh.", so its agents can only answer and vote in plain text (orchestrator.text_answers); start the server with --enable-auto-tool-choice`},
 		{"", false, true, "no such model"},
 		{"", false, false, "check that base_url is right and the server is running"},
 		{"", false, false, "the environment variable ANTHROPIC_API_KEY, which holds the key, is not set"},
@@ -126,6 +127,36 @@ agents:
 	require.Empty(t, got.Models[1].WindowSource)
 	require.False(t, got.Models[1].Usage)
 	require.Nil(t, got.Models[1].TokensPerSecond)
+}
+
+// A model that calls no tool, or another one, can take part where plain text counts.
+func TestCheck_withoutCalls(t *testing.T) {
+	s := newShell(t)
+	url, _ := newServer(t)
+	for orchestrator, ok := range map[string]bool{
+		"{}":                                 true,
+		"{text_answers: always}":             true,
+		"{text_answers: never}":              false,
+		"{coordination_mode: decomposition}": false,
+		"{voting_sensitivity: checklist_gated, coordination: {orchestrator_managed_round_evaluator: true, round_evaluator_before_checklist: true}}": false,
+	} {
+		s.File("team.yaml", fmt.Sprintf(`
+agents:
+  - {id: agent_a, subtask: One., backend: {base_url: %q, model: none}}
+  - {id: agent_b, subtask: Two., backend: {base_url: %[1]q, model: other}}
+orchestrator: %s
+`, url, orchestrator))
+		code, stdout, stderr := s.Run("models", "check", "--config", "team.yaml")
+		mark, want := "·", hall.ExitOK
+		if !ok {
+			mark, want = "✗", hall.ExitUsage
+		}
+		require.Equal(t, want, code, "%s: %s%s", orchestrator, stdout, stderr)
+		require.Contains(t, stdout, mark+" agent_a: model none at", stderr)
+		require.Contains(t, stdout, `it called the tool "google:search", but only report was offered`)
+		require.Equal(t, ok, strings.Contains(stdout, "can only answer and vote in plain text"), orchestrator)
+		require.Equal(t, !ok, strings.Contains(stdout, "this team takes no plain text"), orchestrator)
+	}
 }
 
 // A model that called nothing is quoted in one short line, without its thoughts.
@@ -162,9 +193,9 @@ providers: {house: {base_url: %q}}
 teams: {mixed: {agents: [{id: agent_a, backend: {provider: house, model: uncounted}}, {id: agent_b, backend: {provider: house, model: none}}]}}
 `, url))
 	code, stdout, _ = s.Run("models", "check", "--worker-config", "worker.yaml", "--team", "mixed")
-	require.Equal(t, hall.ExitUsage, code)
+	require.Equal(t, hall.ExitOK, code)
 	for _, want := range []string{
-		"✗ agent_b: model none at 127.0.0.1:",
+		"· agent_b: model none at 127.0.0.1:",
 		"· unknown context window: agent_a, agent_b;",
 		"· tokens not counted by the server: agent_a;",
 	} {

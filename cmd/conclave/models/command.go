@@ -49,8 +49,11 @@ a call. The calls are charged like any others.
 The team comes from --config, else it is that of --team, or the default, in the file of
 --worker-config, else ./conclave.yaml or the built-in team.
 
-Exit codes: 0 sessions can use all models, 1 they cannot use at least one of them, and
-the remedy is printed; 4 interrupted.`,
+A model that calls no tool can take part with answers and votes in plain text, unless the
+team has text_answers: never, decomposition or a round evaluator.
+
+Exit codes: 0 all models can take part, 1 at least one cannot, and the remedy is printed;
+4 interrupted.`,
 		Example: `  conclave models check
   conclave models check --config team.yaml
   conclave models check --worker-config worker.yaml --team reviewers

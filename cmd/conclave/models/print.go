@@ -17,18 +17,19 @@ type Report struct {
 	Models []*model `json:"models"`
 }
 
-// Faults returns the fault of each model that has one, with its remedy.
-func (r Report) Faults() []string {
+// Faults returns the details of the models that cannot take part, or, if ok, the restrictions
+// of those that can, with their remedies.
+func (r Report) Faults(ok bool) []string {
 	var faults []string
 	for _, m := range r.Models {
-		if m.Detail != "" {
+		if m.OK == ok && m.Detail != "" {
 			faults = append(faults, m.fault())
 		}
 	}
 	return faults
 }
 
-// fault names the agents and the model before its fault.
+// fault names the agents and the model before its detail.
 func (m *model) fault() string {
 	agents := strings.Join(m.Agents, ", ")
 	return strings.TrimPrefix(agents+": ", ": ") + m.String() + ": " + strings.TrimPrefix(m.Detail, m.String()+": ")
@@ -91,8 +92,11 @@ func (m *model) row() string {
 // information.
 func notes(r Report) []string {
 	var faults, windowless, uncounted []string
-	for _, fault := range r.Faults() {
+	for _, fault := range r.Faults(false) {
 		faults = append(faults, "✗ "+fault)
+	}
+	for _, restriction := range r.Faults(true) {
+		faults = append(faults, "· "+restriction)
 	}
 	for _, m := range r.Models {
 		agents := strings.Join(m.Agents, ", ")
