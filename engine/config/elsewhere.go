@@ -14,6 +14,8 @@ var elsewhere = map[string]string{
 	"agents[].backend.reasoning":                           "the effort is a parameter of the API: params: {reasoning_effort: …}",
 	"agents[].backend.text":                                "the verbosity is a parameter of the API: params: {verbosity: …}",
 	"agents[].backend.system_message":                      "it belongs to the agent: agents[].system_message, beside backend",
+	"agents[].backend.allowed_tools":                       "the filter belongs to a server: agents[].mcp_servers[].allowed_tools; tools: {files: …, shell: …} chooses the built-in tools",
+	"agents[].backend.exclude_tools":                       "the filter belongs to a server: agents[].mcp_servers[].exclude_tools; tools: {files: …, shell: …} chooses the built-in tools",
 	"agents[].backend.cwd":                                 "every step has a workspace of its own; remove the key",
 	"agents[].backend.custom_tools":                        "tools come from MCP servers: agents[].mcp_servers",
 	"agents[].backend.enable_web_search":                   "a search is a tool of an MCP server: agents[].mcp_servers",
@@ -36,7 +38,8 @@ var elsewhere = map[string]string{
 
 // apiParams are the parameters of the API that other programs accept as keys of a backend.
 var apiParams = []string{
-	"temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "seed", "stop", "frequency_penalty", "presence_penalty",
+	"temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "seed", "stop", "frequency_penalty", "presence_penalty", "repetition_penalty",
+	"repeat_penalty", "min_p", "enable_thinking", "thinking", "thinking_budget", "include_reasoning", "chat_template_kwargs",
 	"parallel_tool_calls", "reasoning_effort", "verbosity", "extra_body", "response_format", "service_tier",
 }
 

@@ -3,6 +3,7 @@ package massgen
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -113,6 +114,41 @@ func unique(name string, taken func(string) bool) string {
 
 // shell gives the agent the built-in shell.
 func shell(a *yaml.Node, on bool) { set(section(a, "tools"), "shell", boolean(on)) }
+
+// The names under which command-line agents know their shells and their file tools.
+var (
+	shellTools = []string{"Bash", "run_shell_command", "shell"}
+	fileTools  = []string{
+		"Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "Glob", "Grep", "LS",
+		"read_file", "read_many_files", "write_file", "replace", "glob", "search_file_content", "list_directory", "write", "view",
+	}
+)
+
+// equip gives an agent the tools that replace those of a command-line agent: the shell and
+// the file tools, as far as the backend's lists permit them.
+func (m *model) equip(backend *yaml.Node) {
+	allowed, disallowed := ownNames(get(backend, "allowed_tools")), ownNames(get(backend, "disallowed_tools"))
+	permits := func(tools []string) bool {
+		named := func(name string) bool { return slices.Contains(tools, name) }
+		return (len(allowed) == 0 || slices.ContainsFunc(allowed, named)) && !slices.ContainsFunc(disallowed, named)
+	}
+	commands := permits(shellTools)
+	if !commands && len(allowed) > 0 && !permits(fileTools) {
+		set(section(m.agent, "tools"), "files", boolean(false))
+	}
+	shell(m.agent, commands)
+}
+
+// ownNames returns the names of a list of tools, of Bash(git log:*) the part before the
+// bracket.
+func ownNames(list *yaml.Node) []string {
+	var names []string
+	for _, name := range texts(list) {
+		name, _, _ = strings.Cut(name, "(")
+		names = append(names, name)
+	}
+	return names
+}
 
 // typeOf returns the type of backend for a model. The models of Copilot come from several
 // vendors; their names tell which.

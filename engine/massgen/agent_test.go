@@ -39,6 +39,30 @@ orchestrator: {presenter_agent: 7 up}
 	require.Equal(t, "now agent_7_up, as the agent", notes["orchestrator.presenter_agent"])
 }
 
+// A command-line agent has the shell and the file tools that its lists permit.
+func TestEquip(t *testing.T) {
+	t.Parallel()
+	for lists, want := range map[string]struct{ files, shell bool }{
+		"max_thinking_tokens: 1":                               {true, true},
+		"allowed_tools: []":                                    {true, true},
+		"allowed_tools: [Read, Write]":                         {true, false},
+		"allowed_tools: [Read, 'Bash(git log:*)']":             {true, true},
+		"allowed_tools: [Bash]":                                {true, true},
+		"allowed_tools: [WebSearch]":                           {false, false},
+		"disallowed_tools: [Bash]":                             {true, false},
+		"disallowed_tools: ['Bash(rm:*)']":                     {true, false},
+		"allowed_tools: [Read], disallowed_tools: []":          {true, false},
+		"allowed_tools: [Read], enable_mcp_command_line: true": {true, true},
+	} {
+		a, _ := translated(t, "type: claude_code, model: m, "+lists)
+		require.Equal(t, want.files, a.Tools.Files, lists)
+		require.Equal(t, want.shell, a.Tools.Shell, lists)
+	}
+	a, _ := translated(t, "type: openai, model: m, allowed_tools: [Read]")
+	require.False(t, a.Tools.Shell)
+	require.True(t, a.Tools.Files)
+}
+
 // Instructions from several places are one system message.
 func TestInstruct(t *testing.T) {
 	t.Parallel()

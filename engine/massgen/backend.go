@@ -92,8 +92,8 @@ func (m *model) identify(e entry) {
 		m.notes.at(path, there, "agents of AG2 have no counterpart: conclave calls the model itself and offers its own tools")
 		as = m.framework(e)
 	case k.agent != "":
-		m.notes.at(path, there, "runs %s; here its model is asked through the API of %s, whose key is in %s, with conclave's own file tools and shell", k.agent, as, keyVariable(as))
-		shell(m.agent, true)
+		m.notes.at(path, there, "runs %s; here its model is asked through the API of %s, whose key is in %s, with conclave's own tools", k.agent, as, keyVariable(as))
+		m.equip(source)
 	case as == config.OpenAI && typeAt(m.address) != "":
 		as = typeAt(m.address)
 	}

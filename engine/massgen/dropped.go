@@ -55,7 +55,7 @@ var backendKeys = map[string]string{
 	"use_mcpwrapped_for_tool_filtering": "the filters of mcp_servers need no wrapper", "use_no_roots_wrapper": "servers get no roots",
 	"enable_tool_search": noCounterpart, "tool_search_variant": noCounterpart, "enable_strict_tool_use": noCounterpart,
 	"permission_mode":  "tools ask for no permission: the sandbox limits commands, and the filters of mcp_servers limit other tools",
-	"disallowed_tools": "the tools of a command-line agent are replaced by conclave's own; set tools.files and tools.shell",
+	"disallowed_tools": "conclave's own tools replace those of a command-line agent; a shell in this list turns tools.shell off",
 	"betas":            "headers of the provider's own API are not sent", "organization": "headers of the provider's own API are not sent",
 	"api_version":               "the version 1 API of Azure has no such parameter",
 	"websocket_mode":            "replies are streamed over HTTP",

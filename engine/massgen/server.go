@@ -205,11 +205,11 @@ func (f filters) to(im *importer, k kind, e entry, fits func(server) bool) {
 	}
 	switch {
 	case applied && ownTools:
-		im.notes.of(e, "the names of MCP tools moved to %s of the agent's mcp_servers; conclave's own tools replace those of %s: set tools.files and tools.shell", e.key, k.agent)
+		im.notes.of(e, "the names of MCP tools moved to %s of the agent's mcp_servers; tools.files and tools.shell are set to replace the tools of %s that it names", e.key, k.agent)
 	case applied:
 		im.notes.of(e, "moved to %s of the agent's mcp_servers", e.key)
-	case k.agent != "":
-		im.notes.of(e, "names tools of %s, which conclave's own tools replace; set tools.files and tools.shell", k.agent)
+	case ownTools:
+		im.notes.of(e, "names tools of %s; tools.files and tools.shell are set to replace them", k.agent)
 	default:
 		im.notes.of(e, "names no tool of an MCP server of this agent; it is left out")
 	}

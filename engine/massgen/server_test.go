@@ -59,8 +59,8 @@ func TestServer_filtersOfCommandLineAgents(t *testing.T) {
 		allowed, excluded []string
 		note              string
 	}{
-		{"allowed_tools: [Read, Bash]", nil, nil, "names tools of Claude Code, which conclave's own tools replace"},
-		{"allowed_tools: [Read, mcp__web__get]", []string{"get"}, nil, "the names of MCP tools moved to allowed_tools of the agent's mcp_servers; conclave's own tools replace those of Claude Code"},
+		{"allowed_tools: [Read, Bash]", nil, nil, "names tools of Claude Code; tools.files and tools.shell are set to replace them"},
+		{"allowed_tools: [Read, mcp__web__get]", []string{"get"}, nil, "the names of MCP tools moved to allowed_tools of the agent's mcp_servers; tools.files and tools.shell are set to replace the tools of Claude Code that it names"},
 		{"allowed_tools: [mcp__other__get]", nil, nil, "names tools of Claude Code"},
 		{"exclude_tools: [post, mcp__web__rm]", nil, []string{"post", "rm"}, "moved to exclude_tools of the agent's mcp_servers"},
 	} {
