@@ -133,7 +133,7 @@ var phrases = map[llm.Kind]struct{ headline, remedy string }{
 	llm.Overloaded:     {"the server failed or is overloaded", "wait, or look at the provider's status"},
 	llm.ContentPolicy:  {"the provider declined the content", "rephrase the query"},
 	llm.BadReply:       {"an error instead of a reply", ""},
-	llm.BadRequest:     {"the request was refused", "check model, base_url and params"},
+	llm.BadRequest:     {"the request was refused", "check model, base_url, params and tools"},
 }
 
 // redactor removes the key, which some servers repeat.

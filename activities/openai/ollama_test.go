@@ -28,7 +28,9 @@ func startOllama(t *testing.T, env ...string) (baseURL string) {
 
 	small := filepath.Join(home, "Modelfile")
 	require.NoError(t, os.WriteFile(small, []byte("FROM toolcopy\nPARAMETER num_ctx 256\n"), 0o600))
-	for _, model := range [][]string{{"toolcopy", weights(t, "Modelfile")}, {"small", small}} {
+	plain := filepath.Join(home, "Plainfile") // its template has no tools
+	require.NoError(t, os.WriteFile(plain, []byte("FROM toolcopy\nTEMPLATE \"\"\"<|im_start|>user\n{{ .Prompt }}<|im_end|>\n<|im_start|>assistant\n\"\"\"\n"), 0o600))
+	for _, model := range [][]string{{"toolcopy", weights(t, "Modelfile")}, {"small", small}, {"plain", plain}} {
 		create := exec.CommandContext(t.Context(), binary, "create", model[0], "-f", model[1])
 		create.Env = append(create.Environ(), env...)
 		create.Dir = filepath.Dir(weights(t, "toolcopy.gguf"))
@@ -74,6 +76,24 @@ func TestOllama(t *testing.T) {
 		require.Equal(t, llm.BadRequest, failed.Kind)
 		require.Contains(t, failed.Message, `model "nobody" not found`)
 	})
+	for name, stream := range map[string]bool{"streamed": true, "not streamed": false} {
+		t.Run("a model without tools is asked without them, "+name, func(t *testing.T) {
+			transport := &counting{}
+			client, err := openai.New(openai.Options{
+				BaseURL: base, Model: "plain", HTTPClient: transport.client(),
+				Params: map[string]any{"stream": stream, "max_tokens": 64, "temperature": 0},
+			})
+			require.NoError(t, err)
+			for range 2 {
+				reply, err := client.Generate(t.Context(), asks(`SAY hello`))
+				require.NoError(t, err)
+				require.Empty(t, reply.Message.ToolCalls)
+				require.NotEmpty(t, reply.Message.Content)
+			}
+			require.Equal(t, 1, transport.of(400), "the refusal is remembered")
+			require.Equal(t, 2, transport.of(200))
+		})
+	}
 	t.Run("an image is passed over by this server in silence", func(t *testing.T) {
 		reply, err := ollamaClient(t, base, "toolcopy", nil).Generate(t.Context(), pictured)
 		require.NoError(t, err)
