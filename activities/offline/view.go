@@ -89,7 +89,8 @@ func (v *view) read(text, mark string) {
 		v.question = question(text)
 	}
 	if turn := strings.LastIndex(text, "\n# Your turn\n"); turn >= 0 {
-		v.close(text[turn:])
+		section, _, _ := strings.Cut(text[turn+1:], "\n# ")
+		v.close(section)
 	}
 	at := strings.LastIndex(text, markForm(mark)) // earlier turns may have one, too
 	for _, found := range label.FindAllStringSubmatchIndex(text, -1) {
@@ -103,7 +104,7 @@ func (v *view) read(text, mark string) {
 	}
 }
 
-// close drops the tools that are not open in this turn, according to the end of the
+// close drops the tools that are not open in this turn, according to that section of the
 // prompt.
 func (v *view) close(turn string) {
 	for sentence, tool := range map[string]string{

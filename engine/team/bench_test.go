@@ -17,15 +17,28 @@ import (
 	"conclave/engine/team"
 )
 
-// BenchmarkSharedPrompt builds the prompts of a wave of three agents with file tools. For
-// the first wave and a later one, it reports the smaller share of prompt bytes that the
-// second or the third agent has in common with the first.
+// waves are the first wave and a later one, of agents without and with a system_message of
+// their own, with the smallest share of prompt bytes that their agents may have in common.
+var waves = map[string]struct {
+	own   int // length of the system messages
+	shown []coordination.Shown
+	least float64
+}{
+	"wave=first":         {0, nil, 0.95},
+	"wave=later":         {0, oneAnswerEach(), 0.90},
+	"wave=first/own=200": {200, nil, 0.95},
+	"wave=later/own=200": {200, oneAnswerEach(), 0.90},
+}
+
+// BenchmarkSharedPrompt builds the prompts of a wave of three agents with file tools, and
+// reports the smaller share of prompt bytes that the second or the third agent has in
+// common with the first.
 func BenchmarkSharedPrompt(b *testing.B) {
-	for name, shown := range map[string][]coordination.Shown{"wave=first": nil, "wave=later": oneAnswerEach()} {
+	for name, w := range waves {
 		b.Run(name, func(b *testing.B) {
 			share := 1.0
 			for b.Loop() {
-				share = min(share, sharedPrompt(b, shown))
+				share = min(share, sharedPrompt(b, w.own, w.shown))
 			}
 			b.ReportMetric(100*share, "%common")
 		})
@@ -35,20 +48,21 @@ func BenchmarkSharedPrompt(b *testing.B) {
 // A server that keeps the beginnings of prompts reads nearly all of a wave's prompts once.
 func TestOpening_sharedByAWave(t *testing.T) {
 	t.Parallel()
-	require.GreaterOrEqual(t, sharedPrompt(t, nil), 0.95)
-	require.GreaterOrEqual(t, sharedPrompt(t, oneAnswerEach()), 0.90)
+	for name, w := range waves {
+		require.GreaterOrEqual(t, sharedPrompt(t, w.own, w.shown), w.least, name)
+	}
 }
 
 // sharedPrompt returns the smaller share of prompt bytes that the second or the third agent
 // of a wave has in common with the first.
-func sharedPrompt(tb testing.TB, shown []coordination.Shown) float64 {
+func sharedPrompt(tb testing.TB, own int, shown []coordination.Shown) float64 {
 	tb.Helper()
 	files, err := tools.Open(tb.Context(), tb.TempDir(), tools.Set{Files: true})
 	require.NoError(tb, err)
 	defer func() { require.NoError(tb, files.Close()) }()
-	first, share := wavePrompt(tb, files.Tools(), 0, shown), 1.0
+	first, share := wavePrompt(tb, files.Tools(), 0, own, shown), 1.0
 	for i := 1; i < 3; i++ {
-		share = min(share, float64(commonPrefix(first, wavePrompt(tb, files.Tools(), i, shown)))/float64(len(first)))
+		share = min(share, float64(commonPrefix(first, wavePrompt(tb, files.Tools(), i, own, shown)))/float64(len(first)))
 	}
 	return share
 }
@@ -65,11 +79,12 @@ func oneAnswerEach() []coordination.Shown {
 var agentIDs = []string{"agent_a", "agent_b", "agent_c"}
 
 // wavePrompt returns an agent's first request as bytes: tools, system, user.
-func wavePrompt(tb testing.TB, ordinary []llm.Tool, agent int, shown []coordination.Shown) string {
+func wavePrompt(tb testing.TB, ordinary []llm.Tool, agent, own int, shown []coordination.Shown) string {
 	tb.Helper()
 	s := team.Step{
 		Token: "run-" + agentIDs[agent], Agents: agentIDs, Query: "Which database suits a small shop that is often offline?", Files: true,
-		Launch: coordination.Launch{Agent: agentIDs[agent], Number: agent + 1, Shown: shown, Offered: []coordination.Action{coordination.NewAnswer}},
+		SystemMessage: strings.Repeat(string(rune('a'+agent)), own),
+		Launch:        coordination.Launch{Agent: agentIDs[agent], Number: agent + 1, Shown: shown, Offered: []coordination.Action{coordination.NewAnswer}},
 		Commits: func(_ context.Context, s coordination.Shown) (artifact.Commit, error) {
 			text, err := json.Marshal(team.Answer{Answer: strings.Repeat(fmt.Sprintf("Answer %d says this. ", s.Number), 50)})
 			return artifact.Commit{Token: "run-" + s.Label, Kind: "new_answer", Payload: text}, err

@@ -111,11 +111,13 @@
 //
 // # Shared prompts
 //
-// Servers charge less for a prompt that begins like an earlier one. Therefore the tools
-// and the system message depend only on the team's configuration, and the user message
-// begins with the material that all agents share: query, criteria, answers. The agent's
-// own material follows: its part, its system_message, human messages, its checklist, the
-// actions open to it, and the mark of human messages.
+// Servers charge less for a prompt that begins like an earlier one. Therefore the system
+// message depends only on the team's configuration, the purpose of the step, the kinds of
+// the agent's tools and whether there is a base, and the user message begins with the
+// material that the agents of a wave share: query, further material, criteria, answers, open
+// actions. The agent's own material follows: its part, its system_message, human messages,
+// its checklist, and the mark of human messages. The list of tools ends with the vote, whose
+// values are the answers shown.
 //
 // Start with Step in step.go, then Judge in judge.go and Updates in rules.go. Prompts are
 // in templates/ and, filled in, in testdata/.

@@ -75,6 +75,36 @@ func TestStep_sharedPrompt(t *testing.T) {
 	require.NotContains(t, prompts[0], "agent_a")
 }
 
+// All agents, steps and sessions of a kind have the same system message, and tools that begin
+// alike: a vote, whose values are the answers shown, comes last.
+func TestStep_sharedSystemMessage(t *testing.T) {
+	t.Parallel()
+	b, launch := answered(t)
+	var want llm.Message
+	for name, change := range map[string]func(*team.Step){
+		"":               func(*team.Step) {},
+		"another agent":  func(s *team.Step) { s.Launch = launch("agent_b") },
+		"the first step": func(s *team.Step) { s.Launch = first("agent_a", 1) },
+		"another session": func(s *team.Step) {
+			s.Query, s.Secret, s.Contexts = "And who is right?", "x", []step.Context{{Name: "docs"}}
+		},
+		"one in a directory":  func(s *team.Step) { s.Launch, s.Agents, s.Open = first("agent_a", 1), []string{"agent_a"}, true },
+		"with its own wishes": func(s *team.Step) { s.SystemMessage, s.Persona, s.Instructions = "Be brief.", "A judge.", "In French." },
+	} {
+		s := b.newStep(launch("agent_a"), "wave-"+name)
+		change(&s)
+		spec, err := s.Spec(t.Context(), b.store)
+		require.NoError(t, err)
+		rules, opening, err := spec.Open(step.Access{})
+		require.NoError(t, err)
+		if want.Content == "" {
+			want = opening[0]
+		}
+		require.Equal(t, want, opening[0], name)
+		require.Equal(t, "new_answer", rules.Offer()[0].Name)
+	}
+}
+
 // The authors of a text cannot know the mark that frames it: the mark changes with each
 // revision shown, a presenter's differs from that of the voters whose reasons it reads,
 // and it depends on the step's token where commits have none.

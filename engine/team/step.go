@@ -21,6 +21,7 @@ type Step struct {
 	Launch coordination.Launch
 	Token  string   // execution token
 	Agents []string // IDs of the whole team, in any order; an agent's number is its position in byte order, from 1
+	Open   bool     // other agents can join at any time, as in a directory, so that nobody is a team of one
 	Query  string
 	Turns  []artifact.Turn // earlier turns of the conversation, the oldest first
 
@@ -226,7 +227,7 @@ func (o *opening) plan() task {
 		ShowAgreement: c.ShowAgreement,
 		Confidence:    c.BallotConfidence,
 		HandsIn:       c.RunsChecks() && o.Files,
-		ownership:     ownership{Alone: len(o.numbers) == 1, Subtask: o.subtask(l.Agent)},
+		ownership:     ownership{Alone: len(o.numbers) == 1 && !o.Open, Subtask: o.subtask(l.Agent)},
 		shown:         shown{Brief: l.Brief},
 		equipment:     o.equipment(),
 		limits:        limits{Allowance: l.Allowance, Updates: l.Updates},

@@ -33,7 +33,7 @@ func (r *rules) judgeText(content string) loop.Ruling {
 	}
 	why := "Your reply had no tool call."
 	if loop.Attempted(content) {
-		why = "Your reply looks like a tool call, but it cannot be read as one."
+		why = "Your reply looks like a tool call, but it cannot be read as a call of an offered tool. Write the call alone, without text around it."
 	}
 	return r.reject(nil, &rejection{code: noToolCalls, why: why})
 }

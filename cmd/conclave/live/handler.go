@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
+
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/page"
 	"conclave/cmd/conclave/progress"
@@ -198,19 +200,19 @@ func fail(w http.ResponseWriter, err error) {
 }
 
 func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
-	id := r.PathValue("id")
-	var html []byte
 	f, err := h.followed(r)
-	if err == nil {
-		said := h.takeNotice(r.URL.Query().Get("n"))
-		html, err = f.page(r.Context(), said.text, said.failed)
+	if err != nil {
+		fail(w, err)
+		return
 	}
-	if errors.Is(err, record.ErrNone) && h.starts(r.Context(), id) {
+	said := h.takeNotice(r.URL.Query().Get("n"))
+	html, err := f.page(r.Context(), said.text, said.failed)
+	if errors.Is(err, record.ErrNone) && h.starts(r.Context(), f.id) {
 		w.Header().Set("Refresh", "1")
-		html, err = page.Starting(id)
+		html, err = page.Starting(f.id)
 	}
 	if err != nil {
-		fail(w, fmt.Errorf("%s: %w", id, err))
+		fail(w, fmt.Errorf("%s: %w", f.id, err))
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -219,7 +221,13 @@ func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
 
 // starts reports whether a run without a record is running: its first activity writes the record.
 func (h *Handler) starts(ctx context.Context, id string) bool {
-	return h.conn != nil && h.conn.Client != nil && runs.IsOpen(ctx, h.conn, h.Kinds, id)
+	if h.conn == nil || h.conn.Client == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
+	defer cancel()
+	reply, err := h.conn.Client.DescribeWorkflowExecution(ctx, id, "")
+	return err == nil && reply.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 }
 
 // events sends the parts that change, until the session has ended or the reader leaves.

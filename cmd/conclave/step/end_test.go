@@ -146,7 +146,7 @@ func TestStep_limits(t *testing.T) {
 		require.Equal(t, hall.ExitOK, code, stderr)
 		require.Equal(t, want, last.Action)
 	}
-	require.NotContains(t, m.prompt("agent_a"), `"name":"new_answer"`)
+	require.Contains(t, m.prompt("agent_a"), "New answers are not open to you in this turn.")
 
 	s.step("d/agents/agent_b/001/step.json", `{"token": "x"}`)
 	file = s.agent(m, "agent_a", "orchestrator: {max_new_answers_per_agent: 1, defer_voting_until_all_answered: true}")

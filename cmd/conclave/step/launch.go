@@ -283,7 +283,7 @@ func (s *runner) specify(ctx context.Context, l prepared) (prepared, error) {
 	answers := s.found.Answers(s.root, s.store, s.layout, s.dir, l.agents, s.ports.Scratch)
 	spec, err := team.Step{
 		Layout: s.layout, Contexts: s.contexts, Launch: l.launch, Token: l.token, Attempt: 1,
-		Agents: l.agents, Query: s.query, Turns: s.turns, SystemMessage: s.agent.SystemMessage,
+		Agents: l.agents, Open: true, Query: s.query, Turns: s.turns, SystemMessage: s.agent.SystemMessage,
 		Criteria: s.judged, Files: s.agent.Tools.Files || s.agent.Tools.Shell, Window: s.ports.Window,
 		Team: s.team, Commits: answers.Commit, Scratch: s.ports.Scratch,
 	}.Spec(ctx, s.store)

@@ -115,6 +115,17 @@ func (m *scripted) prompt(agent string) string {
 	return asked[len(asked)-1]
 }
 
+// system is the system message of the last request to the agent's model.
+func (m *scripted) system(agent string) string {
+	var request struct {
+		Messages []struct{ Content string }
+	}
+	if json.Unmarshal([]byte(m.prompt(agent)), &request) != nil || len(request.Messages) == 0 {
+		return ""
+	}
+	return request.Messages[0].Content
+}
+
 // agent writes the configuration of an agent with this model, and more keys.
 func (s shell) agent(m *scripted, id, more string) string {
 	s.T.Helper()

@@ -66,6 +66,7 @@ func TestStep_lifecycle(t *testing.T) {
 		require.NoError(t, os.MkdirAll("d/agents", 0o755))
 		require.NoError(t, os.Rename("first/"+id+"/agents/"+id, "d/agents/"+id))
 	}
+	system := m.system("agent_a")
 	check := func(code int) checkReport {
 		got, stdout, _ := s.checks("d", "")
 		require.Equal(t, code, got)
@@ -79,6 +80,9 @@ func TestStep_lifecycle(t *testing.T) {
 	}
 	for _, label := range []string{"agent1.1", "agent2.1", "agent3.1", "Answer A.", "Answer B.", "Answer C."} {
 		require.Contains(t, m.prompt("agent_c"), label, "all answers are shown, the agent's own like the others")
+	}
+	for _, id := range []string{"agent_a", "agent_b", "agent_c"} {
+		require.Equal(t, system, m.system(id), "the first agent, which is alone in the directory, has the prompt of a team's member")
 	}
 	require.NotContains(t, m.prompt("agent_c"), "agent_a")
 	require.NotContains(t, m.prompt("agent_c"), "It is right.", "votes are not shown")
