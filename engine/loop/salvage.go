@@ -157,7 +157,7 @@ func missingBrackets(text string) string {
 }
 
 // readCall reads one call. It refuses unknown keys, which indicate something else, such as
-// the definition of a tool, and repeated ones, which leave open what is meant.
+// the definition of a tool, and repeated ones, which are ambiguous.
 func readCall(value json.RawMessage) (llm.ToolCall, bool) {
 	keys := map[string]json.RawMessage{}
 	if json.Unmarshal(value, &keys) != nil {

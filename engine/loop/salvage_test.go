@@ -60,7 +60,7 @@ func TestSalvage_refuses(t *testing.T) {
 }
 
 // Tags within a string are text. Only the very end of a reply is completed, and an object
-// that has a key twice leaves open what is meant.
+// that has a key twice is ambiguous.
 func TestSalvage_strict(t *testing.T) {
 	t.Parallel()
 	const list = `{"name": "list_files", "arguments": {}}`
