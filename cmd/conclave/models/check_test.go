@@ -142,8 +142,8 @@ func TestCheck_withoutCalls(t *testing.T) {
 	} {
 		s.File("team.yaml", fmt.Sprintf(`
 agents:
-  - {id: agent_a, subtask: One., backend: {base_url: %q, model: none}}
-  - {id: agent_b, subtask: Two., backend: {base_url: %[1]q, model: other}}
+  - {id: agent_a, backend: {base_url: %q, model: none}}
+  - {id: agent_b, backend: {base_url: %[1]q, model: other}}
 orchestrator: %s
 `, url, orchestrator))
 		code, stdout, stderr := s.Run("models", "check", "--config", "team.yaml")
