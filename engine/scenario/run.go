@@ -13,7 +13,8 @@ type Run struct {
 	RunNumber   int      `json:"run_number"`
 	RunPath     string   `json:"run_path"` // relative to the project or the store
 	Scenario    string   `json:"scenario"` // its slug
-	Only        []string `json:"only"`     // ids of the steps of a partial run
+	Title       string   `json:"title,omitempty"`
+	Only        []string `json:"only"` // ids of the steps of a partial run
 	Paused      bool     `json:"paused"`
 	Status      Status   `json:"status"`
 	StartedAt   string   `json:"started_at"`
