@@ -155,6 +155,10 @@ func (s storage) Put(ctx context.Context, key string, body io.ReadSeeker) error 
 	return fault(s.store.Put(ctx, key, body))
 }
 
+func (s storage) PutBlobs(ctx context.Context, prefix string, contents []artifact.Content) error {
+	return fault(s.store.PutBlobs(ctx, prefix, contents))
+}
+
 func (s storage) Create(ctx context.Context, key string, body []byte) error {
 	return fault(s.store.Create(ctx, key, body))
 }

@@ -1,6 +1,7 @@
 package s3store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,16 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 
 // Open implements artifact.Store.
 func (s *Store) Open(ctx context.Context, key string) (io.ReadCloser, error) {
-	body, err := s.open(ctx, key)
+	body, found, err := s.openPacked(ctx, key)
+	if !found && err == nil {
+		body, err = s.open(ctx, key)
+	}
+	if prefix, blob := packsOf(key); blob && isMissing(err) {
+		missing := err
+		if body, found, err = s.findPacked(ctx, prefix, key); !found && err == nil {
+			err = missing
+		}
+	}
 	if err != nil {
 		return nil, s.failed("open", key, err)
 	}
@@ -116,10 +126,26 @@ func (s *Store) Copy(ctx context.Context, src, dst string) error {
 	_, err = s.client.CopyObject(ctx, &s3.CopyObjectInput{
 		Bucket: &s.bucket, Key: to, CopySource: aws.String(source.EscapedPath()),
 	})
+	if _, blob := packsOf(src); blob && isMissing(err) {
+		return s.copyPacked(ctx, src, dst)
+	}
 	if err != nil {
 		return s.failed("copy to "+s.URL(dst)+" from", src, err)
 	}
 	return nil
+}
+
+// copyPacked copies a content that is no object of its own.
+func (s *Store) copyPacked(ctx context.Context, src, dst string) error {
+	body, err := s.Open(ctx, src)
+	if err != nil {
+		return err
+	}
+	data, err := io.ReadAll(body)
+	if err = errors.Join(err, body.Close()); err != nil {
+		return s.failed("copy to "+s.URL(dst)+" from", src, err)
+	}
+	return s.Put(ctx, dst, bytes.NewReader(data))
 }
 
 // Exists implements artifact.Store.

@@ -28,6 +28,7 @@ type Store struct {
 	bucket    string
 	prefix    string // empty, or ending in "/"
 	pageSize  int32  // keys in an answer to a listing; 0: the server decides
+	packs     *packs
 }
 
 var _ artifact.Store = (*Store)(nil)
@@ -45,7 +46,7 @@ func New(ctx context.Context, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open bucket %q: no region is known: set AWS_REGION, "+
 			"or AWS_ENDPOINT_URL_S3 for a store that is not AWS", opts.Bucket)
 	}
-	s := &Store{client: client, closeIdle: closeIdle, bucket: opts.Bucket}
+	s := &Store{client: client, closeIdle: closeIdle, bucket: opts.Bucket, packs: new(packs)}
 	if prefix := strings.Trim(opts.Prefix, "/"); prefix != "" {
 		s.prefix = prefix + "/"
 	}
@@ -55,7 +56,7 @@ func New(ctx context.Context, opts Options) (*Store, error) {
 // Close closes idle connections, for which a server would wait.
 func (s *Store) Close() error {
 	s.closeIdle()
-	return nil
+	return s.packs.close()
 }
 
 // URL returns s3://BUCKET/PREFIX/KEY.

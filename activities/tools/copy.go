@@ -9,6 +9,8 @@ import (
 	"path"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"conclave/engine/text"
 )
 
@@ -42,6 +44,7 @@ func (f *fileTools) copyOne(from, to string, directory bool) (string, error) {
 	if to == from {
 		return "", refuse("%s cannot be copied onto itself", quote(from))
 	}
+	f.written = append(f.written, to)
 	n, err := f.copyFile(from, to)
 	if err != nil {
 		return "", err
@@ -49,6 +52,7 @@ func (f *fileTools) copyOne(from, to string, directory bool) (string, error) {
 	return fmt.Sprintf("copied %s to %s (%s)", quote(from), quote(to), text.Size(n)), nil
 }
 
+// copyFile copies a file to a path in written.
 func (f *fileTools) copyFile(from, to string) (int64, error) {
 	target, err := f.writable(to)
 	if err != nil {
@@ -66,7 +70,7 @@ func (f *fileTools) copyFile(from, to string) (int64, error) {
 		return 0, refuse("%s has %s; at most %s can be copied", quote(from), text.Size(info.Size()), text.Size(maxBytes))
 	}
 	// Files of peers are read-only; copies must be writable.
-	return info.Size(), f.put(target, io.LimitReader(file, maxBytes), info.Mode().Perm()|0o600)
+	return info.Size(), f.place(target, io.LimitReader(file, maxBytes), info.Mode().Perm()|0o600)
 }
 
 // copyTree copies the files below a directory, after checking all of them.
@@ -85,13 +89,8 @@ func (f *fileTools) copyTree(ctx context.Context, from, to string) (string, erro
 	case len(plan) == 0:
 		return "", refuse("there are no files to copy in %s", quote(from))
 	}
-	for _, p := range plan {
-		if ctx.Err() != nil {
-			return "", context.Cause(ctx)
-		}
-		if err := f.copyEntry(p); err != nil {
-			return "", err
-		}
+	if err := f.copyAll(ctx, plan); err != nil {
+		return "", err
 	}
 	noun := "files"
 	if len(plan) == 1 {
@@ -103,6 +102,39 @@ func (f *fileTools) copyTree(ctx context.Context, from, to string) (string, erro
 		result += fmt.Sprintf("; left out %d that are not files inside it: %s", len(skipped), strings.Join(skipped[:min(limit, len(skipped))], ", "))
 	}
 	return result, nil
+}
+
+// copiers is the number of files that are copied at a time.
+const copiers = 4
+
+// copyAll copies the files, and then makes the links, so that nothing is written through one.
+func (f *fileTools) copyAll(ctx context.Context, plan []copying) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(copiers)
+	for _, p := range plan {
+		f.written = append(f.written, p.to)
+		if p.link == "" {
+			group.Go(func() error {
+				if groupCtx.Err() != nil {
+					return context.Cause(groupCtx)
+				}
+				_, err := f.copyFile(p.from, p.to)
+				return err
+			})
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, p := range plan {
+		if p.link == "" {
+			continue
+		}
+		if err := f.copyLink(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type copying struct {
@@ -153,12 +185,7 @@ func (f *fileTools) staysInside(link, tree string, c *copying) bool {
 	return strings.HasPrefix(path.Join(path.Dir(link), target), tree+"/")
 }
 
-func (f *fileTools) copyEntry(c copying) error {
-	if c.link == "" {
-		_, err := f.copyFile(c.from, c.to)
-		return err
-	}
-	f.written = append(f.written, c.to)
+func (f *fileTools) copyLink(c copying) error {
 	if err := f.root.MkdirAll(path.Dir(c.to), 0o755); err != nil {
 		return explain(c.to, err)
 	}

@@ -53,6 +53,11 @@ func (f *fileTools) replaceable(name string) (mode fs.FileMode, exists bool, err
 // put writes a new file and renames it into place, so that hard links keep the old content.
 func (f *fileTools) put(name string, content io.Reader, mode fs.FileMode) error {
 	f.written = append(f.written, name)
+	return f.place(name, content, mode)
+}
+
+// place is put for a file that is in written.
+func (f *fileTools) place(name string, content io.Reader, mode fs.FileMode) error {
 	if dir := path.Dir(name); dir != "." {
 		if err := f.root.MkdirAll(dir, 0o755); err != nil {
 			return explain(name, err)
@@ -63,11 +68,9 @@ func (f *fileTools) put(name string, content io.Reader, mode fs.FileMode) error 
 		return explain(name, err)
 	}
 	_, err = io.Copy(file, content)
-	if err = errors.Join(err, file.Close()); err == nil {
-		// The umask may have removed permissions of the old file.
-		if err = f.root.Chmod(temporary, mode); err == nil {
-			err = f.root.Rename(temporary, name)
-		}
+	// The umask may have removed permissions of the old file.
+	if err = errors.Join(err, file.Chmod(mode), file.Close()); err == nil {
+		err = f.root.Rename(temporary, name)
 	}
 	if err != nil {
 		return errors.Join(explain(name, err), f.root.Remove(temporary))

@@ -50,12 +50,12 @@ func (c *cache) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 	if !ok {
 		return c.Store.Open(ctx, key)
 	}
-	if f := c.lookup(sum); f != nil {
-		return f, nil
+	if body := c.lookup(sum); body != nil {
+		return body, nil
 	}
 	body, err := c.Store.Open(ctx, key)
-	if err != nil {
-		return nil, err
+	if _, here := body.(*Section); err != nil || here {
+		return body, err
 	}
 	if f := c.fill(ctx, sum, body); f != nil {
 		return f, body.Close()
@@ -94,24 +94,54 @@ func blobOf(key string) (string, bool) {
 
 func (c *cache) file(sum string) string { return filepath.Join(c.dir, sum[:2], sum) }
 
+// usedGrain is the difference of times of use that evict does not see.
+const usedGrain = time.Minute
+
 // lookup opens a cached blob after verifying its hash; nil if it is not cached.
-func (c *cache) lookup(sum string) *os.File {
+func (c *cache) lookup(sum string) io.ReadCloser {
 	f, err := os.Open(c.file(sum))
 	if err != nil {
 		return nil
 	}
-	hash := sha256.New()
-	_, err = io.Copy(hash, f)
-	if err == nil && hex.EncodeToString(hash.Sum(nil)) == sum {
-		if _, err = f.Seek(0, io.SeekStart); err == nil {
-			now := time.Now()
-			_ = os.Chtimes(f.Name(), now, now) // evict removes the least recently used
-			return f
-		}
+	body, err := verified(f, sum)
+	if err != nil {
+		_ = f.Close()
+		_ = os.Remove(f.Name())
+		return nil
 	}
-	_ = f.Close()
-	_ = os.Remove(f.Name())
-	return nil
+	return body
+}
+
+// verified returns the content of a cached blob, a small one in memory.
+func verified(f *os.File, sum string) (io.ReadCloser, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if now := time.Now(); now.Sub(info.ModTime()) > usedGrain {
+		_ = os.Chtimes(f.Name(), now, now) // evict removes the least recently used
+	}
+	if info.Size() <= spoolMemory {
+		data := make([]byte, info.Size())
+		if _, err := io.ReadFull(f, data); err != nil {
+			return nil, err
+		}
+		if sumOf(data) != sum {
+			return nil, ErrCorrupt
+		}
+		body := NewSection(data)
+		body.sum = sum
+		return body, f.Close()
+	}
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return nil, err
+	}
+	if hex.EncodeToString(hash.Sum(nil)) != sum {
+		return nil, ErrCorrupt
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	return f, err
 }
 
 // fill caches body under sum and opens it; nil if that fails or body has another

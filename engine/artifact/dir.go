@@ -169,6 +169,11 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	return openListed(root, name)
+}
+
+// openListed is openRegular for a name that was a regular file a moment ago.
+func openListed(root *os.Root, name string) (*os.File, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if isMissing(err) {
 		return nil, ErrNotFound
@@ -176,7 +181,7 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The file may have been replaced since Lstat.
+	// The file may have been replaced.
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		f.Close()
 		return nil, errors.Join(ErrNotFound, err)

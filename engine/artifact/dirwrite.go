@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -45,6 +47,16 @@ func (d *Dir) PutStream(ctx context.Context, key string, body io.Reader) (n int6
 		return err
 	})
 	return n, err
+}
+
+// PutBlobs implements Store with a file for each content.
+func (d *Dir) PutBlobs(ctx context.Context, prefix string, contents []Content) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, c := range contents {
+		group.Go(func() error { return d.Put(ctx, prefix+c.SHA256, bytes.NewReader(c.Data)) })
+	}
+	return group.Wait()
 }
 
 // Create implements Store: it writes a temporary file and links it, which fails if

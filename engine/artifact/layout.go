@@ -98,7 +98,7 @@ func (l Layout) Ledger(seq int) string { return fmt.Sprintf("%sledger/%06d.json"
 // SavedState returns the key of the state in which a run ended.
 func (l Layout) SavedState(run string) string { return l.root + "runs/" + run + "/state.json" }
 
-// Blob returns the key of content by its SHA-256 in hex.
+// Blob returns the key of content by its SHA-256 in hex; the prefix of all of them for none.
 func (l Layout) Blob(sum string) string { return l.root + "blobs/sha256/" + sum }
 
 // Journals returns the prefix of the journal of a step's execution.

@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -30,6 +31,9 @@ type Store interface {
 	// Put writes or replaces the object with the rest of body from its current
 	// position.
 	Put(ctx context.Context, key string, body io.ReadSeeker) error
+	// PutBlobs stores small contents, of a few megabytes together, whose keys are prefix and
+	// their SHA-256. They may share an object: only Open and Copy promise to find each of them.
+	PutBlobs(ctx context.Context, prefix string, contents []Content) error
 	// Create writes the object if the key is free, else it fails with ErrExists. Of
 	// any number of concurrent calls exactly one succeeds. Bodies are small:
 	// If-None-Match is portable only on a single PUT.
@@ -54,6 +58,25 @@ type Store interface {
 	// absolute path, never a host or a port.
 	URL(key string) string
 }
+
+// Content is a content in memory with its SHA-256 in hex.
+type Content struct {
+	SHA256 string
+	Data   []byte
+}
+
+// Section is a content in memory, which no cache has to keep.
+type Section struct {
+	*bytes.Reader
+	data []byte
+	sum  string // SHA-256 of data if it has been verified
+}
+
+// NewSection returns a reader of data.
+func NewSection(data []byte) *Section { return &Section{Reader: bytes.NewReader(data), data: data} }
+
+// Close implements io.Closer.
+func (*Section) Close() error { return nil }
 
 // Object describes a stored object.
 type Object struct {

@@ -22,12 +22,23 @@ type upload struct {
 	scratch  string          // directory of spooled copies
 	stored   map[string]bool // hashes of content that the session has
 	uploaded sync.Map        // hashes of content that this upload stores
+
+	mu    sync.Mutex
+	small []Content // not stored yet
+	bytes int       // of small
 }
+
+// Contents of at most maxUnasked bytes are stored together if there are many, in parts of
+// packBytes.
+const (
+	minTogether = 32
+	packBytes   = 8 << 20
+)
 
 // run stores the files of w and sets their hashes. It removes files that cannot be
 // opened from w.
-func (u *upload) run(ctx context.Context, w *walk) error {
-	group, ctx := errgroup.WithContext(ctx)
+func (u *upload) run(uploading context.Context, w *walk) error {
+	group, ctx := errgroup.WithContext(uploading)
 	group.SetLimit(parallel)
 	unopened := make([]error, len(w.files))
 	for i := range w.files {
@@ -35,7 +46,7 @@ func (u *upload) run(ctx context.Context, w *walk) error {
 			continue
 		}
 		group.Go(func() error {
-			f, err := openRegular(u.root, w.files[i].Path)
+			f, err := openListed(u.root, w.files[i].Path)
 			if err != nil {
 				unopened[i] = err
 				return nil
@@ -45,6 +56,9 @@ func (u *upload) run(ctx context.Context, w *walk) error {
 		})
 	}
 	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := u.rest(uploading); err != nil {
 		return err
 	}
 	kept := make([]File, 0, len(w.files))
@@ -69,10 +83,53 @@ func (u *upload) file(ctx context.Context, f *os.File, file *File) error {
 	if _, twice := u.uploaded.LoadOrStore(content.sum, true); twice || u.stored[content.sum] || u.layout.base.HasContent(content.sum) {
 		return nil
 	}
+	if file.Size <= maxUnasked {
+		return u.add(ctx, Content{SHA256: content.sum, Data: content.data})
+	}
 	if err := putBlob(ctx, u.store, u.layout.Blob(content.sum), content.body, file.Size); err != nil {
 		return fmt.Errorf("store content of %q: %w", file.Path, err)
 	}
 	return nil
+}
+
+// add collects a small content, and stores those collected once they are a full part.
+func (u *upload) add(ctx context.Context, c Content) error {
+	u.mu.Lock()
+	u.small, u.bytes = append(u.small, c), u.bytes+len(c.Data)
+	var full []Content
+	if u.bytes >= packBytes {
+		full, u.small, u.bytes = u.small, nil, 0
+	}
+	u.mu.Unlock()
+	return u.together(ctx, full)
+}
+
+func (u *upload) together(ctx context.Context, contents []Content) error {
+	if len(contents) == 0 {
+		return nil
+	}
+	if err := u.store.PutBlobs(ctx, u.layout.Blob(""), contents); err != nil {
+		return fmt.Errorf("store %d contents: %w", len(contents), err)
+	}
+	return nil
+}
+
+// rest stores the small contents that are left, a few of them as objects of their own.
+func (u *upload) rest(ctx context.Context) error {
+	if len(u.small) >= minTogether {
+		return u.together(ctx, u.small)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, c := range u.small {
+		group.Go(func() error {
+			if err := u.store.Put(ctx, u.layout.Blob(c.SHA256), bytes.NewReader(c.Data)); err != nil {
+				return fmt.Errorf("store content %s: %w", c.SHA256, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
 // spoolMemory is the size, in bytes, up to which a copy stays in memory.
@@ -83,6 +140,7 @@ const spoolMemory = 1 << 20
 type spooled struct {
 	sum  string
 	body io.ReadSeeker
+	data []byte   // of a copy in memory
 	temp *os.File // nil if the copy is in memory
 }
 
@@ -105,18 +163,22 @@ func spool(ctx context.Context, f io.Reader, size int64, dir string) (*spooled, 
 }
 
 func (s *spooled) fill(src io.Reader, size int64, dir string) (n int64, err error) {
-	hash := sha256.New()
 	if size <= spoolMemory {
-		var b bytes.Buffer
-		n, err = io.Copy(io.MultiWriter(&b, hash), src)
-		s.body = bytes.NewReader(b.Bytes())
-	} else {
-		if s.temp, err = os.CreateTemp(dir, "conclave-snapshot-*"); err != nil {
-			return 0, err
+		data := make([]byte, size+1)
+		read, err := io.ReadFull(src, data)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = nil
 		}
-		s.body = s.temp
-		n, err = io.Copy(io.MultiWriter(s.temp, hash), src)
+		s.data = data[:read]
+		s.body, s.sum = bytes.NewReader(s.data), sumOf(s.data)
+		return int64(read), err
 	}
+	if s.temp, err = os.CreateTemp(dir, "conclave-snapshot-*"); err != nil {
+		return 0, err
+	}
+	s.body = s.temp
+	hash := sha256.New()
+	n, err = io.Copy(io.MultiWriter(s.temp, hash), src)
 	s.sum = hex.EncodeToString(hash.Sum(nil))
 	return n, err
 }

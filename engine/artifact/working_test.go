@@ -20,6 +20,13 @@ import (
 type counting struct {
 	artifact.Store
 	asked, stored, opened atomic.Int64
+	together              atomic.Int64 // contents of PutBlobs
+}
+
+func (c *counting) PutBlobs(ctx context.Context, prefix string, contents []artifact.Content) error {
+	c.stored.Add(1)
+	c.together.Add(int64(len(contents)))
+	return c.Store.PutBlobs(ctx, prefix, contents)
 }
 
 func (c *counting) Exists(ctx context.Context, key string) (bool, error) {
@@ -132,6 +139,38 @@ func TestWorkingCopy_storesOnlyNewContent(t *testing.T) {
 	require.Equal(t, []string{"f07", "new"}, changed(scan(t, w)))
 	require.EqualValues(t, 2, s.stored.Load())
 	require.Zero(t, s.asked.Load(), "small contents are sent at once")
+}
+
+func TestWorkingCopy_storesManySmallContentsTogether(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		files, bytes             int
+		wantStored, wantTogether int64
+	}{
+		"few":                {files: 31, bytes: 10, wantStored: 31},
+		"many":               {files: 32, bytes: 10, wantStored: 1, wantTogether: 32},
+		"more than one part": {files: 130, bytes: 64 << 10, wantStored: 3, wantTogether: 128},
+		"large":              {files: 40, bytes: 64<<10 + 1, wantStored: 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dir := &counting{Store: openDir(t, t.TempDir())}, t.TempDir()
+			for i := range tt.files {
+				writeFile(t, filepath.Join(dir, fmt.Sprintf("f%03d", i)), fmt.Sprintf("%*d", tt.bytes, i))
+			}
+			writeFile(t, filepath.Join(dir, "same"), fmt.Sprintf("%*d", tt.bytes, 0))
+			w := artifact.OpenWorkingCopy(s, layout, dir, "")
+			scan(t, w)
+			require.Equal(t, tt.wantStored, s.stored.Load())
+			require.Equal(t, tt.wantTogether, s.together.Load())
+
+			restored := t.TempDir()
+			require.NoError(t, w.Manifest().Restore(t.Context(), s, layout, restored, false))
+			again := artifact.OpenWorkingCopy(s, layout, restored, "")
+			scan(t, again)
+			require.Equal(t, w.Manifest(), again.Manifest())
+		})
+	}
 }
 
 func TestWorkingCopy_ScanStorable(t *testing.T) {

@@ -5,6 +5,7 @@ package storetest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ func Run(t *testing.T, open func(t *testing.T) artifact.Store) {
 		{"put stores the body from its current position", putFromPosition},
 		{"put replaces", putReplaces},
 		{"a missing object is not found", notFound},
+		{"contents that are put together are found one by one", putBlobs},
 		{"create fails for a taken key", createOnce},
 		{"an empty body is an object", emptyBody},
 		{"a large object survives", largeObject},
@@ -170,6 +172,22 @@ func copyObject(t *testing.T, s artifact.Store) {
 
 	put(t, s, "agents/a/001/workspace/one.txt", "changed")
 	requireObject(t, s, "blobs/sha256/one", "one")
+}
+
+func putBlobs(t *testing.T, s artifact.Store) {
+	require.NoError(t, s.PutBlobs(t.Context(), "blobs/sha256/", []artifact.Content{{SHA256: "one", Data: []byte("1")}, {SHA256: "two", Data: []byte("2")}}))
+	require.NoError(t, s.PutBlobs(t.Context(), "blobs/sha256/", []artifact.Content{{SHA256: "two", Data: []byte("2")}, {SHA256: "none"}}))
+	for key, want := range map[string]string{"one": "1", "two": "2", "none": ""} {
+		require.NoError(t, s.Copy(t.Context(), "blobs/sha256/"+key, "copy/"+key))
+		requireObject(t, s, "copy/"+key, want)
+		body, err := s.Open(t.Context(), "blobs/sha256/"+key)
+		require.NoError(t, err)
+		data, err := io.ReadAll(body)
+		require.NoError(t, errors.Join(err, body.Close()))
+		require.Equal(t, want, string(data))
+	}
+	_, err := s.Open(t.Context(), "blobs/sha256/three")
+	require.ErrorIs(t, err, artifact.ErrNotFound)
 }
 
 func deleteTwice(t *testing.T, s artifact.Store) {
