@@ -117,7 +117,7 @@ func (s *State) wasCalled(id string) bool {
 // repeated is accepted and changes nothing.
 func (s *State) refuseResults(e ToolResults) error {
 	if len(e.Results) == 0 {
-		return errors.New("there are no results: give results, a list of {id, content}")
+		return errors.New("results is empty; give a list of {id, content}")
 	}
 	var open []string
 	for _, c := range s.OpenCalls() {
@@ -127,9 +127,9 @@ func (s *State) refuseResults(e ToolResults) error {
 		switch {
 		case s.wasCalled(r.ID):
 		case len(open) == 0:
-			return fmt.Errorf("there is no call %s, and none waits for a result", quoted(r.ID))
+			return fmt.Errorf("the session has not made the call %s, and no call waits for a result", quoted(r.ID))
 		default:
-			return fmt.Errorf("there is no call %s; these wait for a result: %s", quoted(r.ID), strings.Join(open, ", "))
+			return fmt.Errorf("the session has not made the call %s; these calls wait for a result: %s", quoted(r.ID), strings.Join(open, ", "))
 		}
 	}
 	return nil
@@ -179,12 +179,13 @@ func (s *State) equalCalls(c Call) []Call {
 }
 
 // toolResults takes the results of the caller. A step whose calls all have one is resumed as
-// a suspended one is.
+// a suspended one is. The caller who sends results has had the usage so far; one who repeats
+// them may have lost the reply, so that the usage since then is still to be reported.
 func (s *State) toolResults(e ToolResults) {
-	if s.AwaitsCaller() {
+	answered := s.Answered(e)
+	if len(answered) > 0 && s.AwaitsCaller() {
 		s.Reported = s.Cost()
 	}
-	answered := s.Answered(e)
 	for _, a := range s.Agents {
 		if !a.Run.waits() {
 			continue

@@ -73,6 +73,24 @@ func TestCaller_stepGoesOnWithTheResults(t *testing.T) {
 	require.Equal(t, Consensus, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "a"))).Status)
 }
 
+// A caller that repeats its results has not had the reply to them: the usage since then stays
+// to be reported.
+func TestCaller_repeatedResultsKeepTheUsage(t *testing.T) {
+	t.Parallel()
+	p := start(Config{Agents: []string{"a"}})
+	p.batch(p.await("a", "look"))
+	p.batch(results("c0_l1_1"))
+	reported := p.state.View().Reported
+	require.EqualValues(t, 1, reported.ModelCalls)
+	p.batch(p.await("a", "read"))
+	require.NotEqual(t, reported, p.state.View().Cost)
+	p.batch(results("c0_l1_1"))
+	require.Equal(t, reported, p.state.View().Reported)
+	require.True(t, p.state.AwaitsCaller(), "the second call still waits")
+	p.batch(results(openIDs(p.state)...))
+	require.EqualValues(t, 2, p.state.View().Reported.ModelCalls)
+}
+
 // Equal calls that wait at once are one for the caller, and its result is for all of them.
 func TestCaller_equalCallsAreOne(t *testing.T) {
 	t.Parallel()
@@ -86,11 +104,11 @@ func TestCaller_equalCallsAreOne(t *testing.T) {
 func TestCaller_refuses(t *testing.T) {
 	t.Parallel()
 	p := start(Config{Agents: []string{"a"}})
-	require.ErrorContains(t, p.state.Refuse(results("c0_l1_1")), "none waits for a result")
+	require.ErrorContains(t, p.state.Refuse(results("c0_l1_1")), "no call waits for a result")
 	p.batch(p.await("a", "look"))
-	require.ErrorContains(t, p.state.Refuse(ToolResults{}), "there are no results")
+	require.ErrorContains(t, p.state.Refuse(ToolResults{}), "results is empty")
 	for _, id := range []string{"c0_l1_2", "c0_l9_1", "call_1", ""} {
-		require.ErrorContains(t, p.state.Refuse(results(id)), "these wait for a result: c0_l1_1", id)
+		require.ErrorContains(t, p.state.Refuse(results(id)), "these calls wait for a result: c0_l1_1", id)
 	}
 }
 

@@ -36,7 +36,7 @@ func TestCaller(t *testing.T) {
 		require.Equal(t, coordination.PhaseWaitingForTools, state.Phase)
 		require.Equal(t, "c0_l1_1", state.Calls[0].ID)
 		require.Contains(t, p.details(t), "waiting for the caller's tools")
-		p.isRefused(t, drive.ToolResultsSignal, returned("c0_l7_1", "?"), "these wait for a result: c0_l1_1")
+		p.isRefused(t, drive.ToolResultsSignal, returned("c0_l7_1", "?"), "these calls wait for a result: c0_l1_1")
 		p.isRefused(t, drive.ToolResultsSignal, returned("c0_l1_1", strings.Repeat("x", 600<<10)), "at most 524288 are accepted")
 		p.isRefused(t, drive.ToolResultsSignal, drive.Request{Text: "?"}, "results")
 		p.asks(t, drive.ToolResultsSignal, returned("c0_l1_1", "a result"), func(s acts.State) { require.Empty(t, s.Calls) })
