@@ -20,9 +20,17 @@ import (
 // callForm is the form of the IDs of calls of a caller's tools, with the session's hash.
 var callForm = regexp.MustCompile(`^c([0-9a-f]{16})_l[0-9]+_[0-9]+$`)
 
-// Return hands the results of its tools to the session of a caller, which their IDs name. It
-// is repeated without an effect.
+// Return hands the results of a caller's tools to the session that the IDs of the calls name.
+// Results that are returned again have no effect.
 func (d *Desk) Return(ctx context.Context, by access.Caller, results []coordination.ToolResult) (session string, err error) {
+	err = throughOutage(ctx, startPatience, func(ctx context.Context) error {
+		session, err = d.returnOnce(ctx, by, results)
+		return err
+	})
+	return session, err
+}
+
+func (d *Desk) returnOnce(ctx context.Context, by access.Caller, results []coordination.ToolResult) (session string, err error) {
 	id, err := d.calledSession(ctx, results)
 	if err != nil {
 		return "", err

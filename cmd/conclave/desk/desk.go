@@ -95,9 +95,13 @@ type Refusal struct {
 	Code    string // stable
 	Param   string // the part of the request that is wrong; may be empty
 	Message string
+
+	cause error // of a service that is away; may be nil
 }
 
 func (r *Refusal) Error() string { return r.Message }
+
+func (r *Refusal) Unwrap() error { return r.cause }
 
 // kind describes sessions to package runs.
 var kind = &runs.Kind{

@@ -68,8 +68,12 @@ func (f *follower) report(events []coordination.Entry) {
 
 // asked returns the reply of a session that waits for its caller's tools.
 func (d *Desk) asked(ctx context.Context, id string, state *acts.State) (Reply, error) {
-	calls, err := d.calls(ctx, id, state.Calls)
-	return Reply{Session: id, Usage: state.Cost.Since(state.Reported), Calls: calls}, err
+	reply := Reply{Session: id, Usage: state.Cost.Since(state.Reported)}
+	err := throughOutage(ctx, followPatience, func(ctx context.Context) (err error) {
+		reply.Calls, err = d.calls(ctx, id, state.Calls)
+		return err
+	})
+	return reply, err
 }
 
 // reply returns the answer of an ended session, which a long result does not hold.
@@ -78,11 +82,13 @@ func (d *Desk) reply(ctx context.Context, id string, r sessionflow.Result) (Repl
 	if r.Winner == "" || r.Status == string(coordination.Undecided) {
 		return reply, noAnswer(id, r)
 	}
-	whole, err := runs.WholeText(ctx, d.conn, artifact.InBucket(id), r.Answer, r.AnswerTruncated, r.AnswerPath)
+	err := throughOutage(ctx, followPatience, func(ctx context.Context) (err error) {
+		reply.Answer, err = runs.WholeText(ctx, d.conn, artifact.InBucket(id), r.Answer, r.AnswerTruncated, r.AnswerPath)
+		return err
+	})
 	if err != nil {
 		return reply, unavailable("read the answer of session "+id, err)
 	}
-	reply.Answer = whole
 	return reply, nil
 }
 

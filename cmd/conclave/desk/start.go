@@ -82,7 +82,9 @@ func (d *Desk) Start(ctx context.Context, by access.Caller, q Question) (Ticket,
 		t.Close = d.pending(ctx, by, q.Hash, t.ID)
 	}
 	q.ID = t.ID
-	err := d.startOrJoin(context.WithoutCancel(ctx), by, q, named)
+	err := throughOutage(context.WithoutCancel(ctx), startPatience, func(ctx context.Context) error {
+		return d.startOrJoin(ctx, by, q, named)
+	})
 	if err != nil {
 		t.Close(true) // the refusal is the reply
 	}
@@ -191,5 +193,5 @@ func unavailable(action string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &Refusal{Status: http.StatusServiceUnavailable, Code: "unavailable", Message: fmt.Sprintf("%s: %v; send the request again", action, err)}
+	return &Refusal{Status: http.StatusServiceUnavailable, Code: "unavailable", Message: fmt.Sprintf("%s: %v; send the request again", action, err), cause: err}
 }

@@ -122,11 +122,7 @@ func (w *watch) leave(f *follower) int {
 // run looks at the session at growing intervals, and when it ends.
 func (w *watch) run(ctx context.Context) {
 	ends := make(chan ending, 1)
-	go func() {
-		run := runs.Run{Kind: kind, ID: w.id, Workflow: w.id}
-		r, err := runs.Await(ctx, w.desk.conn, run, ended)
-		ends <- ending{r, err}
-	}()
+	go func() { ends <- w.await(ctx) }()
 	interval := firstPoll
 	timer := time.NewTimer(interval)
 	defer timer.Stop()
@@ -145,6 +141,16 @@ func (w *watch) run(ctx context.Context) {
 		}
 		timer.Reset(interval)
 	}
+}
+
+// await waits for the end of the session.
+func (w *watch) await(ctx context.Context) (end ending) {
+	run := runs.Run{Kind: kind, ID: w.id, Workflow: w.id}
+	end.err = throughOutage(ctx, followPatience, func(ctx context.Context) (err error) {
+		end.result, err = runs.Await(ctx, w.desk.conn, run, ended)
+		return err
+	})
+	return end
 }
 
 // ended returns the result of a session that Temporal ended.

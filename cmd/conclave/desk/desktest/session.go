@@ -185,6 +185,8 @@ func (r workflowRun) Get(ctx context.Context, into any) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-r.session.server.leaving():
+		return serviceerror.NewUnavailable("connection reset")
 	case <-r.session.ended:
 	}
 	r.session.mu.Lock()

@@ -36,6 +36,7 @@ type Temporal struct {
 
 	mu       sync.Mutex
 	away     error
+	leaves   chan struct{} // closed when it leaves
 	sessions map[string]*Session
 	begun    chan *Session
 	queries  map[string]int
@@ -49,7 +50,7 @@ func New(t *testing.T) *Temporal {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	const most = 100 // sessions of a test
-	return &Temporal{Store: store, sessions: map[string]*Session{}, queries: map[string]int{}, begun: make(chan *Session, most)}
+	return &Temporal{Store: store, leaves: make(chan struct{}), sessions: map[string]*Session{}, queries: map[string]int{}, begun: make(chan *Session, most)}
 }
 
 // Desk returns a desk for the teams default and reviewers. Several may share a server, as
@@ -67,11 +68,21 @@ func (s *Temporal) Connection(t *testing.T) *hall.Connection {
 	return &hall.Connection{CLI: cli, Target: hall.Target{Cluster: true}, Client: s, Store: s.Store}
 }
 
-// Leave has every later request fail with an error; nil brings the server back.
+// Leave has every request fail with an error, also those that wait; nil brings the server back.
 func (s *Temporal) Leave(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.away = err
+	if s.away = err; err != nil {
+		close(s.leaves)
+		s.leaves = make(chan struct{})
+	}
+}
+
+// leaving returns the channel that is closed when the server leaves.
+func (s *Temporal) leaving() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leaves
 }
 
 // Begun waits for the next session that a desk starts.
