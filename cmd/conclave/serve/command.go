@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -133,15 +131,6 @@ func open(ctx context.Context, c *hall.CLI, t hall.Target, chosen teams, logger 
 	return use(conn, offered)
 }
 
-// waitSmall trades processor time for memory: a server without a worker mostly waits, for
-// hundreds of callers. GOGC overrules it.
-func waitSmall() {
-	const percent = 50
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
-	}
-}
-
 // announced is the output of serve for programs.
 type announced struct {
 	Address string   `json:"address"`
@@ -165,6 +154,13 @@ func announce(conn *hall.Connection, s *Server, o Options, chosen teams) error {
 	case !o.AnyUser:
 		who = "only you and root, with any key or none"
 	}
+	where, key := s.Address, "" // of the curl command
+	if s.everywhere {
+		where += " and the other addresses of this machine"
+	}
+	if o.Keys != nil {
+		key = " -H 'Authorization: Bearer KEY'"
+	}
 	_, err := fmt.Fprintf(conn.Stdout, `Pages       %s
 OpenAI API  %s/v1
 Models      %s
@@ -173,11 +169,11 @@ Sessions    %s
 Team        %s
 
 Ask:
-  curl %s/v1/chat/completions -H 'Content-Type: application/json' \
-    -d '{"model": "conclave", "messages": [{"role": "user", "content": "…"}]}'
+  curl %s/v1/chat/completions -H 'Content-Type: application/json'%s \
+    -d '{"model": "%s", "messages": [{"role": "user", "content": "…"}]}'
 
 Ctrl-C stops; sessions under way go on the next time.
-`, s.Address, s.Address, list(out.Models), who, conn.Target, chosen.source, s.Address)
+`, where, s.Address, list(out.Models), who, conn.Target, chosen.source, s.Address, key, out.Models[0])
 	if chosen.offline {
 		conn.Infof("%s", team.OfflineNote)
 	}

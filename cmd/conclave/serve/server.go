@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
@@ -29,9 +28,11 @@ const DefaultListen = "127.0.0.1:8333"
 
 // Server is a running server.
 type Server struct {
-	Address string // http://HOST:PORT
-	http    *http.Server
-	failed  chan error
+	Address string // http://HOST:PORT, as this machine reaches it
+
+	everywhere bool // it listens on all addresses of this machine
+	http       *http.Server
+	failed     chan error
 
 	requests sync.RWMutex // held for reading by each request
 }
@@ -58,7 +59,8 @@ func Start(ctx context.Context, conn *hall.Connection, o Options) (*Server, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Address: "http://" + listener.Addr().String(), failed: make(chan error, 1)}
+	s := &Server{failed: make(chan error, 1)}
+	s.Address, s.everywhere = addressOf(listener.Addr())
 	if gate.Open() && !o.AnyUser {
 		if listener, err = forThisUser(conn, listener); err != nil {
 			return nil, err
@@ -77,11 +79,20 @@ func Start(ctx context.Context, conn *hall.Connection, o Options) (*Server, erro
 	return s, nil
 }
 
-// reached returns the address at which the client reached the server. A server that listens on all
-// addresses has an address that no client can open, so the request's Host stands in for it.
+// addressOf returns an address at which this machine reaches a listener, and whether there are
+// others, because it listens on all.
+func addressOf(listens net.Addr) (address string, everywhere bool) {
+	host, port, _ := net.SplitHostPort(listens.String())
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		host, everywhere = "127.0.0.1", true
+	}
+	return "http://" + net.JoinHostPort(host, port), everywhere
+}
+
+// reached returns the address at which the client reached the server: that of the request's Host
+// where the server listens on all.
 func (s *Server) reached(r *http.Request) string {
-	host, _, _ := net.SplitHostPort(strings.TrimPrefix(s.Address, "http://"))
-	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() && r.Host != "" {
+	if s.everywhere && r.Host != "" {
 		return "http://" + r.Host
 	}
 	return s.Address

@@ -212,17 +212,21 @@ func startAgain(t *testing.T, s started) started {
 	return started{t: t, played: s.played, conn: s.conn, Server: next}
 }
 
-// A page is where the client has found the server.
+// A page is where the client has found the server; this machine finds it on loopback.
 func TestServer_reached(t *testing.T) {
 	t.Parallel()
-	for address, want := range map[string]string{
-		"http://127.0.0.1:8333": "http://127.0.0.1:8333",
-		"http://[::]:8333":      "http://team.example:8333",
-		"http://0.0.0.0:8333":   "http://team.example:8333",
-		"http://10.0.0.1:8333":  "http://10.0.0.1:8333",
+	const by = "http://team.example:8333"
+	for listens, want := range map[string]struct{ here, there string }{
+		"127.0.0.1": {"http://127.0.0.1:8333", "http://127.0.0.1:8333"},
+		"::1":       {"http://[::1]:8333", "http://[::1]:8333"},
+		"::":        {"http://127.0.0.1:8333", by},
+		"0.0.0.0":   {"http://127.0.0.1:8333", by},
+		"10.0.0.1":  {"http://10.0.0.1:8333", "http://10.0.0.1:8333"},
 	} {
-		s := &Server{Address: address}
-		require.Equal(t, want, s.reached(httptest.NewRequest(http.MethodPost, "http://team.example:8333/v1/chat/completions", nil)))
+		s := &Server{}
+		s.Address, s.everywhere = addressOf(&net.TCPAddr{IP: net.ParseIP(listens), Port: 8333})
+		require.Equal(t, want.here, s.Address)
+		require.Equal(t, want.there, s.reached(httptest.NewRequest(http.MethodPost, by+"/v1/chat/completions", nil)))
 	}
 }
 
@@ -240,7 +244,10 @@ func TestAnnounce(t *testing.T) {
 		require.Contains(t, out, want)
 		require.Contains(t, out, "Models      conclave, conclave/reviewers\n")
 		require.Contains(t, out, "curl http://127.0.0.1:8333/v1/chat/completions")
+		require.Equal(t, o.Keys != nil, strings.Contains(out, "json' -H 'Authorization: Bearer KEY' \\\n"))
 	}
+	out := announcement(t, Options{Teams: offered[1:]}, false)
+	require.Contains(t, out, `"model": "conclave/reviewers"`)
 	var got announced
 	require.NoError(t, json.Unmarshal([]byte(announcement(t, Options{Teams: offered}, true)), &got))
 	require.Equal(t, announced{Address: "http://127.0.0.1:8333", Models: []string{"conclave", "conclave/reviewers"}, Offline: true}, got)
