@@ -87,9 +87,13 @@ func (g *Gate) admit(r *http.Request) (Caller, *refusal) {
 	if g.keys == nil {
 		return Caller{}, nil
 	}
-	c, ok := g.keys.Find(keyOf(r))
-	if !ok {
-		return c, &refusal{http.StatusUnauthorized, "invalid_api_key", "the request has no key of this server; send one as `Authorization: Bearer KEY`"}
+	key := keyOf(r)
+	c, ok := g.keys.Find(key)
+	switch {
+	case key == "":
+		return c, &refusal{http.StatusUnauthorized, "invalid_api_key", "the request has no key; send one of this server's as `Authorization: Bearer KEY`"}
+	case !ok:
+		return c, &refusal{http.StatusUnauthorized, "invalid_api_key", "the key of the request is not one of this server's; `conclave serve key NAME` makes one for its file of keys"}
 	}
 	if !g.allow(c) {
 		return c, &refusal{http.StatusTooManyRequests, "rate_limit_exceeded", fmt.Sprintf(

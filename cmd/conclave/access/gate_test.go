@@ -73,11 +73,21 @@ func TestGate_keys(t *testing.T) {
 	g, err := New("0.0.0.0:8333", keys)
 	require.NoError(t, err)
 	require.False(t, g.Open())
-	for _, refused := range []func(*http.Request){nil, header("Authorization", "Bearer other"), header("Authorization", "Basic !"), header("Authorization", key)} {
-		w := ask(g, refused)
+	const none = "the request has no key; send one of this server's as `Authorization: Bearer KEY`"
+	const unknown = "the key of the request is not one of this server's; `conclave serve key NAME` makes one for its file of keys"
+	for _, refused := range []struct {
+		why    string
+		change func(*http.Request)
+	}{
+		{none, nil},
+		{none, header("Authorization", "Basic !")},
+		{none, header("Authorization", key)},
+		{unknown, header("Authorization", "Bearer wrong")},
+	} {
+		w := ask(g, refused.change)
 		require.Equal(t, http.StatusUnauthorized, w.Code)
-		require.JSONEq(t, `{"error":{"message":"the request has no key of this server; send one as `+"`Authorization: Bearer KEY`"+`","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`, w.Body.String())
-		require.NotContains(t, w.Body.String(), "other", "a key is never repeated")
+		require.JSONEq(t, `{"error":{"message":"`+refused.why+`","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`, w.Body.String())
+		require.NotContains(t, w.Body.String(), "wrong", "a key is never repeated")
 	}
 	bearer := header("Authorization", "bearer "+key)
 	require.Equal(t, "caller alice", ask(g, bearer).Body.String())

@@ -69,7 +69,7 @@ func find(ctx context.Context, conn *hall.Connection, id, label string) (*found,
 			return f, f.load(ctx, f.layout.Step(e.Agent, e.Step, "action.json"))
 		}
 	}
-	return nil, missing(conn, id, label, labels)
+	return nil, missing(conn, &UnknownError{id, label, labels})
 }
 
 // decision returns the label of the final answer, or "" before the decision.
@@ -110,15 +110,29 @@ func (f *found) load(ctx context.Context, key string) error {
 	return nil
 }
 
-// missing returns the error for an unknown label; it lists the labels that exist.
-func missing(conn *hall.Connection, id, label string, labels []string) error {
+// UnknownError reports an answer that a session does not have.
+type UnknownError struct {
+	Session string
+	Label   string   // empty for the decision
+	Labels  []string // of its answers
+}
+
+func (e *UnknownError) Error() string {
 	switch {
-	case len(labels) == 0:
-		return hall.Exitf(hall.ExitUsage, "session %s has no answers yet; `%s` shows its state", id, conn.CommandLine("status", id))
-	case label == "":
-		return hall.Exitf(hall.ExitUsage, "session %s has no decision yet; name an answer: %s", id, strings.Join(labels, ", "))
+	case len(e.Labels) == 0:
+		return fmt.Sprintf("session %s has no answers yet", e.Session)
+	case e.Label == "":
+		return fmt.Sprintf("session %s has no decision yet; name an answer: %s", e.Session, strings.Join(e.Labels, ", "))
 	}
-	return hall.Exitf(hall.ExitUsage, "session %s has no answer %s; it has %s", id, text.Truncate(label, hall.MaxEcho), strings.Join(labels, ", "))
+	return fmt.Sprintf("session %s has no answer %s; it has %s", e.Session, text.Truncate(e.Label, hall.MaxEcho), strings.Join(e.Labels, ", "))
+}
+
+// missing returns the error of a command for an unknown answer.
+func missing(conn *hall.Connection, unknown *UnknownError) error {
+	if len(unknown.Labels) == 0 {
+		return hall.Exitf(hall.ExitUsage, "%w; `%s` shows its state", unknown, conn.CommandLine("status", unknown.Session))
+	}
+	return hall.Exitf(hall.ExitUsage, "%w", unknown)
 }
 
 // content reads the content of a file, or the target of a link.

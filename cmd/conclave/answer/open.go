@@ -18,8 +18,16 @@ type Answer struct {
 	found *found
 }
 
-// Open returns the answer with a label; an empty label is the decision.
+// Open returns the answer of a session with a label; an empty label is the decision. The error for
+// one that does not exist has an *UnknownError.
 func Open(ctx context.Context, conn *hall.Connection, session, label string) (Answer, error) {
+	prepared, err := conn.Store.Exists(ctx, artifact.InBucket(session).File("session.json"))
+	if err != nil {
+		return Answer{}, fmt.Errorf("look for session %s: %w", session, err)
+	}
+	if !prepared {
+		return Answer{}, &UnknownError{Session: session, Label: label}
+	}
 	f, err := find(ctx, conn, session, label)
 	if err != nil {
 		return Answer{}, err

@@ -5,6 +5,6 @@
 //     the history, system messages the instructions.
 //   - handler.go starts or joins the session and answers when it ends.
 //   - stream.go answers in server-sent events while it runs.
-//   - wire.go has the bodies, a small part of the API. Everything else in a request
-//     has no effect, as temperature, or is refused.
+//   - wire.go has the JSON bodies. Other parameters of a request are ignored, such as
+//     temperature, or refused.
 package chat

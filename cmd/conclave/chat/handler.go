@@ -24,14 +24,31 @@ type Handler struct {
 // New returns the handler of a desk; readOnly refuses completions.
 func New(d *desk.Desk, page func(r *http.Request, session string) string, readOnly bool) *Handler {
 	h := &Handler{desk: d, page: page, reads: readOnly, started: time.Now(), mux: http.NewServeMux()}
-	h.mux.HandleFunc("GET /v1/models", h.models)
-	h.mux.HandleFunc("GET /v1/models/{id...}", h.model)
-	h.mux.HandleFunc("POST /v1/chat/completions", h.complete)
+	for path, served := range map[string]struct {
+		method string
+		by     http.HandlerFunc
+	}{
+		"/v1/models":           {http.MethodGet, h.models},
+		"/v1/models/{id...}":   {http.MethodGet, h.model},
+		"/v1/chat/completions": {http.MethodPost, h.complete},
+	} {
+		h.mux.HandleFunc(served.method+" "+path, served.by)
+		h.mux.HandleFunc(path, only(served.method))
+	}
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, &desk.Refusal{Status: http.StatusNotFound, Code: "unknown_url", Message: r.Method + " " + r.URL.Path +
 			" is not served; there are GET /v1/models and POST /v1/chat/completions"})
 	})
 	return h
+}
+
+// only refuses the other methods of a path.
+func only(method string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", method)
+		refuse(w, &desk.Refusal{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed",
+			Message: r.URL.Path + " has no method " + r.Method + "; use " + method})
+	}
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
@@ -45,7 +62,7 @@ func (h *Handler) models(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) model(w http.ResponseWriter, r *http.Request) {
-	t, err := h.desk.Team(access.From(r.Context()), teamName(r.PathValue("id")))
+	t, err := h.team(access.From(r.Context()), r.PathValue("id"))
 	if err != nil {
 		refuse(w, err)
 		return
@@ -180,8 +197,8 @@ func writeJSON(w http.ResponseWriter, body any) {
 	_, _ = w.Write(append(data, '\n')) // the client may be gone
 }
 
-// refuse answers with an error. Only one of a service that is away is worth a repetition:
-// the official clients repeat others, too, unless they are told.
+// refuse answers with an error. The official clients retry most errors of a server unless a
+// header forbids it; only that of a service that is away is worth a retry.
 func refuse(w http.ResponseWriter, err error) {
 	if errors.Is(err, context.Canceled) {
 		return

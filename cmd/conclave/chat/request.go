@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,15 +44,17 @@ func ModelName(team string) string {
 	return modelPrefix + "/" + team
 }
 
-// teamName returns the team for which a model stands.
-func teamName(model string) string {
-	if name, ok := strings.CutPrefix(model, modelPrefix+"/"); ok {
-		return name
+// team returns the team for which a model stands, if the caller may ask it.
+func (h *Handler) team(by access.Caller, model string) (desk.Team, error) {
+	var models []string
+	for _, t := range h.desk.Teams(by) {
+		if ModelName(t.Name) == model {
+			return t, nil
+		}
+		models = append(models, ModelName(t.Name))
 	}
-	if model == modelPrefix {
-		return activities.DefaultTeam
-	}
-	return model // unknown, which Desk.Team reports
+	return desk.Team{}, &desk.Refusal{Status: http.StatusNotFound, Code: "model_not_found", Param: "model", Message: fmt.Sprintf(
+		"there is no model %.80q for you; the models are %s", model, strings.Join(models, ", "))}
 }
 
 // invalid is the refusal of a wrong parameter.
@@ -81,10 +84,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 func decode(body []byte) (request, error) {
 	var in request
 	if err := json.Unmarshal(body, &in); err != nil {
-		if errors.Is(err, errNotText) {
-			return in, invalid("messages", "%v", err)
-		}
-		return in, invalid("", "the body is not a chat completion request: %v", err)
+		return in, undecoded(err)
 	}
 	given := func(raw json.RawMessage) bool { return activities.Given(raw) }
 	switch {
@@ -106,6 +106,25 @@ func decode(body []byte) (request, error) {
 		return in, unsupported("logprobs", "an answer that was decided by votes has none")
 	}
 	return in, nil
+}
+
+// undecoded returns the refusal of a body that is not a request.
+func undecoded(err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case errors.Is(err, errNotText):
+		return invalid("messages", "%v", err)
+	case !ok:
+		return invalid("", "the body is not JSON: %v", err)
+	}
+	kinds := map[reflect.Kind]string{
+		reflect.String: "string", reflect.Int: "whole number", reflect.Bool: "boolean", reflect.Slice: "array", reflect.Map: "object", reflect.Struct: "object",
+	}
+	part := "the body"
+	if wrong.Field != "" {
+		part = "the value of " + wrong.Field
+	}
+	return invalid(wrong.Field, "%s is of type %s; give one of type %s", part, wrong.Value, kinds[wrong.Type.Kind()])
 }
 
 // conversation translates the messages. User messages that follow each other without a
@@ -147,11 +166,7 @@ func conversation(messages []message) (query, instructions string, history []art
 func (h *Handler) question(r *http.Request, by access.Caller, body []byte, in request) (desk.Question, error) {
 	var q desk.Question
 	var err error
-	if q.Team, err = h.desk.Team(by, teamName(in.Model)); err != nil {
-		if refused, ok := errors.AsType[*desk.Refusal](err); ok {
-			refused.Param = "model"
-			refused.Message += "; a model is conclave, or conclave/TEAM"
-		}
+	if q.Team, err = h.team(by, in.Model); err != nil {
 		return q, err
 	}
 	if q.Input, err = input(r, in); err != nil {

@@ -103,11 +103,19 @@ func TestModels(t *testing.T) {
 			gone := s.send(t.Context(), http.MethodGet, "/v1/models/gpt-5.2", "")
 			require.Equal(t, http.StatusNotFound, gone.Code)
 			_, why := failure(t, gone)
-			require.Contains(t, why, `there is no team "gpt-5.2" for you`)
+			require.Contains(t, why, `there is no model "gpt-5.2" for you; the models are `+strings.Join(tc.listed, ", "))
 		})
 	}
 	s := newSite(t, desktest.Alice, false)
-	for _, path := range []string{"/v1/embeddings", "/v1/", "/v1/chat/completions"} {
+	for path, method := range map[string]string{"/v1/chat/completions": http.MethodPost, "/v1/models": http.MethodGet, "/v1/models/conclave/reviewers": http.MethodGet} {
+		w := s.send(t.Context(), http.MethodDelete, path, "")
+		require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+		require.Equal(t, method, w.Header().Get("Allow"))
+		code, why := failure(t, w)
+		require.Equal(t, "method_not_allowed", code)
+		require.Equal(t, path+" has no method DELETE; use "+method, why)
+	}
+	for _, path := range []string{"/v1/embeddings", "/v1/"} {
 		w := s.send(t.Context(), http.MethodGet, path, "")
 		require.Equal(t, http.StatusNotFound, w.Code)
 		code, why := failure(t, w)
@@ -183,16 +191,21 @@ func TestComplete_refuses(t *testing.T) {
 		header string
 		status int
 	}{
-		"the body is not a chat completion request": {"{", "", 400},
-		"the request has no model":                  {`{"messages":[]}`, "", 400},
-		"a model is conclave, or conclave/TEAM":     {tabs, "", 404}, // Alice may not ask the default team
-		"n is not supported":                        {reviewers(`,"n":2`), "", 400},
-		"give auto or none":                         {reviewers(`,"tools":[{"type":"function","function":{"name":"x"}}],"tool_choice":"required"`), "", 400},
-		`client_tools_for is "me"`:                  {reviewers(`,"tools":[{"type":"function","function":{"name":"x"}}],"metadata":{"client_tools_for":"me"}`), "", 400},
-		"does a team ask itself?":                   {reviewers(""), "4", 400},
-		"X-Conclave-Depth is \"deep\"":              {reviewers(""), "deep", 400},
-		"has no tool_call_id":                       {`{"model":"conclave/reviewers","messages":[{"role":"user","content":"q"},{"role":"tool","content":"r"}]}`, "", 400},
-		"is not one of the session's calls":         {`{"model":"conclave/reviewers","messages":[{"role":"tool","content":"r","tool_call_id":"x"}]}`, "", 400},
+		"the body is not JSON":              {"{", "", 400},
+		"the body is of type array":         {"[]", "", 400},
+		"messages is of type string":        {`{"model":"conclave/reviewers","messages":"q"}`, "", 400},
+		"messages.role is of type number":   {`{"model":"conclave/reviewers","messages":[{"role":1,"content":"q"}]}`, "", 400},
+		"a team reads text only":            {`{"model":"conclave/reviewers","messages":[{"role":"user","content":{}}]}`, "", 400},
+		"the request has no model":          {`{"messages":[]}`, "", 400},
+		"the models are conclave/reviewers": {tabs, "", 404}, // Alice may not ask the default team
+		`there is no model "reviewers"`:     {strings.Replace(tabs, "conclave", "reviewers", 1), "", 404},
+		"n is not supported":                {reviewers(`,"n":2`), "", 400},
+		"give auto or none":                 {reviewers(`,"tools":[{"type":"function","function":{"name":"x"}}],"tool_choice":"required"`), "", 400},
+		`client_tools_for is "me"`:          {reviewers(`,"tools":[{"type":"function","function":{"name":"x"}}],"metadata":{"client_tools_for":"me"}`), "", 400},
+		"does a team ask itself?":           {reviewers(""), "4", 400},
+		"X-Conclave-Depth is \"deep\"":      {reviewers(""), "deep", 400},
+		"has no tool_call_id":               {`{"model":"conclave/reviewers","messages":[{"role":"user","content":"q"},{"role":"tool","content":"r"}]}`, "", 400},
+		"is not one of the session's calls": {`{"model":"conclave/reviewers","messages":[{"role":"tool","content":"r","tool_call_id":"x"}]}`, "", 400},
 	} {
 		w := s.ask(tc.body, "X-Conclave-Depth", tc.header)
 		require.Equal(t, tc.status, w.Code, want)

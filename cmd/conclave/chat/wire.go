@@ -26,7 +26,6 @@ type request struct {
 	N          *int            `json:"n"`
 	Audio      json.RawMessage `json:"audio"`
 	Modalities []string        `json:"modalities"`
-	Prediction json.RawMessage `json:"prediction"`
 	WebSearch  json.RawMessage `json:"web_search_options"`
 	Logprobs   *bool           `json:"logprobs"`
 }
@@ -57,21 +56,24 @@ type function struct {
 // content is the text of a message, which may come in parts.
 type content string
 
-var errNotText = errors.New("a part of a message is not text; a team reads text only")
+var errNotText = errors.New("a message has content that is not text; a team reads text only")
 
 // UnmarshalJSON accepts a string, null or parts of text.
 func (c *content) UnmarshalJSON(data []byte) error {
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 || data[0] != '[' {
-		return json.Unmarshal(data, (*string)(c)) // null leaves it empty
+		if json.Unmarshal(data, (*string)(c)) != nil { // null leaves it empty
+			return errNotText
+		}
+		return nil
 	}
 	var parts []struct {
 		Type    string  `json:"type"`
 		Text    *string `json:"text"`
 		Refusal *string `json:"refusal"`
 	}
-	if err := json.Unmarshal(data, &parts); err != nil {
-		return err
+	if json.Unmarshal(data, &parts) != nil {
+		return errNotText
 	}
 	var texts []string
 	for _, p := range parts {

@@ -69,5 +69,9 @@ func (d *Desk) Answer(ctx context.Context, by access.Caller, id, label string) (
 	if _, err := d.Find(ctx, by, id); err != nil {
 		return answer.Answer{}, err
 	}
-	return answer.Open(ctx, d.conn, id, label)
+	a, err := answer.Open(ctx, d.conn, id, label)
+	if unknown, ok := errors.AsType[*answer.UnknownError](err); ok {
+		return a, &Refusal{Status: http.StatusNotFound, Code: "answer_not_found", Param: "label", Message: unknown.Error()}
+	}
+	return a, err
 }

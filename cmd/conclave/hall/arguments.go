@@ -121,7 +121,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// CheckRunID is artifact.CheckSessionID with a message that shortens a long ID.
+// CheckRunID checks the ID of a run. Its error quotes a long ID in part.
 func CheckRunID(id string) error {
 	err := artifact.CheckSessionID(id)
 	if wrong, ok := errors.AsType[*artifact.NameError](err); ok {

@@ -239,6 +239,7 @@ func TestSteer(t *testing.T) {
 		begun := played.Begun(t)
 		said, _ := call[done](t, s, "say", fields{"session_id": out.SessionID, "text": "Go 1.24, please.", "agent": "agent_b"})
 		require.True(t, said.Accepted)
+		require.Equal(t, "session "+out.SessionID+" has no answers yet", refused(t, s, "session_diff", fields{"session_id": out.SessionID}))
 		_, _ = call[done](t, s, "decide_now", fields{"session_id": out.SessionID})
 		require.Equal(t, []desktest.Update{
 			{Name: drive.SaySignal, Args: []any{drive.Request{Text: "Go 1.24, please.", Agent: "agent_b"}}}, {Name: drive.FinishSignal},

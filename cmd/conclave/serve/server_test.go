@@ -133,7 +133,7 @@ func TestServer_keys(t *testing.T) {
 	require.NotContains(t, body, `"id":"conclave"`)
 	status, body := s.send(http.MethodPost, "/v1/chat/completions", strings.Replace(asks, "/reviewers", "", 1))
 	require.Equal(t, http.StatusNotFound, status)
-	require.Contains(t, body, "you may ask: reviewers")
+	require.Contains(t, body, "the models are conclave/reviewers")
 	_, body = s.send(http.MethodPost, "/mcp", lists, mcpHeaders...)
 	require.Contains(t, body, "teams: reviewers.")
 	for _, path := range []string{"/", "/sessions/s1"} {
