@@ -54,6 +54,9 @@ func (c *Client) unreached(err error, begun bool) *llm.Error {
 
 func (c *Client) refused(status int, header http.Header, body []byte) *llm.Error {
 	parsed := parseErrorBody(body)
+	if parsed.ofTeam() {
+		return c.teamFailed(status, parsed.message)
+	}
 	if status == http.StatusOK {
 		// Proxies wrap the error of the server behind them, with its status in the body.
 		status = parsed.status()
@@ -84,6 +87,23 @@ func (c *Client) refused(status int, header http.Header, body []byte) *llm.Error
 	return failed
 }
 
+// ofTeam reports an error of `conclave serve`, behind which a team has no answer. Another request
+// would ask it again from the start.
+func (p errorBody) ofTeam() bool {
+	return strings.HasPrefix(p.code, "session_") || p.code == "depth_exceeded"
+}
+
+// teamFailed reports a team without an answer. Of teams that ask each other it repeats the cause at
+// the last one alone, without the command that goes on with its session.
+func (c *Client) teamFailed(status int, message string) *llm.Error {
+	const event = "the team has no answer: "
+	if last := strings.LastIndex(message, event); last >= 0 {
+		message = message[last+len(event):]
+	}
+	message, _, _ = strings.Cut(message, "; `conclave retry ")
+	return c.failure(llm.BadRequest, status, event+c.excerpt(message), "", nil)
+}
+
 // classify returns the kind of an error, by codes and words before the status, on which providers agree
 // less, and the model's window if the conversation is too long for it.
 func classify(status int, p errorBody) (llm.Kind, int) {
@@ -94,8 +114,6 @@ func classify(status int, p errorBody) (llm.Kind, int) {
 	case hasAny(p.code+" "+p.kind, "content_filter", "content_policy"),
 		status == http.StatusForbidden && hasAny(p.message, "moderation", "flagged"): // OpenRouter
 		return llm.ContentPolicy, 0
-	case strings.HasPrefix(p.code, "session_"): // conclave serve: the team has no answer, and another request asks a new team
-		return llm.BadRequest, 0
 	case long || status == http.StatusRequestEntityTooLarge:
 		return llm.ContextTooLong, window
 	case status == http.StatusInternalServerError && hasAny(p.message, "json.exception"):

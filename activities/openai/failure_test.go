@@ -47,7 +47,8 @@ func TestGenerate_classifiesErrors(t *testing.T) {
 		"too many":               {429, `{"error":{"message":"Rate limit reached"}}`, llm.RateLimited, "Rate limit reached"},
 		"tokens per minute":      {429, `{"error":{"message":"Request too large for the context window per minute"}}`, llm.RateLimited, ""},
 		"filtered":               {400, `{"error":{"code":"content_filter","message":"no"}}`, llm.ContentPolicy, "rephrase"},
-		"a team has failed":      {500, `{"error":{"message":"session s1 ended as failed","type":"server_error","code":"session_failed"}}`, llm.BadRequest, "session s1 ended as failed"},
+		"a team has failed":      {500, `{"error":{"message":"session s1 ended as failed","type":"server_error","code":"session_failed"}}`, llm.BadRequest, "the team has no answer: session s1 ended as failed"},
+		"a team too deep":        {400, `{"error":{"message":"does a team ask itself?","code":"depth_exceeded"}}`, llm.BadRequest, "the team has no answer: does a team ask itself?"},
 		"server error":           {500, `{"error":{"message":"oops"}}`, llm.Overloaded, "oops"},
 		"bad gateway":            {502, `<html>bad gateway</html>`, llm.Overloaded, "bad gateway"},
 		"busy":                   {503, `{"error":{"message":"server busy, please try again","code":null}}`, llm.Overloaded, "server busy"},
@@ -74,6 +75,17 @@ func TestGenerate_classifiesErrors(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Of teams that ask each other the cause at the last one is left.
+func TestGenerate_teamsThatAskEachOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, _ := serve(t, openai.Options{}, raw(500, "{\"error\":{\"code\":\"session_failed\",\"message\":\"session s1 ended as failed without an answer: "+
+			"agent_a: BadRequest: model conclave at h: the team has no answer: session s2 ended as failed without an answer: no key; `conclave retry s1` goes on with it\"}}"))
+		_, err := client.Generate(t.Context(), hello)
+		require.EqualError(t, err, "model m1 at models.test: the team has no answer: session s2 ended as failed without an answer: no key")
+	})
 }
 
 func TestGenerate_followsNoRedirect(t *testing.T) {

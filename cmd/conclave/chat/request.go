@@ -211,7 +211,7 @@ func input(r *http.Request, in request) (sessionflow.Input, error) {
 		}
 		if out.Depth > artifact.MaxTeamDepth {
 			return out, &desk.Refusal{Status: http.StatusBadRequest, Code: "depth_exceeded", Message: fmt.Sprintf(
-				"teams ask each other %d deep, at most %d are allowed; does a team ask itself?", out.Depth, artifact.MaxTeamDepth)}
+				"this request is %d levels of teams deep, and at most %d are allowed; does a team ask itself?", out.Depth, artifact.MaxTeamDepth)}
 		}
 	}
 	return out, nil

@@ -290,6 +290,8 @@ func TestTeamThatAsksItself(t *testing.T) {
 	refused := s.ask(question("Tabs or spaces?"))
 	require.Equal(t, http.StatusInternalServerError, refused.status)
 	require.Equal(t, "session_failed", refused.Error.Code)
+	require.Contains(t, refused.Error.Message, "the team has no answer: this request is 4 levels of teams deep")
+	require.NotContains(t, refused.Error.Message, "base_url")
 	var sessions []struct{ Status string }
 	require.NoError(t, json.Unmarshal([]byte(c.conclave("list", "--json").stdout), &sessions))
 	require.Len(t, sessions, 4, "the caller's, and three below it")
