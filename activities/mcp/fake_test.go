@@ -138,8 +138,11 @@ func tools(kind string) *sdk.Server {
 		time.Sleep(time.Second) // the signal takes a moment
 		return text("woken")
 	})
-	add("big", anything, func(args map[string]any) *sdk.CallToolResult {
-		return text("BEGIN%sEND", strings.Repeat("é", int(args["bytes"].(float64))/2))
+	add("big", anything, func(args map[string]any) *sdk.CallToolResult { // written past the SDK, which takes seconds to encode it
+		fmt.Print(`{"jsonrpc":"2.0","id":1,"result":"`)
+		_, _ = io.CopyN(os.Stdout, endless("xxxxxxxxxxxxxxxx"), int64(args["bytes"].(float64)))
+		fmt.Println(`"}`)
+		return text("BEGIN and END")
 	})
 	add("fail", anything, func(map[string]any) *sdk.CallToolResult {
 		r := text("the disk is full")
@@ -151,7 +154,7 @@ func tools(kind string) *sdk.Server {
 		return nil
 	})
 	add("chatter", anything, func(map[string]any) *sdk.CallToolResult {
-		fmt.Print(strings.Repeat(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`+"\n", 20_000))
+		fmt.Print(strings.Repeat(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`+"\n", 5_000))
 		return text("said it all")
 	})
 	add("grow", anything, func(map[string]any) *sdk.CallToolResult {

@@ -38,5 +38,5 @@ func TestClose_leavesNoGoroutine(t *testing.T) {
 		require.Error(t, err)
 	}
 	web.Close()
-	require.Eventually(t, func() bool { return ours() <= before }, 10*time.Second, 50*time.Millisecond, "%s", stacks)
+	require.Eventually(t, func() bool { return ours() <= before }, time.Minute, 50*time.Millisecond, "%s", stacks)
 }

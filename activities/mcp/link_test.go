@@ -26,8 +26,8 @@ func TestRun_reportsACrashAndReconnects(t *testing.T) {
 	require.Equal(t, "2", run(t, c, "mcp__fake__count", "{}").Text, "the crash was called once")
 }
 
+// Not parallel: a program that another test is just starting would hold the pipes of the killed one open.
 func TestRun_sendsAnUnsentCallToTheNextConnection(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	c := open(t, dir, fake(t, "fake", "ordinary"))
 	pid := serverOf(t, run(t, c, "mcp__fake__env", "{}").Text)
@@ -52,31 +52,31 @@ func TestRun_reportsAServerThatDoesNotRestart(t *testing.T) {
 func TestRun_keepsTheConnectionAfterALateCall(t *testing.T) {
 	t.Parallel()
 	s := fake(t, "fake", "ordinary")
-	s.CallTimeout = 500 * time.Millisecond
+	s.CallTimeout = 5 * time.Second
 	c := open(t, t.TempDir(), s)
 	before := run(t, c, "mcp__fake__env", "{}").Text
-	require.Equal(t, `error: "sleep" of MCP server "fake" took longer than 500ms; the server continues. Check the effect of the call before you repeat it`,
-		run(t, c, "mcp__fake__sleep", `{"ms": 2000}`).Text)
+	require.Equal(t, `error: "sleep" of MCP server "fake" took longer than 5s; the server continues. Check the effect of the call before you repeat it`,
+		run(t, c, "mcp__fake__sleep", `{"ms": 6000}`).Text)
 	require.Equal(t, before, run(t, c, "mcp__fake__env", "{}").Text, "the same process answers")
 }
 
 func TestRun_endsAtTheDeadlineOfAHungServer(t *testing.T) {
 	t.Parallel()
 	s := fake(t, "fake", "ordinary")
-	s.CallTimeout = 500 * time.Millisecond
+	s.CallTimeout = 5 * time.Second
 	c, err := mcp.Open(t.Context(), []mcp.Server{s}, mcp.Place{Dir: t.TempDir()})
 	require.NoError(t, err)
 	pid := serverOf(t, run(t, c, "mcp__fake__env", "{}").Text)
-	require.Contains(t, run(t, c, "mcp__fake__stop", "{}").Text, "took longer than 500ms")
+	require.Contains(t, run(t, c, "mcp__fake__stop", "{}").Text, "took longer than 5s")
 
 	// More than a pipe holds: the message cannot be written.
 	started := time.Now()
-	require.Contains(t, run(t, c, "mcp__fake__echo", `{"text": "`+strings.Repeat("x", 1<<20)+`"}`).Text, "took longer than 500ms")
-	require.Less(t, time.Since(started), 2*time.Second)
+	require.Contains(t, run(t, c, "mcp__fake__echo", `{"text": "`+strings.Repeat("x", 1<<20)+`"}`).Text, "took longer than 5s")
+	require.Less(t, time.Since(started), time.Minute)
 
 	started = time.Now()
 	require.NoError(t, c.Close())
-	require.Less(t, time.Since(started), 3*time.Second)
+	require.Less(t, time.Since(started), time.Minute)
 	gone(t, pid.Pid)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -33,7 +34,8 @@ func TestMain(m *testing.M) {
 func serveMCP() error {
 	server := sdk.NewServer(&sdk.Implementation{Name: "greeter", Version: "1"}, nil)
 	type who struct {
-		Name string `json:"name"`
+		Name  string `json:"name"`
+		Times int    `json:"times,omitempty"` // the name is said
 	}
 	say := func(text string) *sdk.CallToolResult {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
@@ -43,7 +45,7 @@ func serveMCP() error {
 			return say("Goodbye."), nil, nil
 		})
 		dir, err := os.Getwd()
-		return say(fmt.Sprintf("Hello %s, from %s.", w.Name, dir)), nil, err
+		return say(fmt.Sprintf("Hello %s, from %s.", strings.Repeat(w.Name, max(1, w.Times)), dir)), nil, err
 	})
 	return server.Run(context.Background(), &sdk.StdioTransport{})
 }
