@@ -38,21 +38,28 @@ func isFresh(poll *taskqueuepb.PollerInfo) bool {
 	return poll != nil && time.Since(poll.GetLastAccessTime().AsTime()) < freshPoll
 }
 
+// Polls reports whether this process has a worker that polls a task queue: commands on a local
+// stack have one for their own queue.
+func (conn *Connection) Polls(queue string) bool { return !conn.Cluster && queue == conn.Queue }
+
 // WarnIdle warns if no worker runs the steps of a task queue, and reports whether it did.
 func (conn *Connection) WarnIdle(ctx context.Context, queue string) bool {
 	last, err := conn.lastPoll(ctx, queue+drive.StepsSuffix, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
 	if err != nil || isFresh(last) {
 		return false
 	}
-	if conn.Cluster {
+	switch {
+	case conn.Cluster:
 		conn.Infof("%s, or check --task-queue", conn.noWorkerPolls(queue))
-	} else {
+	case !conn.Polls(queue):
+		conn.Infof("%s", conn.noWorkerPolls(queue))
+	default:
 		conn.Infof("no worker runs steps %s: the session continues during run, watch, dev or worker", conn.Target)
 	}
 	return true
 }
 
-// Silence explains why no worker of a cluster answers for a task queue, and how to start
+// Silence explains why no worker of another process answers for a task queue, and how to start
 // one. The text is empty if the server does not answer either. polled is false if no
 // worker polls the queue, so that waiting is useless.
 func (conn *Connection) Silence(ctx context.Context, queue string) (why string, polled bool) {
@@ -70,12 +77,12 @@ func (conn *Connection) noWorkerPolls(queue string) string {
 	return fmt.Sprintf("no worker polls the task queue %s %s: %s", queue, conn.Target, conn.startWorker(queue))
 }
 
-// startWorker tells how to start a worker for a task queue. The worker needs a bucket.
+// startWorker tells how to start a worker for a task queue. On a cluster it needs a bucket.
 func (conn *Connection) startWorker(queue string) string {
 	c := *conn.CLI
 	c.Queue = queue
 	command := "worker"
-	if c.Bucket == "" {
+	if c.Bucket == "" && conn.Cluster {
 		command += " --bucket BUCKET"
 	}
 	return "start one with `" + c.CommandLine(command) + "`"

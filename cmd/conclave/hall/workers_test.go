@@ -61,13 +61,15 @@ func TestWarnIdle(t *testing.T) {
 		ages    []time.Duration
 		err     error
 		cluster bool
+		own     string // the queue of the command, if it is another one
 		says    string // empty without a warning
 	}{
 		"a worker":                  {ages: []time.Duration{time.Second}},
 		"a worker among those gone": {ages: []time.Duration{time.Hour, time.Minute, 4 * time.Minute}},
 		"an unreachable server":     {err: errors.New("away")},
 		"none, locally":             {says: "no worker runs steps in /data: the session continues during run, watch, dev or worker"},
-		"none on a cluster":         {cluster: true, says: "no worker polls the task queue q at t:7233 in the namespace default: start one with `conclave worker --bucket BUCKET --address t:7233 --task-queue q`, or check --task-queue"},
+		"none on a cluster":         {cluster: true, own: "mine", says: "no worker polls the task queue q at t:7233 in the namespace default: start one with `conclave worker --bucket BUCKET --address t:7233 --task-queue q`, or check --task-queue"},
+		"none, for another queue":   {own: "mine", says: "no worker polls the task queue q in /data: start one with `conclave worker --address t:7233 --task-queue q`"},
 		"one that stopped long ago": {ages: []time.Duration{3 * time.Minute}, cluster: true, says: "no worker polls the task queue q"},
 		"all stopped, in any order": {ages: []time.Duration{9 * time.Minute, 3 * time.Minute, time.Hour}, says: "no worker runs steps"},
 	} {
@@ -75,6 +77,9 @@ func TestWarnIdle(t *testing.T) {
 			t.Parallel()
 			q := &queues{polls: map[string][]time.Duration{"q-steps": tc.ages}, err: tc.err}
 			conn, stderr := connect(q, tc.cluster)
+			if conn.Queue = "q"; tc.own != "" {
+				conn.Queue = tc.own
+			}
 			require.Equal(t, tc.says != "", conn.WarnIdle(t.Context(), "q"))
 			require.Contains(t, stderr.String(), tc.says)
 			require.Equal(t, tc.says == "", stderr.Len() == 0, stderr.String())

@@ -141,13 +141,13 @@ func (f *Follower) describe(ctx context.Context) {
 	}
 }
 
-// diagnose finds the reason why no worker answers. On a cluster it reports each silence
-// once.
+// diagnose finds the reason why no worker answers, and reports each silence of the workers
+// of other processes once.
 func (f *Follower) diagnose(ctx context.Context) error {
 	if f.conn.StackEnded() {
 		return errors.New("the local stack has ended; its log is " + f.conn.Stack.LogFile)
 	}
-	if !f.conn.Cluster || f.warnedIdle {
+	if f.conn.Polls(f.run.queue(f.conn)) || f.warnedIdle {
 		return nil
 	}
 	if why, _ := f.conn.Silence(ctx, f.run.queue(f.conn)); why != "" {

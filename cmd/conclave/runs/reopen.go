@@ -46,7 +46,9 @@ func reopen(ctx context.Context, conn *hall.Connection, run Run, u Update) error
 			memo[name] = value
 		}
 	}
-	_, err = conn.Client.ExecuteWorkflow(starting, Options(conn, run.Workflow, run.Query, memo, run.Offline), run.Kind.Type, input)
+	options := Options(conn, run.Workflow, run.Query, memo, run.Offline)
+	options.TaskQueue = run.queue(conn)
+	_, err = conn.Client.ExecuteWorkflow(starting, options, run.Kind.Type, input)
 	if _, open := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); open {
 		return apply(ctx, conn, run.open(), u)
 	}
@@ -63,7 +65,7 @@ func reopen(ctx context.Context, conn *hall.Connection, run Run, u Update) error
 		follow = run.Kind.Follow(conn, run)
 	}
 	conn.Infof("%s had ended (%s) and goes on with everything that was paid for; `%s` follows it", run, run.Status, follow)
-	conn.WarnIdle(ctx, conn.Queue)
+	conn.WarnIdle(ctx, options.TaskQueue)
 	return nil
 }
 

@@ -24,11 +24,11 @@ const (
 	probeInterval = 10 * time.Second
 )
 
-// NoteSilence probes the workers of a cluster with queries of a run until ctx ends. It
+// NoteSilence probes the workers of other processes with queries of a run until ctx ends. It
 // calls note once for each silence; polled is false if no worker polls the task queue.
 func NoteSilence(ctx context.Context, conn *hall.Connection, run Run, note func(why string, polled bool)) {
-	if !conn.Cluster {
-		return // this process has a worker
+	if conn.Polls(run.queue(conn)) {
+		return
 	}
 	noted := false
 	for wait := probeDelay; ; wait = probeInterval {
@@ -67,15 +67,15 @@ func unanswered(ctx context.Context, err error) bool {
 	return refused || early || late || ctx.Err() != nil
 }
 
-// silenceError is the reason why no worker of a cluster answers.
+// silenceError is the reason why no worker answers.
 type silenceError struct{ why string }
 
 func (e *silenceError) Error() string { return e.why }
 
-// queryInTime queries a run for its state. On a cluster it returns a silenceError if no
-// worker answers. It gives up early for a person, or if no worker polls the task queue.
+// queryInTime queries a run for its state. It returns a silenceError if no worker of another
+// process answers. It gives up early for a person, or if no worker polls the task queue.
 func queryInTime(ctx context.Context, conn *hall.Connection, run Run, into any) error {
-	if !conn.Cluster {
+	if conn.Polls(run.queue(conn)) {
 		return Query(ctx, conn, run.Workflow, drive.StateQuery, into)
 	}
 	asking, stop := context.WithCancel(ctx)

@@ -105,6 +105,33 @@ func TestUpdate_withoutWorker(t *testing.T) {
 	}
 }
 
+// On a local stack, the worker of the command polls only its own task queue.
+func TestUpdate_foreignQueue(t *testing.T) {
+	t.Parallel()
+	for queue, says := range map[string]string{
+		"team-q":        "no worker polls the task queue team-q in /data: start one with `conclave worker --data-dir /data --task-queue team-q`; `conclave status s1 --data-dir /data` shows whether",
+		drive.TaskQueue: "no worker answered within 16s",
+	} {
+		t.Run(queue, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var errs bytes.Buffer
+				c := hall.CLI{Stderr: &errs}
+				conn := (&deserted{}).connect(&c)
+				c.Address, c.DataDir, conn.Target = "", "/data", hall.Target{DataDir: "/data"}
+				run := openRun()
+				run.taskQueue = queue
+				began := time.Now()
+				require.Equal(t, hall.ExitUsage, halltest.Report(&c, apply(t.Context(), conn, run, pauseIt)))
+				require.Contains(t, errs.String(), says)
+				require.Equal(t, queue == "team-q", time.Since(began) <= 5*time.Second)
+				_, err := QueryState(t.Context(), conn, run, new(any))
+				require.ErrorContains(t, err, "task queue "+queue)
+			})
+		})
+	}
+}
+
 // Cancel reports it and keeps waiting, because the request has been recorded.
 func TestCancel_withoutWorker(t *testing.T) {
 	t.Parallel()

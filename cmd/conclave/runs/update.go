@@ -108,7 +108,7 @@ func send(ctx context.Context, conn *hall.Connection, run Run, u Update) (state 
 	case silence.Load() != nil:
 		return state, fmt.Errorf("%s %s: %s; `%s` shows whether the request has arrived", u.Action, run, *silence.Load(), status())
 	case tooEarly(err):
-		return state, hall.Exitf(hall.ExitUsage, "%s %s: it is still being prepared, for which it needs a worker that runs steps; `%s` follows it",
+		return state, hall.Exitf(hall.ExitUsage, "%s %s: it is not prepared yet, which takes a worker that runs steps; `%s` follows it",
 			u.Action, run, conn.CommandLine("watch", run.Workflow))
 	case asking.Err() != nil:
 		return state, fmt.Errorf("%s %s: no worker answered within %s; start one on the task queue %s; `%s` shows whether the request has arrived",
@@ -201,7 +201,7 @@ func QueryState(ctx context.Context, conn *hall.Connection, run Run, into any) (
 	case silent:
 		return false, err
 	}
-	return false, fmt.Errorf("ask %s for its state: %w; its status is %s, and a worker has to run on the task queue %s to say more", run, err, run.Status, conn.Queue)
+	return false, fmt.Errorf("ask %s for its state: %w; its status is %s, and a worker has to run on the task queue %s to say more", run, err, run.Status, run.queue(conn))
 }
 
 // queryTries bounds how often a query is repeated that lost a race with its workflow.

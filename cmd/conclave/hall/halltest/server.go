@@ -2,6 +2,7 @@ package halltest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -37,6 +38,7 @@ type Execution struct {
 	Memo     map[string]any
 	Started  time.Time
 	Input    any
+	Queue    string // empty for the default one
 
 	State any // the answer to queries; nil if no worker answers
 
@@ -131,7 +133,7 @@ func (s *Server) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOption
 		(before.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || o.WorkflowIDReusePolicy == enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE) {
 		return nil, serviceerror.NewWorkflowExecutionAlreadyStarted("already started", "", "r")
 	}
-	e := &Execution{ID: o.ID, Type: kind.(string), Memo: o.Memo, Started: time.Now()}
+	e := &Execution{ID: o.ID, Type: kind.(string), Memo: o.Memo, Started: time.Now(), Queue: o.TaskQueue}
 	if len(args) > 0 {
 		e.Input = args[0]
 	}
@@ -251,7 +253,7 @@ func (s *Server) CancelWorkflow(_ context.Context, id, _ string) error {
 func (e *Execution) info() *workflowpb.WorkflowExecutionInfo {
 	info := &workflowpb.WorkflowExecutionInfo{
 		Execution: &commonpb.WorkflowExecution{WorkflowId: e.ID, RunId: "r-" + e.ID}, Type: &commonpb.WorkflowType{Name: e.Type}, Status: e.Status,
-		StartTime: timestamppb.New(e.Started), TaskQueue: drive.TaskQueue, Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{}},
+		StartTime: timestamppb.New(e.Started), TaskQueue: cmp.Or(e.Queue, drive.TaskQueue), Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{}},
 	}
 	for name, v := range e.Memo {
 		info.Memo.Fields[name] = value(v).payloads.GetPayloads()[0]
