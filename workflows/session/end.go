@@ -35,21 +35,21 @@ func (s *session) end(ctx workflow.Context) (Result, error) {
 	if err := s.flush(ctx, true); err != nil {
 		return Result{}, err
 	}
-	result.DurationSeconds = s.age(ctx).Seconds()
-	return result, nil
-}
-
-// age returns the time from the creation of the session to its decision.
-func (s *session) age(ctx workflow.Context) time.Duration {
-	created := s.prepared.CreatedAt
-	if created.IsZero() {
-		created = workflow.GetInfo(ctx).WorkflowStartTime
-	}
 	decided := s.core.DecidedAt()
 	if decided.IsZero() {
 		decided = workflow.Now(ctx)
 	}
-	return max(0, decided.Sub(created)).Round(time.Millisecond)
+	result.DurationSeconds = s.ageAt(ctx, decided)
+	return result, nil
+}
+
+// ageAt returns the time since the creation of the session, in seconds.
+func (s *session) ageAt(ctx workflow.Context, now time.Time) float64 {
+	created := s.prepared.CreatedAt
+	if created.IsZero() {
+		created = workflow.GetInfo(ctx).WorkflowStartTime
+	}
+	return max(0, now.Sub(created)).Round(time.Millisecond).Seconds()
 }
 
 // result returns the result of the session without the answer.
@@ -165,7 +165,7 @@ func (s *session) cancelled() (Result, error) {
 	s.setMemo(ctx, drive.Cancelled)
 	s.index().End(ctx, drive.Cancelled, "", s.core.View().Cost)
 	drive.FlushInTime(ctx, func(ctx workflow.Context) error { return s.flush(ctx, true) })
-	return Result{}, s.canceledError()
+	return Result{}, s.canceledError(ctx)
 }
 
 // cancellations is the first protocol in which a cancellation is an event of the core.
@@ -183,12 +183,12 @@ func (s *session) endInTime(ctx workflow.Context) (result Result, err error) {
 		return result, nil
 	}
 	s.setMemo(ctx, drive.Cancelled)
-	return Result{}, s.canceledError()
+	return Result{}, s.canceledError(ctx)
 }
 
-func (s *session) canceledError() error {
+func (s *session) canceledError(ctx workflow.Context) error {
 	result := s.result()
-	result.Status = drive.Cancelled
+	result.Status, result.DurationSeconds = drive.Cancelled, s.ageAt(ctx, workflow.Now(ctx))
 	return drive.CanceledError(result.Cost, result)
 }
 

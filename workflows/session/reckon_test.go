@@ -11,6 +11,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/workflows/drive"
+	"conclave/workflows/session"
 )
 
 var threeCalls = attempt.Failure{Step: 1, Usage: llm.Usage{InputTokens: 300, ModelCalls: 3}}
@@ -112,7 +113,9 @@ func TestUnreportedCancel(t *testing.T) {
 	p := unreported(coordination.Protocol)
 	p.at(5, p.CancelWorkflow)
 	p.ExecuteWorkflow("Session", map[string]any{"query": "Who?", "session_id": "s1"})
-	require.Error(t, p.GetWorkflowError())
+	var result session.Result
+	require.True(t, drive.CanceledResult(p.GetWorkflowError(), &result))
+	require.GreaterOrEqual(t, result.DurationSeconds, 5.0)
 	last := p.records[len(p.records)-1]
 	require.True(t, last.Over)
 	require.EqualValues(t, 4, last.Status.Cost.ModelCalls)

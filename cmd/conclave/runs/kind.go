@@ -110,9 +110,12 @@ func Waiting(paused bool, parked *string) string {
 	return drive.Running
 }
 
-// Elapsed returns how long the run took, or has taken up to now.
+// Elapsed returns how long the run took, or has taken up to now; 0 if its start is unknown.
 func (r Run) Elapsed() time.Duration {
-	if r.Running() {
+	switch {
+	case r.Started.IsZero():
+		return 0
+	case r.Running():
 		return time.Since(r.Started)
 	}
 	return r.Closed.Sub(r.Started)

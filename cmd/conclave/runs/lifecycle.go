@@ -116,7 +116,7 @@ func Watch(ctx context.Context, conn *hall.Connection, o Order, w *team.Worker) 
 }
 
 // Await waits for the end of a run and returns its result. If Temporal ended the run,
-// ended builds the result from the status and the error. A cancelled run has no error, and
+// ended builds the result from the closed run, the status and the error. A cancelled run has no error, and
 // has its own result unless it was cancelled before it was prepared.
 func Await[R any](ctx context.Context, conn *hall.Connection, run Run, ended func(run Run, status string, err *artifact.Error) R) (r R, err error) {
 	err = conn.Client.GetWorkflow(ctx, run.Workflow, "").Get(ctx, &r)
@@ -136,6 +136,9 @@ func Await[R any](ctx context.Context, conn *hall.Connection, run Run, ended fun
 	status, cause := endOf(run.Kind, failed)
 	if _, terminated := errors.AsType[*temporal.TerminatedError](err); terminated {
 		cause = cmp.Or(closingError(ctx, conn, run), cause)
+	}
+	if described, err := describe(ctx, conn, run.Workflow, run.Kind); err == nil && run.Running() {
+		run.Started, run.Closed = described.Started, described.Closed
 	}
 	return ended(run, status, cause), nil
 }

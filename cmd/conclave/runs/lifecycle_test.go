@@ -113,11 +113,13 @@ type result struct {
 	Answer string `json:"answer"`
 	Status string `json:"status"`
 	Why    string `json:"why"`
+
+	Took time.Duration `json:"-"`
 }
 
 func await(ctx context.Context, conn *hall.Connection) (result, error) {
-	return Await(ctx, conn, Run{Kind: session, ID: "s1", Workflow: "s1"}, func(_ Run, status string, err *artifact.Error) result {
-		r := result{Status: status}
+	return Await(ctx, conn, Run{Kind: session, ID: "s1", Workflow: "s1"}, func(run Run, status string, err *artifact.Error) result {
+		r := result{Status: status, Took: run.Elapsed()}
 		if err != nil {
 			r.Why = err.Type + ": " + err.Message
 		}
@@ -138,7 +140,7 @@ func TestAwait(t *testing.T) {
 		},
 		"refused": {
 			halltest.Execution{Status: enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, Err: halltest.Failed(t, temporal.NewNonRetryableApplicationError("no query", drive.InvalidInput, nil))},
-			result{Status: "failed", Why: "InvalidInput: no query"},
+			result{Status: "failed", Why: "InvalidInput: no query", Took: time.Minute},
 		},
 		"cancelled with its result": {
 			halltest.Execution{Status: enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, Err: halltest.Failed(t, drive.CanceledError(llm.Usage{}, result{Answer: "so far", Status: "cancelled"}))},
@@ -146,18 +148,18 @@ func TestAwait(t *testing.T) {
 		},
 		"cancelled before it was prepared": {
 			halltest.Execution{Status: enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, Err: halltest.Failed(t, temporal.NewCanceledError())},
-			result{Status: "cancelled"},
+			result{Status: "cancelled", Took: time.Minute},
 		},
 		"timed out": {
 			halltest.Execution{Status: enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT, Err: halltest.Failed(t, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_START_TO_CLOSE, nil))},
-			result{Status: "failed", Why: "WorkflowTimeout: the timeout with which the workflow was started ran out"},
+			result{Status: "failed", Why: "WorkflowTimeout: the timeout with which the workflow was started ran out", Took: time.Minute},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := &halltest.Server{}
 			e := tt.execution
-			e.ID = "s1"
+			e.ID, e.Type, e.Started = "s1", session.Type, time.Unix(1e9, 0) // the server ends it a minute later
 			server.Add(&e)
 			conn, _, _ := server.Connect(nil)
 			r, err := await(t.Context(), conn)

@@ -110,7 +110,7 @@ func await(ctx context.Context, conn *hall.Connection, run runs.Run) (sessionflo
 // endedResult returns the result of a session that Temporal ended.
 func endedResult(run runs.Run, status string, err *artifact.Error) sessionflow.Result {
 	r := running(run)
-	r.Status, r.Error = status, err
+	r.Status, r.Error, r.DurationSeconds = status, err, run.Elapsed().Seconds()
 	return r
 }
 

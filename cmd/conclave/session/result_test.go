@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -193,7 +194,9 @@ func TestExitCode_refusedInput(t *testing.T) {
 
 func TestResultOfASessionThatTemporalEnded(t *testing.T) {
 	t.Parallel()
-	r := endedResult(runs.Run{ID: "s1"}, "failed", &artifact.Error{Type: "Terminated"})
+	began := time.Unix(1e9, 0)
+	r := endedResult(runs.Run{ID: "s1", Started: began, Closed: began.Add(90 * time.Second)}, "failed", &artifact.Error{Type: "Terminated"})
+	require.InDelta(t, 90, r.DurationSeconds, 0)
 	require.Equal(t, "s1", r.SessionID)
 	require.Equal(t, "failed", r.Status)
 	require.Equal(t, "Terminated", r.Error.Type)
