@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,21 +96,26 @@ const (
 	insteadArrow = "==>"
 )
 
-// edge is an arrow of the drawing; from is empty for the start.
-type edge struct{ from, to, arrow, label string }
+// edge is an arrow of the drawing. From is empty for the start; rule is the number of the
+// static rule of its step, from 1, or 0 for other arrows.
+type edge struct {
+	from, to, arrow string
+	rule            int
+	label           string
+}
 
 // edges lists the arrows in the order of the drawing, by which Mermaid numbers them.
 func (p Pipeline) edges() []edge {
 	edges := []edge{{to: p.Start, arrow: ruleArrow}}
 	for _, s := range p.Steps {
-		for _, n := range s.Next {
-			edges = append(edges, edge{s.Name, n.To, ruleArrow, n.When.label()})
+		for i, n := range s.Next {
+			edges = append(edges, edge{s.Name, n.To, ruleArrow, i + 1, n.When.label()})
 		}
 		for _, to := range s.Destinations {
-			edges = append(edges, edge{s.Name, to, agentArrow, ""})
+			edges = append(edges, edge{s.Name, to, agentArrow, 0, ""})
 		}
 		if v := s.MaxVisits; v != nil && v.Then != "" {
-			edges = append(edges, edge{s.Name, v.Then, insteadArrow, fmt.Sprintf(`|"after %d×"|`, v.Count)})
+			edges = append(edges, edge{s.Name, v.Then, insteadArrow, 0, fmt.Sprintf(`|"after %d×"|`, v.Count)})
 		}
 	}
 	return edges
@@ -168,7 +174,7 @@ func (p Pipeline) walk(trace []pipeline.TraceEntry, at string) path {
 			enter(g.Step, g.To, agentArrow)
 		case next == "":
 		case g.Action == pipeline.Jump:
-			p.follow(&way, g.Step, g.To, agentArrow)
+			p.follow(&way, edge{from: g.Step, to: g.To, arrow: agentArrow})
 		case g.Status == pipeline.Failed && next == g.Step: // tried again
 		case top >= 0 && stack[top] == next && g.Status != pipeline.Failed:
 			stack = stack[:top]
@@ -182,14 +188,19 @@ func (p Pipeline) walk(trace []pipeline.TraceEntry, at string) path {
 	return way
 }
 
-// rule takes the arrow of the first static rule that may have led from a step to the next
-// one.
+// rule takes the arrow of the first static rule that led from a step to the next one. The trace
+// has only the beginning of a text: if no rule fits that, a later part of the text matched.
 func (p Pipeline) rule(way *path, g pipeline.TraceEntry, next string) {
 	s, _ := p.Step(g.Step)
-	for _, b := range s.Next {
-		if b.When.mayFit(g) && p.entered(*way, b.To) == next {
-			p.follow(way, g.Step, b.To, ruleArrow)
-			return
+	for _, matches := range []func(condition) bool{
+		func(c condition) bool { return regexp.MustCompile(c.TextMatches).MatchString(g.Text) }, // parsing has checked it
+		func(condition) bool { return true },
+	} {
+		for i, b := range s.Next {
+			if b.When.mayFit(g) && matches(b.When) && p.entered(*way, b.To) == next {
+				p.follow(way, edge{from: g.Step, to: b.To, arrow: ruleArrow, rule: i + 1})
+				return
+			}
 		}
 	}
 	way.visits[next]++
@@ -215,8 +226,9 @@ func (p Pipeline) entered(way path, to string) string {
 }
 
 // follow takes an arrow to a step, and the arrows to the steps that took its place.
-func (p Pipeline) follow(way *path, from, to, arrow string) {
-	way.taken = append(way.taken, edge{from: from, to: to, arrow: arrow})
+func (p Pipeline) follow(way *path, e edge) {
+	way.taken = append(way.taken, e)
+	to := e.to
 	for last := p.entered(*way, to); to != last; {
 		s, _ := p.Step(to)
 		way.taken = append(way.taken, edge{from: to, to: s.MaxVisits.Then, arrow: insteadArrow})

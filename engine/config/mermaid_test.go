@@ -38,10 +38,10 @@ func TestMermaidRun(t *testing.T) {
 		{Step: "draft", Status: pipeline.CallPending, Action: pipeline.Call, To: "ask"},
 		{Step: "ask", Status: pipeline.Completed},
 		{Step: "draft", Status: pipeline.MaxIterations},
-		{Step: "review", Status: pipeline.Completed, Failed: true},
+		{Step: "review", Status: pipeline.Completed, Failed: true, Text: "a"},
 		{Step: "draft", Status: pipeline.Failed},
 		{Step: "draft", Status: pipeline.Completed},
-		{Step: "review", Status: pipeline.Completed, Failed: true}, // draft was entered twice
+		{Step: "review", Status: pipeline.Completed, Failed: true, Text: "a"}, // draft was entered twice
 	}
 	p := drawn(t)
 	require.Equal(t, `flowchart TD
@@ -68,4 +68,25 @@ func TestMermaidRun(t *testing.T) {
 	require.Contains(t, waiting, "linkStyle 0,2 stroke-width:4px")
 	require.Contains(t, p.MermaidRun(nil, "draft", nil), "linkStyle 0 stroke")
 	require.Contains(t, p.MermaidRun(append(trace[:6:6], pipeline.TraceEntry{Step: "review", Status: pipeline.Completed}), "publish", nil), "linkStyle 0,1,2,4,5 stroke")
+}
+
+// Of several rules with the same destination, only the one that was taken is bold.
+func TestMermaidRun_rulesWithTheSameDestination(t *testing.T) {
+	t.Parallel()
+	p, _, err := ParsePipeline("p.yaml", []byte(`start: lint
+agents: [{id: a, backend: {model: m}, tools: {shell: true}}]
+steps:
+  - {name: lint, kind: tools, calls: [{tool: run_command, args: {command: lint}}], next: [{when: {exit_code: 3}, to: mend}, {when: {failed: true}, to: mend}, {when: {text_matches: 'odd.*$'}, to: mend}, {to: mend}]}
+  - {name: mend}
+`), Local)
+	require.NoError(t, err)
+	code := 3
+	for want, end := range map[string]pipeline.TraceEntry{
+		"0,1": {Step: "lint", Status: pipeline.Completed, Failed: true, ExitCode: &code},
+		"0,2": {Step: "lint", Status: pipeline.Completed, Failed: true},
+		"0,3": {Step: "lint", Status: pipeline.Completed, Text: "an odd indent"},
+		"0,4": {Step: "lint", Status: pipeline.Completed, Text: "nothing to mend"},
+	} {
+		require.Contains(t, p.MermaidRun([]pipeline.TraceEntry{end}, "mend", nil), "linkStyle "+want+" stroke-width")
+	}
 }

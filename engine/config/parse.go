@@ -35,7 +35,13 @@ func ParseSingle(name string, data []byte) (Team, error) {
 // It checks everything that needs no connection, since a run that fails in the middle has
 // already cost money. Errors are of type Problems.
 func ParsePipeline(name string, data []byte, reach Reach) (Pipeline, Problems, error) {
-	return parsePipeline(name, data, reach, Defaults[Pipeline]())
+	return parsePipeline(name, data, reach, Defaults[Pipeline](), nil)
+}
+
+// ValidatePipeline is ParsePipeline with a check of the MCP servers that the document defines:
+// check refuses those whose programs are not on this machine.
+func ValidatePipeline(name string, data []byte, reach Reach, check func(MCPServer) error) (Pipeline, Problems, error) {
+	return parsePipeline(name, data, reach, Defaults[Pipeline](), check)
 }
 
 // ParseWatchedPipeline is ParsePipeline for a run that a person watches: unless the document
@@ -43,47 +49,48 @@ func ParsePipeline(name string, data []byte, reach Reach) (Pipeline, Problems, e
 func ParseWatchedPipeline(name string, data []byte, reach Reach) (Pipeline, Problems, error) {
 	defaults := Defaults[Pipeline]()
 	defaults.OnStepFailure = parkOnStepFailure
-	return parsePipeline(name, data, reach, defaults)
+	return parsePipeline(name, data, reach, defaults, nil)
 }
 
-func parsePipeline(name string, data []byte, reach Reach, defaults Pipeline) (Pipeline, Problems, error) {
+func parsePipeline(name string, data []byte, reach Reach, defaults Pipeline, program func(MCPServer) error) (Pipeline, Problems, error) {
 	d := newDecoder(name, reach, reflect.TypeFor[Pipeline]())
-	p, err := decodeDocument(d, data, defaults, emptyPipeline, d.checkPipeline)
+	p, err := decodeDocument(d, data, defaults, emptyPipeline, func(p Pipeline) {
+		d.checkPipeline(p)
+		if program != nil {
+			d.checkPrograms(p, program)
+		}
+	})
 	if err != nil {
 		return p, nil, err
 	}
 	return p, d.unused(p), nil
 }
 
-// CheckPrograms reports the MCP servers defined by a pipeline that check refuses because
+// checkPrograms reports the MCP servers defined by a pipeline that check refuses because
 // their programs are not on this machine.
-func CheckPrograms(name string, data []byte, check func(MCPServer) error) error {
-	d := newDecoder(name, Local, reflect.TypeFor[Pipeline]())
-	_, err := decodeDocument(d, data, Defaults[Pipeline](), emptyPipeline, func(p Pipeline) {
-		report := func(key string, servers []MCPServer) {
-			for i, s := range servers {
-				if err := check(s); err != nil {
-					d.Report(nth(key, i), "%s", err.Error())
-				}
+func (d *Decoder) checkPrograms(p Pipeline, check func(MCPServer) error) {
+	report := func(key string, servers []MCPServer) {
+		for i, s := range servers {
+			if err := check(s); err != nil {
+				d.Report(nth(key, i), "%s", err.Error())
 			}
 		}
-		team := func(key string, agents []Agent) {
-			for i, a := range agents {
-				report(nth(key, i)+".mcp_servers", a.MCPServers)
-			}
+	}
+	team := func(key string, agents []Agent) {
+		for i, a := range agents {
+			report(nth(key, i)+".mcp_servers", a.MCPServers)
 		}
-		team("agents", p.Agents)
-		for i, s := range p.Steps {
-			key := nth("steps", i)
-			if s.MCPServers != nil {
-				report(key+".mcp_servers", *s.MCPServers)
-			}
-			if s.Config != nil {
-				team(key+".config.agents", s.Config.Agents)
-			}
+	}
+	team("agents", p.Agents)
+	for i, s := range p.Steps {
+		key := nth("steps", i)
+		if s.MCPServers != nil {
+			report(key+".mcp_servers", *s.MCPServers)
 		}
-	})
-	return err
+		if s.Config != nil {
+			team(key+".config.agents", s.Config.Agents)
+		}
+	}
 }
 
 // Decode reads another configuration from YAML or JSON into T, a struct with tags

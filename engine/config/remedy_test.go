@@ -35,7 +35,7 @@ func TestToolsRemedy(t *testing.T) {
 }
 
 // Every program of a pipeline is looked for, at the place that names it.
-func TestCheckPrograms(t *testing.T) {
+func TestValidatePipeline_programs(t *testing.T) {
 	t.Parallel()
 	const text = `start: a
 agents:
@@ -51,15 +51,16 @@ steps:
         - {id: two, backend: {model: m}, mcp_servers: [{name: wiki, command: wiki-server}]}
 `
 	var looked []string
-	require.NoError(t, CheckPrograms("p.yaml", []byte(text), func(s MCPServer) error {
+	_, _, err := ValidatePipeline("p.yaml", []byte(text), Local, func(s MCPServer) error {
 		if s.Command != "" {
 			looked = append(looked, s.Command)
 		}
 		return nil
-	}))
+	})
+	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"notes-server", "shop-server", "wiki-server"}, looked)
 
-	err := CheckPrograms("p.yaml", []byte(text), func(s MCPServer) error {
+	_, _, err = ValidatePipeline("p.yaml", []byte(strings.Replace(text, "start: a", "start: c", 1)), Local, func(s MCPServer) error {
 		if s.Command == "" {
 			return nil
 		}
@@ -67,13 +68,16 @@ steps:
 	})
 	require.Error(t, err)
 	for _, want := range []string{
+		`p.yaml:1:8: start: "c" is not a step`,
 		`p.yaml:5`, `agents[0].mcp_servers[0]`, `"notes-server"`,
 		`p.yaml:7`, `steps[0].mcp_servers[0]`, `"shop-server"`,
 		`p.yaml:12`, `steps[1].config.agents[0].mcp_servers[0]`, `"wiki-server"`,
 	} {
 		require.ErrorContains(t, err, want)
 	}
-	require.Error(t, CheckPrograms("p.yaml", []byte("steps: ["), func(MCPServer) error { return errors.New("not reached") }))
+	_, _, err = ValidatePipeline("p.yaml", []byte("steps: ["), Local, func(MCPServer) error { return errors.New("not reached") })
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "not reached")
 }
 
 // rack is a configuration with servers of the operator.

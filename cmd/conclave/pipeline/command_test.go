@@ -68,6 +68,10 @@ func TestValidate(t *testing.T) {
 	code, _, stderr = s.Run("pipeline", "validate", "program.yaml")
 	require.Equal(t, hall.ExitUsage, code)
 	require.Contains(t, stderr, `program.yaml:6:34: steps[2].mcp_servers[0]: MCP server "web": there is no program "no-such-mcp" in PATH; install it, or give its absolute path`)
+	s.File("both.yaml", strings.Replace(graph, "- {name: export}", "- {name: export, destinations: [mian], mcp_servers: [{name: web, command: no-such-mcp}]}", 1))
+	_, _, stderr = s.Run("pipeline", "validate", "both.yaml")
+	require.Contains(t, stderr, `"mian" is not a step`)
+	require.Contains(t, stderr, `there is no program "no-such-mcp" in PATH`)
 	code, _, stderr = s.Run("pipeline", "run", "program.yaml", "q")
 	require.Equal(t, hall.ExitUsage, code)
 	require.Contains(t, stderr, `agent a: MCP server "web": there is no program "no-such-mcp" in PATH`)
@@ -218,7 +222,7 @@ func TestLimited(t *testing.T) {
 
 func TestStateTable(t *testing.T) {
 	t.Parallel()
-	s := acts.State{ID: "p1", Request: "A haiku", Status: drive.Running, View: pipeline.View{
+	s := acts.State{ID: "p1", Request: "A haiku", Status: drive.Running, Ignored: "say: no text", View: pipeline.View{
 		Step: "lint", Stack: []string{"main"}, Transitions: 1,
 		Trace: []pipeline.TraceEntry{
 			{Step: "decide", Status: pipeline.Failed, Error: &pipeline.Failure{Type: "NoDecision", Message: "nobody answered"}},
@@ -240,6 +244,7 @@ p1 · running · 1:05
     0:16 run_command make lint
     team: session p1-decide-l2
   waiting callers: main
+  ignored the signal say: no text
   1 transition · no tokens yet`, "\n"), strings.Join(stateTable(s, k, time.Unix(66, 0)), "\n"))
 }
 

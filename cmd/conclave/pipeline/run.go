@@ -136,7 +136,6 @@ func describe(p config.Pipeline) string {
 type file struct {
 	config.Pipeline
 	name     string
-	data     []byte
 	warnings config.Problems
 }
 
@@ -150,7 +149,6 @@ func readFile(name string, reach config.Reach, parse func(string, []byte, config
 	case err != nil:
 		return f, fmt.Errorf("read the pipeline: %w", err)
 	}
-	f.data = data
 	f.Pipeline, f.warnings, err = parse(name, data, reach)
 	return f, err
 }

@@ -61,10 +61,10 @@ func validate(ctx context.Context, c *hall.CLI, name string, flags validateFlags
 	if flags.run != "" && !flags.graph {
 		return hall.Exitf(hall.ExitUsage, "--run colours the graph of a run: add --graph")
 	}
-	f, err := readFile(name, config.Local, config.ParsePipeline)
-	if err == nil {
-		err = config.CheckPrograms(name, f.data, worker.NewTools(settings.Default()).FindProgram)
-	}
+	programs := worker.NewTools(settings.Default())
+	f, err := readFile(name, config.Local, func(name string, data []byte, reach config.Reach) (config.Pipeline, config.Problems, error) {
+		return config.ValidatePipeline(name, data, reach, programs.FindProgram)
+	})
 	graph := ""
 	if flags.graph && err == nil {
 		if graph, err = draw(ctx, c, f, flags.run); err != nil {
