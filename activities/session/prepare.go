@@ -38,9 +38,6 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 		return Prepared{}, activities.Invalid(errors.New("checks: the team does not run them; set orchestrator.ballot to checks_shown, checks_break_ties or checks_decide"))
 	}
 	layout := artifact.InBucket(in.Session)
-	if len(in.ClientTools) > 0 && in.ClientToolsFor == artifact.ForPresenter && t.Orchestrator.FinalAnswerStrategy == "winner_reuse" {
-		t.Orchestrator.FinalAnswerStrategy = "winner_present" // else no step presents
-	}
 	created, err := a.claim(ctx, layout, in, t)
 	if err != nil {
 		return Prepared{}, err
@@ -48,11 +45,8 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 	if err := activities.UseMaterial(ctx, a.Store, in.Material, a.Now); err != nil {
 		return Prepared{}, err
 	}
-	p := a.prepared(layout, t, in.Limits, min(in.Protocol, coordination.Protocol))
+	p := a.prepared(layout, t, in.Limits, in.Caller, min(in.Protocol, coordination.Protocol))
 	p.CreatedAt, p.Team, p.Attributes = created, a.teamName(in), a.Attributes(ctx, in.Index)
-	if len(in.ClientTools) > 0 {
-		p.Coordination.CallerSeconds = t.Timeouts.ClientToolsTimeoutSeconds
-	}
 	p.Preparations = preparations(t, len(in.Criteria) > 0)
 	if in.Checks != "" {
 		p.Coordination.Checks, err = a.userChecks(ctx, layout, in.Checks)
@@ -73,10 +67,14 @@ func (a *Activities) teamName(in PrepareInput) string {
 	return name
 }
 
-// prepared returns the protocol's part of a team within limits. The hash stays that of the team.
-func (a *Activities) prepared(layout artifact.Layout, t config.Team, l artifact.Limits, protocol int) Prepared {
+// prepared returns the protocol's part of a team within limits, for the tools of a caller. The
+// hash stays that of the team.
+func (a *Activities) prepared(layout artifact.Layout, t config.Team, l artifact.Limits, c artifact.Caller, protocol int) Prepared {
 	within := t.Within(l.Seconds, l.CostUSD)
-	return Prepared{
+	if len(c.ClientTools) > 0 && c.ClientToolsFor == artifact.ForPresenter && within.Orchestrator.FinalAnswerStrategy == "winner_reuse" {
+		within.Orchestrator.FinalAnswerStrategy = "winner_present" // else no step presents
+	}
+	p := Prepared{
 		Protocol:       protocol,
 		ConfigHash:     t.Hash(),
 		Coordination:   coordinationConfig(within),
@@ -88,6 +86,10 @@ func (a *Activities) prepared(layout artifact.Layout, t config.Team, l artifact.
 		URL:     a.Store.URL(layout.File("session.json")),
 		Offline: slices.ContainsFunc(t.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline }),
 	}
+	if len(c.ClientTools) > 0 {
+		p.Coordination.CallerSeconds = t.Timeouts.ClientToolsTimeoutSeconds
+	}
+	return p
 }
 
 // claim creates the session's first files and returns the time of its creation. A retry

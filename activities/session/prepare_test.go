@@ -143,6 +143,39 @@ func TestPrepare_limits(t *testing.T) {
 	require.ErrorContains(t, err, "a limit in dollars is set, but the price of the model")
 }
 
+// A team whose caller's tools are for the presenter has a step that presents, and keeps its
+// hash, by which later steps find the operator's team.
+func TestPrepare_toolsForThePresenter(t *testing.T) {
+	t.Parallel()
+	tools := json.RawMessage(`[{"type":"function","function":{"name":"book"}}]`)
+	for name, tt := range map[string]struct {
+		strategy string
+		caller   artifact.Caller
+		want     string
+	}{
+		"no tools":                {"winner_reuse", artifact.Caller{ClientToolsFor: artifact.ForPresenter}, "winner_reuse"},
+		"for everybody":           {"winner_reuse", artifact.Caller{ClientTools: tools}, "winner_reuse"},
+		"nobody would present":    {"winner_reuse", artifact.Caller{ClientTools: tools, ClientToolsFor: artifact.ForPresenter}, "winner_present"},
+		"somebody presents as is": {"synthesize", artifact.Caller{ClientTools: tools, ClientToolsFor: artifact.ForPresenter}, "synthesize"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFloor(t)
+			team := config.Default()
+			team.Agents[0].Backend.BaseURL = "http://127.0.0.1:1/v1" // refused in config.json
+			team.Orchestrator.FinalAnswerStrategy = tt.strategy
+			f.Teams.Named[activities.DefaultTeam] = team
+			p, err := f.prepare(PrepareInput{Protocol: coordination.Protocol, Caller: tt.caller})
+			require.NoError(t, err)
+			require.Equal(t, tt.want, p.Coordination.Strategy)
+			require.Equal(t, len(tt.caller.ClientTools) > 0, p.Coordination.CallerSeconds > 0)
+			found, err := f.Teams.ByHash(t.Context(), f.store, artifact.InBucket("s2"), p.ConfigHash)
+			require.NoError(t, err)
+			require.Equal(t, team, found)
+		})
+	}
+}
+
 // A session cannot take an ID whose files are still being deleted.
 func TestPrepare_refusesDeletedFiles(t *testing.T) {
 	t.Parallel()
