@@ -1,6 +1,7 @@
 package coordination
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,6 +63,9 @@ func TestRule07_TargetLabel(t *testing.T) {
 			p.batch(p.answer("a"), p.answer("b"))
 			records := only[Record](p.batch(Voted{End: End{Launch: p.latest["a"], Step: 3}, Target: "b", TargetLabel: test.named, Seen: test.seen}))
 			require.Equal(t, test.want, records[0].Entry.TargetLabel)
+			timeline := p.state.Timeline()
+			counts := strings.HasSuffix(timeline[len(timeline)-1].Text, "a voted for b (agent2.1), which counts for agent2.2")
+			require.Equal(t, name == "named", counts, "a vote for an older answer that saw the newest is fresh")
 		})
 	}
 }

@@ -245,7 +245,7 @@ func (s *State) voted(a *agent, run *Launch, e Voted) {
 	s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: Vote, Target: target.ID, TargetLabel: label, Seen: seen})
 	s.note(Entry{
 		Kind: entryVote, Agent: a.ID, Step: e.Step, Target: target.ID, Label: label, Reason: a.Ballot.Reason,
-		Text: a.ID + " voted for " + target.ID + " (" + label + ")" + s.staleness(a),
+		Text: a.ID + " voted for " + target.ID + " (" + label + ")" + s.standing(a, target.latestLabel()),
 	})
 }
 
@@ -288,6 +288,14 @@ func (s *State) staleness(a *agent) string {
 		return ""
 	}
 	return ", stale already"
+}
+
+// standing says whether a new vote is stale already, or counts for a newer answer than its own.
+func (s *State) standing(a *agent, newest string) string {
+	if stale := s.staleness(a); stale != "" || a.Ballot.TargetLabel == newest {
+		return stale
+	}
+	return ", which counts for " + newest
 }
 
 // noteInjected adds the answers that reached a step while it ran to the timeline, once,

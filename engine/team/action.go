@@ -63,8 +63,11 @@ func (r *rules) parse(call llm.ToolCall) (action, *rejection) {
 
 func (r *rules) parseAnswer(arguments string) (action, *rejection) {
 	var args struct{ Content string }
-	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(args.Content) {
+	if err := json.Unmarshal([]byte(arguments), &args); err != nil || args.Content == "" {
 		return action{}, &rejection{code: invalidArguments, why: `new_answer takes {"content": "…"}, a JSON object with a text that is not empty.`}
+	}
+	if blank(args.Content) {
+		return action{}, &rejection{code: invalidArguments, why: "The content has only white space, control characters or marks without a width, so nobody can see it. Write the answer as visible text."}
 	}
 	if n := len(args.Content); n > maxAnswer {
 		why := fmt.Sprintf("The content has %d bytes; at most %d are allowed. Shorten it", n, maxAnswer)
@@ -101,11 +104,15 @@ func (r *rules) parseVote(arguments string) (action, *rejection) {
 		return action{}, &rejection{code: voteReplaced, replaced: label, why: fmt.Sprintf("%s was replaced by %s, and a vote counts for the newer one. Vote for %s if it deserves it%s.",
 			label, target.Label, target.agent(), r.orAnswer())}
 	}
+	result := "Your vote for " + label + " is recorded."
+	if label != target.Label {
+		result = "Your vote for " + label + " is recorded, and counts for " + target.Label + "."
+	}
 	return action{
 		kind:    coordination.Vote,
 		payload: marshal(ballot{Number: target.Number, Label: label, Reason: bounded(args.Reason), Confidence: confidence}),
 		same:    label,
-		result:  "Your vote for " + label + " is recorded.",
+		result:  result,
 	}, nil
 }
 

@@ -132,7 +132,7 @@ func TestJudge_rejects(t *testing.T) {
 		"an object for content":       {nil, reply(call("new_answer", `{"content": {"text": "a"}}`)), invalidArguments, "new_answer takes {"},
 		"empty content":               {nil, reply(callAnswer("")), invalidArguments, "new_answer takes {"},
 		"a replaced revision":         {nil, reply(vote("agent1.1")), voteReplaced, "agent1.1 was replaced by agent1.2, and a vote counts for the newer one. Vote for agent1 if it deserves it, or submit an answer of your own with new_answer."},
-		"content without a width":     {nil, reply(callAnswer("\u200b\u200b\u2060\ufeff\u3164")), invalidArguments, "new_answer takes {"},
+		"content without a width":     {nil, reply(callAnswer("\u200b\u200b\u2060\ufeff\u3164")), invalidArguments, "The content has only white space, control characters or marks without a width, so nobody can see it."},
 		"control characters alone":    {nil, reply(callAnswer(`\u0001\u001b`)), invalidArguments, "new_answer takes {"},
 		"blank content":               {nil, reply(callAnswer(` \n\t`)), invalidArguments, "new_answer takes {"},
 		"content too large":           {nil, reply(callAnswer(strings.Repeat("x", maxAnswer+1))), answerTooLarge, "The content has 262145 bytes; at most 262144 are allowed. Shorten it."},
@@ -299,8 +299,10 @@ func TestJudge_replacedRevision(t *testing.T) {
 	require.Equal(t, voteReplaced, refused.Rejected)
 	require.NoError(t, r.Learn(t.Context(), loop.Entry{Kind: loop.Rejection, Reason: refused.Rejected, Note: refused.Note}))
 	require.NoError(t, r.Learn(t.Context(), loop.Entry{Kind: loop.Results}))
-	accepted := r.Judge(reply(vote("agent1.1")))
+	again := reply(vote("agent1.1"))
+	accepted := r.Judge(again)
 	require.Empty(t, accepted.Rejected)
+	require.Equal(t, "Your vote for agent1.1 is recorded, and counts for agent1.2.", accepted.Results[again.ToolCalls[0].ID])
 	require.JSONEq(t, `{"number":1,"label":"agent1.1","reason":"It is right."}`, string(accepted.Action.Payload))
 
 	r.memory.answers[0].Label = "agent1.3"
