@@ -144,7 +144,7 @@ func (p pending) paused() coordination.Doing {
 }
 
 // started describes an activity that a worker runs. An earlier failure is shown until the
-// attempt makes progress.
+// attempt makes progress, unless the attempt waits for the same reason.
 func (p pending) started(now time.Time) (coordination.Doing, bool) {
 	began := p.GetLastStartedTime().AsTime()
 	alive, report := began, attempt.Report{}
@@ -161,7 +161,8 @@ func (p pending) started(now time.Time) (coordination.Doing, bool) {
 	if report.Doing != nil {
 		d = *report.Doing
 	}
-	if failed := p.failed(); failed != "" && !report.Progress {
+	again := d.Kind != coordination.Queued && d.Kind == waitKind(p.GetLastFailure())
+	if failed := p.failed(); failed != "" && !report.Progress && !again {
 		d.What = strings.TrimPrefix(d.What+"; "+failed, "; ")
 	}
 	return d, d.What != ""

@@ -84,6 +84,9 @@ func TestActivitiesOf(t *testing.T) {
 			&info{State: started, Attempt: 2, LastFailure: failure("Network"), LastStartedTime: at(-9), LastHeartbeatTime: at(-9), HeartbeatDetails: beat(map[string]any{"fruitless": 1, "doing": calling})}, "",
 			coordination.Doing{Kind: coordination.CallsModel, Since: seconds(-9), What: "model call 3; trying again after: the server has no capacity"},
 		},
+		"limited again": {
+			&info{State: started, Attempt: 2, LastFailure: failure("RateLimited"), LastStartedTime: at(-9), LastHeartbeatTime: at(-9), HeartbeatDetails: beat(map[string]any{"fruitless": 1, "doing": limited})}, "", limited,
+		},
 		"progress again": {&info{State: started, Attempt: 2, LastFailure: failure("Network"), LastStartedTime: at(-9), LastHeartbeatTime: at(-9), HeartbeatDetails: beat(map[string]any{"doing": calling})}, "", calling},
 		"worker killed": {
 			&info{State: started, Attempt: 1, LastStartedTime: at(-60), LastHeartbeatTime: at(-20)}, "",
