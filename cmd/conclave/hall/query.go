@@ -25,7 +25,7 @@ type Query struct {
 // NewQuery returns the query of a command and adds its flag.
 func NewQuery(c *CLI, name string, flags *pflag.FlagSet) *Query {
 	q := &Query{cli: c, name: name}
-	flags.StringVar(&q.file, "query-file", "", "read the "+name+" from `FILE`; as an argument, - reads it from standard input")
+	flags.StringVar(&q.file, "query-file", "", "read the "+name+" from `FILE`; - is standard input, also in place of the "+name)
 	return q
 }
 

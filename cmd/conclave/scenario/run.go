@@ -72,7 +72,7 @@ Exit codes: 0 all passed, 1 wrong usage or configuration and nothing started,
 	set.StringVar(&f.retry, "retry", "", "continue the run `RUN_ID` from the step that failed")
 	set.StringVar(&f.junit, "junit", "", "write a JUnit report for CI systems to `FILE`")
 	set.StringVar(&f.html, "html", "", "write a page with verdicts and screenshots, and an index of all runs of DIR, to `FILE`")
-	set.DurationVar(&f.stepTimeout, "step-timeout", scenarioflow.DefaultStepSeconds*time.Second, "how long a step may take; with --retry by default as before")
+	set.DurationVar(&f.stepTimeout, "step-timeout", scenarioflow.DefaultStepSeconds*time.Second, "time that a step may take; with --retry the default is that of the run")
 	set.BoolVar(&f.offline, "offline", false, "replace the model by the built-in deterministic one: no key, no network, nothing is tested")
 	team.WorkerConfigFlag(c, set)
 	return cmd

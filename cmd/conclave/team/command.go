@@ -47,9 +47,14 @@ func Command(c *hall.CLI) *cobra.Command {
 		&cobra.Command{
 			Use:   "validate [FILE...]",
 			Short: "Check team and worker configurations",
-			Long: "Check the given files and that of --config, else ./" + ProjectFile + ", as `run` would, without starting anything. " +
-				"A file with providers, teams or limits and without agents is checked as the worker configuration of " +
-				"`worker` and `dev`. All problems of all files are printed.",
+			Long: "Check the given files and that of --config, else ./" + ProjectFile + ", as `run` would,
+" +
+				"without starting anything. All problems of all files are printed.
+
+" +
+				"A file with providers, teams or limits, but without agents, is checked as a worker
+" +
+				"configuration of `worker` and `dev`.",
 			Example: `  conclave config validate
   conclave config validate conclave.yaml teams/*.yaml
   conclave config validate worker.yaml`,
