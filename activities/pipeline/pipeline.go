@@ -159,6 +159,10 @@ type State struct {
 	Status  string `json:"status"`           // "running" or how the run ended
 	Reason  string `json:"reason,omitempty"` // of an irregular end
 	pipeline.View
+
+	// Ignored is the last signal that could not be read, and why; empty once a later request
+	// has been read.
+	Ignored string `json:"ignored,omitempty"`
 }
 
 // ConcludeInput is a run that is over.

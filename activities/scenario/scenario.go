@@ -159,13 +159,17 @@ type State struct {
 
 	Step string             `json:"step,omitempty"` // id of the running one
 	Plan []scenario.StepRef `json:"plan"`           // all steps
+
+	// Ignored is the last signal that could not be read, and why; empty once a later request
+	// has been read.
+	Ignored string `json:"ignored,omitempty"`
 }
 
 // Event is an entry of events.jsonl.
 type Event struct {
 	Seq  int       `json:"seq"` // from 1
 	Time time.Time `json:"time"`
-	Kind string    `json:"kind"` // started, step_started, step_ended, suspended, paused, resumed, said, cancelled, ended
+	Kind string    `json:"kind"` // started, step_started, step_ended, suspended, paused, resumed, said, ignored, cancelled, ended
 	Step string    `json:"step,omitempty"`
 	Text string    `json:"text"`
 }

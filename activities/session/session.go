@@ -192,6 +192,10 @@ type State struct {
 	// Preparations are those that a model made before the first step.
 	Preparations []Drafted `json:"preparations,omitempty"`
 
+	// Ignored is the last signal that could not be read, and why; empty once a later request
+	// has been read.
+	Ignored string `json:"ignored,omitempty"`
+
 	// Error is the reason why the session failed; null unless it failed.
 	Error *artifact.Error `json:"error"`
 }

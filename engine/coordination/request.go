@@ -115,6 +115,11 @@ func (s *State) refuseSaid(e Said) error {
 	return nil
 }
 
+// Unread notes a person's request that could not be read, and why.
+func (s *State) Unread(request, why string) {
+	s.note(Entry{Kind: entryIgnored, Reason: truncate(why), Text: request + " ignored"})
+}
+
 // stepRequest applies a person's request.
 func (s *State) stepRequest(asked request) {
 	if err := s.Refuse(asked); err != nil {

@@ -62,6 +62,9 @@ func (s *State) refuseSaid(e Said) error {
 	return nil
 }
 
+// Unread notes a person's request that could not be read, and why.
+func (s *State) Unread(request, why string) { s.note("", request+" ignored: "+truncate(why)) }
+
 // request applies a person's request, or notes why it has no effect.
 func (s *State) request(event Event) {
 	if err := s.Refuse(event); err != nil {

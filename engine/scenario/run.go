@@ -19,7 +19,7 @@ type Run struct {
 	Status      Status   `json:"status"`
 	StartedAt   string   `json:"started_at"`
 	CompletedAt *string  `json:"completed_at"` // nil until it ends
-	DurationMS  int64    `json:"duration_ms"`
+	DurationMS  int64    `json:"duration_ms"`  // without pauses
 	Steps       []Result `json:"steps"`
 	Execution   int      `json:"execution"` // number of the workflow execution, from 1: every retry is another one
 }

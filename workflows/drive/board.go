@@ -33,6 +33,13 @@ func (b *Board) Quote(s string) {
 	b.Print("> %s\n\n", text.Markdown(text.Truncate(s, 2000)))
 }
 
+// Ignored appends the last signal that could not be read; an empty one appends nothing.
+func (b *Board) Ignored(signal string) {
+	if signal != "" {
+		b.Print("**Ignored:** the signal %s\n\n", text.Markdown(signal))
+	}
+}
+
 // Files appends the directory of a file; an empty URL appends nothing.
 func (b *Board) Files(url string) {
 	if url != "" {

@@ -31,6 +31,8 @@ func TestBoard(t *testing.T) {
 		"a quote is one line":          {func(b *drive.Board) { b.Quote("a\n\n# b") }, "> a"},
 		"files lie beside a file":      {func(b *drive.Board) { b.Files("s3://bucket/sessions/s1/session.json") }, "\nFiles: `s3://bucket/sessions/s1/`\n"},
 		"no files without an address":  {func(b *drive.Board) { b.Files("") }, ""},
+		"an ignored signal":            {func(b *drive.Board) { b.Ignored("say: no <b>") }, "**Ignored:** the signal say: no \\<b\\>\n\n"},
+		"no ignored signal":            {func(b *drive.Board) { b.Ignored("") }, ""},
 		"printed texts follow another": {func(b *drive.Board) { b.Print("%d", 1); b.Print("%s", "2") }, "12"},
 	} {
 		t.Run(name, func(t *testing.T) {

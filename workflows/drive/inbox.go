@@ -48,6 +48,8 @@ type listener[E any] interface {
 	Step(E)
 	// Reply returns the result of an update.
 	Reply() any
+	// Unread notes a signal that cannot be read, and why, in the timeline.
+	Unread(signal, why string)
 }
 
 // Inbox receives the verbs of a workflow.
@@ -57,6 +59,16 @@ type Inbox[E any] struct {
 	listener listener[E]
 	signals  []signal[E]
 	updated  workflow.Channel // wakes the loop after an update
+	ignored  string
+}
+
+// Ignored returns the last signal that could not be read, and why; empty once a later signal
+// or update has been read.
+func (i *Inbox[E]) Ignored() string {
+	if i == nil { // an update that arrived before Listen returned
+		return ""
+	}
+	return i.ignored
 }
 
 type signal[E any] struct {
@@ -100,6 +112,7 @@ func Listen[E any](ctx workflow.Context, noun string, listener listener[E], verb
 // accept applies an update. It never blocks, so every update is answered before its run
 // ends; updates run before the loop, so a run that ends in the same task misses none.
 func (i *Inbox[E]) accept(event E) any {
+	i.ignored = ""
 	i.listener.Step(event)
 	i.updated.SendAsync(true) // a full channel wakes the loop as well
 	return i.listener.Reply()
@@ -129,15 +142,25 @@ func (i *Inbox[E]) receive(s signal[E]) bool {
 		return false
 	}
 	if err := in.fault(s.Keys); err != nil && (in.malformed != "" || refusesUnknown(i.ctx)) {
-		workflow.GetLogger(i.ctx).Warn("a signal is ignored", "signal", s.Name, "reason", err.Error())
+		i.ignore(s.Name, err)
 		return true
 	}
+	i.ignored = ""
 	event := s.event(in)
 	if err := i.listener.Refuse(event); err != nil {
 		workflow.GetLogger(i.ctx).Warn("a signal is ignored", "signal", s.Name, "reason", err.Error())
 	}
 	i.listener.Step(event)
 	return true
+}
+
+// ignore reports a signal that cannot be read: nobody waits for an answer to a signal.
+func (i *Inbox[E]) ignore(signal string, why error) {
+	workflow.GetLogger(i.ctx).Warn("a signal is ignored", "signal", signal, "reason", why.Error())
+	if notesUnread(i.ctx) {
+		i.ignored = signal + ": " + why.Error()
+		i.listener.Unread(signal, why.Error())
+	}
 }
 
 // ReceiveAll handles the signals that have arrived.

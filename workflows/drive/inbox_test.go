@@ -19,6 +19,8 @@ type counter struct {
 	preparing bool
 	refuses   string
 	got       []string
+	unread    []string
+	inbox     *drive.Inbox[string]
 }
 
 func (c *counter) Refuse(event string) error {
@@ -34,6 +36,8 @@ func (c *counter) Refuse(event string) error {
 func (c *counter) Step(event string) { c.got = append(c.got, event) }
 
 func (c *counter) Reply() any { return len(c.got) }
+
+func (c *counter) Unread(signal, why string) { c.unread = append(c.unread, signal+": "+why) }
 
 var counterVerbs = []drive.Verb[string]{
 	{Name: drive.SaySignal, Keys: []string{"text"}, About: "Say.", Input: func(in drive.Request) string { return "said " + in.Text }},
@@ -52,6 +56,7 @@ func counting(t *testing.T, c *counter, events int) *testsuite.TestWorkflowEnvir
 		if err != nil {
 			return nil, err
 		}
+		c.inbox = inbox
 		inbox.ReceiveAll()
 		for len(c.got) < events && ctx.Err() == nil {
 			inbox.Wait(workflow.NewSelector(ctx))
@@ -100,22 +105,46 @@ func TestInbox_signals(t *testing.T) {
 	require.Equal(t, []string{"retry agent_a", "said again"}, got[2:])
 }
 
-// A signal that cannot be decoded or has an unknown key is ignored; one that is refused
-// reaches the listener, which decides.
+// A signal that cannot be decoded or has an unknown key is noted and ignored; one that is
+// refused reaches the listener, which decides.
 func TestInbox_ignoredSignals(t *testing.T) {
 	t.Parallel()
-	env := counting(t, &counter{refuses: "pause"}, 2)
+	c := &counter{refuses: "pause"}
+	env := counting(t, c, 2)
 	env.RegisterDelayedCallback(func() {
-		env.SignalWorkflow(drive.SaySignal, "hello")
-		env.SignalWorkflow(drive.SaySignal, map[string]any{"text": "hello", "agnet": "agent_a"})
-		env.SignalWorkflow(drive.SaySignal, map[string]any{"text": 5})
 		env.SignalWorkflow(drive.PauseSignal, nil)
+		env.SignalWorkflow(drive.SaySignal, "hello")
+		env.SignalWorkflow(drive.SaySignal, map[string]any{"text": 5})
+		env.SignalWorkflow(drive.SaySignal, map[string]any{"txet": "hello"})
 	}, time.Minute)
-	env.RegisterDelayedCallback(func() { env.SignalWorkflow(drive.SaySignal, drive.Request{Text: "well formed"}) }, 2*time.Minute)
+	env.RegisterDelayedCallback(func() {
+		require.Equal(t, `say: the input has an unknown key "txet": did you mean text?`, c.inbox.Ignored())
+		env.SignalWorkflow(drive.SaySignal, drive.Request{Text: "well formed"})
+	}, 2*time.Minute)
 	env.ExecuteWorkflow("Count")
 	var got []string
 	require.NoError(t, env.GetWorkflowResult(&got))
 	require.Equal(t, []string{"pause", "said well formed"}, got)
+	require.Equal(t, []string{
+		"say: the input cannot be decoded: it is a string, not an object; give an object with text",
+		"say: the input cannot be decoded: text is a number, not a string; give an object with text",
+		`say: the input has an unknown key "txet": did you mean text?`,
+	}, c.unread)
+	require.Empty(t, c.inbox.Ignored(), "a later request was read")
+}
+
+// Workflows that recorded the change before signals were noted keep logging them only.
+func TestInbox_notesNoSignalBefore(t *testing.T) {
+	t.Parallel()
+	c := &counter{}
+	env := counting(t, c, 1)
+	env.OnGetVersion("refuse-unknown-keys", workflow.DefaultVersion, workflow.Version(2)).Return(workflow.Version(1))
+	env.RegisterDelayedCallback(func() { env.SignalWorkflow(drive.SaySignal, map[string]any{"txet": "hello"}) }, time.Minute)
+	env.RegisterDelayedCallback(func() { env.SignalWorkflow(drive.PauseSignal, nil) }, 2*time.Minute)
+	env.ExecuteWorkflow("Count")
+	require.NoError(t, env.GetWorkflowError())
+	require.Equal(t, []string{"pause"}, c.got)
+	require.Empty(t, c.unread)
 }
 
 // An update returns the listener's reply and wakes the loop.

@@ -13,9 +13,12 @@ import (
 	"conclave/engine/text"
 )
 
-// unknownKeys is the change that refuses unknown keys: workflows that accepted some before
-// it keep accepting them.
-const unknownKeys = "refuse-unknown-keys"
+// unknownKeys is the change that refuses unknown keys, and from version 2 on notes signals that
+// cannot be read. Workflows that accepted unknown keys before it keep accepting them.
+const (
+	unknownKeys = "refuse-unknown-keys"
+	noting      = 2
+)
 
 // Decode decodes the input of a workflow, a pointer to a struct, and returns its faults. It
 // never fails: an error of the data converter would block the first workflow task.
@@ -45,7 +48,12 @@ func (f Faults) Err(ctx workflow.Context, noun, example string) error {
 
 // refusesUnknown records the change in the history. Only an input with unknown keys calls it.
 func refusesUnknown(ctx workflow.Context) bool {
-	return workflow.GetVersion(ctx, unknownKeys, workflow.DefaultVersion, 1) == 1
+	return workflow.GetVersion(ctx, unknownKeys, workflow.DefaultVersion, noting) >= 1
+}
+
+// notesUnread records the change in the history. Only a signal that cannot be read calls it.
+func notesUnread(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, unknownKeys, workflow.DefaultVersion, noting) >= noting
 }
 
 // UnmarshalJSON never fails; receivers report the faults.
@@ -204,7 +212,7 @@ func unknownKey(path, key string, valid []string) string {
 		return described + ": did you mean " + near + "?"
 	}
 	if len(valid) == 0 {
-		return described + ": it takes none, leave it out"
+		return described + ": no key is accepted; leave it out"
 	}
 	return described + "; valid: " + strings.Join(valid, ", ")
 }

@@ -36,7 +36,7 @@ func (p *run) show() {
 }
 
 func (p *run) state() acts.State {
-	now := acts.State{ID: p.id, Request: p.in.Request, Status: drive.Running, View: pipeline.View{Stack: []string{}, Trace: []pipeline.TraceEntry{}}}
+	now := acts.State{ID: p.id, Request: p.in.Request, Status: drive.Running, Ignored: p.inbox.Ignored(), View: pipeline.View{Stack: []string{}, Trace: []pipeline.TraceEntry{}}}
 	if p.core == nil {
 		if p.ctx.Err() != nil {
 			now.Status = drive.Cancelled
@@ -82,6 +82,7 @@ func markdown(s acts.State, p acts.Prepared) string {
 	if s.Reason != "" {
 		b.Print("%s\n\n", text.Markdown(s.Reason))
 	}
+	b.Ignored(s.Ignored)
 	if len(s.Stack) > 0 {
 		b.Print("Waiting callers: %s\n\n", strings.Join(s.Stack, " → "))
 	}

@@ -214,14 +214,23 @@ func TestPipeline_PauseSayAndResume(t *testing.T) {
 	s := newPipeline(t, map[string][]any{"agent_a": {stagetest.Text("written")}, "agent_b": {stagetest.Text("exported")}})
 	s.Cast["agent_a"].Saw = func(_ int, req llm.Request) { opening = req.Messages }
 	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, 0)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.SaySignal, map[string]any{"txet": "Use tabs."}) }, time.Second)
 	s.RegisterDelayedCallback(func() {
 		require.Zero(t, s.Cast["agent_a"].Asked)
+		value, err := s.QueryWorkflow(drive.StateQuery)
+		require.NoError(t, err)
+		var state acts.State
+		require.NoError(t, value.Get(&state))
+		require.Equal(t, `say: the input has an unknown key "txet": did you mean text?`, state.Ignored)
 		s.SignalWorkflow(drive.SaySignal, drive.Request{Text: "Use tabs."})
 		s.SignalWorkflow(drive.ResumeSignal, nil)
 	}, time.Minute)
 	result := runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p3", Config: json.RawMessage(writing)})
 	require.Equal(t, "main/completed export/completed", traceOf(result))
 	require.Contains(t, opening[len(opening)-1].Content, "Use tabs.")
+	events, err := s.Store.Get(t.Context(), "pipelines/p3/events.jsonl")
+	require.NoError(t, err)
+	require.Contains(t, string(events), `say ignored: the input has an unknown key`)
 }
 
 func TestPipeline_AFailedStepIsRetried(t *testing.T) {

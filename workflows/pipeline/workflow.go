@@ -233,7 +233,7 @@ var verbs = []drive.Verb[pipeline.Event]{
 	{Name: drive.PauseSignal, About: "Suspend the running step, keeping its work, and launch nothing.", Event: pipeline.Pause{}},
 }
 
-// Refuse, Step and Reply handle the verbs of drive.Inbox.
+// Refuse, Step, Reply and Unread handle the verbs of drive.Inbox.
 func (p *run) Refuse(event pipeline.Event) error {
 	if p.core == nil {
 		return drive.ErrPreparing
@@ -244,3 +244,5 @@ func (p *run) Refuse(event pipeline.Event) error {
 func (p *run) Step(event pipeline.Event) { p.core.Step(event) }
 
 func (p *run) Reply() any { return p.glance() }
+
+func (p *run) Unread(signal, why string) { p.core.Unread(signal, why) }

@@ -30,7 +30,7 @@ func (s *run) show() {
 }
 
 func (s *run) state() acts.State {
-	now := acts.State{Result: s.result(), Plan: s.in.Plan.All()}
+	now := acts.State{Result: s.result(), Plan: s.in.Plan.All(), Ignored: s.inbox.Ignored()}
 	if now.Plan == nil {
 		now.Plan = []scenario.StepRef{}
 	}
@@ -58,6 +58,7 @@ func markdown(r acts.State, p acts.Prepared) string {
 	if r.Status == scenario.Running && r.Paused {
 		b.Print("**Paused:** nothing runs\n\n")
 	}
+	b.Ignored(r.Ignored)
 	if p.Offline {
 		b.WriteString("Offline: the built-in deterministic model plays the agents.\n\n")
 	}

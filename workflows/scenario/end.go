@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -30,6 +31,7 @@ func (s *run) cancelled() (acts.Result, error) {
 		spent = s.step.spent()
 	}
 	s.core.Step(scenario.Cancel{DurationMS: spent.Milliseconds()})
+	s.endPause()
 	s.carryOut(s.core.Drain())
 	var lost func() bool
 	if s.core.Protocol >= scenario.Reckons {
@@ -126,6 +128,21 @@ func same(a, b scenario.Result) bool {
 	return a.ID == b.ID && a.Status == b.Status && a.Cost.ModelCalls == b.Cost.ModelCalls
 }
 
+// endPause counts the time of a pause that ends.
+func (s *run) endPause() {
+	if !s.held.IsZero() {
+		s.idle, s.held = s.idle+workflow.Now(s.ctx).Sub(s.held), time.Time{}
+	}
+}
+
+// worked returns the time since the start of this execution, without pauses.
+func (s *run) worked(now time.Time) time.Duration {
+	if !s.held.IsZero() {
+		now = s.held
+	}
+	return now.Sub(s.begun) - s.idle
+}
+
 // result returns the present state of the run as its result.
 func (s *run) result() acts.Result {
 	r := acts.Result{
@@ -137,7 +154,7 @@ func (s *run) result() acts.Result {
 		at := artifact.Timestamp(until)
 		r.CompletedAt = &at
 	}
-	r.DurationMS = s.prepared.WorkedMS + until.Sub(s.begun).Milliseconds()
+	r.DurationMS = s.prepared.WorkedMS + s.worked(until).Milliseconds()
 	if s.core == nil {
 		if s.ctx.Err() != nil {
 			r.Status = scenario.Cancelled

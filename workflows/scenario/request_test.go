@@ -60,6 +60,7 @@ func TestScenario_PauseAndResume(t *testing.T) {
 		require.NoError(t, value.Get(&state))
 		require.True(t, state.Paused)
 		require.Len(t, state.Plan, 2)
+		s.SignalWorkflow(drive.SaySignal, map[string]any{"txet": "Look left."})
 		s.SignalWorkflow(drive.ResumeSignal, nil)
 	}, 2*time.Second)
 	var went llm.Request
@@ -68,6 +69,7 @@ func TestScenario_PauseAndResume(t *testing.T) {
 			went = req
 		}
 	}
+	began := s.Now()
 	result := runScenario(t, s, journey("r1", 2))
 	require.Equal(t, "pass pass pass", statuses(result))
 	require.Len(t, went.Messages, 4, "it resumes its conversation")
@@ -76,10 +78,15 @@ func TestScenario_PauseAndResume(t *testing.T) {
 	var events []acts.Event
 	require.NoError(t, value.Get(&events))
 	var kinds []string
+	at := map[string]time.Time{}
 	for _, e := range events {
 		kinds = append(kinds, e.Kind)
+		at[e.Kind] = e.Time
 	}
-	require.Equal(t, "started step_started paused suspended resumed step_started step_ended step_started step_ended ended", strings.Join(kinds, " "))
+	pause := at["resumed"].Sub(at["paused"])
+	require.LessOrEqual(t, result.DurationMS, (at["ended"].Sub(began) - pause).Milliseconds(), "the pause does not count")
+	require.GreaterOrEqual(t, result.DurationMS, (at["ended"].Sub(at["started"]) - pause).Milliseconds())
+	require.Equal(t, "started step_started paused suspended ignored resumed step_started step_ended step_started step_ended ended", strings.Join(kinds, " "))
 	lines, err := s.Store.Get(t.Context(), "scenarios/buy/runs/r1/events.jsonl")
 	require.NoError(t, err)
 	require.Equal(t, len(events), strings.Count(string(lines), "\n"))

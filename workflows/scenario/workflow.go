@@ -42,6 +42,8 @@ type run struct {
 	prepared acts.Prepared
 	core     *scenario.State // nil while preparing
 	begun    time.Time       // start of this execution
+	held     time.Time       // start of the pause; zero without one
+	idle     time.Duration   // of the pauses before
 	over     bool            // every command is carried out
 	ended    *time.Time      // nil before the end
 
@@ -237,7 +239,7 @@ var verbs = []drive.Verb[scenario.Event]{
 	{Name: drive.PauseSignal, About: "Suspend the running step, keeping its work, and launch nothing.", Event: scenario.Pause{}},
 }
 
-// Refuse, Step and Reply handle the verbs of drive.Inbox.
+// Refuse, Step, Reply and Unread handle the verbs of drive.Inbox.
 func (s *run) Refuse(event scenario.Event) error {
 	if s.core == nil {
 		return drive.ErrPreparing
@@ -254,10 +256,18 @@ func (s *run) Step(event scenario.Event) {
 	case scenario.Said:
 		s.note("said", "", "a person said: "+text.Truncate(e.Text, maxLine))
 	case scenario.Pause:
+		s.held = workflow.Now(s.ctx)
 		s.note("paused", "", "the run was paused")
 	default:
+		s.endPause()
 		s.note("resumed", "", "the run was resumed")
 	}
+	s.due = true
+}
+
+// Unread notes the signal.
+func (s *run) Unread(signal, why string) {
+	s.note("ignored", "", signal+" ignored: "+text.Truncate(why, maxLine))
 	s.due = true
 }
 

@@ -66,7 +66,7 @@ func (s *session) timeline() ([]coordination.Entry, error) {
 }
 
 func (s *session) state() acts.State {
-	now := acts.State{SessionID: s.id, Query: s.in.Query, Continues: s.in.Continues, Status: s.status(), Final: s.final, Error: s.failure(), Preparations: s.prepared.Drafted}
+	now := acts.State{SessionID: s.id, Query: s.in.Query, Continues: s.in.Continues, Status: s.status(), Final: s.final, Error: s.failure(), Preparations: s.prepared.Drafted, Ignored: s.inbox.Ignored()}
 	if s.core == nil {
 		now.View = coordination.View{Phase: coordination.PhasePreparing, Agents: []coordination.AgentView{}, Votes: map[string]int{}}
 		if now.Status == drive.Cancelled {
@@ -133,6 +133,7 @@ func scoreboard(s acts.State, p acts.Prepared) string {
 	if s.Status == drive.Running && s.Paused {
 		b.Print("**Paused:** nothing runs, and the session's time stands still\n\n`conclave resume %s` · %s", id, commands)
 	}
+	b.Ignored(s.Ignored)
 	if p.Offline {
 		b.WriteString("Offline: the built-in deterministic model plays the team.\n\n")
 	}

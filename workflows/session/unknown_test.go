@@ -9,7 +9,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// A verb with an unknown key is refused as an update and ignored as a signal.
+// A verb with an unknown key is refused as an update, and noted and ignored as a signal.
 func TestVerbs_unknownKey(t *testing.T) {
 	t.Parallel()
 	type object = map[string]any
@@ -19,14 +19,17 @@ func TestVerbs_unknownKey(t *testing.T) {
 		p.isRefused(t, drive.SaySignal, object{"text": "hello", "agnet": "agent_a"}, `unknown key "agnet": did you mean agent?`)
 		p.isRefused(t, drive.SaySignal, "hello", "the input cannot be decoded: it is a string, not an object; give an object with text, agent")
 		p.isRefused(t, drive.RetrySignal, object{"text": "agent_a"}, `unknown key "text"; valid: agent`)
-		p.isRefused(t, drive.PauseSignal, object{"agent": "agent_a"}, `unknown key "agent": it takes none, leave it out`)
+		p.isRefused(t, drive.PauseSignal, object{"agent": "agent_a"}, `unknown key "agent": no key is accepted; leave it out`)
 		p.SignalWorkflow(drive.PauseSignal, object{"agent": "agent_a"})
-		p.SignalWorkflow(drive.SaySignal, object{"text": "for one", "agnet": "agent_a"})
 		p.SignalWorkflow(drive.SaySignal, 5)
 	})
+	p.at(15, func() { p.SignalWorkflow(drive.SaySignal, object{"text": "for one", "agnet": "agent_a"}) })
 	p.at(20, func() {
 		require.False(t, p.state(t).Paused)
 		require.NotContains(t, p.texts(t), "for one")
+		require.Subset(t, p.texts(t), []string{"pause ignored", "say ignored"})
+		require.Equal(t, `say: the input has an unknown key "agnet": did you mean agent?`, p.state(t).Ignored, "the last one")
+		require.Contains(t, p.details(t), "**Ignored:** the signal say: the input has an unknown key")
 		p.SignalWorkflow(drive.FinishSignal, []string{"now"})
 	})
 	require.Equal(t, "failed", p.run(t).Status, "finished without an answer")

@@ -261,7 +261,7 @@ var verbs = []drive.Verb[coordination.Event]{
 	{Name: drive.FinishSignal, About: "Decide now, with the present answers and votes.", Event: coordination.Finish{}},
 }
 
-// Refuse, Step and Reply handle the verbs of drive.Inbox.
+// Refuse, Step, Reply and Unread handle the verbs of drive.Inbox.
 func (s *session) Refuse(event coordination.Event) error {
 	if s.core == nil {
 		return drive.ErrPreparing
@@ -286,3 +286,8 @@ func (s *session) Step(event coordination.Event) {
 }
 
 func (s *session) Reply() any { return s.glance() }
+
+func (s *session) Unread(signal, why string) {
+	s.core.Unread(signal, why)
+	s.ledger.collect(s.ctx, s.core)
+}

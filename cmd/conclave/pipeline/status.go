@@ -113,6 +113,9 @@ func stateTable(s acts.State, r runs.Run, now time.Time) []string {
 	if len(s.Stack) > 0 {
 		lines = append(lines, "  waiting callers: "+strings.Join(s.Stack, ", "))
 	}
+	if s.Ignored != "" && s.Status == drive.Running {
+		lines = append(lines, "  ignored the signal "+progress.Line(s.Ignored))
+	}
 	if s.Reason != "" {
 		lines = append(lines, "  "+progress.Line(s.Reason))
 	}

@@ -249,6 +249,9 @@ func footer(s Snapshot, color bool) []string {
 	if words := preparationWords(s.State.Preparations); words != "" {
 		lines = append(lines, "  "+faint.on(words, color))
 	}
+	if s.State.Ignored != "" && s.State.Status == drive.Running {
+		lines = append(lines, "  "+yellow.on("ignored the signal "+Line(s.State.Ignored), color))
+	}
 	if s.State.Winner != "" {
 		lines = append(lines, "  "+bold.on("decided for "+Line(s.State.Winner), color))
 	}

@@ -80,6 +80,7 @@ func divided() Snapshot {
 func parked() Snapshot {
 	s := secondRound()
 	s.State.Paused, s.State.Parked = true, new("agent_c failed")
+	s.State.Ignored = `say: the input has an unknown key "txet"`
 	s.Holds = []Hold{
 		{Why: "paused by a person", Release: "`conclave resume s1` resumes it"},
 		{Why: "agent_c failed: the key is\x1b[31m refused", Release: "`conclave retry s1` runs its step again"},
