@@ -245,7 +245,7 @@ func (s *State) voted(a *agent, run *Launch, e Voted) {
 	s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: Vote, Target: target.ID, TargetLabel: label, Seen: seen})
 	s.note(Entry{
 		Kind: entryVote, Agent: a.ID, Step: e.Step, Target: target.ID, Label: label, Reason: a.Ballot.Reason,
-		Text: a.ID + " voted for " + target.ID + " (" + label + ")" + s.standing(a, target.latestLabel()),
+		Text: a.ID + " voted for " + target.ID + " (" + label + ")" + s.remark(a, target.latestLabel()),
 	})
 }
 
@@ -282,7 +282,7 @@ func (s *State) halt(a *agent, e Stopped, seen []Seen) {
 	}
 }
 
-// staleness returns a remark if the accepted vote or stop of a was stale from the start.
+// staleness says so if the accepted vote or stop of a was stale from the start.
 func (s *State) staleness(a *agent) string {
 	if s.fresh(a) {
 		return ""
@@ -290,8 +290,8 @@ func (s *State) staleness(a *agent) string {
 	return ", stale already"
 }
 
-// standing says whether a new vote is stale already, or counts for a newer answer than its own.
-func (s *State) standing(a *agent, newest string) string {
+// remark says whether a new vote is stale already, or counts for a newer answer than its own.
+func (s *State) remark(a *agent, newest string) string {
 	if stale := s.staleness(a); stale != "" || a.Ballot.TargetLabel == newest {
 		return stale
 	}

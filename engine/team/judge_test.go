@@ -133,8 +133,8 @@ func TestJudge_rejects(t *testing.T) {
 		"empty content":               {nil, reply(callAnswer("")), invalidArguments, "new_answer takes {"},
 		"a replaced revision":         {nil, reply(vote("agent1.1")), voteReplaced, "agent1.1 was replaced by agent1.2, and a vote counts for the newer one. Vote for agent1 if it deserves it, or submit an answer of your own with new_answer."},
 		"content without a width":     {nil, reply(callAnswer("\u200b\u200b\u2060\ufeff\u3164")), invalidArguments, "The content has only white space, control characters or marks without a width, so nobody can see it."},
-		"control characters alone":    {nil, reply(callAnswer(`\u0001\u001b`)), invalidArguments, "new_answer takes {"},
-		"blank content":               {nil, reply(callAnswer(` \n\t`)), invalidArguments, "new_answer takes {"},
+		"control characters alone":    {nil, reply(callAnswer(`\u0001\u001b`)), invalidArguments, "The content has only white space, control characters"},
+		"blank content":               {nil, reply(callAnswer(` \n\t`)), invalidArguments, "The content has only white space, control characters"},
 		"content too large":           {nil, reply(callAnswer(strings.Repeat("x", maxAnswer+1))), answerTooLarge, "The content has 262145 bytes; at most 262144 are allowed. Shorten it."},
 		"too large, with files":       {files, reply(callAnswer(strings.Repeat("x", maxAnswer+1))), answerTooLarge, "put the bulk into files"},
 	} {
