@@ -47,13 +47,9 @@ func Command(c *hall.CLI) *cobra.Command {
 		&cobra.Command{
 			Use:   "validate [FILE...]",
 			Short: "Check team and worker configurations",
-			Long: "Check the given files and that of --config, else ./" + ProjectFile + ", as `run` would,
-" +
-				"without starting anything. All problems of all files are printed.
-
-" +
-				"A file with providers, teams or limits, but without agents, is checked as a worker
-" +
+			Long: "Check the given files and that of --config, else ./" + ProjectFile + ", as `run` would,\n" +
+				"without starting anything. All problems of all files are printed.\n\n" +
+				"A file with providers, teams or limits, but without agents, is checked as a worker\n" +
 				"configuration of `worker` and `dev`.",
 			Example: `  conclave config validate
   conclave config validate conclave.yaml teams/*.yaml
