@@ -30,6 +30,9 @@ func (c *Client) failure(kind llm.Kind, status int, event, remedy string, cause 
 // subject is the beginning of the messages of the client's errors.
 func (c *Client) subject() string { return fmt.Sprintf("model %s at %s: ", c.model, c.host) }
 
+// hostSubject is that of errors without a connection, which concern all models of the server.
+func (c *Client) hostSubject() string { return fmt.Sprintf("server %s: ", c.host) }
+
 // unusable reports a response that arrived but is not a reply.
 func (c *Client) unusable(reason string, cause error) *llm.Error {
 	return c.failure(llm.BadReply, http.StatusOK, reason, "", cause)

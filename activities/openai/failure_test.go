@@ -183,7 +183,7 @@ func TestGenerate_reportsAnUnreachableServer(t *testing.T) {
 		require.True(t, ok, "%v", err)
 		require.Equal(t, llm.Network, failed.Kind)
 		require.ErrorIs(t, err, refuse)
-		require.Equal(t, "model m1 at h.test:1: no response: connection refused; check that base_url is right and the server is running", failed.Message)
+		require.Equal(t, "server h.test:1: no response: connection refused; check that base_url is right and the server is running", failed.Message)
 	})
 }
 

@@ -25,20 +25,17 @@ type outage struct {
 	turn   chan struct{} // held by the request that probes it
 	since  time.Time     // of the first failure in a row; zero while it replies
 	probed time.Time     // of the last failure
-	failed *llm.Error    // the last failure, without its subject; nil once it responds
+	failed *llm.Error    // the last failure; nil once it responds
 }
 
 // route is the model of a client and the server that it is on.
-type route struct {
-	model, host *outage
-	subject     string // the beginning of the messages of the client's errors
-}
+type route struct{ model, host *outage }
 
 // route returns that of a client.
 func (o *Outages) route(c *Client) route {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return route{model: o.find(c.server), host: o.find(server{url: c.origin}), subject: c.subject()}
+	return route{model: o.find(c.server), host: o.find(server{url: c.origin})}
 }
 
 // find returns a server or a model. The caller holds the lock.
@@ -87,8 +84,14 @@ func (o *Outages) call(ctx context.Context, c *Client, away func(*llm.Error), re
 		}
 	})
 	failed, ok := errors.AsType[*llm.Error](err)
-	if err == nil || ok {
-		o.note(r, connected.Load(), failed)
+	switch {
+	case err == nil, ok && !failed.Outage():
+		o.over(r)
+	case ok && connected.Load():
+		o.note(r, r.model, failed)
+	case ok:
+		failed.Message = c.hostSubject() + strings.TrimPrefix(failed.Message, c.subject())
+		o.note(r, r.host, failed)
 	}
 	return reply, err
 }
@@ -132,7 +135,7 @@ func (s *outage) take(ctx context.Context, waits func()) error {
 }
 
 // failure returns the last failure of the server or the model of a route, while it is away,
-// in the words of the route's client, and its time.
+// and its time.
 func (o *Outages) failure(r route, s *outage) (probed time.Time, failed *llm.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -140,7 +143,7 @@ func (o *Outages) failure(r route, s *outage) (probed time.Time, failed *llm.Err
 		return time.Time{}, nil
 	}
 	last := *s.failed
-	last.Message, last.Since = r.subject+last.Message, r.since()
+	last.Since = r.since()
 	return s.probed, &last
 }
 
@@ -161,27 +164,24 @@ func (o *Outages) respond(s *outage) {
 	s.failed = nil
 }
 
-// note records the outcome of a request: nil for a reply, or a failure. In that of an outage
-// it sets the beginning of the outage.
-func (o *Outages) note(r route, connected bool, failed *llm.Error) {
+// over records a reply, or an error that is no outage.
+func (o *Outages) over(r route) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if failed == nil || !failed.Outage() {
-		for _, s := range []*outage{r.model, r.host} {
-			s.since, s.failed = time.Time{}, nil
-		}
-		return
+	for _, s := range []*outage{r.model, r.host} {
+		s.since, s.failed = time.Time{}, nil
 	}
-	s := r.model
-	if !connected {
-		s = r.host
-	}
+}
+
+// note records a failure of the server or the model of a route, and sets its Since.
+func (o *Outages) note(r route, s *outage, failed *llm.Error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	s.probed = time.Now()
 	if s.since.IsZero() {
 		s.since = s.probed
 	}
 	failed.Since = r.since()
 	last := *failed
-	last.Message = strings.TrimPrefix(failed.Message, r.subject)
 	s.failed = &last
 }
