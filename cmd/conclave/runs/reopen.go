@@ -17,6 +17,9 @@ import (
 func retry(ctx context.Context, conn *hall.Connection, run Run, u Update) error {
 	if run.Running() {
 		err := apply(ctx, conn, run, u)
+		if err != nil {
+			awaitEnd(ctx, conn, run)
+		}
 		ended, lookErr := describe(ctx, conn, run.Workflow, run.Kind)
 		if err == nil || lookErr != nil || ended.Running() {
 			return err
@@ -24,6 +27,18 @@ func retry(ctx context.Context, conn *hall.Connection, run Run, u Update) error 
 		run = ended
 	}
 	return reopen(ctx, conn, run, u)
+}
+
+// awaitEnd waits for the end of a run that only has its last record to write.
+func awaitEnd(ctx context.Context, conn *hall.Connection, run Run) {
+	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
+	defer cancel()
+	var state struct {
+		Status string `json:"status"`
+	}
+	if Query(ctx, conn, run.Workflow, drive.StateQuery, &state) == nil && state.Status != "" && state.Status != drive.Running {
+		_ = conn.Client.GetWorkflow(ctx, run.Workflow, run.execution).Get(ctx, nil)
+	}
 }
 
 // reopen starts a new run of the same workflow, which goes on with the one that ended.

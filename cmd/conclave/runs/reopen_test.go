@@ -52,6 +52,29 @@ func TestSteer_retryReopens(t *testing.T) {
 	require.NotContains(t, again.Memo, drive.MemoRequest)
 }
 
+// asked is the state of a run that ends while it is asked for it.
+type asked func()
+
+func (a asked) MarshalJSON() ([]byte, error) {
+	a()
+	return []byte(`{"status":"failed"}`), nil
+}
+
+// A run that only has its last record to write is reopened once it has ended.
+func TestSteer_retryOfAnEndingRun(t *testing.T) {
+	t.Parallel()
+	kind, server := reopens(nil), &halltest.Server{}
+	server.Updates = func(string, string, any) (any, error) {
+		return nil, temporal.NewApplicationError("the session is over", "Refused")
+	}
+	server.Add(&halltest.Execution{ID: "s1", Type: kind.Type, State: asked(func() { _ = server.CancelWorkflow(t.Context(), "s1", "") })})
+	conn, _, _ := server.Connect(nil)
+	said, err := Steer(t.Context(), conn, []*Kind{kind}, "s1", Request{Verb: "retry"})
+	require.NoError(t, err)
+	require.Contains(t, said, "goes on with everything that was paid for")
+	require.Equal(t, map[string]any{"resume": true, "agent": ""}, server.Find("s1").Input)
+}
+
 // A run that was reopened meanwhile gets the update.
 func TestReopen_isOpenAlready(t *testing.T) {
 	t.Parallel()
