@@ -121,6 +121,7 @@ type Report struct {
 	Said     string              // the end of the reply under way
 	Progress bool                // the attempt that sent the details has made progress
 	Away     time.Time           // beginning of an outage of the model's server; zero for none
+	Usage    llm.Usage           // of the step so far
 }
 
 // Reported reads heartbeat details. It returns an empty Report for details of another
@@ -130,7 +131,7 @@ func Reported(heartbeat *commonpb.Payloads) Report {
 	if heartbeat == nil || converter.GetDefaultDataConverter().FromPayloads(heartbeat, &d) != nil {
 		return Report{}
 	}
-	r := Report{Doing: d.Doing, Said: d.Said, Progress: d.Fruitless == 0}
+	r := Report{Doing: d.Doing, Said: d.Said, Progress: d.Fruitless == 0, Usage: d.Usage}
 	if d.Outage != nil {
 		r.Away = d.Outage.Since
 	}

@@ -119,7 +119,7 @@ func stateTable(s acts.State, r runs.Run, now time.Time) []string {
 	if s.Reason != "" {
 		lines = append(lines, "  "+progress.Line(s.Reason))
 	}
-	return append(lines, "  "+progress.Plural(s.Transitions, "transition")+" · "+progress.Cost(s.Usage))
+	return append(lines, "  "+progress.Plural(s.Transitions, "transition")+" · "+progress.Cost(s.Usage.Add(r.Spent)))
 }
 
 // traceTable shows the steps that have ended.

@@ -107,6 +107,17 @@ func (r Run) Doing(name string) *coordination.Doing {
 	return nil
 }
 
+// spentBy returns the usage that running steps have reported.
+func spentBy(infos []*workflowpb.PendingActivityInfo) llm.Usage {
+	var sum llm.Usage
+	for _, info := range infos {
+		if (pending{PendingActivityInfo: info}).isStep() {
+			sum = sum.Add(attempt.Reported(info.GetHeartbeatDetails()).Usage)
+		}
+	}
+	return sum
+}
+
 // isStep reports whether an activity is a step.
 func (p pending) isStep() bool {
 	switch p.GetActivityType().GetName() {

@@ -17,7 +17,23 @@ import (
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/coordination"
+	"conclave/engine/llm"
 )
+
+// Running steps have reported their usage.
+func TestSpentBy(t *testing.T) {
+	t.Parallel()
+	reported, err := converter.GetDefaultDataConverter().ToPayloads(map[string]any{"usage": llm.Usage{InputTokens: 10, ModelCalls: 1}})
+	require.NoError(t, err)
+	activity := func(kind string) *workflowpb.PendingActivityInfo {
+		return &workflowpb.PendingActivityInfo{ActivityType: &commonpb.ActivityType{Name: kind}, HeartbeatDetails: reported}
+	}
+	silent := activity("RunStep")
+	silent.HeartbeatDetails = nil
+	spent := spentBy([]*workflowpb.PendingActivityInfo{activity("RunStep"), activity("RunSegment"), activity("Record"), silent})
+	require.EqualValues(t, 2, spent.ModelCalls)
+	require.EqualValues(t, 20, spent.InputTokens)
+}
 
 //nolint:funlen // one table
 func TestActivitiesOf(t *testing.T) {

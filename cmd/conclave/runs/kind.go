@@ -18,6 +18,7 @@ import (
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/artifact"
+	"conclave/engine/llm"
 	"conclave/workflows/drive"
 )
 
@@ -88,6 +89,7 @@ type Run struct {
 	Team      string // its name, or of the file that has it; empty if it is unknown
 
 	Activities []progress.Activity
+	Spent      llm.Usage // by its running steps so far, which its state does not count yet
 }
 
 // String names the run in messages.
@@ -168,7 +170,7 @@ func describe(ctx context.Context, conn *hall.Connection, workflow string, kinds
 				run.reset = first.AsTime().Before(info.GetStartTime().AsTime())
 			}
 			if run.Running() {
-				run.Activities = activitiesIn(ctx, conn, workflow, reply)
+				run.Activities, run.Spent = activitiesIn(ctx, conn, workflow, reply), spentBy(reply.GetPendingActivities())
 			}
 			return run, nil
 		}

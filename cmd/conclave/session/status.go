@@ -43,6 +43,7 @@ func status(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 		}
 		return runs.PrintState(conn, run, state)
 	}
+	state.Cost = state.Cost.Add(run.Spent)
 	shown := progress.Snapshot{
 		State: state, Elapsed: run.Elapsed(), Offline: run.Offline, Holds: holds(conn.CLI, state, run.Workflow),
 		Now: time.Now(), Activities: run.Activities,
