@@ -86,7 +86,7 @@ func TestPrune(t *testing.T) {
 
 	out := c.conclave("delete", "--yes", "open")
 	require.Equal(t, 1, out.code)
-	require.Contains(t, out.stderr, "session open is running; `conclave cancel open` ends it")
+	require.Contains(t, out.stderr, "session open has not ended: it is running; `conclave cancel open` ends it")
 	out = c.conclave("delete", "--yes", "p1-decide-l2")
 	require.Equal(t, 1, out.code)
 	require.Contains(t, out.stderr, "is a step of pipeline run p1")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"conclave/engine/text"
+	"conclave/workflows/drive"
 )
 
 // filter says which ended runs go. All of its conditions have to hold.
@@ -59,6 +60,14 @@ func (f filter) mayRun(r *run) bool {
 
 // isOpen reports whether the run or a session of its steps has not ended.
 func (r *run) isOpen() bool { return r.open || slices.ContainsFunc(r.children, (*run).isOpen) }
+
+// openStatus is the status of an open run: running, paused or parked.
+func (r *run) openStatus() string {
+	if r.status == drive.Paused || r.status == drive.Parked {
+		return r.status
+	}
+	return drive.Running
+}
 
 // members returns the run and the sessions of its steps, which go first.
 func (r *run) members() []*run { return append(slices.Clone(r.children), r) }

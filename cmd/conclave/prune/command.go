@@ -53,10 +53,11 @@ All conditions that are given have to hold; without any, it is --older-than 30d.
 age counts from the end of a run, or from the last change of its files if its
 history is gone.
 
-What is running stays, and so do sessions that a kept session continues. The sessions
-of a pipeline's steps go with its run. On this machine registered teams that no run
-refers to, old logs, and the hashes of directories that were not uploaded lately go
-as well; the files of scenarios in their project stay.
+Runs that have not ended are kept, paused and parked ones included, and so are
+sessions that a kept session continues. The sessions of a pipeline's steps go with its
+run. On this machine prune also removes registered teams that no run refers to, old
+logs, and the hashes of directories that were not uploaded lately. It keeps the files
+of scenarios in their project.
 
 On a cluster, name the bucket with --bucket, and the namespace if it is not the
 default: a run that has neither a history there nor an end on record is left alone.
@@ -97,8 +98,8 @@ func deleteCommand(c *hall.CLI) *cobra.Command {
 store and its history. The sessions of a pipeline's steps go with its run. It asks
 before it does, unless --yes is given; without a terminal, --yes is needed.
 
-A running session is refused: cancel it first. So is a session that another one
-continues.`,
+A run that has not ended is refused, also if it is paused or parked: cancel it first.
+A session that another one continues is refused as well.`,
 		Example: `  conclave delete 20261121-153012-k3f9
   conclave delete --yes release-42
   conclave delete --yes buy/20261121-153012-k3f9      # a scenario's run`,
@@ -142,11 +143,11 @@ func (f *flags) check() error {
 		if slices.Contains(valid, s) {
 			continue
 		}
-		hint := "it takes " + strings.Join(valid, ", ")
+		hint := "those are " + strings.Join(valid, ", ")
 		if near, ok := text.Nearest(s, valid); ok {
 			hint = "did you mean " + near + "?"
 		}
-		return fmt.Errorf("--status: nothing ends as %q; %s", text.Truncate(s, hall.MaxEcho), hint)
+		return fmt.Errorf("--status %q is not a status with which runs end; %s", text.Truncate(s, hall.MaxEcho), hint)
 	}
 	return nil
 }

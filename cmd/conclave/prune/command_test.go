@@ -13,10 +13,10 @@ import (
 func TestPrune_refusesWrongFlagsBeforeItStartsAnything(t *testing.T) {
 	s := halltest.New(t, func(c *hall.CLI) []*cobra.Command { return Commands(c) })
 	for says, line := range map[string][]string{
-		"give an age such as 36h":     {"prune", "--older-than", "soon"},
-		"--keep is -1":                {"prune", "--keep", "-1"},
-		"did you mean failed?":        {"prune", "--status", "faled"},
-		"it takes budget, cancelled":  {"prune", "--status", "running"},
+		"give an age such as 36h": {"prune", "--older-than", "soon"},
+		"--keep is -1":            {"prune", "--keep", "-1"},
+		"did you mean failed?":    {"prune", "--status", "faled"},
+		"\"running\" is not a status with which runs end; those are budget, cancelled": {"prune", "--status", "running"},
 		"name it with --bucket":       {"prune", "--address", "127.0.0.1:1"},
 		"delete needs ID":             {"delete"},
 		"characters that no ID has":   {"delete", "a\nb"},

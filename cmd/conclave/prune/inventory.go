@@ -239,6 +239,9 @@ func (r *run) addExecution(e *workflowpb.WorkflowExecutionInfo) {
 	if started := e.GetStartTime().AsTime(); started.After(r.started) { // the newest run counts
 		r.started = started
 		r.status = runs.StatusOf(r.kind.failed, e.GetStatus(), e.GetMemo())
+		if r.status == drive.Running { // or paused, or parked
+			r.status = runs.Memo(e.GetMemo(), drive.MemoStatus, r.status)
+		}
 		r.query = cmp.Or(runs.Memo(e.GetMemo(), drive.MemoQuery, ""), r.query)
 	}
 }

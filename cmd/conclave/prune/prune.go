@@ -99,7 +99,7 @@ func deleteOne(ctx context.Context, inv *inventory, id string, yes bool) error {
 		return err
 	}
 	if r.isOpen() {
-		return fmt.Errorf("%s is running; `%s` ends it, then delete it", r, c.CommandLine("cancel", r.workflow))
+		return fmt.Errorf("%s has not ended: it is %s; `%s` ends it, then delete it", r, r.openStatus(), c.CommandLine("cancel", r.workflow))
 	}
 	if r.parent != nil {
 		return fmt.Errorf("%s is a step of %s, which needs it; `%s` removes both", r, r.parent, c.CommandLine("delete", r.parent.id))

@@ -138,8 +138,10 @@ func TestPrune_reopenedMeanwhile(t *testing.T) {
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	s, server := served(t)
+	server.Add(&halltest.Execution{ID: "held", Type: sessionflow.Type, Started: time.Now(), Memo: map[string]any{drive.MemoStatus: drive.Parked}})
 	for id, want := range map[string]string{
-		"s10":            "session s10 is running; `conclave cancel s10` ends it, then delete it",
+		"held":           "session held has not ended: it is parked; `conclave cancel held` ends it, then delete it",
+		"s10":            "session s10 has not ended: it is running; `conclave cancel s10` ends it, then delete it",
 		"p1-decide-l2-2": "is a step of pipeline run p1, which needs it; `conclave delete p1` removes both",
 		"s1":             "session s1 is needed: ",
 		"nobody":         "there is no session nobody",

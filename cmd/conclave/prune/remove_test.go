@@ -202,7 +202,7 @@ func TestDelete_refuses(t *testing.T) {
 	for id, says := range map[string]string{
 		"s1":             "session s1 is needed: session s10 continues session s1; delete that one first",
 		"p1-decide-l2-2": "is a step of pipeline run p1, which needs it; `conclave delete p1` removes both",
-		"p1-draft-l9":    "is running; `conclave cancel",
+		"p1-draft-l9":    "has not ended: it is running; `conclave cancel",
 		"buy/r1":         "there is no terminal to ask on; give --yes",
 	} {
 		err := deleteOne(t.Context(), inv, id, id != "buy/r1")
