@@ -158,8 +158,12 @@ func printResult(c *hall.CLI, r result) error {
 func (r result) problem() error {
 	var what []string
 	if n := len(r.LeftOut); n > 0 {
-		what = append(what, fmt.Sprintf("pull session %s: %s left out, damaged or missing in the store; everything else is copied, and another pull copies them once they are restored",
-			r.SessionID, progress.Plural(n, "file")))
+		were, them := "file was", "it"
+		if n > 1 {
+			were, them = "files were", "them"
+		}
+		what = append(what, fmt.Sprintf("pull session %s: %d %s left out, damaged or missing in the store; everything else is copied. Restore %s there, from a backup or an older version of the bucket's object, and pull again",
+			r.SessionID, n, were, them))
 	}
 	if n := len(r.Verified.problems()); n > 0 {
 		what = append(what, fmt.Sprintf("verify session %s: %s in %s; problems that remain after a pull into a new directory are in the store",
