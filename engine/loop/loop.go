@@ -178,7 +178,7 @@ func (r running) announceLimit(ctx context.Context) error {
 	if r.conv.warned || !NearLimit(made, limit) {
 		return nil
 	}
-	text := fmt.Sprintf("You have made %d of the %d model calls that this turn may take. Come to an end now: after %d more the turn is over, and without an action it counts as failed.",
+	text := fmt.Sprintf("You have made %d of the %d model calls of this turn. Finish now: the turn ends after %d more, and it fails if you have not acted by then.",
 		made, limit, limit-made)
 	return r.record(ctx, Entry{Kind: Updated, Reason: reasonCallLimit, Messages: []llm.Message{{Role: llm.User, Content: text}}})
 }

@@ -201,7 +201,7 @@ func (r *rules) Updates(ctx context.Context) (loop.Update, error) {
 	}
 	if made, most := r.iterations(), r.task.Most; !r.warned && loop.NearLimit(made, most) {
 		note, err := json.Marshal(memory{Heard: r.heard, Limit: true})
-		text := fmt.Sprintf("You have made %d of the %d model calls that this step may take. Come to an end now: after %d more the step is over.", made, most, most-made)
+		text := fmt.Sprintf("You have made %d of the %d model calls of this step. Finish now: the step ends after %d more.", made, most, most-made)
 		return loop.Update{Messages: []llm.Message{{Role: llm.User, Content: text}}, Note: note}, err
 	}
 	return r.news(ctx, false)
