@@ -5,6 +5,8 @@ package e2e
 import (
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,6 +35,12 @@ func TestModelServer_startedLate(t *testing.T) {
 	require.Contains(t, out.stdout, "no reply since the start")
 	require.Contains(t, out.stdout, at)
 	require.Contains(t, out.stderr, "conclave retry late")
+	require.Positive(t, open.DurationSeconds)
+	require.Contains(t, c.conclave("delete", "--yes", "late").stderr, "session late has not ended: it is parked")
+	require.Equal(t, 0, c.conclave("pull", "--verify", "late", filepath.Join(c.home, "pulled")).code)
+	last, err := os.ReadFile(filepath.Join(c.home, "pulled/agents/agent_a/last_action.json"))
+	require.NoError(t, err)
+	require.Contains(t, string(last), `"type": "Outage"`)
 
 	listener, err := net.Listen("tcp", at)
 	require.NoError(t, err)

@@ -184,7 +184,7 @@ func holds(c *hall.CLI, s acts.State, workflow string) []progress.Hold {
 	if s.Status != drive.Running {
 		return nil
 	}
-	return runs.Holds(c, workflow, s.Paused, s.Parked, "runs the step again, cancel ends the run")
+	return runs.Holds(c, workflow, s.Paused, s.Parked, "runs the step again, `cancel` ends the run")
 }
 
 // exitCode returns the exit code for a result. An input that a worker refused is a usage error.

@@ -119,7 +119,7 @@ func printMemo(conn *hall.Connection, run Run, why string) error {
 		lines = append(lines, "  "+query)
 	}
 	paused, parked := run.holds()
-	for _, h := range Holds(conn.CLI, run.Workflow, paused, parked, "runs failed steps again, cancel ends it") {
+	for _, h := range Holds(conn.CLI, run.Workflow, paused, parked, "runs the failed steps again, `cancel` ends it") {
 		lines = append(lines, "  "+h.Why, "    "+h.Release)
 	}
 	return PrintStatus(conn, run, append(lines, "  the rest is unknown: "+why), "")

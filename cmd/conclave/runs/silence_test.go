@@ -203,7 +203,7 @@ func TestStatus_withoutWorker(t *testing.T) {
 
 				require.NoError(t, printMemo(conn, run, silent.why))
 				require.Contains(t, out.String(), "s1 · parked · round 2 · 0:0")
-				require.Contains(t, out.String(), "\n  Which one?\n  parked: agent_a failed\n    `conclave retry s1 --address h:7233` runs failed steps again")
+				require.Contains(t, out.String(), "\n  Which one?\n  parked: agent_a failed\n    `conclave retry s1 --address h:7233` runs the failed steps again")
 				require.Contains(t, out.String(), "\n  the rest is unknown: "+nobodyPolls+"\n  follow it: conclave watch s1")
 
 				out.Reset()

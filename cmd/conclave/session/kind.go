@@ -88,9 +88,13 @@ func statuses() []string {
 
 // running returns the result of a session that has not ended.
 func running(run runs.Run) sessionflow.Result {
-	return sessionflow.Result{
+	r := sessionflow.Result{
 		SessionID: run.ID, Status: drive.Running, Votes: map[string]int{}, Voters: []string{}, Failed: []coordination.FailedAgent{},
 	}
+	if !run.Started.IsZero() {
+		r.DurationSeconds = run.Elapsed().Seconds()
+	}
+	return r
 }
 
 // await waits for the end of a session and returns its result. The result of a session
@@ -186,9 +190,9 @@ func holds(c *hall.CLI, s acts.State, workflow string) []progress.Hold {
 	if s.Status != drive.Running || s.Phase == coordination.PhaseDone {
 		return nil
 	}
-	onRetry := "runs failed steps again, cancel ends the session"
+	onRetry := "runs the failed steps again, `cancel` ends the session"
 	if slices.ContainsFunc(s.Agents, func(a coordination.AgentView) bool { return a.Answers > 0 }) {
-		onRetry = "runs failed steps again, finish decides without them"
+		onRetry = "runs the failed steps again, `finish` decides without them"
 	}
 	return runs.Holds(c, workflow, s.Paused, s.Parked, onRetry)
 }

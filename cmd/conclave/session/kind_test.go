@@ -2,6 +2,7 @@ package session
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,13 +30,13 @@ func TestHolds_nameTheReleasingCommand(t *testing.T) {
 		{Why: "paused by a person", Release: "`conclave resume s1 --data-dir /data` resumes it"},
 		{
 			Why:     "parked: agent_b failed, Overloaded: no capacity",
-			Release: "`conclave retry s1 --data-dir /data` runs failed steps again, cancel ends the session",
+			Release: "`conclave retry s1 --data-dir /data` runs the failed steps again, `cancel` ends the session",
 			Parked:  true,
 		},
 	}, holds(c, parked, "s1"), "without an answer there is nothing to decide on")
 
 	parked.Agents = []coordination.AgentView{{ID: "agent_a", Answers: 1}, {ID: "agent_b"}}
-	require.Equal(t, "`conclave retry s1 --data-dir /data` runs failed steps again, finish decides without them",
+	require.Equal(t, "`conclave retry s1 --data-dir /data` runs the failed steps again, `finish` decides without them",
 		holds(c, parked, "s1")[1].Release)
 
 	ended := parked
@@ -60,7 +61,8 @@ func TestComplete_openSession(t *testing.T) {
 	v := &view{state: acts.State{View: coordination.View{
 		Round: 1, Agents: []coordination.AgentView{{ID: "agent_a", Status: "failed", Error: &failure}, {ID: "agent_b"}},
 	}}}
-	r := completed(running(runs.Run{ID: "s1"}), v.state)
+	r := completed(running(runs.Run{ID: "s1", Started: time.Now().Add(-time.Minute)}), v.state)
+	require.GreaterOrEqual(t, r.DurationSeconds, 60.0)
 	require.Equal(t, 1, r.Rounds)
 	require.Equal(t, 2, r.Agents)
 	require.Equal(t, []coordination.FailedAgent{{ID: "agent_a", Error: failure}}, r.Failed)
