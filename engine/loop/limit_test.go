@@ -27,7 +27,7 @@ func TestRun_announcesTheCallLimit(t *testing.T) {
 			require.Equal(t, limit, calls.Calls)
 			told := 0
 			for n, req := range model.requests {
-				if last := req.Messages[len(req.Messages)-1]; strings.Contains(last.Content, "model calls that this turn may take") {
+				if last := req.Messages[len(req.Messages)-1]; strings.Contains(last.Content, "model calls of this turn") {
 					told++
 					require.Equal(t, first, n+1)
 					require.Contains(t, last.Content, "You have made "+strconv.Itoa(n)+" of the "+strconv.Itoa(limit))

@@ -86,7 +86,7 @@ func TestUpdates_endAtTheAllowance(t *testing.T) {
 		u, err := rules.Updates(t.Context())
 		if len(u.Messages) > 0 {
 			told++
-			require.Contains(t, u.Messages[0].Content, "$0.4000 of the $0.5000")
+			require.Contains(t, u.Messages[0].Content, "$0.4000 of its $0.5000")
 			require.NoError(t, rules.Learn(t.Context(), loop.Entry{Kind: loop.Updated, Messages: u.Messages, Note: u.Note}))
 		}
 		return err

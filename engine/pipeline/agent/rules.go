@@ -221,7 +221,7 @@ func (r *rules) allowance() (loop.Update, error) {
 		return loop.Update{}, &loop.OverspentError{Spent: spent, Limit: limit}
 	}
 	note, err := json.Marshal(memory{Heard: r.heard, Spending: true})
-	text := fmt.Sprintf("This step has spent $%.4f of the $%.4f that it may spend. Come to an end now: beyond that the step is over.", spent, limit)
+	text := fmt.Sprintf("This step has spent $%.4f of its $%.4f. Finish now: the step ends when the rest is spent.", spent, limit)
 	return loop.Update{Messages: []llm.Message{{Role: llm.User, Content: text}}, Note: note}, err
 }
 
