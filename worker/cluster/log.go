@@ -47,15 +47,18 @@ func Warnings(w io.Writer) *slog.Logger {
 	return slog.New(calm{slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn})})
 }
 
-// calm lowers the level of failed attempts of activities, which the SDK logs as errors: the
-// ones that are retried, or end with their session, are normal work. A final failure is a
-// warning, because the session deals with it.
+// calm lowers the level of what the SDK logs of normal work. Attempts of activities that are
+// retried, or end with their session, are no errors. A final failure is a warning, because the
+// session deals with it. A poll that ends because its worker stops is neither.
 type calm struct{ slog.Handler }
 
-// The SDK's message of a failed attempt, and the key of its error.
+// The SDK's messages of a failed attempt and of a failed poll, the key of their errors, and the
+// error of a poll whose worker stops.
 const (
 	activityError = "Activity error."
+	pollError     = "Failed to poll for task."
 	errorKey      = "Error"
+	stopping      = "worker stopping"
 )
 
 // Enabled implements slog.Handler. Handle knows the final level.
@@ -65,10 +68,15 @@ func (c calm) Enabled(ctx context.Context, level slog.Level) bool {
 
 // Handle implements slog.Handler.
 func (c calm) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == activityError {
+	if r.Message == activityError || r.Message == pollError {
 		r.Attrs(func(a slog.Attr) bool {
-			if err, ok := a.Value.Any().(error); ok && a.Key == errorKey {
+			err, ok := a.Value.Any().(error)
+			switch {
+			case !ok || a.Key != errorKey:
+			case r.Message == activityError:
 				r.Level = attemptLevel(err)
+			case err.Error() == stopping:
+				r.Level = slog.LevelInfo
 			}
 			return true
 		})

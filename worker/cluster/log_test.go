@@ -49,6 +49,17 @@ func TestLog_flags(t *testing.T) {
 	require.EqualError(t, err, `--log-level is "loud"; it takes debug, info, warn or error`)
 }
 
+// A worker that stops ends its polls, which is nothing to warn of.
+func TestLog_endOfPolls(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := sdklog.NewStructuredLogger(Warnings(&out))
+	log.Warn("Failed to poll for task.", "WorkerType", "WorkflowWorker", "Error", errors.New("worker stopping"))
+	require.Empty(t, out.String())
+	log.Warn("Failed to poll for task.", "WorkerType", "WorkflowWorker", "Error", errors.New("connection refused"))
+	require.Contains(t, out.String(), "level=WARN")
+}
+
 // Attempts that are retried or cancelled are normal work, not errors.
 func TestLog_normalWorkIsNoError(t *testing.T) {
 	t.Parallel()

@@ -12,12 +12,13 @@ import (
 
 // Times for which Temporal or the store may be away before a caller is told so.
 const (
-	startPatience  = 30 * time.Second // until a request has its session; nothing has been sent yet
+	startPatience  = time.Minute      // until a request has its session
 	followPatience = 10 * time.Minute // while the caller waits for the reply
 )
 
-// served is longer than the SDK repeats a call by itself: one that took longer was served meanwhile.
-const served = 2 * time.Minute
+// longCall is longer than the SDK retries a call by itself. A service has answered a call that
+// lasted longer, so that its failure begins another outage.
+const longCall = 2 * time.Minute
 
 // throughOutage repeats a call that fails because a service is away, until the outage has
 // lasted for the patience.
@@ -31,7 +32,7 @@ func throughOutage(ctx context.Context, patience time.Duration, call func(contex
 			return err
 		}
 		switch now := time.Now(); {
-		case now.Sub(began) > served:
+		case now.Sub(began) > longCall:
 			since, interval = now, first
 		case since.IsZero():
 			since = began

@@ -29,7 +29,7 @@ func TestStart_throughAnOutage(t *testing.T) {
 					begun(t, played, d)
 				}
 				played.Leave(errAway)
-				time.AfterFunc(20*time.Second, func() { played.Leave(nil) })
+				time.AfterFunc(50*time.Second, func() { played.Leave(nil) })
 				ticket, err := d.Start(t.Context(), bob, q)
 				require.NoError(t, err)
 				require.Equal(t, 1, played.Count())
@@ -80,7 +80,7 @@ func TestOutage_ends(t *testing.T) {
 		began := time.Now()
 		played.Leave(errAway)
 		_, err := d.Start(t.Context(), bob, keyed("new", "h"))
-		unavailable(err, 20*time.Second, 30*time.Second, began)
+		unavailable(err, 50*time.Second, time.Minute, began)
 		began = time.Now()
 		_, err = d.Follow(t.Context(), s.ID, false, nil)
 		unavailable(err, 9*time.Minute, 10*time.Minute, began)

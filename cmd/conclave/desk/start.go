@@ -83,7 +83,9 @@ func (d *Desk) Start(ctx context.Context, by access.Caller, q Question) (Ticket,
 	}
 	q.ID = t.ID
 	err := throughOutage(context.WithoutCancel(ctx), startPatience, func(ctx context.Context) error {
-		return d.startOrJoin(ctx, by, q, named)
+		err := d.startOrJoin(ctx, by, q, named)
+		named = true // it may have started although Temporal did not say so
+		return err
 	})
 	if err != nil {
 		t.Close(true) // the refusal is the reply

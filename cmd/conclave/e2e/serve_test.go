@@ -274,6 +274,11 @@ func (s served) repeated(t *testing.T, streams int) map[string]int {
 				return
 			}
 			defer res.Body.Close()
+			if res.StatusCode != http.StatusOK {
+				body, _ := io.ReadAll(res.Body)
+				answers <- string(body)
+				return
+			}
 			got := readStream(t, res.Body)
 			answers <- fmt.Sprintf("%s%s (complete: %t)", got.content, got.failure, got.done)
 		}()
