@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"conclave/activities"
 	"conclave/engine/artifact"
 	"conclave/engine/config"
@@ -107,24 +109,28 @@ func (a *Activities) claim(ctx context.Context, layout artifact.Layout, in Prepa
 	if err != nil {
 		return time.Time{}, err
 	}
-	if err := (activities.Claimed{WorkflowID: in.WorkflowID, ID: in.Session}).Keep(ctx, a.Store); err != nil {
-		return time.Time{}, err
-	}
 	canonical, err := t.Canonical()
 	if err != nil {
 		return time.Time{}, activities.Invalid(err)
 	}
-	err = activities.CreateOnce(ctx, a.Store, layout.File("config.json"), json.RawMessage(canonical))
-	if err == nil && len(in.History) > 0 {
-		err = activities.CreateOnce(ctx, a.Store, layout.File(team.HistoryFile), in.History)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return activities.Claimed{WorkflowID: in.WorkflowID, ID: in.Session}.Keep(ctx, a.Store)
+	})
+	once := func(key string, document any) {
+		group.Go(func() error { return activities.CreateOnce(ctx, a.Store, key, document) })
 	}
-	if err == nil && len(in.ClientTools) > 0 {
-		err = activities.CreateOnce(ctx, a.Store, artifact.CallPointer(artifact.SessionHash(in.Session)), artifact.CalledSession{SessionID: in.Session})
+	once(layout.File("config.json"), json.RawMessage(canonical))
+	if len(in.History) > 0 {
+		once(layout.File(team.HistoryFile), in.History)
 	}
-	if err == nil && len(in.Criteria) > 0 {
-		err = activities.CreateOnce(ctx, a.Store, layout.File(criteriaFile), in.Criteria)
+	if len(in.ClientTools) > 0 {
+		once(artifact.CallPointer(artifact.SessionHash(in.Session)), artifact.CalledSession{SessionID: in.Session})
 	}
-	return made.CreatedAt, err
+	if len(in.Criteria) > 0 {
+		once(layout.File(criteriaFile), in.Criteria)
+	}
+	return made.CreatedAt, group.Wait()
 }
 
 // coordinationConfig returns the protocol's part of a team's configuration.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/errgroup"
 
 	"conclave/activities"
 	"conclave/activities/attempt"
@@ -38,33 +39,43 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	if err := a.enterAll(ctx, layout, run, in); err != nil {
 		return err
 	}
-	if err := a.memories.appendEvents(ctx, a.Store, layout, in.Events); err != nil {
+	if err := a.writeRecord(ctx, layout, run, in); err != nil {
 		return err
-	}
-	session, err := artifact.ReadJSON[artifact.Session](ctx, a.memories.over(ctx, a.Store), layout.File("session.json"))
-	if err != nil {
-		return err
-	}
-	in.Status.Query = session.Query
-	if err := artifact.PutJSON(ctx, a.Store, layout.File("status.json"), in.Status); err != nil {
-		return err
-	}
-	if in.Saved != nil {
-		if err := artifact.PutJSON(ctx, a.Store, layout.SavedState(run), savedState{Format: savedFormat, Run: run, Saved: *in.Saved}); err != nil {
-			return err
-		}
 	}
 	if in.Over {
-		if err := a.abandonSuspended(ctx, in); err != nil {
-			return err
-		}
 		a.Over(layout)
 		a.memories.end(ctx)
 	}
-	if in.Over && (in.Saved == nil || in.Saved.Core.Decision().Winner != "") {
-		step.Forget(ctx, a.Store, layout.File("journal/"))
-	}
 	return nil
+}
+
+// writeRecord writes the files derived from the history, at the same time.
+func (a *Activities) writeRecord(ctx context.Context, layout artifact.Layout, run string, in RecordInput) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.memories.appendEvents(ctx, a.Store, layout, in.Events) })
+	group.Go(func() error {
+		session, err := artifact.ReadJSON[artifact.Session](ctx, a.memories.over(ctx, a.Store), layout.File("session.json"))
+		if err != nil {
+			return err
+		}
+		in.Status.Query = session.Query
+		return artifact.PutJSON(ctx, a.Store, layout.File("status.json"), in.Status)
+	})
+	if in.Saved != nil {
+		group.Go(func() error {
+			return artifact.PutJSON(ctx, a.Store, layout.SavedState(run), savedState{Format: savedFormat, Run: run, Saved: *in.Saved})
+		})
+	}
+	if in.Over {
+		group.Go(func() error {
+			err := a.abandonSuspended(ctx, in)
+			if err == nil && (in.Saved == nil || in.Saved.Core.Decision().Winner != "") {
+				step.Forget(ctx, a.Store, layout.File("journal/"))
+			}
+			return err
+		})
+	}
+	return group.Wait()
 }
 
 // abandonSuspended writes last_action.json of the steps that were suspended when the session

@@ -33,15 +33,21 @@ import (
 // Other methods are the backend's.
 type guard struct {
 	*posix.Posix
-	root string
+	root  string
+	files *attributes
 	// commits is read-locked while an object is published, after its body was received, and
 	// locked while objects are deleted.
 	commits sync.RWMutex
 	names   gathering
 }
 
-func newGuard(files *posix.Posix, root string) *guard {
-	return &guard{Posix: files, root: root, names: gathering{flush: syncPath}}
+func newGuard(root string, options posix.PosixOpts) (*guard, error) {
+	files := &attributes{sync: (*os.File).Sync}
+	backend, err := posix.New(root, files, options)
+	if err != nil {
+		return nil, err
+	}
+	return &guard{Posix: backend, root: root, files: files, names: gathering{flush: syncPath}}, nil
 }
 
 var (
@@ -73,7 +79,17 @@ func (g *guard) PutObject(ctx context.Context, in s3response.PutObjectInput) (ou
 			p.begin() // a directory has no body
 		}
 		in.Body = receive(in.Body, in.ContentLength, p.begin)
-		out, err = g.PutObjectWithPostFunc(ctx, in, (*os.File).Sync)
+		if !plain(in) {
+			out, err = g.PutObjectWithPostFunc(ctx, in, (*os.File).Sync)
+			return err
+		}
+		var file *os.File
+		defer func() { p.synced = g.files.forget(file) }()
+		out, err = g.PutObjectWithPostFunc(ctx, in, func(f *os.File) error {
+			file = f
+			g.files.expect(f)
+			return nil
+		})
 		return err
 	})
 	return out, err
@@ -139,8 +155,9 @@ func (g *guard) DeleteObjects(ctx context.Context, in *s3.DeleteObjectsInput) (s
 
 // publication is the short last part of a write, in which an object gets its key.
 type publication struct {
-	guard *guard
-	begun bool
+	guard  *guard
+	begun  bool
+	synced bool // the object has been synced with its attributes
 	// bucket and object are paths; above is the object's deepest existing directory.
 	bucket, object, above string
 }
@@ -184,8 +201,10 @@ func (p *publication) end() {
 
 // sync makes a published object's attributes and the names above it survive a power failure.
 func (p *publication) sync() error {
-	if err := syncPath(p.object); err != nil {
-		return fmt.Errorf("sync the object: %w", err)
+	if !p.synced {
+		if err := syncPath(p.object); err != nil {
+			return fmt.Errorf("sync the object: %w", err)
+		}
 	}
 	for dir := filepath.Dir(p.object); ; dir = filepath.Dir(dir) {
 		// A directory that somebody removed needs no entry.

@@ -47,7 +47,7 @@ func (s *servers) startObjectStore(ctx context.Context, dir string, listener net
 	options := posix.PosixOpts{CopyObjectThreshold: copyLimit}
 	options.SetNewDirPerm(0o700)
 	options.SetNewFilePerm(0o600)
-	files, err := posix.New(dir, meta.XattrMeta{}, options)
+	files, err := newGuard(dir, options)
 	if err != nil {
 		return fmt.Errorf("open the object store %s: %w", dir, err)
 	}
@@ -59,7 +59,7 @@ func (s *servers) startObjectStore(ctx context.Context, dir string, listener net
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.failed("the S3 store", embedgw.RunVersityGW(running, newGuard(files, dir), config))
+		s.failed("the S3 store", embedgw.RunVersityGW(running, files, config))
 	}()
 	s.stops = append(s.stops, func(context.Context) {
 		end()
