@@ -118,6 +118,9 @@ func printMemo(conn *hall.Connection, run Run, why string) error {
 	if query := progress.Line(run.Query); query != "" {
 		lines = append(lines, "  "+query)
 	}
+	if run.Continues != "" {
+		lines = append(lines, "  continues "+run.Continues)
+	}
 	paused, parked := run.holds()
 	for _, h := range Holds(conn.CLI, run.Workflow, paused, parked, "runs the failed steps again, `cancel` ends it") {
 		lines = append(lines, "  "+h.Why, "    "+h.Release)
@@ -149,6 +152,9 @@ func (r Run) remembered() map[string]any {
 	}
 	if step := Memo(r.Memo, drive.MemoStep, ""); step != "" {
 		known["step"] = step
+	}
+	if r.Continues != "" {
+		known["continues"] = r.Continues
 	}
 	return known
 }

@@ -191,7 +191,7 @@ func TestStatus_withoutWorker(t *testing.T) {
 				c := hall.CLI{Stdout: &out, Stderr: &errs}
 				conn := server.connect(&c)
 				run := openRun()
-				run.waiting = drive.Parked
+				run.waiting, run.Continues = drive.Parked, "s0"
 				run.Memo = memoOf(t, map[string]any{drive.MemoRound: 2, drive.MemoParked: "retry or cancel: agent_a failed", drive.MemoPaused: false})
 				began := time.Now()
 				var into any
@@ -203,7 +203,7 @@ func TestStatus_withoutWorker(t *testing.T) {
 
 				require.NoError(t, printMemo(conn, run, silent.why))
 				require.Contains(t, out.String(), "s1 · parked · round 2 · 0:0")
-				require.Contains(t, out.String(), "\n  Which one?\n  parked: agent_a failed\n    `conclave retry s1 --address h:7233` runs the failed steps again")
+				require.Contains(t, out.String(), "\n  Which one?\n  continues s0\n  parked: agent_a failed\n    `conclave retry s1 --address h:7233` runs the failed steps again")
 				require.Contains(t, out.String(), "\n  the rest is unknown: "+nobodyPolls+"\n  follow it: conclave watch s1")
 
 				out.Reset()
@@ -213,6 +213,7 @@ func TestStatus_withoutWorker(t *testing.T) {
 				require.NoError(t, json.Unmarshal(out.Bytes(), &known))
 				require.Equal(t, map[string]any{
 					"session_id": "s1", "query": "Which one?", "status": "parked", "round": 2.0, "paused": false, "parked": "retry or cancel: agent_a failed",
+					"continues": "s0",
 				}, known, "keys of the state only")
 				require.Contains(t, errs.String(), nobodyPolls)
 			})
