@@ -84,7 +84,7 @@ func (t Team) SessionOnly() []string {
 }
 
 // Idle returns the keys of orchestrator.coordination that are set for an evaluator of rounds
-// while there is none.
+// that is switched off.
 func (t Team) Idle() []string {
 	c := t.Orchestrator.Coordination
 	if t.Evaluates() {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -27,6 +28,21 @@ func checkChecks(dir string, t config.Team) error {
 		return fmt.Errorf("--checks %s: the team runs no checks; set orchestrator.ballot to checks_shown, checks_break_ties or checks_decide", dir)
 	}
 	return nil
+}
+
+// showChecks sets orchestrator.show_checks in the team of the session.
+func (o *order) showChecks(dir string) (err error) {
+	switch {
+	case dir == "":
+		return errors.New("--show-checks shows the checks of --checks: name their directory with --checks DIR")
+	case len(o.team.Agents) == 0:
+		return errors.New("--show-checks changes a team of this machine: name one with --config FILE, or set orchestrator.show_checks in the team")
+	}
+	o.team.Orchestrator.ShowChecks = true
+	if o.input.Config != nil {
+		o.input.Config, err = o.team.Canonical()
+	}
+	return err
 }
 
 // uploadChecks stores the user's checks and returns their reference; empty without any.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/config"
+	sessionflow "conclave/workflows/session"
 )
 
 func TestCheckChecks(t *testing.T) {
@@ -42,4 +43,20 @@ func TestCheckChecks(t *testing.T) {
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
+}
+
+// --show-checks sets the key of the team, also in the team that is sent to a cluster.
+func TestShowChecks(t *testing.T) {
+	t.Parallel()
+	team := config.Default()
+	sent, err := team.Canonical()
+	require.NoError(t, err)
+	local, cluster, unknown := order{team: team}, order{team: team, input: sessionflow.Input{Config: sent}}, order{}
+	require.NoError(t, local.showChecks("checks"))
+	require.True(t, local.team.Orchestrator.ShowChecks)
+	require.Nil(t, local.input.Config)
+	require.NoError(t, cluster.showChecks("checks"))
+	require.Contains(t, string(cluster.input.Config), `"show_checks":true`)
+	require.ErrorContains(t, local.showChecks(""), "name their directory with --checks DIR")
+	require.ErrorContains(t, unknown.showChecks("checks"), "name one with --config FILE")
 }

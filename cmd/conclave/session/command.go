@@ -192,6 +192,11 @@ func withNew(ctx context.Context, c *hall.CLI, f flags, query string, here bool,
 	if err := checkChecks(f.checks, o.team); err != nil {
 		return err
 	}
+	if f.showChecks {
+		if err := o.showChecks(f.checks); err != nil {
+			return err
+		}
+	}
 	if err := w.Serves(ctx, o.team); refuses(err, here) {
 		return err
 	}
@@ -252,6 +257,7 @@ type flags struct {
 	apply              bool
 	material           material.Flags
 	checks             string
+	showChecks         bool
 }
 
 func (f *flags) add(c *hall.CLI, cmd *cobra.Command) {
@@ -263,6 +269,7 @@ func (f *flags) add(c *hall.CLI, cmd *cobra.Command) {
 	set.StringVar(&f.criteria, "eval-criteria", "", "evaluation criteria `FILE` (JSON)")
 	f.material.Add(set)
 	set.StringVar(&f.checks, "checks", "", "run the checks in `DIR` against every answer: executable files and checks.yaml; needs orchestrator.ballot")
+	set.BoolVar(&f.showChecks, "show-checks", false, "let the agents see the checks of --checks and their outcomes, as orchestrator.show_checks does")
 	set.StringVar(&f.id, "session-id", "", "`ID` of the session (default a new one)")
 	set.StringVar(&f.continues, "continue", "", "go on with the conversation of the session `ID`, with its team unless another is named")
 	set.BoolVar(&f.offline, "offline", false, "replace every model by the built-in deterministic one: no key, no network")
