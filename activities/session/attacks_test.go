@@ -68,7 +68,7 @@ func many() map[string]string {
 	return files
 }
 
-// Forged checks never make the attacker's wrong answer win: of ten classes of attacks, each
+// Forged checks never make the attacker's wrong answer win: of eleven classes of attacks, each
 // played 20 times with teams of different sizes, orders and votes, and with and without
 // checks of the user. The commands run for real, once for each class.
 func TestForgedChecksNeverWin(t *testing.T) {

@@ -150,22 +150,22 @@ func TestVerdict(t *testing.T) {
 		"worth it": {
 			map[string]string{"single": repeat("0", 30), "team": repeat("1", 30)},
 			"single,team", eval.WorthIt,
-			"Use the team: the team is 100 points better than one agent at 4.0 × the tokens, 95 % from +83 to +100.",
+			"Use the team, not one agent: the team is 100 points better at 4.0 × the tokens, 95 % from +83 to +100.",
 		},
 		"not worth it": {
 			map[string]string{"single": repeat("1", 30), "team": repeat("0", 30)},
 			"single,team", eval.NotWorthIt,
-			"Use one agent: the team is 100 points worse than one agent at 4.0 × the tokens, 95 % from −100 to −83.",
+			"Use one agent: the team is 100 points worse at 4.0 × the tokens, 95 % from −100 to −83.",
 		},
 		"too few": {
 			map[string]string{"first-vote": "0011", "majority:match": "0111", "team": "1111"},
 			"first-vote,majority:match,team", eval.TooFew,
-			"4 questions cannot tell; until then use a vote of as many samples as its tokens buy: the team is 25 points better than a vote of as many samples as its tokens buy at 4.0 × the tokens, 95 % from −28 to +61; about 29 questions would tell.",
+			"4 questions cannot tell; until then use a vote of as many samples as the team's tokens buy: the team is 25 points better at 4.0 × the tokens, 95 % from −28 to +61; about 29 questions would tell.",
 		},
 		"the same": {
 			map[string]string{"majority:3": "01", "team": "01"},
 			"majority:3,team", eval.TooFew,
-			"2 questions cannot tell; until then use a vote of 3 samples: the team is as good as a vote of 3 samples at 4.0 × the tokens, 95 % from −49 to +49; no difference was seen that more questions could confirm.",
+			"2 questions cannot tell; until then use a vote of 3 samples: the team is as good at 4.0 × the tokens, 95 % from −49 to +49; no difference was seen that more questions could confirm.",
 		},
 		"no rival": {map[string]string{"team": "01"}, "team", eval.TooFew, "There is nothing to compare: the verdict needs the arm team and another one."},
 		"no team":  {map[string]string{"single": "01"}, "single", eval.TooFew, "There is nothing to compare: the verdict needs the arm team and another one."},

@@ -52,7 +52,7 @@ func (s Summary) judge(arms []Arm) (Verdict, string) {
 	facts := s.facts(p)
 	switch {
 	case p.CI95[0] > 0:
-		return WorthIt, fmt.Sprintf("Use the team: %s.", facts)
+		return WorthIt, fmt.Sprintf("Use the team, not %s: %s.", call(against), facts)
 	case p.CI95[1] <= worthwhile:
 		return NotWorthIt, fmt.Sprintf("Use %s: %s.", call(against), facts)
 	}
@@ -78,15 +78,15 @@ func (s Summary) pair(a, b string) Pair {
 	return Pair{A: a, B: b}
 }
 
-// facts describes a comparison: the difference, the tokens and the interval.
+// facts describes the first arm of a comparison beside the second: the difference, the tokens
+// and the interval.
 func (s Summary) facts(p Pair) string {
-	than := call(p.B)
-	how := fmt.Sprintf("%s better than %s", points(p.Difference), than)
+	how := points(p.Difference) + " better"
 	switch d := math.Round(100 * p.Difference); {
 	case d == 0:
-		how = "as good as " + than
+		how = "as good"
 	case d < 0:
-		how = fmt.Sprintf("%s worse than %s", points(-p.Difference), than)
+		how = points(-p.Difference) + " worse"
 	}
 	at := ""
 	if b := s.Arms[p.B]; b.Tokens > 0 && b.N > 0 {
@@ -103,9 +103,9 @@ func call(arm string) string {
 	case arm == string(Single):
 		return "one agent"
 	case arm == string(FirstVote):
-		return "a vote of its own first answers"
+		return "a vote of the team's first answers"
 	case arm == string(Majority)+":match":
-		return "a vote of as many samples as its tokens buy"
+		return "a vote of as many samples as the team's tokens buy"
 	case arm == string(Plain):
 		return "a bare completion"
 	}

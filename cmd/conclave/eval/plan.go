@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/team"
@@ -65,7 +66,7 @@ func (f flags) check() error {
 		return errors.New("--limit, --max-total-tokens and --max-cost-usd take positive numbers")
 	}
 	if f.scorer != "" && !slices.Contains(eval.Scorers(), f.scorer) {
-		return fmt.Errorf("--scorer: no scorer %q; use one of %v", f.scorer, eval.Scorers())
+		return fmt.Errorf("--scorer: no scorer %q; use %s", f.scorer, strings.Join(eval.Scorers(), ", "))
 	}
 	return nil
 }
