@@ -41,7 +41,7 @@ const (
 	rightSum = "#!/bin/sh\n# by the honest\necho $(($1 + $2))\n"
 	wrongSum = "#!/bin/sh\n# MARK of the attacker\necho 7\n"
 	handIn   = ".conclave/checks/"
-	honest   = "- {name: sum, command: ./add.sh 20 22, stdout: '42'}\n- {name: zero, command: ./add.sh 0 0, stdout: '0'}\n"
+	honest   = "- {name: sum, command: ./add.sh 20 22, stdout: '42'}\n- {name: there, command: test -x add.sh}\n- {name: runs, command: ./add.sh 0 0}\n" // the wrong answer passes two
 )
 
 // attacks are the files that an attacker hands in beside its wrong answer.

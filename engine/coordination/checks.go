@@ -165,7 +165,10 @@ func (s *State) checked(e Checked) {
 		counts[v]++
 	}
 	a.Verdicts = string(verdicts)
-	text := a.latestLabel() + " passes " + strconv.Itoa(counts[passes]) + " of " + strconv.Itoa(len(c.Checks)) + " checks"
+	text := a.latestLabel() + " passes " + strconv.Itoa(counts[passes]) + " of " + strconv.Itoa(len(c.Checks)) + " check"
+	if len(c.Checks) != 1 {
+		text += "s"
+	}
 	if n := counts[unknown]; n > 0 {
 		text += ", " + strconv.Itoa(n) + " could not be run"
 	}
@@ -185,8 +188,8 @@ func (s *State) counts(i int, a *agent) bool {
 	return c.Author == "" || c.Author != a.ID && seenStep(c.Seen, a.ID) == 0
 }
 
-// score ranks an answer by checks, in millionths: those of the user, and the mean voice of
-// the agents, each of which is the share of its checks that the answer passes.
+// score ranks an answer by checks: first by those of the user, in millionths; an answer that
+// another one of the same share beats by the checks of agents ranks below the others.
 type score struct{ user, agents int }
 
 func (x score) compare(y score) int {
@@ -195,13 +198,28 @@ func (x score) compare(y score) int {
 
 func (s *State) scoreOf(a *agent) score {
 	user, _ := s.voice("", a)
-	sum, voices := 0, 0
+	beaten := slices.ContainsFunc(s.agents((*agent).answered), func(other *agent) bool {
+		share, _ := s.voice("", other)
+		return share == user && s.beats(other, a)
+	})
+	if beaten {
+		return score{user: user, agents: -1}
+	}
+	return score{user: user}
+}
+
+// beats reports whether a's answer has the higher mean voice than b's, of the agents whose
+// checks count for both.
+func (s *State) beats(a, b *agent) bool {
+	ahead := 0
 	for _, author := range s.Agents {
-		if voice, known := s.voice(author.ID, a); known {
-			sum, voices = sum+voice, voices+1
+		x, counts := s.voice(author.ID, a)
+		y, both := s.voice(author.ID, b)
+		if counts && both {
+			ahead += x - y
 		}
 	}
-	return score{user: user, agents: sum / max(voices, 1)}
+	return ahead > 0
 }
 
 // voice returns the share of an author's counting checks that a's answer passes, in millionths.

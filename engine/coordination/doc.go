@@ -423,9 +423,10 @@
 //     agents of which its author had been shown no answer when it handed the check in. A check
 //     that fails on every answer on which it has run is left out. Checks that could not be run
 //     are unknown: they count for nothing.
-//  95. Answers rank by the share of the user's counting checks that they pass; among equals by
-//     the mean voice of the agents, where an agent's voice is the share of its counting checks
-//     that the answer passes; without any voice, by 0.
+//  95. Answers rank by the share of the user's counting checks that they pass; among equals an
+//     answer that another of them beats ranks below the others. It is beaten if the mean voice
+//     of the agents whose checks count for both is higher for the other, where an agent's voice
+//     is the share of its counting checks that the answer passes.
 //  96. With checks_break_ties this rank comes after the fresh votes in rules 40 and 41, with
 //     checks_decide before them; where nobody votes, before the configured order in rule 38.
 //     With checks_decide, if another answer ranks above that of rule 31, 76 or 82, rule 31

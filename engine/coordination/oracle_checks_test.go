@@ -138,14 +138,24 @@ func (o *oracle) checked(author, agent string) (passed, run int) {
 // rank is rule 95.
 func (o *oracle) rank(agent string) []int {
 	share := func(passed, run int) int { return passed * 1_000_000 / max(run, 1) }
-	passed, run := o.checked("", agent)
-	sum, voices := 0, 0
-	for _, author := range o.config.Agents {
-		if passed, run := o.checked(author, agent); run > 0 {
-			sum, voices = sum+share(passed, run), voices+1
+	user := share(o.checked("", agent))
+	for _, other := range o.config.Agents {
+		if o.given(other) == 0 || share(o.checked("", other)) != user {
+			continue
+		}
+		own, others := 0, 0
+		for _, author := range o.config.Agents {
+			passed, run := o.checked(author, agent)
+			theirs, ran := o.checked(author, other)
+			if run > 0 && ran > 0 {
+				own, others = own+share(passed, run), others+share(theirs, ran)
+			}
+		}
+		if others > own {
+			return []int{user, -1}
 		}
 	}
-	return []int{share(passed, run), sum / max(voices, 1)}
+	return []int{user, 0}
 }
 
 // withChecks is rule 96: it puts the rank by checks into the points of an answer, which begin
