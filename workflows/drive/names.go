@@ -49,7 +49,7 @@ const (
 	MemoRound   = "round"   // of a session
 	MemoStep    = "step"    // the current step of a pipeline or scenario
 	MemoOffline = "offline" // true if the built-in model plays the agents
-	MemoPaused  = "paused"  // true while a person has paused the workflow
+	MemoPaused  = "paused"  // whether a person has paused the workflow; absent until it is prepared
 	MemoParked  = "parked"  // the reason why the workflow waits for a person; empty if it does not
 
 	// MemoContinues is the ID of the session whose conversation a session goes on with.

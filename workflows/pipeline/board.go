@@ -18,7 +18,7 @@ func (p *run) show() {
 	now := p.state()
 	workflow.SetCurrentDetails(p.ctx, markdown(now, p.prepared))
 	fields := map[string]any{
-		drive.MemoQuery: p.in.Request, drive.MemoStatus: now.Status, drive.MemoStep: now.Step, drive.MemoPaused: now.Paused, drive.MemoParked: "",
+		drive.MemoQuery: p.in.Request, drive.MemoStatus: now.Status, drive.MemoStep: now.Step, drive.MemoParked: "",
 	}
 	if p.in.Resume { // the request is not loaded, and the starter may have set it
 		delete(fields, drive.MemoQuery)
@@ -30,7 +30,7 @@ func (p *run) show() {
 		fields[drive.MemoStatus], fields[drive.MemoParked] = drive.Parked, *now.Parked
 	}
 	if p.begun {
-		fields[MemoPipeline], fields[drive.MemoOffline] = p.id, p.prepared.Offline
+		fields[MemoPipeline], fields[drive.MemoOffline], fields[drive.MemoPaused] = p.id, p.prepared.Offline, now.Paused
 	}
 	p.memo.Set(p.ctx, fields)
 }

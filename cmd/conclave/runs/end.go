@@ -71,10 +71,11 @@ func CutOff(why *artifact.Error) bool {
 	return why != nil && (why.Type == terminated || why.Type == timedOut)
 }
 
-// canGoOn reports whether an ended run can be continued: it failed or was cancelled, and
-// its input was valid.
+// canGoOn reports whether an ended run can be continued: it was prepared, and failed or was
+// cancelled.
 func (r Run) canGoOn() bool {
-	return (r.Status == r.Kind.Failed || r.Status == drive.Cancelled) && !r.Refused()
+	_, prepared := r.Memo.GetFields()[drive.MemoPaused]
+	return (r.Status == r.Kind.Failed || r.Status == drive.Cancelled) && prepared && !r.Refused()
 }
 
 // Refused reports whether the run failed because a worker refused its input.

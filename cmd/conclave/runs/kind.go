@@ -178,6 +178,16 @@ func describe(ctx context.Context, conn *hall.Connection, workflow string, kinds
 	return Run{}, hall.Exitf(hall.ExitUsage, "%s is a workflow of type %s; this command takes the ID of a %s", workflow, info.GetType().GetName(), nouns(kinds))
 }
 
+// Refreshed describes a run again that was open; it stays as it is if the server does not answer.
+func Refreshed(ctx context.Context, conn *hall.Connection, run Run) Run {
+	if run.Running() {
+		if now, err := describe(ctx, conn, run.Workflow, run.Kind); err == nil {
+			return now
+		}
+	}
+	return run
+}
+
 // nouns lists the nouns of kinds, as a sentence does.
 func nouns(kinds []*Kind) string {
 	var all []string

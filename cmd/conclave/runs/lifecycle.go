@@ -137,10 +137,7 @@ func Await[R any](ctx context.Context, conn *hall.Connection, run Run, ended fun
 	if _, terminated := errors.AsType[*temporal.TerminatedError](err); terminated {
 		cause = cmp.Or(closingError(ctx, conn, run), cause)
 	}
-	if described, err := describe(ctx, conn, run.Workflow, run.Kind); err == nil && run.Running() {
-		run.Started, run.Closed = described.Started, described.Closed
-	}
-	return ended(run, status, cause), nil
+	return ended(Refreshed(ctx, conn, run), status, cause), nil
 }
 
 // RefusedInput reports the error types of an input that a worker refused, a usage error.

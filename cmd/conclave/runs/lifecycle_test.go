@@ -272,6 +272,8 @@ func TestPrintStatus(t *testing.T) {
 	running := Run{Kind: session, ID: "s1", Workflow: "s1", Status: drive.Running}
 	ended := running
 	ended.Closed, ended.Status = time.Now(), "failed"
+	unprepared := ended
+	ended.Memo = memoOf(t, map[string]any{drive.MemoPaused: false})
 	refused := ended
 	refused.closed = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
 	decided := ended
@@ -285,6 +287,7 @@ func TestPrintStatus(t *testing.T) {
 		"with a result": {decided, "answer", "line\n  its answer: conclave result s1 --address h:7233\n"},
 		"failed":        {ended, "", "line\n  go on with it: conclave retry s1 --address h:7233\n"},
 		"refused":       {refused, "", "line\n"},
+		"not prepared":  {unprepared, "", "line\n"},
 		"without one":   {decided, "", "line\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

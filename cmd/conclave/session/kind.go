@@ -90,6 +90,7 @@ func statuses() []string {
 func running(run runs.Run) sessionflow.Result {
 	r := sessionflow.Result{
 		SessionID: run.ID, Status: drive.Running, Votes: map[string]int{}, Voters: []string{}, Failed: []coordination.FailedAgent{},
+		DurationSeconds: run.Elapsed().Seconds(),
 	}
 	if !run.Started.IsZero() {
 		r.DurationSeconds = run.Elapsed().Seconds()
@@ -114,7 +115,7 @@ func await(ctx context.Context, conn *hall.Connection, run runs.Run) (sessionflo
 // endedResult returns the result of a session that Temporal ended.
 func endedResult(run runs.Run, status string, err *artifact.Error) sessionflow.Result {
 	r := running(run)
-	r.Status, r.Error, r.DurationSeconds = status, err, run.Elapsed().Seconds()
+	r.Status, r.Error = status, err
 	return r
 }
 
@@ -225,7 +226,9 @@ func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r ses
 	if r.Winner == "" {
 		if exitCode(r) == hall.ExitNoAnswer {
 			suggestTranscript(conn, r)
-			runs.SuggestRetry(conn, run)
+			if r.Agents > 0 { // it was prepared
+				runs.SuggestRetry(conn, run)
+			}
 		}
 		return &hall.ExitError{Code: exitCode(r), Err: noAnswer(r)}
 	}

@@ -29,6 +29,9 @@ func status(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 		}
 		state = closedState(ctx, conn, run, r)
 	}
+	if state.Phase == coordination.PhaseDone { // it may have ended since it was looked up
+		run = runs.Refreshed(ctx, conn, run)
+	}
 	if !run.Running() {
 		closeState(&state, run, runs.EndError(ctx, conn, run))
 	}

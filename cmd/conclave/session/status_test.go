@@ -4,9 +4,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 
 	acts "conclave/activities/session"
 	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/hall/halltest"
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/runs"
 	"conclave/engine/artifact"
@@ -51,4 +54,20 @@ func TestClosedState_onRecord(t *testing.T) {
 	require.EqualValues(t, 7, r.Cost.ModelCalls)
 	require.Equal(t, 1, r.Agents)
 	require.NotNil(t, r.Voters, "a list for scripts")
+}
+
+// A session that ended after it was looked up has the reason of its end, and nothing to follow.
+func TestStatus_endedMeanwhile(t *testing.T) {
+	t.Parallel()
+	server := &halltest.Server{}
+	server.Add(&halltest.Execution{
+		ID: "s1", Type: sessionflow.Type, Status: enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED,
+		State: acts.State{SessionID: "s1", Status: "cancelled", View: coordination.View{Phase: coordination.PhaseDone}},
+		Last:  &historypb.HistoryEvent{EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED},
+	})
+	conn, stdout, _ := server.Connect(nil)
+	require.NoError(t, status(t.Context(), conn, runs.Run{Kind: Kind(), ID: "s1", Workflow: "s1", Status: "running"}))
+	require.Contains(t, stdout.String(), "\n  cancelled\n")
+	require.NotContains(t, stdout.String(), "follow it")
+	require.NotContains(t, stdout.String(), "retry", "it was never prepared")
 }
