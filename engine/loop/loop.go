@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -131,14 +132,15 @@ func (r running) safePoint(ctx context.Context) error {
 }
 
 // generate calls the model, unless ctx has ended, and measures the seconds without those
-// of waiting for a turn.
+// of waiting for a turn, to the millisecond.
 func (r running) generate(ctx context.Context, req llm.Request) (llm.Reply, float64, error) {
 	if ctx.Err() != nil {
 		return llm.Reply{}, 0, context.Cause(ctx)
 	}
 	elapsed := r.clock()
 	reply, err := r.Model.Generate(ctx, req)
-	return reply, max(0, elapsed()-reply.Waited.Round(time.Millisecond).Seconds()), err
+	worked := elapsed() - reply.Waited.Seconds()
+	return reply, max(0, math.Round(1000*worked)/1000), err
 }
 
 // recordFailure records the cost of a failed call, and returns errRefused after recording

@@ -266,21 +266,22 @@ func TestLearn_fails(t *testing.T) {
 	}
 }
 
-// Seconds measure the model and the tools, but not the rules.
+// Seconds measure the model and the tools, but neither the rules nor the wait for a turn.
 func TestRun_seconds(t *testing.T) {
 	t.Parallel()
+	late := says("", call("e", "new_answer", twoMoons))
+	late.Waited = 1431 * time.Millisecond
 	r := play(t, t.Context(), &team{news: []int{0, 3}},
 		says("", call("a", "read_file", "{}"), call("b", "write_file", "{}")),
 		says("", call("c", "write_file", "{}"), call("d", "new_answer", twoMoons)),
-		says("Two."),
-		says("", call("e", "new_answer", twoMoons)))
+		says("Two."), late)
 	require.NoError(t, r.err)
 	var seconds []float64
 	for _, e := range r.journal.entries {
 		seconds = append(seconds, e.Seconds)
 	}
-	require.Equal(t, []float64{0, 1.5, 0.5, 1.5, 0.25, 1.5, 0, 1.5, 0}, seconds)
-	require.Equal(t, 6750*time.Millisecond, r.conv.Worked)
+	require.Equal(t, []float64{0, 1.5, 0.5, 1.5, 0.25, 1.5, 0, 0.069, 0}, seconds)
+	require.Equal(t, 5319*time.Millisecond, r.conv.Worked)
 
 	conv := &loop.Conversation{}
 	conv.Add(opening)
