@@ -381,6 +381,10 @@ var refused = []written{
 		`[{"name": "read_file", "arguments": {"path": "a"}]`,
 	},
 	{
+		"a name given twice", "https://github.com/vllm-project/vllm/pull/48864",
+		`{"name": "read_file", "name": "run_command", "arguments": {"path": "a"}}`,
+	},
+	{
 		"a list under tool_calls", "https://github.com/Arthur-Ficial/apfel/pull/188",
 		`{"tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "read_file", "arguments": "{}"}}]}`,
 	},
