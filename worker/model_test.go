@@ -224,8 +224,8 @@ func TestNoCalls(t *testing.T) {
 	for want, b := range map[string]config.Backend{
 		"127.0.0.1:8080 called no tool in any reply (`conclave models check` tests it); start the server with --jinja and a model whose chat template has tools": {Type: "llamacpp", Model: "q"},
 		"api.openai.com called no tool in any reply (`conclave models check` tests it); choose a model that can call tools":                                      {Type: "openai", Model: "q"},
-		"h:1 called no tool in any reply (`conclave models check` tests it); does its server pass tools on (llama.cpp: --jinja and a template with tools; " +
-			"vLLM: --enable-auto-tool-choice; Ollama: a model with the capability tools)?": {Type: "openai", Model: "q", Provider: "house"},
+		"h:1 called no tool in any reply (`conclave models check` tests it); check that its server passes tools on (llama.cpp: --jinja and a template with tools; " +
+			"vLLM: --enable-auto-tool-choice; Ollama: a model with the capability tools)": {Type: "openai", Model: "q", Provider: "house"},
 	} {
 		require.Equal(t, "model q at "+want, m.NoCalls(config.Agent{ID: "a", Backend: b}))
 	}

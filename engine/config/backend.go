@@ -76,8 +76,8 @@ func (b Backend) Known() BackendType {
 }
 
 // anyServerTools is the remedy for a server of unknown type.
-const anyServerTools = "does its server pass tools on (llama.cpp: --jinja and a template with tools; " +
-	"vLLM: --enable-auto-tool-choice; Ollama: a model with the capability tools)?"
+const anyServerTools = "check that its server passes tools on (llama.cpp: --jinja and a template with tools; " +
+	"vLLM: --enable-auto-tool-choice; Ollama: a model with the capability tools)"
 
 // ToolsRemedy tells how to make the model call tools.
 func (b Backend) ToolsRemedy() string {

@@ -23,10 +23,10 @@ func TestToolsRemedy(t *testing.T) {
 		}
 	}
 	for says, b := range map[string]Backend{
-		"choose a model that can call tools": {Type: OpenAI},
-		"does its server pass tools on":      {Type: OpenAI, BaseURL: "http://127.0.0.1:9000/v1"},
-		"--enable-auto-tool-choice":          {Type: "vllm", BaseURL: "http://gpu:8000/v1"},
-		"the capability tools":               {Type: "ollama"},
+		"choose a model that can call tools":    {Type: OpenAI},
+		"check that its server passes tools on": {Type: OpenAI, BaseURL: "http://127.0.0.1:9000/v1"},
+		"--enable-auto-tool-choice":             {Type: "vllm", BaseURL: "http://gpu:8000/v1"},
+		"the capability tools":                  {Type: "ollama"},
 	} {
 		require.Contains(t, b.ToolsRemedy(), says)
 	}

@@ -124,7 +124,7 @@ func (m *model) ask(ctx context.Context, at worker.Models, timeout time.Duration
 		return
 	}
 	for variable := range at.MissingKeys(config.Team{Agents: []config.Agent{m.agent}}) {
-		m.Detail = "the environment variable " + variable + ", which holds the key, is not set"
+		m.Detail = "the environment variable " + variable + ", which holds the key, is not set; set it, or name another one as api_key_env"
 		return
 	}
 	asked, err := at.Model(m.agent)
