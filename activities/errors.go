@@ -22,7 +22,7 @@ const (
 	NoSandbox     = "NoSandbox"     // this host cannot confine commands as required; another one may
 	Internal      = "Internal"      // a bug or a fault of the machine; retried a few times
 	Cancelled     = "Cancelled"     // the session ended, or was cancelled, before the step did
-	Suspended     = "Suspended"     // the session ended while the step was suspended
+	Suspended     = "Suspended"     // a pause suspended the step
 	Outage        = "Outage"        // the model's server is unavailable; the step can be resumed
 	WorkerLost    = "WorkerLost"    // the worker process died during the activity
 

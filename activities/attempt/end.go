@@ -99,9 +99,7 @@ func (a *Attempt) interrupt(ctx context.Context, cause error) error {
 	return cause
 }
 
-// cancelled records a cancelled step's partial work, and reports its cost to the
-// workflow. A step that a pause has suspended goes on later: its agent's last action
-// stays the one before.
+// cancelled records a cancelled step's partial work, and reports its cost to the workflow.
 func (a *Attempt) cancelled(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer stop()
@@ -109,11 +107,20 @@ func (a *Attempt) cancelled(ctx context.Context) error {
 	switch {
 	case a.Spec.Dir == nil: // it was never assembled
 	case a.pausing(ctx):
-		_ = step.Leave(ctx, a.Ports, a.Spec, a.Result)
+		_ = suspend(ctx, a.Ports, a.Spec, a.Result)
 	default:
 		_ = step.Abandon(ctx, a.Ports, a.Spec, a.Result, artifact.Error{Type: activities.Cancelled, Message: "the step was cut short"})
 	}
 	return temporal.NewCanceledError(a.Failure())
+}
+
+// suspend records a step that a pause has suspended. In a session its agent's last action
+// stays the one before until the session ends.
+func suspend(ctx context.Context, p step.Ports, s step.Spec, r step.Result) error {
+	if s.Abandoned != nil {
+		return step.Leave(ctx, p, s, r)
+	}
+	return step.Abandon(ctx, p, s, r, artifact.Error{Type: activities.Suspended, Message: "the step was suspended; the next one goes on from here"})
 }
 
 // pausing reports whether the session asks its steps to pause now.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/activities"
 	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
@@ -235,4 +236,31 @@ func TestPatience(t *testing.T) {
 	require.Equal(t, time.Minute, Patience(in(known), false))
 	known.outageLimit = 20 * time.Second
 	require.Equal(t, 20*time.Second, Patience(in(known), false))
+}
+
+// A suspended step has a last_action.json at once, unless that is its agent's.
+func TestSuspend(t *testing.T) {
+	t.Parallel()
+	for name, spec := range map[string]step.Spec{
+		"of a pipeline": {},
+		"of a session":  {Abandoned: func(artifact.LastAction) []step.Document { return []step.Document{{Key: "steps/001/last_action.json"}} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := waiting(t, true).process.Store
+			spec.Dir = func(int) string { return "steps/001/" }
+			ports := step.Ports{Store: store, Now: time.Now}
+			require.NoError(t, suspend(t.Context(), ports, spec, step.Result{Step: 1, Transcript: []byte("{}\n")}))
+			there, err := store.Exists(t.Context(), "steps/001/transcript.jsonl")
+			require.NoError(t, err)
+			require.True(t, there)
+			last, err := artifact.ReadJSON[artifact.LastAction](t.Context(), store, "steps/001/last_action.json")
+			if spec.Abandoned != nil {
+				require.ErrorIs(t, err, artifact.ErrNotFound)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, activities.Suspended, last.Error.Type)
+		})
+	}
 }

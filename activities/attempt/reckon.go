@@ -36,8 +36,8 @@ func (p Process) Reckon(ctx context.Context, s step.Spec, e Ended) (Failure, err
 	case err != nil && !errors.Is(err, artifact.ErrNotFound):
 		return Failure{}, err
 	}
-	if e.Suspended && s.Abandoned != nil { // its agent's last action stays the one before
-		err = step.Leave(ctx, ports, s, r)
+	if e.Suspended {
+		err = suspend(ctx, ports, s, r)
 	} else {
 		err = step.Abandon(ctx, ports, s, r, artifact.Error(e.Cause))
 	}

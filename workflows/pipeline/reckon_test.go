@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 
+	"conclave/activities"
 	acts "conclave/activities/pipeline"
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
@@ -78,4 +79,5 @@ func TestPipeline_PausedInAnOutage(t *testing.T) {
 	last, err := artifact.ReadJSON[artifact.LastAction](t.Context(), s.Store, "pipelines/p1/steps/001-main/last_action.json")
 	require.NoError(t, err)
 	require.NotNil(t, last.PartialPath)
+	require.Equal(t, activities.Suspended, last.Error.Type)
 }
