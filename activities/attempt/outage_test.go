@@ -98,7 +98,9 @@ func TestAttempt_repliesEndAnOutage(t *testing.T) {
 func TestAttempt_outageGoesOnInTheNextLaunch(t *testing.T) {
 	t.Parallel()
 	a, away := waiting(t, true), &llm.Error{Kind: llm.Network, Message: "connection refused", Since: time.Now()}
-	since := time.Now().Add(-11 * time.Minute)
+	now := time.Now()
+	a.process.Now = func() time.Time { return now }
+	since := now.Add(-11 * time.Minute)
 	a.LimitOutages(10*time.Minute, since)
 	in := context.WithValue(t.Context(), attemptKey{}, a)
 	require.Zero(t, Patience(in, true))

@@ -47,7 +47,7 @@ type ended struct {
 func (p *process) attempt() <-chan ended {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
-	env.SetTestTimeout(20 * time.Second)
+	env.SetTestTimeout(2 * time.Minute)
 	env.RegisterActivityWithOptions(func(ctx context.Context) (string, error) {
 		ctx = Beginning(ctx, func() { p.starts.Add(1) })
 		return Run(ctx, p.Process, "l1", func(ctx context.Context, a *Attempt) (string, error) {

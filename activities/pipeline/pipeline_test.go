@@ -65,7 +65,7 @@ func newFloor(t *testing.T) *floor {
 	}}
 	var suite testsuite.WorkflowTestSuite
 	f.TestActivityEnvironment = suite.NewTestActivityEnvironment()
-	f.SetTestTimeout(20 * time.Second)
+	f.SetTestTimeout(2 * time.Minute)
 	a.RegisterSteps(f.TestActivityEnvironment)
 	a.RegisterBookkeeping(f.TestActivityEnvironment)
 	return f

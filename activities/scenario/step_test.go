@@ -69,7 +69,7 @@ func newFloor(t *testing.T) (*floor, StepInput) {
 	}}}
 	var suite testsuite.WorkflowTestSuite
 	f.TestActivityEnvironment = suite.NewTestActivityEnvironment()
-	f.SetTestTimeout(20 * time.Second)
+	f.SetTestTimeout(2 * time.Minute)
 	f.RegisterSteps(f.TestActivityEnvironment)
 	ref := scenario.StepRef{ID: "01", Title: "Open", File: "01-open.md"}
 	value, err := f.ExecuteActivity("PrepareScenario", PrepareInput{

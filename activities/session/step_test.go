@@ -84,7 +84,7 @@ func newFloor(t *testing.T, replies ...func(context.Context) (llm.Message, error
 	}}
 	var suite testsuite.WorkflowTestSuite
 	f.TestActivityEnvironment = suite.NewTestActivityEnvironment()
-	f.SetTestTimeout(20 * time.Second)
+	f.SetTestTimeout(2 * time.Minute)
 	f.RegisterSteps(f.TestActivityEnvironment)
 	return f
 }

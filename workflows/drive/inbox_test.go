@@ -50,7 +50,7 @@ func counting(t *testing.T, c *counter, events int) *testsuite.TestWorkflowEnvir
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
+	env.SetTestTimeout(2 * time.Minute)
 	env.RegisterWorkflowWithOptions(func(ctx workflow.Context) ([]string, error) {
 		inbox, err := drive.Listen(ctx, "count", c, counterVerbs, func() (int, error) { return len(c.got), nil }, func() ([]string, error) { return c.got, nil })
 		if err != nil {

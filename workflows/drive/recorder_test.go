@@ -48,7 +48,7 @@ func run(t *testing.T, flow func(ctx workflow.Context) error) error {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
+	env.SetTestTimeout(2 * time.Minute)
 	env.ExecuteWorkflow(flow)
 	require.True(t, env.IsWorkflowCompleted())
 	return env.GetWorkflowError()

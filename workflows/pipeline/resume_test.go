@@ -168,7 +168,8 @@ func TestPipeline_Outage(t *testing.T) {
 	first := newPipeline(t, map[string][]any{"agent_a": {stagetest.Call("list_files", nil), outage}, "agent_b": nil})
 	result := runPipeline(t, first, pipelineflow.Input{Request: "Write.", ID: "p1", Config: json.RawMessage(writing)})
 	require.Equal(t, pipeline.Failed, result.Status)
-	require.Equal(t, &artifact.Error{Type: "Outage", Message: "no reply for 10m0s: no response"}, result.Error)
+	require.Equal(t, "Outage", result.Error.Type)
+	require.Regexp(t, `^no reply for 10m\d+s: no response$`, result.Error.Message)
 
 	next := nextPipeline(t, first.Store, map[string][]any{"agent_a": {stagetest.Text("written")}, "agent_b": {stagetest.Text("exported")}})
 	result = runPipeline(t, next, pipelineflow.Input{Resume: true})

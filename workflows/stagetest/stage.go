@@ -72,7 +72,7 @@ func NewOn(t *testing.T, store *artifact.Dir, scripts map[string][]any, change f
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 	s.TestWorkflowEnvironment = suite.NewTestWorkflowEnvironment()
-	s.SetTestTimeout(20 * time.Second)
+	s.SetTestTimeout(2 * time.Minute)
 	s.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // a busy machine is no deadlock
 	process := attempt.Process{
 		Equipment: activities.Equipment{
