@@ -16,7 +16,7 @@ BIN   := $(CURDIR)/bin
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-race test-plain e2e mend minio servers llama models worth chaos faults replay hostile charts release fuzz bench capacity lint size fmt tidy record ci
+.PHONY: help build test test-race test-plain test-skill e2e mend minio servers llama models worth chaos faults replay hostile charts release fuzz bench capacity lint size fmt tidy record ci
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,10 +26,13 @@ build: ## build bin/conclave and bin/conclave-worker
 
 # Packages whose tests run without the race detector. The first three link the
 # Temporal server, which would be compiled a second time; the next three build and
-# start programs and have little concurrent code of their own; the core has none.
-PLAIN := conclave/cmd/conclave conclave/cmd/conclave/devserver conclave/cmd/conclave/stack \
-	conclave/activities/sandbox/attack conclave/cmd/conclave/sandbox conclave/deploy \
-	conclave/engine/coordination
+# start programs and have little concurrent code of their own; the others have no goroutine.
+PLAIN := $(addprefix conclave/,cmd/conclave cmd/conclave/devserver cmd/conclave/stack \
+	activities/sandbox/attack cmd/conclave/sandbox deploy \
+	cmd/conclave/page cmd/conclave/answer cmd/conclave/export cmd/conclave/material cmd/conclave/progress \
+	cmd/conclave/transcript cmd/conclave/trust activities/offline worker/codec worker/settings \
+	$(addprefix engine/,builtin config coordination draft eval eval/generate eval/stats llm loop massgen pipeline \
+	redact scenario scenario/agent team/checklist team/evaluator team/plan text window))
 
 # Up to three tests that fail are run once more, each alone. One that passes then stands among
 # the failed tests of the summary: it depends on the speed of the machine, and is to be mended.
@@ -46,10 +49,12 @@ test: $(TOOLS)/gotestsum ## unit tests, with the race detector, in random order
 test-race:
 	GORACE=atexit_sleep_ms=0 $(GOTEST) --packages '$(filter-out $(PLAIN),$(shell go list ./...))' -- -race -vet=off -ldflags=-w -shuffle=on -count=1 -timeout 10m
 
+test-plain: test-skill
+	$(GOTEST) --packages '$(PLAIN)' -- -vet=off -ldflags=-w -shuffle=on -count=1 -timeout 10m
+
 # The race detector would make the 300 sessions of TestSkill take three times as long, and the
 # megabytes of TestPipeline_HistoriesHoldReferences four times.
-test-plain:
-	$(GOTEST) --packages '$(PLAIN)' -- -vet=off -ldflags=-w -shuffle=on -count=1 -timeout 10m
+test-skill:
 	go test -vet=off -ldflags=-w -count=1 -timeout 10m -run '^(TestSkill|TestPipeline_HistoriesHoldReferences)$$' ./workflows/session ./workflows/pipeline
 
 # Most of these wait for a server or a model: more of them at a time than there are
