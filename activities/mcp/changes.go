@@ -9,7 +9,7 @@ import (
 // maxSettle bounds the wait of a finished call for a list of tools that changed during it.
 const maxSettle = 10 * time.Second
 
-// changes tracks notices of a changed list of tools, any number of which make one fetch due.
+// changes turns any number of notices that the list of tools has changed into one fetch.
 type changes struct {
 	mu      sync.Mutex
 	seen    int           // changes announced

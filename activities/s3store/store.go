@@ -53,7 +53,7 @@ func New(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Close closes idle connections, for which a server would wait.
+// Close closes idle connections, which would delay the shutdown of a server.
 func (s *Store) Close() error {
 	s.closeIdle()
 	return s.packs.close()

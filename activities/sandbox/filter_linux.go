@@ -229,7 +229,8 @@ func (r rule) instructions() []bpf.Instruction {
 // threads decides on calls that make threads where the kernel does not limit their number: for root, at
 // level landlock and on old kernels. Calls wait for the answer, so that no bomb outruns the counting.
 //
-// The guard limits processes: a shell would take the signal of an ended child for a failed fork.
+// Processes are limited by the guard instead: a shell mistakes the signal of an ended child for a
+// failed fork.
 type threads struct {
 	listener int
 	tasks    *tasks

@@ -85,8 +85,8 @@ func (w *walk) ignores(name string) (bool, error) {
 	return false, nil
 }
 
-// plain reports whether a path has a regular file that any workspace can have and that
-// changes nothing for others.
+// plain reports whether a path has a regular file that every workspace accepts, and that does
+// not list files to ignore.
 func (w *walk) plain(name string, info fs.FileInfo) bool {
 	lists := path.Base(name) == ignoreFile || path.Base(name) == gitignoreFile
 	return info.Mode().IsRegular() && !lists && info.Size() <= maxFileBytes && w.checkName(name) == nil

@@ -30,7 +30,7 @@ func (d *Decoder) checkPipeline(p Pipeline) {
 	for i, s := range p.Steps {
 		key := nth("steps", i)
 		if d.invalid[key+".kind"] {
-			continue // the kind is invalid, and the default that replaces it was not meant
+			continue // the default that replaces the invalid kind would be judged
 		}
 		d.checkMeaningless(key, s)
 		d.checkDestinations(key, s, names)

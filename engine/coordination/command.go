@@ -41,8 +41,8 @@ type Launch struct {
 	// Answered says that the caller has returned the results for which that step waited.
 	Answered bool `json:"answered,omitempty"`
 
-	// FilesFrom is the execution token of the agent's suspended or failed step that this new
-	// one replaces, whose files it is given; empty for none.
+	// FilesFrom is the execution token of the suspended or failed step that this one replaces
+	// and whose files it receives; empty if it replaces no step.
 	FilesFrom string `json:"files_from,omitempty"`
 
 	// Uncounted is set if no event has counted the usage of that step: this one reports

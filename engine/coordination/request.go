@@ -108,7 +108,7 @@ func (s *State) refuseSaid(e Said) error {
 	case len(e.Text) > MaxText:
 		return fmt.Errorf("the text has %d bytes, at most %d are accepted", len(e.Text), MaxText)
 	case len(s.Messages) >= maxMessages:
-		return fmt.Errorf("the session has %d messages, as many as it can have", maxMessages)
+		return fmt.Errorf("the session has %d messages, the most that it accepts", maxMessages)
 	case e.Agent != "" && s.agent(e.Agent) == nil:
 		return fmt.Errorf("the team has no agent %s; it has: %s", quoted(e.Agent), strings.Join(s.Config.Agents, ", "))
 	}

@@ -233,7 +233,7 @@ func TestRule29_Refuse(t *testing.T) {
 		"say to one":              {paused, Said{Agent: "b", Text: strings.Repeat("é", MaxText/2)}, ""},
 		"say nothing":             {running, Said{Text: " \n"}, "the text is empty"},
 		"say too much":            {running, Said{Text: strings.Repeat("é", MaxText)}, "the text has 8192 bytes, at most 4096 are accepted"},
-		"say it once too often":   {talked, Said{Text: "more"}, "the session has 100 messages, as many as it can have"},
+		"say it once too often":   {talked, Said{Text: "more"}, "the session has 100 messages, the most that it accepts"},
 		"say to a stranger":       {running, Said{Agent: "x", Text: "well"}, `the team has no agent "x"; it has: a, b`},
 		"pause an ended one":      {over, Pause{}, "the session is over"},
 		"resume an ended one":     {over, Resume{}, "the session is over"},

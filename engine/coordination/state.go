@@ -37,7 +37,7 @@ type State struct {
 	Waits     int        `json:"waits,omitempty"`    // in a row, since a step ended without an outage
 	Waiting   bool       `json:"waiting,omitempty"`  // the last Wait has not ended
 	Stranded  bool       `json:"stranded,omitempty"` // agents below the minimum have never reached their servers
-	Majority  *majority  `json:"majority,omitempty"` // of a quorum, while first answers are waited for
+	Majority  *majority  `json:"majority,omitempty"` // of a quorum that waits for first answers
 	Checks    []check    `json:"checks,omitempty"`
 	Checkings []checking `json:"checkings,omitempty"` // that have not ended
 	Checkups  int        `json:"checkups,omitempty"`  // IDs of checkings minted

@@ -290,7 +290,8 @@ func (s *State) staleness(a *agent) string {
 	return ", stale already"
 }
 
-// remark says whether a new vote is stale already, or counts for a newer answer than its own.
+// remark returns the note on a new vote that is already stale, or that counts for a newer
+// answer than the one it names.
 func (s *State) remark(a *agent, newest string) string {
 	if stale := s.staleness(a); stale != "" || a.Ballot.TargetLabel == newest {
 		return stale

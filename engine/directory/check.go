@@ -69,7 +69,7 @@ func (d Directory) Check(rules coordination.Config, running func(agent string, s
 			r.Next = append(r.Next, c.Agent)
 		case coordination.Done:
 			decision = c.Decision
-		default: // the others are for workflows
+		default: // only workflows carry out the other commands
 		}
 	}
 	r.decide(decision)

@@ -141,8 +141,8 @@ func join(base, ours, theirs File) (File, bool) {
 	return ours, err == nil
 }
 
-// touching reports whether different edits of the two sides have no line between them: their
-// order would be a guess, as git finds, too.
+// touching reports whether different edits of the two sides are adjacent. Their order is a
+// conflict, as in git.
 func touching(first, second []udiff.Edit) bool {
 	for _, a := range first {
 		for _, b := range second {

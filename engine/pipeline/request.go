@@ -57,7 +57,7 @@ func (s *State) refuseSaid(e Said) error {
 	case len(e.Text) > maxText:
 		return fmt.Errorf("the text has %d bytes, at most %d are accepted", len(e.Text), maxText)
 	case len(s.Messages) >= maxMessages:
-		return fmt.Errorf("the run has %d messages, as many as it can have", maxMessages)
+		return fmt.Errorf("the run has %d messages, the most that it accepts", maxMessages)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func (s *State) refuseSaid(text string) error {
 	case len(text) > maxMessage:
 		return fmt.Errorf("the text has %d bytes, at most %d are accepted", len(text), maxMessage)
 	case s.Said >= maxMessages:
-		return fmt.Errorf("the run has %d messages, as many as it can have", maxMessages)
+		return fmt.Errorf("the run has %d messages, the most that it accepts", maxMessages)
 	}
 	return nil
 }

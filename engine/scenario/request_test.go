@@ -41,7 +41,7 @@ func TestRefuse(t *testing.T) {
 		"a text too long":           {nil, Said{Text: strings.Repeat("x", 4097)}, "the text has 4097 bytes, at most 4096 are accepted"},
 		"say after the end":         {over, Said{Text: "Look left."}, "the run is over"},
 		"the last message":          {func(s *State) { s.Said = 99 }, Said{Text: "Look left."}, ""},
-		"one message too many":      {func(s *State) { s.Said = 100 }, Said{Text: "Look left."}, "the run has 100 messages, as many as it can have"},
+		"one message too many":      {func(s *State) { s.Said = 100 }, Said{Text: "Look left."}, "the run has 100 messages, the most that it accepts"},
 		"a run of an older version": {func(s *State) { s.Protocol = 1 }, Said{Text: "Look left."}, "the run was started by an older version, whose steps receive no messages"},
 		"the end of a step":         {over, Ended{Launch: "l1"}, ""},
 		"the suspension of a step":  {over, Suspended{Launch: "l1"}, ""},

@@ -220,8 +220,8 @@ func (w *workspace) restore(ctx context.Context, c artifact.Change, dir string) 
 	return nil
 }
 
-// swap moves target, if it exists, to outgoing and incoming, if not empty, to target.
-// Anything but a directory in the way is not a mount and is removed.
+// swap moves target to outgoing, if target exists, and then incoming to target, unless incoming
+// is empty. It removes files and links on the way to target, which no mount leaves there.
 func swap(root *os.Root, target, incoming, outgoing string) error {
 	for _, dir := range []string{path.Dir(target), target} {
 		info, err := root.Lstat(dir)

@@ -100,7 +100,7 @@ func Follow(entries []Entry, e Entry) ([]Entry, error) {
 		return entries, nil
 	}
 	if e.Seq < 1 || e.Seq > len(entries)+1 {
-		return nil, fmt.Errorf("has entry %d after %d entries: one between is missing", e.Seq, len(entries))
+		return nil, fmt.Errorf("has entry %d after %d entries: an entry between them is missing", e.Seq, len(entries))
 	}
 	return append(entries[:e.Seq-1], e), nil
 }

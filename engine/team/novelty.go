@@ -84,7 +84,7 @@ func (r *rules) reviewAnswer(ctx context.Context, a loop.Action) (*loop.Ruling, 
 	return r.duplicate(near), nil
 }
 
-// differs reports whether manifest, if there is one, lists other files than the answer has.
+// differs reports whether the answer has other files than manifest, which is empty if unknown.
 func (a answer) differs(manifest string) bool { return manifest != "" && manifest != a.Manifest }
 
 // manifest returns the hash of the manifest of the agent's files; empty without files.

@@ -13,7 +13,7 @@ const (
 const (
 	bytesUnmeasured = 3 // before the first measurement; conservative
 	bytesOfTools    = 4
-	bytesAtMost     = 8 // fewer tokens in a report are an incomplete count
+	bytesAtMost     = 8 // a report of fewer tokens is incomplete
 )
 
 // Messages added after a measurement have at least newTokens per newBytes: a quarter more

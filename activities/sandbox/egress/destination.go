@@ -152,7 +152,7 @@ func ParseEntry(entry string) (Destination, error) {
 		return d, fmt.Errorf("%w; give it as HOST:PORT, such as pypi.org:443", err)
 	}
 	if d.Name == "localhost" || strings.HasSuffix(d.Name, ".localhost") {
-		return d, fmt.Errorf("a name does not open the loopback; give its address, 127.0.0.1:%d", d.Port)
+		return d, fmt.Errorf("no host name reaches the loopback interface; give its address, 127.0.0.1:%d", d.Port)
 	}
 	return d, nil
 }

@@ -76,9 +76,9 @@ func (s *servers) startObjectStore(ctx context.Context, dir string, listener net
 	return s.makeBucket(ctx)
 }
 
-// The gateway listens by itself, and accepts everybody's connections. So it listens on
-// a private Unix socket, and a request there hands its HTTP server over, to serve the
-// guarded listener, too.
+// The gateway opens its own listener, which accepts every connection. It is therefore given a
+// private Unix socket. A request there hands over its HTTP server, which then serves the guarded
+// listener as well.
 const (
 	// gatewaySocket is relative to the gateway's working directory, the directory of
 	// the object store: absolute paths could exceed the limit of socket names.

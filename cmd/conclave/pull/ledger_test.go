@@ -109,7 +109,7 @@ var losses = map[string]struct {
 	},
 	"an entry that follows none": {
 		func(d directory) { d.write("ledger/000006.json", `{"run": "run-1", "seq": 9, "action": "say"}`) },
-		[]string{"ledger/000006.json cannot be followed: it has entry 9 after 5 entries: one between is missing"},
+		[]string{"ledger/000006.json cannot be followed: it has entry 9 after 5 entries: an entry between them is missing"},
 	},
 	"an entry that is no entry": {
 		func(d directory) { d.write("ledger/000003.json", `{`) },

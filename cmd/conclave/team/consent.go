@@ -104,7 +104,7 @@ func consent(c *hall.CLI, file string, content []byte, team config.Team) error {
 func trustCommand(c *hall.CLI) *cobra.Command {
 	return &cobra.Command{
 		Use:   "trust FILE",
-		Short: "Trust a configuration that is found, not named",
+		Short: "Trust a configuration that commands find by themselves",
 		Long: `Trust a team configuration until it changes, and print what it may do.
 
 Commands use ./` + ProjectFile + ` without being told to. If it starts programs (MCP

@@ -43,11 +43,11 @@ func Questions(o Options) ([]byte, error) {
 		return nil, fmt.Errorf("%d questions; give a number from 1 to %d", o.Count, maxCount)
 	}
 	if len(o.Kinds) == 0 {
-		return nil, fmt.Errorf("no kind of questions; choose from %s", strings.Join(Kinds(), ", "))
+		return nil, fmt.Errorf("no kind of questions is given; choose from %s", strings.Join(Kinds(), ", "))
 	}
 	for _, name := range o.Kinds {
 		if !slices.Contains(Kinds(), name) {
-			return nil, fmt.Errorf("no kind of questions %q; choose from %s", name, strings.Join(Kinds(), ", "))
+			return nil, fmt.Errorf("there is no kind of questions %q; choose from %s", name, strings.Join(Kinds(), ", "))
 		}
 	}
 	var out bytes.Buffer

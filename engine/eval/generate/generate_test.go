@@ -64,10 +64,10 @@ func TestQuestions(t *testing.T) {
 func TestQuestions_refuses(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]generate.Options{
-		"0 questions":                  {Kinds: generate.Kinds()},
-		"10001 questions":              {Count: 10001, Kinds: generate.Kinds()},
-		"no kind of questions; choose": {Count: 1},
-		`no kind of questions "poems"`: {Count: 1, Kinds: []string{"poems"}},
+		"0 questions":                           {Kinds: generate.Kinds()},
+		"10001 questions":                       {Count: 10001, Kinds: generate.Kinds()},
+		"no kind of questions is given; choose": {Count: 1},
+		`no kind of questions "poems"`:          {Count: 1, Kinds: []string{"poems"}},
 	} {
 		_, err := generate.Questions(o)
 		require.ErrorContains(t, err, want)

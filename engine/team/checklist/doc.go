@@ -65,9 +65,9 @@
 // is not more than 1 above either of the last two accepted results, of this step or of the
 // agent's earlier ones.
 //
-// report_path names a file with the findings in the agent's workspace. It may be left out,
-// unless an evaluation of the answer has left a packet: then the packet is the report, and
-// its path, evaluator/critique_packet.md, can be given by an agent without files as well.
+// report_path names a file with the findings in the agent's workspace. It may be left out.
+// If an evaluation of the answer has left a packet, the packet is the report, and even an agent
+// without files can give its path, evaluator/critique_packet.md.
 //
 // # Recheck
 //
