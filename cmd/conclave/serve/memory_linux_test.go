@@ -39,7 +39,9 @@ func residentFiles(t *testing.T) int {
 	status, err := os.ReadFile("/proc/self/status")
 	require.NoError(t, err)
 	_, rest, found := strings.Cut(string(status), "RssFile:")
-	require.True(t, found)
+	if !found {
+		t.Skip("this kernel does not count the pages of files apart")
+	}
 	n, err := strconv.Atoi(strings.Fields(rest)[0])
 	require.NoError(t, err)
 	return n
