@@ -143,6 +143,7 @@ func Start(c Config) (stop func(), err error) {
 	c.Metrics.Sandbox(c.Tools.level)
 	sessions, steps := c.sessionWorker(noted), c.stepWorker(c.TaskQueue+drive.StepsSuffix, noted, running)
 	p := c.process(workspaces, running)
+	open = append(open, p.Trees.Close)
 	own := newHost(c.TaskQueue+drive.StepsSuffix, func(queue string) sdkworker.Worker {
 		w := c.stepWorker(queue, noted, running)
 		(&scenario.Activities{Process: p, ReadFile: tools.ReadFile}).RegisterSteps(w)

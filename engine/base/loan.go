@@ -30,7 +30,7 @@ type Loan struct {
 }
 
 // Bounds of the copies that wait to be lent again. They are in the directory of workspaces,
-// which the process removes at its end.
+// which the process removes at its end, but for those that Close moves to the shelf.
 const (
 	maxSpares   = 12
 	sparePrefix = "conclave-spare-"
@@ -52,6 +52,9 @@ func (t *Trees) Lend(ctx context.Context, b *artifact.Base, dir string, readOnly
 			return spare, nil
 		}
 		_ = artifact.RemoveTree(filepath.Dir(spare.dir))
+	}
+	if shelved := t.unshelve(ctx, b, dir, readOnly); shelved != nil {
+		return shelved, nil
 	}
 	if l.files = b.Manifest(); readOnly {
 		l.files = sealed(l.files)

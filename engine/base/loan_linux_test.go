@@ -21,6 +21,8 @@ type lender struct {
 	t     *testing.T
 	trees *base.Trees
 	base  *artifact.Base
+	store artifact.Store
+	dir   string // of the trees
 	home  string // of workspaces and spares
 	lent  int
 	want  map[string]string // snapshot of the base
@@ -32,10 +34,11 @@ func newLender(t *testing.T) *lender {
 	for i := range 80 {
 		write(t, dir, map[string]string{fmt.Sprintf("many/%d", i): fmt.Sprint(i)})
 	}
-	trees := base.NewTrees(store, t.TempDir(), 1<<30)
+	kept := t.TempDir()
+	trees := base.NewTrees(store, kept, 1<<30)
 	b, err := trees.Open(t.Context(), upload(t, base.Upload{Store: store, Dir: dir}).Hash)
 	require.NoError(t, err)
-	return &lender{t: t, trees: trees, base: b, home: t.TempDir(), want: snapshot(t, dir)}
+	return &lender{t: t, trees: trees, base: b, store: store, dir: kept, home: t.TempDir(), want: snapshot(t, dir)}
 }
 
 // lend returns a copy and its directory, once every later change shows.

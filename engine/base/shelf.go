@@ -1,0 +1,169 @@
+package base
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"conclave/engine/artifact"
+)
+
+// The shelf is a directory beside the unpacked trees with copies that processes have left to
+// later ones, each in a directory of its own: the copy, and its record.
+const (
+	shelfDir    = "spares"
+	shelfTree   = "tree"
+	shelfRecord = "record"
+	newPrefix   = "new-"   // of a copy that is moved to the shelf
+	takenPrefix = "taken-" // of one that is moved from it
+	// maxShelved is the number of copies on the shelf, and maxShelvedBytes the size of one.
+	maxShelved      = 4
+	maxShelvedBytes = 256 << 20
+)
+
+// shelved is the record of a copy. It is not JSON, which cannot hold every name.
+type shelved struct {
+	Lent     time.Time
+	Is, Dirs map[string]artifact.Identity
+}
+
+// shelfName begins the name of every copy of a base on the shelf.
+func shelfName(hash string, readOnly bool) string {
+	if readOnly {
+		return hash + "-ro-"
+	}
+	return hash + "-rw-"
+}
+
+// Close leaves the newest copies that were given back to later processes with the same
+// directory, if copies and directory are on one file system. The others stay where they are.
+func (t *Trees) Close() {
+	t.mu.Lock()
+	spares := t.spares
+	t.spares = nil
+	t.mu.Unlock()
+	for _, l := range spares[max(0, len(spares)-maxShelved):] {
+		if l.size() <= maxShelvedBytes {
+			_ = l.shelve() // else the next process makes a copy
+		}
+	}
+	t.trimShelf()
+}
+
+// shelve moves a copy to the shelf.
+func (l *Loan) shelve() error {
+	shelf := filepath.Join(l.trees.dir, shelfDir)
+	if err := os.MkdirAll(shelf, 0o700); err != nil {
+		return err
+	}
+	home, err := os.MkdirTemp(shelf, newPrefix)
+	if err != nil {
+		return err
+	}
+	err = l.move(filepath.Join(home, shelfTree))
+	if err == nil {
+		err = writeRecord(filepath.Join(home, shelfRecord), shelved{Lent: l.lent, Is: l.is, Dirs: l.dirs})
+	}
+	if err == nil {
+		err = os.Rename(home, filepath.Join(shelf, shelfName(l.base.Hash(), l.readOnly)+filepath.Base(home)))
+	}
+	if err != nil {
+		return errors.Join(err, artifact.RemoveTree(home))
+	}
+	return nil
+}
+
+func writeRecord(name string, r shelved) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(gob.NewEncoder(f).Encode(r), f.Close())
+}
+
+func readRecord(name string) (r shelved, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return r, err
+	}
+	defer f.Close()
+	return r, gob.NewDecoder(f).Decode(&r)
+}
+
+// trimShelf removes the oldest copies, and what a killed process has left half done.
+func (t *Trees) trimShelf() {
+	shelf := filepath.Join(t.dir, shelfDir)
+	entries, _ := os.ReadDir(shelf)
+	type copied struct {
+		path string
+		at   time.Time
+	}
+	var copies []copied
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			continue
+		}
+		c := copied{filepath.Join(shelf, e.Name()), info.ModTime()}
+		switch {
+		case !strings.HasPrefix(e.Name(), newPrefix) && !strings.HasPrefix(e.Name(), takenPrefix):
+			copies = append(copies, c)
+		case time.Since(c.at) > time.Hour:
+			_ = artifact.RemoveTree(c.path)
+		}
+	}
+	slices.SortFunc(copies, func(a, b copied) int { return a.at.Compare(b.at) })
+	for _, c := range copies[:max(0, len(copies)-maxShelved)] {
+		_ = artifact.RemoveTree(c.path)
+	}
+}
+
+// unshelve makes dir of a copy on the shelf, which it restores; nil if that fails or none is left.
+func (t *Trees) unshelve(ctx context.Context, b *artifact.Base, dir string, readOnly bool) *Loan {
+	if t.dir == "" {
+		return nil
+	}
+	shelf := filepath.Join(t.dir, shelfDir)
+	entries, _ := os.ReadDir(shelf)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), shelfName(b.Hash(), readOnly)) {
+			continue
+		}
+		// Of several processes one can rename it.
+		taken := filepath.Join(shelf, takenPrefix+e.Name())
+		if os.Rename(filepath.Join(shelf, e.Name()), taken) != nil {
+			continue
+		}
+		l, err := t.reopen(ctx, b, taken, dir, readOnly)
+		_ = artifact.RemoveTree(taken)
+		if err == nil {
+			return l
+		}
+		_ = artifact.RemoveTree(dir)
+	}
+	return nil
+}
+
+func (t *Trees) reopen(ctx context.Context, b *artifact.Base, home, dir string, readOnly bool) (*Loan, error) {
+	record, err := readRecord(filepath.Join(home, shelfRecord))
+	if err != nil {
+		return nil, err
+	}
+	l := &Loan{trees: t, base: b, dir: filepath.Join(home, shelfTree), readOnly: readOnly, lent: record.Lent, is: record.Is, dirs: record.Dirs}
+	if l.files = b.Manifest(); readOnly {
+		l.files = sealed(l.files)
+	}
+	if err := l.move(dir); err != nil {
+		return nil, err
+	}
+	if err := l.restore(ctx); err != nil {
+		return nil, err
+	}
+	l.lent = time.Now()
+	return l, nil
+}
