@@ -17,6 +17,14 @@ type stockClient struct {
 	start, query, signal, cancel, describe func(id string, args ...string) output
 }
 
+// signalFlags are the flags for a signal's name and its input, if it has one.
+func signalFlags(a []string) []string {
+	if len(a) == 1 {
+		return []string{"--name", a[0]}
+	}
+	return []string{"--name", a[0], "--input", a[1]}
+}
+
 // temporalCLI is the temporal command at an address.
 func (c *cli) temporalCLI(at string) stockClient {
 	run := func(verb string, flags func(args []string) []string) func(string, ...string) output {
@@ -29,7 +37,7 @@ func (c *cli) temporalCLI(at string) stockClient {
 			return []string{"--task-queue", "conclave", "--type", a[0], "--input", a[1]}
 		}),
 		query:    run("query", func(a []string) []string { return []string{"--type", a[0]} }),
-		signal:   run("signal", func(a []string) []string { return []string{"--name", a[0]} }),
+		signal:   run("signal", signalFlags),
 		cancel:   run("cancel", func([]string) []string { return nil }),
 		describe: run("describe", func([]string) []string { return nil }),
 	}
@@ -48,7 +56,7 @@ func (c *cli) tctl(at string) stockClient {
 			return []string{"--taskqueue", "conclave", "--workflow_type", a[0], "--input", a[1]}
 		}),
 		query:    run("query", func(a []string) []string { return []string{"--query_type", a[0]} }),
-		signal:   run("signal", func(a []string) []string { return []string{"--name", a[0]} }),
+		signal:   run("signal", signalFlags),
 		cancel:   run("cancel", func([]string) []string { return nil }),
 		describe: run("describe", func([]string) []string { return nil }),
 	}
@@ -95,6 +103,8 @@ teams: {default: {agents: [{id: agent_a, backend: {provider: house, model: model
 				require.Contains(t, client.query(id, "state").stdout, tt.state)
 				require.Equal(t, 0, client.signal(id, "pause").code)
 				shows("paused", timeline)
+				require.Equal(t, 0, client.signal(id, "say", `{"txet":"Hurry."}`).code)
+				shows("did you mean text?", timeline)
 				require.Equal(t, 0, client.signal(id, "resume").code)
 				shows("resumed", timeline)
 				require.Equal(t, 0, client.cancel(id).code)

@@ -132,7 +132,7 @@ func printResult(c *hall.CLI, r result) error {
 		return hall.Exit(hall.ExitNoAnswer)
 	}
 	if r.Status == drive.Running {
-		c.Infof("it is still running; pull again for the rest")
+		c.Infof("its last record says that it is still running; pull again for the rest")
 	}
 	if r.Continues != "" {
 		c.Infof("it continues session %s; %s has the earlier turns", r.Continues, team.HistoryFile)

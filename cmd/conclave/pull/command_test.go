@@ -60,7 +60,7 @@ func TestPull_verifies(t *testing.T) {
 	code, stdout, stderr := pulled(t, hall.CLI{}, p, dir, true)
 	require.Equal(t, hall.ExitOK, code)
 	require.True(t, strings.HasSuffix(stdout, "\nverified: 1 manifest, 1 step\n"), stdout)
-	require.Equal(t, "it is still running; pull again for the rest\n", stderr)
+	require.Equal(t, "its last record says that it is still running; pull again for the rest\n", stderr)
 
 	code, stdout, _ = pulled(t, hall.CLI{JSON: true}, p, dir, true)
 	require.Equal(t, hall.ExitOK, code)
