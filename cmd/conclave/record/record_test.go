@@ -3,6 +3,7 @@ package record
 import (
 	"os"
 	"path"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -78,6 +79,28 @@ func TestReader_again(t *testing.T) {
 	require.Equal(t, fresh, again)
 	require.Equal(t, "agent_b", again.State.Winner)
 	require.True(t, s.Running(), "an earlier reading stays as it was")
+}
+
+// The documents of a step are made from its commit: a reader that comes in between reads the step
+// again.
+func TestReader_between(t *testing.T) {
+	t.Parallel()
+	for _, late := range []string{"agent_a/001/answer.json", "agent_a/001/transcript.jsonl", "agent_c/001/workspace.json", "agent_a/002/vote.json"} {
+		t.Run(late, func(t *testing.T) {
+			t.Parallel()
+			p := recordtest.ThreeRounds(t)
+			want := reading(t, p.Dir)
+			name := filepath.Join(p.Dir, "agents", filepath.FromSlash(late))
+			require.NoError(t, os.Rename(name, name+".later"))
+			r := NewReader(p.Store, p.Layout, nil)
+			_, err := r.Read(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, os.Rename(name+".later", name))
+			got, err := r.Read(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want.Steps, got.Steps)
+		})
+	}
 }
 
 func TestRead_damaged(t *testing.T) {

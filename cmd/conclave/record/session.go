@@ -95,7 +95,8 @@ type Step struct {
 	Received   []string // labels that reached it while it worked
 
 	heardKnown bool
-	judged     int // events about checks and evaluations that had been read with the step
+	partial    bool // documents that are made from the commit are missing so far
+	judged     int  // events about checks and evaluations that had been read with the step
 }
 
 // Answer is the answer of a step.

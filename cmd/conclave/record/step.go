@@ -98,6 +98,10 @@ func (s *stepReader) outcome(ctx context.Context) error {
 		}
 		return nil
 	}
+	switch coordination.Action(s.p.Action) {
+	case coordination.NewAnswer, coordination.Vote, coordination.Stop:
+		s.p.partial = true
+	}
 	return nil
 }
 
@@ -147,6 +151,7 @@ func (s *stepReader) files(ctx context.Context) error {
 		Removed []string        `json:"removed"`
 	}
 	found, err := s.read(ctx, "workspace.json", &m)
+	s.p.partial = s.p.partial || s.manifest && !found
 	if err != nil || found || s.manifest {
 		s.p.Answer.Files, s.p.Answer.Removed = m.Files, m.Removed
 		return err
@@ -170,6 +175,7 @@ func (s *stepReader) transcript(ctx context.Context) error {
 		return err
 	}
 	acted := p.Over
+	p.partial = p.partial || p.heardKnown && data == nil
 	p.Over = p.Over || data != nil
 	if !p.Over {
 		return s.journal(ctx)

@@ -60,7 +60,7 @@ func (r *Reader) steps(ctx context.Context, s *Session) error {
 		return err
 	}
 	for _, p := range s.Steps {
-		if old := r.over[p.Dir]; p.Over && (old == nil || old.judged != p.judged) {
+		if old := r.over[p.Dir]; p.Over && !p.partial && (old == nil || old.judged != p.judged) {
 			r.over[p.Dir] = p.copy()
 		}
 	}
