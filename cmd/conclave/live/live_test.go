@@ -200,19 +200,22 @@ func TestFollowed_small(t *testing.T) {
 	f := newFollowed("s1", "/sessions/s1", newSession(record.NewReader(p.Store, p.Layout, nil)))
 	require.NoError(t, f.refresh(t.Context()))
 	whole, version, _, _ := f.after(0)
-	for _, id := range []string{"story", "compare", "ties-agent_a", "lane-agent_a", "event-1", "answer-agent1.1", "cost-agent_a_001"} {
+	for _, id := range []string{"compare", "answer-agent1.1", "cost-agent_a_001", "spent-agent_a"} {
 		require.Contains(t, partsByID(whole), id)
 	}
-	require.Contains(t, partsByID(whole)["story"], partsByID(whole)["lane-agent_a"], "a whole section has its items")
+	for id, section := range map[string]string{"marks.0-agent_a": "story", "bars.0-agent_a": "story", "event-1": "story", "fact-Stale_votes": "why"} {
+		require.NotEmpty(t, partsByID(whole)[id], id)
+		require.Contains(t, partsByID(whole)[section], partsByID(whole)[id], "a whole section has its items")
+	}
 
 	p.Answer(1, "agent_a", "Because of that.", nil)
 	require.NoError(t, f.refresh(t.Context()))
 	parts, version, _, _ := f.after(version)
 	news := partsByID(parts)
-	for _, id := range []string{"answer-agent1.2", "lane-agent_a", "going-agent_a", "cost-agent_a_002", "spent", "board"} {
+	for _, id := range []string{"answer-agent1.2", "marks.0-agent_a", "bars.0-agent_a", "going-agent_a", "cost-agent_a_002", "spent-agent_a", "spent", "board"} {
 		require.Contains(t, news, id)
 	}
-	for _, id := range []string{"story", "compare", "lane-agent_b", "event-1", "answer-agent1.1", "answer-agent2.1", "cost-agent_a_001", "step-agent_a-001"} {
+	for _, id := range []string{"story", "compare", "marks.0-agent_b", "bars.0-agent_b", "fact-Rejected", "event-1", "answer-agent1.1", "answer-agent2.1", "cost-agent_a_001", "step-agent_a-001"} {
 		require.NotContains(t, news, id, "it has not changed")
 	}
 

@@ -2,6 +2,7 @@ package page
 
 import (
 	"slices"
+	"sort"
 	"time"
 
 	"conclave/cmd/conclave/record"
@@ -93,16 +94,13 @@ func (a axis) at(t time.Time) float64 {
 	if a.total == 0 {
 		return 0
 	}
-	for _, s := range a.spans {
-		if t.Before(s.from) {
-			return s.at / a.total
-		}
-		if t.Before(s.to) {
-			part := t.Sub(s.from).Seconds() / s.to.Sub(s.from).Seconds()
-			return (s.at + part*s.drawn) / a.total
-		}
+	i := sort.Search(len(a.spans), func(i int) bool { return t.Before(a.spans[i].to) })
+	if i == len(a.spans) {
+		return 1
 	}
-	return 1
+	s := a.spans[i]
+	part := max(0, t.Sub(s.from).Seconds()/s.to.Sub(s.from).Seconds())
+	return (s.at + part*s.drawn) / a.total
 }
 
 // compressed returns the idle spans that are drawn at less than half of their length.

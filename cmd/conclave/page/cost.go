@@ -30,7 +30,12 @@ type costRow struct {
 }
 
 // ID is the ID of the row's part of the page.
-func (r costRow) ID() string { return slug("cost", r.Name) }
+func (r costRow) ID() string {
+	if r.Href == "" { // of an agent
+		return slug("spent", r.Name)
+	}
+	return slug("cost", r.Name)
+}
 
 // costLineDrawing is the cumulative cost over time, in a box of 1000 by 100.
 type costLineDrawing struct {
@@ -163,7 +168,7 @@ func points(s *record.Session, paid []payment, value func(llm.Usage) float64, to
 	sum, drawn := 0.0, -1.0
 	for _, p := range paid {
 		x := 1000 * axis.at(p.at)
-		if x-drawn < 1 { // too near to be seen
+		if x-drawn < 4 { // too near to be seen
 			sum += value(p.usage)
 			continue
 		}

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"html/template"
 	"slices"
 	"time"
 
@@ -13,7 +14,11 @@ import (
 type fact struct {
 	Name  string
 	Lines []string
+	Drawn template.HTML // of an earlier drawing
 }
+
+// ID is the ID of the fact's part of the page.
+func (f fact) ID() string { return slug("fact", f.Name) }
 
 // maxLines is the length of an answer; the events and steps of the page have all of it.
 const maxLines = 60
@@ -21,22 +26,22 @@ const maxLines = 60
 // factsOf answers the questions that a reader has after the decision.
 func factsOf(s *record.Session) []fact {
 	facts := []fact{
-		{"Changed their mind", orNone(changes(s), "Nobody changed a vote.")},
-		{"Stale votes", orNone(staleVotes(s), "No vote went stale.")},
-		{"Dissent", orNone(dissenters(s), "Nobody voted for another answer.")},
-		{"Cost", []string{costLine(s)}},
-		{"Slowest step", orNone(slowest(s), "No step has ended.")},
-		{"People said", orNone(messages(s), "Nobody said anything.")},
-		{"Rejected", orNone(rejected(s), "No reply was rejected.")},
-		{"Files", orNone(changedFiles(s), "The final answer has no files.")},
-		{"Failed", orNone(failures(s), "No agent failed.")},
+		{Name: "Changed their mind", Lines: orNone(changes(s), "Nobody changed a vote.")},
+		{Name: "Stale votes", Lines: orNone(staleVotes(s), "No vote went stale.")},
+		{Name: "Dissent", Lines: orNone(dissenters(s), "Nobody voted for another answer.")},
+		{Name: "Cost", Lines: []string{costLine(s)}},
+		{Name: "Slowest step", Lines: orNone(slowest(s), "No step has ended.")},
+		{Name: "People said", Lines: orNone(messages(s), "Nobody said anything.")},
+		{Name: "Rejected", Lines: orNone(rejected(s), "No reply was rejected.")},
+		{Name: "Files", Lines: orNone(changedFiles(s), "The final answer has no files.")},
+		{Name: "Failed", Lines: orNone(failures(s), "No agent failed.")},
 	}
 	for i := range facts {
 		if n := len(facts[i].Lines) - maxLines; n > 0 {
 			facts[i].Lines = append(facts[i].Lines[:maxLines:maxLines], fmt.Sprintf("%d more.", n))
 		}
 	}
-	for _, more := range []fact{{"Support", support(s)}, {"Checks", checkLines(s)}, {"Joined later", joined(s)}} {
+	for _, more := range []fact{{Name: "Support", Lines: support(s)}, {Name: "Checks", Lines: checkLines(s)}, {Name: "Joined later", Lines: joined(s)}} {
 		if len(more.Lines) > 0 {
 			facts = append(facts, more)
 		}

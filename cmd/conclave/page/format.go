@@ -59,7 +59,7 @@ func money(u llm.Usage) string {
 	case u.TotalUSD == nil && u.KnownUSD > 0:
 		return fmt.Sprintf("≥ $%.4f", u.KnownUSD)
 	case u.TotalUSD == nil:
-		return "unknown"
+		return "price unknown"
 	case *u.TotalUSD == 0:
 		return "$0"
 	}

@@ -83,7 +83,7 @@ func TestStoryOf_judgements(t *testing.T) {
 	t.Parallel()
 	evaluated := storyOf(sessionOf(t, recordtest.Evaluated(t)), recordtest.Began)
 	var titles []string
-	for _, b := range evaluated.Lanes[0].Bars {
+	for _, b := range itemsOf(evaluated.Lanes[0].Bars) {
 		if b.Class == "bar evaluated" {
 			titles = append(titles, b.Title)
 		}
@@ -92,7 +92,7 @@ func TestStoryOf_judgements(t *testing.T) {
 
 	marks := map[string][]string{}
 	for _, l := range storyOf(sessionOf(t, recordtest.Checked(t)), recordtest.Began).Lanes {
-		for _, m := range l.Marks {
+		for _, m := range itemsOf(l.Updates) {
 			if m.Class == record.EventChecked || m.Class == record.EventJoined {
 				marks[l.Agent] = append(marks[l.Agent], m.Title)
 			}

@@ -2,7 +2,6 @@ package page
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"conclave/cmd/conclave/record"
@@ -24,21 +23,11 @@ var eventSymbols = map[string]string{record.EventInjected: diamond, record.Event
 
 func colorClass(i int) string { return fmt.Sprintf("c%d", i%13) }
 
-// describe returns a key of the lane: lanes with equal keys are drawn alike.
-func (l *lane) describe() string {
-	var b strings.Builder
-	for _, each := range l.Bars {
-		b.WriteString(each.X + each.W + each.Class + each.Title + "\n")
-	}
-	for _, each := range l.Marks {
-		b.WriteString(each.X + each.Class + each.Label + each.Title + "\n")
-	}
-	return b.String()
-}
-
 func (d *drawing) lane(i int, a *record.Agent) {
 	top := storyTop + i*laneHeight
 	l := lane{Agent: a.ID, Class: colorClass(i), Text: top + 12, Y: top + 22}
+	var bars []bar
+	var marks, updates []mark
 	for _, p := range a.Steps {
 		from, to := d.axis.at(p.Started), d.axis.at(stepEnd(p, d.now))
 		b := bar{
@@ -48,22 +37,23 @@ func (d *drawing) lane(i int, a *record.Agent) {
 		if p.Ended.IsZero() {
 			l.Going = append(l.Going, b)
 		} else {
-			l.Bars = append(l.Bars, b)
+			bars = append(bars, b)
 		}
 		if m := d.mark(p, to, l.Y+barHeight/2); m.Path != "" {
-			l.Marks = append(l.Marks, m)
+			marks = append(marks, m)
 		}
 		if e := p.Evaluation; e != nil && !e.Started.IsZero() {
-			l.Bars = append(l.Bars, d.evaluated(p, l.Y))
+			bars = append(bars, d.evaluated(p, l.Y))
 		}
 	}
 	for _, e := range d.s.Events {
 		if symbol := eventSymbols[e.Kind]; symbol != "" && e.Agent == a.ID {
-			l.Marks = append(l.Marks, mark{
+			updates = append(updates, mark{
 				Href: eventHref(e), Title: line(e.Text), Class: e.Kind, X: d.x(e.Time), Y: l.Y + barHeight + 5, Path: symbol,
 			})
 		}
 	}
+	l.Bars, l.Marks, l.Updates = stripsOf("bars", a.ID, bars), stripsOf("marks", a.ID, marks), stripsOf("updates", a.ID, updates)
 	d.story.Lanes = append(d.story.Lanes, l)
 }
 

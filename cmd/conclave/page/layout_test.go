@@ -169,7 +169,7 @@ func TestEntriesOf(t *testing.T) {
 	}, headings)
 	require.True(t, got[0].Parts[0].Fold)
 	require.False(t, got[0].Parts[1].Fold)
-	require.Equal(t, "1.5 s · 10 → 2 tokens · unknown", got[1].Spent)
+	require.Equal(t, "1.5 s · 10 → 2 tokens · price unknown", got[1].Spent)
 	var names []string
 	for _, p := range got[1].Parts {
 		names = append(names, p.Name)
@@ -292,13 +292,13 @@ func TestScenarios(t *testing.T) {
 	failed := scenario.Run{
 		Scenario: "checkout", RunID: "r2", RunNumber: 2, Status: scenario.Fail, StartedAt: "2026-11-22T09:00:00Z", DurationMS: 45000,
 		Steps: []scenario.Result{
-			{ID: "01", Title: "Open", Status: scenario.Pass, DurationMS: 12000, Summary: "It opens.", EvidencePaths: []string{"e/before.png", "e/console.log", "e/trace.zip"}},
+			{ID: "01", Title: "Open", Status: scenario.Pass, DurationMS: 12000, Summary: "It opens.", EvidencePaths: []string{"e/after.png", "e/before.png", "e/console.log", "e/middle.png", "e/trace.zip"}},
 			{ID: "02", Title: "Pay", Status: scenario.Fail, Error: &why, Attempts: []scenario.Attempt{{Status: scenario.Fail, Error: &why, EvidencePaths: []string{"e/gone.png"}}, {Status: scenario.Fail}}},
 			{ID: "03", Title: "Leave", Status: scenario.Skipped},
 		},
 	}
 	passed := scenario.Run{Scenario: "search", RunID: "r1", Status: scenario.Pass, StartedAt: "2026-11-21T09:00:00Z"}
-	evidence := map[string][]byte{"e/before.png": pictureOf(t, 20), "e/console.log": []byte("GET / 200\n"), "e/trace.zip": {0, 1, 2}}
+	evidence := map[string][]byte{"e/before.png": pictureOf(t, 20), "e/middle.png": pictureOf(t, 21), "e/after.png": pictureOf(t, 22), "e/console.log": []byte("GET / 200\n"), "e/trace.zip": {0, 1, 2}}
 	run := ScenarioRun{
 		Run: failed, Title: "A customer pays", Problem: "the worker stopped",
 		Evidence: func(path string) []byte { return evidence[path] }, Link: func(path string) string { return "files/" + path },
@@ -312,6 +312,7 @@ func TestScenarios(t *testing.T) {
 		require.Contains(t, string(html), want)
 	}
 	require.Less(t, strings.Index(string(html), "<small>r2"), strings.Index(string(html), "<small>r1"), "the newest is first")
+	require.Contains(t, visible(string(html)), "before.png middle.png after.png", "before and after are beside each other, in this order")
 	require.Contains(t, visible(string(html)), "03 Leave skipped Steps"[:len("03 Leave skipped")])
 	html, err = Scenarios([]ScenarioRun{{Run: passed}}, nil, recordtest.Began)
 	require.NoError(t, err)

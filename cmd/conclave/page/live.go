@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,11 +41,12 @@ func (p Part) Same(later Part) bool {
 const maxLive = 256 << 10
 
 // sections are the templates of the parts, in the order of the page.
-var sections = []string{"head", "decision", "steer", "why", "board", "story", "compare", "checks", "spent", "record"}
+var sections = []string{"head", "decision", "steer", "why", "told", "board", "story", "compare", "checks", "spent", "rise", "record"}
 
 // Canvas remembers the drawing of the parts of one session that rarely change.
 type Canvas struct {
 	drawn    map[string]remembered // by the ID of the part
+	strips   map[string]any        // by ID
 	rendered map[string]template.HTML
 }
 
@@ -56,7 +58,7 @@ type remembered struct {
 
 // NewCanvas returns an empty canvas.
 func NewCanvas() *Canvas {
-	return &Canvas{drawn: map[string]remembered{}, rendered: map[string]template.HTML{}}
+	return &Canvas{drawn: map[string]remembered{}, strips: map[string]any{}, rendered: map[string]template.HTML{}}
 }
 
 // draw draws a part, unless it shows the same as before.
@@ -76,7 +78,10 @@ func (c *Canvas) draw(id, template string, data any, of ...any) template.HTML {
 func trimmed(html []byte) template.HTML { return template.HTML(bytes.TrimSpace(html)) }
 
 // Drawn is a live page as of one reading.
-type Drawn struct{ v *view }
+type Drawn struct {
+	v     *view
+	lanes []Part
+}
 
 // Draw lays out a live page.
 func Draw(ctx context.Context, s *record.Session, live Live, now time.Time, canvas *Canvas) Drawn {
@@ -91,21 +96,37 @@ func Draw(ctx context.Context, s *record.Session, live Live, now time.Time, canv
 		p := &v.Steps[i]
 		p.Drawn = canvas.draw(p.ID, "step", *p, p.Class, p.Words, p.Took, p.Accepted, p.Usage.ModelCalls, len(p.Rejections), len(p.Received), p.Vote != nil && p.Vote.Stale != nil, p.Error != nil)
 	}
-	for i := range v.Story.Lanes {
-		l := &v.Story.Lanes[i]
-		l.Drawn = canvas.draw(l.ID(), "lane", *l, l.describe())
-		l.Tied = canvas.draw(l.TiesID(), "ties", *l, l.Ties)
-		l.Gone = canvas.draw(l.GoingID(), "going", *l, l.Going)
+	for i := range v.Facts {
+		f := &v.Facts[i]
+		f.Drawn = canvas.draw(f.ID(), "fact", *f, strings.Join(f.Lines, "\n"))
 	}
+	lanes := v.drawLanes(canvas)
 	for i := range v.Story.Events {
 		e := &v.Story.Events[i]
 		e.Drawn = canvas.draw(e.ID, "event", *e, e.Clock)
 	}
-	for i := range v.Cost.Steps {
-		row := &v.Cost.Steps[i]
-		row.Drawn = canvas.draw(row.ID(), "costcells", *row, row.Input, row.Output, row.OutputX, row.Usage.ModelCalls)
+	for _, rows := range [][]costRow{v.Cost.Agents, v.Cost.Steps} {
+		for i := range rows {
+			row := &rows[i]
+			row.Drawn = canvas.draw(row.ID(), "costcells", *row, row.Input, row.Output, row.OutputX, row.Usage.ModelCalls)
+		}
 	}
-	return Drawn{v}
+	return Drawn{v, lanes}
+}
+
+// drawLanes draws the lanes and returns their parts.
+func (v *view) drawLanes(canvas *Canvas) []Part {
+	var parts []Part
+	for i := range v.Story.Lanes {
+		l := &v.Story.Lanes[i]
+		parts = append(parts, drawStrips(canvas, "ties", "ties", l.Ties)...)
+		parts = append(parts, drawStrips(canvas, "bars", l.BarsID(), l.Bars)...)
+		parts = append(parts, drawStrips(canvas, "marks", l.MarksID(), l.Marks)...)
+		parts = append(parts, drawStrips(canvas, "marks", l.MarksID(), l.Updates)...)
+		l.Gone = canvas.draw(l.GoingID(), "going", *l, l.Going)
+		parts = append(parts, Part{ID: l.GoingID(), Parent: "going", HTML: string(l.Gone)})
+	}
+	return parts
 }
 
 // link sets the addresses of the files.
@@ -152,7 +173,7 @@ func (d Drawn) Parts() ([]Part, error) {
 			return nil, err
 		}
 		part := Part{ID: name, HTML: string(html)}
-		if name == "story" || name == "compare" {
+		if name == "why" || name == "story" || name == "compare" {
 			if part.Frame, err = d.frame(name); err != nil {
 				return nil, err
 			}
@@ -175,11 +196,18 @@ func (d Drawn) Parts() ([]Part, error) {
 	return parts, nil
 }
 
-// frame is a section without the lanes and events of the story, and without the pair that is
-// compared: the reader chooses another, and the script offers new answers.
+// frame is a section without its paragraph and the lines of its facts, without the symbols and events
+// of the story, and without the pair that is compared: the reader chooses another, and the script
+// offers new answers.
 func (d Drawn) frame(section string) (string, error) {
 	v := *d.v
-	v.Story.Lanes, v.Story.Events = nil, nil
+	v.Why, v.Facts, v.Story.Lanes, v.Story.Events = nil, nil, nil, nil
+	for _, f := range d.v.Facts {
+		v.Facts = append(v.Facts, fact{Name: f.Name})
+	}
+	for _, l := range d.v.Story.Lanes {
+		v.Story.Lanes = append(v.Story.Lanes, lane{Agent: l.Agent, Class: l.Class, Y: l.Y, Text: l.Text})
+	}
 	if v.Compare.Left != "" {
 		v.Compare = compare{Left: "any", Right: "any"}
 	}
@@ -189,18 +217,18 @@ func (d Drawn) frame(section string) (string, error) {
 
 // items are the parts of lists, which grow.
 func (d Drawn) items() []Part {
-	var parts []Part
-	for _, l := range d.v.Story.Lanes {
-		parts = append(parts,
-			Part{ID: l.TiesID(), Parent: "ties", HTML: string(l.Tied)},
-			Part{ID: l.ID(), Parent: "lanes", HTML: string(l.Drawn)},
-			Part{ID: l.GoingID(), Parent: "going", HTML: string(l.Gone)})
+	parts := slices.Clone(d.lanes)
+	for _, f := range d.v.Facts {
+		parts = append(parts, Part{ID: f.ID(), Parent: "facts", HTML: string(f.Drawn)})
 	}
 	for _, e := range d.v.Story.Events {
 		parts = append(parts, Part{ID: e.ID, Parent: "event-list", HTML: string(e.Drawn)})
 	}
 	for _, a := range d.v.Answers {
 		parts = append(parts, Part{ID: "answer-" + a.Label, Parent: "answer-list", HTML: string(a.Drawn)})
+	}
+	for _, row := range d.v.Cost.Agents {
+		parts = append(parts, Part{ID: row.ID(), Parent: "cost-agents", HTML: string(row.Drawn)})
 	}
 	for _, row := range d.v.Cost.Steps {
 		parts = append(parts, Part{ID: row.ID(), Parent: "cost-list", HTML: string(row.Drawn)})

@@ -13,6 +13,7 @@ import (
 func (d *drawing) ties() {
 	for i, a := range d.s.Agents {
 		y := storyTop + i*laneHeight + 22 + barHeight/2
+		var ties []tie
 		for _, p := range a.Steps {
 			if p.Vote == nil {
 				continue
@@ -28,9 +29,9 @@ func (d *drawing) ties() {
 			case !p.Vote.Replaced.IsZero():
 				class = "tie past"
 			}
-			l := &d.story.Lanes[i]
-			l.Ties = append(l.Ties, tie{Class: class, X1: d.x(p.Ended), Y1: y, X2: to.x, Y2: to.y})
+			ties = append(ties, tie{Class: class, X1: d.x(p.Ended), Y1: y, X2: to.x, Y2: to.y})
 		}
+		d.story.Lanes[i].Ties = stripsOf("ties", a.ID, ties)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"conclave/cmd/conclave/progress"
@@ -54,6 +55,17 @@ type evidence struct {
 	Name, Link string
 	Image      template.URL
 	Text       cut
+}
+
+// place orders pictures: the state before a step comes first, the one after it last.
+func (e evidence) place() int {
+	switch {
+	case strings.HasPrefix(e.Name, "before"):
+		return 0
+	case strings.HasPrefix(e.Name, "after"):
+		return 2
+	}
+	return 1
 }
 
 // scenarioPage is a report of runs.
@@ -144,6 +156,7 @@ func (c *cutter) scenarioStep(r ScenarioRun, s scenario.Result) scenarioStep {
 		for _, name := range a.EvidencePaths {
 			c.addEvidence(&v, r, name)
 		}
+		slices.SortStableFunc(v.Images, func(a, b evidence) int { return cmp.Compare(a.place(), b.place()) })
 		one.Attempts = append(one.Attempts, v)
 	}
 	return one

@@ -29,26 +29,21 @@ type story struct {
 
 // lane has the steps of an agent.
 type lane struct {
-	Agent string
-	Class string // color
-	Y     int    // of the bars
-	Text  int    // baseline of the agent's name
-	Bars  []bar
-	Marks []mark
-	Ties  []tie         // from votes to the answers that they name
-	Drawn template.HTML // of an earlier drawing that has not changed
-	Tied  template.HTML // the ties, likewise
-	Going []bar         // of steps under way, which grow
-	Gone  template.HTML // those bars, likewise
+	Agent   string
+	Class   string // color
+	Y       int    // of the bars
+	Text    int    // baseline of the agent's name
+	Bars    []strip[bar]
+	Marks   []strip[mark]
+	Updates []strip[mark]
+	Ties    []strip[tie]  // from votes to the answers that they name
+	Going   []bar         // of steps under way, which grow
+	Gone    template.HTML // those bars, of an earlier drawing
 }
 
-// ID is the ID of the lane's part of the page.
-func (l lane) ID() string { return slug("lane", l.Agent) }
-
-// TiesID is the ID of the part with the lane's ties, which are drawn below all lanes.
-func (l lane) TiesID() string { return slug("ties", l.Agent) }
-
-// GoingID is the ID of the part with the bars of the lane's steps under way.
+// BarsID, MarksID and GoingID are the IDs of the groups in a lane.
+func (l lane) BarsID() string  { return slug("bars", l.Agent) }
+func (l lane) MarksID() string { return slug("marks", l.Agent) }
 func (l lane) GoingID() string { return slug("going", l.Agent) }
 
 type bar struct {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -99,6 +100,36 @@ func TestBarClass(t *testing.T) {
 	}
 }
 
+// itemsOf are the symbols of strips.
+func itemsOf[T comparable](strips []strip[T]) (all []T) {
+	for _, s := range strips {
+		all = append(all, s.Items...)
+	}
+	return all
+}
+
+// A lane grows by its last strip, and the IDs of agents do not mix with those of strips.
+func TestStripsOf(t *testing.T) {
+	t.Parallel()
+	marks := make([]mark, 40)
+	for i := range marks {
+		marks[i].X = percent(float64(i) / 100)
+	}
+	strips := stripsOf("marks", "agent_a", marks)
+	require.Equal(t, marks, itemsOf(strips))
+	require.Equal(t, []string{"marks.0-agent_a", "marks.1-agent_a", "marks.2-agent_a"}, []string{strips[0].ID, strips[1].ID, strips[2].ID})
+	require.NotEqual(t, lane{Agent: "a-1"}.MarksID(), stripsOf("marks", "a", marks)[1].ID)
+	canvas := NewCanvas()
+	first := drawStrips(canvas, "marks", "marks-agent_a", strips[:2])
+	marks = slices.Clone(marks)
+	marks[20].Class = "vote stale"
+	second := drawStrips(canvas, "marks", "marks-agent_a", stripsOf("marks", "agent_a", marks))
+	require.Len(t, second, 3)
+	require.Equal(t, first[0], second[0])
+	require.NotEqual(t, first[1], second[1])
+	require.Contains(t, second[1].HTML, `<svg class="mark vote stale" x="20.000%"`)
+}
+
 // The story of three rounds: bars, symbols, lines from votes, and what a person said.
 func TestStoryOf(t *testing.T) {
 	t.Parallel()
@@ -106,14 +137,14 @@ func TestStoryOf(t *testing.T) {
 	require.Len(t, s.Lanes, 3)
 	var labels []string
 	for _, l := range s.Lanes {
-		for _, m := range l.Marks {
+		for _, m := range itemsOf(l.Marks) {
 			labels = append(labels, m.Class+" "+m.Label)
 		}
 	}
 	require.Equal(t, []string{"answer 1.1", "vote stale →2.1", "vote →3.2", "answer 2.1", "vote stale →2.1", "vote →3.2", "answer 3.1", "answer 3.2", "vote →3.2"}, labels)
 	classes := map[string]int{}
 	for _, l := range s.Lanes {
-		for _, to := range l.Ties {
+		for _, to := range itemsOf(l.Ties) {
 			classes[to.Class]++
 		}
 	}

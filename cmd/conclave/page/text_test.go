@@ -44,11 +44,11 @@ func TestMoney(t *testing.T) {
 	t.Parallel()
 	usd := func(v float64) *float64 { return &v }
 	for want, u := range map[string]llm.Usage{
-		"–":         {},
-		"unknown":   {ModelCalls: 1},
-		"$0":        {ModelCalls: 1, TotalUSD: usd(0)},
-		"$0.0123":   {ModelCalls: 1, TotalUSD: usd(0.01234)},
-		"≥ $0.5000": {ModelCalls: 2, KnownUSD: 0.5},
+		"–":             {},
+		"price unknown": {ModelCalls: 1},
+		"$0":            {ModelCalls: 1, TotalUSD: usd(0)},
+		"$0.0123":       {ModelCalls: 1, TotalUSD: usd(0.01234)},
+		"≥ $0.5000":     {ModelCalls: 2, KnownUSD: 0.5},
 	} {
 		require.Equal(t, want, money(u))
 	}

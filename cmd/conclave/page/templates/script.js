@@ -3,10 +3,11 @@ const $ = (id) => document.getElementById(id);
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
 // Times in the reader's zone.
+const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 function localTimes(root) {
   for (const t of all("time[datetime]", root)) {
     const at = new Date(t.dateTime);
-    if (!isNaN(at)) { t.title = t.dateTime; t.textContent = at.toLocaleString(); }
+    if (!isNaN(at)) { t.title = t.dateTime; t.textContent = clock.format(at); }
   }
 }
 
