@@ -3,8 +3,10 @@
 package bench
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"testing"
 )
 
 // samples are measurements of one quantity.
@@ -17,6 +19,12 @@ func (s *samples) median() float64 {
 	slices.Sort(*s)
 	n := len(*s)
 	return ((*s)[(n-1)/2] + (*s)[n/2]) / 2
+}
+
+// report reports the median with a unit that names the target.
+func (s *samples) report(b *testing.B, unit string, target float64) {
+	b.Helper()
+	b.ReportMetric(s.median(), fmt.Sprintf("%s(≤%v)", unit, target))
 }
 
 // percentile is the smallest value that so many percent of the measurements do not exceed.

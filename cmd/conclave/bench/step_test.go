@@ -21,16 +21,16 @@ func BenchmarkStep(b *testing.B) {
 
 	unchanged := func() []llm.Message { return replies(looked, copyAll()) }
 	b.Run("files=0", func(b *testing.B) {
-		d.measure(b, 0, d.cached, func() []llm.Message { return replies(looked, toolCall("list_files", map[string]string{})) })
+		d.measure(b, 0, targets{requests: 10}, d.cached, func() []llm.Message { return replies(looked, toolCall("list_files", map[string]string{})) })
 	})
 	b.Run("files=1000/changed=0/cache=warm", func(b *testing.B) {
-		d.measure(b, files, d.cached, unchanged)
+		d.measure(b, files, targets{ms: 300, requests: 25}, d.cached, unchanged)
 	})
 	b.Run("files=1000/changed=10/cache=warm", func(b *testing.B) {
-		d.measure(b, files, d.cached, func() []llm.Message { return replies(looked, copyAll(), d.edit(10)) })
+		d.measure(b, files, targets{requests: 50}, d.cached, func() []llm.Message { return replies(looked, copyAll(), d.edit(10)) })
 	})
 	b.Run("files=1000/changed=0/cache=cold", func(b *testing.B) {
-		d.measure(b, files, func() artifact.Store { return d.cache(b) }, unchanged)
+		d.measure(b, files, targets{requests: 2000}, func() artifact.Store { return d.cache(b) }, unchanged)
 	})
 }
 
@@ -38,9 +38,12 @@ func BenchmarkStep(b *testing.B) {
 // rejected.
 const looked = "There is nothing to add."
 
+// targets are those of a step; 0 for none.
+type targets struct{ ms, requests float64 }
+
 // measure runs steps that end with this many files, each on the given store; with
 // files, the prompt shows the answer that has them.
-func (d *desk) measure(b *testing.B, files int, store func() artifact.Store, replies func() []llm.Message) {
+func (d *desk) measure(b *testing.B, files int, most targets, store func() artifact.Store, replies func() []llm.Message) {
 	b.Helper()
 	var took, all, up, down samples
 	requests := map[string]*samples{"PUT": {}, "HEAD": {}, "GET": {}, "COPY": {}, "DELETE": {}}
@@ -59,8 +62,12 @@ func (d *desk) measure(b *testing.B, files int, store func() artifact.Store, rep
 			n.add(float64(passed.requests[kind]))
 		}
 	}
-	b.ReportMetric(took.median(), "ms/step")
-	b.ReportMetric(all.median(), "requests/step")
+	if most.ms > 0 {
+		took.report(b, "ms/step", most.ms)
+	} else {
+		b.ReportMetric(took.median(), "ms/step")
+	}
+	all.report(b, "requests/step", most.requests)
 	b.ReportMetric(up.median(), "up-B/step")
 	b.ReportMetric(down.median(), "down-B/step")
 	for kind, n := range requests {
