@@ -95,7 +95,7 @@ func readRecord(name string) (r shelved, err error) {
 	return r, gob.NewDecoder(f).Decode(&r)
 }
 
-// trimShelf removes the oldest copies, and what a killed process has left half done.
+// trimShelf removes the oldest copies, and those that a killed process was moving.
 func (t *Trees) trimShelf() {
 	shelf := filepath.Join(t.dir, shelfDir)
 	entries, _ := os.ReadDir(shelf)
