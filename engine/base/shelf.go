@@ -92,7 +92,8 @@ func readRecord(name string) (r shelved, err error) {
 		return r, err
 	}
 	defer f.Close()
-	return r, gob.NewDecoder(f).Decode(&r)
+	err = gob.NewDecoder(f).Decode(&r)
+	return r, err
 }
 
 // trimShelf removes the oldest copies, and those that a killed process was moving.
