@@ -168,6 +168,10 @@ func (m *model) judge(at worker.Models, request llm.Request, reply llm.Reply) {
 	message, written := loop.Salvage(reply.Message, request.Tools)
 	offered := request.Tools[0].Name
 	switch {
+	case len(message.ToolCalls) == 0 && loop.Attempted(text.WithoutThoughts(message.Content)):
+		m.Calls, m.OK = none, m.text
+		m.Detail = "it tried to call a tool in text" + instead(message.Content) + fmt.Sprintf(
+			", which is no readable call of %s; check again, since replies of a small model vary, or choose a larger one", offered)
 	case len(message.ToolCalls) == 0:
 		m.Calls, m.OK = none, m.text
 		m.Detail = "it called no tool" + instead(message.Content) + m.withoutCalls() + "; " + at.ToolsRemedy(m.agent.Backend)

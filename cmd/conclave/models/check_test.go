@@ -33,6 +33,7 @@ func newServer(t *testing.T) (url string, requests map[string]int) {
 		"native":    call + "}]" + usage,
 		"uncounted": call + "}]",
 		"text":      `{"role":"assistant","content":"{\"name\": \"report\", \"arguments\": {\"sentence\": \"Rayleigh.\"}}"}}]` + usage,
+		"misnamed":  `{"role":"assistant","content":"{\"name\": \"sky\", \"arguments\": {\"sentence\": \"Blue.\"}}"}}]` + usage,
 		"other":     strings.ReplaceAll(call, `"report"`, `"google:search"`) + "}]" + usage,
 		"none":      `{"role":"assistant","content":"The sky is blue because of Rayleigh."}}]` + usage,
 	}
@@ -144,6 +145,7 @@ func TestCheck_withoutCalls(t *testing.T) {
 agents:
   - {id: agent_a, backend: {base_url: %q, model: none}}
   - {id: agent_b, backend: {base_url: %[1]q, model: other}}
+  - {id: agent_c, backend: {base_url: %[1]q, model: misnamed}}
 orchestrator: %s
 `, url, orchestrator))
 		code, stdout, stderr := s.Run("models", "check", "--config", "team.yaml")
@@ -154,6 +156,8 @@ orchestrator: %s
 		require.Equal(t, want, code, "%s: %s%s", orchestrator, stdout, stderr)
 		require.Contains(t, stdout, mark+" agent_a: model none at", stderr)
 		require.Contains(t, stdout, `it called the tool "google:search", but only report was offered`)
+		require.Contains(t, stdout, `it tried to call a tool in text but wrote "{\"name\": \"sky\"`)
+		require.Contains(t, stdout, "which is no readable call of report; check again")
 		require.Equal(t, ok, strings.Contains(stdout, "can only answer and vote in plain text"), orchestrator)
 		require.Equal(t, !ok, strings.Contains(stdout, "this team takes no plain text"), orchestrator)
 	}
