@@ -161,7 +161,7 @@ func TestSeal_limits(t *testing.T) {
 		"depth": {sparse(strings.Repeat("d/", artifact.MaxDepth)+"x", 0), "names in a path"},
 		"count": {func(t *testing.T, dir string) {
 			for i := range artifact.MaxFiles + 1 {
-				require.NoError(t, os.Mkdir(filepath.Join(dir, fmt.Sprint(i)), 0o755))
+				require.NoError(t, os.Symlink("0", filepath.Join(dir, fmt.Sprint(i)))) // quicker than a file or directory
 			}
 		}, "files"},
 	}
