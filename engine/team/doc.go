@@ -119,6 +119,7 @@
 // its checklist, and the mark of human messages. The list of tools ends with the vote, whose
 // values are the answers shown.
 //
-// Start with Step in step.go, then Judge in judge.go and Updates in rules.go. Prompts are
-// in templates/ and, filled in, in testdata/.
+// Start with Step in step.go, then Judge in judge.go, which judges votes, and Updates in
+// rules.go. inbox.go reads the messages of `conclave say`; they enter a prompt in prompt.go,
+// and a running step in rules.go. Prompts are in templates/ and, filled in, in testdata/.
 package team
