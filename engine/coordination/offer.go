@@ -19,7 +19,7 @@ func (s *State) wants(a *agent) bool {
 	return s.owes(a) || s.Config.Mode == voting && !s.Config.votes() && s.hasUnread(a, a.Heard) && !s.full(a)
 }
 
-// full reports whether a limit leaves a no further answer.
+// full reports whether agent a has no answer left under the limits.
 func (s *State) full(a *agent) bool {
 	c := s.Config
 	return c.AnswersGlobal > 0 && s.total() >= c.AnswersGlobal ||

@@ -262,7 +262,7 @@ func (s *step) reckon(f drive.Failure) {
 }
 
 // reckonLost starts the reckoning of a cancelled step that has not ended in time, and
-// reports whether there is any to wait for. A team counts by itself.
+// reports whether the run has to wait for it. A team counts its own usage.
 func (p *run) reckonLost() bool {
 	s := p.step
 	if s.reckoning == nil && s.activity != nil {
