@@ -47,9 +47,9 @@ func Warnings(w io.Writer) *slog.Logger {
 	return slog.New(calm{slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn})})
 }
 
-// calm lowers the level of what the SDK logs of normal work. Attempts of activities that are
-// retried, or end with their session, are no errors. A final failure is a warning, because the
-// session deals with it. A poll that ends because its worker stops is neither.
+// calm lowers the level of the SDK's messages about normal work. Attempts of activities that are
+// retried, or end with their session, are logged as information, and so are polls that end with
+// their worker. A final failure is a warning, because the session deals with it.
 type calm struct{ slog.Handler }
 
 // The SDK's messages of a failed attempt and of a failed poll, the key of their errors, and the

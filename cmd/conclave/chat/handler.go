@@ -46,8 +46,10 @@ func New(d *desk.Desk, page func(r *http.Request, session string) string, readOn
 func only(method string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", method)
-		refuse(w, &desk.Refusal{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed",
-			Message: r.URL.Path + " has no method " + r.Method + "; use " + method})
+		refuse(w, &desk.Refusal{
+			Status: http.StatusMethodNotAllowed, Code: "method_not_allowed",
+			Message: r.URL.Path + " has no method " + r.Method + "; use " + method,
+		})
 	}
 }
 
