@@ -125,6 +125,7 @@ func TestScenariosInABrowser(t *testing.T) {
 	require.Equal(t, 0, out.code)
 	require.Regexp(t, `(?m)^buy +#1 +pass +3/3 `, out.stdout)
 	require.Regexp(t, `(?m)^sign-in +#1 +pass +2/2 `, out.stdout)
+	require.Regexp(t, `their pages: http://127\.0\.0\.1:\d+/\nin Temporal: http://`, out.stderr)
 
 	folder, ids := s.runs("buy")
 	require.Len(t, ids, 1)

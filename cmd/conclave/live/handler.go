@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/page"
 	"conclave/cmd/conclave/progress"
@@ -200,19 +198,19 @@ func fail(w http.ResponseWriter, err error) {
 }
 
 func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	var html []byte
 	f, err := h.followed(r)
-	if err != nil {
-		fail(w, err)
-		return
+	if err == nil {
+		said := h.takeNotice(r.URL.Query().Get("n"))
+		html, err = f.page(r.Context(), said.text, said.failed)
 	}
-	said := h.takeNotice(r.URL.Query().Get("n"))
-	html, err := f.page(r.Context(), said.text, said.failed)
-	if errors.Is(err, record.ErrNone) && h.starts(r.Context(), f.id) {
+	if errors.Is(err, record.ErrNone) && h.starts(r.Context(), id) {
 		w.Header().Set("Refresh", "1")
-		html, err = page.Starting(f.id)
+		html, err = page.Starting(id)
 	}
 	if err != nil {
-		fail(w, fmt.Errorf("%s: %w", f.id, err))
+		fail(w, fmt.Errorf("%s: %w", id, err))
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -221,13 +219,7 @@ func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
 
 // starts reports whether a run without a record is running: its first activity writes the record.
 func (h *Handler) starts(ctx context.Context, id string) bool {
-	if h.conn == nil || h.conn.Client == nil {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
-	defer cancel()
-	reply, err := h.conn.Client.DescribeWorkflowExecution(ctx, id, "")
-	return err == nil && reply.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	return h.conn != nil && h.conn.Client != nil && runs.IsOpen(ctx, h.conn, h.Kinds, id)
 }
 
 // events sends the parts that change, until the session has ended or the reader leaves.

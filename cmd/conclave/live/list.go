@@ -61,12 +61,11 @@ func itemOf(r runs.Listed) page.Item {
 	return i
 }
 
+// nouns are the kinds of stored runs, as the list shows them.
+var nouns = map[string]string{"sessions": "session", "pipelines": "pipeline run", "scenarios": "scenario run"}
+
 func storedItem(s record.Stored) page.Item {
-	i := page.Item{
-		ID: s.ID, Kind: "session", Status: s.Status, Query: text.OneLine(s.Query), Href: sessions + s.ID, Started: s.Created, Took: s.Took(), Usage: s.Usage,
+	return page.Item{
+		ID: s.ID, Kind: nouns[s.Kind], Status: s.Status, Query: text.OneLine(s.Query), Href: "/" + s.Kind + "/" + s.ID, Started: s.Created, Took: s.Took(), Usage: s.Usage,
 	}
-	if s.Pipeline {
-		i.Kind, i.Href = "pipeline run", pipelines+s.ID
-	}
-	return i
 }

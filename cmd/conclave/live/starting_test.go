@@ -11,6 +11,7 @@ import (
 
 	"conclave/cmd/conclave/hall/halltest"
 	"conclave/cmd/conclave/record/recordtest"
+	"conclave/cmd/conclave/runs"
 	"conclave/engine/artifact"
 )
 
@@ -23,18 +24,21 @@ func TestHandler_starting(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	var temporal halltest.Server
-	temporal.Add(&halltest.Execution{ID: "p1"})
-	temporal.Add(&halltest.Execution{ID: "p2", Status: enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED})
-	conn, _, _ := temporal.Connect(store)
-	server := httptest.NewServer(New(conn, Options{ReadOnly: true}))
+	temporal.Add(&halltest.Execution{ID: "p1", Type: "Pipeline"})
+	temporal.Add(&halltest.Execution{ID: "p2", Type: "Pipeline", Status: enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED})
+	temporal.Add(&halltest.Execution{ID: "scenario-buy-r1", Type: "Scenario", Memo: map[string]any{"run_id": "r1"}})
+	conn, _, stderr := temporal.Connect(store)
+	kinds := []*runs.Kind{{Type: "Pipeline"}, {Type: "Scenario", MemoID: "run_id"}}
+	server := httptest.NewServer(New(conn, Options{ReadOnly: true, Kinds: kinds}))
 	t.Cleanup(server.Close)
 
-	for _, path := range []string{"/pipelines/p1", "/sessions/p1"} {
+	for _, path := range []string{"/pipelines/p1", "/sessions/p1", "/scenarios/r1"} {
 		code, html, header := get(t, server.URL+path)
 		require.Equal(t, http.StatusOK, code, path)
 		require.Equal(t, "1", header.Get("Refresh"), path)
 		require.Contains(t, html, "It is starting: no step has been recorded yet.", path)
 	}
+	require.Empty(t, stderr.String(), "a look at a page prints nothing")
 	for _, id := range []string{"p2", "p3"} {
 		code, _, header := get(t, server.URL+"/pipelines/"+id)
 		require.Equal(t, http.StatusNotFound, code, id)

@@ -36,6 +36,8 @@ func TestDrawScenario_states(t *testing.T) {
 			require.NoError(t, err)
 			html, err := d.Page("e.1", "done", false)
 			require.NoError(t, err)
+			require.Contains(t, string(html), `scenario sign-in · run r1`)
+			require.Contains(t, string(html), `<h1>A customer signs in</h1>`)
 			require.Contains(t, string(html), `<strong class="chip `+c.shown+`">`+c.shown+`</strong>`)
 			require.Contains(t, string(html), `data-events="/scenarios/r1/events?since=e.1"`)
 			require.Contains(t, string(html), `<p class="notice" role="status">done</p>`)

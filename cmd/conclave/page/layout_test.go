@@ -290,7 +290,7 @@ func TestScenarios(t *testing.T) {
 	t.Parallel()
 	why := "the button <is> not there"
 	failed := scenario.Run{
-		Scenario: "checkout", RunID: "r2", RunNumber: 2, Status: scenario.Fail, StartedAt: "2026-11-22T09:00:00Z", DurationMS: 45000,
+		Scenario: "checkout", Title: "A customer pays", RunID: "r2", RunNumber: 2, Status: scenario.Fail, StartedAt: "2026-11-22T09:00:00Z", DurationMS: 45000,
 		Steps: []scenario.Result{
 			{ID: "01", Title: "Open", Status: scenario.Pass, DurationMS: 12000, Summary: "It opens.", EvidencePaths: []string{"e/after.png", "e/before.png", "e/console.log", "e/middle.png", "e/trace.zip"}},
 			{ID: "02", Title: "Pay", Status: scenario.Fail, Error: &why, Attempts: []scenario.Attempt{{Status: scenario.Fail, Error: &why, EvidencePaths: []string{"e/gone.png"}}, {Status: scenario.Fail}}},
@@ -300,13 +300,13 @@ func TestScenarios(t *testing.T) {
 	passed := scenario.Run{Scenario: "search", RunID: "r1", Status: scenario.Pass, StartedAt: "2026-11-21T09:00:00Z"}
 	evidence := map[string][]byte{"e/before.png": pictureOf(t, 20), "e/middle.png": pictureOf(t, 21), "e/after.png": pictureOf(t, 22), "e/console.log": []byte("GET / 200\n"), "e/trace.zip": {0, 1, 2}}
 	run := ScenarioRun{
-		Run: failed, Title: "A customer pays", Problem: "the worker stopped",
+		Run: failed, Problem: "the worker stopped",
 		Evidence: func(path string) []byte { return evidence[path] }, Link: func(path string) string { return "files/" + path },
 	}
 	html, err := Scenarios([]ScenarioRun{run}, []scenario.Run{passed, failed}, recordtest.Began)
 	require.NoError(t, err)
 	for _, want := range []string{
-		"1 run, 1 failure", "the worker stopped", "the button &lt;is&gt; not there", "Attempt 2: fail", `alt="before.png" src="data:image/jpeg;base64,`,
+		"1 run, 1 failure", "A customer pays <span", "the worker stopped", "the button &lt;is&gt; not there", "Attempt 2: fail", `alt="before.png" src="data:image/jpeg;base64,`,
 		"GET / 200", `<a href="files/e/trace.zip">trace.zip</a>`, `<a href="files/e/gone.png">gone.png</a>`, `<a href="#run-checkout-r2">checkout</a>`,
 	} {
 		require.Contains(t, string(html), want)

@@ -13,11 +13,10 @@ import (
 	"conclave/engine/scenario"
 )
 
-// ScenarioRun is a run of a scenario with its title and the reader of its evidence, which
-// returns nil for a file that is not there. Problem is the reason why it did not get to an end.
+// ScenarioRun is a run of a scenario with the reader of its evidence, which returns nil for a
+// file that is not there. Problem is the reason why it did not get to an end.
 type ScenarioRun struct {
 	scenario.Run
-	Title    string
 	Problem  string
 	Evidence func(path string) []byte
 	Link     func(path string) string // from the page to a file; empty for none
@@ -115,6 +114,9 @@ func Scenarios(runs []ScenarioRun, all []scenario.Run, now time.Time) ([]byte, e
 	})
 	return execute("scenarios", p)
 }
+
+// Name is the title of the scenario, or its slug in an older record.
+func (r ScenarioRun) Name() string { return cmp.Or(r.Title, r.Scenario) }
 
 func runID(r scenario.Run) string { return slug("run", r.Scenario, r.RunID) }
 

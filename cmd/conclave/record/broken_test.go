@@ -184,6 +184,7 @@ func TestList_outages(t *testing.T) {
 	for _, tc := range []struct{ operation, key, says string }{
 		{"list", "sessions/", "list "},
 		{"list", "pipelines/", "list "},
+		{"list", "scenarios/", "list "},
 		{"get", "pipelines/p1/pipeline.json", "read "},
 		{"get", "pipelines/p1/status.json", "read "},
 	} {

@@ -16,16 +16,16 @@ import (
 	"conclave/engine/llm"
 )
 
-// Stored is a session or a pipeline's run in a store.
+// Stored is a session, or a run of a pipeline or a scenario, in a store.
 type Stored struct {
-	ID       string
-	Pipeline bool
-	Query    string
-	Status   string // empty if it is unknown
-	Created  time.Time
-	Usage    *llm.Usage // nil if it is unknown
+	ID      string
+	Kind    string // sessions, pipelines or scenarios, as in the keys of its files
+	Query   string // of a scenario its title
+	Status  string // empty if it is unknown
+	Created time.Time
+	Usage   *llm.Usage // nil if it is unknown
 
-	changed time.Time // status.json
+	changed time.Time // status.json; of a scenario's run the end
 }
 
 // Took is the time from the beginning to the last change.
@@ -36,22 +36,27 @@ func (s Stored) Took() time.Duration {
 	return s.changed.Sub(s.Created)
 }
 
-// List lists the sessions and the runs of pipelines in a store, the newest first. A run whose
-// documents cannot be read is listed with its ID alone.
+// scenarios is the kind whose runs lie one level deeper, under their scenario.
+const scenarios = "scenarios"
+
+// claims name the file that identifies a run, by its kind.
+var claims = map[string]string{"sessions": "session.json", "pipelines": "pipeline.json", scenarios: "result.json"}
+
+// List lists the sessions and the runs of pipelines and scenarios in a store, the newest first. A
+// run whose documents cannot be read is listed with its ID alone.
 func List(ctx context.Context, store artifact.Store) ([]Stored, error) {
 	found := map[string]*Stored{} // by the root of the run's files
-	for _, kind := range []struct{ prefix, claim string }{{"sessions/", "session.json"}, {"pipelines/", "pipeline.json"}} {
-		for o, err := range store.Objects(ctx, kind.prefix) {
+	for kind, claim := range claims {
+		for o, err := range store.Objects(ctx, kind+"/") {
 			if err != nil {
-				return nil, fmt.Errorf("list %s: %w", store.URL(kind.prefix), err)
+				return nil, fmt.Errorf("list %s: %w", store.URL(kind+"/"), err)
 			}
-			id, name, _ := strings.Cut(strings.TrimPrefix(o.Key, kind.prefix), "/")
-			if name != kind.claim && name != "status.json" {
+			root, id, name := splitKey(kind, o.Key)
+			if name != claim && name != "status.json" {
 				continue
 			}
-			root := kind.prefix + id + "/"
 			if found[root] == nil {
-				found[root] = &Stored{ID: unescape(id), Pipeline: kind.claim == "pipeline.json"}
+				found[root] = &Stored{ID: id, Kind: kind}
 			}
 			if name == "status.json" {
 				found[root].changed = o.Modified
@@ -76,31 +81,47 @@ func List(ctx context.Context, store artifact.Store) ([]Stored, error) {
 	return list, nil
 }
 
+// splitKey splits a key of a kind into the root of a run, the ID of the run, and the name of the
+// file, which is empty for a file of no run.
+func splitKey(kind, key string) (root, id, name string) {
+	depth := 2
+	if kind == scenarios {
+		depth = 4 // scenarios/<slug>/runs/<id>/
+	}
+	parts := strings.SplitN(key, "/", depth+1)
+	if len(parts) <= depth || kind == scenarios && parts[2] != "runs" {
+		return "", "", ""
+	}
+	return strings.Join(parts[:depth], "/") + "/", unescape(parts[depth-1]), parts[depth]
+}
+
 func (s *Stored) read(ctx context.Context, store artifact.Store, root string) error {
-	name := "session.json"
-	if s.Pipeline {
-		name = "pipeline.json"
+	var told struct {
+		Query      string     `json:"query"`
+		Request    string     `json:"request"`
+		Title      string     `json:"title"`
+		Scenario   string     `json:"scenario"`
+		CreatedAt  time.Time  `json:"created_at"`
+		StartedAt  time.Time  `json:"started_at"`
+		Status     string     `json:"status"`
+		DurationMS int64      `json:"duration_ms"`
+		Cost       *llm.Usage `json:"cost"`
+		Usage      *llm.Usage `json:"usage"`
 	}
-	var claim struct {
-		Query     string    `json:"query"`
-		Request   string    `json:"request"`
-		CreatedAt time.Time `json:"created_at"`
-	}
-	var status struct {
-		Status string     `json:"status"`
-		Cost   *llm.Usage `json:"cost"`
-		Usage  *llm.Usage `json:"usage"`
-	}
-	for key, into := range map[string]any{root + name: &claim, root + "status.json": &status} {
-		data, err := store.Get(ctx, key)
+	for _, name := range []string{"status.json", claims[s.Kind]} {
+		data, err := store.Get(ctx, root+name)
 		if errors.Is(err, artifact.ErrNotFound) {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("read %s: %w", store.URL(key), err)
+			return fmt.Errorf("read %s: %w", store.URL(root+name), err)
 		}
-		_ = json.Unmarshal(data, into) // a damaged document says nothing
+		_ = json.Unmarshal(data, &told) // a damaged document says nothing
 	}
-	s.Query, s.Created, s.Status, s.Usage = cmp.Or(claim.Query, claim.Request), claim.CreatedAt, status.Status, cmp.Or(status.Cost, status.Usage)
+	s.Query, s.Created, s.Status, s.Usage = cmp.Or(told.Query, told.Request), told.CreatedAt, told.Status, cmp.Or(told.Cost, told.Usage)
+	if s.Kind == scenarios {
+		s.Query, s.Created = cmp.Or(told.Title, told.Scenario), told.StartedAt
+		s.changed = s.Created.Add(time.Duration(told.DurationMS) * time.Millisecond)
+	}
 	return nil
 }

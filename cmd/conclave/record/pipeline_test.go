@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -57,7 +58,8 @@ func TestReadPipeline_refuses(t *testing.T) {
 	require.ErrorContains(t, err, "read status.json: ")
 }
 
-// A store lists the sessions and the runs of pipelines, the newest first, damaged ones by ID.
+// A store lists the sessions and the runs of pipelines and scenarios, the newest first, damaged
+// ones by ID.
 func TestList(t *testing.T) {
 	t.Parallel()
 	r := recordtest.NewRun(t, "p1")
@@ -67,14 +69,27 @@ func TestList(t *testing.T) {
 	put("sessions/s1/status.json", `{"status":"consensus","cost":{"input_tokens":7,"model_calls":1}}`)
 	put("sessions/s1/agents/agent_a/001/step.json", `{}`)
 	put("sessions/s2/session.json", `{`)
+	put("scenarios/buy/numbers/1", "r1")
+	put("scenarios/buy/runs/r1/claims/001.json", `{}`)
+	put("scenarios/buy/runs/r1/result.json", `{"scenario":"buy","title":"Buy a lamp","status":"fail","started_at":"2026-11-23T10:00:00Z","duration_ms":1500,"cost":{"model_calls":4}}`)
+	put("scenarios/buy/runs/r0/result.json", `{"scenario":"buy","status":"pass"}`)
 	list, err := List(t.Context(), r.Store)
 	require.NoError(t, err)
-	require.Len(t, list, 3)
-	require.Equal(t, []string{"s1", "p1", "s2"}, []string{list[0].ID, list[1].ID, list[2].ID})
+	var ids []string
+	for _, s := range list {
+		ids = append(ids, s.ID)
+	}
+	require.Equal(t, []string{"r1", "s1", "p1", "r0", "s2"}, ids)
+	require.Equal(t, Stored{
+		ID: "r1", Kind: "scenarios", Query: "Buy a lamp", Status: "fail", Created: list[0].Created, Usage: list[0].Usage, changed: list[0].Created.Add(1500 * time.Millisecond),
+	}, list[0])
+	require.EqualValues(t, 4, list[0].Usage.ModelCalls)
+	require.Equal(t, "buy", list[3].Query, "a record without a title")
+	list = slices.DeleteFunc(list, func(s Stored) bool { return s.Kind == "scenarios" })
 	require.Equal(t, "Why?", list[0].Query)
 	require.Equal(t, "consensus", list[0].Status)
 	require.EqualValues(t, 7, list[0].Usage.InputTokens)
-	require.True(t, list[1].Pipeline)
+	require.Equal(t, "pipelines", list[1].Kind)
 	require.Equal(t, "Write a haiku.", list[1].Query)
 	require.Equal(t, "completed", list[1].Status)
 	require.Zero(t, list[2].Created)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"conclave/cmd/conclave/hall"
@@ -71,24 +72,35 @@ func (r Request) say() (Update, error) {
 // does, and returns the command's message.
 func Steer(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string, r Request) (string, error) {
 	var said bytes.Buffer
-	cli := *conn.CLI
-	cli.Stdout, cli.Stderr, cli.JSON, cli.Automation = &said, &said, false, false
-	quiet := *conn
-	quiet.CLI = &cli
+	conn = printingTo(conn, &said)
 	u, err := r.update()
 	if err != nil {
 		return "", err
 	}
-	run, err := find(ctx, &quiet, kinds, id)
+	run, err := find(ctx, conn, kinds, id)
 	if err != nil {
 		return "", err
 	}
 	if r.Verb == drive.RetrySignal {
-		err = retry(ctx, &quiet, run, u)
+		err = retry(ctx, conn, run, u)
 	} else {
-		err = apply(ctx, &quiet, run, u)
+		err = apply(ctx, conn, run, u)
 	}
 	return strings.TrimSpace(said.String()), err
+}
+
+// IsOpen reports whether a run of one of the kinds has an ID and has not ended.
+func IsOpen(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) bool {
+	run, err := find(ctx, printingTo(conn, io.Discard), kinds, id)
+	return err == nil && run.Running()
+}
+
+// printingTo returns a connection that prints to a writer, for a person.
+func printingTo(conn *hall.Connection, w io.Writer) *hall.Connection {
+	cli, other := *conn.CLI, *conn
+	cli.Stdout, cli.Stderr, cli.JSON, cli.Automation = w, w, false, false
+	other.CLI = &cli
+	return &other
 }
 
 // All lists the runs of a kind with their usage, the newest first.

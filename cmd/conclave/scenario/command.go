@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/live"
 	"conclave/cmd/conclave/project"
 	"conclave/cmd/conclave/runs"
 	"conclave/cmd/conclave/team"
@@ -62,6 +63,8 @@ func watchCommand(c *hall.CLI) *cobra.Command {
 	cmd := controlCommand(c, "watch", "Follow a run and run its steps", `Follow a run to its end; results and evidence appear in DIR after every step.
 Without an address, watch joins the local stack as a worker, so that a run that was
 cut off continues.`, func(ctx context.Context, conn *hall.Connection, o *order, r *run) error {
+		defer live.Offer(conn, Kind())()
+		printPage(conn, o.runs)
 		r.problem = follow(ctx, conn, o, r, newBoard(c, o))
 		return report(ctx, c, o)
 	})

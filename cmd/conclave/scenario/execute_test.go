@@ -95,7 +95,9 @@ func TestExecute(t *testing.T) {
 	t.Parallel()
 	junit := filepath.Join(t.TempDir(), "report.xml")
 	th := newTheater(t, flags{junit: junit}, map[string]scenario.Status{"buy": scenario.Pass, "leave": scenario.Pass})
+	th.conn.Pages = "http://127.0.0.1:9"
 	require.NoError(t, th.execute())
+	require.Contains(t, th.stderr.String(), "their pages: http://127.0.0.1:9/\n")
 	require.Regexp(t, `(?m)^buy +#3 +pass +1/1 +2.5 s$`, th.stdout.String())
 	require.Regexp(t, `(?m)^leave +#3 +pass`, th.stdout.String())
 	require.Contains(t, th.stderr.String(), "2 scenarios at h:7233 in the namespace default, agent from team.yaml: ")

@@ -20,7 +20,8 @@ const maxEvidence = 8 << 20
 func writeHTML(o *order) error {
 	var runs []page.ScenarioRun
 	for _, r := range o.runs {
-		one := page.ScenarioRun{Run: r.result, Title: r.title, Evidence: o.evidence(r), Link: o.link(r)}
+		one := page.ScenarioRun{Run: r.result, Evidence: o.evidence(r), Link: o.link(r)}
+		one.Title = r.title
 		if one.Scenario == "" {
 			one.Scenario, one.RunID = r.slug, r.id
 		}

@@ -15,6 +15,7 @@ import (
 
 	acts "conclave/activities/scenario"
 	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/live"
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/project"
 	"conclave/cmd/conclave/runs"
@@ -33,7 +34,8 @@ gets an agent of its own, with the tools of the team file, which names exactly o
 agent (--config, else DIR/conclave.yaml, else ./conclave.yaml). A run uses the
 definition as it is when the run begins.
 
-Results and evidence appear in DIR/scenarios/SLUG/runs/RUN_ID after every step.
+Results and evidence appear in DIR/scenarios/SLUG/runs/RUN_ID after every step. The
+command prints the address of a page that follows the run, and serves it until it ends.
 Ctrl-C stops watching: the run is kept, and continues whenever a worker runs.
 --retry continues a run that did not pass from the step that failed, with the
 definition that it began with. The failure and its evidence are kept; a step that
@@ -116,6 +118,7 @@ func runScenarios(ctx context.Context, c *hall.CLI, f flags, dir, slug string) e
 		if err := conn.CheckBucket(ctx); err != nil {
 			return err
 		}
+		defer live.Offer(conn, Kind())()
 		return execute(ctx, conn, o)
 	})
 }
@@ -222,8 +225,20 @@ func introduce(conn *hall.Connection, o *order) {
 		return
 	}
 	conn.Infof("%s %s, agent from %s: %s", progress.Plural(len(o.runs), "scenario"), conn.Target, o.source, team.Describe(o.tester))
+	printPage(conn, o.runs)
 	if !conn.Cluster {
 		conn.Infof("in Temporal: %s", conn.Stack.UIAddress)
+	}
+}
+
+// printPage prints the address of the page of a run, or of the list of several, if pages are served.
+func printPage(conn *hall.Connection, all []*run) {
+	switch {
+	case conn.Pages == "":
+	case len(all) == 1:
+		conn.Infof("its page: %s%s%s", conn.Pages, Kind().Page, all[0].id)
+	default:
+		conn.Infof("their pages: %s/", conn.Pages)
 	}
 }
 

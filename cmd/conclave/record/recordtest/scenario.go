@@ -38,7 +38,7 @@ func Scenario(t testing.TB) (dir string, layout artifact.Layout) {
 func SignIn() scenario.Run {
 	usd, slow, broken, ended := 0.012, "the page took 30 s", "POST /sign-in answers <b>500</b>", "2026-11-22T09:01:10Z"
 	return scenario.Run{
-		RunID: "r1", RunNumber: 1, Scenario: "sign-in", Status: scenario.Fail, StartedAt: "2026-11-22T09:00:00Z", CompletedAt: &ended, DurationMS: 70_000,
+		RunID: "r1", RunNumber: 1, Scenario: "sign-in", Title: "A customer signs in", Status: scenario.Fail, StartedAt: "2026-11-22T09:00:00Z", CompletedAt: &ended, DurationMS: 70_000,
 		Steps: []scenario.Result{
 			{
 				ID: "01", Title: "Open the form", Status: scenario.Pass, Flaky: true, DurationMS: 40_000, Summary: "The form is there.",
