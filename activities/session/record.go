@@ -58,8 +58,9 @@ func (a *Activities) writeRecord(ctx context.Context, layout artifact.Layout, ru
 		if err != nil {
 			return err
 		}
-		in.Status.Query = session.Query
-		return artifact.PutJSON(ctx, a.Store, layout.File("status.json"), in.Status)
+		status := in.Status // in is shared with the other goroutines
+		status.Query = session.Query
+		return artifact.PutJSON(ctx, a.Store, layout.File("status.json"), status)
 	})
 	if in.Saved != nil {
 		group.Go(func() error {
