@@ -16,8 +16,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// limited is a store whose credentials have the policy of deploy only.
-func limited(t *testing.T, m s3test.Server, prefix string) *Store {
+// restricted is a store whose credentials have the policy of deploy only.
+func restricted(t *testing.T, m s3test.Server, prefix string) *Store {
 	t.Helper()
 	policy, err := os.ReadFile("../../deploy/bucket-policy.json")
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestMinIO_bucketPolicy(t *testing.T) {
 	require.NoError(t, root.EnsureBucket(t.Context()))
 	require.NoError(t, root.Create(t.Context(), "sessions/s1/session.json", []byte("{}")))
 
-	own := limited(t, m, "team-a")
+	own := restricted(t, m, "team-a")
 	require.NoError(t, own.Probe(t.Context()))
 	require.NoError(t, own.Create(t.Context(), "sessions/s1/session.json", []byte("{}")))
 	var keys []string
@@ -56,7 +56,7 @@ func TestMinIO_bucketPolicy(t *testing.T) {
 	require.Equal(t, []string{"sessions/s1/session.json"}, keys)
 	require.NoError(t, own.Delete(t.Context(), "sessions/s1/session.json"))
 
-	other := limited(t, m, "team-b")
+	other := restricted(t, m, "team-b")
 	require.ErrorIs(t, other.Probe(t.Context()), errRefused)
 	_, err = other.Get(t.Context(), "sessions/s1/session.json")
 	require.Error(t, err)
