@@ -131,6 +131,15 @@ func TestPage_live(t *testing.T) {
 	require.True(t, eval[bool](b, `document.getElementById("step-agent_a-001").open && document.getElementById("events").open`))
 	b.eventually(`document.getElementById("step-agent_a-001").innerText.includes("accepted: new_answer")`)
 
+	shows := func(hidden string) {
+		eval[bool](b, `Object.defineProperty(document, "hidden", {value: `+hidden+`, configurable: true}) && document.dispatchEvent(new Event("visibilitychange"))`)
+	}
+	shows("true")
+	require.True(t, eval[bool](b, `source.readyState === EventSource.CLOSED`), "a hidden page holds no connection")
+	p.Say(1, "", "Think of the weather.")
+	shows("false")
+	b.eventually(`document.getElementById("facts").innerText.includes("Think of the weather.")`)
+
 	server.CloseClientConnections()
 	p.Answer(1, "agent_b", "Why not?", nil)
 	p.Vote(1, "agent_a", "agent_b", "It is.")

@@ -163,11 +163,21 @@ function carry(from, to) {
   if (said && silent) silent.replaceWith(said);
   if (a && b && to.dataset.source) { b.replaceWith(a); load(to); }
 }
-if (document.body.dataset.events) {
-  const source = new EventSource(document.body.dataset.events);
-  source.onmessage = (e) => { for (const part of JSON.parse(e.data)) replace(part); document.body.classList.remove("away"); };
-  source.addEventListener("end", () => source.close());
+// A browser has few connections to a server: a hidden page gives its own back, and catches up when it is shown.
+let source, since = document.body.dataset.events;
+function follow() {
+  source?.close();
+  if (!since || document.hidden) return;
+  source = new EventSource(since);
+  source.onmessage = (e) => {
+    for (const part of JSON.parse(e.data)) replace(part);
+    since = since.replace(/since=.*/, "since=" + e.lastEventId);
+    document.body.classList.remove("away");
+  };
+  source.addEventListener("end", () => { since = ""; source.close(); });
   source.onerror = () => document.body.classList.add("away");
 }
+document.addEventListener("visibilitychange", follow);
+follow();
 localTimes(document);
 reveal();
