@@ -1,8 +1,11 @@
 package config
 
 import (
+	"fmt"
+	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -33,14 +36,46 @@ func (t Team) ThinksFirst(agent string) bool {
 	return ok && !a.Backend.reasons()
 }
 
-// reasons reports whether the backend's model is known to reason before it replies.
+// reasons reports whether the backend's model is known to reason before it replies. Params
+// that switch reasoning off outweigh the model's name.
 func (b Backend) reasons() bool {
-	for param := range b.Params {
+	on, off := false, false
+	params := maps.Clone(b.Params)
+	if nested, ok := b.Params["chat_template_kwargs"].(map[string]any); ok {
+		maps.Copy(params, nested) // as vLLM, SGLang and llama.cpp take them
+	}
+	for param, value := range params {
 		if slices.Contains(reasoningParams, param) {
-			return true
+			disabled := switchesOff(value)
+			on, off = on || !disabled, off || disabled
 		}
+	}
+	if on || off {
+		return on || b.Type == Offline
 	}
 	name := strings.ToLower(b.Model)
 	name = name[strings.LastIndex(name, "/")+1:]
 	return b.Type == Offline || reasoningModels.MatchString(name)
+}
+
+// switchesOff reports whether a value of a reasoning parameter disables reasoning: false, 0,
+// none, disabled, or an object that says so.
+func switchesOff(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case bool:
+		return !v
+	case string:
+		return slices.Contains([]string{"none", "off", "false", "disabled"}, strings.ToLower(v))
+	case map[string]any:
+		for _, key := range []string{"enabled", "effort", "type", "max_tokens", "budget_tokens", "thinking_budget"} {
+			if inner, given := v[key]; given && switchesOff(inner) {
+				return true
+			}
+		}
+		return false
+	}
+	n, err := strconv.ParseFloat(fmt.Sprint(value), 64)
+	return err == nil && n == 0
 }

@@ -31,7 +31,20 @@ func TestThinksFirst(t *testing.T) {
 			require.False(t, team.ThinksFirst("agent_a"))
 		})
 	}
+	for _, params := range []map[string]any{
+		{"reasoning_effort": "none"}, {"enable_thinking": false}, {"thinking": map[string]any{"type": "disabled"}},
+		{"reasoning": map[string]any{"enabled": false}}, {"reasoning": map[string]any{"effort": "none"}}, {"thinking_budget": 0},
+		{"chat_template_kwargs": map[string]any{"enable_thinking": false}},
+	} {
+		team := Default()
+		team.Agents[0].Backend.Model = "qwen3:8b"
+		team.Agents[0].Backend.Params = params
+		require.True(t, team.ThinksFirst("agent_a"), "%v switches reasoning off", params)
+	}
 	team := Default()
+	team.Agents[0].Backend.Params = map[string]any{"thinking": map[string]any{"type": "enabled", "budget_tokens": 1024}}
+	require.False(t, team.ThinksFirst("agent_a"))
+	team = Default()
 	team.Agents[0].Backend.Type = Offline
 	require.False(t, team.ThinksFirst("agent_a"))
 }

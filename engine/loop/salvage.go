@@ -50,7 +50,7 @@ func Attempted(content string) bool {
 }
 
 var (
-	fence   = regexp.MustCompile("(?s)^```[A-Za-z_]*[ \t]*\n(.*?)\n?[ \t]*```$")
+	fence   = regexp.MustCompile("(?s)^```[A-Za-z_]*\\s*(.*?)\\s*```$")
 	framed  = regexp.MustCompile("^\\s*(?:```[A-Za-z_]*\\s*)?[{\\[]")
 	tagged  = regexp.MustCompile("^\\s*(?:```[A-Za-z_]*\\s*)?<(?:tool_call|tools|function=)")
 	opening = regexp.MustCompile(`^<(tool_call|tools)>`)
@@ -88,8 +88,8 @@ func callValues(content string) ([]json.RawMessage, bool) {
 	}
 }
 
-// withoutClosing removes the closing tag at the very end: without an opening tag, which some
-// servers swallow, of either name.
+// withoutClosing removes a closing tag at the very end. Some servers remove the opening tag;
+// without one, the closing tag may have either name.
 func withoutClosing(content, tag string) string {
 	for _, name := range []string{"tool_call", "tools"} {
 		if tag == "" || tag == name {

@@ -78,7 +78,7 @@ func (t task) agreements(answers []answer) []agreement {
 	if !t.ShowAgreement || t.Alone || t.divided() {
 		return nil
 	}
-	lines := !slices.ContainsFunc(answers, func(a answer) bool { return a.Digest.Line(t.Agree) == "" })
+	lines := t.comparesLines(answers)
 	var groups []agreement
 	var firsts []answer
 	for _, a := range answers {
@@ -95,6 +95,12 @@ func (t task) agreements(answers []answer) []agreement {
 		groups[at] = append(groups[at], a.Label)
 	}
 	return slices.DeleteFunc(groups, func(equal agreement) bool { return len(equal) < 2 })
+}
+
+// comparesLines reports whether all answers have a last line "ANSWER: …", which alone is
+// then compared.
+func (t task) comparesLines(answers []answer) bool {
+	return !slices.ContainsFunc(answers, func(a answer) bool { return a.Digest.Line(t.Agree) == "" })
 }
 
 // Class is the answer of a judge of equality about one answer: equal answers have one class.

@@ -113,22 +113,24 @@ func (r *rules) tooClose(a answer) *loop.Ruling {
 	return &loop.Ruling{Rejected: answerNovelty, Say: why}
 }
 
-// duplicate rules on an answer that equals earlier ones. The agent is asked to endorse the
-// first newest answer among them; if it submits the same once more, it has done so.
+// duplicate rules on an answer whose text is that of earlier ones. The agent is asked to
+// endorse the equal answer with the lowest number; if it submits the same once more, it has
+// done so.
 func (r *rules) duplicate(equals []answer) *loop.Ruling {
-	at := slices.IndexFunc(r.memory.answers, func(a answer) bool {
-		return slices.ContainsFunc(equals, func(equal answer) bool { return equal.Label == a.Label })
-	})
-	way := r.endorsing()
+	at, way := r.lowestEqual(equals), r.endorsing()
 	if at < 0 || way == "" {
 		return &loop.Ruling{Rejected: answerDuplicate, Say: "Your answer is the same as " + equals[0].Label +
 			", which is there already. Change something that matters" + r.orEnd() + ". Nothing was submitted."}
 	}
 	equal := r.memory.answers[at]
 	if !r.memory.repeated {
+		is := "equal to "
+		if slices.ContainsFunc(equals, equal.sameLabel) {
+			is = "the same as "
+		}
 		return &loop.Ruling{
 			Rejected: answerDuplicate, Note: marshal(note{Repeated: true}),
-			Say: "Your answer is the same as " + equal.Label + ", which is there already. Nothing was submitted. " + endorsingCall(way, equal),
+			Say: "Your answer is " + is + equal.Label + ", which is there already. Nothing was submitted. " + endorsingCall(way, equal),
 		}
 	}
 	if way == coordination.Stop {
@@ -142,6 +144,20 @@ func (r *rules) duplicate(equals []answer) *loop.Ruling {
 		Say:    "The same answer again: it counts as your vote for " + equal.Label + ".",
 	}
 }
+
+// lowestEqual returns the index of the first of the newest answers that is one of equals or,
+// compared as agree says, equal to one; -1 without such an answer.
+func (r *rules) lowestEqual(equals []answer) int {
+	lines := r.task.comparesLines(r.memory.answers)
+	return slices.IndexFunc(r.memory.answers, func(a answer) bool {
+		return slices.ContainsFunc(equals, func(equal answer) bool {
+			return a.sameLabel(equal) || a.Digest.Equal(equal.Digest, r.task.Agree, lines)
+		})
+	})
+}
+
+// sameLabel reports whether a and b are one revision of one agent.
+func (a answer) sameLabel(b answer) bool { return a.Label == b.Label }
 
 // written returns the author's original text without surrounding white space.
 func (a answer) written() string { return strings.TrimSpace(cmp.Or(a.Raw, a.Text)) }

@@ -2,6 +2,7 @@ package team
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -130,6 +131,37 @@ func TestDuplicate(t *testing.T) {
 			require.Equal(t, c.offered, p.offered(1))
 			require.Equal(t, c.kind, p.action.Kind)
 			require.JSONEq(t, c.payload, string(p.action.Payload))
+			p.requireRestores(t, task)
+		})
+	}
+}
+
+// The vote of an agent that repeats an answer, its own included, goes to the equal answer
+// with the lowest number, compared as agree says.
+func TestDuplicate_equal(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		agree, lowest, own, voted, says string
+	}{
+		"normalized":      {"normalized", "FORTY two.", "forty TWO", "agent1.2", "Your answer is equal to agent1.2, which is there already. Nothing was submitted. To support agent1.2"},
+		"exact":           {"exact", "FORTY two.", "forty TWO", "agent3.1", "Your answer is the same as agent3.1"},
+		"lines":           {"normalized", "6 × 7\nANSWER: 42", "It is known.\nANSWER: 42.", "agent1.2", "equal to agent1.2"},
+		"different lines": {"normalized", "6 × 7\nANSWER: 42", "It is known.\nANSWER: 43", "agent3.1", "the same as agent3.1"},
+		"no line in one":  {"normalized", "42", "It is known.\nANSWER: 42", "agent3.1", "the same as agent3.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			task := evaluation()
+			task.Agree = c.agree
+			for i, text := range []string{c.lowest, c.own} {
+				task.Answers[i].Text, task.Answers[i].Digest = text, digestOf(text, "")
+			}
+			again := does(callAnswer(strings.ReplaceAll(c.own, "\n", `\n`)))
+			p := play(t, t.Context(), task, again, again)
+			require.NoError(t, p.err)
+			require.Contains(t, p.entries[2].Messages[0].Content, c.says)
+			require.Equal(t, "vote", p.action.Kind)
+			require.Contains(t, string(p.action.Payload), `"label":"`+c.voted+`"`)
 			p.requireRestores(t, task)
 		})
 	}

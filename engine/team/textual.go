@@ -70,7 +70,7 @@ func (r *rules) inText() string {
 	case r.answersOnly():
 		return " If you cannot call tools, reply with your complete answer as plain text and nothing else: that text is then your answer."
 	case slices.Contains(r.open(), coordination.Vote):
-		return fmt.Sprintf(" If you cannot call tools, reply with the one you vote for and nothing else: %s.", strings.Join(r.electable(), ", "))
+		return fmt.Sprintf(" If you cannot call tools, reply with the label that you vote for and nothing else. The labels are: %s.", strings.Join(r.electable(), ", "))
 	}
 	return ""
 }

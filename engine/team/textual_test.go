@@ -80,7 +80,7 @@ func TestTextVote(t *testing.T) {
 			v := newRules(task).Judge(llm.Message{Content: c.content})
 			if c.label == "" {
 				require.Equal(t, noToolCalls, v.Rejected)
-				require.Contains(t, v.Say, "If you cannot call tools, reply with the one you vote for and nothing else: agent1, agent3.")
+				require.Contains(t, v.Say, "If you cannot call tools, reply with the label that you vote for and nothing else. The labels are: agent1, agent3.")
 				return
 			}
 			require.Equal(t, "vote", v.Action.Kind)

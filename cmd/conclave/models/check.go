@@ -38,8 +38,8 @@ type model struct {
 	Reachable bool  `json:"reachable"` // the server has replied
 	Calls     calls `json:"calls,omitempty"`
 
-	ContextWindow *int   `json:"context_window"`        // in tokens, as conclave assumes it; null if it is unknown
-	WindowSource  string `json:"context_window_source"` // configuration or table; empty if it is unknown
+	ContextWindow *int    `json:"context_window"`        // in tokens, as conclave assumes it; null if it is unknown
+	WindowSource  *string `json:"context_window_source"` // configuration or table; null if it is unknown
 
 	ServedWindow *int `json:"served_window"` // in tokens, as the server states it; null if it does not
 
@@ -117,7 +117,7 @@ func probe() llm.Request {
 // ask makes the call and notes the findings.
 func (m *model) ask(ctx context.Context, at worker.Models, timeout time.Duration) {
 	if window, source := at.WindowFrom(m.agent); window > 0 {
-		m.ContextWindow, m.WindowSource = &window, source
+		m.ContextWindow, m.WindowSource = &window, &source
 	}
 	if m.Type == config.Offline {
 		m.OK, m.Reachable, m.Calls = true, true, native
@@ -171,7 +171,7 @@ func (m *model) judge(at worker.Models, request llm.Request, reply llm.Reply) {
 	case len(message.ToolCalls) == 0 && loop.Attempted(text.WithoutThoughts(message.Content)):
 		m.Calls, m.OK = none, m.text
 		m.Detail = "it tried to call a tool in text" + instead(message.Content) + fmt.Sprintf(
-			", which is no readable call of %s; check again, since replies of a small model vary, or choose a larger one", offered)
+			", which cannot be read as a call of %s; check again, since the replies of a small model vary, or choose a larger model", offered)
 	case len(message.ToolCalls) == 0:
 		m.Calls, m.OK = none, m.text
 		m.Detail = "it called no tool" + instead(message.Content) + m.withoutCalls() + "; " + at.ToolsRemedy(m.agent.Backend)

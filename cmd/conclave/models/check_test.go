@@ -91,7 +91,7 @@ agents:
 	require.True(t, a.OK && a.Reachable && a.Usage)
 	require.Equal(t, native, a.Calls)
 	require.Equal(t, 4096, *a.ContextWindow)
-	require.Equal(t, "configuration", a.WindowSource)
+	require.Equal(t, "configuration", *a.WindowSource)
 	require.Equal(t, []int64{100, 64, 20}, []int64{a.InputTokens, a.CachedInputTokens, a.OutputTokens})
 	require.Zero(t, *a.TotalUSD)
 	require.Positive(t, *a.TokensPerSecond)
@@ -125,7 +125,7 @@ agents:
 	require.Equal(t, 8192, *got.Models[2].ServedWindow)
 	require.Nil(t, got.Models[1].ServedWindow)
 	require.Nil(t, got.Models[1].ContextWindow)
-	require.Empty(t, got.Models[1].WindowSource)
+	require.Nil(t, got.Models[1].WindowSource)
 	require.False(t, got.Models[1].Usage)
 	require.Nil(t, got.Models[1].TokensPerSecond)
 }
@@ -157,7 +157,7 @@ orchestrator: %s
 		require.Contains(t, stdout, mark+" agent_a: model none at", stderr)
 		require.Contains(t, stdout, `it called the tool "google:search", but only report was offered`)
 		require.Contains(t, stdout, `it tried to call a tool in text but wrote "{\"name\": \"sky\"`)
-		require.Contains(t, stdout, "which is no readable call of report; check again")
+		require.Contains(t, stdout, "which cannot be read as a call of report; check again")
 		require.Equal(t, ok, strings.Contains(stdout, "can only answer and vote in plain text"), orchestrator)
 		require.Equal(t, !ok, strings.Contains(stdout, "this team takes no plain text"), orchestrator)
 	}

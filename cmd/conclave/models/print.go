@@ -64,7 +64,7 @@ func (m *model) row() string {
 		calls = "–"
 	}
 	if m.ContextWindow != nil {
-		window = strconv.Itoa(*m.ContextWindow) + " (" + windowSources[m.WindowSource] + ")"
+		window = strconv.Itoa(*m.ContextWindow) + " (" + windowSources[*m.WindowSource] + ")"
 	}
 	if m.ServedWindow != nil && m.ContextWindow == nil {
 		window = strconv.Itoa(*m.ServedWindow) + " (server)"
@@ -132,7 +132,7 @@ func (m *model) windowNote() string {
 		return fmt.Sprintf("the server states a context window of %d tokens; set context_window: %[1]d of the backend, since sessions do not ask", *m.ServedWindow)
 	case *m.ContextWindow > *m.ServedWindow:
 		return fmt.Sprintf("its context window of %d tokens is %s, but the server states %d; set context_window: %[3]d of the backend",
-			*m.ContextWindow, windowSources[m.WindowSource], *m.ServedWindow)
+			*m.ContextWindow, windowSources[*m.WindowSource], *m.ServedWindow)
 	}
 	return ""
 }

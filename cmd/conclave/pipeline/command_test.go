@@ -159,7 +159,7 @@ func TestRun_sessionStepsOfAWorkerConfiguration(t *testing.T) {
 	require.Equal(t, "left", r.file.Steps[1].Config.Agents[0].ID)
 
 	_, err = newOrder(c, here, &team.Worker{}, runFlags{}, "p.yaml", "q")
-	require.ErrorContains(t, err, `step e: there is no team "pair" here`)
+	require.ErrorContains(t, err, `step e: there is no team "pair" here, only "default"; give`)
 }
 
 func TestPrintResult(t *testing.T) {

@@ -193,7 +193,7 @@ func sessionTeam(c *hall.CLI, t hall.Target, w *team.Worker, name string, offlin
 		}
 	}
 	if name != "" && name != activities.DefaultTeam {
-		return config.Team{}, fmt.Errorf("there is no team %q here, only %q; give the step a config of its own, or define the team in the file of --worker-config", name, activities.DefaultTeam)
+		return config.Team{}, fmt.Errorf("there is no team %q here, only %s; give the step a config of its own, or define the team in the file of --worker-config", name, w.Known())
 	}
 	if c.Config == "" {
 		if agents, found, err := team.Default(t); found || err != nil {

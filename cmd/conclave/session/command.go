@@ -322,8 +322,8 @@ func (o *order) chooseLocalTeam(c *hall.CLI, t hall.Target, w *team.Worker, name
 		}
 	}
 	if name != "" && name != activities.DefaultTeam {
-		return fmt.Errorf("there is no team %q here, only %q, which is that of dev or worker, else ./%s or the built-in team; give your own with --config FILE, or define it in the file of --worker-config",
-			name, activities.DefaultTeam, team.ProjectFile)
+		return fmt.Errorf("there is no team %q here, only %s; %q is that of dev or worker, else ./%s or the built-in team; give your own with --config FILE, or define it in the file of --worker-config",
+			name, w.Known(), activities.DefaultTeam, team.ProjectFile)
 	}
 	if name == activities.DefaultTeam {
 		standard, found, err := team.Default(t)

@@ -123,5 +123,5 @@ teams:
 	require.NoError(t, err)
 	require.Equal(t, "house", got.team.Agents[0].Backend.Provider)
 	_, err = order(&hall.CLI{}, flags{team: "nobody"})
-	require.ErrorContains(t, err, `there is no team "nobody" here`)
+	require.ErrorContains(t, err, `there is no team "nobody" here, only "default", "paid"; "default" is that of`)
 }

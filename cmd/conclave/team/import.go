@@ -44,7 +44,7 @@ func hintAtImport(err error, file string, data []byte) error {
 type imported struct {
 	File  string         `json:"file"`
 	Team  any            `json:"team"`
-	Notes []massgen.Note `json:"notes"`
+	Notes []massgen.Note `json:"notes"` // empty, not null, without any
 }
 
 func translate(c *hall.CLI, file string) error {
@@ -71,7 +71,7 @@ func printTranslation(c *hall.CLI, file string, t massgen.Translation) error {
 		if err := yaml.Load(t.YAML, &team); err != nil {
 			return fmt.Errorf("read the translation of %s: %w", file, err)
 		}
-		return c.PrintJSON(imported{File: file, Team: team, Notes: t.Notes})
+		return c.PrintJSON(imported{File: file, Team: team, Notes: append([]massgen.Note{}, t.Notes...)})
 	}
 	for _, n := range t.Notes {
 		where := file

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -141,6 +143,17 @@ func (w *Worker) Team(name string) (team config.Team, source string, found bool)
 
 // Names returns the teams of --worker-config, sorted.
 func (w *Worker) Names() []string { return slices.Sorted(maps.Keys(w.settings.Teams)) }
+
+// Known lists the names of the teams that a session can have, the default first, in quotes.
+func (w *Worker) Known() string {
+	names := []string{strconv.Quote(activities.DefaultTeam)}
+	for _, name := range w.Names() {
+		if name != activities.DefaultTeam {
+			names = append(names, strconv.Quote(name))
+		}
+	}
+	return strings.Join(names, ", ")
+}
 
 // Startable refuses a team if all its sessions would fail.
 func (w *Worker) Startable(team config.Team) error {
