@@ -9,7 +9,8 @@ const quality = 4
 // Critique is the evaluation of an agent's answer by the evaluator of rounds. Without a
 // Verdict no evaluation came about.
 type Critique struct {
-	Step    int           `json:"step"` // of the answer
+	Step    int           `json:"step"`            // of the answer
+	Label   string        `json:"label,omitempty"` // of the answer, in a View
 	Verdict RoundVerdict  `json:"verdict,omitempty"`
 	Scores  []RoundScore  `json:"scores,omitempty"`
 	Ceiling CeilingStatus `json:"ceiling_status,omitempty"`
@@ -123,7 +124,7 @@ func (s *State) critiqueEnd(a *agent, run *Launch, event ending) {
 func (a *agent) critiqued(c Critique) *Critique {
 	before := a.Critique
 	c.Plateau = before != nil && before.Ceiling == CeilingReached && c.Ceiling == CeilingReached && c.total() <= before.total()+plateauGain
-	a.Critique = &c
+	a.Critique, a.Judged = &c, &c
 	return a.Critique
 }
 

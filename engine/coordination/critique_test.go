@@ -69,6 +69,31 @@ func TestRule86_EvaluatesEveryAnswerOnce(t *testing.T) {
 	require.Equal(t, Consensus, d.Status)
 }
 
+// 86. An agent's last answer may not be evaluated. A view keeps the last evaluation that came
+// about, with the label of its answer.
+func TestRule86_AViewKeepsTheLastEvaluation(t *testing.T) {
+	t.Parallel()
+	judged := Critique{Verdict: Iterate, Scores: []RoundScore{{ID: "E1", Score: 4}}, Ceiling: CeilingApproaching}
+	want := judged
+	want.Step, want.Label = 1, "agent1.1"
+	for name, most := range map[string]int{"the last answer": 2, "a failed evaluation": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlayer(critical(func(c *Config) { c.AnswersPerAgent = most }, "a"))
+			p.drain()
+			p.batch(p.answer("a"))
+			p.batch(p.critique("a", judged))
+			require.Equal(t, &want, p.state.View().Agents[0].Evaluation)
+			if evaluations := evaluated(p.batch(p.answer("a"))); len(evaluations) > 0 {
+				p.batch(p.fail("a"))
+			}
+			a := p.state.View().Agents[0]
+			require.Equal(t, "agent1.2", a.LatestLabel)
+			require.Equal(t, &want, a.Evaluation)
+		})
+	}
+}
+
 func evaluated(commands []Command) []string {
 	var ids []string
 	for _, l := range launches(commands) {

@@ -395,7 +395,9 @@
 //     before the agent's next step, if that step may answer. The evaluation sees the
 //     same answers as the agent's step would. It is not a step of the agent and counts towards
 //     no limit; its usage counts as the agent's. In rounds the next wave waits for all evaluations.
-//  87. If the evaluation has tasks, the agent's next step is offered a new answer only.
+//  87. If the evaluation has tasks, the agent's next step accepts a new answer only. The tool
+//     vote is listed all the same, since all agents of a wave have the same tools; a call of it
+//     is refused.
 //  88. An evaluation that fails is not repeated: the agent goes on as without one. It is
 //     suspended and resumed like any other step.
 //  89. An answer is at a plateau if its evaluation and the one before have found the ceiling of

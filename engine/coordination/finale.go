@@ -223,5 +223,5 @@ func (a *agent) begin() {
 	a.Base, a.Newest, a.Steps, a.Streak, a.Begun = len(a.Answers), 0, 0, 0, a.Rounds
 	a.Ballot, a.Halt, a.Known, a.Rest, a.Left = nil, nil, nil, nil, ""
 	a.Ran, a.Again, a.Retried = false, false, false
-	a.Digest, a.First, a.Copied, a.Critique, a.Verdicts = Digest{}, Digest{}, false, nil, ""
+	a.Digest, a.First, a.Copied, a.Critique, a.Judged, a.Verdicts = Digest{}, Digest{}, false, nil, nil, ""
 }

@@ -95,7 +95,8 @@ type agent struct {
 	Left    string         `json:"left,omitempty"`    // token of one that is not resumed, for its files
 	Retried bool           `json:"retried,omitempty"` // a person has retried its failed step
 
-	Critique *Critique `json:"critique,omitempty"` // the last evaluation of an answer of this attempt
+	Critique *Critique `json:"critique,omitempty"` // the last evaluation of an answer of this attempt, even one that failed
+	Judged   *Critique `json:"judged,omitempty"`   // the last one that did not fail
 
 	Usage llm.Usage `json:"usage"` // of all its steps, failed ones and evaluations of its answers included
 }

@@ -43,7 +43,7 @@ type AgentView struct {
 	Vote        *VoteView `json:"vote"`
 	Stop        *StopView `json:"stop,omitempty"`       // in decomposition
 	Purpose     Purpose   `json:"purpose,omitempty"`    // of the running step
-	Evaluation  *Critique `json:"evaluation,omitempty"` // of its newest answer
+	Evaluation  *Critique `json:"evaluation,omitempty"` // the last one of an answer of this attempt
 	Cost        llm.Usage `json:"cost"`
 	Error       *Failure  `json:"error"`
 }
@@ -181,7 +181,9 @@ func (s *State) viewAgent(a *agent) AgentView {
 	if h := a.Halt; h != nil {
 		v.Stop = &StopView{Status: h.Status, Summary: h.Summary, Step: h.Step, Stale: !s.fresh(a)}
 	}
-	v.Evaluation = shallow(a.critiqueOf())
+	if v.Evaluation = shallow(a.Judged); v.Evaluation != nil {
+		v.Evaluation.Label = a.label(1 + slices.Index(a.Answers, v.Evaluation.Step))
+	}
 	if v.Running {
 		v.Purpose = a.Run.Launch.Purpose
 	}

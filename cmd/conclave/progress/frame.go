@@ -219,7 +219,7 @@ func agentDetail(a coordination.AgentView, received coordination.Entry) string {
 		parts = append(parts, a.LatestLabel)
 	}
 	if a.Evaluation != nil {
-		parts = append(parts, evaluationWords(*a.Evaluation))
+		parts = append(parts, evaluationWords(*a.Evaluation, a.LatestLabel))
 	}
 	if a.Running && a.Vote != nil {
 		vote := "vote for " + Line(a.Vote.TargetLabel)

@@ -8,13 +8,17 @@ import (
 	"conclave/engine/coordination"
 )
 
-// evaluationWords describes the evaluation of an answer.
-func evaluationWords(c coordination.Critique) string {
+// evaluationWords describes the evaluation of an answer. It names an answer that is not the
+// latest one.
+func evaluationWords(c coordination.Critique, latest string) string {
 	sum := 0.0
 	for _, s := range c.Scores {
 		sum += s.Score
 	}
 	words := Line(string(c.Verdict))
+	if c.Label != "" && c.Label != latest {
+		words = Line(c.Label) + " evaluated: " + words
+	}
 	if n := len(c.Scores); n > 0 {
 		words += fmt.Sprintf(", scored %.1f of 10", sum/float64(n))
 	}

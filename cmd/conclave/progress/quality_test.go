@@ -10,7 +10,7 @@ import (
 	"conclave/engine/coordination"
 )
 
-// A table shows the preparations, and the evaluation of an agent's newest answer.
+// A table shows the preparations, and an agent's last evaluation.
 func TestTable_quality(t *testing.T) {
 	t.Parallel()
 	s := secondRound()
@@ -28,5 +28,10 @@ func TestTable_quality(t *testing.T) {
 	require.NotContains(t, table, "\x1b")
 	require.Contains(t, table, "iterate, scored 7.5 of 10, ceiling approaching")
 	require.Contains(t, table, "being evaluated")
+
+	s.State.Agents[0].LatestLabel, s.State.Agents[0].Evaluation.Label = "agent1.2", "agent1.1"
+	require.Contains(t, strings.Join(Table(s), "\n"), "agent1.2 · agent1.1 evaluated: iterate, scored 7.5 of 10")
+	s.State.Agents[0].LatestLabel = "agent1.1"
+	require.NotContains(t, strings.Join(Table(s), "\n"), " evaluated: ")
 	require.NotContains(t, strings.Join(Table(secondRound()), "\n"), "by a model")
 }
