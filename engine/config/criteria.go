@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -89,6 +90,9 @@ var (
 	criterionKinds = map[string]kind{"anti_patterns": list, "score_anchors": mapping}
 )
 
+// scoreForm is the form of the scores from 0 to 10 as keys.
+var scoreForm = regexp.MustCompile(`^([0-9](\.[0-9]+)?|10(\.0+)?)$`)
+
 // criterionKey decodes one key of a criterion whose text is known.
 func (d *Decoder) criterionKey(f field, parent string, c *Criterion) {
 	v, key := f.value, join(parent, f.key)
@@ -107,8 +111,24 @@ func (d *Decoder) criterionKey(f field, parent string, c *Criterion) {
 	case want == list:
 		c.AntiPatterns = v.texts()
 	case want == mapping:
-		c.ScoreAnchors, _ = d.any(v, key).(map[string]any)
+		c.ScoreAnchors = d.anchors(v, key)
 	}
+}
+
+// anchors decodes the meanings of scores. Only a team's keys have to be scores.
+func (d *Decoder) anchors(n *node, key string) map[string]any {
+	meanings := make(map[string]any, len(n.fields))
+	for _, f := range d.fields(n, key) {
+		switch at := join(key, f.key); {
+		case d.document != criteriaType && !scoreForm.MatchString(f.key):
+			d.report(f.position, at, "not a score; give the meaning of scores from 0 to 10")
+		case f.value.kind != str:
+			d.misfit(f.value, at, "the meaning of the score, a string")
+		default:
+			meanings[f.key] = f.value.text
+		}
+	}
+	return meanings
 }
 
 // misfit reports a value of the wrong type: a problem in a team, a warning in a file of

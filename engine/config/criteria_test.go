@@ -50,14 +50,17 @@ func TestParseCriteria_acceptsEverySpelling(t *testing.T) {
 func TestReviewCriteria_warns(t *testing.T) {
 	t.Parallel()
 	const text = `[{"id": "E1", "aspiration": "x", "text": "a", "category": 1, "verify_by": null, "anti_patterns": []},
- {"name": "b", "verfy_by": "run it", "anti_patterns": ["x", 1], "score_anchors": 3}]`
+ {"name": "b", "verfy_by": "run it", "anti_patterns": ["x", 1], "score_anchors": 3},
+ {"name": "c", "score_anchors": {"3": 1, "9-10": "good"}}]`
 	got, warnings, err := ReviewCriteria("c.json", []byte(text))
 	require.NoError(t, err)
-	require.Equal(t, Criteria{{Text: "a", Category: "standard"}, {Text: "b", Category: "standard"}}, got)
+	require.Equal(t, Criteria{{Text: "a", Category: "standard"}, {Text: "b", Category: "standard"},
+		{Text: "c", Category: "standard", ScoreAnchors: map[string]any{"9-10": "good"}}}, got)
 	require.Equal(t, `c.json:1:59: [0].category: ignored: expected a string, found 1
 c.json:2:16: [1].verfy_by: unknown key, ignored; did you mean verify_by?
 c.json:2:55: [1].anti_patterns: ignored: expected a list of strings, found a list
-c.json:2:82: [1].score_anchors: ignored: expected a mapping of scores to their meanings, found 3`, warnings.Error())
+c.json:2:82: [1].score_anchors: ignored: expected a mapping of scores to their meanings, found 3
+c.json:3:39: [2].score_anchors."3": ignored: expected the meaning of the score, a string, found 1`, warnings.Error())
 }
 
 func TestParseCriteria_reportsProblems(t *testing.T) {

@@ -127,7 +127,10 @@ func criterionSchema() *jsonschema.Schema {
 		Type: "object", PropertyOrder: criterionKeys, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
 		Properties: map[string]*jsonschema.Schema{
 			"anti_patterns": {Types: []string{"array", "null"}, Items: &jsonschema.Schema{Type: "string"}},
-			"score_anchors": {Types: []string{"object", "null"}},
+			"score_anchors": {
+				Types: []string{"object", "null"}, PropertyNames: &jsonschema.Schema{Pattern: scoreForm.String()},
+				AdditionalProperties: &jsonschema.Schema{Type: "string"},
+			},
 		},
 	}
 	for _, key := range criterionKeys {
