@@ -44,9 +44,10 @@
 //	a criterion has no score                      scores_incomplete
 //	a score is no number from 0 to 10             scores_out_of_range
 //
-// Faults of next_tasks leave the packet without tasks; all are reported:
+// Faults of next_tasks leave the packet without tasks. A value of a wrong type is reported
+// alone, with its field and the type that it has to have; of the others all are reported:
 //
-//	it is no object                               tasks_type_invalid
+//	it, or a field of it, has a wrong type        tasks_type_invalid
 //	it is missing, and the verdict is iterate     tasks_missing
 //	objective is empty                            objective_missing
 //	ceiling_status has another value              ceiling_status_invalid

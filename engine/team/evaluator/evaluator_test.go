@@ -111,6 +111,37 @@ func TestParse_refusesTheSubmission(t *testing.T) {
 	}
 }
 
+// A wrong type is reported with the field and the type that it has to have.
+func TestParse_namesTheFieldOfAWrongType(t *testing.T) {
+	t.Parallel()
+	tasks := func(f map[string]any) map[string]any { return in(f, "next_tasks") }
+	assessment := func(f map[string]any) map[string]any { return in(f, "next_tasks", "approach_assessment") }
+	for want, breaking := range map[string]func(f map[string]any){
+		"next_tasks has to be a JSON object with ":                         func(f map[string]any) { f["next_tasks"] = "many" },
+		"next_tasks.objective has to be a string":                          func(f map[string]any) { tasks(f)["objective"] = []any{"x"} },
+		"next_tasks.preserve has to be a list of strings":                  func(f map[string]any) { tasks(f)["preserve"] = []any{7} },
+		"next_tasks.tasks has to be a list of objects":                     func(f map[string]any) { tasks(f)["tasks"] = []any{"x"} },
+		"next_tasks.tasks.id has to be a string":                           func(f map[string]any) { first(f, "next_tasks", "tasks")["id"] = 7 },
+		"next_tasks.tasks.execution has to be an object":                   func(f map[string]any) { first(f, "next_tasks", "tasks")["execution"] = "inline" },
+		"next_tasks.approach_assessment has to be an object":               func(f map[string]any) { tasks(f)["approach_assessment"] = "x" },
+		"next_tasks.approach_assessment.ceiling_status has to be a string": func(f map[string]any) { assessment(f)["ceiling_status"] = 3 },
+		"next_tasks.approach_assessment.paradigm_shift.transferable_elements has to be a list of strings": func(f map[string]any) {
+			in(f, "next_tasks", "approach_assessment", "paradigm_shift")["transferable_elements"] = "t"
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			f := form(t)
+			breaking(f)
+			s, bad := Parse(arguments(t, f), 2)
+			require.Nil(t, bad)
+			require.Len(t, s.Faults, 1)
+			require.Equal(t, "tasks_type_invalid", s.Faults[0].Code)
+			require.Contains(t, s.Faults[0].Why, want)
+		})
+	}
+}
+
 func TestParse_reportsFaultsOfTheTasks(t *testing.T) {
 	t.Parallel()
 	tasks := func(f map[string]any) map[string]any { return in(f, "next_tasks") }

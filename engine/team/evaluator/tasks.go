@@ -3,6 +3,7 @@ package evaluator
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,15 +91,32 @@ func parseTasks(raw json.RawMessage) (NextTasks, []Fault) {
 	}
 	fields, ok := object(raw)
 	var t NextTasks
-	if ok {
-		data, _ := json.Marshal(fields) // also where they were sent as a string
-		ok = json.Unmarshal(data, &t) == nil
-	}
 	if !ok {
-		return t, []Fault{*fault("tasks_type_invalid", "next_tasks has to be a JSON object with objective, approach_assessment, tasks, evolution_tasks and preserve, each of its type.")}
+		return t, []Fault{*fault("tasks_type_invalid", "next_tasks has to be a JSON object with objective, approach_assessment, tasks, evolution_tasks and preserve.")}
+	}
+	data, _ := json.Marshal(fields) // also where they were sent as a string
+	if err := json.Unmarshal(data, &t); err != nil {
+		return t, []Fault{mistyped(err)}
 	}
 	t.number()
 	return t, t.faults()
+}
+
+// forms are the types of the fields of next_tasks that are not strings.
+var forms = map[string]string{
+	"approach_assessment": "an object", "paradigm_shift": "an object or null", "execution": "an object",
+	"breakthroughs": "a list of objects", "tasks": "a list of objects", "evolution_tasks": "a list of objects",
+	"preserve": "a list of strings", "transferable_elements": "a list of strings",
+}
+
+// mistyped describes the first value of a wrong type.
+func mistyped(err error) Fault {
+	bad, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return *fault("tasks_type_invalid", "next_tasks cannot be read: %v.", err)
+	}
+	name := bad.Field[strings.LastIndex(bad.Field, ".")+1:]
+	return *fault("tasks_type_invalid", "next_tasks.%s has to be %s; a value of type %s was found.", bad.Field, cmp.Or(forms[name], "a string"), bad.Value)
 }
 
 // all returns the tasks of both lists.
