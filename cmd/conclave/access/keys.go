@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -177,7 +178,7 @@ func parseLine(line string) (c Caller, key string, err error) {
 		}
 	}
 	if fields[4] != "" {
-		if c.USDPerDay, err = strconv.ParseFloat(fields[4], 64); err != nil || !(c.USDPerDay > 0) {
+		if c.USDPerDay, err = strconv.ParseFloat(fields[4], 64); err != nil || !(c.USDPerDay > 0) || math.IsInf(c.USDPerDay, 0) {
 			return c, "", fmt.Errorf("the dollars a day of %s are %q, not a number above 0", c.Name, fields[4])
 		}
 	}

@@ -85,6 +85,7 @@ func TestLoadKeys_refuses(t *testing.T) {
 		`of alice are "0", not a whole number`: {"alice:" + h + "::0"},
 		`of alice are "-1", not a number`:      {"alice:" + h + ":::-1"},
 		`of alice are "NaN", not a number`:     {"alice:" + h + ":::NaN"},
+		`of alice are "Inf", not a number`:     {"alice:" + h + ":::Inf"},
 		":2: the key is that of line 1":        {"alice:" + h, "bob:" + h},
 		":2: the name alice is that of line 1": {"alice:" + h, "alice:" + strings.Repeat("0b", 32)},
 	} {

@@ -21,7 +21,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// bills holds the costs of ended sessions, which do not change any more.
+// bills holds the costs of ended sessions, which change only if a session is retried.
 type bills struct {
 	mu    *sync.Mutex
 	ended map[string]llm.Usage // by session
@@ -37,45 +37,73 @@ type billed struct {
 // withinBudget records a new session of a caller with a budget, and refuses it if the
 // sessions that the caller started today (UTC) have spent the budget.
 func (d *Desk) withinBudget(ctx context.Context, by access.Caller, session string) error {
+	return d.charge(ctx, by, session, "")
+}
+
+// retried is the folder of the sessions that a caller has retried on a day.
+const retried = "retried/"
+
+// ChargeRetry does the same for a session that the caller is about to retry.
+func (d *Desk) ChargeRetry(ctx context.Context, by access.Caller, session string) error {
+	return d.charge(ctx, by, session, retried)
+}
+
+// charge refuses a caller whose dollars of today are spent, and else records a session in a
+// folder of the day.
+func (d *Desk) charge(ctx context.Context, by access.Caller, session, folder string) error {
 	if by.USDPerDay == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
 	day := "callers/spending/" + by.Name + "/" + time.Now().UTC().Format(time.DateOnly) + "/"
-	spent := 0.0
-	for key, err := range d.conn.Store.List(ctx, day) {
-		earlier := strings.TrimSuffix(path.Base(key), ".json")
-		var cost llm.Usage
-		if err == nil {
-			cost, err = d.costOf(ctx, earlier)
-		}
-		if err != nil {
-			return unavailable("read the spending of "+by.Name, err)
-		}
-		if cost.ModelCalls > 0 && cost.TotalUSD == nil {
-			return &Refusal{Status: http.StatusForbidden, Code: "price_unknown", Message: fmt.Sprintf(
-				"the cost of session %s is unknown, so that the $%.2f of %s for a day cannot be kept: its models need price_per_million, or the key no dollars", earlier, by.USDPerDay, by.Name)}
-		}
-		spent += cost.AtLeastUSD()
+	spent, err := d.spent(ctx, by, day)
+	if err != nil {
+		return err
 	}
 	if spent >= by.USDPerDay {
 		return &Refusal{Status: http.StatusTooManyRequests, Code: "insufficient_quota", Message: fmt.Sprintf(
 			"%s has spent $%.4f of $%.2f for today (UTC)", by.Name, spent, by.USDPerDay)}
 	}
-	err := artifact.CreateJSON(ctx, d.conn.Store, day+session+".json", billed{Session: session})
+	err = artifact.CreateJSON(ctx, d.conn.Store, day+folder+session+".json", billed{Session: session})
 	if err != nil && !errors.Is(err, artifact.ErrExists) {
 		return unavailable("record the session for the budget of "+by.Name, err)
 	}
 	return nil
 }
 
-// costOf returns the cost of a session so far.
-func (d *Desk) costOf(ctx context.Context, session string) (llm.Usage, error) {
+// spent returns the dollars that the sessions of a caller's day have cost, each once.
+func (d *Desk) spent(ctx context.Context, by access.Caller, day string) (float64, error) {
+	costs := map[string]float64{}
+	for key, err := range d.conn.Store.List(ctx, day) {
+		session := strings.TrimSuffix(path.Base(key), ".json")
+		var cost llm.Usage
+		if err == nil {
+			cost, err = d.costOf(ctx, session, strings.HasPrefix(key, day+retried))
+		}
+		if err != nil {
+			return 0, unavailable("read the spending of "+by.Name, err)
+		}
+		if cost.ModelCalls > 0 && cost.TotalUSD == nil {
+			return 0, &Refusal{Status: http.StatusForbidden, Code: "price_unknown", Message: fmt.Sprintf(
+				"the cost of session %s is unknown, so that the $%.2f of %s for a day cannot be kept: its models need price_per_million, or the key no dollars", session, by.USDPerDay, by.Name)}
+		}
+		costs[session] = max(costs[session], cost.AtLeastUSD())
+	}
+	total := 0.0
+	for _, cost := range costs {
+		total += cost
+	}
+	return total, nil
+}
+
+// costOf returns the cost of a session so far. That of a retried one may have changed since it
+// was read.
+func (d *Desk) costOf(ctx context.Context, session string, retried bool) (llm.Usage, error) {
 	d.bills.mu.Lock()
 	cost, known := d.bills.ended[session]
 	d.bills.mu.Unlock()
-	if known {
+	if known && !retried {
 		return cost, nil
 	}
 	info, err := d.describe(ctx, session)

@@ -3,14 +3,16 @@ package live
 import (
 	"net/http"
 
+	"conclave/cmd/conclave/access"
 	"conclave/cmd/conclave/page"
 	"conclave/cmd/conclave/record"
 	"conclave/cmd/conclave/runs"
 	"conclave/engine/coordination"
 	"conclave/engine/text"
+	"conclave/workflows/drive"
 )
 
-// list shows all sessions.
+// list shows all runs, or to the holder of a key the sessions that the key has started.
 func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 	if h.conn == nil {
 		for base := range h.pages {
@@ -18,9 +20,9 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	filter := page.FilterOf(r.URL.Query())
+	filter, by := page.FilterOf(r.URL.Query()), access.From(r.Context())
 	var items []page.Item
-	if h.conn.Client == nil {
+	if h.conn.Client == nil && by.Name == "" {
 		stored, err := record.List(r.Context(), h.conn.Store)
 		if err != nil {
 			fail(w, err)
@@ -29,7 +31,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 		for _, each := range stored {
 			items = append(items, storedItem(each))
 		}
-	} else {
+	} else if h.conn.Client != nil {
 		for _, kind := range h.Kinds {
 			found, err := runs.All(r.Context(), h.conn, kind)
 			if err != nil {
@@ -37,6 +39,9 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			for _, each := range found {
+				if by.Name != "" && runs.Memo(each.Memo, drive.MemoCaller, "") != by.Name {
+					continue // a key's own
+				}
 				items = append(items, itemOf(each))
 			}
 		}

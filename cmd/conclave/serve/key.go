@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -54,6 +55,9 @@ func makeKey(c *hall.CLI, by access.Caller) error {
 	}
 	if by.PerMinute < 0 || by.USDPerDay < 0 {
 		return fmt.Errorf("a limit is below 0; leave it out for none")
+	}
+	if math.IsNaN(by.USDPerDay) || math.IsInf(by.USDPerDay, 0) {
+		return fmt.Errorf("--usd-per-day is %v, not an amount of dollars; leave it out for no limit", by.USDPerDay)
 	}
 	key, line := access.NewKey(by)
 	if c.Scripted() {

@@ -70,7 +70,7 @@ func Start(ctx context.Context, conn *hall.Connection, o Options) (*Server, erro
 	d := desk.New(conn, o.Teams, listener.Addr().String())
 	mux := http.NewServeMux()
 	page := func(r *http.Request, session string) string { return s.reached(r) + "/sessions/" + session }
-	pages := forAllTeams(live.New(conn, live.Options{Kinds: o.Kinds, ReadOnly: o.ReadOnly}))
+	pages := ownPages(d, live.New(conn, live.Options{Kinds: o.Kinds, ReadOnly: o.ReadOnly}))
 	mux.Handle("/", pages)
 	mux.Handle("/v1/", chat.New(d, page, o.ReadOnly))
 	mux.Handle("/mcp", mcpserver.Handler(d, mcpserver.Options{Version: o.Version, ReadOnly: o.ReadOnly}))
@@ -104,17 +104,6 @@ func (s *Server) counted(handler http.Handler) http.Handler {
 		s.requests.RLock()
 		defer s.requests.RUnlock()
 		handler.ServeHTTP(w, r)
-	})
-}
-
-// forAllTeams refuses callers whose key is for some teams: the pages show the sessions of all.
-func forAllTeams(pages http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c := access.From(r.Context()); len(c.Teams) > 0 {
-			http.Error(w, "the key of "+c.Name+" is for some teams only, and the pages show the sessions of all; use a key without teams", http.StatusForbidden)
-			return
-		}
-		pages.ServeHTTP(w, r)
 	})
 }
 

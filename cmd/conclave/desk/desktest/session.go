@@ -118,6 +118,9 @@ func (s *Session) finish(r sessionflow.Result, err error) {
 	close(s.ended)
 }
 
+// Reopen has an ended session go on, as a retry does.
+func (s *Session) Reopen() { s.ended = make(chan struct{}) }
+
 // Updates returns the updates that the session has received.
 func (s *Session) Updates() []Update {
 	s.mu.Lock()
