@@ -71,7 +71,7 @@ func (s *State) OpenCalls() []Call {
 // holds back the same decisions and launches.
 func (s *State) await(a *agent, run *Launch, e Awaiting) {
 	a.Step = max(a.Step, e.Step)
-	run.Answered = false
+	run.Answered, run.Owed = false, false
 	a.Run = &runningStep{Launch: *run, Token: e.Token, Awaits: slices.Clone(e.Calls)}
 	var names []string
 	for _, c := range e.Calls {
@@ -113,8 +113,19 @@ func (s *State) wasCalled(id string) bool {
 	return ok && slices.ContainsFunc(s.Called, func(c callsOf) bool { return c.Launch == launch && number <= c.Calls })
 }
 
-// refuseResults refuses results of calls that the session has not made. A result that is
-// repeated is accepted and changes nothing.
+// ErrNotWaiting refuses the result of a call whose step may be about to wait for it again.
+var ErrNotWaiting = errors.New("a retried step does not wait for the caller's results yet")
+
+// owed reports whether a step that waited when the session ended does not yet wait again.
+func (s *State) owed() bool {
+	return slices.ContainsFunc(s.Agents, func(a *agent) bool {
+		return a.Run != nil && a.Run.Launch.Owed || a.Rest != nil && a.Rest.Launch.Owed
+	})
+}
+
+// refuseResults refuses results of calls that the session has not made, and while a retried
+// step is owed results, those of calls that are not open. Otherwise a result that is repeated
+// is accepted and changes nothing.
 func (s *State) refuseResults(e ToolResults) error {
 	if len(e.Results) == 0 {
 		return errors.New("results is empty; give a list of {id, content}")
@@ -125,6 +136,8 @@ func (s *State) refuseResults(e ToolResults) error {
 	}
 	for _, r := range e.Results {
 		switch {
+		case s.wasCalled(r.ID) && s.owed() && !s.isOpen(r.ID):
+			return ErrNotWaiting
 		case s.wasCalled(r.ID):
 		case len(open) == 0:
 			return fmt.Errorf("the session has not made the call %s, and no call waits for a result", quoted(r.ID))
@@ -133,6 +146,13 @@ func (s *State) refuseResults(e ToolResults) error {
 		}
 	}
 	return nil
+}
+
+// isOpen reports whether a step waits for the result of a call.
+func (s *State) isOpen(id string) bool {
+	return slices.ContainsFunc(s.Agents, func(a *agent) bool {
+		return a.Run != nil && slices.ContainsFunc(a.Run.Awaits, func(c Call) bool { return c.ID == id })
+	})
 }
 
 // Answered returns the results for every open call, those of equal calls included, that
@@ -206,6 +226,7 @@ func (s *State) toolResults(e ToolResults) {
 func (s *State) letGo(a *agent) {
 	if s.Done() && s.Outcome.Winner == "" {
 		a.Rest = &resumableStep{Launch: a.Run.Launch, Token: a.Run.Token}
+		a.Rest.Launch.Owed = true
 	}
 	a.Run = nil
 }

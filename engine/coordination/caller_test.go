@@ -132,7 +132,15 @@ func TestCaller_doesNotReturn(t *testing.T) {
 	require.Len(t, resumed, 1)
 	require.Equal(t, tokenOf("l1"), resumed[0].ResumeFrom)
 	require.False(t, resumed[0].Answered, "the step finds out that results are missing")
+	require.ErrorIs(t, p.state.Refuse(results("c0_l1_1")), ErrNotWaiting, "it would be dropped")
 	require.Len(t, only[AskCaller](p.batch(p.await("a", "look"))), 1)
+	require.NoError(t, p.state.Refuse(results("c0_l1_1")))
+	again := openIDs(p.state)
+	require.NoError(t, p.state.Refuse(results(again...)))
+	resumed = launches(p.batch(results(again...)))
+	require.Len(t, resumed, 1)
+	require.True(t, resumed[0].Answered)
+	require.False(t, resumed[0].Owed)
 }
 
 // Requests of people and the end of the time decide without waiting for the caller.

@@ -41,6 +41,10 @@ type Launch struct {
 	// Answered says that the caller has returned the results for which that step waited.
 	Answered bool `json:"answered,omitempty"`
 
+	// Owed says that the session ended while that step waited for results. The step waits for
+	// them again once it has read its journal.
+	Owed bool `json:"owed,omitempty"`
+
 	// FilesFrom is the execution token of the suspended or failed step that this one replaces
 	// and whose files it receives; empty if it replaces no step.
 	FilesFrom string `json:"files_from,omitempty"`

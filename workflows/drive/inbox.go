@@ -9,6 +9,9 @@ import (
 	"conclave/engine/coordination"
 )
 
+// ErrTooEarly refuses a request that a workflow will accept a moment later.
+var ErrTooEarly = errors.New("send the request again in a moment")
+
 // ErrPreparing refuses a request before the workflow is prepared.
 var ErrPreparing = errors.New("still being prepared: ask again in a moment, or send a signal, which waits")
 
@@ -127,6 +130,8 @@ func (i *Inbox[E]) refusal(v Verb[E], in Request) error {
 		return refuse(refused, fault.Error())
 	case errors.Is(err, ErrPreparing):
 		return refuse(TooEarly, "the "+i.noun+" is "+err.Error())
+	case errors.Is(err, ErrTooEarly):
+		return refuse(TooEarly, err.Error())
 	case i.ctx.Err() != nil:
 		return refuse(refused, "the "+i.noun+" is cancelled")
 	case err != nil:

@@ -17,6 +17,7 @@ import (
 // order of their arrival, and refuses the events named in refuses.
 type counter struct {
 	preparing bool
+	early     bool
 	refuses   string
 	got       []string
 	unread    []string
@@ -26,6 +27,9 @@ type counter struct {
 func (c *counter) Refuse(event string) error {
 	if c.preparing {
 		return drive.ErrPreparing
+	}
+	if c.early {
+		return fmt.Errorf("not yet: %w", drive.ErrTooEarly)
 	}
 	if c.refuses != "" && event == c.refuses {
 		return errors.New(event + " makes no sense now")
@@ -170,6 +174,7 @@ func TestInbox_refusals(t *testing.T) {
 		kind, reason string
 	}{
 		"while it is prepared":   {counter{preparing: true}, drive.PauseSignal, nil, drive.TooEarly, "the count is still being prepared: ask again in a moment, or send a signal, which waits"},
+		"a moment too early":     {counter{early: true}, drive.PauseSignal, nil, drive.TooEarly, "not yet: send the request again in a moment"},
 		"by the listener":        {counter{refuses: "pause"}, drive.PauseSignal, nil, "Refused", "pause makes no sense now"},
 		"a string for an object": {counter{}, drive.SaySignal, "hello", "Refused", "the input cannot be decoded: it is a string, not an object; give an object with text"},
 		"a number for a text":    {counter{}, drive.SaySignal, map[string]any{"text": 5}, "Refused", "the input cannot be decoded: text is a number, not a string; give an object with text"},

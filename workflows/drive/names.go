@@ -30,7 +30,8 @@ const (
 	// refused rejects a verb that makes no sense in the current state.
 	refused = "Refused"
 
-	// TooEarly rejects an update while the workflow is being prepared. A signal waits.
+	// TooEarly rejects an update that the workflow will accept a moment later, such as one that
+	// comes while it is being prepared, for which a signal waits.
 	TooEarly = "TooEarly"
 )
 

@@ -30,7 +30,7 @@ func (l *ledger) accepts(e coordination.ToolResults) error {
 	case size > maxResults:
 		return fmt.Errorf("the results have %d bytes, at most %d are accepted in one request", size, maxResults)
 	case size+pending > maxPending:
-		return fmt.Errorf("earlier results are still being written: %w", drive.ErrPreparing)
+		return fmt.Errorf("earlier results are still being written: %w", drive.ErrTooEarly)
 	}
 	return nil
 }

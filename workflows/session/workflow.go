@@ -2,6 +2,8 @@ package session
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -271,7 +273,11 @@ func (s *session) Refuse(event coordination.Event) error {
 			return err
 		}
 	}
-	return s.core.Refuse(event)
+	err := s.core.Refuse(event)
+	if errors.Is(err, coordination.ErrNotWaiting) {
+		return fmt.Errorf("%w: %w", err, drive.ErrTooEarly)
+	}
+	return err
 }
 
 func (s *session) Step(event coordination.Event) {

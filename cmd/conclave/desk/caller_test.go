@@ -117,6 +117,27 @@ func TestReturn(t *testing.T) {
 	require.Equal(t, begun.ID, id)
 }
 
+// Results that come before a retried step waits for them are held until it does.
+func TestReturn_afterRetry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		played := desktest.New(t)
+		d := played.Desk(t)
+		begun, calls := asking(t, played, d)
+		whole := []coordination.ToolResult{{ID: calls[0].ID}, {ID: calls[1].ID}}
+		begun.Refuse(temporal.NewNonRetryableApplicationError("a retried step does not wait yet", drive.TooEarly, nil))
+		_, err := d.Return(t.Context(), bob, whole)
+		require.Equal(t, http.StatusServiceUnavailable, refusal(t, err).Status)
+		require.ErrorContains(t, err, "a retried step does not wait yet")
+		go func() {
+			time.Sleep(5 * time.Second)
+			begun.Refuse(nil)
+		}()
+		_, err = d.Return(t.Context(), bob, whole)
+		require.NoError(t, err)
+	})
+}
+
 func TestSteer(t *testing.T) {
 	t.Parallel()
 	played := desktest.New(t)
@@ -197,6 +218,31 @@ func TestBudget(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		require.NoError(t, start(d, "k4"), "a new day")
 	})
+}
+
+// A session that is retried is charged again with all that it costs, once, by every process.
+func TestChargeRetry(t *testing.T) {
+	t.Parallel()
+	played := desktest.New(t)
+	d, other := played.Desk(t), played.Desk(t)
+	by := access.Caller{Name: "bob", USDPerDay: 0.5}
+	_, err := d.Start(t.Context(), by, keyed("k1", "h"))
+	require.NoError(t, err)
+	s := played.Begun(t)
+	s.Decide("Tabs.", used(2))
+	for _, each := range []*desk.Desk{d, other} {
+		require.NoError(t, each.ChargeRetry(t.Context(), by, s.ID), "$0.20 of $0.50")
+	}
+	s.Reopen()
+	s.Decide("Tabs.", used(6))
+	for _, each := range []*desk.Desk{d, other} {
+		refused := refusal(t, each.ChargeRetry(t.Context(), by, s.ID))
+		require.Equal(t, "insufficient_quota", refused.Code)
+		require.Contains(t, refused.Message, "spent $0.6000")
+		_, err = each.Start(t.Context(), by, keyed("k2", "h"))
+		require.Equal(t, "insufficient_quota", refusal(t, err).Code)
+	}
+	require.NoError(t, d.ChargeRetry(t.Context(), bob, s.ID), "a key without dollars")
 }
 
 func TestCheckMaterial(t *testing.T) {

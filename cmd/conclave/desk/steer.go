@@ -58,7 +58,7 @@ func (d *Desk) Steer(ctx context.Context, by access.Caller, id, verb string, pay
 	if _, ended := errors.AsType[*serviceerror.NotFound](err); ended {
 		return over
 	}
-	if refused, ok := errors.AsType[*temporal.ApplicationError](err); ok {
+	if refused, ok := errors.AsType[*temporal.ApplicationError](err); ok && refused.Type() != drive.TooEarly {
 		return &Refusal{Status: http.StatusConflict, Code: "refused", Message: verb + ": " + refused.Message()}
 	}
 	return unavailable(verb+" in session "+id, err)
