@@ -68,6 +68,11 @@ func (s server) readFile(ctx context.Context, req *mcp.ReadResourceRequest) (*mc
 	return contents(&mcp.ResourceContents{URI: uri, MIMEType: "application/octet-stream", Blob: data}), nil
 }
 
+// contents returns one resource. The SDK leaves an empty text out, and clients refuse a resource
+// with neither a text nor a blob: an empty one is a blob.
 func contents(c *mcp.ResourceContents) *mcp.ReadResourceResult {
+	if c.Text == "" && c.Blob == nil {
+		c.Blob = []byte{}
+	}
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{c}}
 }
