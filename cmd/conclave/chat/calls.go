@@ -45,7 +45,7 @@ func resultsOf(messages []message) ([]coordination.ToolResult, error) {
 			break
 		}
 		if m.ToolCallID == "" {
-			return nil, invalid("messages", "the last tool message has no tool_call_id")
+			return nil, invalid("messages", "a tool message at the end has no tool_call_id")
 		}
 		results = append(results, coordination.ToolResult{ID: m.ToolCallID, Content: string(m.Content)})
 	}

@@ -127,22 +127,23 @@ func undecoded(err error) error {
 	return invalid(wrong.Field, "%s is of type %s; give one of type %s", part, wrong.Value, kinds[wrong.Type.Kind()])
 }
 
-// conversation translates the messages. User messages that follow each other without a
-// reply are one query. Results of tools in earlier turns are left out: the reply that
-// followed them stands for them.
+// conversation translates the messages. The last user message is the query, and each earlier one
+// begins a turn of the history, which has no answer if no reply follows. Results of tools in
+// earlier turns are left out: the reply that followed them stands for them.
 func conversation(messages []message) (query, instructions string, history []artifact.Turn, err error) {
-	var system, asked, replied []string
+	var system, replied []string
+	began := false // a user message has come
 	for i, m := range messages {
 		text := string(m.Content)
 		switch m.Role {
 		case "system", "developer":
 			system = append(system, text)
 		case "user":
-			if len(replied) > 0 && len(asked) > 0 {
-				history = append(history, artifact.Turn{Query: strings.Join(asked, "\n\n"), Answer: strings.Join(replied, "\n\n")})
-				asked = nil
+			turn := artifact.Turn{Query: query, Answer: strings.Join(replied, "\n\n")}
+			if began && strings.TrimSpace(turn.Query+turn.Answer) != "" {
+				history = append(history, turn)
 			}
-			asked, replied = append(asked, text), nil
+			began, query, replied = true, text, nil
 		case "assistant":
 			if text != "" {
 				replied = append(replied, text)
@@ -152,12 +153,13 @@ func conversation(messages []message) (query, instructions string, history []art
 			return "", "", nil, invalid("messages", "message %d has the role %q; roles are system, developer, user, assistant and tool", i+1, m.Role)
 		}
 	}
-	query = strings.Join(asked, "\n\n")
-	switch {
+	switch last := len(messages) - 1; {
 	case len(replied) > 0:
 		return "", "", nil, invalid("messages", "the last message is a reply; end with a user message, which is the query")
 	case strings.TrimSpace(query) == "":
-		return "", "", nil, invalid("messages", "no user message has a text, which would be the query")
+		return "", "", nil, invalid("messages", "the last user message, which is the query, has no text")
+	case last > 0 && messages[last].Role == "user" && messages[last-1].Role == "tool":
+		return "", "", nil, invalid("messages", "a user message follows the results of tools; end with the results, and ask after the reply to them")
 	}
 	return query, strings.Join(system, "\n\n"), history, nil
 }
@@ -235,8 +237,7 @@ func sessionID(r *http.Request, by access.Caller, in request) (string, error) {
 	return desk.SessionOf(by, key), nil
 }
 
-// hashOf returns the hash of a body without its request for
-// a stream, in canonical JSON.
+// hashOf returns the hash of a body in canonical JSON, without the fields that ask for a stream.
 func hashOf(body []byte) string {
 	var fields map[string]any
 	_ = json.Unmarshal(body, &fields) // decode has read it

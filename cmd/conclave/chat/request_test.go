@@ -41,7 +41,16 @@ func TestConversation(t *testing.T) {
 			messages: `[{"role":"user","content":"1+1?"},{"role":"assistant","content":"2"},{"role":"user","content":"and one more?"},{"role":"assistant","content":"3"},{"role":"user","content":"Sure?"}]`,
 			query:    "Sure?", history: []artifact.Turn{{Query: "1+1?", Answer: "2"}, {Query: "and one more?", Answer: "3"}},
 		},
-		"user messages in a row": {messages: `[{"role":"user","content":"Here is a file."},{"role":"user","content":"Review it."}]`, query: "Here is a file.\n\nReview it."},
+		"user messages in a row": {messages: `[{"role":"user","content":"Here is a file."},{"role":"user","content":"Review it."}]`, query: "Review it.", history: []artifact.Turn{{Query: "Here is a file."}}},
+		"two in a row earlier": {
+			messages: `[{"role":"user","content":"A"},{"role":"user","content":"B"},{"role":"assistant","content":"C"},{"role":"user","content":" "},{"role":"user","content":"D"}]`,
+			query:    "D", history: []artifact.Turn{{Query: "A"}, {Query: "B", Answer: "C"}},
+		},
+		"a blank query": {messages: `[{"role":"user","content":"A"},{"role":"user","content":""}]`, err: "the last user message, which is the query, has no text"},
+		"a question after results": {
+			messages: `[{"role":"user","content":"A"},{"role":"assistant","tool_calls":[]},{"role":"tool","tool_call_id":"c1","content":"x"},{"role":"user","content":"B"}]`,
+			err:      "a user message follows the results of tools",
+		},
 		"tools of an earlier turn": {
 			messages: `[{"role":"user","content":"Weather?"},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]},` +
 				`{"role":"tool","tool_call_id":"c1","content":"sun"},{"role":"assistant","content":"Sunny."},{"role":"user","content":"And tomorrow?"}]`,
@@ -49,8 +58,8 @@ func TestConversation(t *testing.T) {
 		},
 		"a greeting":    {messages: `[{"role":"assistant","content":"Hello!"},{"role":"user","content":"Tabs?"}]`, query: "Tabs?"},
 		"a reply last":  {messages: `[{"role":"user","content":"Tabs?"},{"role":"assistant","content":"Yes"}]`, err: "end with a user message"},
-		"no text":       {messages: `[{"role":"user","content":"  "}]`, err: "no user message has a text"},
-		"only a system": {messages: `[{"role":"system","content":"Be brief."}]`, err: "no user message has a text"},
+		"no text":       {messages: `[{"role":"user","content":"  "}]`, err: "the last user message, which is the query, has no text"},
+		"only a system": {messages: `[{"role":"system","content":"Be brief."}]`, err: "the last user message, which is the query, has no text"},
 		"an odd role":   {messages: `[{"role":"narrator","content":"x"}]`, err: `message 1 has the role "narrator"`},
 	} {
 		t.Run(name, func(t *testing.T) {
