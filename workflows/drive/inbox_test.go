@@ -2,6 +2,7 @@ package drive_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
