@@ -55,6 +55,8 @@ func Complete(cli *hall.CLI, root *cobra.Command, kinds []*Kind, others ...*Kind
 			"agent": func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 				return c.agents(cmd.Context(), args), cobra.ShellCompDirectiveNoFileComp
 			},
+			"continue": c.idsOf("session"),
+			"run":      c.idsOf("pipeline run"),
 			"team": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 				return c.teams(), cobra.ShellCompDirectiveNoFileComp
 			},
@@ -96,6 +98,14 @@ func (c completer) arguments(names []string) cobra.CompletionFunc {
 			return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// idsOf completes the IDs of the runs of one kind.
+func (c completer) idsOf(noun string) cobra.CompletionFunc {
+	c.kinds = slices.DeleteFunc(slices.Clone(c.kinds), func(k *Kind) bool { return k.Noun != noun })
+	return func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return c.ids(cmd.Context(), prefix), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
 }
 
@@ -144,7 +154,7 @@ func (c completer) ids(ctx context.Context, prefix string) []string {
 	const maxQuery = 50
 	var words []string
 	for _, r := range found[:min(len(found), maxCompletions)] {
-		words = append(words, r.word()+"\t"+r.Status+" · "+text.Truncate(progress.Line(r.Query), maxQuery))
+		words = append(words, r.word()+"\t"+r.Shown()+" · "+text.Truncate(progress.Line(r.Query), maxQuery))
 	}
 	return words
 }

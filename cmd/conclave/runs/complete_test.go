@@ -47,6 +47,8 @@ func TestComplete_withoutAStack(t *testing.T) {
 		root.AddCommand(&cobra.Command{Use: "pull ID DIR", Run: func(*cobra.Command, []string) {}})
 		ask := &cobra.Command{Use: "ask", Run: func(*cobra.Command, []string) {}}
 		ask.Flags().String("team", "", "")
+		ask.Flags().String("continue", "", "")
+		ask.Flags().String("run", "", "")
 		team.WorkerConfigFlag(c, ask.Flags())
 		root.AddCommand(ask)
 		Complete(c, root, []*Kind{&kind}, &other)
@@ -69,6 +71,8 @@ func TestComplete_withoutAStack(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(sessions, "../scenarios/buy/runs/r1"), 0o700))
 	require.Equal(t, "r1\n:36\n", complete("retry", "r"), "a scenario's run can be retried")
 	require.Equal(t, ":36\n", complete("status", "r"))
+	require.Equal(t, "s1\n:36\n", complete("ask", "--continue", "s"))
+	require.Equal(t, ":36\n", complete("ask", "--run", "s"), "a session is no run of a pipeline")
 	require.Equal(t, "agent_a\nagent_b\n:4\n", complete("say", "s1", "text", "--agent", ""))
 	require.Equal(t, ":4\n", complete("say", "s1", ""), "a text is not completed")
 	require.Equal(t, ":4\n", complete("retry", "../s1", "--agent", ""))

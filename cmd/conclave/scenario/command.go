@@ -38,6 +38,9 @@ Results and evidence appear beside each scenario, in runs.`,
 		createCommand(c), runCommand(c), validateCommand(c), statusCommand(c), listCommand(c),
 		watchCommand(c), pauseCommand(c), resumeCommand(c), cancelCommand(c),
 	)
+	for _, sub := range cmd.Commands() {
+		complete(sub)
+	}
 	return cmd
 }
 
