@@ -172,7 +172,7 @@ func TestPrintResult(t *testing.T) {
 	}{
 		"completed": {
 			result: acts.Result{ID: "p1", Status: "completed", Final: "Done.\x1b[2J", FinalPath: &path, Transitions: 3, Trace: make([]pipeline.TraceEntry, 4)},
-			stdout: "Done.\n", stderr: "completed · 3 transitions · no tokens yet\nall steps and files: conclave pull p1 DIR",
+			stdout: "Done.\n", stderr: "completed · 3 transitions · no tokens\nall steps and files: conclave pull p1 DIR",
 		},
 		"out of calls": {result: acts.Result{ID: "p1", Status: "max_iterations"}, stderr: "max iterations, without a text · 0 transitions"},
 		"failed": {

@@ -216,7 +216,7 @@ func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r act
 		return nil
 	}
 	if code == hall.ExitNoAnswer && !limited(r) {
-		runs.SuggestRetry(conn, run)
+		runs.SuggestRetry(conn, run, string(r.Status))
 	}
 	return &hall.ExitError{Code: code, Err: noFinal(r)}
 }
@@ -240,7 +240,7 @@ func printFinal(ctx context.Context, conn *hall.Connection, r acts.Result) error
 	if r.Final == "" && exitCode(r) == hall.ExitOK {
 		how += ", without a text"
 	}
-	conn.Infof("\n%s · %s · %s", how, progress.Plural(r.Transitions, "transition"), progress.Cost(r.Usage))
+	conn.Infof("\n%s · %s · %s", how, progress.Plural(r.Transitions, "transition"), progress.FinalCost(r.Usage))
 	if len(r.Trace) > 0 {
 		conn.Infof("all steps and files: %s", runs.PullCommand(conn, r.ID, r.FinalPath, "/pipelines/"))
 	}

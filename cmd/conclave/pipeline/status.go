@@ -46,6 +46,9 @@ func status(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 	if err != nil {
 		return err
 	}
+	if state.Status == drive.Running {
+		state.Usage = state.Usage.Add(r.Spent[state.Step])
+	}
 	if conn.Scripted() {
 		if state.Status == drive.Running {
 			state.Status = runs.Waiting(state.Paused, state.Parked)
@@ -63,7 +66,7 @@ func status(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 	if spent := runs.BeforeReset(ctx, conn, r); spent != "" {
 		lines = append(lines, "  "+spent)
 	}
-	return runs.PrintStatus(conn, r, lines, result)
+	return runs.PrintStatus(ctx, conn, r, lines, result)
 }
 
 // liveState is the state of a run with the activity of its running step.
@@ -119,7 +122,11 @@ func stateTable(s acts.State, r runs.Run, now time.Time) []string {
 	if s.Reason != "" {
 		lines = append(lines, "  "+progress.Line(s.Reason))
 	}
-	return append(lines, "  "+progress.Plural(s.Transitions, "transition")+" · "+progress.Cost(s.Usage.Add(r.Spent)))
+	cost := progress.FinalCost(s.Usage)
+	if s.Status == drive.Running {
+		cost = progress.Cost(s.Usage)
+	}
+	return append(lines, "  "+progress.Plural(s.Transitions, "transition")+" · "+cost)
 }
 
 // traceTable shows the steps that have ended.

@@ -79,8 +79,9 @@ func (a Activity) Named(agent string, now time.Time) string {
 	return a.subject() + ": " + a.Timed(now)
 }
 
-// A log reports waits that last, or are expected to last, longer than loggedWait, and
-// calls of models and tools that have lasted for loggedCall.
+// A log reports waits that last, or are expected to last, longer than loggedWait, the first
+// model call of a step once it has lasted as long, and each call of a model or a tool that has
+// lasted for loggedCall.
 const (
 	loggedWait = 1500 * time.Millisecond
 	loggedCall = 30 * time.Second
@@ -92,7 +93,14 @@ func (a Activity) logged(now time.Time) bool {
 	if a.waits() {
 		return max(lasts, a.Until.Sub(a.Since)) >= loggedWait
 	}
-	return a.Kind == "" || lasts >= loggedCall
+	return a.Kind == "" || lasts >= loggedCall || a.isFirst() && lasts >= loggedWait
+}
+
+// isFirst reports the first model call of a step.
+func (a Activity) isFirst() bool {
+	number, _, _ := strings.Cut(a.What, ",")
+	number, _, _ = strings.Cut(number, ";")
+	return a.Kind == coordination.CallsModel && number == "model call 1"
 }
 
 // logLine returns the line of a log and its key. A line is printed again only if the key
@@ -102,7 +110,10 @@ func (a Activity) logLine(now time.Time) (key, line string) {
 	line = a.subject() + ": " + a.Text(now)
 	if a.Kind != "" && !a.waits() {
 		key += a.Since.String()
-		line += " for " + brief(now.Sub(a.Since))
+		if lasts := now.Sub(a.Since); lasts >= loggedCall {
+			key += " long"
+			line += " for " + brief(lasts)
+		}
 	}
 	return key, line
 }

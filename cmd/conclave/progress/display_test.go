@@ -73,6 +73,7 @@ func TestLines_activities(t *testing.T) {
 		activities []Activity
 	}{
 		{1, []Activity{calling}},
+		{2, []Activity{calling}},
 		{29, []Activity{calling}},
 		{31, []Activity{calling}},
 		{40, []Activity{calling}},
@@ -87,7 +88,8 @@ func TestLines_activities(t *testing.T) {
 	} {
 		l.Show(Snapshot{Elapsed: at(tt.now).Sub(began), Now: at(tt.now), Activities: tt.activities})
 	}
-	require.Equal(t, `0:31 agent_a: model call 1 for 31 s
+	require.Equal(t, `0:02 agent_a: model call 1
+0:31 agent_a: model call 1 for 31 s
 0:05 agent_a: rate limit, next try in 12 s: slow down
 0:19 agent_a: attempt 2 after Network: refused
 0:19 Prepare: waiting, next try in 5 s: attempt 9 after Storage: it is down

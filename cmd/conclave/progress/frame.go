@@ -241,7 +241,11 @@ func agentDetail(a coordination.AgentView, received coordination.Entry) string {
 }
 
 func footer(s Snapshot, color bool) []string {
-	parts := []string{tally(s.State), Cost(s.State.Cost)}
+	cost := Cost(s.State.Cost)
+	if s.State.Status != "" && s.State.Status != drive.Running {
+		cost = FinalCost(s.State.Cost)
+	}
+	parts := []string{tally(s.State), cost}
 	if n := s.State.Messages; n > 0 {
 		parts = append(parts, Plural(n, "human message"))
 	}
@@ -303,6 +307,9 @@ func Cost(u llm.Usage) string {
 		return tokens + fmt.Sprintf(", $%.4f", *u.TotalUSD)
 	}
 }
+
+// FinalCost describes the usage of a run that has ended, as Cost does.
+func FinalCost(u llm.Usage) string { return strings.TrimSuffix(Cost(u), " yet") }
 
 // Plural returns a count with its noun, such as "2 votes".
 func Plural(n int, thing string) string {

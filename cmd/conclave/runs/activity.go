@@ -15,6 +15,7 @@ import (
 
 	"conclave/activities"
 	"conclave/activities/attempt"
+	acts "conclave/activities/session"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/coordination"
@@ -82,12 +83,8 @@ func activitiesOf(conn *hall.Connection, workflow string, infos []*workflowpb.Pe
 			continue
 		}
 		a := progress.Activity{Work: info.GetActivityType().GetName(), Doing: doing}
-		if p.isStep() {
-			// The activity ID is the ID of the agent or step, a hyphen, and the launch ID.
-			if i := strings.LastIndexByte(info.GetActivityId(), '-'); i > 0 {
-				a.Agent, a.Work = info.GetActivityId()[:i], ""
-				a.Said = attempt.Reported(info.GetHeartbeatDetails()).Said
-			}
+		if id, ok := p.step(); ok {
+			a.Agent, a.Work, a.Said = id, "", attempt.Reported(info.GetHeartbeatDetails()).Said
 		}
 		all = append(all, a)
 	}
@@ -107,15 +104,36 @@ func (r Run) Doing(name string) *coordination.Doing {
 	return nil
 }
 
-// spentBy returns the usage that running steps have reported.
-func spentBy(infos []*workflowpb.PendingActivityInfo) llm.Usage {
-	var sum llm.Usage
+// spentBy returns the usage that running steps have reported, by agent or step.
+func spentBy(infos []*workflowpb.PendingActivityInfo) map[string]llm.Usage {
+	spent := map[string]llm.Usage{}
 	for _, info := range infos {
-		if (pending{PendingActivityInfo: info}).isStep() {
-			sum = sum.Add(attempt.Reported(info.GetHeartbeatDetails()).Usage)
+		if id, ok := (pending{PendingActivityInfo: info}).step(); ok {
+			spent[id] = spent[id].Add(attempt.Reported(info.GetHeartbeatDetails()).Usage)
 		}
 	}
-	return sum
+	return spent
+}
+
+// Counting returns the state of a session with the usage that its running steps have reported.
+func (r Run) Counting(state acts.State) acts.State {
+	state.Agents = slices.Clone(state.Agents)
+	for i, a := range state.Agents {
+		if spent, ok := r.Spent[a.ID]; ok && a.Running {
+			state.Agents[i].Cost, state.Cost = a.Cost.Add(spent), state.Cost.Add(spent)
+		}
+	}
+	return state
+}
+
+// step returns the agent or the step of an activity, whose ID is followed by a hyphen and the
+// ID of the launch.
+func (p pending) step() (id string, ok bool) {
+	i := strings.LastIndexByte(p.GetActivityId(), '-')
+	if !p.isStep() || i <= 0 {
+		return "", false
+	}
+	return p.GetActivityId()[:i], true
 }
 
 // isStep reports whether an activity is a step.

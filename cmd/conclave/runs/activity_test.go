@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	acts "conclave/activities/session"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/coordination"
@@ -26,13 +27,23 @@ func TestSpentBy(t *testing.T) {
 	reported, err := converter.GetDefaultDataConverter().ToPayloads(map[string]any{"usage": llm.Usage{InputTokens: 10, ModelCalls: 1}})
 	require.NoError(t, err)
 	activity := func(kind string) *workflowpb.PendingActivityInfo {
-		return &workflowpb.PendingActivityInfo{ActivityType: &commonpb.ActivityType{Name: kind}, HeartbeatDetails: reported}
+		return &workflowpb.PendingActivityInfo{ActivityId: "agent_a-l1", ActivityType: &commonpb.ActivityType{Name: kind}, HeartbeatDetails: reported}
 	}
 	silent := activity("RunStep")
 	silent.HeartbeatDetails = nil
-	spent := spentBy([]*workflowpb.PendingActivityInfo{activity("RunStep"), activity("RunSegment"), activity("Record"), silent})
-	require.EqualValues(t, 2, spent.ModelCalls)
-	require.EqualValues(t, 20, spent.InputTokens)
+	silent.ActivityId = "agent_b-l2"
+	spent := spentBy([]*workflowpb.PendingActivityInfo{activity("RunStep"), activity("Record"), silent})
+	require.Equal(t, map[string]llm.Usage{"agent_a": {InputTokens: 10, ModelCalls: 1}, "agent_b": {}}, spent)
+
+	recorded := acts.State{View: coordination.View{Cost: llm.Usage{ModelCalls: 2}, Agents: []coordination.AgentView{
+		{ID: "agent_a", Running: true, Cost: llm.Usage{ModelCalls: 2}}, {ID: "agent_b", Running: true},
+	}}}
+	state := Run{Spent: spent}.Counting(recorded)
+	require.EqualValues(t, 3, state.Cost.ModelCalls)
+	require.EqualValues(t, 3, state.Agents[0].Cost.ModelCalls)
+	require.EqualValues(t, 2, recorded.Agents[0].Cost.ModelCalls, "the recorded state stays")
+	recorded.Agents[0].Running = false
+	require.EqualValues(t, 2, Run{Spent: spent}.Counting(recorded).Cost.ModelCalls, "an ended step is counted once")
 }
 
 //nolint:funlen // one table

@@ -129,7 +129,7 @@ coordination state. It never runs a step.`,
 	}, false, func(ctx context.Context, conn *hall.Connection, run Run) error {
 		err := run.Kind.Status(ctx, conn, run)
 		if silent, ok := errors.AsType[*silenceError](err); ok {
-			return printMemo(conn, run, silent.why)
+			return printMemo(ctx, conn, run, silent.why)
 		}
 		return err
 	})

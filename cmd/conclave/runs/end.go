@@ -71,11 +71,18 @@ func CutOff(why *artifact.Error) bool {
 	return why != nil && (why.Type == terminated || why.Type == timedOut)
 }
 
-// canGoOn reports whether an ended run can be continued: it was prepared, and failed or was
-// cancelled.
-func (r Run) canGoOn() bool {
+// canGoOn reports whether an ended run can be continued: it was prepared, it failed or was
+// cancelled, and retry would not refuse it.
+func (r Run) canGoOn(ctx context.Context, conn *hall.Connection) bool {
 	_, prepared := r.Memo.GetFields()[drive.MemoPaused]
-	return (r.Status == r.Kind.Failed || r.Status == drive.Cancelled) && prepared && !r.Refused()
+	if !prepared || r.Refused() || r.Status != r.Kind.Failed && r.Status != drive.Cancelled {
+		return false
+	}
+	if r.Kind.Reopen == nil {
+		return true
+	}
+	_, err := r.Kind.Reopen(ctx, conn, r, "")
+	return err == nil
 }
 
 // Refused reports whether the run failed because a worker refused its input.

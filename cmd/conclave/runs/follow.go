@@ -92,7 +92,7 @@ func (f *Follower) show(ctx context.Context) error {
 	f.answered, f.warnedIdle = time.Now(), false
 	s.Offline, s.Started, s.Elapsed, s.Now = f.run.Offline, f.run.Started, f.run.Elapsed(), time.Now()
 	if f.run.Running() {
-		s.Activities = f.run.Activities
+		s.Activities, s.State = f.run.Activities, f.run.Counting(s.State)
 	}
 	progress.Since(s.Holds, f.paused, f.parked)
 	f.display.Show(s)
@@ -137,7 +137,7 @@ func (f *Follower) describe(ctx context.Context) {
 		return
 	}
 	if run, err := describe(ctx, f.conn, f.run.Workflow, f.run.Kind); err == nil {
-		f.run.Activities, f.described = run.Activities, time.Now()
+		f.run.Activities, f.run.Spent, f.described = run.Activities, run.Spent, time.Now()
 	}
 }
 

@@ -89,7 +89,10 @@ type Run struct {
 	Team      string // its name, or of the file that has it; empty if it is unknown
 
 	Activities []progress.Activity
-	Spent      llm.Usage // by its running steps so far, which its state does not count yet
+
+	// Spent is the usage that running steps have reported, by agent or step. The state of the
+	// run does not count it yet.
+	Spent map[string]llm.Usage
 }
 
 // String names the run in messages.

@@ -224,13 +224,13 @@ func PullCommand(conn *hall.Connection, id string, path *string, root string) st
 
 // PrintStatus prints lines about a run and the commands to use next. result names the
 // kind of its result; empty without one.
-func PrintStatus(conn *hall.Connection, run Run, lines []string, result string) error {
+func PrintStatus(ctx context.Context, conn *hall.Connection, run Run, lines []string, result string) error {
 	switch {
 	case run.Running():
 		lines = append(lines, "  follow it: "+conn.CommandLine("watch", run.Workflow))
 	case result != "":
 		lines = append(lines, "  its "+result+": "+conn.CommandLine("result", run.Workflow))
-	case run.canGoOn():
+	case run.canGoOn(ctx, conn):
 		lines = append(lines, "  go on with it: "+conn.CommandLine("retry", run.Workflow))
 	}
 	if !conn.Cluster {

@@ -278,6 +278,10 @@ func TestPrintStatus(t *testing.T) {
 	refused.closed = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
 	decided := ended
 	decided.Status = "consensus"
+	final, kind := ended, *session
+	final.Kind, kind.Reopen = &kind, func(context.Context, *hall.Connection, Run, string) (any, error) {
+		return nil, errors.New("the run's own limit was reached")
+	}
 	for name, tt := range map[string]struct {
 		run    Run
 		result string
@@ -286,6 +290,7 @@ func TestPrintStatus(t *testing.T) {
 		"running":       {running, "", "line\n  follow it: conclave watch s1 --address h:7233\n"},
 		"with a result": {decided, "answer", "line\n  its answer: conclave result s1 --address h:7233\n"},
 		"failed":        {ended, "", "line\n  go on with it: conclave retry s1 --address h:7233\n"},
+		"retry refuses": {final, "", "line\n"},
 		"refused":       {refused, "", "line\n"},
 		"not prepared":  {unprepared, "", "line\n"},
 		"without one":   {decided, "", "line\n"},
@@ -293,7 +298,7 @@ func TestPrintStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn, stdout, _ := (&halltest.Server{}).Connect(nil)
-			require.NoError(t, PrintStatus(conn, tt.run, []string{"line"}, tt.result))
+			require.NoError(t, PrintStatus(t.Context(), conn, tt.run, []string{"line"}, tt.result))
 			require.Equal(t, tt.want, stdout.String())
 		})
 	}

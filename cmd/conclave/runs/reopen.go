@@ -93,11 +93,16 @@ func CannotReopen(conn *hall.Connection, run Run, err error) error {
 	return fmt.Errorf("retry %s: %w; nothing was started", run, err)
 }
 
-// SuggestRetry tells a person how a run without a result goes on.
-func SuggestRetry(conn *hall.Connection, run Run) {
-	if !conn.Scripted() {
-		conn.Infof("once the cause is mended, `%s` goes on with everything that was paid for", conn.CommandLine("retry", run.Workflow))
+// SuggestRetry tells a person how a run that ended with a status, without a result, goes on.
+func SuggestRetry(conn *hall.Connection, run Run, status string) {
+	if conn.Scripted() {
+		return
 	}
+	line := "`" + conn.CommandLine("retry", run.Workflow) + "` goes on with everything that was paid for"
+	if status != drive.Cancelled {
+		line = "once the cause is mended, " + line
+	}
+	conn.Infof("%s", line)
 }
 
 // open is the run that goes on under the same workflow ID.

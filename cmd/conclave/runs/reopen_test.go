@@ -137,11 +137,14 @@ func TestCannotReopen(t *testing.T) {
 	require.Equal(t, hall.ExitUsage, hall.ExitCode(err))
 	require.EqualError(t, err, "retry session s1: it has decided; nothing was started, `conclave result s1 --address h:7233` prints what came out")
 	require.EqualError(t, CannotReopen(conn, run, errors.New("no bucket")), "retry session s1: no bucket; nothing was started")
-	SuggestRetry(conn, run)
+	SuggestRetry(conn, run, "failed")
 	require.Contains(t, stderr.String(), "once the cause is mended, `conclave retry s1 --address h:7233` goes on")
 	stderr.Reset()
+	SuggestRetry(conn, run, drive.Cancelled)
+	require.Equal(t, "`conclave retry s1 --address h:7233` goes on with everything that was paid for\n", stderr.String())
+	stderr.Reset()
 	conn.JSON = true
-	SuggestRetry(conn, run)
+	SuggestRetry(conn, run, "failed")
 	require.Empty(t, stderr.String())
 }
 

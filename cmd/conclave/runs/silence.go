@@ -98,7 +98,7 @@ func queryInTime(ctx context.Context, conn *hall.Connection, run Run, into any) 
 }
 
 // printMemo prints the part of a run's state that is available without a worker: the memo.
-func printMemo(conn *hall.Connection, run Run, why string) error {
+func printMemo(ctx context.Context, conn *hall.Connection, run Run, why string) error {
 	if conn.Scripted() {
 		conn.Warnf("%s; this is only the memo of %s", why, run)
 		return conn.PrintJSON(run.remembered())
@@ -125,7 +125,7 @@ func printMemo(conn *hall.Connection, run Run, why string) error {
 	for _, h := range Holds(conn.CLI, run.Workflow, paused, parked, "runs the failed steps again, `cancel` ends it") {
 		lines = append(lines, "  "+h.Why, "    "+h.Release)
 	}
-	return PrintStatus(conn, run, append(lines, "  the rest is unknown: "+why), "")
+	return PrintStatus(ctx, conn, run, append(lines, "  the rest is unknown: "+why), "")
 }
 
 // queue returns the task queue of the run, else that of the command.

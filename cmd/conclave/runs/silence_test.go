@@ -201,14 +201,14 @@ func TestStatus_withoutWorker(t *testing.T) {
 				require.LessOrEqual(t, time.Since(began), 5*time.Second)
 				require.Equal(t, nobodyPolls, silent.why)
 
-				require.NoError(t, printMemo(conn, run, silent.why))
+				require.NoError(t, printMemo(t.Context(), conn, run, silent.why))
 				require.Contains(t, out.String(), "s1 · parked · round 2 · 0:0")
 				require.Contains(t, out.String(), "\n  Which one?\n  continues s0\n  parked: agent_a failed\n    `conclave retry s1 --address h:7233` runs the failed steps again")
 				require.Contains(t, out.String(), "\n  the rest is unknown: "+nobodyPolls+"\n  follow it: conclave watch s1")
 
 				out.Reset()
 				c.JSON = true
-				require.NoError(t, printMemo(conn, run, silent.why))
+				require.NoError(t, printMemo(t.Context(), conn, run, silent.why))
 				var known map[string]any
 				require.NoError(t, json.Unmarshal(out.Bytes(), &known))
 				require.Equal(t, map[string]any{

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"conclave/activities/attempt"
 	acts "conclave/activities/session"
@@ -88,14 +89,10 @@ func statuses() []string {
 
 // running returns the result of a session that has not ended.
 func running(run runs.Run) sessionflow.Result {
-	r := sessionflow.Result{
+	return sessionflow.Result{
 		SessionID: run.ID, Status: drive.Running, Votes: map[string]int{}, Voters: []string{}, Failed: []coordination.FailedAgent{},
-		DurationSeconds: run.Elapsed().Seconds(),
+		DurationSeconds: run.Elapsed().Round(time.Millisecond).Seconds(),
 	}
-	if !run.Started.IsZero() {
-		r.DurationSeconds = run.Elapsed().Seconds()
-	}
-	return r
 }
 
 // await waits for the end of a session and returns its result. The result of a session
@@ -227,7 +224,7 @@ func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r ses
 		if exitCode(r) == hall.ExitNoAnswer {
 			suggestTranscript(conn, r)
 			if r.Agents > 0 { // it was prepared
-				runs.SuggestRetry(conn, run)
+				runs.SuggestRetry(conn, run, r.Status)
 			}
 		}
 		return &hall.ExitError{Code: exitCode(r), Err: noAnswer(r)}
@@ -282,7 +279,7 @@ func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Resul
 		return err
 	}
 	how := ground(r)
-	conn.Infof("\n%s (%s) by %s%s · %s · %s", r.Winner, r.WinnerLabel, how, turnout(r), progress.Plural(r.Rounds, "round"), progress.Cost(r.Cost))
+	conn.Infof("\n%s (%s) by %s%s · %s · %s", r.Winner, r.WinnerLabel, how, turnout(r), progress.Plural(r.Rounds, "round"), progress.FinalCost(r.Cost))
 	conn.Infof("why, and everything before it: %s", conn.CommandLine("view", r.SessionID))
 	conn.Infof("all answers, votes and files: %s", runs.PullCommand(conn, r.SessionID, r.AnswerPath, "/sessions/"))
 	return nil

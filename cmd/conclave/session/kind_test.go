@@ -1,6 +1,7 @@
 package session
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -63,6 +64,7 @@ func TestComplete_openSession(t *testing.T) {
 	}}}
 	r := completed(running(runs.Run{ID: "s1", Started: time.Now().Add(-time.Minute)}), v.state)
 	require.GreaterOrEqual(t, r.DurationSeconds, 60.0)
+	require.InDelta(t, math.Round(1000*r.DurationSeconds), 1000*r.DurationSeconds, 1e-6, "whole milliseconds")
 	require.Equal(t, 1, r.Rounds)
 	require.Equal(t, 2, r.Agents)
 	require.Equal(t, []coordination.FailedAgent{{ID: "agent_a", Error: failure}}, r.Failed)

@@ -35,6 +35,7 @@ func status(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 	if !run.Running() {
 		closeState(&state, run, runs.EndError(ctx, conn, run))
 	}
+	state = run.Counting(state)
 	if conn.Scripted() {
 		if state.Status == drive.Running {
 			state.Status = runs.Waiting(state.Paused, state.Parked)
@@ -46,7 +47,6 @@ func status(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 		}
 		return runs.PrintState(conn, run, state)
 	}
-	state.Cost = state.Cost.Add(run.Spent)
 	shown := progress.Snapshot{
 		State: state, Elapsed: run.Elapsed(), Offline: run.Offline, Holds: holds(conn.CLI, state, run.Workflow),
 		Now: time.Now(), Activities: run.Activities,
@@ -69,7 +69,7 @@ func status(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 	if state.Winner != "" {
 		result = "answer"
 	}
-	return runs.PrintStatus(conn, run, lines, result)
+	return runs.PrintStatus(ctx, conn, run, lines, result)
 }
 
 // chain returns the ID of a session and of those whose conversation it continues, the newest

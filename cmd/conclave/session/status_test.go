@@ -34,7 +34,7 @@ func TestCloseState(t *testing.T) {
 	require.False(t, state.Paused)
 	require.Nil(t, state.Parked)
 	require.Equal(t, []string{
-		"s1 · failed · round 2 · 0:00", "  ✓ agent_a  answered   agent1.1", "  · agent_b  no answer", "  no fresh votes · no tokens yet",
+		"s1 · failed · round 2 · 0:00", "  ✓ agent_a  answered   agent1.1", "  · agent_b  no answer", "  no fresh votes · no tokens",
 	}, progress.Table(progress.Snapshot{State: state}))
 }
 
