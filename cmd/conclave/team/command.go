@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v4"
 
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/trust"
@@ -160,11 +161,20 @@ func validate(c *hall.CLI, files []string) error {
 // validateFile checks a worker configuration, or a team, which it returns.
 func validateFile(file string) (config.Team, error) {
 	data, err := ReadFile(file)
+	if err == nil && isPipeline(data) {
+		return config.Team{}, fmt.Errorf("%s is a pipeline: check it with `conclave pipeline validate %s`", file, text.ShellQuote(file))
+	}
 	if err == nil && settings.Recognize(data) {
 		_, err = settings.Load(file)
 		return config.Team{}, err
 	}
 	return Read(file, config.Local)
+}
+
+// isPipeline reports whether a file has the start and the steps of a pipeline.
+func isPipeline(data []byte) bool {
+	var file struct{ Start, Steps any }
+	return yaml.Unmarshal(data, &file) == nil && file.Start != nil && file.Steps != nil
 }
 
 // noteNames prints the names of the providers and MCP servers that a team requires of its

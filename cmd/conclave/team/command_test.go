@@ -98,9 +98,11 @@ func TestValidate_workerFile(t *testing.T) {
 	s := newShell(t)
 	s.File("worker.yaml", "providers:\n  house: {base_url: \"http://127.0.0.1:1/v1\", api_key_env: HOUSE_KEY}\nmax_concurrent_steps: 8\n")
 	s.File("bad.yaml", "providers:\n  house: {base_url: nowhere}\nmax_concurrent_step: 8\n")
-	code, stdout, stderr := s.Run("config", "validate", "worker.yaml", "bad.yaml")
+	s.File("graph.yaml", "start: a\nsteps: [{id: a, offline: true}]\n")
+	code, stdout, stderr := s.Run("config", "validate", "worker.yaml", "bad.yaml", "graph.yaml")
 	require.Equal(t, hall.ExitUsage, code)
 	require.Equal(t, "worker.yaml: OK\n", stdout)
+	require.Contains(t, stderr, "graph.yaml is a pipeline: check it with `conclave pipeline validate graph.yaml`\n")
 	require.Contains(t, stderr, "bad.yaml:2:21: providers.house.base_url: not an http or https URL")
 	require.Contains(t, stderr, "did you mean max_concurrent_steps?")
 }
