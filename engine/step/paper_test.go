@@ -16,17 +16,18 @@ func TestPapers_areReadOnly(t *testing.T) {
 	b.spec.Shown.Papers = []step.Paper{
 		{Dir: "evaluator", Name: "critique_packet.md", Text: "It lacks a source."},
 		{Dir: "evaluator", Name: "next_tasks.json", Text: "{}"},
-		{Dir: "memory", Name: "short_term/verification_latest.md", Text: "Count again."},
+		{Dir: "memory/short_term", Name: "verification_latest.md", Text: "Count again."},
 	}
 	result, err := b.run(read("evaluator/critique_packet.md"), write("evaluator/mine.md", "x"), write("mine.md", "x"),
-		read("memory/short_term/verification_latest.md"), write("memory/short_term/verification_latest.md", "x"), done("Two."))
+		read("memory/short_term/verification_latest.md"), write("memory/short_term/verification_latest.md", "x"),
+		write("memory/long_term/a.md", "x"), done("Two."))
 	require.NoError(t, err)
 	outputs := results(r.learned)
 	require.Equal(t, "It lacks a source.", outputs[0])
 	require.Contains(t, outputs[1], "evaluator/mine.md is read-only: evaluator/ only shows files")
 	require.Equal(t, "Count again.", outputs[3])
 	require.Contains(t, outputs[4], "is read-only")
-	require.Equal(t, []string{"mine.md"}, manifest(t, b, result))
+	require.Equal(t, []string{"memory/long_term/a.md", "mine.md"}, manifest(t, b, result))
 }
 
 // Without an evaluation, evaluator/ is a directory like any other.

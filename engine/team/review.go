@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -143,7 +144,7 @@ const maxMemo = 4 << 10
 // the plan in a line each.
 func (r reviewed) sanitized(marks ...string) reviewed {
 	r.Packet, _ = text.Head(text.Within(r.Packet, marks...), maxPacket)
-	r.Objective, r.Shift = text.Within(r.Objective, marks...), text.Within(r.Shift, marks...)
+	r.Objective, r.Shift = text.OneLine(text.Within(r.Objective, marks...)), text.Within(r.Shift, marks...)
 	r.Plan = slices.Clone(r.Plan)
 	for i := range r.Plan {
 		r.Plan[i].Description = text.OneLine(text.Within(r.Plan[i].Description, marks...))
@@ -182,7 +183,7 @@ func (o *opening) mergeMemos(context.Context) error {
 		return nil
 	}
 	dir := step.MemoryDir(o.Layout.Base())
-	name := strings.TrimPrefix(plan.Memo, "memory/")
+	name := path.Base(plan.Memo)
 	o.papers = append(o.papers, step.Paper{Dir: dir, Name: name, Text: merged.String()})
 	o.task.MemoFile = dir + "/" + name
 	return nil
