@@ -89,7 +89,7 @@ func (p Policy) order() []string {
 	}
 	calls := []string{
 		strings.TrimSuffix(first, ",") + ".",
-		fmt.Sprintf("Call `submit_checklist`, as %s, with all of %s to %s. %s When it is refused with an error, correct the scores and call it again; that does not count.", p.form(), id(0), id(len(p.Criteria)-1), p.quota()),
+		fmt.Sprintf("Call `submit_checklist`, as %s, with %s. %s When it is refused with an error, correct the scores and call it again; that does not count.", p.form(), p.extent(), p.quota()),
 	}
 	if p.Own != "" {
 		calls = append(calls, fmt.Sprintf("If the verdict is `%s`, call `%s` and you are done.", p.Terminal, p.Terminal))
@@ -104,6 +104,14 @@ func (p Policy) order() []string {
 		return append(calls, "If newer answers reach you after your checklist, score them with one more `submit_checklist`; your other scores still count.")
 	}
 	return append(calls, "If newer work of the others reaches you after your checklist, score your part once more.")
+}
+
+// extent names the criteria to score.
+func (p Policy) extent() string {
+	if len(p.Criteria) == 1 {
+		return "a score for " + id(0)
+	}
+	return fmt.Sprintf("all of %s to %s", id(0), id(len(p.Criteria)-1))
 }
 
 func (p Policy) quota() string {

@@ -52,6 +52,9 @@ The order:
 	twice := pair()
 	twice.CallsPerRound = 2
 	require.Contains(t, twice.Instructions(), "Up to 2 are accepted in this turn.")
+	single := pair()
+	single.Criteria = single.Criteria[:1]
+	require.Contains(t, single.Instructions(), ", with a score for E1. ")
 }
 
 // The first round, without an own answer, has neither the section nor the tools.

@@ -12,7 +12,10 @@ const leastReport = 100
 // and the file must be there when the checklist is submitted. The packet of an evaluation
 // needs no workspace.
 func (s *State) report(name string) *fault {
-	p := s.policy
+	p, otherwise := s.policy, "leave report_path out"
+	if p.Packet != "" {
+		otherwise = "give " + p.Packet
+	}
 	var content []byte
 	switch clean := path.Clean(name); {
 	case name == "" && p.Packet != "":
@@ -24,11 +27,11 @@ func (s *State) report(name string) *fault {
 	case path.IsAbs(name) || clean == ".." || strings.HasPrefix(clean, "../"):
 		return &fault{code: reportOutside, why: "report_path has to be a path in your workspace, relative to it."}
 	case p.Read == nil:
-		return &fault{code: reportMissing, why: "You have no workspace for a report: leave report_path out."}
+		return &fault{code: reportMissing, why: "You have no workspace for a report: " + otherwise + "."}
 	default:
 		var err error
 		if content, err = p.Read(clean); err != nil {
-			return &fault{code: reportMissing, why: "There is no readable file at report_path. Write it first, in an earlier reply, or leave report_path out."}
+			return &fault{code: reportMissing, why: "There is no readable file at report_path. Write it first, in an earlier reply, or " + otherwise + "."}
 		}
 	}
 	if len([]rune(strings.TrimSpace(string(content)))) < leastReport {

@@ -63,6 +63,20 @@ func TestReport_isRead(t *testing.T) {
 	}
 }
 
+// The remedy for a missing report is one that is accepted.
+func TestReport_remedy(t *testing.T) {
+	t.Parallel()
+	packet := reporting()
+	packet.Packet = "evaluator/critique_packet.md"
+	bare := packet
+	bare.Read = nil
+	for _, p := range []Policy{packet, bare} {
+		require.Contains(t, New(p).submit(withReport("gone.md")).Explanation, "give evaluator/critique_packet.md.")
+	}
+	require.Contains(t, New(reporting()).submit(withReport("gone.md")).Explanation, "or leave report_path out.")
+	require.Contains(t, New(pair()).submit(withReport("gone.md")).Explanation, ": leave report_path out.")
+}
+
 // A first answer has no gaps to report.
 func TestReport_ofADraft(t *testing.T) {
 	t.Parallel()
