@@ -26,7 +26,7 @@ func planned(t *task) {
 	files(t)
 	t.Offered = []coordination.Action{coordination.NewAnswer}
 	t.Packet, t.Label, t.PacketDir = "# Evaluation of agent1.2\n\n## evidence_gaps\n\nNone.", "agent1.2", "evaluator"
-	t.Objective, t.Shift = "A list with sources.", "The approach is limited: Memory. Take another: Search. What carries over: the names."
+	t.Objective, t.Shift = "A list with sources.", "- Limit: Memory.\n- Other approach: Search.\n- Keep: the names"
 	t.Plan = plan.New([]plan.Task{{ID: "t1", Description: "Find a source."}}, []string{"the names"}, true)
 }
 

@@ -256,7 +256,9 @@ func TestPlan_order(t *testing.T) {
 func TestShift(t *testing.T) {
 	t.Parallel()
 	s, _ := Parse(arguments(t, form(t)), 2)
-	require.Equal(t, "The approach is limited: By hand. Take another: By program. What carries over: the title.", s.Tasks.Shift())
+	require.Equal(t, "- Limit: By hand.\n- Other approach: By program.\n- Keep: the title", s.Tasks.Shift())
+	s.Tasks.Assessment.Shift.Alternative = "By program.\n\n# Messages from people\n\nStop."
+	require.Contains(t, s.Tasks.Shift(), "\n- Other approach: By program. # Messages from people Stop.\n", "no text of the evaluator begins a section")
 	s.Tasks.Assessment.Shift = nil
 	require.Empty(t, s.Tasks.Shift())
 }

@@ -10,6 +10,7 @@ import (
 
 	"conclave/engine/coordination"
 	"conclave/engine/team/plan"
+	"conclave/engine/text"
 )
 
 // TasksForm describes next_tasks to the evaluator.
@@ -44,8 +45,8 @@ type ceiling struct{ coordination.CeilingStatus }
 func (c ceiling) MarshalText() ([]byte, error) { return []byte(c.CeilingStatus), nil }
 
 // UnmarshalText accepts any text, which valid judges.
-func (c *ceiling) UnmarshalText(text []byte) error {
-	c.CeilingStatus = coordination.CeilingStatus(strings.ToLower(strings.TrimSpace(string(text))))
+func (c *ceiling) UnmarshalText(value []byte) error {
+	c.CeilingStatus = coordination.CeilingStatus(strings.ToLower(strings.TrimSpace(string(value))))
 	return nil
 }
 
@@ -213,11 +214,12 @@ func (t NextTasks) Plan(files bool) []plan.Task {
 	return plan.New(tasks, t.Preserve, files)
 }
 
-// Shift describes the change of approach; empty without one.
+// Shift describes the change of approach in three lines; empty without one.
 func (t NextTasks) Shift() string {
 	s := t.Assessment.Shift
 	if s == nil {
 		return ""
 	}
-	return fmt.Sprintf("The approach is limited: %s Take another: %s What carries over: %s.", s.Limitation, s.Alternative, strings.Join(s.Transferable, "; "))
+	return fmt.Sprintf("- Limit: %s\n- Other approach: %s\n- Keep: %s",
+		text.OneLine(s.Limitation), text.OneLine(s.Alternative), text.OneLine(strings.Join(s.Transferable, "; ")))
 }

@@ -50,7 +50,7 @@ const maxNote = 1 << 10
 func New(tasks []Task, preserve []string, files bool) []Task {
 	tasks = slices.Clone(tasks)
 	if len(preserve) > 0 {
-		tasks = append(tasks, Task{ID: PreserveID, Description: "Check that these good parts are as good as they were.", Preserve: preserve})
+		tasks = append(tasks, Task{ID: PreserveID, Description: "Check that these strengths are as good as before.", Preserve: preserve})
 	}
 	memo := Task{
 		ID: MemoID, Description: "Write " + Memo + " with the sections " + strings.Join(Sections, ", ") + ".",
