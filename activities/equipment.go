@@ -47,8 +47,9 @@ type Equipment struct {
 	// A nil Window returns 0.
 	Window func(config.Agent) int
 
-	// NoCalls explains that an agent's model called no tool. A nil NoCalls returns "".
-	NoCalls func(config.Agent) string
+	// NoCalls explains that an agent's model called no tool, and that it wrote calls as text
+	// that cannot be read. A nil NoCalls returns "".
+	NoCalls func(config.Agent) (none, unread string)
 
 	// Indexed returns the search attributes that the namespace of ctx's activity has. A nil
 	// Indexed returns none.

@@ -39,8 +39,9 @@ func (l *Local) Ports(a config.Agent) (step.Ports, error) {
 	if err != nil {
 		return step.Ports{}, err
 	}
+	none, unread := l.models.NoCalls(a)
 	return step.Ports{
-		Model: model, Window: l.models.Window(a), NoCalls: l.models.NoCalls(a), Now: time.Now, Scratch: l.scratch.dir,
+		Model: model, Window: l.models.Window(a), NoCalls: none, UnreadCalls: unread, Now: time.Now, Scratch: l.scratch.dir,
 		Tools: func(ctx context.Context, workspace string) (step.Tools, error) {
 			return l.tools.Open(ctx, a, workspace, activities.Sharing{})
 		},

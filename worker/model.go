@@ -327,13 +327,16 @@ func (m Models) Host(b config.Backend) string {
 	return base.Host
 }
 
-// NoCalls explains that no reply of an agent's model called a tool, with the remedy.
-func (m Models) NoCalls(a config.Agent) string {
+// NoCalls explains that no reply of an agent's model called a tool, and that it wrote calls
+// as text that cannot be read, each with the remedy.
+func (m Models) NoCalls(a config.Agent) (none, unread string) {
 	host := m.Host(a.Backend)
 	if host == "" {
-		return ""
+		return "", ""
 	}
-	return fmt.Sprintf("model %s at %s called no tool in any reply (`conclave models check` tests it); %s", a.Backend.Model, host, m.ToolsRemedy(a.Backend))
+	who := fmt.Sprintf("model %s at %s", a.Backend.Model, host)
+	return who + " called no tool in any reply of this step (`conclave models check` tests it); " + m.ToolsRemedy(a.Backend),
+		who + " tried to call a tool in text, which cannot be read as a call of an offered tool (`conclave models check` tests it); choose a larger model"
 }
 
 // ToolsRemedy tells how to make a backend's model call tools.

@@ -222,14 +222,17 @@ func TestNoCalls(t *testing.T) {
 		Providers: newProviders(map[string]settings.Provider{"house": {BaseURL: "http://h:1/v1"}}),
 	}
 	for want, b := range map[string]config.Backend{
-		"127.0.0.1:8080 called no tool in any reply (`conclave models check` tests it); start the server with --jinja and a model whose chat template has tools": {Type: "llamacpp", Model: "q"},
-		"api.openai.com called no tool in any reply (`conclave models check` tests it); choose a model that can call tools":                                      {Type: "openai", Model: "q"},
-		"h:1 called no tool in any reply (`conclave models check` tests it); check that its server passes tools on (llama.cpp: --jinja and a template with tools; " +
+		"127.0.0.1:8080 called no tool in any reply of this step (`conclave models check` tests it); start the server with --jinja and a model whose chat template has tools": {Type: "llamacpp", Model: "q"},
+		"api.openai.com called no tool in any reply of this step (`conclave models check` tests it); choose a model that can call tools":                                      {Type: "openai", Model: "q"},
+		"h:1 called no tool in any reply of this step (`conclave models check` tests it); check that its server passes tools on (llama.cpp: --jinja and a template with tools; " +
 			"vLLM: --enable-auto-tool-choice; Ollama: a model with the capability tools)": {Type: "openai", Model: "q", Provider: "house"},
 	} {
-		require.Equal(t, "model q at "+want, m.NoCalls(config.Agent{ID: "a", Backend: b}))
+		none, unread := m.NoCalls(config.Agent{ID: "a", Backend: b})
+		require.Equal(t, "model q at "+want, none)
+		require.Contains(t, unread, " tried to call a tool in text, which cannot be read as a call of an offered tool (`conclave models check` tests it); choose a larger model")
 	}
-	require.Empty(t, m.NoCalls(config.Agent{ID: "a", Backend: config.Backend{Type: config.Offline}}))
+	none, unread := m.NoCalls(config.Agent{ID: "a", Backend: config.Backend{Type: config.Offline}})
+	require.Empty(t, none+unread)
 }
 
 // Every step builds its own model, but shares connections and known refusals of the

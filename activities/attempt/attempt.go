@@ -232,7 +232,7 @@ func (a *Attempt) Equip(ctx context.Context, agent config.Agent) error {
 		a.Ports.Window = a.process.Window(agent)
 	}
 	if a.process.NoCalls != nil {
-		a.Ports.NoCalls = a.process.NoCalls(agent)
+		a.Ports.NoCalls, a.Ports.UnreadCalls = a.process.NoCalls(agent)
 	}
 	return a.EquipTools(ctx, agent)
 }

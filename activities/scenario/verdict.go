@@ -109,8 +109,10 @@ func (t *stepRun) explained(err error) error {
 	message := application.Message()
 	if said := lastReply(t.Result.Transcript); application.Type() == step.NoAction && said != "" {
 		why := fmt.Sprintf("the agent reported no verdict in %d model calls", t.Result.Usage.ModelCalls)
-		if none := t.Ports.NoCalls; none != "" && strings.Contains(message, none) {
-			why += ": " + none
+		for _, none := range []string{t.Ports.NoCalls, t.Ports.UnreadCalls} {
+			if none != "" && strings.Contains(message, none) {
+				why += ": " + none
+			}
 		}
 		message = fmt.Sprintf("%s; it last said: %q", why, text.Truncate(said, maxSaid))
 	}

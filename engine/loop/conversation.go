@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"conclave/engine/llm"
+	"conclave/engine/text"
 	"conclave/engine/window"
 )
 
@@ -87,6 +88,7 @@ type Conversation struct {
 	held   []Held
 
 	called   bool   // a reply had a tool call
+	tried    bool   // a reply had one as text that cannot be read
 	added    int    // messages added so far, removed ones included
 	warned   bool   // the limit of model calls was announced
 	learned  int    // window in tokens, by refusals; 0 without a refusal
@@ -109,6 +111,9 @@ func (c *Conversation) Add(e Entry) {
 	case Reply:
 		c.Replies++
 		c.called = c.called || slices.ContainsFunc(e.Messages, func(m llm.Message) bool { return len(m.ToolCalls) > 0 })
+		c.tried = c.tried || slices.ContainsFunc(e.Messages, func(m llm.Message) bool {
+			return len(m.ToolCalls) == 0 && Attempted(text.WithoutThoughts(m.Content))
+		})
 		c.refusals, c.refused = 0, ""
 		c.Measure(usage)
 	case Updated:

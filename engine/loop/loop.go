@@ -165,9 +165,9 @@ func (r running) waste(ctx context.Context, u llm.Usage, seconds float64) error 
 func (r running) bounds() error {
 	switch {
 	case r.conv.Rejections >= maxRejections:
-		return &NoActionError{Attempts: r.conv.Rejections, Reason: r.conv.Rejected, Silent: r.conv.silent()}
+		return &NoActionError{Attempts: r.conv.Rejections, Reason: r.conv.Rejected, Silent: r.conv.silent(), Tried: r.conv.tried}
 	case r.conv.Replies >= r.limit():
-		return &NoActionError{Calls: r.conv.Replies, Silent: r.conv.silent()}
+		return &NoActionError{Calls: r.conv.Replies, Silent: r.conv.silent(), Tried: r.conv.tried}
 	}
 	return nil
 }

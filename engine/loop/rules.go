@@ -107,6 +107,7 @@ type NoActionError struct {
 	Reason   string // code of the last rejection
 	Calls    int    // model calls
 	Silent   bool   // no reply of the step called a tool
+	Tried    bool   // a reply had a call as text that cannot be read
 }
 
 func (e *NoActionError) Error() string {

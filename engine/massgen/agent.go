@@ -19,6 +19,11 @@ func (im *importer) agents(root *yaml.Node) {
 		list.Content = append(list.Content, im.agent("agent", one))
 		return
 	}
+	for _, n := range get(root, "agents").Content {
+		if id := text(get(n, "id")); legalID.MatchString(id) {
+			im.kept[id] = true
+		}
+	}
 	for i, n := range get(root, "agents").Content {
 		list.Content = append(list.Content, im.agent(nth("agents", i), n))
 	}
@@ -54,7 +59,8 @@ func (im *importer) instruct(a *yaml.Node, e entry) {
 	before := text(get(a, "system_message"))
 	if before == "" {
 		im.notes.of(e, "moved to the agent's system_message")
-		im.carry(a, "system_message", e)
+		im.paths[e.value] = e.path
+		set(a, "system_message", e.value)
 		return
 	}
 	im.notes.of(e, "appended to the agent's system_message")
@@ -65,38 +71,38 @@ func (im *importer) instruct(a *yaml.Node, e entry) {
 
 var (
 	refusedInIDs = regexp.MustCompile(`[^a-z0-9_-]+`)
+	legalID      = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 	beforeLetter = regexp.MustCompile(`^[^a-z]+`)
 )
 
 // maxID is the longest ID, in bytes.
 const maxID = 32
 
-// id returns a legal ID for an agent that is unique in the team.
+// id returns a legal ID for an agent that is unique in the team. Legal IDs of the document
+// stay as they are.
 func (im *importer) id(path string, source *yaml.Node) string {
 	there := text(get(source, "id"))
 	id := refusedInIDs.ReplaceAllString(strings.ToLower(there), "_")
 	if there == "" {
-		id = "agent_" + string(rune('a'+len(im.ids)%26))
+		id = "agent_" + string(rune('a'+len(im.used)%26))
 	} else if beforeLetter.MatchString(id) {
 		id = "agent_" + strings.TrimLeft(id, "_-")
 	}
 	id = id[:min(len(id), maxID)]
-	id = unique(id, func(id string) bool {
-		for _, taken := range im.ids {
-			if taken == id {
-				return true
-			}
-		}
-		return false
-	})
+	id = unique(id, func(id string) bool { return im.used[id] || id != there && im.kept[id] })
+	im.used[id] = true
 	switch {
 	case there == "":
 		im.notes.at(path+".id", source, "missing; the agent is called %s", id)
 		there = id
+	case legalID.MatchString(there) && there != id:
+		im.notes.at(path+".id", get(source, "id"), "%q is now %s: another agent has the same ID", there, id)
 	case there != id:
 		im.notes.at(path+".id", get(source, "id"), "%q is now %s: an ID is a lower-case letter and up to 31 lower-case letters, digits, _ or -", there, id)
 	}
-	im.ids[there] = id
+	if _, repeated := im.ids[there]; !repeated {
+		im.ids[there] = id
+	}
 	return id
 }
 

@@ -39,6 +39,33 @@ orchestrator: {presenter_agent: 7 up}
 	require.Equal(t, "now agent_7_up, as the agent", notes["orchestrator.presenter_agent"])
 }
 
+// A legal ID belongs to the agent that has it in the document, wherever that stands.
+func TestID_legalOnesStay(t *testing.T) {
+	t.Parallel()
+	got, err := Import("team", []byte(`agents:
+  - {id: A.b, backend: {type: openai, model: m}}
+  - {id: a_b, backend: {type: openai, model: m}}
+  - {id: c, backend: {type: openai, model: m}}
+  - {id: c, backend: {type: openai, model: m}}
+  - {id: c, backend: {type: openai, model: m}}
+orchestrator: {presenter_agent: c}
+`))
+	require.NoError(t, err)
+	require.NoError(t, got.Invalid)
+	team, err := config.Parse("team", got.YAML, config.Local)
+	require.NoError(t, err)
+	var ids []string
+	for _, a := range team.Agents {
+		ids = append(ids, a.ID)
+	}
+	require.Equal(t, []string{"a_b_2", "a_b", "c", "c_2", "c_3"}, ids)
+	require.Equal(t, "c", *team.Orchestrator.PresenterAgent)
+	notes := notesOf(got)
+	require.Contains(t, notes["id"], `"A.b" is now a_b_2: an ID is`)
+	require.NotContains(t, notes, "agents[1].id")
+	require.Equal(t, `"c" is now c_2: another agent has the same ID`, notes["agents[3].id"])
+}
+
 // A command-line agent has the shell and the file tools that its lists permit.
 func TestEquip(t *testing.T) {
 	t.Parallel()

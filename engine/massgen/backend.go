@@ -30,7 +30,9 @@ func (im *importer) backend(a *yaml.Node, e entry) {
 	for _, key := range entries(e.value, e.path) {
 		switch key.key {
 		case "type", "model", "base_url", "azure_endpoint", "azure_deployment":
-		case "provider", "api_key_env", "params", "context_window", "price_per_million", "silent_timeout_seconds", "max_concurrent_calls":
+		case "params":
+			m.own(key)
+		case "provider", "api_key_env", "context_window", "price_per_million", "silent_timeout_seconds", "max_concurrent_calls":
 			im.carry(m.backend, key.key, key) // conclave's own keys
 		case "api_key":
 			m.key(key)
@@ -72,10 +74,12 @@ func (m *model) identify(e entry) {
 	m.address = text(get(source, "base_url"))
 	if endpoint := get(source, "azure_endpoint"); endpoint != nil {
 		m.notes.at(e.path+".azure_endpoint", endpoint, "moved to backend.base_url")
+		m.replace(e, "base_url", "azure_endpoint")
 		m.address = text(endpoint)
 	}
 	if deployment := get(source, "azure_deployment"); deployment != nil {
 		m.notes.at(e.path+".azure_deployment", deployment, "moved to backend.model: the service is asked for a deployment")
+		m.replace(e, "model", "azure_deployment")
 		m.name = text(deployment)
 	}
 	as := typeOf(k, m.name)
@@ -102,6 +106,15 @@ func (m *model) identify(e entry) {
 	}
 	set(m.backend, "type", str(as))
 	m.setModel(e, k.model)
+}
+
+// replace notes that a key of the backend is left out because another replaces its value.
+func (m *model) replace(backend entry, key, by string) {
+	for _, e := range entries(backend.value, backend.path) {
+		if e.key == key && text(e.value) != text(get(backend.value, by)) {
+			m.displace(e, backend.path+"."+by)
+		}
+	}
 }
 
 // setModel sets the model, by default MassGen's.
@@ -134,6 +147,9 @@ func (m *model) key(e entry) {
 	named := variable.FindStringSubmatch(text(e.value))
 	if named == nil {
 		m.notes.of(e, "a literal key (not shown) does not belong in a file; put it into an environment variable and name that in backend.api_key_env")
+		return
+	}
+	if m.taken(m.backend, "api_key_env", e) {
 		return
 	}
 	m.notes.of(e, "moved to backend.api_key_env, which takes the name of the variable")
@@ -199,70 +215,6 @@ func (m *model) azure(path string, given *yaml.Node, endpoint string) string {
 		return strings.TrimSuffix(endpoint, "/") + "/openai/v1"
 	}
 	return endpoint
-}
-
-// param translates a key that MassGen sends to the API as a parameter. It leaves out other
-// keys.
-func (m *model) param(e entry) {
-	_, other := backendKeys[e.key]
-	_, coordination := orchestratorKeys[e.key]
-	foreign := m.kind.agent != "" && !slices.Contains(apiParams, e.key)
-	if other || coordination || foreign || reserved(e.key) {
-		m.leaveOut(backendKeys, e)
-		return
-	}
-	params := section(m.backend, "params")
-	switch {
-	case e.key == "reasoning" && e.value.Kind == yaml.MappingNode && !m.atOpenRouter():
-		m.reasoning(params, e)
-	case e.key == "text" && e.value.Kind == yaml.MappingNode:
-		m.text(params, e)
-	case e.key == "extra_body" && e.value.Kind == yaml.MappingNode:
-		for _, extra := range entries(e.value, e.path) {
-			m.notes.of(extra, "moved to backend.params.%s", extra.key)
-			m.carry(params, extra.key, extra)
-		}
-	case e.key == "max_tokens" && m.kind.name == "openai" && m.address == "":
-		m.notes.of(e, "moved to backend.params.max_completion_tokens, the name of the limit for the newer models of OpenAI")
-		m.carry(params, "max_completion_tokens", e)
-	default:
-		m.notes.of(e, "moved to backend.params.%s", e.key)
-		m.carry(params, e.key, e)
-	}
-	if len(params.Content) == 0 {
-		m.backend.Content = m.backend.Content[:len(m.backend.Content)-2]
-	}
-}
-
-func (m *model) atOpenRouter() bool {
-	return m.kind.name == "openrouter" || variableOf(m.address) == "OPENROUTER_API_KEY"
-}
-
-// reasoning translates the object of the Responses API.
-func (m *model) reasoning(params *yaml.Node, e entry) {
-	for _, key := range entries(e.value, e.path) {
-		switch key.key {
-		case "effort":
-			m.notes.of(key, "moved to backend.params.reasoning_effort")
-			m.carry(params, "reasoning_effort", key)
-		case "summary":
-			m.notes.of(key, "belongs to the Responses API; the Chat Completions API has no summaries of thoughts")
-		default:
-			m.notes.drop(key, "%s", noCounterpart)
-		}
-	}
-}
-
-// text translates the object of the Responses API.
-func (m *model) text(params *yaml.Node, e entry) {
-	for _, key := range entries(e.value, e.path) {
-		if key.key == "verbosity" {
-			m.notes.of(key, "moved to backend.params.verbosity")
-			m.carry(params, "verbosity", key)
-			continue
-		}
-		m.notes.drop(key, "belongs to the Responses API; set response_format in backend.params for the Chat Completions API")
-	}
 }
 
 // frameworkTypes are the types of backend by AG2's api_type.

@@ -1,6 +1,7 @@
 package massgen
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,6 +30,8 @@ type importer struct {
 	notes notes
 	paths map[*yaml.Node]string // paths in the document of the values carried over
 	ids   map[string]string     // the agents' new IDs by their IDs in the document
+	kept  map[string]bool       // legal IDs of the document
+	used  map[string]bool       // new IDs
 }
 
 // Import translates a configuration. It fails if the document is not a team of MassGen.
@@ -41,7 +44,7 @@ func Import(name string, data []byte) (Translation, error) {
 	if err := checkTeam(root); err != nil {
 		return Translation{}, err
 	}
-	im := &importer{team: mapping(), paths: map[*yaml.Node]string{}, ids: map[string]string{}}
+	im := &importer{team: mapping(), paths: map[*yaml.Node]string{}, ids: map[string]string{}, kept: map[string]bool{}, used: map[string]bool{}}
 	im.agents(root)
 	for _, e := range entries(root, "") {
 		switch e.key {
@@ -85,10 +88,36 @@ func checkTeam(root *yaml.Node) error {
 	return nil
 }
 
-// carry sets a key of the team to an entry's value.
-func (im *importer) carry(into *yaml.Node, key string, e entry) {
+// carry sets a key of the team to an entry's value, and reports whether it could.
+func (im *importer) carry(into *yaml.Node, key string, e entry) bool {
+	if im.taken(into, key, e) {
+		return false
+	}
 	im.paths[e.value] = e.path
 	set(into, key, e.value)
+	return true
+}
+
+// move carries an entry over to a key, with a note of its new place.
+func (im *importer) move(into *yaml.Node, key string, e entry, place string) {
+	if im.carry(into, key, e) {
+		im.notes.of(e, "%s", place)
+	}
+}
+
+// taken reports whether an earlier entry of the document has set a key of the team. It notes
+// that e is left out then.
+func (im *importer) taken(into *yaml.Node, key string, e entry) bool {
+	there := get(into, key)
+	if there != nil {
+		im.displace(e, cmp.Or(im.paths[there], "an earlier key"))
+	}
+	return there != nil
+}
+
+// displace notes that an entry is left out because another has its place.
+func (im *importer) displace(e entry, by string) {
+	im.notes.drop(e, "not carried over: %s sets the same key here, and is used", by)
 }
 
 // leaveOut notes that an entry is not carried over, with the reason of its section.
@@ -112,9 +141,10 @@ func (im *importer) timeouts(e entry) {
 	into := section(im.team, "timeout_settings")
 	for _, limit := range entries(e.value, e.path) {
 		if e.key == "timeout" {
-			im.notes.of(limit, "moved to timeout_settings.%s", limit.key)
+			im.move(into, limit.key, limit, "moved to timeout_settings."+limit.key)
+		} else {
+			im.carry(into, limit.key, limit)
 		}
-		im.carry(into, limit.key, limit)
 	}
 }
 

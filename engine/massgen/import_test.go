@@ -122,3 +122,42 @@ func report(t Translation) string {
 	}
 	return b.String()
 }
+
+// Two keys of the document may have one place here. Params are merged; otherwise the earlier
+// key is used, or the one of Azure, and a note names the other.
+func TestImport_namesTheKeysWithoutAPlace(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		backend, rest string
+		here          []string // lines of the team
+		left, by      string   // keys of the document
+	}{
+		"params before":   {"type: anthropic, model: m, params: {temperature: 0.5}, max_tokens: 9", "", []string{"temperature: 0.5", "max_tokens: 9"}, "", ""},
+		"params after":    {"type: anthropic, model: m, max_tokens: 9, params: {temperature: 0.5}", "", []string{"temperature: 0.5", "max_tokens: 9"}, "", ""},
+		"a param twice":   {"type: anthropic, model: m, top_p: 0.1, params: {top_p: 0.2}", "", []string{"top_p: 0.1"}, "agents[0].backend.params.top_p", "agents[0].backend.top_p"},
+		"reasoning":       {"type: openai, model: m, reasoning: {effort: low}, reasoning_effort: high", "", []string{"reasoning_effort: low"}, "agents[0].backend.reasoning_effort", "agents[0].backend.reasoning.effort"},
+		"keys":            {"type: openai, model: m, api_key: '${A_KEY}', api_key_env: B_KEY", "", []string{"api_key_env: A_KEY"}, "agents[0].backend.api_key_env", "agents[0].backend.api_key"},
+		"keys, swapped":   {"type: openai, model: m, api_key_env: B_KEY, api_key: '${A_KEY}'", "", []string{"api_key_env: B_KEY"}, "agents[0].backend.api_key", "agents[0].backend.api_key_env"},
+		"deployment":      {"type: azure_openai, azure_endpoint: 'https://a.example', model: m, azure_deployment: d", "", []string{"model: d"}, "agents[0].backend.model", "agents[0].backend.azure_deployment"},
+		"endpoint":        {"type: azure_openai, azure_endpoint: 'https://a.example', base_url: 'https://b.example', model: m", "", []string{"base_url: https://a.example/openai/v1"}, "agents[0].backend.base_url", "agents[0].backend.azure_endpoint"},
+		"restarts":        {"type: openai, model: m", "orchestrator: {coordination: {max_orchestration_restarts: 1}, max_orchestration_restarts: 2}", []string{"max_orchestration_restarts: 1"}, "orchestrator.max_orchestration_restarts", "orchestrator.coordination.max_orchestration_restarts"},
+		"timeouts":        {"type: openai, model: m", "timeout_settings: {orchestrator_timeout_seconds: 60}\norchestrator: {timeout: {orchestrator_timeout_seconds: 70}}", []string{"orchestrator_timeout_seconds: 60"}, "orchestrator.timeout.orchestrator_timeout_seconds", "timeout_settings.orchestrator_timeout_seconds"},
+		"the same values": {"type: azure_openai, azure_endpoint: 'https://a.example', model: d, azure_deployment: d", "", []string{"model: d"}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Import("team", []byte("agents: [{id: a, backend: {"+c.backend+"}}]\n"+c.rest))
+			require.NoError(t, err)
+			require.NoError(t, got.Invalid)
+			for _, line := range c.here {
+				require.Contains(t, string(got.YAML), line+"\n")
+			}
+			if c.left == "" {
+				require.NotContains(t, report(got), "not carried over")
+				return
+			}
+			require.Contains(t, report(got), c.left+": not carried over: "+c.by+" sets the same key here, and is used")
+			require.NotContains(t, report(got), c.left+": moved")
+		})
+	}
+}

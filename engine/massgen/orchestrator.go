@@ -42,11 +42,9 @@ func (im *importer) coordination(orchestrator *yaml.Node, e entry) {
 	for _, key := range entries(e.value, e.path) {
 		switch key.key {
 		case "max_orchestration_restarts":
-			im.notes.of(key, "moved to orchestrator.%s", key.key)
-			im.carry(orchestrator, key.key, key)
+			im.move(orchestrator, key.key, key, "moved to orchestrator."+key.key)
 		case "checklist_criteria_preset":
-			im.notes.of(key, "renamed to criteria_preset")
-			im.carry(into, "criteria_preset", key)
+			im.move(into, "criteria_preset", key, "renamed to criteria_preset")
 		default:
 			if _, known := coordinationKeys[key.key]; known {
 				im.leaveOut(coordinationKeys, key)

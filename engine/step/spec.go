@@ -34,6 +34,9 @@ type Ports struct {
 	// empty, the error of the loop is used.
 	NoCalls string
 
+	// UnreadCalls replaces NoCalls if a reply had a call as text that cannot be read.
+	UnreadCalls string
+
 	// Scratch is the directory of workspaces; empty for the system's temporary directory.
 	Scratch string
 

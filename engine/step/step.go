@@ -2,6 +2,7 @@ package step
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -156,7 +157,11 @@ func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 		MaxModelCalls: a.spec.MaxModelCalls, Caller: a.ports.Caller,
 	}.Run(ctx, conv, rules)
 	if none, ok := errors.AsType[*loop.NoActionError](err); ok && none.Silent && a.ports.NoCalls != "" {
-		err = &silentError{explanation: a.ports.NoCalls, err: err}
+		explanation := a.ports.NoCalls
+		if none.Tried {
+			explanation = cmp.Or(a.ports.UnreadCalls, explanation)
+		}
+		err = &silentError{explanation: explanation, err: err}
 	}
 	return action, err
 }

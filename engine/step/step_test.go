@@ -131,18 +131,20 @@ func TestRun_learnFails(t *testing.T) {
 func TestRun_modelThatCallsNothing(t *testing.T) {
 	t.Parallel()
 	text := llm.Message{Role: llm.Assistant, Content: "Your turn."}
+	tried := llm.Message{Role: llm.Assistant, Content: `{"name": "submit", "arguments": {"content": "Two`}
 	for name, tt := range map[string]struct {
 		replies []llm.Message
 		says    string
 	}{
 		"no reply has a call": {[]llm.Message{text, text, text}, "model m called no tool"},
+		"one has one in text": {[]llm.Message{text, tried, text}, "model m tried to call a tool in text"},
 		"one has a call":      {[]llm.Message{call("list_files", nil), text, text, text}, "no valid action after 3 attempts (last rejection: text)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, &rules{refuseText: true})
 			ports := b.ports(tt.replies...)
-			ports.NoCalls = "model m called no tool"
+			ports.NoCalls, ports.UnreadCalls = "model m called no tool", "model m tried to call a tool in text"
 			_, err := step.Run(t.Context(), ports, b.spec)
 			require.EqualError(t, err, tt.says)
 			class, _ := step.Classify(err)

@@ -209,7 +209,7 @@ func TestModelWithoutToolCalls(t *testing.T) {
 	require.Equal(t, 0, c.conclave("scenario", "create", "shop", "open", "--step", "Open: go to the page").code)
 	out := c.conclave("scenario", "run", "shop", "open", "--config", team)
 	require.Equal(t, 2, out.code)
-	require.Contains(t, out.stdout+out.stderr, "called no tool in any reply (`conclave models check` tests it); start the server with --jinja")
+	require.Contains(t, out.stdout+out.stderr, "called no tool in any reply of this step (`conclave models check` tests it); start the server with --jinja")
 	out = c.conclave("models", "check", "--config", team)
 	require.Equal(t, 0, out.code)
 	require.Contains(t, out.stdout, `it called no tool but wrote "Your turn.", so its agents can only answer and vote in plain text`)
