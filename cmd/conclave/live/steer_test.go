@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 
+	"conclave/cmd/conclave/desk/desktest"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/hall/halltest"
 	"conclave/cmd/conclave/record/recordtest"
@@ -184,6 +185,21 @@ func TestHandler_listOfTemporal(t *testing.T) {
 	require.Contains(t, html, "shop-buy")
 	require.NotContains(t, html, `href="/scenarios`)
 	require.NotContains(t, html, `href="shop-buy"`)
+}
+
+// The list of a key has the sessions that it has started.
+func TestHandler_listOfKey(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.temporal.Add(&halltest.Execution{ID: "hers", Type: "Session", Memo: map[string]any{drive.MemoCaller: "alice"}})
+	gate, key := desktest.Gate(t, desktest.Alice, s.handler)
+	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/", nil)
+	r.SetBasicAuth("", key)
+	w := httptest.NewRecorder()
+	gate.ServeHTTP(w, r)
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Body.String(), "/sessions/hers")
+	require.NotContains(t, w.Body.String(), "/sessions/s2")
 }
 
 // A page needs a store and a valid ID.

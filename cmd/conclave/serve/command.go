@@ -154,12 +154,9 @@ func announce(conn *hall.Connection, s *Server, o Options, chosen teams) error {
 	case !o.AnyUser:
 		who = "only you and root, with any key or none"
 	}
-	where, key := s.Address, "" // of the curl command
+	where := s.Address
 	if s.everywhere {
 		where += " and the other addresses of this machine"
-	}
-	if o.Keys != nil {
-		key = " -H 'Authorization: Bearer KEY'"
 	}
 	_, err := fmt.Fprintf(conn.Stdout, `Pages       %s
 OpenAI API  %s/v1
@@ -168,16 +165,28 @@ Callers     %s
 Sessions    %s
 Team        %s
 
-Ask:
-  curl %s/v1/chat/completions -H 'Content-Type: application/json'%s \
-    -d '{"model": "%s", "messages": [{"role": "user", "content": "…"}]}'
-
+%s
 Ctrl-C stops; sessions under way go on the next time.
-`, where, s.Address, list(out.Models), who, conn.Target, chosen.source, s.Address, key, out.Models[0])
+`, where, s.Address, list(out.Models), who, conn.Target, chosen.source, howToAsk(s, o, out.Models[0]))
 	if chosen.offline {
 		conn.Infof("%s", team.OfflineNote)
 	}
 	return err
+}
+
+// howToAsk returns the command that asks a model of the server.
+func howToAsk(s *Server, o Options, model string) string {
+	if o.ReadOnly {
+		return "This server shows sessions, but starts none (--read-only).\n"
+	}
+	key := ""
+	if o.Keys != nil {
+		key = " -H 'Authorization: Bearer KEY'"
+	}
+	return fmt.Sprintf(`Ask:
+  curl %s/v1/chat/completions -H 'Content-Type: application/json'%s \
+    -d '{"model": "%s", "messages": [{"role": "user", "content": "…"}]}'
+`, s.Address, key, model)
 }
 
 // stackCheck is how often serve checks that its stack still runs.

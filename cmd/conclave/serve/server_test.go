@@ -241,6 +241,7 @@ func TestAnnounce(t *testing.T) {
 		require.Contains(t, out, "curl http://127.0.0.1:8333/v1/chat/completions")
 		require.Equal(t, o.Keys != nil, strings.Contains(out, "json' -H 'Authorization: Bearer KEY' \\\n"))
 	}
+	require.NotContains(t, announcement(t, Options{Teams: offered, ReadOnly: true}, false), "curl", "it would be refused")
 	out := announcement(t, Options{Teams: offered[1:]}, false)
 	require.Contains(t, out, `"model": "conclave/reviewers"`)
 	var got announced
