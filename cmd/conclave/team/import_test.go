@@ -58,6 +58,10 @@ func TestImport_asJSON(t *testing.T) {
 	s.File("team.json", string(team))
 	code, _, stderr = s.Run("config", "validate", "team.json")
 	require.Equal(t, hall.ExitOK, code, stderr)
+
+	s.File("plain.yaml", "agents: [{id: a, backend: {type: openai, model: m}}]\n")
+	_, stdout, _ = s.Run("config", "import", "--json", "plain.yaml")
+	require.Regexp(t, `"notes": ?\[\]`, stdout)
 }
 
 func TestImport_failures(t *testing.T) {
