@@ -153,7 +153,7 @@ func (a *Attempt) suspendInOutage(ctx context.Context, kind coordination.Outage,
 	return applicationError(away, step.Class{Type: activities.Outage, Final: true}, failure)
 }
 
-// awayError reports a server that has not replied for a time; 0 if it never has.
+// awayError reports a server without a usable reply for a time; 0 if it never replied.
 type awayError struct {
 	since time.Duration
 	err   error
@@ -163,7 +163,7 @@ func (e *awayError) Error() string {
 	if e.since == 0 {
 		return "no reply since the start: " + message(e.err)
 	}
-	return fmt.Sprintf("no reply for %s: %s", e.since, message(e.err))
+	return fmt.Sprintf("no usable reply for %s: %s", e.since, message(e.err))
 }
 
 func (e *awayError) Unwrap() error { return e.err }

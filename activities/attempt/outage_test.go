@@ -108,7 +108,7 @@ func TestAttempt_outageGoesOnInTheNextLaunch(t *testing.T) {
 	require.Equal(t, coordination.Interrupted, outage)
 	require.Equal(t, since, a.Failure().AwaySince)
 	a.Spec.Dir = nil
-	require.EqualError(t, a.suspendInOutage(t.Context(), outage, away), "no reply for 11m0s: connection refused (type: Outage, retryable: false): no reply for 11m0s: connection refused")
+	require.EqualError(t, a.suspendInOutage(t.Context(), outage, away), "no usable reply for 11m0s: connection refused (type: Outage, retryable: false): no usable reply for 11m0s: connection refused")
 
 	a.heart.endOutage()
 	a.LimitOutages(10*time.Minute, since)

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -49,10 +50,19 @@ func (c *Client) unreached(err error, begun bool) *llm.Error {
 			"check base_url, or add the authority to the system's certificates", err)
 	}
 	if begun {
-		return c.failure(llm.Network, 0, "the response broke off: "+c.excerpt(err.Error()), "", err)
+		return c.failure(llm.Network, 0, "the response broke off: "+c.excerpt(withoutSource(err)), "", err)
 	}
-	return c.failure(llm.Network, 0, "no response: "+c.excerpt(err.Error()),
+	return c.failure(llm.Network, 0, "no response: "+c.excerpt(withoutSource(err)),
 		"check that base_url is right and the server is running", err)
+}
+
+// withoutSource returns the text of an error without the local address, which differs from one
+// connection to the next.
+func withoutSource(err error) string {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Source != nil {
+		return strings.Replace(err.Error(), op.Source.String()+"->", "", 1)
+	}
+	return err.Error()
 }
 
 func (c *Client) refused(status int, header http.Header, body []byte) *llm.Error {

@@ -297,8 +297,11 @@ func (d Decision) text() string {
 
 // noun returns the decision's name in the timeline.
 func (d Decision) noun() string {
-	if d.Status == Cancelled {
+	switch {
+	case d.Status == Cancelled:
 		return "cancellation"
+	case d.Winner == "":
+		return "end of the session"
 	}
 	return "decision"
 }

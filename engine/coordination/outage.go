@@ -92,6 +92,17 @@ func Together(agents, causes []string, separator string) string {
 	return strings.Join(lines, "; ")
 }
 
+// inOutage returns the agents in an outage.
+func (s *State) inOutage() []string {
+	var agents []string
+	for _, a := range s.Agents {
+		if a.Away != NoOutage {
+			agents = append(agents, a.ID)
+		}
+	}
+	return agents
+}
+
 // wait asks for a time after which agents in an outage try again, unless it was asked
 // for before.
 func (s *State) wait() move {
@@ -101,11 +112,7 @@ func (s *State) wait() move {
 	s.Waits++
 	s.Waiting = true
 	seconds := min(s.Waits*waitStep, maxWait)
-	missing := "no agent's model server replies"
-	if s.active() > 0 {
-		missing = "the model servers of too many agents are away"
-	}
-	s.note(Entry{Kind: entryWaiting, Text: missing + "; they try again in " + strconv.Itoa(seconds) + " s"})
+	s.note(Entry{Kind: entryWaiting, Text: "in an outage of their model servers: " + strings.Join(s.inOutage(), ", ") + "; trying again in " + strconv.Itoa(seconds) + " s"})
 	return move{wait: &Wait{Seconds: seconds}}
 }
 

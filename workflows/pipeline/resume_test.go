@@ -169,7 +169,7 @@ func TestPipeline_Outage(t *testing.T) {
 	result := runPipeline(t, first, pipelineflow.Input{Request: "Write.", ID: "p1", Config: json.RawMessage(writing)})
 	require.Equal(t, pipeline.Failed, result.Status)
 	require.Equal(t, "Outage", result.Error.Type)
-	require.Regexp(t, `^no reply for 10m\d+s: no response$`, result.Error.Message)
+	require.Regexp(t, `^no usable reply for 10m\d+s: no response$`, result.Error.Message)
 
 	next := nextPipeline(t, first.Store, map[string][]any{"agent_a": {stagetest.Text("written")}, "agent_b": {stagetest.Text("exported")}})
 	result = runPipeline(t, next, pipelineflow.Input{Resume: true})

@@ -101,7 +101,7 @@ func TestScenario_Outage(t *testing.T) {
 	in.Config = json.RawMessage(`{"agents":[{"id":"agent_a","backend":{"model":"m"}}],"timeout_settings":{"outage_seconds":30}}`)
 	result := runScenario(t, s, in)
 	require.Equal(t, "fail error", statuses(result))
-	require.Regexp(t, `^Outage: no reply for 1m\d+s: overloaded$`, *result.Error)
+	require.Regexp(t, `^Outage: no usable reply for 1m\d+s: overloaded$`, *result.Error)
 }
 
 // A client that resumes a workflow needs only its ID: the record of the workflow names the

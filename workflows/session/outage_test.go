@@ -34,7 +34,7 @@ func TestSession_OutageOfEveryModel(t *testing.T) {
 	require.Equal(t, "consensus", result.Status)
 	require.NotNil(t, waiting, "the wait is in the state")
 	require.Equal(t, coordination.ModelAway, waiting.Kind)
-	require.Regexp(t, `^no reply for 11m\d+s: overloaded$`, waiting.What)
+	require.Regexp(t, `^no usable reply for 11m\d+s: overloaded$`, waiting.What)
 	require.WithinDuration(t, began, waiting.Since, 10*time.Second)
 	require.Equal(t, time.Minute, waiting.Until.Sub(waiting.Since))
 	require.Nil(t, stagetest.State[acts.State](t, s).Agents[0].Doing)

@@ -29,6 +29,8 @@ type Kind struct {
 	List   string // the command that lists its runs
 	MemoID string // the memo field with the ID of a run
 
+	MemoSlug string // the memo field with the scenario of a run; empty for other kinds
+
 	// StateKeys are the JSON keys of the ID and of the query in the state.
 	StateKeys [2]string
 
@@ -98,6 +100,14 @@ type Run struct {
 // String names the run in messages.
 func (r Run) String() string { return r.Kind.Noun + " " + r.ID }
 
+// slugged returns SLUG/RUN_ID of a scenario's run; empty for other runs.
+func (r Run) slugged() string {
+	if slug := Memo(r.Memo, r.Kind.MemoSlug, ""); slug != "" {
+		return slug + "/" + r.ID
+	}
+	return ""
+}
+
 // Running reports whether the run has not ended.
 func (r Run) Running() bool { return r.Closed.IsZero() }
 
@@ -126,7 +136,8 @@ func (r Run) Elapsed() time.Duration {
 	return r.Closed.Sub(r.Started)
 }
 
-// find looks a run up by its workflow ID, else by its run ID: the newest of the first kind.
+// find looks a run up by its workflow ID, else by its run ID or SLUG/RUN_ID: the newest of the
+// first kind.
 func find(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) (Run, error) {
 	run, err := describe(ctx, conn, id, kinds...)
 	_, missing := errors.AsType[*serviceerror.NotFound](err)
@@ -135,7 +146,7 @@ func find(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) 
 		if listErr != nil {
 			break
 		}
-		if at := slices.IndexFunc(all, func(r Run) bool { return r.ID == id }); at >= 0 {
+		if at := slices.IndexFunc(all, func(r Run) bool { return r.ID == id || r.slugged() == id }); at >= 0 {
 			if run, err = describe(ctx, conn, all[at].Workflow, kinds...); err == nil {
 				conn.Infof("%s is the workflow %s", run, run.Workflow)
 			}

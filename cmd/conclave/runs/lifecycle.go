@@ -166,7 +166,7 @@ func Conclude[R any](ctx context.Context, conn *hall.Connection, run Run, result
 	how += conn.CommandLine("watch", run.Workflow) + "`"
 	switch {
 	case errors.Is(waitErr, ErrParked):
-		return hall.Exitf(hall.ExitNoAnswer, "%s is parked and stays open: fix the cause, then `%s` continues it", run, conn.CommandLine("retry", run.Workflow))
+		return hall.Exitf(hall.ExitNoAnswer, "%s is parked and stays open: mend the cause, then `%s`; it goes on while a worker runs", run, conn.CommandLine("retry", run.Workflow))
 	case ctx.Err() != nil:
 		return hall.Exitf(hall.ExitInterrupted, "interrupted: nothing of %s is lost, %s", run, how)
 	}

@@ -198,7 +198,7 @@ func TestConclude(t *testing.T) {
 		code    int
 		says    string
 	}{
-		"parked":              {t.Context(), ErrParked, true, hall.ExitNoAnswer, "session s1 is parked and stays open: fix the cause, then `conclave retry s1 --address h:7233` continues it"},
+		"parked":              {t.Context(), ErrParked, true, hall.ExitNoAnswer, "session s1 is parked and stays open: mend the cause, then `conclave retry s1 --address h:7233`; it goes on while a worker runs"},
 		"interrupted":         {interrupted, context.Canceled, true, hall.ExitInterrupted, "interrupted: nothing of session s1 is lost, it continues; follow it with `conclave watch s1 --address h:7233`"},
 		"interrupted locally": {interrupted, context.Canceled, false, hall.ExitInterrupted, "it continues as soon as a worker of this data directory runs"},
 		"connection lost":     {t.Context(), errors.New("reset"), true, hall.ExitInterrupted, "lost the connection to session s1: reset; nothing of it is lost"},

@@ -214,13 +214,13 @@ func TestFind(t *testing.T) {
 	_, err = find(t.Context(), conn, kinds, "nobody")
 	require.ErrorContains(t, err, "there is no session nobody at h:7233 in the namespace default")
 
-	other.List = "other list"
-	server.Add(&halltest.Execution{ID: "workflow-8", Type: other.Type, Memo: map[string]any{other.MemoID: "r1"}})
+	other.List, other.MemoSlug = "other list", "slug"
+	server.Add(&halltest.Execution{ID: "workflow-8", Type: other.Type, Memo: map[string]any{other.MemoID: "r1", other.MemoSlug: "buy"}})
 	c := commands{kinds: []*Kind{session}, others: []*Kind{&other}}
 	run, err = c.find(t.Context(), conn, "my-session")
 	require.NoError(t, err)
 	require.Equal(t, "workflow-7", run.Workflow)
-	for _, id := range []string{"workflow-8", "r1"} {
+	for _, id := range []string{"workflow-8", "r1", "buy/r1"} {
 		_, err = c.find(t.Context(), conn, id)
 		require.EqualError(t, err, id+" is a other run; this command takes the ID of a session, and `conclave other --help` has the commands for other runs")
 	}

@@ -14,7 +14,7 @@ import (
 // Kind describes runs of scenarios to `conclave retry` and `conclave say`.
 func Kind() *runs.Kind {
 	return &runs.Kind{
-		Type: scenarioflow.Type, Noun: "scenario run", List: "scenario list", MemoID: scenarioflow.MemoRun, Failed: string(scenario.Fail), Dirs: artifact.InScenario("*", "*").Root(),
+		Type: scenarioflow.Type, Noun: "scenario run", List: "scenario list", MemoID: scenarioflow.MemoRun, MemoSlug: scenarioflow.MemoScenario, Failed: string(scenario.Fail), Dirs: artifact.InScenario("*", "*").Root(),
 		Page:   "/scenarios/",
 		Adapt:  adapt,
 		Reopen: reopen,

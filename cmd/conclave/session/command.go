@@ -42,8 +42,8 @@ followed.
 agents are shown the earlier questions and answers. Everything else begins anew.
 
 Exit codes: 0 decided, 1 wrong usage or configuration and nothing started,
-2 no answer, or undecided (act_when), 3 the session's time ran out (the best answer is printed),
-4 interrupted.`,
+2 no answer, undecided (act_when), or parked without a terminal (it stays open),
+3 the session's time ran out (the best answer is printed), 4 interrupted.`,
 		Example: `  conclave run --offline "Tabs or spaces?"
   conclave run --config team.yaml "Design a rate limiter for our API"
   conclave run --query-file question.md --output-file answer.md
