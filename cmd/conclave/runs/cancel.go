@@ -34,12 +34,11 @@ func cancel(ctx context.Context, conn *hall.Connection, run Run) error {
 			return fmt.Errorf("cancel %s: %w", run, err)
 		}
 	}
-	waiting, stop := context.WithCancel(ctx)
-	defer stop()
-	go NoteSilence(waiting, conn, run, func(why string, _ bool) {
+	stop := NoteSilence(ctx, conn, run, func(why string, _ bool) {
 		conn.Infof("%s was asked to end, and will end as soon as a worker answers: %s", run, why)
 	})
 	result, status, err := run.Kind.Await(ctx, conn, run)
+	stop()
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return hall.Exitf(hall.ExitInterrupted, "interrupted: %s was asked to end but has not ended yet; `%s` shows its state", run, conn.CommandLine("status", run.Workflow))

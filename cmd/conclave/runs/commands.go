@@ -152,9 +152,7 @@ answer, which is exit code 2 without --wait.`,
 			return notEnded(conn, run)
 		}
 		if run.Running() && !conn.WarnIdle(ctx, run.queue(conn)) {
-			waiting, stop := context.WithCancel(ctx)
-			defer stop()
-			go NoteSilence(waiting, conn, run, func(why string, _ bool) { conn.Infof("%s", why) })
+			defer NoteSilence(ctx, conn, run, func(why string, _ bool) { conn.Infof("%s", why) })()
 		}
 		return run.Kind.Result(ctx, conn, run)
 	})

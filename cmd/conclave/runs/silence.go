@@ -24,12 +24,27 @@ const (
 	probeInterval = 10 * time.Second
 )
 
-// NoteSilence probes the workers of other processes with queries of a run until ctx ends. It
-// calls note once for each silence; polled is false if no worker polls the task queue.
-func NoteSilence(ctx context.Context, conn *hall.Connection, run Run, note func(why string, polled bool)) {
-	if conn.Polls(run.queue(conn)) {
-		return
+// NoteSilence starts to probe the workers of other processes with queries of a run. It calls
+// note once for each silence, from a goroutine of its own; polled is false if no worker polls
+// the task queue. Stop ends the probes and waits for a note that is being made.
+func NoteSilence(ctx context.Context, conn *hall.Connection, run Run, note func(why string, polled bool)) (stop func()) {
+	queue := run.queue(conn)
+	if conn.Polls(queue) {
+		return func() {}
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		probe(ctx, conn, run.Workflow, queue, note)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+func probe(ctx context.Context, conn *hall.Connection, workflow, queue string, note func(why string, polled bool)) {
 	noted := false
 	for wait := probeDelay; ; wait = probeInterval {
 		select {
@@ -37,9 +52,9 @@ func NoteSilence(ctx context.Context, conn *hall.Connection, run Run, note func(
 			return
 		case <-time.After(wait):
 		}
-		silent := isSilent(ctx, conn, run.Workflow)
+		silent := isSilent(ctx, conn, workflow)
 		if silent && !noted {
-			if why, polled := conn.Silence(ctx, run.queue(conn)); why != "" && ctx.Err() == nil {
+			if why, polled := conn.Silence(ctx, queue); why != "" && ctx.Err() == nil {
 				note(why, polled)
 			}
 		}

@@ -87,18 +87,19 @@ func apply(ctx context.Context, conn *hall.Connection, run Run, u Update) error 
 
 // send sends an update and explains a failure.
 func send(ctx context.Context, conn *hall.Connection, run Run, u Update) (state updated, err error) {
-	asking, stop := context.WithTimeout(ctx, UpdateTimeout)
-	defer stop()
+	asking, cancel := context.WithTimeout(ctx, UpdateTimeout)
+	defer cancel()
 	var silence atomic.Pointer[string]
-	go NoteSilence(asking, conn, run, func(why string, polled bool) {
+	stop := NoteSilence(asking, conn, run, func(why string, polled bool) {
 		if polled {
 			conn.Infof("%s", why)
 			return
 		}
 		silence.Store(&why)
-		stop()
+		cancel()
 	})
 	err = Send(asking, conn, run.Workflow, u.Name, u.Payload, &state)
+	stop()
 	status := func() string { return conn.CommandLine("status", run.Workflow) }
 	switch {
 	case err == nil:

@@ -172,7 +172,7 @@ func update(name, next, accepted string) func(context.Context, *hall.Connection,
 		asking, cancel := context.WithTimeout(ctx, runs.UpdateTimeout)
 		defer cancel()
 		var silence atomic.Pointer[string]
-		go runs.NoteSilence(asking, conn, runs.Run{Workflow: r.workflow()}, func(why string, polled bool) {
+		stop := runs.NoteSilence(asking, conn, runs.Run{Workflow: r.workflow()}, func(why string, polled bool) {
 			if polled {
 				conn.Infof("%s", why)
 				return
@@ -180,7 +180,9 @@ func update(name, next, accepted string) func(context.Context, *hall.Connection,
 			silence.Store(&why)
 			cancel()
 		})
-		if err := runs.Send(asking, conn, r.workflow(), name, nil, nil); err != nil {
+		err := runs.Send(asking, conn, r.workflow(), name, nil, nil)
+		stop()
+		if err != nil {
 			if result, readErr := o.project.Run(r.slug, r.id); readErr == nil && result.Over() {
 				return fmt.Errorf("%s has ended: %s", r, result.Status)
 			}

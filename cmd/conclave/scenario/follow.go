@@ -36,7 +36,7 @@ func follow(ctx context.Context, conn *hall.Connection, o *order, r *run, b *boa
 	ended := make(chan error, 1)
 	var result json.RawMessage
 	go func() { ended <- conn.Client.GetWorkflow(waiting, r.workflow(), "").Get(waiting, &result) }()
-	go runs.NoteSilence(waiting, conn, runs.Run{Workflow: r.workflow()}, b.noteSilence)
+	defer runs.NoteSilence(waiting, conn, runs.Run{Workflow: r.workflow()}, b.noteSilence)()
 	tick := time.NewTicker(runs.PollInterval)
 	defer tick.Stop()
 	for {
