@@ -54,8 +54,17 @@ func (c *copier) leaveOut(ctx context.Context, name string, err error) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.result.LeftOut = append(c.result.LeftOut, problem{Path: c.path(name), Problem: "was left out: " + err.Error()})
+	c.result.LeftOut = append(c.result.LeftOut, problem{Path: c.path(name), Problem: "was left out: " + unread(err)})
 	return nil
+}
+
+// unread returns the text of an error of the store, without the checksums that an SDK appends to
+// its report of damaged content.
+func unread(err error) string {
+	if before, _, damaged := strings.Cut(err.Error(), "checksum did not match"); damaged {
+		return before + "its content does not match the checksum in the store"
+	}
+	return err.Error()
 }
 
 func (c *copier) isLeftOut(name string) bool {
