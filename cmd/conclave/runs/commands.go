@@ -232,7 +232,9 @@ its answers, votes and messages, and with the steps that were running. A decisio
 stands: nothing is started then.
 
 In a run of a pipeline, parked or ended, the failed step is run again. A scenario run
-that has ended goes on from the first step that did not pass.
+that has ended goes on from the first step that did not pass; its ID can be written
+as SLUG/RUN_ID. Its files in the project's directory follow with
+` + "`conclave scenario watch DIR SLUG`" + `.
 
 Without an address, retry joins the local stack; it runs no steps itself.`,
 		Example: `  conclave retry 20261121-153012-k3f9
