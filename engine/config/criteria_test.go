@@ -54,8 +54,11 @@ func TestReviewCriteria_warns(t *testing.T) {
  {"name": "c", "score_anchors": {"3": 1, "9-10": "good"}}]`
 	got, warnings, err := ReviewCriteria("c.json", []byte(text))
 	require.NoError(t, err)
-	require.Equal(t, Criteria{{Text: "a", Category: "standard"}, {Text: "b", Category: "standard"},
-		{Text: "c", Category: "standard", ScoreAnchors: map[string]any{"9-10": "good"}}}, got)
+	require.Equal(t, Criteria{
+		{Text: "a", Category: "standard"},
+		{Text: "b", Category: "standard"},
+		{Text: "c", Category: "standard", ScoreAnchors: map[string]any{"9-10": "good"}},
+	}, got)
 	require.Equal(t, `c.json:1:59: [0].category: ignored: expected a string, found 1
 c.json:2:16: [1].verfy_by: unknown key, ignored; did you mean verify_by?
 c.json:2:55: [1].anti_patterns: ignored: expected a list of strings, found a list

@@ -32,8 +32,12 @@ func TestThinksFirst(t *testing.T) {
 		})
 	}
 	for _, params := range []map[string]any{
-		{"reasoning_effort": "none"}, {"enable_thinking": false}, {"thinking": map[string]any{"type": "disabled"}},
-		{"reasoning": map[string]any{"enabled": false}}, {"reasoning": map[string]any{"effort": "none"}}, {"thinking_budget": 0},
+		{"reasoning_effort": "none"},
+		{"enable_thinking": false},
+		{"thinking": map[string]any{"type": "disabled"}},
+		{"reasoning": map[string]any{"enabled": false}},
+		{"reasoning": map[string]any{"effort": "none"}},
+		{"thinking_budget": 0},
 		{"chat_template_kwargs": map[string]any{"enable_thinking": false}},
 	} {
 		team := Default()
