@@ -202,6 +202,6 @@ func TestEvaluator_stopsAtTheCeiling(t *testing.T) {
 	require.Equal(t, "finished", result.Status)
 	require.Equal(t, "agent1.2", result.WinnerLabel)
 	require.Contains(t, a(2).Messages[0].Content, "Search for a fundamentally better approach")
-	require.Contains(t, stagetest.User(a(3)), "Take another: A table. What carries over: the number.")
+	require.Contains(t, stagetest.User(a(3)), "- Other approach: A table.\n- Keep: the number\n")
 	require.Contains(t, stagetest.User(a(3)), "- table: Make a table\n- names: Add the names", "the other approach comes first")
 }
