@@ -84,8 +84,8 @@ func (a *Attempt) waitOut(ctx context.Context, c step.Class, failed *llm.Error) 
 	return c, coordination.NoOutage
 }
 
-// awayMark is the beginning of an outage in which a step waits for its next attempt. A step
-// that is cancelled during the wait reports nothing.
+// awayMark stores when an outage began, while a step waits for its next attempt: a step that
+// is cancelled during that wait reports nothing.
 type awayMark struct {
 	Since      time.Time `json:"since"`
 	ModelCalls int64     `json:"model_calls"` // of the step so far; a later one ended the outage

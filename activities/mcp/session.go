@@ -117,7 +117,7 @@ func (s *session) transport(server Server, dir, home, mark string) (sdk.Transpor
 func (s *session) explain(ctx context.Context, err error) error {
 	e := &connectError{err: err}
 	if s.process != nil {
-		// Only an exit before close was the program's own.
+		// A program that exits after the close did not exit by itself.
 		e.exited = within(drainGrace, s.process.exited)
 		e.about = s.process.report()
 	}

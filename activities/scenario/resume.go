@@ -159,8 +159,8 @@ func judged(r scenario.Result) bool {
 	return r.Status == scenario.Fail || r.Error != nil && *r.Error == withoutEvidence
 }
 
-// addLost adds the attempt of a step that its workflow did not record before it ended, if
-// the attempt has left evidence.
+// addLost adds a step's attempt that the run ended without recording, if the attempt has
+// left evidence.
 func (a *Activities) addLost(ctx context.Context, layout artifact.Layout, s scenario.StepRef, p *Prepared) error {
 	at := slices.IndexFunc(p.Earlier, func(r scenario.Result) bool { return r.ID == s.ID })
 	if at < 0 {

@@ -153,8 +153,8 @@ func isDir(path string) bool {
 // unpacking begins the names of unfinished trees, which are removed once they are old.
 const unpacking = "unpacking-"
 
-// evict removes the least recently used trees until the rest is within the maximum, and
-// leftovers of killed processes. The tree of hash stays.
+// evict removes leftovers of killed processes, then the least recently used trees until the
+// rest is within the maximum. It keeps the tree of hash.
 func (t *Trees) evict(hash string) {
 	type kept struct {
 		path string

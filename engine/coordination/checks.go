@@ -59,8 +59,8 @@ type checking struct {
 	Checks []int    `json:"checks"` // indices in State.Checks
 }
 
-// keepChecks adds the checks that came with an answer of a. A check that its author has
-// handed in before keeps the answers seen then.
+// keepChecks adds the checks that came with an answer of a. A check that the same author has
+// handed in before is not added again: it keeps the answers that were seen the first time.
 func (s *State) keepChecks(a *agent, ids []string, seen []Seen) {
 	a.Verdicts = ""
 	if s.Config.Ballot == ballotText {

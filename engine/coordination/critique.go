@@ -80,7 +80,7 @@ func (s *State) unevaluated(a *agent) bool {
 }
 
 // critiques starts the evaluations that come before a wave, and returns the agents that are
-// launched beside them: in rounds none.
+// launched at the same time. With pacing by rounds nobody is launched beside an evaluation.
 func (s *State) critiques(wave []*agent) (launches []Launch, beside []*agent) {
 	for _, a := range wave {
 		if !s.unevaluated(a) {

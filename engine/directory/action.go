@@ -33,8 +33,8 @@ type action struct {
 	seen []coordination.Seen
 }
 
-// actionFile is a document derived from action.json. In a step without it, the only
-// actionFile is the action.
+// actionFile is a document derived from action.json. A step without action.json has one
+// actionFile: its action.
 type actionFile struct {
 	kind coordination.Action
 	name string

@@ -16,8 +16,8 @@ type Rules interface {
 	// may change as entries are learned.
 	Offer() []llm.Tool
 
-	// Judge rules on a reply, after whose entry only waits for the caller and resumptions were
-	// learned. It is pure.
+	// Judge rules on a reply. Since the reply's own entry, only waits for the caller and
+	// resumptions have been learned. It is pure.
 	Judge(reply llm.Message) Ruling
 
 	// Updates returns the news before a model call. It is journaled and learned before the

@@ -150,8 +150,8 @@ func (r *informed) Learn(ctx context.Context, e loop.Entry) error {
 // maxBegun bounds how often a step begins again: after that its agent is told its losses.
 const maxBegun = 3
 
-// beginAgain returns the restored entries, and with losses those by which the step begins
-// again from its opening.
+// beginAgain journals that the step begins again, with an opening that names the losses, and
+// returns entries with both appended.
 func (a *attempt) beginAgain(ctx context.Context, entries []loop.Entry, opening []llm.Message, lost losses) ([]loop.Entry, error) {
 	text := "This step was interrupted and begins again. " + lost.String() + " Evidence and files from before are kept under their names."
 	opening = append(slices.Clone(opening), llm.Message{Role: llm.User, Content: text})

@@ -128,8 +128,8 @@ func (w *workspace) putBack(ctx context.Context) error {
 	return nil
 }
 
-// clearWay removes a path of the workspace, and links and files in place of the directories
-// above it.
+// clearWay removes a path of the workspace, and any link or file that stands where one of its
+// parent directories belongs.
 func (w *workspace) clearWay(name string) error {
 	root, err := os.OpenRoot(w.dir)
 	if err != nil {

@@ -34,6 +34,8 @@
 //	arguments against the schema, or blank        invalid_arguments
 //	content above maxAnswer                       answer_too_large
 //	a vote for an answer that was not shown       invalid_vote_id
+//	a vote for a replaced answer, once            vote_replaced
+//	an evaluation whose next tasks are malformed  invalid_tasks
 //	several calls that do not agree               several_actions
 //	content equal to an answer that was shown     answer_duplicate, once the tools have run
 //	content too close to one, see below           answer_novelty, once the tools have run
@@ -121,5 +123,5 @@
 //
 // Start with Step in step.go, then Judge in judge.go, which judges votes, and Updates in
 // rules.go. inbox.go reads the messages of `conclave say`; they enter a prompt in prompt.go,
-// and a running step in rules.go. Prompts are in templates/ and, filled in, in testdata/.
+// and a running step in update.go. Prompts are in templates/ and, filled in, in testdata/.
 package team

@@ -10,8 +10,7 @@ const (
 // Nearest returns the first choice nearest to word, if at most a third of the word's
 // letters differ. Case, dashes, underscores and spaces do not count; a word that is part
 // of a choice, or the reverse, differs by one letter. If no choice is that near, it
-// returns the only one that begins with the same part, as system_message does for
-// system_prompt.
+// returns the only choice with the same first part: system_message for system_prompt.
 func Nearest(word string, choices []string) (nearest string, ok bool) {
 	folded := Fold(word)
 	if len(folded) > maxMisspelt {

@@ -146,9 +146,9 @@ func Report(ctx context.Context, c client.Client) func(Dead) error {
 	}
 }
 
-// progressOf returns the last heartbeat details of tasks, and sends the next workflow
-// task of their runs to any worker. If an activity is being cancelled, its failure is
-// final, and the workflow learns its cost from the details.
+// progressOf returns the last heartbeat details of tasks, and lets any worker take the next
+// workflow task of their runs. An activity that is being cancelled is not retried, so the
+// workflow learns its cost from these details alone.
 func progressOf(ctx context.Context, c client.Client, tasks []Task) map[string]json.RawMessage {
 	progress := map[string]json.RawMessage{}
 	described := map[string]bool{}

@@ -3,6 +3,6 @@
 //
 // Start with Workflow in workflow.go, which also has the verbs. step.go launches steps and
 // converts their ends to events, clock.go has the session's time, record.go the ledger,
-// board.go shows the session in the Web UI and the memo, end.go completes it. draft.go makes the preparations, messages.go has
-// the input and the result.
+// board.go shows the session in the Web UI and the memo, end.go completes it. draft.go makes
+// the preparations, messages.go has the input and the result.
 package session

@@ -144,7 +144,8 @@ func (v *verifier) recorded(ctx context.Context, counted map[numbered]bool, newe
 // step that ended with none.
 type told map[string][]int
 
-// told reads the events and reports actions that the ledger lacks.
+// told returns the ends of steps in the events, and reports each accepted action that the
+// ledger lacks.
 func (v *verifier) told(events []byte, counted map[numbered]bool) told {
 	t := told{}
 	for line := range bytes.Lines(events) {
