@@ -38,7 +38,7 @@ var floors = []string{"engine", "activities", "workflows", "worker", "cmd/concla
 // riddle matches turns of phrase that stand where English has a noun.
 var riddle = regexp.MustCompile(`(?i)\b(what|whatever|that which|(is|are) (none|nothing)|makes? of)\b`)
 
-// whatWord matches the word "what", which the table of sizes counts in comments.
+// whatWord matches the word that the table of sizes counts in comments.
 var whatWord = regexp.MustCompile(`(?i)\bwhat\b`)
 
 // room is the count of one package directory.

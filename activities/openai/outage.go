@@ -147,8 +147,7 @@ func (o *Outages) failure(r route, s *outage) (probed time.Time, failed *llm.Err
 	return s.probed, &last
 }
 
-// since returns when the model's replies ceased, whatever the reason. The caller holds the
-// lock.
+// since returns when the model's replies ceased, for any reason. The caller holds the lock.
 func (r route) since() time.Time {
 	if r.model.since.IsZero() || !r.host.since.IsZero() && r.host.since.Before(r.model.since) {
 		return r.host.since

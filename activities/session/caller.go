@@ -94,8 +94,8 @@ func callsOf(ctx context.Context, store artifact.Store, session string, awaited 
 	return calls, nil
 }
 
-// callDigest is equal for calls of the same tool with the same arguments, whatever the order
-// of their keys.
+// callDigest is equal for calls of the same tool with the same arguments, in any order of
+// their keys.
 func callDigest(c loop.AwaitedCall) string {
 	canonical := []byte(c.Arguments)
 	var value any

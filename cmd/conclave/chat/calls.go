@@ -18,8 +18,8 @@ func (in request) hasTools() bool {
 	return activities.Given(in.Tools) || slices.ContainsFunc(in.Messages, func(m message) bool { return m.Role == "tool" })
 }
 
-// offeredTools returns the tools of a request, or nil if its tool_choice is none. It refuses the
-// choices that force a call, since the agents choose.
+// offeredTools returns the tools of a request, or nil if its tool_choice is "none". It refuses
+// a tool_choice that forces a call, since the agents choose.
 func (in request) offeredTools() (json.RawMessage, error) {
 	var choice string
 	if activities.Given(in.ToolChoice) && json.Unmarshal(in.ToolChoice, &choice) != nil {

@@ -61,7 +61,7 @@ func TestFollow_together(t *testing.T) {
 	})
 }
 
-// What nobody wants to know is not asked.
+// A caller without a callback causes no queries.
 func TestFollow_silently(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
