@@ -116,8 +116,8 @@ func Watch(ctx context.Context, conn *hall.Connection, o Order, w *team.Worker) 
 }
 
 // Await waits for the end of a run and returns its result. If Temporal ended the run,
-// ended builds the result from the closed run, the status and the error. A cancelled run has no error, and
-// has its own result unless it was cancelled before it was prepared.
+// ended builds the result from the closed run, the status and the error. A cancelled run has
+// no error, and has its own result unless it was cancelled before it was prepared.
 func Await[R any](ctx context.Context, conn *hall.Connection, run Run, ended func(run Run, status string, err *artifact.Error) R) (r R, err error) {
 	err = conn.Client.GetWorkflow(ctx, run.Workflow, "").Get(ctx, &r)
 	if err == nil {
