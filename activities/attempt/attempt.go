@@ -19,10 +19,10 @@ import (
 	"conclave/engine/step"
 )
 
-// maxFruitless is how many attempts without progress end a step.
+// maxFruitless is the number of consecutive attempts without progress that end a step.
 const maxFruitless = 3
 
-// Process has the dependencies of all steps of this process, which call its functions
+// Process holds the dependencies that all steps of this process share. Its functions are called
 // concurrently.
 type Process struct {
 	activities.Equipment
@@ -32,39 +32,38 @@ type Process struct {
 	Now     func() time.Time
 	Scratch string // directory of the workspaces
 
-	// Heartbeat reports that the attempt with a task token lives and returns the
-	// server's answer. It is the client's RecordActivityHeartbeat: the SDK's own
-	// heartbeat hides whether the server acknowledged it.
+	// Heartbeat sends a heartbeat for the attempt with a task token and returns the server's
+	// answer. It is the client's RecordActivityHeartbeat, because the SDK's own heartbeat does not
+	// report whether the server acknowledged it.
 	Heartbeat func(ctx context.Context, taskToken []byte, details ...any) error
 
-	// Pending reports whether an activity of a running workflow has not ended. If nil, a
-	// step that the server has given up waits for its next attempt in any case.
+	// Pending reports whether an activity of a running workflow is still open. If nil, a step whose
+	// attempt the server gave up always waits for the next attempt.
 	Pending func(ctx context.Context, workflowID, runID, activityID string) (bool, error)
 
-	// HeartbeatTimeout applies to the steps of the runs that this process prepares.
+	// HeartbeatTimeout applies to the steps of runs that this process prepares.
 	HeartbeatTimeout time.Duration
 
-	// Host returns the task queue that only this process polls, for steps that need the
-	// tools of an earlier step. It returns "" if the process cannot poll it. A nil Host
-	// returns "".
+	// Host returns the task queue that only this process polls, or "" if it has none. A step that
+	// needs the tools of an earlier step is sent there. A nil Host returns "".
 	Host func() string
 
-	// Steps are the steps that run in this process; nil if attempts do not share any.
+	// Steps holds the steps that run in this process; if nil, each attempt runs its step alone.
 	Steps *Steps
 
-	// Bell reads the doorbell of a run from the memo of its workflow; the zero Bell
-	// if it was never rung. If nil, running steps receive nothing.
+	// Bell reads the doorbell of a run from its workflow's memo, and returns the zero Ring if it
+	// was never rung. If nil, running steps receive no updates.
 	Bell func(ctx context.Context, workflowID, runID string) (coordination.Ring, error)
 
-	// Marks are shared by the steps of this process; nil for none.
+	// Marks is shared by the steps of this process; it may be nil.
 	Marks *Marks
 
-	// Redact removes the secrets of this process from tool results and from all that
-	// is stored of a step; nil for none.
+	// Redact removes the secrets of this process from tool results and from everything that is
+	// stored for a step. If nil, nothing is removed.
 	Redact func([]byte) []byte
 }
 
-// Bases returns Trees, or trees without a cache if it is nil.
+// Bases returns Trees, or trees without a cache if Trees is nil.
 func (p Process) Bases() *base.Trees {
 	if p.Trees == nil {
 		return base.NewTrees(p.Store, "", 0)
@@ -72,21 +71,23 @@ func (p Process) Bases() *base.Trees {
 	return p.Trees
 }
 
-// Failure is the part of a step that outlives its failure: the details of the
-// error that the workflow receives.
+// Failure is the part of a failed step that its workflow needs, sent in the details of the
+// activity's error.
 type Failure struct {
 	Step  int       `json:"step"`
 	Token string    `json:"token,omitempty"` // the step's execution token
 	Usage llm.Usage `json:"usage"`
 
-	// Seconds is the time that the step took, if its time is limited.
+	// Seconds is the time that the step took; 0 unless its time is limited.
 	Seconds float64 `json:"seconds,omitempty"`
 
-	// Outage is set if the model's server was away, AwaySince if it is.
+	// Outage tells how an outage of the model's server ended the step. AwaySince is the beginning
+	// of an outage that continues.
 	Outage    coordination.Outage `json:"outage,omitempty"`
 	AwaySince time.Time           `json:"away_since,omitzero"`
 
-	// Seen are the answers that the step was shown, if any came after its launch.
+	// Seen lists the answers that the step was shown, if any of them was submitted after its
+	// launch.
 	Seen []coordination.Seen `json:"seen,omitempty"`
 }
 
@@ -95,21 +96,21 @@ type Attempt struct {
 	Token  string // execution token: the same in every attempt of a launch, new after a reset
 	Number int    // of the attempt, from 1
 
-	// Look reads the doorbell. It never fails: without an answer of the server it
-	// returns the last one. nil if nothing reaches the step.
+	// Look reads the doorbell. It never fails: if the server does not answer, it returns the
+	// previous ring. It is nil if the step receives no updates.
 	Look func(context.Context) (coordination.Ring, error)
 
-	// Ports and Spec are completed by the function that assembles the step.
+	// Ports and Spec are completed by the function passed to Perform.
 	Ports step.Ports
 	Spec  step.Spec
 
-	// ShareServers makes the steps of the run share all their MCP servers.
+	// ShareServers makes the steps of a run share all their MCP servers.
 	ShareServers bool
 
 	// Depth is the depth of the session, as in artifact.Caller.
 	Depth int
 
-	// Result is the state of the step, earlier attempts included.
+	// Result is the step's state, including earlier attempts.
 	Result step.Result
 
 	process Process
@@ -126,7 +127,7 @@ type Attempt struct {
 	assemble    func(context.Context) error
 }
 
-// newAttempt returns the running activity's attempt of the step with an execution token.
+// newAttempt returns an attempt at the step with an execution token, for the activity of ctx.
 func newAttempt(ctx context.Context, p Process, token string) *Attempt {
 	info := activity.GetInfo(ctx)
 	d := previous(ctx)
@@ -149,7 +150,7 @@ func newAttempt(ctx context.Context, p Process, token string) *Attempt {
 	return a
 }
 
-// Limit bounds the time of the step from the beginning of its first attempt.
+// Limit bounds the step's time, counted from the start of its first attempt.
 func (a *Attempt) Limit(d time.Duration) {
 	a.limit = d
 	if a.details.Began.IsZero() {
@@ -157,8 +158,7 @@ func (a *Attempt) Limit(d time.Duration) {
 	}
 }
 
-// Seconds returns the time since the first attempt of a step with a limit began; 0 without
-// a limit.
+// Seconds returns the time since the step's first attempt started, or 0 if its time is not limited.
 func (a *Attempt) Seconds() float64 {
 	if a.limit == 0 {
 		return 0
@@ -166,12 +166,12 @@ func (a *Attempt) Seconds() float64 {
 	return a.process.Now().Sub(a.details.Began).Seconds()
 }
 
-// Began returns the beginning of the step's first attempt; zero without a Limit.
+// Began returns when the step's first attempt started, or the zero time without a Limit.
 func (a *Attempt) Began() time.Time { return a.details.Began }
 
-// Perform assembles the step and runs it, or finds its commit, and sets Result. A step that
-// ended itself without an action is a *loop.EndedError. Any other error is the activity's,
-// with a Failure in its details if it is final.
+// Perform assembles and runs the step, or finds the action that an earlier attempt committed, and
+// sets Result. It returns a *loop.EndedError for a step that ended without an action. Any other
+// error is that of the activity; a final one has a Failure in its details.
 func (a *Attempt) Perform(ctx context.Context, assemble func(context.Context) error) (*loop.EndedError, error) {
 	a.assemble = assemble
 	exhausted := a.details.Fruitless >= maxFruitless
@@ -248,9 +248,8 @@ func (a *Attempt) EquipTools(ctx context.Context, agent config.Agent) error {
 	return nil
 }
 
-// progress updates the heartbeat details. Journal entries are not repeated by the
-// next attempt, so the attempt was of use, unless they are wasted replies or
-// refusals.
+// progress updates the heartbeat details. A new journal entry is progress, because the next attempt
+// does not repeat it; a wasted reply or a refusal is not.
 func (a *Attempt) progress(p step.Progress) {
 	fruitful := p.Kept > 0 && p.Last != loop.Wasted && p.Last != loop.Refused
 	if p.Last == loop.Updated {
@@ -273,7 +272,7 @@ func (a *Attempt) progress(p step.Progress) {
 	})
 }
 
-// Failure returns the details of an error that ends the attempt.
+// Failure returns the details for an error that ends the attempt.
 func (a *Attempt) Failure() Failure {
 	f := Failure{Step: a.Result.Step, Token: a.Token, Usage: a.Result.Usage, Seconds: a.Seconds(), Seen: a.Seen()}
 	if away := a.heart.current().Outage; away != nil {
@@ -282,12 +281,11 @@ func (a *Attempt) Failure() Failure {
 	return f
 }
 
-// Seen returns the answers that a step without a commit was shown, if any came after its
+// Seen returns the answers shown to a step without a commit, or nil if none was submitted after its
 // launch.
 func (a *Attempt) Seen() []coordination.Seen { return a.news(a.Result.Seen) }
 
-// news returns the answer steps that were shown, by agent; nil if nothing was added to those
-// of the launch.
+// news converts the shown answer steps by agent, or returns nil if they are those of the launch.
 func (a *Attempt) news(shown map[string]int) []coordination.Seen {
 	if len(shown) == 0 || maps.Equal(shown, a.Spec.Shown.Seen) {
 		return nil

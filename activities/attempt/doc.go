@@ -1,8 +1,6 @@
-// Package attempt makes one durable attempt of a step, whichever product it
-// belongs to: it heartbeats, fences itself off when the server no longer hears it,
-// counts attempts without progress, reads the doorbell, and classifies errors for
-// Temporal's retries.
+// Package attempt runs one durable attempt at a step of any product. It sends heartbeats, fences
+// the step off while the server does not acknowledge them, counts attempts without progress, reads
+// the doorbell, and classifies errors for Temporal's retries.
 //
-// Start with Attempt.Perform in attempt.go; end.go has the ways in which an attempt
-// ends without an action.
+// Start with Attempt.Perform in attempt.go. end.go handles attempts that end without an action.
 package attempt

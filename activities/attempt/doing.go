@@ -17,11 +17,11 @@ import (
 	"conclave/engine/text"
 )
 
-// heartKey is the key of a step's heart in its context.
+// heartKey is the context key of a step's heart.
 type heartKey struct{}
 
-// Waiting reports a wait of ctx's step in its heartbeats until over is called. A wait of
-// the same kind as the one before continues that one. Outside a step Waiting does nothing.
+// Waiting reports in the heartbeats that the step of ctx waits, until over is called. Consecutive
+// waits of the same kind are reported as one. Outside a step Waiting does nothing.
 func Waiting(ctx context.Context, w coordination.Doing) (over func()) {
 	h, ok := ctx.Value(heartKey{}).(*heart)
 	if !ok {
@@ -36,7 +36,7 @@ func Waiting(ctx context.Context, w coordination.Doing) (over func()) {
 	return h.resume
 }
 
-// resume ends a wait: the step continues the call that the wait interrupted.
+// resume ends a wait and restores the call that it interrupted.
 func (h *heart) resume() {
 	h.update(func(d *details) {
 		switch {
@@ -49,7 +49,7 @@ func (h *heart) resume() {
 	})
 }
 
-// begin reports a call of a model or a tool until over is called.
+// begin reports a call to a model or a tool until over is called.
 func (h *heart) begin(kind coordination.DoingKind, what string) (over func()) {
 	report := func(call *coordination.Doing) {
 		h.update(func(d *details) { d.Doing, d.Said, h.call = call, "", call })
@@ -67,13 +67,13 @@ func (a *Attempt) modelCall() string {
 	return what
 }
 
-// watchedTools reports the tool calls that it runs.
+// watchedTools reports its tool calls in the heartbeats.
 type watchedTools struct {
 	opened  step.Tools
 	attempt *Attempt
 }
 
-// watchTools makes the tools of the step report their calls.
+// watchTools wraps the step's tools in watchedTools.
 func (a *Attempt) watchTools() {
 	open := a.Ports.Tools
 	a.Ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) {
@@ -103,7 +103,7 @@ func (t watchedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, 
 // maxCall bounds the description of a tool call, in bytes.
 const maxCall = 100
 
-// describeCall returns the name of a tool with its command or path; other arguments may be
+// describeCall returns a tool's name with the command or path of the call. Other arguments may be
 // confidential.
 func describeCall(call llm.ToolCall, redact func([]byte) []byte) string {
 	var arguments struct{ Command, Path string }
@@ -115,7 +115,7 @@ func describeCall(call llm.ToolCall, redact func([]byte) []byte) string {
 	return text.Truncate(text.OneLine(text.Terminal(call.Name+" "+string(object))), maxCall)
 }
 
-// Report is the part of a step's heartbeat details that people are shown.
+// Report is the part of a step's heartbeat details that is shown to people.
 type Report struct {
 	Doing    *coordination.Doing // nil between calls and waits
 	Said     string              // the end of the reply under way
@@ -124,8 +124,7 @@ type Report struct {
 	Usage    llm.Usage           // of the step so far
 }
 
-// Reported reads heartbeat details. It returns an empty Report for details of another
-// shape.
+// Reported decodes heartbeat details. It returns an empty Report for details of another format.
 func Reported(heartbeat *commonpb.Payloads) Report {
 	var d details
 	if heartbeat == nil || converter.GetDefaultDataConverter().FromPayloads(heartbeat, &d) != nil {

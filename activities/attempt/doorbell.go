@@ -10,11 +10,10 @@ import (
 	"conclave/engine/coordination"
 )
 
-// bellTimeout bounds how long a safe point waits for the server.
+// bellTimeout bounds the read of the doorbell at a safe point.
 const bellTimeout = 2 * time.Second
 
-// doorbell reads the memo of a step's workflow. It is used by one goroutine at a
-// time.
+// doorbell reads the memo of a step's workflow. It is not safe for concurrent use.
 type doorbell struct {
 	read     func(ctx context.Context, workflowID, runID string) (coordination.Ring, error)
 	workflow workflow.Execution
@@ -22,8 +21,8 @@ type doorbell struct {
 	last coordination.Ring
 }
 
-// look is called at safe points: before every model call and before an action
-// counts. It never fails; a server that does not answer leaves the last bell.
+// look reads the doorbell at a safe point: before each model call and before an action is
+// committed. It never fails; if the server does not answer, it returns the previous ring.
 func (d *doorbell) look(ctx context.Context) (coordination.Ring, error) {
 	limited, stop := context.WithTimeout(ctx, bellTimeout)
 	defer stop()

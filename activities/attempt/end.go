@@ -19,15 +19,15 @@ import (
 // recordTimeout bounds the recording of an interrupted step.
 const recordTimeout = 5 * time.Second
 
-// stepTimeError reports that a step did not produce an action in its time.
+// stepTimeError reports a step that exceeded its time limit.
 type stepTimeError struct{ limit time.Duration }
 
 func (e *stepTimeError) Error() string {
 	return fmt.Sprintf("the step's time of %s was over before it came to an end", e.limit)
 }
 
-// runInTime runs the step until its time is over. An attempt that begins too late
-// still finds the commit of an earlier one.
+// runInTime runs the step within its time limit. An attempt that starts after the limit still finds
+// the commit of an earlier one.
 func (a *Attempt) runInTime(ctx context.Context) error {
 	late := &stepTimeError{a.limit}
 	limited, stop := context.WithDeadlineCause(ctx, a.details.Began.Add(a.limit), late)
@@ -47,7 +47,8 @@ func (a *Attempt) runInTime(ctx context.Context) error {
 	return late
 }
 
-// concludeDead ends a step whose attempts died silently, unless one committed an action.
+// concludeDead ends a step whose attempts timed out without progress, unless one committed an
+// action.
 func (a *Attempt) concludeDead(ctx context.Context) error {
 	if err := a.assemble(ctx); err != nil {
 		return err
@@ -62,7 +63,7 @@ func (a *Attempt) concludeDead(ctx context.Context) error {
 	return err
 }
 
-// find reads the step's committed action, or returns artifact.ErrNotFound.
+// find reads the step's committed action. It returns artifact.ErrNotFound if there is none.
 func (a *Attempt) find(ctx context.Context) error {
 	found, err := step.Find(ctx, a.Ports, a.Spec)
 	if err != nil {
@@ -73,23 +74,23 @@ func (a *Attempt) find(ctx context.Context) error {
 	return nil
 }
 
-// KeepTranscript stores the transcript of a step that ended itself without an action, and
-// deletes its journal.
+// KeepTranscript stores the transcript of a step that ended without an action, and deletes its
+// journal.
 func (a *Attempt) KeepTranscript(ctx context.Context) {
 	a.Leave(ctx)
 	step.Forget(ctx, a.Ports.Store, a.Spec.Layout.Journals(a.Spec.Token))
 }
 
-// Leave stores the transcript and the files of a step that goes on later. A failure is only
-// logged: retrying the step would cost more.
+// Leave stores the transcript and the files of a step that is resumed later. It only logs a
+// failure, since a retry of the step would cost more.
 func (a *Attempt) Leave(ctx context.Context) {
 	if err := step.Leave(ctx, a.Ports, a.Spec, a.Result); err != nil {
 		activity.GetLogger(ctx).Warn("the transcript of a step without an action was not kept", "step", a.Result.Step, "error", err)
 	}
 }
 
-// interrupt ends an attempt that the server cancelled, paused or reset. An attempt
-// that an operator paused or reset does not count as one without progress.
+// interrupt ends an attempt that the server cancelled, paused or reset. An attempt that an operator
+// paused or reset is not counted as one without progress.
 func (a *Attempt) interrupt(ctx context.Context, cause error) error {
 	if !isHold(cause) {
 		return a.cancelled(ctx)
@@ -99,11 +100,11 @@ func (a *Attempt) interrupt(ctx context.Context, cause error) error {
 	return cause
 }
 
-// cancelled records a cancelled step's partial work, and reports its cost to the workflow.
+// cancelled stores the partial work of a cancelled step and reports its cost to the workflow.
 func (a *Attempt) cancelled(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer stop()
-	// The session waits only briefly, and nothing depends on these records.
+	// The session waits only briefly, and does not depend on these records.
 	switch {
 	case a.Spec.Dir == nil: // it was never assembled
 	case a.pausing(ctx):
@@ -114,8 +115,8 @@ func (a *Attempt) cancelled(ctx context.Context) error {
 	return temporal.NewCanceledError(a.Failure())
 }
 
-// suspend records a step that a pause has suspended. In a session its agent's last action
-// stays the one before until the session ends.
+// suspend records a step that was suspended by a pause. In a session it does not replace the
+// agent's last action.
 func suspend(ctx context.Context, p step.Ports, s step.Spec, r step.Result) error {
 	if s.Abandoned != nil {
 		return step.Leave(ctx, p, s, r)
@@ -123,7 +124,7 @@ func suspend(ctx context.Context, p step.Ports, s step.Spec, r step.Result) erro
 	return step.Abandon(ctx, p, s, r, artifact.Error{Type: activities.Suspended, Message: "the step was suspended; the next one goes on from here"})
 }
 
-// pausing reports whether the session asks its steps to pause now.
+// pausing reports whether the session is asking its steps to pause.
 func (a *Attempt) pausing(ctx context.Context) bool {
 	if a.Look == nil {
 		return false
@@ -132,8 +133,8 @@ func (a *Attempt) pausing(ctx context.Context) bool {
 	return bell.Directive == coordination.Pausing
 }
 
-// fail converts the error of an attempt to the error of the activity, and reports the details
-// to the next attempt. The last of maxFruitless attempts without progress is final.
+// fail converts the error of an attempt into the error of the activity, and sends the details to
+// the next attempt. After maxFruitless attempts without progress the error is final.
 func (a *Attempt) fail(ctx context.Context, err error) error {
 	c := classify(err)
 	if failed, ok := errors.AsType[*llm.Error](err); ok && failed.Outage() {
@@ -155,9 +156,8 @@ func (a *Attempt) fail(ctx context.Context, err error) error {
 	return applicationError(err, c, a.Failure())
 }
 
-// closeDetails completes the heartbeat details at the end of an attempt, and
-// returns how many attempts in a row were without progress. A free attempt is not
-// counted.
+// closeDetails completes the heartbeat details at the end of an attempt and returns the number of
+// consecutive attempts without progress. A free attempt is not counted.
 func (a *Attempt) closeDetails(free bool) int {
 	failure := a.Failure()
 	return a.heart.update(func(d *details) {
@@ -168,14 +168,15 @@ func (a *Attempt) closeDetails(free bool) int {
 	}).Fruitless
 }
 
-// report sends the details to the next attempt; a lost report is ignored.
+// report sends the details for the next attempt. Errors are ignored.
 func (a *Attempt) report(ctx context.Context) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer stop()
 	_ = a.heart.report(ctx)
 }
 
-// abandon records that the step produced nothing. Its error stays final without a store.
+// abandon records that the step produced no action. The error is final even if the record cannot be
+// stored.
 func (a *Attempt) abandon(ctx context.Context, c step.Class, cause error) error {
 	if a.Spec.Dir != nil {
 		err := step.Abandon(ctx, a.Ports, a.Spec, a.Result, artifact.Error{Type: c.Type, Message: message(cause)})

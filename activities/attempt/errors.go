@@ -18,14 +18,14 @@ import (
 	"conclave/engine/step"
 )
 
-// noProgressError reports that attempts of a step died silently.
+// noProgressError reports a step whose attempts timed out without progress.
 type noProgressError struct{ attempts int }
 
 func (e *noProgressError) Error() string {
 	return fmt.Sprintf("%d attempts died without progress", e.attempts)
 }
 
-// Delays before retries that depend on another worker.
+// Delays before retries that another worker may take.
 const (
 	lackDelay  = 10 * time.Second // until a better equipped worker may have taken the step
 	stopDelay  = time.Second      // until another worker may be up
@@ -33,8 +33,8 @@ const (
 	lagDelay   = time.Second      // until another worker may take the step
 )
 
-// maxSpread bounds the random part of a delay, without which all steps of a worker would
-// come back at once.
+// maxSpread bounds the random part of a delay, which keeps the steps of a worker from retrying all
+// at once.
 const maxSpread = 5 * time.Second
 
 func spread(d time.Duration) time.Duration {
@@ -44,7 +44,7 @@ func spread(d time.Duration) time.Duration {
 	return d + rand.N(min(d, maxSpread))
 }
 
-// classify returns the type of an error and how it is retried.
+// classify returns the type of an error and its retry policy.
 func classify(err error) step.Class {
 	if carried, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		return step.Class{Type: carried.Type(), Final: carried.NonRetryable()}
@@ -81,7 +81,7 @@ func is[E error](err error) bool {
 	return ok
 }
 
-// applicationError returns err as Temporal carries it.
+// applicationError returns err as a Temporal application error of class c.
 func applicationError(err error, c step.Class, details ...any) error {
 	after := c.After
 	if !is[*llm.Error](err) { // a model's server sets the delay
@@ -94,10 +94,10 @@ func applicationError(err error, c step.Class, details ...any) error {
 	return temporal.NewApplicationErrorWithOptions(message(err), c.Type, options)
 }
 
-// Error returns an error that follows a completed step as the activity's.
+// Error converts an error that occurred after the step completed into the error of the activity.
 func (a *Attempt) Error(err error) error { return applicationError(err, classify(err), a.Failure()) }
 
-// message returns an error's text, without the SDK's additions to its own errors.
+// message returns an error's text without the SDK's additions to its own errors.
 func message(err error) string {
 	if carried, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		return carried.Message()
@@ -112,19 +112,18 @@ func endedByServer(ctx context.Context, err error) bool {
 	return cause != nil && errors.Is(err, cause) && (isCancel(cause) || isHold(cause))
 }
 
-// isCancel reports a cancellation, pushed by the server through the SDK or returned
-// by a heartbeat.
+// isCancel reports whether cause is a cancellation, which the SDK delivers or a heartbeat returns.
 func isCancel(cause error) bool {
 	return errors.Is(cause, context.Canceled) || temporal.IsCanceledError(cause)
 }
 
-// isHold reports that an operator paused or reset the activity: the step resumes later.
+// isHold reports whether an operator paused or reset the activity, so that the step resumes later.
 func isHold(cause error) bool {
 	return errors.Is(cause, activity.ErrActivityPaused) || errors.Is(cause, activity.ErrActivityReset)
 }
 
-// storage is a store whose faults are *storageErrors. Attempts wait for the end of an
-// outage, but a bug must not be retried for ever.
+// storage wraps a store and returns its faults as *storageErrors: attempts wait for the end of an
+// outage, whereas a bug must not be retried forever.
 type storage struct{ store artifact.Store }
 
 type storageError struct{ err error }
@@ -132,7 +131,7 @@ type storageError struct{ err error }
 func (e *storageError) Error() string { return e.err.Error() }
 func (e *storageError) Unwrap() error { return e.err }
 
-// fault wraps err unless it is a store's regular answer or a name that no key can hold.
+// fault wraps err, except for regular answers of a store and names that are invalid as keys.
 func fault(err error) error {
 	if err == nil || errors.Is(err, artifact.ErrNotFound) || errors.Is(err, artifact.ErrExists) || is[*artifact.NameError](err) {
 		return err
@@ -140,7 +139,7 @@ func fault(err error) error {
 	return &storageError{err}
 }
 
-// faulty wraps the error of a call with a value.
+// faulty applies fault to the error of a call that also returns a value.
 func faulty[T any](value T, err error) (T, error) { return value, fault(err) }
 
 func (s storage) Get(ctx context.Context, key string) ([]byte, error) {
@@ -187,7 +186,7 @@ func (s storage) Objects(ctx context.Context, prefix string) iter.Seq2[artifact.
 	return faults(s.store.Objects(ctx, prefix))
 }
 
-// faults is fault for the errors of a listing.
+// faults applies fault to the errors of a listing.
 func faults[T any](listing iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for listed, err := range listing {

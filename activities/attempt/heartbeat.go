@@ -15,52 +15,51 @@ import (
 	"conclave/engine/coordination"
 )
 
-// HeartbeatTimeout is the silence after which the server gives a step to another worker,
-// unless the worker that prepared the run has set another.
+// HeartbeatTimeout is the default time without heartbeats after which the server gives a step to
+// another worker. The worker that prepares a run may set another.
 const HeartbeatTimeout = 30 * time.Second
 
-// adoptionTime is how long a step whose attempt timed out waits for the next attempt
-// before it ends. It exceeds the longest delay between two attempts.
+// adoptionTime is how long a step whose attempt timed out waits for its next attempt. It exceeds
+// the longest delay between two attempts.
 const adoptionTime = 2 * time.Minute
 
-// Parts of the heartbeat timeout.
+// interval is the time between two heartbeats.
 func interval(timeout time.Duration) time.Duration { return timeout / 4 }
 
-// fenceAfter is the silence after which a step has no effects, before the server may have
-// started the next attempt.
+// fenceAfter is the time without acknowledgement after which a step may have no effects. It ends
+// before the server can start another attempt.
 func fenceAfter(timeout time.Duration) time.Duration { return timeout * 8 / 10 }
 
-// lagAfter is the silence after which a worker takes no more steps.
+// lagAfter is the time without acknowledgement after which a worker accepts no more steps.
 func lagAfter(timeout time.Duration) time.Duration { return interval(timeout) * 3 / 2 }
 
-// Causes for which a step's context ends.
+// Causes of the cancellation of a step's context.
 var (
 	errFenced  = errors.New("no heartbeat was acknowledged for too long: another attempt may be running")
 	errStopped = errors.New("the worker is shutting down")
 )
 
-// details are a step's heartbeat details: the state that the next attempt and the
-// Web UI need.
+// details is the state in a step's heartbeats that the next attempt and the Web UI need.
 type details struct {
-	// Fruitless counts attempts in a row, this one included, without progress.
+	// Fruitless counts consecutive attempts without progress, including this one.
 	Fruitless int `json:"fruitless"`
 	Failure
 	Last string `json:"last,omitempty"` // kind of the last journal entry
 
-	// Began is when the first attempt began; zero unless the step's time is limited.
+	// Began is when the first attempt started; zero unless the step's time is limited.
 	Began  time.Time `json:"began,omitzero"`
 	Outage *outage   `json:"away,omitempty"`  // nil while the model's server replies
 	Marked time.Time `json:"marked,omitzero"` // the beginning of an outage that the store has
 
-	// Replied is set once the model's server has replied to this launch of the step.
+	// Replied is set once the model's server has replied during this launch of the step.
 	Replied bool `json:"replied,omitempty"`
 
 	Doing *coordination.Doing `json:"doing,omitempty"` // replaced, never changed
 	Said  string              `json:"said,omitempty"`  // the end of the reply under way
 }
 
-// previous returns the details of the attempts before this one. Details of another
-// shape are another version's: counting starts again.
+// previous returns the details of the preceding attempts. Details in another format are those of
+// another version, and counting starts again.
 func previous(ctx context.Context) details {
 	var d details
 	if activity.HasHeartbeatDetails(ctx) {
@@ -70,8 +69,8 @@ func previous(ctx context.Context) details {
 	return d
 }
 
-// Repays reports whether the attempt before that of ctx ended during a model call, which is
-// made again and may be paid twice.
+// Repays reports whether the attempt before that of ctx ended during a model call. The call is
+// repeated and may be paid for twice.
 func Repays(ctx context.Context) bool {
 	var d details
 	if !activity.HasHeartbeatDetails(ctx) || activity.GetHeartbeatDetails(ctx, &d) != nil {
@@ -80,9 +79,9 @@ func Repays(ctx context.Context) bool {
 	return d.Doing != nil && d.Doing.Kind == coordination.CallsModel
 }
 
-// heart heartbeats while a step runs, and decides whether the step may have effects: only
-// while the server has acknowledged a heartbeat recently. A late acknowledgement lifts the
-// fence. If the server has given up the attempt, the step waits for the next one.
+// heart sends heartbeats while a step runs and fences it off: the step may have effects only while
+// a recent heartbeat is acknowledged. A late acknowledgement lifts the fence. If the server gives
+// up the attempt, the step waits for the next one.
 type heart struct {
 	steps   *Steps
 	timeout time.Duration
@@ -104,7 +103,7 @@ type heart struct {
 	changed chan struct{}           // closed when task or acked changes
 }
 
-// task is an attempt as the server knows it.
+// task identifies an attempt to the server.
 type task struct {
 	token []byte
 	over  chan struct{} // closed when the step no longer belongs to it
@@ -118,8 +117,8 @@ func newHeart(steps *Steps, timeout time.Duration, d details) *heart {
 	}
 }
 
-// startHeart begins to heartbeat. It returns the step's context; stop ends the
-// heartbeats and waits for their goroutine.
+// startHeart starts the heartbeats and returns the step's context. stop ends the heartbeats and
+// waits for their goroutines.
 func (a *Attempt) startHeart(ctx context.Context) (stepCtx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	h := a.heart
@@ -143,8 +142,8 @@ func (a *Attempt) startHeart(ctx context.Context) (stepCtx context.Context, stop
 	return context.WithValue(ctx, heartKey{}, h), func() { cancel(nil); all.Wait(); leave() }
 }
 
-// attach gives the step a task, from whose start the server counts. ok is false if the
-// step is ending.
+// attach gives the step a task, whose heartbeat timeout starts now. ok is false if the step is
+// ending.
 func (h *heart) attach(token []byte) (t *task, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,7 +158,7 @@ func (h *heart) attach(token []byte) (t *task, ok bool) {
 	return h.task, true
 }
 
-// lose takes the task from the step, unless it has another one by now.
+// lose removes the task t from the step, unless another one has replaced it.
 func (h *heart) lose(t *task) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,7 +170,7 @@ func (h *heart) lose(t *task) {
 	h.announce()
 }
 
-// announce wakes those who wait for a change. The caller holds the lock.
+// announce notifies the waiters of a change. The caller holds the lock.
 func (h *heart) announce() {
 	close(h.changed)
 	h.changed = make(chan struct{})
@@ -189,9 +188,9 @@ func (h *heart) end(cause error) {
 	}
 }
 
-// run heartbeats until the step's context ends: at once, then when a heartbeat is due, and
-// between when the details have changed and the worker has heartbeats to spare. One that
-// only brings new details waits while due ones of other steps are under way.
+// run sends heartbeats until the step's context ends: one immediately, then one whenever it is due.
+// It sends one earlier if the details have changed, the rate limits allow it, and no due heartbeat
+// of another step waits.
 func (h *heart) run(ctx context.Context) {
 	due := time.Now()
 	next := due
@@ -223,8 +222,8 @@ func (h *heart) run(ctx context.Context) {
 	}
 }
 
-// spare returns the time until a heartbeat may be sent only for its details, if that is
-// within the given time.
+// spare reserves an early heartbeat for changed details and returns the time until it may be sent.
+// ok is false if that is not within the given time.
 func (h *heart) spare(within time.Duration) (wait time.Duration, ok bool) {
 	own := h.spares.Reserve()
 	if own.Delay() < within {
@@ -271,8 +270,8 @@ func (h *heart) next(ctx context.Context) time.Duration {
 
 // report sends the details.
 func (h *heart) report(ctx context.Context) error {
-	// The server counts from the report's arrival. Its answer may remain unread while
-	// the process is suspended.
+	// The heartbeat timeout restarts when the report arrives. The answer may remain unread while
+	// the process is suspended, so acked is the time before sending.
 	sent := time.Now()
 	h.mu.Lock()
 	t, d := h.task, h.details
@@ -292,9 +291,8 @@ func (h *heart) report(ctx context.Context) error {
 	return nil
 }
 
-// alive waits while the step is fenced off: until the server acknowledges a heartbeat or
-// hands over the next attempt. The error is the cause of ctx, or errFenced if no attempt
-// came in time.
+// alive blocks while the step is fenced off: until the server acknowledges a heartbeat or starts
+// the next attempt. It returns the cause of ctx, or errFenced if no attempt started in time.
 func (h *heart) alive(ctx context.Context) error {
 	var patience <-chan time.Time
 	for {
@@ -318,8 +316,8 @@ func (h *heart) alive(ctx context.Context) error {
 	}
 }
 
-// fenced reports whether another attempt may be running, and whether the server has given
-// up this one. changed is closed when that may have changed.
+// fenced reports whether the step is fenced off, and whether the server has given up its attempt.
+// changed is closed when either may have changed.
 func (h *heart) fenced() (fenced, lost bool, changed <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -327,7 +325,7 @@ func (h *heart) fenced() (fenced, lost bool, changed <-chan struct{}) {
 	return lost || silence(h.acked, time.Now()) > fenceAfter(h.timeout), lost, h.changed
 }
 
-// fence returns a context that ends as soon as the step is fenced off.
+// fence returns a context that is cancelled as soon as the step is fenced off.
 func (h *heart) fence(ctx context.Context) (fenced context.Context, stop context.CancelFunc) {
 	fenced, cancel := context.WithCancelCause(ctx)
 	go func() {
@@ -351,15 +349,15 @@ func (h *heart) fence(ctx context.Context) (fenced context.Context, stop context
 	return fenced, func() { cancel(nil) }
 }
 
-// late reports whether the server has been waiting for a heartbeat for too long.
+// late reports whether the server has acknowledged no heartbeat for longer than lagAfter.
 func (h *heart) late(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.task != nil && silence(h.acked, now) > lagAfter(h.timeout)
 }
 
-// silence returns the time between two readings of the clock, including time that the
-// machine slept: the monotonic clock stops then, and the wall clock can be set back.
+// silence returns the time between two readings of the clock, including time in which the machine
+// was suspended: the monotonic clock stops then, and the wall clock can be set back.
 func silence(then, now time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
@@ -370,7 +368,7 @@ func (h *heart) current() details {
 	return h.details
 }
 
-// update changes the details and returns them.
+// update changes the details, schedules a heartbeat, and returns the new details.
 func (h *heart) update(change func(*details)) details {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -382,8 +380,8 @@ func (h *heart) update(change func(*details)) details {
 	return h.details
 }
 
-// endCause translates a server's answer that ends an attempt into the cause of its
-// context; nil for any other.
+// endCause returns the cause for a step's context if err means that the server ended the attempt,
+// and nil otherwise.
 func endCause(err error) error {
 	switch {
 	case temporal.IsCanceledError(err):

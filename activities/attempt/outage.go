@@ -18,17 +18,17 @@ import (
 	"conclave/engine/step"
 )
 
-// Delays between the attempts of a step whose model's server is away. They double, and
-// vary by a quarter so that steps that failed together do not return together.
+// Delays between the attempts of a step whose model's server is away. They double, and vary by a
+// quarter to spread the retries of steps that failed together.
 const (
 	firstOutageDelay   = 5 * time.Second
 	longestOutageDelay = time.Minute
 
-	// unreachedPatience is the time of retries at a server that has never replied.
+	// unreachedPatience bounds the retries of calls to a server that has never replied.
 	unreachedPatience = 5 * time.Second
 )
 
-// outage is an outage of the model's server as the attempts of a step have met it.
+// outage is an outage of the model's server, as recorded by the attempts of a step.
 type outage struct {
 	Since time.Time `json:"since"`
 	Tries int       `json:"tries"` // attempts that it ended
@@ -43,13 +43,13 @@ func (o outage) delay() time.Duration {
 	return d - d/4 + rand.N(d/2)
 }
 
-// DefaultOutage is the longest outage of runs that do not set outage_seconds.
+// DefaultOutage is the longest outage of a run that does not set outage_seconds.
 func DefaultOutage() time.Duration {
 	return time.Duration(config.Default().Timeouts.OutageSeconds) * time.Second
 }
 
-// LimitOutages ends the step when its model's server has been away for d; 0 for never. since
-// is when the server ceased to reply to the step that this one resumes; zero if it replied.
+// LimitOutages ends the step after its model's server has been away for d; 0 means no limit. since
+// is when the server stopped replying to the step that this one resumes; zero if it was replying.
 func (a *Attempt) LimitOutages(d time.Duration, since time.Time) {
 	a.outageLimit = d
 	a.heart.update(func(d *details) {
@@ -59,9 +59,9 @@ func (a *Attempt) LimitOutages(d time.Duration, since time.Time) {
 	})
 }
 
-// waitOut returns the class of an error by which the model's server is away. The step
-// waits for the server, at no cost; it ends after the limit, or at once if the server
-// has never replied.
+// waitOut returns the class of an error that shows the model's server to be away. Attempts that
+// wait for the server are not counted. The step ends after the limit, or at once if the server has
+// never replied.
 func (a *Attempt) waitOut(ctx context.Context, c step.Class, failed *llm.Error) (step.Class, coordination.Outage) {
 	if failed.Status == 0 && !a.reached(ctx) {
 		return step.Class{Type: activities.Outage, Final: true}, coordination.Unreached
@@ -84,8 +84,8 @@ func (a *Attempt) waitOut(ctx context.Context, c step.Class, failed *llm.Error) 
 	return c, coordination.NoOutage
 }
 
-// awayMark stores when an outage began, while a step waits for its next attempt: a step that
-// is cancelled during that wait reports nothing.
+// awayMark stores the beginning of an outage while a step waits for its next attempt. A step that
+// is cancelled then cannot report it.
 type awayMark struct {
 	Since      time.Time `json:"since"`
 	ModelCalls int64     `json:"model_calls"` // of the step so far; a later one ended the outage
@@ -93,9 +93,9 @@ type awayMark struct {
 
 func awayKey(l artifact.Layout, token string) string { return l.Journals(token) + "away.json" }
 
-// markOutage stores the beginning of the outage before the step waits for its next attempt,
-// or deletes that of an outage that has ended. A failure only lengthens the patience of the
-// next launch.
+// markOutage stores the beginning of the outage before the step waits for its next attempt, or
+// deletes the mark of an outage that has ended. If it fails, the next launch waits longer than
+// necessary.
 func (a *Attempt) markOutage(ctx context.Context) {
 	var since time.Time
 	d := a.heart.current()
@@ -119,8 +119,8 @@ func (a *Attempt) markOutage(ctx context.Context) {
 	}
 }
 
-// awaySince returns when the model's server ceased to reply to a step that ended without a
-// report; zero if it replied. launched is the beginning that the launch was given.
+// awaySince returns when the model's server stopped replying to a step that ended without a report,
+// or zero if the server was replying. launched is the time with which the step was launched.
 func (p Process) awaySince(ctx context.Context, s step.Spec, calls int64, launched time.Time) (time.Time, error) {
 	mark, err := artifact.ReadJSON[awayMark](ctx, p.Store, awayKey(s.Layout, s.Token))
 	switch {
@@ -134,9 +134,8 @@ func (p Process) awaySince(ctx context.Context, s step.Spec, calls int64, launch
 	return time.Time{}, err
 }
 
-// suspendInOutage ends the attempt with its error, which says for how long the server has
-// been away, and records the step without an action. The journal stays: the step can be
-// resumed.
+// suspendInOutage records the step without an action and returns the activity's error, which says
+// how long the server has been away. The journal remains, so that the step can be resumed.
 func (a *Attempt) suspendInOutage(ctx context.Context, kind coordination.Outage, err error) error {
 	failure := a.Failure()
 	away := &awayError{err: err}
@@ -153,7 +152,8 @@ func (a *Attempt) suspendInOutage(ctx context.Context, kind coordination.Outage,
 	return applicationError(away, step.Class{Type: activities.Outage, Final: true}, failure)
 }
 
-// awayError reports a server without a usable reply for a time; 0 if it never replied.
+// awayError reports a server that has sent no usable reply for the time since; 0 if it never
+// replied.
 type awayError struct {
 	since time.Duration
 	err   error
@@ -168,12 +168,12 @@ func (e *awayError) Error() string {
 
 func (e *awayError) Unwrap() error { return e.err }
 
-// attemptKey is the key of a running attempt in its context.
+// attemptKey is the context key of the running attempt.
 type attemptKey struct{}
 
-// Patience returns how long the step of ctx retries a call to a server that is away:
-// briefly if the server has never replied in this run, not at all if it was away in an earlier
-// attempt, and no longer than the step waits for outages. Outside of a step it is a minute.
+// Patience returns how long the step of ctx retries a call to a server that is away: briefly if the
+// server has never replied in this run, not at all if it was away in an earlier attempt, and
+// otherwise a minute, or the limit of outages if that is shorter. Outside a step it is a minute.
 func Patience(ctx context.Context, responded bool) time.Duration {
 	a, ok := ctx.Value(attemptKey{}).(*Attempt)
 	switch {
@@ -189,7 +189,8 @@ func Patience(ctx context.Context, responded bool) time.Duration {
 	return time.Minute
 }
 
-// watched is a model that reports its calls. Its first reply marks the server as reached.
+// watched is a model that reports its calls in the heartbeats. Its first reply marks the server as
+// reached.
 type watched struct {
 	loop.Model
 	attempt *Attempt
@@ -208,8 +209,8 @@ func (m watched) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 	return reply, err
 }
 
-// Responded ends the outage of the model's server that ctx's step has met: the server has
-// replied, even if with an error. Outside a step Responded does nothing.
+// Responded ends the recorded outage of the step of ctx, after its model's server has replied, even
+// with an error. Outside a step Responded does nothing.
 func Responded(ctx context.Context) {
 	if h, ok := ctx.Value(heartKey{}).(*heart); ok {
 		h.endOutage()

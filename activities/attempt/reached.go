@@ -10,7 +10,7 @@ import (
 	"conclave/engine/config"
 )
 
-// server names the server of a model among those of a run; empty for none.
+// server returns the identity of a model's server within a run, or "" if it has none.
 func server(b config.Backend) string {
 	if b.Type == config.Offline {
 		return ""
@@ -27,14 +27,14 @@ func server(b config.Backend) string {
 	return "default"
 }
 
-// reachedKey is the key of the mark that a server has replied in this run.
+// reachedKey is the key of the mark that the model's server has replied in this run.
 func (a *Attempt) reachedKey() (string, error) {
 	name, err := artifact.EscapePath(a.server)
 	return a.Spec.Layout.File("reached/" + name), err
 }
 
-// reached reports whether the model's server has replied in this run. Without an answer
-// of the store it has.
+// reached reports whether the model's server has replied in this run. If the store fails, it
+// assumes so.
 func (a *Attempt) reached(ctx context.Context) bool {
 	if a.replied || a.server == "" || a.Spec.Dir == nil {
 		return true
@@ -48,8 +48,7 @@ func (a *Attempt) reached(ctx context.Context) bool {
 	return a.replied
 }
 
-// markReached marks the model's server as reached. A mark that is lost is written by the
-// next step.
+// markReached marks the model's server as reached. If it fails, the next step writes the mark.
 func (a *Attempt) markReached(ctx context.Context) {
 	if a.replied || a.server == "" {
 		return
@@ -64,17 +63,16 @@ func (a *Attempt) markReached(ctx context.Context) {
 	}
 }
 
-// Marks are the keys of marks that this process has written, shared by its steps. A nil
-// Marks remembers nothing.
+// Marks remembers the keys of marks that this process has written. A nil Marks remembers nothing.
 type Marks struct {
 	mu   sync.Mutex
 	keys map[string]bool
 }
 
-// maxMarks bounds the memory; a forgotten mark is written again.
+// maxMarks bounds the number of keys; a forgotten mark is written again.
 const maxMarks = 10_000
 
-// add reports whether a key is new.
+// add remembers a key and reports whether it is new.
 func (m *Marks) add(key string) bool {
 	if m == nil {
 		return true

@@ -13,7 +13,7 @@ import (
 	"conclave/engine/step"
 )
 
-// Ended is the end of a step as its workflow knows it.
+// Ended is the end of a step as recorded by its workflow.
 type Ended struct {
 	Token     string               `json:"token"`
 	Suspended bool                 `json:"suspended,omitempty"` // the step goes on later
@@ -21,10 +21,10 @@ type Ended struct {
 	AwaySince time.Time            `json:"away_since,omitzero"` // that of its launch
 }
 
-// Reckon completes the end of a step whose activity did not report it: it was cancelled
-// while it waited for its next attempt, its worker was lost, or somebody ended it by hand.
-// It stores the partial work and returns the number and the usage of the step, and
-// the answers it was shown if an update brought any. The Token is empty if there is no journal to resume from.
+// Reckon completes the record of a step whose activity did not report its end: the step was
+// cancelled while it waited for its next attempt, its worker was lost, or an operator ended it. It
+// stores the partial work and returns the number and the usage of the step, and the answers that an
+// update showed it. The Token is empty if there is no journal to resume from.
 func (p Process) Reckon(ctx context.Context, s step.Spec, e Ended) (Failure, error) {
 	defer activities.Beat(ctx)()
 	ports := step.Ports{Store: p.Store, Now: p.Now, Redact: p.Redact}

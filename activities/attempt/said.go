@@ -7,10 +7,10 @@ import (
 	"conclave/engine/text"
 )
 
-// maxSaid bounds the part of a reply under way that heartbeats carry, in bytes.
+// maxSaid bounds the part of an unfinished reply in a heartbeat, in bytes.
 const maxSaid = 3 << 10
 
-// heard reports the end of the reply under way in the heartbeats.
+// heard puts the end of an unfinished reply into the heartbeats.
 func (a *Attempt) heard(reply string) {
 	said := lastWords(reply, a.process.Redact)
 	a.heart.update(func(d *details) {
@@ -20,8 +20,8 @@ func (a *Attempt) heard(reply string) {
 	})
 }
 
-// lastWords returns the end of a text that is still being written, without secrets. Its last
-// word is left out: it may be the beginning of a secret.
+// lastWords returns the redacted end of an unfinished text. It omits the last word, which may be
+// the beginning of a secret.
 func lastWords(reply string, redact func([]byte) []byte) string {
 	whole := strings.LastIndexFunc(reply, unicode.IsSpace) + 1
 	said := []byte(reply[:whole])

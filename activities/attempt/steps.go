@@ -17,31 +17,28 @@ import (
 	"conclave/engine/step"
 )
 
-// Bounds of the heartbeats of a process.
+// Limits of the heartbeats of a process.
 const (
-	// maxSending is the number of heartbeats under way at a time. More would only make a
-	// busy server slower.
+	// maxSending bounds the number of concurrent heartbeats. More would only slow down a busy
+	// server.
 	maxSending = 32
 
-	// spareRate is the number of heartbeats in a second, after a burst of as many, that
-	// only bring new details.
+	// spareRate is the rate, per second, and the burst of heartbeats that only send new details.
 	spareRate = 20
 
-	// stepSpareRate and stepSpareBurst are the limits for one step, so that a step with
-	// many short tool calls does not delay the news of others.
+	// stepSpareRate and stepSpareBurst limit the same for one step, to prevent many short tool
+	// calls from delaying the reports of other steps.
 	stepSpareRate, stepSpareBurst = 1, 3
 
-	// busyPause is the time until a heartbeat that only brings new details, and met a busy
-	// process, is tried again.
+	// busyPause is the delay of a heartbeat for new details while due heartbeats wait.
 	busyPause = 100 * time.Millisecond
 
-	// lagCheck is how long a finding of Lagging holds.
+	// lagCheck is how long the result of Lagging is cached.
 	lagCheck = 250 * time.Millisecond
 )
 
-// Steps are the steps that run in a process. Their heartbeats share the rate that the
-// server accepts: due ones come first, and those that only bring new details have a
-// small rate of their own.
+// Steps holds the steps that run in a process. Their heartbeats share the rate that the server
+// accepts: due ones come first, and those that only send new details have a lower rate.
 type Steps struct {
 	sending chan struct{}
 	spares  *rate.Limiter
@@ -54,7 +51,7 @@ type Steps struct {
 	checked time.Time
 }
 
-// running is a step that outlives its attempts.
+// running is a step that may outlive the attempts that started or adopted it.
 type running struct {
 	heart  *heart
 	cancel context.CancelCauseFunc
@@ -63,7 +60,7 @@ type running struct {
 	err    error
 }
 
-// NewSteps returns a process without steps.
+// NewSteps returns an empty Steps.
 func NewSteps() *Steps {
 	return &Steps{
 		sending: make(chan struct{}, maxSending), spares: rate.NewLimiter(spareRate, spareRate),
@@ -71,8 +68,8 @@ func NewSteps() *Steps {
 	}
 }
 
-// Lagging reports whether the heartbeats of this process are late: it has more steps than
-// it or the server can serve.
+// Lagging reports whether a heartbeat of this process is late, because it has more steps than it or
+// the server can serve.
 func (s *Steps) Lagging() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +87,8 @@ func (s *Steps) Lagging() bool {
 	return s.lagging
 }
 
-// Doing counts the steps that call a model, run a tool or wait, by kind. The kind of steps
-// between two calls is "".
+// Doing counts the steps by current activity: a model call, a tool call or a kind of wait. Steps
+// between two calls have the kind "".
 func (s *Steps) Doing() map[coordination.DoingKind]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +103,7 @@ func (s *Steps) Doing() map[coordination.DoingKind]int {
 	return doing
 }
 
-// enter adds a heart until leave is called.
+// enter registers a heart until leave is called.
 func (s *Steps) enter(h *heart) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +115,7 @@ func (s *Steps) enter(h *heart) (leave func()) {
 	}
 }
 
-// acquire waits for the turn of a heartbeat.
+// acquire waits until a due heartbeat may be sent.
 func (s *Steps) acquire(ctx context.Context) error {
 	s.count(1)
 	defer s.count(-1)
@@ -138,15 +135,15 @@ func (s *Steps) count(n int) {
 	s.due += n
 }
 
-// idle reports whether no due heartbeat waits for its turn.
+// idle reports whether a heartbeat could be sent without waiting.
 func (s *Steps) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.due == 0 && len(s.sending) < cap(s.sending)
 }
 
-// spare returns the time until a heartbeat may be sent for its details alone, if that is
-// within the given time.
+// spare reserves a heartbeat for new details and returns the time until it may be sent. ok is false
+// if that is not within the given time.
 func (s *Steps) spare(within time.Duration) (wait time.Duration, ok bool) {
 	r := s.spares.Reserve()
 	if wait = r.Delay(); wait >= within {
@@ -156,9 +153,9 @@ func (s *Steps) spare(within time.Duration) (wait time.Duration, ok bool) {
 	return wait, true
 }
 
-// Run makes an attempt of a launch: it runs do, which assembles and performs the step. If
-// the step still runs in this process, because an earlier attempt timed out while the
-// server or this machine was busy, the step continues under the new attempt instead.
+// Run performs an attempt at the step of a launch: it runs do, which assembles and performs the
+// step. If the step still runs in this process, because its earlier attempt timed out while the
+// server or this machine was busy, Run lets it continue as the new attempt instead.
 func Run[R any](ctx context.Context, p Process, launch string, do func(context.Context, *Attempt) (R, error)) (R, error) {
 	if p.Steps == nil {
 		p.Steps = NewSteps()
@@ -182,25 +179,24 @@ func Run[R any](ctx context.Context, p Process, launch string, do func(context.C
 			result, _ := r.result.(R)
 			return result, r.err
 		}
-		// The step ended with an earlier attempt.
+		// The step ended as an earlier attempt: start it again.
 	}
 }
 
-// beginKey is the key of the function of Beginning.
+// beginKey is the context key of the function passed to Beginning.
 type beginKey struct{}
 
-// Beginning returns a context whose attempt calls begins when it starts to run its step: not
-// if this process gives the attempt back, nor if the step still runs here.
+// Beginning returns a context in which Run calls begins when it starts a step. Run does not call it
+// if it refuses the attempt or if the step already runs in this process.
 func Beginning(ctx context.Context, begins func()) context.Context {
 	return context.WithValue(ctx, beginKey{}, begins)
 }
 
-// errLagging refuses an attempt that was polled before the heartbeats of this process became
-// late.
+// errLagging is returned for an attempt that arrives while the heartbeats of this process are late.
 var errLagging = errors.New("the heartbeats of this worker are late: it takes no more steps until they are not")
 
-// refuses reports whether this process takes no attempt of the step with a token: its
-// heartbeats are late, and the step does not run here.
+// refuses reports whether this process refuses an attempt at the step with a token: its heartbeats
+// are late, and the step does not run here yet.
 func (s *Steps) refuses(token string) bool {
 	s.mu.Lock()
 	_, here := s.running[token]
@@ -208,7 +204,7 @@ func (s *Steps) refuses(token string) bool {
 	return !here && s.Lagging()
 }
 
-// find returns the running step with a token, which it starts if none runs.
+// find returns the running step with a token, or starts it.
 func (s *Steps) find(ctx context.Context, p Process, token string, do func(context.Context, *Attempt) (any, error)) (r *running, started bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,7 +225,7 @@ func (s *Steps) find(ctx context.Context, p Process, token string, do func(conte
 			delete(s.running, token)
 		}()
 		defer func() {
-			// The SDK recovers only in the activity's own goroutine.
+			// The SDK recovers only panics in the activity's own goroutine.
 			if v := recover(); v != nil { //nolint:forbidigo // a bug in one step must not end the others
 				r.err = applicationError(fmt.Errorf("the step panicked: %v\n%s", v, debug.Stack()), step.Class{Type: activities.Internal}, a.Failure())
 			}
@@ -239,9 +235,9 @@ func (s *Steps) find(ctx context.Context, p Process, token string, do func(conte
 	return r, true
 }
 
-// follow makes the activity of ctx the step's attempt and waits until the step is over.
-// over is false if it was ending already. The error is the attempt's, if ctx ended or the
-// step belongs to another attempt.
+// follow makes the activity of ctx the step's current attempt and waits for the end of the step.
+// over is false if the step was already ending. It returns an error if ctx ends first or another
+// attempt takes over the step.
 func (r *running) follow(ctx context.Context) (over bool, err error) {
 	t, ok := r.heart.attach(activity.GetInfo(ctx).TaskToken)
 	if !ok {
