@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// maxSettle bounds the wait of a finished call for a list of tools that changed during it.
+// maxSettle bounds the time that a finished call waits for a changed list of tools.
 const maxSettle = 10 * time.Second
 
-// changes turns any number of notices that the list of tools has changed into one fetch.
+// changes combines notices of a changed list of tools into as few fetches as possible.
 type changes struct {
 	mu      sync.Mutex
 	seen    int           // changes announced
@@ -23,7 +23,7 @@ func newChanges() *changes {
 	return &changes{wake: make(chan struct{}, 1), settled: make(chan struct{})}
 }
 
-// announce records a notice, and reports whether to pass it to the SDK, which gets one at a time.
+// announce records a notice and reports whether to pass it on to the SDK, which gets one at a time.
 func (c *changes) announce() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -33,7 +33,7 @@ func (c *changes) announce() bool {
 	return first
 }
 
-// due requests a fetch; the SDK has dropped its cached list by now.
+// due requests a fetch. It is called after the SDK has dropped its cached list.
 func (c *changes) due() {
 	c.mu.Lock()
 	if !c.passed { // over HTTP, announce is not called
@@ -47,7 +47,7 @@ func (c *changes) due() {
 	}
 }
 
-// follow fetches whenever a fetch is due, until ctx ends.
+// follow fetches the list whenever that is due, until ctx ends.
 func (c *changes) follow(ctx context.Context, fetch func(context.Context)) {
 	for {
 		select {
@@ -71,7 +71,8 @@ func (c *changes) settle(seen int) {
 	c.settled = make(chan struct{})
 }
 
-// wait returns when every announced change is fetched, or after maxSettle, when it marks all as fetched.
+// wait blocks until all changes announced so far are fetched. After maxSettle it gives up and
+// counts them as fetched.
 func (c *changes) wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, maxSettle)
 	defer cancel()

@@ -14,27 +14,28 @@ import (
 	"conclave/engine/loop"
 )
 
-// Client is the MCP servers of one step. Run is safe for concurrent use, and must not follow Close.
+// Client holds the MCP servers of one step. Run is safe for concurrent use, but must not be called
+// after Close.
 type Client struct {
 	homes  string // the directory of the HOMEs of the step's own servers
 	offers []*offer
 }
 
-// Place is where and for whom the servers of a step run.
+// Place is the location of a step's servers and the run that shares them.
 type Place struct {
 	Dir  string // the working directory of the step's own servers
 	Temp string // the parent of their HOMEs; the system's temporary directory if empty
 
-	// Pool holds the servers that the steps of Run share. If it or Run is missing, every
-	// server is the step's own.
+	// Pool holds the servers that the steps of Run share. If Pool is nil or Run is empty, no server
+	// is shared.
 	Pool *Pool
 	Run  string
 
 	Log *slog.Logger // nil discards
 }
 
-// Open connects the servers concurrently. If one fails, all of the step's own are closed; the error
-// joins a *StartError for each.
+// Open connects the servers concurrently. If any fails, it closes the step's own servers and
+// returns the joined *StartErrors.
 func Open(ctx context.Context, servers []Server, p Place) (*Client, error) {
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)
@@ -80,7 +81,7 @@ func (c *Client) add(servers []Server, p Place) error {
 	return nil
 }
 
-// connect makes the first connections, and names the tools in the order of the servers.
+// connect makes the first connections, then names the tools in the order of the servers.
 func (c *Client) connect(ctx context.Context) error {
 	failed := make([]error, len(c.offers))
 	var all sync.WaitGroup
@@ -106,7 +107,8 @@ func (c *Client) Tools() []llm.Tool {
 	return tools
 }
 
-// Run returns the output of a call for the model, failures of servers included, or the end of ctx.
+// Run returns the output of a call for the model. A server's failure is an output; the only error
+// is the end of ctx.
 func (c *Client) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	for _, o := range c.offers {
 		for _, t := range o.offered() {
@@ -127,8 +129,8 @@ func (c *Client) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error
 	return loop.Output{Text: fmt.Sprintf("error: no MCP server has a tool %.100q now; call one that is offered", call.Name), Failed: true}, nil
 }
 
-// Close ends all connections and processes of the step's own servers, in about two seconds, removes
-// their HOMEs, and releases the shared servers.
+// Close ends the connections and processes of the step's own servers, which takes up to about two
+// seconds, removes their HOMEs, and releases the shared servers.
 func (c *Client) Close() error {
 	var all sync.WaitGroup
 	for _, o := range c.offers {

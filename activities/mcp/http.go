@@ -17,24 +17,26 @@ import (
 )
 
 const (
-	// maxStream and maxLines bound one stream of events: a response, or the server's own messages.
+	// maxStream, in bytes, and maxLines bound one event stream: a response, or the server's own
+	// messages.
 	maxStream = 2 * maxMessage
 	maxLines  = 200_000
 
 	// maxRefusal bounds the body of an error response, in bytes.
 	maxRefusal = 64 << 10
 
-	// headTimeout bounds the wait for the headers of a response, except to a call.
+	// headTimeout bounds the wait for the headers of a response, except for tool calls.
 	headTimeout = 5 * time.Second
 
 	// goodbyeTimeout bounds the request that ends a session.
 	goodbyeTimeout = 1500 * time.Millisecond
 
-	// streamRetries is how often the SDK resumes a broken stream.
+	// streamRetries is the number of times that the SDK resumes a broken stream.
 	streamRetries = 1
 )
 
-// newHTTP returns the transport to an address. It ends life, with a cause, when the server floods it.
+// newHTTP returns the transport to an address. If the server floods it, the transport calls end
+// with the cause, which ends life.
 func newHTTP(life context.Context, end context.CancelCauseFunc, s Server) (*sdk.StreamableClientTransport, error) {
 	endpoint, err := url.Parse(s.URL)
 	if err != nil {
@@ -112,8 +114,8 @@ func (c *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// withoutStream turns a timeout of the server's own stream, for which the SDK would wait, into the
-// response of a server without one.
+// withoutStream handles a timeout of the server's own stream, for which the SDK would wait, as if
+// the server did not offer that stream.
 func (c *roundTripper) withoutStream(req *http.Request, err error) (*http.Response, error) {
 	slow, ok := errors.AsType[net.Error](err)
 	if req.Method == http.MethodGet && ok && slow.Timeout() && req.Context().Err() == nil {

@@ -18,8 +18,8 @@ import (
 	"conclave/engine/text"
 )
 
-// Limits of reconnections, per server and step; the count restarts when a step joins a
-// shared server.
+// Limits of reconnections to one server in one step. The count restarts when a step joins a shared
+// server.
 const (
 	maxReconnects = 8
 	firstPause    = 500 * time.Millisecond // before the second reconnect; doubled each time
@@ -43,7 +43,7 @@ type link struct {
 	started string      // guarded by listing: identifies the newest connection
 }
 
-// newLink prepares the HOME of a server; nothing is connected yet.
+// newLink creates the HOME of a server without connecting to it.
 func newLink(s Server, dir, home string, log *slog.Logger) (*link, error) {
 	s.CallTimeout = cmp.Or(s.CallTimeout, defaultCall)
 	s.StartTimeout = cmp.Or(s.StartTimeout, defaultStart)
@@ -53,8 +53,8 @@ func newLink(s Server, dir, home string, log *slog.Logger) (*link, error) {
 	return &link{server: s, dir: dir, home: home, log: log, redactor: s.redactor()}, nil
 }
 
-// open returns the first connection of a step: the existing one of a shared server, or a
-// new one.
+// open returns a connection for the beginning of a step: that of a shared server if it has one,
+// otherwise a new one.
 func (l *link) open(ctx context.Context) (*session, error) {
 	l.connecting.Lock()
 	defer l.connecting.Unlock()
@@ -68,14 +68,14 @@ func (l *link) open(ctx context.Context) (*session, error) {
 	return l.current, nil
 }
 
-// connected reports whether the server has a connection that is not known to be broken.
+// connected reports whether there is a connection that is not known to be broken.
 func (l *link) connected() bool {
 	l.connecting.Lock()
 	defer l.connecting.Unlock()
 	return l.current != nil && !l.current.broken()
 }
 
-// dial makes a connection, lists the server's tools and follows their changes.
+// dial connects, lists the server's tools and follows changes to the list.
 func (l *link) dial(ctx context.Context) error {
 	s, tools, err := connect(ctx, l.server, l.dir, l.home, rand.Text())
 	if err != nil {
@@ -98,7 +98,7 @@ func (l *link) list(tools []*sdk.Tool) {
 	l.version++
 }
 
-// ready returns a connection that is not known to be broken.
+// ready returns a connection that is not known to be broken, reconnecting if necessary.
 func (l *link) ready(ctx context.Context) (*session, error) {
 	l.connecting.Lock()
 	defer l.connecting.Unlock()
@@ -127,7 +127,7 @@ func (l *link) ready(ctx context.Context) (*session, error) {
 	return l.current, nil
 }
 
-// drop ends a connection that a call found broken, and returns the reason.
+// drop ends a connection that broke during a call and returns the reason.
 func (l *link) drop(s *session, err error) string {
 	about := err.Error()
 	if cause := context.Cause(s.life); cause != nil {
@@ -160,12 +160,12 @@ func (l *link) close() {
 	l.reconnects = maxReconnects
 }
 
-// failure returns an output that reports an error without the server's secrets.
+// failure returns an output that reports an error, with the server's secrets removed.
 func (l *link) failure(format string, args ...any) *output {
 	return &output{failed: true, parts: []string{"error: " + l.redactor.String(fmt.Sprintf(format, args...))}}
 }
 
-// rejection reports a fault that leaves the connection usable.
+// rejection returns an output for a fault after which the connection is still usable.
 func (l *link) rejection(t tool, f *fault) *output {
 	reason := text.Terminal(f.err.Error())
 	switch {

@@ -11,7 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// offer is the selection of a server's tools that one step is offered.
+// offer is the part of a server's tools that is offered to one step.
 type offer struct {
 	link     *link
 	allowed  []string // nil for all
@@ -25,7 +25,7 @@ type offer struct {
 	used    *session // the connection of the step's last call; at first, the one with which it began
 }
 
-// offered returns the tools of the server's newest list that the filters let through.
+// offered returns the tools from the server's newest list that pass the filters.
 func (o *offer) offered() []tool {
 	o.link.listing.Lock()
 	listed, version, started := o.link.listed, o.link.version, o.link.started
@@ -38,7 +38,7 @@ func (o *offer) offered() []tool {
 	return o.tools
 }
 
-// choose applies the filters, and leaves out tools that providers refuse.
+// choose applies the filters and omits tools that providers would refuse.
 func (o *offer) choose(listed []*sdk.Tool, started string) []tool {
 	log := o.link.log.With("mcp_server", o.link.server.Name)
 	o.reportUnknown(listed)
@@ -61,8 +61,7 @@ func (o *offer) choose(listed []*sdk.Tool, started string) []tool {
 	return tools
 }
 
-// reportUnknown logs names in the filters that the server does not list and that may be
-// misspelled.
+// reportUnknown logs names in the filters that the server does not list; they may be misspelled.
 func (o *offer) reportUnknown(listed []*sdk.Tool) {
 	for _, name := range slices.Concat(o.allowed, o.excluded) {
 		if !slices.ContainsFunc(listed, func(d *sdk.Tool) bool { return d.Name == name }) {
@@ -71,7 +70,7 @@ func (o *offer) reportUnknown(listed []*sdk.Tool) {
 	}
 }
 
-// fresh reports whether a connection differs from that of the step's last call.
+// fresh reports whether a connection differs from that of the step's previous call.
 func (o *offer) fresh(s *session) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -80,8 +79,8 @@ func (o *offer) fresh(s *session) bool {
 	return other
 }
 
-// call returns a tool's result or a failure of the server, or the error of ctx. If a call
-// was not sent, it repeats the call once.
+// call returns the result of a tool or the failure of its server; the error is that of ctx. It
+// repeats a call that was not sent, once.
 func (o *offer) call(ctx context.Context, t tool, arguments json.RawMessage) (*output, error) {
 	l, reconnected := o.link, false
 	for retried := false; ; retried = true {
@@ -116,7 +115,8 @@ func (o *offer) call(ctx context.Context, t tool, arguments json.RawMessage) (*o
 	}
 }
 
-// interruption reconnects the server after a connection broke during a call, and reports both.
+// interruption reconnects the server after its connection broke during a call, and reports both
+// events.
 func (o *offer) interruption(ctx context.Context, t tool, about string) *output {
 	l, now := o.link, "The server was reconnected; state from earlier calls, such as an open page, may be lost"
 	if s, err := l.ready(ctx); err != nil {

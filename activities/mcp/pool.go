@@ -10,13 +10,12 @@ import (
 	"time"
 )
 
-// defaultIdle is how long a shared server waits for the next step of its run; other
-// agents' steps may take that long.
+// defaultIdle is how long an unused shared server waits for the next step of its run. The steps of
+// other agents in between may take that long.
 const defaultIdle = 30 * time.Minute
 
-// Pool holds the servers that the steps of a run share. The first step that uses a
-// server starts it. It ends with its run, or when no step has used it for Idle. The zero
-// value is ready for use.
+// Pool holds the servers that the steps of a run share. A server starts with the first step that
+// uses it, and ends with its run or after it was unused for Idle. The zero value is ready for use.
 type Pool struct {
 	Idle time.Duration // 0 means 30 minutes
 
@@ -30,7 +29,7 @@ type poolKey struct {
 	definition [sha256.Size]byte
 }
 
-// pooledServer is guarded by the Pool's mutex.
+// pooledServer is a shared server. The Pool's mutex guards its fields.
 type pooledServer struct {
 	link  *link
 	home  string
@@ -39,13 +38,14 @@ type pooledServer struct {
 	idle  *time.Timer // nil while there are users
 }
 
-// close ends the server and removes its HOME, in about two seconds.
+// close ends the server, which takes up to about two seconds, and removes its HOME.
 func (s *pooledServer) close() {
 	s.link.close()
 	_ = os.RemoveAll(s.home) // a remainder is removed with the worker's directory for HOMEs
 }
 
-// join returns the server for a step and a function that ends the step's use of it.
+// join returns the server for a step, and a function that the step calls when it no longer needs
+// the server.
 func (p *Pool) join(run string, s Server, place Place) (*link, func(), error) {
 	definition := s
 	definition.Allowed, definition.Excluded = nil, nil
@@ -87,7 +87,7 @@ func newPooledServer(s Server, p Place) (*pooledServer, error) {
 	return &pooledServer{link: l, home: home}, nil
 }
 
-// release ends one step's use of a server.
+// release ends a step's use of a server.
 func (p *Pool) release(key poolKey, s *pooledServer) {
 	p.mu.Lock()
 	s.users--
@@ -105,7 +105,7 @@ func (p *Pool) release(key poolKey, s *pooledServer) {
 	}
 }
 
-// expire ends a server that no step uses.
+// expire ends a server if no step uses it.
 func (p *Pool) expire(key poolKey, s *pooledServer) {
 	p.mu.Lock()
 	expired := s.users == 0 && p.servers[key] == s
@@ -118,7 +118,7 @@ func (p *Pool) expire(key poolKey, s *pooledServer) {
 	}
 }
 
-// End ends the servers of a run; a server in use ends after its last step.
+// End ends the servers of a run. A server in use ends when its last step releases it.
 func (p *Pool) End(run string) {
 	p.mu.Lock()
 	var ended sync.WaitGroup

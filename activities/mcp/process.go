@@ -17,20 +17,22 @@ import (
 	"conclave/engine/text"
 )
 
-// A server's processes are ended in steps: closed input, termination, kill.
+// Grace periods between the stages that end a server's processes: closed input, termination, kill.
 const (
 	closeGrace = time.Second
 	termGrace  = 600 * time.Millisecond
 	killGrace  = 2 * time.Second // for the system to end killed processes
 
-	// drainGrace bounds reading output after the program's exit, since children may hold the pipe open.
+	// drainGrace bounds the reading of output after the program has exited, because its children
+	// may hold the pipe open.
 	drainGrace = 300 * time.Millisecond
 )
 
-// markName is the environment variable by which even detached processes of a server are found.
+// markName is the environment variable that identifies a server's processes, including detached
+// ones.
 const markName = "CONCLAVE_MCP_MARK"
 
-// process is a server's program, in a session and process group of its own.
+// process is a server's program, which has its own session and process group.
 type process struct {
 	pid    int
 	mark   string
@@ -45,7 +47,7 @@ type process struct {
 	stopping sync.Once
 }
 
-// start runs the server's program. mark must be unique.
+// start runs the server's program with a mark, which must be unique.
 func start(s Server, dir, home, mark string) (*process, error) {
 	env := environment(s, home, mark)
 	path, err := lookup(s.Command, env["PATH"])
@@ -75,11 +77,12 @@ func start(s Server, dir, home, mark string) (*process, error) {
 	return p, nil
 }
 
-// tempName is the directory of temporary files in a server's HOME: browsers keep profiles there.
+// tempName is the directory for temporary files within a server's HOME. Browsers keep profiles
+// there.
 const tempName = "tmp"
 
-// maxTempPath is the longest path of such a directory, in bytes. Browsers make sockets some 45 bytes
-// deeper, and the path of a socket has at most 107.
+// maxTempPath bounds the path of that directory, in bytes. Browsers create sockets whose paths are
+// about 45 bytes longer, and the limit for a socket is 107.
 const maxTempPath = 60
 
 func environment(s Server, home, mark string) map[string]string {
@@ -92,7 +95,8 @@ func environment(s Server, home, mark string) map[string]string {
 	return env
 }
 
-// lookup finds a program in PATH without relative directories, which would lead into the workspace.
+// lookup finds a program in PATH. It skips relative directories, which would be inside the
+// workspace.
 func lookup(command, path string) (string, error) {
 	if filepath.IsAbs(command) {
 		return command, nil
@@ -108,7 +112,8 @@ func lookup(command, path string) (string, error) {
 	return "", fmt.Errorf("there is no program %q in PATH; install it, or give its absolute path (PATH is %s)", command, path)
 }
 
-// pipes connects the command, and returns its ends, to be closed once it runs.
+// pipes connects the command and returns its ends of the pipes, which the caller closes after the
+// start.
 func (p *process) pipes(cmd *exec.Cmd) ([]*os.File, error) {
 	inRead, inWrite, err1 := os.Pipe()
 	outRead, outWrite, err2 := os.Pipe()
@@ -123,7 +128,8 @@ func (p *process) pipes(cmd *exec.Cmd) ([]*os.File, error) {
 	return theirs, nil
 }
 
-// run starts the command and awaits its exit on one thread, at whose end Linux would kill the program.
+// run starts the command and waits for its exit on one locked thread, because Linux kills the
+// program when the thread that started it ends.
 func (p *process) run(cmd *exec.Cmd) error {
 	started := make(chan error, 1)
 	go func() {
@@ -143,9 +149,10 @@ func (p *process) run(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// report describes the program after its connection broke: its exit, if any, and its last output.
+// report describes the program after its connection broke: its exit, if it has exited, and its last
+// output.
 func (p *process) report() string {
-	// The connection often breaks because the program is exiting.
+	// The connection often breaks because the program is exiting: wait briefly for that.
 	within(drainGrace, p.exited, p.quiet)
 	about := ""
 	select {
@@ -161,7 +168,7 @@ func (p *process) report() string {
 	return about
 }
 
-// within reports whether all the channels were closed within the limit.
+// within reports whether all the channels are closed within the limit.
 func within(limit time.Duration, channels ...<-chan struct{}) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -175,7 +182,7 @@ func within(limit time.Duration, channels ...<-chan struct{}) bool {
 	return true
 }
 
-// stop ends the program and everything that it started, and releases the pipes.
+// stop ends the program and all processes that it started, and releases the pipes.
 func (p *process) stop() {
 	p.stopping.Do(func() {
 		before := p.family() // before the program's exit cuts ties
@@ -223,7 +230,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the last maxShown bytes, safe for terminals.
+// String returns the last maxShown bytes, cleaned for terminals.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

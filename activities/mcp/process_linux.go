@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// attributes gives the program its own session, and has Linux kill it with the worker.
+// attributes starts the program in its own session, and makes Linux kill it when the worker ends.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
@@ -19,14 +19,15 @@ func (p *process) terminate() { _ = syscall.Kill(-p.pid, syscall.SIGTERM) }
 
 func (p *process) kill() { _ = syscall.Kill(-p.pid, syscall.SIGKILL) }
 
-// relative is a process in /proc, identified by its number and start time together.
+// relative is a process that a server started, identified by its number and start time.
 type relative struct {
 	pid, parent, session int
 	start                string
 	zombie               bool
 }
 
-// family returns the processes of the program's session, those with its mark, and their descendants.
+// family returns the processes of the program's session, the processes with its mark, and the
+// descendants of both.
 func (p *process) family() map[int]relative {
 	all := make(map[int]relative)
 	members := make(map[int]relative)
@@ -65,7 +66,8 @@ func (p *process) reaped() bool {
 	}
 }
 
-// stat reads /proc/<pid>/stat, whose fields count from the end of the name.
+// stat parses /proc/<pid>/stat. It counts fields from the end of the process name, which may
+// contain spaces.
 func stat(entry string) (relative, bool) {
 	data, err := os.ReadFile(entry + "/stat")
 	if err != nil {
@@ -83,8 +85,8 @@ func stat(entry string) (relative, bool) {
 	return r, true
 }
 
-// sweep kills the program's family, earlier members included, until none is left, and reaps orphans that
-// became the worker's children.
+// sweep kills the program's family, including its earlier members, until none is left, and reaps
+// the orphans that became children of the worker.
 func (p *process) sweep(before map[int]relative) {
 	for deadline := time.Now().Add(killGrace); ; {
 		alive := 0
@@ -105,7 +107,7 @@ func (p *process) sweep(before map[int]relative) {
 	}
 }
 
-// remaining returns the present family and the surviving earlier members.
+// remaining returns the current family and the earlier members that are still running.
 func (p *process) remaining(before map[int]relative) map[int]relative {
 	now := p.family()
 	for pid, was := range before {
@@ -116,7 +118,7 @@ func (p *process) remaining(before map[int]relative) map[int]relative {
 	return now
 }
 
-// killExactly kills a process unless its number, checked under a handle, has passed to another one.
+// killExactly kills a process through a handle, after checking that its number has not been reused.
 func killExactly(r relative) {
 	handle, err := os.FindProcess(r.pid)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // relative is a process that a server started; it is used on Linux only.
 type relative struct{}
 
-// attributes keeps the console's interrupts from the program.
+// attributes shields the program from interrupts of the console.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }

@@ -13,7 +13,7 @@ import (
 	"conclave/engine/text"
 )
 
-// maxLeaves bounds the values of a structured result that are searched for in its text.
+// maxLeaves bounds the number of values of a structured result that are searched for in its text.
 const maxLeaves = 200
 
 type output struct {
@@ -85,10 +85,10 @@ func (o *output) resource(r *sdk.ResourceContents) {
 	}
 }
 
-// maxImages bounds the images of one call.
+// maxImages bounds the number of images in the result of one call.
 const maxImages = 4
 
-// image adds an image in the format of its bytes, or the reason for leaving it out.
+// image adds an image, whose format it detects from the bytes, or the reason for omitting it.
 func (o *output) image(data []byte, claimed string) {
 	shown := llm.Image{Data: data}
 	shown.MediaType = shown.Format()
@@ -104,7 +104,8 @@ func (o *output) image(data []byte, claimed string) {
 	o.add("[image %d: %s, %s]", len(o.images), shown.MediaType, size(len(data)))
 }
 
-// repeats reports whether the text of a result contains its structured part, as JSON or by value.
+// repeats reports whether the text of a result contains its structured part, either as JSON or as
+// single values.
 func repeats(contents []sdk.Content, structured any) bool {
 	var all strings.Builder
 	for _, content := range contents {
@@ -149,7 +150,7 @@ func leaves(value any, found []string) []string {
 	return found
 }
 
-// label returns a server's short text on one line of bounded length.
+// label returns a short text from a server on one line of bounded length.
 func label(s string) string {
 	return text.Truncate(text.OneLine(text.Terminal(s)), 500)
 }

@@ -9,10 +9,10 @@ import (
 	"conclave/engine/redact"
 )
 
-// minSecret is the shortest value of the environment that is redacted, in bytes.
+// minSecret is the minimum length of an environment value that is redacted, in bytes.
 const minSecret = 8
 
-// Defaults of a Server's timeouts.
+// Default timeouts of a Server.
 const (
 	defaultCall  = 2 * time.Minute
 	defaultStart = 30 * time.Second // launchers such as npx start slowly
@@ -22,12 +22,12 @@ const (
 type Server struct {
 	Name string // its part of the tools' names; unique in a step
 
-	// Command is an absolute path, or looked up in absolute directories of Env's PATH, else the
-	// worker's.
+	// Command is an absolute path, or a name that is looked up in the absolute directories of PATH:
+	// that of Env if set, otherwise the worker's.
 	Command string
 	Args    []string
 
-	// Env is the program's whole environment beside PATH, HOME (an empty directory) and a mark.
+	// Env is the program's environment. Only PATH, HOME (an empty directory) and a mark are added.
 	Env map[string]string
 
 	URL   string // http or https, without credentials
@@ -42,7 +42,7 @@ type Server struct {
 	StartTimeout time.Duration // of connecting; 0 means 30 seconds
 }
 
-// StartError reports a failed connection, with the end of the server's standard error.
+// StartError reports a failed connection and the last lines of the server's standard error.
 type StartError struct {
 	Server string
 	Err    error
@@ -55,7 +55,7 @@ func (e *StartError) Error() string {
 // Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// Find returns an error if the program of the server is not on this machine.
+// Find returns an error if the server's program is not installed on this machine.
 func (s Server) Find() error {
 	if s.Command == "" {
 		return nil
@@ -70,7 +70,8 @@ func (s Server) Find() error {
 	return nil
 }
 
-// redactor removes the token, the values of the environment and the query of the URL.
+// redactor returns a redactor for the token, the values of the environment and the query of the
+// URL.
 func (s Server) redactor() *redact.Redactor {
 	var secrets []string
 	for name, value := range s.Env {

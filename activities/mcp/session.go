@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// olderProtocol is offered to programs that exit when offered the newest one.
+	// olderProtocol is the version offered to programs that exit when offered the newest one.
 	olderProtocol = "2025-11-25"
 
-	// maxPages and maxTools bound one server's list of tools.
+	// maxPages and maxTools bound the list of tools of one server.
 	maxPages = 100
 	maxTools = 512
 
-	// listTimeout bounds fetching a list that changed.
+	// listTimeout bounds the fetch of a changed list.
 	listTimeout = 30 * time.Second
 
-	// endGrace is the time after an error of a call within which the connection's end counts as its
-	// cause.
+	// endGrace is the time after the error of a call during which the end of the connection counts
+	// as the error's cause.
 	endGrace = 200 * time.Millisecond
 )
 
@@ -39,12 +39,12 @@ type session struct {
 	process *process      // nil for a server with an address
 	ended   chan struct{} // closed when the connection has broken or was closed
 
-	// life ends with the connection; end ends it, and its cause says why.
+	// life is cancelled when the connection ends, with the reason as its cause; end cancels it.
 	life context.Context
 	end  context.CancelCauseFunc
 }
 
-// connectError reports a connection that failed while it was made.
+// connectError reports a connection attempt that failed.
 type connectError struct {
 	err    error
 	exited bool   // the program ran, and exited by itself
@@ -55,7 +55,7 @@ func (e *connectError) Error() string { return e.err.Error() + e.about }
 
 func (e *connectError) Unwrap() error { return e.err }
 
-// connect makes a connection and fetches the list of tools.
+// connect makes a connection and lists the tools.
 func connect(ctx context.Context, s Server, dir, home, mark string) (*session, []*sdk.Tool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.StartTimeout, fmt.Errorf("it was not ready within %s", s.StartTimeout))
 	defer cancel()
@@ -66,7 +66,7 @@ func connect(ctx context.Context, s Server, dir, home, mark string) (*session, [
 	return made, tools, err
 }
 
-// connectWith connects with a version of the protocol, "" for the newest.
+// connectWith connects with a version of the protocol; "" means the newest.
 func connectWith(ctx context.Context, server Server, dir, home, mark, protocol string) (*session, []*sdk.Tool, error) {
 	life, end := context.WithCancelCause(context.Background())
 	s := &session{changes: newChanges(), ended: make(chan struct{}), life: life, end: end}
@@ -113,11 +113,11 @@ func (s *session) transport(server Server, dir, home, mark string) (sdk.Transpor
 	return conn, nil
 }
 
-// explain adds the cause and the program's end to the error of a failed connection.
+// explain adds to the error of a failed connection its cause and the program's last output.
 func (s *session) explain(ctx context.Context, err error) error {
 	e := &connectError{err: err}
 	if s.process != nil {
-		// A program that exits after the close did not exit by itself.
+		// Check this before closing the connection, which makes the program exit.
 		e.exited = within(drainGrace, s.process.exited)
 		e.about = s.process.report()
 	}
@@ -150,7 +150,7 @@ func list(ctx context.Context, client *sdk.ClientSession) ([]*sdk.Tool, error) {
 	return nil, fmt.Errorf("listing its tools: more than %d pages", maxPages)
 }
 
-// follow offers the list of tools whenever it has changed, until the connection ends.
+// follow calls offer with the list of tools whenever it has changed, until the connection ends.
 func (s *session) follow(log *slog.Logger, offer func([]*sdk.Tool)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -169,7 +169,8 @@ func (s *session) follow(log *slog.Logger, offer func([]*sdk.Tool)) {
 	})
 }
 
-// call sends one call, and waits for its result and for changes to the list of tools during the call.
+// call makes a tool call and waits for its result, and then for changes to the list of tools that
+// were announced during the call.
 func (s *session) call(ctx context.Context, limit time.Duration, tool string, arguments json.RawMessage) (*sdk.CallToolResult, *fault) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -192,7 +193,7 @@ func (s *session) broken() bool {
 	}
 }
 
-// close ends the connection, and the program with everything it started.
+// close ends the connection, the program and all processes that it started.
 func (s *session) close() {
 	closed := make(chan struct{})
 	closeClient := func() {
@@ -219,7 +220,7 @@ type fault struct {
 	unsent bool // the server has not carried out the call, and will not
 }
 
-// faultKind is the consequence of a fault for the connection, which only lost makes unusable.
+// faultKind is the kind of a fault. Only lost makes the connection unusable.
 type faultKind int
 
 const (
@@ -243,7 +244,7 @@ func (s *session) classify(err error, called *track, expired bool) *fault {
 	case responded && (response.Code == jsonrpc.CodeInvalidParams || response.Code == jsonrpc.CodeMethodNotFound):
 		f.kind = refused
 	case status >= 300:
-		// The server does not know the session, as after its restart.
+		// The server does not know the session, for example because it was restarted.
 		f.kind, f.unsent = lost, true
 	case responded && !fromSDK(response) && !errors.Is(err, sdk.ErrConnectionClosed):
 		f.kind = refused
@@ -255,12 +256,12 @@ func (s *session) classify(err error, called *track, expired bool) *fault {
 	return f
 }
 
-// fromSDK reports whether an error has a code of the SDK itself, for closed connections and rejections.
+// fromSDK reports whether the SDK itself created the error, for a closed connection or a rejection.
 func fromSDK(e *jsonrpc.Error) bool {
 	return slices.Contains([]int64{-32003, -32004, -32005}, e.Code)
 }
 
-// track follows one call through the SDK to the transport.
+// track records how far the transport got with one call.
 type track struct {
 	sent   atomic.Bool  // the server may have received it
 	status atomic.Int64 // of the last HTTP response, 0 before the first
@@ -268,7 +269,7 @@ type track struct {
 
 type trackKey struct{}
 
-// trackOf returns the track of a call, or an unused one.
+// trackOf returns the track of the call of ctx, or a new one outside a call.
 func trackOf(ctx context.Context) *track {
 	if t, ok := ctx.Value(trackKey{}).(*track); ok {
 		return t

@@ -16,23 +16,24 @@ import (
 )
 
 const (
-	// maxMessage bounds one message of a server, in bytes.
+	// maxMessage bounds a single message from a server, in bytes.
 	maxMessage = 32 << 20
 
-	// maxNoise bounds the output of a connection that is not messages, such as a banner, in bytes.
+	// maxNoise bounds the output of one connection that is not part of a message, such as a banner,
+	// in bytes.
 	maxNoise = 1 << 20
 
-	// maxRequests bounds a server's requests that wait for our response.
+	// maxRequests bounds the number of requests from a server that await a response.
 	maxRequests = 64
 
-	// probeTimeout bounds the wait for the newest protocol's first response, which some servers never
-	// send.
+	// probeTimeout bounds the wait for the response to the probe for the newest protocol; some
+	// servers never send one.
 	probeTimeout = 10 * time.Second
 )
 
-// stdio is the connection to a program: one JSON-RPC message per line. Unlike the SDK's IOTransport it
-// skips other lines, drops notifications, obeys the context of a write, and records whether a call was
-// sent.
+// stdio is the connection to a program, with one JSON-RPC message per line. Unlike the SDK's
+// IOTransport it skips other lines, drops notifications, obeys the context of a write, and records
+// whether a call was sent.
 type stdio struct {
 	process  *process
 	changes  *changes
@@ -44,7 +45,7 @@ type stdio struct {
 	closed  chan struct{}
 }
 
-// received is a message of the server, or the error that ends the connection.
+// received is a message from the server, or the error that ended the connection.
 type received struct {
 	message jsonrpc.Message
 	err     error
@@ -65,10 +66,10 @@ func newStdio(p *process, c *changes) *stdio {
 // Connect implements the SDK's Transport.
 func (s *stdio) Connect(context.Context) (sdk.Connection, error) { return s, nil }
 
-// SessionID implements the SDK's Connection; a pipe needs none.
+// SessionID implements the SDK's Connection. A pipe has no session ID.
 func (s *stdio) SessionID() string { return "" }
 
-// readMessages delivers the server's messages, and returns the reason of their end.
+// readMessages delivers the server's messages until reading fails, and returns that error.
 func (s *stdio) readMessages() error {
 	lines := bufio.NewScanner(s.process.out)
 	lines.Buffer(nil, maxMessage)
@@ -98,7 +99,7 @@ func (s *stdio) readMessages() error {
 	return io.EOF
 }
 
-// deliver hands a message to Read, and reports false once the connection is closed.
+// deliver passes a message to Read. It returns false if the connection is closed.
 func (s *stdio) deliver(r received) bool {
 	select {
 	case s.incoming <- r:
@@ -108,7 +109,8 @@ func (s *stdio) deliver(r received) bool {
 	}
 }
 
-// decode reads a message, and reports whether the SDK needs it: not further notices of changed tools.
+// decode parses a message and reports whether the SDK needs it. A repeated notice of changed tools
+// is not needed.
 func (s *stdio) decode(line []byte) (message jsonrpc.Message, wanted bool, err error) {
 	message, err = jsonrpc.DecodeMessage(line)
 	if err != nil {
@@ -139,7 +141,7 @@ func (s *stdio) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Write implements the SDK's Connection. At the end of ctx it leaves the message to be written later.
+// Write implements the SDK's Connection. If ctx ends first, the message may still be written later.
 func (s *stdio) Write(ctx context.Context, message jsonrpc.Message) error {
 	data, err := jsonrpc.EncodeMessage(message)
 	if err != nil {
@@ -161,7 +163,8 @@ func (s *stdio) Write(ctx context.Context, message jsonrpc.Message) error {
 	case <-s.closed:
 		return io.ErrClosedPipe
 	}
-	// Only a failed write has not sent the call: without its end of line the server ignores it.
+	// A failed write leaves the line incomplete, and the server ignores it. In all other cases the
+	// call counts as sent.
 	err = io.ErrClosedPipe
 	select {
 	case err = <-w.done:
@@ -176,7 +179,8 @@ func (s *stdio) Write(ctx context.Context, message jsonrpc.Message) error {
 	return err
 }
 
-// refuseLater refuses the probe after probeTimeout; the SDK ignores a second response.
+// refuseLater answers the probe with a refusal after probeTimeout. The SDK ignores a second
+// response.
 func (s *stdio) refuseLater(id jsonrpc.ID) {
 	refusal := &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no response"}}
 	time.AfterFunc(probeTimeout, func() { s.deliver(received{message: refusal}) })

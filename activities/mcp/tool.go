@@ -28,7 +28,7 @@ type tool struct {
 	own     string   // its name at the server
 	offered llm.Tool // as models see it
 
-	// optional are the top-level arguments that may be absent but not null.
+	// optional lists the top-level arguments that may be omitted but must not be null.
 	optional []string
 }
 
@@ -56,8 +56,8 @@ func newTool(names *names, server string, described *sdk.Tool) (tool, error) {
 	}, nil
 }
 
-// parameters returns the server's schema as providers accept it: an object with properties, without
-// $schema.
+// parameters converts the server's schema to a form that providers accept: an object with
+// properties and without $schema.
 func parameters(schema map[string]any) (json.RawMessage, error) {
 	if kind, typed := schema["type"]; schema == nil || typed && kind != "object" {
 		return json.RawMessage(`{"type":"object","properties":{}}`), nil
@@ -84,7 +84,7 @@ func parameters(schema map[string]any) (json.RawMessage, error) {
 	return bytes.TrimSpace(encoded.Bytes()), nil
 }
 
-// optional returns the properties that are not required and cannot be null.
+// optional returns the properties that are neither required nor nullable.
 func optional(schema map[string]any) []string {
 	required, _ := schema["required"].([]any)
 	properties, _ := schema["properties"].(map[string]any)
@@ -97,7 +97,7 @@ func optional(schema map[string]any) []string {
 	return names
 }
 
-// nullable reports whether a schema may accept null, judging only types, anyOf and oneOf.
+// nullable reports whether a schema may accept null. It considers only types, anyOf and oneOf.
 func nullable(schema any) bool {
 	s, _ := schema.(map[string]any)
 	for _, key := range []string{"anyOf", "oneOf"} {
@@ -114,7 +114,8 @@ func nullable(schema any) bool {
 	return true
 }
 
-// arguments returns a model's arguments without optional nulls, which some models must send.
+// arguments returns a model's arguments without nulls for optional properties, which some models
+// always send.
 func (t tool) arguments(sent string) (json.RawMessage, error) {
 	if strings.TrimSpace(sent) == "" {
 		sent = "{}"
@@ -143,13 +144,14 @@ const prefix = "mcp__"
 
 type owner struct{ server, tool string }
 
-// names gives each tool one name, never used for another tool, which a model could confuse.
+// names assigns names to tools. A name is never reused for another tool, since a model could
+// confuse the two.
 type names struct {
 	mu     sync.Mutex
 	owners map[string]owner
 }
 
-// of returns the name of a tool, with a hash if it would be too long or is taken.
+// of returns the name of a tool. It appends a hash if the name would be too long or is taken.
 func (n *names) of(o owner) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -163,5 +165,5 @@ func (n *names) of(o owner) string {
 	return name
 }
 
-// refusedInNames matches the characters that providers refuse in names.
+// refusedInNames matches characters that providers refuse in tool names.
 var refusedInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
