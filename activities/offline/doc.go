@@ -1,7 +1,7 @@
-// Package offline is a deterministic stand-in for a language model behind loop.Model, for trying conclave
-// without a key or a network. It sees only the conversation and the tools, and is judged like any other
-// model. Its texts say that they come from the offline model.
+// Package offline implements loop.Model without a language model, for trying conclave without a key
+// or a network. It is deterministic: it uses no randomness, clock or state, so the same request
+// gets the same reply. It knows only the conversation and the tools, and its texts say that they
+// come from the offline model.
 //
-// It uses no randomness, clock or state: the same request gets the same reply. Start at model in model.go,
-// which describes the protocol of a team.
+// Start at model in model.go, which describes how a team of offline models decides.
 package offline

@@ -7,16 +7,15 @@ import (
 	"conclave/engine/llm"
 )
 
-// criterion matches a criterion in the prompt of an evaluation.
+// criterion matches the ID of a criterion in the prompt of an evaluation.
 var criterion = regexp.MustCompile(`(?m)^- (E[0-9]+)\b`)
 
-// packetParts are the parts of an evaluation.
+// packetParts lists the parts of an evaluation.
 var packetParts = []string{
 	"criteria_interpretation", "criterion_findings", "cross_answer_synthesis", "preserve", "improvement_spec", "verification_plan", "evidence_gaps",
 }
 
-// evaluation submits an evaluation in which nothing was checked, so that the agent goes on
-// to its vote.
+// evaluation submits an evaluation that checked nothing, after which the agent votes.
 func evaluation(req llm.Request) llm.ToolCall {
 	packet, scores := map[string]string{}, map[string]float64{}
 	for _, part := range packetParts {

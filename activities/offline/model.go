@@ -12,32 +12,33 @@ import (
 	"conclave/engine/loop"
 )
 
-// model plays one agent. A team of them decides like this:
+// model plays one agent. A team of them decides as follows:
 //
 //   - Without answers, each agent answers with a text that depends on its seed.
-//   - With three or more first answers, the agent with the highest number answers a second time and the
-//     others vote, so that their votes go stale.
-//   - Otherwise an agent votes for the answer with the most revisions, and among equals for the lowest
-//     number. Agents that see the same answers vote the same.
+//   - Once three or more agents have answered for the first time, the agent with the
+//     highest number answers again. The others vote, and their votes become stale.
+//   - Otherwise an agent votes for the answer with the most revisions; among equals, for
+//     the lowest agent number. Agents that see the same answers vote the same.
 //
-// If the work is divided, an agent answers once and then stops. A presenter answers. A final answer that is
-// up for review is always submitted, and an answer that is evaluated counts as converged. News during a step
-// counts like the prompt.
+// If the work is divided, an agent answers once and then stops. A presenter answers. In a review it
+// always submits the final answer, and in an evaluation it rates the answer as converged. An update
+// during a step is read like the prompt.
 //
-// In a scenario it reports pass, and that nothing was tested. With other tools, or none, it plays the step
-// of a pipeline: it follows lines of its prompt such as "offline: call lint", and ends with a text.
+// In a scenario it reports pass and that nothing was tested. With other tools, or with none, it
+// plays a pipeline step: it follows lines of its prompt such as "offline: call lint" and ends with
+// a text.
 type model struct {
 	mark  string // identifies its answers
 	first int    // index of its first angle
 }
 
-// New returns the model of one agent; the answers of a team differ if their seeds do.
+// New returns the model of one agent. Models with different seeds give different answers.
 func New(seed string) loop.Model {
 	sum := sha256.Sum256([]byte(seed))
 	return &model{mark: hex.EncodeToString(sum[:4]), first: int(sum[4])}
 }
 
-// Generate returns the next reply. Its only error is the end of ctx.
+// Generate returns the next reply. It fails only when ctx ends.
 func (m *model) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	if ctx.Err() != nil {
 		return llm.Reply{}, fmt.Errorf("ask the offline model: %w", context.Cause(ctx))
@@ -66,7 +67,7 @@ func (m *model) Generate(ctx context.Context, req llm.Request) (llm.Reply, error
 	return llm.Reply{Message: message, Usage: usage(req, message)}, nil
 }
 
-// answer writes the answer to a file first, if it can, and then submits it.
+// answer first writes the answer to a file if it has the tool, and then submits it.
 func (m *model) answer(v view) []llm.ToolCall {
 	const file = "answer.md"
 	text := m.text(v)
@@ -109,7 +110,7 @@ func call(name string, arguments map[string]string) llm.ToolCall {
 	return llm.ToolCall{Name: name, Arguments: string(text)}
 }
 
-// usage estimates four bytes a token, at no cost.
+// usage estimates the tokens at four bytes each. The cost is zero.
 func usage(req llm.Request, reply llm.Message) llm.Usage {
 	in := 0
 	for _, m := range req.Messages {
@@ -134,10 +135,10 @@ func length(m llm.Message) int {
 	return n
 }
 
-// markForm formats a model's mark, which precedes the question in its answers.
+// markForm formats a model's mark, which begins each of its answers.
 func markForm(mark string) string { return "Offline model " + mark }
 
-// angles make the answers of a team differ in their wording.
+// angles returns the sentences in which the answers of a team differ.
 func angles() []string {
 	return []string{
 		"A real answer would begin by asking what has to be true for the question to make sense.",
@@ -151,7 +152,7 @@ func angles() []string {
 	}
 }
 
-// text writes the answer. Every submission of a model has another text.
+// text returns an answer, which differs from all others of the model.
 func (m *model) text(v view) string {
 	attempt := v.made["new_answer"]
 	revision := v.own.revision + 1

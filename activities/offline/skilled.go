@@ -18,14 +18,15 @@ import (
 	"conclave/engine/loop"
 )
 
-// skilled answers and votes with known probabilities of being right. It draws by its seed,
-// the question, the agent and the step, so that the same step gets the same reply. A vote:
+// skilled answers and votes correctly with given probabilities. Its draws depend on its seed, the
+// question, the agent and the step, so that a repeated step gets the same reply. It votes as
+// follows:
 //
-//   - With the probability judging it is for the first right answer shown, if there is one.
-//   - Otherwise it is for the answer that most agents gave, where the prompt lists equal
-//     answers, else for any of them.
+//   - With probability Judging, for the first right answer shown, if there is one.
+//   - Otherwise for the answer that most agents gave if the prompt lists equal answers, or
+//     else for a random one.
 //
-// Everything else is left to the model without skill.
+// Everything else is done by model.
 type skilled struct {
 	*model
 	agent     string
@@ -33,7 +34,7 @@ type skilled struct {
 	questions []eval.Question
 }
 
-// Skill are the parameters of a model of known skill.
+// Skill contains the parameters of a skilled model.
 type Skill struct {
 	Skill   float64 `json:"skill"`   // probability that an answer is right
 	Judging float64 `json:"judging"` // probability that a vote is for a right answer on purpose
@@ -41,8 +42,8 @@ type Skill struct {
 	Targets string  `json:"targets"` // file with the questions and their targets
 }
 
-// Skilled returns the model of one agent with the parameters of its backend. The error names
-// the parameter.
+// Skilled returns the model of one agent with the params of its backend. Its errors name the
+// invalid parameter.
 func Skilled(agent string, params map[string]any) (loop.Model, error) {
 	data, err := json.Marshal(params)
 	if err != nil {
@@ -87,8 +88,8 @@ func (m *skilled) Generate(ctx context.Context, req llm.Request) (llm.Reply, err
 	return llm.Reply{Message: message, Usage: usage(req, message)}, nil
 }
 
-// question returns the question that the prompt begins with, the longest if one begins with
-// another.
+// question returns the question with which the prompt begins. If several match, it returns the
+// longest.
 func (m *skilled) question(req llm.Request) (found eval.Question, asked bool) {
 	for _, message := range req.Messages {
 		if message.Role != llm.User {
@@ -105,14 +106,13 @@ func (m *skilled) question(req llm.Request) (found eval.Question, asked bool) {
 	return found, false
 }
 
-// chance returns the source of a decision of one step.
+// chance returns the random source for a decision in one step.
 func (m *skilled) chance(q eval.Question, step string) *rand.Rand {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s\x00%s", m.skill.Seed, q.ID, m.agent, step))
 	return rand.New(rand.NewPCG(binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:]))) //nolint:gosec // a repeatable draw
 }
 
-// answer returns a right or wrong answer. A presenter repeats the answer that was decided
-// for.
+// answer returns a right or wrong answer. A presenter repeats the chosen answer.
 func (m *skilled) answer(req llm.Request, q eval.Question, v view) string {
 	if chosen := decided(req); chosen != "" {
 		return chosen
@@ -161,11 +161,11 @@ func lastUser(req llm.Request) string {
 	return ""
 }
 
-// equals matches a line of the section on equal answers.
+// equals matches a line in the prompt's section about equal answers.
 var equals = regexp.MustCompile(`(?m)^- (agent\d+\.\d+(?:, agent\d+\.\d+)*): the same answer, given by (\d+) agents$`)
 
-// mostGiven returns the candidate whose answer most agents gave according to a prompt; -1
-// if it lists no equal answers.
+// mostGiven returns the index of the candidate whose answer most agents gave according to the
+// prompt, or -1 if the prompt lists no equal answers.
 func mostGiven(prompt string, candidates []candidate) int {
 	best, most := -1, 0
 	for _, line := range equals.FindAllStringSubmatch(prompt, -1) {
@@ -179,10 +179,10 @@ func mostGiven(prompt string, candidates []candidate) int {
 	return best
 }
 
-// framed matches the beginning of a framed answer.
+// framed matches the first line of an answer in its frame.
 var framed = regexp.MustCompile(`(?m)^=== (\S+) begin (agent\d+\.\d+) ===\n`)
 
-// shownTexts returns the texts of the answers in a conversation by their labels.
+// shownTexts returns the texts of the answers in a conversation, by label.
 func shownTexts(req llm.Request) map[string]string {
 	texts := map[string]string{}
 	for _, message := range req.Messages {
@@ -198,11 +198,11 @@ func shownTexts(req llm.Request) map[string]string {
 	return texts
 }
 
-// decision matches the sentence on the decision in the prompt of a presenter.
+// decision matches the sentence about the decision in a presenter's prompt.
 var decision = regexp.MustCompile(`(?m)^(agent\d+\.\d+) (?:has \d+ of \d+ votes|was chosen without votes)\.`)
 
-// decided returns the text of the answer that the team has chosen, from the prompt of a
-// presenter; empty for other prompts.
+// decided returns the text of the answer chosen by the team according to a presenter's prompt, or
+// "" for any other prompt.
 func decided(req llm.Request) string {
 	m := decision.FindStringSubmatch(lastUser(req))
 	if m == nil {

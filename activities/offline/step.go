@@ -10,22 +10,22 @@ import (
 	"conclave/engine/text"
 )
 
-// directiveMark begins a line of a prompt that only this model follows.
+// directiveMark begins a line of a prompt that is addressed to this model.
 const directiveMark = "offline:"
 
-// directive is a line with the mark in the system prompt of a pipeline's step:
+// directive is a line in the system prompt of a pipeline step that begins with directiveMark:
 //
 //	offline: call lint
 //	offline: jump export
 //
-// Each is followed once, in order, if the step may go there.
+// Each directive is followed once, in order, unless the step is not offered its destination.
 type directive struct {
 	tool string
 	to   string // destination
 }
 
-// step follows the directives of a pipeline's step, then writes a text with the request and called
-// results.
+// step follows the directives of a pipeline step, then writes a text with the request and the
+// results of the calls.
 func (m *model) step(req llm.Request) llm.Message {
 	for _, d := range directives(req) {
 		if !done(req, d) && offered(req, d) {
@@ -35,7 +35,7 @@ func (m *model) step(req llm.Request) llm.Message {
 	return llm.Message{Role: llm.Assistant, Content: m.stepText(req)}
 }
 
-// directives returns those of the system prompt.
+// directives returns the directives in the system prompt.
 func directives(req llm.Request) []directive {
 	tools := map[string]string{"call": "call_step", "jump": "jump_to_step"}
 	var found []directive
@@ -47,7 +47,7 @@ func directives(req llm.Request) []directive {
 	return found
 }
 
-// marked returns the lines with the mark in the messages of a role, without the mark.
+// marked returns the lines with directiveMark in the messages of a role, without the mark.
 func marked(req llm.Request, role llm.Role) []string {
 	var found []string
 	for _, message := range req.Messages {
@@ -63,7 +63,7 @@ func marked(req llm.Request, role llm.Role) []string {
 	return found
 }
 
-// done reports whether the conversation, which a caller gets back complete, contains the call of a directive.
+// done reports whether the conversation already contains the call of a directive.
 func done(req llm.Request, d directive) bool {
 	return slices.ContainsFunc(req.Messages, func(message llm.Message) bool {
 		return slices.ContainsFunc(message.ToolCalls, func(c llm.ToolCall) bool {
@@ -75,14 +75,14 @@ func done(req llm.Request, d directive) bool {
 	})
 }
 
-// offered reports whether the step may follow a directive.
+// offered reports whether the step is offered the destination of a directive.
 func offered(req llm.Request, d directive) bool {
 	return slices.ContainsFunc(req.Tools, func(t llm.Tool) bool {
 		return t.Name == d.tool && slices.Contains(enum(t, "step_name"), d.to)
 	})
 }
 
-// maxQuoted bounds a repeated request or message, in bytes.
+// maxQuoted bounds a quotation of the request or of a message, in bytes.
 const maxQuoted = 300
 
 func (m *model) stepText(req llm.Request) string {
@@ -109,7 +109,8 @@ func (m *model) stepText(req llm.Request) string {
 // quoted returns the beginning of a text on one line.
 func quoted(s string) string { return text.Truncate(text.OneLine(s), maxQuoted) }
 
-// reportResult plays the step of a scenario: pass, or fail after the directive "offline: fail".
+// reportResult plays the step of a scenario. It reports pass, or fail after the directive "offline:
+// fail".
 func (m *model) reportResult(req llm.Request, v view) []llm.ToolCall {
 	var calls []llm.ToolCall
 	if v.offers("record_evidence") {

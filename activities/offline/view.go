@@ -11,7 +11,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// view is the state of the team as a request shows it.
+// view is the state of the team as described by a request.
 type view struct {
 	tools      []string
 	question   string
@@ -33,7 +33,7 @@ func (c candidate) label() string { return fmt.Sprintf("%s.%d", c.agent, c.revis
 
 var label = regexp.MustCompile(`\bagent([1-9][0-9]{0,3})\.([1-9][0-9]{0,3})\b`)
 
-// newView reads the whole conversation, so that an update counts like the prompt.
+// newView reads all messages of the conversation, so that an update counts like the prompt.
 func newView(req llm.Request, mark string) view {
 	v := view{made: make(map[string]int), since: make(map[string]int)}
 	for _, t := range req.Tools {
@@ -60,7 +60,7 @@ func newView(req llm.Request, mark string) view {
 	return v
 }
 
-// candidates returns the possible values of the vote's agent_id.
+// candidates returns the values that the vote tool accepts for agent_id.
 func candidates(vote llm.Tool) []candidate {
 	var out []candidate
 	for _, agent := range enum(vote, "agent_id") {
@@ -83,7 +83,8 @@ func enum(tool llm.Tool, argument string) []string {
 	return schema.Properties[argument].Enum
 }
 
-// read adds a user message: the question in the first one, the labels, and the one above the own mark.
+// read adds a user message to the view: the question, if it is the first message, the labels of
+// answers, and the model's own answer, which is recognised by its mark.
 func (v *view) read(text, mark string) {
 	if v.question == "" {
 		v.question = question(text)
@@ -104,8 +105,8 @@ func (v *view) read(text, mark string) {
 	}
 }
 
-// close drops the tools that are not open in this turn, according to that section of the
-// prompt.
+// close removes the tools that are not available in this turn, according to the section "Your turn"
+// of the prompt.
 func (v *view) close(turn string) {
 	for sentence, tool := range map[string]string{
 		"New answers are not open to you": "new_answer", "Voting is not open to you": "vote", "Stopping is not open to you": "stop",
@@ -141,7 +142,8 @@ func question(prompt string) string {
 
 func (v view) offers(tool string) bool { return slices.Contains(v.tools, tool) }
 
-// shown returns the answers that a vote can be for, if any: the question may mention others.
+// shown returns the answers that can be voted for or, without a vote, all answers mentioned in the
+// prompt.
 func (v view) shown() []candidate {
 	if len(v.candidates) > 0 {
 		return v.candidates
@@ -149,7 +151,8 @@ func (v view) shown() []candidate {
 	return v.answers
 }
 
-// wantsAnswer reports whether to answer: without another action or an own answer, or on the own turn.
+// wantsAnswer reports whether the agent answers now: if it has no other action, if it may stop but
+// has no answer yet, or if it has to answer a second time.
 func (v view) wantsAnswer() bool {
 	switch {
 	case !v.offers("new_answer"):
@@ -178,7 +181,7 @@ func (v view) ownTurn() bool {
 	return v.own.number == last.number
 }
 
-// choice returns the candidate to vote for, another one after each refusal.
+// choice returns the candidate to vote for, a different one after each refused vote.
 func (v view) choice() candidate {
 	ranked := slices.Clone(v.candidates)
 	slices.SortStableFunc(ranked, func(a, b candidate) int {
