@@ -19,7 +19,7 @@ import (
 	"conclave/engine/redact"
 )
 
-// Options configure a Client.
+// Options configures a Client.
 type Options struct {
 	BaseURL string // http or https, up to and including /v1
 	APIKey  string // sent to BaseURL only; empty sends no Authorization header
@@ -27,31 +27,34 @@ type Options struct {
 
 	KeyHeader string // the header that carries APIKey unchanged; empty for a bearer token in Authorization
 
-	// Params are added to the request's top level unchanged; stream is a boolean, true if missing.
+	// Params is added unchanged to the top level of requests. Its value stream is a boolean; the
+	// default is true.
 	Params map[string]any
 
 	NoStreamOptions bool // omit stream_options
 	ShortCallIDs    bool // send IDs of tool calls as nine letters and digits
 
-	// SilentTimeout bounds the time before the first content of a reply; 0 is ten minutes.
+	// SilentTimeout bounds the time until the first content of a reply; 0 means ten minutes.
 	SilentTimeout time.Duration
 
-	// HTTPClient sends the requests without following redirects; nil means a default one.
+	// HTTPClient sends the requests; redirects are never followed. If nil, http.DefaultClient is
+	// used.
 	HTTPClient *http.Client
 
-	// Price returns the cost of a usage in US dollars, unless the server states one; nil if unknown.
+	// Price returns the cost of a usage in US dollars if the server does not state it. If nil, the
+	// price is unknown.
 	Price func(llm.Usage) float64
 
-	// Waiting is called before each wait, with its reason; until is zero if the length is
-	// unknown. The over that it last returned is called when a later try is accepted or
-	// has taken some seconds, or when the call has failed. A nil Waiting is skipped.
+	// Waiting is called before each wait with its reason and its end, which is zero if unknown. The
+	// last over that it returned is called when a later try is accepted or has lasted some seconds,
+	// or when the call has failed. Waiting may be nil.
 	Waiting func(ctx context.Context, failed *llm.Error, until time.Time) (over func())
 
-	// Patience bounds the time of retries while the server is away; responded says that
-	// it sent a status. If nil, it is a minute.
+	// Patience bounds the retries while the server is away. responded is true if the server has
+	// sent a status. If nil, the bound is a minute.
 	Patience func(ctx context.Context, responded bool) time.Duration
 
-	// Refusals and Outages are shared with other clients; nil for the client's own.
+	// Refusals and Outages may be shared with other clients. If nil, the client has its own.
 	Refusals *Refusals
 	Outages  *Outages
 }
@@ -79,7 +82,7 @@ type Client struct {
 	images   *Refusals // of images, not shared: the refusal may be about one image
 }
 
-// New checks the options and makes a Client. It does not touch the network.
+// New validates the options and returns a Client. It does not use the network.
 func New(o Options) (*Client, error) {
 	base, err := url.Parse(o.BaseURL)
 	switch {
@@ -110,7 +113,7 @@ func New(o Options) (*Client, error) {
 	}, nil
 }
 
-// authentication sends the key in the header that the server reads.
+// authentication sends the key in the header that the server expects.
 func (o Options) authentication() option.RequestOption {
 	if o.KeyHeader == "" || o.APIKey == "" {
 		return option.WithAPIKey(o.APIKey)
@@ -118,7 +121,7 @@ func (o Options) authentication() option.RequestOption {
 	return option.WithHeader(o.KeyHeader, o.APIKey)
 }
 
-// parameters returns the params without stream, and the parts of requests that follow from it.
+// parameters returns the params without stream, and the optional parts to send in requests.
 func (o Options) parameters() (map[string]any, parts, error) {
 	wanted := streamPart | usagePart | thoughtsPart | imagesPart | formPart | toolsPart
 	if o.NoStreamOptions {
@@ -138,16 +141,17 @@ func (o Options) parameters() (map[string]any, parts, error) {
 	return params, wanted, nil
 }
 
-// httpClient returns a client without redirects: the key must not leave the provider.
+// httpClient returns a client that does not follow redirects, because the key must not be sent to
+// another host.
 func httpClient(given *http.Client) *http.Client {
 	client := *cmp.Or(given, http.DefaultClient)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &client
 }
 
-// Generate makes one model call, retried for about a minute while the provider is limiting, overloaded
-// or unreachable. Errors are *llm.Error or the cause of ctx. The usage includes failed calls, beside an
-// error as well.
+// Generate makes one model call. While the provider limits requests, is overloaded or cannot be
+// reached, Generate retries for about a minute. Its errors are *llm.Error or the cause of ctx. The
+// returned usage includes failed requests, even if there is an error.
 func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	w := &wait{waiting: c.waiting}
 	defer w.end()
@@ -165,8 +169,8 @@ func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 	})
 }
 
-// attempt makes a request, and repeats it at once without the optional part that
-// the server refuses.
+// attempt makes a request. If the server refuses an optional part, attempt repeats the request
+// immediately without that part.
 func (c *Client) attempt(ctx context.Context, req llm.Request, responded func(status int)) (llm.Reply, error) {
 	wanted := c.wanted &^ c.refusals.of(c.server) &^ c.images.of(c.server)
 	var spent llm.Usage // a stream can begin before it is refused
@@ -186,7 +190,7 @@ func (c *Client) attempt(ctx context.Context, req llm.Request, responded func(st
 	}
 }
 
-// reporting calls responded with the status of a response.
+// reporting returns a middleware that calls responded with the status of each response.
 func reporting(responded func(status int)) option.Middleware {
 	return func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 		res, err := next(req)
@@ -197,8 +201,7 @@ func reporting(responded func(status int)) option.Middleware {
 	}
 }
 
-// withCost adds the cost of a call to its usage, if the price and the tokens are
-// known.
+// withCost adds the cost to a usage if the price and the tokens are known.
 func (c *Client) withCost(u llm.Usage) llm.Usage {
 	if u.TotalUSD == nil && c.price != nil && u.InputTokens+u.OutputTokens > 0 {
 		usd := c.price(u)
@@ -207,10 +210,10 @@ func (c *Client) withCost(u llm.Usage) llm.Usage {
 	return u
 }
 
-// depthHeader tells a team that answers, as a model of `conclave serve`, how deep it is.
+// depthHeader tells a model served by `conclave serve` at which depth its team is asked.
 const depthHeader = "X-Conclave-Depth"
 
-// call makes one HTTP request. It calls responded as soon as the server responds.
+// call makes one HTTP request. It calls responded when the headers of the response arrive.
 func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams, responded func(status int)) (llm.Reply, error) {
 	limited, w, release := newWatchdog(ctx, c.silent)
 	defer release()
@@ -225,7 +228,7 @@ func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams, r
 	arrived := res != nil && (err == nil || res.StatusCode >= 400)
 	switch {
 	case arrived && (res.StatusCode < 200 || res.StatusCode > 299):
-		// The SDK has read and restored the body of an error; a failed read leaves it empty.
+		// The SDK has read and restored the body of an error. If that failed, the body is empty.
 		body, _ := io.ReadAll(res.Body)
 		err = c.refused(res.StatusCode, res.Header, body)
 	case err == nil:

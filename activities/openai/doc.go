@@ -1,15 +1,13 @@
-// Package openai is a model behind the Chat Completions API: OpenAI itself, or any
-// server that speaks it (Ollama, vLLM, llama.cpp, OpenRouter and others).
+// Package openai implements a model behind the Chat Completions API: OpenAI itself, or any
+// compatible server (Ollama, vLLM, llama.cpp, OpenRouter and others).
 //
-// It delivers a reply only when it is complete, and sends the key to the
-// configured base URL only. It reads streams itself, because the SDK's reader and
-// accumulator do not handle tool calls without an index, arguments that are
-// objects, usage in the places of Moonshot and Groq, and errors outside of data
-// lines.
+// It returns a reply only when it is complete, and sends the key only to the configured base URL.
+// It reads streams itself, because the SDK's reader and accumulator do not handle tool calls
+// without an index, arguments that are objects, the usage of Moonshot and Groq, and errors outside
+// data lines.
 //
-// Start with Client.Generate in client.go, which makes the HTTP request under the
-// limits of watchdog.go. request.go and reply.go are the two directions of the
-// translation; stream.go and streamcall.go assemble a stream for reply.go;
-// failure.go and errorbody.go classify errors, refusals.go retries without the
-// parts of a request that a server refuses, and retry.go waits.
+// Start with Client.Generate in client.go, which makes the HTTP request under the limits of
+// watchdog.go. request.go and reply.go are the two directions of the translation; stream.go and
+// streamcall.go assemble a stream for reply.go; failure.go and errorbody.go classify errors,
+// refusals.go retries without the parts of a request that a server refuses, and retry.go waits.
 package openai

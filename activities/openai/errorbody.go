@@ -12,7 +12,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// errorBody is the content of an error response, in any of the providers' forms.
+// errorBody is the content of an error response, in a form that is common to all providers.
 type errorBody struct {
 	code, kind, message, param string
 
@@ -46,7 +46,8 @@ func parseErrorBody(body []byte) errorBody {
 	}
 }
 
-// scalar returns a JSON string's text, or the JSON of another value except null, such as a numeric code.
+// scalar returns the text of a JSON string, "" for null, or the JSON of any other value, such as a
+// numeric code.
 func scalar(value json.RawMessage) string {
 	var s string
 	if len(value) == 0 || json.Unmarshal(value, &s) == nil {
@@ -55,7 +56,7 @@ func scalar(value json.RawMessage) string {
 	return string(value)
 }
 
-// retryDelay returns the wait that Google's details of an error ask for, or 0.
+// retryDelay returns the delay requested in the details of a Google error, or 0.
 func retryDelay(details json.RawMessage) time.Duration {
 	var list []struct {
 		RetryDelay string `json:"retryDelay"`
@@ -71,7 +72,7 @@ func retryDelay(details json.RawMessage) time.Duration {
 	return 0
 }
 
-// status returns the error's code if it is an HTTP status, else 200.
+// status returns the error's code if that is an HTTP status, and 200 otherwise.
 func (p errorBody) status() int {
 	if n, err := strconv.Atoi(p.code); err == nil && n >= 400 && n <= 599 {
 		return n
@@ -79,7 +80,7 @@ func (p errorBody) status() int {
 	return http.StatusOK
 }
 
-// byWords classifies an error that came with status 200 and no status in it.
+// byWords classifies an error of status 200 whose body contains no status either.
 func (p errorBody) byWords() llm.Kind {
 	switch words := p.code + " " + p.kind + " " + p.message; {
 	case hasAny(words, "rate_limit", "rate limit", "too many requests"):
@@ -95,7 +96,7 @@ func (p errorBody) byWords() llm.Kind {
 	}
 }
 
-// hasAny reports whether s contains one of the words, which are lower case.
+// hasAny reports whether s contains one of the words, which must be lower case.
 func hasAny(s string, words ...string) bool {
 	s = strings.ToLower(s)
 	for _, w := range words {
@@ -106,7 +107,8 @@ func hasAny(s string, words ...string) bool {
 	return false
 }
 
-// tooLongWords match the providers' messages about prompts that do not fit; the group is the window.
+// tooLongWords match the providers' messages about prompts that are too long; the group is the
+// window.
 var tooLongWords = compiled(
 	`maximum (?:context|prompt|model) length (?:is|of) (\d+)`,
 	`(\d+) maximum context length`,
@@ -122,7 +124,7 @@ var tooLongWords = compiled(
 	`(?:prompt|input|request) is too long|input token count.{0,40} exceeds`,
 )
 
-// perMinute matches a refusal of a single request beyond OpenAI's or Groq's limit per minute.
+// perMinute matches the error of OpenAI and Groq for a single request above the limit per minute.
 var perMinute = regexp.MustCompile(`request too large\b.*\blimit (\d+), requested (\d+)`)
 
 func compiled(patterns ...string) []*regexp.Regexp {
@@ -133,7 +135,8 @@ func compiled(patterns ...string) []*regexp.Regexp {
 	return out
 }
 
-// tooLong recognises a prompt that does not fit, and returns how many tokens do, 0 if unknown.
+// tooLong reports whether a prompt was too long for the model, and the model's window in tokens, 0
+// if unknown.
 func (p errorBody) tooLong(status int) (window int, long bool) {
 	message := strings.ToLower(p.message)
 	if m := perMinute.FindStringSubmatch(message); m != nil {
@@ -159,7 +162,7 @@ func (p errorBody) tooLong(status int) (window int, long bool) {
 	return max(window, p.window), true
 }
 
-// tokens parses a number in a message, 0 if it is implausible.
+// tokens parses a number in a message. It returns 0 if the number is implausible.
 func tokens(digits string) int {
 	n, err := strconv.Atoi(digits)
 	if err != nil || n > maxCount {

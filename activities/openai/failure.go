@@ -16,10 +16,10 @@ import (
 	"conclave/engine/text"
 )
 
-// maxExcerpt bounds the part of a response that an error repeats, in bytes.
+// maxExcerpt bounds the part of a response in an error, in bytes.
 const maxExcerpt = 500
 
-// failure builds an error with the model, the host, the event and the remedy.
+// failure builds an error that names the model, the host, the event and the remedy.
 func (c *Client) failure(kind llm.Kind, status int, event, remedy string, cause error) *llm.Error {
 	message := c.subject() + event
 	if remedy != "" {
@@ -28,19 +28,19 @@ func (c *Client) failure(kind llm.Kind, status int, event, remedy string, cause 
 	return &llm.Error{Kind: kind, Status: status, Message: message, Err: c.redactor.Error(cause)}
 }
 
-// subject is the beginning of the messages of the client's errors.
+// subject is the prefix of the client's error messages.
 func (c *Client) subject() string { return fmt.Sprintf("model %s at %s: ", c.model, c.host) }
 
-// hostSubject is that of errors without a connection, which concern all models of the server.
+// hostSubject is the prefix for errors of connections, which concern all models of the server.
 func (c *Client) hostSubject() string { return fmt.Sprintf("server %s: ", c.host) }
 
-// unusable reports a response that arrived but is not a reply.
+// unusable returns the error for a response that is not a valid reply.
 func (c *Client) unusable(reason string, cause error) *llm.Error {
 	return c.failure(llm.BadReply, http.StatusOK, reason, "", cause)
 }
 
-// unreached reports a request without a complete response, without the URL of a url.Error.
-// begun says that the response had begun.
+// unreached returns the error for a request without a complete response; begun is true if the
+// response had begun. The message omits the URL that a url.Error adds.
 func (c *Client) unreached(err error, begun bool) *llm.Error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
@@ -56,8 +56,8 @@ func (c *Client) unreached(err error, begun bool) *llm.Error {
 		"check that base_url is right and the server is running", err)
 }
 
-// withoutSource returns the text of an error without the local address, which differs from one
-// connection to the next.
+// withoutSource returns the text of an error without the local address, which differs for each
+// connection.
 func withoutSource(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Source != nil {
 		return strings.Replace(err.Error(), op.Source.String()+"->", "", 1)
@@ -71,7 +71,7 @@ func (c *Client) refused(status int, header http.Header, body []byte) *llm.Error
 		return c.teamFailed(status, parsed.message)
 	}
 	if status == http.StatusOK {
-		// Proxies wrap the error of the server behind them, with its status in the body.
+		// A proxy may report its server's error with status 200; the body has the original status.
 		status = parsed.status()
 	}
 	kind, window := classify(status, parsed)
@@ -100,14 +100,14 @@ func (c *Client) refused(status int, header http.Header, body []byte) *llm.Error
 	return failed
 }
 
-// ofTeam reports an error of `conclave serve`, behind which a team has no answer. Another request
-// would ask it again from the start.
+// ofTeam reports whether `conclave serve` returned the error because its team has no answer. A
+// retry would start the team again from the beginning.
 func (p errorBody) ofTeam() bool {
 	return strings.HasPrefix(p.code, "session_") || p.code == "depth_exceeded"
 }
 
-// teamFailed reports a team without an answer. Of teams that ask each other it repeats the cause at
-// the last one alone, without the command that goes on with its session.
+// teamFailed returns the error for a team without an answer. If teams ask each other, it keeps only
+// the cause from the last one, and drops the command that would continue the session.
 func (c *Client) teamFailed(status int, message string) *llm.Error {
 	const event = "the team has no answer: "
 	if last := strings.LastIndex(message, event); last >= 0 {
@@ -117,8 +117,8 @@ func (c *Client) teamFailed(status int, message string) *llm.Error {
 	return c.failure(llm.BadRequest, status, event+c.excerpt(message), "", nil)
 }
 
-// classify returns the kind of an error, by codes and words before the status, on which providers agree
-// less, and the model's window if the conversation is too long for it.
+// classify returns the kind of an error and, if the conversation is too long, the model's window.
+// Codes and words take precedence over the status, which providers use less consistently.
 func classify(status int, p errorBody) (llm.Kind, int) {
 	window, long := p.tooLong(status)
 	switch {
@@ -156,7 +156,7 @@ func byStatus(status int, p errorBody) llm.Kind {
 	return llm.BadRequest
 }
 
-// phrases are the headline and the remedy of each kind of error.
+// phrases has the headline and the remedy for each kind of error.
 var phrases = map[llm.Kind]struct{ headline, remedy string }{
 	llm.AuthFailed:     {"the key or the account was refused", "check the variable named by api_key_env, and the account behind it"},
 	llm.ContextTooLong: {"the conversation is too long for the model", "use a model with a longer context, or a shorter query"},
@@ -167,7 +167,7 @@ var phrases = map[llm.Kind]struct{ headline, remedy string }{
 	llm.BadRequest:     {"the request was refused", "check model, base_url, params and tools"},
 }
 
-// redactor removes the key, which some servers repeat.
+// redactor returns a redactor for the key, which some servers repeat in errors.
 func redactor(key string) *redact.Redactor {
 	if key == "" {
 		return nil
@@ -175,7 +175,7 @@ func redactor(key string) *redact.Redactor {
 	return redact.New([]string{key})
 }
 
-// excerpt returns the beginning of a response on one line, without the key.
+// excerpt returns the beginning of a response on one line, with the key removed.
 func (c *Client) excerpt(response string) string {
 	response = c.redactor.String(response)
 	head, _ := text.Head(response, 4*maxExcerpt)

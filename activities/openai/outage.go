@@ -12,15 +12,17 @@ import (
 	"conclave/engine/llm"
 )
 
-// Outages are the API servers, and the models of servers, that do not reply at present. A
-// server is away if no connection to it can be made; after that its model is. Clients that
-// share Outages probe each with one request at a time. The zero value is ready for use.
+// Outages records which servers and models are not replying. A server is away if no connection to
+// it can be made; if connections succeed but the model does not reply, only the model is away.
+// Clients that share an Outages send only one request at a time to each server or model that is
+// away. The zero value is ready for use.
 type Outages struct {
 	mu   sync.Mutex
 	away map[server]*outage // without a model: the server
 }
 
-// outage is a server or one of its models. Its fields besides turn are guarded by Outages.mu.
+// outage is the state of a server or of one of its models. Outages.mu guards all fields except
+// turn.
 type outage struct {
 	turn   chan struct{} // held by the request that probes it
 	since  time.Time     // of the first failure in a row; zero while it replies
@@ -28,17 +30,17 @@ type outage struct {
 	failed *llm.Error    // the last failure; nil once it responds
 }
 
-// route is the model of a client and the server that it is on.
+// route is a client's model and its server.
 type route struct{ model, host *outage }
 
-// route returns that of a client.
+// route returns the route of a client.
 func (o *Outages) route(c *Client) route {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return route{model: o.find(c.server), host: o.find(server{url: c.origin})}
 }
 
-// find returns a server or a model. The caller holds the lock.
+// find returns the state of a server or model. The caller holds the lock.
 func (o *Outages) find(key server) *outage {
 	s := o.away[key]
 	if s == nil {
@@ -51,9 +53,9 @@ func (o *Outages) find(key server) *outage {
 	return s
 }
 
-// call makes a request to the model of a client. While the model or its server is away, it
-// makes one request at a time, and calls away with the last failure before a wait for the
-// turn; a caller whose turn comes after another's failure gets that failure.
+// call makes a request to a client's model. While the model or its server is away, only one request
+// is made at a time: the others wait for their turn, after calling away with the last failure. A
+// caller gets the failure of another's request if that one ended after the caller began.
 func (o *Outages) call(ctx context.Context, c *Client, away func(*llm.Error), request func(ctx context.Context, responded func(status int)) (llm.Reply, error)) (llm.Reply, error) {
 	r, asked := o.route(c), time.Now()
 	leaveModel, err := o.enter(ctx, r, r.model, asked, away)
@@ -96,8 +98,8 @@ func (o *Outages) call(ctx context.Context, c *Client, away func(*llm.Error), re
 	return reply, err
 }
 
-// enter waits for the turn to probe the server or the model of a route, if it is away. It
-// returns the failure of another's probe meanwhile.
+// enter waits for the turn to probe the server or the model of a route, if it is away. It returns
+// the error of a probe by another caller that failed in the meantime.
 func (o *Outages) enter(ctx context.Context, r route, s *outage, asked time.Time, away func(*llm.Error)) (leave func(), err error) {
 	_, last := o.failure(r, s)
 	if last == nil {
@@ -118,7 +120,7 @@ func (o *Outages) enter(ctx context.Context, r route, s *outage, asked time.Time
 	return leave, nil
 }
 
-// take waits for the turn. It first calls waits if another caller has the turn.
+// take waits for the turn. It calls waits first if another caller has it.
 func (s *outage) take(ctx context.Context, waits func()) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -134,8 +136,8 @@ func (s *outage) take(ctx context.Context, waits func()) error {
 	}
 }
 
-// failure returns the last failure of the server or the model of a route, while it is away,
-// and its time.
+// failure returns the time and the error of the last failure while the server or model s is away,
+// and nil otherwise.
 func (o *Outages) failure(r route, s *outage) (probed time.Time, failed *llm.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -147,7 +149,8 @@ func (o *Outages) failure(r route, s *outage) (probed time.Time, failed *llm.Err
 	return s.probed, &last
 }
 
-// since returns when the model's replies ceased, for any reason. The caller holds the lock.
+// since returns when the model stopped replying, whether the model or its server is away. The
+// caller holds the lock.
 func (r route) since() time.Time {
 	if r.model.since.IsZero() || !r.host.since.IsZero() && r.host.since.Before(r.model.since) {
 		return r.host.since
@@ -155,15 +158,15 @@ func (r route) since() time.Time {
 	return r.model.since
 }
 
-// respond records that a server or a model has begun to respond, so that requests need not
-// take turns. The outage lasts until a response is complete.
+// respond records that a server or model has begun to respond, which ends the turns. The outage
+// ends with a complete response.
 func (o *Outages) respond(s *outage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s.failed = nil
 }
 
-// over records a reply, or an error that is no outage.
+// over records a reply or an error that does not indicate an outage.
 func (o *Outages) over(r route) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -172,7 +175,7 @@ func (o *Outages) over(r route) {
 	}
 }
 
-// note records a failure of the server or the model of a route, and sets its Since.
+// note records a failure of the server or model s, and sets its Since.
 func (o *Outages) note(r route, s *outage, failed *llm.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

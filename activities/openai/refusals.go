@@ -11,12 +11,12 @@ import (
 	"conclave/engine/llm"
 )
 
-// partError is the cause of a refusal that is about an optional part of the request.
+// partError is the cause of an error by which a server refuses an optional part of the request.
 type partError parts
 
 func (e partError) Error() string { return "an optional part of the request is refused" }
 
-// partWords are the words of such refusals in order of precedence, without "upstream" and
+// partWords are the words of such errors in order of precedence. They match neither "upstream" nor
 // reasoning_effort.
 var partWords = []struct {
 	refused parts
@@ -31,7 +31,8 @@ var partWords = []struct {
 		`|content\b.{0,40}\b(a|valid|type|expected) string\b`)},
 }
 
-// thoughts are the fields of a message that some servers require back and others refuse.
+// thoughts are the fields of a message that some servers require in the next request and others
+// refuse.
 var thoughts = []string{"reasoning_content", "reasoning", "reasoning_details", "thinking_blocks"}
 
 // parts is a set of optional parts of a request.
@@ -48,8 +49,8 @@ const (
 
 func (p parts) has(q parts) bool { return p&q != 0 }
 
-// Refusals remembers the parts of requests that servers refuse, for the clients that share it. The zero
-// value is empty and safe for concurrent use.
+// Refusals remembers which parts of requests servers refuse. Clients may share it. The zero value
+// is empty and ready for use.
 type Refusals struct {
 	mu   sync.Mutex
 	seen map[server]parts
@@ -57,7 +58,7 @@ type Refusals struct {
 
 type server struct{ url, model string }
 
-// maxServers bounds the memory; a forgotten refusal costs one request.
+// maxServers bounds the size of Refusals. A forgotten refusal costs one request.
 const maxServers = 1000
 
 func (r *Refusals) of(s server) parts {
@@ -76,7 +77,7 @@ func (r *Refusals) add(s server, refused parts) {
 	r.seen[s] = all
 }
 
-// remember records the parts without which the server has accepted a request.
+// remember records the parts that had to be omitted before the server accepted a request.
 func (c *Client) remember(refused parts) {
 	if refused != 0 {
 		c.images.add(c.server, refused&imagesPart)
@@ -84,7 +85,7 @@ func (c *Client) remember(refused parts) {
 	}
 }
 
-// refusedBy returns the part that a refusal is about, if the request contains it.
+// refusedBy returns the part that err refuses, if the request contains it.
 func (p parts) refusedBy(err error, req llm.Request) parts {
 	refused, _ := errors.AsType[partError](err)
 	part := p & parts(refused)
@@ -99,7 +100,7 @@ func thoughtful(m llm.Message) bool {
 	return slices.ContainsFunc(thoughts, func(name string) bool { return m.Extra[name] != nil })
 }
 
-// withoutThoughts returns a message's extra fields, such as signatures, without its thoughts.
+// withoutThoughts returns a message's extra fields, such as signatures, except thoughts.
 func withoutThoughts(extra map[string]json.RawMessage) map[string]json.RawMessage {
 	left := map[string]json.RawMessage{}
 	for name, value := range extra {
@@ -110,7 +111,8 @@ func withoutThoughts(extra map[string]json.RawMessage) map[string]json.RawMessag
 	return left
 }
 
-// refusedPart returns a partError for the refused part, or nil. llama.cpp refuses images with 500.
+// refusedPart returns a partError for the part that the server refused, or nil. llama.cpp refuses
+// images with status 500.
 func refusedPart(status int, p errorBody) error {
 	relevant := []int{
 		http.StatusBadRequest, http.StatusNotFound, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,

@@ -18,14 +18,15 @@ import (
 	"conclave/engine/llm"
 )
 
-// maxCount and maxPrice bound a server's usage: larger values would break the sums.
+// maxCount and maxPrice bound the usage that a server reports; larger values are ignored, to keep
+// sums valid.
 const (
 	maxCount = 1e12 // tokens of one call
 	maxPrice = 1e12 // USD of one call
 )
 
-// reply reads the body of a successful response. An error in it, or an incomplete reply, is an
-// *llm.Error; other errors are failed reads.
+// reply reads the body of a successful response. An error in the body or an incomplete reply is an
+// *llm.Error; any other error is a failed read.
 func (c *Client) reply(header http.Header, body io.Reader, w *watchdog, said func(text string)) (llm.Reply, error) {
 	r := bufio.NewReader(body)
 	stream, err := isStream(header, r)
@@ -37,7 +38,7 @@ func (c *Client) reply(header http.Header, body io.Reader, w *watchdog, said fun
 	}
 	whole, err := io.ReadAll(r)
 	if err != nil {
-		// The model has generated the reply, and the provider charges for it.
+		// The provider charges for the reply even if reading it failed.
 		return llm.Reply{Usage: llm.Usage{ModelCalls: 1}}, err
 	}
 	return c.completion(header, whole)
@@ -73,7 +74,7 @@ func (c *Client) completion(header http.Header, body []byte) (llm.Reply, error) 
 	return out, c.finished(choice, out.Message)
 }
 
-// finished returns an error for a reply that did not end well.
+// finished returns an error for an incomplete or filtered reply.
 func (c *Client) finished(choice sdk.ChatCompletionChoice, m llm.Message) error {
 	switch strings.ToLower(choice.FinishReason) {
 	case "length", "max_tokens", "model_length", "max_output_tokens":
@@ -92,7 +93,7 @@ func (c *Client) finished(choice sdk.ChatCompletionChoice, m llm.Message) error 
 		return c.failure(llm.ContentPolicy, 0, "the model refused: "+c.excerpt(choice.Message.Refusal), "rephrase the query", nil)
 	}
 	if choice.FinishReason == "" {
-		// Many servers omit the reason; only a truncated call can be recognised.
+		// Many servers omit the reason. Then only truncated arguments can be detected.
 		for _, call := range m.ToolCalls {
 			if call.Arguments != "" && !json.Valid([]byte(call.Arguments)) {
 				return c.unusable("the reply has no finish_reason and the arguments of "+call.Name+" are cut off", nil)
@@ -126,7 +127,8 @@ func (c *Client) message(in sdk.ChatCompletionMessage) (llm.Message, error) {
 	return out, nil
 }
 
-// contentText returns the text of a content: a string, null, or, at some servers, a list of parts.
+// contentText returns the text of a message's content, which is a string, null or, from some
+// servers, a list of parts.
 func contentText(content string) string {
 	var s string
 	if json.Unmarshal([]byte(content), &s) == nil {
@@ -148,7 +150,8 @@ func contentText(content string) string {
 	return b.String()
 }
 
-// arguments returns a call's arguments: a string of JSON, or, at some servers, the object itself.
+// arguments returns the arguments of a call, which are a JSON string or, from some servers, the
+// object itself.
 func arguments(f sdk.ChatCompletionMessageFunctionToolCallFunction) string {
 	if object := f.JSON.Arguments.Raw(); strings.HasPrefix(object, "{") {
 		return object
@@ -156,8 +159,8 @@ func arguments(f sdk.ChatCompletionMessageFunctionToolCallFunction) string {
 	return f.Arguments
 }
 
-// echoed returns the thoughts and signatures, which providers require back; they may refuse other
-// fields.
+// echoed returns the thoughts and signatures that providers require in the next request. Other
+// fields are omitted, as providers may refuse them.
 func echoed(fields map[string]respjson.Field) map[string]json.RawMessage {
 	var kept map[string]json.RawMessage
 	for _, name := range slices.Concat(thoughts, []string{"extra_content"}) {
@@ -173,7 +176,8 @@ func echoed(fields map[string]respjson.Field) map[string]json.RawMessage {
 	return kept
 }
 
-// usage converts the server's counts and cost. xAI and Gemini count thoughts in the total only.
+// usage converts the token counts and the cost that the server reports. xAI and Gemini include
+// thoughts only in the total.
 func usage(u sdk.CompletionUsage) llm.Usage {
 	out := llm.Usage{
 		InputTokens:       count(u.JSON.PromptTokens),
@@ -190,7 +194,8 @@ func usage(u sdk.CompletionUsage) llm.Usage {
 	return out
 }
 
-// statedCost returns the server's cost: OpenRouter's in US dollars, xAI's in 10,000,000,000ths.
+// statedCost returns the cost that the server reports. OpenRouter reports US dollars; xAI reports
+// ticks, of which 10,000,000,000 are a dollar.
 func statedCost(u sdk.CompletionUsage) *float64 {
 	const ticks = 1e10
 	extra := u.JSON.ExtraFields
@@ -206,7 +211,8 @@ func statedCost(u sdk.CompletionUsage) *float64 {
 	return nil
 }
 
-// throughRouter returns OpenRouter's cost of a call with the customer's key: its own and the provider's.
+// throughRouter returns the cost of a call through OpenRouter with the customer's own provider key:
+// OpenRouter's fee plus the provider's cost.
 func throughRouter(extra map[string]respjson.Field) *float64 {
 	var details struct {
 		Upstream json.RawMessage `json:"upstream_inference_cost"`
@@ -223,7 +229,8 @@ func throughRouter(extra map[string]respjson.Field) *float64 {
 	return &usd
 }
 
-// dollars converts an amount in parts of a dollar, if it is plausible.
+// dollars converts an amount to US dollars; part is the number of its units in a dollar. ok is
+// false if the amount is missing or implausible.
 func dollars(amount json.RawMessage, part float64) (usd float64, ok bool) {
 	var n *float64
 	if json.Unmarshal(amount, &n) != nil || n == nil || *n < 0 || *n/part > maxPrice {
@@ -232,13 +239,14 @@ func dollars(amount json.RawMessage, part float64) (usd float64, ok bool) {
 	return *n / part, true
 }
 
-// cached returns the input tokens from the cache, in the fields of OpenAI, DeepSeek or Moonshot.
+// cached returns the number of cached input tokens, from the fields of OpenAI, DeepSeek or
+// Moonshot.
 func cached(u sdk.CompletionUsage) int64 {
 	extra := u.JSON.ExtraFields
 	return max(count(u.PromptTokensDetails.JSON.CachedTokens), count(extra["prompt_cache_hit_tokens"]), count(extra["cached_tokens"]))
 }
 
-// count returns a number of tokens within 0..maxCount, 0 for other values.
+// count returns a number of tokens, or 0 if it is not within 0..maxCount.
 func count(field respjson.Field) int64 {
 	n, err := strconv.ParseFloat(field.Raw(), 64)
 	if math.IsNaN(n) || err != nil && !errors.Is(err, strconv.ErrRange) {

@@ -18,7 +18,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// request translates a request with its optional parts to the wire's form.
+// request converts a request, with the optional parts sent, to the SDK's parameters.
 func (c *Client) request(req llm.Request, sent parts) sdk.ChatCompletionNewParams {
 	params := sdk.ChatCompletionNewParams{Model: c.model}
 	for _, m := range req.Messages {
@@ -43,7 +43,7 @@ func (c *Client) request(req llm.Request, sent parts) sdk.ChatCompletionNewParam
 		}
 	}
 	if len(params.Tools) == 0 {
-		// Servers refuse parameters of tools without tools.
+		// Servers refuse parameters about tools in a request without tools.
 		delete(extra, "tool_choice")
 		delete(extra, "parallel_tool_calls")
 	}
@@ -59,8 +59,8 @@ func (c *Client) request(req llm.Request, sent parts) sdk.ChatCompletionNewParam
 	return params
 }
 
-// responseFormat asks for a structured reply. It is not strict: strict schemas cannot bound
-// the length of a list.
+// responseFormat requests a structured reply. The schema is not strict, because a strict schema
+// cannot bound the length of a list.
 func responseFormat(f llm.Form) sdk.ChatCompletionNewParamsResponseFormatUnion {
 	schema := shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: f.Name, Schema: f.Schema}
 	if f.Description != "" {
@@ -85,7 +85,8 @@ func message(m llm.Message, sent parts) sdk.ChatCompletionMessageParamUnion {
 	}
 }
 
-// user returns a message with its images, or a placeholder for each, after its text.
+// user returns a user message with its images after its text. If images is false, a placeholder
+// replaces each.
 func user(m llm.Message, images bool) sdk.ChatCompletionMessageParamUnion {
 	if len(m.Images) == 0 {
 		return sdk.UserMessage(m.Content)
@@ -113,10 +114,10 @@ func assistant(m llm.Message) sdk.ChatCompletionMessageParamUnion {
 	extra := raw(m.Extra)
 	switch {
 	case m.Content == "" && len(m.ToolCalls) > 0:
-		// Some servers drop the calls of a message whose content is a string.
+		// Some servers drop the tool calls of a message whose content is a string.
 		extra["content"] = nil
 	case m.Content == "":
-		// Some servers refuse an empty message, which a model may send.
+		// Some servers refuse an empty message, but a model may send one.
 		out.Content.OfString = param.NewOpt("(nothing)")
 	default:
 		out.Content.OfString = param.NewOpt(m.Content)
@@ -144,7 +145,8 @@ func toolCall(call llm.ToolCall) sdk.ChatCompletionMessageToolCallUnionParam {
 	return sdk.ChatCompletionMessageToolCallUnionParam{OfFunction: &out}
 }
 
-// sendable returns arguments as an object, since several servers refuse a conversation with other ones.
+// sendable returns arguments as a JSON object, because several servers refuse a conversation with
+// any other value.
 func sendable(arguments string) string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(arguments), &object) == nil && object != nil {
@@ -160,8 +162,8 @@ func sendable(arguments string) string {
 	return string(quoted)
 }
 
-// withShortIDs returns the message with IDs of nine letters and digits: an ID of that form
-// stays, any other is replaced by its hash.
+// withShortIDs returns the message with IDs of nine letters and digits. An ID of that form is kept;
+// any other is replaced by its hash.
 func withShortIDs(m llm.Message) llm.Message {
 	m.ToolCallID = shortID(m.ToolCallID)
 	m.ToolCalls = slices.Clone(m.ToolCalls)
@@ -195,7 +197,8 @@ func tool(t llm.Tool) sdk.ChatCompletionToolUnionParam {
 		function.Description = param.NewOpt(t.Description)
 	}
 	if len(t.Parameters) > 0 {
-		// Raw: decoding and encoding would change the order of the schema.
+		// The schema is passed as raw JSON, because decoding and encoding would change the order of
+		// its keys.
 		function.SetExtraFields(map[string]any{"parameters": t.Parameters})
 	}
 	return sdk.ChatCompletionFunctionTool(function)

@@ -15,7 +15,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// The retry policy of one Generate; longer waits are left to the caller.
+// The retry policy of one call of Generate. The caller handles longer waits.
 const (
 	maxTries    = 7
 	maxElapsed  = 60 * time.Second // no retry starts later than this, nor later in an outage
@@ -23,11 +23,11 @@ const (
 	longestWait = 20 * time.Second // of our own; a server may ask for more
 	maxPaid     = 1                // retries of calls that broke off in the reply: each is charged
 
-	// longestAsked bounds the wait that a server may ask for: trying earlier is free.
+	// longestAsked bounds the wait that a server may request. An early retry costs nothing.
 	longestAsked = time.Hour
 )
 
-// retrying repeats a call within the policy; the usage is the sum of all tries.
+// retrying repeats a call according to the policy. The returned usage is the sum of all tries.
 func (c *Client) retrying(ctx context.Context, w *wait, call func() (llm.Reply, error)) (llm.Reply, error) {
 	start := time.Now()
 	var spent llm.Usage
@@ -65,26 +65,28 @@ func (c *Client) timeLeft(ctx context.Context, start time.Time, failed *llm.Erro
 	return limit - time.Since(start)
 }
 
-// transient reports whether waiting cures a kind of error. Retrying a bad reply
-// costs money and is left to the caller.
+// transient reports whether a retry after a wait may succeed. A bad reply is not transient: a retry
+// costs money, and the caller decides.
 func transient(failed *llm.Error) bool { return failed.Kind == llm.RateLimited || failed.Outage() }
 
-// backoff returns the wait after a try, counted from 1: exponential, with jitter of up to a quarter.
+// backoff returns the wait after a try, counted from 1. It grows exponentially and is shortened at
+// random by up to a quarter.
 func backoff(try int) time.Duration {
 	wait := min(firstWait<<(try-1), longestWait)
 	return wait - rand.N(wait/4)
 }
 
-// spread lengthens the wait that a server asks of every agent by up to an eighth, within the time left.
+// spread lengthens the wait that a server requests by up to an eighth, at random, but not beyond
+// the time left. All agents get the same request, and should not retry at once.
 func spread(asked, left time.Duration) time.Duration {
 	return asked + rand.N(min(asked/8, left-asked)+1)
 }
 
-// openTry is how long a try without a response still counts as part of the wait before it.
-// After that the server is assumed to be at work.
+// openTry is the time without a response during which a try still counts as part of the preceding
+// wait. After that the server is assumed to be processing the request.
 const openTry = 3 * time.Second
 
-// wait reports the waits of one Generate as Options.Waiting describes.
+// wait calls Options.Waiting for the waits of one call of Generate.
 type wait struct {
 	waiting func(context.Context, *llm.Error, time.Time) func()
 
@@ -141,7 +143,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// retryAfter returns the wait that a response asks for, at most longestAsked; 0 without a valid one.
+// retryAfter returns the wait that a response requests, at most longestAsked, or 0 if it requests
+// none.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	wait, ok := duration(header.Get("Retry-After-Ms"), time.Millisecond)

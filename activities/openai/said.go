@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// saidInterval is the time between two reports of a reply that arrives.
+// saidInterval is the time between two reports of an unfinished reply.
 const saidInterval = time.Second
 
-// teller reports the text of a stream. The zero teller reports nothing.
+// teller reports the text of an unfinished reply. The zero teller reports nothing.
 type teller struct {
 	tell func(text string)
 	next time.Time
 }
 
-// hear reports the stream if a report is due.
+// hear reports the text of the stream if a report is due.
 func (t *teller) hear(s *stream, now time.Time) {
 	if t.tell == nil || now.Before(t.next) || !s.hasContent {
 		return
@@ -24,11 +24,11 @@ func (t *teller) hear(s *stream, now time.Time) {
 	t.tell(s.said())
 }
 
-// lineEnds shows the line ends and quotes of arguments, which are JSON.
+// lineEnds unescapes line ends, tabs, quotes and backslashes in arguments, which are JSON.
 var lineEnds = strings.NewReplacer(`\n`, "\n", `\"`, `"`, `\t`, "\t", `\\`, `\`)
 
-// said is the text of the reply so far: its content, or its thoughts before there is any, and
-// the names and arguments of its tool calls.
+// said returns the text of the reply so far: its content, or its thoughts if there is no content
+// yet, and the names and arguments of its tool calls.
 func (s *stream) said() string {
 	said := s.field("content")
 	if said == "" && len(s.calls) == 0 {
@@ -44,7 +44,7 @@ func (s *stream) said() string {
 	return said
 }
 
-// field returns a field of the message that is a text, else "".
+// field returns a field of the message if it is a string, or "".
 func (s *stream) field(name string) string {
 	var text string
 	_ = json.Unmarshal(s.choice.Message[name], &text)

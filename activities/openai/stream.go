@@ -19,7 +19,7 @@ import (
 
 type event struct{ name, data string }
 
-// events yields the events of a stream as they arrive, and the error that ends it.
+// events yields the events of a stream as they arrive. Its last value may be an error.
 func events(r *bufio.Reader) iter.Seq2[event, error] {
 	return func(yield func(event, error) bool) {
 		var next event
@@ -44,7 +44,7 @@ func events(r *bufio.Reader) iter.Seq2[event, error] {
 	}
 }
 
-// field adds a line of an event, or llama.cpp's line of an error, and skips others.
+// field adds a line to an event. llama.cpp's error lines count as data; unknown fields are skipped.
 func (e *event) field(line string, data *[]string) {
 	name, value, _ := strings.Cut(line, ":")
 	value = strings.TrimPrefix(value, " ")
@@ -58,8 +58,8 @@ func (e *event) field(line string, data *[]string) {
 	}
 }
 
-// isStream reports whether the body is a stream, which servers may send unasked and without its media
-// type.
+// isStream reports whether the body is an event stream. Servers may send one unrequested and
+// without its media type.
 func isStream(header http.Header, body *bufio.Reader) (bool, error) {
 	media, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
 	for {
@@ -117,7 +117,7 @@ func (c *Client) streamedReply(header http.Header, body *bufio.Reader, w *watchd
 	return c.completion(header, folded)
 }
 
-// stream is the content of a stream so far. Only the first choice counts.
+// stream is the content of a stream so far. It ignores all choices except the first.
 type stream struct {
 	choice streamChoice
 	calls  []*streamCall
@@ -130,7 +130,7 @@ type stream struct {
 	problem []byte          // an error object instead of a chunk
 }
 
-// chunk is one event of a stream, or, at some servers, the whole completion.
+// chunk is one event of a stream or, from some servers, the whole completion.
 type chunk struct {
 	Choices []struct {
 		Index        int         `json:"index"`
@@ -148,7 +148,7 @@ type chunk struct {
 	Object string          `json:"object"`
 }
 
-// streamDelta is a fragment of a message, by field.
+// streamDelta is a fragment of a message, by field name.
 type streamDelta map[string]json.RawMessage
 
 type streamChoice struct {
@@ -156,7 +156,7 @@ type streamChoice struct {
 	Message      streamDelta `json:"message"`
 }
 
-// add merges the next event, and reports whether it could be read.
+// add merges the next event and reports whether it was valid.
 func (s *stream) add(e event) bool {
 	if s.done = strings.TrimSpace(e.data) == "[DONE]"; s.done {
 		return true
@@ -197,7 +197,7 @@ func (s *stream) count(usage json.RawMessage) {
 	}
 }
 
-// idleLimit returns the time limit for the next byte; 0 leaves it to silentTimeout.
+// idleLimit returns the time limit for the next byte, or 0 if only silentTimeout applies.
 func (s *stream) idleLimit() time.Duration {
 	switch {
 	case s.choice.FinishReason != "":
@@ -230,11 +230,11 @@ func (s *stream) merge(d streamDelta) bool {
 	return true
 }
 
-// completion returns the body that a server without streaming would have sent.
+// completion returns the body that the server would have sent without streaming.
 func (s *stream) completion() map[string]any {
 	out := map[string]any{}
 	if s.started {
-		// Servers send the role once or in every chunk.
+		// Servers send the role once or in every chunk, where joined would repeat it.
 		s.choice.Message["role"] = json.RawMessage(`"assistant"`)
 		if len(s.calls) > 0 {
 			s.choice.Message["tool_calls"], _ = json.Marshal(s.calls)
@@ -247,7 +247,7 @@ func (s *stream) completion() map[string]any {
 	return out
 }
 
-// spent returns the usage of a stream without a completion.
+// spent returns the usage of an incomplete stream.
 func (s *stream) spent() llm.Usage {
 	var u sdk.CompletionUsage
 	switch {
@@ -261,7 +261,7 @@ func (s *stream) spent() llm.Usage {
 
 func present(value json.RawMessage) bool { return len(value) > 0 && string(value) != "null" }
 
-// empty reports whether a field has no content.
+// empty reports whether a JSON value has no content.
 func empty(value json.RawMessage) bool {
 	if len(value) > 2 && (value[0] == '[' || value[0] == '{') {
 		return len(bytes.TrimSpace(value[1:len(value)-1])) == 0
@@ -269,9 +269,9 @@ func empty(value json.RawMessage) bool {
 	return !present(value) || string(value) == `""` || string(value) == "[]" || string(value) == "{}"
 }
 
-// joined appends a fragment of a field to those before it: text to text, parts to parts, and text to
-// parts as another part; other values replace it unless they are empty. It edits the JSON in place for
-// speed.
+// joined appends a fragment of a field to the fragments before it. Text is appended to text, parts
+// to parts, and text to parts as a new part; any other value that is not empty replaces the one
+// before. It edits the JSON without decoding it, for speed.
 func joined(before, fragment json.RawMessage) json.RawMessage {
 	if !present(before) {
 		return fragment
@@ -296,7 +296,7 @@ func joined(before, fragment json.RawMessage) json.RawMessage {
 	return fragment
 }
 
-// part wraps text as a part, as some servers send it between thoughts.
+// part converts text to a list with one part; some servers send text in this form between thoughts.
 func part(text json.RawMessage) json.RawMessage {
 	return json.RawMessage(`[{"type":"text","text":` + string(text) + `}]`)
 }

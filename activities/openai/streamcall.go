@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// streamCall is a tool call of a stream, or a fragment of one.
+// streamCall is a tool call in a stream, or a fragment of one.
 type streamCall struct {
 	Index        *int            `json:"index,omitempty"`
 	ID           string          `json:"id,omitempty"`
@@ -15,13 +15,14 @@ type streamCall struct {
 	ExtraContent json.RawMessage `json:"extra_content,omitempty"`
 }
 
-// streamFunction is the called function. Arguments are a string or, at some servers, the object itself.
+// streamFunction is the function of a streamCall. Arguments is a string or, from some servers, the
+// object itself.
 type streamFunction struct {
 	Name      string          `json:"name,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
-// call adds a fragment to the call that it continues, or begins a new one.
+// call adds a fragment to the call that it continues, or starts a new call.
 func (s *stream) call(f streamCall) {
 	open := s.continued(f)
 	if open == nil {
@@ -31,8 +32,9 @@ func (s *stream) call(f streamCall) {
 	open.extend(f)
 }
 
-// continued returns the call that a fragment continues, or nil: the call of its ID for one without a
-// name, else the latest under the same index or without one.
+// continued returns the call that a fragment continues, or nil if it starts a new one. A fragment
+// without a name continues the call with its ID; any other may continue the latest call with its
+// index, or with no index.
 func (s *stream) continued(f streamCall) *streamCall {
 	var latest *streamCall
 	for _, open := range slices.Backward(s.calls) {
@@ -52,8 +54,8 @@ func (s *stream) continued(f streamCall) *streamCall {
 	return latest
 }
 
-// continuedBy reports whether a fragment under the same index, or without one, continues the call: a new
-// call has another name, another ID with a name, or the same name after complete arguments.
+// continuedBy reports whether a fragment with a matching index continues the call. It starts a new
+// call if it has another name, a name and another ID, or a name after complete arguments.
 func (c *streamCall) continuedBy(f streamCall) bool {
 	other := f.ID != "" && c.ID != "" && f.ID != c.ID
 	switch named := f.Function.Name != ""; {
@@ -66,7 +68,7 @@ func (c *streamCall) continuedBy(f streamCall) bool {
 	return !again || !c.complete()
 }
 
-// complete reports whether the arguments are an object from beginning to end.
+// complete reports whether the arguments are a complete JSON object.
 func (c *streamCall) complete() bool {
 	written := []byte(c.Function.Arguments)
 	if !bytes.HasSuffix(bytes.TrimRight(written, "\" \t\r\n\\trn"), []byte("}")) {

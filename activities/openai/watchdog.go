@@ -10,7 +10,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 )
 
-// The limits of one HTTP request. While a model writes a tool call, a server may be silent.
+// Limits of one HTTP request. A server may be silent while its model writes a tool call.
 const (
 	silentTimeout  = 10 * time.Minute // by default, without an event: a queue, a long prompt, hidden thoughts, keep-alives, or a response that is not a stream
 	idleTimeout    = 3 * time.Minute  // without a byte, after the first of the reply
@@ -24,7 +24,7 @@ var errTooLarge = fmt.Errorf("the response is larger than %d MiB", maxBody>>20)
 
 const fasterModel = "use a faster model or server"
 
-// stallError is the cause by which a watchdog ends a request.
+// stallError is the cause with which a watchdog cancels a request.
 type stallError struct{ what, remedy string }
 
 func (e *stallError) Error() string { return e.what }
@@ -35,8 +35,8 @@ type watchdog struct {
 	idleLimit    time.Duration // of idle; 0 before the first byte of the reply
 }
 
-// newWatchdog returns a request's context and its watchdog; release ends both. silent
-// bounds the time without an event.
+// newWatchdog returns the context of a request and its watchdog; release ends both. silent bounds
+// the time without an event.
 func newWatchdog(ctx context.Context, silent time.Duration) (limited context.Context, w *watchdog, release func()) {
 	total := totalTimeout + max(0, silent-silentTimeout)
 	ctx, stop := context.WithTimeoutCause(ctx, total, &stallError{fmt.Sprintf("no end of the response within %v", total), fasterModel})
@@ -55,22 +55,22 @@ func newWatchdog(ctx context.Context, silent time.Duration) (limited context.Con
 	}
 }
 
-// byte records a byte of the response, keep-alive comments included.
+// byte records the arrival of a byte, which may belong to a keep-alive comment.
 func (w *watchdog) byte() {
 	if w.idleLimit > 0 {
 		w.idle.Reset(w.idleLimit)
 	}
 }
 
-// event records an event and sets the time limit for the next byte; with 0, only the limit
-// of silence applies.
+// event records an event and sets the time limit for the next byte. With 0, only the limit for
+// silence applies.
 func (w *watchdog) event(idleLimit time.Duration) {
 	w.silent.Reset(w.silentLimit)
 	w.idleLimit = idleLimit
 	w.byte()
 }
 
-// middleware watches the body of a response and bounds its size.
+// middleware makes the watchdog observe the body of a response, and bounds the body's size.
 func (w *watchdog) middleware(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 	res, err := next(req)
 	if res != nil && res.Body != nil {

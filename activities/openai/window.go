@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// listedModel is an entry of a server's list of models, with the keys under which servers
-// state the context window that they serve.
+// listedModel is an entry in a server's list of models. Each server states the model's context
+// window under one of these keys.
 type listedModel struct {
 	MaxModelLen      int `json:"max_model_len"`      // vLLM, SGLang
 	ContextLength    int `json:"context_length"`     // OpenRouter, Together
@@ -17,8 +17,8 @@ type listedModel struct {
 	} `json:"meta"`
 }
 
-// Window returns the context window, in tokens, that the server's list of models states for
-// the model; 0 if it has no list, or states none there.
+// Window returns the context window of the model in tokens according to the server's list of
+// models, or 0 if the list does not exist or does not state it.
 func (c *Client) Window(ctx context.Context) int {
 	page, err := c.models.List(ctx)
 	if err != nil {
