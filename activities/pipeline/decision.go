@@ -20,9 +20,9 @@ import (
 	"conclave/engine/team"
 )
 
-// equipDecision makes a team's decision the step's text, and its files those of the run. A
-// session of an earlier version did not start with the run's files: its own are put into a
-// directory with the step's name.
+// equipDecision makes a team's decision the text of the step, and its files the files of the run. A
+// session of an earlier version did not start with the run's files; its files go to a directory
+// with the step's name.
 func (a *Activities) equipDecision(ctx context.Context, run *attempt.Attempt, s config.PipelineStep, in StepInput, ps *pipelineagent.Step) error {
 	if in.Decision == nil {
 		return activities.Invalid(fmt.Errorf("step %s: its team's decision is missing", s.Name))
@@ -88,9 +88,9 @@ func (a *Activities) readDecision(ctx context.Context, store artifact.Store, end
 	return d, err
 }
 
-// in returns the text of the decision for readers to whom its files are in dir, with these
-// files. Files of other answers that the text names are among them, in a directory of the
-// step with its name, unless the session had a base.
+// in returns the text of the decision, with paths rewritten for readers who have its files in dir,
+// and those files. If the session had no base, the files of other answers that the text mentions
+// are added, in a directory named after the step.
 func (d decision) in(ctx context.Context, dir, name string) (string, artifact.Manifest, error) {
 	agent, number := d.answer.AgentID, d.answer.Step
 	if number == 0 { // the final answer of an earlier version has no step
@@ -132,7 +132,7 @@ func (d decision) in(ctx context.Context, dir, name string) (string, artifact.Ma
 	return paths.Rewrite(text), files, nil
 }
 
-// committed reads the commit of an answer, with its author's original text.
+// committed reads the commit of an answer and the author's original text.
 func (d decision) committed(ctx context.Context, agent string, number int) (artifact.Commit, string, error) {
 	commit, err := artifact.ReadJSON[artifact.Commit](ctx, d.store, d.session.Step(agent, number, "action.json"))
 	if err != nil {
@@ -145,7 +145,7 @@ func (d decision) committed(ctx context.Context, agent string, number int) (arti
 	return commit, a.Answer, nil
 }
 
-// statement is a model that replies with a fixed text and its cost.
+// statement is a model that replies with a fixed text and a fixed usage.
 type statement struct {
 	text  string
 	usage llm.Usage

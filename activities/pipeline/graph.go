@@ -36,7 +36,7 @@ func node(s config.PipelineStep) pipeline.Node {
 	return n
 }
 
-// value returns the value of an optional key, or 0 if it is not set.
+// value returns the value of an optional key, or 0 if it is missing.
 func value[T int | float64](key *T) T {
 	if key == nil {
 		return 0

@@ -15,10 +15,10 @@ import (
 	"conclave/engine/pipeline"
 )
 
-// Activities are the activities of pipelines. Bookkeeping needs only Store and Now.
+// Activities has the activities of pipelines. Those for bookkeeping need only Store and Now.
 type Activities struct{ attempt.Process }
 
-// StepActivity is the registered name of RunPipelineStep, which recorded histories contain.
+// StepActivity is the registered name of RunPipelineStep, which workflow histories contain.
 const StepActivity = "RunSegment"
 
 // RegisterSteps registers the activities that need teams, models and keys.
@@ -36,9 +36,9 @@ func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 	r.RegisterActivity(a.ReckonPipelineStep)
 }
 
-// PrepareInput is the input with which a run was started.
+// PrepareInput is the input of a run.
 type PrepareInput struct {
-	// Index is set by workflows that set search attributes.
+	// Index is true in workflows that set search attributes.
 	Index bool `json:"index,omitempty"`
 
 	Protocol int    `json:"protocol"`
@@ -50,7 +50,7 @@ type PrepareInput struct {
 	artifact.Material
 }
 
-// file is pipeline.json, claimed once by the workflow that owns the run.
+// file is pipeline.json, which the workflow that owns the run creates once, as its claim.
 type file struct {
 	Request    string `json:"request"`
 	ConfigHash string `json:"config_hash"`
@@ -65,22 +65,22 @@ type Prepared struct {
 	ConfigHash string         `json:"config_hash"`
 	Graph      pipeline.Graph `json:"graph"`
 
-	// Attributes are the search attributes that the run's namespace has.
+	// Attributes lists the search attributes that exist in the run's namespace.
 	Attributes []string `json:"attributes,omitempty"`
 
-	// HeartbeatTimeoutSeconds is the heartbeat timeout of the steps; 0 stands for
+	// HeartbeatTimeoutSeconds is the heartbeat timeout of the steps; 0 means
 	// attempt.HeartbeatTimeout.
 	HeartbeatTimeoutSeconds int `json:"heartbeat_timeout_seconds,omitempty"`
 
 	URL     string `json:"url"`               // of the run's directory, for people
 	Offline bool   `json:"offline,omitempty"` // the built-in model plays agents
 
-	// Seal is the number of the newest reopening that the run knows; 0 if it was never
-	// reopened.
+	// Seal is the number of the newest reopening that this run of the workflow knows; 0 if the run
+	// was never reopened.
 	Seal int `json:"seal,omitempty"`
 }
 
-// StepInput is one launch. The activity reads large values from the run's directory.
+// StepInput describes one launch. The activity reads large values from the run's directory.
 type StepInput struct {
 	Run        string          `json:"run"`
 	ConfigHash string          `json:"config_hash"`
@@ -95,7 +95,7 @@ func (in StepInput) TeamSession() string {
 	return fmt.Sprintf("%s-%s-%s", in.Run, in.Launch.Step, cmp.Or(in.Launch.TeamOf, in.Launch.ID))
 }
 
-// TeamDecision is how the session of a session step ended.
+// TeamDecision is the end of a session step's session.
 type TeamDecision struct {
 	Session string    `json:"session"`
 	Status  string    `json:"status"`
@@ -103,7 +103,7 @@ type TeamDecision struct {
 	Cost    llm.Usage `json:"cost"`
 }
 
-// StepResult is the outcome of a step in references and short text.
+// StepResult is the outcome of a step. It consists of references and short text.
 type StepResult struct {
 	Token string `json:"token"`
 	pipeline.Ended
@@ -116,43 +116,42 @@ type TeamQuestion struct {
 	Team   string          `json:"team,omitempty"`
 	Config json.RawMessage `json:"config,omitempty"`
 
-	// Material has the run's files as the session's base, and the run's context.
+	// Material has the run's files as the base of the session, and the run's context.
 	artifact.Material
 
 	Limits artifact.Limits `json:"limits,omitzero"`
 
-	// Session is an unused session ID. In a reset workflow the previous run's session
-	// has the preferred ID.
+	// Session is an unused session ID. It may differ from the preferred ID, which the session of an
+	// earlier workflow run has after a reset.
 	Session string `json:"session,omitempty"`
 
-	// If Resume is set, Session is continued, Messages are the human messages that it was
-	// not sent, and the query and the team are empty.
+	// Resume is true if Session is to be continued. Then Messages has the human messages that the
+	// session did not receive, and the query and the team are empty.
 	Resume   bool     `json:"resume,omitempty"`
 	Messages []string `json:"messages,omitempty"`
 }
 
-// RecordInput is the part of the history since the last record.
+// RecordInput is the part of the history since the previous record.
 type RecordInput struct {
 	Run      string           `json:"run"`
 	Messages []pipeline.Keep  `json:"messages,omitempty"`
 	Events   []pipeline.Entry `json:"events,omitempty"`
 	Status   State            `json:"status"` // without the request and the trace
 
-	// Trace is the continuation of the trace after its first Traced entries.
+	// Trace has the trace entries that follow the first Traced ones.
 	Traced int                   `json:"traced,omitempty"`
 	Trace  []pipeline.TraceEntry `json:"trace,omitempty"`
 
-	// Over reports that the run has ended and no step is running. Began is then the start of
-	// its workflow.
+	// Over is true if the run has ended and no step is running. Began is then when its workflow
+	// started.
 	Over  bool      `json:"over,omitempty"`
 	Began time.Time `json:"began,omitzero"`
 
-	// Saved is the outline of the run.
+	// Saved is the outline of the run's state.
 	Saved *Saved `json:"saved,omitempty"`
 }
 
-// State is a run at a glance: the answer to the state query and the content of
-// status.json.
+// State is a summary of a run: the answer to the state query and the content of status.json.
 type State struct {
 	ID      string `json:"id"`
 	Request string `json:"request"`
@@ -160,12 +159,12 @@ type State struct {
 	Reason  string `json:"reason,omitempty"` // of an irregular end
 	pipeline.View
 
-	// Ignored is the last signal that could not be read, and why; empty once a later request
-	// has been read.
+	// Ignored describes the last signal if it could not be decoded. A later valid request clears
+	// it.
 	Ignored string `json:"ignored,omitempty"`
 }
 
-// ConcludeInput is a run that is over.
+// ConcludeInput is the end of a run.
 type ConcludeInput struct {
 	Run     string         `json:"run"`
 	Final   *pipeline.Ref  `json:"final,omitempty"`
@@ -173,8 +172,7 @@ type ConcludeInput struct {
 	Result  Result         `json:"result"` // without the texts
 }
 
-// Result is how a run ended: the result of the workflow and the content of
-// result.json.
+// Result is the result of a run's workflow and the content of result.json.
 type Result struct {
 	ID     string          `json:"id"`
 	Status pipeline.Status `json:"status"`
@@ -185,13 +183,13 @@ type Result struct {
 	Transitions int                   `json:"transitions"` // from one step to another
 	Usage       llm.Usage             `json:"usage"`
 
-	// Final is the text of the run, truncated to maxAnswer; FinalPath has the whole.
+	// Final is the text of the run, truncated to maxAnswer. FinalPath has the complete text.
 	Final          string  `json:"final"`
 	FinalTruncated bool    `json:"final_truncated,omitempty"`
 	FinalPath      *string `json:"final_path"` // null without a text
 }
 
-// HistoryEntry is the text of one step, truncated to maxEntry; Path has the whole.
+// HistoryEntry is the text of one step, truncated to maxEntry. Path has the complete text.
 type HistoryEntry struct {
 	Step string `json:"step"`
 	Text string `json:"text"`

@@ -87,7 +87,8 @@ func (a *Activities) check(ctx context.Context, p config.Pipeline) error {
 	return nil
 }
 
-// checkID refuses a run's ID that is too long for the IDs of its steps' sessions.
+// checkID returns an error if a run's ID is too long to derive the session IDs of its steps from
+// it.
 func checkID(id string, p config.Pipeline) error {
 	const suffix = "-l9999-99" // the launch, and a number if the ID is taken
 	for _, s := range p.Steps {
@@ -99,7 +100,7 @@ func checkID(id string, p config.Pipeline) error {
 	return nil
 }
 
-// claim creates the run's first files.
+// claim creates the first files of the run.
 func (a *Activities) claim(ctx context.Context, layout artifact.Layout, in PrepareInput, p config.Pipeline) error {
 	canonical, err := p.Canonical()
 	if err != nil {

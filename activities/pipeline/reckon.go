@@ -8,15 +8,15 @@ import (
 	pipelineagent "conclave/engine/pipeline/agent"
 )
 
-// ReckonInput is a step that ended without reporting its end. Of the launch it has the
-// fields that name the step.
+// ReckonInput is a step that ended without a report. Its launch has only the fields that identify
+// the step.
 type ReckonInput struct {
 	Run    string          `json:"run"`
 	Launch pipeline.Launch `json:"launch"`
 	attempt.Ended
 }
 
-// ReckonPipelineStep returns the number and the usage of a step from the store.
+// ReckonPipelineStep returns the number and the usage of a step according to the store.
 func (a *Activities) ReckonPipelineStep(ctx context.Context, in ReckonInput) (attempt.Failure, error) {
 	layout, err := a.layout(ctx, in.Run)
 	if err != nil {

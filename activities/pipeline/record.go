@@ -14,14 +14,14 @@ import (
 	"conclave/engine/text"
 )
 
-// Bounds of the texts in a result, in bytes.
+// Maximum lengths of the texts in a result, in bytes.
 const (
 	maxAnswer = 8 << 10 // the final text
 	maxEntry  = 280     // a step's text
 )
 
-// RecordPipeline writes human messages for running steps, then the derived documents. It
-// deletes the journals at the end of a run that cannot be reopened.
+// RecordPipeline writes human messages for running steps, then the documents derived from the
+// history. It deletes the journals when a run has ended and cannot be reopened.
 func (a *Activities) RecordPipeline(ctx context.Context, in RecordInput) error {
 	defer activities.Beat(ctx)()
 	layout := artifact.InPipeline(in.Run)
@@ -65,8 +65,7 @@ func (a *Activities) RecordPipeline(ctx context.Context, in RecordInput) error {
 	return nil
 }
 
-// refuseLate returns an error if a later run of the workflow has reopened the pipeline
-// run.
+// refuseLate returns an error if a later run of the workflow has reopened the run.
 func (a *Activities) refuseLate(ctx context.Context, layout artifact.Layout, in RecordInput) error {
 	if in.Saved == nil { // the workflow is of a version that cannot be reopened
 		return nil
@@ -78,7 +77,8 @@ func (a *Activities) refuseLate(ctx context.Context, layout artifact.Layout, in 
 	return err
 }
 
-// extendTrace appends the new entries to the recorded trace, which is not in the history.
+// extendTrace appends the new entries to the recorded trace, which the workflow's history does not
+// contain.
 func (a *Activities) extendTrace(ctx context.Context, layout artifact.Layout, in RecordInput) ([]pipeline.TraceEntry, error) {
 	trace := []pipeline.TraceEntry{}
 	if in.Traced > 0 {
@@ -91,7 +91,7 @@ func (a *Activities) extendTrace(ctx context.Context, layout artifact.Layout, in
 	return append(trace, in.Trace...), nil
 }
 
-// ConcludePipeline reads the texts of a run's result and writes result.json.
+// ConcludePipeline reads the texts for a run's result and writes result.json.
 func (a *Activities) ConcludePipeline(ctx context.Context, in ConcludeInput) (Result, error) {
 	defer activities.Beat(ctx)()
 	layout := artifact.InPipeline(in.Run)

@@ -13,22 +13,21 @@ import (
 	"conclave/engine/pipeline"
 )
 
-// Saved is a run of a pipeline between two runs of its workflow.
+// Saved is the saved state of a run, from which a later run of its workflow continues.
 type Saved struct {
 	Core     *pipeline.State `json:"core"`
 	Prepared Prepared        `json:"prepared"`
 	Recorded int             `json:"recorded"` // number of the last event on record
 	Traced   int             `json:"traced"`   // entries of the trace on record
 
-	// SecondsLeft is the rest of the run's time; nil without a limit.
+	// SecondsLeft is the rest of the run's time limit; nil without a limit.
 	SecondsLeft *float64 `json:"seconds_left,omitempty"`
 }
 
-// savedFormat is the format of state.json. A state of another format is not read.
+// savedFormat is the format of state.json. States in other formats are ignored.
 const savedFormat = 2
 
-// savedState is runs/<run>/state.json: the outline of the state as of the last record of a
-// run of the workflow.
+// savedState is runs/<run>/state.json: the outline of the run's state, saved with each record.
 type savedState struct {
 	Format int       `json:"format"`
 	Run    string    `json:"run"`
@@ -36,13 +35,13 @@ type savedState struct {
 	Saved
 }
 
-// ReopenInput names an ended run of a pipeline for a new run of its workflow.
+// ReopenInput identifies an ended run for a new run of its workflow.
 type ReopenInput struct {
 	Run        string `json:"run,omitempty"` // of the pipeline; empty for the one that the workflow has claimed
 	WorkflowID string `json:"workflow_id"`
 }
 
-// Reopening is a run of a pipeline that a new run of the workflow goes on with.
+// Reopening is a pipeline run that a new run of its workflow continues.
 type Reopening struct {
 	Run     string            `json:"run"` // of the pipeline
 	Request string            `json:"request"`
@@ -50,8 +49,8 @@ type Reopening struct {
 	Event   pipeline.Reopened `json:"event"`
 }
 
-// ReopenPipeline seals the record against earlier runs of the workflow and loads the state
-// in which the last one ended. If the result stands, it returns the run unchanged.
+// ReopenPipeline seals the record against earlier runs of the workflow and loads the state in which
+// the last one ended. If the result needs no continuation, it returns the run unchanged.
 func (a *Activities) ReopenPipeline(ctx context.Context, in ReopenInput) (Reopening, error) {
 	defer activities.Beat(ctx)()
 	if in.Run == "" {
@@ -103,7 +102,7 @@ func (a *Activities) ReopenPipeline(ctx context.Context, in ReopenInput) (Reopen
 	return r, nil
 }
 
-// CanReopen returns an error if no new run can go on with an ended one. It changes nothing.
+// CanReopen returns an error if an ended run cannot be continued. It changes nothing.
 func (a *Activities) CanReopen(ctx context.Context, in ReopenInput) error {
 	_, last, err := a.ended(ctx, in)
 	if err != nil {
@@ -122,8 +121,8 @@ func refuse(in ReopenInput, last savedState) error {
 	return nil
 }
 
-// ended reads the claim of a run and its newest state. The state has no Core if the run of
-// the workflow ended before its first record.
+// ended reads the claim of a run and its newest saved state. The state has no Core if the workflow
+// ended before its first record.
 func (a *Activities) ended(ctx context.Context, in ReopenInput) (file, savedState, error) {
 	layout := artifact.InPipeline(in.Run)
 	if err := activities.RefuseDeleted(ctx, a.Store, layout, "run "+in.Run); err != nil {
@@ -145,7 +144,7 @@ func (a *Activities) ended(ctx context.Context, in ReopenInput) (file, savedStat
 	return run, last, nil
 }
 
-// earlierRuns returns the runs of the workflow before the one that saved the last state.
+// earlierRuns returns the IDs of the workflow's runs, except the one that saved the last state.
 func (a *Activities) earlierRuns(ctx context.Context, layout artifact.Layout, f file, last savedState) (map[string]bool, error) {
 	earlier := map[string]bool{f.FirstRunID: true}
 	for s, err := range activities.SavedStates[savedState](ctx, a.Store, layout) {
@@ -165,8 +164,8 @@ func (a *Activities) earlierRuns(ctx context.Context, layout artifact.Layout, f 
 	return earlier, nil
 }
 
-// reopening is reopened/<NNN>.json: it names the run of the workflow that continues.
-// Earlier runs may no longer write to the record.
+// reopening is reopened/<NNN>.json, which names the run of the workflow that continues. Earlier
+// runs must not write to the record any more.
 type reopening struct {
 	Run string `json:"run"`
 }
@@ -175,8 +174,8 @@ func reopeningKey(layout artifact.Layout, number int) string {
 	return layout.File(fmt.Sprintf("reopened/%03d.json", number))
 }
 
-// seal creates the next reopening or finds the one that an earlier attempt created. It
-// returns the reopening's number.
+// seal creates the next reopening, or finds the one that an earlier attempt created, and returns
+// its number.
 func (a *Activities) seal(ctx context.Context, layout artifact.Layout) (int, error) {
 	mine := reopening{Run: activity.GetInfo(ctx).WorkflowExecution.RunID}
 	for n := 1; ; n++ {

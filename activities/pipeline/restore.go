@@ -11,8 +11,8 @@ import (
 	"conclave/engine/step"
 )
 
-// restore completes the outline of a state from the record. Without an outline the run
-// starts from its beginning.
+// restore completes the outline of a state from the record. Without an outline it returns the state
+// of a new run.
 func (a *Activities) restore(ctx context.Context, layout artifact.Layout, last savedState, g pipeline.Graph) (*pipeline.State, error) {
 	if last.Core == nil {
 		return pipeline.New(pipeline.Protocol, g), nil
@@ -24,9 +24,9 @@ func (a *Activities) restore(ctx context.Context, layout artifact.Layout, last s
 	return last.Core.Complete(g, status.Trace[:min(last.Traced, len(status.Trace))]), nil
 }
 
-// catchUp steps the ends of steps that the last record lacks, and completes the event by
-// the run of the step that was cut off, or by the fact that the step claimed no number.
-// The run differs from that of the record if it was cut off before its first record.
+// catchUp applies the ends of steps that are missing from the last record. It sets Run of the event
+// to the workflow run that launched the interrupted step, which differs from that of the record if
+// it recorded nothing, or sets Unclaimed if that step claimed no number.
 func (a *Activities) catchUp(ctx context.Context, layout artifact.Layout, core *pipeline.State, e *pipeline.Reopened, earlier map[string]bool) error {
 	claims, err := a.claims(ctx, layout, core.Newest, earlier)
 	if err != nil {
@@ -48,8 +48,8 @@ func (a *Activities) catchUp(ctx context.Context, layout artifact.Layout, core *
 	return nil
 }
 
-// claims returns the numbers above after that have been claimed, in order, without those of
-// earlier runs of the workflow.
+// claims returns the claimed numbers above after, in order. It omits claims by earlier runs of the
+// workflow.
 func (a *Activities) claims(ctx context.Context, layout artifact.Layout, after int, earlier map[string]bool) ([]pipeline.Claimed, error) {
 	var claims []pipeline.Claimed
 	for n := after + 1; ; n++ {
@@ -66,7 +66,7 @@ func (a *Activities) claims(ctx context.Context, layout artifact.Layout, after i
 	}
 }
 
-// readEnd reads the commit of a claimed step, or its usage if it has none.
+// readEnd reads the commit of a claimed step, or only its usage if it has no commit.
 func (a *Activities) readEnd(ctx context.Context, layout artifact.Layout, name string, c *pipeline.Claimed) error {
 	t, err := step.ReadTranscript(ctx, a.Store, layout, layout.PipelineStep(c.Number, name, ""))
 	if errors.Is(err, artifact.ErrNotFound) { // the step has only reserved its number

@@ -17,7 +17,8 @@ import (
 	"conclave/engine/text"
 )
 
-// RunPipelineStep runs one launch of a pipeline's step, or returns the result of its commit.
+// RunPipelineStep runs one launch of a pipeline step, or returns the result of the launch if it has
+// a commit.
 func (a *Activities) RunPipelineStep(ctx context.Context, in StepInput) (StepResult, error) {
 	return attempt.Run(ctx, a.Process, in.Launch.ID, func(ctx context.Context, run *attempt.Attempt) (StepResult, error) {
 		if in.Launch.Seconds > 0 && in.Launch.Kind != pipeline.Session {
@@ -31,7 +32,7 @@ func (a *Activities) RunPipelineStep(ctx context.Context, in StepInput) (StepRes
 	})
 }
 
-// definition reads the step of a launch, its pipeline and the run's claim.
+// definition reads the pipeline and the step of a launch, and the run's claim.
 func (a *Activities) definition(ctx context.Context, store artifact.Store, layout artifact.Layout, in StepInput) (p config.Pipeline, s config.PipelineStep, claim file, err error) {
 	if p, err = a.Teams.PipelineByHash(ctx, store, layout, in.ConfigHash); err != nil {
 		return p, s, claim, err
@@ -88,7 +89,7 @@ func (a *Activities) layout(ctx context.Context, id string) (artifact.Layout, er
 	return activities.Start(ctx, a.Bases(), layout, claim.Material)
 }
 
-// equip gives the step the model and tools of its kind of step.
+// equip gives the step a model and tools, according to its kind.
 func (a *Activities) equip(ctx context.Context, run *attempt.Attempt, p config.Pipeline, s config.PipelineStep, in StepInput, ps *pipelineagent.Step) error {
 	if s.Kind == pipeline.Session {
 		return a.equipDecision(ctx, run, s, in, ps)
@@ -119,7 +120,7 @@ func (a *Activities) equip(ctx context.Context, run *attempt.Attempt, p config.P
 	return run.EquipTools(ctx, agent)
 }
 
-// result translates the commit for the workflow.
+// result converts the commit for the workflow.
 func result(run *attempt.Attempt) (StepResult, error) {
 	ended, err := endedBy(run.Result.Commit)
 	if err != nil {
@@ -129,7 +130,7 @@ func result(run *attempt.Attempt) (StepResult, error) {
 	return StepResult{Token: run.Token, Heard: run.Result.Commit.Heard, Ended: ended}, nil
 }
 
-// endedBy converts a commit to its event, with a truncated text.
+// endedBy converts a commit to its event, whose text is truncated.
 func endedBy(c artifact.Commit) (pipeline.Ended, error) {
 	ended, err := pipelineagent.Ended(c)
 	ended.Text = text.Truncate(ended.Text, team.MaxReason)

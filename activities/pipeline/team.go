@@ -14,10 +14,10 @@ import (
 	pipelineagent "conclave/engine/pipeline/agent"
 )
 
-// AskTeam returns the input of a session step's session: the query, made of the prompt,
-// the request and the visible texts of earlier steps; the run's files as its base; the team;
-// the allowances of the launch as its limits; and an unused session ID.
-// If an earlier launch of the step has a session, that session is continued instead.
+// AskTeam returns the input for the session of a session step. The query consists of the prompt,
+// the request and the visible texts of earlier steps. The base is the run's files, the limits are
+// the allowances of the launch, and the session ID is unused. If an earlier launch of the step has
+// a session, that session is continued instead.
 func (a *Activities) AskTeam(ctx context.Context, in StepInput) (TeamQuestion, error) {
 	defer activities.Beat(ctx)()
 	layout, l := artifact.InPipeline(in.Run), in.Launch
@@ -49,8 +49,7 @@ func (a *Activities) AskTeam(ctx context.Context, in StepInput) (TeamQuestion, e
 	return q, err
 }
 
-// material returns the run's files at a launch as the base of its session, beside the run's
-// context.
+// material returns the run's context, and as the base the run's files at a launch.
 func (a *Activities) material(ctx context.Context, in StepInput, m artifact.Material) (artifact.Material, error) {
 	if in.Launch.Workspace == "" {
 		return m, nil
@@ -68,8 +67,8 @@ func (a *Activities) material(ctx context.Context, in StepInput, m artifact.Mate
 	return m, err
 }
 
-// team returns the team of a session step as the input of its session. A registered team may
-// contain more than an input's definition, so it is named where one can be registered.
+// team returns the team of a session step as its session's input: by name if teams can be
+// registered, because a registered team may contain more than an inline definition.
 func (a *Activities) team(s config.PipelineStep) (name string, definition json.RawMessage, err error) {
 	switch {
 	case s.Config == nil:
@@ -82,11 +81,11 @@ func (a *Activities) team(s config.PipelineStep) (name string, definition json.R
 	return name, definition, err
 }
 
-// maxSessions bounds how many existing sessions are skipped.
+// maxSessions bounds the number of existing sessions that are skipped.
 const maxSessions = 99
 
-// teamSessions returns the newest session with the ID, or with the ID and a number, and the
-// next unused such ID. last is empty if the ID is unused.
+// teamSessions returns the newest session whose ID is id or id with a number, and the next unused
+// ID of that form. last is empty if id is unused.
 func (a *Activities) teamSessions(ctx context.Context, id string) (last, free string, err error) {
 	free = id
 	for n := 2; n <= maxSessions; n++ {
