@@ -11,8 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// Lead returns how far this machine's clock is ahead of the store's, to about a second. Stores refuse
-// requests whose clock is more than a quarter of an hour off, with a response that has the time.
+// Lead returns by how much this machine's clock is ahead of the store's, to about a second. Stores
+// refuse requests whose time is more than 15 minutes off; Lead then reads the time from the
+// refusal.
 func (s *Store) Lead(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -8,13 +8,13 @@ import (
 
 const (
 	connectTimeout = 10 * time.Second
-	// maxSilence is the time without a byte, such as during a server-side copy, after which a connection
-	// is dead.
+	// maxSilence is the time without a byte after which a connection is considered dead. A server
+	// may be silent during a copy.
 	maxSilence = 30 * time.Second
 )
 
-// dialer makes connections that fail after a time of silence: a limit for whole requests would have to
-// fit a document and 2 GiB.
+// dialer makes connections that fail after a period of silence. A limit for whole requests would
+// have to suit a small document as well as 2 GiB.
 func dialer(silence time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: connectTimeout, KeepAlive: connectTimeout}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -26,7 +26,7 @@ func dialer(silence time.Duration) func(ctx context.Context, network, address st
 	}
 }
 
-// timeoutConn fails reads and writes after a time of silence.
+// timeoutConn is a connection whose reads and writes fail after a period of silence.
 type timeoutConn struct {
 	net.Conn
 	silence time.Duration
@@ -39,7 +39,8 @@ func (c *timeoutConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// Write extends the deadline of reads as well: net/http reads the response while it sends.
+// Write also extends the read deadline, because net/http waits for the response while it sends the
+// request.
 func (c *timeoutConn) Write(p []byte) (int, error) {
 	if err := c.SetDeadline(time.Now().Add(c.silence)); err != nil {
 		return 0, err

@@ -13,9 +13,10 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Create implements artifact.Store with If-None-Match: *. An earlier try without a response may have
-// stored the object that a later one meets: it is read back, and the call succeeds if it has our bytes.
-// Bodies that two callers could share must contain a token.
+// Create implements artifact.Store with If-None-Match: *. If a try got no response, it may have
+// stored the object, and a later try is refused. Create then reads the object and succeeds if it
+// has the same bytes. Bodies that two callers might both write must therefore contain a unique
+// token.
 func (s *Store) Create(ctx context.Context, key string, body []byte) error {
 	full, err := s.objectKey(ctx, key)
 	if err == nil {
@@ -49,7 +50,7 @@ func (s *Store) create(ctx context.Context, key string, full *string, body []byt
 		case status(err) == http.StatusPreconditionFailed:
 			return s.readBack(ctx, key, body, unsure, artifact.ErrExists)
 		case isConflict(err):
-			// Another write was under way; the next try shows which one won.
+			// Another write was in progress; the next try shows its outcome.
 		case isTransient(err):
 			unsure = true
 		default:
@@ -59,13 +60,13 @@ func (s *Store) create(ctx context.Context, key string, full *string, body []byt
 	return s.readBack(ctx, key, body, unsure, err)
 }
 
-// isConflict reports whether a simultaneous write kept the store from deciding.
+// isConflict reports whether the store refused to decide because of a concurrent write.
 func isConflict(err error) bool {
 	return status(err) == http.StatusConflict &&
 		(code(err) == "ConditionalRequestConflict" || code(err) == "OperationAborted")
 }
 
-// readBack decides from the stored object whether a refused or failed Create has succeeded.
+// readBack reads the stored object to decide whether a refused or failed Create has succeeded.
 func (s *Store) readBack(ctx context.Context, key string, body []byte, unsure bool, err error) error {
 	refused := errors.Is(err, artifact.ErrExists)
 	if refused && !unsure {

@@ -1,11 +1,10 @@
-// Package s3store is the artifact.Store on S3 and compatible servers, built on
-// aws-sdk-go-v2. It uses single PUTs, If-None-Match: * on small ones, server-side
-// copies and ListObjectsV2.
+// Package s3store implements artifact.Store on S3 and compatible servers with aws-sdk-go-v2. It
+// uses single PUTs (small ones with If-None-Match: *), server-side copies and ListObjectsV2.
 //
-// Requests that a store refuses or drops are repeated for about half a minute
-// (failure.go): Create, which must tell a lost response from a lost race, by
-// itself, the others by the SDK. A silent connection fails as well (conn.go).
+// Requests that a store refuses or drops are retried for about half a minute (failure.go). The SDK
+// retries them, except for Create, which must distinguish a lost response from a lost race. Silent
+// connections are closed (conn.go).
 //
-// Start with New, then Probe: a program that relies on Create must not start on a
-// store that ignores conditional writes, as several do.
+// Start with New, then Probe. A program that relies on Create must not use a store that ignores
+// conditional writes, as several do.
 package s3store

@@ -17,7 +17,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// status returns the HTTP status of an error response, 0 without a response.
+// status returns the HTTP status of an error, or 0 if there was no response.
 func status(err error) int {
 	if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		return response.HTTPStatusCode()
@@ -25,7 +25,7 @@ func status(err error) int {
 	return 0
 }
 
-// code returns the store's code of an error, "" without one.
+// code returns the store's error code, or "" if there is none.
 func code(err error) string {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorCode()
@@ -33,19 +33,21 @@ func code(err error) string {
 	return ""
 }
 
-// isMissing reports whether the object, or for a HEAD perhaps the bucket, does not exist.
+// isMissing reports whether the object does not exist. After a HEAD request, the bucket may be
+// missing instead.
 func isMissing(err error) bool {
 	return code(err) == "NoSuchKey" || code(err) == "NotFound" && status(err) == http.StatusNotFound
 }
 
-// isUnanswered reports whether no response arrived; the request may have had its effect.
+// isUnanswered reports whether there was no response. The request may have taken effect.
 func isUnanswered(err error) bool {
 	_, unsent := errors.AsType[*smithyhttp.RequestSendError](err)
 	_, garbled := errors.AsType[*smithy.DeserializationError](err)
 	return unsent || garbled
 }
 
-// isTransient reports whether the same request may succeed later; it may have had its effect already.
+// isTransient reports whether a retry of the request may succeed. The request may already have
+// taken effect.
 func isTransient(err error) bool {
 	switch n := status(err); n {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:
@@ -57,7 +59,7 @@ func isTransient(err error) bool {
 	}
 }
 
-// conciseError is an error of the SDK with a short text. It unwraps to the error.
+// conciseError is an SDK error with a shorter text. It unwraps to the SDK error.
 type conciseError struct {
 	text string
 	err  error
@@ -67,7 +69,7 @@ func (e *conciseError) Error() string { return e.text }
 
 func (e *conciseError) Unwrap() error { return e.err }
 
-// concise shortens the text of an SDK error; other errors are unchanged.
+// concise shortens the text of an SDK error. It returns other errors unchanged.
 func concise(err error) error {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return &conciseError{text: api.ErrorCode() + ": " + strings.TrimSuffix(api.ErrorMessage(), "."), err: err}
@@ -79,17 +81,18 @@ func concise(err error) error {
 }
 
 const (
-	// maxTries is how often a request is sent, unless AWS_MAX_ATTEMPTS is set. The waits bridge an
-	// outage of 18 to 36 seconds.
+	// maxTries is the number of tries of a request, unless AWS_MAX_ATTEMPTS is set. With the waits
+	// between them they last 18 to 36 seconds.
 	maxTries = 12
-	// probeTries is lower, so that a wrong address is reported soon.
+	// probeTries is lower than maxTries, so that a wrong address is soon reported.
 	probeTries = 4
 	// firstWait is the longest wait before the second try. It doubles up to longestWait.
 	firstWait   = 200 * time.Millisecond
 	longestWait = 5 * time.Second
 )
 
-// newRetryer retries transient errors, unlike the SDK's retryers without a quota for all requests.
+// newRetryer returns a retryer for transient errors. Unlike the SDK's retryers, it has no quota
+// that all requests share.
 func newRetryer(first time.Duration) aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = maxTries
@@ -106,8 +109,8 @@ func newRetryer(first time.Duration) aws.Retryer {
 	})
 }
 
-// delay returns the wait after a failed try, counted from 1: the upper half of a doubling time, at
-// random.
+// delay returns a random wait after a failed try, counted from 1: between half of a limit and the
+// limit, which doubles with each try.
 func delay(first time.Duration, try int) time.Duration {
 	longest := first
 	for i := 1; i < try && longest < longestWait; i++ {
@@ -117,7 +120,8 @@ func delay(first time.Duration, try int) time.Duration {
 	return longest/2 + rand.N(longest/2+1)
 }
 
-// withFewTries returns the same store with probeTries tries, so that an outage is reported soon.
+// withFewTries returns the same store with only probeTries tries, so that an outage is soon
+// reported.
 func (s *Store) withFewTries() *Store {
 	quick := *s
 	quick.client = s3.New(s.client.Options(), func(o *s3.Options) { o.RetryMaxAttempts = probeTries })
@@ -139,5 +143,5 @@ func (s *Store) pause(ctx context.Context, try int) error {
 	}
 }
 
-// once keeps the SDK from retrying a request.
+// once disables the SDK's retries for a request.
 func once(o *s3.Options) { o.Retryer = aws.NopRetryer{} }

@@ -22,7 +22,8 @@ import (
 // maxPut is S3's limit for a single upload, in bytes.
 const maxPut = 5 << 30
 
-// maxReads bounds the reads of an object whose transfer breaks off, which the SDK does not repeat.
+// maxReads bounds the number of reads of an object whose transfer is interrupted. The SDK does not
+// retry these.
 const maxReads = 3
 
 // Get implements artifact.Store.
@@ -81,7 +82,7 @@ func (s *Store) open(ctx context.Context, key string, options ...func(*s3.Option
 	return out.Body, nil
 }
 
-// Put implements artifact.Store. The body is sent in one request of at most 5 GiB.
+// Put implements artifact.Store. The body is sent in a single request of at most 5 GiB.
 func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	full, err := s.objectKey(ctx, key)
 	if err == nil {
@@ -112,7 +113,7 @@ func checkSize(body io.Seeker) error {
 	return err
 }
 
-// Copy implements artifact.Store by a server-side copy.
+// Copy implements artifact.Store with a server-side copy.
 func (s *Store) Copy(ctx context.Context, src, dst string) error {
 	from, err := s.objectKey(ctx, src)
 	if err != nil {
@@ -135,7 +136,7 @@ func (s *Store) Copy(ctx context.Context, src, dst string) error {
 	return nil
 }
 
-// copyPacked copies a content that is no object of its own.
+// copyPacked copies a content that is stored in a pack.
 func (s *Store) copyPacked(ctx context.Context, src, dst string) error {
 	body, err := s.Open(ctx, src)
 	if err != nil {
@@ -175,11 +176,11 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// maxBatch is the protocol's limit of keys in one deletion.
+// maxBatch is the protocol's limit on the number of keys in one deletion.
 const maxBatch = 1000
 
-// DeleteAll implements artifact.Store. Servers without batches get a request for each
-// object.
+// DeleteAll implements artifact.Store. If the server does not support batches, it sends one request
+// for each object.
 func (s *Store) DeleteAll(ctx context.Context, keys []string) error {
 	var failed []error
 	for batch := range slices.Chunk(keys, maxBatch) {
@@ -254,8 +255,8 @@ func (s *Store) Objects(ctx context.Context, prefix string) iter.Seq2[artifact.O
 	}
 }
 
-// pages yields every object until yield returns false. Only IsTruncated tells the last
-// page, since some servers end with an empty one.
+// pages yields the objects under prefix until yield returns false. It relies on IsTruncated to
+// detect the last page, since some servers send an empty page before the end.
 func (s *Store) pages(ctx context.Context, prefix string, yield func(artifact.Object) bool) error {
 	in := &s3.ListObjectsV2Input{Bucket: &s.bucket}
 	if full := s.prefix + prefix; full != "" {

@@ -9,11 +9,12 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Observer is told of an attempt of a request: its operation, such as PutObject, the HTTP
-// status, 0 if no response arrived, and the time until then.
+// Observer is called after each attempt of a request with its operation, such as PutObject, the
+// HTTP status, or 0 if no response arrived, and the duration.
 type Observer func(operation string, status int, took time.Duration)
 
-// observe adds the observer of requests to the SDK's middleware, after that of retries.
+// observe inserts the observer into the SDK's middleware after the retries, so that it sees every
+// attempt.
 func (o Options) observe(stack *middleware.Stack) error {
 	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("Observe", func(
 		ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler,

@@ -21,15 +21,16 @@ import (
 	"conclave/engine/artifact"
 )
 
-// A pack is one object with many small contents, …/blobs/packs/<sha256 of its header>: a line
-// of JSON, its header, and then the contents in the order of the header.
+// packHeader is the header of a pack: one object, …/blobs/packs/<sha256 of its header>, that stores
+// many small contents. A pack starts with a line of JSON, the header; the contents follow in the
+// header's order.
 type packHeader struct {
 	Format int      `json:"format"`
 	Files  []string `json:"files"` // hashes of the contents
 	Sizes  []int64  `json:"sizes"` // in bytes
 }
 
-// packFormat is the newest format of a pack.
+// packFormat is the newest supported format of packs.
 const packFormat = 1
 
 const (
@@ -37,7 +38,7 @@ const (
 	maxPlaces = 1 << 18   // contents whose places are remembered
 )
 
-// packs remembers where contents are in packs. Its zero value is ready for use.
+// packs remembers the positions of contents in packs. The zero value is ready for use.
 type packs struct {
 	loading sync.Mutex // held while packs are listed and read
 
@@ -54,21 +55,21 @@ type place struct {
 	offset, size int64
 }
 
-// keptPack is a pack in an unlinked temporary file.
+// keptPack is a copy of a pack in an unlinked temporary file.
 type keptPack struct {
 	key  string
 	size int64
 	file *os.File
 }
 
-// packsOf returns the prefix of the packs that may have the content of a key.
+// packsOf returns the prefix of the packs that may contain the content of a key.
 func packsOf(key string) (prefix string, ok bool) {
 	at := strings.LastIndex(key, "/") + 1
 	root, ok := strings.CutSuffix(key[:at], "blobs/sha256/")
 	return root + "blobs/packs/", ok
 }
 
-// PutBlobs implements artifact.Store with one object for all contents.
+// PutBlobs implements artifact.Store. It stores all contents in one object.
 func (s *Store) PutBlobs(ctx context.Context, prefix string, contents []artifact.Content) error {
 	dir, ok := packsOf(prefix)
 	if !ok {
@@ -93,7 +94,7 @@ func (s *Store) PutBlobs(ctx context.Context, prefix string, contents []artifact
 	return s.packs.add(key, body.Bytes())
 }
 
-// add remembers a pack.
+// add remembers the contents of a pack.
 func (p *packs) add(key string, data []byte) error {
 	header, contents, _ := bytes.Cut(data, []byte("\n"))
 	var h packHeader
@@ -125,7 +126,7 @@ func (p *packs) add(key string, data []byte) error {
 	return nil
 }
 
-// keep writes a pack to a temporary file. Without one its contents are read from the bucket.
+// keep copies a pack to a temporary file. If that fails, the contents are read from the bucket.
 func (p *packs) keep(key string, data []byte) {
 	if slices.ContainsFunc(p.kept, func(k keptPack) bool { return k.key == key }) {
 		return
@@ -151,7 +152,7 @@ func (p *packs) keep(key string, data []byte) {
 	}
 }
 
-// close removes the packs from this machine.
+// close deletes the copies of packs on this machine.
 func (p *packs) close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,7 +164,8 @@ func (p *packs) close() error {
 	return errors.Join(errs...)
 }
 
-// find returns the place of a content, and the content if its pack is on this machine.
+// find returns the position of a content, and the content itself if this machine has a copy of the
+// pack.
 func (p *packs) find(key string) (at place, body *artifact.Section, found bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -183,7 +185,7 @@ func (p *packs) find(key string) (at place, body *artifact.Section, found bool) 
 	return at, body, found
 }
 
-// forget makes the next search list the packs of a session again.
+// forget removes a pack and its contents, so that the next search lists the packs again.
 func (p *packs) forget(pack string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,7 +197,8 @@ func (p *packs) forget(pack string) {
 	}
 }
 
-// openPacked opens a content whose place is known; with isMissing if the pack is gone.
+// openPacked opens a content whose position in a pack is known. found is false if the position is
+// unknown or the pack no longer exists.
 func (s *Store) openPacked(ctx context.Context, key string) (body io.ReadCloser, found bool, err error) {
 	at, section, found := s.packs.find(key)
 	switch {
@@ -221,13 +224,13 @@ func (s *Store) openPacked(ctx context.Context, key string) (body io.ReadCloser,
 	return limited{io.LimitReader(out.Body, at.size), out.Body}, true, nil
 }
 
-// limited is the beginning of a stream.
+// limited reads the beginning of a stream and closes the whole stream.
 type limited struct {
 	io.Reader
 	io.Closer
 }
 
-// findPacked searches the packs for a content that is no object of its own.
+// findPacked searches the packs for a content that is not a separate object.
 func (s *Store) findPacked(ctx context.Context, prefix, key string) (body io.ReadCloser, found bool, err error) {
 	s.packs.loading.Lock()
 	defer s.packs.loading.Unlock()

@@ -14,7 +14,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Reasons why a store cannot be used, wrapped by the errors of Probe and EnsureBucket.
+// Reasons why a store cannot be used. The errors of Probe and EnsureBucket wrap them.
 var (
 	errConditionalWrites = errors.New("the store does not honour conditional writes")
 	errUnreachable       = errors.New("the store cannot be reached")
@@ -25,8 +25,8 @@ var (
 // probeTimeout bounds Probe and EnsureBucket.
 const probeTimeout = 20 * time.Second
 
-// Probe checks that objects can be written and read, and that the second of two conditional writes to
-// one key is refused. It deletes its object.
+// Probe verifies that objects can be written and read, and that the store refuses the second of two
+// conditional writes to a key. It deletes the object that it writes.
 func (s *Store) Probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -34,7 +34,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	key := "probe/" + rand.Text()
 	err := s.probe(ctx, key)
 	if err == nil || errors.Is(err, errConditionalWrites) {
-		// The permission to delete is not required.
+		// Probe also succeeds without permission to delete.
 		_ = s.Delete(ctx, key)
 	}
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Store) EnsureBucket(ctx context.Context) error {
 	}
 	_, err = s.client.CreateBucket(ctx, in)
 	if status(err) == http.StatusConflict {
-		// Created by another process meanwhile: fine, if we may use it.
+		// Another process has created the bucket in the meantime: check that it can be used.
 		_, err = s.client.HeadBucket(ctx, head)
 	}
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Store) EnsureBucket(ctx context.Context) error {
 	return nil
 }
 
-// unusable adds the bucket, the reason and the remedy.
+// unusable returns an error that names the bucket, the reason and the remedy.
 func (s *Store) unusable(verb string, err error) error {
 	reason, remedy := err, "check the endpoint, the region and the bucket's name"
 	switch {

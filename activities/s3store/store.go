@@ -21,7 +21,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Store is the artifact.Store in a bucket. It is safe for concurrent use.
+// Store implements artifact.Store in a bucket. It is safe for concurrent use.
 type Store struct {
 	client    *s3.Client
 	closeIdle func()
@@ -33,7 +33,7 @@ type Store struct {
 
 var _ artifact.Store = (*Store)(nil)
 
-// New returns a store, to be closed after use. It sends no request: see Probe.
+// New returns a store, which must be closed after use. It sends no request; see Probe.
 func New(ctx context.Context, opts Options) (*Store, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func New(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Close closes idle connections, which would delay the shutdown of a server.
+// Close closes idle connections, because they would delay the shutdown of a server.
 func (s *Store) Close() error {
 	s.closeIdle()
 	return s.packs.close()
@@ -77,7 +77,7 @@ func (s *Store) objectKey(ctx context.Context, key string) (*string, error) {
 	return &full, nil
 }
 
-// location describes the store in messages.
+// location returns the description of the store for messages.
 func (s *Store) location() string {
 	endpoint := aws.ToString(s.client.Options().BaseEndpoint)
 	if endpoint == "" {
@@ -89,7 +89,7 @@ func (s *Store) location() string {
 	return fmt.Sprintf("bucket %q at %s", s.bucket, endpoint)
 }
 
-// failed adds the attempted operation, and converts the store's error to the port's.
+// failed adds the operation to an error, and converts a missing object to artifact.ErrNotFound.
 func (s *Store) failed(verb, key string, err error) error {
 	if _, ok := errors.AsType[*artifact.NameError](err); ok {
 		return fmt.Errorf("%s: %w", verb, err)
@@ -100,27 +100,29 @@ func (s *Store) failed(verb, key string, err error) error {
 	return fmt.Errorf("%s %s: %w", verb, s.URL(key), concise(err))
 }
 
-// Options select a bucket. Without access keys, the AWS SDK reads credentials, region, profile, endpoint
-// and checksum modes from the environment and its files; Endpoint and Region override them.
+// Options identifies a bucket. Without access keys, the AWS SDK reads credentials, region, profile,
+// endpoint and checksum modes from the environment and its files; Endpoint and Region take
+// precedence over these.
 type Options struct {
 	Bucket string
-	// Prefix is put before every key, with a "/": a valid key of at most artifact.MaxStorePrefix bytes.
+	// Prefix is prepended to every key, followed by a "/". It is a valid key of at most
+	// artifact.MaxStorePrefix bytes.
 	Prefix string
 
-	// Endpoint is the URL of a store other than AWS, which is addressed by path.
+	// Endpoint is the URL of a store other than AWS. Its buckets are addressed by path.
 	Endpoint string
 	// Region defaults to us-east-1 if there is an endpoint.
 	Region          string
 	AccessKeyID     string
 	SecretAccessKey string
 
-	// ChecksumsWhenRequired suits servers without the newer checksum algorithms.
+	// ChecksumsWhenRequired is for servers that do not support the newer checksum algorithms.
 	ChecksumsWhenRequired bool
 
-	// Observe is called after each attempt of a request; nil for none.
+	// Observe is called after each attempt of a request. It may be nil.
 	Observe Observer
 
-	// For tests, which cannot wait; 0 means firstWait and maxSilence.
+	// wait and silence replace firstWait and maxSilence in tests; 0 means the default.
 	wait, silence time.Duration
 }
 
@@ -171,7 +173,8 @@ func (o Options) client(ctx context.Context) (*s3.Client, func(), error) {
 	return s3.NewFromConfig(cfg, o.apply, o.withDialer), func() {}, nil
 }
 
-// withDialer makes the SDK's HTTP client fail silent connections instead of long reads.
+// withDialer makes the SDK's HTTP client close silent connections, in place of a limit for whole
+// requests.
 func (o Options) withDialer(so *s3.Options) {
 	client, ok := so.HTTPClient.(*awshttp.BuildableClient)
 	if !ok {
@@ -182,7 +185,7 @@ func (o Options) withDialer(so *s3.Options) {
 	}).Freeze() // otherwise a copy of the options loses the dialer
 }
 
-// explicitClient returns a client with the keys of the options. It uses no proxy.
+// explicitClient returns a client with the keys in the options. It uses no proxy.
 func (o Options) explicitClient() (*s3.Client, func()) {
 	transport := &http.Transport{
 		DialContext:           o.dialer(),
@@ -196,7 +199,7 @@ func (o Options) explicitClient() (*s3.Client, func()) {
 		Credentials: credentials.NewStaticCredentialsProvider(o.AccessKeyID, o.SecretAccessKey, ""),
 		HTTPClient: &http.Client{
 			Transport: transport,
-			// A signature is valid for one address only.
+			// A signature is valid only for the original address.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, o.apply)
@@ -222,7 +225,7 @@ func (o Options) apply(so *s3.Options) {
 		so.APIOptions = append(so.APIOptions, o.observe)
 	}
 	so.Retryer = newRetryer(cmp.Or(o.wait, firstWait))
-	// An unset mode would disable checksums.
+	// Checksums would be disabled if the mode remained unset.
 	if so.RequestChecksumCalculation == 0 {
 		so.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenSupported
 	}

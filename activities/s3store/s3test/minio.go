@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Server is a running server. It has no buckets yet.
+// Server is a running server without buckets.
 type Server struct {
 	Address              string // host:port
 	AccessKey, SecretKey string
@@ -23,7 +23,7 @@ type Server struct {
 // Endpoint is the server's URL.
 func (m Server) Endpoint() string { return "http://" + m.Address }
 
-// StartMinIO runs the binary MINIO_BIN on an empty directory until the test ends.
+// StartMinIO runs the program MINIO_BIN on an empty directory until the test ends.
 func StartMinIO(t *testing.T) Server {
 	t.Helper()
 	binary := os.Getenv("MINIO_BIN")
@@ -38,8 +38,8 @@ func StartMinIO(t *testing.T) Server {
 	return Server{}
 }
 
-// start reports whether the server became ready; another process may have taken its
-// port.
+// start starts the server and reports whether it became ready. It fails if another process has
+// taken the port.
 func (m Server) start(t *testing.T, binary string) bool {
 	t.Helper()
 	home := t.TempDir()
@@ -63,7 +63,7 @@ func (m Server) start(t *testing.T, binary string) bool {
 	return m.serves(t, ended)
 }
 
-// serves waits until the server is ready or has ended.
+// serves waits for the server and reports whether it became ready before it ended.
 func (m Server) serves(t *testing.T, ended <-chan struct{}) bool {
 	t.Helper()
 	poll := time.NewTicker(50 * time.Millisecond)

@@ -1,8 +1,8 @@
-// Package s3test gives tests of this package and the e2e tests a MinIO server, as a
-// process of its own, and a proxy with the faults of networks and servers.
+// Package s3test provides a MinIO server and a proxy that simulates faults of networks and servers,
+// for the tests of package s3store and the e2e tests.
 //
-// MinIO, which is under the AGPL, is run and never linked; minio.go has the build
-// tag e2e.
+// MinIO is licensed under the AGPL. It runs as a separate process and is never linked. minio.go has
+// the build tag e2e.
 package s3test
 
 import (
@@ -28,8 +28,9 @@ type proxy struct {
 	counts map[string]int
 }
 
-// NewProxy starts a proxy for the S3 server at target, and returns its URL and a function that counts
-// the requests with a fault. It calls decide, concurrently, for the fault of each request:
+// NewProxy starts a proxy for the S3 server at target. It returns the proxy's URL and a function
+// that counts the requests with a given fault. It calls decide, concurrently, to choose the fault
+// of each request:
 //
 //	""             none: the request is forwarded, with its signature intact
 //	"busy"         answered with 503 SlowDown
@@ -91,7 +92,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// cutShort declares the length of the body and sends half of it.
+// cutShort declares the full length of the body but sends only half of it.
 func (p *proxy) cutShort(w http.ResponseWriter, r *http.Request) {
 	answer := httptest.NewRecorder()
 	p.forward.ServeHTTP(answer, r)
