@@ -20,10 +20,11 @@ type cgroup struct {
 	processes bool // limited
 }
 
-// ownThreads is an upper bound on the child's own threads in the cgroup of a command.
+// ownThreads is an upper bound on the number of the child's own threads in a command's cgroup.
 const ownThreads = 16
 
-// newCgroup makes a cgroup in a delegated directory, with the limits that its controllers support.
+// newCgroup creates a cgroup in a delegated directory. It sets the limits that the available
+// controllers support.
 func newCgroup(delegated string, limits Limits) (*cgroup, error) {
 	dir, err := os.MkdirTemp(delegated, "command-")
 	if err != nil {
@@ -47,7 +48,7 @@ func newCgroup(delegated string, limits Limits) (*cgroup, error) {
 		}
 	}
 	if group.memory {
-		// The file is missing without the swap controller.
+		// The file does not exist without the swap controller.
 		_ = os.WriteFile(filepath.Join(dir, "memory.swap.max"), []byte("0"), 0)
 	}
 	group.fd, err = unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -57,12 +58,12 @@ func newCgroup(delegated string, limits Limits) (*cgroup, error) {
 	return group, nil
 }
 
-// kill kills all processes at once, on kernels from 5.14.
+// kill kills all processes of the cgroup at once. It needs kernel 5.14 or later.
 func (g *cgroup) kill() {
 	_ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0) // the child kills too
 }
 
-// account adds the statistics of the cgroup to the exit and removes the cgroup.
+// account adds the cgroup's statistics to the exit and removes the cgroup.
 func (g *cgroup) account(e *Exit) error {
 	if usec, ok := field(filepath.Join(g.dir, "cpu.stat"), "usage_usec"); ok {
 		e.CPU = max(e.CPU, time.Duration(usec)*time.Microsecond)
@@ -76,7 +77,8 @@ func (g *cgroup) account(e *Exit) error {
 	return g.remove()
 }
 
-// remove deletes the cgroup. The kernel may count its last process a moment longer than it lives.
+// remove removes the cgroup. It retries, because the kernel may count the last process for a moment
+// after its end.
 func (g *cgroup) remove() error {
 	g.kill()
 	defer closeFD(g.fd)
@@ -90,13 +92,13 @@ func (g *cgroup) remove() error {
 	return fmt.Errorf("remove the cgroup of a command: %w", err)
 }
 
-// content reads a file of the kernel; an unreadable one is empty.
+// content returns the content of a kernel file, or "" if it cannot be read.
 func content(path string) string {
 	data, _ := os.ReadFile(path)
 	return string(data)
 }
 
-// field reads the number of a name from a file with a pair on each line.
+// field returns the number that follows a name in a file of lines "name number".
 func field(path, name string) (int64, bool) {
 	for line := range strings.Lines(content(path)) {
 		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
@@ -107,8 +109,8 @@ func field(path, name string) (int64, bool) {
 	return 0, false
 }
 
-// delegated finds a cgroup directory that can limit memory and processes: the worker's own or, since a
-// cgroup with processes has no limited children, its parent.
+// delegated finds a cgroup directory that can limit memory and processes. It is the worker's own
+// cgroup or its parent, because a cgroup that contains processes cannot have children with limits.
 func delegated() string {
 	mount, own := cgroupMount(), ownCgroup()
 	if mount == "" || own == "" {
@@ -123,7 +125,8 @@ func delegated() string {
 	return ""
 }
 
-// isDelegated reports whether a cgroup is delegated to this worker, not only writable because it is root.
+// isDelegated reports whether a cgroup is delegated to this worker. Write permission is not
+// sufficient: root can write everywhere.
 func isDelegated(dir string, top bool) bool {
 	if unix.Access(dir, unix.W_OK) != nil || unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK) != nil {
 		return false

@@ -17,14 +17,14 @@ const (
 	idleName  = "conclave-sandbox-idle" // makes this binary a process that only waits
 )
 
-// Descriptors of the child beside the standard three.
+// File descriptors of the child in addition to the standard ones.
 const (
 	controlFD = 3 // receives the spec, and is closed when the worker wants the end or dies
 	statusFD  = 4 // sends one status, at the end
 	treesFD   = 5 // the mounts of the workspace and the temporary directory, if spec.Trees; then the socket of spec.Network
 )
 
-// spec is the child's order.
+// spec tells the child how to confine the command.
 type spec struct {
 	Level      Level
 	Args       []string
@@ -50,7 +50,8 @@ type status struct {
 	Exit  Exit
 }
 
-// The child works during package initialisation; few imports keep that early.
+// The child runs during package initialisation. The package has few imports, so that this happens
+// early.
 var _ = runChild()
 
 func runChild() bool { //nolint:unparam // a package variable needs a value
@@ -72,12 +73,14 @@ func isPipe(fd int) bool {
 	return syscall.Fstat(fd, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFIFO
 }
 
-// child does not return. It skips the work of os.Exit, such as the race detector's last second.
+// child does not return. It exits without os.Exit, whose work can take time; the race detector, for
+// example, waits for a second.
 func child() {
 	unix.CloseOnExec(controlFD)
 	unix.CloseOnExec(statusFD)
-	// One thread confines itself and starts the command; the others watch and kill it. It must not be
-	// the first thread, which the kernel checks when a command sends a signal.
+	// One thread confines itself and starts the command; the others watch and kill it. The confined
+	// thread must not be the first one, whose credentials the kernel checks when a command sends a
+	// signal.
 	done := make(chan int)
 	go func() {
 		runtime.LockOSThread()
@@ -103,8 +106,8 @@ func serve(control, report *os.File) int {
 	return 0
 }
 
-// execute confines the thread, runs the command and waits for its end. Each step removes rights that
-// earlier ones need.
+// execute confines the thread, runs the command and waits for its end. The order matters: each step
+// removes rights that earlier steps need.
 func (s spec) execute(control *os.File) (Exit, error) {
 	tasks, err := s.isolate()
 	if err != nil {
@@ -143,14 +146,14 @@ func (s spec) execute(control *os.File) (Exit, error) {
 	return g.wait(pid), nil
 }
 
-// refuse prints, like a shell, why a program cannot be started.
+// refuse prints why a program cannot be started, and returns the exit code that a shell would use.
 func refuse(err error) Exit {
 	fmt.Fprintln(os.Stderr, err)
 	return Exit{Code: refusalCode(err)}
 }
 
-// isolate hides the child's descriptors and, at level full, enters the new root. It prefers the
-// namespace's own /proc.
+// isolate hides the child's descriptors and, at level full, enters the new root. It uses the
+// namespace's own /proc if there is one.
 func (s spec) isolate() (*tasks, error) {
 	if err := hideDescriptors(s.Trees); err != nil {
 		return nil, err
@@ -168,7 +171,7 @@ func (s spec) isolate() (*tasks, error) {
 	return tasks, nil
 }
 
-// networkFD is the descriptor of the socket that takes the listener.
+// networkFD returns the descriptor of the socket over which the listener is passed.
 func (s spec) networkFD() int {
 	if s.Trees {
 		return treesFD + 2
@@ -176,7 +179,7 @@ func (s spec) networkFD() int {
 	return treesFD
 }
 
-// hideDescriptors keeps the command from inheriting the child's descriptors.
+// hideDescriptors prevents the command from inheriting the child's descriptors.
 func hideDescriptors(trees bool) error {
 	first := uint(treesFD)
 	if trees {
@@ -190,7 +193,8 @@ func hideDescriptors(trees bool) error {
 	return nil
 }
 
-// confine drops this thread's rights, and returns the listener of the filter, or -1.
+// confine removes this thread's rights. It returns the listener of the filter, or -1 if there is
+// none.
 func (s spec) confine() (int, error) {
 	if err := s.limitResources(); err != nil {
 		return -1, fmt.Errorf("limit resources: %w", err)
@@ -211,7 +215,7 @@ func (s spec) confine() (int, error) {
 	return listener, nil
 }
 
-// program finds the program and the directory to start it in.
+// program returns the path of the program and the directory in which to start it.
 func (s spec) program() (string, string, error) {
 	dir := s.join(s.Dir)
 	if info, err := os.Stat(dir); err != nil {
@@ -244,10 +248,11 @@ func (s spec) fork(program, dir string) (int, error) {
 	return pid, err
 }
 
-// closeFD closes a descriptor without written data.
+// closeFD closes a descriptor to which nothing was written.
 func closeFD(fd int) { _ = unix.Close(fd) }
 
-// isRefusal reports whether the program cannot be run, as opposed to a fault of the host.
+// isRefusal reports whether an error means that the program cannot be run, rather than a fault of
+// the host.
 func isRefusal(err error) bool {
 	number, ok := errors.AsType[syscall.Errno](err)
 	return ok && slices.Contains([]syscall.Errno{

@@ -10,32 +10,34 @@ import (
 )
 
 const (
-	// diskInterval is the shortest time between two measurements; slow ones take at most a tenth of the
-	// time.
+	// diskInterval is the minimum time between two measurements. The interval grows so that
+	// measuring takes at most a tenth of the time.
 	diskInterval = time.Second
 
-	// pollInterval is the time between two checks of the free space. A significant loss is measured at
-	// once.
+	// pollInterval is the time between two checks of the free space. If the loss is significant, a
+	// measurement follows at once.
 	pollInterval = 25 * time.Millisecond
 
-	// lossBytes and lossFiles are the smallest such losses: other processes write as well.
+	// lossBytes and lossFiles are the smallest significant losses. Smaller ones may come from other
+	// processes.
 	lossBytes = 1 << 20
 	lossFiles = 500
 
-	// maxDepth bounds nested directories; deeper ones count as too many files.
+	// maxDepth bounds the nesting of directories. Deeper nesting is treated as too many files.
 	maxDepth = 256
 
-	// minFree is the space, in bytes, that commands leave free: at most half of that at their start.
+	// minFree is the free space that commands must leave, in bytes, or half of the space that was
+	// free at their start if that is less.
 	minFree = 512 << 20
 )
 
-// usage is the content of a directory, or the free space of a file system.
+// usage is the size of a directory's content, or the free space of a file system.
 type usage struct {
 	bytes int64 // of each file its length or its space on disk, whichever is more
 	files int   // files and directories, without the root
 }
 
-// significant reports whether a loss is a good part of the remaining limits.
+// significant reports whether a loss is a considerable part of the remaining limits.
 func (u usage) significant(left usage, limits Limits) bool {
 	return limits.Disk > 0 && u.bytes >= max(lossBytes, left.bytes/4) ||
 		limits.Files > 0 && u.files >= max(lossFiles, left.files/4)
@@ -49,8 +51,8 @@ type quota struct {
 	ended   time.Time     // of the last measurement
 	took    time.Duration // the last measurement
 
-	// unnamed measures the command's open files without a name, of which some may be hidden; nil if
-	// impossible.
+	// unnamed returns the size of the command's open files without a name, and whether it may have
+	// missed some. It is nil if they cannot be measured.
 	unnamed func() (bytes int64, hidden bool)
 
 	stop func() // ends the watching
@@ -65,7 +67,7 @@ type volume struct {
 	now   usage
 }
 
-// watchDisk measures repeatedly until the quota is stopped, and ends the command at a limit.
+// watchDisk measures the disk usage until the quota is stopped, and ends the command at a limit.
 func (s *Sandbox) watchDisk(ctx context.Context, end context.CancelCauseFunc, unnamed func() (int64, bool)) *quota {
 	q := &quota{s: s, unnamed: unnamed, before: *s.used.Load(), ended: time.Now()}
 	q.left = usage{bytes: s.options.Limits.Disk - q.before.bytes, files: s.options.Limits.Files - q.before.files}
@@ -103,7 +105,7 @@ func (q *quota) watch(ctx context.Context, end context.CancelCauseFunc) {
 	}
 }
 
-// poll checks the free space, and measures if it is time to.
+// poll checks the free space, and takes a measurement if one is due.
 func (q *quota) poll() error {
 	var lost usage
 	for _, v := range q.volumes {
@@ -134,8 +136,8 @@ func (q *quota) poll() error {
 	return err
 }
 
-// measure fails with the exceeded limit. A command that starts beyond a limit may add nothing, but
-// remove files. The final measurement also makes all files readable for the worker.
+// measure returns an error if a limit is exceeded. A command that starts above a limit may remove
+// files but not add any. The final measurement also makes all files readable for the worker.
 func (q *quota) measure(final bool) error {
 	limits := q.s.options.Limits
 	files := max(limits.Files, q.before.files)
@@ -163,7 +165,8 @@ func (q *quota) measure(final bool) error {
 	return nil
 }
 
-// addUnnamed adds the files without a name; hidden ones count as all that the file systems have lost.
+// addUnnamed adds the size of files without a name. If some of them may be hidden, it assumes that
+// they use all space that the file systems have lost.
 func (q *quota) addUnnamed(bytes int64) int64 {
 	open, hidden := q.unnamed()
 	if bytes += open; !hidden {
@@ -176,7 +179,8 @@ func (q *quota) addUnnamed(bytes int64) int64 {
 	return max(bytes, lost)
 }
 
-// measure adds up the workspace and the temporary directory, up to a limit of files other than 0.
+// measure returns the usage of the workspace and the temporary directory. It fails above a limit of
+// files, unless that is 0.
 func (s *Sandbox) measure(limit int, access bool) (usage, error) {
 	var sum usage
 	for _, dir := range []string{s.options.Workspace, s.temp} {

@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// user is the name of the commands' user at level full.
+// user is the name of the user under which commands run at level full.
 const user = "agent"
 
-// ownLoopback are the names of a command's own loopback, which its proxy does not reach.
+// ownLoopback lists the names of a command's own loopback, for which it must not use the proxy.
 const ownLoopback = "localhost,127.0.0.1,::1"
 
-// environment builds the whole environment of a command; no variable of the worker is passed on.
+// environment returns the environment of a command. It includes none of the worker's variables.
 func (s *Sandbox) environment(added map[string]string) []string {
 	home := filepath.Join(s.tempIn, "home")
 	env := map[string]string{
@@ -52,13 +52,14 @@ func (s *Sandbox) environment(added map[string]string) []string {
 	return list
 }
 
-// No toolchain may be or contain a directory with more than programs, or lie in a sealed one.
+// Directories that restrict toolchains. A toolchain must not be or contain a shared or sealed
+// directory, nor lie in a sealed one.
 var (
 	shared = []string{"/", "/var", "/var/lib", "/tmp", "/home", "/root", "/Users"}
 	sealed = []string{"/etc", "/proc", "/sys", "/dev", "/run", "/boot", "/var/run"}
 )
 
-// toolchains validates the operator's toolchains and returns their real paths, each once.
+// toolchains validates the operator's toolchains and returns their real paths without duplicates.
 func toolchains(o Options) ([]string, error) {
 	private := []string{o.Workspace, o.Temp}
 	for _, dir := range o.Private {
@@ -92,7 +93,7 @@ func toolchains(o Options) ([]string, error) {
 	return found, nil
 }
 
-// refuseToolchain returns the reason why commands must not read a directory, or "".
+// refuseToolchain returns the reason why a directory may not be a toolchain, or "".
 func refuseToolchain(path string, private []string, home string) string {
 	for _, dir := range slices.Concat(shared, sealed) {
 		if within(dir, path) {
@@ -118,7 +119,7 @@ func refuseToolchain(path string, private []string, home string) string {
 	return ""
 }
 
-// searchPath is the commands' PATH: the toolchains, then the system's directories.
+// searchPath returns the PATH of commands: the toolchains, then the system's directories.
 func searchPath(toolchains []string) []string {
 	var path []string
 	for _, dir := range toolchains {
@@ -137,7 +138,8 @@ func searchPath(toolchains []string) []string {
 	return append(path, "/usr/local/go/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 }
 
-// lookPath finds a program in the directories of path, or relative to dir if its name has a slash.
+// lookPath finds a program in the directories of path or, if its name contains a slash, relative to
+// dir.
 func lookPath(name string, path []string, dir string) (string, error) {
 	if strings.ContainsAny(name, `/`) || runtime.GOOS == "windows" && strings.ContainsAny(name, `\`) {
 		if !filepath.IsAbs(name) {

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rule answers a system call, with tests only if all tests of one group are true.
+// rule sets the answer to a system call. If it has tests, it applies only if all tests of one group
+// are true.
 type rule struct {
 	call   uint32
 	answer unix.Errno // 0 pretends success
@@ -20,14 +21,16 @@ type rule struct {
 	ask    bool // the listener decides
 }
 
-// test compares the lower half of an argument; the kernel ignores the upper half of those tested here.
+// test compares the lower half of an argument. The kernel ignores the upper halves of the arguments
+// tested here.
 type test struct {
 	arg  uint32
 	jump bpf.JumpTest
 	val  uint32
 }
 
-// denied are calls on other processes, mounts, roots, namespaces, the kernel, its keys and file handles.
+// denied lists system calls that affect other processes, mounts, roots, namespaces, the kernel, its
+// keys and file handles.
 var denied = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR,
@@ -41,7 +44,8 @@ var denied = []uint32{
 	unix.SYS_VHANGUP, unix.SYS_NFSSERVCTL, unix.SYS_LOOKUP_DCOOKIE, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
 }
 
-// absent are calls with fallbacks, whose arguments or later actions a filter cannot see.
+// absent lists system calls whose arguments or later actions a filter cannot see. Programs have
+// fallbacks for them.
 var absent = []uint32{
 	unix.SYS_CLONE3, unix.SYS_OPENAT2, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_MEMFD_SECRET,
 }
@@ -71,12 +75,12 @@ func (s spec) rules() []rule {
 	}
 	list = append(append(list, setIDRules()...), openFileRules()...)
 	if !s.Accounted {
-		// Only a memory cgroup counts memory that belongs to no process.
+		// Only a memory cgroup counts memory that is not mapped by a process.
 		deny(unix.SYS_MEMFD_CREATE, unix.ENOSYS)
 		deny(unix.SYS_SHMGET, unix.ENOSYS)
 	}
 	if s.AskThreads {
-		// The listener decides on clone with shared memory, except for vfork.
+		// The listener decides on clone calls that share memory, except vfork.
 		list = append(list, rule{call: unix.SYS_CLONE, ask: true, tests: [][]test{
 			{{0, bpf.JumpBitsSet, unix.CLONE_VM}, {0, bpf.JumpBitsNotSet, unix.CLONE_VFORK}},
 		}})
@@ -87,7 +91,7 @@ func (s spec) rules() []rule {
 	return append(list, s.sharedHostRules()...)
 }
 
-// setIDRules deny set-user-ID programs, which would run as the worker's user.
+// setIDRules deny the creation of set-user-ID programs, which would run as the worker's user.
 func setIDRules() []rule {
 	list := []rule{
 		{call: unix.SYS_FCHMOD, answer: unix.EPERM, tests: [][]test{{{1, bpf.JumpBitsSet, setID}}}},
@@ -99,8 +103,9 @@ func setIDRules() []rule {
 	return append(list, oldSetIDRules()...)
 }
 
-// openFileRules keep a process's open files measurable: shared by all its threads, and readable.
-// PR_SET_DUMPABLE pretends success, because programs that protect their memory this way need not fail.
+// openFileRules ensure that the open files of a process can be measured: all its threads share
+// them, and /proc stays readable. Setting PR_SET_DUMPABLE pretends to succeed, so that programs
+// that protect their memory in this way do not fail.
 func openFileRules() []rule {
 	return []rule{
 		{call: unix.SYS_CLONE, answer: unix.EINVAL, tests: [][]test{{{0, bpf.JumpBitsSet, unix.CLONE_THREAD}, {0, bpf.JumpBitsNotSet, unix.CLONE_FILES}}}},
@@ -109,7 +114,7 @@ func openFileRules() []rule {
 	}
 }
 
-// ownNetworkRules allow only the socket families that a network namespace confines.
+// ownNetworkRules allow only the socket families that a network namespace can confine.
 func ownNetworkRules() []rule {
 	return []rule{{call: unix.SYS_SOCKET, answer: unix.EAFNOSUPPORT, tests: [][]test{
 		{
@@ -122,8 +127,9 @@ func ownNetworkRules() []rule {
 	}}}
 }
 
-// sharedHostRules partly replace namespaces: only connected pairs of sockets, no changes to other
-// processes, and no truncation of files opened for reading where Landlock cannot deny it.
+// sharedHostRules replace some protection of namespaces. They allow only connected pairs of
+// sockets, and deny changes to other processes. If Landlock cannot deny truncation of files opened
+// for reading, they do.
 func (s spec) sharedHostRules() []rule {
 	list := []rule{
 		{call: unix.SYS_SOCKET, answer: unix.EACCES},
@@ -145,7 +151,8 @@ func (s spec) sharedHostRules() []rule {
 	return append(list, s.guardRules(uint32(os.Getpid()), uint32(unix.Gettid()))...)
 }
 
-// guardRules keep commands from signalling the child and everybody, as Landlock does from version 6 on.
+// guardRules prevent commands from signalling the child or all processes. Landlock does the same
+// from version 6 on.
 func (s spec) guardRules(guard, thread uint32) []rule {
 	const everybody = ^uint32(0)
 	group := ^guard + 1
@@ -155,7 +162,7 @@ func (s spec) guardRules(guard, thread uint32) []rule {
 			{{0, bpf.JumpEqual, guard}}, {{0, bpf.JumpEqual, group}}, {{0, bpf.JumpEqual, everybody}},
 		}})
 	}
-	// The owner of a file can be sent a signal about it.
+	// The kernel sends signals about a file to the file's owner, which can be any process.
 	list = append(list,
 		rule{call: unix.SYS_FCNTL, answer: unix.EPERM, tests: [][]test{{{1, bpf.JumpEqual, unix.F_SETOWN_EX}}}},
 		rule{call: unix.SYS_TKILL, answer: unix.EPERM, tests: [][]test{{{0, bpf.JumpEqual, guard}}, {{0, bpf.JumpEqual, thread}}}})
@@ -170,16 +177,16 @@ func (s spec) guardRules(guard, thread uint32) []rule {
 	return list
 }
 
-// Offsets in the filter's input; the lower half of an argument comes first on the supported
-// architectures.
+// Offsets in the filter's input. On the supported architectures the lower half of an argument comes
+// first.
 const (
 	callOffset = 0
 	archOffset = 4
 	argsOffset = 16
 )
 
-// assemble compiles the filter: it kills foreign architectures, applies the rules and allows other
-// calls.
+// assemble compiles the filter. It kills processes that use a foreign architecture, applies the
+// rules and allows all other calls.
 func assemble(rules []rule) ([]unix.SockFilter, error) {
 	instructions := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: archOffset, Size: 4},
@@ -203,7 +210,7 @@ func assemble(rules []rule) ([]unix.SockFilter, error) {
 	return program, nil
 }
 
-// instructions compiles a rule. The call's number is loaded before and after it.
+// instructions compiles a rule. The number of the system call is loaded before and after it.
 func (r rule) instructions() []bpf.Instruction {
 	answer := bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(r.answer)}
 	if r.ask {
@@ -226,11 +233,12 @@ func (r rule) instructions() []bpf.Instruction {
 	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: r.call, SkipFalse: uint8(len(body))}}, body...)
 }
 
-// threads decides on calls that make threads where the kernel does not limit their number: for root, at
-// level landlock and on old kernels. Calls wait for the answer, so that no bomb outruns the counting.
+// threads decides on calls that create threads if the kernel does not limit their number: for root,
+// at level landlock and on old kernels. Calls wait for the decision, so that threads cannot be
+// created faster than they are counted.
 //
-// Processes are limited by the guard instead: a shell mistakes the signal of an ended child for a
-// failed fork.
+// Processes are limited by the guard instead, because a shell would report a failed fork if the
+// signal of an ended child interrupted the call.
 type threads struct {
 	listener int
 	tasks    *tasks
@@ -260,7 +268,7 @@ type reply struct {
 	flags uint32
 }
 
-// answer returns when the listener is closed.
+// answer answers calls until the listener is closed.
 func (t *threads) answer() {
 	runtime.LockOSThread()
 	for {
@@ -275,7 +283,7 @@ func (t *threads) answer() {
 		if !t.allow() {
 			r = reply{id: n.id, err: -int32(unix.EAGAIN)}
 		}
-		// Without a repetition after a signal, a living caller would wait for ever.
+		// Retry if a signal interrupts the answer; otherwise the caller would wait forever.
 		for errors.Is(t.exchange(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r)), unix.EINTR) {
 		}
 	}
@@ -288,7 +296,8 @@ func (t *threads) exchange(request uintptr, value unsafe.Pointer) error {
 	return nil
 }
 
-// allow counts the threads again when the limit seems to be reached: some may have ended.
+// allow reports whether one more thread may start. At the limit it counts again, because some
+// threads may have ended.
 func (t *threads) allow() bool {
 	select {
 	case <-t.dying:
@@ -310,8 +319,8 @@ func (t *threads) allow() bool {
 	return true
 }
 
-// filterCalls installs the filter on this thread and its future processes, and returns its listener or
-// -1.
+// filterCalls installs the filter on this thread and its future processes. It returns the listener,
+// or -1 if there is none.
 func (s spec) filterCalls() (int, error) {
 	program, err := assemble(s.rules())
 	if err != nil {

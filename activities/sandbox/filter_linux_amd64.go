@@ -10,7 +10,7 @@ const nativeArch = unix.AUDIT_ARCH_X86_64
 // filters reports whether there is a filter for this architecture.
 const filters = true
 
-// foreignCalls kills a process that makes x32 calls, which have other numbers.
+// foreignCalls kills a process that makes x32 calls, whose numbers differ.
 func foreignCalls() []bpf.Instruction {
 	return []bpf.Instruction{
 		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: 0x40000000, SkipTrue: 1},
@@ -18,7 +18,7 @@ func foreignCalls() []bpf.Instruction {
 	}
 }
 
-// oldSetIDRules cover calls that newer architectures lack.
+// oldSetIDRules cover system calls that newer architectures do not have.
 func oldSetIDRules() []rule {
 	return []rule{
 		{call: unix.SYS_CHMOD, answer: unix.EPERM, tests: [][]test{{{1, bpf.JumpBitsSet, setID}}}},

@@ -10,10 +10,10 @@ const nativeArch = unix.AUDIT_ARCH_AARCH64
 // filters reports whether there is a filter for this architecture.
 const filters = true
 
-// foreignCalls is empty: this architecture has one set of calls.
+// foreignCalls is empty, because this architecture has only one set of system calls.
 func foreignCalls() []bpf.Instruction { return nil }
 
-// oldSetIDRules is empty: this architecture lacks the calls.
+// oldSetIDRules is empty, because this architecture does not have the calls.
 func oldSetIDRules() []rule { return nil }
 
 func oldTruncateRules() []rule { return nil }

@@ -16,11 +16,12 @@ import (
 // watchInterval is the time between two measurements of a command's processes.
 const watchInterval = 100 * time.Millisecond
 
-// threadPollInterval is the time between two reads of the host's number of threads under AskThreads.
+// threadPollInterval is the time between two reads of the host's number of threads if
+// spec.AskThreads is set.
 const threadPollInterval = 5 * time.Millisecond
 
-// guard is the unconfined part of the child: it kills the command's processes when the command ends or
-// exceeds a limit, and when the worker closes the control pipe or dies.
+// guard is the unconfined part of the child. It kills the command's processes when the command ends
+// or exceeds a limit, and when the worker ends or closes the control pipe.
 type guard struct {
 	spec  spec
 	tasks *tasks
@@ -41,7 +42,8 @@ func newGuard(s spec, tasks *tasks, control *os.File) (*guard, error) {
 	}
 	g := &guard{spec: s, tasks: tasks, dying: make(chan struct{})}
 	go func() {
-		// Part of the spec may still be unread; the end of the pipe is the signal.
+		// Part of the spec may not have been read yet. The guard only waits for the end of the
+		// pipe.
 		_, _ = io.Copy(io.Discard, control)
 		g.die("")
 		if s.Level == Full {
@@ -60,7 +62,8 @@ func (g *guard) die(reason string) {
 	})
 }
 
-// kill kills all processes until wait has reaped the last one. At level full one call reaches them all.
+// kill kills all processes repeatedly until wait has reaped the last one. At level full a single
+// call reaches all of them.
 func (g *guard) kill() {
 	runtime.LockOSThread()
 	<-g.dying
@@ -77,7 +80,7 @@ func (g *guard) kill() {
 	}
 }
 
-// wait waits for the command, has all other processes killed, and returns when no child is left.
+// wait waits for the command, then has all other processes killed, and returns when none is left.
 func (g *guard) wait(command int) Exit {
 	var e Exit
 	g.command.Store(int64(command))
@@ -128,7 +131,8 @@ func (g *guard) watch() {
 	}
 }
 
-// pause waits for the next measurement and returns false at the end.
+// pause waits until the next measurement is due. It returns false if the processes are to be
+// killed.
 func (g *guard) pause() bool {
 	before := hostThreads()
 	next := time.NewTimer(watchInterval)

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// measure walks a directory and leaves permissions unchanged.
+// measure walks a directory. It does not change permissions.
 func measure(path string, check func(int) error, _ bool) (usage, error) {
 	var sum usage
 	err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
@@ -33,12 +33,12 @@ func measure(path string, check func(int) error, _ bool) (usage, error) {
 	return sum, err
 }
 
-// freeSpace is unlimited: this system does not report it.
+// freeSpace returns an unlimited usage, because this system does not report free space.
 func freeSpace(string) (usage, error) { return usage{bytes: math.MaxInt64}, nil }
 
 func sameVolume(string, string) bool { return true }
 
-// ownGroup does nothing: this system has no process groups.
+// ownGroup does nothing, because this system has no process groups.
 func ownGroup(*exec.Cmd) {}
 
 // killGroup kills only the process itself.

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// measure walks a directory while other processes write to it, relative to open descriptors and without
-// following links. It gives the owner missing permissions, on files only with access set. An error of
-// check, which gets the number of files so far, ends the walk.
+// measure walks a directory while other processes may write to it. It uses open descriptors and
+// does not follow links. It gives the owner missing permissions: on directories always, on files
+// only if access is set. It calls check with the number of files so far and stops at an error.
 func measure(path string, check func(int) error, access bool) (usage, error) {
 	fd, err := enterDirectory(unix.AT_FDCWD, path)
 	if err != nil {
@@ -85,7 +85,7 @@ func (w *walk) entry(fd int, name string, depth int) error {
 	return nil
 }
 
-// permit gives the owner the permissions to copy and remove a directory.
+// permit gives the owner permission to copy and remove a directory.
 func (w *walk) permit(fd int) {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) == nil && st.Mode&0o700 != 0o700 && int(st.Uid) == os.Geteuid() {
@@ -93,7 +93,7 @@ func (w *walk) permit(fd int) {
 	}
 }
 
-// enterDirectory opens a directory, after giving its owner the permission if necessary.
+// enterDirectory opens a directory. If necessary, it first gives the owner permission.
 func enterDirectory(fd int, name string) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	sub, err := unix.Openat(fd, name, flags, 0)
@@ -103,7 +103,7 @@ func enterDirectory(fd int, name string) (int, error) {
 	return sub, err
 }
 
-// ignoreGone ignores errors of files that vanished or changed their type during the walk.
+// ignoreGone ignores errors for files that were removed or changed their type during the walk.
 func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil
@@ -111,7 +111,7 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// ignoreDenied ignores errors of permissions that this user cannot change.
+// ignoreDenied ignores errors from permissions that this user cannot change.
 func ignoreDenied(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EOPNOTSUPP) {
 		return nil
@@ -119,7 +119,8 @@ func ignoreDenied(err error) error {
 	return err
 }
 
-// freeSpace returns the free space of a directory's file system; 0 files if it does not bound their number.
+// freeSpace returns the free space of a directory's file system. files is 0 if the file system does
+// not limit their number.
 func freeSpace(dir string) (usage, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -133,13 +134,13 @@ func sameVolume(a, b string) bool {
 	return unix.Stat(a, &first) == nil && unix.Stat(b, &second) == nil && first.Dev == second.Dev
 }
 
-// ownGroup makes a command start in a new process group, which killGroup can kill.
+// ownGroup makes a command start in a new process group, for killGroup.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// killGroup kills a group, which may be empty.
+// killGroup kills a process group. It ignores an empty group.
 func killGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }
 
-// signalOf returns the number and name of the signal that killed a process.
+// signalOf returns the number and the name of the signal that killed a process.
 func signalOf(state *os.ProcessState) (int, string) {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rights of Landlock rules. Those that the kernel's version lacks are masked out.
+// Rights in Landlock rules. Those that the kernel's version does not support are masked out.
 const (
 	canRead  = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	canRun   = canRead | unix.LANDLOCK_ACCESS_FS_EXECUTE
@@ -19,12 +19,12 @@ const (
 	canUseDevice = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
 		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
-	// fileRights are the rights that a rule for a file, not a directory, can grant.
+	// fileRights are the rights that a rule can grant for a file that is not a directory.
 	fileRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// harmlessProc are files of the host's /proc without information on other processes.
+// harmlessProc lists files of the host's /proc that contain no information about other processes.
 var harmlessProc = []string{
 	"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/version", "/proc/filesystems",
 	"/proc/sys/kernel/osrelease", "/proc/sys/kernel/pid_max", "/proc/sys/kernel/random", "/proc/sys/kernel/ngroups_max",
@@ -59,13 +59,13 @@ func handled(version int) unix.LandlockRulesetAttr {
 	return attr
 }
 
-// restrictPaths limits this thread and its future processes to the files of allow.
+// restrictPaths limits this thread and its future processes to the files that allow grants.
 func (s spec) restrictPaths() error {
 	attr := handled(s.Landlock)
 	if s.Level == Full {
 		attr.Handled_access_net = 0 // the namespace confines the network
 	}
-	// Older kernels accept the longer structure because the fields that they lack are zero.
+	// Older kernels accept the longer structure if the fields that they do not know are zero.
 	fd, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
 	if e != 0 {
 		return fmt.Errorf("make a ruleset: %w", e)
@@ -88,7 +88,7 @@ func (s spec) restrictPaths() error {
 	return nil
 }
 
-// allow adds the rules; at level full the root holds readable files only.
+// allow adds the rules. At level full the root itself contains only readable files.
 func (s spec) allow(allow func(uint64, ...string) error) error {
 	if s.Level == Full {
 		return errors.Join(

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passage is the worker's side of a command's network: the proxy that serves a listener of the
-// command's own loopback, which the child makes and passes to the worker. Package net is not used:
-// its initialization would precede every command.
+// passage is the worker's end of a command's network access. The child opens a listener on the
+// command's loopback and passes it to the worker, whose proxy serves it. The child does not import
+// package net, whose initialization would delay every command.
 type passage struct {
 	socket int           // receives the listener
 	theirs *os.File      // the child's end
@@ -20,7 +20,7 @@ type passage struct {
 	proxy  io.Closer     // nil if the child made no listener
 }
 
-// openPassage makes the socket pair.
+// openPassage creates the socket pair over which the listener is passed.
 func openPassage() (*passage, error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -29,7 +29,7 @@ func openPassage() (*passage, error) {
 	return &passage{socket: ends[0], theirs: os.NewFile(uintptr(ends[1]), "network"), served: make(chan struct{})}, nil
 }
 
-// serve starts the proxy as soon as the child passes its listener.
+// serve waits for the child's listener and starts the proxy on it.
 func (p *passage) serve(way Network) {
 	defer close(p.served)
 	defer closeFD(p.socket)
@@ -54,7 +54,7 @@ func (p *passage) serve(way Network) {
 	p.proxy = way.Serve(file)
 }
 
-// close ends the proxy. The child has ended, or was never started.
+// close closes the proxy. It is called after the child has ended, or if the child was not started.
 func (p *passage) close(started bool) {
 	if !started {
 		_ = p.theirs.Close()
@@ -67,8 +67,8 @@ func (p *passage) close(started bool) {
 	}
 }
 
-// passListener makes the listener of the proxy in the child's network, and passes it to the worker
-// through a socket. The command has neither of them.
+// passListener opens the proxy's listener in the child's network and sends it to the worker over a
+// socket. The command inherits neither.
 func passListener(socket int) error {
 	defer closeFD(socket)
 	listener, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

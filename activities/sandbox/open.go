@@ -33,7 +33,7 @@ type Sandbox struct {
 
 var errClosed = errors.New("the sandbox is closed")
 
-// Open makes a sandbox around a workspace. The caller closes it.
+// Open creates a sandbox for a workspace. The caller must close it.
 func Open(o Options) (_ *Sandbox, err error) {
 	if o.Host.Level == "" {
 		o.Host = probe(context.Background())
@@ -70,7 +70,7 @@ func Open(o Options) (_ *Sandbox, err error) {
 	return s, nil
 }
 
-// allow adds a usage to the limits of disk and files that are set.
+// allow raises the limits of disk and files by a usage, if they are set.
 func (l *Limits) allow(u usage) {
 	if l.Disk > 0 {
 		l.Disk += u.bytes
@@ -80,7 +80,8 @@ func (l *Limits) allow(u usage) {
 	}
 }
 
-// Leftovers identifies the temporary directory if commands have left files in it, or is empty.
+// Leftovers returns an identifier of the temporary directory if commands have left files in it, or
+// "".
 func (s *Sandbox) Leftovers() string {
 	entries, err := os.ReadDir(s.temp)
 	if err != nil || !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != "home" }) {
@@ -89,8 +90,8 @@ func (s *Sandbox) Leftovers() string {
 	return filepath.Base(s.temp)
 }
 
-// makeTemp makes the commands' temporary directory and home. Landlock rules and mounts need its real
-// path.
+// makeTemp creates the temporary directory and the home of commands. It returns the real path,
+// which Landlock rules and mounts require.
 func makeTemp(parent string) (string, error) {
 	temp, err := os.MkdirTemp(parent, "sandbox-")
 	if err != nil {
@@ -129,7 +130,7 @@ func (o *Options) check() error {
 	return err
 }
 
-// directory resolves the symbolic links in the path of an existing directory.
+// directory returns the real path of an existing directory.
 func directory(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		return "", fmt.Errorf("%q is not an absolute path", path)
@@ -148,13 +149,13 @@ func directory(path string) (string, error) {
 	return real, err
 }
 
-// within reports whether path is dir or lies in it; both are clean and absolute.
+// within reports whether path is dir or lies in it. Both must be clean and absolute.
 func within(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// begin counts a run, to be ended by runs.Done, unless the sandbox is closed.
+// begin registers a run, which ends with runs.Done. It fails if the sandbox is closed.
 func (s *Sandbox) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +166,8 @@ func (s *Sandbox) begin() error {
 	return nil
 }
 
-// Close kills running commands and removes the temporary directory. Every call waits for the end.
+// Close kills running commands and removes the temporary directory. Each call waits until that is
+// done.
 func (s *Sandbox) Close() error {
 	s.closing.Do(func() {
 		s.mu.Lock()
@@ -173,7 +175,7 @@ func (s *Sandbox) Close() error {
 		s.mu.Unlock()
 		s.runs.Wait()
 		err := s.release()
-		// Directories without permissions cannot be removed until they get them back.
+		// Directories without permissions cannot be removed; measure restores their permissions.
 		if _, walkErr := measure(s.temp, nil, true); walkErr != nil && !errors.Is(walkErr, exceeded(endedFiles)) {
 			err = errors.Join(err, walkErr)
 		}

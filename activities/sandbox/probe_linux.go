@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// attacks is the script of a trial. It prints which attempt worked, and nothing if all failed.
+// attacks is a script that tries some attacks. It prints those that succeed, and nothing if all
+// fail.
 const attacks = `
 cat "$1" && echo "read a file outside the workspace"
 echo changed > "$1" && echo "changed a file outside the workspace"
@@ -48,7 +49,7 @@ func probe(ctx context.Context) Host {
 	return h
 }
 
-// try runs a program and some attacks at the supposed level of the host.
+// try runs a program and some attacks at the level that the host seems to support.
 func try(ctx context.Context, h Host) (err error) {
 	dir, err := os.MkdirTemp("", "sandbox-probe-")
 	if err != nil {
@@ -73,7 +74,7 @@ func try(ctx context.Context, h Host) (err error) {
 	return s.tryOne(ctx, "/bin/sh", "-c", attacks, "sh", secret, filepath.Join(dir, "new"), strconv.Itoa(os.Getpid()))
 }
 
-// tryOne runs a program that has to succeed without output.
+// tryOne runs a program that must succeed without output.
 func (s *Sandbox) tryOne(ctx context.Context, args ...string) error {
 	var stdout, stderr bytes.Buffer
 	exit, err := s.Run(ctx, Command{Args: args, Stdout: &stdout, Stderr: &stderr})
@@ -89,7 +90,8 @@ func (s *Sandbox) tryOne(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// missing lists the reasons that the host's settings show, with remedies, and the error of the trial.
+// missing lists the reasons visible in the host's settings, with their remedies, and the error of
+// the trial.
 func missing(trial error, landlock int) []string {
 	var list []string
 	if !filters {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitResources sets the resource limits of each process, including this one.
+// limitResources sets resource limits that apply to each process, including this one.
 func (s spec) limitResources() error {
 	limits := map[int]uint64{
 		unix.RLIMIT_CORE:   0,
@@ -31,7 +31,8 @@ func (s spec) limitResources() error {
 	return nil
 }
 
-// lowerLimit lowers the soft and, with hard set, the hard limit of a resource of this process.
+// lowerLimit lowers the soft limit of a resource of this process and, if hard is set, the hard
+// limit.
 func lowerLimit(resource int, value uint64, hard bool) (before unix.Rlimit, err error) {
 	if err := unix.Prlimit(0, resource, nil, &before); err != nil {
 		return before, err
@@ -46,24 +47,26 @@ func lowerLimit(resource int, value uint64, hard bool) (before unix.Rlimit, err 
 	return before, unix.Prlimit(0, resource, &limit, nil)
 }
 
-// forkLimits are soft limits during the fork: for the command, but not for the child's own memory and
-// threads. The filter keeps the command from changing them.
+// forkLimits returns soft limits that are set only during the fork. They apply to the command, but
+// not to the child's own memory and threads. The filter prevents the command from changing them.
 func (s spec) forkLimits() map[int]uint64 {
 	limits := map[int]uint64{}
 	if s.Limits.Processes > 0 && s.Counted {
 		limits[unix.RLIMIT_NPROC] = uint64(s.Limits.Processes + ownThreads)
 	}
 	if s.Limits.Memory > 0 {
-		// Not the address space: Java and Node reserve far more than they use.
+		// RLIMIT_AS is not used, because Java and Node reserve far more address space than they
+		// use.
 		limits[unix.RLIMIT_DATA] = uint64(s.Limits.Memory)
 	}
 	return limits
 }
 
-// softLimits are the resources of forkLimits, which the filter protects.
+// softLimits lists the resources of forkLimits, which the filter protects.
 var softLimits = []uint32{unix.RLIMIT_NPROC, unix.RLIMIT_DATA}
 
-// withForkLimits calls fork under the forkLimits, which an unconfined thread sets and lifts.
+// withForkLimits calls fork while the forkLimits are set. An unconfined thread sets and resets
+// them.
 func (s spec) withForkLimits(fork func() error) error {
 	old := map[int]unix.Rlimit{}
 	err := elsewhere(func() (err error) {
@@ -83,23 +86,25 @@ func (s spec) withForkLimits(fork func() error) error {
 	return err
 }
 
-// elsewhere calls f on another thread than the caller's, which is locked to its goroutine.
+// elsewhere calls f on a thread other than the caller's, which is locked to its goroutine.
 func elsewhere(f func() error) error {
 	done := make(chan error)
 	go func() { done <- f() }()
 	return <-done
 }
 
-// setupCapabilities are the child's capabilities in its namespaces, to confine, to kill and to measure.
+// setupCapabilities are the capabilities that the child needs in its namespaces to confine, kill
+// and measure.
 var setupCapabilities = []uintptr{
 	unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP,
 	unix.CAP_KILL, unix.CAP_SYS_PTRACE, unix.CAP_SYS_CHROOT, unix.CAP_DAC_OVERRIDE,
 }
 
-// secureBits deny and lock capabilities of user 0, set-user-ID fixups, kept and ambient capabilities.
+// secureBits disable and lock the special treatment of user 0, set-user-ID fixups, kept
+// capabilities and ambient capabilities.
 const secureBits = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7
 
-// dropPrivileges removes all capabilities from this thread for good.
+// dropPrivileges permanently removes all capabilities from this thread.
 func dropPrivileges() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("protect this process's memory: %w", err)
@@ -139,7 +144,7 @@ func clearBounds() error {
 	}
 }
 
-// protectParts removes the write permissions of the read-only parts at level landlock, which has no
+// protectParts removes write permissions from the read-only parts at level landlock, which has no
 // mounts. The child restores them, even if the worker is killed.
 func (s spec) protectParts() (restore func()) {
 	if s.Level != Landlock || len(s.ReadOnly) == 0 {
@@ -165,7 +170,7 @@ func (s spec) protectParts() (restore func()) {
 	}
 	return func() {
 		for name, mode := range modes {
-			// The caller's thread is confined by now, and the file may be gone.
+			// The calling thread is already confined, and the file may have been removed.
 			_ = elsewhere(func() error { return root.Chmod(name, mode) })
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// madeFiles are written new, so that they name only the sandbox's user.
+// madeFiles are files of /etc that are created for the sandbox, so that they list only its user.
 var madeFiles = map[string]string{
 	"etc/passwd":        fmt.Sprintf("%s:x:%d:%d::/tmp/home:/bin/sh\n", user, innerID, innerID),
 	"etc/group":         fmt.Sprintf("%s:x:%d:\n", user, innerID),
@@ -23,11 +23,11 @@ var madeFiles = map[string]string{
 
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
-// shmSize bounds /dev/shm, in bytes, together with the memory limit.
+// shmSize bounds the size of /dev/shm, in bytes, in addition to the memory limit.
 const shmSize = 256 << 20
 
-// enterRoot gives this process a new root. It opens the host's files as the worker's user, and builds
-// the root as the namespace's user, its owner.
+// enterRoot gives this process a new root. It opens the host's files as the worker's user, and
+// builds the root as the namespace's user, who owns it.
 func (s spec) enterRoot() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -67,7 +67,7 @@ func (s spec) enterRoot() error {
 	return pivot()
 }
 
-// becomeInner switches to the namespace's user and group, and leaves all other groups.
+// becomeInner switches to the namespace's user and group, and drops all other groups.
 func becomeInner() error {
 	for _, call := range []struct{ number, id uintptr }{
 		{unix.SYS_SETGROUPS, 0}, {unix.SYS_SETRESGID, innerID}, {unix.SYS_SETRESUID, innerID},
@@ -79,7 +79,7 @@ func becomeInner() error {
 	return nil
 }
 
-// build fills the new root, which is the current directory.
+// build creates the content of the new root in the current directory.
 func (s spec) build(trees []tree, links map[string]string) error {
 	for name, content := range madeFiles {
 		if err := makeFile(name, content); err != nil {
@@ -119,7 +119,8 @@ func makeFile(name, content string) error {
 	return os.WriteFile(name, []byte(content), 0o644)
 }
 
-// mountParts mounts the read-only parts over themselves, without following links of earlier commands.
+// mountParts mounts the read-only parts over themselves. It does not follow links, which earlier
+// commands may have created.
 func (s spec) mountParts() error {
 	workspace, err := unix.Open(workspacePath[1:], unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -148,7 +149,8 @@ func (s spec) mountParts() error {
 	return nil
 }
 
-// mountKernel mounts /dev/shm and, unless the worker's container hides parts of its own, /proc.
+// mountKernel mounts /dev/shm and /proc. It omits /proc if the worker's container hides parts of
+// its own.
 func (s spec) mountKernel() error {
 	size := int64(shmSize)
 	if s.Limits.Memory > 0 {
@@ -175,7 +177,7 @@ func (s spec) mountKernel() error {
 	return nil
 }
 
-// newFilesystem makes a detached file system with options such as "size=1m".
+// newFilesystem returns a detached file system with options such as "size=1m".
 func newFilesystem(kind string, attributes int, options ...string) (int, error) {
 	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -198,7 +200,8 @@ func newFilesystem(kind string, attributes int, options ...string) (int, error) 
 	return fd, nil
 }
 
-// pivot makes the current directory the root, unmounts the old one and forbids changes.
+// pivot makes the current directory the root, unmounts the old root and forbids changes to the new
+// one.
 func pivot() error {
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("change the root: %w", err)
@@ -229,10 +232,10 @@ func linkUp(name string) error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }
 
-// systemDirs are mounted read-only if they exist; links stay links.
+// systemDirs are mounted read-only if they exist. Links are recreated as links.
 var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
-// systemFiles are patterns for the files of /etc that programs need, without secrets.
+// systemFiles are patterns for the files of /etc that programs need and that contain no secrets.
 var systemFiles = []string{
 	"/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/timezone",
 	"/etc/os-release", "/etc/debian_version", "/etc/locale.alias", "/etc/mime.types", "/etc/magic", "/etc/services",
@@ -241,7 +244,7 @@ var systemFiles = []string{
 	"/etc/terminfo", "/etc/ghc", "/etc/R", "/etc/php", "/etc/nix/path",
 }
 
-// readOnly mounts everything except the workspace and the temporary directory.
+// readOnly are the attributes of all mounts except the workspace and the temporary directory.
 const readOnly = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
 // tree is a detached mount.
@@ -250,7 +253,7 @@ type tree struct {
 	at string // mount point, relative to the new root
 }
 
-// hostTrees returns detached mounts of the host's files, and the links among them.
+// hostTrees returns detached mounts of the host's files, and the symbolic links among these.
 func (s spec) hostTrees() ([]tree, map[string]string, error) {
 	trees, err := s.ownTrees() // first, since a toolchain may lie in the host's /tmp
 	if err != nil {
@@ -312,7 +315,7 @@ func (s spec) ownTrees() ([]tree, error) {
 	return trees, nil
 }
 
-// cloneTree copies a mount with all mounts below it, and adds attributes.
+// cloneTree returns a detached copy of a mount and all mounts below it, with additional attributes.
 func cloneTree(at int, name string, attributes uint64) (int, error) {
 	flags := uint(unix.AT_RECURSIVE)
 	if name == "" {
@@ -321,7 +324,8 @@ func cloneTree(at int, name string, attributes uint64) (int, error) {
 	return copyMount(at, name, flags, unix.MountAttr{Attr_set: attributes})
 }
 
-// copyMount returns a detached copy of a mount with other attributes; flags are passed to open_tree.
+// copyMount returns a detached copy of a mount with changed attributes. The flags are passed to
+// open_tree.
 func copyMount(at int, name string, flags uint, attributes unix.MountAttr) (int, error) {
 	fd, err := unix.OpenTree(at, name, flags|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
@@ -334,7 +338,7 @@ func copyMount(at int, name string, flags uint, attributes unix.MountAttr) (int,
 	return fd, nil
 }
 
-// attach mounts the tree, and makes the mount point unless its directory is itself mounted.
+// attach mounts the tree. It creates the mount point unless that is inside another mount.
 func (t tree) attach() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(t.fd, &st); err != nil {

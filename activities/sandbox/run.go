@@ -15,18 +15,18 @@ type running struct {
 	kill func()               // kills it with all its processes; may be called repeatedly, also after the end
 	wait func() (Exit, error) // returns when none of its processes is left
 
-	// unnamed measures its open files without a name; nil where that is impossible.
+	// unnamed measures the command's open files without a name; nil if that is impossible.
 	unnamed func() (bytes int64, hidden bool)
 }
 
-// exceeded is the cause by which a limit ends a command: the name of the limit.
+// exceeded is the error that ends a command at a limit. Its value is the name of the limit.
 type exceeded string
 
 func (e exceeded) Error() string { return "the limit of " + string(e) + " is exceeded" }
 
-// Run runs a command and returns when all its processes are gone. A failing command returns an Exit; an
-// error is a fault of the host or the end of ctx. Only the limits of disk and files are shared by
-// concurrent calls.
+// Run runs a command and returns after all its processes have ended. A command that fails returns
+// an Exit; an error means a fault of the host or the end of ctx. Concurrent calls share the limits
+// of disk and files, but no other limits.
 func (s *Sandbox) Run(ctx context.Context, c Command) (Exit, error) {
 	if len(c.Args) == 0 || c.Args[0] == "" {
 		return Exit{}, errors.New("run a command: no program is named")
@@ -48,7 +48,8 @@ func (s *Sandbox) Run(ctx context.Context, c Command) (Exit, error) {
 	return exit, nil
 }
 
-// runLimited starts a command and enforces the limits outside of it. The cause of its context ended it.
+// runLimited starts a command and enforces the limits that the child does not. The cause of its
+// context tells why it ended the command.
 func (s *Sandbox) runLimited(ctx context.Context, c Command) (Exit, error) {
 	if ctx.Err() != nil {
 		return Exit{}, context.Cause(ctx)
@@ -82,7 +83,7 @@ func (s *Sandbox) runLimited(ctx context.Context, c Command) (Exit, error) {
 	case err != nil:
 		return exit, err
 	}
-	// The last measurement also makes all files readable for the worker.
+	// The final measurement also makes all files readable for the worker.
 	err = quota.measure(true)
 	if limit, ok := errors.AsType[exceeded](err); ok {
 		exit.Ended, err = cmp.Or(exit.Ended, string(limit)), nil
@@ -90,7 +91,7 @@ func (s *Sandbox) runLimited(ctx context.Context, c Command) (Exit, error) {
 	return exit, err
 }
 
-// output passes on a command's output up to a limit for both streams together.
+// output forwards a command's output up to a limit that both streams share.
 type output struct {
 	mu      sync.Mutex
 	limited bool
@@ -98,13 +99,14 @@ type output struct {
 	end     context.CancelCauseFunc // called at the limit, or with the error of the caller's writer
 }
 
-// stream is one of the two; a nil writer discards.
+// stream is one of the two streams of an output. A nil writer discards it.
 type stream struct {
 	out *output
 	to  io.Writer
 }
 
-// Write delivers output within the limit. It fails from then on, so that the reader stops.
+// Write forwards output up to the limit, and returns an error from then on, so that the reader
+// stops.
 func (s stream) Write(p []byte) (int, error) {
 	o := s.out
 	o.mu.Lock()

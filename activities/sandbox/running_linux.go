@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confinedRun is the worker's side of one child.
+// confinedRun is the worker's side of a running child.
 type confinedRun struct {
 	s       *Sandbox
 	cmd     *exec.Cmd
@@ -60,7 +60,8 @@ func (r *confinedRun) launch(sp *spec, stdout, stderr stream) error {
 	return nil
 }
 
-// connect makes the pipes of the output, owned by the sandbox's user so that /dev/stdout can be opened.
+// connect creates the output pipes. The sandbox's user owns them, so that commands can open
+// /dev/stdout.
 func (r *confinedRun) connect(stdout, stderr stream) error {
 	for _, to := range []stream{stdout, stderr} {
 		read, write, err := os.Pipe()
@@ -82,7 +83,7 @@ func (r *confinedRun) connect(stdout, stderr stream) error {
 	return nil
 }
 
-// group puts the child into a new cgroup, if the host has a delegated one.
+// group creates a cgroup for the child if the host has a delegated one.
 func (r *confinedRun) group(sp *spec) error {
 	if r.s.options.Host.Cgroup == "" {
 		return nil
@@ -126,10 +127,12 @@ func (r *confinedRun) send(sp spec) {
 	}()
 }
 
-// killTimeout is the time that the child has to kill its processes before the worker does so.
+// killTimeout is how long the worker waits for the child to kill its processes before killing them
+// itself.
 const killTimeout = 5 * time.Second
 
-// kill ends all processes. At level landlock the child kills them and is killed only after them.
+// kill ends all processes. At level landlock it asks the child to kill them, and the child ends
+// last.
 func (r *confinedRun) kill() {
 	r.once.Do(func() {
 		if r.s.options.Level == Full {
@@ -144,7 +147,8 @@ func (r *confinedRun) kill() {
 	})
 }
 
-// enforceKill kills the processes, and then the child, if the child has not ended within killTimeout.
+// enforceKill kills the processes and then the child if the child is still running after
+// killTimeout.
 func (r *confinedRun) enforceKill() {
 	for {
 		select {
@@ -162,7 +166,7 @@ func (r *confinedRun) enforceKill() {
 	}
 }
 
-// wait returns after the end of the child, which is the last process to end.
+// wait waits for the child, which ends after all its processes.
 func (r *confinedRun) wait() (Exit, error) {
 	err := r.cmd.Wait()
 	close(r.ended)
@@ -190,7 +194,8 @@ func (r *confinedRun) wait() (Exit, error) {
 	return e, groupErr
 }
 
-// drain reads the rest of the output, in bounded time in case a process still holds a pipe.
+// drain reads the rest of the output. Its time is bounded, because a process may still hold a pipe
+// open.
 func (r *confinedRun) drain() {
 	done := make(chan struct{})
 	go func() {

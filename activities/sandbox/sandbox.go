@@ -12,14 +12,14 @@ import (
 // Level is a strength of confinement.
 type Level string
 
-// The levels, from strongest to weakest. The package documentation lists the gaps of each.
+// The levels, from strongest to weakest. The package documentation lists their gaps.
 const (
 	Full     Level = "full"
 	Landlock Level = "landlock"
 	Off      Level = "off"
 )
 
-// strength orders the levels; 0 for an unknown one.
+// strength returns a number that orders the levels; 0 if the level is unknown.
 func (l Level) strength() int {
 	switch l {
 	case Full:
@@ -33,7 +33,7 @@ func (l Level) strength() int {
 	}
 }
 
-// require refuses a host that gives less than the level.
+// require returns an error if the host cannot provide the level.
 func (l Level) require(h Host) error {
 	if l.strength() == 0 {
 		return fmt.Errorf("unknown sandbox level %q; use one of full, landlock, off", string(l))
@@ -44,7 +44,7 @@ func (l Level) require(h Host) error {
 	return nil
 }
 
-// LevelError refuses to run commands less confined than required.
+// LevelError reports that the host cannot provide the required confinement.
 type LevelError struct {
 	Required Level
 	Given    Level    // the host's
@@ -61,7 +61,7 @@ func (e *LevelError) Error() string {
 		e.Required, e.Given, missing)
 }
 
-// Limits bound one command with all its processes. Zero means no limit.
+// Limits bounds one command and all its processes. Zero means no limit.
 type Limits struct {
 	Time      time.Duration // from start to end
 	CPU       time.Duration // processor time
@@ -72,7 +72,7 @@ type Limits struct {
 	Output    int64         // bytes of standard output and standard error that are delivered
 }
 
-// The limits that can end a command, for Exit.Ended.
+// Names of the limits that can end a command, for Exit.Ended.
 const (
 	endedTime      = "time"
 	endedCPU       = "cpu"
@@ -83,7 +83,7 @@ const (
 	endedOutput    = "output"
 )
 
-// Host describes the features of a host.
+// Host describes the sandbox features of a host.
 type Host struct {
 	Level    Level    // the strongest that works
 	Missing  []string // features missing for level full, with their remedies, a sentence each
@@ -91,37 +91,42 @@ type Host struct {
 	Cgroup   string   // a cgroup v2 directory in which groups can limit memory and processes; empty without
 }
 
-// Options configure a sandbox.
+// Options configures a sandbox.
 type Options struct {
-	// Workspace is the absolute path of the commands' directory, which level full shows as /workspace.
+	// Workspace is the absolute path of the commands' directory. At level full commands see it as
+	// /workspace.
 	Workspace string
-	// Temp is an absolute path outside the workspace for /tmp and the home directory; empty means the
-	// system's.
+	// Temp is an absolute path outside the workspace, in which /tmp and the home directory are
+	// created. If empty, the system's temporary directory is used.
 	Temp string
-	// ReadOnly are paths relative to the workspace that commands can only read. Missing ones are ignored.
+	// ReadOnly lists paths relative to the workspace that commands can only read. Missing paths are
+	// ignored.
 	ReadOnly []string
-	// Toolchains are absolute paths of directories with further programs. Commands can read them, and
-	// find their bin directories, or the directories themselves, first in PATH.
+	// Toolchains lists absolute paths of directories with further programs. Commands can read them.
+	// Their bin directories, or the directories themselves, come first in PATH.
 	Toolchains []string
-	// Private are directories, such as the worker's data, that no toolchain may be, contain or lie in.
+	// Private lists directories, such as the worker's data, that no toolchain may equal, contain or
+	// lie in.
 	Private []string
-	// Network is the way out of level full; without it commands have no network.
+	// Network provides network access at level full. Without it commands have none.
 	Network Network `json:"-"`
-	// Level is the level of the commands; a host that gives less is refused with *LevelError.
+	// Level is the required level. Open returns a *LevelError if the host cannot provide it.
 	Level  Level
 	Limits Limits
-	// Beyond applies the limits of disk and files only to the growth of the workspace since Open.
+	// Beyond makes the limits of disk and files apply only to the growth of the workspace since
+	// Open.
 	Beyond bool
-	// Host is the result of Probe. The zero value makes Open probe.
+	// Host is the result of Probe. If it is the zero value, Open calls Probe.
 	Host Host
 }
 
-// Network is a proxy outside of the sandbox, which commands reach on their own loopback.
+// Network is a proxy outside the sandbox that commands reach on their own loopback.
 type Network struct {
-	// Reaches lists the destinations, for messages.
+	// Reaches lists the allowed destinations, for messages.
 	Reaches string
-	// Serve starts the proxy of one command on a listening socket of the command's loopback, which is
-	// closed when Serve returns. Closing the proxy ends all connections. Nil is no network.
+	// Serve starts the proxy of one command on a listening socket on the command's loopback. The
+	// socket is closed when Serve returns; closing the proxy closes all connections. If nil, there
+	// is no network.
 	Serve func(socket *os.File) io.Closer
 }
 
@@ -130,7 +135,7 @@ const proxyAddress = "127.0.0.1:3128"
 
 const proxyPort = 3128
 
-// workspacePath is the workspace's path at level full.
+// workspacePath is the path of the workspace at level full.
 const workspacePath = "/workspace"
 
 // Command is a program to run.
@@ -139,7 +144,7 @@ type Command struct {
 	Env  map[string]string // added to the sandbox's own variables; the worker's are never passed on
 	Dir  string            // the working directory, relative to the workspace; empty means the workspace
 	Time time.Duration     // a limit of its own; 0 means that of the sandbox
-	// Stdout and Stderr may be nil or the same writer, and are never written to concurrently.
+	// Stdout and Stderr may be nil or the same writer. They are not written to concurrently.
 	Stdout, Stderr io.Writer
 }
 
@@ -147,13 +152,13 @@ type Command struct {
 type Exit struct {
 	Code   int    // the exit code; 128 plus the signal's number if it was killed
 	Signal string // the signal that killed it, such as "SIGKILL"
-	// Ended is the exceeded limit that ended it: time, cpu, memory, processes, disk, files or output;
-	// empty if it ended by itself.
+	// Ended is the exceeded limit that ended the command: time, cpu, memory, processes, disk, files
+	// or output. It is empty if no limit did.
 	Ended     string
 	Duration  time.Duration
 	CPU       time.Duration // processor time of all its known processes
 	MaxMemory int64         // highest measured memory, in bytes
 }
 
-// Probe tests the host with a few attacks in a sandbox, in some tens of milliseconds.
+// Probe tests the host with a few attacks in a sandbox, which takes some tens of milliseconds.
 func Probe(ctx context.Context) Host { return probe(ctx) }

@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	// innerID is the user and group of a command at level full, inside its namespace.
+	// innerID is the user ID and group ID of a command in its namespace at level full.
 	innerID = 1000
 
-	// nobodyID is the unprivileged host's user and group behind innerID if the worker is root.
+	// nobodyID is the unprivileged user and group of the host to which innerID maps if the worker
+	// is root.
 	nobodyID = 65534
 )
 
@@ -26,8 +27,8 @@ type hostState struct {
 func (s *Sandbox) prepare() {
 	s.host.outer = os.Geteuid()
 	if s.options.Level == Full && os.Geteuid() == 0 {
-		// Without mounts that change owners, commands are root behind their namespace (see
-		// spec.AskThreads).
+		// If the file system does not support mounts that change owners, commands run as root of
+		// the host within their namespace (see spec.AskThreads).
 		if idmap, err := openIDMap(nobodyID); err == nil {
 			if idmappable(idmap, s.options.Workspace) && idmappable(idmap, s.temp) {
 				s.host.idmap, s.host.outer = idmap, nobodyID
@@ -86,13 +87,15 @@ func (s *Sandbox) spec(c Command) spec {
 	}
 }
 
-// counted reports whether the kernel counts a command's processes apart from the user's others: for each
-// user namespace since 5.14, the version after the first with Landlock, and never for root.
+// counted reports whether the kernel counts a command's processes separately from the user's
+// others. It does so for each user namespace since version 5.14, which is the version after the
+// first with Landlock, but never for root.
 func (s *Sandbox) counted() bool {
 	return s.options.Level == Full && s.host.outer != 0 && s.options.Host.Landlock > 1
 }
 
-// attributes returns the child's attributes: at level full new namespaces with all capabilities in them.
+// attributes returns the process attributes of the child: at level full, new namespaces and all
+// capabilities in them.
 func (s *Sandbox) attributes() *syscall.SysProcAttr {
 	if s.options.Level != Full {
 		return &syscall.SysProcAttr{Setsid: true}
@@ -112,8 +115,8 @@ func (s *Sandbox) attributes() *syscall.SysProcAttr {
 	}
 }
 
-// openIDMap opens a user namespace in which root is another user of the host: a mount with it shows
-// root's files as that user's, so that commands of a root worker run unprivileged.
+// openIDMap opens a user namespace that maps root to another user of the host. In a mount with this
+// map, root's files appear as that user's, so that the commands of a root worker run unprivileged.
 func openIDMap(outer int) (*os.File, error) {
 	mapping := []syscall.SysProcIDMap{{ContainerID: 0, HostID: outer, Size: 1}}
 	cmd := exec.Command("/proc/self/exe")
@@ -133,7 +136,7 @@ func openIDMap(outer int) (*os.File, error) {
 	return ns, err
 }
 
-// ownedTree returns a detached mount of a directory with changed owners.
+// ownedTree returns a detached mount of a directory, with owners changed according to idmap.
 func ownedTree(idmap *os.File, dir string) (*os.File, error) {
 	fd, err := copyMount(unix.AT_FDCWD, dir, unix.AT_SYMLINK_NOFOLLOW, unix.MountAttr{
 		Attr_set:  unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ticksPerSecond is the unit of times in /proc, the same on all supported architectures.
+// ticksPerSecond is the unit of times in /proc. It is the same on all supported architectures.
 const ticksPerSecond = 100
 
-// tasks reads the descendants of a process from /proc.
+// tasks reads the descendants of a process in /proc.
 type tasks struct {
 	proc int // descriptor of /proc
 	self int // the process, as numbered in that /proc
@@ -31,7 +31,8 @@ type task struct {
 	ended       bool          // a zombie
 }
 
-// openTasks opens the present /proc: the host's stays usable in a namespace without its own.
+// openTasks opens the current /proc. The host's remains usable in a namespace that has no /proc of
+// its own.
 func openTasks() (*tasks, error) {
 	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -71,7 +72,8 @@ func (t *tasks) descendants() []task {
 	return found
 }
 
-// killAll stops all descendants until no new ones appear, then kills them and returns their number.
+// killAll stops descendants until no new ones appear, then kills all of them. It returns their
+// number.
 func (t *tasks) killAll() int {
 	stopped := map[int]bool{}
 	for range 100 {
@@ -93,7 +95,7 @@ func (t *tasks) killAll() int {
 	return len(stopped)
 }
 
-// numbers lists the numeric names in a directory of /proc.
+// numbers returns the numeric names in a directory of /proc.
 func (t *tasks) numbers(dir string) []int {
 	fd, err := unix.Openat(t.proc, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -103,7 +105,7 @@ func (t *tasks) numbers(dir string) []int {
 	return found
 }
 
-// numbersIn lists the numeric names in an open directory and closes it.
+// numbersIn returns the numeric names in an open directory, and closes it.
 func numbersIn(fd int) ([]int, error) {
 	dir := os.NewFile(uintptr(fd), "proc")
 	defer dir.Close()
@@ -129,7 +131,8 @@ func (t *tasks) read(pid int) (task, bool) {
 	one.parent, one.threads = int(number(f[1])), int(number(f[17]))
 	one.cpu = time.Duration(number(f[11])+number(f[12])+number(f[13])+number(f[14])) * time.Second / ticksPerSecond
 	if f[0][0] == 'Z' && one.threads > 1 {
-		// Only the first thread has ended: another one still shows the resources.
+		// The first thread has ended, but the others still use resources: read those from another
+		// thread.
 		for _, thread := range t.numbers(one.at + "/task") {
 			at := one.at + "/task/" + strconv.Itoa(thread)
 			if other := t.stat(at); other != nil && other[0][0] != 'Z' {
@@ -144,8 +147,8 @@ func (t *tasks) read(pid int) (task, bool) {
 	return one, true
 }
 
-// stat returns the fields of a stat file after the name, which ends at the last parenthesis; nil if
-// gone.
+// stat returns the fields of a stat file that follow the name, which ends at the last parenthesis.
+// It returns nil if the process has ended.
 func (t *tasks) stat(at string) [][]byte {
 	data := t.file(at + "/stat")
 	end := bytes.LastIndexByte(data, ')')
@@ -166,7 +169,8 @@ func number(field []byte) int64 {
 	return n
 }
 
-// proportional returns the memory of processes with shared memory counted once, at a higher cost.
+// proportional returns the memory of processes, counting shared memory once. It is more expensive
+// than the sum of their resident memory.
 func (t *tasks) proportional(all []task) int64 {
 	var sum int64
 	for _, one := range all {
@@ -181,7 +185,7 @@ func (t *tasks) proportional(all []task) int64 {
 	return sum
 }
 
-// file reads the first 4 KiB of a file in /proc; nothing if it is gone.
+// file returns the first 4 KiB of a file in /proc, or nothing if the file does not exist.
 func (t *tasks) file(name string) []byte {
 	fd, err := unix.Openat(t.proc, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// outputWait is how long Run waits for the output of an ended command that an escaped process holds open.
+// outputWait bounds the time that Run waits after the end of a command for output that an escaped
+// process holds open.
 const outputWait = 2 * time.Second
 
 func (s *Sandbox) startUnconfined(c Command, stdout, stderr stream) (*running, error) {
@@ -43,7 +44,7 @@ func (s *Sandbox) startUnconfined(c Command, stdout, stderr stream) (*running, e
 	return &running{kill: kill, wait: wait}, nil
 }
 
-// unconfinedExit describes how a process ended. The caller handles output beyond the limit.
+// unconfinedExit converts the state of an ended process. The caller handles the output limit.
 func unconfinedExit(state *os.ProcessState, err error) (Exit, error) {
 	if state == nil {
 		return Exit{}, err
@@ -58,7 +59,7 @@ func unconfinedExit(state *os.ProcessState, err error) (Exit, error) {
 	return e, err
 }
 
-// refused is a command that could not be started; like a shell, it prints the error and exits.
+// refused returns a command that could not be started. Like a shell, it prints the error and exits.
 func refused(err error, stderr stream) *running {
 	return &running{kill: func() {}, wait: func() (Exit, error) {
 		_, _ = stderr.Write([]byte(err.Error() + "\n")) // the output reports a failing writer
@@ -66,7 +67,7 @@ func refused(err error, stderr stream) *running {
 	}}
 }
 
-// refusalCode is a shell's exit code for a program that does not exist or cannot be run.
+// refusalCode returns the exit code of a shell for a program that does not exist or cannot be run.
 func refusalCode(err error) int {
 	if errors.Is(err, os.ErrNotExist) {
 		return 127

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unnamed measures the command's open files without a name, from the worker, which sees all processes.
+// unnamed measures the command's open files without a name. It runs in the worker, which sees all
+// processes.
 func (r *confinedRun) unnamed() (int64, bool) {
 	tasks, err := openTasks()
 	if err != nil {
@@ -45,7 +46,7 @@ func deviceOf(dir string) uint64 {
 	return uint64(st.Dev)
 }
 
-// add adds the files of one process and reports whether it could inspect it.
+// add adds the files of one process. It reports whether the process could be inspected.
 func (u *unnamed) add(one task) bool {
 	dir, err := unix.Openat(u.tasks.proc, one.at+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -68,7 +69,7 @@ func (u *unnamed) add(one task) bool {
 	return true
 }
 
-// descriptor adds one open file. It ignores descriptors that have been closed since.
+// descriptor adds one open file. It ignores a descriptor that has been closed in the meantime.
 func (u *unnamed) descriptor(at, number string) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(u.tasks.proc, at+"/fd/"+number, &st, 0); err != nil {
@@ -76,7 +77,7 @@ func (u *unnamed) descriptor(at, number string) error {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFSOCK:
-		// A socket can hold sent descriptors that nobody has received.
+		// A socket can contain descriptors that were sent but not yet received.
 		if info := u.tasks.file(at + "/fdinfo/" + number); sentDescriptors(info) {
 			u.hidden = true
 		}
@@ -91,7 +92,8 @@ func (u *unnamed) descriptor(at, number string) error {
 	return nil
 }
 
-// inMemory reports whether a file outside the workspace lies in memory, which the memory limit counts.
+// inMemory reports whether a file outside the workspace is in memory, which the memory limit
+// covers.
 func (u *unnamed) inMemory(name string, device uint64) bool {
 	if device == u.own || device == u.temp {
 		return false
@@ -105,7 +107,7 @@ func (u *unnamed) inMemory(name string, device uint64) bool {
 	return unix.Fstatfs(fd, &st) == nil && (st.Type == unix.TMPFS_MAGIC || st.Type == unix.HUGETLBFS_MAGIC)
 }
 
-// sentDescriptors reports whether a socket's fdinfo shows descriptors in flight.
+// sentDescriptors reports whether the fdinfo of a socket shows descriptors in flight.
 func sentDescriptors(info []byte) bool {
 	for line := range bytes.Lines(info) {
 		if count, ok := bytes.CutPrefix(line, []byte("scm_fds:")); ok {
@@ -115,7 +117,8 @@ func sentDescriptors(info []byte) bool {
 	return false
 }
 
-// mapsUnnamed reports whether memory maps contain a removed file, whose size on disk they do not show.
+// mapsUnnamed reports whether memory maps contain a removed file, whose size on disk is not visible
+// there.
 func mapsUnnamed(maps []byte) bool {
 	for line := range strings.Lines(string(maps)) {
 		f := strings.Fields(line)
@@ -138,7 +141,7 @@ func (t *tasks) alive(one task) bool {
 	return ok && !now.ended
 }
 
-// whole reads a file of /proc of any length. For an ended process it is empty.
+// whole returns the content of a file in /proc. It is empty if the process has ended.
 func (t *tasks) whole(name string) ([]byte, error) {
 	fd, err := unix.Openat(t.proc, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"conclave/activities/sandbox"
 )
 
-// The outcomes of an attack, for Result.Outcome.
+// Outcomes of an attack, for Result.Outcome.
 const (
 	stopped  = "stopped"
 	open     = "open"       // it succeeded
@@ -22,16 +22,19 @@ type Result struct {
 	What    string `json:"what"` // the attempt, in one sentence
 	Outcome string `json:"outcome"`
 
-	// Known is the reason why the level does not promise to stop the attack; empty if it does.
+	// Known is the reason why the level does not promise to stop the attack; empty if it promises
+	// to.
 	Known string `json:"known,omitempty"`
 
-	// Detail is the evidence of an open attack, and otherwise the error or limit that stopped it.
+	// Detail is the evidence if the attack succeeded, and otherwise the error or limit that stopped
+	// it.
 	Detail string `json:"detail"`
 
 	Seconds float64 `json:"seconds"`
 }
 
-// Failed reports whether the level broke its promise or could not be judged.
+// Failed reports whether the level failed to stop an attack that it promises to stop, or could not
+// be judged.
 func (r Result) Failed() bool {
 	return r.Outcome == unknown || r.Outcome == open && r.Known == ""
 }
@@ -51,7 +54,7 @@ func (r Result) String() string {
 	return fmt.Sprintf("%-12s  %-19s  %s", verdict, r.Name, what)
 }
 
-// Totals counts attacks by their outcome.
+// Totals counts attacks by outcome.
 type Totals struct {
 	Stopped   int `json:"stopped"`
 	Open      int `json:"open"`
@@ -77,29 +80,32 @@ func (t *Totals) Add(r Result) {
 	}
 }
 
-// Options configure Run.
+// Options configures Run.
 type Options struct {
 	Level sandbox.Level
 	Host  sandbox.Host // the result of sandbox.Probe
 	Only  []string     // names of attacks; all if empty
 
-	// Toolchains and Private are passed on to sandbox.Options, so that the attacks see the files that commands see.
+	// Toolchains and Private are passed to sandbox.Options, so that attacks see the same files as
+	// commands.
 	Toolchains, Private []string
 
-	// Each is called with every result as soon as it is known; nil for no call.
+	// Each is called with each result as soon as it is known; it may be nil.
 	Each func(Result)
 }
 
-// ChildCommand is the hidden argument before those of RunChild with which the binary is started again.
+// ChildCommand is the hidden command with which Run starts this binary again. The arguments that
+// follow it are those of RunChild.
 const ChildCommand = "__attack"
 
-// Run carries out the attacks one after the other. It refuses a host that gives less than the level
-// (*sandbox.LevelError) and unknown names. Its files lie below /var/tmp: commands have their own /tmp.
+// Run performs the attacks one after the other. It returns a *sandbox.LevelError if the host cannot
+// provide the level, and an error for unknown names. Its files are below /var/tmp, since commands
+// have their own /tmp.
 func Run(ctx context.Context, o Options) ([]Result, error) {
 	return run(ctx, table, o, "/var/tmp")
 }
 
-// RunChild plays one part of an attack and returns the exit code.
+// RunChild performs one part of an attack and returns the exit code.
 func RunChild(args []string, stdin io.Reader, stdout io.Writer) int {
 	return runChild(table, args, stdin, stdout)
 }

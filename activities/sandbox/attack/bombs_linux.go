@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bombs are many times as big as the limits, and slow, because watchers need up to a second. They count
-// as open when most of a bomb was there at the same time.
+// Bombs exceed the limits many times over, and slowly, because the limits may take up to a second
+// to act. An attack succeeds if most of its bomb existed at the same time.
 const (
 	manyProcesses  = 800
 	seenProcesses  = 400
@@ -32,7 +32,7 @@ const (
 
 func (s *scene) measured(n int64) { s.peak = max(s.peak, n) }
 
-// atLeast proves that the peak reached n.
+// atLeast returns a proof that the peak reached n.
 func atLeast(n int64, unit string) func(*scene, trial) string {
 	return func(s *scene, _ trial) string {
 		if s.peak >= n {
@@ -74,7 +74,7 @@ func setupDisk(s *scene) error {
 	return nil
 }
 
-// forkBomb starts processes that sleep, with the token in their first argument.
+// forkBomb starts sleeping processes that have the token in their first argument.
 func forkBomb(t target) (string, error) {
 	path, err := exec.LookPath("sleep")
 	if err != nil {
@@ -95,7 +95,8 @@ func forkBomb(t target) (string, error) {
 	return "", err
 }
 
-// measureResident adds up the memory of the attacker's processes, without the program that they share.
+// measureResident measures the memory of the attacker's processes, except for the program that they
+// share.
 func measureResident(s *scene) {
 	var sum int64
 	for _, pid := range processes(s.target.Token) {
@@ -151,7 +152,7 @@ func walk(dir string, measure func(path string) int64) (sum int64) {
 	return sum
 }
 
-// fill makes n files of the given size in subdirectories of the working directory.
+// fill creates n files of the given size in subdirectories of the working directory.
 func fill(n int, size int64) error {
 	for i := range n {
 		dir := fmt.Sprintf("d%d", i/500)
@@ -174,7 +175,7 @@ func fill(n int, size int64) error {
 	return nil
 }
 
-// writeBytes writes no zeros: a file system may not store them.
+// writeBytes writes n bytes that are not zero, because a file system may not store zeros.
 func writeBytes(f *os.File, n int64) error {
 	if n == 0 {
 		return nil

@@ -25,11 +25,11 @@ const (
 	peers    = "peers"             // in the workspace: the answers of others, read-only for the agent
 	attacker = "conclave-attacker" // name of this binary in the sandbox, found by PATH
 
-	// keyVariable is the variable of the worker's environment that holds a secret.
+	// keyVariable is the environment variable of the worker that holds a secret.
 	keyVariable = "CONCLAVE_ATTACK_API_KEY"
 )
 
-// target describes the host, in its own paths, IDs and addresses, without secrets.
+// target describes the host to the attacker: paths, IDs and addresses, but no secrets.
 type target struct {
 	Name  string
 	Token string // marks the attacker's processes and files for the judge
@@ -48,13 +48,13 @@ type target struct {
 	Data      []byte
 }
 
-// workOrder is the judge's input to the worker.
+// workOrder is the input that the judge sends to the worker.
 type workOrder struct {
 	Sandbox sandbox.Options
 	Target  target
 }
 
-// account is the worker's output to the judge.
+// account is the output that the worker sends to the judge.
 type account struct {
 	Fault  string // an error of the sandbox itself
 	Exit   sandbox.Exit
@@ -63,7 +63,8 @@ type account struct {
 	Took   time.Duration
 }
 
-// report is printed by the attacker, one JSON value a line: first Started, and at the end the rest.
+// report is printed by the attacker as lines of JSON: first a line with Started, and at the end one
+// with the other fields.
 type report struct {
 	Started bool   `json:"attack_started,omitempty"`
 	Ended   bool   `json:"attack_ended,omitempty"`
@@ -71,7 +72,7 @@ type report struct {
 	Error   string `json:"attack_error,omitempty"` // the failure otherwise
 }
 
-// runChild plays one part of an attack of list.
+// runChild performs one part of an attack in list.
 func runChild(list []attack, args []string, stdin io.Reader, stdout io.Writer) int {
 	args = append(args, "")
 	var err error
@@ -92,7 +93,7 @@ func runChild(list []attack, args []string, stdin io.Reader, stdout io.Writer) i
 	return 0
 }
 
-// work is the worker: it runs the attacker in a sandbox.
+// work is the worker's part: it runs the attacker in a sandbox.
 func work(stdin io.Reader, stdout io.Writer) error {
 	var o workOrder
 	if err := json.NewDecoder(stdin).Decode(&o); err != nil {
@@ -133,7 +134,7 @@ func confine(ctx context.Context, o workOrder) (a account) {
 	return a
 }
 
-// Write counts the attacker's output and keeps its first MiB.
+// Write counts the bytes of the attacker's output and keeps the first MiB.
 func (a *account) Write(p []byte) (int, error) {
 	const limit = 1 << 20
 	a.Bytes += int64(len(p))
@@ -163,10 +164,10 @@ func try(list []attack, args []string, stdout io.Writer) error {
 	return reports.Encode(r)
 }
 
-// beatFile grows in the workspace as long as a daemon of the attacker lives.
+// beatFile is a file in the workspace that grows while a daemon of the attacker is running.
 const beatFile = "beat"
 
-// beat is a daemon: it writes to the beat file of the workspace for up to a minute.
+// beat runs as a daemon that appends to the beat file for up to a minute.
 func beat() error {
 	ignoreSignals()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -181,7 +182,7 @@ func ignoreSignals() {
 	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE, unix.SIGXCPU, unix.SIGUSR1, unix.SIGUSR2)
 }
 
-// daemon prepares this binary in another role and in a new session.
+// daemon returns a command that starts this binary in another role and a new session.
 func daemon(args ...string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -200,10 +201,11 @@ func spawn(args ...string) (*exec.Cmd, error) {
 	return cmd, cmd.Start()
 }
 
-// secretForm is the form of all secrets.
+// secretForm matches all secrets.
 var secretForm = regexp.MustCompile(`sk-attack-[0-9a-f]{32}`)
 
-// loot returns the secrets in data for the judge to compare, and an error without any.
+// loot returns the secrets in data, which the judge verifies. It returns an error if there are
+// none.
 func loot(data []byte) (string, error) {
 	found := secretForm.FindAllString(string(data), 64)
 	if len(found) == 0 {
@@ -212,7 +214,7 @@ func loot(data []byte) (string, error) {
 	return strings.Join(found, " "), nil
 }
 
-// done is the proof of an attack with an effect that the host sees.
+// done returns the attacker's proof for an attack whose effect the host can see.
 func done(err error) (string, error) {
 	if err != nil {
 		return "", err

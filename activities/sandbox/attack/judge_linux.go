@@ -33,7 +33,7 @@ type attack struct {
 	lethal  bool                  // the worker is killed
 }
 
-// trial is the record of one attack.
+// trial records one attack.
 type trial struct {
 	account
 	report report
@@ -48,7 +48,8 @@ type check struct {
 	programs string // directory of the attacker's program
 }
 
-// run carries out those attacks of list that o names, in a short parent: Unix sockets have short paths.
+// run performs the attacks of list that o selects, in a directory below parent. The path of parent
+// must be short, because the length of socket paths is limited.
 func run(ctx context.Context, list []attack, o Options, parent string) (results []Result, err error) {
 	for _, name := range o.Only {
 		if _, ok := find(list, name); !ok {
@@ -92,8 +93,8 @@ func find(list []attack, name string) (attack, bool) {
 	return list[i], true
 }
 
-// prepare makes the temporary directory, opens a sandbox to have the options checked, and copies this
-// binary to where commands can run it.
+// prepare creates the temporary directory, opens a sandbox to validate the options, and copies this
+// binary to a directory where commands can run it.
 func (c *check) prepare(parent string) (err error) {
 	if c.dir, err = os.MkdirTemp(parent, "attack"); err != nil {
 		return err
@@ -103,7 +104,7 @@ func (c *check) prepare(parent string) (err error) {
 	}
 	workspace := filepath.Join(c.dir, "workspace")
 	c.programs = filepath.Join(c.dir, "bin")
-	// The attacker may be another user, who needs to reach the program.
+	// The attacker may run as another user, who needs access to the program.
 	if err := errors.Join(os.Chmod(c.dir, 0o711), os.Mkdir(workspace, 0o700), os.Mkdir(c.programs, 0o755)); err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func copyProgram(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// judge carries out one attack in a new directory and decides on its outcome.
+// judge performs one attack in a new directory and decides its outcome.
 func (c *check) judge(ctx context.Context, a attack) Result {
 	start := time.Now()
 	r := Result{Name: a.name, What: a.what, Outcome: unknown}
@@ -175,7 +176,7 @@ func (c *check) decide(ctx context.Context, a attack, s *scene) (outcome, detail
 	return t.outcome(a)
 }
 
-// outcome explains an attack without evidence of success.
+// outcome returns the outcome and the reason for an attack that left no evidence of success.
 func (t trial) outcome(a attack) (outcome, detail string) {
 	switch {
 	case t.lost != "" && a.lethal:
@@ -204,10 +205,10 @@ func (t trial) ending() string {
 	return fmt.Sprintf("exit code %d, signal %q, limit %q: %s", t.Exit.Code, t.Exit.Signal, t.Exit.Ended, oneLine(string(t.Output), 300))
 }
 
-// workerGrace is the time that a worker has beyond the time limit of its attack.
+// workerGrace is added to the time limit of an attack before its worker is killed.
 const workerGrace = 8 * time.Second
 
-// carryOut runs a worker with the attack and observes both.
+// carryOut runs a worker with the attack and observes the worker and the host.
 func (c *check) carryOut(ctx context.Context, a attack, s *scene) (t trial, err error) {
 	order, err := json.Marshal(workOrder{Target: s.target, Sandbox: sandbox.Options{
 		Workspace: s.workspace, Temp: s.temp, ReadOnly: []string{peers}, Toolchains: append([]string{c.programs}, c.options.Toolchains...),
@@ -239,7 +240,8 @@ func (c *check) carryOut(ctx context.Context, a attack, s *scene) (t trial, err 
 	return t, nil
 }
 
-// observe runs the attack's observer until the worker ends, and kills it when ctx ends or it hangs.
+// observe calls the attack's observer until the worker ends. It kills the worker when ctx ends or
+// the worker hangs.
 func (s *scene) observe(ctx context.Context, a attack, ended <-chan error) (hung bool, err error) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -265,7 +267,8 @@ func (s *scene) observe(ctx context.Context, a attack, ended <-chan error) (hung
 	}
 }
 
-// worker prepares a process with a secret in its environment, its arguments and its memory.
+// worker returns the command of a worker that holds a secret in its environment, arguments and
+// memory.
 func (c *check) worker(s *scene) *exec.Cmd {
 	cmd := exec.Command(c.self, ChildCommand, "work", "--key="+s.secret)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.base, "TMPDIR=" + s.temp, keyVariable + "=" + s.secret}
@@ -277,5 +280,5 @@ func (c *check) worker(s *scene) *exec.Cmd {
 	return cmd
 }
 
-// oneLine shortens output for a sentence.
+// oneLine returns output shortened to one line.
 func oneLine(s string, limit int) string { return text.Truncate(text.OneLine(s), limit) }

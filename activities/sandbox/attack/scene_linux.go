@@ -21,7 +21,8 @@ import (
 	"conclave/activities/sandbox"
 )
 
-// scene is the host's side of one attack: its directories, listeners and victim. The judge owns it.
+// scene is the host's part of one attack: its directories, listeners and victim. It belongs to the
+// judge.
 type scene struct {
 	base      string // parent of the directories
 	workspace string
@@ -38,14 +39,14 @@ type scene struct {
 	cleanup   []func()
 }
 
-// skipped ends an attack that this host offers no way to try.
+// skipped is the error of an attack that cannot be tried on this host.
 type skipped struct{ why string }
 
 func (n *skipped) Error() string { return n.why }
 
 func skip(format string, args ...any) error { return &skipped{fmt.Sprintf(format, args...)} }
 
-// Files in the directory beside the workspace, and in that of a peer.
+// Files in the directory beside the workspace and in a peer's directory.
 const (
 	secretName = "secret.txt"
 	preyName   = "prey.txt"
@@ -53,7 +54,8 @@ const (
 	preyMode   = 0o666
 )
 
-// newScene creates the files that all attacks find. Only the sandbox keeps users from reading them.
+// newScene creates the files that all attacks use. Only the sandbox prevents other users from
+// reading them.
 func newScene(dir string, a attack) (*scene, error) {
 	base, err := os.MkdirTemp(dir, "a")
 	if err != nil {
@@ -85,7 +87,7 @@ func newScene(dir string, a attack) (*scene, error) {
 	return s, nil
 }
 
-// standardLimits are small, so that bombs are cheap.
+// standardLimits returns limits that are low, to keep bombs cheap.
 func standardLimits() sandbox.Limits {
 	return sandbox.Limits{
 		Time: 10 * time.Second, CPU: 20 * time.Second, Memory: 256 << 20, Processes: 64,
@@ -99,10 +101,10 @@ func token() string {
 	return hex.EncodeToString(b[:])
 }
 
-// later registers a cleanup; the last one runs first.
+// later registers a cleanup. Cleanups run in reverse order.
 func (s *scene) later(f func()) { s.cleanup = append(s.cleanup, f) }
 
-// clear removes the scene, and ends the processes that carry its token.
+// clear removes the scene and kills the processes that have its token.
 func (s *scene) clear() error {
 	for range 100 { // some start successors
 		left := processes(s.target.Token)
@@ -122,7 +124,8 @@ func (s *scene) clear() error {
 	return nil
 }
 
-// listen opens a socket of the host to every user, notes an arrival, and adds its address to the target.
+// listen opens a socket on the host that every user can reach, records whether something arrives,
+// and adds the socket's address to the target.
 func (s *scene) listen(network, address string) error {
 	var socket io.Closer
 	var local net.Addr
@@ -158,7 +161,7 @@ func (s *scene) listen(network, address string) error {
 	return nil
 }
 
-// setupVictim starts a process of the host that has nothing to do with the sandbox.
+// setupVictim starts a process on the host that is unrelated to the sandbox.
 func setupVictim(s *scene) error { return s.startVictim(exec.Command("sleep", "120")) }
 
 func (s *scene) startVictim(cmd *exec.Cmd) error {
@@ -179,7 +182,7 @@ func (s *scene) startVictim(cmd *exec.Cmd) error {
 	return nil
 }
 
-// The proofs that many attacks share.
+// Proofs that several attacks use.
 
 func stolen(s *scene, t trial) string {
 	if bytes.Contains(t.Output, []byte(s.secret)) {
@@ -233,7 +236,7 @@ func processes(token string) []int {
 	return found
 }
 
-// remaining returns the attacker's processes after half a second of grace.
+// remaining returns the attacker's processes that are still running after half a second.
 func remaining(s *scene) []int {
 	var left []int
 	for range 10 {
@@ -245,7 +248,7 @@ func remaining(s *scene) []int {
 	return left
 }
 
-// kill goes through a pidfd, which cannot be reused for another process.
+// kill uses a pidfd, which cannot refer to another process that reuses the ID.
 func kill(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -255,7 +258,7 @@ func kill(pid int) {
 	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 }
 
-// number reads a line "key:  number kB" of a file.
+// number returns the number in a line "key: number kB" of a file.
 func number(file, key string) int64 {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noRule is why Landlock alone does not protect attributes.
+// noRule is the reason why Landlock alone does not protect attributes.
 const noRule = "Landlock has no rule for it, and a system call filter cannot see which file is meant"
 
-// table is the attacks of the product: one for each wall of the sandbox.
+// table has the attacks of the product: one for each wall of the sandbox.
 var table = []attack{
 	// Secrets of the worker.
 	{
@@ -104,7 +104,7 @@ var table = []attack{
 		},
 	},
 
-	// Processes of the host, and the worker that has to end the command.
+	// Processes of the host, and the worker that must end the command.
 	{
 		name: "kill_host", what: "kill a process of the host", setup: setupVictim, proof: killed, fatal: true,
 		try: func(t target) (string, error) {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setupOpenFile opens the secret file in the worker without close-on-exec, and removes its name.
+// setupOpenFile opens the secret file in the worker without close-on-exec, and unlinks it.
 func setupOpenFile(s *scene) error {
 	var open []*os.File
 	for range 5 {
@@ -43,7 +43,8 @@ func lootDescriptors(target) (string, error) {
 	return "", errors.New("no open descriptor has a secret")
 }
 
-// procPaths returns the path of name in /proc for the worker, the attacker's parent and every visible process.
+// procPaths returns the path of name in /proc for the worker, for the attacker's parent and for
+// each visible process.
 func procPaths(t target, name string) []string {
 	paths := []string{fmt.Sprintf("/proc/%d/%s", t.Worker, name), fmt.Sprintf("/proc/%d/%s", os.Getppid(), name)}
 	for _, dir := range glob("/proc/[0-9]*") {
@@ -54,7 +55,8 @@ func procPaths(t target, name string) []string {
 	return paths
 }
 
-// lootFiles collects the secrets of all files, since other programs' files may contain some as well.
+// lootFiles collects the secrets from all files. It reads all of them because files of other
+// programs may contain secrets, too.
 func lootFiles(paths ...string) (string, error) {
 	var all, errs []string
 	for _, path := range paths {
@@ -103,7 +105,7 @@ func fileMade(s *scene, _ trial) string {
 	return ""
 }
 
-// changePeer tries every way to change a file below peers.
+// changePeer tries all known ways to change a file below peers.
 func changePeer(target) (string, error) {
 	dir, file := peers+"/agent1", peers+"/agent1/"+preyName
 	return done(errors.Join(
@@ -143,7 +145,7 @@ func setupTCP(s *scene) error {
 	return nil
 }
 
-// dial writes to every address; one that is reached is enough.
+// dial writes to all addresses. Reaching one of them is a success.
 func dial(network string, addresses []string) (string, error) {
 	var errs []error
 	for _, address := range addresses {
@@ -172,7 +174,7 @@ func killVictim(t target, end func(int) error) (string, error) {
 	return done(end(t.Victim))
 }
 
-// attach becomes the debugger of a process that dies with its debugger.
+// attach attaches to a process as its debugger. The process would end with the debugger.
 func attach(t target) (string, error) {
 	const seize, exitKill = 0x4206, 0x100000 // PTRACE_SEIZE, PTRACE_O_EXITKILL
 	runtime.LockOSThread()
@@ -183,7 +185,7 @@ func attach(t target) (string, error) {
 	return done(nil)
 }
 
-// signalSupervisor leaves a daemon, and signals the worker and the attacker's parent.
+// signalSupervisor starts a daemon, then signals the worker and the attacker's parent.
 func signalSupervisor(t target, sig unix.Signal) (string, error) {
 	parent := os.Getppid()
 	if _, err := spawn("beat", t.Token); err != nil {
@@ -220,7 +222,8 @@ func livesOn(s *scene, _ trial) string {
 	return ""
 }
 
-// outlived proves harm to the worker, a broken time limit or a living process of the attacker.
+// outlived returns evidence of harm to the worker, of an exceeded time limit or of a surviving
+// process of the attacker.
 func outlived(s *scene, t trial) string {
 	if t.lost != "" {
 		return t.lost
@@ -238,7 +241,7 @@ func mount(target) (string, error) {
 	if err := unix.Mount("tmpfs", "mnt", "tmpfs", 0, "size=64k"); err != nil {
 		return "", fmt.Errorf("mount: %w", err)
 	}
-	// A mount would hinder the removal of the workspace.
+	// Unmount it, because a mount would prevent the removal of the workspace.
 	return "it has mounted a file system", unix.Unmount("mnt", unix.MNT_DETACH)
 }
 
@@ -251,7 +254,7 @@ func newUser(target) (string, error) {
 	return "it had a user namespace", nil
 }
 
-// possible skips an attack that fails even without a sandbox.
+// possible returns a setup that skips an attack that fails even outside the sandbox.
 func possible(try func(target) (string, error)) func(*scene) error {
 	return func(s *scene) error {
 		if _, err := try(s.target); err != nil {
@@ -261,7 +264,7 @@ func possible(try func(target) (string, error)) func(*scene) error {
 	}
 }
 
-// loadModule offers the kernel an invalid module.
+// loadModule tries to load an invalid module into the kernel.
 func loadModule(target) (string, error) {
 	err := unix.InitModule([]byte("no module"), "")
 	if errors.Is(err, unix.ENOEXEC) {

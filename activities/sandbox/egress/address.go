@@ -2,7 +2,7 @@ package egress
 
 import "net/netip"
 
-// special are the ranges of IPv4 and of global IPv6 that do not lead to a public host, or that
+// special lists the ranges of IPv4 and of global IPv6 that do not lead to a public host or that
 // embed another address.
 var special = prefixes(
 	"0.0.0.0/8",       // this network
@@ -26,8 +26,8 @@ var special = prefixes(
 	"3fff::/20",       // documentation
 )
 
-// global6 is the part of IPv6 with global addresses. Outside of it are the loopback, local and
-// multicast addresses, and NAT64, which leads to addresses of IPv4.
+// global6 is the range of global IPv6 addresses. Outside it are loopback, local and multicast
+// addresses, and NAT64, which leads to IPv4 addresses.
 var global6 = netip.MustParsePrefix("2000::/3")
 
 func prefixes(list ...string) []netip.Prefix {
@@ -38,7 +38,8 @@ func prefixes(list ...string) []netip.Prefix {
 	return all
 }
 
-// isPublic reports whether an address, which is not IPv4 in the form of IPv6, may be dialled for a name.
+// isPublic reports whether an address that a name resolves to may be dialled. The address must not
+// be IPv4 mapped into IPv6.
 func isPublic(a netip.Addr) bool {
 	if !a.IsValid() || a.Zone() != "" || a.Is6() && !global6.Contains(a) {
 		return false
@@ -52,7 +53,7 @@ func isPublic(a netip.Addr) bool {
 }
 
 // admits reports whether an address may be dialled for a destination on the list: it is public, or
-// the list has it with this port.
+// the list contains it with this port.
 func (l List) admits(a netip.Addr, port uint16) bool {
 	a = a.Unmap()
 	return isPublic(a) || l.Contains(Destination{Addr: a, Port: port})

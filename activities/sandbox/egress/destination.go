@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Destination is a host and a port. Equal destinations are equal values: the host is either a name in
-// lower case without a final dot, or an address without a zone, IPv4 never in the form of IPv6.
+// Destination is a host and a port. Equal destinations are equal values: the host is either a name
+// in lower case without a final dot, or an address without a zone, never IPv4 mapped into IPv6.
 type Destination struct {
 	Name string
 	Addr netip.Addr // set if Name is empty
 	Port uint16
 }
 
-// String formats the destination as Parse reads it.
+// String returns the destination in the format that Parse accepts.
 func (d Destination) String() string {
 	if d.Name == "" {
 		return netip.AddrPortFrom(d.Addr, d.Port).String()
@@ -30,8 +30,9 @@ const (
 	maxLabel = 63
 )
 
-// Parse reads host:port, where host is a DNS name, an IPv4 address or an IPv6 address in brackets. It
-// accepts one spelling of each number: names that a resolver may take for an address are refused.
+// Parse parses host:port, where host is a DNS name, an IPv4 address or an IPv6 address in brackets.
+// It accepts each address in one notation only, and refuses names that a resolver might treat as an
+// address.
 func Parse(s string) (d Destination, err error) {
 	host, port, bracketed, err := split(s)
 	if err != nil {
@@ -52,7 +53,7 @@ func Parse(s string) (d Destination, err error) {
 	return d, err
 }
 
-// split divides host and port; a host in brackets is returned without them.
+// split separates host and port. It removes the brackets around a host.
 func split(s string) (host, port string, bracketed bool, err error) {
 	if rest, ok := strings.CutPrefix(s, "["); ok {
 		host, port, ok = strings.Cut(rest, "]:")
@@ -68,7 +69,7 @@ func split(s string) (host, port string, bracketed bool, err error) {
 	return host, port, false, nil
 }
 
-// parsePort reads a decimal number from 1 to 65535 without sign and leading zeros.
+// parsePort parses a decimal number from 1 to 65535 without sign and leading zeros.
 func parsePort(s string) (uint16, error) {
 	n, err := strconv.ParseUint(s, 10, 16)
 	if err != nil || n == 0 || s[0] == '0' || s[0] == '+' {
@@ -77,7 +78,7 @@ func parsePort(s string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// parseName reads a DNS name of letters, digits, - and _.
+// parseName parses a DNS name of letters, digits, - and _.
 func parseName(s string) (string, error) {
 	name := strings.TrimSuffix(s, ".")
 	if name == "" || len(name) > maxName {
@@ -108,8 +109,8 @@ func isLabel(s string) bool {
 	return true
 }
 
-// isNumber reports whether resolvers may take a name that ends in this label for an IPv4 address: it is
-// decimal, octal or hexadecimal.
+// isNumber reports whether resolvers may treat a name that ends with this label as an IPv4 address,
+// because the label is decimal, octal or hexadecimal.
 func isNumber(label string) bool {
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
 		return strings.Trim(hex, "0123456789abcdef") == ""
@@ -117,7 +118,7 @@ func isNumber(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// List is the destinations that commands can reach.
+// List contains the destinations that commands can reach.
 type List []Destination
 
 // Contains reports whether a destination is on the list.
@@ -132,7 +133,8 @@ func (l List) String() string {
 	return strings.Join(all, ", ")
 }
 
-// ParseList reads an operator's list. A local name is refused with the remedy.
+// ParseList parses an operator's list. It refuses a local name with an error that states the
+// remedy.
 func ParseList(entries []string) (List, error) {
 	list := make(List, 0, len(entries))
 	for _, entry := range entries {
@@ -145,7 +147,7 @@ func ParseList(entries []string) (List, error) {
 	return list, nil
 }
 
-// ParseEntry reads one entry of an operator's list.
+// ParseEntry parses one entry of an operator's list.
 func ParseEntry(entry string) (Destination, error) {
 	d, err := Parse(entry)
 	if err != nil {

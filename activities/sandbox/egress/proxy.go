@@ -20,7 +20,7 @@ const (
 	maxTunnels    = 128              // at a time
 )
 
-// Proxy connects the clients of a listener to the destinations of a list.
+// Proxy connects the clients of a listener to destinations on a list.
 type Proxy struct {
 	list   List
 	server *http.Server
@@ -33,14 +33,14 @@ type Proxy struct {
 	dial   func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 }
 
-// Start serves a listener until Close, which closes it.
+// Start serves a listener. Close closes it.
 func Start(l net.Listener, list List) *Proxy {
 	p := newProxy(list)
 	p.start(l)
 	return p
 }
 
-// Serve serves a copy of a listening socket until Close.
+// Serve serves a listening socket until Close. It uses a copy of the descriptor.
 func Serve(socket *os.File, list List) (*Proxy, error) {
 	l, err := net.FileListener(socket)
 	if err != nil {
@@ -67,7 +67,7 @@ func (p *Proxy) start(l net.Listener) {
 	}()
 }
 
-// Close ends all connections and returns nil when they are closed. It is called once.
+// Close closes all connections, waits for their end and returns nil. It must be called only once.
 func (p *Proxy) Close() error {
 	p.end()
 	_ = p.server.Close()
@@ -78,7 +78,7 @@ func (p *Proxy) Close() error {
 	return nil
 }
 
-// lookupBy resolves absolute names, without the host's search domains.
+// lookupBy returns a function that resolves absolute names, without the host's search domains.
 func lookupBy(r *net.Resolver) func(context.Context, string) ([]netip.Addr, error) {
 	return func(ctx context.Context, name string) ([]netip.Addr, error) {
 		return r.LookupNetIP(ctx, "ip", name+".")
@@ -123,10 +123,10 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.tunnel(w, far)
 }
 
-// errRefused is the reason not to dial a name's addresses.
+// errRefused is returned if the addresses of a name may not be dialled.
 var errRefused = errors.New("its address is local, private or reserved; the operator's list has to have the address itself")
 
-// connect dials the first address of a destination that is admitted and answers.
+// connect dials the addresses of a destination that are admitted, and returns the first connection.
 func (p *Proxy) connect(d Destination) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(p.life, dialTimeout)
 	defer cancel()
@@ -151,7 +151,8 @@ func (p *Proxy) connect(d Destination) (net.Conn, error) {
 	return nil, refusal
 }
 
-// tunnel copies between the client and the far end until both have ended or the proxy is closed.
+// tunnel copies data between the client and the destination until both have ended or the proxy is
+// closed.
 func (p *Proxy) tunnel(w http.ResponseWriter, far net.Conn) {
 	near, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -172,7 +173,7 @@ func (p *Proxy) tunnel(w http.ResponseWriter, far net.Conn) {
 	back.Wait()
 }
 
-// pass copies one direction and passes its end on.
+// pass copies one direction, including its end.
 func pass(to net.Conn, from io.Reader) {
 	_, err := io.Copy(to, from)
 	half, ok := to.(interface{ CloseWrite() error })
