@@ -14,7 +14,7 @@ import (
 	"conclave/engine/step"
 )
 
-// Beat heartbeats every three seconds, without details, until stop is called.
+// Beat sends a heartbeat without details every three seconds until stop is called.
 func Beat(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -34,8 +34,9 @@ func Beat(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// Claim creates key with the claim, or returns the claim that the same workflow made before.
-// Another workflow's claim is an error of type SessionTaken with the subject and the remedy.
+// Claim creates key with the claim, or returns the claim that the same workflow made earlier. If
+// another workflow holds it, the error has the type SessionTaken and names the subject and the
+// remedy.
 func Claim[T interface{ OwnedBy() artifact.Owner }](ctx context.Context, store artifact.Store, key string, claim T, subject, remedy string) (made T, created bool, err error) {
 	err = artifact.CreateJSON(ctx, store, key, claim)
 	if err == nil {
@@ -53,9 +54,8 @@ func Claim[T interface{ OwnedBy() artifact.Owner }](ctx context.Context, store a
 	return made, false, nil
 }
 
-// RefuseDeleted returns an error of type SessionTaken if the files of a session or run
-// are being deleted. A workflow that is prepared at that moment is seen by whoever
-// deletes, or sees the mark here.
+// RefuseDeleted returns an error of type SessionTaken if a session or run is marked for deletion.
+// It is called after the claim: either it sees the mark, or `conclave delete` sees the claim.
 func RefuseDeleted(ctx context.Context, store artifact.Store, layout artifact.Layout, subject string) error {
 	marked, err := store.Exists(ctx, layout.File(artifact.Deleted))
 	if err != nil {
@@ -67,7 +67,7 @@ func RefuseDeleted(ctx context.Context, store artifact.Store, layout artifact.La
 	return nil
 }
 
-// CreateOnce creates a file of a session or run unless it exists.
+// CreateOnce creates a file of a session or run. It does nothing if the file exists.
 func CreateOnce(ctx context.Context, store artifact.Store, key string, document any) error {
 	if err := artifact.CreateJSON(ctx, store, key, document); !errors.Is(err, artifact.ErrExists) {
 		return err
@@ -75,16 +75,16 @@ func CreateOnce(ctx context.Context, store artifact.Store, key string, document 
 	return nil
 }
 
-// WriteMessage writes a human message to the file that running steps read.
+// WriteMessage writes a human message to the file from which running steps read it.
 func WriteMessage(ctx context.Context, store artifact.Store, layout artifact.Layout, m step.Message, now time.Time) error {
 	m.SaidAt = artifact.Timestamp(now)
 	return artifact.PutJSON(ctx, store, layout.Message(m.Number), m)
 }
 
-// AppendEvents appends the events, numbered by seq, to events.jsonl. It replaces existing
-// lines from the first number on, left by an incomplete record or a reset workflow. It reads
-// the file only if known, its content at some time, lacks the events before, and returns the
-// new content.
+// AppendEvents appends events, whose sequence numbers are seq, to events.jsonl and returns the new
+// content. Lines from the first number on are replaced; an incomplete record or a reset workflow
+// may have left them. known is an earlier content of the file, which is read only if known lacks
+// the preceding events.
 func AppendEvents[E any](ctx context.Context, store artifact.Store, layout artifact.Layout, known []byte, events []E, seq func(E) int) ([]byte, error) {
 	if len(events) == 0 {
 		return known, nil
@@ -109,8 +109,8 @@ func AppendEvents[E any](ctx context.Context, store artifact.Store, layout artif
 	return lines.Bytes(), store.Put(ctx, key, bytes.NewReader(lines.Bytes()))
 }
 
-// linesBefore returns the leading lines that are events numbered below seq, and the number of
-// the last of them.
+// linesBefore returns the leading lines whose events have numbers below seq, and the last of these
+// numbers.
 func linesBefore(lines []byte, seq int) (before []byte, last int) {
 	kept := 0
 	for line := range bytes.Lines(lines) {

@@ -1,20 +1,20 @@
-// Package activities has all input and output of conclave: the activities that its
-// workflows call, with heartbeats, fencing and error types around the Temporal-free
-// engine. Its packages:
+// Package activities contains the activities of conclave's workflows and with them all of its input
+// and output. Activities add heartbeats, fencing and error types to the engine, which does not
+// import Temporal. The packages below it are:
 //
-//   - attempt makes one durable attempt of a step, the same for all products.
+//   - attempt runs one durable attempt at a step of any product.
 //   - session has Prepare, RunStep, RunChecks, Reckon, Record and Present.
 //   - pipeline has PreparePipeline, RunPipelineStep, AskTeam, ReckonPipelineStep,
 //     RecordPipeline and ConcludePipeline.
 //   - scenario has PrepareScenario, RunScenarioStep, ReckonScenarioStep and
 //     RecordScenario, and the tool that stores a step's evidence.
-//   - The adapters import no Temporal: openai and offline are models; tools, mcp and
-//     sandbox are the agents' tools, sandbox/egress is the way out of the sandbox, and
-//     sandbox/attack tests it; s3store is the store, and s3store/s3test the servers that
-//     it is tested with.
+//   - The adapters do not import Temporal. openai and offline are models; tools, mcp and
+//     sandbox provide the agents' tools, sandbox/egress is the network proxy of the
+//     sandbox, and sandbox/attack tests the sandbox; s3store is the store, and
+//     s3store/s3test starts servers to test it.
 //
 // This package has the parts that the products share: the teams and tools of a worker
-// (equipment.go, teams.go), claims, events and heartbeats of bookkeeping
-// (bookkeeping.go), and error types (errors.go). The products import neither each
-// other nor the adapters; package worker assembles them.
+// (equipment.go, teams.go), claims, events and heartbeats (bookkeeping.go), and error types
+// (errors.go). The products import neither each other nor the adapters; package worker assembles
+// them.
 package activities

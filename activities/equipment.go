@@ -11,70 +11,68 @@ import (
 	"conclave/engine/step"
 )
 
-// Equipment is the teams, models and tools that a worker gives to agents. Its functions
-// are called concurrently, at every attempt of a step.
+// Equipment provides the teams, models and tools of a worker. Its functions are called
+// concurrently, in every attempt at a step.
 type Equipment struct {
 	Teams Teams
 
-	// Model builds an agent's model. Its error is a *LackError when another process
-	// may have the key or the provider; any other is a fault of the configuration.
+	// Model builds an agent's model. It returns a *LackError if another process may have the key or
+	// the provider; any other error is a fault of the configuration.
 	Model func(config.Agent) (loop.Model, error)
 
-	// Tools opens an agent's ordinary tools on a workspace; the step closes them. Its error
-	// is one of Lacks, or a *LackError of type ToolsUnavailable.
+	// Tools opens an agent's ordinary tools on a workspace; the step closes them. It returns the
+	// errors of Lacks, or a *LackError of type ToolsUnavailable.
 	Tools func(ctx context.Context, agent config.Agent, workspace string, s Sharing) (step.Tools, error)
 
-	// SharedDirs returns the directories of a run's shared servers that are connected in
-	// this process. A nil SharedDirs returns no directories.
+	// SharedDirs returns the directories of a run's shared servers that are connected in this
+	// process. If nil, there are none.
 	SharedDirs func(run string) []string
 
-	// EndShared ends the servers that the steps of a run share in this process. A nil
-	// EndShared does nothing.
+	// EndShared ends the servers in this process that the steps of a run share; it may be nil.
 	EndShared func(run string)
 
-	// Lacks returns a *LackError if an agent's tools need an MCP server, a sandbox or a
-	// variable that this process lacks. A nil Lacks reports nothing.
+	// Lacks returns a *LackError if an agent's tools need an MCP server, a sandbox or a variable
+	// that this process lacks. If nil, nothing is lacking.
 	Lacks func(context.Context, config.Agent) error
 
-	// Confine runs a command of a check, confined as agents' commands are.
+	// Confine runs the command of a check under the same confinement as agents' commands.
 	Confine func(context.Context, check.Confined) (check.Ended, error)
 
-	// Priced reports whether the price of an agent's model is known. A nil Priced
-	// reports false.
+	// Priced reports whether the price of an agent's model is known. If nil, no price is.
 	Priced func(config.Agent) bool
 
-	// Window returns the context window of an agent's model in tokens, 0 if unknown.
-	// A nil Window returns 0.
+	// Window returns the context window of an agent's model in tokens, or 0 if it is unknown. If
+	// nil, no window is known.
 	Window func(config.Agent) int
 
-	// NoCalls explains that an agent's model called no tool, and that it wrote calls as text
-	// that cannot be read. A nil NoCalls returns "".
+	// NoCalls returns explanations for an agent's model that called no tool, and for one that wrote
+	// unreadable calls as text. If nil, both are "".
 	NoCalls func(config.Agent) (none, unread string)
 
-	// Indexed returns the search attributes that the namespace of ctx's activity has. A nil
-	// Indexed returns none.
+	// Indexed returns the search attributes that exist in the namespace of ctx's activity. If nil,
+	// there are none.
 	Indexed func(context.Context) []string
 
-	// Repeatable reports whether a tool call that may have run already can run again
-	// without harm. If nil, every call can.
+	// Repeatable reports whether a tool call that may already have run can safely run again. If
+	// nil, every call can.
 	Repeatable func(tool string) bool
 }
 
-// Sharing selects the MCP servers of a step that other steps also use.
+// Sharing selects the MCP servers that a step shares with other steps of its run.
 type Sharing struct {
 	Run string // the key prefix of the run whose steps share servers; empty for none
 	All bool   // the steps share all servers, even those of scope step
 }
 
-// Over ends everything that the steps of a run share in this process.
+// Over ends the servers in this process that the steps of a run share.
 func (e Equipment) Over(layout artifact.Layout) {
 	if e.EndShared != nil {
 		e.EndShared(layout.Root())
 	}
 }
 
-// Attributes returns the search attributes that the namespace of ctx's activity has, if the
-// workflow sets them: in the history of an older one they would add commands to a replay.
+// Attributes returns the search attributes of the namespace of ctx's activity, or nil if index is
+// false. Older workflows pass false, because setting attributes would add commands to their replay.
 func (e Equipment) Attributes(ctx context.Context, index bool) []string {
 	if e.Indexed == nil || !index {
 		return nil
@@ -82,7 +80,7 @@ func (e Equipment) Attributes(ctx context.Context, index bool) []string {
 	return e.Indexed(ctx)
 }
 
-// Missing returns the error of Lacks.
+// Missing calls Lacks.
 func (e Equipment) Missing(ctx context.Context, agent config.Agent) error {
 	if e.Lacks == nil {
 		return nil
@@ -90,9 +88,8 @@ func (e Equipment) Missing(ctx context.Context, agent config.Agent) error {
 	return e.Lacks(ctx, agent)
 }
 
-// Check builds every agent's model and looks up its tools, so that an unusable
-// configuration fails before it costs anything. A missing key passes: another worker
-// may have it.
+// Check builds every agent's model and looks up its tools, so that an unusable configuration fails
+// before it causes costs. It ignores a missing key, which another worker may have.
 func (e Equipment) Check(ctx context.Context, team config.Team) error {
 	for _, agent := range team.Models() {
 		_, err := e.Model(agent)

@@ -9,8 +9,8 @@ import (
 	"conclave/engine/config"
 )
 
-// Error types of activities. They are in histories and shown to people; tests
-// and scripts match on them. Model calls add the llm.Kinds.
+// Error types of activities. They appear in workflow histories and messages, and tests and scripts
+// match them. Model calls also use the llm.Kinds.
 const (
 	ConfigInvalid = "ConfigInvalid" // the team or the input is unusable; not retried
 	SessionTaken  = "SessionTaken"  // another workflow owns the session's directory; not retried
@@ -26,8 +26,8 @@ const (
 	Outage        = "Outage"        // the model's server is unavailable; the step can be resumed
 	WorkerLost    = "WorkerLost"    // the worker process died during the activity
 
-	// ToolsUnavailable means that an MCP server did not start or could not be
-	// reached; retried a few times.
+	// ToolsUnavailable means that an MCP server did not start or could not be reached. The step is
+	// retried a few times.
 	ToolsUnavailable = "ToolsUnavailable"
 )
 
@@ -51,8 +51,8 @@ func Superseded(format string, args ...any) error {
 	return temporal.NewNonRetryableApplicationError(fmt.Sprintf(format, args...), superseded, nil)
 }
 
-// LackError reports that this worker cannot give an agent a model or tools. Another
-// worker may be able to, unless Type is ToolsUnavailable: then a later attempt may.
+// LackError reports that this worker cannot provide a model or tools of an agent. Another worker
+// may be able to; with Type ToolsUnavailable, a later attempt may succeed.
 type LackError struct {
 	Type string // MissingKey, NoProvider, NoServer, NoSandbox or ToolsUnavailable
 	Err  error
@@ -69,8 +69,7 @@ func Lacks(err error, kind string) bool {
 	return ok && lack.Type == kind
 }
 
-// Unpriced returns the error of a limit in dollars for an agent whose model has no known
-// price.
+// Unpriced returns the error for a dollar limit on an agent whose model has no known price.
 func Unpriced(agent config.Agent) error {
 	return fmt.Errorf("agent %s: a limit in dollars is set, but the price of the model %s is unknown; "+
 		"set price_per_million of its backend or of its provider, or set another limit instead", agent.ID, agent.Backend.Model)

@@ -11,8 +11,8 @@ import (
 	"conclave/engine/step"
 )
 
-// CheckMaterial refuses a base or a context that the store does not have, and names that
-// cannot be shown. Nothing is claimed before.
+// CheckMaterial returns an error for a base or context that the store does not have, and for an
+// invalid or repeated name of a context directory. It is called before anything is claimed.
 func CheckMaterial(ctx context.Context, trees *base.Trees, m artifact.Material) error {
 	if _, err := Start(ctx, trees, artifact.Layout{}, m); err != nil {
 		return err
@@ -31,7 +31,7 @@ func CheckMaterial(ctx context.Context, trees *base.Trees, m artifact.Material) 
 	return err
 }
 
-// UseMaterial keeps the base and the context of a claimed session or run from being pruned.
+// UseMaterial protects the base and the context of a claimed session or run from pruning.
 func UseMaterial(ctx context.Context, store artifact.Store, m artifact.Material, now func() time.Time) error {
 	references := []string{}
 	if m.Base != "" {
@@ -52,7 +52,7 @@ func UseMaterial(ctx context.Context, store artifact.Store, m artifact.Material,
 	return nil
 }
 
-// Start returns the layout with the base of a session or run.
+// Start returns the layout on top of the base of a session or run.
 func Start(ctx context.Context, trees *base.Trees, layout artifact.Layout, m artifact.Material) (artifact.Layout, error) {
 	if m.Base == "" {
 		return layout, nil
@@ -61,7 +61,7 @@ func Start(ctx context.Context, trees *base.Trees, layout artifact.Layout, m art
 	return layout.On(b), err
 }
 
-// Contexts opens the context of a session or run.
+// Contexts opens the context directories of a session or run.
 func Contexts(ctx context.Context, trees *base.Trees, m artifact.Material) ([]step.Context, error) {
 	var contexts []step.Context
 	for _, c := range m.Context {
@@ -83,7 +83,7 @@ func open(ctx context.Context, trees *base.Trees, reference string) (*artifact.B
 	return b, unusable(err)
 }
 
-// unusable makes a missing or damaged base a final error.
+// unusable makes the error of a missing or damaged base final.
 func unusable(err error) error {
 	_, missing := errors.AsType[*base.MissingError](err)
 	_, malformed := errors.AsType[*artifact.MalformedError](err)

@@ -10,8 +10,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Owned reads the claim of an ended session or run that its owner's workflow continues.
-// subject names it in errors, and input names the input that starts a new one.
+// Owned reads the claim of an ended session or run that the workflow of its owner continues.
+// subject names it in errors; input is the kind of input that would start a new one.
 func Owned[T interface{ OwnedBy() artifact.Owner }](ctx context.Context, store artifact.Store, key, workflow, subject, input string) (T, error) {
 	claim, err := artifact.ReadJSON[T](ctx, store, key)
 	switch {
@@ -23,8 +23,8 @@ func Owned[T interface{ OwnedBy() artifact.Owner }](ctx context.Context, store a
 	return claim, err
 }
 
-// SavedStates yields the states that the runs of a session or pipeline have saved, in no
-// particular order. It skips malformed ones.
+// SavedStates yields the states saved by the workflow runs of a session or pipeline, in no
+// particular order. It skips malformed states.
 func SavedStates[S any](ctx context.Context, store artifact.Store, layout artifact.Layout) iter.Seq2[S, error] {
 	return func(yield func(S, error) bool) {
 		for key, err := range store.List(ctx, layout.File("runs/")) {
