@@ -17,17 +17,17 @@ import (
 	"conclave/engine/config"
 )
 
-// DefaultTeam is the team of a session that neither names nor defines one.
+// DefaultTeam is the team of a session whose input neither names nor defines a team.
 const DefaultTeam = "default"
 
-// Teams are the teams and pipelines that a worker offers by name. An input may name them, but
-// it cannot define the addresses and programs that they use.
+// Teams holds the teams and pipelines that a worker offers by name. An input may name them, but
+// cannot define the addresses and programs that they use.
 type Teams struct {
-	// Named are the operator's teams.
+	// Named has the operator's teams by name.
 	Named map[string]config.Team
 
-	// Dir holds the teams and pipelines registered by commands on this machine, one
-	// file each, named by hash; empty on a cluster.
+	// Dir contains the teams and pipelines registered by commands on this machine, one file each,
+	// named by hash. It is empty on a cluster.
 	Dir string
 }
 
@@ -40,8 +40,8 @@ type definition interface {
 	Hash() string
 }
 
-// Register writes a team or a pipeline to Dir and returns its name there, which all workers
-// on that directory resolve. Only the file's owner may read it.
+// Register writes a team or a pipeline to Dir and returns its name, which all workers with that
+// directory can resolve. Only the owner can read the file.
 func (t Teams) Register(d definition) (string, error) {
 	data, err := d.Canonical()
 	if err != nil {
@@ -68,8 +68,8 @@ func (t Teams) Register(d definition) (string, error) {
 
 func (t Teams) file(name string) string { return filepath.Join(t.Dir, name+".json") }
 
-// Resolve returns the team that an input names or defines, by default DefaultTeam. If Dir is
-// set, a named team is registered, so that a session keeps it when the name's file changes.
+// Resolve returns the team that an input names or defines, or DefaultTeam. If Dir is set, a named
+// team is registered, so that a session keeps it if the definition of the name changes.
 func (t Teams) Resolve(name string, definition json.RawMessage) (config.Team, error) {
 	if Given(definition) {
 		if name != "" {
@@ -87,8 +87,7 @@ func (t Teams) Resolve(name string, definition json.RawMessage) (config.Team, er
 // Given reports whether an optional JSON value is present.
 func Given(value json.RawMessage) bool { return len(value) > 0 && string(value) != "null" }
 
-// ByName returns the operator's or the registered team of that name. An empty name stands
-// for DefaultTeam.
+// ByName returns the operator's team or the registered team with a name; "" means DefaultTeam.
 func (t Teams) ByName(name string) (config.Team, error) {
 	if name == "" {
 		name = DefaultTeam
@@ -111,8 +110,8 @@ func (t Teams) Pipeline(name string) (config.Pipeline, error) {
 	return load(t, "pipeline", name, parsePipeline)
 }
 
-// ByHash returns the team of a running session: the worker's own, else the copy in the
-// session's directory.
+// ByHash returns the team of a running session: the worker's own or, if the worker lacks it, the
+// copy in the session's directory.
 func (t Teams) ByHash(ctx context.Context, store artifact.Store, layout artifact.Layout, hash string) (config.Team, error) {
 	for _, name := range slices.Sorted(maps.Keys(t.Named)) {
 		if team := t.Named[name]; team.Hash() == hash {
@@ -122,13 +121,13 @@ func (t Teams) ByHash(ctx context.Context, store artifact.Store, layout artifact
 	return find(ctx, t, store, layout, hash, "team", config.Parse)
 }
 
-// PipelineByHash returns the pipeline of a run: the registered one, else the copy in the
-// run's directory.
+// PipelineByHash returns the pipeline of a run: the registered one or, if there is none, the copy
+// in the run's directory.
 func (t Teams) PipelineByHash(ctx context.Context, store artifact.Store, layout artifact.Layout, hash string) (config.Pipeline, error) {
 	return find(ctx, t, store, layout, hash, "pipeline", parsePipeline)
 }
 
-// parser is config.Parse or parsePipeline.
+// parser is the type of config.Parse and parsePipeline.
 type parser[D definition] = func(name string, data []byte, reach config.Reach) (D, error)
 
 // load reads a registered definition of the given kind.
@@ -144,8 +143,8 @@ func load[D definition](t Teams, kind, name string, parse parser[D]) (D, error) 
 	return parse("registered "+kind, data, config.Local)
 }
 
-// find returns the registered definition with the hash, else the stored config.json, which
-// is checked like an input: it must have the hash and may only name providers.
+// find returns the registered definition with a hash or, if there is none, the stored config.json.
+// The latter is validated like an input: it must match the hash and may only name providers.
 func find[D definition](ctx context.Context, t Teams, store artifact.Store, layout artifact.Layout, hash, kind string, parse parser[D]) (D, error) {
 	if t.Dir != "" && registeredName.MatchString(hash) {
 		if d, err := load(t, kind, hash, parse); err == nil {

@@ -15,7 +15,7 @@ import (
 	"conclave/engine/step"
 )
 
-// vaultOf returns the vault of a run's credentials, with the seed of its first claim.
+// vaultOf returns the vault for a run's credentials. Its seed is that of the run's first claim.
 func vaultOf(ctx context.Context, store artifact.Store, layout artifact.Layout, project scenario.Project) (*redact.Vault, error) {
 	secrets := project.Secrets()
 	if len(secrets) == 0 {
@@ -28,8 +28,8 @@ func vaultOf(ctx context.Context, store artifact.Store, layout artifact.Layout, 
 	return redact.NewVault(first.Seed, secrets), nil
 }
 
-// protect hides credentials in a step's journal, transcript and report, and restores
-// them for its model.
+// protect hides credentials in a step's journal, transcript and report, and restores them for the
+// model.
 func protect(p *step.Ports, vault *redact.Vault) {
 	if vault == nil {
 		return
@@ -47,8 +47,8 @@ func protect(p *step.Ports, vault *redact.Vault) {
 	p.Model = restoringModel{Model: p.Model, vault: vault}
 }
 
-// words are values of the program's own documents. They stay readable even if a credential,
-// such as the user name "user", equals one.
+// words are values that the program itself writes into documents. They stay readable even if a
+// credential, such as the user name "user", equals one of them.
 var words = []string{
 	string(llm.System), string(llm.User), string(llm.Assistant), string(llm.ToolRole),
 	string(loop.Opening), string(loop.Updated), string(loop.Reply), string(loop.Results), string(loop.Rejection), string(loop.Wasted),
@@ -56,11 +56,11 @@ var words = []string{
 	scenario.EvidenceTool,
 }
 
-// encodedImage matches the content of an image.
+// encodedImage matches the encoded content of an image.
 var encodedImage = regexp.MustCompile(`^[A-Za-z0-9+/]{200,}={0,2}$`)
 
-// reserved reports whether a string is a word of the program, a time or an image,
-// each of which can contain a short credential by chance.
+// reserved reports whether a string is a word of the program, a time or an image. Each of them may
+// contain a short credential by chance.
 func reserved(text string) bool {
 	if slices.Contains(words, text) || slices.Contains(scenarioagent.Words(), text) || encodedImage.MatchString(text) {
 		return true
@@ -69,13 +69,13 @@ func reserved(text string) bool {
 	return err == nil
 }
 
-// restoreCall returns a tool call with its credentials.
+// restoreCall returns a tool call with its credentials restored.
 func restoreCall(vault *redact.Vault, c llm.ToolCall) llm.ToolCall {
 	c.Name, c.Arguments = vault.Restore(c.Name), vault.RestoreJSON(c.Arguments)
 	return c
 }
 
-// restoringModel replaces markers by the credentials before it calls the model.
+// restoringModel restores credentials in requests before it calls the model.
 type restoringModel struct {
 	loop.Model
 	vault *redact.Vault

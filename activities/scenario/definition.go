@@ -13,11 +13,11 @@ import (
 	"conclave/engine/scenario"
 )
 
-// PRDKey returns the key of a run's prd.md. A client may store the file first and give the
-// workflow only its PRDHash, since a history has more readers.
+// PRDKey returns the key of a run's prd.md. A client may store the file in advance and pass only
+// its PRDHash to the workflow, because more people can read histories than the store.
 func PRDKey(slug, run string) string { return prdOf(artifact.InScenario(slug, run)) }
 
-// PRDHash returns the SHA-256 of a prd.md, in hex.
+// PRDHash returns the hexadecimal SHA-256 of a prd.md.
 func PRDHash(prd string) string {
 	sum := sha256.Sum256([]byte(prd))
 	return hex.EncodeToString(sum[:])
@@ -25,15 +25,15 @@ func PRDHash(prd string) string {
 
 func prdOf(layout artifact.Layout) string { return layout.File("definition/prd.md") }
 
-// definitionOf returns the key of a step's file as of the start of the run.
+// definitionOf returns the key of the copy of a step's file made when the run began.
 func definitionOf(layout artifact.Layout, file string) string {
 	return layout.File("definition/steps/" + file)
 }
 
-// planOf returns the key of the plan, as it was when the run began.
+// planOf returns the key of the copy of the plan made when the run began.
 func planOf(layout artifact.Layout) string { return layout.File("definition/meta.json") }
 
-// keepDefinition stores the definition of the run.
+// keepDefinition stores the run's definition.
 func (a *Activities) keepDefinition(ctx context.Context, layout artifact.Layout, in PrepareInput) error {
 	if err := artifact.PutJSON(ctx, a.Store, planOf(layout), in.Plan); err != nil {
 		return err
@@ -49,7 +49,8 @@ func (a *Activities) keepDefinition(ctx context.Context, layout artifact.Layout,
 	return a.Store.Put(ctx, prdOf(layout), bytes.NewReader([]byte(in.PRD)))
 }
 
-// checkDefinition refuses malformed credentials, and a stored prd.md without the PRDHash.
+// checkDefinition returns an error for malformed credentials, or if the stored prd.md does not
+// match the PRDHash.
 func (a *Activities) checkDefinition(ctx context.Context, layout artifact.Layout, in PrepareInput) error {
 	prd := in.PRD
 	if in.PRDHash != "" {
@@ -75,7 +76,7 @@ func (a *Activities) checkDefinition(ctx context.Context, layout artifact.Layout
 	return nil
 }
 
-// readProject reads the run's prd.md. It returns the zero Project if there is no such file.
+// readProject reads the run's prd.md. It returns the zero Project if the file does not exist.
 func readProject(ctx context.Context, store artifact.Store, layout artifact.Layout) (scenario.Project, error) {
 	prd, err := store.Get(ctx, prdOf(layout))
 	if err != nil && !errors.Is(err, artifact.ErrNotFound) {

@@ -23,10 +23,10 @@ import (
 	"conclave/engine/step"
 )
 
-// maxPieces bounds the number of pieces of evidence of an attempt.
+// maxPieces bounds the number of pieces of evidence in one attempt.
 const maxPieces = 50
 
-// recorder offers record_evidence with the other tools of a step.
+// recorder adds the tool record_evidence to the other tools of a step.
 type recorder struct {
 	others    step.Tools
 	workspace string
@@ -72,14 +72,14 @@ func (r recorder) Run(ctx context.Context, call llm.ToolCall) (loop.Output, erro
 	return loop.Output{Text: said}, err
 }
 
-// evidenceError refuses evidence. The agent reads it as the tool's result.
+// evidenceError is the reason for refusing evidence. The agent gets it as the tool's result.
 type evidenceError string
 
 func (e evidenceError) Error() string { return string(e) }
 
 func refuse(format string, args ...any) error { return evidenceError(fmt.Sprintf(format, args...)) }
 
-// piece is one piece of evidence as submitted by the agent.
+// piece is a piece of evidence as submitted by the agent.
 type piece struct {
 	Name string  `json:"name"`
 	Type string  `json:"type"`
@@ -87,7 +87,7 @@ type piece struct {
 	Data *string `json:"data"`
 }
 
-// record stores a piece of evidence and then its description, which makes it count.
+// record stores a piece of evidence, then its description, which makes the evidence valid.
 func (r recorder) record(ctx context.Context, arguments string) (string, error) {
 	p, err := readPiece(arguments)
 	if err != nil {
@@ -127,7 +127,7 @@ func (r recorder) record(ctx context.Context, arguments string) (string, error) 
 	return fmt.Sprintf("recorded %s (%d bytes%s)", evidencePath(r.step, r.attempt, described.File), len(content), note), nil
 }
 
-// keep stores the content of evidence and then its description.
+// keep stores the content of evidence, then its description.
 func (r recorder) keep(ctx context.Context, e scenario.Evidence, content []byte) error {
 	if err := r.store.Put(ctx, r.key(e.File), bytes.NewReader(content)); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (r recorder) keep(ctx context.Context, e scenario.Evidence, content []byte)
 	return artifact.PutJSON(ctx, r.store, r.key(e.Name+".meta.json"), e)
 }
 
-// key returns the key of a file among the evidence of the attempt.
+// key returns the key of an evidence file of the attempt.
 func (r recorder) key(file string) string { return r.layout.Evidence(r.step, r.attempt, file) }
 
 func readPiece(arguments string) (piece, error) {
@@ -157,7 +157,7 @@ func readPiece(arguments string) (piece, error) {
 	return p, nil
 }
 
-// free refuses a name in use for another type.
+// free returns an error if a name is in use for evidence of another type.
 func (r recorder) free(ctx context.Context, base, kind string) error {
 	there, err := artifact.ReadJSON[scenario.Evidence](ctx, r.store, r.key(base+".meta.json"))
 	switch {
@@ -169,9 +169,9 @@ func (r recorder) free(ctx context.Context, base, kind string) error {
 	return err
 }
 
-// place returns the name under which content is kept: base, or base with a number if other
-// content has that name. kept reports that this content is there already, as after a call
-// that was interrupted. It refuses a piece beyond the limit.
+// place returns the name under which to store content: base or, if that name has other content,
+// base with a number. kept is true if this content is already stored, for example because the call
+// was interrupted. place refuses a piece above the limit.
 func (r recorder) place(ctx context.Context, base, sum string) (name string, kept bool, err error) {
 	name = base
 	for n := 2; ; n++ {
@@ -194,9 +194,8 @@ func (r recorder) place(ctx context.Context, base, sum string) (name string, kep
 	return name, false, err
 }
 
-// content returns the content to store and its format. A file that is not text is stored
-// unchanged; text is stored without credentials, as JSON if the type requires it. note is
-// for the agent.
+// content returns the content to store, its format, and a note for the agent. Text is stored
+// without credentials, and as JSON if the type requires it. Other files are stored unchanged.
 func (r recorder) content(p piece, kind scenario.Kind) (content []byte, format scenario.Format, note string, err error) {
 	file := ""
 	if p.Path == nil {
@@ -229,7 +228,7 @@ func (r recorder) content(p piece, kind scenario.Kind) (content []byte, format s
 	return content, format, note, err
 }
 
-// text returns content as text without credentials, and as JSON if the format requires it.
+// text returns content as text without credentials, converted to JSON if the format requires it.
 func (r recorder) text(content []byte, format scenario.Format) (stored []byte, note string, err error) {
 	valid := strings.ToValidUTF8(string(content), "\uFFFD")
 	if valid != string(content) {
@@ -243,8 +242,8 @@ func (r recorder) text(content []byte, format scenario.Format) (stored []byte, n
 	return stored, note, err
 }
 
-// within converts an absolute path in a directory, as some programs report, to a relative
-// one.
+// within converts an absolute path inside a directory to a relative one. Some programs report
+// absolute paths.
 func within(dir, name string) string {
 	if !filepath.IsAbs(name) {
 		return name
@@ -258,8 +257,8 @@ func within(dir, name string) string {
 	return name
 }
 
-// readShared reads a file that a shared server has written to its directory since the step
-// began. Hidden files belong to the server and are refused.
+// readShared reads a file that a shared server has written to its directory since the step began.
+// It refuses hidden files, which belong to the server.
 func (r recorder) readShared(name string, most int64) (content []byte, found bool) {
 	if r.shared == nil {
 		return nil, false
@@ -280,13 +279,13 @@ func (r recorder) readShared(name string, most int64) (content []byte, found boo
 	return nil, false
 }
 
-// evidencePath returns the path of evidence, relative to the run's directory.
+// evidencePath returns the path of an evidence file relative to the run's directory.
 func evidencePath(step string, attempt int, file string) string {
 	return artifact.Layout{}.Evidence(step, attempt, file)
 }
 
-// evidenceOf returns the paths of the stored evidence of a step in a range of attempts.
-// Only files with descriptions are evidence.
+// evidenceOf returns the paths of a step's stored evidence in a range of attempts. Files without a
+// description do not count.
 func evidenceOf(ctx context.Context, store artifact.Store, layout artifact.Layout, step string, since, last int) ([]string, error) {
 	paths := []string{}
 	for attempt := max(1, since); attempt <= max(1, last); attempt++ {
@@ -301,7 +300,7 @@ func evidenceOf(ctx context.Context, store artifact.Store, layout artifact.Layou
 	return paths, nil
 }
 
-// evidenceFiles returns the names of the files with descriptions below a prefix.
+// evidenceFiles returns the names of the files below a prefix that have a description.
 func evidenceFiles(ctx context.Context, store artifact.Store, prefix string) ([]string, error) {
 	stored, described := map[string]bool{}, []string{}
 	for key, err := range store.List(ctx, prefix) {

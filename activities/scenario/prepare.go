@@ -17,8 +17,8 @@ import (
 	"conclave/engine/scenario"
 )
 
-// PrepareScenario validates the team and the definition, claims the run for this
-// workflow, stores the definition, numbers the run, and writes its first result.json.
+// PrepareScenario validates the team and the definition, claims the run for this workflow, stores
+// the definition, assigns the run's number, and writes the first result.json.
 func (a *Activities) PrepareScenario(ctx context.Context, in PrepareInput) (Prepared, error) {
 	defer activities.Beat(ctx)()
 	if in.Resume && in.RunID == "" {
@@ -62,7 +62,7 @@ func (a *Activities) PrepareScenario(ctx context.Context, in PrepareInput) (Prep
 	return a.begin(ctx, layout, in.RunID, p, in.Plan, team, 1)
 }
 
-// begin stores the team, completes the prepared run, and writes its status running.
+// begin stores the team, completes the prepared run, and writes a result with status running.
 func (a *Activities) begin(ctx context.Context, layout artifact.Layout, run string, p Prepared, plan scenario.Plan, team config.Team, execution int) (Prepared, error) {
 	canonical, err := team.Canonical()
 	if err != nil {
@@ -83,12 +83,12 @@ func (a *Activities) begin(ctx context.Context, layout artifact.Layout, run stri
 	return p, artifact.PutJSON(ctx, a.Store, layout.File("result.json"), result)
 }
 
-// RunPath returns the directory of a run, relative to the project or the store.
+// RunPath returns the directory of a run, relative to the project or to the store.
 func RunPath(slug, run string) string {
 	return strings.TrimSuffix(artifact.InScenario(slug, run).Root(), "/")
 }
 
-// checkPrice refuses limits.cost_usd for a model without a known price.
+// checkPrice returns an error if limits.cost_usd is set and the price of the model is unknown.
 func (a *Activities) checkPrice(team config.Team, plan scenario.Plan) error {
 	limited := plan.Limits.CostUSD > 0
 	for _, s := range plan.All() {
@@ -101,8 +101,8 @@ func (a *Activities) checkPrice(team config.Team, plan scenario.Plan) error {
 		"name a provider with a price_per_million in the worker configuration, or limit model_calls instead", plan.Slug, team.Agents[0].Backend.Model))
 }
 
-// tester returns the input's team, or else that of the resumed run, which has the hash. It
-// refuses a team that cannot run a scenario on this worker.
+// tester returns the team of the input or, if it has none, the team of the resumed run, whose hash
+// is given. It returns an error for a team that cannot run a scenario on this worker.
 func (a *Activities) tester(ctx context.Context, layout artifact.Layout, in PrepareInput, hash string) (team config.Team, err error) {
 	if hash != "" && in.Team == "" && !activities.Given(in.Config) {
 		if team, err = a.Teams.ByHash(ctx, a.Store, layout, hash); err != nil {
@@ -117,8 +117,8 @@ func (a *Activities) tester(ctx context.Context, layout artifact.Layout, in Prep
 	return team, a.Check(ctx, team)
 }
 
-// CheckTester refuses a team that cannot run a scenario: a team of several agents, or with
-// a budget, which is enforced only in sessions.
+// CheckTester returns an error for a team that cannot run a scenario: one with several agents, or
+// with a budget, because budgets are enforced only in sessions.
 func CheckTester(team config.Team) error {
 	budget, key := team.Orchestrator.Budget, "max_total_tokens"
 	switch n := len(team.Agents); {
@@ -132,19 +132,20 @@ func CheckTester(team config.Team) error {
 	return fmt.Errorf("orchestrator.budget.%s is set: budgets are enforced only in sessions, not in scenarios; leave it out (--step-timeout, or step_timeout_seconds, bounds each step)", key)
 }
 
-// claim is claims/<NNN>.json, by which the workflow that starts or resumes the run owns it.
+// claim is claims/<NNN>.json, with which a workflow that starts or resumes the run becomes its
+// owner.
 type claim struct {
 	artifact.Owner
 	ConfigHash string    `json:"config_hash"`
 	ClaimedAt  time.Time `json:"claimed_at"`
 
-	// StepTimeoutSeconds bounds each step; 0 for the default.
+	// StepTimeoutSeconds bounds the time of each step; 0 means the default.
 	StepTimeoutSeconds int `json:"step_timeout_seconds,omitempty"`
 
-	// Seed is the seed of the vault of credentials, in the first claim only.
+	// Seed is the seed of the vault of credentials. Only the first claim has one.
 	Seed string `json:"seed,omitempty"`
 
-	// Before is the result before the run was resumed; nil in the first claim.
+	// Before is the result at the time the run was resumed; nil in the first claim.
 	Before *Result `json:"before,omitempty"`
 }
 
@@ -152,7 +153,7 @@ func claimOf(layout artifact.Layout, number int) string {
 	return layout.File(fmt.Sprintf("claims/%03d.json", number))
 }
 
-// claimRun creates a claim, or returns the claim that the same workflow made before.
+// claimRun creates a claim, or returns the claim that the same workflow made earlier.
 func (a *Activities) claimRun(ctx context.Context, layout artifact.Layout, number int, in PrepareInput, c claim) (made claim, created bool, err error) {
 	c.Owner, c.ClaimedAt = in.Owner, artifact.Timestamp(a.Now())
 	if number == 1 {
@@ -166,8 +167,8 @@ func (a *Activities) claimRun(ctx context.Context, layout artifact.Layout, numbe
 	return made, created, err
 }
 
-// runNumber gives the run the first free number of its scenario above In.After, or
-// returns its existing number. Numbers of deleted runs are not reused.
+// runNumber assigns the lowest number above all numbers of the scenario and above In.After to the
+// run, or returns the number that it already has. Numbers of deleted runs are not reused.
 func (a *Activities) runNumber(ctx context.Context, in PrepareInput, created bool) (int, error) {
 	prefix := "scenarios/" + in.Plan.Slug + "/numbers/"
 	highest := in.After

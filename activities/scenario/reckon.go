@@ -9,8 +9,8 @@ import (
 	scenarioagent "conclave/engine/scenario/agent"
 )
 
-// ReckonInput is a step that ended without reporting its end. Of the launch it has the
-// fields that name the step.
+// ReckonInput is a step that ended without a report. Its launch has only the fields that identify
+// the step.
 type ReckonInput struct {
 	Scenario string          `json:"scenario"` // slug
 	Run      string          `json:"run"`
@@ -18,7 +18,7 @@ type ReckonInput struct {
 	attempt.Ended
 }
 
-// ReckonScenarioStep returns the usage of a step from the store.
+// ReckonScenarioStep returns the usage of a step according to the store.
 func (a *Activities) ReckonScenarioStep(ctx context.Context, in ReckonInput) (attempt.Failure, error) {
 	spec := scenarioagent.Step{Layout: artifact.InScenario(in.Scenario, in.Run), Launch: in.Launch, Token: in.Token}.Place()
 	return a.Reckon(ctx, spec, in.Ended)

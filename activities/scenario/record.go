@@ -11,7 +11,8 @@ import (
 	"conclave/engine/step"
 )
 
-// RecordScenario writes result.json and the events, unless another workflow owns the run.
+// RecordScenario writes result.json and the events. It does nothing if another workflow owns the
+// run.
 func (a *Activities) RecordScenario(ctx context.Context, in RecordInput) (Recorded, error) {
 	defer activities.Beat(ctx)()
 	layout := artifact.InScenario(in.Result.Scenario, in.Result.RunID)
@@ -58,7 +59,7 @@ func unfinished(s scenario.Result) bool {
 	return s.Status == scenario.Errored || s.Status == scenario.Cancelled
 }
 
-// findEvidence adds the stored evidence to unfinished steps, and returns it.
+// findEvidence adds the stored evidence to unfinished steps, and returns it by step ID.
 func (a *Activities) findEvidence(ctx context.Context, layout artifact.Layout, steps []scenario.Result) (map[string][]string, error) {
 	found := map[string][]string{}
 	for i, s := range steps {
@@ -76,7 +77,8 @@ func (a *Activities) findEvidence(ctx context.Context, layout artifact.Layout, s
 	return found, nil
 }
 
-// extendSteps appends the new steps to the recorded ones, which are not in the history.
+// extendSteps appends the new steps to the recorded ones, which the workflow's history does not
+// contain.
 func (a *Activities) extendSteps(ctx context.Context, layout artifact.Layout, in RecordInput, redactor *redact.Redactor) ([]scenario.Result, error) {
 	steps := []scenario.Result{}
 	if in.Kept > 0 {
@@ -103,7 +105,7 @@ func redactPointer(redactor *redact.Redactor, text *string) {
 	}
 }
 
-// forgetJournals deletes the journals of a run except that of its unfinished step.
+// forgetJournals deletes the journals of a run, except that of its unfinished step.
 func (a *Activities) forgetJournals(ctx context.Context, layout artifact.Layout, r Result) error {
 	keep := ""
 	for _, s := range r.Steps {

@@ -14,7 +14,7 @@ import (
 	"conclave/engine/scenario"
 )
 
-// resume prepares the continuation of an ended run, or of a run whose workflow has ended.
+// resume prepares the continuation of a run that has ended or whose workflow has ended.
 func (a *Activities) resume(ctx context.Context, layout artifact.Layout, in PrepareInput) (Prepared, error) {
 	last, number, err := a.lastClaim(ctx, layout)
 	if err != nil {
@@ -60,7 +60,7 @@ func (a *Activities) resume(ctx context.Context, layout artifact.Layout, in Prep
 	return a.begin(ctx, layout, in.RunID, p, plan, team, number)
 }
 
-// lastClaim returns the newest claim of a run and its number, 0 for none.
+// lastClaim returns the newest claim of a run and its number, or 0 if there is no claim.
 func (a *Activities) lastClaim(ctx context.Context, layout artifact.Layout) (last claim, number int, err error) {
 	for {
 		c, err := artifact.ReadJSON[claim](ctx, a.Store, claimOf(layout, number+1))
@@ -74,7 +74,7 @@ func (a *Activities) lastClaim(ctx context.Context, layout artifact.Layout) (las
 	}
 }
 
-// unresumable makes the error of a run without documents final.
+// unresumable makes an error about missing or malformed documents of a run final.
 func unresumable(in PrepareInput, err error) error {
 	_, malformed := errors.AsType[*artifact.MalformedError](err)
 	if malformed || errors.Is(err, artifact.ErrNotFound) {
@@ -83,8 +83,9 @@ func unresumable(in PrepareInput, err error) error {
 	return err
 }
 
-// resumable returns the run's result, or an error if the run has passed or is still running.
-// An owner with this workflow's ID has ended: Temporal runs at most one workflow of an ID.
+// resumable returns the run's result. It returns an error if the run has passed or is still
+// running. If the owner has the ID of this workflow, it has ended, because Temporal runs at most
+// one workflow with an ID.
 func (a *Activities) resumable(ctx context.Context, layout artifact.Layout, last claim, number int, in PrepareInput) (*Result, error) {
 	r, err := artifact.ReadJSON[Result](ctx, a.Store, layout.File("result.json"))
 	if err != nil {
@@ -104,8 +105,8 @@ func (a *Activities) resumable(ctx context.Context, layout artifact.Layout, last
 	return &r, nil
 }
 
-// merge returns the later results, and the earlier results of steps that the later
-// workflow did not reach.
+// merge adds to the later results the earlier results of steps that the later workflow did not
+// reach.
 func merge(earlier, later []scenario.Result) []scenario.Result {
 	merged := slices.Clone(later)
 	for _, e := range earlier {
@@ -116,11 +117,11 @@ func merge(earlier, later []scenario.Result) []scenario.Result {
 	return merged
 }
 
-// findRest finds the first step of the plan that has not passed. That step is taken over
-// from its commit or resumed from its journal, unless it has neither or its shared browser
-// is gone. Later steps have begun only if the run was cut off before it recorded them. A
-// failed step resumes only if cut, the workflow run that was cut off, has retried it; cut
-// is empty if no run was cut off.
+// findRest finds the first step of the plan that has not passed. It continues from that step's
+// commit or journal, unless there is neither, or the step needs a shared browser that no longer
+// exists. Later steps can have begun only if the run was cut off before it recorded them. cut is
+// the workflow run that was cut off, or empty. A failed step is continued only if that workflow run
+// had retried it.
 func (a *Activities) findRest(ctx context.Context, layout artifact.Layout, plan scenario.Plan, p *Prepared, cut string) error {
 	for _, s := range plan.Steps {
 		at := slices.IndexFunc(p.Earlier, func(r scenario.Result) bool { return r.ID == s.ID })
@@ -153,13 +154,13 @@ func (a *Activities) findRest(ctx context.Context, layout artifact.Layout, plan 
 	return nil
 }
 
-// judged reports whether a result comes from the agent's report; a retry then begins
-// again.
+// judged reports whether a result is based on the agent's report. A retry then starts from the
+// beginning.
 func judged(r scenario.Result) bool {
 	return r.Status == scenario.Fail || r.Error != nil && *r.Error == withoutEvidence
 }
 
-// addLost adds a step's attempt that the run ended without recording, if the attempt has
+// addLost adds an attempt at a step that the run did not record before it ended, if the attempt has
 // left evidence.
 func (a *Activities) addLost(ctx context.Context, layout artifact.Layout, s scenario.StepRef, p *Prepared) error {
 	at := slices.IndexFunc(p.Earlier, func(r scenario.Result) bool { return r.ID == s.ID })
@@ -177,7 +178,7 @@ func (a *Activities) addLost(ctx context.Context, layout artifact.Layout, s scen
 	return nil
 }
 
-// countMessages returns the number of stored messages of people.
+// countMessages returns the number of stored human messages.
 func (a *Activities) countMessages(ctx context.Context, layout artifact.Layout) (int, error) {
 	n := 0
 	for _, err := range a.Store.List(ctx, layout.File("messages/")) {
@@ -189,8 +190,7 @@ func (a *Activities) countMessages(ctx context.Context, layout artifact.Layout) 
 	return n, nil
 }
 
-// cutOff returns the run of the workflow that made a result if that run was cut off before
-// its end, else "".
+// cutOff returns the ID of the workflow run that made a result if that run was cut off, or "".
 func (a *Activities) cutOff(ctx context.Context, layout artifact.Layout, before Result) (string, error) {
 	if before.Status != scenario.Running {
 		return "", nil
@@ -199,7 +199,7 @@ func (a *Activities) cutOff(ctx context.Context, layout artifact.Layout, before 
 	return c.FirstRunID, err
 }
 
-// restToken returns the execution token of a step's newest launch that has a commit or a
+// restToken returns the execution token of the newest launch of a step that has a commit or a
 // journal, or "".
 func (a *Activities) restToken(ctx context.Context, layout artifact.Layout, step string) (token string, committed bool, err error) {
 	var tokens []string

@@ -12,12 +12,12 @@ import (
 	"conclave/engine/scenario"
 )
 
-// Activities are the activities of scenarios. Bookkeeping needs only Store and Now.
+// Activities has the activities of scenarios. Those for bookkeeping need only Store and Now.
 type Activities struct {
 	attempt.Process
 
-	// ReadFile reads a file of a workspace, of up to most bytes, with the checks of the
-	// agent's tools; objection is the agent's answer if they refuse the file.
+	// ReadFile reads a file of a workspace with up to most bytes, subject to the checks of the
+	// agent's tools. If these refuse the file, objection is the answer for the agent.
 	ReadFile func(workspace, name string, most int64) (content []byte, objection string, err error)
 }
 
@@ -33,9 +33,9 @@ func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 	r.RegisterActivity(a.ReckonScenarioStep)
 }
 
-// PrepareInput is the input with which a run was started.
+// PrepareInput is the input of a run.
 type PrepareInput struct {
-	// Index is set by workflows that set search attributes.
+	// Index is true in workflows that set search attributes.
 	Index bool `json:"index,omitempty"`
 
 	Protocol int    `json:"protocol"`
@@ -52,16 +52,16 @@ type PrepareInput struct {
 	Team   string          `json:"team,omitempty"` // registered or the operator's
 	Config json.RawMessage `json:"config,omitempty"`
 
-	// Resume continues the run with RunID, with its Files and PRD and, by default, its
-	// team.
+	// Resume continues the run with RunID and its Files and PRD. Its team is kept unless the input
+	// has another.
 	Resume bool `json:"resume,omitempty"`
 
-	// StepTimeoutSeconds bounds each step; 0 for the default or, of a resumed run, for the
-	// time that it had.
+	// StepTimeoutSeconds bounds the time of each step. 0 means the previous value for a resumed
+	// run, and the default otherwise.
 	StepTimeoutSeconds int `json:"step_timeout_seconds,omitempty"`
 }
 
-// Prepared is the part of a run that the workflow needs to begin.
+// Prepared is the part of a run that the workflow needs to start.
 type Prepared struct {
 	Protocol   int           `json:"protocol"`
 	RunID      string        `json:"run_id"`
@@ -73,39 +73,39 @@ type Prepared struct {
 
 	StepTimeoutSeconds int `json:"step_timeout_seconds,omitempty"` // 0 for the default
 
-	// Attributes are the search attributes that the run's namespace has.
+	// Attributes lists the search attributes that exist in the run's namespace.
 	Attributes []string `json:"attributes,omitempty"`
 
-	// Of a resumed run: its results, the earlier working time, and how many events and
-	// messages are recorded.
+	// Earlier and WorkedMS are the results and the working time of a resumed run until now; Events
+	// and Messages are the numbers of those on record.
 	Earlier  []scenario.Result `json:"earlier,omitempty"`
 	WorkedMS int64             `json:"worked_ms,omitempty"`
 	Events   int               `json:"events,omitempty"`
 	Messages int               `json:"messages,omitempty"`
 
-	// Of the step RestStep: the execution token of the commit or journal to resume from,
-	// empty for a new beginning, and the earlier working time. Unrecorded reports that no
-	// result includes the usage of that journal.
+	// Rest is the execution token of the commit or journal from which the step RestStep continues;
+	// empty if the step starts from the beginning. SpentMS is its working time until now.
+	// Unrecorded is true if no result includes the usage in that journal.
 	Rest       string `json:"rest,omitempty"`
 	RestStep   string `json:"rest_step,omitempty"`
 	SpentMS    int64  `json:"spent_ms,omitempty"`
 	Unrecorded bool   `json:"unrecorded,omitempty"`
 
-	// Open lists later steps that had begun and have no recorded result.
+	// Open lists later steps that have begun but have no recorded result.
 	Open []scenario.OpenStep `json:"open,omitempty"`
 
-	// Spent is the earlier usage of the first step; it is set only in runs that older
-	// workers prepared.
+	// Spent is the earlier usage of the first step. Only older workers set it.
 	Spent llm.Usage `json:"spent,omitzero"`
 
-	// HeartbeatTimeoutSeconds applies to its steps; 0 for attempt.HeartbeatTimeout.
+	// HeartbeatTimeoutSeconds is the heartbeat timeout of the steps; 0 means
+	// attempt.HeartbeatTimeout.
 	HeartbeatTimeoutSeconds int `json:"heartbeat_timeout_seconds,omitempty"`
 
 	URL     string `json:"url"`               // of result.json, for people
 	Offline bool   `json:"offline,omitempty"` // the built-in model plays the agent
 }
 
-// StepInput is one launch. The activity reads large values from the run's directory.
+// StepInput describes one launch. The activity reads large values from the run's directory.
 type StepInput struct {
 	Scenario       string          `json:"scenario"` // slug
 	Run            string          `json:"run"`
@@ -114,7 +114,7 @@ type StepInput struct {
 	TimeoutSeconds int             `json:"timeout_seconds"`
 }
 
-// StepResult is the outcome of a step in paths and short text.
+// StepResult is the outcome of a step. It consists of paths and short text.
 type StepResult struct {
 	Token    string          `json:"token"`
 	Number   int             `json:"number"` // of the launch, among the step's launches
@@ -125,8 +125,8 @@ type StepResult struct {
 	Warnings []string        `json:"warnings,omitempty"`
 	Usage    llm.Usage       `json:"usage"`
 
-	// Host is the task queue of the process with the browser that the next step shares;
-	// empty without such a process.
+	// Host is the task queue of the process whose browser the next step shares; empty if there is
+	// none.
 	Host string `json:"host,omitempty"`
 }
 
@@ -153,15 +153,15 @@ type Result struct {
 	Execution int       `json:"execution"` // of the run's workflows, from 1
 }
 
-// State is a run at a glance: the answer to the state query.
+// State is a summary of a run: the answer to the state query.
 type State struct {
 	Result
 
 	Step string             `json:"step,omitempty"` // id of the running one
 	Plan []scenario.StepRef `json:"plan"`           // all steps
 
-	// Ignored is the last signal that could not be read, and why; empty once a later request
-	// has been read.
+	// Ignored describes the last signal if it could not be decoded. A later valid request clears
+	// it.
 	Ignored string `json:"ignored,omitempty"`
 }
 
@@ -174,7 +174,7 @@ type Event struct {
 	Text string    `json:"text"`
 }
 
-// RecordInput is the present state of a run.
+// RecordInput is the current state of a run.
 type RecordInput struct {
 	Result Result  `json:"result"`           // Steps continue the recorded ones
 	Kept   int     `json:"kept,omitempty"`   // number of recorded steps
@@ -183,7 +183,7 @@ type RecordInput struct {
 	Messages []scenario.Keep `json:"messages,omitempty"` // messages of people since the last record
 }
 
-// Recorded is the stored evidence of steps without a verdict, by their IDs.
+// Recorded lists the stored evidence of steps without a verdict, by step ID.
 type Recorded struct {
 	Evidence map[string][]string `json:"evidence,omitempty"`
 }

@@ -14,14 +14,14 @@ import (
 	"conclave/engine/step"
 )
 
-// Bounds of a step's result.
+// Limits of a step's result.
 const (
 	maxText     = 2000 // bytes of an error or a summary
 	maxWarnings = 10
 	maxSaid     = 300 // bytes of the last reply of an agent without a verdict
 )
 
-// stepRun is one attempt of a scenario's step.
+// stepRun is one attempt at a scenario step.
 type stepRun struct {
 	*attempt.Attempt
 	activities *Activities
@@ -33,7 +33,7 @@ type stepRun struct {
 }
 
 // RunScenarioStep runs one step of a scenario, or returns the result of its commit. A failed
-// verdict is a result; an error means that the step has no verdict.
+// verdict is a result; an error means that there is no verdict.
 func (a *Activities) RunScenarioStep(ctx context.Context, in StepInput) (StepResult, error) {
 	return attempt.Run(ctx, a.Process, string(in.Launch.ID), func(ctx context.Context, made *attempt.Attempt) (StepResult, error) {
 		return (&stepRun{Attempt: made, activities: a, in: in, layout: artifact.InScenario(in.Scenario, in.Run)}).run(ctx)
@@ -110,7 +110,7 @@ func (t *stepRun) assemble(ctx context.Context) error {
 	return nil
 }
 
-// sharedDirs returns the directories of the servers that the steps of the run share.
+// sharedDirs returns the directories of the servers that the run's steps share.
 func (t *stepRun) sharedDirs() []string {
 	if !t.ShareServers || t.activities.SharedDirs == nil {
 		return nil
@@ -118,8 +118,8 @@ func (t *stepRun) sharedDirs() []string {
 	return t.activities.SharedDirs(t.layout.Root())
 }
 
-// host returns the task queue of this process if the process has a browser for the next
-// step.
+// host returns the task queue of this process if its browser is to be used by the next step, and ""
+// otherwise.
 func (t *stepRun) host() string {
 	if len(t.sharedDirs()) == 0 || t.activities.Host == nil {
 		return ""
@@ -127,7 +127,7 @@ func (t *stepRun) host() string {
 	return t.activities.Host()
 }
 
-// browser returns the state in which the step finds a shared browser.
+// browser returns the state of a shared browser at the beginning of the step.
 func (t *stepRun) browser() scenarioagent.Browser {
 	switch {
 	case !t.ShareServers || t.in.Launch.Previous == nil:
@@ -138,13 +138,13 @@ func (t *stepRun) browser() scenarioagent.Browser {
 	return scenarioagent.Renewed
 }
 
-// evidence returns the paths of the stored evidence that counts for the step.
+// evidence returns the paths of the stored evidence for the step.
 func (t *stepRun) evidence(ctx context.Context) ([]string, error) {
 	l := t.in.Launch
 	return evidenceOf(ctx, t.Ports.Store, t.layout, l.Step.ID, l.Since, l.Attempt)
 }
 
-// news returns the messages of people after a number.
+// news returns the human messages with numbers above after.
 func (t *stepRun) news(ctx context.Context, after int) ([]step.Message, error) {
 	bell, err := t.Look(ctx)
 	if err != nil {
@@ -172,7 +172,7 @@ func (t *stepRun) offerEvidence() {
 			began: t.Began(), shared: t.sharedDirs, run: t.in.Run, step: t.in.Launch.Step.ID, attempt: max(1, t.in.Launch.Attempt), vault: t.vault, now: t.activities.Now, read: t.activities.ReadFile,
 		}, nil
 	}
-	// Evidence that is recorded twice is stored once.
+	// Evidence that is recorded again is stored only once.
 	t.Ports.Repeatable = func(tool string) bool {
 		return tool == scenario.EvidenceTool || repeatable == nil || repeatable(tool)
 	}

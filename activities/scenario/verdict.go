@@ -19,7 +19,7 @@ import (
 	"conclave/engine/text"
 )
 
-// outcome converts the commit for the workflow. Only stored evidence counts.
+// outcome converts the commit for the workflow. It includes only evidence that is stored.
 func (t *stepRun) outcome(ctx context.Context) (StepResult, error) {
 	commit := t.Result.Commit
 	commit.Payload = []byte(t.vault.RestoreJSON(string(commit.Payload)))
@@ -53,11 +53,11 @@ func (t *stepRun) outcome(ctx context.Context) (StepResult, error) {
 	return result, nil
 }
 
-// withoutEvidence is the error of a pass that lacks required evidence.
+// withoutEvidence is the error of a pass without required evidence.
 const withoutEvidence = "the agent reported a pass without evidence, which require_evidence demands"
 
-// doubts returns warnings about a pass without evidence or without tool calls. A pass that
-// lacks required evidence ends with error.
+// doubts returns warnings about a pass without evidence or without tool calls. A pass without
+// required evidence becomes an error.
 func (t *stepRun) doubts(r *StepResult, used int) []string {
 	var doubts []string
 	if used == 0 && !t.offline {
@@ -73,7 +73,7 @@ func (t *stepRun) doubts(r *StepResult, used int) []string {
 	return doubts
 }
 
-// exhausted returns the end of a step that has spent its allowance.
+// exhausted returns the result of a step that has spent its allowance.
 func (t *stepRun) exhausted(ctx context.Context) (StepResult, error) {
 	t.KeepTranscript(ctx)
 	evidence, err := t.evidence(ctx)
@@ -87,7 +87,8 @@ func (t *stepRun) exhausted(ctx context.Context) (StepResult, error) {
 	}, nil
 }
 
-// reconcile returns the stored paths as evidence, and a warning for each other claimed path.
+// reconcile returns the stored paths as evidence, and a warning for each claimed path that is not
+// stored.
 func reconcile(claimed, stored []string) (evidence, warnings []string) {
 	evidence = append([]string{}, stored...)
 	slices.Sort(evidence)
@@ -99,8 +100,8 @@ func reconcile(claimed, stored []string) (evidence, warnings []string) {
 	return evidence, warnings
 }
 
-// explained returns the activity's error without credentials, which a quoted request may
-// contain. If the agent reported no verdict, it includes the agent's last reply.
+// explained returns the activity's error without credentials, which a quoted request might contain.
+// If the agent reported no verdict, the error includes the agent's last reply.
 func (t *stepRun) explained(err error) error {
 	application, ok := errors.AsType[*temporal.ApplicationError](err)
 	if !ok {
@@ -125,7 +126,7 @@ func (t *stepRun) explained(err error) error {
 	})
 }
 
-// lastReply returns the text of the last reply in a transcript; empty without one.
+// lastReply returns the text of the last reply in a transcript, or "".
 func lastReply(transcript []byte) string {
 	said := ""
 	for line := range bytes.Lines(transcript) {

@@ -14,10 +14,10 @@ import (
 	"conclave/engine/team"
 )
 
-// findEqual has the judge of equality, if the team has one, find the class of an answer, and
-// puts it into the answer's digest. The judge compares it with the first answer of each
-// class whose files are the same; a call that fails finds the answers different. The classes
-// are in the store, so that a retry and the prompts of other agents find them.
+// findEqual determines the class of an answer if the team has a judge of equality, and adds it to
+// the answer's digest. The judge compares the answer with the first answer of each class that has
+// the same files. If a call fails, the two answers count as different. Classes are stored for
+// retries and for the prompts of other agents.
 func (a *Activities) findEqual(ctx context.Context, in StepInput, commit artifact.Commit, r *StepResult) error {
 	layout := artifact.InBucket(in.Session)
 	t, err := a.Teams.ByHash(ctx, a.Store, layout, in.ConfigHash)
@@ -52,7 +52,7 @@ func (a *Activities) findEqual(ctx context.Context, in StepInput, commit artifac
 	return nil
 }
 
-// classify returns the class of an answer, or a new class if no class has an equal first answer.
+// classify returns the class whose first answer equals an answer, or a new class if there is none.
 func (a *Activities) classify(ctx context.Context, judge config.Agent, id string, commit artifact.Commit, r *StepResult) (team.Class, error) {
 	layout := artifact.InBucket(id)
 	session, err := artifact.ReadJSON[artifact.Session](ctx, a.Store, layout.File("session.json"))
@@ -93,7 +93,7 @@ func (a *Activities) classify(ctx context.Context, judge config.Agent, id string
 	}
 }
 
-// compare asks the judge once.
+// compare asks the judge to compare two answers.
 func (a *Activities) compare(ctx context.Context, judge config.Agent, form draft.Form[bool]) (draft.Made[bool], error) {
 	model, err := a.Model(judge)
 	if err != nil {

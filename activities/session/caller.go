@@ -16,14 +16,14 @@ import (
 	"conclave/engine/step"
 )
 
-// clientPrefix begins the names of the caller's tools where they are offered to agents.
+// clientPrefix is the prefix with which the names of the caller's tools are offered to agents.
 const clientPrefix = "client__"
 
-// maxInline bounds the arguments of a call in the state, in bytes; longer ones are in the
-// store.
+// maxInline bounds the arguments of a call in the session's state, in bytes. Longer arguments are
+// in the store.
 const maxInline = 4 << 10
 
-// callerTools returns the tools of the session's caller, as far as the step is offered them.
+// callerTools returns the tools of the session's caller that are offered to the step.
 func callerTools(store artifact.Store, in StepInput, c artifact.Caller) (loop.Caller, error) {
 	tools, err := c.Tools()
 	purpose := in.Launch.Purpose
@@ -38,7 +38,7 @@ func callerTools(store artifact.Store, in StepInput, c artifact.Caller) (loop.Ca
 	out := loop.Caller{
 		ID: func(n int) string { return fmt.Sprintf("c%s%s%d", artifact.SessionHash(in.Session), own, n) },
 		Result: func(ctx context.Context, id string) (string, bool, error) {
-			// Only calls of an earlier launch can have results.
+			// Only calls of an earlier launch can already have results.
 			return readResult(ctx, store, layout, id, in.Launch.Answered && !strings.Contains(id, own))
 		},
 	}
@@ -48,13 +48,13 @@ func callerTools(store artifact.Store, in StepInput, c artifact.Caller) (loop.Ca
 	return out, nil
 }
 
-// Times that a step waits for a result whose record is under way.
+// Limits of the wait for a result that is being recorded.
 const (
 	resultPatience = 10 * time.Second
 	resultPoll     = 100 * time.Millisecond
 )
 
-// readResult reads the result of a call. One that was announced is waited for.
+// readResult reads the result of a call. If the result was announced, readResult waits for it.
 func readResult(ctx context.Context, store artifact.Store, layout artifact.Layout, id string, announced bool) (content string, ok bool, err error) {
 	for deadline := time.Now().Add(resultPatience); ; {
 		r, err := artifact.ReadJSON[artifact.CallResult](ctx, store, layout.CallResult(id))
@@ -76,7 +76,7 @@ func readResult(ctx context.Context, store artifact.Store, layout artifact.Layou
 	}
 }
 
-// callsOf returns the calls for the session's state, and stores long arguments.
+// callsOf converts calls for the session's state, and stores long arguments.
 func callsOf(ctx context.Context, store artifact.Store, session string, awaited []loop.AwaitedCall) ([]coordination.Call, error) {
 	layout := artifact.InBucket(session)
 	var calls []coordination.Call
@@ -94,7 +94,7 @@ func callsOf(ctx context.Context, store artifact.Store, session string, awaited 
 	return calls, nil
 }
 
-// callDigest is equal for calls of the same tool with the same arguments, in any order of
+// callDigest returns a digest of a call's tool and arguments, which does not depend on the order of
 // their keys.
 func callDigest(c loop.AwaitedCall) string {
 	canonical := []byte(c.Arguments)
@@ -107,7 +107,7 @@ func callDigest(c loop.AwaitedCall) string {
 	return artifact.SessionHash(c.Name + "\x00" + string(canonical))
 }
 
-// writeResults stores the caller's results, each once.
+// writeResults stores the caller's results that are not yet stored.
 func (a *Activities) writeResults(ctx context.Context, layout artifact.Layout, results []coordination.ToolResult) error {
 	for _, r := range results {
 		if err := activities.CreateOnce(ctx, a.Store, layout.CallResult(r.ID), artifact.CallResult{Content: r.Content}); err != nil {

@@ -24,13 +24,14 @@ type CheckInput struct {
 	Checks  []string           `json:"checks"`
 }
 
-// CheckResult has the outcomes in the order of the input, as in coordination.Checked.
+// CheckResult contains the outcomes in the order of the input, in the format of
+// coordination.Checked.
 type CheckResult struct {
 	Verdicts string `json:"verdicts"`
 }
 
-// RunChecks runs checks on an answer. The outcomes are written once, by answer and check: a
-// retry and an equal answer read them.
+// RunChecks runs checks on an answer. The outcome of each check on an answer is stored once, for
+// retries and for equal answers.
 func (a *Activities) RunChecks(ctx context.Context, in CheckInput) (CheckResult, error) {
 	defer activities.Beat(ctx)()
 	layout, err := a.layout(ctx, in.Session)
@@ -65,7 +66,7 @@ func (a *Activities) RunChecks(ctx context.Context, in CheckInput) (CheckResult,
 	return result, a.listChecks(ctx, layout, in, results)
 }
 
-// answerOf returns the answer of a commit.
+// answerOf reads the answer of a commit.
 func (a *Activities) answerOf(ctx context.Context, layout artifact.Layout, c artifact.Commit) (check.Answer, error) {
 	var said team.Answer
 	if err := json.Unmarshal(c.Payload, &said); err != nil {
@@ -75,7 +76,7 @@ func (a *Activities) answerOf(ctx context.Context, layout artifact.Layout, c art
 	return check.Answer{Files: files, Text: said.Answer}, err
 }
 
-// runCheck runs one check, unless its outcome is on record.
+// runCheck runs one check, or returns its stored outcome.
 func (a *Activities) runCheck(ctx context.Context, runner check.Runner, c artifact.Commit, answer check.Answer, id string) (check.Result, error) {
 	key := check.ResultKey(runner.Layout, c.Manifest, answer.Text, id)
 	r, err := artifact.ReadJSON[check.Result](ctx, a.Store, key)
@@ -114,8 +115,8 @@ func (a *Activities) listChecks(ctx context.Context, layout artifact.Layout, in 
 	return artifact.PutJSON(ctx, a.Store, key, listed)
 }
 
-// keepChecks stores the definitions of the checks that came with an answer and adds their IDs
-// to its result. A directory of checks that cannot be read has none.
+// keepChecks stores the definitions of the checks that were submitted with an answer, and adds
+// their IDs to the result. If the directory of checks is invalid, there are none.
 func (a *Activities) keepChecks(ctx context.Context, session string, c artifact.Commit, r *StepResult) error {
 	layout, err := a.layout(ctx, session)
 	if err != nil {
@@ -143,7 +144,7 @@ func (a *Activities) keepChecks(ctx context.Context, session string, c artifact.
 	return err
 }
 
-// read returns the content of a file of a base.
+// read returns the content of a file in a base.
 func read(ctx context.Context, b *artifact.Base, f artifact.File) ([]byte, error) {
 	r, err := b.Open(ctx, f)
 	if err != nil {
@@ -164,8 +165,8 @@ func (a *Activities) define(ctx context.Context, layout artifact.Layout, found [
 	return ids, nil
 }
 
-// userChecks copies the user's directory of checks into the session and returns the IDs of
-// its checks.
+// userChecks copies the user's directory of checks into the session and returns the IDs of the
+// checks.
 func (a *Activities) userChecks(ctx context.Context, layout artifact.Layout, reference string) ([]string, error) {
 	hash, err := base.Parse(reference)
 	if err != nil {
@@ -206,8 +207,8 @@ func (a *Activities) userChecks(ctx context.Context, layout artifact.Layout, ref
 	return a.define(ctx, layout, found)
 }
 
-// restoreChecks adds to the answers of a session that was cut off the checks that came with
-// them, and returns the IDs of the user's.
+// restoreChecks adds their checks to the answers of a session that was cut off, and returns the IDs
+// of the user's checks.
 func (a *Activities) restoreChecks(ctx context.Context, id string, session artifact.Session, lost *coordination.Lost) (user []string, err error) {
 	layout := artifact.InBucket(id)
 	if session.Checks != "" {

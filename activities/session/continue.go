@@ -12,7 +12,7 @@ import (
 	"conclave/engine/team"
 )
 
-// Continuable is an ended session whose conversation a new one can go on with.
+// Continuable is an ended session whose conversation a new session can continue.
 type Continuable struct {
 	id     string
 	layout artifact.Layout
@@ -22,14 +22,15 @@ type Continuable struct {
 	Change  artifact.Change // of its base, by the decision
 }
 
-// ContinueError reports a session whose conversation cannot go on.
+// ContinueError reports a session whose conversation cannot be continued.
 type ContinueError struct{ Session, Reason string }
 
 func (e *ContinueError) Error() string {
 	return fmt.Sprintf("session %s cannot be continued: %s", e.Session, e.Reason)
 }
 
-// Continue reads a session that has ended with a decision, or fails with a *ContinueError.
+// Continue reads a session that has ended with a decision. It returns a *ContinueError if the
+// session cannot be continued.
 func Continue(ctx context.Context, store artifact.Store, id string) (Continuable, error) {
 	if err := artifact.CheckSessionID(id); err != nil {
 		return Continuable{}, &ContinueError{Session: id, Reason: err.Error()}
@@ -67,8 +68,8 @@ func Continue(ctx context.Context, store artifact.Store, id string) (Continuable
 	return Continuable{id: id, layout: layout, Session: session, Change: change, Turns: append(turns, artifact.Turn{Query: session.Query, Answer: answer.Answer})}, nil
 }
 
-// baseOf stores the files of a decision as a base and returns its reference; empty without
-// files.
+// baseOf stores the files of a decision as a base and returns its reference, or the session's own
+// base if the decision changed no files.
 func (a *Activities) baseOf(ctx context.Context, c Continuable) (string, error) {
 	if c.Change.Empty() {
 		return c.Session.Base, nil
@@ -87,8 +88,8 @@ func (a *Activities) baseOf(ctx context.Context, c Continuable) (string, error) 
 	return base.Reference(hash), nil
 }
 
-// converse resolves the team of a session. It takes the earlier turns, and the base and the
-// team if the input has none, from the session that the input continues.
+// converse resolves the team of a session. If the input continues a session, converse takes the
+// earlier turns from it, and also the base and the team unless the input has its own.
 func (a *Activities) converse(ctx context.Context, in *PrepareInput) (config.Team, error) {
 	if in.Continues == "" {
 		if err := team.CheckTurns(in.Query, in.History); err != nil {

@@ -15,17 +15,18 @@ import (
 	"conclave/engine/text"
 )
 
-// Preparation is a preparation that a model makes before the first step.
+// Preparation is the kind of a document that a model makes before the first step.
 type Preparation string
 
-// The preparations.
+// The kinds of preparations.
 const (
 	Criteria Preparation = "criteria"
 	Personas Preparation = "personas"
 	Subtasks Preparation = "subtasks"
 )
 
-// preparations returns those of a team, for a session with or without criteria of its own.
+// preparations returns the preparations that a team needs; criteria is true if the session already
+// has criteria.
 func preparations(t config.Team, criteria bool) []Preparation {
 	var due []Preparation
 	c := t.Orchestrator.Coordination
@@ -41,19 +42,19 @@ func preparations(t config.Team, criteria bool) []Preparation {
 	return due
 }
 
-// DraftInput asks for a preparation.
+// DraftInput requests a preparation.
 type DraftInput struct {
 	Session     string      `json:"session"`
 	ConfigHash  string      `json:"config_hash"`
 	Preparation Preparation `json:"preparation"`
 }
 
-// Drafted is a preparation as people see it.
+// Drafted is a preparation as shown to people.
 type Drafted struct {
 	Preparation Preparation `json:"preparation"`
 
-	// Items are the criteria, or the personas or subtasks of the agents in byte order of their
-	// IDs, truncated.
+	// Items are the criteria, or the agents' personas or subtasks, sorted by agent ID. Each is
+	// truncated.
 	Items []string `json:"items"`
 
 	Fallback string    `json:"fallback,omitempty"` // the reason for which they were not made by the model
@@ -63,8 +64,8 @@ type Drafted struct {
 // maxItem bounds an item of Drafted, in bytes.
 const maxItem = 160
 
-// Draft makes a preparation by one call of the first agent's model, and stores it. A retry
-// finds it stored.
+// Draft makes a preparation with one call to the first agent's model and stores it. A retry returns
+// the stored one.
 func (a *Activities) Draft(ctx context.Context, in DraftInput) (Drafted, error) {
 	defer activities.Beat(ctx)()
 	layout := artifact.InBucket(in.Session)
@@ -80,7 +81,7 @@ func (a *Activities) Draft(ctx context.Context, in DraftInput) (Drafted, error) 
 	return d.make(llm.WithDepth(ctx, session.Depth), in.Preparation)
 }
 
-// drafted returns the preparations that were stored.
+// drafted returns the preparations that are stored.
 func (a *Activities) drafted(ctx context.Context, layout artifact.Layout, t config.Team, due []Preparation) ([]Drafted, error) {
 	d := drafting{Activities: a, layout: layout, team: t, recall: true}
 	var all []Drafted
@@ -110,7 +111,7 @@ func (d drafting) make(ctx context.Context, p Preparation) (Drafted, error) {
 	return Drafted{}, activities.Invalid(fmt.Errorf("the preparation %q is unknown", p))
 }
 
-// drafting is a session whose preparations are made.
+// drafting makes or reads the preparations of a session.
 type drafting struct {
 	*Activities
 	layout artifact.Layout
@@ -153,8 +154,8 @@ func (d drafting) subtasks(ctx context.Context) (Drafted, error) {
 	return drafted, err
 }
 
-// stored returns the document of a preparation, which it makes and stores in a file at the
-// session's root unless it is stored already.
+// stored returns the document of a preparation. If the file does not exist in the session's
+// directory, it makes and stores the document.
 func stored[T, D any](ctx context.Context, d drafting, file string, form draft.Form[T], document func(draft.Made[T]) D) (D, error) {
 	var none D
 	key := d.layout.File(file)

@@ -19,7 +19,7 @@ import (
 	"conclave/engine/team"
 )
 
-// record rebuilds the record of a session from the store after its run was cut off.
+// record rebuilds the state of a session from the store after its workflow run was cut off.
 type record struct {
 	store  artifact.Store
 	layout artifact.Layout
@@ -33,13 +33,13 @@ type record struct {
 	rejected []committed
 }
 
-// committed is the commit of a step.
+// committed is a committed step and the time of its commit.
 type committed struct {
 	coordination.Recorded
 	at time.Time
 }
 
-// read reads the steps of the agents, then the ledger.
+// read reads the agents' steps, then the ledger.
 func (r *record) read(ctx context.Context, agents []string) (coordination.Lost, error) {
 	r.events = map[string]coordination.Event{}
 	for _, agent := range agents {
@@ -104,8 +104,8 @@ func (r *record) readAgent(ctx context.Context, agent string) error {
 	return nil
 }
 
-// steps returns the claimed numbers of an agent, and the directories of the evaluations of
-// its answers, in order.
+// steps returns an agent's claimed step numbers and the directories of the evaluations of its
+// answers, each sorted.
 func (r *record) steps(ctx context.Context, agent string) (numbers []int, evaluations []string, err error) {
 	prefix := r.layout.Agent(agent, "")
 	for key, err := range r.store.List(ctx, prefix) {
@@ -127,8 +127,8 @@ func (r *record) steps(ctx context.Context, agent string) (numbers []int, evalua
 	return numbers, evaluations, nil
 }
 
-// readEvaluations reads the evaluations of an agent's answers. Of one without an outcome,
-// whose answer is evaluated again, only the usage counts.
+// readEvaluations reads the evaluations of an agent's answers. If one has no outcome, the answer is
+// evaluated again, and only the usage of the first evaluation counts.
 func (r *record) readEvaluations(ctx context.Context, agent string, dirs []string) error {
 	for _, dir := range dirs {
 		t, err := step.ReadTranscript(ctx, r.store, r.layout, dir)
@@ -154,8 +154,8 @@ func (r *record) readEvaluations(ctx context.Context, agent string, dirs []strin
 	return nil
 }
 
-// addCommit adds a committed step: as the event of its ledger entry, as an action that the
-// ledger lacks, or by its usage alone.
+// addCommit adds a committed step. A step on the ledger becomes the event of its entry, and a newer
+// action becomes one that the ledger lacks; of any other only the usage is added.
 func (r *record) addCommit(ctx context.Context, agent string, number int, c artifact.Commit, recorded, newest bool) error {
 	if c.Timestamp.After(r.last) {
 		r.last = c.Timestamp
@@ -207,8 +207,8 @@ func (r *record) addCommit(ctx context.Context, agent string, number int, c arti
 	return nil
 }
 
-// succeed ends an open step that the step with a later number has followed. A successor
-// also reports the usage of the open step if no event had counted it.
+// succeed ends an open step after which the agent has made the step with a later number. It counts
+// the usage of the open step, unless that of the later step includes it.
 func (r *record) succeed(ctx context.Context, open *coordination.OpenStep, number int) error {
 	if open == nil || open.Usage.ModelCalls == 0 {
 		return nil
@@ -220,13 +220,13 @@ func (r *record) succeed(ctx context.Context, open *coordination.OpenStep, numbe
 	return err
 }
 
-// continues reports whether the usage of a step includes that of the step that it resumed.
+// continues reports whether the usage of a step includes that of the open step, which it resumed.
 func continues(claim artifact.Claim, open *coordination.OpenStep) bool {
 	return claim.Uncounted && claim.ResumeFrom == open.Token
 }
 
-// unfinished reads a step without an action, and the open step before it, if any. It
-// returns the agent's open step: this one if it has a journal, else the one before.
+// unfinished reads a step without an action. before is the agent's open step before it, or nil. It
+// returns the new open step: this one if it has a journal, and otherwise the one before.
 func (r *record) unfinished(ctx context.Context, agent string, number int, before *coordination.OpenStep) (*coordination.OpenStep, error) {
 	t, err := step.ReadTranscript(ctx, r.store, r.layout, r.layout.Step(agent, number, ""))
 	if err != nil {

@@ -16,21 +16,21 @@ import (
 	"conclave/engine/team"
 )
 
-// maxMemories is the number of runs whose documents a process keeps in memory.
+// maxMemories is the number of workflow runs whose documents a process caches.
 const maxMemories = 64
 
-// memories are the documents of the runs of this process, by run ID.
+// memories caches documents of this process's workflow runs, by run ID.
 type memories struct {
 	mu   sync.Mutex
 	runs map[string]*memory
 }
 
-// over returns the store with the memory of the activity's run in front.
+// over returns the store with the cache of the activity's workflow run in front.
 func (m *memories) over(ctx context.Context, store artifact.Store) artifact.Store {
 	return m.of(ctx).over(store, writtenOnce)
 }
 
-// of returns the memory of the activity's run.
+// of returns the cache of the activity's workflow run.
 func (m *memories) of(ctx context.Context) *memory {
 	run := activity.GetInfo(ctx).WorkflowExecution.RunID
 	m.mu.Lock()
@@ -46,8 +46,9 @@ func (m *memories) of(ctx context.Context) *memory {
 	return kept
 }
 
-// appendEvents appends to events.jsonl, whose content it remembers. Another process may have
-// appended more: the remembered events count only up to the first of the new ones.
+// appendEvents appends events to events.jsonl and caches its content. If another process has
+// appended events since, the file still contains them; cached events from the first new one on are
+// replaced.
 func (m *memories) appendEvents(ctx context.Context, store artifact.Store, layout artifact.Layout, events []coordination.Entry) error {
 	kept, key := m.of(ctx), layout.File("events.jsonl")
 	known, _ := kept.get(key)
@@ -58,15 +59,15 @@ func (m *memories) appendEvents(ctx context.Context, store artifact.Store, layou
 	return err
 }
 
-// end forgets the documents of the activity's run.
+// end drops the cache of the activity's workflow run.
 func (m *memories) end(ctx context.Context) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.runs, activity.GetInfo(ctx).WorkflowExecution.RunID)
 }
 
-// writtenOnce reports whether a document of a session never changes once it exists. Those
-// of its end are replaced when it is reopened.
+// writtenOnce reports whether a document of a session never changes once it exists. Documents
+// written at the end of a session change when it is reopened.
 func writtenOnce(key string) bool {
 	if strings.Contains(key, "/final/") {
 		return false
@@ -78,22 +79,22 @@ func writtenOnce(key string) bool {
 	return false
 }
 
-// memory keeps the documents of one run that are written once, so that a process reads each
-// of them only once. A deleted session of the same ID has another run.
+// memory caches immutable documents of one workflow run, so that a process reads each of them only
+// once. A new session with the ID of a deleted one has another run.
 type memory struct {
 	mu   sync.Mutex
 	docs map[string][]byte
 	size int // bytes of docs
 }
 
-// maxMemory bounds the bytes of a memory, and maxRemembered those of one document.
+// maxMemory bounds a cache, and maxRemembered a single document in it, in bytes.
 const (
 	maxMemory     = 8 << 20
 	maxRemembered = 256 << 10
 )
 
-// over returns store with the memory in front. Documents are kept when they are read or
-// created; once reports whether the object with a key never changes.
+// over returns store with the cache in front. Documents are cached when they are read or created;
+// once reports whether the document with a key never changes.
 func (m *memory) over(store artifact.Store, once func(key string) bool) artifact.Store {
 	return &remembering{Store: store, memory: m, once: once}
 }
@@ -117,7 +118,7 @@ func (m *memory) keep(key string, doc []byte) {
 	m.docs[key] = bytes.Clone(doc)
 }
 
-// remembering is a Store with a memory in front.
+// remembering is a Store with a cache in front.
 type remembering struct {
 	artifact.Store
 	memory *memory

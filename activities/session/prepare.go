@@ -56,8 +56,8 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 	return p, err
 }
 
-// teamName returns the name of the operator's team that an input selects; "" if it brings
-// its own, or has that of an earlier session.
+// teamName returns the name of the operator's team that an input selects, or "" if the input
+// defines a team or uses that of an earlier session.
 func (a *Activities) teamName(in PrepareInput) string {
 	if in.Team == "" && (activities.Given(in.Config) || in.Continues != "") {
 		return ""
@@ -69,8 +69,8 @@ func (a *Activities) teamName(in PrepareInput) string {
 	return name
 }
 
-// prepared returns the protocol's part of a team within limits, for the tools of a caller. The
-// hash stays that of the team.
+// prepared returns the part of a team that the workflow needs, under the limits l and with the
+// tools of the caller c. The hash is that of the team without the limits.
 func (a *Activities) prepared(layout artifact.Layout, t config.Team, l artifact.Limits, c artifact.Caller, protocol int) Prepared {
 	within := t.Within(l.Seconds, l.CostUSD)
 	if len(c.ClientTools) > 0 && c.ClientToolsFor == artifact.ForPresenter && within.Orchestrator.FinalAnswerStrategy == "winner_reuse" {
@@ -94,8 +94,8 @@ func (a *Activities) prepared(layout artifact.Layout, t config.Team, l artifact.
 	return p
 }
 
-// claim creates the session's first files and returns the time of its creation. A retry
-// finds its own claim; another workflow's claim is an error.
+// claim creates the first files of the session and returns the time of its creation. A retry finds
+// its own claim; a claim of another workflow is an error.
 func (a *Activities) claim(ctx context.Context, layout artifact.Layout, in PrepareInput, t config.Team) (time.Time, error) {
 	if err := activities.RefuseDeleted(ctx, a.Store, layout, "session "+in.Session); err != nil {
 		return time.Time{}, err
@@ -133,7 +133,7 @@ func (a *Activities) claim(ctx context.Context, layout artifact.Layout, in Prepa
 	return made.CreatedAt, group.Wait()
 }
 
-// coordinationConfig returns the protocol's part of a team's configuration.
+// coordinationConfig returns the part of a team's configuration that the protocol needs.
 func coordinationConfig(t config.Team) coordination.Config {
 	o := t.Orchestrator
 	c := coordination.Config{
@@ -178,7 +178,7 @@ func coordinationConfig(t config.Team) coordination.Config {
 	if !o.DisableInjection {
 		c.Updates = o.UpdateMode
 	}
-	// There is a time before the first checklist only with checklists.
+	// BeforeChecklist is only meaningful with checklists.
 	c.BeforeChecklist = c.DeferUpdates && value(o.AllowMidstreamPeerUpdatesBeforeChecklistSubmit) && o.VotingSensitivity == team.ChecklistGated
 	if o.FairnessEnabled {
 		c.LeadCap = &o.FairnessLeadCapAnswers

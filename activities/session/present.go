@@ -17,10 +17,11 @@ import (
 	"conclave/engine/text"
 )
 
-// maxAnswer bounds the answer in a session's result, in bytes.
+// maxAnswer bounds the length of the answer in a session's result, in bytes.
 const maxAnswer = 8 << 10
 
-// Present writes final/<agent>/ with the presented answer, else with the winning one.
+// Present writes final/<agent>/ with the presented answer or, if none was presented, the winning
+// one.
 func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, error) {
 	defer activities.Beat(ctx)()
 	layout, err := a.layout(ctx, in.Session)
@@ -42,7 +43,7 @@ func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, e
 	return Presented{Answer: head, Truncated: truncated, Path: a.Store.URL(key)}, nil
 }
 
-// finalAnswer reads the final answer, and the manifest of its files, from its commit.
+// finalAnswer reads the final answer and the manifest of its files.
 func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d coordination.Decision) (answer artifact.Answer, manifest string, err error) {
 	store := a.memories.over(ctx, a.Store)
 	shown := coordination.Shown{Agent: d.Winner, Step: d.WinnerStep, Label: d.WinnerLabel}
@@ -58,7 +59,7 @@ func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d 
 	if err := json.Unmarshal(commit.Payload, &said); err != nil {
 		return answer, "", activities.Invalid(fmt.Errorf("reading the final answer in %s: %w", source, err))
 	}
-	// The step's document has the paths of workspaces rewritten for people.
+	// In answer.json the paths of workspaces are rewritten for people.
 	document, err := artifact.ReadJSON[artifact.Answer](ctx, store, layout.Step(shown.Agent, shown.Step, "answer.json"))
 	switch {
 	case err == nil:
@@ -71,8 +72,8 @@ func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d 
 	}, commit.Manifest, nil
 }
 
-// placeFinal writes exactly the answer's files to final/. It first removes the files of an
-// earlier end of the session, because one of their paths may be a directory now.
+// placeFinal makes the files below final/ those of the answer. It first removes files from an
+// earlier end of the session, because a file may be replaced by a directory.
 func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, agent, manifest string) error {
 	c, err := artifact.LoadChange(ctx, a.Store, layout, manifest)
 	if err == nil {
@@ -87,8 +88,8 @@ func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, age
 	return nil
 }
 
-// fillFinal writes the answer's files, with a base those that it added or changed and the
-// patch.
+// fillFinal writes the answer's files. If there is a base, these are only the added and changed
+// files and the patch.
 func (a *Activities) fillFinal(ctx context.Context, layout artifact.Layout, agent string, c artifact.Change) error {
 	plain := artifact.Manifest{Files: slices.DeleteFunc(slices.Clone(c.Files), func(f artifact.File) bool { return !isPlain(f) })}
 	if err := plain.Project(ctx, a.Store, layout, layout.Final(agent, "workspace/")); err != nil {
@@ -106,14 +107,14 @@ func (a *Activities) fillFinal(ctx context.Context, layout artifact.Layout, agen
 	return artifact.PutJSON(ctx, a.Store, layout.Final(agent, "workspace.json"), c)
 }
 
-// isPlain reports whether final/ has a file of its own for an entry. Names of the base may
-// be too long for a key.
+// isPlain reports whether final/ contains an entry as a file. A file of the base may have a name
+// that is too long for a key.
 func isPlain(f artifact.File) bool {
 	_, err := artifact.EscapePath(f.Path)
 	return f.SHA256 != "" && err == nil
 }
 
-// changePatch is the file below final/<agent>/ with the change of the base.
+// changePatch is the name of the patch to the base in final/<agent>/.
 const changePatch = "change.patch"
 
 // layout returns the layout of a session with its base.
@@ -129,7 +130,7 @@ func (a *Activities) layout(ctx context.Context, id string) (artifact.Layout, er
 	return activities.Start(ctx, a.Bases(), layout, session.Material)
 }
 
-// clearFinal deletes the files below final/ that the answer does not replace.
+// clearFinal deletes the files below final/ that the answer will not replace.
 func (a *Activities) clearFinal(ctx context.Context, layout artifact.Layout, agent string, c artifact.Change) error {
 	kept := map[string]bool{layout.Final(agent, "answer.json"): true}
 	if !c.Empty() {
@@ -158,7 +159,7 @@ func (a *Activities) clearFinal(ctx context.Context, layout artifact.Layout, age
 	return nil
 }
 
-// finalLabel returns agent<N>.final for the label of an answer of agent<N>.
+// finalLabel returns agent<N>.final for the label of an answer by agent<N>.
 func finalLabel(label string) string {
 	agent, _, _ := strings.Cut(label, ".")
 	return agent + ".final"

@@ -8,15 +8,15 @@ import (
 	"conclave/engine/team"
 )
 
-// ReckonInput is a step that ended without reporting its end. Of the launch it has the
-// fields that name the step.
+// ReckonInput is a step that ended without a report. Its launch has only the fields that identify
+// the step.
 type ReckonInput struct {
 	Session string              `json:"session"`
 	Launch  coordination.Launch `json:"launch"`
 	attempt.Ended
 }
 
-// Reckon returns the number and the usage of a step from the store.
+// Reckon returns the number and the usage of a step according to the store.
 func (a *Activities) Reckon(ctx context.Context, in ReckonInput) (attempt.Failure, error) {
 	layout, err := a.layout(ctx, in.Session)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 	"conclave/engine/team"
 )
 
-// Record writes human messages for running steps, accepted actions to the ledger, and then
-// the files derived from the history. It is idempotent: it writes each ledger entry and
-// each event once. It deletes the journals at the end of a session that cannot be reopened.
+// Record writes human messages for running steps, accepted actions to the ledger, and then the
+// documents derived from the history. It is idempotent: each ledger entry and each event is written
+// once. It deletes the journals when a session has ended and cannot be reopened.
 func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	defer activities.Beat(ctx)()
 	layout := artifact.InBucket(in.Session)
@@ -49,7 +49,7 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	return nil
 }
 
-// writeRecord writes the files derived from the history, at the same time.
+// writeRecord writes the documents derived from the history concurrently.
 func (a *Activities) writeRecord(ctx context.Context, layout artifact.Layout, run string, in RecordInput) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.memories.appendEvents(ctx, a.Store, layout, in.Events) })
@@ -79,7 +79,7 @@ func (a *Activities) writeRecord(ctx context.Context, layout artifact.Layout, ru
 	return group.Wait()
 }
 
-// abandonSuspended writes last_action.json of the steps that were suspended when the session
+// abandonSuspended writes last_action.json for steps that were still suspended when the session
 // ended.
 func (a *Activities) abandonSuspended(ctx context.Context, in RecordInput) error {
 	if in.Saved == nil {
@@ -97,7 +97,8 @@ func (a *Activities) abandonSuspended(ctx context.Context, in RecordInput) error
 	return nil
 }
 
-// enterAll writes the ledger entries. It is an error if a later run has sealed the ledger.
+// enterAll writes the ledger entries. It returns an error if a later workflow run has sealed the
+// ledger.
 func (a *Activities) enterAll(ctx context.Context, layout artifact.Layout, run string, in RecordInput) error {
 	last, created := in.Seal, false
 	for _, e := range in.Entries {
@@ -115,9 +116,9 @@ func (a *Activities) enterAll(ctx context.Context, layout artifact.Layout, run s
 	return nil
 }
 
-// enter writes a ledger entry at its own number, or at the next free one if another run of
-// the session has used it, and returns that number. Created is false for an entry that an
-// earlier attempt has written.
+// enter writes a ledger entry at its number, or at the next free one if another workflow run of the
+// session has used it, and returns the number. created is false if an earlier attempt had written
+// the entry.
 func (a *Activities) enter(ctx context.Context, layout artifact.Layout, e team.Entry, seal int) (at int, created bool, err error) {
 	for seq := e.Seq; ; seq++ {
 		key := layout.Ledger(seq)

@@ -15,10 +15,10 @@ import (
 	"conclave/engine/team"
 )
 
-// leastSeconds is the time that a reopened session has at least.
+// leastSeconds is the minimum time that a reopened session has left.
 const leastSeconds = 600
 
-// savedFormat is the format of state.json. A state of another format is not read.
+// savedFormat is the format of state.json. States in other formats are ignored.
 const savedFormat = 1
 
 // savedState is runs/<run>/state.json.
@@ -28,14 +28,14 @@ type savedState struct {
 	Saved
 }
 
-// ReopenInput names an ended session for a new run of its workflow.
+// ReopenInput identifies an ended session for a new run of its workflow.
 type ReopenInput struct {
 	Session    string `json:"session,omitempty"` // empty for the one that the workflow has claimed
 	WorkflowID string `json:"workflow_id"`
 	Agent      string `json:"agent,omitempty"` // whose failed step is retried; empty for all
 }
 
-// Reopening is a session that a new run goes on with.
+// Reopening is a session that a new run of its workflow continues.
 type Reopening struct {
 	Session   string `json:"session"`
 	Query     string `json:"query"`
@@ -46,9 +46,9 @@ type Reopening struct {
 	Unclaimed []coordination.LaunchID `json:"unclaimed,omitempty"` // running steps that have claimed no number
 }
 
-// Reopen seals the ledger against late records of earlier runs and loads the state in
-// which the last run ended. If that run was cut off, it restores the state from the
-// record. It returns a session with a decision unchanged.
+// Reopen seals the ledger against late records of earlier workflow runs and loads the state in
+// which the last run ended. If that run was cut off, Reopen rebuilds the state from the store. It
+// returns a session with a decision unchanged.
 func (a *Activities) Reopen(ctx context.Context, in ReopenInput) (Reopening, error) {
 	defer activities.Beat(ctx)()
 	run := activity.GetInfo(ctx).WorkflowExecution.RunID
@@ -89,8 +89,7 @@ func (a *Activities) Reopen(ctx context.Context, in ReopenInput) (Reopening, err
 	return r, nil
 }
 
-// CanReopen returns an error if no new run can go on with an ended session. It changes
-// nothing.
+// CanReopen returns an error if an ended session cannot be continued. It changes nothing.
 func (a *Activities) CanReopen(ctx context.Context, in ReopenInput) error {
 	r, _, err := a.ended(ctx, in, "")
 	if err != nil {
@@ -106,7 +105,7 @@ func refuse(in ReopenInput, r Reopening) error {
 	return nil
 }
 
-// ended loads an ended session as the run finds it.
+// ended loads an ended session for a workflow run.
 func (a *Activities) ended(ctx context.Context, in ReopenInput, run string) (Reopening, artifact.Session, error) {
 	layout := artifact.InBucket(in.Session)
 	if err := activities.RefuseDeleted(ctx, a.Store, layout, "session "+in.Session); err != nil {
@@ -121,7 +120,7 @@ func (a *Activities) ended(ctx context.Context, in ReopenInput, run string) (Reo
 	return r, session, err
 }
 
-// load reads the newest state, if it has everything on the ledger, or else restores it.
+// load reads the newest state if it includes all ledger entries, and otherwise rebuilds the state.
 func (a *Activities) load(ctx context.Context, in ReopenInput, session artifact.Session, run string) (Reopening, error) {
 	layout := artifact.InBucket(in.Session)
 	book, err := team.ReadBook(ctx, a.Store, layout, run)
@@ -144,7 +143,7 @@ func (a *Activities) load(ctx context.Context, in ReopenInput, session artifact.
 	return r, nil
 }
 
-// unclaimed returns the running steps that have claimed no number.
+// unclaimed returns the running steps that have not claimed a number.
 func (a *Activities) unclaimed(ctx context.Context, layout artifact.Layout, r Reopening) ([]coordination.LaunchID, error) {
 	var none []coordination.LaunchID
 	for _, l := range r.Saved.Core.RunningSteps() {
@@ -160,8 +159,8 @@ func (a *Activities) unclaimed(ctx context.Context, layout artifact.Layout, r Re
 	return none, nil
 }
 
-// lastState returns the state that follows the last entry of the ledger, the newest if there
-// are several. Its Run is empty without one.
+// lastState returns the newest saved state that includes exactly the entries of the ledger. Its Run
+// is empty if there is none.
 func (a *Activities) lastState(ctx context.Context, layout artifact.Layout, book team.Book) (savedState, error) {
 	var last savedState
 	for s, err := range activities.SavedStates[savedState](ctx, a.Store, layout) {
@@ -176,7 +175,7 @@ func (a *Activities) lastState(ctx context.Context, layout artifact.Layout, book
 	return last, nil
 }
 
-// restore builds the state of a session whose run was cut off.
+// restore builds the state of a session whose workflow run was cut off.
 func (a *Activities) restore(ctx context.Context, id string, layout artifact.Layout, session artifact.Session, book team.Book) (Saved, error) {
 	t, err := a.Teams.ByHash(ctx, a.Store, layout, session.ConfigHash)
 	if err != nil {

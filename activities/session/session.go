@@ -13,7 +13,7 @@ import (
 	"conclave/engine/team"
 )
 
-// Activities are the activities of sessions. Bookkeeping needs only Store and Now.
+// Activities has the activities of sessions. Those for bookkeeping need only Store and Now.
 type Activities struct {
 	attempt.Process
 
@@ -36,13 +36,12 @@ func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 	r.RegisterActivity(a.Reckon)
 }
 
-// PrepareInput is the input with which a session was started.
+// PrepareInput is the input of a session.
 type PrepareInput struct {
-	// Index is set by workflows that set search attributes.
+	// Index is true in workflows that set search attributes.
 	Index bool `json:"index,omitempty"`
 
-	// Protocol is the newest version of the coordination's rules that the
-	// workflow implements.
+	// Protocol is the newest version of the coordination rules that the workflow implements.
 	Protocol int `json:"protocol,omitempty"`
 
 	Session string `json:"session"`
@@ -53,8 +52,8 @@ type PrepareInput struct {
 	Criteria json.RawMessage `json:"criteria,omitempty"`
 	artifact.Material
 
-	// History are the earlier turns, the oldest first. Continues is the ID of the session
-	// whose conversation gives them, and the team if neither Team nor Config does.
+	// History lists the earlier turns, oldest first. Alternatively, Continues is the ID of the
+	// session from which the turns are taken, and also the team if neither Team nor Config is set.
 	History   []artifact.Turn `json:"history,omitempty"`
 	Continues string          `json:"continues,omitempty"`
 	artifact.Caller
@@ -66,42 +65,43 @@ type PrepareInput struct {
 
 // Prepared is the part of a resolved team that the workflow needs.
 type Prepared struct {
-	// Protocol is the version of the rules that the session follows.
+	// Protocol is the version of the coordination rules for the session.
 	Protocol int `json:"protocol,omitempty"`
 
-	// Team is the name of a team of the operator; empty for a configuration of the input.
+	// Team is the name of an operator's team; empty if the input defines the team.
 	Team string `json:"team,omitempty"`
 
-	// Attributes are the search attributes that the session's namespace has.
+	// Attributes lists the search attributes that exist in the session's namespace.
 	Attributes []string `json:"attributes,omitempty"`
 
 	ConfigHash     string              `json:"config_hash"`
 	Coordination   coordination.Config `json:"coordination"`
 	TimeoutSeconds int                 `json:"timeout_seconds"`
 
-	// GraceSeconds is how long before the session's deadline its steps are asked to
-	// finish.
+	// GraceSeconds is the time before the session's deadline at which steps are asked to finish.
 	GraceSeconds int `json:"grace_seconds,omitempty"`
 
-	// HeartbeatTimeoutSeconds applies to its steps; 0 for attempt.HeartbeatTimeout.
+	// HeartbeatTimeoutSeconds is the heartbeat timeout of the steps; 0 means
+	// attempt.HeartbeatTimeout.
 	HeartbeatTimeoutSeconds int `json:"heartbeat_timeout_seconds,omitempty"`
 
 	URL     string `json:"url"`               // of the session's directory, for people
 	Offline bool   `json:"offline,omitempty"` // the built-in model plays agents of the team
 
-	// Preparations are those to be made before the first step, and Drafted those that were
+	// Preparations lists the preparations to make before the first step; Drafted has those already
 	// made.
 	Preparations []Preparation `json:"preparations,omitempty"`
 	Drafted      []Drafted     `json:"drafted,omitempty"`
 
-	// CreatedAt is the time in session.json; zero in histories of earlier versions.
+	// CreatedAt is the time in session.json. It is zero in histories of earlier versions.
 	CreatedAt time.Time `json:"created_at,omitzero"`
 
-	// Seal is the ledger's file that seals it for the run of a reopened session; 0 for others.
+	// Seal is the number of the ledger file that sealed the ledger for this run of a reopened
+	// session; 0 if the session was never reopened.
 	Seal int `json:"seal,omitempty"`
 }
 
-// Saved is a session between two runs.
+// Saved is the saved state of a session, from which a later run of its workflow continues.
 type Saved struct {
 	Core     *coordination.State `json:"core"`
 	Prepared Prepared            `json:"prepared"`
@@ -111,8 +111,8 @@ type Saved struct {
 	Warned      bool `json:"warned,omitempty"` // TimeShort was stepped
 }
 
-// StepInput is one launch. The activity reads large values, such as the query, from the
-// session's directory, because an input stays in the history.
+// StepInput describes one launch. The activity reads large values, such as the query, from the
+// session's directory, because inputs remain in the workflow's history.
 type StepInput struct {
 	Session    string              `json:"session"`
 	ConfigHash string              `json:"config_hash"`
@@ -121,19 +121,18 @@ type StepInput struct {
 	Checks bool `json:"checks,omitempty"` // checks that come with an answer are run
 }
 
-// StepResult is the outcome of a step in references and short text.
+// StepResult is the outcome of a step. It consists of references and short text.
 type StepResult struct {
-	// Token is the execution token, which a result of an activity that was completed by hand
-	// lacks.
+	// Token is the execution token. It is empty if an operator completed the activity.
 	Token string `json:"token,omitempty"`
 
 	Step int `json:"step"`
 
-	// Ended is the reason why a step ended itself without an action, as in
-	// loop.EndedError; empty with an action.
+	// Ended is the reason why a step ended without an action, as in loop.EndedError; empty if it
+	// has an action.
 	Ended string `json:"ended,omitempty"`
 
-	// Calls are the calls of the caller's tools for whose results the step waits.
+	// Calls lists the calls to the caller's tools whose results the step awaits.
 	Calls []coordination.Call `json:"calls,omitempty"`
 
 	team.Outcome
@@ -142,7 +141,7 @@ type StepResult struct {
 	Usage  llm.Usage `json:"usage"`
 }
 
-// RecordInput is the part of the history since the last Record.
+// RecordInput is the part of the history since the previous Record.
 type RecordInput struct {
 	Session string                  `json:"session"`
 	Team    string                  `json:"team,omitempty"` // as in Prepared
@@ -152,26 +151,25 @@ type RecordInput struct {
 	// Status is the new content of status.json, without the query.
 	Status State `json:"status"`
 
-	// Results are the caller's results of calls of its tools.
+	// Results are the caller's results for calls to its tools.
 	Results []coordination.ToolResult `json:"results,omitempty"`
 
-	// Over reports that the session has ended and no step is running.
+	// Over is true if the session has ended and no step is running.
 	Over bool `json:"over,omitempty"`
 
-	// Saved is the session at its end; nil before.
+	// Saved is the state of the session at its end; nil before.
 	Saved *Saved `json:"saved,omitempty"`
 
-	// Seal is the last seal of the ledger that the run knows.
+	// Seal is the newest seal of the ledger known to this run of the workflow.
 	Seal int `json:"seal,omitempty"`
 }
 
-// State is a session at a glance: the answer to the state query and the
-// content of status.json.
+// State is a summary of a session: the answer to the state query and the content of status.json.
 type State struct {
 	SessionID string `json:"session_id"`
 	Query     string `json:"query"`
 
-	// Continues is the ID of the session whose conversation this one goes on with.
+	// Continues is the ID of the session whose conversation this one continues.
 	Continues string `json:"continues,omitempty"`
 
 	coordination.View
@@ -179,24 +177,25 @@ type State struct {
 	// Status is "running" or how the session ended.
 	Status string `json:"status"`
 
-	// Final is null until there is a final answer.
+	// Final is null until the final answer exists.
 	Final *FinalAnswer `json:"final"`
 
-	// DecidedBy is the ground of the decision, Support that of its winner. Tie are the agents
-	// with as many votes as the winner, Cut those whose steps a quorum has cancelled.
+	// DecidedBy is the basis of the decision, and Support the support for the winner. Tie lists the
+	// agents with as many votes as the winner; Cut lists those whose steps were cancelled by a
+	// quorum.
 	DecidedBy coordination.Basis    `json:"decided_by,omitempty"`
 	Support   *coordination.Support `json:"support,omitempty"`
 	Tie       []string              `json:"tie,omitempty"`
 	Cut       []string              `json:"cut,omitempty"`
 
-	// Preparations are those that a model made before the first step.
+	// Preparations lists the preparations made by a model before the first step.
 	Preparations []Drafted `json:"preparations,omitempty"`
 
-	// Ignored is the last signal that could not be read, and why; empty once a later request
-	// has been read.
+	// Ignored describes the last signal if it could not be decoded. A later valid request clears
+	// it.
 	Ignored string `json:"ignored,omitempty"`
 
-	// Error is the reason why the session failed; null unless it failed.
+	// Error is the reason for which the session failed, and null otherwise.
 	Error *artifact.Error `json:"error"`
 }
 

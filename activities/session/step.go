@@ -15,9 +15,9 @@ import (
 	"conclave/engine/team"
 )
 
-// RunStep runs one step of an agent, or returns the result of its commit. An error is either
-// final, with an attempt.Failure in its details, or retried on any worker; the step's
-// number, claim and usage survive the attempt.
+// RunStep runs one step of an agent, or returns the result of its commit. An error is either final,
+// with an attempt.Failure in its details, or is retried on any worker. The step's number, claim and
+// usage are kept between attempts.
 func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, error) {
 	return attempt.Run(ctx, a.Process, string(in.Launch.ID), func(ctx context.Context, run *attempt.Attempt) (StepResult, error) {
 		ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assemble(ctx, run, in) })
@@ -36,7 +36,7 @@ func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, err
 	})
 }
 
-// assemble reads the step's team, query, earlier turns and criteria, and equips its agent.
+// assemble reads the team, the query, earlier turns and criteria, and equips the step's agent.
 func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in StepInput) error {
 	layout := artifact.InBucket(in.Session)
 	store := a.memories.over(ctx, run.Ports.Store)
@@ -93,11 +93,11 @@ func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in Step
 	return err
 }
 
-// criteriaFile has the evaluation criteria of a session.
+// criteriaFile contains the evaluation criteria of a session.
 const criteriaFile = "eval_criteria.json"
 
-// readCriteria reads the session's evaluation criteria, if it has any: those given with the
-// query or made by a model.
+// readCriteria reads the session's evaluation criteria, if any. They were given with the query or
+// made by a model.
 func readCriteria(ctx context.Context, store artifact.Store, layout artifact.Layout, t config.Team, session artifact.Session) (config.Criteria, error) {
 	given := session.Criteria == nil || *session.Criteria
 	if !given && !t.Orchestrator.Coordination.EvaluationCriteriaGenerator.Enabled {
@@ -117,8 +117,8 @@ func readCriteria(ctx context.Context, store artifact.Store, layout artifact.Lay
 	return parsed, nil
 }
 
-// newStep returns the step of the launch. It receives human messages even where updates from
-// peers are disabled.
+// newStep returns the step of a launch. It receives human messages even if updates from peers are
+// disabled.
 func newStep(run *attempt.Attempt, in StepInput, t config.Team, agent config.Agent) team.Step {
 	m := team.Step{
 		Layout: artifact.InBucket(in.Session), Launch: in.Launch, Token: run.Token, Attempt: run.Number, Spent: run.Result.Usage,
@@ -132,7 +132,7 @@ func newStep(run *attempt.Attempt, in StepInput, t config.Team, agent config.Age
 	return m
 }
 
-// result translates the commit for the workflow.
+// result converts the commit for the workflow.
 func (a *Activities) result(ctx context.Context, run *attempt.Attempt, in StepInput) (StepResult, error) {
 	outcome, err := team.ReadOutcome(run.Result.Commit)
 	if err != nil {
@@ -152,7 +152,7 @@ func (a *Activities) result(ctx context.Context, run *attempt.Attempt, in StepIn
 	return r, err
 }
 
-// awaiting returns the result of a step that waits for the caller. Its journal stays.
+// awaiting returns the result of a step that waits for the caller. The step's journal is kept.
 func (a *Activities) awaiting(ctx context.Context, run *attempt.Attempt, session string, awaited []loop.AwaitedCall) (StepResult, error) {
 	calls, err := callsOf(ctx, a.Store, session, awaited)
 	if err != nil {

@@ -36,7 +36,7 @@ func (f *fileTools) copy(ctx context.Context, a arguments) (string, error) {
 	return f.copyTree(ctx, from, to)
 }
 
-// copyOne copies a file to a path, or into a directory under its own name.
+// copyOne copies a file to a path or, if directory is true, to the same name in a directory.
 func (f *fileTools) copyOne(from, to string, directory bool) (string, error) {
 	if info, err := f.root.Stat(to); directory || err == nil && info.IsDir() {
 		to = path.Join(to, path.Base(from))
@@ -52,7 +52,7 @@ func (f *fileTools) copyOne(from, to string, directory bool) (string, error) {
 	return fmt.Sprintf("copied %s to %s (%s)", quote(from), quote(to), text.Size(n)), nil
 }
 
-// copyFile copies a file to a path in written.
+// copyFile copies a file to a path that is already in written.
 func (f *fileTools) copyFile(from, to string) (int64, error) {
 	target, err := f.writable(to)
 	if err != nil {
@@ -69,7 +69,7 @@ func (f *fileTools) copyFile(from, to string) (int64, error) {
 	if info.Size() > maxBytes {
 		return 0, refuse("%s has %s; at most %s can be copied", quote(from), text.Size(info.Size()), text.Size(maxBytes))
 	}
-	// Files of peers are read-only; copies must be writable.
+	// The files of peers are read-only, but copies must be writable.
 	return info.Size(), f.place(target, io.LimitReader(file, maxBytes), info.Mode().Perm()|0o600)
 }
 
@@ -104,10 +104,11 @@ func (f *fileTools) copyTree(ctx context.Context, from, to string) (string, erro
 	return result, nil
 }
 
-// copiers is the number of files that are copied at a time.
+// copiers bounds the number of files that are copied concurrently.
 const copiers = 4
 
-// copyAll copies the files, and then makes the links, so that nothing is written through one.
+// copyAll copies the files first and then creates the links, so that no file is written through a
+// link.
 func (f *fileTools) copyAll(ctx context.Context, plan []copying) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(copiers)
@@ -142,7 +143,7 @@ type copying struct {
 	link     string // the target, for a link
 }
 
-// plan decides which entries are copied: files, and links that stay inside the tree.
+// plan returns the entries to copy: files, and links whose targets are inside the tree.
 func (f *fileTools) plan(found []entry, from, to string) (plan []copying, skipped []string, total int64, err error) {
 	for _, e := range found {
 		c := copying{from: e.path, to: path.Join(to, below(from, e.path))}
@@ -162,7 +163,7 @@ func (f *fileTools) plan(found []entry, from, to string) (plan []copying, skippe
 	return plan, skipped, total, nil
 }
 
-// checkTarget checks that a copy may be written. A link may replace a link.
+// checkTarget returns an error if a copy may not be written. A link may only replace a link.
 func (f *fileTools) checkTarget(c copying) error {
 	if info, err := f.root.Lstat(c.to); c.link != "" && err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		_, err := f.writable(path.Join(path.Dir(c.to), "-"))
@@ -175,7 +176,7 @@ func (f *fileTools) checkTarget(c copying) error {
 	return err
 }
 
-// staysInside reads a link into c and reports whether its target lies in tree.
+// staysInside reads a link into c and reports whether its target is inside the tree.
 func (f *fileTools) staysInside(link, tree string, c *copying) bool {
 	target, err := f.root.Readlink(link)
 	if err != nil || target == "" || path.IsAbs(target) {

@@ -24,7 +24,7 @@ const (
 	maxBytes   = 256 << 20 // bytes searched or copied
 )
 
-// maxImages bounds the images shown in one step.
+// maxImages bounds the number of images shown in one step.
 const maxImages = 20
 
 type refusal string
@@ -33,7 +33,7 @@ func (r refusal) Error() string { return string(r) }
 
 func refuse(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
 
-// fileTools are the file tools of one workspace. Calls come one after another.
+// fileTools implements the file tools of one workspace. It is not safe for concurrent use.
 type fileTools struct {
 	root    *os.Root
 	mounts  []string // read-only directories
@@ -58,8 +58,7 @@ func openFiles(dir string) (*fileTools, error) {
 	return f, nil
 }
 
-// arguments holds the arguments of all file tools; the schema of a tool names those that
-// it takes.
+// arguments has the arguments of all file tools. Each tool's schema lists those that it accepts.
 type arguments struct {
 	Path       string  `json:"path"`
 	Content    string  `json:"content"`
@@ -74,7 +73,7 @@ type arguments struct {
 	Limit      float64 `json:"limit"`
 }
 
-// toOutput converts a tool's result or error for the loop: a refusal is a result.
+// toOutput converts a tool's result or error for the loop. A refusal becomes a result.
 func toOutput(ctx context.Context, call llm.ToolCall, out loop.Output, err error) (loop.Output, error) {
 	if err == nil {
 		return out, nil

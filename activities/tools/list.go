@@ -35,7 +35,8 @@ func (f *fileTools) list(ctx context.Context, a arguments) (string, error) {
 	return f.listing(name, found, complete), nil
 }
 
-// scope returns the file or directory named by path, the workspace if it is empty, and the pattern of glob.
+// scope returns the file or directory named by path (the workspace if path is empty) and the
+// pattern of glob.
 func (f *fileTools) scope(a arguments) (name, pattern string, info fs.FileInfo, err error) {
 	if name, err = cleanPath(cmp.Or(a.Path, ".")); err != nil {
 		return "", "", nil, err
@@ -70,8 +71,8 @@ func (f *fileTools) directory(name string) ([]entry, error) {
 	return found, nil
 }
 
-// walk returns the matching files below a directory, sorted, and false after maxVisited entries.
-// It leaves out the unchanged base, unless it begins there.
+// walk returns the matching files below a directory, sorted, and false if it stopped after
+// maxVisited entries. It skips the unchanged base unless it starts inside it.
 func (f *fileTools) walk(ctx context.Context, name, pattern string) ([]entry, bool, error) {
 	var (
 		found    []entry
@@ -154,7 +155,7 @@ func (f *fileTools) line(e entry) string {
 	}
 }
 
-// cleanGlob validates a pattern, which without a slash matches names at any depth.
+// cleanGlob validates a pattern. A pattern without a slash matches names at any depth.
 func cleanGlob(pattern string) (string, error) {
 	if pattern == "" {
 		return "", nil

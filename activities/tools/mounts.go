@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The read-only directories of a workspace. A session with a base or a context has more than
-// peers, under one of two names: .conclave/ is for those that the base has itself.
+// Read-only directories of a workspace. Besides peers, sessions with a base or a context have
+// others. These are in .conclave/ if the base itself contains an entry with their name.
 const (
 	peers       = "peers"   // shown answers
 	baseName    = "base"    // the files that the workspace started with
@@ -16,8 +16,8 @@ const (
 	ownDir      = ".conclave"
 )
 
-// mountsIn returns the read-only directories of a workspace. Apart from peers they are there,
-// without write permissions, when the tools open.
+// mountsIn returns the read-only directories of a workspace. All except peers exist, without write
+// permissions, when the tools are opened.
 func mountsIn(root *os.Root) []string {
 	mounts := []string{peers}
 	for _, dir := range []string{baseName, contextName, path.Join(ownDir, baseName), path.Join(ownDir, contextName)} {
@@ -29,7 +29,7 @@ func mountsIn(root *os.Root) []string {
 	return mounts
 }
 
-// readOnly refuses to write to a mount.
+// readOnly returns an error for a path inside a read-only directory.
 func (f *fileTools) readOnly(clean string) error {
 	for _, mount := range f.mounts {
 		if !strings.EqualFold(clean, mount) && !strings.HasPrefix(strings.ToLower(clean), mount+"/") {
@@ -47,13 +47,13 @@ func (f *fileTools) readOnly(clean string) error {
 	return nil
 }
 
-// repeats reports whether a directory repeats the files of the workspace.
+// repeats reports whether a directory is the base, which repeats the files of the workspace.
 func (f *fileTools) repeats(dir string) bool {
 	return path.Base(dir) == baseName && slices.Contains(f.mounts, dir)
 }
 
-// describeMounts says that the directories are read-only; where says in which directory they
-// are, and may be empty.
+// describeMounts returns a statement that the directories are read-only; where, which may be empty,
+// says where they are.
 func describeMounts(mounts []string, where string) string {
 	last := len(mounts) - 1
 	if last == 0 {

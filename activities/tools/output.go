@@ -14,15 +14,15 @@ import (
 	"conclave/engine/text"
 )
 
-// Bytes of a command's output that are shown and stored.
+// Limits on the output of a command that is shown and stored, in bytes.
 const (
 	shownHead = 16 << 10
 	shownTail = 16 << 10
 	maxStored = 16 << 20
 )
 
-// capture records the output of a command. Long output is spooled outside the workspace, where a search
-// by the command cannot find it.
+// capture records the output of a command. Long output is written to a file outside the workspace,
+// where the command's own searches do not find it.
 type capture struct {
 	spool string            // directory of the file
 	mask  *strings.Replacer // of host paths
@@ -36,7 +36,7 @@ type capture struct {
 	fault  error    // why the file is incomplete
 }
 
-// Write never fails: a command does not depend on its output being stored.
+// Write never fails, because a command must not depend on whether its output can be stored.
 func (c *capture) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +56,7 @@ func (c *capture) append(p []byte) {
 	}
 }
 
-// store writes to the file, which begins with the head.
+// store appends to the file, whose content starts with head.
 func (c *capture) store(p []byte) {
 	if c.file == nil && c.fault == nil {
 		if c.file, c.fault = os.CreateTemp(c.spool, "output-*"); c.fault == nil {
@@ -82,8 +82,8 @@ func (c *capture) close() {
 	}
 }
 
-// show formats the output for the model. store copies long output into the workspace and returns its
-// name.
+// show formats the output for the model. It calls store to copy long output into the workspace;
+// store returns the copy's name.
 func (c *capture) show(store func(*os.File) (string, error)) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ func (c *capture) show(store func(*os.File) (string, error)) string {
 		}
 		return "; output:\n" + output
 	}
-	// Cutting first could leave a part of a host path.
+	// Replace host paths before cutting, because a cut could leave part of one.
 	head, _ := text.Head(c.mask.Replace(string(c.head)), shownHead)
 	tail := c.mask.Replace(string(c.tail))
 	tail = fromLine(tail[max(0, len(tail)-shownTail):])
@@ -117,7 +117,8 @@ func (c *capture) location(store func(*os.File) (string, error)) string {
 	}
 }
 
-// fromLine drops the beginning of p up to the next line, if that is near, else up to the next character.
+// fromLine removes the beginning of p up to the next line if that is near, and otherwise up to the
+// next character.
 func fromLine(p string) string {
 	const near = 1 << 10
 	if i := strings.IndexByte(p[:min(near, len(p))], '\n'); i >= 0 {
@@ -129,7 +130,8 @@ func fromLine(p string) string {
 	return p
 }
 
-// sanitize removes terminal sequences; overwritten lines, such as progress bars, keep their last state.
+// sanitize removes terminal sequences. Of an overwritten line, such as a progress bar, it keeps the
+// last state.
 func sanitize(output string) string {
 	output = ansi.Strip(strings.ToValidUTF8(output, "\uFFFD"))
 	lines := strings.Split(strings.ReplaceAll(output, "\r\n", "\n"), "\n")
@@ -141,10 +143,11 @@ func sanitize(output string) string {
 }
 
 const (
-	// outputDir is the workspace's directory of whole long outputs, which is not part of answers.
+	// outputDir is the directory of the workspace for complete long outputs. It is not part of
+	// answers.
 	outputDir = "command-output"
 
-	// maxOutputs bounds the outputs in it; new ones replace the oldest.
+	// maxOutputs bounds the number of outputs in outputDir; new ones replace the oldest.
 	maxOutputs = 20
 )
 
@@ -155,7 +158,7 @@ type outputs struct {
 	last  int               // number of the newest output
 }
 
-// store copies an output into the workspace, not through links, and returns its path there.
+// store copies an output into the workspace, without following links, and returns its path there.
 func (o *outputs) store(from *os.File) (string, error) {
 	data, err := os.ReadFile(from.Name())
 	if err != nil {
@@ -171,7 +174,7 @@ func (o *outputs) store(from *os.File) (string, error) {
 	return name, nil
 }
 
-// putNew writes a file with the next unused number, from first on, in its name.
+// putNew writes a file whose name contains the next unused number from first on.
 func (f *fileTools) putNew(form string, first int, content string) (name string, number int, err error) {
 	for number = first; ; number++ {
 		name = fmt.Sprintf(form, number)
@@ -186,7 +189,8 @@ func (f *fileTools) putNew(form string, first int, content string) (name string,
 	return name, number, err
 }
 
-// shorten leaves out the middle of a server's long result, and saves the whole in the workspace.
+// shorten removes the middle of a long result from a server, and saves the complete result in the
+// workspace.
 func (f *fileTools) shorten(tool, result string) string {
 	if len(result) <= maxOutput {
 		return result

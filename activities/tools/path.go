@@ -15,7 +15,8 @@ import (
 	"conclave/engine/text"
 )
 
-// cleanPath cleans a model's path; os.Root refuses those that lead outside through links.
+// cleanPath cleans a path from a model. Paths that lead outside through links are refused by
+// os.Root.
 func cleanPath(name string) (string, error) {
 	switch {
 	case strings.TrimSpace(name) == "":
@@ -32,7 +33,8 @@ func cleanPath(name string) (string, error) {
 	return clean, nil
 }
 
-// writable cleans a path for writing. No part of it may be a link, which could lead into a read-only directory.
+// writable cleans a path for writing. No part of the path may be a link, because a link could lead
+// into a read-only directory.
 func (f *fileTools) writable(name string) (string, error) {
 	clean, err := cleanPath(name)
 	if err != nil {
@@ -64,7 +66,7 @@ func (f *fileTools) writable(name string) (string, error) {
 	return clean, nil
 }
 
-// open opens a regular file for reading, and never blocks on FIFOs and devices.
+// open opens a regular file for reading. It does not block on FIFOs and devices.
 func (f *fileTools) open(name string) (*os.File, fs.FileInfo, error) {
 	info, err := f.root.Stat(name)
 	if err == nil {
@@ -88,7 +90,7 @@ func (f *fileTools) open(name string) (*os.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// load reads a text file of at most maxFile bytes to edit it.
+// load reads a text file of at most maxFile bytes for editing.
 func (f *fileTools) load(name string) (string, fs.FileInfo, error) {
 	content, info, err := f.readAll(name, maxFile, "edited")
 	if err == nil && isBinary(content) {
@@ -113,8 +115,9 @@ func (f *fileTools) readAll(name string, limit int64, use string) ([]byte, fs.Fi
 	return content, info, nil
 }
 
-// ReadFile reads a regular file of a workspace, of at most limit bytes, under the rules of the file
-// tools. The objection, if any, is a sentence for the model; an error is a fault of the host.
+// ReadFile reads a regular file of a workspace, of at most limit bytes, subject to the rules of the
+// file tools. If they refuse the file, objection is a sentence for the model; an error is a fault
+// of the host.
 func ReadFile(workspace, name string, limit int64) (content []byte, objection string, err error) {
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
@@ -141,7 +144,8 @@ func regular(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// singleLink refuses hard links, which programs such as MCP servers could have made to files outside.
+// singleLink refuses files with several hard links. Programs such as MCP servers might have created
+// links to files outside the workspace.
 func singleLink(name string, info fs.FileInfo) error {
 	if linkCount(info) > 1 {
 		return refuse("%s has several names (hard links), of which some may be outside the workspace; copy it to a new file with cp, which has one", quote(name))
@@ -149,7 +153,7 @@ func singleLink(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// linkCount returns the number of a file's names, or 1 where the system does not count them.
+// linkCount returns the number of hard links to a file, or 1 if the system does not count them.
 func linkCount(info fs.FileInfo) uint64 {
 	stat := reflect.Indirect(reflect.ValueOf(info.Sys()))
 	if stat.Kind() == reflect.Struct {
@@ -160,7 +164,8 @@ func linkCount(info fs.FileInfo) uint64 {
 	return 1
 }
 
-// explain turns an error that the model can act on into a refusal, and adds the path to any other.
+// explain converts an error on which the model can act into a refusal, and adds the path to any
+// other error.
 func explain(name string, err error) error {
 	if _, refused := errors.AsType[refusal](err); refused {
 		return err
@@ -189,7 +194,7 @@ func explain(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// quote formats a path for a sentence, with quotation marks only where it could be misread.
+// quote formats a path for a sentence. It adds quotation marks only if the path could be misread.
 func quote(name string) string {
 	name = text.Truncate(name, 200)
 	if strings.ContainsAny(name, " ,;:") {
@@ -198,7 +203,7 @@ func quote(name string) string {
 	return printable(name)
 }
 
-// printable formats a path for one line of a list: names may contain line ends.
+// printable formats a path for one line of a list, because names may contain line breaks.
 func printable(name string) string {
 	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
 		return quoted
@@ -206,7 +211,7 @@ func printable(name string) string {
 	return name
 }
 
-// isBinary reports whether the beginning of content has a NUL.
+// isBinary reports whether the beginning of content contains a NUL byte.
 func isBinary(content []byte) bool {
 	return strings.ContainsRune(string(content[:min(len(content), 8<<10)]), 0)
 }

@@ -12,7 +12,8 @@ import (
 	"conclave/engine/text"
 )
 
-// read shows an image, or lines of a text file and, in brackets, how to read on.
+// read shows an image, or lines of a text file followed by a note in brackets that tells how to
+// continue.
 func (f *fileTools) read(a arguments) (loop.Output, error) {
 	name, err := cleanPath(a.Path)
 	if err != nil {
@@ -43,7 +44,7 @@ func (f *fileTools) read(a arguments) (loop.Output, error) {
 	return loop.Output{Text: shown}, err
 }
 
-// readText shows the requested lines of a file with total bytes.
+// readText shows the requested lines of a file of total bytes.
 func readText(in *bufio.Reader, name string, total int64, a arguments) (string, error) {
 	first := max(1, clamp(a.Offset, 1<<40))
 	limit := maxLines
@@ -100,7 +101,8 @@ func (p *page) show(name, total string) string {
 	}
 }
 
-// readLine returns the next line, truncated to maxLine bytes, and the number of dropped bytes.
+// readLine returns the next line, truncated to maxLine bytes, and the number of bytes that it
+// dropped.
 func readLine(in *bufio.Reader) (text string, dropped int, err error) {
 	var line []byte
 	for {

@@ -101,7 +101,7 @@ func (s *search) file(name string) error {
 	}
 }
 
-// maxShown bounds the bytes shown of a matching line.
+// maxShown bounds the part of a matching line that is shown, in bytes.
 const maxShown = 303
 
 // add adds a match and reports whether there was room for it.

@@ -18,20 +18,21 @@ import (
 type Set struct {
 	Files bool // the file tools
 
-	// Shell configures the sandbox of run_command, except for its workspace; nil for no shell.
+	// Shell configures the sandbox of run_command, except for the workspace. If nil, there is no
+	// shell.
 	Shell *sandbox.Options
 
 	// Servers are MCP servers with further tools.
 	Servers []mcp.Server
 
-	// Place is where the servers run, without Dir, which is the workspace.
+	// Place is where the servers run. Its Dir is ignored and set to the workspace.
 	Place mcp.Place
 }
 
 // closeTimeout bounds Opened.Close.
 const closeTimeout = 15 * time.Second
 
-// Opened is the opened tools of one step.
+// Opened holds the open tools of one step.
 type Opened struct {
 	set     Set
 	files   *fileTools // also stores long outputs of the shell
@@ -39,7 +40,7 @@ type Opened struct {
 	servers *mcp.Client
 }
 
-// Open opens the tools of s on a workspace. Its error is a *sandbox.LevelError if the host cannot
+// Open opens the tools of s in a workspace. It returns a *sandbox.LevelError if the host cannot
 // confine commands as required, and an *mcp.StartError if an MCP server cannot be reached.
 func Open(ctx context.Context, workspace string, s Set) (*Opened, error) {
 	files, err := openFiles(workspace)
@@ -61,7 +62,7 @@ func Open(ctx context.Context, workspace string, s Set) (*Opened, error) {
 	return o, nil
 }
 
-// Tools describes the tools; those of MCP servers may change from call to call.
+// Tools returns the descriptions of the tools. Those of MCP servers may change between calls.
 func (o *Opened) Tools() []llm.Tool {
 	var list []llm.Tool
 	if o.set.Files {
@@ -78,7 +79,7 @@ func (o *Opened) Tools() []llm.Tool {
 	return list
 }
 
-// Run carries out a call, or fails for a fault of the host or the end of ctx.
+// Run executes a call. It returns an error only for a fault of the host or the end of ctx.
 func (o *Opened) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	var out loop.Output
 	var err error
@@ -104,7 +105,7 @@ func (o *Opened) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error
 	return out, err
 }
 
-// Close ends the servers and the commands, all at once and within closeTimeout.
+// Close ends the servers and the commands concurrently, within closeTimeout.
 func (o *Opened) Close() error {
 	var closing []func() error
 	if o.shell != nil {
@@ -131,9 +132,9 @@ func (o *Opened) Close() error {
 	return err
 }
 
-// Repeatable reports whether a call may run again in a restored workspace: file tools have no effect
-// outside of it, nor have commands that are confined without a network; other tools are assumed to
-// have one.
+// Repeatable reports whether a call may run again in a restored workspace. File tools and commands
+// confined without a network have no effects outside the workspace; all other tools are assumed to
+// have such effects.
 func Repeatable(tool string, confined bool) bool {
 	if tool == builtin.RunCommand {
 		return confined

@@ -16,14 +16,14 @@ import (
 	"conclave/engine/text"
 )
 
-// Limits of a command beside the operator's.
+// Limits of a command in addition to the operator's.
 const (
 	maxCommand   = 100 << 10 // bytes of a command line: the kernel's limit is 128 KiB
 	maxDelivered = 64 << 20  // bytes of output
 	maxFiles     = 200_000   // files and directories in the workspace and /tmp
 )
 
-// shell is the tool run_command on one workspace. Calls come one after another.
+// shell implements run_command in one workspace. It is not safe for concurrent use.
 type shell struct {
 	box     *sandbox.Sandbox
 	limits  sandbox.Limits
@@ -38,11 +38,12 @@ type commandArguments struct {
 	TimeoutSeconds float64 `json:"timeout_seconds"` // float64 because models also write 2.0
 }
 
-// openShell opens a sandbox on the workspace with the operator's options.
+// openShell opens a sandbox for the workspace with the operator's options.
 func openShell(o sandbox.Options, workspace string, files *fileTools) (*shell, error) {
 	o.Workspace, o.ReadOnly = workspace, files.mounts
 	if o.Temp == "" {
-		// The directory beside the workspace is removed with the step and counts as its disk.
+		// Put temporary files beside the workspace: that directory is removed with the step and
+		// counts toward its disk limit.
 		o.Temp = filepath.Dir(workspace)
 	}
 	o.Limits.Output, o.Limits.Files = maxDelivered, maxFiles
@@ -125,14 +126,14 @@ func (s *shell) run(ctx context.Context, call llm.ToolCall) (loop.Output, error)
 	return result, nil
 }
 
-// execute runs a command and returns how it ended and its time limit.
+// execute runs a command and returns its exit and its time limit.
 func (s *shell) execute(ctx context.Context, a commandArguments, out *capture) (exit sandbox.Exit, limit time.Duration, err error) {
 	limit = s.limits.Time
 	if asked := time.Duration(min(a.TimeoutSeconds, 1e9) * float64(time.Second)); asked > 0 && (limit == 0 || asked < limit) {
 		limit = asked
 	}
 	exit, err = s.box.Run(ctx, sandbox.Command{
-		// One stream keeps the order of standard output and standard error.
+		// A single stream preserves the order of standard output and standard error.
 		Args:   []string{"sh", "-c", `exec "$0" -c "$1" 2>&1`, s.program, a.Command},
 		Env:    map[string]string{"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"},
 		Time:   limit,
@@ -144,7 +145,8 @@ func (s *shell) execute(ctx context.Context, a commandArguments, out *capture) (
 	return exit, limit, err
 }
 
-// hostPaths replaces the paths of the workspace and its parent by their relative paths in the workspace.
+// hostPaths returns a replacer that makes the paths of the workspace and its parent relative to the
+// workspace.
 func hostPaths(workspace string) *strings.Replacer {
 	paths := []string{workspace}
 	if real, err := filepath.EvalSymlinks(workspace); err == nil && real != workspace {
@@ -162,8 +164,8 @@ func hostPaths(workspace string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// describeEnd describes how a command ended, with a remedy for a limit; limit is the command's own of
-// time.
+// describeEnd describes how a command ended. If it exceeded a limit, the text includes a remedy;
+// limit is the time limit of this command.
 func describeEnd(e sandbox.Exit, l sandbox.Limits, limit time.Duration) string {
 	switch e.Ended {
 	case "time":
@@ -192,7 +194,7 @@ func describeEnd(e sandbox.Exit, l sandbox.Limits, limit time.Duration) string {
 	return how + ", " + seconds(e.Duration)
 }
 
-// seconds formats a duration in seconds: whole, or with one decimal below ten.
+// seconds formats a duration in seconds, with one decimal if it is fractional and below ten.
 func seconds(d time.Duration) string {
 	if d < 10*time.Second && d%time.Second != 0 {
 		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"

@@ -38,7 +38,8 @@ func (f *fileTools) write(a arguments) (string, error) {
 	return fmt.Sprintf("%s %s (%s)", verb, quote(name), text.Size(int64(len(a.Content)))), nil
 }
 
-// replaceable checks that a writable path is free or has a regular file, and returns its permissions.
+// replaceable returns the permissions for a file at a writable path. It returns an error if
+// something other than a regular file exists there.
 func (f *fileTools) replaceable(name string) (mode fs.FileMode, exists bool, err error) {
 	info, err := f.root.Lstat(name)
 	switch {
@@ -50,13 +51,13 @@ func (f *fileTools) replaceable(name string) (mode fs.FileMode, exists bool, err
 	return info.Mode().Perm(), true, regular(name, info)
 }
 
-// put writes a new file and renames it into place, so that hard links keep the old content.
+// put writes a new file and renames it into place, so that other hard links keep the old content.
 func (f *fileTools) put(name string, content io.Reader, mode fs.FileMode) error {
 	f.written = append(f.written, name)
 	return f.place(name, content, mode)
 }
 
-// place is put for a file that is in written.
+// place is like put, for a file that is already in written.
 func (f *fileTools) place(name string, content io.Reader, mode fs.FileMode) error {
 	if dir := path.Dir(name); dir != "." {
 		if err := f.root.MkdirAll(dir, 0o755); err != nil {
@@ -68,7 +69,7 @@ func (f *fileTools) place(name string, content io.Reader, mode fs.FileMode) erro
 		return explain(name, err)
 	}
 	_, err = io.Copy(file, content)
-	// The umask may have removed permissions of the old file.
+	// The umask may have removed some permissions.
 	if err = errors.Join(err, file.Chmod(mode), file.Close()); err == nil {
 		err = f.root.Rename(temporary, name)
 	}
@@ -119,7 +120,7 @@ func (f *fileTools) edit(a arguments) (string, error) {
 	return fmt.Sprintf("edited %s (%s)", quote(name), where), nil
 }
 
-// lineNumbers lists the lines on which the first occurrences of text begin.
+// lineNumbers returns the numbers of the lines on which the first occurrences of text begin.
 func lineNumbers(content, text string) string {
 	const limit = 10
 	var numbers []string
@@ -144,7 +145,7 @@ func lineNumbers(content, text string) string {
 	return "lines " + strings.Join(numbers, ", ")
 }
 
-// nearMiss explains a missing text: most often it differs only in white space.
+// nearMiss explains why a text was not found. Usually it differs only in white space.
 func nearMiss(content, text string) string {
 	wanted := trimmedLines(strings.TrimSpace(text))
 	lines := trimmedLines(content)
