@@ -25,7 +25,7 @@ type Equipment struct {
 	Tools func(ctx context.Context, agent config.Agent, workspace string, s Sharing) (step.Tools, error)
 
 	// SharedDirs returns the directories of a run's shared servers that are connected in this
-	// process. If nil, there are none.
+	// process. A nil SharedDirs returns no directories.
 	SharedDirs func(run string) []string
 
 	// EndShared ends the servers in this process that the steps of a run share; it may be nil.
@@ -49,8 +49,8 @@ type Equipment struct {
 	// unreadable calls as text. If nil, both are "".
 	NoCalls func(config.Agent) (none, unread string)
 
-	// Indexed returns the search attributes that exist in the namespace of ctx's activity. If nil,
-	// there are none.
+	// Indexed returns the search attributes that exist in the namespace of ctx's activity. A nil Indexed
+	// returns no attributes.
 	Indexed func(context.Context) []string
 
 	// Repeatable reports whether a tool call that may already have run can safely run again. If

@@ -63,7 +63,7 @@ func (a *Attempt) concludeDead(ctx context.Context) error {
 	return err
 }
 
-// find reads the step's committed action. It returns artifact.ErrNotFound if there is none.
+// find reads the step's committed action. It may return artifact.ErrNotFound.
 func (a *Attempt) find(ctx context.Context) error {
 	found, err := step.Find(ctx, a.Ports, a.Spec)
 	if err != nil {

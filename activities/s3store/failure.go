@@ -25,7 +25,7 @@ func status(err error) int {
 	return 0
 }
 
-// code returns the store's error code, or "" if there is none.
+// code returns the store's error code, or "".
 func code(err error) string {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorCode()

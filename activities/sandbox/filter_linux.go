@@ -320,7 +320,7 @@ func (t *threads) allow() bool {
 }
 
 // filterCalls installs the filter on this thread and its future processes. It returns the listener,
-// or -1 if there is none.
+// or -1 without AskThreads.
 func (s spec) filterCalls() (int, error) {
 	program, err := assemble(s.rules())
 	if err != nil {

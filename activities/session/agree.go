@@ -52,7 +52,7 @@ func (a *Activities) findEqual(ctx context.Context, in StepInput, commit artifac
 	return nil
 }
 
-// classify returns the class whose first answer equals an answer, or a new class if there is none.
+// classify returns the class whose first answer equals an answer, or else a new class.
 func (a *Activities) classify(ctx context.Context, judge config.Agent, id string, commit artifact.Commit, r *StepResult) (team.Class, error) {
 	layout := artifact.InBucket(id)
 	session, err := artifact.ReadJSON[artifact.Session](ctx, a.Store, layout.File("session.json"))

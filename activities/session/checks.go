@@ -116,7 +116,7 @@ func (a *Activities) listChecks(ctx context.Context, layout artifact.Layout, in 
 }
 
 // keepChecks stores the definitions of the checks that were submitted with an answer, and adds
-// their IDs to the result. If the directory of checks is invalid, there are none.
+// their IDs to the result. It ignores an invalid directory of checks.
 func (a *Activities) keepChecks(ctx context.Context, session string, c artifact.Commit, r *StepResult) error {
 	layout, err := a.layout(ctx, session)
 	if err != nil {

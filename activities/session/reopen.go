@@ -160,7 +160,7 @@ func (a *Activities) unclaimed(ctx context.Context, layout artifact.Layout, r Re
 }
 
 // lastState returns the newest saved state that includes exactly the entries of the ledger. Its Run
-// is empty if there is none.
+// is empty if no state does.
 func (a *Activities) lastState(ctx context.Context, layout artifact.Layout, book team.Book) (savedState, error) {
 	var last savedState
 	for s, err := range activities.SavedStates[savedState](ctx, a.Store, layout) {
