@@ -33,7 +33,7 @@ team() { # orchestrator settings
 	for seed in 1 2 3; do
 		echo "  - {id: agent_$seed, tools: {files: false}, backend: {$backend, params: {temperature: 0.7, seed: $seed, max_tokens: 400}}}"
 	done
-	echo "orchestrator: {max_steps_per_agent: 4, max_revotes: 0, think_first: \"on\"$1}"
+	echo "orchestrator: {max_steps_per_agent: 4, max_new_answers_per_agent: 1, max_revotes: 0, think_first: \"on\"$1}"
 }
 team '' >"$out/text.yaml"
 team ', ballot: checks_decide' >"$out/checks_decide.yaml"

@@ -37,7 +37,7 @@ const small = "Qwen2.5-Coder-0.5B-Instruct (Q4_K_M)"
 // intro is the text above the tables, a format of the model.
 const intro = "# Our own figures\n\n" +
 	"`make worth` asks generated questions (`conclave eval gen`, seed 7) of %s: three agents of one\n" +
-	"model at temperature 0.7, with reasoning asked for (`think_first: on`). It continues where it was\n" +
+	"model at temperature 0.7 that answer once and vote, with reasoning asked for (`think_first: on`). It continues where it was\n" +
 	"interrupted; the tables cover the questions asked so far. [docs/evaluation.md](evaluation.md)\n" +
 	"explains arms and figures.\n"
 

@@ -2,6 +2,7 @@ package team
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,7 +21,10 @@ const (
 // textVote is the reason of a vote given as text.
 const textVote = "Voted for it without giving a reason."
 
-// judgeText rules on a reply without tool calls. A label alone is a vote. Where only a new
+// heading precedes a label in a vote given as text, as in "Label: agent3" or "My vote: agent3".
+var heading = regexp.MustCompile(`(?i)^(my )?(label|vote|answer)\W*:\W`)
+
+// judgeText rules on a reply without tool calls. A label alone, or below a heading, is a vote. Where only a new
 // answer is open, the text is the answer if text was asked for or text_answers is always.
 func (r *rules) judgeText(content string) loop.Ruling {
 	content = text.WithoutThoughts(content)
@@ -43,7 +47,10 @@ func (r *rules) textCalls(content string) []llm.ToolCall {
 	if r.task.TextAnswers != textWhenAsked && r.task.TextAnswers != textAlways {
 		return nil
 	}
-	if label := strings.Trim(content, " \t\r\n*_`\"'."); slices.Contains(r.permitted(), coordination.Vote) {
+	const decoration = " \t\r\n*_`\"'."
+	label := strings.Trim(content, decoration)
+	label = strings.Trim(label[len(heading.FindString(label)):], decoration)
+	if slices.Contains(r.permitted(), coordination.Vote) {
 		if _, _, found := r.find(label); found {
 			arguments := marshal(map[string]string{"agent_id": label, "reason": textVote})
 			return []llm.ToolCall{{Name: string(coordination.Vote), Arguments: string(arguments)}}

@@ -65,13 +65,16 @@ func TestTextVote(t *testing.T) {
 	for name, c := range map[string]struct {
 		content, label string
 	}{
-		"an agent":           {"agent3", "agent3.1"},
-		"a label":            {" **agent1.2**.\n", "agent1.2"},
-		"in capitals":        {"Agent3", "agent3.1"},
-		"with a thought":     {"<think>It is right.</think>agent3", "agent3.1"},
-		"with a word":        {"I vote for agent3", ""},
-		"two labels":         {"agent1 agent3", ""},
-		"one without answer": {"agent2", ""},
+		"an agent":               {"agent3", "agent3.1"},
+		"a label":                {" **agent1.2**.\n", "agent1.2"},
+		"in capitals":            {"Agent3", "agent3.1"},
+		"with a thought":         {"<think>It is right.</think>agent3", "agent3.1"},
+		"with a heading":         {"LABEL: agent3", "agent3.1"},
+		"in bold":                {"**My vote:** agent1.2.", "agent1.2"},
+		"heading of an argument": {"Answer: not agent3", ""},
+		"with a word":            {"I vote for agent3", ""},
+		"two labels":             {"agent1 agent3", ""},
+		"one without answer":     {"agent2", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

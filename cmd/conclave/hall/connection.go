@@ -46,21 +46,27 @@ func (c *CLI) With(ctx context.Context, t Target, use func(*Connection) error) e
 	return use(conn)
 }
 
-// Connect connects to the target, and starts a local stack unless one runs.
+// Connect connects to the target, and starts a local stack unless one runs. A stack that was
+// killed a moment ago may still hold its locks; Connect waits for its end and starts another.
 func (c *CLI) Connect(ctx context.Context, t Target, logger *slog.Logger) (*Connection, error) {
-	conn, err := c.openStore(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	conn.Options.MetricsHandler = t.Metrics.Handler()
-	if conn.Client, err = cluster.Dial(ctx, conn.Options, logger); err != nil {
-		conn.Close()
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+	for {
+		conn, err := c.openStore(ctx, t)
+		if err != nil {
+			return nil, err
 		}
-		return nil, fmt.Errorf("%w; %s", err, dialRemedy(t, err))
+		conn.Options.MetricsHandler = t.Metrics.Handler()
+		if conn.Client, err = cluster.Dial(ctx, conn.Options, logger); err == nil {
+			return conn, nil
+		}
+		ending := conn.lease != nil && conn.lease.Ends(ctx)
+		conn.Close()
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case !ending:
+			return nil, fmt.Errorf("%w; %s", err, dialRemedy(t, err))
+		}
 	}
-	return conn, nil
 }
 
 // dialRemedy returns the remedy for a failed connection to Temporal. The embedded stack of

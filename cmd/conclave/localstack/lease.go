@@ -44,6 +44,21 @@ func (l *Lease) Release() error {
 	return nil
 }
 
+// Ends reports whether the stack stops serving within two seconds. The system closes the
+// listeners of a killed process before it releases the locks.
+func (l *Lease) Ends(ctx context.Context) bool {
+	for deadline := time.Now().Add(2 * time.Second); ; {
+		_, serves, err := directory(l.Stack.DataDir).serving()
+		if err == nil && !serves {
+			return true
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return false
+		}
+		time.Sleep(readyPoll)
+	}
+}
+
 // Join returns a lease on the stack that serves dataDir. Of the commands that find none, one
 // starts it and all wait until it is ready.
 func Join(ctx context.Context, dataDir string, opts Options) (*Lease, error) {

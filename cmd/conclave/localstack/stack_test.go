@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -131,6 +133,21 @@ func TestJoin_running(t *testing.T) {
 	_, err = Join(ctx, dataDir, Options{})
 	require.ErrorIs(t, err, context.Canceled, "a stopping stack keeps new commands waiting")
 	require.ErrorContains(t, err, "join the embedded stack on "+dataDir)
+}
+
+// The locks of a killed stack outlive its listeners by a moment.
+func TestLease_Ends(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dataDir := filepath.Join(t.TempDir(), "data")
+		c, _ := serve(t, dataDir, someStack(dataDir))
+		lease, err := Join(t.Context(), dataDir, Options{})
+		require.NoError(t, err)
+		defer func() { _ = lease.Release() }()
+		require.False(t, lease.Ends(t.Context()), "it serves")
+		time.AfterFunc(time.Second, c.Withdraw)
+		require.True(t, lease.Ends(t.Context()))
+	})
 }
 
 // A command waits for the stack that another one starts, as long as it may.
