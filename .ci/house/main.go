@@ -2,7 +2,7 @@
 //
 //	go run ./.ci/house size       a Markdown table of sizes by package, and the ratio of test lines
 //	go run ./.ci/house english    the comment lines that count against plain English; fails above the limit
-//	go run ./.ci/house rooms      the packages that are too large or missing on their floor's map; fails if any
+//	go run ./.ci/house rooms      the packages that are too large, without a doc.go or missing on their floor's map; fails if any
 //	go run ./.ci/house draw SEED  fifty paragraphs of comments drawn at random
 package main
 
@@ -108,7 +108,7 @@ func measure(root string) ([]*room, []comment, error) {
 		case err != nil:
 			return err
 		case d.IsDir():
-			if file != root && (strings.HasPrefix(name, ".") || name == "testdata" || isModule(file)) {
+			if file != root && (strings.HasPrefix(name, ".") || name == "testdata" || exists(file, "go.mod")) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -153,9 +153,8 @@ func isTest(dir string) bool {
 	})
 }
 
-// isModule reports whether dir is the root of a module.
-func isModule(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+func exists(dir, name string) bool {
+	_, err := os.Stat(filepath.Join(dir, name))
 	return err == nil
 }
 
@@ -319,6 +318,9 @@ func printFaults(rooms []*room) int {
 		large := slices.DeleteFunc(slices.Sorted(maps.Keys(r.methods)), func(t string) bool { return r.methods[t] <= maxMethods })
 		if len(large) > 1 {
 			fault("%s has several types with more than %d methods: %s", r.dir, maxMethods, strings.Join(large, ", "))
+		}
+		if r.files > 0 && !exists(r.dir, "doc.go") && !exists(r.dir, "main.go") {
+			fault("%s has no doc.go", r.dir)
 		}
 		for _, floor := range floors {
 			name := regexp.MustCompile(`\b` + path.Base(r.dir) + `\b`)

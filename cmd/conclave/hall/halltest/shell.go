@@ -1,5 +1,3 @@
-// Package halltest runs command lines in tests, in this process and in an empty home
-// directory.
 package halltest
 
 import (

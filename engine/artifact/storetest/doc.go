@@ -1,0 +1,3 @@
+// Package storetest specifies artifact.Store by tests. The tests of every store call
+// Run; the port promises only the behaviour tested here.
+package storetest
