@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"strings"
 
@@ -44,34 +45,30 @@ func (f *fileTools) copyOne(from, to string, directory bool) (string, error) {
 	if to == from {
 		return "", refuse("%s cannot be copied onto itself", quote(from))
 	}
-	f.written = append(f.written, to)
-	n, err := f.copyFile(from, to)
+	target, err := f.writable(to)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("copied %s to %s (%s)", quote(from), quote(to), text.Size(n)), nil
-}
-
-// copyFile copies a file to a path that is already in written.
-func (f *fileTools) copyFile(from, to string) (int64, error) {
-	target, err := f.writable(to)
-	if err != nil {
-		return 0, err
-	}
 	if _, _, err := f.replaceable(target); err != nil {
-		return 0, err
+		return "", err
 	}
 	file, info, err := f.open(from)
 	if err != nil {
-		return 0, err
+		return "", err
 	}
 	defer func() { _ = file.Close() }()
 	if info.Size() > maxBytes {
-		return 0, refuse("%s has %s; at most %s can be copied", quote(from), text.Size(info.Size()), text.Size(maxBytes))
+		return "", refuse("%s has %s; at most %s can be copied", quote(from), text.Size(info.Size()), text.Size(maxBytes))
 	}
-	// The files of peers are read-only, but copies must be writable.
-	return info.Size(), f.place(target, io.LimitReader(file, maxBytes), info.Mode().Perm()|0o600)
+	if err := f.put(target, io.LimitReader(file, maxBytes), copied(info)); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("copied %s to %s (%s)", quote(from), quote(to), text.Size(info.Size())), nil
 }
+
+// copied returns the permissions of a copy. The files of peers are read-only, but copies must be
+// writable.
+func copied(info fs.FileInfo) fs.FileMode { return info.Mode().Perm() | 0o600 }
 
 // copyTree copies the files below a directory, after checking all of them.
 func (f *fileTools) copyTree(ctx context.Context, from, to string) (string, error) {
@@ -104,8 +101,12 @@ func (f *fileTools) copyTree(ctx context.Context, from, to string) (string, erro
 	return result, nil
 }
 
-// copiers bounds the number of files that are copied concurrently.
-const copiers = 4
+// copiers bounds the number of directories that are copied concurrently, and together that of the
+// files copied with one pair of open directories.
+const (
+	copiers  = 4
+	together = 32
+)
 
 // copyAll copies the files first and then creates the links, so that no file is written through a
 // link.
@@ -114,15 +115,9 @@ func (f *fileTools) copyAll(ctx context.Context, plan []copying) error {
 	group.SetLimit(copiers)
 	for _, p := range plan {
 		f.written = append(f.written, p.to)
-		if p.link == "" {
-			group.Go(func() error {
-				if groupCtx.Err() != nil {
-					return context.Cause(groupCtx)
-				}
-				_, err := f.copyFile(p.from, p.to)
-				return err
-			})
-		}
+	}
+	for _, files := range neighbors(plan) {
+		group.Go(func() error { return f.copyFiles(groupCtx, files) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -136,6 +131,57 @@ func (f *fileTools) copyAll(ctx context.Context, plan []copying) error {
 		}
 	}
 	return nil
+}
+
+// neighbors divides the files of a plan into parts that are in one directory.
+func neighbors(plan []copying) (parts [][]copying) {
+	for _, p := range plan {
+		last := len(parts) - 1
+		switch {
+		case p.link != "":
+		case last >= 0 && len(parts[last]) < together && path.Dir(parts[last][0].from) == path.Dir(p.from):
+			parts[last] = append(parts[last], p)
+		default:
+			parts = append(parts, []copying{p})
+		}
+	}
+	return parts
+}
+
+// copyFiles copies files of one directory, which plan has checked, to another.
+func (f *fileTools) copyFiles(ctx context.Context, files []copying) error {
+	from, to := path.Dir(files[0].from), path.Dir(files[0].to)
+	if err := f.root.MkdirAll(to, 0o755); err != nil {
+		return explain(to, err)
+	}
+	source, err := f.root.OpenRoot(from)
+	if err != nil {
+		return explain(from, err)
+	}
+	defer func() { _ = source.Close() }()
+	target, err := f.root.OpenRoot(to)
+	if err != nil {
+		return explain(to, err)
+	}
+	defer func() { _ = target.Close() }()
+	for _, p := range files {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := copyFile(source, target, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyFile(source, target *os.Root, p copying) error {
+	file, info, err := openRegular(source, path.Base(p.from), p.from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	return explained(p.to, place(target, path.Base(p.to), io.LimitReader(file, maxBytes), copied(info)))
 }
 
 type copying struct {

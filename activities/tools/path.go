@@ -75,11 +75,16 @@ func (f *fileTools) open(name string) (*os.File, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, explain(name, err)
 	}
-	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	return openRegular(f.root, name, name)
+}
+
+// openRegular opens a file of root that is probably regular. Errors call it name.
+func openRegular(root *os.Root, at, name string) (*os.File, fs.FileInfo, error) {
+	file, err := root.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, explain(name, err)
 	}
-	info, err = file.Stat()
+	info, err := file.Stat()
 	if err == nil {
 		err = errors.Join(regular(name, info), singleLink(name, info))
 	}

@@ -51,43 +51,69 @@ func (f *fileTools) replaceable(name string) (mode fs.FileMode, exists bool, err
 	return info.Mode().Perm(), true, regular(name, info)
 }
 
-// put writes a new file and renames it into place, so that other hard links keep the old content.
+// put writes a file in place of any other, so that further hard links keep the old content.
 func (f *fileTools) put(name string, content io.Reader, mode fs.FileMode) error {
 	f.written = append(f.written, name)
-	return f.place(name, content, mode)
-}
-
-// place is like put, for a file that is already in written.
-func (f *fileTools) place(name string, content io.Reader, mode fs.FileMode) error {
 	if dir := path.Dir(name); dir != "." {
 		if err := f.root.MkdirAll(dir, 0o755); err != nil {
 			return explain(name, err)
 		}
 	}
-	temporary, file, err := f.temporary(path.Dir(name), mode)
-	if err != nil {
-		return explain(name, err)
+	return explained(name, place(f.root, name, content, mode))
+}
+
+func explained(name string, err error) error {
+	if err == nil {
+		return nil
 	}
-	_, err = io.Copy(file, content)
-	// The umask may have removed some permissions.
-	if err = errors.Join(err, file.Chmod(mode), file.Close()); err == nil {
-		err = f.root.Rename(temporary, name)
+	return explain(name, err)
+}
+
+// place is put in a directory that exists.
+func place(root *os.Root, name string, content io.Reader, mode fs.FileMode) error {
+	file, err := create(root, name, mode)
+	if errors.Is(err, fs.ErrExist) {
+		return replace(root, name, content, mode)
 	}
 	if err != nil {
-		return errors.Join(explain(name, err), f.root.Remove(temporary))
+		return err
+	}
+	if err := fill(file, content, mode); err != nil {
+		return errors.Join(err, root.Remove(name))
 	}
 	return nil
 }
 
-func (f *fileTools) temporary(dir string, mode fs.FileMode) (string, *os.File, error) {
+// replace writes a temporary file and renames it into place.
+func replace(root *os.Root, name string, content io.Reader, mode fs.FileMode) error {
 	for i := 0; ; i++ {
-		name := path.Join(dir, fmt.Sprintf(".writing-%d~", i))
-		file, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o200)
+		temporary := path.Join(path.Dir(name), fmt.Sprintf(".writing-%d~", i))
+		file, err := create(root, temporary, mode)
 		if errors.Is(err, fs.ErrExist) && i < maxEntries {
 			continue
 		}
-		return name, file, err
+		if err != nil {
+			return err
+		}
+		if err = fill(file, content, mode); err == nil {
+			err = root.Rename(temporary, name)
+		}
+		if err != nil {
+			return errors.Join(err, root.Remove(temporary))
+		}
+		return nil
 	}
+}
+
+func create(root *os.Root, name string, mode fs.FileMode) (*os.File, error) {
+	return root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o200)
+}
+
+// fill writes and closes a new file.
+func fill(file *os.File, content io.Reader, mode fs.FileMode) error {
+	_, err := io.Copy(file, content)
+	// The umask may have removed some permissions.
+	return errors.Join(err, file.Chmod(mode), file.Close())
 }
 
 func (f *fileTools) edit(a arguments) (string, error) {
