@@ -22,6 +22,7 @@ type upload struct {
 	scratch  string          // directory of spooled copies
 	stored   map[string]bool // hashes of content that the session has
 	uploaded sync.Map        // hashes of content that this upload stores
+	buffers  sync.Pool       // of small contents that were stored already, *[]byte
 
 	mu    sync.Mutex
 	small []Content // not stored yet
@@ -74,13 +75,18 @@ func (u *upload) run(uploading context.Context, w *walk) error {
 }
 
 func (u *upload) file(ctx context.Context, f *os.File, file *File) error {
-	content, err := spool(ctx, f, file.Size, u.scratch)
+	buffer, _ := u.buffers.Get().(*[]byte)
+	if buffer == nil {
+		buffer = new([]byte)
+	}
+	content, err := spool(ctx, f, file.Size, u.scratch, buffer)
 	if err != nil {
 		return fmt.Errorf("read %q: %w", file.Path, err)
 	}
 	defer content.Close()
 	file.SHA256 = content.sum
 	if _, twice := u.uploaded.LoadOrStore(content.sum, true); twice || u.stored[content.sum] || u.layout.base.HasContent(content.sum) {
+		u.buffers.Put(buffer)
 		return nil
 	}
 	if file.Size <= maxUnasked {
@@ -144,12 +150,12 @@ type spooled struct {
 	temp *os.File // nil if the copy is in memory
 }
 
-// spool copies a file of the given size, a large one to a temporary file in dir. A
-// file of another size is an error.
-func spool(ctx context.Context, f io.Reader, size int64, dir string) (*spooled, error) {
+// spool copies a file of the given size, a small one to the buffer, which may grow, and a large
+// one to a temporary file in dir. A file of another size is an error.
+func spool(ctx context.Context, f io.Reader, size int64, dir string, buffer *[]byte) (*spooled, error) {
 	s := &spooled{}
 	// One byte more, to notice that the file grew.
-	n, err := s.fill(contextReader(ctx, io.LimitReader(f, size+1)), size, dir)
+	n, err := s.fill(contextReader(ctx, io.LimitReader(f, size+1)), size, dir, buffer)
 	if err == nil && n != size {
 		err = fmt.Errorf("it changed while it was read (%d bytes expected): stop the process that writes to it", size)
 	}
@@ -162,9 +168,12 @@ func spool(ctx context.Context, f io.Reader, size int64, dir string) (*spooled, 
 	return s, nil
 }
 
-func (s *spooled) fill(src io.Reader, size int64, dir string) (n int64, err error) {
+func (s *spooled) fill(src io.Reader, size int64, dir string, buffer *[]byte) (n int64, err error) {
 	if size <= spoolMemory {
-		data := make([]byte, size+1)
+		if int64(cap(*buffer)) <= size {
+			*buffer = make([]byte, size+1)
+		}
+		data := (*buffer)[:size+1]
 		read, err := io.ReadFull(src, data)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = nil
