@@ -14,11 +14,13 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Loan is a copy of a base in a workspace. Given back, it is restored and lent again, which
-// costs the files that have changed instead of all of them.
+// Loan is a copy of a base, or of an answer's files, in a workspace. Given back, it is restored
+// and lent again, which costs the files that have changed instead of all of them.
 type Loan struct {
 	trees    *Trees
-	base     *artifact.Base // nil for an empty directory
+	base     *artifact.Base // nil for an answer and for an empty directory
+	key      string         // of the copies with the same files; empty for one that is not lent again
+	rewrite  rewrite        // nil for an empty directory
 	dir      string
 	real     string // dir without links in it
 	readOnly bool
@@ -29,48 +31,64 @@ type Loan struct {
 	dirs  map[string]artifact.Identity
 }
 
+// rewrite writes files that a copy has lost. Their directories exist and are writable.
+type rewrite func(ctx context.Context, dir string, lost []artifact.File) error
+
 // Bounds of the copies that wait to be lent again. They are in the directory of workspaces,
 // which the process removes at its end, but for those that Close moves to the shelf.
 const (
-	maxSpares   = 12
+	maxSpares   = 24
 	sparePrefix = "conclave-spare-"
 )
 
 // Lend makes the directory dir, which must not exist, with the files of a base. None of them
 // is a hard link. In a read-only copy nothing has a permission to write.
 func (t *Trees) Lend(ctx context.Context, b *artifact.Base, dir string, readOnly bool) (*Loan, error) {
-	l := &Loan{trees: t, base: b, dir: dir, readOnly: readOnly}
+	l := t.loan(b, dir, readOnly)
 	if b == nil {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return nil, err
 		}
 		return l, l.locate()
 	}
-	if spare := t.spare(b.Hash(), readOnly); spare != nil {
-		if spare.move(dir) == nil {
-			spare.lent = time.Now()
-			return spare, nil
-		}
-		_ = artifact.RemoveTree(filepath.Dir(spare.dir))
+	if spare := t.lendSpare(b.Hash(), dir, readOnly); spare != nil {
+		return spare, nil
 	}
 	if shelved := t.unshelve(ctx, b, dir, readOnly); shelved != nil {
 		return shelved, nil
 	}
-	if l.files = b.Manifest(); readOnly {
-		l.files = sealed(l.files)
-	}
 	err := t.place(ctx, b, l.files, dir)
 	if err == nil {
-		err = l.record()
-	}
-	if err == nil {
-		err = l.locate()
+		err = l.begin()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("copy base %s to %s: %w", b.Hash(), dir, err)
 	}
-	l.lent = time.Now()
 	return l, nil
+}
+
+// loan returns the loan of a base whose files are not there yet.
+func (t *Trees) loan(b *artifact.Base, dir string, readOnly bool) *Loan {
+	l := &Loan{trees: t, base: b, key: b.Hash(), files: b.Manifest(), dir: dir, readOnly: readOnly}
+	if b == nil {
+		return l
+	}
+	if readOnly {
+		l.files = sealed(l.files)
+	}
+	l.rewrite = func(ctx context.Context, dir string, lost []artifact.File) error {
+		return recopy(ctx, t.tree(b.Hash()), dir, lost)
+	}
+	return l
+}
+
+// begin notes the identities of the files once all of them are there.
+func (l *Loan) begin() error {
+	if err := l.record(); err != nil {
+		return err
+	}
+	l.lent = time.Now()
+	return l.locate()
 }
 
 // Identity returns the identity of a file or link as it was lent.
@@ -110,7 +128,7 @@ func (l *Loan) GiveBack(ctx context.Context, parent string) error {
 	if !l.InPlace() {
 		return nil
 	}
-	if l.base == nil || l.trees.dir == "" || parent == "" || l.restore(ctx) != nil {
+	if l.key == "" || l.trees.dir == "" || parent == "" || l.restore(ctx) != nil {
 		return artifact.RemoveTree(l.dir)
 	}
 	home, err := os.MkdirTemp(parent, sparePrefix)
@@ -131,7 +149,7 @@ func (l *Loan) InPlace() bool {
 		return false
 	}
 	info, err := os.Lstat(l.dir)
-	return err == nil && info.IsDir() && (l.base == nil || artifact.Identify(info).Inode == l.dirs["."].Inode)
+	return err == nil && info.IsDir() && (l.dirs == nil || artifact.Identify(info).Inode == l.dirs["."].Inode)
 }
 
 // locate notes the real path of the directory.
@@ -157,11 +175,27 @@ func (l *Loan) move(to string) error {
 	return l.locate()
 }
 
-// spare returns a copy of a base that nobody uses, nil without one.
-func (t *Trees) spare(hash string, readOnly bool) *Loan {
+// lendSpare makes dir of a copy that nobody uses; nil without one.
+func (t *Trees) lendSpare(key, dir string, readOnly bool) *Loan {
+	spare := t.spare(key, readOnly)
+	if spare == nil {
+		return nil
+	}
+	home := filepath.Dir(spare.dir)
+	err := spare.move(dir)
+	_ = artifact.RemoveTree(home)
+	if err != nil {
+		return nil
+	}
+	spare.lent = time.Now()
+	return spare
+}
+
+// spare takes a copy that nobody uses, nil without one.
+func (t *Trees) spare(key string, readOnly bool) *Loan {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at := slices.IndexFunc(t.spares, func(l *Loan) bool { return l.base.Hash() == hash && l.readOnly == readOnly })
+	at := slices.IndexFunc(t.spares, func(l *Loan) bool { return l.key == key && l.readOnly == readOnly })
 	if at < 0 {
 		return nil
 	}
@@ -194,7 +228,7 @@ func (t *Trees) keepSpare(l *Loan) error {
 }
 
 func (l *Loan) size() (bytes int64) {
-	for _, f := range l.base.Manifest().Files {
+	for _, f := range l.files.Files {
 		bytes += f.Size
 	}
 	return bytes

@@ -1,6 +1,7 @@
 package base_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -159,14 +160,14 @@ func TestLend_removes(t *testing.T) {
 	require.Empty(t, spares())
 
 	var loans []*base.Loan
-	for range 15 {
+	for range 27 {
 		loan, _ := l.lend(false)
 		loans = append(loans, loan)
 	}
 	for _, loan := range loans {
 		require.NoError(t, loan.GiveBack(t.Context(), l.home))
 	}
-	require.Len(t, spares(), 12)
+	require.Len(t, spares(), 24)
 }
 
 // Without a base there is an empty directory.
@@ -198,4 +199,68 @@ func TestLend_replaced(t *testing.T) {
 		require.FileExists(t, filepath.Join(dir, "other"))
 	}
 	require.FileExists(t, filepath.Join(victim, "precious"))
+}
+
+// An answer of many files is written once for the steps that see it. Whatever a step did to it,
+// the next one sees the answer.
+func TestLendAnswer(t *testing.T) {
+	t.Parallel()
+	l, source := newLender(t), project(t)
+	for i := range 80 {
+		write(t, source, map[string]string{fmt.Sprintf("many/%d", i): fmt.Sprint(i)})
+	}
+	change, hash, err := artifact.OpenWorkingCopy(l.store, artifact.Layout{}, source, "").Seal(t.Context())
+	require.NoError(t, err)
+	lend := func(n int) (*base.Loan, string) {
+		dir := filepath.Join(l.home, fmt.Sprintf("answer%d", n))
+		loan, err := l.trees.LendAnswer(t.Context(), l.store, artifact.Layout{}, hash, change, dir)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return base.Settle(loan) }, time.Minute, time.Millisecond)
+		return loan, dir
+	}
+	loan, dir := lend(0)
+	want, kept := snapshot(t, dir), inode(t, filepath.Join(dir, "many/79"))
+	for n, damage := range damages {
+		moved := dir + "-mounted"
+		require.NoError(t, errors.Join(os.Chmod(dir, 0o755), os.Rename(dir, moved), loan.Moved(moved)))
+		for _, locked := range []string{".", "docs", "many", "hollow"} {
+			require.NoError(t, os.Chmod(filepath.Join(moved, locked), 0o755))
+		}
+		require.NoError(t, os.Chmod(filepath.Join(moved, "main.go"), 0o644))
+		require.NoError(t, damage(moved))
+		require.NoError(t, loan.GiveBack(t.Context(), l.home))
+		require.NoDirExists(t, moved)
+		loan, dir = lend(n + 1)
+		require.Equal(t, want, snapshot(t, dir), "damage %d", n)
+		require.Equal(t, kept, inode(t, filepath.Join(dir, "many/79")), "the file is the same")
+	}
+	require.NoError(t, loan.GiveBack(t.Context(), ""))
+	require.NoDirExists(t, dir)
+}
+
+// Untouched files that were written just before a step begins need not be written again.
+func TestLendAnswer_untouched(t *testing.T) {
+	t.Parallel()
+	l, source := newLender(t), t.TempDir()
+	for i := range 40 {
+		write(t, source, map[string]string{fmt.Sprint(i): fmt.Sprint(i)})
+	}
+	change, hash, err := artifact.OpenWorkingCopy(l.store, artifact.Layout{}, source, "").Seal(t.Context())
+	require.NoError(t, err)
+	for _, touched := range []bool{true, false} {
+		dir := filepath.Join(l.home, fmt.Sprint(touched))
+		loan, err := l.trees.LendAnswer(t.Context(), l.store, artifact.Layout{}, hash, change, dir)
+		require.NoError(t, err)
+		base.Hasten(loan)
+		if !touched {
+			require.Eventually(t, func() bool {
+				loan.Untouched()
+				return base.Settled(loan)
+			}, time.Minute, time.Millisecond)
+		}
+		require.NoError(t, loan.GiveBack(t.Context(), l.home))
+		spares, err := filepath.Glob(filepath.Join(l.home, "conclave-spare-*"))
+		require.NoError(t, err)
+		require.Equal(t, !touched, len(spares) == 1)
+	}
 }

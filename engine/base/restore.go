@@ -15,7 +15,7 @@ import (
 // errChanged reports that it is cheaper to copy a tree again than to restore it.
 var errChanged = errors.New("too much of the copy has changed")
 
-// restoring brings a loan back to its base.
+// restoring brings a loan back to its files.
 type restoring struct {
 	loan    *Loan
 	root    *os.Root
@@ -23,7 +23,7 @@ type restoring struct {
 	changed map[string]bool // directories whose entries or attributes may have changed; they are writable
 }
 
-// restore makes the directory equal to the base: files with another identity are copied
+// restore makes the directory equal to the files lent: those with another identity are written
 // again, and everything else is removed, ignored files and special ones included.
 func (l *Loan) restore(ctx context.Context) error {
 	root, err := os.OpenRoot(l.dir)
@@ -107,7 +107,7 @@ func (r *restoring) entry(name string, e os.DirEntry) error {
 	return errors.Join(r.change(path.Dir(name)), r.root.Remove(name))
 }
 
-// copy makes the directories and files of the base that are lost.
+// copy makes the directories and files that are lost.
 func (r *restoring) copy(ctx context.Context, lost []artifact.File) error {
 	l := r.loan
 	for _, dir := range slices.Sorted(maps.Keys(l.dirs)) { // parents come first
@@ -119,18 +119,33 @@ func (r *restoring) copy(ctx context.Context, lost []artifact.File) error {
 		}
 	}
 	for _, f := range lost {
-		if err := errors.Join(ctx.Err(), r.change(path.Dir(f.Path))); err != nil {
+		if err := r.change(path.Dir(f.Path)); err != nil {
 			return err
 		}
-		to := filepath.Join(l.dir, f.Path)
+	}
+	if err := l.rewrite(ctx, l.dir, lost); err != nil {
+		return err
+	}
+	for _, f := range lost {
+		if err := l.note(l.is, f.Path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recopy copies files and links of an unpacked base to dir.
+func recopy(ctx context.Context, tree, dir string, lost []artifact.File) error {
+	for _, f := range lost {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		to := filepath.Join(dir, f.Path)
 		var err error
 		if f.Link != "" {
 			err = os.Symlink(f.Link, to)
 		} else {
-			err = copyFile(f, filepath.Join(l.trees.tree(l.base.Hash()), f.Path), to)
-		}
-		if err == nil {
-			err = l.note(l.is, f.Path)
+			err = copyFile(f, filepath.Join(tree, f.Path), to)
 		}
 		if err != nil {
 			return err

@@ -40,13 +40,14 @@ func shelfName(hash string, readOnly bool) string {
 	return hash + "-rw-"
 }
 
-// Close leaves the newest copies that were given back to later processes with the same
+// Close leaves the newest copies of bases that were given back to later processes with the same
 // directory, if copies and directory are on one file system. The others stay where they are.
 func (t *Trees) Close() {
 	t.mu.Lock()
 	spares := t.spares
 	t.spares = nil
 	t.mu.Unlock()
+	spares = slices.DeleteFunc(spares, func(l *Loan) bool { return l.base == nil })
 	for _, l := range spares[max(0, len(spares)-maxShelved):] {
 		if l.size() <= maxShelvedBytes {
 			_ = l.shelve() // else the next process makes a copy
@@ -155,10 +156,8 @@ func (t *Trees) reopen(ctx context.Context, b *artifact.Base, home, dir string, 
 	if err != nil {
 		return nil, err
 	}
-	l := &Loan{trees: t, base: b, dir: filepath.Join(home, shelfTree), readOnly: readOnly, lent: record.Lent, is: record.Is, dirs: record.Dirs}
-	if l.files = b.Manifest(); readOnly {
-		l.files = sealed(l.files)
-	}
+	l := t.loan(b, filepath.Join(home, shelfTree), readOnly)
+	l.lent, l.is, l.dirs = record.Lent, record.Is, record.Dirs
 	if err := l.move(dir); err != nil {
 		return nil, err
 	}

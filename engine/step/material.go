@@ -96,6 +96,12 @@ func (w *workspace) run(ctx context.Context, call llm.ToolCall) (loop.Output, er
 			return loop.Output{}, err
 		}
 	}
+	if !w.worked {
+		for _, answer := range w.answers {
+			answer.Untouched()
+		}
+		w.worked = true
+	}
 	out, err := w.tools.Run(ctx, call)
 	if err != nil {
 		out.Files = nil

@@ -3,9 +3,11 @@ package step_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -65,6 +67,7 @@ func TestBase_copyIsReused(t *testing.T) {
 	require.Equal(t, want, first.names)
 	require.Len(t, spares(t, b), 1, "the workspace")
 	second := runOn(t, b, trees, "run-l2", nil)
+	require.Len(t, spares(t, b), 1)
 	require.Equal(t, want, second.names)
 	homes, err := filepath.Glob(filepath.Join(b.scratch, "conclave-step-*"))
 	require.NoError(t, err)
@@ -76,6 +79,53 @@ func spares(t *testing.T, b *bench) []string {
 	found, err := filepath.Glob(filepath.Join(b.scratch, "conclave-spare-*"))
 	require.NoError(t, err)
 	return found
+}
+
+// An answer is written once for the steps of a worker that see it, and none sees what another
+// did to it.
+func TestMount_answersAreReused(t *testing.T) {
+	t.Parallel()
+	r := &rules{}
+	b := newBench(t, r)
+	files := []string{"main.go", "theirs"}
+	for n := range 40 {
+		files = append(files, fmt.Sprintf("f%d", n), fmt.Sprint(n))
+	}
+	b.spec.Shown.Peers = []step.Peer{b.peer(2, files...)}
+	trees := base.NewTrees(b.store, t.TempDir(), 1<<30)
+	var inodes []uint64
+	for n := range 3 {
+		b.spec.Token = fmt.Sprintf("run-l%d", n)
+		ports := b.ports(read("peers/agent2/main.go"), copyPath("peers/agent2", "."), read("main.go"), read("peers/agent2/main.go"), done(b.spec.Token))
+		ports.Trees = trees
+		shown := func(name string) string { return filepath.Join(b.work, "peers/agent2", name) }
+		r.updates = at(map[int]func(context.Context){
+			0: func(context.Context) { // until every later change shows
+				var is artifact.Identity
+				require.Eventually(t, func() bool {
+					info, err := os.Lstat(shown("f39"))
+					require.NoError(t, err)
+					is = artifact.Identify(info)
+					return is.Settled(time.Now().UnixNano())
+				}, time.Minute, time.Millisecond)
+				inodes = append(inodes, is.Inode)
+			},
+			3: func(context.Context) {
+				require.NoError(t, os.Chmod(shown("main.go"), 0o644))
+				require.NoError(t, os.WriteFile(shown("main.go"), []byte("altered"), 0o644))
+			},
+		})
+		_, err := step.Run(t.Context(), ports, b.spec)
+		require.NoError(t, err)
+		told := results(r.learned)
+		require.Equal(t, "theirs", told[0])
+		require.Contains(t, told[1], "copied 41 files")
+		require.Equal(t, []string{"theirs", "altered"}, told[2:4], "the copy, and what this step alone has altered")
+		r.learned = nil
+	}
+	require.Equal(t, inodes[0], inodes[1])
+	require.Equal(t, inodes[1], inodes[2])
+	require.Len(t, spares(t, b), 1)
 }
 
 // The unchanged base is copied for the first call that may look at it.

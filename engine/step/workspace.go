@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"conclave/engine/artifact"
 	"conclave/engine/base"
@@ -37,7 +39,9 @@ type workspace struct {
 	touched  touched
 	lasted   bool // lasting was true before
 
-	peers map[string]string // hash of the manifest of agent<N>, for mounted answers
+	peers   map[string]string     // hash of the manifest of agent<N>, for mounted answers
+	answers map[string]*base.Loan // files of agent<N>, of the answers that have any
+	worked  bool                  // a tool has been called
 
 	unkept artifact.Delta // stored, but not journaled yet
 }
@@ -51,7 +55,7 @@ func openWorkspace(ctx context.Context, p Ports, s Spec) (*workspace, error) {
 	if p.Trees == nil {
 		p.Trees = base.NewTrees(p.Store, "", 0)
 	}
-	w := &workspace{home: home, dir: filepath.Join(home, workDir), store: p.Store, layout: s.Layout, ports: p, peers: map[string]string{}}
+	w := &workspace{home: home, dir: filepath.Join(home, workDir), store: p.Store, layout: s.Layout, ports: p, peers: map[string]string{}, answers: map[string]*base.Loan{}}
 	if err := w.fill(ctx, s); err != nil {
 		w.close(ctx)
 		return nil, err
@@ -119,8 +123,8 @@ func (w *workspace) read(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxRead))
 }
 
-// close removes the workspace. Copies of bases are kept for other steps if no process of the
-// tools can be left.
+// close removes the workspace. Copies of bases and answers are kept for other steps if no process
+// of the tools can be left.
 func (w *workspace) close(ctx context.Context) {
 	parent := ""
 	if w.tools != nil {
@@ -130,7 +134,7 @@ func (w *workspace) close(ctx context.Context) {
 		}
 	}
 	ctx = context.WithoutCancel(ctx)
-	for _, loan := range w.loans {
+	for _, loan := range slices.Concat(slices.Collect(maps.Values(w.answers)), w.loans) {
 		_ = loan.GiveBack(ctx, parent)
 	}
 	_ = artifact.RemoveTree(w.home)
@@ -164,6 +168,13 @@ func (w *workspace) replace(ctx context.Context, name string, peer Peer) error {
 	if err := swap(root, target, staged.files, outgoing); err != nil {
 		return err
 	}
+	delete(w.answers, name)
+	if staged.loan != nil {
+		if err := staged.loan.Moved(filepath.Join(w.home, target)); err != nil {
+			return err
+		}
+		w.answers[name] = staged.loan
+	}
 	if err := artifact.RemoveTree(filepath.Join(w.home, outgoing)); err != nil {
 		return err
 	}
@@ -171,7 +182,10 @@ func (w *workspace) replace(ctx context.Context, name string, peer Peer) error {
 }
 
 // staged has the names of a peer's parts outside the tools' directory; empty for missing ones.
-type staged struct{ files, text, diff string }
+type staged struct {
+	files, text, diff string
+	loan              *base.Loan // of the files
+}
 
 // stage restores a peer outside the tools' directory, all of it or nothing.
 func (w *workspace) stage(ctx context.Context, root *os.Root, name string, peer Peer) (s staged, err error) {
@@ -196,7 +210,7 @@ func (w *workspace) stage(ctx context.Context, root *os.Root, name string, peer 
 		return s, err
 	}
 	s.files = name + ".new"
-	if err := w.restore(ctx, change, filepath.Join(w.home, s.files)); err != nil || w.layout.Base() == nil {
+	if s.loan, err = w.restore(ctx, peer.Manifest, change, filepath.Join(w.home, s.files)); err != nil || w.layout.Base() == nil {
 		return s, err
 	}
 	diff, err := w.diff(ctx, change, filepath.Join(w.home, s.files))
@@ -210,14 +224,14 @@ func (w *workspace) stage(ctx context.Context, root *os.Root, name string, peer 
 	return s, err
 }
 
-// restore writes the files of a change to dir, all of them or nothing.
-func (w *workspace) restore(ctx context.Context, c artifact.Change, dir string) error {
-	m := artifact.Manifest{Files: c.Files}
-	w.copy.Has(m)
-	if err := m.Restore(ctx, w.store, w.layout, dir, true); err != nil {
-		return errors.Join(err, artifact.RemoveTree(dir))
+// restore makes dir with the files of an answer's change, all of them or nothing.
+func (w *workspace) restore(ctx context.Context, manifest string, c artifact.Change, dir string) (*base.Loan, error) {
+	w.copy.Has(artifact.Manifest{Files: c.Files})
+	loan, err := w.ports.Trees.LendAnswer(ctx, w.store, w.layout, manifest, c, dir)
+	if err != nil {
+		return nil, errors.Join(err, artifact.RemoveTree(dir))
 	}
-	return nil
+	return loan, nil
 }
 
 // swap moves target to outgoing, if target exists, and then incoming to target, unless incoming

@@ -17,6 +17,7 @@ import (
 
 	"conclave/activities/tools"
 	"conclave/engine/artifact"
+	"conclave/engine/base"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/step"
@@ -36,13 +37,16 @@ type desk struct {
 	proxy  *countingProxy
 	layout artifact.Layout
 	filled artifact.Store // through a cache that has all content
+	lender *base.Trees    // of the worker with that cache
+	home   string         // of its workspaces
 	steps  int            // of agent_b
 }
 
 func newDesk(b *testing.B, s *stack) *desk {
 	b.Helper()
-	d := &desk{stack: s, proxy: newCountingProxy(b, s.S3Endpoint), layout: artifact.InBucket("desk")}
+	d := &desk{stack: s, proxy: newCountingProxy(b, s.S3Endpoint), layout: artifact.InBucket("desk"), home: b.TempDir()}
 	d.filled = d.cache(b)
+	d.lender = base.NewTrees(d.filled, b.TempDir(), 1<<30)
 	first := coordination.Launch{
 		ID: "l1", Agent: "agent_a", Number: 1, Round: 1, Offered: []coordination.Action{coordination.NewAnswer},
 	}
@@ -85,8 +89,12 @@ func (d *desk) step(b *testing.B, l coordination.Launch, store artifact.Store, r
 		Agents: []string{"agent_a", "agent_b"}, Query: "What is in the files?", Files: true,
 	}.Spec(b.Context(), store)
 	require.NoError(b, err)
+	var lender *base.Trees // of a worker without a cache
+	if store == d.filled {
+		lender = d.lender
+	}
 	result, err := step.Run(b.Context(), step.Ports{
-		Store: store, Model: &recital{replies: replies}, Now: time.Now, Scratch: b.TempDir(),
+		Store: store, Trees: lender, Model: &recital{replies: replies}, Now: time.Now, Scratch: d.home,
 		Tools: func(ctx context.Context, dir string) (step.Tools, error) {
 			if prepare != nil {
 				if err := prepare(dir); err != nil {
