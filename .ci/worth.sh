@@ -19,7 +19,8 @@ if test -n "${OPENAI_BASE_URL:-}"; then
 else
 	"$here/weights.sh" "$out/../models" || exit $?
 	port=${WORTH_PORT:-8199}
-	PYTHONPATH=$out/../models/python python3 "$here/serve-weights.py" "$out/../models/qwen2.5-coder-0.5b.gguf" "$port" 12288 3 "${WORTH_THREADS:-2}" >"$out/server.log" 2>&1 &
+	# Agents that share one slot of the server share the beginning of their prompts.
+	PYTHONPATH=$out/../models/python python3 "$here/serve-weights.py" "$out/../models/qwen2.5-coder-0.5b.gguf" "$port" 4096 1 "${WORTH_THREADS:-2}" >"$out/server.log" 2>&1 &
 	trap 'kill $!' EXIT
 	until curl -sf "http://127.0.0.1:$port/health" >/dev/null; do
 		kill -0 $! || { tail -n 3 "$out/server.log" >&2; exit 2; }
