@@ -1,6 +1,7 @@
 package team
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aymanbagabas/go-udiff"
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/artifact"
@@ -140,11 +142,30 @@ func requireOpenings(t *testing.T, steps map[string]func(*task)) {
 	}
 }
 
+// openings are golden files as a whole; those of most other openings differ from one of them.
+var openings = map[string]func(*task){
+	"first":          first,
+	"evaluation":     func(*task) {},
+	"checklist":      gated,
+	"alone":          func(t *task) { alone(t); files(t) },
+	"divided":        func(t *task) { divided(t); files(t) },
+	"divided_alone":  func(t *task) { dividedAlone(t); files(t) },
+	"present_winner": func(t *task) { presenting(t); files(t) },
+	"present_alone":  func(t *task) { alone(t); presenting(t) },
+	"evaluate":       func(t *task) { evaluating(t); files(t); t.Final.Files = 2 },
+	"critique":       func(t *task) { critical(t); files(t) },
+	"planned":        planned,
+}
+
+func TestOpening_whole(t *testing.T) {
+	t.Parallel()
+	requireOpenings(t, openings)
+}
+
 // The steps of a voting team.
 func TestOpening(t *testing.T) {
 	t.Parallel()
 	requireOpenings(t, map[string]func(*task){
-		"first": first,
 		"first_files_criteria": func(t *task) {
 			first(t)
 			files(t)
@@ -156,7 +177,6 @@ func TestOpening(t *testing.T) {
 		},
 		"first_instructions": func(t *task) { first(t); t.Wishes = "Answer in French.\n\nName your source." },
 		"first_thinking":     func(t *task) { first(t); t.Think = true },
-		"evaluation":         func(*task) {},
 		"evaluation_files":   files,
 		"evaluation_cut": func(t *task) {
 			files(t)
@@ -184,10 +204,8 @@ func TestOpening(t *testing.T) {
 		"answer_revoted":  func(t *task) { t.Offered, t.Revote = []coordination.Action{coordination.NewAnswer}, true },
 		"balanced":        func(t *task) { t.Sensitivity = "balanced" },
 		"strict":          func(t *task) { t.Sensitivity = "strict" },
-		"checklist":       gated,
 		"checklist_first": func(t *task) { gated(t); first(t); t.Checklist.Own, t.Checklist.Labels = "", nil },
 		"alone_first":     func(t *task) { first(t); t.Alone = true },
-		"alone":           func(t *task) { alone(t); files(t) },
 		"alone_vote":      func(t *task) { alone(t); t.Offered = []coordination.Action{coordination.Vote} },
 		"messages":        messaged,
 		"messages_first":  func(t *task) { first(t); messaged(t) },
@@ -226,23 +244,20 @@ func TestOpening_otherSteps(t *testing.T) {
 	t.Parallel()
 	requireOpenings(t, map[string]func(*task){
 		"divided_first": func(t *task) { divided(t); t.Answers, t.Offered = nil, []coordination.Action{coordination.NewAnswer} },
-		"divided":       func(t *task) { divided(t); files(t) },
 		"divided_stop":  func(t *task) { divided(t); t.Offered = []coordination.Action{coordination.Stop} },
 		"divided_answer": func(t *task) {
 			divided(t)
 			t.Offered, t.Sensitivity = []coordination.Action{coordination.NewAnswer}, "strict"
 		},
 		"divided_checklist": func(t *task) { divided(t); gated(t); t.Checklist.Decomposition = true },
-		"divided_alone":     func(t *task) { dividedAlone(t); files(t) },
 		"divided_alone_first": func(t *task) {
 			dividedAlone(t)
 			t.Answers, t.Offered, t.Files = nil, []coordination.Action{coordination.NewAnswer}, true
 		},
 		"divided_alone_stop": func(t *task) { dividedAlone(t); t.Offered = []coordination.Action{coordination.Stop} },
 
-		"present_winner": func(t *task) { presenting(t); files(t) },
-		"base_present":   func(t *task) { based(t); presenting(t) },
-		"base_divided":   func(t *task) { divided(t); based(t) },
+		"base_present": func(t *task) { based(t); presenting(t) },
+		"base_divided": func(t *task) { divided(t); based(t) },
 		"base_evaluate": func(t *task) {
 			evaluating(t)
 			based(t)
@@ -262,7 +277,6 @@ func TestOpening_otherSteps(t *testing.T) {
 			presenting(t)
 			t.Brief.Votes, t.Brief.Reasons = 0, nil
 		},
-		"present_alone": func(t *task) { alone(t); presenting(t) },
 		"present_divided": func(t *task) {
 			divided(t)
 			presenting(t)
@@ -291,7 +305,6 @@ func TestOpening_otherSteps(t *testing.T) {
 		"present_commands":  func(t *task) { presenting(t); files(t); t.Tools = append(t.Tools, "run_command") },
 		"divided_commands":  func(t *task) { divided(t); files(t); t.Tools = append(t.Tools, "run_command") },
 		"evaluate_commands": func(t *task) { evaluating(t); files(t); t.Tools = append(t.Tools, "run_command") },
-		"evaluate":          func(t *task) { evaluating(t); files(t); t.Final.Files = 2 },
 		"evaluate_alone":    func(t *task) { evaluating(t); t.Alone = true },
 	})
 }
@@ -313,17 +326,37 @@ func printed(t require.TestingT, rules *rules) string {
 	return b.String()
 }
 
-// golden compares text with its file; the middle of long texts is omitted.
+// golden compares text with its file; the middle of long texts is omitted. A file that begins
+// with "--- NAME" has the difference from the opening of that name.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
 	text = shortened(text)
 	path := filepath.Join("testdata", name+".golden")
-	if *rewrite {
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	data, err := os.ReadFile(path)
+	if !*rewrite {
+		require.NoError(t, err, "run go test -update to write it")
 	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run go test -update to write it")
-	require.Equal(t, string(want), text)
+	want, before := string(data), ""
+	heading, _, _ := strings.Cut(want, "\n")
+	base, differs := strings.CutPrefix(heading, "--- ")
+	if differs {
+		require.Contains(t, openings, base)
+		before = shortened(printed(t, newRules(with(evaluation(), openings[base]))))
+	}
+	if *rewrite {
+		want = text
+		if differs {
+			want, err = udiff.ToUnified(base, name, before, udiff.Lines(before, text), 0)
+			require.NoError(t, err)
+			want = cmp.Or(want, heading)
+		}
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o600))
+	}
+	if differs {
+		want, err = udiff.ApplyUnified(want, before)
+		require.NoError(t, err)
+	}
+	require.Equal(t, want, text)
 }
 
 // shortened replaces runs of equal lines by their number.

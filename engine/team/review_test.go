@@ -34,10 +34,8 @@ func planned(t *task) {
 func TestOpening_evaluated(t *testing.T) {
 	t.Parallel()
 	requireOpenings(t, map[string]func(*task){
-		"critique":         func(t *task) { critical(t); files(t) },
 		"critique_alone":   func(t *task) { alone(t); critical(t); t.Label, t.Pressure = "agent1.2", "gentle" },
 		"critique_divided": func(t *task) { divided(t); critical(t); t.Pressure = "aggressive" },
-		"planned":          planned,
 		"planned_divided":  func(t *task) { divided(t); planned(t); t.Plan = t.Plan[:1]; t.Files, t.Shift = false, "" },
 		"reviewed": func(t *task) {
 			planned(t)
