@@ -98,7 +98,7 @@ func cancelLost(ctx workflow.Context) (progress int, err error) {
 	err = future.Get(ctx, nil)
 	lost, ok := errors.AsType[*temporal.ApplicationError](err)
 	if !ok || lost.Type() != activities.WorkerLost {
-		return 0, fmt.Errorf("the activity ended with %v, want a failure of type %s", err, activities.WorkerLost)
+		return 0, errors.Join(err, fmt.Errorf("the activity did not fail with %s", activities.WorkerLost))
 	}
 	return progress, lost.Details(&progress)
 }
