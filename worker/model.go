@@ -235,22 +235,6 @@ func (m Models) MissingKeys(t config.Team) map[string][]string {
 	return missing
 }
 
-// priceOf returns the cost of a call in US dollars, from the configured price or else from
-// the table; nil if it is unknown. Calls to a local server on the user's own machine are
-// free.
-func priceOf(b config.Backend) func(llm.Usage) float64 {
-	if price := b.PricePerMillion; price.Known() {
-		return prices.Tariff{Input: *price.Input, CachedInput: price.CachedInput, Output: *price.Output}.Cost
-	}
-	if m, ok := prices.Find(b.BaseURL, b.Model); ok {
-		return m.Cost
-	}
-	if b.Known().Local && atLoopback(b.BaseURL) {
-		return prices.Tariff{}.Cost
-	}
-	return nil
-}
-
 // atLoopback reports whether an address is on this machine.
 func atLoopback(baseURL string) bool {
 	u, err := url.Parse(baseURL)
@@ -259,29 +243,6 @@ func atLoopback(baseURL string) bool {
 	}
 	ip := net.ParseIP(u.Hostname())
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// Priced reports whether the price of an agent's model is known.
-func (m Models) Priced(a config.Agent) bool {
-	if a.Backend.Type == config.Offline {
-		return true
-	}
-	backend, _, err := m.at(a.Backend)
-	return err == nil && priceOf(backend) != nil
-}
-
-// CheckPrices returns an error for a limit in dollars if the price of an agent's model is
-// unknown. It ignores providers that are not configured here, which other workers may have.
-func (m Models) CheckPrices(t config.Team) error {
-	if t.Orchestrator.Budget.MaxCostUSD == nil {
-		return nil
-	}
-	for _, a := range t.Models() {
-		if _, _, err := m.at(a.Backend); err == nil && !m.Priced(a) {
-			return activities.Unpriced(a)
-		}
-	}
-	return nil
 }
 
 // Window returns the context window of an agent's model in tokens, 0 if it is unknown.

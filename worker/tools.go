@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,33 +94,6 @@ func (t *Tools) Check(ctx context.Context, team config.Team) error {
 		unset = cmp.Or(unset, err)
 	}
 	return unset
-}
-
-// findPrograms returns an error if the program of an agent's MCP server is missing here.
-func (t *Tools) findPrograms(a config.Agent) error {
-	servers, err := t.serversOf(a)
-	if err != nil {
-		return err
-	}
-	for _, s := range servers {
-		if err := s.Find(); err != nil {
-			return lack(activities.NoServer, "%w", err)
-		}
-	}
-	return nil
-}
-
-// FindProgram returns an error if a file defines an MCP server whose program is missing
-// here. It ignores unset variables.
-func (t *Tools) FindProgram(s config.MCPServer) error {
-	if !s.Defines() {
-		return nil
-	}
-	err := t.findPrograms(config.Agent{MCPServers: []config.MCPServer{s}})
-	if activities.Lacks(err, activities.MissingKey) {
-		return nil
-	}
-	return err
 }
 
 // Open opens an agent's tools on a workspace. Servers that are configured as shared serve
@@ -282,72 +254,6 @@ func network(entries []string) sandbox.Network {
 	}}
 }
 
-// serversOf returns an agent's MCP servers: those of a local file, and the operator's by name.
-func (t *Tools) serversOf(a config.Agent) ([]mcp.Server, error) {
-	var servers []mcp.Server
-	for _, named := range a.MCPServers {
-		definition := settings.MCPServer{Command: named.Command, Args: named.Args, Env: named.Env, URL: named.URL, Scope: named.Scope}
-		if !named.Defines() {
-			var ok bool
-			if definition, ok = t.settings.MCPServers[named.Name]; !ok {
-				return nil, lack(activities.NoServer, "this worker has no MCP server %q; %s", named.Name,
-					others(t.settings.MCPServers, "it has none; an operator defines MCP servers in the file of --worker-config, a team file for local runs may define its own"))
-			}
-		}
-		s, err := t.server(a.ID, named.Name, definition)
-		if err != nil {
-			return nil, err
-		}
-		s.Allowed = bothAllow(definition.AllowedTools, named.AllowedTools)
-		s.Excluded = slices.Concat(definition.ExcludeTools, named.ExcludeTools)
-		servers = append(servers, s)
-	}
-	return servers, nil
-}
-
-// bothAllow returns the tools on both lists; an empty list allows all.
-func bothAllow(operator, team []string) []string {
-	switch {
-	case len(operator) == 0:
-		return team
-	case len(team) == 0:
-		return operator
-	}
-	both := []string{}
-	for _, tool := range team {
-		if slices.Contains(operator, tool) {
-			both = append(both, tool)
-		}
-	}
-	return both
-}
-
-// server completes a definition from the worker's environment.
-func (t *Tools) server(agent, name string, d settings.MCPServer) (mcp.Server, error) {
-	s := mcp.Server{
-		Name: name, Command: d.Command, Args: d.Args, URL: d.URL, Shared: d.Scope == config.ScopeSession,
-		CallTimeout: time.Duration(d.CallTimeoutSeconds) * time.Second,
-	}
-	if len(d.Env) > 0 {
-		s.Env = make(map[string]string, len(d.Env))
-	}
-	for _, key := range slices.Sorted(maps.Keys(d.Env)) {
-		value := d.Env[key]
-		if variable, ok := config.Reference(value); ok {
-			if value = t.getenv(variable); value == "" {
-				return s, missingKey(agent, variable)
-			}
-		}
-		s.Env[key] = value
-	}
-	if d.TokenEnv != "" {
-		if s.Token = t.getenv(d.TokenEnv); s.Token == "" {
-			return s, missingKey(agent, d.TokenEnv)
-		}
-	}
-	return s, nil
-}
-
 // secrets returns the variables of the operator's MCP servers as NAME=VALUE, for redaction.
 func (t *Tools) secrets() []string {
 	var all []string
@@ -355,18 +261,6 @@ func (t *Tools) secrets() []string {
 		if s, err := t.server("", name, d); err == nil { // a server without its variables is not started
 			all = append(all, variables(s)...)
 		}
-	}
-	return all
-}
-
-// variables returns the values that a server receives, as NAME=VALUE.
-func variables(s mcp.Server) []string {
-	var all []string
-	for name, value := range s.Env {
-		all = append(all, name+"="+value)
-	}
-	if s.Token != "" {
-		all = append(all, "MCP_TOKEN="+s.Token)
 	}
 	return all
 }

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -27,7 +25,6 @@ import (
 	"conclave/activities/tools"
 	"conclave/engine/artifact"
 	"conclave/engine/base"
-	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/worker/cluster"
 	"conclave/worker/metrics"
@@ -269,39 +266,6 @@ func doorbell(c client.Client) func(ctx context.Context, workflowID, runID strin
 	}
 }
 
-// cacheBytes is the size of the content cache.
-const cacheBytes = 2 << 30
-
-// DefaultCache returns the content cache in the user's cache directory; empty without a home.
-func DefaultCache() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(dir, "conclave", "content")
-}
-
-// treeBytes is the size of the unpacked bases that a worker keeps.
-const treeBytes = 4 << 30
-
-// treesDir returns the directory of unpacked bases, beside the content cache.
-func (c Config) treesDir() string {
-	if c.Cache == "" || c.NoSteps {
-		return ""
-	}
-	return filepath.Join(filepath.Dir(c.Cache), "trees")
-}
-
-// cacheContent puts the content cache before the store, unless it cannot be opened.
-func (c *Config) cacheContent() {
-	if c.Cache == "" || c.NoSteps {
-		return
-	}
-	if cached, err := artifact.NewCache(c.Store, c.Cache, cacheBytes); err == nil {
-		c.Store = cached
-	}
-}
-
 // binaryName returns the commit or version of the program. Without a name the SDK hashes the
 // whole executable before the first poll.
 func binaryName() string {
@@ -320,54 +284,6 @@ func binaryName() string {
 
 // ErrEnded is the error of a worker that cannot continue.
 var ErrEnded = errors.New("the worker cannot continue")
-
-// Configure applies the operator's settings, without replacing those that are set.
-func (c *Config) Configure(s settings.Settings) {
-	c.Models.Providers = newProviders(s.Providers)
-	if c.Tools == nil {
-		c.Tools = NewTools(s)
-	}
-	if c.MaxConcurrentSteps == 0 {
-		c.MaxConcurrentSteps = s.MaxConcurrentSteps
-	}
-	c.MetricsAddress = s.MetricsAddress
-	if s.HeartbeatTimeoutSeconds != nil {
-		c.HeartbeatTimeout = time.Duration(*s.HeartbeatTimeoutSeconds) * time.Second
-	}
-	named := map[string]config.Team{}
-	maps.Copy(named, s.Teams)
-	if team, ok := c.Teams.Named[activities.DefaultTeam]; ok {
-		named[activities.DefaultTeam] = team
-	}
-	c.Teams.Named = named
-}
-
-// CheckPrices returns the first error of Models.CheckPrices for a named team.
-func (c Config) CheckPrices() error {
-	for _, name := range slices.Sorted(maps.Keys(c.Teams.Named)) {
-		if err := c.Models.CheckPrices(c.Teams.Named[name]); err != nil {
-			return fmt.Errorf("use the team %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// Missing returns a sentence for each unset key variable, then for each team that lacks tools.
-func (c Config) Missing(ctx context.Context) []string {
-	var keys, tools []string
-	for _, name := range slices.Sorted(maps.Keys(c.Teams.Named)) {
-		team := c.Teams.Named[name]
-		needed := c.Models.MissingKeys(team)
-		for _, variable := range slices.Sorted(maps.Keys(needed)) {
-			keys = append(keys, fmt.Sprintf("the environment variable %s is not set; in sessions of the team %s, %s will wait for a worker that has it",
-				variable, name, strings.Join(needed[variable], ", ")))
-		}
-		if err := c.Tools.Check(ctx, team); err != nil {
-			tools = append(tools, fmt.Sprintf("sessions of the team %s cannot work here: %s", name, strings.TrimSuffix(err.Error(), ".")))
-		}
-	}
-	return append(keys, tools...)
-}
 
 // Run works until ctx ends, or until the worker cannot continue. It calls started once it polls.
 func Run(ctx context.Context, c Config, started func()) error {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"conclave/engine/llm"
-	"conclave/engine/text"
 )
 
 // Bounds of one step.
@@ -296,46 +295,4 @@ func (r running) runOrdinary(ctx context.Context, calls []llm.ToolCall, ruling R
 		stopped = ruling.StopAtFailure && output.Failed
 	}
 	return outputs, nil
-}
-
-// messages gives every tool call of the reply its one result, from the ruling or from the
-// tool, followed by the tools' images. A reply without calls gets Say.
-func (v Ruling) messages(reply llm.Message, outputs map[string]Output) []llm.Message {
-	var messages, images []llm.Message
-	for _, call := range reply.ToolCalls {
-		result, ok := v.Results[call.ID]
-		if !ok {
-			output := outputs[call.ID]
-			result = text.Conceal(output.Text, v.Conceal...)
-			if len(output.Images) > 0 {
-				caption := fmt.Sprintf("[Images from %s, call %s]", call.Name, call.ID)
-				images = append(images, llm.Message{Role: llm.User, Content: caption, Images: output.Images})
-			}
-		}
-		messages = append(messages, call.Result(result))
-	}
-	messages = append(messages, images...)
-	if len(reply.ToolCalls) == 0 && v.Say != "" {
-		messages = append(messages, llm.Message{Role: llm.User, Content: v.Say})
-	}
-	return messages
-}
-
-// withdrawn returns the ruling with the text Withdrawn in place of its results.
-func (v Ruling) withdrawn() Ruling { return v.saying(v.Withdrawn) }
-
-// overruled returns the ruling by, with by.Say in place of the results of v.
-func (v Ruling) overruled(by Ruling) Ruling {
-	by.Results = v.Results
-	return by.saying(by.Say)
-}
-
-// saying returns the ruling with text in place of all its results and of Say.
-func (v Ruling) saying(text string) Ruling {
-	results := make(map[string]string, len(v.Results))
-	for id := range v.Results {
-		results[id] = text
-	}
-	v.Results, v.Say = results, text
-	return v
 }
