@@ -1,10 +1,10 @@
-// Command conclave-worker is a worker process for a cluster: it runs sessions and
-// their steps until it is stopped. It does the same as `conclave worker` with an
-// address, without the embedded server in the binary.
+// Command conclave-worker is a worker process for a cluster. It executes sessions
+// and their steps until it is stopped, like `conclave worker` with an address, but
+// the binary contains no embedded server.
 //
-// Temporal is found by flags, TEMPORAL_* and temporal.toml, the bucket's
-// credentials and endpoint by AWS_*; teams, providers and limits are in the file
-// of --worker-config.
+// Flags, TEMPORAL_* and temporal.toml locate Temporal; AWS_* has the bucket's
+// credentials and endpoint. The file of --worker-config has the teams, providers
+// and limits.
 package main
 
 import (
@@ -31,7 +31,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal the second one ends the process at once.
+	// A second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
 	err := command(os.Stderr).ExecuteContext(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -59,7 +59,7 @@ const (
 	exitEnded   = 2 // worked, but cannot continue
 )
 
-// exitCode returns the exit code of an error. An interrupted start is an orderly end.
+// exitCode returns the exit code for an error. An interrupted start counts as an orderly end.
 func exitCode(ctx context.Context, err error) int {
 	switch {
 	case err == nil, ctx.Err() != nil:
@@ -123,7 +123,7 @@ ID is that of the binary. It gets work once the version is the current one:
 	return cmd
 }
 
-// run checks the flags, connects to the cluster and works.
+// run checks the flags, connects to the cluster and runs the worker.
 func run(ctx context.Context, f flags, log *slog.Logger) error {
 	cfg, err := f.config()
 	if err != nil {

@@ -16,8 +16,8 @@ const (
 	outputFlags     = "json automation"
 )
 
-// commonFlags lists the common flags in the help of commands, by their path. Commands without
-// an entry show those of their parent, else all.
+// commonFlags lists the common flags in the help of commands, by command path. A command
+// without an entry shows the flags of its parent, or all.
 var commonFlags = map[string]string{
 	"watch":             queueFlags + " " + storeFlags + " " + outputFlags,
 	"status":            queueFlags + " " + outputFlags,

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// groups are the commands as the help of the root lists them.
+// groups are the groups of commands in the help of the root.
 var groups = []struct{ title, names string }{
 	{"Ask a team:", "run start watch status list result"},
 	{"Steer a session:", "say pause resume retry finish cancel"},
@@ -18,7 +18,7 @@ var groups = []struct{ title, names string }{
 	{"Operate:", "dev worker doctor sandbox codec prune delete"},
 }
 
-// groupCommands sorts the commands of root into groups; those of no group come last.
+// groupCommands sorts the commands of root into groups. Ungrouped commands come last.
 func groupCommands(root *cobra.Command) {
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})

@@ -41,7 +41,7 @@ func main() {
 	// to stdout and ignore those to stderr.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The second signal ends the process at once.
+	// A second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
@@ -99,7 +99,7 @@ temporal.toml) they are clients of that cluster.`,
 	return root
 }
 
-// versions is the output of version for programs.
+// versions is the JSON output of version.
 type versions struct {
 	Conclave       string `json:"conclave"`
 	Commit         string `json:"commit"`
@@ -111,13 +111,13 @@ type versions struct {
 	TemporalUI     string `json:"temporal_ui"`
 }
 
-// String describes the versions for people.
+// String formats the versions for people.
 func (v versions) String() string {
 	return fmt.Sprintf("conclave %s (commit %s, %s, %s)\nTemporal SDK %s, embedded server %s, UI %s\n",
 		v.Conclave, v.Commit, v.Go, v.Platform, v.TemporalSDK, v.TemporalServer, v.TemporalUI)
 }
 
-// own are the versions that doctor prints.
+// own returns the versions that doctor prints.
 func (v versions) own() doctor.Versions {
 	return doctor.Versions{Conclave: fmt.Sprintf("conclave %s (commit %s, %s)", v.Conclave, v.Commit, v.Platform), SDK: v.TemporalSDK}
 }

@@ -33,8 +33,8 @@ is missing; pages that exist are replaced.`,
 	}
 }
 
-// writePages writes the pages of a command and its visible subcommands, each without the
-// common flags that have no effect on it.
+// writePages writes the manual pages of a command and its visible subcommands. Each page
+// omits the common flags that have no effect on its command.
 func writePages(cmd *cobra.Command, dir string) (written int, err error) {
 	restore := hall.HideFlags(cmd)
 	err = writePage(cmd, dir)

@@ -1,4 +1,5 @@
-// Package access decides who may use an HTTP server of conclave, and how much.
+// Package access decides who may use an HTTP server of conclave and how many requests
+// each caller may send.
 //
 // New makes a Gate. Its Handler checks each request before the server's own handlers see
 // it:

@@ -24,7 +24,7 @@ type Gate struct {
 	limits map[string]*limit // by the caller's name
 }
 
-// limit is the limit of a caller's requests.
+// limit is the rate limit of one caller.
 type limit struct {
 	perMinute int
 	limiter   *rate.Limiter
@@ -110,7 +110,7 @@ func hostOf(address string) string {
 	return strings.Trim(address, "[]")
 }
 
-// CheckOrigin refuses a request of another site's page. Programs send no Origin.
+// CheckOrigin refuses a request from another site's page. Programs send no Origin header.
 func CheckOrigin(r *http.Request) error {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -126,7 +126,7 @@ func CheckOrigin(r *http.Request) error {
 	return nil
 }
 
-// keyOf returns the key of a request; empty without one.
+// keyOf returns the key of a request, or "" if it has none.
 func keyOf(r *http.Request) string {
 	if _, password, ok := r.BasicAuth(); ok {
 		return password

@@ -29,7 +29,7 @@ type Caller struct {
 // MayAsk reports whether the caller may ask a team.
 func (c Caller) MayAsk(team string) bool { return c.Teams == nil || slices.Contains(c.Teams, team) }
 
-// Keys are the callers of a file, which is read again when it changes.
+// Keys are the callers listed in a file, which is read again when it changes.
 type Keys struct {
 	file string
 
@@ -44,7 +44,7 @@ type stamp struct {
 	size    int64
 }
 
-// maxKeysFile bounds a file of keys, in bytes.
+// maxKeysFile is the maximum size of a file of keys, in bytes.
 const maxKeysFile = 1 << 20
 
 // format is the form of a line, for error messages.
@@ -71,8 +71,8 @@ func (k *Keys) Names() []string {
 	return names
 }
 
-// Find returns the caller with a key. A file that was changed and has a fault keeps its
-// previous callers, except that a file that cannot be read admits nobody.
+// Find returns the caller with a key. If the changed file is invalid, the previous
+// callers remain admitted; if the file is missing or unreadable, nobody is.
 func (k *Keys) Find(key string) (Caller, bool) {
 	err := k.refresh()
 	k.mu.Lock()
@@ -84,7 +84,7 @@ func (k *Keys) Find(key string) (Caller, bool) {
 	return c, ok
 }
 
-// hash returns the hash under which a file has a key. Comparing hashes reveals nothing
+// hash returns the hash that the file stores for a key. The time of a lookup reveals nothing
 // about the key.
 func hash(key string) string {
 	sum := sha256.Sum256([]byte(key))
@@ -147,7 +147,7 @@ var (
 	hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// CheckName refuses a name that a line cannot have.
+// CheckName refuses a name that a line of the file cannot contain.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
 		return fmt.Errorf("the name %q is not made of 1 to 64 letters, digits, dots, dashes and underscores, beginning with a letter or a digit", name)

@@ -12,8 +12,8 @@ type refusal struct {
 	code, message string
 }
 
-// write answers a refused request: with an error as that of OpenAI's API for programs,
-// with a line of text for browsers, which are asked for a password.
+// write sends the refusal: to programs as an error in the form of OpenAI's API, to
+// browsers as a line of text with a prompt for the password.
 func (f *refusal) write(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		w.Header().Set("Connection", "close") // else net/http waits for the body before it replies
@@ -44,7 +44,7 @@ func WriteError(w http.ResponseWriter, status int, kind, code, param, message st
 	_, _ = w.Write(ErrorJSON(kind, code, param, message)) // the client may be gone
 }
 
-// ErrorJSON returns the body of WriteError, which streams send as an event, too.
+// ErrorJSON returns the body of WriteError; streams send the same body as an event.
 func ErrorJSON(kind, code, param, message string) []byte {
 	body := struct {
 		Error struct {

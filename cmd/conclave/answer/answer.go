@@ -33,8 +33,8 @@ type found struct {
 // labelForm is the form of labels; agent<N>.final is a presented answer.
 var labelForm = regexp.MustCompile(`^agent[1-9][0-9]*\.([1-9][0-9]*|final)$`)
 
-// find returns the answer with the label; an empty label is the decision. In a pipeline's run
-// labels are the directories of steps, and an empty one is the last step.
+// find returns the answer with the label, or the decision for an empty label. In a pipeline's
+// run a label is the directory of a step, and an empty label means the last step.
 func find(ctx context.Context, conn *hall.Connection, id, label string) (*found, error) {
 	f := &found{layout: artifact.InBucket(id), store: conn.Store, Run: "session " + id, Session: id}
 	session, err := artifact.ReadJSON[artifact.Session](ctx, conn.Store, f.layout.File("session.json"))
@@ -84,7 +84,7 @@ func decision(ctx context.Context, conn *hall.Connection, layout artifact.Layout
 	return status.Final.Label, nil
 }
 
-// onBase returns the layout with a base; an empty reference is no base.
+// onBase returns the layout together with its base, if it references one.
 func onBase(ctx context.Context, store artifact.Store, layout artifact.Layout, reference string) (artifact.Layout, error) {
 	if reference == "" {
 		return layout, nil
@@ -97,7 +97,7 @@ func onBase(ctx context.Context, store artifact.Store, layout artifact.Layout, r
 	return layout.On(b), err
 }
 
-// load reads the answer's change of the base from the commit at a key.
+// load reads the answer's changes to the base from the commit at key.
 func (f *found) load(ctx context.Context, key string) error {
 	commit, err := artifact.ReadJSON[artifact.Commit](ctx, f.store, key)
 	if err == nil {

@@ -56,7 +56,7 @@ directory's file, also if the change renames it.`,
 	return cmd
 }
 
-// target returns the directory that --to names, else that of the session's base.
+// target returns the directory given by --to, or else the directory of the session's base.
 func target(conn *hall.Connection, f *found, to string) (string, error) {
 	if to != "" {
 		return to, nil
@@ -131,7 +131,7 @@ func apply(conn *hall.Connection, f *found, dir string, changes []patch.Change, 
 	return conn.Print(summary(f, dir, written, o))
 }
 
-// mergeRemedy says how to go on after a conflict.
+// mergeRemedy says how to proceed after a conflict.
 func mergeRemedy(o patch.Options) string {
 	if o.Merge {
 		return "Only changes of different lines of a text file can be merged; move these files away"
@@ -139,7 +139,7 @@ func mergeRemedy(o patch.Options) string {
 	return "Move them away, or merge them with --3way"
 }
 
-// recoverAndApply applies the changes after it has reverted an apply that was killed.
+// recoverAndApply reverts an apply that was killed and then applies the changes.
 func recoverAndApply(conn *hall.Connection, root *os.Root, changes []patch.Change, o patch.Options) ([]string, error) {
 	if !o.Check {
 		recovered, err := patch.Recover(root)

@@ -96,7 +96,7 @@ func paths(changes []patch.Change) string {
 	return b.String()
 }
 
-// width returns the columns of a terminal, or 80 for other outputs.
+// width returns the number of columns of a terminal, or 80 for any other output.
 func width(out io.Writer) int {
 	if f, ok := out.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
@@ -125,8 +125,8 @@ func printPatch(ctx context.Context, conn *hall.Connection, changes []patch.Chan
 	return conn.Print(p.String())
 }
 
-// shown returns the changes with the control characters removed from their texts, because
-// a terminal would interpret them.
+// shown returns the changes without the control characters in their texts, which a
+// terminal would interpret.
 func shown(changes []patch.Change) []patch.Change {
 	clean := func(f *patch.File) *patch.File {
 		if f == nil || bytes.IndexByte(f.Content, 0) >= 0 {
@@ -155,7 +155,7 @@ func page(ctx context.Context, conn *hall.Connection, pager string, content []by
 	return cmd.Run() == nil
 }
 
-// lessOptions returns the user's options for less, or else those that git uses.
+// lessOptions returns the user's options for less, or the defaults of git.
 func lessOptions() string {
 	if set, ok := os.LookupEnv("LESS"); ok {
 		return set

@@ -59,7 +59,7 @@ type listed struct {
 	Link       string `json:"link,omitempty"`
 }
 
-// below returns the files below a directory, all files for an empty name.
+// below returns the files below a directory, or all files if dir is empty.
 func (f *found) below(dir string) []artifact.File {
 	if dir = path.Clean(dir); dir == "." {
 		return f.Files.Files

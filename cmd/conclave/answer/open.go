@@ -18,8 +18,8 @@ type Answer struct {
 	found *found
 }
 
-// Open returns the answer of a session with a label; an empty label is the decision. The error for
-// one that does not exist has an *UnknownError.
+// Open returns the answer of a session with a label, or the decision for an empty label. If there
+// is no such answer, the error wraps an *UnknownError.
 func Open(ctx context.Context, conn *hall.Connection, session, label string) (Answer, error) {
 	prepared, err := conn.Store.Exists(ctx, artifact.InBucket(session).File("session.json"))
 	if err != nil {
@@ -39,7 +39,7 @@ func Open(ctx context.Context, conn *hall.Connection, session, label string) (An
 	return a, nil
 }
 
-// Patch returns the change of the answer's files for git apply, and its statistics.
+// Patch returns the answer's changes as a patch for git apply, and their statistics.
 func (a Answer) Patch(ctx context.Context) (text, stat string, err error) {
 	const columns = 80
 	changes, err := a.found.changes(ctx)

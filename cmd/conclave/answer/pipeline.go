@@ -19,8 +19,8 @@ var stepForm = regexp.MustCompile(`^[0-9]{3,}-[a-z][a-z0-9_-]{0,31}$`)
 // isLabel reports whether a word can name an answer or a step.
 func isLabel(word string) bool { return labelForm.MatchString(word) || stepForm.MatchString(word) }
 
-// findStep returns the files after a step of a pipeline's run; an empty label is the last
-// step of a run that has ended.
+// findStep returns the files after a step of a pipeline's run. An empty label is the last
+// step of an ended run.
 func findStep(ctx context.Context, conn *hall.Connection, id, label string) (*found, error) {
 	f := &found{layout: artifact.InPipeline(id), store: conn.Store, Run: "pipeline run " + id, Session: id}
 	claim, err := artifact.ReadJSON[artifact.Material](ctx, conn.Store, f.layout.File("pipeline.json"))
@@ -59,7 +59,7 @@ func committedSteps(ctx context.Context, store artifact.Store, layout artifact.L
 	return steps, nil
 }
 
-// byNumber orders directories of steps, whose numbers have three digits or more.
+// byNumber orders directories of steps by their numbers, which have three digits or more.
 func byNumber(a, b string) int {
 	first, _, _ := strings.Cut(a, "-")
 	second, _, _ := strings.Cut(b, "-")

@@ -1,8 +1,9 @@
-// Package chaos runs sessions, pipelines and scenarios on a cluster whose parts are killed,
-// stalled and cut off: Temporal on PostgreSQL, an S3 store of two servers, three workers and
-// a model that fails. It checks that all runs end well, that no action is doubled, that every
-// artifact verifies, and that only calls in flight at a fault are paid again.
+// Package chaos runs sessions, pipelines and scenarios on a cluster while its parts are
+// killed, stalled and cut off. The cluster has Temporal on PostgreSQL, an S3 store of two
+// servers, three workers and a failing model. The test checks that every run ends well, that
+// no action is doubled, that every artifact verifies, and that only calls in flight at a
+// fault are paid twice.
 //
-// Its test has the build tag e2e and is run by `make chaos`. CONCLAVE_CHAOS_REPORT names the
-// file to which it writes its table.
+// The test has the build tag e2e; `make chaos` runs it. CONCLAVE_CHAOS_REPORT names the file
+// for its table.
 package chaos

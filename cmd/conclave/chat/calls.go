@@ -9,17 +9,17 @@ import (
 	"conclave/engine/coordination"
 )
 
-// toolsFor is the key of metadata that limits the agents to which the tools are offered.
+// toolsFor is the metadata key that limits the tools to some agents.
 const toolsFor = "client_tools_for"
 
-// hasTools reports whether the caller may be asked to run tools: it has offered some, or
-// returned results.
+// hasTools reports whether the caller may be asked to run tools because it offered some
+// or returned results.
 func (in request) hasTools() bool {
 	return activities.Given(in.Tools) || slices.ContainsFunc(in.Messages, func(m message) bool { return m.Role == "tool" })
 }
 
 // offeredTools returns the tools of a request, or nil if its tool_choice is "none". It refuses
-// a tool_choice that forces a call, since the agents choose.
+// a tool_choice that forces a call, since the agents decide.
 func (in request) offeredTools() (json.RawMessage, error) {
 	var choice string
 	if activities.Given(in.ToolChoice) && json.Unmarshal(in.ToolChoice, &choice) != nil {
@@ -37,7 +37,7 @@ func (in request) offeredTools() (json.RawMessage, error) {
 	return nil, unsupported("tool_choice", "the agents choose; give auto or none")
 }
 
-// resultsOf returns the results of tools with which a request ends.
+// resultsOf returns the tool results at the end of a request.
 func resultsOf(messages []message) ([]coordination.ToolResult, error) {
 	var results []coordination.ToolResult
 	for _, m := range slices.Backward(messages) {

@@ -21,7 +21,7 @@ type Handler struct {
 	mux     *http.ServeMux
 }
 
-// New returns the handler of a desk; readOnly refuses completions.
+// New returns a handler for a desk. If readOnly is set, it refuses completions.
 func New(d *desk.Desk, page func(r *http.Request, session string) string, readOnly bool) *Handler {
 	h := &Handler{desk: d, page: page, reads: readOnly, started: time.Now(), mux: http.NewServeMux()}
 	for path, served := range map[string]struct {
@@ -42,7 +42,7 @@ func New(d *desk.Desk, page func(r *http.Request, session string) string, readOn
 	return h
 }
 
-// only refuses the other methods of a path.
+// only refuses methods other than the given one.
 func only(method string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", method)
@@ -76,7 +76,7 @@ func (h *Handler) modelOf(t desk.Team) model {
 	return model{ID: ModelName(t.Name), Object: "model", Created: h.started.Unix(), OwnedBy: "conclave"}
 }
 
-// complete answers a request. If its connection breaks, the session goes on.
+// complete answers a request. The session continues if the connection breaks.
 func (h *Handler) complete(w http.ResponseWriter, r *http.Request) {
 	if h.reads {
 		refuse(w, &desk.Refusal{Status: http.StatusForbidden, Code: "read_only", Message: "this server starts no sessions: it runs with --read-only"})
@@ -101,8 +101,8 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wish is the form of the reply that a request wants. The request itself, which may be large,
-// is not kept while the caller waits.
+// wish is the form in which a request wants its reply. The request itself may be large and is
+// not kept while the caller waits.
 type wish struct {
 	model      string
 	stream     bool
@@ -110,8 +110,8 @@ type wish struct {
 	tools      bool // the caller may be asked to run tools
 }
 
-// apart runs f in a goroutine of its own. A call to Temporal needs a stack of 32 KiB, which the
-// goroutine of a connection would keep while its caller waits.
+// apart runs f in its own goroutine. A call to Temporal grows the stack to 32 KiB, which the
+// connection's goroutine would keep while its caller waits.
 func apart(f func()) {
 	panicked := make(chan any)
 	go func() {
@@ -123,7 +123,7 @@ func apart(f func()) {
 	}
 }
 
-// take reads a request, and starts, joins or goes on with its session.
+// take reads a request and starts, joins or continues its session.
 func (h *Handler) take(w http.ResponseWriter, r *http.Request) (ticket desk.Ticket, want wish, err error) {
 	by := access.From(r.Context())
 	body, err := readBody(w, r)
@@ -152,7 +152,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request) (ticket desk.Tick
 	return ticket, want, err
 }
 
-// begin sets the headers of a reply, and begins its stream if the request wants one.
+// begin sets the headers of a reply, and starts its stream if the request wants one.
 func (h *Handler) begin(w http.ResponseWriter, r *http.Request, want wish, id string) *stream {
 	w.Header().Set(sessionHeader, id)
 	if page := h.page(r, id); page != "" {
@@ -165,7 +165,7 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request, want wish, id st
 }
 
 // answer waits for the reply of a session and sends it. It returns false if the connection
-// broke off.
+// broke.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, want wish, id string) (received bool) {
 	reply, err := h.desk.Follow(r.Context(), id, want.tools, nil)
 	if r.Context().Err() != nil {
@@ -186,7 +186,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, want wish, id s
 	return r.Context().Err() == nil
 }
 
-// completionID returns the ID of a reply of a session.
+// completionID returns the completion ID for a session's reply.
 func completionID(session string) string { return "conclave-" + session }
 
 func writeJSON(w http.ResponseWriter, body any) {
@@ -199,8 +199,8 @@ func writeJSON(w http.ResponseWriter, body any) {
 	_, _ = w.Write(append(data, '\n')) // the client may be gone
 }
 
-// refuse answers with an error. The official clients retry most errors of a server unless a
-// header forbids it; only that of a service that is away is worth a retry.
+// refuse sends an error. The official clients retry most server errors unless a header
+// forbids it; only an unavailable service is worth a retry.
 func refuse(w http.ResponseWriter, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
@@ -212,7 +212,7 @@ func refuse(w http.ResponseWriter, err error) {
 	access.WriteError(w, refused.Status, kind, refused.Code, refused.Param, refused.Message)
 }
 
-// refusalOf returns an error with its type in OpenAI's API.
+// refusalOf returns the refusal for an error and its type in OpenAI's API.
 func refusalOf(err error) (refused *desk.Refusal, kind string) {
 	refused, ok := errors.AsType[*desk.Refusal](err)
 	if !ok {

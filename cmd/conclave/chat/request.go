@@ -26,14 +26,14 @@ const (
 	maxKey  = 256     // bytes of an Idempotency-Key
 )
 
-// Headers beside those of OpenAI's API.
+// Headers in addition to those of OpenAI's API.
 const (
 	depthHeader   = "X-Conclave-Depth"
 	sessionHeader = "X-Conclave-Session"
 	retryHeader   = "X-Stainless-Retry-Count" // of OpenAI's clients
 )
 
-// modelPrefix is the model name of the default team, and begins the names of the others.
+// modelPrefix is the model name of the default team and the prefix of the other names.
 const modelPrefix = "conclave"
 
 // ModelName returns the model that stands for a team.
@@ -44,7 +44,7 @@ func ModelName(team string) string {
 	return modelPrefix + "/" + team
 }
 
-// team returns the team for which a model stands, if the caller may ask it.
+// team returns the team that a model stands for, if the caller may ask it.
 func (h *Handler) team(by access.Caller, model string) (desk.Team, error) {
 	var models []string
 	for _, t := range h.desk.Teams(by) {
@@ -57,17 +57,17 @@ func (h *Handler) team(by access.Caller, model string) (desk.Team, error) {
 		"there is no model %.80q for you; the models are %s", model, strings.Join(models, ", "))}
 }
 
-// invalid is the refusal of a wrong parameter.
+// invalid returns the refusal of an invalid parameter.
 func invalid(param, format string, args ...any) error {
 	return &desk.Refusal{Status: http.StatusBadRequest, Code: "invalid_value", Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
-// unsupported is the refusal of a parameter without an effect that would be missed.
+// unsupported returns the refusal of a parameter that cannot be ignored silently.
 func unsupported(param, why string) error {
 	return &desk.Refusal{Status: http.StatusBadRequest, Code: "unsupported_parameter", Param: param, Message: param + " is not supported: " + why}
 }
 
-// readBody reads a body of bounded size. The server bounds its time.
+// readBody reads a body of limited size. The server's timeouts limit its duration.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
@@ -127,9 +127,9 @@ func undecoded(err error) error {
 	return invalid(wrong.Field, "%s is of type %s; give one of type %s", part, wrong.Value, kinds[wrong.Type.Kind()])
 }
 
-// conversation translates the messages. The last user message is the query, and each earlier one
-// begins a turn of the history, which has no answer if no reply follows. Results of tools in
-// earlier turns are left out: the reply that followed them stands for them.
+// conversation translates the messages. The last user message is the query. Each earlier one
+// begins a turn of the history, whose answer is empty if no reply follows. Tool results in
+// earlier turns are left out, because the reply after them covers them.
 func conversation(messages []message) (query, instructions string, history []artifact.Turn, err error) {
 	var system, replied []string
 	began := false // a user message has come
@@ -219,7 +219,7 @@ func input(r *http.Request, in request) (sessionflow.Input, error) {
 	return out, nil
 }
 
-// sessionID returns the ID by which the request names its session; empty if it does not.
+// sessionID returns the ID of the session that the request names, or "".
 func sessionID(r *http.Request, by access.Caller, in request) (string, error) {
 	if id := in.Metadata["session_id"]; id != "" {
 		if err := hall.CheckRunID(id); err != nil {
@@ -237,7 +237,7 @@ func sessionID(r *http.Request, by access.Caller, in request) (string, error) {
 	return desk.SessionOf(by, key), nil
 }
 
-// hashOf returns the hash of a body in canonical JSON, without the fields that ask for a stream.
+// hashOf returns the hash of a body in canonical JSON, without the fields that request a stream.
 func hashOf(body []byte) string {
 	var fields map[string]any
 	_ = json.Unmarshal(body, &fields) // decode has read it

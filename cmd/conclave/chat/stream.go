@@ -11,8 +11,8 @@ import (
 	"conclave/cmd/conclave/desk"
 )
 
-// keepAlive is the longest silence of a stream: clients and proxies take a longer one for a
-// broken connection.
+// keepAlive is the longest silence of a stream. Clients and proxies may take a longer
+// silence for a broken connection.
 const keepAlive = 8 * time.Second
 
 // piece is the number of bytes of the answer in one event.
@@ -28,8 +28,8 @@ func newStream(w http.ResponseWriter, model, id string) *stream {
 	return s
 }
 
-// stream answers in server-sent events: progress as reasoning, then the answer. It returns false
-// if the connection broke off.
+// stream sends server-sent events: progress as reasoning, then the answer. It returns false if
+// the connection broke.
 func (h *Handler) stream(r *http.Request, s *stream, want wish, id string) (received bool) {
 	stop := s.keepAlive(keepAlive)
 	reply, err := h.desk.Follow(r.Context(), id, want.tools, func(line string) { s.send(delta{Reasoning: line + "\n"}, "", nil) })
@@ -46,7 +46,7 @@ func (h *Handler) stream(r *http.Request, s *stream, want wish, id string) (rece
 	return s.err == nil && r.Context().Err() == nil
 }
 
-// stream is the stream of one reply. Keep-alives come from goroutines of their own.
+// stream is the stream of one reply. Timers send its keep-alives from other goroutines.
 type stream struct {
 	id, model string
 	created   int64
@@ -59,8 +59,8 @@ type stream struct {
 	timer   *time.Timer   // nil unless the stream is kept alive
 }
 
-// reply sends the answer and the usage: in the event with the finish reason or, if the
-// client asked for it, in an event of its own after that.
+// reply sends the answer and the usage. The usage is part of the event with the finish
+// reason, or the event after it if the client asked for that.
 func (s *stream) reply(r desk.Reply, apart bool) {
 	used := usageOf(r.Usage)
 	for rest := r.Answer; rest != ""; {
@@ -86,7 +86,7 @@ func (s *stream) reply(r desk.Reply, apart bool) {
 	s.write("data: [DONE]\n\n")
 }
 
-// cut returns the first bytes of a text, up to the end of a character, and the rest.
+// cut splits a text after at most size bytes, between two characters.
 func cut(text string, size int) (head, rest string) {
 	if len(text) <= size {
 		return text, ""

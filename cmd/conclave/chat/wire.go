@@ -9,7 +9,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// request is the body of a request, as far as it has an effect.
+// request is the body of a request, without the fields that have no effect.
 type request struct {
 	Model         string            `json:"model"`
 	Messages      []message         `json:"messages"`

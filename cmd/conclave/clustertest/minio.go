@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// MinIO is one S3 store of two servers with two drives each. With one server it can be read
-// and refuses writes.
+// MinIO is one S3 store of two servers with two drives each. With one server down, it
+// serves reads and refuses writes.
 type MinIO struct {
 	Nodes                [2]*Process
 	Endpoints            [2]string // URLs; each serves everything
@@ -41,7 +41,7 @@ func StartMinIO(t testing.TB) MinIO {
 			cmd.Env = []string{
 				"HOME=" + filepath.Join(dir, fmt.Sprintf("home%d", i)), "MINIO_ROOT_USER=" + m.AccessKey, "MINIO_ROOT_PASSWORD=" + m.SecretKey,
 				"MINIO_BROWSER=off", "MINIO_UPDATE=off", "MINIO_CI_CD=1",
-				// In a container MinIO would wait for an address that is no loopback.
+				// In a container MinIO would wait for a non-loopback address.
 				"_MINIO_SERVER_LOCAL=" + local(free[i]),
 			}
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -61,7 +61,7 @@ func StartMinIO(t testing.TB) MinIO {
 			return nil
 		}
 	}
-	// A server is ready only once the other one is there, so the first one is not awaited.
+	// A server becomes ready only once the other one runs, so the first start does not wait.
 	m.Nodes[0] = start(t, "minio-1", command(0), func() error { return accepts(local(free[0])) })
 	m.Nodes[1] = start(t, "minio-2", command(1), ready(1))
 	m.Nodes[0].ready = ready(0)

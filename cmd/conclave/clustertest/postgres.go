@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Postgres is a PostgreSQL server with an empty database cluster of the user temporal.
+// Postgres is a PostgreSQL server with an empty database cluster owned by the user temporal.
 type Postgres struct {
 	*Process
 	Port int
 }
 
-// StartPostgres starts a server on a data directory of its own. PostgreSQL refuses to run as
-// root; a test of root runs it as the user postgres, or nobody.
+// StartPostgres starts a server on its own data directory. PostgreSQL refuses to run as
+// root, so a test of root runs it as the user postgres or nobody.
 func StartPostgres(t testing.TB) Postgres {
 	t.Helper()
 	bin := program(t, "POSTGRES_BIN")
@@ -49,7 +49,7 @@ func StartPostgres(t testing.TB) Postgres {
 	return p
 }
 
-// ownerOf gives the directory to a user without privileges if root runs the test.
+// ownerOf gives the directory to an unprivileged user if root runs the test.
 func ownerOf(t testing.TB, dir string) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {

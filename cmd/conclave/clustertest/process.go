@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Process is a server that keeps its command line and its data when it is killed.
+// Process is a server that can be killed and restarted with the same command line and data.
 type Process struct {
 	t     testing.TB
 	name  string
@@ -29,7 +29,7 @@ type Process struct {
 	ended chan struct{}
 }
 
-// startTime bounds the start of a server on a busy machine.
+// startTime is the maximum duration of a server's start on a busy machine.
 const startTime = 3 * time.Minute
 
 // start starts a server and waits until ready returns nil. The server ends with the test.
@@ -41,7 +41,7 @@ func start(t testing.TB, name string, command func() *exec.Cmd, ready func() err
 	return p
 }
 
-// Start starts the server, again if it was killed, and waits until it serves.
+// Start starts or restarts the server and waits until it serves.
 func (p *Process) Start() {
 	p.t.Helper()
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -59,7 +59,8 @@ func (p *Process) Start() {
 	p.await()
 }
 
-// await waits until the server serves, and fails the test with the end of its log if it ends.
+// await waits until the server serves. If the server exits, it fails the test with the end of the
+// log.
 func (p *Process) await() {
 	p.t.Helper()
 	poll, tooLong := time.NewTicker(50*time.Millisecond), time.After(startTime)
@@ -79,10 +80,11 @@ func (p *Process) await() {
 	}
 }
 
-// Kill ends the server by SIGKILL and waits for its end. A server that has ended is left alone.
+// Kill sends SIGKILL and waits until the server has exited. It does nothing if the server has
+// exited already.
 func (p *Process) Kill() { p.Signal(syscall.SIGKILL) }
 
-// Signal sends a signal and waits until the server has ended.
+// Signal sends a signal and waits until the server has exited.
 func (p *Process) Signal(signal syscall.Signal) {
 	p.t.Helper()
 	_ = p.child.Process.Signal(signal) // it may have ended
@@ -93,17 +95,17 @@ func (p *Process) Signal(signal syscall.Signal) {
 	}
 }
 
-// PID is the process ID of the running server.
+// PID returns the process ID of the running server.
 func (p *Process) PID() int { return p.child.Process.Pid }
 
-// Tail is the end of the server's log.
+// Tail returns the end of the server's log.
 func (p *Process) Tail() string {
 	const enough = 4000
 	data, _ := os.ReadFile(p.log)
 	return string(data[max(0, len(data)-enough):])
 }
 
-// program is the path in an environment variable that make sets.
+// program returns the path in an environment variable that make sets.
 func program(t testing.TB, variable string) string {
 	t.Helper()
 	path := os.Getenv(variable)
@@ -111,8 +113,8 @@ func program(t testing.TB, variable string) string {
 	return path
 }
 
-// ports returns the numbers of n ports of this machine at which nobody listens. They are below
-// those of outgoing connections, and Temporal keeps them in 15 bits.
+// ports returns n unused ports of this machine. They are below the range of outgoing
+// connections and fit in 15 bits, which Temporal requires.
 func ports(t testing.TB, n int) []int {
 	t.Helper()
 	const lowest, highest, tries = 10000, 30000, 1000
@@ -132,10 +134,10 @@ func ports(t testing.TB, n int) []int {
 	return nil
 }
 
-// local is an address of this machine.
+// local returns an address of this machine.
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// accepts reports whether somebody listens at an address.
+// accepts returns nil if an address accepts connections.
 func accepts(address string) error {
 	conn, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {

@@ -25,14 +25,14 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Temporal is Temporal's server, its four services in one process, on a PostgreSQL server.
+// Temporal is a Temporal server on PostgreSQL, with its four services in one process.
 type Temporal struct {
 	*Process
 	Address string
 }
 
-// StartTemporal creates the databases and the namespace default with the search attributes
-// of runs, and serves.
+// StartTemporal creates the databases, starts the server, and registers the namespace
+// default with the search attributes of runs.
 func StartTemporal(t testing.TB, database Postgres) Temporal {
 	t.Helper()
 	createDatabases(t, database)
@@ -60,7 +60,8 @@ func (s Temporal) Dial(t testing.TB) client.Client {
 	return c
 }
 
-// serves lists the workflows of Temporal's own namespace, which succeeds once all services are ready.
+// serves lists the workflows of Temporal's system namespace, which succeeds once all services are
+// ready.
 func (s Temporal) serves() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -73,7 +74,7 @@ func (s Temporal) serves() error {
 	return err
 }
 
-// prepare registers the namespace and the search attributes, and waits until they are in use.
+// prepare registers the namespace and the search attributes and waits until they are usable.
 func (s Temporal) prepare(t testing.TB) {
 	t.Helper()
 	c := s.Dial(t)
@@ -108,11 +109,11 @@ func createDatabases(t testing.TB, database Postgres) {
 	}
 }
 
-// quiet returns a logger that discards everything: a client logs each failed connection while its
-// server starts.
+// quiet returns a logger that discards everything, because a client logs each failed connection
+// while its server starts.
 func quiet() sdklog.Logger { return sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)) }
 
-// temporalConfig takes the port of the database and eight ports of services.
+// temporalConfig is a format for the port of the database and eight ports of services.
 const temporalConfig = `log: {stdout: true, level: warn}
 persistence:
   defaultStore: default
@@ -143,8 +144,8 @@ publicClient: {hostPort: "127.0.0.1:%[2]d"}
 dynamicConfigClient: {filepath: dynamic.yaml, pollInterval: 60s}
 `
 
-// dynamicConfig has the settings that docs/operating.md recommends, and no requests to the
-// outside world.
+// dynamicConfig has the settings that docs/operating.md recommends and disables requests
+// to the internet.
 const dynamicConfig = `matching.enableFairness: [{value: true}]
 frontend.enableServerVersionCheck: [{value: false}]
 `

@@ -25,7 +25,7 @@ cannot read what is encrypted. docs/security.md has the details.`,
 	return cmd
 }
 
-// madeKey is the output of key for programs.
+// madeKey is the JSON output of `codec key`.
 type madeKey struct {
 	ID    string `json:"id"`
 	Value string `json:"value"` // of the environment variable

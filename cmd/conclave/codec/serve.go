@@ -20,10 +20,11 @@ import (
 	"conclave/worker/codec"
 )
 
-// defaultListen is the address of serve.
+// defaultListen is the default address of serve.
 const defaultListen = "127.0.0.1:8334"
 
-// maxBody bounds a request, in bytes: Temporal's messages have at most 4 MiB, more in base64.
+// maxBody is the maximum size of a request, in bytes. Temporal's messages have at most 4 MiB, more
+// in base64.
 const maxBody = 16 << 20
 
 // options are the flags of serve.
@@ -122,8 +123,8 @@ type gate struct {
 	token    string   // empty on loopback without one
 }
 
-// ServeHTTP refuses pages of other origins, and on loopback other host names, with which a page
-// could pretend to be of this one.
+// ServeHTTP refuses pages of other origins. On loopback it also refuses other host names,
+// through which a page could pretend to have this origin.
 func (g gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {

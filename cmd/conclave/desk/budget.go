@@ -34,22 +34,23 @@ type billed struct {
 	Session string `json:"session"`
 }
 
-// withinBudget records a new session of a caller with a budget, and refuses it if the
-// sessions that the caller started today (UTC) have spent the budget.
+// withinBudget records a new session against its caller's budget. It refuses the
+// session if those that the caller started today (UTC) have spent the budget.
 func (d *Desk) withinBudget(ctx context.Context, by access.Caller, session string) error {
 	return d.charge(ctx, by, session, "")
 }
 
-// retried is the folder of the sessions that a caller has retried on a day.
+// retried is the folder, within a caller's day, for retried sessions.
 const retried = "retried/"
 
-// ChargeRetry does the same for a session that the caller is about to retry.
+// ChargeRetry records a session that the caller is about to retry, or refuses it if today's budget
+// is spent.
 func (d *Desk) ChargeRetry(ctx context.Context, by access.Caller, session string) error {
 	return d.charge(ctx, by, session, retried)
 }
 
-// charge refuses a caller whose dollars of today are spent, and else records a session in a
-// folder of the day.
+// charge records a session in a folder of the caller's day, or refuses it if today's budget
+// is spent.
 func (d *Desk) charge(ctx context.Context, by access.Caller, session, folder string) error {
 	if by.USDPerDay == 0 {
 		return nil
@@ -72,7 +73,8 @@ func (d *Desk) charge(ctx context.Context, by access.Caller, session, folder str
 	return nil
 }
 
-// spent returns the dollars that the sessions of a caller's day have cost, each once.
+// spent returns the dollars spent by the sessions recorded for a caller's day. A session recorded
+// twice counts once.
 func (d *Desk) spent(ctx context.Context, by access.Caller, day string) (float64, error) {
 	costs := map[string]float64{}
 	for key, err := range d.conn.Store.List(ctx, day) {
@@ -97,8 +99,8 @@ func (d *Desk) spent(ctx context.Context, by access.Caller, day string) (float64
 	return total, nil
 }
 
-// costOf returns the cost of a session so far. That of a retried one may have changed since it
-// was read.
+// costOf returns the cost of a session so far. The cached cost of a retried session may be out
+// of date, so it is read again.
 func (d *Desk) costOf(ctx context.Context, session string, retried bool) (llm.Usage, error) {
 	d.bills.mu.Lock()
 	cost, known := d.bills.ended[session]

@@ -17,11 +17,11 @@ import (
 	"conclave/workflows/drive"
 )
 
-// callForm is the form of the IDs of calls of a caller's tools, with the session's hash.
+// callForm is the form of the call IDs of callers' tools; the group is the session's hash.
 var callForm = regexp.MustCompile(`^c([0-9a-f]{16})_l[0-9]+_[0-9]+$`)
 
-// Return hands the results of a caller's tools to the session that the IDs of the calls name.
-// Results that are returned again have no effect.
+// Return passes the results of a caller's tools to the session named by the call IDs. Results
+// returned twice have no effect.
 func (d *Desk) Return(ctx context.Context, by access.Caller, results []coordination.ToolResult) (session string, err error) {
 	err = throughOutage(ctx, startPatience, func(ctx context.Context) error {
 		session, err = d.returnOnce(ctx, by, results)
@@ -59,7 +59,7 @@ func badResults(format string, args ...any) error {
 	return &Refusal{Status: http.StatusBadRequest, Code: "invalid_tool_results", Param: "messages", Message: fmt.Sprintf(format, args...)}
 }
 
-// calledSession returns the session whose calls have these results.
+// calledSession returns the session that made the calls with these results.
 func (d *Desk) calledSession(ctx context.Context, results []coordination.ToolResult) (string, error) {
 	hash := ""
 	for _, r := range results {
@@ -79,8 +79,8 @@ func (d *Desk) calledSession(ctx context.Context, results []coordination.ToolRes
 	return called.SessionID, nil
 }
 
-// missingCalls returns the open calls without a result. If no result is of an open call, the
-// request is a repeated one, and nothing is missing.
+// missingCalls returns the open calls without a result. If no result belongs to an open
+// call, the request is a repeated one and nothing is missing.
 func missingCalls(open []coordination.Call, results []coordination.ToolResult) []string {
 	var missing []string
 	for _, c := range open {
@@ -94,7 +94,7 @@ func missingCalls(open []coordination.Call, results []coordination.ToolResult) [
 	return missing
 }
 
-// calls returns the calls with their whole arguments; the state has only short ones.
+// calls returns the calls with their full arguments, because the state omits long ones.
 func (d *Desk) calls(ctx context.Context, session string, open []coordination.Call) ([]coordination.Call, error) {
 	whole := slices.Clone(open)
 	for i, c := range whole {
@@ -110,10 +110,10 @@ func (d *Desk) calls(ctx context.Context, session string, open []coordination.Ca
 	return whole, nil
 }
 
-// inRequest replaces the name that the tools have in a session's input.
+// inRequest replaces names of a session's input by those of a request, in error messages.
 var inRequest = strings.NewReplacer("client_tools_for", "client_tools_for", "client_tools", "tools")
 
-// CheckTools refuses the tools of a request that no session would take.
+// CheckTools refuses tools that no session would accept.
 func CheckTools(c artifact.Caller) error {
 	if err := c.Check(drive.MaxInput); err != nil {
 		return &Refusal{Status: http.StatusBadRequest, Code: "invalid_value", Param: "tools", Message: inRequest.Replace(err.Error())}

@@ -26,8 +26,8 @@ type Team struct {
 	config     json.RawMessage // the team itself, for the workers of a cluster
 }
 
-// NewTeam returns a team that callers can ask by a name. Workers of a local stack find it in
-// the data directory; to those of a cluster each session brings it.
+// NewTeam returns a team that callers can ask by name. The workers of a local stack find its
+// definition in the data directory. On a cluster each session carries it.
 func NewTeam(conn *hall.Connection, name string, of config.Team) (t Team, err error) {
 	t.Name = name
 	t.Offline = slices.ContainsFunc(of.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline })
@@ -42,7 +42,7 @@ func NewTeam(conn *hall.Connection, name string, of config.Team) (t Team, err er
 	return t, nil
 }
 
-// WorkersTeam returns a team that the workers of a cluster know by its name.
+// WorkersTeam returns a team that the workers of a cluster have under its name.
 func WorkersTeam(name string) Team {
 	if name == activities.DefaultTeam {
 		return Team{Name: name}
@@ -60,7 +60,7 @@ type Desk struct {
 	watches watches
 }
 
-// server identifies this process among those that serve an address.
+// server identifies a process among those that serve the same address.
 type server struct {
 	Address string `json:"address"` // host name and address
 	Process string `json:"process"` // unique

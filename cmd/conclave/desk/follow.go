@@ -14,21 +14,21 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// Reply is the end of a session as its caller sees it.
+// Reply is the end of a session, or its wait for tools, as its caller receives it.
 type Reply struct {
 	Session string
 	Answer  string // whole
 	Usage   llm.Usage
 	Result  sessionflow.Result
 
-	// Calls are the calls of the caller's tools for which the session waits; it has no answer
-	// then.
+	// Calls are the calls of the caller's tools that the session waits for. If there are any,
+	// there is no answer yet.
 	Calls []coordination.Call
 }
 
-// Follow waits for the end of a session or, if its caller has tools, for calls of them, and
-// reports its events in sentences without the texts of agents. A *Refusal is the reason of a
-// session without an answer.
+// Follow waits until a session ends or, if its caller has tools, until it calls them.
+// Meanwhile it reports the session's events in sentences without the agents' texts. If the
+// session has no answer, the error is a *Refusal with the reason.
 func (d *Desk) Follow(ctx context.Context, id string, tools bool, progress func(string)) (Reply, error) {
 	f := &follower{progress: progress, tools: tools, looks: make(chan look, 1)}
 	defer d.follow(id, f)()
@@ -50,7 +50,7 @@ func (d *Desk) Follow(ctx context.Context, id string, tools bool, progress func(
 	}
 }
 
-// report reports the events that the follower has not been told.
+// report reports the events since the last report.
 func (f *follower) report(events []coordination.Entry) {
 	if f.progress == nil {
 		return
@@ -76,7 +76,8 @@ func (d *Desk) asked(ctx context.Context, id string, state *acts.State) (Reply, 
 	return reply, err
 }
 
-// reply returns the answer of an ended session, which a long result does not hold.
+// reply returns the reply of an ended session. A long answer is read from the store, because the
+// result does not contain it.
 func (d *Desk) reply(ctx context.Context, id string, r sessionflow.Result) (Reply, error) {
 	reply := Reply{Session: id, Answer: r.Answer, Usage: r.Cost.Since(r.Reported), Result: r}
 	if r.Winner == "" || r.Status == string(coordination.Undecided) {
@@ -92,8 +93,8 @@ func (d *Desk) reply(ctx context.Context, id string, r sessionflow.Result) (Repl
 	return reply, nil
 }
 
-// noAnswer returns the reason why a session has no answer, and the command that goes on
-// with it.
+// noAnswer returns the reason why a session has no answer, with the command that
+// continues it.
 func noAnswer(id string, r sessionflow.Result) *Refusal {
 	why := "no agent has an answer"
 	if r.Status == string(coordination.Undecided) {

@@ -27,11 +27,11 @@ func (d *Desk) Upload(ctx context.Context, dir string) (reference string, err er
 	return base.Reference(done.Hash), nil
 }
 
-// Remember records the directory of a session's base, into which `apply` puts the answer.
+// Remember records the directory of a session's base, the default target of `apply`.
 func (d *Desk) Remember(session, dir string) { material.Remember(d.conn, session, dir) }
 
-// CheckMaterial refuses references that name no stored directory, and names of contexts that
-// cannot be shown.
+// CheckMaterial refuses references to directories that are not stored, and names of contexts
+// that cannot be shown.
 func (d *Desk) CheckMaterial(ctx context.Context, m artifact.Material) error {
 	names := map[string]bool{}
 	for _, c := range m.Context {

@@ -10,18 +10,18 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Times for which Temporal or the store may be away before a caller is told so.
+// How long Temporal or the store may be unavailable before the caller gets an error.
 const (
 	startPatience  = time.Minute      // until a request has its session
 	followPatience = 10 * time.Minute // while the caller waits for the reply
 )
 
-// longCall is longer than the SDK retries a call by itself. A service has answered a call that
-// lasted longer, so that its failure begins another outage.
+// longCall exceeds the time for which the SDK retries a call by itself. A longer call was
+// answered by the service at some point, so its failure begins another outage.
 const longCall = 2 * time.Minute
 
-// throughOutage repeats a call that fails because a service is away, until the outage has
-// lasted for the patience.
+// throughOutage repeats a call that fails because a service is unavailable, until the
+// outage has lasted for patience.
 func throughOutage(ctx context.Context, patience time.Duration, call func(context.Context) error) error {
 	const first, last = 250 * time.Millisecond, 5 * time.Second
 	var since time.Time // the outage's begin
@@ -48,7 +48,7 @@ func throughOutage(ctx context.Context, patience time.Duration, call func(contex
 	}
 }
 
-// away reports the error of a service that may be back a moment later.
+// away reports whether an error is that of a service that may soon be available again.
 func away(err error) bool {
 	if _, unreachable := errors.AsType[net.Error](err); unreachable {
 		return true // a deadline is one, too

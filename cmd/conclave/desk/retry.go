@@ -13,17 +13,16 @@ import (
 	"conclave/engine/artifact"
 )
 
-// pending is the record of a request without a key whose reply is out. It exists from the
-// start of the session until the reply has been sent.
+// pending is the record of a request without a key. It exists from the start of the
+// session until the caller has received the reply.
 type pending struct {
 	Server server `json:"server"`
 	Broken bool   `json:"broken,omitempty"` // the connection broke off
 }
 
-// brokenOff returns the newest session that an equal request of the caller started, and
-// whose reply nobody received; else empty. The official clients of OpenAI's API
-// mark a request that they send again. The record of the broken connection may come a
-// moment later than that.
+// brokenOff returns the newest session that an equal request of the caller started,
+// whose reply nobody received, or "". The official clients of OpenAI's API mark a
+// repeated request, which may arrive before the broken connection is recorded.
 func (d *Desk) brokenOff(ctx context.Context, by access.Caller, hash string) string {
 	const lag, interval = time.Second, 100 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
@@ -41,8 +40,8 @@ func (d *Desk) brokenOff(ctx context.Context, by access.Caller, hash string) str
 	}
 }
 
-// newestBroken returns the newest session under a prefix whose connection broke off, and how
-// many are still attended.
+// newestBroken returns the newest session under a prefix whose connection broke, and the
+// number of sessions whose connection is still open.
 func (d *Desk) newestBroken(ctx context.Context, prefix string) (newest string, attended int) {
 	for key, err := range d.conn.Store.List(ctx, prefix) {
 		if err != nil {
@@ -65,8 +64,9 @@ func pendingPrefix(by access.Caller, hash string) string {
 	return "callers/requests/" + Hash([]byte(by.Name), []byte(hash)) + "/"
 }
 
-// pending records that the reply to a question without a key is out. When the connection of
-// ctx breaks off, the record says so. closed removes it once the caller has the reply.
+// pending records that a question without a key waits for its reply, and marks the record
+// when the connection of ctx breaks. closed removes the record once the caller has the
+// reply.
 func (d *Desk) pending(ctx context.Context, by access.Caller, hash, session string) (closed func(received bool)) {
 	key := pendingPrefix(by, hash) + session + ".json"
 	lasting := context.WithoutCancel(ctx)
@@ -90,8 +90,8 @@ func (d *Desk) pending(ctx context.Context, by access.Caller, hash, session stri
 	}
 }
 
-// record replaces a small record. Losing one costs a second session where a request is
-// repeated without a key.
+// record replaces a small record. If it is lost, repeating a request without a key
+// starts a second session.
 func (d *Desk) record(ctx context.Context, key string, p pending) {
 	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()

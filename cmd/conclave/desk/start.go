@@ -31,11 +31,11 @@ type Question struct {
 	Input sessionflow.Input
 }
 
-// maxMemoQuery is how many characters of the query the memo holds.
+// maxMemoQuery is the maximum length of the query in the memo, in characters.
 const maxMemoQuery = 200
 
-// SessionOf returns the ID of the session that a caller names by a key. The keys of two
-// callers never name the same session.
+// SessionOf returns the ID of the session that a caller names by a key. Different
+// callers never share a session.
 func SessionOf(by access.Caller, key string) string {
 	const length = 24
 	return "key-" + Hash([]byte(by.Name), []byte(key))[:length]
@@ -59,15 +59,15 @@ func list(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Ticket is a question whose session has started. Close says whether its caller has
+// Ticket is a question whose session has started. Close reports whether its caller
 // received the reply.
 type Ticket struct {
 	ID    string // of the session
 	Close func(received bool)
 }
 
-// Start starts the session of a question, or finds the one that the same request started.
-// The end of ctx does not undo it.
+// Start starts the session of a question, or finds the one that an equal request started.
+// The session continues when ctx ends.
 func (d *Desk) Start(ctx context.Context, by access.Caller, q Question) (Ticket, error) {
 	t := Ticket{ID: q.ID, Close: func(bool) {}}
 	named := q.ID != ""
@@ -128,8 +128,8 @@ func (d *Desk) start(ctx context.Context, by access.Caller, q Question) error {
 	return err
 }
 
-// join reports whether the session of a question exists. Another caller's, or that of
-// another request, is a conflict.
+// join reports whether the session of a question exists. It fails if that session
+// belongs to another caller or another request.
 func (d *Desk) join(ctx context.Context, by access.Caller, q Question) (bool, error) {
 	info, err := d.describe(ctx, q.ID)
 	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
@@ -157,7 +157,7 @@ func (d *Desk) describe(ctx context.Context, id string) (*workflowpb.WorkflowExe
 	return reply.GetWorkflowExecutionInfo(), err
 }
 
-// Find refuses the ID of a session that does not exist or belongs to another caller.
+// Find returns an error if a session does not exist or belongs to another caller.
 func (d *Desk) Find(ctx context.Context, by access.Caller, id string) (runs.Run, error) {
 	unknown := &Refusal{
 		Status: http.StatusNotFound, Code: "session_not_found",
@@ -179,7 +179,7 @@ func (d *Desk) Find(ctx context.Context, by access.Caller, id string) (runs.Run,
 	return runOf(info), nil
 }
 
-// runOf returns a run as package runs knows it.
+// runOf converts a workflow execution to a run of package runs.
 func runOf(info *workflowpb.WorkflowExecutionInfo) runs.Run {
 	id := info.GetExecution().GetWorkflowId()
 	run := runs.Run{Kind: kind, ID: id, Workflow: id, Status: runs.StatusOf(kind.Failed, info.GetStatus(), info.GetMemo())}
@@ -190,7 +190,7 @@ func runOf(info *workflowpb.WorkflowExecutionInfo) runs.Run {
 }
 
 // unavailable returns the refusal of a request that failed because Temporal or the store is
-// away.
+// unavailable.
 func unavailable(action string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err

@@ -17,10 +17,10 @@ import (
 	"conclave/workflows/drive"
 )
 
-// patience bounds the updates and queries that a caller waits for.
+// patience is the time limit of updates and queries that a caller waits for.
 const patience = 2 * hall.ReachTimeout
 
-// State returns the state of a caller's session: that of its worker, else the recorded one.
+// State returns the state of a caller's session, from its worker or else from the record.
 func (d *Desk) State(ctx context.Context, by access.Caller, id string) (state acts.State, err error) {
 	run, err := d.Find(ctx, by, id)
 	if err != nil {
@@ -64,7 +64,7 @@ func (d *Desk) Steer(ctx context.Context, by access.Caller, id, verb string, pay
 	return unavailable(verb+" in session "+id, err)
 }
 
-// Answer returns an answer of a caller's session; an empty label is the decision.
+// Answer returns an answer of a caller's session, or the decision for an empty label.
 func (d *Desk) Answer(ctx context.Context, by access.Caller, id, label string) (answer.Answer, error) {
 	if _, err := d.Find(ctx, by, id); err != nil {
 		return answer.Answer{}, err

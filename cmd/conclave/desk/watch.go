@@ -14,8 +14,8 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// Intervals of the queries for progress. They grow while nothing happens, so that hundreds
-// of waiting callers cost a worker little.
+// Intervals of the queries for progress. They grow while nothing happens, to limit the
+// load that many waiting callers put on a worker.
 const (
 	firstPoll = 200 * time.Millisecond
 	lastPoll  = 4 * time.Second
@@ -23,13 +23,13 @@ const (
 )
 
 // watches are the sessions that callers follow. All followers of a session share one watch,
-// so that a further one costs Temporal and the worker nothing.
+// so an additional follower adds no load on Temporal and the worker.
 type watches struct {
 	mu sync.Mutex
 	of map[string]*watch
 }
 
-// watch looks at a session until it ends or its last follower leaves.
+// watch observes a session until it ends or its last follower leaves.
 type watch struct {
 	desk *Desk
 	id   string
@@ -41,7 +41,7 @@ type watch struct {
 	events    []coordination.Entry // as of the last look
 }
 
-// follower is a caller that follows a session.
+// follower is a caller who follows a session.
 type follower struct {
 	progress func(string) // nil if it wants no events
 	tools    bool         // it may be asked to run tools
@@ -49,14 +49,14 @@ type follower struct {
 	shown    int          // number of the last event that was reported
 }
 
-// look is a session at one time.
+// look is an observation of a session.
 type look struct {
 	events []coordination.Entry
 	state  *acts.State // nil if unknown
 	end    *ending     // nil while the session runs
 }
 
-// ending is the end of a session, or the reason why it cannot be awaited.
+// ending is the end of a session, or the error that prevents waiting for it.
 type ending struct {
 	result sessionflow.Result
 	err    error
@@ -83,7 +83,7 @@ func (d *Desk) follow(id string, f *follower) (leave func()) {
 	}
 }
 
-// remove ends a watch. Later callers begin another one.
+// remove ends a watch. Later callers start a new one.
 func (s *watches) remove(w *watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *watches) removeLocked(w *watch) {
 	}
 }
 
-// join adds a follower, which sees the events so far at once.
+// join adds a follower, which immediately receives the events so far.
 func (w *watch) join(f *follower) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,7 +119,7 @@ func (w *watch) leave(f *follower) int {
 	return len(w.followers)
 }
 
-// run looks at the session at growing intervals, and when it ends.
+// run observes the session at growing intervals and once more when it ends.
 func (w *watch) run(ctx context.Context) {
 	ends := make(chan ending, 1)
 	go func() { ends <- w.await(ctx) }()
@@ -153,14 +153,14 @@ func (w *watch) await(ctx context.Context) (end ending) {
 	return end
 }
 
-// ended returns the result of a session that Temporal ended.
+// ended returns the result of a session that Temporal ended without one.
 func ended(run runs.Run, status string, err *artifact.Error) sessionflow.Result {
 	return sessionflow.Result{SessionID: run.ID, Status: status, Error: err, DurationSeconds: run.Elapsed().Round(time.Millisecond).Seconds()}
 }
 
-// look asks for the news that the followers want, and returns the interval to the next look.
-// Followers that join meanwhile wait for that one: a session that waited for the results of
-// tools may have received them.
+// look queries the news that the followers want and returns the interval until the next
+// look. Followers that join meanwhile wait for the next look, because the state in this one
+// may be out of date: a session that waited for tool results may have received them.
 func (w *watch) look(ctx context.Context, interval time.Duration) time.Duration {
 	present, known := w.all(), newest(w.events)
 	next, tools := look{events: w.news(ctx)}, false
@@ -181,8 +181,8 @@ func (w *watch) look(ctx context.Context, interval time.Duration) time.Duration 
 	return min(interval*3/2, lastPoll)
 }
 
-// news returns the events, if a follower wants them: those that are known where the query
-// fails, which the next look repeats.
+// news returns the events if a follower wants them. If the query fails, it returns the
+// events known so far; the next look repeats the query.
 func (w *watch) news(ctx context.Context) []coordination.Entry {
 	wanted := false
 	for f := range w.all() {
@@ -195,7 +195,8 @@ func (w *watch) news(ctx context.Context) []coordination.Entry {
 	return events
 }
 
-// lastNews returns the events of an ended session. An answer does not wait long for them.
+// lastNews returns the events of an ended session. It waits only briefly, to avoid delaying the
+// answer.
 func (w *watch) lastNews() []coordination.Entry {
 	const patience = 2 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -203,7 +204,7 @@ func (w *watch) lastNews() []coordination.Entry {
 	return w.news(ctx)
 }
 
-// newest returns the number of the last event; 0 without one.
+// newest returns the number of the last event, or 0 if there are none.
 func newest(events []coordination.Entry) int {
 	if len(events) == 0 {
 		return 0
@@ -218,7 +219,7 @@ func (w *watch) all() map[*follower]bool {
 	return maps.Clone(w.followers)
 }
 
-// show shows a look to followers.
+// show passes a look to followers.
 func (w *watch) show(to map[*follower]bool, l look) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -228,7 +229,7 @@ func (w *watch) show(to map[*follower]bool, l look) {
 	}
 }
 
-// see replaces the look that the follower has not taken yet. The watch's lock is held.
+// see replaces the look that the follower has not received yet. The caller holds the watch's lock.
 func (f *follower) see(l look) {
 	select {
 	case <-f.looks:

@@ -21,27 +21,28 @@ import (
 )
 
 const (
-	// grace is how long the stack outlives its last lease, so that consecutive commands share it.
+	// grace is how long the stack keeps running after its last lease, so that consecutive commands
+	// share it.
 	grace = time.Second
-	// leasePoll is the interval at which the child checks for leases.
+	// leasePoll is the interval between checks for leases.
 	leasePoll = 200 * time.Millisecond
-	// startLimit limits the start of the servers.
+	// startLimit is the maximum duration of the servers' start.
 	startLimit = time.Minute
-	// stopLimit limits an orderly stop. Stored data survives a hard one.
+	// stopLimit is the maximum duration of an orderly stop. Stored data also survives a kill.
 	stopLimit = 3 * time.Second
 )
 
-// RunChild is the main function of the child: it reads its order from stdin, logs to
-// stderr, and serves until the last lease is released, ctx ends, or the process is
-// terminated. Only localstack.Join starts it: the process must have inherited the lock
-// of its data directory, and must exit when RunChild returns.
+// RunChild is the main function of the child: it reads its instructions from stdin,
+// logs to stderr, and serves until the last lease is released, ctx ends, or the
+// process is terminated. Only localstack.Join starts it: the process must have
+// inherited the lock of its data directory, and must exit when RunChild returns.
 func RunChild(ctx context.Context, stdin io.Reader, stderr io.Writer) error {
 	child, err := localstack.Adopt(stdin)
 	if err != nil {
 		return err
 	}
 	defer runtime.KeepAlive(child) // it holds the locks until the process exits
-	// Otherwise the server's own workers hash the whole executable.
+	// Without this, the server's own workers would hash the whole executable.
 	sdkworker.SetBinaryChecksum(headers.ServerVersion)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -61,7 +62,8 @@ func RunChild(ctx context.Context, stdin io.Reader, stderr io.Writer) error {
 	return err
 }
 
-// serve returns after the grace without leases, when ctx ends, or when a server fails.
+// serve returns when there has been no lease for the grace period, when ctx ends, or when a server
+// fails.
 func (s *servers) serve(ctx context.Context, child *localstack.Child) error {
 	tick := time.NewTicker(leasePoll)
 	defer tick.Stop()
@@ -87,8 +89,9 @@ func (s *servers) serve(ctx context.Context, child *localstack.Child) error {
 	}
 }
 
-// newLogger logs Temporal's warnings and errors as JSON lines. Temporal reports failures as
-// fatal entries, also at start: they are passed to fatal, and the process exits.
+// newLogger logs Temporal's warnings and errors as JSON lines. Temporal reports some
+// failures as fatal entries, even at start; newLogger passes their error to fatal and exits
+// the process.
 func newLogger(w io.Writer, fatal func(error)) log.Logger {
 	core := zapcore.NewCore(
 		zapcore.NewJSONEncoder(log.DefaultZapEncoderConfig),

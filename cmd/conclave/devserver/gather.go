@@ -10,7 +10,7 @@ type gathering struct {
 	dirs map[string]*flushes // of directories with a running sync
 }
 
-// flushes are the syncs of a directory.
+// flushes are the current and the next sync of a directory.
 type flushes struct {
 	next *flush // begins when the running one has ended; nil if nobody waits
 }
@@ -21,8 +21,7 @@ type flush struct {
 	err  error
 }
 
-// sync makes the entries of a directory survive a power failure: those that it has when sync
-// is called.
+// sync makes the entries that a directory has when sync is called survive a power failure.
 func (g *gathering) sync(dir string) error {
 	g.mu.Lock()
 	running := g.dirs[dir]
@@ -44,7 +43,7 @@ func (g *gathering) sync(dir string) error {
 	return next.err
 }
 
-// ended begins the next sync of a directory if anybody waits for it.
+// ended starts the next sync of a directory if a caller waits for it.
 func (g *gathering) ended(dir string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -30,13 +30,13 @@ import (
 //   - a key names one object: keys that the file system reads as another name of
 //     the same file, and those of the backend's own files, are refused.
 //
-// Other methods are the backend's.
+// The backend implements the other methods.
 type guard struct {
 	*posix.Posix
 	root  string
 	files *attributes
-	// commits is read-locked while an object is published, after its body was received, and
-	// locked while objects are deleted.
+	// commits is held for reading while a received object is published, and for writing
+	// while objects are deleted.
 	commits sync.RWMutex
 	names   gathering
 }
@@ -63,7 +63,7 @@ var (
 	}
 )
 
-// canonical reports whether the key is the only name of its file, or of a directory if it ends in a
+// canonical reports whether a key is the only name of its file, or of a directory if it ends with a
 // slash.
 func canonical(key string) bool {
 	name := strings.TrimSuffix(key, "/")
@@ -72,7 +72,7 @@ func canonical(key string) bool {
 		name != posix.MetaTmpDir && !strings.HasPrefix(name, posix.MetaTmpDir+"/")
 }
 
-// PutObject stores an object with a complete body.
+// PutObject stores an object if its body is complete.
 func (g *guard) PutObject(ctx context.Context, in s3response.PutObjectInput) (out s3response.PutObjectOutput, err error) {
 	err = g.publish(in.Bucket, in.Key, func(p *publication) error {
 		if strings.HasSuffix(*in.Key, "/") {
@@ -95,7 +95,7 @@ func (g *guard) PutObject(ctx context.Context, in s3response.PutObjectInput) (ou
 	return out, err
 }
 
-// UploadPart stores a complete part of an object, which is not visible yet.
+// UploadPart stores a part of an object if its body is complete. The object is not visible yet.
 func (g *guard) UploadPart(ctx context.Context, in *s3.UploadPartInput) (*s3.UploadPartOutput, error) {
 	in.Body = receive(in.Body, in.ContentLength, nil)
 	return g.UploadPartWithPostFunc(ctx, in, (*os.File).Sync)
@@ -139,7 +139,7 @@ func (g *guard) DeleteObject(ctx context.Context, in *s3.DeleteObjectInput) (*s3
 	return g.Posix.DeleteObject(ctx, in)
 }
 
-// DeleteObjects deletes all objects, or none if a key is not canonical.
+// DeleteObjects deletes all objects, or none if any key is not canonical.
 func (g *guard) DeleteObjects(ctx context.Context, in *s3.DeleteObjectsInput) (s3response.DeleteResult, error) {
 	if in.Delete != nil {
 		for _, object := range in.Delete.Objects {
@@ -153,16 +153,17 @@ func (g *guard) DeleteObjects(ctx context.Context, in *s3.DeleteObjectsInput) (s
 	return g.Posix.DeleteObjects(ctx, in)
 }
 
-// publication is the short last part of a write, in which an object gets its key.
+// publication is the short final phase of a write, which makes the object visible under its key.
 type publication struct {
 	guard  *guard
 	begun  bool
 	synced bool // the object has been synced with its attributes
-	// bucket and object are paths; above is the object's deepest existing directory.
+	// bucket and object are paths; above is the deepest existing directory that contains the
+	// object.
 	bucket, object, above string
 }
 
-// publish lets write give an object its canonical key, and syncs the object.
+// publish checks the key, calls write and syncs the object that it published.
 func (g *guard) publish(bucket, key *string, write func(*publication) error) error {
 	if !canonical(aws.ToString(key)) {
 		return errBadKey
@@ -176,7 +177,7 @@ func (g *guard) publish(bucket, key *string, write func(*publication) error) err
 	return p.sync()
 }
 
-// begin excludes deletes until end. Further calls do nothing.
+// begin blocks deletes until end is called. Repeated calls do nothing.
 func (p *publication) begin() {
 	if p.begun {
 		return
@@ -192,14 +193,14 @@ func (p *publication) begin() {
 	}
 }
 
-// end allows deletes again. It does nothing without begin.
+// end allows deletes again. Without begin it does nothing.
 func (p *publication) end() {
 	if p.begun {
 		p.guard.commits.RUnlock()
 	}
 }
 
-// sync makes a published object's attributes and the names above it survive a power failure.
+// sync makes a published object's attributes and the directories above it survive a power failure.
 func (p *publication) sync() error {
 	if !p.synced {
 		if err := syncPath(p.object); err != nil {
@@ -207,7 +208,7 @@ func (p *publication) sync() error {
 		}
 	}
 	for dir := filepath.Dir(p.object); ; dir = filepath.Dir(dir) {
-		// A directory that somebody removed needs no entry.
+		// A directory that has been removed needs no sync.
 		if err := p.guard.names.sync(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("sync the directory of the object: %w", err)
 		}
@@ -217,16 +218,16 @@ func (p *publication) sync() error {
 	}
 }
 
-// body reads the body of an upload.
+// body is the body of an upload.
 type body struct {
 	source io.Reader
-	// length is the announced length, or negative without one.
+	// length is the announced length, or negative if unknown.
 	length, received int64
 	// whole is called once, when the body is complete.
 	whole func()
 }
 
-// receive wraps a body, and keeps a trailing checksum visible to the backend, which verifies it.
+// receive wraps a body. A trailing checksum stays visible to the backend, which verifies it.
 func receive(source io.Reader, length *int64, whole func()) io.Reader {
 	b := &body{source: source, length: -1, whole: whole}
 	if length != nil {
@@ -238,7 +239,7 @@ func receive(source io.Reader, length *int64, whole func()) io.Reader {
 	return b
 }
 
-// Read implements io.Reader and refuses an early end.
+// Read implements io.Reader. It fails if the body ends early.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.source.Read(p)
 	b.received += int64(n)

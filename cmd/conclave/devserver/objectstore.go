@@ -25,21 +25,23 @@ import (
 
 const (
 	storeRegion = "us-east-1"
-	// storeOwner is the only account, and its access key. It must not change: buckets belong to it.
+	// storeOwner is the name of the only account and its access key. It must not change, because
+	// existing buckets belong to it.
 	storeOwner = "conclave"
-	// copyLimit is S3's limit for one server-side copy; with zero the gateway refuses every copy.
+	// copyLimit is S3's limit for one server-side copy, in bytes. With zero the gateway refuses
+	// every copy.
 	copyLimit = 5 << 30
-	// The gateway requires limits; sessions stay far below these.
+	// The gateway requires limits; sessions need far fewer than these.
 	storeConnections = 4096
 	storeRequests    = 2048
-	// maxParts is S3's limit for a multipart upload.
+	// maxParts is S3's limit on the parts of a multipart upload.
 	maxParts = 10000
 	// bucketOwner is the extended attribute that the gateway requires of a bucket.
 	bucketOwner = "acl"
 )
 
 // startObjectStore serves the directory as an S3 server and creates the bucket. The gateway
-// changes the working directory and has global state.
+// changes the process's working directory and uses global state.
 func (s *servers) startObjectStore(ctx context.Context, dir string, listener net.Listener) error {
 	if err := prepareObjects(dir); err != nil {
 		return err
@@ -54,7 +56,7 @@ func (s *servers) startObjectStore(ctx context.Context, dir string, listener net
 	servers := make(chan *fasthttp.Server, 1)
 	config := gatewayConfig(s.stack)
 	config.S3Options = []s3api.Option{s3api.WithRoute(http.MethodGet, serverRoute, handOver(servers))}
-	// ctx ends with the start.
+	// ctx ends when the start is complete.
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
@@ -76,19 +78,20 @@ func (s *servers) startObjectStore(ctx context.Context, dir string, listener net
 	return s.makeBucket(ctx)
 }
 
-// The gateway opens its own listener, which accepts every connection. It is therefore given a
-// private Unix socket. A request there hands over its HTTP server, which then serves the guarded
-// listener as well.
+// The gateway can only open its own listener, which accepts every connection. Therefore it
+// listens on a private Unix socket, where one request hands over its HTTP server, which then
+// also serves the guarded listener.
 const (
 	// gatewaySocket is relative to the gateway's working directory, the directory of
-	// the object store: absolute paths could exceed the limit of socket names.
+	// the object store, because an absolute path could exceed the length limit of
+	// socket names.
 	gatewaySocket = ".socket"
-	// serverRoute is no object's path: it is no name of a bucket.
+	// serverRoute cannot be an object's path, because it is not a valid bucket name.
 	serverRoute = "/.server"
 )
 
-// handOver handles the request that hands the HTTP server over. Later requests have no
-// effect.
+// handOver returns the handler that hands over the HTTP server at its first request.
+// Later requests have no effect.
 func handOver(servers chan<- *fasthttp.Server) fiber.Handler {
 	return func(c fiber.Ctx) error {
 		select {
@@ -99,7 +102,7 @@ func handOver(servers chan<- *fasthttp.Server) fiber.Handler {
 	}
 }
 
-// requestServer sends the request of handOver.
+// requestServer sends the request that handOver handles.
 func requestServer(ctx context.Context) error {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
@@ -138,7 +141,8 @@ func gatewayConfig(stack localstack.Stack) *embedgw.Config {
 	}
 }
 
-// prepareObjects makes the directory, which needs extended attributes for the gateway's metadata.
+// prepareObjects creates the directory and checks that it supports extended attributes, in which
+// the gateway stores metadata.
 func prepareObjects(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of the object store: %w", err)
@@ -156,8 +160,9 @@ func prepareObjects(dir string) error {
 	return checkBucket(filepath.Join(dir, bucketName))
 }
 
-// checkBucket checks the attribute that the gateway requires of a bucket's directory. An
-// interrupted start leaves an empty directory without it, which is removed.
+// checkBucket checks the attribute that the gateway requires of a bucket's directory. It
+// removes an empty directory without the attribute, which an interrupted start can
+// leave.
 func checkBucket(dir string) error {
 	_, err := (meta.XattrMeta{}).RetrieveAttribute(nil, dir, "", bucketOwner)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -173,14 +178,14 @@ func checkBucket(dir string) error {
 	return nil
 }
 
-// makeBucket creates the bucket, which also shows that the store answers.
+// makeBucket creates the bucket, which also checks that the store answers.
 func (s *servers) makeBucket(ctx context.Context) error {
 	client := s3.New(s3.Options{
 		BaseEndpoint:     aws.String(s.stack.S3Endpoint),
 		Region:           s.stack.S3Region,
 		UsePathStyle:     true,
 		RetryMaxAttempts: 1,
-		// An idle connection would delay the end of the gateway.
+		// An idle connection would delay the gateway's shutdown.
 		HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: s.stack.S3AccessKey, SecretAccessKey: s.stack.S3SecretKey}, nil

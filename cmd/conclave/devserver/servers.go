@@ -29,9 +29,9 @@ const (
 // servers are the running parts of the stack.
 type servers struct {
 	stack localstack.Stack
-	// failures receives the error of a server that ended by itself.
+	// failures receives the error of a server that ended unexpectedly.
 	failures chan error
-	// stops stop the servers; each may block.
+	// stops are the functions that stop the servers. Each may block.
 	stops []func(context.Context)
 }
 
@@ -62,7 +62,7 @@ func startServers(ctx context.Context, child *localstack.Child, logger log.Logge
 	return s, s.startUI(reserved.ui)
 }
 
-// describe returns the description of the stack, with the secret of the previous run.
+// describe returns the description of the stack. It reuses the secret of the previous run.
 func describe(child *localstack.Child, ports localstack.Ports, last localstack.Stack) localstack.Stack {
 	stack := localstack.Stack{
 		TemporalAddress: fmt.Sprintf("%s:%d", loopback, ports.Temporal),
@@ -86,7 +86,7 @@ func describe(child *localstack.Child, ports localstack.Ports, last localstack.S
 	return stack
 }
 
-// stop stops all servers concurrently and waits up to stopLimit.
+// stop stops all servers concurrently and waits for at most stopLimit.
 func (s *servers) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
@@ -105,7 +105,7 @@ func (s *servers) stop() {
 	}
 }
 
-// failed records the error of a server that ended by itself; nil is an orderly stop.
+// failed records that a server ended unexpectedly. A nil error is an orderly stop.
 func (s *servers) failed(server string, err error) {
 	if err == nil {
 		return
@@ -116,7 +116,7 @@ func (s *servers) failed(server string, err error) {
 	}
 }
 
-// until repeats a check until it succeeds, a server fails or ctx ends.
+// until repeats a check until it succeeds, a server fails, or ctx ends.
 func (s *servers) until(ctx context.Context, check func(context.Context) error) error {
 	for {
 		err := check(ctx)
@@ -134,7 +134,7 @@ func (s *servers) until(ctx context.Context, check func(context.Context) error) 
 	}
 }
 
-// pause waits, or returns the cause of the end of ctx.
+// pause waits for d, or returns the cause if ctx ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -144,25 +144,26 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// startPoll is the interval at which a starting server is checked.
+// startPoll is the interval between checks of a starting server.
 const startPoll = 10 * time.Millisecond
 
-// loopback is the only address that anything here listens on.
+// loopback is the only address that the stack listens on.
 const loopback = "127.0.0.1"
 
 const (
-	// portPatience covers the sockets of a killed child, which may briefly outlive its locks.
+	// portPatience is how long to wait for the sockets of a killed child, which may outlive its
+	// locks briefly.
 	portPatience = 500 * time.Millisecond
 	portPoll     = 20 * time.Millisecond
 )
 
-// reservation holds listeners on all ports of a stack, so that they are distinct.
+// reservation has listeners on all ports of a stack at once, so that the ports are distinct.
 type reservation struct {
 	temporal, ui, s3           net.Listener
 	history, matching, systems net.Listener
 }
 
-// reserve listens on the wanted ports, else on the previous ones, else on free ones.
+// reserve listens on the wanted ports, or else on the previous ones, or else on free ones.
 func reserve(ctx context.Context, wanted, recorded localstack.Ports) (*reservation, error) {
 	r := &reservation{}
 	for _, p := range []struct {
@@ -186,8 +187,8 @@ func reserve(ctx context.Context, wanted, recorded localstack.Ports) (*reservati
 	return r, nil
 }
 
-// guard makes all listeners accept connections of this user and root only, with
-// otherUsers those of Temporal's internal services alone.
+// guard limits all listeners to connections of this user and root. With otherUsers
+// it limits only the listeners of Temporal's internal services.
 func (r *reservation) guard(otherUsers bool, logger log.Logger) error {
 	gate, err := peer.New(peer.Reports{
 		Refused: func(uid uint32) {
@@ -213,7 +214,7 @@ func (r *reservation) guard(otherUsers bool, logger log.Logger) error {
 	return nil
 }
 
-// openRemedy names the flag that lets other users in.
+// openRemedy names the flag that admits other users.
 const openRemedy = "`conclave dev " + localstack.OtherUsersFlag + "`, while no other command uses the stack, starts one that all users of this machine can use"
 
 func listen(ctx context.Context, wanted, recorded int) (net.Listener, error) {
@@ -239,7 +240,7 @@ func listenOn(ctx context.Context, port int) (net.Listener, error) {
 	return config.Listen(ctx, "tcp4", net.JoinHostPort(loopback, strconv.Itoa(port)))
 }
 
-// ports returns the ports of the clients' servers.
+// ports returns the ports of the servers that clients use.
 func (r *reservation) ports() localstack.Ports {
 	return localstack.Ports{Temporal: port(r.temporal), UI: port(r.ui), S3: port(r.s3)}
 }

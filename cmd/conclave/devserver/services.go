@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// temporalModule is temporal.TopLevelModule with these listeners, where the original
-// would listen by itself, and accept everybody's connections.
+// temporalModule is temporal.TopLevelModule with the given listeners. The original
+// opens its own listeners, which accept connections from every user.
 func temporalModule(listeners map[primitives.ServiceName]net.Listener) fx.Option {
 	service := func(name primitives.ServiceName, modules ...fx.Option) any {
 		return func(params temporal.ServiceProviderParamsCommon) (temporal.ServicesGroupOut, error) {

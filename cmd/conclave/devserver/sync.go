@@ -10,7 +10,7 @@ import (
 )
 
 // attributes stores the attributes of objects in extended attributes. The file of an expected
-// object is synced once: with its last attribute, before it gets its key.
+// object is synced once, when its last attribute is stored and before it gets its key.
 type attributes struct {
 	meta.XattrMeta
 	sync func(*os.File) error
@@ -19,17 +19,17 @@ type attributes struct {
 	expected map[*os.File]bool // whether the file has been synced
 }
 
-// lastAttribute is the one that the backend stores last for a plain object.
+// lastAttribute is the attribute that the backend stores last for a plain object.
 const lastAttribute = "content-type"
 
-// plain reports whether lastAttribute is the last one of an object.
+// plain reports whether lastAttribute is the last attribute of this object, too.
 func plain(in s3response.PutObjectInput) bool {
 	return aws.ToString(in.ContentType) != "" && len(in.Metadata) == 0 && in.ObjectLockLegalHoldStatus == "" && in.ObjectLockMode == "" &&
 		aws.ToString(in.ContentEncoding)+aws.ToString(in.ContentLanguage)+aws.ToString(in.ContentDisposition)+aws.ToString(in.CacheControl)+
 			aws.ToString(in.Expires)+aws.ToString(in.WebsiteRedirectLocation)+aws.ToString(in.Tagging) == ""
 }
 
-// expect makes the last attribute of a new object's file sync it.
+// expect arranges for the file of a new object to be synced with its last attribute.
 func (a *attributes) expect(f *os.File) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -39,7 +39,7 @@ func (a *attributes) expect(f *os.File) {
 	a.expected[f] = false
 }
 
-// forget ends expect and reports whether the file was synced.
+// forget reverts expect and reports whether the file was synced.
 func (a *attributes) forget(f *os.File) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -33,7 +33,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// archivalDisabled is Temporal's word for a disabled archive.
+// archivalDisabled is the value with which Temporal disables archival.
 const archivalDisabled = "disabled"
 
 // startTemporal starts all four services and waits for the namespace.
@@ -71,8 +71,8 @@ func (s *servers) startTemporal(ctx context.Context, database *config.SQL, reser
 	return s.reapWorkers()
 }
 
-// temporalConfig configures a single process with one shard, a number that must not change
-// for an existing database.
+// temporalConfig configures a single process with one shard. The number of shards must not
+// change for an existing database.
 func temporalConfig(database *config.SQL, listeners map[primitives.ServiceName]net.Listener) *config.Config {
 	services := make(map[string]config.Service, len(listeners))
 	for service, listener := range listeners {
@@ -111,28 +111,29 @@ func temporalConfig(database *config.SQL, listeners map[primitives.ServiceName]n
 // dynamicSettings returns the settings that differ from Temporal's defaults.
 func dynamicSettings() dynamicconfig.StaticClient {
 	return dynamicconfig.StaticClient{
-		// Cancellations reach activities in milliseconds, not at the next heartbeat.
+		// Cancellations reach activities within milliseconds instead of at the next heartbeat.
 		dynamicconfig.WorkerCommandsEnabled.Key():             true,
 		dynamicconfig.EnableCancelActivityWorkerCommand.Key(): true,
-		// The sessions of one team do not wait for all those of another.
+		// The sessions of one team do not wait for all sessions of another.
 		dynamicconfig.MatchingEnableFairness.Key(): true,
-		// No requests to the outside world.
+		// Disables requests to the internet.
 		dynamicconfig.EnableServerVersionCheck.Key(): false,
-		// In one process, partitions of a task queue would only forward to each other.
+		// In a single process, partitions of a task queue would only forward to each other.
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
-		// A deleted history goes once the tasks of its close are checkpointed, by default
-		// half a minute later: a stack for one command does not live so long.
+		// A deleted history is removed once the tasks of its close are checkpointed. The
+		// default interval of half a minute exceeds the life of a stack for one command.
 		dynamicconfig.TransferProcessorUpdateAckInterval.Key():   time.Second,
 		dynamicconfig.VisibilityProcessorUpdateAckInterval.Key(): time.Second,
-		// The memory of a laptop.
+		// Limits the caches to the memory of a laptop.
 		dynamicconfig.HistoryCacheHostLevelMaxSize.Key(): 8192,
-		// Commands and the Web UI list sessions more often than ten times a second.
+		// Commands and the Web UI list sessions more often than ten times a second, the default
+		// limit.
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): 100,
 	}
 }
 
-// lazyClient returns a client that connects with its first call.
+// lazyClient returns a client that connects at its first call.
 func (s *servers) lazyClient() (client.Client, error) {
 	c, err := client.NewLazyClient(client.Options{
 		HostPort: s.stack.TemporalAddress, Namespace: s.stack.Namespace,
@@ -163,15 +164,16 @@ func (s *servers) awaitNamespace(ctx context.Context) error {
 const (
 	databasePrefix = "temporal-"
 	databaseSuffix = ".db"
-	// retention is how long histories of closed workflows are kept; artifacts stay.
+	// retention is how long histories of closed workflows are kept. Artifacts are not deleted.
 	retention = 30 * 24 * time.Hour
 	// clusterName must not change for an existing database.
 	clusterName = "active"
 )
 
-// openDatabase configures the database, and creates a missing one. Temporal cannot upgrade
-// an SQLite file, so its name has the server version; a directory with a database of another
-// version is refused, because an empty one would hide its sessions.
+// openDatabase configures the database and creates it if it is missing. Its name has the
+// server version, because Temporal cannot upgrade an SQLite file. A directory with the
+// database of another version is refused, because a new database would hide the existing
+// sessions.
 func openDatabase(dataDir string) (*config.SQL, error) {
 	name := databasePrefix + headers.ServerVersion + databaseSuffix
 	others, err := filepath.Glob(filepath.Join(escapeGlob(dataDir), databasePrefix+"*"+databaseSuffix))
@@ -197,8 +199,8 @@ func openDatabase(dataDir string) (*config.SQL, error) {
 		}
 	}
 	database := connect(file, map[string]string{
-		// A commit does not wait for the disk: only a crash of the machine can lose the last
-		// moments, and the artifacts hold their results.
+		// A commit does not wait for the disk. Only a crash of the machine can lose the last
+		// commits, and the artifacts contain their results.
 		"journal_mode": "wal",
 		"synchronous":  "normal",
 		"busy_timeout": "10000",
@@ -209,10 +211,10 @@ func openDatabase(dataDir string) (*config.SQL, error) {
 	return database, nil
 }
 
-// damage are the words of SQLite and Temporal for a file that is no intact database.
+// damage has phrases with which SQLite and Temporal report a damaged database file.
 var damage = []string{"database disk image is malformed", "file is not a database", "no such table", "no such column"}
 
-// explainDamage adds the remedy to an error that a damaged database causes.
+// explainDamage adds the remedy to an error caused by a damaged database.
 func explainDamage(dataDir string, err error) error {
 	if err == nil || !slices.ContainsFunc(damage, func(words string) bool { return strings.Contains(err.Error(), words) }) {
 		return err
@@ -224,7 +226,7 @@ func explainDamage(dataDir string, err error) error {
 		err, file, filepath.Join(dataDir, "s3"))
 }
 
-// wrongVersion returns the error for a database of another version, with the remedies.
+// wrongVersion returns the error for a database of another version, with its remedies.
 func wrongVersion(file string) error {
 	version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), databasePrefix), databaseSuffix)
 	return fmt.Errorf("open the database %s: it was written by Temporal server %s, this program embeds %s and cannot convert it; "+
@@ -232,8 +234,8 @@ func wrongVersion(file string) error {
 		file, version, headers.ServerVersion)
 }
 
-// setAside renames the logs of a database that somebody moved away: a new one would read
-// them as its own.
+// setAside renames the remaining logs of a database that was moved away, because a new
+// database would read them as its own.
 func setAside(file string) error {
 	for _, suffix := range []string{"-wal", "-shm"} {
 		if err := os.Rename(file+suffix, file+suffix+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -243,7 +245,8 @@ func setAside(file string) error {
 	return nil
 }
 
-// createDatabase writes the schema to a temporary file and renames it: no crash leaves half of it.
+// createDatabase writes the schema to a temporary file and renames it, so that a crash leaves no
+// partial schema.
 func createDatabase(file string) error {
 	next := file + ".next"
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -261,7 +264,8 @@ func createDatabase(file string) error {
 	return syncPath(filepath.Dir(file))
 }
 
-// connect configures a connection. SQLite reads the name as a URI's path, the attributes as pragmas.
+// connect configures a connection. SQLite reads the name as the path of a URI and the attributes as
+// pragmas.
 func connect(file string, attributes map[string]string) *config.SQL {
 	attributes["mode"] = "rwc"
 	return &config.SQL{

@@ -19,8 +19,8 @@ import (
 	"github.com/temporalio/ui-server/v2/ui"
 )
 
-// startUI serves the routes of the Web UI. Its own server cannot check the Host header, even
-// behind a proxy, so that a website whose name points at 127.0.0.1 could use it.
+// startUI serves the routes of the Web UI. The UI's own server does not check the Host
+// header, even behind a proxy, so a website whose name resolves to 127.0.0.1 could use it.
 func (s *servers) startUI(listener net.Listener) error {
 	routes, err := uiRoutes(s.stack.TemporalAddress)
 	if err != nil {
@@ -77,8 +77,8 @@ func uiRoutes(temporalAddress string) (http.Handler, error) {
 	return e, nil
 }
 
-// localOnly refuses other host names: browsers let the scripts of a website whose name points
-// at 127.0.0.1 read and control everything.
+// localOnly refuses other host names. Otherwise the scripts of a website whose name resolves
+// to 127.0.0.1 could read and control everything.
 func localOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

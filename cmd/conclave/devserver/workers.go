@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// watchInterval is the interval at which the stack looks for dead workers.
+	// watchInterval is the interval between checks for dead workers.
 	watchInterval = 500 * time.Millisecond
 
-	// lateTasks is how long after the death of a worker the server may still believe that
-	// it has given it a task.
+	// lateTasks is how long after a worker's death the server may still assign tasks to
+	// it.
 	lateTasks = 5 * time.Second
 )
 
-// reapWorkers reports the activities of dead workers as failed, now and while the stack
-// serves.
+// reapWorkers reports the activities of dead workers as failed, once now and then
+// periodically.
 func (s *servers) reapWorkers() error {
 	c, err := s.lazyClient()
 	if err != nil {
@@ -78,8 +78,8 @@ func (r *reaper) run(ctx context.Context) {
 	}
 }
 
-// failUnnoted fails the tasks that the server gave to workers that died before they
-// could note them, and their workflow tasks.
+// failUnnoted fails tasks assigned to workers that died before they could record
+// them, and the workers' workflow tasks.
 func (r *reaper) failUnnoted(ctx context.Context) error {
 	var next []byte
 	for {
@@ -124,8 +124,8 @@ func (r *reaper) failUnnotedOf(ctx context.Context, workflowID, runID string) er
 	return nil
 }
 
-// failWorkflowTask fails the workflow task in progress if a dead worker has it: the server
-// would wait ten seconds for it.
+// failWorkflowTask fails the workflow task in progress if a dead worker holds it.
+// Otherwise the server would wait ten seconds.
 func (r *reaper) failWorkflowTask(ctx context.Context, workflowID, runID string) error {
 	var last *historypb.HistoryEvent
 	err := r.history(ctx, workflowID, runID, func(event *historypb.HistoryEvent) { last = event })
@@ -172,8 +172,8 @@ func (r *reaper) namespaceID(ctx context.Context) (string, error) {
 	return namespace.GetNamespaceInfo().GetId(), err
 }
 
-// token makes the task token of one attempt of an activity. The server refuses it for any
-// other attempt.
+// token returns the task token of one attempt of an activity. The server refuses it for
+// any other attempt.
 func (r *reaper) token(ctx context.Context, workflowID, runID string, a *workflowpb.PendingActivityInfo) ([]byte, error) {
 	namespace, err := r.namespaceID(ctx)
 	if err != nil {

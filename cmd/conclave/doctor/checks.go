@@ -23,7 +23,7 @@ import (
 	"conclave/worker/cluster"
 )
 
-// table lists the checks in their order.
+// table lists the checks in order.
 var table = []struct {
 	name  string
 	check func(*patient, context.Context) check
@@ -44,10 +44,11 @@ func names() (all []string) {
 	return all
 }
 
-// The oldest Temporal server with update-with-start, which retry uses, is 1.28.
+// Temporal 1.28 is the oldest server with update-with-start, which retry uses.
 const minMajor, minMinor = 1, 28
 
-// tooOld reports whether the version of a server is below the minimum; versions of other forms are not.
+// tooOld reports whether a server's version is below the minimum. A version in another format is
+// not.
 func tooOld(version string) bool {
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
@@ -111,8 +112,8 @@ func (p *patient) bucket(ctx context.Context) check {
 	return good(store.URL("") + " can be read and written, and refuses a second writer")
 }
 
-// maxLead is the difference of clocks from which times of sessions mislead. Stores refuse requests
-// from about 15 minutes.
+// maxLead is the clock difference above which the times of sessions are misleading. Stores refuse
+// requests from about 15 minutes.
 const maxLead = time.Minute
 
 func (p *patient) clock(ctx context.Context) check {
@@ -138,7 +139,7 @@ func (p *patient) clock(ctx context.Context) check {
 	}
 }
 
-// s3 returns the store, or the outcome of checks that need it.
+// s3 returns the store, or the outcome of a check that needs it.
 func (p *patient) s3() (*s3store.Store, check) {
 	if p.conn != nil && p.conn.Store != nil {
 		if store, ok := p.conn.Store.(*s3store.Store); ok {
@@ -183,7 +184,8 @@ func (p *patient) sandbox(ctx context.Context) check {
 	return judge(o, r)
 }
 
-// lacking judges a host without the required level: only agents with a shell need it.
+// lacking returns the outcome for a host without the required level, which only agents with a shell
+// need.
 func (p *patient) lacking(e *boxes.LevelError) check {
 	detail := fmt.Sprintf("this host offers level %s, and %s is required", e.Given, e.Required)
 	remedy := strings.Join(e.Missing, "\n")
@@ -199,7 +201,7 @@ func (p *patient) lacking(e *boxes.LevelError) check {
 	return bad(detail, remedy)
 }
 
-// judge compares the attacks with the promises of the level.
+// judge compares the outcomes of the attacks with the promises of the level.
 func judge(o attack.Options, r sandbox.Report) check {
 	if got := r.Failed(); len(got) > 0 {
 		return bad(fmt.Sprintf("level %s does not stop %s", o.Level, strings.Join(got, ", ")), "`conclave sandbox check` has the evidence; do not run agents with a shell on this host")

@@ -21,7 +21,7 @@ type Versions struct {
 	SDK      string // of Temporal
 }
 
-// flags holds the flags of doctor other than the common ones.
+// flags are the flags of doctor besides the common ones.
 type flags struct {
 	skip    []string
 	timeout time.Duration
@@ -65,7 +65,7 @@ Exit codes: 0 all is well, 1 there is something to mend, 4 interrupted.`,
 	return cmd
 }
 
-// check is the outcome of one check, and its JSON.
+// check is the outcome of one check, also as JSON.
 type check struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
@@ -73,7 +73,7 @@ type check struct {
 	Remedy string `json:"remedy"` // empty if there is nothing to mend
 }
 
-// report is the output of doctor for programs.
+// report is the JSON output of doctor.
 type report struct {
 	Checks []check `json:"checks"`
 }
@@ -112,7 +112,7 @@ func run(ctx context.Context, c *hall.CLI, v Versions, f flags) error {
 	return conclude(c, r)
 }
 
-// String formats a check for people, with its remedy on a line of its own.
+// String formats a check for people, with its remedy on a separate line.
 func (k check) String() string {
 	mark := "✓"
 	if !k.OK {
@@ -126,7 +126,7 @@ func (k check) String() string {
 	return text.Terminal(s) + "\n"
 }
 
-// conclude prints the total, for programs all checks, and returns the exit code.
+// conclude prints the total, or all checks as JSON, and returns the exit code.
 func conclude(c *hall.CLI, r report) error {
 	faults := 0
 	for _, k := range r.Checks {

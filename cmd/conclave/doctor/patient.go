@@ -12,10 +12,10 @@ import (
 	"conclave/worker/cluster"
 )
 
-// reachTimeout bounds one request to Temporal.
+// reachTimeout is the maximum duration of one request to Temporal.
 const reachTimeout = 8 * time.Second
 
-// patient is the installation that is checked.
+// patient is the installation to check.
 type patient struct {
 	cli   *hall.CLI
 	own   Versions
@@ -26,7 +26,8 @@ type patient struct {
 	storeless error            // the failure to open the store
 }
 
-// open connects to Temporal and the store. Only faults of flags and of the environment are errors.
+// open connects to Temporal and the store. It fails only for invalid flags or environment
+// variables.
 func open(ctx context.Context, c *hall.CLI, v Versions, f flags) (*patient, error) {
 	p := &patient{cli: c, own: v, flags: f}
 	t, err := c.Target()
@@ -62,7 +63,7 @@ func good(detail string) check { return check{OK: true, Detail: detail} }
 func bad(detail, remedy string) check { return check{Detail: detail, Remedy: remedy} }
 
 // failed converts an error to a check. Errors end with their remedy, after the last semicolon; the
-// remedy is given for those that have none.
+// given remedy is for errors without one.
 func failed(err error, remedy string) check {
 	if untrusted, ok := errors.AsType[*team.UntrustedError](err); ok { // it quotes a stranger's semicolons
 		return bad(untrusted.Reason(), untrusted.Remedy())

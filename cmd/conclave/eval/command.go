@@ -15,7 +15,7 @@ import (
 	"conclave/engine/eval/generate"
 )
 
-// Command returns `conclave eval`. The kinds are those of sessions and of pipeline runs.
+// Command returns `conclave eval`. Its arguments are the kinds for sessions and for pipeline runs.
 func Command(c *hall.CLI, session, pipeline *runs.Kind) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval",
@@ -33,7 +33,7 @@ well the team answers and judges, and one sentence on whether it is worth its to
 	return cmd
 }
 
-// flags are those of run besides the common ones.
+// flags are the flags of eval run besides the common ones.
 type flags struct {
 	arms, scorer string
 	epochs       int

@@ -8,14 +8,14 @@ import (
 	"conclave/engine/eval"
 )
 
-// comparison is the output of compare for programs.
+// comparison is the JSON output of compare.
 type comparison struct {
 	A     string      `json:"a"`
 	B     string      `json:"b"`
 	Pairs []eval.Pair `json:"pairs"` // of each arm, b less a
 }
 
-// compare prints the differences of the arms that two evaluations have in common.
+// compare prints the differences between two evaluations for the arms that both have.
 func compare(c *hall.CLI, a, b string) error {
 	first, err := read(a)
 	second, errB := read(b)

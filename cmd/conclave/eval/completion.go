@@ -16,8 +16,8 @@ import (
 	pipelineflow "conclave/workflows/pipeline"
 )
 
-// complete asks the model of an agent without any tool or instruction: a pipeline run of one
-// step, which is as durable as a session.
+// complete asks an agent's model without any tools or instructions. It is a pipeline run
+// with one step and thus as durable as a session.
 func (r *runner) complete(ctx context.Context, id, request string, agent config.Agent) (reply, error) {
 	agent.ID, agent.SystemMessage, agent.Subtask, agent.MCPServers = "agent_a", "", "", nil
 	agent.Tools.Files, agent.Tools.Shell = false, false
@@ -52,8 +52,7 @@ func (r *runner) complete(ctx context.Context, id, request string, agent config.
 	return a, err
 }
 
-// lasted returns the seconds from the start of a run to its end; 0 if the server does not
-// tell.
+// lasted returns the duration of a run in seconds, or 0 if the server does not report it.
 func (r *runner) lasted(ctx context.Context, id string) float64 {
 	described, err := r.conn.Client.DescribeWorkflowExecution(ctx, id, "")
 	info := described.GetWorkflowExecutionInfo()
@@ -63,8 +62,8 @@ func (r *runner) lasted(ctx context.Context, id string) float64 {
 	return info.GetCloseTime().AsTime().Sub(info.GetStartTime().AsTime()).Seconds()
 }
 
-// graded asks the grader whether an answer is right; nil if its reply says neither. Equal
-// answers are graded once.
+// graded asks the grader whether an answer is correct. It returns nil if the reply says
+// neither. Equal answers are graded once.
 func (u *unit) graded(ctx context.Context, a reply) (*bool, error) {
 	if strings.TrimSpace(a.text) == "" {
 		return nil, nil

@@ -30,7 +30,7 @@ type armRow struct {
 	eval.Figures
 }
 
-// draw returns the page of an evaluation. Pages are those of sessions in its directory.
+// draw returns the page of an evaluation. Its directory has the pages of the sessions.
 func draw(s settings, sum eval.Summary, samples []eval.Sample, pages map[string]bool) ([]byte, error) {
 	view := struct {
 		Settings settings

@@ -18,8 +18,8 @@ import (
 	"conclave/engine/eval"
 )
 
-// materials stores the files of questions, each directory once. It is safe for concurrent
-// use.
+// materials stores the files of questions. Each directory is stored once. It is safe for
+// concurrent use.
 type materials struct {
 	conn *hall.Connection
 	dir  string // of the data set
@@ -28,7 +28,7 @@ type materials struct {
 	refs map[string]string // reference by directory or content
 }
 
-// base returns the reference of the files that a question starts from; empty without any.
+// base returns the reference to the files that a question starts from, or "" if it has none.
 func (m *materials) base(ctx context.Context, q eval.Question) (string, error) {
 	switch {
 	case q.Base != "":
@@ -39,7 +39,7 @@ func (m *materials) base(ctx context.Context, q eval.Question) (string, error) {
 	return "", nil
 }
 
-// checks returns the reference of the checks of a question; empty without any.
+// checks returns the reference to a question's checks, or "" if it has none.
 func (m *materials) checks(ctx context.Context, q eval.Question) (string, error) {
 	dir, list := q.ChecksAt()
 	switch {
@@ -58,7 +58,7 @@ func (m *materials) path(name string) string {
 	return filepath.Join(m.dir, name)
 }
 
-// inline stores files that are given by their content.
+// inline stores files given by their contents.
 func (m *materials) inline(ctx context.Context, files map[string]string) (string, error) {
 	key, err := json.Marshal(files)
 	if err != nil {
@@ -105,7 +105,7 @@ func (m *materials) store(_ context.Context, key string, send func() (string, er
 	return ref, err
 }
 
-// send stores a directory without a line on stderr.
+// send stores a directory without printing progress.
 func (m *materials) send(ctx context.Context, dir string) (string, error) {
 	quiet := *m.conn.CLI
 	quiet.Automation, quiet.Stderr = true, io.Discard
@@ -116,7 +116,7 @@ func (m *materials) send(ctx context.Context, dir string) (string, error) {
 	return base.Reference(done.Hash), nil
 }
 
-// on returns a layout whose manifests are against a base.
+// on returns a layout on the base with a reference.
 func (m *materials) on(ctx context.Context, layout artifact.Layout, reference string) (artifact.Layout, error) {
 	stored, err := m.open(ctx, reference)
 	if err != nil {

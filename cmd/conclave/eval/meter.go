@@ -15,8 +15,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// meter counts questions, time and cost, and prints a line for each question that has all
-// its outcomes. It is safe for concurrent use.
+// meter counts questions, time and cost. It prints a line for each question whose
+// outcomes are complete. It is safe for concurrent use.
 type meter struct {
 	*runner
 	began time.Time
@@ -29,7 +29,7 @@ type meter struct {
 	run   llm.Usage // in this run
 }
 
-// newMeter counts the questions that lack an outcome, and the costs of those that have one.
+// newMeter counts the questions that lack an outcome and the costs of the outcomes that exist.
 func newMeter(r *runner) *meter {
 	m := &meter{runner: r, total: r.plan.size(), began: time.Now()}
 	for epoch := 1; epoch <= r.plan.epochs; epoch++ {
@@ -45,7 +45,7 @@ func newMeter(r *runner) *meter {
 	return m
 }
 
-// paid returns the cost of the runs that were started for samples.
+// paid returns the total cost of the runs that were started for samples.
 func paid(samples []eval.Sample) (sum llm.Usage) {
 	for _, s := range samples {
 		sum = sum.Add(s.Paid)
@@ -55,7 +55,7 @@ func paid(samples []eval.Sample) (sum llm.Usage) {
 
 func tokens(u llm.Usage) int64 { return u.InputTokens + u.OutputTokens }
 
-// begin says how many questions are asked.
+// begin prints the number of questions to ask.
 func (m *meter) begin() {
 	if m.offline {
 		m.cli.Infof("%s", team.OfflineNote)
@@ -64,7 +64,7 @@ func (m *meter) begin() {
 	m.cli.Infof("team from %s: %s", m.plan.source, team.Describe(m.plan.team))
 }
 
-// spent reports whether a limit of the evaluation is spent.
+// spent reports whether a limit of the evaluation is used up.
 func (m *meter) spent() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +72,8 @@ func (m *meter) spent() bool {
 	return m.plan.tokens > 0 && tokens(all) >= m.plan.tokens || m.plan.usd > 0 && all.AtLeastUSD() >= m.plan.usd
 }
 
-// done prints the outcomes of a question, the number of questions left and their expected cost.
+// done prints the outcomes of a question, the number of remaining questions and their expected
+// cost.
 func (m *meter) done(u *unit) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -108,7 +109,7 @@ func (u *unit) samplesOf() []eval.Sample {
 
 func (u *unit) cost() llm.Usage { return paid(u.samplesOf()) }
 
-// words tells the outcomes of the unit's arms.
+// words describes the outcomes of the unit's arms.
 func (u *unit) words() string {
 	var told []string
 	for _, s := range u.samplesOf() {
@@ -137,7 +138,7 @@ func (p *plan) names() []string {
 	return names
 }
 
-// playsOffline reports whether the built-in model plays an agent.
+// playsOffline reports whether an agent uses the built-in model.
 func (p *plan) playsOffline() bool {
 	return slices.ContainsFunc(p.teams(), func(t config.Team) bool {
 		return slices.ContainsFunc(t.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline })

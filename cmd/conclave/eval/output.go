@@ -26,7 +26,7 @@ const (
 	pagesDir     = "sessions"
 )
 
-// settings are the inputs that the samples of a directory were made from.
+// settings are the inputs that produced the samples of a directory.
 type settings struct {
 	ID        string   `json:"id"`
 	Data      string   `json:"data"`
@@ -55,7 +55,7 @@ type output struct {
 	known   map[eval.Key]bool
 }
 
-// open prepares the directory for samples of these settings, and reads those that are there.
+// open prepares the directory for samples with these settings and reads the existing samples.
 func open(dir string, s settings) (*output, error) {
 	if err := os.MkdirAll(filepath.Join(dir, pagesDir), 0o755); err != nil {
 		return nil, fmt.Errorf("make the directory of --out: %w", err)
@@ -82,7 +82,7 @@ func open(dir string, s settings) (*output, error) {
 	return o, nil
 }
 
-// adopt refuses samples that were made by other settings and opens the file for more.
+// adopt opens the samples file for appending. It refuses samples produced with other settings.
 func (o *output) adopt(s settings) error {
 	was := o.settings
 	switch {
@@ -104,7 +104,7 @@ func (o *output) adopt(s settings) error {
 	if err := o.writeJSON(settingsFile, s); err != nil {
 		return err
 	}
-	// A line that was cut off is dropped by writing the others anew.
+	// Rewriting the file drops a truncated last line.
 	var whole []byte
 	for _, sample := range o.samples {
 		line, err := json.Marshal(sample)
@@ -127,7 +127,7 @@ func (o *output) adopt(s settings) error {
 	return nil
 }
 
-// read reads the directory of an evaluation, given by its name or by the ID.
+// read reads an evaluation, given by its directory or its ID.
 func read(of string) (*output, error) {
 	dir := of
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -151,14 +151,14 @@ func read(of string) (*output, error) {
 	return o, nil
 }
 
-// has reports whether a question has an outcome in an epoch and arm.
+// has reports whether a question has an outcome in the epoch and arm.
 func (o *output) has(k eval.Key) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.known[k]
 }
 
-// add appends an outcome and brings it to the disk.
+// add appends an outcome and syncs it to disk.
 func (o *output) add(s eval.Sample) error {
 	line, err := json.Marshal(s)
 	if err != nil {
@@ -229,7 +229,7 @@ func (o *output) close() {
 	}
 }
 
-// report prints the report of an evaluation and writes its files anew.
+// report prints the report of an evaluation and rewrites its files.
 func report(c *hall.CLI, of string) error {
 	o, err := read(of)
 	if err != nil {

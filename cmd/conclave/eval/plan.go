@@ -15,7 +15,7 @@ import (
 	"conclave/engine/eval"
 )
 
-// plan is the checked input of an evaluation.
+// plan is the validated input of an evaluation.
 type plan struct {
 	flags
 	id        string
@@ -30,7 +30,8 @@ type plan struct {
 	grader    *config.Agent
 }
 
-// newPlan checks the flags and reads all files. A wrong input starts nothing.
+// newPlan checks the flags and reads all files, so that an evaluation with invalid input does not
+// start.
 func newPlan(c *hall.CLI, t hall.Target, w *team.Worker, f flags, file string) (*plan, error) {
 	p := &plan{flags: f, dir: filepath.Dir(file), others: map[string]config.Team{}}
 	if err := f.check(); err != nil {
@@ -91,7 +92,7 @@ func (p *plan) readQuestions(file string) error {
 	return nil
 }
 
-// readTeams reads the evaluated team, those of other arms and the grader.
+// readTeams reads the evaluated team, the teams of other arms and the grader.
 func (p *plan) readTeams(c *hall.CLI, t hall.Target, w *team.Worker) error {
 	read := func(of *hall.CLI) (config.Team, string, error) {
 		if t.Cluster {
@@ -124,7 +125,7 @@ func (p *plan) readTeams(c *hall.CLI, t hall.Target, w *team.Worker) error {
 	return p.checkPrices(w)
 }
 
-// checkPrices refuses a limit in dollars for models of unknown price.
+// checkPrices refuses a limit in dollars if a model's price is unknown.
 func (p *plan) checkPrices(w *team.Worker) error {
 	if p.usd == 0 {
 		return nil
@@ -150,8 +151,8 @@ func (p *plan) teams() []config.Team {
 	return all
 }
 
-// name chooses the ID of the evaluation and its directory. Without a name the same questions,
-// team and scorer have the same ID.
+// name chooses the ID and the directory of the evaluation. Without a name the ID is derived
+// from the questions, team and scorer.
 func (p *plan) name() error {
 	p.id = p.flags.id
 	if p.id == "" {
@@ -173,7 +174,7 @@ func (p *plan) name() error {
 	return nil
 }
 
-// session returns the ID of a session of a question. Arm is empty for the team's own.
+// session returns the ID of a question's session. For the evaluated team arm is empty.
 func (p *plan) session(q eval.Question, epoch int, arm string) string {
 	id := fmt.Sprintf("eval-%s-%s-%d", p.id, q.ID, epoch)
 	if arm != "" {

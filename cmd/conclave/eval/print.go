@@ -9,7 +9,7 @@ import (
 	"conclave/engine/eval"
 )
 
-// show prints a summary: the object for programs, else tables and the sentence.
+// show prints a summary, as JSON or as tables with a concluding sentence.
 func show(c *hall.CLI, s eval.Summary) error {
 	if c.Scripted() {
 		return c.PrintJSON(s)
@@ -59,7 +59,7 @@ func pairTable(pairs []eval.Pair) string {
 	return b.String()
 }
 
-// why explains the difference between the team and its rivals.
+// why explains the difference between the team and the arms it is compared with.
 func why(t eval.TeamFigures) string {
 	judging := "No vote was cast where right and wrong answers were shown."
 	if t.Judging != nil {

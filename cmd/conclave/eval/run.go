@@ -28,7 +28,7 @@ type runner struct {
 	offline  bool // the built-in model answers
 }
 
-// run checks the input, asks the questions that have no outcome yet, and reports.
+// run checks the input, asks the questions that lack an outcome, and reports.
 func run(ctx context.Context, c *hall.CLI, k kinds, f flags, file string) error {
 	t, err := c.Target()
 	if err != nil {
@@ -71,7 +71,7 @@ func run(ctx context.Context, c *hall.CLI, k kinds, f flags, file string) error 
 	})
 }
 
-// errBudget stops an evaluation that has spent its limits.
+// errBudget stops an evaluation that has reached a limit.
 var errBudget = errors.New("the limit is spent")
 
 // askAll gives every question an outcome in every arm and epoch.
@@ -137,7 +137,7 @@ func (r *runner) conclude(ctx context.Context, asking error) error {
 	return nil
 }
 
-// exitBelow is the exit code of an evaluation below --fail-under.
+// exitBelow is the exit code of an evaluation that fails the condition of --fail-under.
 const exitBelow = 3
 
 func scored(samples []eval.Sample) bool {

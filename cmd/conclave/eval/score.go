@@ -10,7 +10,7 @@ import (
 	"conclave/engine/eval"
 )
 
-// score returns whether an answer is right, and the part of it that was compared.
+// score returns whether an answer is correct, and the extracted part that was compared.
 func (u *unit) score(ctx context.Context, a reply) (extracted string, correct *bool, err error) {
 	scorer := u.q.ScoredBy(u.plan.scorer)
 	if extracted, correct = u.q.Score(u.plan.scorer, a.text); correct != nil {
@@ -26,7 +26,7 @@ func (u *unit) score(ctx context.Context, a reply) (extracted string, correct *b
 }
 
 // tried runs the commands or checks of a question on an answer, each in a fresh copy of its
-// files; nil for an empty answer.
+// files. It returns nil for an empty answer.
 func (u *unit) tried(ctx context.Context, scorer string, a reply) (*bool, error) {
 	if a.step == nil && strings.TrimSpace(a.text) == "" {
 		return nil, nil

@@ -47,13 +47,13 @@ type reply struct {
 	step    *record.Step // nil for a bare completion
 }
 
-// definition is a team or a pipeline that workers can find.
+// definition is a team or a pipeline that can be passed to workers.
 type definition interface {
 	Canonical() ([]byte, error)
 	Hash() string
 }
 
-// hand gives a definition to the workers: by name on a local stack, else in the input.
+// hand passes a definition to the workers: by name on a local stack, or else in the input.
 func (r *runner) hand(d definition) (name string, inline json.RawMessage, err error) {
 	if r.conn.Cluster {
 		inline, err = d.Canonical()
@@ -66,8 +66,8 @@ func (r *runner) hand(d definition) (name string, inline json.RawMessage, err er
 	return name, inline, nil
 }
 
-// ask takes a question to the decision of a team, or joins the session of an earlier run, and
-// reads its record.
+// ask runs the session of a question, or joins the one that an earlier evaluation started,
+// and reads its record.
 func (r *runner) ask(ctx context.Context, id string, q eval.Question, of config.Team) (*outcome, error) {
 	in := sessionflow.Input{Query: q.Prompt()}
 	var err error
@@ -116,7 +116,7 @@ func (r *runner) draw(ctx context.Context, id string, reader *record.Reader) err
 	return r.out.write(filepath.Join(pagesDir, id+".html"), html.Bytes())
 }
 
-// await starts a run, unless an earlier evaluation has, and waits for its end.
+// await starts a run, unless an earlier evaluation has started it, and waits for its end.
 func (r *runner) await(ctx context.Context, kind *runs.Kind, id, query string, input any) (any, error) {
 	memo := map[string]any{kind.MemoID: id, drive.MemoQuery: text.HeadRunes(query, maxMemoQuery)}
 	options := runs.Options(r.conn, id, query, memo, r.offline)
@@ -145,7 +145,7 @@ const (
 	parkedPoll   = 5 * time.Second // how often a run is asked whether it waits for a person
 )
 
-// watchParked ends the waiting for a run that waits for a person.
+// watchParked cancels the wait if the run is parked until a person acts.
 func (r *runner) watchParked(ctx context.Context, stop context.CancelCauseFunc, kind *runs.Kind, id string) {
 	poll := time.NewTicker(parkedPoll)
 	defer poll.Stop()
@@ -166,8 +166,8 @@ func (r *runner) watchParked(ctx context.Context, stop context.CancelCauseFunc, 
 	}
 }
 
-// firsts returns the first answers of the agents in order, those that were made without
-// seeing another one.
+// firsts returns the first answer of each agent, in the order of the agents, if it was
+// made without seeing another answer.
 func firsts(s *record.Session) []*record.Step {
 	var found []*record.Step
 	for _, agent := range s.Agents {
@@ -201,7 +201,7 @@ func (o *outcome) decision() reply {
 	return d
 }
 
-// first returns the first answer of a step as the answer of an arm.
+// first returns a step's first answer as the reply of an arm.
 func (o *outcome) first(p *record.Step) reply {
 	return reply{
 		text: p.Answer.Text, session: o.session.ID, cost: p.Usage, seconds: p.Ended.Sub(p.Started).Seconds(),
@@ -209,8 +209,9 @@ func (o *outcome) first(p *record.Step) reply {
 	}
 }
 
-// sampling returns the team that gives k first answers and decides nothing: its agents in
-// turn, under names that make their draws independent of those of the team.
+// sampling returns a team that gives k first answers and takes no decision. Its agents
+// are those of the team in turn, under new names, so that their samples are independent
+// of the team's.
 func sampling(of config.Team, from, k int) config.Team {
 	agents := of.Agents
 	of.Agents = nil
@@ -231,8 +232,8 @@ func sampling(of config.Team, from, k int) config.Team {
 	return of
 }
 
-// reseeded returns a backend whose sampling differs from that of the team in a round of its
-// agents.
+// reseeded returns a backend with another seed for each further round of the agents, so
+// that it does not repeat the team's samples.
 func reseeded(b config.Backend, seed any, round int) config.Backend {
 	const apart = 1_000_003 // seeds of agents are close to each other
 	params := map[string]any{}

@@ -24,7 +24,7 @@ type unit struct {
 	pool []reply  // first answers, those of the team before those of sessions for more
 }
 
-// missing returns the arms without an outcome.
+// missing returns the arms that lack an outcome.
 func (u *unit) missing() []eval.Arm {
 	return slices.DeleteFunc(slices.Clone(u.plan.arms), func(a eval.Arm) bool {
 		return u.out.has(eval.Key{ID: u.q.ID, Epoch: u.epoch, Arm: a.Name})
@@ -38,7 +38,7 @@ func (u *unit) charge(id string, cost llm.Usage) {
 	}
 }
 
-// ask takes the question to the decision of a team.
+// ask runs the session of the question with a team.
 func (u *unit) ask(ctx context.Context, arm string, of config.Team) (*outcome, error) {
 	id := u.plan.session(u.q, u.epoch, arm)
 	o, err := u.runner.ask(ctx, id, u.q, of)
@@ -48,7 +48,7 @@ func (u *unit) ask(ctx context.Context, arm string, of config.Team) (*outcome, e
 	return o, err
 }
 
-// complete asks the model of an agent for a bare completion.
+// complete asks an agent's model for a bare completion.
 func (u *unit) complete(ctx context.Context, id, request string, agent config.Agent) (reply, error) {
 	r, err := u.runner.complete(ctx, id, request, agent)
 	if err == nil {
@@ -57,7 +57,7 @@ func (u *unit) complete(ctx context.Context, id, request string, agent config.Ag
 	return r, err
 }
 
-// run gives the question an outcome in every arm that lacks one.
+// run asks the question in every arm that lacks an outcome.
 func (u *unit) run(ctx context.Context) error {
 	missing := u.missing()
 	if len(missing) == 0 {
@@ -72,8 +72,8 @@ func (u *unit) run(ctx context.Context) error {
 			u.pool = append(u.pool, u.team.first(p))
 		}
 	}
-	// The samples of a smaller majority are among those of a larger one, whether or not it
-	// has an outcome already.
+	// Arms with an outcome also fill the pool, because arms share samples: those of a
+	// smaller majority are the first ones of a larger majority.
 	for _, arm := range u.plan.arms {
 		if err := u.answer(ctx, arm, slices.Contains(missing, arm)); err != nil {
 			return err
@@ -82,7 +82,7 @@ func (u *unit) run(ctx context.Context) error {
 	return nil
 }
 
-// answer adds the outcome of an arm if it is missing.
+// answer fills the pool for an arm, and adds its outcome if missing is set.
 func (u *unit) answer(ctx context.Context, arm eval.Arm, missing bool) error {
 	n := u.samples(arm)
 	if n > 0 {
@@ -119,8 +119,8 @@ func (u *unit) answer(ctx context.Context, arm eval.Arm, missing bool) error {
 	return u.out.add(s)
 }
 
-// samples returns the number of first answers that an arm needs; 0 for an arm of another
-// kind.
+// samples returns the number of first answers that an arm needs, or 0 for an arm that
+// needs none.
 func (u *unit) samples(arm eval.Arm) int {
 	switch {
 	case arm.Kind == eval.Single:
@@ -141,8 +141,8 @@ func (u *unit) samples(arm eval.Arm) int {
 	return 0
 }
 
-// fill brings the pool to n answers by a session of as many more agents. Agents without an
-// answer leave it smaller.
+// fill extends the pool to n answers by a session with one agent for each missing answer.
+// Agents without an answer leave the pool smaller.
 func (u *unit) fill(ctx context.Context, arm eval.Arm, n int) error {
 	have := len(u.pool)
 	if have >= n || u.team != nil && len(u.team.firsts) == 0 {
@@ -191,7 +191,7 @@ func (u *unit) scored(ctx context.Context, r reply) (eval.Sample, error) {
 	return s, err
 }
 
-// decide returns the outcome of the team, and how it came to it.
+// decide returns the outcome of the team's decision and how the team reached it.
 func (u *unit) decide(ctx context.Context) (eval.Sample, error) {
 	s, err := u.scored(ctx, u.team.decision())
 	if err != nil {
@@ -220,7 +220,7 @@ func (u *unit) decide(ctx context.Context) (eval.Sample, error) {
 	return s, u.judge(ctx, c)
 }
 
-// judge counts the votes that were cast where right and wrong answers were shown.
+// judge counts the votes of steps that were shown both right and wrong answers.
 func (u *unit) judge(ctx context.Context, c *eval.Conduct) error {
 	for _, p := range u.team.session.Steps {
 		if p.Vote == nil {
@@ -252,7 +252,7 @@ func (u *unit) judge(ctx context.Context, c *eval.Conduct) error {
 	return nil
 }
 
-// newest returns the labels of the newest answer of each agent that a step was shown.
+// newest returns the labels of the answers shown to a step, only the newest of each agent.
 func newest(s *record.Session, p *record.Step) []string {
 	latest := map[string]string{}
 	for _, label := range slices.Concat(p.Shown, p.Received) {

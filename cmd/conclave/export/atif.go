@@ -68,8 +68,8 @@ type (
 	}
 )
 
-// writeATIF writes a session as one trajectory: the conversations of its steps, one after the
-// other. The extra fields of a step name the agent and its step.
+// writeATIF writes a session as one trajectory, in which the conversations of its steps
+// follow each other. The extra fields of a trajectory step name the agent and its step.
 func writeATIF(w io.Writer, r recorded) error {
 	u := r.State.Cost
 	t := trajectory{
@@ -86,7 +86,7 @@ func writeATIF(w io.Writer, r recorded) error {
 	return writeJSON(w, t)
 }
 
-// models are the models of the agents.
+// models returns the model of each agent.
 func (r recorded) models() map[string]string {
 	all := map[string]string{}
 	for _, a := range r.Agents {
@@ -95,7 +95,7 @@ func (r recorded) models() map[string]string {
 	return all
 }
 
-// conversation adds the conversation of a step.
+// conversation appends the conversation of a step.
 func (t *trajectory) conversation(r recorded, p *record.Step) {
 	agent := r.Agent(p.Agent)
 	reply := -1 // index of the reply whose calls are answered
@@ -152,7 +152,7 @@ func metricsOf(u *llm.Usage) *metrics {
 	return &metrics{u.InputTokens, u.OutputTokens, u.CachedInputTokens, u.TotalUSD}
 }
 
-// callsOf are the calls of a reply. Arguments that are not a JSON object are wrapped in one.
+// callsOf returns the calls of a reply. It wraps arguments that are not a JSON object in one.
 func callsOf(m llm.Message) []trajectoryCall {
 	var all []trajectoryCall
 	for _, call := range m.ToolCalls {

@@ -1,3 +1,3 @@
-// Package export has `conclave export`, which translates the record of a session for other
-// tools: OpenTelemetry spans, an agent trajectory, or plain lines of JSON.
+// Package export implements `conclave export`, which translates the record of a session
+// for other tools: as OpenTelemetry spans, as an agent trajectory, or as JSON lines.
 package export

@@ -51,8 +51,8 @@ type (
 	}
 )
 
-// writeLines writes a session as lines of JSON: the session, its events, and each step with
-// the entries of its transcript.
+// writeLines writes a session as JSON lines: the session, its events, and each step
+// followed by the entries of its transcript.
 func writeLines(w io.Writer, r recorded) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
@@ -98,7 +98,7 @@ func writeLines(w io.Writer, r recorded) error {
 	return nil
 }
 
-// timeOrNil is nil for an unknown time.
+// timeOrNil returns nil for an unknown time.
 func timeOrNil(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

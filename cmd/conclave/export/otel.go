@@ -56,7 +56,7 @@ type (
 	}
 )
 
-// The kinds of spans, and the status of a failure.
+// The kinds of spans, and the status code of a failure.
 const (
 	internal = 1
 	client   = 3
@@ -67,7 +67,7 @@ func word(key, value string) attribute {
 	return attribute{key, map[string]any{"stringValue": value}}
 }
 
-// number is an attribute with a whole number, which OTLP JSON writes as a string.
+// number returns an attribute with an integer, which OTLP JSON writes as a string.
 func number(key string, value int64) attribute {
 	return attribute{key, map[string]any{"intValue": strconv.FormatInt(value, 10)}}
 }
@@ -93,7 +93,7 @@ type tracer struct {
 	spans []span
 }
 
-// id is the ID of a span: a hash of its place in the session.
+// id returns the ID of a span, a hash of its place in the session.
 func (t *tracer) id(place string) string {
 	sum := sha256.Sum256([]byte(t.trace + place))
 	return hex.EncodeToString(sum[:8])
@@ -124,7 +124,7 @@ func (t *tracer) session() {
 	}
 }
 
-// usage is the usage in the words of the GenAI conventions. Dollars have no word there.
+// usage returns the usage as attributes of the GenAI conventions, which have none for dollars.
 func usage(u llm.Usage) []attribute {
 	if u.ModelCalls == 0 {
 		return nil
@@ -182,7 +182,7 @@ func (t *tracer) step(p *record.Step, parent string, end time.Time) {
 	}
 }
 
-// label is the label of a step's answer, or of the answer that it votes for.
+// label returns the label of a step's answer or of the answer that it votes for.
 func label(p *record.Step) string {
 	switch {
 	case p.Answer != nil:
@@ -193,7 +193,7 @@ func label(p *record.Step) string {
 	return ""
 }
 
-// ended is the end of a step; a running one ends with the session's last event.
+// ended returns the end of a step. A running step ends with the session's last event.
 func ended(p *record.Step, last time.Time) time.Time {
 	if !p.Ended.IsZero() {
 		return p.Ended
@@ -226,7 +226,8 @@ func (t *tracer) chat(l step.Line, place, parent, provider, model string, begun 
 	t.spans = append(t.spans, one)
 }
 
-// tools adds a span for each tool call of a reply. The spans share the time that all calls took.
+// tools adds a span for each tool call of a reply. The spans divide the duration of all calls
+// equally.
 func (t *tracer) tools(l step.Line, called []llm.ToolCall, place, parent string, begun time.Time) {
 	unsuccessful := map[string]bool{}
 	for _, o := range l.Outcomes {

@@ -9,7 +9,7 @@ import (
 // Day is a unit of Age.
 const Day = 24 * time.Hour
 
-// Age is a flag: a duration in hours, days or weeks.
+// Age is a flag value: a duration in hours, days or weeks.
 type Age time.Duration
 
 // Type implements pflag.Value.

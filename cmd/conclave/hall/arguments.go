@@ -16,10 +16,10 @@ import (
 	"conclave/workflows/drive"
 )
 
-// MaxEcho bounds the part of a wrong value that an error message repeats, in bytes.
+// MaxEcho is the maximum length, in bytes, of an invalid value that an error message repeats.
 const MaxEcho = 80
 
-// Arguments requires the named arguments, none of them empty.
+// Arguments requires the named arguments, all non-empty.
 func Arguments(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {
@@ -49,7 +49,7 @@ func Arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// OptionalLast is Arguments with an optional last argument.
+// OptionalLast is like Arguments, but the last argument may be missing.
 func OptionalLast(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {
@@ -59,8 +59,8 @@ func OptionalLast(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// CheckText refuses a text that is not UTF-8 or has more than limit bytes. Name is that of the
-// usage line.
+// CheckText refuses a text that is not UTF-8 or has more than limit bytes. Name is the
+// argument's name in the usage line.
 func CheckText(name, content string, limit int, remedy string) error {
 	switch {
 	case len(content) > limit:
@@ -71,12 +71,12 @@ func CheckText(name, content string, limit int, remedy string) error {
 	return nil
 }
 
-// CheckQuery is CheckText for the question or request of a run.
+// CheckQuery applies CheckText to the query or request of a run.
 func CheckQuery(name, content string) error {
 	return CheckText(name, content, drive.MaxInput, "put large material where the agents can read it")
 }
 
-// refuseEmptyFlags refuses empty values, such as those of unset variables; a prefix may be empty.
+// refuseEmptyFlags refuses empty values, which unset variables often cause. A prefix may be empty.
 func refuseEmptyFlags(cmd *cobra.Command) error {
 	var empty error
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -87,7 +87,7 @@ func refuseEmptyFlags(cmd *cobra.Command) error {
 	return empty
 }
 
-// flagError adds the nearest flag to the error of an unknown one.
+// flagError adds the most similar flag to an unknown-flag error.
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if near, ok := nearestFlag(cmd, unknown.GetSpecifiedName()); ok {
@@ -109,7 +109,7 @@ func nearestFlag(cmd *cobra.Command, name string) (string, bool) {
 	return text.Nearest(name, flags)
 }
 
-// checkID refuses an argument that cannot be a workflow ID, before connecting.
+// checkID refuses an argument that cannot be a workflow ID, before any connection is made.
 func checkID(id string) error {
 	const most = 1000 // Temporal's limit on a workflow ID
 	if len(id) > most {
@@ -121,7 +121,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// CheckRunID checks the ID of a run. Its error quotes a long ID in part.
+// CheckRunID checks the ID of a run. Its error truncates a long ID.
 func CheckRunID(id string) error {
 	err := artifact.CheckSessionID(id)
 	if wrong, ok := errors.AsType[*artifact.NameError](err); ok {
@@ -130,7 +130,7 @@ func CheckRunID(id string) error {
 	return err
 }
 
-// ChooseRunID returns the ID that a flag asks for, or a new one.
+// ChooseRunID returns the ID given by a flag, or a new one.
 func ChooseRunID(flag, asked string) (string, error) {
 	if asked == "" {
 		return NewRunID(time.Now()), nil
@@ -141,7 +141,8 @@ func ChooseRunID(flag, asked string) (string, error) {
 	return asked, nil
 }
 
-// NewRunID returns the time in UTC and four random characters: 20 bits for runs of the same second.
+// NewRunID returns the time in UTC followed by four random characters, which add 20 bits for runs
+// started in the same second.
 func NewRunID(now time.Time) string {
 	return now.UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:4])
 }

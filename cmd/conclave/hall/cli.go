@@ -31,7 +31,7 @@ type CLI struct {
 	Version                   string // of conclave
 }
 
-// Execute adds the common flags to root, runs one command line, and returns its exit code.
+// Execute adds the common flags to root, executes one command line, and returns its exit code.
 func (c *CLI) Execute(ctx context.Context, root *cobra.Command, args []string) int {
 	c.configure(root)
 	root.SetArgs(append([]string{}, args...)) // Cobra replaces nil by the arguments of the process.
@@ -58,22 +58,21 @@ func (c *CLI) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&c.Automation, "automation", false, "no decoration, one line per event, the last line of stdout one JSON object")
 }
 
-// Scripted reports whether a program reads the output.
+// Scripted reports whether the output is for a program.
 func (c *CLI) Scripted() bool { return c.JSON || c.Automation }
 
-// Interactive reports whether a person watches: stderr is a terminal, and the output is
-// not for a program.
+// Interactive reports whether stderr is a terminal and the output is not for a program.
 func (c *CLI) Interactive() bool {
 	f, ok := c.Stderr.(*os.File)
 	return ok && !c.Automation && term.IsTerminal(int(f.Fd()))
 }
 
-// Infof prints a line for a person on stderr, without control characters.
+// Infof prints a line for people on stderr, without control characters.
 func (c *CLI) Infof(format string, args ...any) {
 	fmt.Fprintln(c.Stderr, text.Terminal(fmt.Sprintf(format, args...)))
 }
 
-// Warnf is Infof with the name of the command in front.
+// Warnf is like Infof, but prefixes the line with the name of the command.
 func (c *CLI) Warnf(format string, args ...any) { c.Infof("conclave: "+format, args...) }
 
 // CommandLine returns a command line that reaches the same target as this one.
@@ -114,7 +113,8 @@ func (c *CLI) PrintJSON(v any) error {
 	return c.Print(string(EscapeControls(data)) + "\n")
 }
 
-// Print prints text on stdout. A failure is exit code 2: the work is done, the output incomplete.
+// Print prints text on stdout. A failed write gives exit code 2, because the work is done but the
+// output is incomplete.
 func (c *CLI) Print(text string) error {
 	if _, err := io.WriteString(c.Stdout, text); err != nil {
 		return Exitf(ExitNoAnswer, "print the output: %w", err)
@@ -122,7 +122,7 @@ func (c *CLI) Print(text string) error {
 	return nil
 }
 
-// EscapeControls escapes the C1 control characters in JSON, which terminals obey.
+// EscapeControls escapes the C1 control characters in JSON, which terminals interpret.
 func EscapeControls(data []byte) []byte {
 	var b strings.Builder
 	for _, r := range string(data) {
@@ -135,7 +135,7 @@ func EscapeControls(data []byte) []byte {
 	return []byte(b.String())
 }
 
-// Table aligns the cells of lines, which tabs separate. Its lines end without spaces.
+// Table aligns tab-separated cells and trims trailing spaces.
 func Table(text string) string {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -16,7 +16,7 @@ import (
 	"conclave/engine/text"
 )
 
-// CanConfirm reports whether a person reads the messages and can answer a question.
+// CanConfirm reports whether messages go to a person who can answer a question.
 func (c *CLI) CanConfirm() bool {
 	return !c.Scripted() && isTerminal(c.Stdin) && isTerminal(c.Stderr)
 }
@@ -26,8 +26,8 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Confirm asks a question and reports whether the answer is yes; anything else is no.
-// An interrupt is context.Canceled.
+// Confirm asks a question and reports whether the answer is yes. Any other answer is
+// no. An interrupt returns context.Canceled.
 func (c *CLI) Confirm(question string) (bool, error) {
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)

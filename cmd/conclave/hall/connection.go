@@ -19,10 +19,10 @@ import (
 	"conclave/worker/cluster"
 )
 
-// ReachTimeout bounds the wait for an answer of an address or a bucket.
+// ReachTimeout is the maximum wait for a reply from an address or a bucket.
 const ReachTimeout = 8 * time.Second
 
-// Connection is a target that this invocation is connected to.
+// Connection is the target that this invocation is connected to.
 type Connection struct {
 	*CLI
 	Target
@@ -34,7 +34,7 @@ type Connection struct {
 	lease *localstack.Lease
 }
 
-// With connects to the target for as long as use runs.
+// With connects to the target, calls use, and disconnects.
 func (c *CLI) With(ctx context.Context, t Target, use func(*Connection) error) error {
 	logger, closeLog := t.commandLog()
 	defer closeLog()
@@ -69,8 +69,8 @@ func (c *CLI) Connect(ctx context.Context, t Target, logger *slog.Logger) (*Conn
 	}
 }
 
-// dialRemedy returns the remedy for a failed connection to Temporal. The embedded stack of
-// another user resets connections.
+// dialRemedy returns the remedy for a failed connection to Temporal. Another user's
+// embedded stack resets connections.
 func dialRemedy(t Target, err error) string {
 	remedy := "check --address and TEMPORAL_*, or leave them out to use the local stack"
 	host, _, _ := net.SplitHostPort(t.Options.HostPort)
@@ -82,7 +82,7 @@ func dialRemedy(t Target, err error) string {
 	return remedy
 }
 
-// ConnectStore connects to the store alone: the named bucket, else that of the local stack.
+// ConnectStore connects to the store only: the named bucket, or else that of the local stack.
 func (c *CLI) ConnectStore(ctx context.Context) (*Connection, error) {
 	t := Target{Cluster: true}
 	if c.Bucket == "" {
@@ -97,7 +97,7 @@ func (c *CLI) ConnectStore(ctx context.Context) (*Connection, error) {
 	return c.openStore(ctx, t)
 }
 
-// openStore opens the store of a local stack, which it joins, or the named bucket of a cluster.
+// openStore joins the local stack and opens its store, or opens the named bucket of a cluster.
 func (c *CLI) openStore(ctx context.Context, t Target) (*Connection, error) {
 	conn := &Connection{CLI: c, Target: t}
 	var store *s3store.Store
@@ -151,7 +151,7 @@ func (conn *Connection) stackStore(ctx context.Context) (*s3store.Store, error) 
 	return store, nil
 }
 
-// Close disconnects. The lease on a local stack would end with the process anyway.
+// Close disconnects. Otherwise the end of the process would release the lease on a local stack.
 func (conn *Connection) Close() {
 	if conn.Client != nil {
 		conn.Client.Close()
@@ -161,7 +161,8 @@ func (conn *Connection) Close() {
 	}
 }
 
-// CheckBucket refuses a cluster's bucket that cannot be used, before any work starts.
+// CheckBucket returns an error if the bucket of a cluster is unusable. It is called before any work
+// starts.
 func (conn *Connection) CheckBucket(ctx context.Context) error {
 	store, ok := conn.Store.(*s3store.Store)
 	if !ok || !conn.Cluster {
@@ -197,8 +198,8 @@ func (conn *Connection) URL(workflow string) string {
 	return fmt.Sprintf("%s/namespaces/%s/workflows/%s", conn.Stack.UIAddress, conn.Stack.Namespace, workflow)
 }
 
-// commandLog returns the log of the Temporal SDK: a file of the data directory, or none on a
-// cluster.
+// commandLog returns the log for the Temporal SDK: a file in the data directory, or none on
+// a cluster.
 func (t Target) commandLog() (logger *slog.Logger, closeLog func()) {
 	discard := slog.New(slog.DiscardHandler)
 	if t.Cluster {

@@ -1,4 +1,4 @@
-// Package hall is shared by the packages of all commands: streams and common flags (CLI),
-// the target of the flags (Target), a connection to it (Connection), checks of arguments,
-// printing, and exit codes. It imports no command's package. Start with cli.go.
+// Package hall has the code that all commands share: streams and common flags (CLI), the
+// target given by the flags (Target), the connection to it (Connection), argument checks,
+// printing, and exit codes. It imports no package of a command. Start with cli.go.
 package hall

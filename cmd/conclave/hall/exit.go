@@ -17,7 +17,7 @@ const (
 	ExitInterrupted = 4 // the command stopped watching; the session continues
 )
 
-// ExitError is an error with an exit code. A nil Err prints nothing more.
+// ExitError is an error with an exit code. If Err is nil, nothing more is printed.
 type ExitError struct {
 	Code int
 	Err  error
@@ -32,12 +32,12 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Exitf makes an error with an exit code and a message.
+// Exitf returns an error with an exit code and a message.
 func Exitf(code int, format string, args ...any) error {
 	return &ExitError{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// Exit makes an error with an exit code and no message; nil for ExitOK.
+// Exit returns an error with an exit code and no message, or nil for ExitOK.
 func Exit(code int) error {
 	if code == ExitOK {
 		return nil
@@ -45,7 +45,8 @@ func Exit(code int) error {
 	return &ExitError{Code: code}
 }
 
-// ExitCode returns the exit code for an error; without a code of its own nothing was started.
+// ExitCode returns the exit code for an error. An error without an exit code means that nothing was
+// started.
 func ExitCode(err error) int {
 	if err == nil {
 		return ExitOK
@@ -59,7 +60,7 @@ func ExitCode(err error) int {
 	return ExitUsage
 }
 
-// report prints an error that has a message, and returns its exit code.
+// report prints the error unless its message is empty, and returns its exit code.
 func (c *CLI) report(err error) int {
 	e, coded := errors.AsType[*ExitError](err)
 	switch {

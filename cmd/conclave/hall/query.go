@@ -14,8 +14,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Query is the QUERY or REQUEST of a command: its last argument, standard input for "-", or
-// the file of --query-file.
+// Query is the QUERY or REQUEST of a command: its last argument, standard input if that is
+// "-", or the file of --query-file.
 type Query struct {
 	cli  *CLI
 	name string // in the usage line
@@ -29,7 +29,7 @@ func NewQuery(c *CLI, name string, flags *pflag.FlagSet) *Query {
 	return q
 }
 
-// Arguments demands the named arguments and then the query, unless a file has it.
+// Arguments requires the named arguments followed by the query, unless it is in a file.
 func (q *Query) Arguments(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -42,7 +42,7 @@ func (q *Query) Arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// Read returns the query. Args are the arguments that Arguments has accepted.
+// Read returns the query. Args are the arguments that Arguments accepted.
 func (q *Query) Read(ctx context.Context, args []string) (string, error) {
 	var query string
 	var err error
@@ -66,7 +66,7 @@ func (q *Query) Read(ctx context.Context, args []string) (string, error) {
 	return query, nil
 }
 
-// readStdin reads standard input, which may be a terminal that nobody ends.
+// readStdin reads standard input until ctx ends, because a terminal may never reach its end.
 func (q *Query) readStdin(ctx context.Context) (query string, err error) {
 	done := make(chan struct{})
 	go func() {
@@ -90,7 +90,7 @@ func (q *Query) readFile() (string, error) {
 	return q.read(file, q.file)
 }
 
-// read reads no more of a long text than shows that it is too long.
+// read stops reading a text once it exceeds the limit.
 func (q *Query) read(from io.Reader, source string) (string, error) {
 	content, err := io.ReadAll(io.LimitReader(from, drive.MaxInput+1))
 	if pathError, ok := errors.AsType[*os.PathError](err); ok {

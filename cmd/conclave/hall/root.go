@@ -19,7 +19,7 @@ func Group(cmd *cobra.Command, args []string) error {
 	return unknownCommand(cmd, args[0])
 }
 
-// unknownCommand returns the error for a word that is no subcommand of group.
+// unknownCommand returns the error for a word that is not a subcommand of group.
 func unknownCommand(group *cobra.Command, word string) error {
 	hint := "; see `" + group.CommandPath() + " --help`"
 	if near, ok := nearestCommand(group, word); ok {
@@ -28,8 +28,8 @@ func unknownCommand(group *cobra.Command, word string) error {
 	return fmt.Errorf("unknown command %q for %q%s", text.Truncate(word, MaxEcho), group.CommandPath(), hint)
 }
 
-// nearestCommand returns the subcommand that declares the word in SuggestFor, else the one
-// with the nearest name.
+// nearestCommand returns the subcommand that declares the word in SuggestFor, or else the
+// one with the most similar name.
 func nearestCommand(group *cobra.Command, word string) (string, bool) {
 	var names []string
 	for _, sub := range group.Commands() {
@@ -43,7 +43,7 @@ func nearestCommand(group *cobra.Command, word string) (string, bool) {
 	return text.Nearest(word, names)
 }
 
-// helpCommand replaces cobra's, which exits with 0 for an unknown command.
+// helpCommand replaces cobra's help command, which exits with 0 for an unknown command.
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -75,7 +75,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// subcommand returns the command with a path of names below root.
+// subcommand returns the command at a path of names below root.
 func subcommand(root *cobra.Command, path []string) (*cobra.Command, error) {
 	target := root
 	for _, name := range path {
@@ -88,11 +88,11 @@ func subcommand(root *cobra.Command, path []string) (*cobra.Command, error) {
 	return target, nil
 }
 
-// shownFlags is the annotation with the common flags in the help of a command and its subcommands.
+// shownFlags is the annotation for the common flags in the help of a command and its subcommands.
 const shownFlags = "conclave.shown-flags"
 
 // ShowFlags limits the common flags in the help of a command and its subcommands to those
-// that have an effect on it. All of them are accepted.
+// that affect it. The others are still accepted.
 func ShowFlags(cmd *cobra.Command, names ...string) {
 	if cmd.Annotations == nil {
 		cmd.Annotations = map[string]string{}
@@ -100,7 +100,7 @@ func ShowFlags(cmd *cobra.Command, names ...string) {
 	cmd.Annotations[shownFlags] = strings.Join(names, " ")
 }
 
-// HideFlags hides the common flags without an effect on a command, until restore is called.
+// HideFlags hides the common flags that do not affect a command, until restore is called.
 func HideFlags(cmd *cobra.Command) (restore func()) {
 	var hidden []*pflag.Flag
 	for c := cmd; c != nil; c = c.Parent() {
@@ -123,7 +123,7 @@ func HideFlags(cmd *cobra.Command) (restore func()) {
 	}
 }
 
-// configure makes root and its commands behave as all of conclave does.
+// configure applies the behaviour that all conclave commands share to root and its subcommands.
 func (c *CLI) configure(root *cobra.Command) {
 	root.SilenceUsage, root.SilenceErrors, root.DisableAutoGenTag = true, true, true
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return refuseEmptyFlags(cmd) }

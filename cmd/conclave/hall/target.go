@@ -17,24 +17,24 @@ import (
 	"conclave/worker/metrics"
 )
 
-// Target is a cluster, or a data directory on this machine, in which sessions run.
+// Target is the place where sessions run: a cluster, or a data directory on this machine.
 type Target struct {
 	Cluster bool
 	Options client.Options // of a cluster
 	DataDir string         // absolute; of a local stack
 
-	// OtherUsers lets all users of this machine use a local stack that this
+	// OtherUsers admits all users of this machine to a local stack that this
 	// invocation starts.
 	OtherUsers bool
 
-	// Ports are the ports of a local stack that this invocation starts; 0 is any.
+	// Ports are the ports of a local stack that this invocation starts; 0 means any.
 	Ports localstack.Ports
 
-	// Metrics count the activities of a worker that this invocation runs; nil for none.
+	// Metrics count the activities of a worker that this invocation runs. It may be nil.
 	Metrics *metrics.Metrics
 }
 
-// Target derives the target from flags and environment, without connecting.
+// Target determines the target from flags and environment variables, without connecting.
 func (c *CLI) Target() (Target, error) {
 	options, found, err := cluster.Options(c.Address, c.Namespace)
 	switch {
@@ -57,7 +57,7 @@ func (t Target) String() string {
 	return "in " + t.DataDir
 }
 
-// checkAddress refuses a malformed address, which would only time out.
+// checkAddress refuses a malformed address, which would otherwise cause a timeout.
 func checkAddress(address string) error {
 	problem := ""
 	_, port, err := net.SplitHostPort(address)
@@ -88,7 +88,7 @@ func (c *CLI) localTarget() (Target, error) {
 	return Target{DataDir: dir}, err
 }
 
-// KeepDir returns the data directory, in which clients of a cluster remember something, too.
+// KeepDir returns the data directory, in which clients of a cluster also keep local state.
 func (c *CLI) KeepDir() (string, error) {
 	dir := c.DataDir
 	if dir == "" {

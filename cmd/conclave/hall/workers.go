@@ -11,8 +11,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// freshPoll is the age up to which a poll counts as a sign of a running worker: a poll
-// takes a minute, and the clocks of two machines differ. The server remembers polls for
+// freshPoll is the maximum age of a poll that shows a running worker. A poll takes up
+// to a minute, and the clocks of two machines differ. The server remembers polls for
 // five minutes.
 const freshPoll = 2 * time.Minute
 
@@ -33,16 +33,16 @@ func (conn *Connection) lastPoll(ctx context.Context, queue string, kind enumspb
 	return last, nil
 }
 
-// isFresh reports whether a poll is recent enough for a running worker.
+// isFresh reports whether a poll is recent enough to show a running worker.
 func isFresh(poll *taskqueuepb.PollerInfo) bool {
 	return poll != nil && time.Since(poll.GetLastAccessTime().AsTime()) < freshPoll
 }
 
-// Polls reports whether this process has a worker that polls a task queue: commands on a local
-// stack have one for their own queue.
+// Polls reports whether this process has a worker that polls a task queue. A command on a
+// local stack has one for its own queue.
 func (conn *Connection) Polls(queue string) bool { return !conn.Cluster && queue == conn.Queue }
 
-// WarnIdle warns if no worker runs the steps of a task queue, and reports whether it did.
+// WarnIdle warns if no worker polls a task queue, and reports whether it warned.
 func (conn *Connection) WarnIdle(ctx context.Context, queue string) bool {
 	last, err := conn.lastPoll(ctx, queue+drive.StepsSuffix, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
 	if err != nil || isFresh(last) {
@@ -59,9 +59,9 @@ func (conn *Connection) WarnIdle(ctx context.Context, queue string) bool {
 	return true
 }
 
-// Silence explains why no worker of another process answers for a task queue, and how to start
-// one. The text is empty if the server does not answer either. polled is false if no
-// worker polls the queue, so that waiting is useless.
+// Silence explains why no worker of another process responds on a task queue, and how to start
+// one. The text is empty if the server does not respond either. polled is false if no worker
+// polls the queue, so waiting is pointless.
 func (conn *Connection) Silence(ctx context.Context, queue string) (why string, polled bool) {
 	switch last, err := conn.lastPoll(ctx, queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW); {
 	case err != nil:
@@ -77,7 +77,8 @@ func (conn *Connection) noWorkerPolls(queue string) string {
 	return fmt.Sprintf("no worker polls the task queue %s %s: %s", queue, conn.Target, conn.startWorker(queue))
 }
 
-// startWorker tells how to start a worker for a task queue. On a cluster it needs a bucket.
+// startWorker returns the advice to start a worker for a task queue. On a cluster the worker needs
+// a bucket.
 func (conn *Connection) startWorker(queue string) string {
 	c := *conn.CLI
 	c.Queue = queue

@@ -1,9 +1,9 @@
-// Package live serves the pages of sessions and of runs of pipelines and scenarios, and keeps
-// them up to date. A page that is open follows its subject by server-sent events: each part has
-// the version in which it changed last, so that a reader who was away gets every part that is
-// newer, once. The items of long lists are parts of their own.
+// Package live serves the pages of sessions and of pipeline and scenario runs, and keeps them
+// up to date. An open page receives changes as server-sent events. Each part of a page has the
+// version of its last change, so a reader that reconnects gets each newer part once. The items
+// of long lists are separate parts.
 //
-// Requests that change a run are forms with a token, from the page's own origin. They become
-// the updates that the commands send. An access.Gate stands before every handler: it refuses
-// other host names and the pages of other sites.
+// Requests that change a run are forms with a token from the page's own origin. They send the
+// same updates as the commands. An access.Gate in front of every handler refuses other host
+// names and the pages of other sites.
 package live

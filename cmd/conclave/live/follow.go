@@ -15,8 +15,8 @@ import (
 	"conclave/cmd/conclave/record"
 )
 
-// The intervals at which a page with readers is looked at: for news, for the work of running
-// steps, and for everything that changes without news, such as the time that a step takes.
+// How often a page with readers is updated: for news, for the activities of running steps,
+// and for changes without news, such as elapsed times.
 const (
 	newsInterval  = 250 * time.Millisecond
 	workInterval  = time.Second
@@ -25,15 +25,15 @@ const (
 
 // subject is the record behind a page.
 type subject interface {
-	// read reads the record anew.
+	// read reads the record again.
 	read(ctx context.Context) error
-	// draw draws the last reading.
+	// draw renders the last reading.
 	draw(ctx context.Context, live page.Live, now time.Time) (drawing, error)
-	// running reports whether the last reading may be followed by others.
+	// running reports whether the record may still change.
 	running() bool
 }
 
-// drawing is a page as of one reading.
+// drawing is a page rendered from one reading.
 type drawing interface {
 	Page(since, notice string, failed bool) ([]byte, error)
 	Parts() ([]page.Part, error)
@@ -63,7 +63,7 @@ type followed struct {
 	stopping context.CancelFunc // of the loop; nil without readers
 }
 
-// versioned is a part and the version in which it changed last.
+// versioned is a part with the version of its last change.
 type versioned struct {
 	page.Part
 	version int
@@ -77,7 +77,7 @@ func newFollowed(id, base string, of subject) *followed {
 	return f
 }
 
-// refreshLocked reads the record, and gives the parts that changed a new version.
+// refreshLocked reads the record and gives changed parts a new version.
 func (f *followed) refreshLocked(ctx context.Context) error {
 	if err := f.subject.read(ctx); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (f *followed) refreshLocked(ctx context.Context) error {
 	return f.redraw(ctx)
 }
 
-// redraw draws the last reading with the present work of its steps.
+// redraw renders the last reading with the current activities of its steps.
 func (f *followed) redraw(ctx context.Context) error {
 	live := f.live
 	live.Base = f.base
@@ -121,7 +121,7 @@ func (f *followed) redraw(ctx context.Context) error {
 	return nil
 }
 
-// page returns the page, not older than the interval of news.
+// page returns the page. It reads the record again if the last reading is older than newsInterval.
 func (f *followed) page(ctx context.Context, notice string, failed bool) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +135,7 @@ func (f *followed) page(ctx context.Context, notice string, failed bool) ([]byte
 
 func (f *followed) at(version int) string { return f.epoch + "." + strconv.Itoa(version) }
 
-// since returns the version that a reader has; 0 for one of another process.
+// since returns the version that a reader has, or 0 if another process sent it.
 func (f *followed) since(id string) int {
 	epoch, version, _ := strings.Cut(id, ".")
 	n, err := strconv.Atoi(version)
@@ -145,8 +145,8 @@ func (f *followed) since(id string) int {
 	return n
 }
 
-// after returns the parts that are newer than a version, the present version, a channel that is
-// closed by the next change, and whether its subject has ended.
+// after returns the parts newer than a version, the current version, a channel that is closed
+// at the next change, and whether the subject has ended.
 func (f *followed) after(version int) (parts []page.Part, now int, changed <-chan struct{}, ended bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,8 +158,8 @@ func (f *followed) after(version int) (parts []page.Part, now int, changed <-cha
 	return parts, f.version, f.changed, f.drawn != nil && !f.subject.running()
 }
 
-// join adds a reader and returns the function that removes it. The page is looked at as long as
-// it has readers.
+// join adds a reader and returns the function that removes it. The page is updated while it has
+// readers.
 func (f *followed) join() (leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,7 +178,7 @@ func (f *followed) join() (leave func()) {
 	}
 }
 
-// watch reads the record when there is news. A store that does not answer is asked again.
+// watch updates the page periodically until ctx ends.
 func (f *followed) watch(ctx context.Context) {
 	tick := time.NewTicker(newsInterval)
 	defer tick.Stop()
@@ -192,8 +192,8 @@ func (f *followed) watch(ctx context.Context) {
 	}
 }
 
-// look reads the record, or only draws it, if either is due. The next look tries again after
-// an error.
+// look reads the record again, or only renders it, if either is due. After an error the next
+// look tries again.
 func (f *followed) look(ctx context.Context) {
 	news := f.news(ctx)
 	f.mu.Lock()
@@ -222,8 +222,8 @@ func (f *followed) news(ctx context.Context) bool {
 	return news
 }
 
-// current returns the session as of the last reading; record.ErrNone if the page shows a
-// pipeline.
+// current returns the session of the last reading, or record.ErrNone for a page of
+// another kind.
 func (f *followed) current(ctx context.Context) (*record.Session, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Options are the choices of a Handler.
+// Options configure a Handler.
 type Options struct {
 	Kinds    []*runs.Kind // of the runs that can be steered and listed
 	ReadOnly bool
@@ -69,8 +69,8 @@ func New(conn *hall.Connection, o Options) *Handler {
 	return h
 }
 
-// Directory returns the handler of one directory of a session or of a pipeline's run on this
-// machine, and the path of its page.
+// Directory returns a handler for one local directory of a session or a pipeline's run, and
+// the path of its page.
 func Directory(name string, store artifact.Store, root *os.Root) (*Handler, string) {
 	h := New(nil, Options{ReadOnly: true})
 	f := newFollowed(name, sessions+name, newSession(record.NewReader(store, artifact.Layout{}, root)))
@@ -85,14 +85,14 @@ func Directory(name string, store artifact.Store, root *os.Root) (*Handler, stri
 	return h, f.base
 }
 
-// The paths of pages, before the ID.
+// The paths of pages, up to the ID.
 const (
 	sessions  = "/sessions/"
 	pipelines = "/pipelines/"
 	scenarios = "/scenarios/"
 )
 
-// kindOf returns the path before the ID in the address of a page.
+// kindOf returns the part of a page's path before the ID.
 func kindOf(path string) string {
 	for _, kind := range []string{pipelines, scenarios} {
 		if strings.HasPrefix(path, kind) {
@@ -102,7 +102,7 @@ func kindOf(path string) string {
 	return sessions
 }
 
-// ServeHTTP implements http.Handler, behind an access.Gate.
+// ServeHTTP implements http.Handler. Requests have passed an access.Gate.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Security-Policy", page.ServedPolicy)
@@ -113,7 +113,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// followed returns the page that a request is about.
+// followed returns the page for a request.
 func (h *Handler) followed(r *http.Request) (*followed, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,7 +138,7 @@ func (h *Handler) followed(r *http.Request) (*followed, error) {
 	return f, nil
 }
 
-// begin returns the page of a run that nobody has looked at for a while.
+// begin creates the page of a run.
 func (h *Handler) begin(ctx context.Context, id, kind string) (*followed, error) {
 	workflow, layout, status := id, artifact.InBucket(id), "status.json"
 	var of subject
@@ -170,7 +170,8 @@ func (h *Handler) begin(ctx context.Context, id, kind string) (*followed, error)
 	return f, nil
 }
 
-// forget drops the pages that nobody has looked at for a while. The page of a directory stays.
+// forget drops pages that have no reader and were not requested for a while. The page of a
+// directory is kept.
 func (h *Handler) forget() {
 	const enough = 10 * time.Minute
 	if h.conn == nil {
@@ -188,7 +189,7 @@ func (h *Handler) forget() {
 	}
 }
 
-// fail answers a request that could not be served.
+// fail sends an error reply.
 func fail(w http.ResponseWriter, err error) {
 	status := http.StatusBadGateway
 	if errors.Is(err, record.ErrNone) || errors.Is(err, artifact.ErrNotFound) {
@@ -217,12 +218,12 @@ func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(html)
 }
 
-// starts reports whether a run without a record is running: its first activity writes the record.
+// starts reports whether a run without a record is running. Its first activity writes the record.
 func (h *Handler) starts(ctx context.Context, id string) bool {
 	return h.conn != nil && h.conn.Client != nil && runs.IsOpen(ctx, h.conn, h.Kinds, id)
 }
 
-// events sends the parts that change, until the session has ended or the reader leaves.
+// events sends changed parts until the session has ended or the reader disconnects.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	f, err := h.followed(r)
 	if err != nil {

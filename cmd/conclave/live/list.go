@@ -12,7 +12,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// list shows all runs, or to the holder of a key the sessions that the key has started.
+// list shows all runs. To the holder of a key it shows only the sessions started with that key.
 func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 	if h.conn == nil {
 		for base := range h.pages {
@@ -66,7 +66,7 @@ func itemOf(r runs.Listed) page.Item {
 	return i
 }
 
-// nouns are the kinds of stored runs, as the list shows them.
+// nouns are the kinds of stored runs, with the nouns in the list.
 var nouns = map[string]string{"sessions": "session", "pipelines": "pipeline run", "scenarios": "scenario run"}
 
 func storedItem(s record.Stored) page.Item {

@@ -13,7 +13,7 @@ import (
 	"conclave/engine/step"
 )
 
-// step sends the transcript of a step, or that of a running one so far.
+// step sends the transcript of a step, which may still be running.
 func (h *Handler) step(w http.ResponseWriter, r *http.Request) {
 	f, s, ok := h.current(w, r)
 	if !ok {
@@ -29,8 +29,8 @@ func (h *Handler) step(w http.ResponseWriter, r *http.Request) {
 	sendTranscript(w, t, p, err)
 }
 
-// current returns the session that a request is about, as of the last reading of its page. Otherwise
-// it has replied with the error.
+// current returns the session that a request refers to, as of the last reading of its page. If
+// there is none, it sends the error and ok is false.
 func (h *Handler) current(w http.ResponseWriter, r *http.Request) (f *followed, s *record.Session, ok bool) {
 	f, err := h.followed(r)
 	if err == nil {
@@ -43,7 +43,7 @@ func (h *Handler) current(w http.ResponseWriter, r *http.Request) (f *followed, 
 	return f, s, true
 }
 
-// evaluation sends the transcript of the evaluation of an answer.
+// evaluation sends the transcript of an answer's evaluation.
 func (h *Handler) evaluation(w http.ResponseWriter, r *http.Request) {
 	f, s, ok := h.current(w, r)
 	if !ok {
@@ -58,7 +58,7 @@ func (h *Handler) evaluation(w http.ResponseWriter, r *http.Request) {
 	sendTranscript(w, t, p, err)
 }
 
-// sendTranscript sends the transcript that was read, or the page's words for a missing one.
+// sendTranscript sends a transcript, or the page's text for a missing one.
 func sendTranscript(w http.ResponseWriter, t step.Transcript, p *record.Step, err error) {
 	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
 		fail(w, err)
@@ -73,7 +73,7 @@ func sendTranscript(w http.ResponseWriter, t step.Transcript, p *record.Step, er
 	_, _ = w.Write(html)
 }
 
-// file sends a file of an answer: its content for the page with ?view, else as a download.
+// file sends a file of an answer: rendered for the page with ?view, or else as a download.
 func (h *Handler) file(w http.ResponseWriter, r *http.Request) {
 	f, s, ok := h.current(w, r)
 	if !ok {
@@ -117,13 +117,13 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, f *followed, p *r
 	_, _ = w.Write(data)
 }
 
-// attach makes a reply a download with a name.
+// attach marks a reply as a download with a file name.
 func attach(w http.ResponseWriter, name string) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+strings.Map(plain, name)+`"`)
 }
 
-// plain replaces the characters that a header cannot hold in quotes.
+// plain replaces characters that a quoted header value cannot contain.
 func plain(r rune) rune {
 	if r < ' ' || r > '~' || r == '"' || r == '\\' {
 		return '_'

@@ -28,7 +28,7 @@ func newScenarioRun(store artifact.Store, layout artifact.Layout, base string) *
 	return &scenarioRun{store: store, layout: layout, base: base, canvas: page.NewCanvas()}
 }
 
-// findScenario returns the run with an ID in a store, as far as it has got.
+// findScenario returns the run with an ID in a store, which may not have ended.
 func findScenario(ctx context.Context, store artifact.Store, id string) (*scenarioRun, error) {
 	layout, err := record.FindScenario(ctx, store, id)
 	if err != nil {
@@ -38,7 +38,7 @@ func findScenario(ctx context.Context, store artifact.Store, id string) (*scenar
 	return run, run.read(ctx)
 }
 
-// workflow is the ID of the run's workflow.
+// workflow returns the ID of the run's workflow.
 func (s *scenarioRun) workflow() string { return "scenario-" + s.last.Scenario + "-" + s.last.RunID }
 
 func (s *scenarioRun) read(ctx context.Context) error {
@@ -60,7 +60,7 @@ func (s *scenarioRun) draw(ctx context.Context, live page.Live, now time.Time) (
 
 func (s *scenarioRun) running() bool { return !s.last.Over() }
 
-// Evidence reads a file of a scenario's run; nil for one that is missing or too large for a page.
+// Evidence returns a file of a scenario's run, or nil if it is missing or too large for a page.
 func Evidence(ctx context.Context, store artifact.Store, layout artifact.Layout, path string) []byte {
 	const most = 8 << 20
 	body, err := store.Open(ctx, layout.File(path))

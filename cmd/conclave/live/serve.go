@@ -13,9 +13,9 @@ import (
 	"conclave/cmd/conclave/runs"
 )
 
-// Offer serves the pages of a connection's sessions to the person who watches a command, and
-// sets conn.Pages. It does nothing for programs, and without a store. A page is no reason to
-// fail: if it cannot be served, the command says so and goes on.
+// Offer serves the pages of a connection's sessions during a command and sets conn.Pages. It
+// does nothing if the output is for a program or there is no store. If it cannot serve, it
+// prints a message and the command continues.
 func Offer(conn *hall.Connection, kinds ...*runs.Kind) (stop func()) {
 	if conn.Scripted() || conn.Store == nil {
 		return func() {}
@@ -29,8 +29,8 @@ func Offer(conn *hall.Connection, kinds ...*runs.Kind) (stop func()) {
 	return stop
 }
 
-// Serve serves pages on a loopback address, to this user and root only where the system names
-// the owners of connections. It returns the address of the server.
+// Serve serves pages on a loopback address and returns the address. Where the system can
+// identify the owners of connections, it admits only this user and root.
 func Serve(h *Handler, listen string) (address string, stop func(), err error) {
 	allow, err := access.New(listen, nil)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"conclave/engine/coordination"
 )
 
-// steer sends a form's update to the session and redirects to the page.
+// steer sends the update of a form to the session and redirects to the page.
 func (h *Handler) steer(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4*coordination.MaxText)
 	id, verb := r.PathValue("id"), r.PathValue("verb")
@@ -36,7 +36,7 @@ func (h *Handler) steer(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// keepNotice keeps the outcome of a request for the page that follows it.
+// keepNotice stores the outcome of a request for the next page.
 func (h *Handler) keepNotice(n notice) string {
 	const most = 100
 	h.mu.Lock()

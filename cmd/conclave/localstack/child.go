@@ -13,7 +13,7 @@ import (
 )
 
 // Child holds the child's locks and reports to its starter. It must stay reachable
-// while the process serves: a collected Child releases its locks.
+// while the process serves, because garbage collection would release the locks.
 type Child struct {
 	DataDir    string
 	Ports      Ports // that the starter wants
@@ -27,7 +27,7 @@ type Child struct {
 	reports *os.File // pipe to the starter
 }
 
-// Adopt reads the order from stdin and checks that the process inherited the lock.
+// Adopt reads the launch instructions from stdin and checks that the process inherited the lock.
 func Adopt(stdin io.Reader) (*Child, error) {
 	var o order
 	if err := json.NewDecoder(stdin).Decode(&o); err != nil {
@@ -54,7 +54,7 @@ func Adopt(stdin io.Reader) (*Child, error) {
 	return &Child{DataDir: string(dir), Ports: o.Ports, OtherUsers: o.OtherUsers, dir: dir, owner: owner, reports: reports}, nil
 }
 
-// Last returns the record of the previous stack, zero for the first.
+// Last returns the record of the previous stack, or the zero value for the first one.
 func (c *Child) Last() Stack {
 	last, _ := c.dir.recorded()
 	return last
@@ -63,7 +63,8 @@ func (c *Child) Last() Stack {
 // LogFile returns the path of the servers' log.
 func (c *Child) LogFile() string { return c.dir.logFile() }
 
-// Serve publishes a ready stack: its record, the lock that makes it valid, and the report.
+// Serve publishes a ready stack: it writes the record, takes the lock that makes the record valid,
+// and sends the report.
 func (c *Child) Serve(ctx context.Context, stack Stack) (err error) {
 	if err := c.dir.record(stack); err != nil {
 		return err
@@ -78,12 +79,12 @@ func (c *Child) Serve(ctx context.Context, stack Stack) (err error) {
 // Withdraw invalidates the record.
 func (c *Child) Withdraw() { _ = c.ready.Close() }
 
-// Fail reports the error of a failed start to the starter. Only the first report is sent.
+// Fail reports a failed start to the starter. Only the first report is sent.
 func (c *Child) Fail(err error) {
 	c.send(report{Error: err.Error()})
 }
 
-// send ignores errors: the starter may be dead.
+// send ignores errors, because the starter may be dead.
 func (c *Child) send(r report) {
 	c.report.Do(func() {
 		_ = json.NewEncoder(c.reports).Encode(r)
@@ -91,8 +92,9 @@ func (c *Child) send(r report) {
 	})
 }
 
-// Abandoned reports whether no command has a lease. With keep it then keeps
-// stack.leases locked, so that new commands wait for the end of the process.
+// Abandoned reports whether no command holds a lease. If keep is set and none
+// does, stack.leases remains locked, so new commands wait until the process has
+// exited.
 func (c *Child) Abandoned(keep bool) (bool, error) {
 	leases, err := filelock.Try(c.dir.leaseFile(), filelock.Exclusive)
 	if err != nil || leases == nil {

@@ -1,10 +1,10 @@
 // Package localstack joins the embedded stack of a data directory. Every command that
-// works on one calls Join, which starts the stack unless it runs. The servers are
-// package devserver, which only their own process imports.
+// uses one calls Join, which starts the stack unless it is running. The servers are
+// in package devserver and run in a child process.
 //
 // Four files in the directory coordinate the commands and the child. Three are locks
-// (engine/filelock), which the system releases when their holder dies; no process is
-// identified by its PID:
+// (engine/filelock), which the system releases when their holder dies, so no process
+// needs to be identified by its PID:
 //
 //   - stack.lock: held by the process that runs or starts the stack. The command
 //     that gets it starts the child and hands the locked file over, so that no

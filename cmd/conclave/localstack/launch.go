@@ -13,16 +13,16 @@ import (
 	"strings"
 )
 
-// ChildCommand is the hidden argument for which a binary must call devserver.RunChild.
+// ChildCommand is the hidden argument with which a binary must call devserver.RunChild.
 const ChildCommand = "__stack"
 
-// The files that the child inherits, after the three standard ones.
+// The descriptors of the files that the child inherits, after the three standard ones.
 const (
 	lockFD   = 3 // stack.lock, locked
 	reportFD = 4 // pipe for the report
 )
 
-// order is the standard input of the child.
+// order has the launch instructions on the child's standard input.
 type order struct {
 	DataDir    string `json:"data_dir"`
 	Ports      Ports  `json:"ports"`
@@ -35,8 +35,9 @@ type report struct {
 	Error string `json:"error,omitempty"`
 }
 
-// launch starts the child, hands owner over to it and waits for its report. If ctx
-// ends first, the child runs on and stops by itself without leases.
+// launch starts the child, passes owner to it and waits for its report. If ctx
+// ends first, the child keeps running and stops by itself when there are no
+// leases.
 func (d directory) launch(ctx context.Context, owner *os.File, opts Options) (Stack, error) {
 	defer func() { _ = owner.Close() }()
 	if opts.Logf != nil {
@@ -63,7 +64,7 @@ func (d directory) launch(ctx context.Context, owner *os.File, opts Options) (St
 	return *r.Stack, nil
 }
 
-// spawn starts our own binary as the child and returns the pipe for its report.
+// spawn starts this binary as the child and returns the pipe for its report.
 func (d directory) spawn(owner *os.File, o order) (*os.File, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -95,7 +96,7 @@ func (d directory) spawn(owner *os.File, o order) (*os.File, error) {
 		_ = reports.Close()
 		return nil, fmt.Errorf("run %s %s: %w", self, ChildCommand, err)
 	}
-	// Wait prevents a zombie. The child's report and log have its errors.
+	// Wait prevents a zombie process. Errors are in the child's report and log.
 	go func() { _ = child.Wait() }()
 	return reports, nil
 }
@@ -116,7 +117,8 @@ func (d directory) openLog() (*os.File, error) {
 	return file, nil
 }
 
-// childEnvironment keeps the basic variables: the servers must not see keys or other settings.
+// childEnvironment returns only the basic variables, so that the servers see no keys or other
+// settings.
 func childEnvironment(all []string) []string {
 	var kept []string
 	for _, entry := range all {

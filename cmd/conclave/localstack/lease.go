@@ -11,21 +11,22 @@ import (
 	"conclave/engine/filelock"
 )
 
-// readyPoll is how often a command checks whether the stack that another one starts is ready.
+// readyPoll is the interval at which a command checks whether a stack started by another command is
+// ready.
 const readyPoll = 20 * time.Millisecond
 
 // OtherUsersFlag is the flag of `conclave dev` that sets Options.OtherUsers.
 const OtherUsersFlag = "--allow-other-users"
 
-// Options adjust Join. The zero value is usable.
+// Options configure Join. The zero value is usable.
 type Options struct {
-	// Logf reports progress to people; nil reports nothing.
+	// Logf reports progress to people. It may be nil.
 	Logf func(format string, args ...any)
-	// Ports are the ports of a stack that Join starts. A taken port is an error;
-	// for zero the stack uses the directory's previous port if it is free.
+	// Ports are the ports of a stack that Join starts. If a port is taken, Join fails.
+	// Port 0 means the directory's previous port if it is free.
 	Ports Ports
-	// OtherUsers lets all users of this machine use a stack that Join starts; else it
-	// resets connections of others than this user and root.
+	// OtherUsers admits all users of this machine to a stack that Join starts. By
+	// default the stack resets connections of users other than this one and root.
 	OtherUsers bool
 }
 
@@ -36,7 +37,7 @@ type Lease struct {
 	lock    *os.File // shared
 }
 
-// Release releases the lease, without waiting for the child's end. Further calls do nothing.
+// Release releases the lease without waiting for the child to exit. Further calls do nothing.
 func (l *Lease) Release() error {
 	if err := l.lock.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("release the embedded stack: %w", err)
@@ -69,7 +70,7 @@ func Join(ctx context.Context, dataDir string, opts Options) (*Lease, error) {
 	if err := dir.prepare(); err != nil {
 		return nil, err
 	}
-	// The lease comes first: the stack does not stop while it is held.
+	// The lease comes first, because the stack does not stop while a lease is held.
 	lock, err := filelock.Wait(ctx, dir.leaseFile(), filelock.Shared)
 	if errors.Is(err, fs.ErrPermission) {
 		err = fmt.Errorf("%w; it belongs to another user: choose another with --data-dir", err)

@@ -10,7 +10,7 @@ import (
 
 func supported() error { return nil }
 
-// detach starts the child in its own session, out of reach of the terminal's signals.
+// detach starts the child in its own session, so that it receives no signals from the terminal.
 func detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 }
@@ -20,7 +20,7 @@ func ownerOnly() {
 	syscall.Umask(0o077)
 }
 
-// inherited opens an inherited file descriptor, which is not inherited further.
+// inherited opens an inherited file descriptor and prevents child processes from inheriting it.
 func inherited(fd uintptr, name string) *os.File {
 	syscall.CloseOnExec(int(fd))
 	return os.NewFile(fd, name)

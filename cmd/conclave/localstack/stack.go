@@ -11,8 +11,8 @@ import (
 	"conclave/engine/filelock"
 )
 
-// Stack describes a running stack. It holds a secret: its file is readable by the
-// owner only, and it must not be printed whole.
+// Stack describes a running stack. It contains a secret: only the owner may read
+// its file, and it must not be printed in full.
 type Stack struct {
 	TemporalAddress string `json:"temporal_address"` // host:port of the gRPC frontend
 	Namespace       string `json:"namespace"`
@@ -37,7 +37,8 @@ type Ports struct {
 	S3       int `json:"s3"`
 }
 
-// Find returns the stack that serves dataDir, if there is one. Only a lease keeps it running.
+// Find returns the stack that serves dataDir, if any. Without a lease the stack may stop at any
+// time.
 func Find(dataDir string) (Stack, bool, error) {
 	dir, err := locate(dataDir)
 	if err != nil {
@@ -49,7 +50,7 @@ func Find(dataDir string) (Stack, bool, error) {
 	return dir.serving()
 }
 
-// serving returns the running stack, which holds an exclusive lock, if there is one.
+// serving returns the running stack, if any. A running stack holds an exclusive lock.
 func (d directory) serving() (Stack, bool, error) {
 	free, err := filelock.Try(d.readyFile(), filelock.Shared)
 	if err != nil {
@@ -62,7 +63,7 @@ func (d directory) serving() (Stack, bool, error) {
 	return stack, err == nil, err
 }
 
-// recorded reads the record of the running or the previous stack.
+// recorded returns the record of the running or the previous stack.
 func (d directory) recorded() (Stack, error) {
 	content, err := os.ReadFile(d.stackFile())
 	if err != nil {
@@ -91,14 +92,15 @@ func (d directory) record(stack Stack) error {
 	return nil
 }
 
-// Workers returns the directory of a data directory in which its workers note their
-// running activities.
+// Workers returns the directory, within a data directory, in which workers record
+// their running activities.
 func Workers(dataDir string) string { return filepath.Join(dataDir, "workers") }
 
 // Bucket is the bucket of every stack.
 const Bucket = "conclave"
 
-// Objects returns the directory of a data directory that has the buckets, each object a file.
+// Objects returns the directory, within a data directory, that contains the buckets with one file
+// per object.
 func Objects(dataDir string) string { return filepath.Join(dataDir, "s3") }
 
 // directory is the absolute path of a data directory.
@@ -121,8 +123,8 @@ func locate(dataDir string) (directory, error) {
 	return directory(path), nil
 }
 
-// prepare makes the directory, private if it is new, and refuses one whose locks anybody could
-// write.
+// prepare creates the data directory with private permissions. It refuses an existing one
+// whose locks other users could write.
 func (d directory) prepare() error {
 	if err := supported(); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"conclave/engine/base"
 )
 
-// uploaded is the output of upload for programs.
+// uploaded is the JSON output of upload.
 type uploaded struct {
 	Reference string   `json:"reference"`
 	Files     int      `json:"files"`
@@ -22,7 +22,7 @@ type left struct {
 	Problem string `json:"problem"`
 }
 
-// Command is upload.
+// Command returns `conclave upload`.
 func Command(c *hall.CLI) *cobra.Command {
 	var secrets bool
 	cmd := &cobra.Command{

@@ -14,7 +14,7 @@ import (
 	"conclave/engine/base"
 )
 
-// Flags are --base, --context and --include-secrets.
+// Flags are the flags --base, --context and --include-secrets.
 type Flags struct {
 	base    string
 	context []string
@@ -28,7 +28,7 @@ func (f *Flags) Add(set *pflag.FlagSet) {
 	set.BoolVar(&f.secrets, "include-secrets", false, "with --base and --context: include .env, private keys and files with tokens")
 }
 
-// Directory returns the absolute path of --base; empty without the flag.
+// Directory returns the absolute path of --base, or "" without the flag.
 func (f *Flags) Directory() string {
 	if f.base == "" {
 		return ""
@@ -49,7 +49,7 @@ func (f *Flags) Check() error {
 	return err
 }
 
-// sources returns the directories; the base has no name.
+// sources returns the directories. The base has an empty name.
 func (f *Flags) sources() ([]source, error) {
 	var sources []source
 	if f.base != "" {
@@ -80,7 +80,7 @@ func (f *Flags) sources() ([]source, error) {
 	return sources, nil
 }
 
-// CheckDirectory refuses a path that is no directory.
+// CheckDirectory refuses a path that is not a directory.
 func CheckDirectory(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// excludes returns the files of ignore patterns that git reads for a directory besides
-// .gitignore files, in order of increasing precedence: core.excludesFile, then info/exclude of
-// the repository. It returns nil if git is not installed.
+// excludes returns the files, besides .gitignore, from which git reads ignore patterns for a
+// directory: core.excludesFile, then the repository's info/exclude, which takes precedence. It
+// returns nil if git is not installed.
 func excludes(ctx context.Context, dir string) []string {
 	own := git(ctx, dir, "rev-parse", "--git-path", "info/exclude")
 	if own == "" {
@@ -29,7 +29,7 @@ func excludes(ctx context.Context, dir string) []string {
 	return []string{users, own}
 }
 
-// defaultExcludes returns the file that git reads without core.excludesFile.
+// defaultExcludes returns the excludes file that git reads if core.excludesFile is not set.
 func defaultExcludes() string {
 	config := os.Getenv("XDG_CONFIG_HOME")
 	if config == "" {

@@ -11,8 +11,8 @@ import (
 	"conclave/cmd/conclave/hall"
 )
 
-// memory is the file of the data directory that remembers the base's directory of a
-// session or run: no store and no history names a path of this machine.
+// memory is the file in the data directory with the local directory of a session's
+// or run's base. No store and no history contains a path of this machine.
 type memory struct {
 	Store     string `json:"store"`     // of the session
 	Directory string `json:"directory"` // absolute
@@ -23,8 +23,8 @@ func memoryFile(conn *hall.Connection, id string) (string, error) {
 	return filepath.Join(dir, "bases", "sessions", id+".json"), err
 }
 
-// Remember records the directory of a session's base. A failure only costs `apply` its
-// default directory, so it is a warning.
+// Remember records the directory of a session's base. A failure is only a warning,
+// because `apply` merely loses its default directory.
 func Remember(conn *hall.Connection, id, dir string) {
 	if dir == "" {
 		return
@@ -73,7 +73,7 @@ func Directory(conn *hall.Connection, id string) (string, error) {
 	return m.Directory, nil
 }
 
-// Forget removes the memory of a session or run that is deleted.
+// Forget deletes the record of a deleted session or run.
 func Forget(conn *hall.Connection, id string) {
 	if file, err := memoryFile(conn, id); err == nil {
 		_ = os.Remove(file)

@@ -18,8 +18,8 @@ import (
 	"conclave/engine/text"
 )
 
-// Upload stores a directory and reports on stderr how far it is, which files are left out,
-// and the sizes.
+// Upload stores a directory. On stderr it reports the progress, the files left out, and
+// the sizes.
 func Upload(ctx context.Context, c *hall.CLI, store artifact.Store, dir string, secrets bool) (base.Uploaded, error) {
 	u := base.Upload{Store: store, Dir: dir, Secrets: secrets, Now: time.Now, Excludes: excludes(ctx, dir)}
 	if kept, err := c.KeepDir(); err == nil {
@@ -38,7 +38,7 @@ func Upload(ctx context.Context, c *hall.CLI, store artifact.Store, dir string, 
 	return done, nil
 }
 
-// KnownDir is the directory, below the data directory, of the hashes of uploaded files.
+// KnownDir is the directory, within the data directory, with the hashes of uploaded files.
 const KnownDir = "bases/known"
 
 // knownFile is the file with the hashes of a directory's files.
@@ -50,7 +50,7 @@ func knownFile(dataDir, dir string) string {
 	return filepath.Join(dataDir, KnownDir, hex.EncodeToString(sum[:])+".json")
 }
 
-// explain converts a problem of the directory to a usage error.
+// explain converts an error about the directory to a usage error.
 func explain(ctx context.Context, err error) error {
 	_, limit := errors.AsType[*artifact.LimitError](err)
 	_, path := errors.AsType[*fs.PathError](err)
@@ -63,10 +63,10 @@ func explain(ctx context.Context, err error) error {
 	return err
 }
 
-// maxNamed is the number of files that a message names.
+// maxNamed is the maximum number of files named in a message.
 const maxNamed = 20
 
-// tell prints which files were left out, and the sizes.
+// tell prints the files left out, and the sizes.
 func tell(c *hall.CLI, dir string, done base.Uploaded) {
 	for _, w := range done.LeftOut[:min(len(done.LeftOut), maxNamed)] {
 		c.Warnf("%s: %s", dir, w)
@@ -94,7 +94,7 @@ func names(paths []string) string {
 	return list
 }
 
-// bar is a line on a terminal that shows how far an upload is.
+// bar is a terminal line that shows the progress of an upload.
 type bar struct {
 	cli   *hall.CLI
 	dir   string

@@ -1,7 +1,7 @@
-// Package mcpserver offers the sessions of a desk to clients of the Model Context Protocol:
-// coding agents that ask the team as a tool.
+// Package mcpserver offers the sessions of a desk to clients of the Model Context Protocol,
+// such as coding agents, as a tool.
 //
-// ask_team waits for a time that every client grants, and then returns the session's ID,
-// with which session_result fetches the answer: no client's time limit loses a paid
-// answer. The server itself keeps nothing between two calls.
+// ask_team waits for a time that every client permits and then returns the session's ID.
+// session_result fetches the answer by that ID, so a client's time limit never loses a paid
+// answer. The server keeps no state between calls.
 package mcpserver

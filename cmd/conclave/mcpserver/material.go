@@ -13,14 +13,14 @@ import (
 	"conclave/engine/artifact"
 )
 
-// clientRoot stands for the client's root as a base or a context. Everything else is the
-// reference of a stored directory.
+// clientRoot means the client's root if it is given as a base or a context. Any other
+// value is the reference of a stored directory.
 const clientRoot = "."
 
 // rootsRequest is the ID under which a call asks the client for its roots.
 const rootsRequest = "roots"
 
-// usesRoot reports whether the question starts from the client's directory.
+// usesRoot reports whether the question uses the client's root.
 func (in ask) usesRoot() bool {
 	for _, c := range in.Context {
 		if c.Manifest == clientRoot {
@@ -30,9 +30,9 @@ func (in ask) usesRoot() bool {
 	return in.Base == clientRoot
 }
 
-// material returns the files that a question starts from, and the directory that its base
-// was uploaded from. A result without an error asks the client for its roots: the
-// client repeats the call with them.
+// material returns the files that a question starts from, and the directory of its base.
+// If asks is not nil, it requests the client's roots, and the client repeats the call
+// with them.
 func (s server) material(ctx context.Context, req *mcp.CallToolRequest, in ask) (m artifact.Material, dir string, asks *mcp.CallToolResult, err error) {
 	m = artifact.Material{Base: in.Base, Context: in.Context}
 	if in.usesRoot() {
@@ -53,7 +53,7 @@ func (s server) material(ctx context.Context, req *mcp.CallToolRequest, in ask) 
 	return m, dir, nil, s.desk.CheckMaterial(ctx, m)
 }
 
-// uploadRoot stores the client's root and replaces it by its reference.
+// uploadRoot stores the client's root and replaces clientRoot by its reference.
 func (s server) uploadRoot(ctx context.Context, m *artifact.Material, dir string) error {
 	reference, err := s.desk.Upload(ctx, dir)
 	if err != nil {
@@ -74,7 +74,7 @@ func askRoots() *mcp.CallToolResult {
 	return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{rootsRequest: &mcp.ListRootsParams{}}}
 }
 
-// mayAskRoots refuses a directory of a client on another machine or without roots.
+// mayAskRoots returns an error if the client is on another machine or has no roots.
 func (s server) mayAskRoots(req *mcp.CallToolRequest) error {
 	const remedy = "give the reference sha256:… that `conclave upload DIR` prints"
 	if !s.local {

@@ -9,8 +9,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// scheme begins the addresses of resources: conclave://SESSION/answer, and for the files of
-// an answer conclave://SESSION/files/LABEL/PATH, of which an empty PATH lists them.
+// scheme is the prefix of resource addresses: conclave://SESSION/answer for an answer, and
+// conclave://SESSION/files/LABEL/PATH for a file of an answer. With an empty PATH the
+// resource is a list of the files.
 const scheme = "conclave://"
 
 func answerURI(session string) string { return scheme + session + "/answer" }
@@ -68,8 +69,8 @@ func (s server) readFile(ctx context.Context, req *mcp.ReadResourceRequest) (*mc
 	return contents(&mcp.ResourceContents{URI: uri, MIMEType: "application/octet-stream", Blob: data}), nil
 }
 
-// contents returns one resource. The SDK leaves an empty text out, and clients refuse a resource
-// with neither a text nor a blob: an empty one is a blob.
+// contents returns one resource. It sends an empty text as a blob, because the SDK omits an
+// empty text and clients refuse a resource with neither text nor blob.
 func contents(c *mcp.ResourceContents) *mcp.ReadResourceResult {
 	if c.Text == "" && c.Blob == nil {
 		c.Blob = []byte{}

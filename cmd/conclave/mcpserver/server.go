@@ -15,7 +15,7 @@ const instructions = `A team of agents answers a question, sees each other's ans
 	`Ask it for what is worth several opinions: designs, reviews, hard bugs. An answer takes minutes: ` +
 	`ask_team returns it, or after a while the session_id, with which session_result waits for it again.`
 
-// Options are the choices of a server.
+// Options configure a server.
 type Options struct {
 	Version  string
 	ReadOnly bool // no tool starts or steers a session
@@ -43,8 +43,8 @@ func New(d *desk.Desk, by access.Caller, o Options) *mcp.Server {
 	return out
 }
 
-// Handler serves MCP over HTTP to the callers that an access.Gate has admitted. It keeps no
-// sessions of the protocol, so that several processes may serve one address.
+// Handler serves MCP over HTTP to callers admitted by an access.Gate. It keeps no protocol
+// sessions, so several processes may serve one address.
 func Handler(d *desk.Desk, o Options) http.Handler {
 	return mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
 		return New(d, access.From(r.Context()), o)

@@ -17,7 +17,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// Times that a call waits for an answer, in seconds. Clients give up after 60 s.
+// How long a call waits for an answer, in seconds. Clients give up after 60 s.
 const (
 	defaultWait = 45
 	maxWait     = 3600
@@ -32,7 +32,7 @@ type ask struct {
 	WaitSeconds *int               `json:"wait_seconds,omitempty" jsonschema:"how long to wait for the answer before the session_id is returned: 45 if left out, 0 to return at once"`
 }
 
-// handle names a session.
+// handle is the ID of a session, as input or output.
 type handle struct {
 	SessionID string `json:"session_id" jsonschema:"the session_id that ask_team returned"`
 }
@@ -80,7 +80,7 @@ func (s server) addTools(to *mcp.Server, readOnly bool) {
 	mcp.AddTool(to, &mcp.Tool{Name: "session_diff", Annotations: reads, Description: "The change of an answer's files as a patch for git apply."}, s.diff)
 }
 
-// teamNames lists the teams for the description of ask_team.
+// teamNames returns the list of teams for the description of ask_team.
 func (s server) teamNames() string {
 	var names []string
 	for _, t := range s.desk.Teams(s.by) {
@@ -127,7 +127,7 @@ func (s server) result(ctx context.Context, req *mcp.CallToolRequest, in fetch) 
 	return s.await(ctx, req, in.SessionID, wait)
 }
 
-// waitOf checks the seconds that a call waits.
+// waitOf checks how many seconds a call may wait.
 func waitOf(seconds *int) (time.Duration, error) {
 	if seconds == nil {
 		return defaultWait * time.Second, nil
@@ -138,10 +138,10 @@ func waitOf(seconds *int) (time.Duration, error) {
 	return time.Duration(*seconds) * time.Second, nil
 }
 
-// await waits for the answer of a session, and reports its progress to a client that asks
-// for it. Without an answer in time the result is the handle.
+// await waits for the answer of a session. It reports progress if the client asks for it.
+// If the answer is late, the result has only the session's ID.
 func (s server) await(ctx context.Context, req *mcp.CallToolRequest, id string, wait time.Duration) (*mcp.CallToolResult, outcome, error) {
-	// Even a call that does not wait returns an answer that is there.
+	// A call without a wait also returns an answer that already exists.
 	const least = 500 * time.Millisecond
 	waiting, stop := context.WithTimeout(ctx, max(wait, least))
 	defer stop()
@@ -171,8 +171,8 @@ func text(s string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}}
 }
 
-// progress returns the function that reports a session's events; nil if the client does not
-// ask for progress.
+// progress returns the function that reports a session's events, or nil if the client did
+// not ask for progress.
 func progress(ctx context.Context, req *mcp.CallToolRequest) func(string) {
 	token := req.Params.GetProgressToken()
 	if token == nil {

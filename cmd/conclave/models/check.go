@@ -17,7 +17,7 @@ import (
 	"conclave/worker"
 )
 
-// calls tells how a model calls tools.
+// calls describes how a model calls tools.
 type calls string
 
 // The values of calls.
@@ -27,7 +27,7 @@ const (
 	none   calls = "none"
 )
 
-// model is one model of a team, with the findings of its check.
+// model is a model of a team, with the results of its check.
 type model struct {
 	Agents []string `json:"agents"`
 	Type   string   `json:"type"`
@@ -57,7 +57,7 @@ type model struct {
 	text  bool // its agents can take part without calling tools
 }
 
-// distinct returns the models of a team, each with the agents that share it.
+// distinct returns the distinct models of a team, each with the agents that use it.
 func distinct(t config.Team) []*model {
 	var models []*model
 	keys := map[string]*model{}
@@ -80,8 +80,8 @@ func distinct(t config.Team) []*model {
 	return models
 }
 
-// askAll asks all models. It asks the models of one server one after the other, since a
-// local server may serve only one call at a time.
+// askAll asks all models. It asks the models of the same server in sequence, because a
+// local server may handle only one call at a time.
 func askAll(ctx context.Context, at worker.Models, models []*model, timeout time.Duration) {
 	servers := map[string][]*model{}
 	for _, m := range models {
@@ -99,9 +99,9 @@ func askAll(ctx context.Context, at worker.Models, models []*model, timeout time
 	all.Wait()
 }
 
-// probe is the request of a check, in the form of a step's prompt: a small model may write
-// its call as text after one prompt and none after another. The sentence that it asks for
-// is long enough to measure the model's speed.
+// probe returns the request of a check. It has the form of a step's prompt, because a
+// small model may write its call as text after one prompt and make none after another. The
+// requested sentence is long enough to measure the model's speed.
 func probe() llm.Request {
 	return llm.Request{
 		Messages: []llm.Message{
@@ -114,7 +114,7 @@ func probe() llm.Request {
 	}
 }
 
-// ask makes the call and notes the findings.
+// ask makes the call and records the results.
 func (m *model) ask(ctx context.Context, at worker.Models, timeout time.Duration) {
 	if window, source := at.WindowFrom(m.agent); window > 0 {
 		m.ContextWindow, m.WindowSource = &window, &source
@@ -153,7 +153,7 @@ func (m *model) ask(ctx context.Context, at worker.Models, timeout time.Duration
 	}
 }
 
-// count notes the tokens of the call.
+// count records the tokens of the call.
 func (m *model) count(u llm.Usage) {
 	m.InputTokens, m.CachedInputTokens, m.OutputTokens, m.TotalUSD = u.InputTokens, u.CachedInputTokens, u.OutputTokens, u.TotalUSD
 	m.Usage = u.InputTokens+u.OutputTokens > 0
@@ -163,7 +163,7 @@ func (m *model) count(u llm.Usage) {
 	}
 }
 
-// judge notes how the reply calls the tool.
+// judge records how the reply calls the tool.
 func (m *model) judge(at worker.Models, request llm.Request, reply llm.Reply) {
 	message, written := loop.Salvage(reply.Message, request.Tools)
 	offered := request.Tools[0].Name
@@ -186,7 +186,7 @@ func (m *model) judge(at worker.Models, request llm.Request, reply llm.Reply) {
 	}
 }
 
-// withoutCalls tells how the agents of a model that calls no tool can take part.
+// withoutCalls explains how the agents of a model that calls no tool can take part.
 func (m *model) withoutCalls() string {
 	if m.text {
 		return ", so its agents can only answer and vote in plain text (orchestrator.text_answers)"
@@ -194,10 +194,10 @@ func (m *model) withoutCalls() string {
 	return ", and this team takes no plain text for an answer, a vote or a verdict"
 }
 
-// maxQuoted is the largest size of a quoted reply, in bytes.
+// maxQuoted is the maximum size of a quoted reply, in bytes.
 const maxQuoted = 100
 
-// instead quotes the beginning of the text that a model wrote in place of a call.
+// instead quotes the beginning of a text that a model wrote instead of a call.
 func instead(said string) string {
 	line := text.Terminal(text.OneLine(text.WithoutThoughts(said)))
 	if line == "" {

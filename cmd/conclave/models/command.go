@@ -28,7 +28,7 @@ func Command(c *hall.CLI) *cobra.Command {
 	return cmd
 }
 
-// flags holds the flags of check other than the common ones.
+// flags are the flags of models check besides the common ones.
 type flags struct {
 	team    string
 	timeout time.Duration
@@ -89,8 +89,8 @@ func check(ctx context.Context, c *hall.CLI, f flags) error {
 	return nil
 }
 
-// Ask makes the calls of `conclave models check`. The team is the named one of --worker-config, or,
-// without a name, that of --config or the default.
+// Ask makes the calls of `conclave models check`. It checks the team of --worker-config with the
+// given name. If the name is empty, it checks the team of --config or the default one.
 func Ask(ctx context.Context, c *hall.CLI, name string, timeout time.Duration) (Report, error) {
 	w, err := team.OpenWorker(c, hall.Target{})
 	if err != nil {
@@ -110,7 +110,7 @@ func Ask(ctx context.Context, c *hall.CLI, name string, timeout time.Duration) (
 	return r, nil
 }
 
-// load returns the team to check. A missing key is a finding, not an error.
+// load returns the team to check. A missing key is a result of the check, not an error.
 func load(c *hall.CLI, w *team.Worker, name string) (checked config.Team, source string, err error) {
 	switch {
 	case name != "" && c.Config != "":
@@ -128,7 +128,7 @@ func load(c *hall.CLI, w *team.Worker, name string) (checked config.Team, source
 	}
 	checked, source, err = team.Load(c, config.Local, false)
 	if err != nil && c.Config != "" {
-		// The one agent of a scenario or a step needs no ID.
+		// A scenario or a step has a single agent, which needs no ID.
 		if single, singleErr := team.ReadSingle(c, team.Choose(c), false); singleErr == nil {
 			checked, source, err = single, c.Config, nil
 		}

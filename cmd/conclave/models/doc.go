@@ -1,4 +1,4 @@
-// Package models implements `conclave models`, which asks every model of a team once, with
-// one tool, and prints whether its agents can take part. Start with check in command.go;
-// check.go has the call.
+// Package models implements `conclave models`. It calls every model of a team once, with
+// one tool, and prints whether the model's agents can take part. Start with check in
+// command.go; check.go makes the call.
 package models

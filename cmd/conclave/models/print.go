@@ -17,8 +17,8 @@ type Report struct {
 	Models []*model `json:"models"`
 }
 
-// Faults returns the details of the models that cannot take part, or, if ok, the restrictions
-// of those that can, with their remedies.
+// Faults returns the problems of the models that cannot take part, with their remedies. If ok
+// is set, it returns the restrictions of those that can.
 func (r Report) Faults(ok bool) []string {
 	var faults []string
 	for _, m := range r.Models {
@@ -29,13 +29,13 @@ func (r Report) Faults(ok bool) []string {
 	return faults
 }
 
-// fault names the agents and the model before its detail.
+// fault returns the model's detail after the names of its agents and the model.
 func (m *model) fault() string {
 	agents := strings.Join(m.Agents, ", ")
 	return strings.TrimPrefix(agents+": ", ": ") + m.String() + ": " + strings.TrimPrefix(m.Detail, m.String()+": ")
 }
 
-// show prints a table on stdout and the faults, with remedies, below it; for programs, JSON.
+// show prints a table on stdout and the faults with their remedies below it, or JSON.
 func show(c *hall.CLI, r Report) error {
 	if c.Scripted() {
 		return c.PrintJSON(r)
@@ -54,7 +54,7 @@ func show(c *hall.CLI, r Report) error {
 
 const unknown = "?"
 
-// windowSources are the sources of a context window in the table.
+// windowSources are the sources of a context window, as named in the table.
 var windowSources = map[string]string{worker.Configured: "configured", worker.Tabled: "assumed"}
 
 // row returns the line of a model in the table.
@@ -88,8 +88,8 @@ func (m *model) row() string {
 	return strings.Join(cells, "\t")
 }
 
-// notes returns the fault of each model, then the agents whose models lack optional
-// information.
+// notes returns the fault or restriction of each model, then the agents whose
+// models lack optional information.
 func notes(r Report) []string {
 	var faults, windowless, uncounted []string
 	for _, fault := range r.Faults(false) {
@@ -122,8 +122,8 @@ func notes(r Report) []string {
 	return faults
 }
 
-// windowNote returns the remedy if sessions assume another context window than the server
-// states.
+// windowNote returns the remedy if sessions assume a context window other than the
+// server's.
 func (m *model) windowNote() string {
 	switch {
 	case m.ServedWindow == nil:
@@ -137,7 +137,7 @@ func (m *model) windowNote() string {
 	return ""
 }
 
-// String names a model in messages, as errors of its calls do.
+// String names a model in the same way as errors of its calls.
 func (m *model) String() string {
 	if m.Server == "" {
 		return "model " + m.Model

@@ -49,7 +49,7 @@ type check struct {
 	Seconds                              string
 }
 
-// answersOf lays out the answers by end, the final one first.
+// answersOf prepares the answers for the page, ordered by their ends with the final one first.
 func answersOf(ctx context.Context, s *record.Session, c *cutter, contents contents) []answer {
 	final := s.Final()
 	all := s.Answers()
@@ -81,10 +81,10 @@ func answersOf(ctx context.Context, s *record.Session, c *cutter, contents conte
 	return list
 }
 
-// contents reads the content of a file; nil leaves contents out.
+// contents reads the content of a file. A nil contents leaves it out.
 type contents func(ctx context.Context, p *record.Step, f artifact.File, limit int64) ([]byte, error)
 
-// maxImage is the size of the largest image in a page, in bytes.
+// maxImage is the maximum size of an image in a page, in bytes.
 const maxImage = 256 << 10
 
 func fileOf(ctx context.Context, p *record.Step, f artifact.File, c *cutter, read contents, shown map[string][2]string) file {
@@ -118,7 +118,7 @@ func fileOf(ctx context.Context, p *record.Step, f artifact.File, c *cutter, rea
 	return one
 }
 
-// imageOf returns the address of a whole image that is small enough.
+// imageOf returns the data URI of a complete image that is small enough.
 func (c *cutter) imageOf(data []byte, size int64) (template.URL, bool) {
 	if size > maxImage || int64(len(data)) != size || (llm.Image{Data: data}).Format() == "" {
 		return "", false
@@ -126,8 +126,8 @@ func (c *cutter) imageOf(data []byte, size int64) (template.URL, bool) {
 	return c.dataURI(data)
 }
 
-// AnswerText is ANSWER.md: the final answer of a session, or a sentence with the reason why
-// it is missing.
+// AnswerText returns the content of ANSWER.md: the final answer of a session, or a sentence
+// why there is none.
 func AnswerText(s *record.Session) string {
 	if p := s.Final(); p != nil && p.Answer != nil {
 		return strings.TrimRight(clean(p.Answer.Text), "\n") + "\n"

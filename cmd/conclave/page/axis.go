@@ -8,14 +8,14 @@ import (
 	"conclave/cmd/conclave/record"
 )
 
-// axis maps times to shares of a width. Times in which nothing runs are compressed, so that a
-// pause of a night does not flatten the work of minutes.
+// axis maps times to fractions of the drawing's width. It compresses idle times, so that a
+// pause of a night leaves room for the minutes of work.
 type axis struct {
 	spans []span
 	total float64 // seconds, of all spans as drawn
 }
 
-// span is a stretch of time; one in which nothing runs is drawn shorter than it was.
+// span is a period of time. An idle one is drawn shorter than its duration.
 type span struct {
 	from, to time.Time
 	idle     bool
@@ -23,7 +23,7 @@ type span struct {
 	drawn    float64 // seconds
 }
 
-// newAxis covers the session from its beginning to its end, or to now while it runs.
+// newAxis returns an axis from the start of the session to its end, or to now while it runs.
 func newAxis(s *record.Session, end time.Time) axis {
 	busy := merged(busySpans(s, end))
 	var worked float64
@@ -53,7 +53,7 @@ func newAxis(s *record.Session, end time.Time) axis {
 	return a
 }
 
-// busySpans are the times of the steps and evaluations.
+// busySpans returns the times of the steps and evaluations.
 func busySpans(s *record.Session, end time.Time) []span {
 	var busy []span
 	for _, p := range s.Steps {
@@ -65,7 +65,7 @@ func busySpans(s *record.Session, end time.Time) []span {
 	return busy
 }
 
-// stepEnd is the end of a step, or now while it runs.
+// stepEnd returns the end of a step, or now while it runs.
 func stepEnd(p *record.Step, now time.Time) time.Time {
 	if p.Ended.IsZero() {
 		return now
@@ -73,7 +73,7 @@ func stepEnd(p *record.Step, now time.Time) time.Time {
 	return p.Ended
 }
 
-// merged joins spans that overlap.
+// merged joins overlapping spans.
 func merged(spans []span) []span {
 	slices.SortFunc(spans, func(a, b span) int { return a.from.Compare(b.from) })
 	var joined []span
@@ -89,7 +89,7 @@ func merged(spans []span) []span {
 	return joined
 }
 
-// at returns the share of the width at which a time is drawn.
+// at returns the position of a time as a fraction of the width.
 func (a axis) at(t time.Time) float64 {
 	if a.total == 0 {
 		return 0
@@ -103,7 +103,7 @@ func (a axis) at(t time.Time) float64 {
 	return (s.at + part*s.drawn) / a.total
 }
 
-// compressed returns the idle spans that are drawn at less than half of their length.
+// compressed returns the idle spans drawn at less than half of their length.
 func (a axis) compressed() []span {
 	var found []span
 	for _, s := range a.spans {
@@ -114,7 +114,7 @@ func (a axis) compressed() []span {
 	return found
 }
 
-// time returns the time that is drawn at a share of the width.
+// time returns the time at a fraction of the width.
 func (a axis) time(share float64) time.Time {
 	at := share * a.total
 	for _, s := range a.spans {

@@ -12,7 +12,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// compare offers any two answers, and shows the pair that a reader is likely to want.
+// compare lets a reader compare any two answers. At first it shows a likely pair.
 type compare struct {
 	Labels      []string
 	Left, Right string
@@ -20,19 +20,20 @@ type compare struct {
 	Files       []fileChange
 }
 
-// diffLine is a line of two texts: '-' only in the left one, '+' only in the right one, ' ' in both.
+// diffLine is a line of two compared texts: '-' for the left text only, '+' for the right text
+// only, ' ' for both.
 type diffLine struct {
 	Kind string // del, add or same
 	Sign string
 	Text string
 }
 
-// fileChange is a path of either answer.
+// fileChange is a path in either of two answers.
 type fileChange struct {
 	Path, Change string // Change is added, removed, changed or same
 }
 
-// compareOf compares the final answer with its predecessor, else with the runner-up.
+// compareOf compares the final answer with its predecessor, or else with the runner-up.
 func compareOf(s *record.Session) compare {
 	var c compare
 	for _, p := range s.Answers() {
@@ -54,8 +55,9 @@ func compareLabels(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }
 
-// likelyPair returns the final answer, or the newest, on the right, and on the left the answer
-// before it by the same agent, else the newest of the agent with the most votes among the others.
+// likelyPair returns the two answers to compare first. The right one is the final answer, or else
+// the newest. The left one is the previous answer of the same agent, or else the newest answer of
+// the other agent with the most votes.
 func likelyPair(s *record.Session) (left, right *record.Step) {
 	answers := s.Answers()
 	right = s.Final()
@@ -100,7 +102,7 @@ func diffLines(left, right string) []diffLine {
 	return lines
 }
 
-// withNewline ends a text with one newline.
+// withNewline makes a text end with exactly one newline.
 func withNewline(s string) string { return strings.TrimRight(s, "\n") + "\n" }
 
 func sameLines(s string) []diffLine {
@@ -137,7 +139,7 @@ func fileChanges(left, right []artifact.File) []fileChange {
 	return changes
 }
 
-// isText reports whether the beginning of a file is text.
+// isText reports whether the beginning of a file looks like text.
 func isText(data []byte) bool {
 	const enough = 8 << 10
 	head := data[:min(len(data), enough)]

@@ -12,7 +12,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// cost is the usage of the session by agent and by step.
+// cost has the usage of the session by agent and by step.
 type cost struct {
 	Total  llm.Usage
 	Agents []costRow
@@ -20,7 +20,7 @@ type cost struct {
 	Line   costLineDrawing
 }
 
-// costRow is a usage with its share of the largest.
+// costRow is a usage with its share of the largest usage.
 type costRow struct {
 	Name, Href, Class     string
 	Usage                 llm.Usage
@@ -29,7 +29,7 @@ type costRow struct {
 	Drawn                 template.HTML // of an earlier drawing
 }
 
-// ID is the ID of the row's part of the page.
+// ID returns the ID of the row's part of the page.
 func (r costRow) ID() string {
 	if r.Href == "" { // of an agent
 		return slug("spent", r.Name)
@@ -78,8 +78,8 @@ func costOf(s *record.Session) cost {
 	return c
 }
 
-// largest returns the largest number of tokens of the usages, at least 1, rounded up: the scale
-// of a session that grows changes seldom.
+// largest returns the scale of the drawing: the largest number of tokens of any usage, at least
+// 1. It is rounded up, so that the scale of a running session rarely changes.
 func largest(all []llm.Usage) float64 {
 	most, scale := int64(1), 1.0
 	for _, u := range all {
@@ -91,7 +91,7 @@ func largest(all []llm.Usage) float64 {
 	return scale
 }
 
-// newCostRow draws fresh input, cached input and output beside each other.
+// newCostRow draws fresh input, cached input and output side by side.
 func newCostRow(name, href, class string, u llm.Usage, most float64) costRow {
 	fresh := float64(max(0, u.InputTokens-u.CachedInputTokens)) / most
 	cached, output := float64(u.CachedInputTokens)/most, float64(u.OutputTokens)/most
@@ -101,7 +101,7 @@ func newCostRow(name, href, class string, u llm.Usage, most float64) costRow {
 	}
 }
 
-// cumulative draws the cost after each step, in dollars if the prices are known, else in tokens.
+// cumulative draws the cost after each step, in dollars if the prices are known, or else in tokens.
 func cumulative(s *record.Session) costLineDrawing {
 	inUSD := s.State.Cost.TotalUSD != nil && *s.State.Cost.TotalUSD > 0
 	value := func(u llm.Usage) float64 {
@@ -146,7 +146,7 @@ type payment struct {
 	usage llm.Usage
 }
 
-// paymentsOf lists the payments by time.
+// paymentsOf returns the payments in order of time.
 func paymentsOf(s *record.Session) []payment {
 	var all []payment
 	for _, p := range s.Steps {
@@ -160,7 +160,7 @@ func paymentsOf(s *record.Session) []payment {
 	return all
 }
 
-// points returns the points of an SVG polyline that rises with each payment.
+// points returns the points of an SVG polyline that rises at each payment.
 func points(s *record.Session, paid []payment, value func(llm.Usage) float64, top float64) string {
 	axis := newAxis(s, s.Ended())
 	var b strings.Builder

@@ -1,12 +1,14 @@
-// Package page draws the page of a session: the decision, why it was taken, the board, the
-// story over time, the answers, steps, cost and files. The page is a function of the record
-// alone. It is one HTML document that loads nothing: style, script, SVG and images are in it.
+// Package page renders the page of a session: the decision and the reasons for it, the board,
+// the timeline, the answers, steps, cost and files. The page depends only on the record. It
+// is a single HTML document that contains its style, script, SVG and images and loads
+// nothing.
 //
-// Everything recorded is untrusted. html/template escapes it; the Markdown of answers is
-// rendered without raw HTML and sanitized; images are shown only if their bytes are those
-// of an image; the Content-Security-Policy admits the document's own style and script by
-// hash and nothing else.
+// Everything recorded is untrusted. html/template escapes it. The Markdown of answers is
+// rendered without raw HTML and sanitized. Images are shown only if their bytes are those of
+// an image. The Content-Security-Policy admits only the document's own style and script, by
+// hash.
 //
-// Write draws a whole page within its limit of bytes, by cutting long texts. Live draws the
-// parts of a page that is followed, without the texts of steps and files, which it links to.
+// Write renders a complete page and truncates long texts to stay within the size limit. Live
+// renders the parts of a page that is kept up to date; it links to the texts of steps and
+// files instead of including them.
 package page

@@ -12,8 +12,8 @@ import (
 
 func eventHref(e coordination.Entry) string { return fmt.Sprintf("#event-%d", e.Seq) }
 
-// eventsOf lists the events for readers of text. Directories without events get the ends of
-// their steps.
+// eventsOf returns the events as a list of sentences. For a directory without events it
+// returns the ends of its steps.
 func eventsOf(s *record.Session) []event {
 	var list []event
 	began := s.Began()
@@ -41,5 +41,5 @@ func eventsOf(s *record.Session) []event {
 	return list
 }
 
-// stepID is the ID of a step's part of the page.
+// stepID returns the ID of a step's part of the page.
 func stepID(p *record.Step) string { return slug("step", p.Agent, fmt.Sprintf("%03d", p.Number)) }

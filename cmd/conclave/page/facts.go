@@ -10,20 +10,21 @@ import (
 	"conclave/cmd/conclave/record"
 )
 
-// fact answers a question about the session.
+// fact is a question about the session with its answer.
 type fact struct {
 	Name  string
 	Lines []string
 	Drawn template.HTML // of an earlier drawing
 }
 
-// ID is the ID of the fact's part of the page.
+// ID returns the ID of the fact's part of the page.
 func (f fact) ID() string { return slug("fact", f.Name) }
 
-// maxLines is the length of an answer; the events and steps of the page have all of it.
+// maxLines is the maximum number of lines of an answer. The events and steps of the page are
+// complete.
 const maxLines = 60
 
-// factsOf answers the questions that a reader has after the decision.
+// factsOf answers the questions that the decision raises.
 func factsOf(s *record.Session) []fact {
 	facts := []fact{
 		{Name: "Changed their mind", Lines: orNone(changes(s), "Nobody changed a vote.")},
@@ -56,7 +57,7 @@ func orNone(lines []string, none string) []string {
 	return lines
 }
 
-// staleVotes tells which votes went stale, and by which answer or message.
+// staleVotes describes which votes became stale, and because of which answer or message.
 func staleVotes(s *record.Session) []string {
 	var told []string
 	for _, p := range s.Steps {
@@ -119,7 +120,7 @@ func messages(s *record.Session) []string {
 	return told
 }
 
-// rejected lists the refused replies, and the actions that were not accepted.
+// rejected lists refused replies and actions that were not accepted.
 func rejected(s *record.Session) []string {
 	var told []string
 	for _, p := range s.Steps {
@@ -167,7 +168,7 @@ func failures(s *record.Session) []string {
 	return told
 }
 
-// support tells how strongly the decision is supported.
+// support describes how strongly the agents support the decision.
 func support(s *record.Session) []string {
 	with := s.State.Support
 	if with == nil {
@@ -188,7 +189,7 @@ func support(s *record.Session) []string {
 
 func percentOf(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
-// checkLines are the events about checks.
+// checkLines returns the events about checks.
 func checkLines(s *record.Session) []string {
 	var told []string
 	for _, e := range s.Events {
@@ -199,7 +200,7 @@ func checkLines(s *record.Session) []string {
 	return told
 }
 
-// joined tells which agents joined the team after its beginning, and why.
+// joined lists the agents that joined the running session, with the reasons.
 func joined(s *record.Session) []string {
 	var told []string
 	for _, e := range s.Events {

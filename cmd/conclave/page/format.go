@@ -13,13 +13,13 @@ import (
 	"conclave/engine/text"
 )
 
-// clean removes the characters that could reorder or hide text.
+// clean removes characters that could reorder or hide text.
 func clean(s string) string { return text.Terminal(s) }
 
-// line is clean on one line.
+// line is like clean, but returns a single line.
 func line(s string) string { return progress.Line(s) }
 
-// brief is line, cut to at most n characters.
+// brief is like line, but truncates the result to n characters.
 func brief(s string, n int) string {
 	s = line(s)
 	head := text.HeadRunes(s, n)
@@ -29,7 +29,7 @@ func brief(s string, n int) string {
 	return head
 }
 
-// stamp is a time in a form for machines; the script shows it in the reader's zone.
+// stamp returns a machine-readable time. The script shows it in the reader's time zone.
 func stamp(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
@@ -38,7 +38,7 @@ func stamp(t time.Time) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s UTC</time>`, t.Format(time.RFC3339Nano), t.Format("2006-01-02 15:04:05")))
 }
 
-// seconds formats a short duration with its unit, a long one as a clock.
+// seconds formats a short duration with its unit and a long one as a clock.
 func seconds(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -66,7 +66,7 @@ func money(u llm.Usage) string {
 	return fmt.Sprintf("$%.4f", *u.TotalUSD)
 }
 
-// tokens formats the tokens of a usage: in, with the cached part, and out.
+// tokens formats the tokens of a usage: input, with the cached part, and output.
 func tokens(u llm.Usage) string {
 	if u.ModelCalls == 0 {
 		return "–"
@@ -78,13 +78,14 @@ func tokens(u llm.Usage) string {
 	return in + " → " + progress.Count(u.OutputTokens)
 }
 
-// percent is a coordinate of a drawing in percent of its width.
+// percent formats a horizontal coordinate as a percentage of the drawing's width.
 func percent(share float64) string { return fmt.Sprintf("%.3f%%", 100*min(max(share, 0), 1)) }
 
-// names matches labels of answers and names of steps in the page's own sentences.
+// names matches the labels of answers and the names of steps in sentences that the page itself
+// writes.
 var names = regexp.MustCompile(`\bagent[1-9][0-9]*\.(?:[1-9][0-9]*|final)\b`)
 
-// linked escapes a sentence and links the labels in it to their answers.
+// linked escapes a sentence and links its labels to their answers.
 func linked(sentence string) template.HTML {
 	escaped := html.EscapeString(clean(sentence))
 	return template.HTML(names.ReplaceAllString(escaped, `<a href="#answer-$0">$0</a>`))
@@ -98,7 +99,7 @@ func join(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-// slug makes an ID of an attribute: letters, digits, '.', '_' and '-'.
+// slug makes an attribute ID of letters, digits, '.', '_' and '-'.
 func slug(words ...string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -109,7 +110,7 @@ func slug(words ...string) string {
 	}, strings.Join(words, "-"))
 }
 
-// cutter cuts long texts.
+// cutter truncates long texts.
 type cutter struct {
 	limit  int // of one text, in bytes
 	images int // bytes of images for which there is room
@@ -117,7 +118,7 @@ type cutter struct {
 	rendered map[string]template.HTML // Markdown that was rendered before; nil to keep none
 }
 
-// markdown renders a text, once.
+// markdown renders a text and caches the result.
 func (c *cutter) markdown(source string) template.HTML {
 	if c.rendered == nil {
 		return markdown(source)
@@ -130,7 +131,7 @@ func (c *cutter) markdown(source string) template.HTML {
 	return html
 }
 
-// cut is a text, or its beginning with the path of the file that has all of it.
+// cut is a text, or its beginning with the path of the file that contains all of it.
 type cut struct {
 	Text string
 	More int // bytes left out

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// tokensOf matches comments, strings, numbers and words of most languages, for two styles of
-// comments.
+// The patterns match the comments, strings, numbers and words of most languages, one for
+// each style of comments.
 var (
 	slashes = regexp.MustCompile("(?s)(//[^\n]*|/\\*.*?\\*/)|(\"(?:[^\"\\\\\n]|\\\\.)*\"|'(?:[^'\\\\\n]|\\\\.)*'|`[^`]*`)|\\b([0-9][0-9A-Za-z_.]*)\\b|\\b([A-Za-z_]+)\\b")
 	hashes  = regexp.MustCompile("(?s)(#[^\n]*)|(\"(?:[^\"\\\\\n]|\\\\.)*\"|'(?:[^'\\\\\n]|\\\\.)*')|\\b([0-9][0-9A-Za-z_.]*)\\b|\\b([A-Za-z_]+)\\b")
 )
 
-// languages maps the extensions of source files to their tokens.
+// languages maps the extensions of source files to the pattern for their tokens.
 var languages = func() map[string]*regexp.Regexp {
 	m := map[string]*regexp.Regexp{}
 	for _, e := range strings.Fields(".go .js .ts .jsx .tsx .c .h .cc .cpp .java .rs .kt .swift .css .proto .json .php .scala .cs") {
@@ -26,7 +26,7 @@ var languages = func() map[string]*regexp.Regexp {
 	return m
 }()
 
-// keywords are the most common ones of the languages.
+// keywords are the most common keywords of the languages.
 var keywords = func() map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(`and as async await break case catch chan class const continue def default defer del do elif else
@@ -38,7 +38,7 @@ var keywords = func() map[string]bool {
 	return m
 }()
 
-// highlight marks the tokens of source text, escaped.
+// highlight escapes source text and marks its tokens.
 func highlight(source, extension string) template.HTML {
 	pattern := languages[extension]
 	if pattern == nil {

@@ -11,7 +11,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// journey is a run of a scenario as the template of its live page shows it.
+// journey is a scenario's run as the data of its live page's template.
 type journey struct {
 	runView
 	Live     *Live
@@ -20,19 +20,19 @@ type journey struct {
 	Drawn    []drawnStep
 }
 
-// drawnStep is the drawing of a step.
+// drawnStep is a rendered step.
 type drawnStep struct {
 	ID   string
 	HTML template.HTML
 }
 
-// Running reports whether the run has not ended.
+// Running reports whether the run is still running.
 func (j *journey) Running() bool { return !j.Over() }
 
-// CanRetry reports whether the run can go on from its first step that did not pass.
+// CanRetry reports whether the run can continue from its first step that did not pass.
 func (j *journey) CanRetry() bool { return j.Over() && j.Status != scenario.Pass }
 
-// Shown is the status, or that the run is paused.
+// Shown returns the status, or a note that the run is paused.
 func (j *journey) Shown() string {
 	if j.Paused && j.Running() {
 		return drive.Paused
@@ -40,11 +40,11 @@ func (j *journey) Shown() string {
 	return string(j.Status)
 }
 
-// DrawnScenario is a live page of a scenario's run as of one reading.
+// DrawnScenario is a live page of a scenario's run, rendered from one reading.
 type DrawnScenario struct{ j *journey }
 
-// DrawScenario lays out a live page of a run. A step that has not changed is not drawn again:
-// its evidence is read once.
+// DrawScenario renders a live page of a run. An unchanged step is not rendered again, so its
+// evidence is read once.
 func DrawScenario(run ScenarioRun, live Live, now time.Time, canvas *Canvas) (DrawnScenario, error) {
 	j := &journey{runView: runView{ScenarioRun: run, ID: runID(run.Run), Took: runTime(run.Run, now), Cost: costOfRun(run.Run)}, Live: &live, Now: now, Activity: live.Running}
 	for _, s := range run.Steps {
@@ -63,7 +63,7 @@ func DrawScenario(run ScenarioRun, live Live, now time.Time, canvas *Canvas) (Dr
 	return DrawnScenario{j}, nil
 }
 
-// runTime is the duration of a run up to now.
+// runTime returns the duration of a run up to now.
 func runTime(r scenario.Run, now time.Time) string {
 	began, err := time.Parse(time.RFC3339, r.StartedAt)
 	if r.Over() || r.Paused || err != nil {
@@ -72,14 +72,14 @@ func runTime(r scenario.Run, now time.Time) string {
 	return progress.Clock(now.Sub(began))
 }
 
-// Page is the whole page. Since is the version from which the reader follows it.
+// Page returns the whole page. Since is the version from which the reader receives changes.
 func (d DrawnScenario) Page(since, notice string, failed bool) ([]byte, error) {
 	j := *d.j
 	j.Live = j.Live.at(since, notice, failed)
 	return execute("scenario", &j)
 }
 
-// Parts are the parts of the page.
+// Parts returns the parts of the page.
 func (d DrawnScenario) Parts() ([]Part, error) {
 	var parts []Part
 	for _, section := range [][2]string{{"head", "runhead"}, {"now", "runnow"}, {"steer", "runsteer"}} {

@@ -10,7 +10,7 @@ import (
 	"conclave/engine/coordination"
 )
 
-// judged has the outcomes of checks and the scores of evaluations: a row for each answer.
+// judged has the outcomes of checks and the scores of evaluations, with a row for each answer.
 type judged struct {
 	Checks   []string // titles of the columns
 	Checked  []checkedRow
@@ -29,7 +29,7 @@ type scoredRow struct {
 	Total                   string
 }
 
-// Any reports whether there is something to show.
+// Any reports whether there are any outcomes or scores.
 func (j judged) Any() bool { return len(j.Checked)+len(j.Scored) > 0 }
 
 func judgedOf(s *record.Session) judged {
@@ -63,7 +63,7 @@ func judgedOf(s *record.Session) judged {
 	return j
 }
 
-// cellsOf returns the outcomes of an answer's checks in the order of the columns.
+// cellsOf returns the outcomes of an answer's checks, in the order of the columns.
 func cellsOf(p *record.Step, ids []string) []check {
 	cells := make([]check, len(ids))
 	for _, c := range p.Checks {
@@ -89,7 +89,7 @@ func scoredOf(p *record.Step, criteria []string) scoredRow {
 	return row
 }
 
-// ceilingWords describes how near an approach is to its best.
+// ceilingWords describes how close an approach is to its best result.
 func ceilingWords(c coordination.CeilingStatus) string {
 	return strings.ReplaceAll(strings.TrimPrefix(line(string(c)), "ceiling_"), "_", " ")
 }
@@ -119,7 +119,7 @@ func checkOf(c record.Check) check {
 	return one
 }
 
-// evaluation is an evaluation as the template shows it.
+// evaluation is an evaluation as the data of a template.
 type evaluation struct {
 	Verdict, Ceiling, Spent string
 	HTML                    template.HTML
@@ -130,7 +130,7 @@ type evaluation struct {
 	Entries                 []entry
 }
 
-// plan is the evaluator's plan of the next version.
+// plan is the evaluator's plan for the next version.
 type plan struct {
 	Objective, Explanation string
 	Tasks                  []task
@@ -139,7 +139,7 @@ type plan struct {
 
 type task struct{ ID, Description, Verification string }
 
-// evaluationOf lays out the evaluation of an answer; nil without one.
+// evaluationOf prepares the evaluation of an answer. It returns nil if there is none.
 func evaluationOf(p *record.Step, c *cutter) *evaluation {
 	e := p.Evaluation
 	if e == nil {

@@ -10,7 +10,7 @@ import (
 	"conclave/cmd/conclave/record"
 )
 
-// The symbols, around their own origin.
+// The symbols, drawn around the origin.
 const (
 	square   = "M-5 -5h10v10h-10z"
 	triangle = "M0 -6l6 11h-12z"
@@ -21,7 +21,7 @@ const (
 	plus     = "M-4 0h8M0 -4v8"
 )
 
-// eventSymbols are the symbols of events that are drawn below the lane of their agent.
+// eventSymbols are the symbols of the events that are drawn below their agent's lane.
 var eventSymbols = map[string]string{record.EventInjected: diamond, record.EventChecked: tickmark, record.EventJoined: plus}
 
 func colorClass(i int) string { return fmt.Sprintf("c%d", i%13) }
@@ -60,7 +60,7 @@ func (d *drawing) lane(i int, a *record.Agent) {
 	d.story.Lanes = append(d.story.Lanes, l)
 }
 
-// evaluated draws the time in which an answer was evaluated, thinner than a step.
+// evaluated returns the bar for the evaluation of an answer, thinner than the bar of a step.
 func (d *drawing) evaluated(p *record.Step, y int) bar {
 	e := p.Evaluation
 	from, to := d.axis.at(e.Started), d.axis.at(e.Ended)
@@ -102,7 +102,7 @@ func (d *drawing) mark(p *record.Step, at float64, y int) mark {
 	return m
 }
 
-// anchorAt keeps a short text at a share of the width inside of it.
+// anchorAt returns the text anchor that keeps a short text at a position inside the drawing.
 func anchorAt(at float64) string {
 	switch {
 	case at < 0.02:
@@ -113,7 +113,7 @@ func anchorAt(at float64) string {
 	return "middle"
 }
 
-// shortLabel is a label without "agent".
+// shortLabel returns a label without the prefix "agent".
 func shortLabel(label string) string {
 	if len(label) > 5 && label[:5] == "agent" {
 		return label[5:]
@@ -148,15 +148,15 @@ func actionWords(p *record.Step) string {
 	return "ended without an action"
 }
 
-// strip is a stretch of the symbols of one kind in a lane. A live page is sent the strips that
-// changed, of a long lane as of a short one.
+// strip is a section of a lane with symbols of one kind. A live page receives only changed
+// strips, however long the lane is.
 type strip[T comparable] struct {
 	ID    string
 	Items []T
 	Drawn template.HTML // of an earlier drawing
 }
 
-// stripsOf splits the symbols of a kind in the lane of an agent.
+// stripsOf splits an agent's symbols of one kind into strips.
 func stripsOf[T comparable](kind, agent string, all []T) []strip[T] {
 	const length = 16
 	var strips []strip[T]
@@ -166,7 +166,8 @@ func stripsOf[T comparable](kind, agent string, all []T) []strip[T] {
 	return strips
 }
 
-// drawStrips draws strips that are not drawn alike on a canvas, and returns them as parts.
+// drawStrips renders strips as parts. A strip that the canvas has rendered before is not rendered
+// again.
 func drawStrips[T comparable](c *Canvas, template, parent string, strips []strip[T]) []Part {
 	var parts []Part
 	for i := range strips {

@@ -12,7 +12,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// Item is a session or another run in the list of all.
+// Item is a session or another run in the list of all runs.
 type Item struct {
 	ID, Kind, Status, Query string
 	Href                    string // of its page; empty without one
@@ -32,7 +32,7 @@ type Filter struct {
 	Sort               string // cost or time taken; empty for the newest first
 }
 
-// FilterOf reads a filter from the query of an address.
+// FilterOf reads a filter from a URL query.
 func FilterOf(q url.Values) Filter {
 	return Filter{
 		Status: q.Get("status"), Text: q.Get("text"), Team: q.Get("team"), Days: q.Get("days"), MinCost: q.Get("cost"), Sort: q.Get("sort"),
@@ -57,7 +57,7 @@ func (f Filter) admits(i Item, now time.Time) bool {
 	return (f.Status == "" || f.Status == i.Status) && (f.Team == "" || f.Team == i.Team)
 }
 
-// listed is the list as the template shows it.
+// listed is the list as the data of its template.
 type listed struct {
 	Filter
 	Items    []Item
@@ -67,7 +67,7 @@ type listed struct {
 	Live     *Live // nil: a list is not followed
 }
 
-// List draws the list of all sessions, the newest first.
+// List renders the list of all sessions, the newest first.
 func List(items []Item, f Filter) ([]byte, error) {
 	l := listed{Filter: f, All: len(items)}
 	now := time.Now()
@@ -96,7 +96,7 @@ func List(items []Item, f Filter) ([]byte, error) {
 	return execute("list", l)
 }
 
-// Starting draws the page of a run that has no record yet.
+// Starting renders the page of a run that has no record yet.
 func Starting(id string) ([]byte, error) { return execute("starting", id) }
 
 func costOfItem(i Item) float64 {
@@ -106,10 +106,10 @@ func costOfItem(i Item) float64 {
 	return i.Usage.AtLeastUSD()
 }
 
-// Clock is the time that the item took.
+// Clock returns the duration of the item.
 func (i Item) Clock() string { return progress.Clock(i.Took) }
 
-// Cost is the price of the item, or its tokens.
+// Cost returns the price of the item, or its tokens if the price is unknown.
 func (i Item) Cost() string {
 	switch {
 	case i.Offline:

@@ -16,19 +16,19 @@ import (
 	"conclave/engine/step"
 )
 
-// Part is a part of a live page that is replaced when it changes.
+// Part is a part of a live page. It is replaced when it changes.
 type Part struct {
 	ID     string `json:"id"`
 	Parent string `json:"parent"` // to which a new part is appended
 	HTML   string `json:"html"`
 
-	// Frame is the HTML without the parts inside of it, which are sent by themselves; empty for
-	// a part without such parts.
+	// Frame is the HTML without nested parts, which are sent separately. It is empty if there
+	// are no nested parts.
 	Frame string `json:"-"`
 }
 
-// Same reports whether a reader of the part p needs nothing of a later drawing but the parts
-// inside of it.
+// Same reports whether a reader who has p needs nothing from a later rendering except nested
+// parts.
 func (p Part) Same(later Part) bool {
 	if p.Frame != "" {
 		return p.Frame == later.Frame
@@ -36,21 +36,21 @@ func (p Part) Same(later Part) bool {
 	return p.HTML == later.HTML
 }
 
-// maxLive is the length to which the texts of a live page are cut, in bytes: they are loaded
-// from this machine, one step at a time.
+// maxLive is the maximum length of a text in a live page, in bytes. It is large because the
+// page loads each step separately from this machine.
 const maxLive = 256 << 10
 
 // sections are the templates of the parts, in the order of the page.
 var sections = []string{"head", "decision", "steer", "why", "told", "board", "story", "compare", "checks", "spent", "rise", "record"}
 
-// Canvas remembers the drawing of the parts of one session that rarely change.
+// Canvas caches the rendering of those parts of a session that rarely change.
 type Canvas struct {
 	drawn    map[string]remembered // by the ID of the part
 	strips   map[string]any        // by ID
 	rendered map[string]template.HTML
 }
 
-// remembered is a drawing of a part, and a description of all that it shows.
+// remembered is the rendering of a part with the data that it shows.
 type remembered struct {
 	of   string
 	html template.HTML
@@ -61,7 +61,7 @@ func NewCanvas() *Canvas {
 	return &Canvas{drawn: map[string]remembered{}, strips: map[string]any{}, rendered: map[string]template.HTML{}}
 }
 
-// draw draws a part, unless it shows the same as before.
+// draw renders a part, or returns the cached one if its data is unchanged.
 func (c *Canvas) draw(id, template string, data any, of ...any) template.HTML {
 	described := fmt.Sprint(of...)
 	if old := c.drawn[id]; old.of == described {
@@ -77,13 +77,13 @@ func (c *Canvas) draw(id, template string, data any, of ...any) template.HTML {
 
 func trimmed(html []byte) template.HTML { return template.HTML(bytes.TrimSpace(html)) }
 
-// Drawn is a live page as of one reading.
+// Drawn is a live page rendered from one reading.
 type Drawn struct {
 	v     *view
 	lanes []Part
 }
 
-// Draw lays out a live page.
+// Draw renders a live page.
 func Draw(ctx context.Context, s *record.Session, live Live, now time.Time, canvas *Canvas) Drawn {
 	v := newView(s, &live, now)
 	v.fill(ctx, &cutter{limit: maxLive, rendered: canvas.rendered}, nil)
@@ -114,7 +114,7 @@ func Draw(ctx context.Context, s *record.Session, live Live, now time.Time, canv
 	return Drawn{v, lanes}
 }
 
-// drawLanes draws the lanes and returns their parts.
+// drawLanes renders the lanes and returns their parts.
 func (v *view) drawLanes(canvas *Canvas) []Part {
 	var parts []Part
 	for i := range v.Story.Lanes {
@@ -150,7 +150,7 @@ func escapePath(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// Page is the whole page. Since is the version from which the reader follows it.
+// Page returns the whole page. Since is the version from which the reader receives changes.
 func (d Drawn) Page(since string, notice string, failed bool) ([]byte, error) {
 	v := *d.v
 	v.Live = v.Live.at(since, notice, failed)
@@ -164,7 +164,7 @@ func (l *Live) at(since, notice string, failed bool) *Live {
 	return &one
 }
 
-// Parts are the parts of the page.
+// Parts returns the parts of the page.
 func (d Drawn) Parts() ([]Part, error) {
 	var parts []Part
 	for _, name := range sections {
@@ -196,9 +196,9 @@ func (d Drawn) Parts() ([]Part, error) {
 	return parts, nil
 }
 
-// frame is a section without its paragraph and the lines of its facts, without the symbols and events
-// of the story, and without the pair that is compared: the reader chooses another, and the script
-// offers new answers.
+// frame returns a section without its parts that are sent separately: its paragraph, the lines of
+// its facts, and the symbols and events of the timeline. It also omits the compared pair, because
+// the reader may have chosen another; the script offers new answers.
 func (d Drawn) frame(section string) (string, error) {
 	v := *d.v
 	v.Why, v.Facts, v.Story.Lanes, v.Story.Events = nil, nil, nil, nil
@@ -215,7 +215,7 @@ func (d Drawn) frame(section string) (string, error) {
 	return string(html), err
 }
 
-// items are the parts of lists, which grow.
+// items returns the entries of growing lists as parts.
 func (d Drawn) items() []Part {
 	parts := slices.Clone(d.lanes)
 	for _, f := range d.v.Facts {
@@ -236,13 +236,14 @@ func (d Drawn) items() []Part {
 	return parts
 }
 
-// Transcript is the part of a live page with the transcript of a step.
+// Transcript returns the part of a live page with the transcript of a step.
 func Transcript(t step.Transcript, p *record.Step) ([]byte, error) {
 	c := &cutter{limit: maxLive, images: 4 << 20}
 	return execute("transcript", stepView{Step: p, Entries: entriesOf(t, c, p.Dir+"transcript.jsonl")})
 }
 
-// File is the part of a live page with the content of a file; data is its beginning.
+// File returns the part of a live page with the content of a file. Data is the beginning of the
+// file.
 func File(label string, f artifact.File, data []byte) ([]byte, error) {
 	c := &cutter{limit: maxLive, images: 4 << 20}
 	one := file{Path: line(f.Path), ID: slug("file", label, f.Path)}

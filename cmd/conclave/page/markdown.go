@@ -12,11 +12,11 @@ import (
 	"conclave/engine/text"
 )
 
-// converter renders Markdown without the HTML in it.
+// converter renders Markdown and drops its raw HTML.
 var converter = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList))
 
-// policy admits the elements of Markdown without images, attributes and schemes but those
-// of links.
+// policy admits the elements of Markdown except images. The only attributes are those of
+// links and the start of a numbered list.
 var policy = newPolicy()
 
 func newPolicy() *bluemonday.Policy {
@@ -34,10 +34,10 @@ func newPolicy() *bluemonday.Policy {
 	return p
 }
 
-// headings are the levels of headings in an answer; the page uses the first two itself.
+// headings matches the headings of an answer. The page itself uses the first two levels.
 var headings = regexp.MustCompile(`(</?)h([1-4])>`)
 
-// markdown renders an untrusted text. Images become their description.
+// markdown renders an untrusted text. Images are replaced by their descriptions.
 func markdown(source string) template.HTML {
 	var out bytes.Buffer
 	if err := converter.Convert([]byte(clean(text.WithoutThoughts(source))), &out); err != nil {
@@ -52,10 +52,10 @@ func markdown(source string) template.HTML {
 	return template.HTML(policy.SanitizeBytes(lowered))
 }
 
-// images matches the images that the converter wrote.
+// images matches the images in the converter's output.
 var images = regexp.MustCompile(`<img [^>]*?alt="([^"]*)"[^>]*>`)
 
-// imageText replaces images by their descriptions, in brackets.
+// imageText replaces images by their descriptions in brackets.
 func imageText(rendered []byte) []byte {
 	return images.ReplaceAll(rendered, []byte("[image: $1]"))
 }

@@ -9,8 +9,8 @@ import (
 	"conclave/cmd/conclave/record"
 )
 
-// changes are the sentences about changed minds: votes that moved to another answer, and
-// answers that their authors gave up.
+// changes returns sentences about changed minds: votes that moved to another answer, and
+// answers that their authors abandoned.
 func changes(s *record.Session) []string {
 	var told []string
 	answers := answersByAgent(s)
@@ -50,7 +50,7 @@ func move(answers map[string][]*record.Step, agent string, before, vote *record.
 	return from + afterSeeing(news(answers, before, vote), vote.Vote.TargetLabel) + "."
 }
 
-// afterSeeing names the answers that came into view, of many only the one that was chosen.
+// afterSeeing names the newly seen answers. If there are many, it names only the chosen one.
 func afterSeeing(seen []string, chosen string) string {
 	const most = 3
 	switch i := slices.Index(seen, chosen); {
@@ -64,8 +64,8 @@ func afterSeeing(seen []string, chosen string) string {
 	return fmt.Sprintf(" after seeing %d new answers", len(seen))
 }
 
-// news lists the labels that a step has seen and an earlier one has not: of each other agent its
-// newest answer.
+// news returns the labels that a step has seen and an earlier one has not, only the newest of
+// each other agent.
 func news(answers map[string][]*record.Step, before, after *record.Step) []string {
 	var labels []string
 	for agent, upTo := range after.Seen {
@@ -80,7 +80,7 @@ func news(answers map[string][]*record.Step, before, after *record.Step) []strin
 	return labels
 }
 
-// answersByAgent are the answers of each agent, by number.
+// answersByAgent returns the answers of each agent, by number.
 func answersByAgent(s *record.Session) map[string][]*record.Step {
 	all := map[string][]*record.Step{}
 	for _, a := range s.Agents {

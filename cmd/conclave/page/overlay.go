@@ -9,7 +9,7 @@ import (
 	"conclave/cmd/conclave/record"
 )
 
-// ties connects votes with the answers that they name.
+// ties draws lines from votes to the answers that they name.
 func (d *drawing) ties() {
 	for i, a := range d.s.Agents {
 		y := storyTop + i*laneHeight + 22 + barHeight/2
@@ -56,7 +56,7 @@ func (d *drawing) bands() {
 	}
 }
 
-// until returns the time of the first later event of some kinds, or the end.
+// until returns the time of the next event of the given kinds after event i, or the end.
 func (d *drawing) until(i int, kinds ...string) time.Time {
 	for _, e := range d.s.Events[i+1:] {
 		if slices.Contains(kinds, e.Kind) {
@@ -91,7 +91,7 @@ func (d *drawing) notes() {
 	}
 }
 
-// sideOf anchors a long text away from the nearer edge.
+// sideOf returns the text anchor that makes a long text extend away from the nearer edge.
 func sideOf(at float64) string {
 	if at < 0.5 {
 		return "start"
@@ -99,7 +99,7 @@ func sideOf(at float64) string {
 	return "end"
 }
 
-// ticks marks the time since the beginning at the edges of the work.
+// ticks marks the time since the start at equal distances.
 func (d *drawing) ticks() {
 	const most = 5
 	began := d.s.Began()
@@ -116,7 +116,7 @@ func (d *drawing) ticks() {
 	}
 }
 
-// moment formats a time since the beginning, more precisely in a short session.
+// moment formats a time since the start, with tenths of a second in a short session.
 func moment(since, whole time.Duration) string {
 	if whole < 10*time.Second {
 		return fmt.Sprintf("%.1f s", since.Seconds())

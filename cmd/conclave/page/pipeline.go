@@ -13,7 +13,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// pipelineView is a run of a pipeline as the template shows it.
+// pipelineView is a pipeline's run as the data of a template.
 type pipelineView struct {
 	*record.Pipeline
 	Live     *Live // nil: the page is not followed
@@ -36,7 +36,7 @@ type visitView struct {
 	Linked   bool // to the page of its session
 }
 
-// Shown is the status, or the reason why the run waits.
+// Shown returns the status, or the reason why the run waits.
 func (v *pipelineView) Shown() string {
 	switch {
 	case v.Parked != "":
@@ -49,12 +49,12 @@ func (v *pipelineView) Shown() string {
 	return v.Status
 }
 
-// CanRetry reports whether the run ended without a result and can go on.
+// CanRetry reports whether the run ended without a result and can continue.
 func (v *pipelineView) CanRetry() bool {
 	return v.Status == string(pipeline.Failed) || v.Status == drive.Cancelled
 }
 
-// graph is the drawing of a pipeline with the way that a run took.
+// graph is the drawing of a pipeline with the path that a run took.
 type graph struct {
 	Width, Height int
 	Nodes         []node
@@ -79,13 +79,13 @@ const (
 	nodeWidth  = 230
 )
 
-// Pipeline draws the page of a pipeline's run that stands alone, in less than a million bytes.
+// Pipeline renders a standalone page of a pipeline's run, smaller than a million bytes.
 func Pipeline(p *record.Pipeline, now time.Time) ([]byte, error) {
 	_, page, err := drawPipeline(p, nil, now)
 	return page, err
 }
 
-// drawPipeline lays out a page that fits.
+// drawPipeline prepares a page that fits the limit.
 func drawPipeline(p *record.Pipeline, live *Live, now time.Time) (v *pipelineView, page []byte, err error) {
 	for _, limit := range limits {
 		v = newPipelineView(p, live, &cutter{limit: max(limit, 200), images: 450_000}, limit > 0, now)
@@ -96,7 +96,7 @@ func drawPipeline(p *record.Pipeline, live *Live, now time.Time) (v *pipelineVie
 	return v, page, err
 }
 
-// newPipelineView lays out a run, with its transcripts if they are told.
+// newPipelineView prepares a run for the template, with its transcripts if told is set.
 func newPipelineView(p *record.Pipeline, live *Live, c *cutter, told bool, now time.Time) *pipelineView {
 	v := &pipelineView{Pipeline: p, Live: live, Now: now, Graph: graphOf(p), Text: c.cut(p.Final, "result.json")}
 	v.HTML = c.markdown(v.Text.Text)
@@ -126,23 +126,23 @@ func newPipelineView(p *record.Pipeline, live *Live, c *cutter, told bool, now t
 	return v
 }
 
-// DrawnPipeline is a live page of a pipeline's run as of one reading.
+// DrawnPipeline is a live page of a pipeline's run, rendered from one reading.
 type DrawnPipeline struct{ v *pipelineView }
 
-// DrawPipeline lays out a live page of a run.
+// DrawPipeline prepares a live page of a run.
 func DrawPipeline(p *record.Pipeline, live Live, now time.Time) (DrawnPipeline, error) {
 	v, _, err := drawPipeline(p, &live, now)
 	return DrawnPipeline{v}, err
 }
 
-// Page is the whole page. Since is the version from which the reader follows it.
+// Page returns the whole page. Since is the version from which the reader receives changes.
 func (d DrawnPipeline) Page(since, notice string, failed bool) ([]byte, error) {
 	v := *d.v
 	v.Live = v.Live.at(since, notice, failed)
 	return execute("pipeline", &v)
 }
 
-// Parts are the parts of the page.
+// Parts returns the parts of the page.
 func (d DrawnPipeline) Parts() ([]Part, error) {
 	var parts []Part
 	add := func(id, parent, name string, data any) error {
@@ -173,7 +173,7 @@ func endOf(v record.Visit, now time.Time) time.Time {
 	return now
 }
 
-// PipelineText is ANSWER.md of a run: its final text, or its status.
+// PipelineText returns the content of ANSWER.md for a run: its final text, or its status.
 func PipelineText(p *record.Pipeline) string {
 	if p.Final != "" {
 		return strings.TrimRight(clean(p.Final), "\n") + "\n"
@@ -181,8 +181,8 @@ func PipelineText(p *record.Pipeline) string {
 	return "The run has no final text; its status is " + line(p.Status) + ".\n"
 }
 
-// graphOf draws the steps in configured order, and each way between two of them with the
-// number of times that it was taken.
+// graphOf draws the steps in configured order, and each transition between two steps
+// with its count.
 func graphOf(p *record.Pipeline) graph {
 	names := slices.Clone(p.Nodes)
 	for _, v := range p.Visits {
@@ -238,15 +238,15 @@ func nodeOf(p *record.Pipeline, name string, y int) node {
 	return n
 }
 
-// way is a way between two steps.
+// way is a transition between two steps.
 type way struct {
 	from, to int // indices of the steps
 	times    int
 	worked   time.Duration // in the visits to which it led
 }
 
-// edgeOf draws a way at the right of the steps, farther out the farther it goes; ways back
-// begin and end lower.
+// edgeOf draws a transition to the right of the steps. A longer transition is farther to
+// the right; a backward one starts and ends lower.
 func edgeOf(w way) (e edge, right int) {
 	y1, y2 := 6+w.from*nodeHeight+12, 6+w.to*nodeHeight+12
 	away := 34 + 22*max(w.from-w.to, w.to-w.from)

@@ -30,14 +30,14 @@ var (
 	}).ParseFS(embedded, "templates/*.tmpl"))
 )
 
-// asset reads an embedded file; a missing one gives a page without it, which the tests notice.
+// asset reads an embedded file. It returns "" for a missing one, which the tests would detect.
 func asset(name string) string {
 	data, _ := embedded.ReadFile("templates/" + name)
 	return string(data)
 }
 
-// The Content-Security-Policy of a document that stands alone, and the one that a server
-// sends with its pages.
+// The Content-Security-Policy of a standalone document, and the one that a server sends
+// with its pages.
 var (
 	StandalonePolicy = "default-src 'none'; style-src " + hashOf(style) + "; script-src " + hashOf(script) +
 		"; img-src data:; base-uri 'none'; form-action 'none'"
@@ -50,14 +50,14 @@ func hashOf(content string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// maxPage is the limit of a page that stands alone, in bytes.
+// maxPage is the size limit of a standalone page, in bytes.
 const maxPage = 1_000_000
 
-// limits are the lengths to which texts are cut, one after the other, until a page fits.
-// With the last one transcripts are left out.
+// limits are the lengths to which texts are truncated, tried in order until the page
+// fits. With the last one the transcripts are left out.
 var limits = []int{256 << 10, 32 << 10, 8 << 10, 3 << 10, 1200, 400, 0}
 
-// Write writes the page of a session that stands alone, in less than a million bytes.
+// Write writes a standalone page of a session, smaller than a million bytes.
 func Write(ctx context.Context, w io.Writer, r *record.Reader, now time.Time) error {
 	s, err := r.Read(ctx)
 	if err != nil {
@@ -88,8 +88,8 @@ func Write(ctx context.Context, w io.Writer, r *record.Reader, now time.Time) er
 	return err
 }
 
-// transcriptsOf reads the transcripts of steps and evaluations, by directory. Those that cannot
-// be read are left out.
+// transcriptsOf reads the transcripts of steps and evaluations, by directory. It leaves out
+// unreadable ones.
 func transcriptsOf(ctx context.Context, r *record.Reader, s *record.Session) map[string]step.Transcript {
 	found := map[string]step.Transcript{}
 	for _, p := range s.Steps {
@@ -106,7 +106,7 @@ func transcriptsOf(ctx context.Context, r *record.Reader, s *record.Session) map
 	return found
 }
 
-// evaluations is the directory of an answer's evaluation, below that of its step.
+// evaluations is the directory of an answer's evaluation, within the directory of its step.
 const evaluations = "evaluator/"
 
 // tell adds the transcripts.
@@ -121,7 +121,7 @@ func (v *view) tell(c *cutter, transcripts map[string]step.Transcript) {
 	}
 }
 
-// mayFit reports whether the texts of a page, cut to a limit, leave a chance to fit.
+// mayFit reports whether a page whose texts are truncated to a limit may fit.
 func mayFit(s *record.Session, transcripts map[string]step.Transcript, limit int) bool {
 	total := 0
 	add := func(size int) { total += min(size, limit) }
@@ -149,8 +149,8 @@ func mayFit(s *record.Session, transcripts map[string]step.Transcript, limit int
 	return total < maxPage
 }
 
-// shorten leaves out all that files or other parts have: of older answers all but the
-// beginning, of the events all but the first and the last.
+// shorten drops details that files or other parts contain: all but the beginning of
+// older answers, and all but the first and last events.
 func (v *view) shorten() {
 	const beginning, events = 80, 60
 	v.Terse = true

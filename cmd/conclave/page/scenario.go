@@ -13,8 +13,8 @@ import (
 	"conclave/engine/scenario"
 )
 
-// ScenarioRun is a run of a scenario with the reader of its evidence, which returns nil for a
-// file that is not there. Problem is the reason why it did not get to an end.
+// ScenarioRun is a run of a scenario with a function that reads its evidence and returns nil
+// for a missing file. Problem is the reason why the run did not end.
 type ScenarioRun struct {
 	scenario.Run
 	Problem  string
@@ -22,7 +22,7 @@ type ScenarioRun struct {
 	Link     func(path string) string // from the page to a file; empty for none
 }
 
-// runView is a run as the template shows it.
+// runView is a run as the data of a template.
 type runView struct {
 	ScenarioRun
 	ID    string
@@ -56,7 +56,8 @@ type evidence struct {
 	Text       cut
 }
 
-// place orders pictures: the state before a step comes first, the one after it last.
+// place orders pictures: those of the state before a step come first, those of the state after it
+// last.
 func (e evidence) place() int {
 	switch {
 	case strings.HasPrefix(e.Name, "before"):
@@ -76,7 +77,7 @@ type scenarioPage struct {
 	Written time.Time
 }
 
-// indexRow is a run of the directory, in the index of all.
+// indexRow is a run in the index of a directory.
 type indexRow struct {
 	scenario.Run
 	Here bool // the page has the whole run
@@ -85,14 +86,14 @@ type indexRow struct {
 	At   time.Time
 }
 
-// The room of a report for pictures, and for one text, in bytes.
+// The total size of a report's pictures, and the size of one text, in bytes.
 const (
 	maxPictures = 700_000
 	maxLog      = 3000
 )
 
-// Scenarios draws a report of runs, with an index of all runs of their directory, the newest
-// first.
+// Scenarios renders a report of runs with an index of all runs in their directory, the
+// newest first.
 func Scenarios(runs []ScenarioRun, all []scenario.Run, now time.Time) ([]byte, error) {
 	c := &cutter{limit: maxLog, images: maxPictures}
 	p := scenarioPage{Written: now}
@@ -115,7 +116,7 @@ func Scenarios(runs []ScenarioRun, all []scenario.Run, now time.Time) ([]byte, e
 	return execute("scenarios", p)
 }
 
-// Name is the title of the scenario, or its slug in an older record.
+// Name returns the title of the scenario, or its slug for an older record.
 func (r ScenarioRun) Name() string { return cmp.Or(r.Title, r.Scenario) }
 
 func runID(r scenario.Run) string { return slug("run", r.Scenario, r.RunID) }
@@ -164,7 +165,7 @@ func (c *cutter) scenarioStep(r ScenarioRun, s scenario.Result) scenarioStep {
 	return one
 }
 
-// addEvidence adds a file: a picture is shown small, a text at its beginning.
+// addEvidence adds a file. It shows a thumbnail of a picture and the beginning of a text.
 func (c *cutter) addEvidence(v *attemptView, r ScenarioRun, name string) {
 	one := evidence{Name: line(path.Base(name))}
 	if r.Link != nil {

@@ -14,7 +14,7 @@ const (
 	barHeight  = 14
 )
 
-// story is the drawing of a session over time: a lane for each agent, a bar for each step.
+// story is the timeline of a session, with a lane for each agent and a bar for each step.
 type story struct {
 	Width  int // class of the least width
 	Height int
@@ -27,7 +27,7 @@ type story struct {
 	Count  int // of events; a page for want of room shows some of them
 }
 
-// lane has the steps of an agent.
+// lane has the steps of one agent.
 type lane struct {
 	Agent   string
 	Class   string // color
@@ -41,7 +41,7 @@ type lane struct {
 	Gone    template.HTML // those bars, of an earlier drawing
 }
 
-// BarsID, MarksID and GoingID are the IDs of the groups in a lane.
+// BarsID, MarksID and GoingID return the IDs of the groups in a lane.
 func (l lane) BarsID() string  { return slug("bars", l.Agent) }
 func (l lane) MarksID() string { return slug("marks", l.Agent) }
 func (l lane) GoingID() string { return slug("going", l.Agent) }
@@ -52,7 +52,7 @@ type bar struct {
 	Y, H               int
 }
 
-// mark is a symbol at the end of a step, or at the arrival of an update.
+// mark is a symbol at the end of a step or at the arrival of an update.
 type mark struct {
 	Href, Title, Class string
 	X                  string
@@ -80,7 +80,7 @@ type note struct {
 
 type tick struct{ X, Text, Anchor string }
 
-// event is a line of the story's list.
+// event is a line in the timeline's list.
 type event struct {
 	ID    string
 	Time  time.Time
@@ -90,7 +90,7 @@ type event struct {
 	Drawn template.HTML // of an earlier drawing
 }
 
-// storyOf draws the story up to now, which is the end of an ended session.
+// storyOf draws the timeline up to now. For an ended session now is its end.
 func storyOf(s *record.Session, now time.Time) story {
 	end := s.Ended()
 	if s.Running() && !now.IsZero() {
@@ -120,8 +120,8 @@ func storyOf(s *record.Session, now time.Time) story {
 	return d.story
 }
 
-// ahead is a time after now, the same one for a while: the drawing of a running session keeps
-// its scale until it is full.
+// ahead returns a time after now that stays the same for a while, so that the drawing of a
+// running session keeps its scale until it is full.
 func ahead(began, now time.Time) time.Time {
 	const most = 365 * 24 * time.Hour // later the scale follows the clock; so it does without a beginning
 	took, room := now.Sub(began), 10*time.Second
@@ -134,7 +134,8 @@ func ahead(began, now time.Time) time.Time {
 	return began.Add(room)
 }
 
-// widthClass is larger for lanes of more steps: a drawing too wide for its place scrolls.
+// widthClass returns the number of the CSS class for the drawing's width, which grows with the
+// number of steps in a lane. A drawing that is too wide scrolls.
 func widthClass(s *record.Session) int {
 	const perClass = 14
 	most := 0
@@ -149,7 +150,7 @@ type point struct {
 	y int
 }
 
-// drawing draws one story.
+// drawing is a timeline being drawn.
 type drawing struct {
 	s     *record.Session
 	axis  axis

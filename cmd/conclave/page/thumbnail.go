@@ -9,13 +9,13 @@ import (
 	"conclave/engine/llm"
 )
 
-// The width of a small picture in pixels, and its quality as a JPEG.
+// The width of a thumbnail in pixels, and its JPEG quality.
 const (
 	smallWidth   = 480
 	smallQuality = 70
 )
 
-// thumbnail returns a small JPEG of a picture. It refuses bytes that are not a whole picture.
+// thumbnail returns a small JPEG of a picture. It refuses bytes that are not a complete picture.
 func thumbnail(data []byte) ([]byte, bool) {
 	if len(data) == 0 || (llm.Image{Data: data}).CheckWhole() != nil {
 		return nil, false
@@ -31,7 +31,7 @@ func thumbnail(data []byte) ([]byte, bool) {
 	return out.Bytes(), true
 }
 
-// shrunk averages the pixels of a picture down to the width of a small one.
+// shrunk averages the pixels of a picture down to the width of a thumbnail.
 func shrunk(picture image.Image) image.Image {
 	size := picture.Bounds()
 	if size.Dx() <= smallWidth {
@@ -49,7 +49,7 @@ func shrunk(picture image.Image) image.Image {
 	return small
 }
 
-// average is the average color of a part of a picture.
+// average returns the average color of a part of a picture.
 func average(picture image.Image, part image.Rectangle) color.Color {
 	var r, g, b, n uint64
 	for y := part.Min.Y; y < part.Max.Y; y++ {

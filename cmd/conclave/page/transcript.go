@@ -32,7 +32,7 @@ type part struct {
 	Image  template.URL // of a checked image; empty for a text
 }
 
-// entriesOf lays out a transcript; path names the file with the whole of it.
+// entriesOf prepares a transcript for the page. Path names the file with the full text.
 func entriesOf(t step.Transcript, c *cutter, path string) []entry {
 	l := layout{cutter: c, path: path, tools: map[string]string{}}
 	for _, each := range t.Lines {
@@ -41,7 +41,7 @@ func entriesOf(t step.Transcript, c *cutter, path string) []entry {
 	return l.entries
 }
 
-// layout lays out one transcript.
+// layout prepares one transcript.
 type layout struct {
 	*cutter
 	path    string
@@ -153,7 +153,7 @@ func (l *layout) reply(m llm.Message) []part {
 	return parts
 }
 
-// indented lays out JSON; another text stays as it is.
+// indented indents JSON and returns any other text unchanged.
 func indented(arguments string) string {
 	var b bytes.Buffer
 	if json.Indent(&b, []byte(arguments), "", "  ") != nil {
@@ -162,7 +162,7 @@ func indented(arguments string) string {
 	return b.String()
 }
 
-// image shows an image of the conversation if its bytes are a known format.
+// image shows an image of the conversation if its format is known.
 func (l *layout) image(i llm.Image) part {
 	if uri, ok := l.dataURI(i.Data); ok {
 		return part{Name: "image", Image: uri}
@@ -170,8 +170,7 @@ func (l *layout) image(i llm.Image) part {
 	return part{Name: "image", Text: cut{Text: "an image of " + strconv.Itoa(len(i.Data)) + " bytes", Path: l.path}}
 }
 
-// dataURI returns the address of an image within the page, if its bytes are those of an image
-// and there is room for it.
+// dataURI returns the data URI of an image if its format is known and it fits into the page.
 func (c *cutter) dataURI(data []byte) (template.URL, bool) {
 	i := llm.Image{Data: data}
 	if c.images < len(data) || i.CheckWhole() != nil {

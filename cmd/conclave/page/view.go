@@ -14,7 +14,7 @@ import (
 	"conclave/engine/text"
 )
 
-// view is all that the templates show.
+// view has the data of the templates.
 type view struct {
 	*record.Session
 	Live     *Live
@@ -69,7 +69,7 @@ type Live struct {
 	Running  []progress.Activity
 }
 
-// saidBy returns the end of the reply under way in a running step.
+// saidBy returns the end of the reply that a running step is receiving.
 func (l *Live) saidBy(p *record.Step) string {
 	for _, a := range l.Running {
 		if a.Agent == p.Agent && p.Ended.IsZero() {
@@ -79,7 +79,8 @@ func (l *Live) saidBy(p *record.Step) string {
 	return ""
 }
 
-// newView lays out a session. Transcripts and contents of files are left to the caller.
+// newView prepares a session for the templates. The caller adds transcripts and the contents of
+// files.
 func newView(s *record.Session, live *Live, now time.Time) *view {
 	v := &view{
 		Session: s, Live: live, Now: now, How: how(s), Why: explain(s), Facts: factsOf(s), Story: storyOf(s, now), Compare: compareOf(s),
@@ -117,7 +118,7 @@ func (v *view) HasFailed() bool {
 	return slices.ContainsFunc(v.Agents, func(a *record.Agent) bool { return a.Error != nil })
 }
 
-// CanRetry reports whether the session ended without a decision and can go on.
+// CanRetry reports whether the session ended without a decision and can continue.
 func (v *view) CanRetry() bool {
 	return v.State.Status == string(coordination.FailedAll) || v.State.Status == string(coordination.Cancelled)
 }
@@ -131,7 +132,7 @@ func stepClass(s *record.Session, p *record.Step) string {
 	return ""
 }
 
-// how names the way in which the decision was found, in a few words.
+// how describes in a few words how the decision was found.
 func how(s *record.Session) string {
 	st := s.State
 	switch {
@@ -189,7 +190,7 @@ func newRow(s *record.Session, a *record.Agent, i int, doing []progress.Activity
 	return r
 }
 
-// functions are those that the templates call.
+// functions are the functions that the templates call.
 var functions = template.FuncMap{
 	"stamp": stamp, "linked": linked, "money": money, "tokens": tokens, "clean": clean, "line": line, "brief": brief,
 	"size": text.Size, "count": progress.Count, "seconds": seconds, "slug": slug, "plural": progress.Plural,
@@ -200,7 +201,7 @@ var functions = template.FuncMap{
 	"path":   func(p *record.Step, f artifact.File) string { return p.Dir + "workspace/" + line(f.Path) },
 }
 
-// zeroed writes a step's number as its directory does.
+// zeroed formats a step's number as in the name of its directory.
 func zeroed(n int) string {
 	s := strconv.Itoa(n)
 	for len(s) < 3 {

@@ -11,14 +11,14 @@ import (
 	"conclave/engine/coordination"
 )
 
-// maxTold is the number of changes, and of quotes of each side, in the paragraph; the facts
-// below it have all of them.
+// maxTold is the maximum number of changes, and of quotes of each side, in the paragraph.
+// The facts below it have all of them.
 const maxTold = 4
 
-// maxQuote is the length of a quoted reason, in characters.
+// maxQuote is the maximum length of a quoted reason, in characters.
 const maxQuote = 400
 
-// explain returns the sentences that tell from the record why the session ended as it did.
+// explain returns sentences that explain from the record why the session ended as it did.
 func explain(s *record.Session) []string {
 	w := &why{s: s, final: s.Winner()}
 	w.lead()
@@ -56,7 +56,7 @@ func active(s *record.Session) int {
 	return n
 }
 
-// lead says how the decision was found.
+// lead adds a sentence about how the decision was found.
 func (w *why) lead() {
 	st := w.s.State
 	if w.s.Running() {
@@ -89,7 +89,7 @@ func (w *why) lead() {
 	}
 }
 
-// consensus completes the sentence about a consensus.
+// consensus returns the end of the sentence about a consensus.
 func consensus(st acts.State, votes string) string {
 	switch st.DecidedBy {
 	case coordination.ByAgreement:
@@ -106,7 +106,7 @@ func consensus(st acts.State, votes string) string {
 	return "won by consensus: " + votes + " voted for it, all with every newest answer in view."
 }
 
-// plurality completes the sentence about a decision that is not that of a majority.
+// plurality returns the end of the sentence about a decision without a majority.
 func plurality(st acts.State, votes string) string {
 	if st.DecidedBy == coordination.ByChecks {
 		return "won by its checks, which rank before the votes: " + votes + " voted for it."
@@ -123,7 +123,7 @@ func undecided(s *record.Session, best, votes string) string {
 	return told + "."
 }
 
-// forcedBy explains a status that was not found by the agents.
+// forcedBy explains a status that did not result from the agents' votes.
 func forcedBy(status string) string {
 	switch coordination.Status(status) {
 	case coordination.Finished:
@@ -153,7 +153,7 @@ func ended(s *record.Session) string {
 	return "Nothing was decided: " + strings.TrimSuffix(line(why), ".") + "."
 }
 
-// tie names the answers that had as many votes as the winner's.
+// tie names the answers that have as many votes as the winner.
 func (w *why) tie() {
 	tied := tiedWith(w.s)
 	if len(tied) == 0 || w.final == nil {
@@ -162,7 +162,7 @@ func (w *why) tie() {
 	w.say("It was a tie: the answers of %s had as many votes, and the rule for ties chose %s.", join(tied), w.final.Answer.Label)
 }
 
-// tiedWith returns the agents whose answers have as many fresh votes as the winner's.
+// tiedWith returns the agents whose answers have as many fresh votes as the winner.
 func tiedWith(s *record.Session) []string {
 	var tied []string
 	if len(s.State.Tie) > 0 {
@@ -180,7 +180,7 @@ func tiedWith(s *record.Session) []string {
 	return tied
 }
 
-// moves tells who changed to the winner, from where, and after seeing which answers.
+// moves describes who changed to the winner, from which answer, and after seeing which ones.
 func (w *why) moves() {
 	all := changes(w.s)
 	for i, c := range all {
@@ -234,7 +234,7 @@ func (w *why) dissent() {
 	}
 }
 
-// standingVotes are the votes that nothing has replaced, in configured order of their agents.
+// standingVotes returns the votes that were not replaced, in the configured order of the agents.
 func standingVotes(s *record.Session) []*record.Step {
 	var votes []*record.Step
 	for _, a := range s.Agents {
@@ -256,14 +256,14 @@ func (w *why) absent() {
 	}
 }
 
-// people says how often people took part.
+// people describes how often people intervened.
 func (w *why) people() {
 	if n := len(w.s.Messages); n > 0 {
 		w.say("People sent %s.", progress.Plural(n, "message"))
 	}
 }
 
-// standing describes the state of a running session and its waits.
+// standing describes the state of a running session and the reasons for its waits.
 func standing(s *record.Session) string {
 	var at []string
 	for _, a := range s.Agents {

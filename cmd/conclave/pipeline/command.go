@@ -93,7 +93,7 @@ paused or parked; with --json they are running. It never runs a step.`,
 	})
 }
 
-// listed is a run in the output of list for programs.
+// listed is a run in the JSON output of list.
 type listed struct {
 	ID        string     `json:"id"`
 	Status    string     `json:"status"`

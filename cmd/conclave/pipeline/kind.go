@@ -20,7 +20,7 @@ import (
 	pipelineflow "conclave/workflows/pipeline"
 )
 
-// Kind describes runs of pipelines to the commands that take an ID.
+// Kind describes pipeline runs for the commands that take an ID.
 func Kind() *runs.Kind {
 	return &runs.Kind{
 		Type: pipelineflow.Type, Noun: "pipeline run", List: "pipeline list", MemoID: pipelineflow.MemoPipeline, Failed: string(pipeline.Failed),
@@ -48,7 +48,7 @@ func Kind() *runs.Kind {
 	}
 }
 
-// reopen returns the input of a run that goes on with one that failed or was cancelled.
+// reopen returns the input of a run that continues a failed or cancelled one.
 func reopen(ctx context.Context, conn *hall.Connection, r runs.Run, agent string) (any, error) {
 	if agent != "" {
 		return nil, hall.Exitf(hall.ExitUsage, "retry pipeline run %s: it runs one step at a time; leave out --agent", r.ID)
@@ -73,8 +73,8 @@ func reopen(ctx context.Context, conn *hall.Connection, r runs.Run, agent string
 	return input, nil
 }
 
-// adapt refuses the updates that need a team, because a run of a pipeline has one
-// step at a time and no vote. A retry has no payload.
+// adapt refuses updates that need a team, because a pipeline's run has one step at
+// a time and no votes. It removes the payload of a retry.
 func adapt(conn *hall.Connection, r runs.Run, u *runs.Update) error {
 	switch {
 	case u.Name == drive.FinishSignal:
@@ -93,8 +93,8 @@ func running(r runs.Run) acts.Result {
 	return acts.Result{ID: r.ID, Status: drive.Running, Trace: []pipeline.TraceEntry{}, History: []acts.HistoryEntry{}}
 }
 
-// completed adds the last known state to the result of an open run, or of one that
-// Temporal ended.
+// completed adds the last known state to the result of a run that is open or was
+// ended by Temporal.
 func completed(r acts.Result, s acts.State) acts.Result {
 	r.Transitions, r.Usage = s.Transitions, s.Usage
 	if s.Trace != nil {
@@ -103,8 +103,8 @@ func completed(r acts.Result, s acts.State) acts.Result {
 	return r
 }
 
-// await returns the result of a run. The result of a run that Temporal ended is completed
-// from its last state; a run that an earlier version cancelled has only result.json.
+// await returns the result of a run. If Temporal ended the run, the result is completed
+// from the last state. A run cancelled by an earlier version has only result.json.
 func await(ctx context.Context, conn *hall.Connection, r runs.Run) (acts.Result, error) {
 	result, err := runs.Await(ctx, conn, r, func(r runs.Run, status string, err *artifact.Error) acts.Result {
 		result := running(r)
@@ -131,7 +131,7 @@ func conclude(ctx context.Context, conn *hall.Connection, r runs.Run, result act
 	return runs.Conclude(ctx, conn, r, result, running(r), err, printResult)
 }
 
-// watch follows a run to its end, a line for every transition, and prints the result.
+// watch follows a run to its end, prints a line for every transition, and then the result.
 func watch(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 	out := conn.Stderr
 	if conn.Automation {
@@ -187,7 +187,7 @@ func holds(c *hall.CLI, s acts.State, workflow string) []progress.Hold {
 	return runs.Holds(c, workflow, s.Paused, s.Parked, "runs the step again, `cancel` ends the run")
 }
 
-// exitCode returns the exit code for a result. An input that a worker refused is a usage error.
+// exitCode returns the exit code for a result. Input that a worker refused is a usage error.
 func exitCode(r acts.Result) int {
 	switch {
 	case r.Error != nil && runs.RefusedInput(r.Error.Type) && len(r.Trace) == 0:
@@ -221,8 +221,8 @@ func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r act
 	return &hall.ExitError{Code: code, Err: noFinal(r)}
 }
 
-// limited reports whether a run failed at a limit of the run itself rather than with its
-// last step.
+// limited reports whether a run failed because it reached a limit of the run, not
+// because its last step failed.
 func limited(r acts.Result) bool {
 	last := len(r.Trace) - 1
 	ofStep := last >= 0 && r.Trace[last].Error != nil && r.Error != nil && r.Trace[last].Error.Message == r.Error.Message

@@ -19,7 +19,7 @@ import (
 	pipelineflow "conclave/workflows/pipeline"
 )
 
-// runFlags are the flags of run besides the common ones.
+// runFlags are the flags of pipeline run besides the common ones.
 type runFlags struct {
 	request *hall.Query
 	id      string
@@ -28,7 +28,7 @@ type runFlags struct {
 	material material.Flags
 }
 
-// order is the checked input of a run to start.
+// order is the validated input of a run.
 type order struct {
 	id      string
 	file    file // as it will run
@@ -67,8 +67,8 @@ func newOrder(c *hall.CLI, t hall.Target, w *team.Worker, f runFlags, name, requ
 	return o, err
 }
 
-// run checks the input, connects, starts a run and follows it. A wrong input starts
-// nothing, not even the stack.
+// run checks the input, connects, starts a run and follows it. With invalid input
+// it starts nothing, not even the stack.
 func run(ctx context.Context, c *hall.CLI, f runFlags, name, request string) error {
 	t, err := c.Target()
 	if err != nil {
@@ -116,10 +116,10 @@ func run(ctx context.Context, c *hall.CLI, f runFlags, name, request string) err
 	})
 }
 
-// offlineNote is printed wherever the built-in model plays the agents.
+// offlineNote is printed wherever agents use the built-in model.
 const offlineNote = "offline: the built-in deterministic model plays the agents; no language model is asked"
 
-// describe lists the steps of a pipeline in one line.
+// describe lists the steps of a pipeline on one line.
 func describe(p config.Pipeline) string {
 	var steps []string
 	for _, s := range p.Steps {
@@ -139,7 +139,7 @@ type file struct {
 	warnings config.Problems
 }
 
-// readFile reads the file of a pipeline and parses it.
+// readFile reads and parses the file of a pipeline.
 func readFile(name string, reach config.Reach, parse func(string, []byte, config.Reach) (config.Pipeline, config.Problems, error)) (file, error) {
 	f := file{name: name}
 	data, err := team.ReadFile(name)
@@ -153,7 +153,8 @@ func readFile(name string, reach config.Reach, parse func(string, []byte, config
 	return f, err
 }
 
-// prepareLocal gives every session step a team, models addresses, and checks their keys.
+// prepareLocal sets the team of every session step, resolves the models' addresses, and checks
+// their keys.
 func prepareLocal(c *hall.CLI, t hall.Target, w *team.Worker, p config.Pipeline, offline bool) (config.Pipeline, error) {
 	p.Steps = append([]config.PipelineStep{}, p.Steps...)
 	for i, s := range p.Steps {
@@ -184,8 +185,8 @@ func prepareLocal(c *hall.CLI, t hall.Target, w *team.Worker, p config.Pipeline,
 	return p, nil
 }
 
-// sessionTeam returns the team of a session step without a config. An empty name selects
-// the default team.
+// sessionTeam returns the team for a session step without a config. An empty name
+// selects the default team.
 func sessionTeam(c *hall.CLI, t hall.Target, w *team.Worker, name string, offline bool) (config.Team, error) {
 	if name != "" || c.Config == "" {
 		if agents, _, found := w.Team(cmp.Or(name, activities.DefaultTeam)); found {
@@ -204,7 +205,7 @@ func sessionTeam(c *hall.CLI, t hall.Target, w *team.Worker, name string, offlin
 	return agents, err
 }
 
-// prepareCluster completes a pipeline for a cluster, whose workers have the named teams.
+// prepareCluster completes a pipeline for a cluster, whose workers define the named teams.
 func prepareCluster(p config.Pipeline, offline bool) (config.Pipeline, error) {
 	if !offline {
 		return p, nil

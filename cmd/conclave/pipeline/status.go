@@ -31,7 +31,7 @@ func stateOf(ctx context.Context, conn *hall.Connection, r runs.Run) (acts.State
 		state = closedState(r, result)
 	}
 	if !r.Running() {
-		// A workflow that Temporal ended has not updated its state.
+		// A workflow ended by Temporal has not updated its state.
 		state.Status, state.Paused, state.Parked, state.Step = r.Status, false, nil, ""
 		if why := runs.EndError(ctx, conn, r); why != nil {
 			state.Reason = why.Message
@@ -75,7 +75,7 @@ type liveState struct {
 	Doing *coordination.Doing `json:"doing"` // null if it is unknown
 }
 
-// closedState returns the part of a state that is known from the result and the memo.
+// closedState returns the part of the state that the result and the memo contain.
 func closedState(r runs.Run, result acts.Result) acts.State {
 	state := acts.State{ID: r.ID, Request: r.Query, Status: string(result.Status)}
 	if result.Error != nil {
@@ -85,13 +85,13 @@ func closedState(r runs.Run, result acts.Result) acts.State {
 	return state
 }
 
-// The lengths in bytes to which a table truncates a request and a failure.
+// The lengths, in bytes, to which a table truncates a request and a failure.
 const (
 	maxRequest = 200
 	maxReason  = 160
 )
 
-// stateTable shows the state of a run, a line for each step that ended.
+// stateTable returns the state of a run as lines, one for each step that ended.
 func stateTable(s acts.State, r runs.Run, now time.Time) []string {
 	status := s.Status
 	if status == drive.Running {
@@ -129,7 +129,7 @@ func stateTable(s acts.State, r runs.Run, now time.Time) []string {
 	return append(lines, "  "+progress.Plural(s.Transitions, "transition")+" · "+cost)
 }
 
-// traceTable shows the steps that have ended.
+// traceTable returns a line for each step that ended.
 func traceTable(trace []pipeline.TraceEntry) []string {
 	if len(trace) == 0 {
 		return nil

@@ -93,7 +93,8 @@ func validate(ctx context.Context, c *hall.CLI, name string, flags validateFlags
 	return c.Print(fmt.Sprintf("%s: ok, %s: %s\n", name, progress.Plural(len(f.Steps), "step"), describe(f.Pipeline)))
 }
 
-// draw returns the graph of a file for Mermaid, coloured by a run unless id is empty.
+// draw returns the graph of a file as Mermaid source. Unless id is empty, the graph is coloured by
+// that run.
 func draw(ctx context.Context, c *hall.CLI, f file, id string) (graph string, err error) {
 	if id == "" {
 		return f.Mermaid(), nil

@@ -21,7 +21,7 @@ type Activity struct {
 	coordination.Doing
 }
 
-// subject returns the agent or the work.
+// subject returns the agent, or the name of the other work.
 func (a Activity) subject() string {
 	if a.Agent != "" {
 		return Line(a.Agent)
@@ -29,7 +29,7 @@ func (a Activity) subject() string {
 	return Line(a.Work)
 }
 
-// waits reports a wait.
+// waits reports whether the activity is a wait.
 func (a Activity) waits() bool { return a.Kind != "" && a.Waits() }
 
 // waitWords maps the kinds of waits to words. A pause is described by its text.
@@ -63,7 +63,7 @@ func brief(d time.Duration) string {
 	return Clock(d)
 }
 
-// Timed returns Text, preceded by the duration so far.
+// Timed returns Text after the time that the activity has lasted.
 func (a Activity) Timed(now time.Time) string {
 	if a.Since.IsZero() {
 		return a.Text(now)
@@ -71,7 +71,7 @@ func (a Activity) Timed(now time.Time) string {
 	return Clock(now.Sub(a.Since)) + " " + a.Text(now)
 }
 
-// Named returns Timed, preceded by the name of work other than an agent's step.
+// Named returns Timed. For work other than an agent's step it prepends the name of the work.
 func (a Activity) Named(agent string, now time.Time) string {
 	if a.Agent != "" && a.Agent == agent {
 		return a.Timed(now)
@@ -79,15 +79,15 @@ func (a Activity) Named(agent string, now time.Time) string {
 	return a.subject() + ": " + a.Timed(now)
 }
 
-// A log reports waits that last, or are expected to last, longer than loggedWait, the first
-// model call of a step once it has lasted as long, and each call of a model or a tool that has
-// lasted for loggedCall.
+// How long an activity must last before a log reports it. loggedWait is for waits, which are
+// also reported if they are expected to last longer, and for the first model call of a step;
+// loggedCall is for other calls of a model or a tool.
 const (
 	loggedWait = 1500 * time.Millisecond
 	loggedCall = 30 * time.Second
 )
 
-// logged reports whether a log has a line for the activity.
+// logged reports whether a log reports the activity.
 func (a Activity) logged(now time.Time) bool {
 	lasts := now.Sub(a.Since)
 	if a.waits() {
@@ -96,15 +96,15 @@ func (a Activity) logged(now time.Time) bool {
 	return a.Kind == "" || lasts >= loggedCall || a.isFirst() && lasts >= loggedWait
 }
 
-// isFirst reports the first model call of a step.
+// isFirst reports whether the activity is the first model call of a step.
 func (a Activity) isFirst() bool {
 	number, _, _ := strings.Cut(a.What, ",")
 	number, _, _ = strings.Cut(number, ";")
 	return a.Kind == coordination.CallsModel && number == "model call 1"
 }
 
-// logLine returns the line of a log and its key. A line is printed again only if the key
-// changes.
+// logLine returns the line for a log and its key. The line is printed again only when
+// the key changes.
 func (a Activity) logLine(now time.Time) (key, line string) {
 	key = a.subject() + ": " + string(a.Kind) + " " + a.What
 	line = a.subject() + ": " + a.Text(now)
@@ -118,13 +118,13 @@ func (a Activity) logLine(now time.Time) (key, line string) {
 	return key, line
 }
 
-// Log produces the lines about activities for a display without a terminal. The zero Log
-// is ready for use.
+// Log returns lines about activities for output that is not a terminal. The zero Log is
+// ready for use.
 type Log struct {
 	printed map[string]bool // keys of the current activities
 }
 
-// News returns a line for each long activity that the previous call did not have.
+// News returns a line for each activity worth logging that was not in the previous call.
 func (l *Log) News(activities []Activity, now time.Time) []string {
 	var news []string
 	current := map[string]bool{}
@@ -141,7 +141,7 @@ func (l *Log) News(activities []Activity, now time.Time) []string {
 	return news
 }
 
-// activities returns the activities of an agent. A session's own wait is in its state.
+// activities returns the activities of an agent. The session's own wait is in its state instead.
 func (s Snapshot) activities(agent coordination.AgentView) []Activity {
 	var all []Activity
 	for _, a := range s.Activities {
@@ -155,7 +155,7 @@ func (s Snapshot) activities(agent coordination.AgentView) []Activity {
 	return all
 }
 
-// work returns the activities that belong to no agent.
+// work returns the activities that do not belong to an agent.
 func (s Snapshot) work() []Activity {
 	shown := map[string]bool{}
 	for _, a := range s.State.Agents {
@@ -170,7 +170,7 @@ func (s Snapshot) work() []Activity {
 	return all
 }
 
-// waiting returns the snapshot with its waits only.
+// waiting returns the snapshot with only those activities that are waits.
 func (s Snapshot) waiting() Snapshot {
 	var waits []Activity
 	for _, a := range s.Activities {
@@ -182,8 +182,8 @@ func (s Snapshot) waiting() Snapshot {
 	return s
 }
 
-// withActivities adds the activities of each agent under its row, and those of other work
-// at the end.
+// withActivities inserts the activities of each agent below its row and appends those of
+// other work.
 func (s Snapshot) withActivities(rows []string, width int, color bool) []string {
 	var all []string
 	for i, agent := range s.State.Agents {
@@ -198,7 +198,7 @@ func (s Snapshot) withActivities(rows []string, width int, color bool) []string 
 	return all
 }
 
-// lines lays out an activity. A wait may take several lines, because its text ends with
+// lines formats an activity. A wait may take several lines, because its text ends with
 // the remedy.
 func (a Activity) lines(text, indent string, width int, color bool) []string {
 	p, most := faint, 1

@@ -15,7 +15,7 @@ import (
 	"conclave/engine/coordination"
 )
 
-// Snapshot is a session at one moment.
+// Snapshot is the state of a session at one moment.
 type Snapshot struct {
 	State   acts.State
 	News    []coordination.Entry // events since the last snapshot, oldest first
@@ -26,14 +26,14 @@ type Snapshot struct {
 	Holds   []Hold
 	Revote  bool // the round repeats a split vote
 
-	// Received are the last answers that reached steps while they ran, by agent.
+	// Received are the last answers that running steps received, by agent.
 	Received map[string]coordination.Entry
 
 	Now        time.Time // time of the activities
 	Activities []Activity
 }
 
-// Receive adds the injections among events to received, and returns it.
+// Receive records in received the injections among events, and returns it.
 func Receive(received map[string]coordination.Entry, events []coordination.Entry) map[string]coordination.Entry {
 	for _, e := range events {
 		if e.Kind != coordination.EntryInjected {
@@ -47,16 +47,16 @@ func Receive(received map[string]coordination.Entry, events []coordination.Entry
 	return received
 }
 
-// Display shows snapshots of one session. It has two implementations: board redraws
-// a block on a terminal, lines writes a line per event.
+// Display shows snapshots of one session. There are two implementations: board
+// redraws a block on a terminal, and lines writes a line per event.
 type Display interface {
-	// Show shows a snapshot, also one without news.
+	// Show shows a snapshot. It is called even if nothing has changed.
 	Show(s Snapshot)
 	// Note shows a line that is not an event of the session.
 	Note(line string)
 }
 
-// New returns a Display that redraws a block if out is a terminal, else NewLines.
+// New returns a Display that redraws a block if out is a terminal, or else writes lines.
 func New(out io.Writer) Display {
 	if f, ok := out.(*os.File); ok && isTerminal(f) {
 		return &board{
@@ -75,12 +75,12 @@ type lines struct {
 	failed     map[string]string // the first agent with each error
 }
 
-// NewLines returns a Display that writes lines to out, terminal or not.
+// NewLines returns a Display that writes lines to out, even if out is a terminal.
 func NewLines(out io.Writer) Display {
 	return lines{out: out, activities: &Log{}, holds: map[string]bool{}, failed: map[string]string{}}
 }
 
-// Show writes the news.
+// Show writes the events and activities since the last snapshot.
 func (l lines) Show(s Snapshot) {
 	if s.Missed > 0 {
 		l.write("earlier", fmt.Sprintf("%d events are not shown", s.Missed))
@@ -91,7 +91,8 @@ func (l lines) Show(s Snapshot) {
 	l.showPresent(s)
 }
 
-// joined returns an event without the error of another agent that was written before.
+// joined returns an event. If its error was written before for another agent, it refers to that
+// agent instead.
 func (l lines) joined(e coordination.Entry) coordination.Entry {
 	if e.Kind != coordination.EntryFailed || e.Reason == "" {
 		return e
@@ -104,7 +105,7 @@ func (l lines) joined(e coordination.Entry) coordination.Entry {
 	return e
 }
 
-// when returns the time of an event since the start; an event of an older worker has none.
+// when returns the time of an event since the start, or "earlier" for an event of an older worker.
 func (s Snapshot) when(e coordination.Entry) string {
 	if e.Time.IsZero() {
 		return "earlier"
@@ -112,7 +113,7 @@ func (s Snapshot) when(e coordination.Entry) string {
 	return Clock(max(0, e.Time.Sub(s.Started)))
 }
 
-// showPresent writes each activity and hold once while it lasts.
+// showPresent writes each activity and hold once, while it lasts.
 func (l lines) showPresent(s Snapshot) {
 	for _, line := range l.activities.News(s.Activities, s.Now) {
 		l.write(Clock(s.Elapsed), line)
@@ -160,7 +161,7 @@ func (b *board) Show(s Snapshot) {
 	b.screen.draw(frame(s, width, height, b.color))
 }
 
-// Note puts the line above the block.
+// Note writes the line above the block.
 func (b *board) Note(line string) {
 	b.screen.print(Line(line))
 	if b.drawn {
@@ -177,7 +178,7 @@ type Hold struct {
 	Since time.Time // zero if it is unknown
 }
 
-// Since sets the times at which the session was paused and parked.
+// Since sets the start times of the holds for a pause and for parking.
 func Since(holds []Hold, paused, parked time.Time) {
 	for i := range holds {
 		holds[i].Since = paused
@@ -189,7 +190,8 @@ func Since(holds []Hold, paused, parked time.Time) {
 
 func (h Hold) text() string { return Line(h.Why) + "; " + Line(h.Release) }
 
-// holdLines puts reason and command on separate lines: a narrow screen truncates no command.
+// holdLines puts the reason and the command on separate lines, so that a narrow screen does not
+// truncate the command.
 func holdLines(holds []Hold, color bool) []string {
 	var lines []string
 	for _, h := range holds {
@@ -198,15 +200,15 @@ func holdLines(holds []Hold, color bool) []string {
 	return lines
 }
 
-// screen redraws a block of lines in place. The cursor stays visible on the line below it, so
-// that a process killed at any moment leaves a usable terminal.
+// screen redraws a block of lines in place. The cursor remains visible on the line below the
+// block, so that a process killed at any moment leaves a usable terminal.
 type screen struct {
 	out   io.Writer
 	size  func() (width, height int)
 	shown []int // width of each line of the block
 }
 
-// draw replaces the block. It truncates lines wider than the terminal.
+// draw replaces the block. It truncates lines to the width of the terminal.
 func (s *screen) draw(lines []string) {
 	width, _ := s.size()
 	var b strings.Builder
@@ -222,14 +224,15 @@ func (s *screen) draw(lines []string) {
 	_, _ = io.WriteString(s.out, b.String())
 }
 
-// print writes a line above the block, which must be drawn again.
+// print writes a line above the block. The caller draws the block again.
 func (s *screen) print(line string) {
 	width, _ := s.size()
 	_, _ = fmt.Fprint(s.out, s.up(width), ansi.EraseScreenBelow, line, "\n")
 	s.shown = s.shown[:0]
 }
 
-// up moves to the first line of the block, which a terminal that became narrower has wrapped.
+// up returns the sequence that moves to the first line of the block, whose lines a narrower
+// terminal may have wrapped.
 func (s *screen) up(width int) string {
 	rows := 0
 	for _, w := range s.shown {

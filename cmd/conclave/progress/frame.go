@@ -16,7 +16,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// paint is a colour. It only repeats the meaning of marks and words.
+// paint is a colour. Marks and words express the same meaning without it.
 type paint string
 
 const (
@@ -35,14 +35,14 @@ func (p paint) on(text string, color bool) string {
 	return "\x1b[" + string(p) + "m" + text + "\x1b[0m"
 }
 
-// Table returns a snapshot as lines without colours and limits.
+// Table returns a snapshot as lines without colours or limits.
 func Table(s Snapshot) []string {
 	const unlimited = 1 << 16
 	return frame(s, unlimited, unlimited, false)
 }
 
-// frame lays out a session in at most height-1 lines, for a free one below. The screen truncates
-// them.
+// frame formats a session in at most height-1 lines, which leaves a free line below. The screen
+// truncates the lines.
 func frame(s Snapshot, width, height int, color bool) []string {
 	lines := []string{header(s, width, color)}
 	if query := Line(s.State.Query); query != "" {
@@ -124,7 +124,8 @@ func stageWords(s acts.State) string {
 	}
 }
 
-// agentRows aligns the rows by the widest ID; the last columns are truncated.
+// agentRows returns the agents' rows, with the columns aligned by the widest ID. The last column is
+// truncated.
 func agentRows(s Snapshot, width int, color bool) []string {
 	idWidth, wordWidth := 0, 0
 	for _, a := range s.State.Agents {
@@ -147,7 +148,7 @@ func agentRows(s Snapshot, width int, color bool) []string {
 	return rows
 }
 
-// failed reports an agent that has failed, and whose step is not retried.
+// failed reports whether an agent has failed and its step is not retried.
 func failed(a coordination.AgentView) bool { return a.Error != nil && !a.Running && a.Doing == nil }
 
 // agentWords describes the current or the last step of an agent.
@@ -174,8 +175,8 @@ func agentWords(s acts.State, a coordination.AgentView) (mark, words string, p p
 	}
 }
 
-// failureWords describes the error of a failed agent. One that an agent above has, too, is not
-// repeated.
+// failureWords describes the error of a failed agent. It does not repeat an error that an
+// agent above also has.
 func failureWords(s acts.State, a coordination.AgentView) string {
 	first := slices.IndexFunc(s.Agents, func(b coordination.AgentView) bool { return failed(b) && *b.Error == *a.Error })
 	if first >= 0 && s.Agents[first].ID != a.ID {
@@ -210,8 +211,8 @@ func stopWords(stop *coordination.StopView) (mark, words string, p paint) {
 	}
 }
 
-// agentDetail returns the details of an agent, the summary of its stop last. received are
-// the last answers that reached one of its steps.
+// agentDetail returns the details of an agent, with the summary of its stop last.
+// received are the last answers that one of its steps received.
 func agentDetail(a coordination.AgentView, received coordination.Entry) string {
 	const gist = 120
 	var parts []string
@@ -262,7 +263,7 @@ func footer(s Snapshot, color bool) []string {
 	return append(lines, holdLines(s.Holds, color)...)
 }
 
-// tally returns the votes, or in a decomposition the number of stops.
+// tally returns the votes or, for a decomposition, the number of stops.
 func tally(s acts.State) string {
 	if len(s.Votes) > 0 {
 		targets := slices.Sorted(maps.Keys(s.Votes))
@@ -288,10 +289,10 @@ func tally(s acts.State) string {
 	return fmt.Sprintf("%d of %d stopped", fresh, len(s.Agents))
 }
 
-// Line returns s on one line, without control sequences.
+// Line returns s as a single line without control sequences.
 func Line(s string) string { return text.OneLine(text.Terminal(s)) }
 
-// Cost describes a usage: tokens, and money if the price is known.
+// Cost describes a usage: its tokens, and its price if known.
 func Cost(u llm.Usage) string {
 	tokens := Count(u.InputTokens+u.OutputTokens) + " tokens"
 	switch {
@@ -308,7 +309,7 @@ func Cost(u llm.Usage) string {
 	}
 }
 
-// FinalCost describes the usage of a run that has ended, as Cost does.
+// FinalCost is like Cost, for the usage of an ended run.
 func FinalCost(u llm.Usage) string { return strings.TrimSuffix(Cost(u), " yet") }
 
 // Plural returns a count with its noun, such as "2 votes".

@@ -8,8 +8,8 @@ import (
 	"conclave/engine/coordination"
 )
 
-// evaluationWords describes the evaluation of an answer. It names an answer that is not the
-// latest one.
+// evaluationWords describes the evaluation of an answer. It names the answer unless that is
+// the latest.
 func evaluationWords(c coordination.Critique, latest string) string {
 	sum := 0.0
 	for _, s := range c.Scores {
@@ -28,7 +28,7 @@ func evaluationWords(c coordination.Critique, latest string) string {
 	return words
 }
 
-// preparationWords describes the preparations that a model has made; empty without any.
+// preparationWords describes the preparations made by a model, or returns "" if there are none.
 func preparationWords(made []acts.Drafted) string {
 	var parts []string
 	for _, d := range made {

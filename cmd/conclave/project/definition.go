@@ -14,7 +14,7 @@ import (
 	"conclave/engine/scenario"
 )
 
-// definition is a scenario in its folder.
+// definition is a scenario as read from its folder.
 type definition struct {
 	Plan  scenario.Plan
 	Tags  []string
@@ -22,7 +22,7 @@ type definition struct {
 	PRD   string            // prd.md of the project; empty if missing
 }
 
-// Values are the values that the command line gives a run.
+// Values are the placeholder values that the command line sets for a run.
 type Values struct {
 	BaseURL string // replaces that of prd.md; empty for none
 	Vars    scenario.Vars
@@ -58,7 +58,7 @@ func (p *Project) Load(slug string, values Values) (definition, error) {
 	return d, nil
 }
 
-// loadPRD reads prd.md with the values of a run, and sets BASE_URL to its address.
+// loadPRD reads prd.md with the values of a run and sets BASE_URL to the address in it.
 func (p *Project) loadPRD(values *Values) (string, error) {
 	prd, err := p.text(prdFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -141,15 +141,15 @@ func (p *Project) text(file string) (string, error) {
 	return string(data), err
 }
 
-// saved is the effect of Save.
+// saved is the outcome of Save.
 type saved struct {
 	New     bool     // the scenario did not exist
 	Files   []string // written ones, absolute
 	Removed []string // files of removed steps
 }
 
-// Save writes a scenario's title, steps and tags; nil tags stay. It keeps its other keys and
-// its runs.
+// Save writes a scenario's title, steps and tags; nil keeps the existing tags. It keeps the
+// scenario's other keys and its runs.
 func (p *Project) Save(plan scenario.Plan, files map[string]string, tags []string) (saved, error) {
 	var s saved
 	if err := plan.Check(); err != nil {
@@ -187,7 +187,7 @@ func (p *Project) Save(plan scenario.Plan, files map[string]string, tags []strin
 		}
 		s.Files = append(s.Files, p.Path(plan.Slug, "steps", step.File))
 	}
-	// meta.yaml makes the new definition valid.
+	// Writing meta.yaml activates the new definition.
 	if err := p.writeBytes(file, after); err != nil {
 		return s, err
 	}
@@ -217,7 +217,7 @@ func (p *Project) removeOrphans(plan scenario.Plan) ([]string, error) {
 	return removed, nil
 }
 
-// Unfilled is the address in the template of prd.md.
+// Unfilled is the placeholder address in the template of prd.md.
 const Unfilled = "http://HOST:PORT"
 
 const prdTemplate = `# Project
@@ -242,7 +242,7 @@ web
 // PRD returns the absolute path of prd.md.
 func (p *Project) PRD() string { return filepath.Join(p.dir, prdFile) }
 
-// Template writes a prd.md to fill in, unless there is one.
+// Template writes a template of prd.md unless the file exists.
 func (p *Project) Template() (written bool, err error) {
 	if _, err := p.root.Lstat(prdFile); !errors.Is(err, fs.ErrNotExist) {
 		return false, err

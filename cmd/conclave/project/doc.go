@@ -1,8 +1,8 @@
-// Package project is a directory with scenarios on a person's machine: prd.md and, for each
-// scenario, its definition and its runs. All access goes through an os.Root, so that no
-// name or link leads out of the directory. Files are written atomically; invalid files are
-// skipped with a warning.
+// Package project manages a local directory of scenarios. It contains prd.md and, for each
+// scenario, its definition and its runs. All access uses an os.Root, so no name or link leads
+// out of the directory. Files are written atomically; invalid files are skipped with a
+// warning.
 //
-// After each run, one process at a time computes the statistics in meta.yaml from the results
-// on disk. Start with project.go.
+// After each run the statistics in meta.yaml are computed from the results on disk, by one
+// process at a time. Start with project.go.
 package project

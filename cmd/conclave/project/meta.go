@@ -12,7 +12,7 @@ import (
 	"conclave/engine/text"
 )
 
-// meta holds the keys of meta.yaml that are read.
+// meta has the keys of meta.yaml that conclave reads.
 type meta struct {
 	Slug  string             `yaml:"slug"`
 	Title string             `yaml:"title"`
@@ -27,13 +27,13 @@ type meta struct {
 	OnLostTools     string             `yaml:"on_lost_tools"`
 }
 
-// keys are the known keys of meta.yaml. Other keys are for people.
+// keys are the known keys of meta.yaml. Other keys are notes for people.
 var keys = []string{
 	"slug", "title", "steps", "tags", "before", "after", "limits", "require_evidence", "browser", "on_lost_tools", "statistics",
 }
 
-// readMeta reads a meta.yaml. Its errors describe the file instead of Go types. It refuses
-// a key that looks like a misspelt one.
+// readMeta parses a meta.yaml. Its errors describe the file rather than Go types. It
+// refuses a key that looks like a misspelt known one.
 func readMeta(data []byte) (meta, error) {
 	var m meta
 	err := yaml.Unmarshal(data, &m)
@@ -77,7 +77,8 @@ type field struct {
 	value any
 }
 
-// edit sets fields of a meta.yaml, empty for a new file, and keeps comments and other keys.
+// edit sets fields in a meta.yaml and keeps its comments and other keys. For a new file data is
+// empty.
 func edit(data []byte, fields []field) ([]byte, error) {
 	var document yaml.Node
 	if len(bytes.TrimSpace(data)) > 0 {

@@ -42,7 +42,7 @@ func Open(dir string) (*Project, error) {
 	return &Project{root, abs}, nil
 }
 
-// Make opens a directory, which it creates if missing.
+// Make opens a directory and creates it if it is missing.
 func Make(dir string) (*Project, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the project %s: %w", dir, err)
@@ -66,7 +66,8 @@ func name(slug string, names ...string) string {
 	return filepath.ToSlash(filepath.Join(append([]string{scenariosDir, slug}, names...)...))
 }
 
-// Slugs lists the scenarios in byte order: folders named by a slug, with a meta.yaml.
+// Slugs returns the scenarios, in byte order: the folders that are named like a slug and contain a
+// meta.yaml.
 func (p *Project) Slugs() ([]string, error) {
 	entries, err := p.entries(scenariosDir)
 	if err != nil {
@@ -85,7 +86,7 @@ func (p *Project) Slugs() ([]string, error) {
 	return slugs, nil
 }
 
-// entries lists a folder; a missing one is empty.
+// entries lists a folder. A missing folder has no entries.
 func (p *Project) entries(folder string) ([]fs.DirEntry, error) {
 	f, err := p.root.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,7 +103,7 @@ func (p *Project) entries(folder string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// maxDocument bounds a file that is read whole, in bytes.
+// maxDocument is the maximum size of a file that is read, in bytes.
 const maxDocument = 1 << 20
 
 // read reads a regular file. It does not follow links.

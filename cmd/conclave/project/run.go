@@ -21,7 +21,8 @@ import (
 
 const resultFile = "result.json"
 
-// Begin writes and returns a result for a run before its start, so that a crash does not lose it.
+// Begin writes and returns the initial result of a run. It is called before the start, so that a
+// crash does not lose the run.
 func (p *Project) Begin(slug, id string, at time.Time) ([]byte, error) {
 	if err := errors.Join(scenario.CheckSlug(slug), scenario.CheckRunID(id)); err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func (p *Project) Begin(slug, id string, at time.Time) ([]byte, error) {
 	return data, p.Note(slug, id, data)
 }
 
-// Note writes a result without its evidence: the bucket of a cluster may be unknown.
+// Note writes a result without its evidence, which may be in a cluster's unknown bucket.
 func (p *Project) Note(slug, id string, document []byte) error {
 	if _, err := scenario.ParseRun(document, slug, id); err != nil {
 		return fmt.Errorf("write the result of run %s: %w", id, err)
@@ -65,7 +66,7 @@ func (e *unknownRunError) Error() string {
 	return fmt.Sprintf("there is no run %s of scenario %s in %s; `conclave scenario status` lists the runs", e.ID, e.Slug, e.Folder)
 }
 
-// Run reads the result of one run.
+// Run reads the result of a run.
 func (p *Project) Run(slug, id string) (scenario.Run, error) {
 	if err := errors.Join(scenario.CheckSlug(slug), scenario.CheckRunID(id)); err != nil {
 		return scenario.Run{}, err
@@ -109,10 +110,11 @@ func (p *Project) Runs(slug string) (runs []scenario.Run, problems []string, err
 	return runs, problems, nil
 }
 
-// lockWait bounds the wait for another process that folds.
+// lockWait is the maximum wait for another process that updates the statistics.
 const lockWait = 10 * time.Second
 
-// Fold writes the statistics of a scenario's results to meta.yaml, one process at a time.
+// Fold computes the statistics of a scenario from its results and writes them to meta.yaml. Only
+// one process at a time does this.
 func (p *Project) Fold(ctx context.Context, slug string) (scenario.Statistics, error) {
 	if err := p.root.MkdirAll(name(slug, "runs"), 0o755); err != nil {
 		return scenario.Statistics{}, fmt.Errorf("fold the statistics of scenario %s: %w", slug, err)
@@ -146,7 +148,7 @@ func (p *Project) Fold(ctx context.Context, slug string) (scenario.Statistics, e
 // ErrNoRun reports that the store does not have the run.
 var ErrNoRun = errors.New("the store has no such run")
 
-// Copy mirrors one run of the store while it is running.
+// Copy mirrors a run from the store while it is running.
 type Copy struct {
 	project *Project
 	store   artifact.Store
@@ -158,7 +160,7 @@ type Copy struct {
 	whole map[string]bool // steps with all files copied
 }
 
-// Copy returns a mirror of a scenario's run; Update copies.
+// Copy returns a mirror of a scenario's run. Its method Update copies the files.
 func (p *Project) Copy(store artifact.Store, slug, id string) (*Copy, error) {
 	if err := errors.Join(scenario.CheckSlug(slug), scenario.CheckRunID(id)); err != nil {
 		return nil, err
@@ -167,8 +169,8 @@ func (p *Project) Copy(store artifact.Store, slug, id string) (*Copy, error) {
 	return &Copy{project: p, store: store, prefix: prefix, slug: slug, id: id, whole: map[string]bool{}}, nil
 }
 
-// Update copies the files of the steps that ended since the last call, then the
-// result that names them. It returns the result, or ErrNoRun.
+// Update copies the files of the steps that ended since the last call, and then
+// the result that refers to them. It returns the result, or ErrNoRun.
 func (c *Copy) Update(ctx context.Context) ([]byte, error) {
 	data, err := c.store.Get(ctx, c.prefix+resultFile)
 	if errors.Is(err, artifact.ErrNotFound) {
@@ -201,10 +203,10 @@ func (c *Copy) Update(ctx context.Context) ([]byte, error) {
 	return data, nil
 }
 
-// copied matches the files of a step for people: evidence and transcripts.
+// copied matches those files of a step that people read: evidence and transcripts.
 var copied = regexp.MustCompile(`^((attempt-[0-9]+/)?evidence/[A-Za-z0-9][A-Za-z0-9._-]*|(launch-[0-9]+/)?transcript\.jsonl)$`)
 
-// stepID matches the ids of steps, which name folders.
+// stepID matches the IDs of steps, which are also folder names.
 var stepID = regexp.MustCompile(`^[0-9]{2}$`)
 
 // step copies the files of a step.

@@ -13,15 +13,16 @@ import (
 	"conclave/engine/base"
 )
 
-// reportedBases are the stored directories that no remaining run starts from.
+// reportedBases are the stored directories that no remaining run uses.
 type reportedBases struct {
 	Objects int    `json:"objects"`
 	Bytes   int64  `json:"bytes"`
 	Error   string `json:"error,omitempty"` // why they could not be removed
 }
 
-// sweepBases removes the bases and contexts that no run names and that were not used for a
-// day. With dry it only counts them, as if the going runs were gone.
+// sweepBases removes bases and contexts that no run refers to and that have not been used
+// for a day. If dry is set, it only counts them, as if the runs in going were already
+// removed.
 func (inv *inventory) sweepBases(ctx context.Context, going []*run, dry bool) (reportedBases, error) {
 	var all reportedBases
 	named := func() (map[string]bool, error) { return inv.namedBases(ctx, going) }
@@ -34,8 +35,8 @@ func (inv *inventory) sweepBases(ctx context.Context, going []*run, dry bool) (r
 	}
 }
 
-// namedBases returns the hashes that the claims of the remaining runs name now, and those in
-// the inputs of workflows that have not claimed their files.
+// namedBases returns the hashes in the claims of the remaining runs and in the inputs of
+// workflows that have not claimed their files yet.
 func (inv *inventory) namedBases(ctx context.Context, going []*run) (map[string]bool, error) {
 	gone := map[string]bool{}
 	for _, r := range going {
@@ -73,8 +74,8 @@ func (inv *inventory) namedBases(ctx context.Context, going []*run) (map[string]
 	return named, nil
 }
 
-// finishBases sweeps after runs were removed and adds the result to the report. It returns
-// the number of problems.
+// finishBases sweeps the bases after runs were removed and adds the result to the report.
+// It returns the number of problems.
 func (r *report) finishBases(ctx context.Context, inv *inventory, removed []*run) int {
 	for _, gone := range removed {
 		material.Forget(inv.conn, gone.id)

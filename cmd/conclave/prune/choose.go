@@ -9,26 +9,26 @@ import (
 	"conclave/workflows/drive"
 )
 
-// filter says which ended runs go. All of its conditions have to hold.
+// filter selects the ended runs to remove. All of its conditions must hold.
 type filter struct {
 	now       time.Time
 	olderThan time.Duration // since their end
 	keep      int           // the newest of those with a status stay
 	statuses  []string      // empty for all
 
-	// elsewhere says that a run without a history here may be open in another
-	// namespace that shares the bucket.
+	// elsewhere is set if another namespace may share the bucket, so that a run
+	// without a history here may be open there.
 	elsewhere bool
 }
 
-// kept is a run that the filter selects and that stays nevertheless.
+// kept is a run that the filter selects but that must be kept.
 type kept struct {
 	run    *run
 	reason string
 }
 
-// choose returns the runs that go, newest first, and those that stay although the filter
-// selects them. The sessions of a pipeline's steps go with the run of the pipeline.
+// choose returns the runs to remove, newest first, and the selected runs that must be
+// kept. The sessions of a pipeline's steps are removed with the pipeline's run.
 func (f filter) choose(all []*run) (chosen []*run, stay []kept) {
 	newest := 0
 	for _, r := range all {
@@ -53,12 +53,12 @@ func (f filter) hasStatus(r *run) bool {
 	return len(f.statuses) == 0 || slices.Contains(f.statuses, r.status)
 }
 
-// mayRun reports whether the run may be open where this command does not see it.
+// mayRun reports whether the run may be open in a namespace that this command does not see.
 func (f filter) mayRun(r *run) bool {
 	return f.elsewhere && r.status == unknown && len(r.closed) == 0
 }
 
-// isOpen reports whether the run or a session of its steps has not ended.
+// isOpen reports whether the run or the session of one of its steps has not ended.
 func (r *run) isOpen() bool { return r.open || slices.ContainsFunc(r.children, (*run).isOpen) }
 
 // openStatus is the status of an open run: running, paused or parked.
@@ -69,10 +69,10 @@ func (r *run) openStatus() string {
 	return drive.Running
 }
 
-// members returns the run and the sessions of its steps, which go first.
+// members returns the sessions of the run's steps, which are removed first, and the run.
 func (r *run) members() []*run { return append(slices.Clone(r.children), r) }
 
-// spare takes those runs from the chosen ones whose sessions a run that stays continues.
+// spare removes from the chosen runs those with a session that a kept run continues.
 func spare(chosen, all []*run) (rest []*run, needed []kept) {
 	for {
 		user := usersOf(chosen, all)
@@ -92,7 +92,7 @@ func spare(chosen, all []*run) (rest []*run, needed []kept) {
 	}
 }
 
-// usersOf returns for each session a run that stays and continues it.
+// usersOf returns, for each session, a kept run that continues it.
 func usersOf(chosen, all []*run) map[string]*run {
 	going := map[*run]bool{}
 	for _, r := range chosen {

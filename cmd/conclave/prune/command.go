@@ -29,13 +29,13 @@ type flags struct {
 	given bool // a condition is given
 }
 
-// defaultAge is the age without any condition: as long as the embedded stack keeps
-// histories.
+// defaultAge is the age used without any condition. It is the time for which the
+// embedded stack keeps histories.
 const defaultAge = hall.Age(30 * day)
 
 const day = hall.Day
 
-// Commands are prune and delete.
+// Commands returns `conclave prune` and `conclave delete`.
 func Commands(c *hall.CLI) []*cobra.Command {
 	return []*cobra.Command{pruneCommand(c), deleteCommand(c)}
 }
@@ -152,7 +152,7 @@ func (f *flags) check() error {
 	return nil
 }
 
-// statuses returns the ways in which runs end.
+// statuses returns the statuses of ended runs.
 func statuses() []string {
 	all := []string{drive.Cancelled, unknown}
 	for _, s := range []coordination.Status{
@@ -169,7 +169,7 @@ func statuses() []string {
 	return all
 }
 
-// filter returns the condition that the flags make.
+// filter returns the filter given by the flags.
 func (f *flags) filter(inv *inventory) filter {
 	older := f.olderThan
 	if !f.given {
@@ -180,7 +180,7 @@ func (f *flags) filter(inv *inventory) filter {
 	}
 }
 
-// line returns the command line that removes the runs that this one lists.
+// line returns the command line that removes the runs listed by this one.
 func (f *flags) line(c *hall.CLI) string {
 	command := "prune"
 	if f.olderThan > 0 {

@@ -1,14 +1,14 @@
-// Package prune is `conclave prune` and `conclave delete`, which remove ended sessions,
-// runs of pipelines and runs of scenarios: their files in the store and their
-// histories, and with prune the registered teams and old logs of the data directory
-// that nothing refers to any more.
+// Package prune implements `conclave prune` and `conclave delete`. They remove ended
+// sessions and ended runs of pipelines and scenarios, with their files in the store and
+// their histories. prune also removes unused registered teams and old logs from the data
+// directory.
 //
-// Start with command.go. inventory.go finds the runs, choose.go decides which of them
-// go, remove.go deletes one, and leftovers.go finds the files that this leaves unused.
+// Start with command.go. inventory.go finds the runs, choose.go selects those to remove,
+// remove.go deletes one run, and leftovers.go finds the files that are then unused.
 //
-// An open workflow is never touched, nor a run that another one needs: a session that a
-// kept session continues, or the session of a step whose pipeline run is kept. A run
-// is marked before its first file is deleted (artifact.Deleted), and the mark goes last:
-// an interrupted deletion is finished by the next one, and nobody takes the rest for a
-// session.
+// An open workflow is never touched, and neither is a run that a kept one needs: a
+// session that it continues, or the session of a pipeline's step. A run is marked
+// (artifact.Deleted) before its first file is deleted, and the mark is deleted last. The
+// next command therefore completes an interrupted deletion, and nothing mistakes the
+// remaining files for a session.
 package prune

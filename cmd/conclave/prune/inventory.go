@@ -27,7 +27,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// kind is a product whose runs can be deleted.
+// kind is a kind of run that can be deleted.
 type kind struct {
 	name     string // in JSON
 	noun     string // in messages
@@ -50,10 +50,10 @@ var (
 	kinds = []*kind{sessions, pipelines, scenarios}
 )
 
-// unknown is the status of a run without a history whose end is not on record.
+// unknown is the status of a run that has no history and no recorded end.
 const unknown = "unknown"
 
-// run is a session or run, as far as the store and Temporal have it.
+// run is a session or other run, with the information that the store and Temporal have about it.
 type run struct {
 	kind *kind
 	id   string // of a scenario's run <slug>/<run id>; the workflow's without files
@@ -79,7 +79,7 @@ type run struct {
 	children []*run // its steps' sessions
 }
 
-// claim is the part of the claims of all kinds that matters here.
+// claim has those fields of the claims of all kinds that prune uses.
 type claim struct {
 	Query      string `json:"query"`
 	Request    string `json:"request"` // of a pipeline
@@ -91,7 +91,7 @@ type claim struct {
 // String names the run in messages.
 func (r *run) String() string { return r.kind.noun + " " + r.id }
 
-// inventory is everything that a target has.
+// inventory has all runs of a target.
 type inventory struct {
 	conn   *hall.Connection
 	byRoot map[string]*run
@@ -110,7 +110,7 @@ func take(ctx context.Context, conn *hall.Connection) (*inventory, error) {
 	return inv, nil
 }
 
-// owner splits a key into the root of its run's files and the name of the file there.
+// owner splits a key into the root of its run and the name of the file within the root.
 func owner(key string) (k *kind, id, root, name string) {
 	parts := strings.SplitN(key, "/", 5)
 	switch {
@@ -127,7 +127,7 @@ func owner(key string) (k *kind, id, root, name string) {
 	return k, id, root, strings.TrimPrefix(key, root)
 }
 
-// listFiles finds the runs that have files.
+// listFiles finds the runs that have files in the store.
 func (inv *inventory) listFiles(ctx context.Context) error {
 	for _, prefix := range []string{"sessions/", "pipelines/", "scenarios/"} {
 		for o, err := range inv.conn.Store.Objects(ctx, prefix) {
@@ -162,7 +162,7 @@ func (r *run) add(o artifact.Object, name string) {
 	r.marked = r.marked || name == artifact.Deleted
 }
 
-// readers is the number of documents that are read at a time.
+// readers is the maximum number of documents read at the same time.
 const readers = 16
 
 // each calls do for runs, several at a time.
@@ -175,7 +175,7 @@ func (inv *inventory) each(ctx context.Context, do func(context.Context, *run) e
 	return group.Wait()
 }
 
-// readClaims reads who owns the files. Files without a readable claim have no owner.
+// readClaims reads the owners of the files. Files without a readable claim have no owner.
 func (inv *inventory) readClaims(ctx context.Context) error {
 	return inv.each(ctx, func(ctx context.Context, r *run) error {
 		if r.claimKey == "" {
@@ -191,7 +191,7 @@ func (inv *inventory) readClaims(ctx context.Context) error {
 	})
 }
 
-// listWorkflows adds the state of the workflows, and the runs that have no files.
+// listWorkflows adds the states of workflows, and the runs without files.
 func (inv *inventory) listWorkflows(ctx context.Context) error {
 	var types []string
 	byType, known := map[string]*kind{}, map[string]*run{}
@@ -284,7 +284,7 @@ func (inv *inventory) readStatuses(ctx context.Context) error {
 	})
 }
 
-// link finds the sessions that are steps of pipeline runs.
+// link finds the sessions that belong to steps of pipeline runs.
 func (inv *inventory) link(ctx context.Context) error {
 	byWorkflow := map[string]*run{}
 	for _, r := range inv.runs {
@@ -311,12 +311,12 @@ func (inv *inventory) link(ctx context.Context) error {
 	})
 }
 
-// stepSession matches the end of the ID of a step's session: the step, the launch, and a
-// number beside an older session.
+// stepSession matches the end of the ID of a step's session: the launch, and a number if
+// an older session has the same ID.
 var stepSession = regexp.MustCompile(`-l[0-9]+(-[0-9]+)?$`)
 
-// parentByName returns the pipeline run of a session without a history, by the names of the
-// steps in the run's configuration.
+// parentByName returns the pipeline run of a session without a history. It compares the
+// session's ID with the names of the steps in the run's configuration.
 func (inv *inventory) parentByName(ctx context.Context, r *run) *run {
 	suffix := stepSession.FindString(r.id)
 	if suffix == "" {

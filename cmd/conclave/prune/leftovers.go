@@ -16,21 +16,21 @@ import (
 	"conclave/engine/artifact"
 )
 
-// leftover is a file of the data directory that nothing refers to.
+// leftover is an unused file in the data directory.
 type leftover struct {
 	name  string // below the data directory
 	bytes int64
 }
 
-// fresh is the age below which a registered team stays: a command that registered it may
-// be about to start its session.
+// fresh is the age below which a registered team is kept, because the command that
+// registered it may be about to start its session.
 const fresh = time.Hour
 
-// hashForm matches the names of registered teams and pipelines, wherever they stand.
+// hashForm matches the hashes that name registered teams and pipelines, anywhere in a text.
 var hashForm = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 
-// leftovers finds the registered teams and pipelines that no remaining run refers to,
-// the old logs, and the hashes of directories that were not uploaded for as long.
+// leftovers finds unused registered teams and pipelines, old logs, and the file
+// hashes of directories that were not uploaded recently.
 func (inv *inventory) leftovers(ctx context.Context, going []*run, f filter) ([]leftover, error) {
 	dir := inv.conn.Target.DataDir
 	if inv.conn.Cluster {
@@ -63,8 +63,8 @@ func (inv *inventory) leftovers(ctx context.Context, going []*run, f filter) ([]
 	return found, nil
 }
 
-// references returns the hashes that the runs which stay refer to: in their claims, in
-// the configurations of pipelines, and in the inputs of open workflows.
+// references returns the hashes that the remaining runs refer to in claims, in
+// configurations of pipelines, and in the inputs of open workflows.
 func (inv *inventory) references(ctx context.Context, going []*run) (map[string]bool, error) {
 	gone, used := map[*run]bool{}, map[string]bool{}
 	for _, r := range going {
@@ -110,8 +110,8 @@ func inputOf(ctx context.Context, conn *hall.Connection, workflow string) ([]byt
 	return input, nil
 }
 
-// registered adds to the used hashes the default team and everything that used
-// definitions refer to.
+// registered adds to the used hashes the default team and all definitions that
+// used definitions refer to.
 func registered(dir string, used map[string]bool) map[string]bool {
 	all := map[string]bool{}
 	var add func(text []byte)

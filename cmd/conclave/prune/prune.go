@@ -19,7 +19,7 @@ import (
 	"conclave/engine/text"
 )
 
-// report is the output of prune and delete for programs.
+// report is the JSON output of prune and delete.
 type report struct {
 	DryRun    bool           `json:"dry_run"`
 	Runs      []reported     `json:"runs"`      // newest first
@@ -29,7 +29,7 @@ type report struct {
 	Bytes     int64          `json:"bytes"` // that are freed, or would be
 }
 
-// reported is a run that is removed, or would be.
+// reported is a run that is or would be removed.
 type reported struct {
 	Kind      string     `json:"kind"` // session, pipeline or scenario
 	ID        string     `json:"id"`
@@ -55,7 +55,7 @@ type reportedKept struct {
 	Reason string `json:"reason"`
 }
 
-// prune shows or removes the runs that the flags select.
+// prune shows or removes the runs selected by the flags.
 func prune(ctx context.Context, inv *inventory, f flags) error {
 	selected := f.filter(inv)
 	chosen, stay := selected.choose(inv.runs)
@@ -91,7 +91,7 @@ func prune(ctx context.Context, inv *inventory, f flags) error {
 	return carryOut(ctx, inv, chosen, func(removed []*run) ([]leftover, error) { return inv.leftovers(ctx, removed, selected) }, r, f.line(c))
 }
 
-// deleteOne removes the run with an ID.
+// deleteOne removes one run.
 func deleteOne(ctx context.Context, inv *inventory, id string, yes bool) error {
 	c := inv.conn.CLI
 	r, err := inv.find(id)
@@ -117,8 +117,8 @@ func deleteOne(ctx context.Context, inv *inventory, id string, yes bool) error {
 	return carryOut(ctx, inv, chosen, nothing, rep, c.CommandLine("delete --yes", id))
 }
 
-// find returns the run with an ID: its own, its workflow's, or that of a scenario's run
-// without the slug.
+// find returns the run with an ID. The ID may be that of the run or its workflow; a
+// scenario's run is also found without the slug.
 func (inv *inventory) find(id string) (*run, error) {
 	var found []*run
 	for _, r := range inv.runs {
@@ -140,7 +140,7 @@ func (inv *inventory) find(id string) (*run, error) {
 	return nil, fmt.Errorf("the ID %s is that of several: %s; name a scenario's run as SLUG/RUN_ID", id, strings.Join(names, ", "))
 }
 
-// confirm asks a person, and fails unless the answer is yes.
+// confirm asks a person and returns an error unless the answer is yes.
 func confirm(c *hall.CLI, question string) error {
 	in, ok := c.Stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) || c.Scripted() {
@@ -154,7 +154,8 @@ func confirm(c *hall.CLI, question string) error {
 	return nil
 }
 
-// maxQuery is how much of a query programs get, in bytes: as much as a memo has.
+// maxQuery is the length, in bytes, to which the JSON output truncates a query. A memo has the same
+// limit.
 const maxQuery = 200
 
 func newReport(chosen []*run, stay []kept, files []leftover) *report {
@@ -186,7 +187,7 @@ func newReport(chosen []*run, stay []kept, files []leftover) *report {
 	return r
 }
 
-// printTable shows the selected runs and the sum.
+// printTable prints the selected runs and the totals.
 func (r *report) printTable(c *hall.CLI) error {
 	const maxShown = 50
 	var b strings.Builder
@@ -212,7 +213,7 @@ func (r *report) printTable(c *hall.CLI) error {
 	return c.Print(hall.Table(b.String()) + r.sum() + "\n")
 }
 
-// sum returns the totals in one line.
+// sum returns the totals on one line.
 func (r *report) sum() string {
 	if r.empty() {
 		return "nothing to remove"
@@ -238,11 +239,12 @@ func (r *report) sum() string {
 
 func (r *report) empty() bool { return len(r.Runs)+len(r.Leftovers)+r.Bases.Objects == 0 }
 
-// nothing leaves the files of the data directory alone.
+// nothing returns no leftovers, so that the files of the data directory are kept.
 func nothing([]*run) ([]leftover, error) { return nil, nil }
 
-// carryOut removes the chosen runs, then the files that these leave behind, and prints
-// the result. Again is the command line that removes the rest.
+// carryOut removes the chosen runs, then the files that are no longer used, and prints
+// the result. Again is the command line that removes the remaining runs after an
+// interrupt.
 func carryOut(ctx context.Context, inv *inventory, chosen []*run, leftovers func([]*run) ([]leftover, error), r *report, again string) error {
 	c := inv.conn.CLI
 	removed, failed := removeRuns(ctx, inv.conn, chosen)
@@ -280,7 +282,7 @@ func carryOut(ctx context.Context, inv *inventory, chosen []*run, leftovers func
 	return r.finish(c, problems, again)
 }
 
-// finish prints the result of a removal; the error has the exit code.
+// finish prints the result of a removal. Its error has the exit code.
 func (r *report) finish(c *hall.CLI, problems int, again string) error {
 	if c.Scripted() {
 		if err := c.PrintJSON(r); err != nil {
@@ -300,10 +302,10 @@ func (r *report) finish(c *hall.CLI, problems int, again string) error {
 	return nil
 }
 
-// removers is the number of runs that are removed at a time.
+// removers is the maximum number of runs removed at the same time.
 const removers = 4
 
-// removeRuns removes runs with their sessions. The failures are by kind and ID.
+// removeRuns removes runs with their sessions. It returns the failures by kind and ID.
 func removeRuns(ctx context.Context, conn *hall.Connection, chosen []*run) (removed []*run, failed map[string]error) {
 	var mutex sync.Mutex
 	failed = map[string]error{}

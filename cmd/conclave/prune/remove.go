@@ -14,13 +14,13 @@ import (
 	"conclave/engine/artifact"
 )
 
-// errRunning refuses to delete an open run.
+// errRunning is the refusal to delete an open run.
 var errRunning = errors.New("it is running")
 
 // remove deletes the files of a run and then its histories.
 //
-// The mark comes before the look at the workflow: a run that somebody reopens at this
-// moment either is seen here, or sees the mark when it is prepared.
+// It writes the mark before it checks the workflow. If somebody reopens the run at
+// the same time, either this check finds it open, or its preparation finds the mark.
 func remove(ctx context.Context, conn *hall.Connection, r *run) error {
 	mark := r.root + artifact.Deleted
 	if r.objects > 0 {
@@ -51,7 +51,7 @@ func remove(ctx context.Context, conn *hall.Connection, r *run) error {
 	return nil
 }
 
-// isOpen asks Temporal, not its list of workflows, which may be behind.
+// isOpen describes the workflow, because Temporal's list of workflows may be out of date.
 func isOpen(ctx context.Context, conn *hall.Connection, workflow string) (bool, error) {
 	if workflow == "" {
 		return false, nil
@@ -68,8 +68,8 @@ func isOpen(ctx context.Context, conn *hall.Connection, workflow string) (bool, 
 	return reply.GetWorkflowExecutionInfo().GetCloseTime() == nil, nil
 }
 
-// removeFiles deletes the files of a run: the claim after all others, so that nobody
-// takes the ID before they are gone, and the mark last.
+// removeFiles deletes the files of a run. It deletes the claim after the other
+// files, so that nobody reuses the ID before they are deleted, and the mark last.
 func removeFiles(ctx context.Context, store artifact.Store, r *run, mark string) error {
 	var keys []string
 	for key, err := range store.List(ctx, r.root) {
@@ -96,8 +96,8 @@ func removeFiles(ctx context.Context, store artifact.Store, r *run, mark string)
 	return store.Delete(ctx, mark)
 }
 
-// removeHistory deletes a closed execution. It names the run: without that, Temporal
-// would terminate an open one.
+// removeHistory deletes a closed execution. It names the execution's run ID, because
+// without it Temporal would terminate an open execution.
 func removeHistory(ctx context.Context, conn *hall.Connection, workflow, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
@@ -111,11 +111,11 @@ func removeHistory(ctx context.Context, conn *hall.Connection, workflow, id stri
 	return fmt.Errorf("delete the history of workflow %s, run %s: %w", workflow, id, err)
 }
 
-// goneTimeout bounds the wait for histories, which the server deletes in the background.
+// goneTimeout is the maximum wait for histories, which the server deletes in the background.
 const goneTimeout = 10 * time.Second
 
-// awaitGone waits until Temporal lists none of the deleted executions. Later the server
-// goes on by itself, also after a restart.
+// awaitGone waits until Temporal lists none of the deleted executions. After the
+// timeout the server continues on its own, even after a restart.
 func awaitGone(ctx context.Context, conn *hall.Connection, removed []*run) {
 	ctx, cancel := context.WithTimeout(ctx, goneTimeout)
 	defer cancel()

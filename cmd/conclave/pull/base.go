@@ -13,12 +13,12 @@ import (
 	"conclave/engine/base"
 )
 
-// baseManifest is the file of a copy with the manifest of the session's base, from which
-// the hashes of committed manifests follow.
+// baseManifest is the file, in a copy, with the manifest of the session's base. The
+// hashes of committed manifests depend on it.
 const baseManifest = "base.json"
 
-// openBase reads the session's base, if it has one. A base that is missing in the store is
-// left out.
+// openBase reads the session's base, if it has one. A base that the store lacks is left
+// out.
 func (c *copier) openBase(ctx context.Context, session *artifact.Session) (err error) {
 	if session == nil || session.Base == "" {
 		return nil
@@ -42,8 +42,8 @@ func (c *copier) openBase(ctx context.Context, session *artifact.Session) (err e
 	return artifact.PutJSON(ctx, c.target, baseManifest, c.base.Manifest())
 }
 
-// files returns the files of a step's workspace by its manifest, and completes the manifest
-// of a session with a base. The final answer has only the changed files.
+// files returns the files of a step's workspace. For a session with a base it completes the
+// stored manifest, except that of the final answer, which has only the changed files.
 func (c *copier) files(ctx context.Context, name string) (artifact.Manifest, error) {
 	change, err := artifact.ReadJSON[artifact.Change](ctx, c.target, name)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *copier) files(ctx context.Context, name string) (artifact.Manifest, err
 	return tree, c.placeBase(ctx, workspaceOf(name), change)
 }
 
-// placeBase fills a new directory with the files that a step has left as they were.
+// placeBase fills a new directory with the files of the base that a step has not changed.
 func (c *copier) placeBase(ctx context.Context, dir string, change artifact.Change) error {
 	dir = strings.TrimSuffix(dir, "/")
 	if _, err := c.root.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +80,7 @@ func (c *copier) placeBase(ctx context.Context, dir string, change artifact.Chan
 	return nil
 }
 
-// content opens the content of a file of a workspace.
+// content returns a function that opens the content of a file in a workspace.
 func (c *copier) content(f artifact.File) func(context.Context) (io.ReadCloser, error) {
 	return func(ctx context.Context) (io.ReadCloser, error) { return artifact.OpenFile(ctx, c.store, c.layout, f) }
 }

@@ -74,7 +74,7 @@ func pullFrom(ctx context.Context, conn *hall.Connection, id, dir string, verify
 		if err != nil {
 			return orInterrupted(ctx, conn, err, id, dir, true)
 		}
-		// A file that was left out is not reported a second time.
+		// A file that was left out is not reported again.
 		verified.Problems = slices.DeleteFunc(verified.Problems, func(p problem) bool {
 			return slices.ContainsFunc(copied.LeftOut, func(left problem) bool { return left.Path == p.Path })
 		})
@@ -120,7 +120,7 @@ func retryLine(conn *hall.Connection, id, dir string, verify bool) string {
 	return conn.CommandLine(command, id, dir)
 }
 
-// printResult prints the numbers of a pull, and the problems of the copy and of the store.
+// printResult prints the numbers of a pull, and the problems in the copy and the store.
 func printResult(c *hall.CLI, r result) error {
 	for _, p := range r.LeftOut {
 		c.Warnf("%s", progress.Line(p.String()))
@@ -154,7 +154,7 @@ func printResult(c *hall.CLI, r result) error {
 	return r.problem()
 }
 
-// problem returns the error of a copy that is not whole, nil for a whole one.
+// problem returns an error if the copy is incomplete.
 func (r result) problem() error {
 	var what []string
 	if n := len(r.LeftOut); n > 0 {

@@ -20,10 +20,10 @@ import (
 	"conclave/engine/team"
 )
 
-// outcomes are documents; a committed step has exactly one of them.
+// outcomes are the documents of actions. A committed step has exactly one of them.
 var outcomes = []string{"answer.json", "vote.json", "stop.json"}
 
-// answer is a step's answer, a possible source of final/.
+// answer is a step's answer, from which final/ may have been made.
 type answer struct {
 	artifact.Answer
 	manifest string // hash; empty without files
@@ -51,7 +51,7 @@ func (v *verifier) step(ctx context.Context, agent, dir string) {
 	v.outcome(ctx, dir, c, derived)
 }
 
-// uncommitted collects the answer of a step without a commit, such as another program's.
+// uncommitted collects the answer of a step without a commit. Other programs write such steps.
 func (v *verifier) uncommitted(ctx context.Context, dir, manifest string) {
 	data := v.read(ctx, dir+"answer.json")
 	var a artifact.Answer
@@ -88,8 +88,8 @@ func (v *verifier) pipelineStep(ctx context.Context, dir string) {
 	}
 }
 
-// commit compares a commit's hashes with the files and the transcript; it reports false if it is
-// malformed.
+// commit compares the hashes in a commit with the files and the transcript. It returns false if
+// the commit is malformed.
 func (v *verifier) commit(ctx context.Context, dir string, data []byte, manifest string) (c artifact.Commit, ok bool) {
 	v.found.Steps++
 	if !v.decode(dir+"action.json", data, &c) {
@@ -128,8 +128,8 @@ func (v *verifier) transcript(name, committed string) {
 	}
 }
 
-// derive builds the documents that the session derived from a commit in its bucket. It
-// leaves out the files if the manifest in dir is not the committed one.
+// derive builds the documents that the session derived from a commit in its bucket. If
+// the manifest in dir differs from the committed one, it leaves out the files.
 func (v *verifier) derive(ctx context.Context, agent, dir string, c artifact.Commit, manifest string) ([]step.Document, error) {
 	if _, err := team.ReadOutcome(c); err != nil {
 		return nil, err
@@ -145,8 +145,8 @@ func (v *verifier) derive(ctx context.Context, agent, dir string, c artifact.Com
 	return spec.Documents(0, c)
 }
 
-// original presents a copy as the bucket from which it was copied: with the blob of a
-// manifest, and with keys as paths.
+// original makes a copy readable like the bucket that it was copied from. It adds the
+// blob of a manifest, and keys are paths.
 type original struct {
 	artifact.Store
 	base           *artifact.Base
@@ -165,7 +165,7 @@ func (o original) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(data)), err
 }
 
-// outcome compares the documents of a step with the derived ones. Only one of them may exist.
+// outcome compares the documents of a step with the derived ones. Only one document may exist.
 func (v *verifier) outcome(ctx context.Context, dir string, c artifact.Commit, derived []step.Document) {
 	want := map[string]any{}
 	for _, d := range derived {
@@ -192,7 +192,7 @@ func (v *verifier) outcome(ctx context.Context, dir string, c artifact.Commit, d
 	}
 }
 
-// compare compares the fields of want with those of a document, which may have more.
+// compare compares the fields of want with those of a document, which may have others, too.
 func (v *verifier) compare(name string, data []byte, want any) {
 	var existing, wanted map[string]any
 	if !v.decode(name, data, &existing) {

@@ -9,8 +9,8 @@ import (
 	"conclave/engine/coordination"
 )
 
-// final compares the final answer with the steps' answers by agent, text and timestamp, since
-// no document records its source.
+// final finds the step of the final answer by agent, text and timestamp, because no document
+// records it, and compares the two.
 func (v *verifier) final(ctx context.Context) {
 	agents := v.dirs("final")
 	if len(agents) > 1 {
@@ -24,7 +24,7 @@ func (v *verifier) final(ctx context.Context) {
 	}
 }
 
-// noFinal reports a missing final answer if the session ended with one by its status.json.
+// noFinal reports a missing final answer if status.json says that the session ended with one.
 func (v *verifier) noFinal(ctx context.Context) {
 	var s struct {
 		Status coordination.Status `json:"status"`
@@ -66,7 +66,7 @@ func (v *verifier) finalOf(ctx context.Context, agent string) {
 	v.finalSource(ctx, dir, a.Label, manifest, v.answers[i])
 }
 
-// finalSource compares label and files with the answer that final/ was made from.
+// finalSource compares the final label and files with those of the source answer.
 // A presenter without files presents those of the winning answer.
 func (v *verifier) finalSource(ctx context.Context, dir, label, manifest string, source answer) {
 	number, _, _ := strings.Cut(source.Label, ".")

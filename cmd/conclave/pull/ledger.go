@@ -16,14 +16,14 @@ import (
 	"conclave/workflows/drive"
 )
 
-// numbered names a step of a session.
+// numbered identifies a step of a session by agent and number.
 type numbered struct {
 	agent string
 	step  int
 }
 
-// ledger compares the ledger with the steps: no file is missing between others, every entry
-// has its step, and every step that counts has its entry.
+// ledger compares the ledger with the steps: the entries have no gaps, every entry has its
+// step, and every counted step has its entry.
 func (v *verifier) ledger(ctx context.Context) {
 	layout := artifact.Layout{}
 	entries := v.entries(ctx)
@@ -52,8 +52,8 @@ func (v *verifier) ledger(ctx context.Context) {
 	v.recorded(ctx, counted, newest)
 }
 
-// entries reads all entries, also those that a reset workflow has replaced, and reports holes
-// and entries that follow none.
+// entries returns all entries, including those that a reset workflow replaced. It reports
+// gaps and entries that cannot follow the previous ones.
 func (v *verifier) entries(ctx context.Context) []team.Entry {
 	last := 0
 	names, err := fs.ReadDir(v.root.FS(), "ledger")
@@ -91,12 +91,12 @@ func (v *verifier) entries(ctx context.Context) []team.Entry {
 	return all
 }
 
-// accepted names the actions by the kinds of events that stand for an entry of the ledger.
+// accepted maps the kinds of events that have a ledger entry to the names of their actions.
 var accepted = map[string]string{"answer": "answer", "vote": "vote", "stopped": "stop", "presented": "final answer"}
 
 // recorded compares the ledger and the steps with the events and the status of the session.
-// Entry, event and status are written in this order, and status.json counts the steps that
-// have ended: later steps may have committed, and count for nothing yet.
+// The session writes the entry, the event and the status in this order. status.json counts
+// ended steps only, so steps with higher numbers may have commits that do not count yet.
 func (v *verifier) recorded(ctx context.Context, counted map[numbered]bool, newest string) {
 	events := v.read(ctx, "events.jsonl")
 	told := v.told(events, counted)
@@ -140,11 +140,11 @@ func (v *verifier) recorded(ctx context.Context, counted map[numbered]bool, newe
 	}
 }
 
-// told are the ends of the agents' steps in the events: their numbers in order, 0 for a
-// step that ended with none.
+// told has, for each agent, the numbers of its steps that ended according to the
+// events, in order. A step that ended without a number is 0.
 type told map[string][]int
 
-// told returns the ends of steps in the events, and reports each accepted action that the
+// told returns the ends of steps in the events. It reports each accepted action that the
 // ledger lacks.
 func (v *verifier) told(events []byte, counted map[numbered]bool) told {
 	t := told{}
@@ -165,8 +165,9 @@ func (v *verifier) told(events []byte, counted map[numbered]bool) told {
 	return t
 }
 
-// excuse reports whether a committed step can be one that ended without a number: such an
-// end, which excuses one step, is told between lower and higher numbers.
+// excuse reports whether the events have an end without a number that may belong to a
+// committed step: it lies between ends with lower and higher numbers. Each such end
+// excuses one step and is removed.
 func (t told) excuse(agent string, step int) bool {
 	lowest := 0
 	for i, number := range t[agent] {
@@ -183,7 +184,7 @@ func (t told) excuse(agent string, step int) bool {
 	return false
 }
 
-// configured reports a missing team of a session that has begun.
+// configured reports a missing config.json of a session that has started.
 func (v *verifier) configured(ctx context.Context) {
 	var s artifact.Session
 	data := v.read(ctx, "session.json")
@@ -192,8 +193,8 @@ func (v *verifier) configured(ctx context.Context) {
 	}
 }
 
-// members reports the agents of the team without a directory, where no status counts their
-// steps.
+// members reports agents of the team without a directory. It is used if there is no status
+// with the number of their steps.
 func (v *verifier) members(ctx context.Context) {
 	var team struct{ Agents []struct{ ID string } }
 	data := v.read(ctx, "config.json")
@@ -207,7 +208,7 @@ func (v *verifier) members(ctx context.Context) {
 	}
 }
 
-// lastActions reports missing documents that follow from commits.
+// lastActions reports missing documents that should have been derived from commits.
 func (v *verifier) lastActions(ctx context.Context) {
 	for _, name := range slices.Sorted(maps.Keys(v.replaced)) {
 		if v.read(ctx, name) == nil {
@@ -222,10 +223,10 @@ var decisions = map[coordination.Status]bool{
 	coordination.Presented: true, coordination.OverSpent: true, coordination.Timeout: true, coordination.Undecided: true,
 }
 
-// ledgered are the kinds of commits that the ledger counts: judgements are not actions.
+// ledgered are the kinds of commits that the ledger counts. Judgements are not actions.
 var ledgered = map[string]bool{string(coordination.NewAnswer): true, string(coordination.Vote): true, string(coordination.Stop): true}
 
-// agentSteps reports the steps of an agent that are counted and not there.
+// agentSteps reports missing steps of an agent that the status counts.
 func (v *verifier) agentSteps(agent string, steps int) {
 	if steps == 0 {
 		return // it has finished none

@@ -15,14 +15,14 @@ import (
 	"conclave/engine/base"
 )
 
-// manifest compares the workspace in dir with its manifest, whose hash it returns; empty without a
-// manifest. The files of a step without an action are compared with their manifest as well.
+// manifest compares the workspace in dir with its manifest and returns the manifest's hash, or ""
+// if there is none. It also compares partial/, the files of a step without an action.
 func (v *verifier) manifest(ctx context.Context, dir string) string {
 	v.workspace(ctx, dir+"partial")
 	return v.workspace(ctx, dir+"workspace")
 }
 
-// workspace compares a directory with the manifest beside it.
+// workspace compares a directory with the manifest next to it.
 func (v *verifier) workspace(ctx context.Context, dir string) string {
 	name := dir + ".json"
 	data := v.read(ctx, name)

@@ -12,7 +12,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// The files that a pull makes from the copied ones.
+// The files that a pull generates from the copied ones.
 const (
 	pageFile   = "index.html"
 	answerFile = "ANSWER.md"

@@ -18,7 +18,7 @@ import (
 	"conclave/engine/base"
 )
 
-// parallel is the number of files copied at a time.
+// parallel is the maximum number of files copied at the same time.
 const parallel = 8
 
 // result is the JSON output of a pull.
@@ -30,7 +30,7 @@ type result struct {
 	Copied    int    `json:"copied"` // by this pull
 	Bytes     int64  `json:"bytes"`  // copied by this pull
 
-	// Continues is the ID of the session whose conversation it goes on with.
+	// Continues is the ID of the session that this one continues.
 	Continues string `json:"continues,omitempty"`
 
 	Page string `json:"page,omitempty"` // path of index.html; empty without one
@@ -45,13 +45,13 @@ type result struct {
 // errNoSession reports that the store has neither a session nor a pipeline run with the ID.
 var errNoSession = errors.New("no such session")
 
-// The claims that identify the directory of a session or of a pipeline's run.
+// The claims that identify a directory as that of a session or of a pipeline's run.
 const (
 	sessionClaim  = "session.json"
 	pipelineClaim = "pipeline.json"
 )
 
-// checkDir refuses a directory that is neither empty nor a copy of some session.
+// checkDir refuses a directory that is neither empty nor a copy.
 func checkDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -70,7 +70,7 @@ func checkDir(dir string) error {
 	return fmt.Errorf("copy into %s: it is not empty and holds no session; name a new or an empty directory", dir)
 }
 
-// copier copies one session or one run of a pipeline.
+// copier copies a session or a pipeline's run.
 type copier struct {
 	store  artifact.Store
 	layout artifact.Layout
@@ -89,10 +89,10 @@ type copier struct {
 	result result
 }
 
-// copySession copies a session, or else the pipeline run with the ID, to dir: everything but
-// blobs, journals and claims. Progress is called after each file, once at a time. Files that
-// the store cannot give are left out and named in the result. The error is errNoSession if
-// the store has neither.
+// copySession copies the session with an ID, or else the pipeline run, to dir. It copies
+// everything except blobs, journals and claims, and calls progress after each file, never
+// concurrently. The result names unreadable files, which are left out. If the store has
+// neither a session nor a run, the error is errNoSession.
 func copySession(ctx context.Context, store artifact.Store, id, dir string, progress func(done, total int)) (result, error) {
 	c := &copier{store: store, result: result{SessionID: id, LeftOut: []problem{}}}
 	session, err := c.find(ctx, id)
@@ -133,8 +133,8 @@ func copySession(ctx context.Context, store artifact.Store, id, dir string, prog
 	return c.result, err
 }
 
-// find locates the session or pipeline run and reads its claim. The claim is nil if it cannot
-// be read, but the store has other files.
+// find locates the session or pipeline run and returns its claim. The claim is nil if it is
+// unreadable but the store has other files of the run.
 func (c *copier) find(ctx context.Context, id string) (*artifact.Session, error) {
 	for _, place := range []struct {
 		claim  string
@@ -179,8 +179,8 @@ func (c *copier) open(ctx context.Context, dir string, session *artifact.Session
 	return nil
 }
 
-// checkClaims refuses a directory that holds another session or run, and without a claim to
-// compare any that is not empty.
+// checkClaims refuses a directory with another session or run. Without a claim to compare,
+// it refuses any directory that is not empty.
 func (c *copier) checkClaims(ctx context.Context, session *artifact.Session) error {
 	if session == nil {
 		if entries, err := fs.ReadDir(c.root.FS(), "."); err != nil || len(entries) > 0 {
@@ -221,8 +221,9 @@ var internal = []string{"blobs", "journal", "claims"}
 // errDeleting reports a session whose files are being deleted.
 var errDeleting = errors.New("it is being deleted")
 
-// list returns the keys of the session's files relative to its root. The ledger is listed
-// first: the steps that it counts are in the list, also while the session runs.
+// list returns the keys of the session's files relative to its root. It lists the ledger
+// first, so that the list has every step that the ledger counts, even while the session
+// runs.
 func (c *copier) list(ctx context.Context) ([]string, error) {
 	var names []string
 	listed := map[string]bool{}
@@ -245,9 +246,9 @@ func (c *copier) list(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// copyRecords copies the claim, from which a later pull recognizes the directory, the status
-// and the events. It precedes the listing, which then has every file that they mention, also
-// while the session runs.
+// copyRecords copies the claim, by which a later pull recognizes the directory, the status
+// and the events. It is called before list, so that the list has every file that they
+// mention, even while the session runs.
 func (c *copier) copyRecords(ctx context.Context) error {
 	c.copied = map[string]bool{}
 	for _, name := range []string{c.claim, "status.json", "events.jsonl"} {
@@ -290,7 +291,7 @@ func (c *copier) copyAll(ctx context.Context, names []string, progress func(done
 	return group.Wait()
 }
 
-// status reads the copied status of the session, empty before its first record.
+// status returns the status of the session in the copy, or "" before the first record.
 func (c *copier) status(ctx context.Context) string {
 	state, err := artifact.ReadJSON[struct {
 		Status string `json:"status"`

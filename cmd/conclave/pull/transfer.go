@@ -14,9 +14,9 @@ import (
 	"conclave/engine/artifact"
 )
 
-// copy copies one file, unless it is a write-once file that already exists. Files are
-// created atomically, so an existing file is complete. It leaves out a file that the store
-// cannot read.
+// copy copies a file unless it is a write-once file that already exists. Files are created
+// atomically, so an existing file is complete. It leaves out a file that the store cannot
+// read.
 func (c *copier) copy(ctx context.Context, name string) error {
 	if c.isLeftOut(name) {
 		return nil
@@ -40,8 +40,8 @@ func (e *sourceError) Error() string { return e.err.Error() }
 
 func (e *sourceError) Unwrap() error { return e.err }
 
-// leaveOut records a file that the store cannot read. It returns the error if the store
-// itself does not answer, because then no other file can be read either.
+// leaveOut records that the store cannot read a file. It returns the error if the store
+// does not respond, because then no other file can be read either.
 func (c *copier) leaveOut(ctx context.Context, name string, err error) error {
 	_, malformed := errors.AsType[*artifact.MalformedError](err)
 	if !malformed && !errors.Is(err, artifact.ErrNotFound) && !errors.Is(err, artifact.ErrCorrupt) {
@@ -58,8 +58,8 @@ func (c *copier) leaveOut(ctx context.Context, name string, err error) error {
 	return nil
 }
 
-// unread returns the text of an error of the store, without the checksums that an SDK appends to
-// its report of damaged content.
+// unread returns the text of a store's error, without the checksums that an SDK appends to a
+// report of damaged content.
 func unread(err error) string {
 	if before, _, damaged := strings.Cut(err.Error(), "checksum did not match"); damaged {
 		return before + "its content does not match the checksum in the store"
@@ -73,7 +73,7 @@ func (c *copier) isLeftOut(name string) bool {
 	return slices.ContainsFunc(c.result.LeftOut, func(p problem) bool { return p.Path == c.path(name) })
 }
 
-// path returns the path of a key's file in the directory.
+// path returns the path, within the directory, of the file for a key.
 func (c *copier) path(name string) string {
 	if c.target == nil { // the claim is read before the directory is opened
 		return name
@@ -81,7 +81,7 @@ func (c *copier) path(name string) string {
 	return filepath.ToSlash(strings.TrimPrefix(c.target.URL(name), c.dir+string(filepath.Separator)))
 }
 
-// isReplaced reports whether a file changes while the session runs.
+// isReplaced reports whether a file can change while the session runs.
 func isReplaced(name string) bool {
 	return name == "status.json" || name == "events.jsonl" || name == "result.json" || strings.HasPrefix(name, "final/") || isLastAction(name)
 }
@@ -91,7 +91,7 @@ func isLastAction(name string) bool {
 		strings.Count(name, "/") == 2 && strings.HasSuffix(name, "/last_action.json")
 }
 
-// fetch copies a content to one file, and replaces an existing one.
+// fetch copies a content to a file and replaces an existing one.
 func (c *copier) fetch(ctx context.Context, name string, open func(context.Context) (io.ReadCloser, error)) error {
 	n, err := c.transfer(ctx, name, open)
 	if err != nil {
@@ -121,8 +121,8 @@ func (c *copier) transfer(ctx context.Context, name string, open func(context.Co
 	return n, err
 }
 
-// source records the error of a reader, which a copy does not distinguish from an error of
-// its writer.
+// source records the error of a reader, because a copy function does not distinguish it
+// from an error of the writer.
 type source struct {
 	io.Reader
 	err error
@@ -136,7 +136,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// transferLastAction copies a last_action.json with the paths of files in this directory.
+// transferLastAction copies a last_action.json and adapts its paths to this directory.
 func (c *copier) transferLastAction(ctx context.Context, name string) (int64, error) {
 	last, err := artifact.ReadJSON[artifact.LastAction](ctx, c.store, c.layout.File(name))
 	if err != nil {

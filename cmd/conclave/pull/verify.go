@@ -21,7 +21,7 @@ type verification struct {
 	Problems []problem `json:"problems"`
 }
 
-// problems are the findings of a verification; empty without one.
+// problems returns the problems found, or nil if nothing was verified.
 func (v *verification) problems() []problem {
 	if v == nil {
 		return nil
@@ -43,9 +43,9 @@ func (p problem) String() string {
 	return name + " " + p.Problem
 }
 
-// verifyDir compares the files of a session's directory: workspaces with their manifests,
-// derived documents with the commits, and the ledger with its steps. Steps of other programs
-// have no commits; only their manifests are verified.
+// verifyDir verifies the files of a session's directory: workspaces against their manifests,
+// derived documents against the commits, and the ledger against its steps. Steps written by
+// other programs have no commits, so only their manifests are verified.
 func verifyDir(ctx context.Context, dir string) (verification, error) {
 	v := &verifier{
 		found: verification{Problems: []problem{}}, commits: map[numbered]artifact.Commit{}, replaced: map[string]bool{},
@@ -69,7 +69,7 @@ func verifyDir(ctx context.Context, dir string) (verification, error) {
 	return v.found, nil
 }
 
-// verifier verifies one directory. Its methods stop early when ctx ends; run reports the end.
+// verifier verifies one directory. If ctx ends, its methods stop early and run returns the error.
 type verifier struct {
 	store *artifact.Dir // for documents
 	root  *os.Root      // for workspaces
@@ -100,7 +100,7 @@ func (v *verifier) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// team returns the IDs of the team's agents from status.json, or else the IDs that have
+// team returns the IDs of the agents in status.json, or else of the agents that have
 // steps.
 func (v *verifier) team(ctx context.Context) []string {
 	var s struct{ Agents []struct{ ID string } }
@@ -116,14 +116,14 @@ func (v *verifier) team(ctx context.Context) []string {
 	return ids
 }
 
-// report adds a problem, once.
+// report adds a problem unless it has been reported already.
 func (v *verifier) report(name, format string, args ...any) {
 	if p := (problem{Path: name, Problem: fmt.Sprintf(format, args...)}); !slices.Contains(v.found.Problems, p) {
 		v.found.Problems = append(v.found.Problems, p)
 	}
 }
 
-// dirs lists the directories in dir by name.
+// dirs returns the names of the directories in dir.
 func (v *verifier) dirs(dir string) []string {
 	entries, err := fs.ReadDir(v.root.FS(), dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -141,7 +141,7 @@ func (v *verifier) dirs(dir string) []string {
 	return names
 }
 
-// read returns a document, nil if it is missing or cannot be read, which is reported.
+// read returns a document, or nil if it is missing or unreadable. It reports an unreadable one.
 func (v *verifier) read(ctx context.Context, name string) []byte {
 	data, err := v.store.Get(ctx, name)
 	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
@@ -150,7 +150,7 @@ func (v *verifier) read(ctx context.Context, name string) []byte {
 	return data
 }
 
-// decode decodes a document, or reports that it is malformed.
+// decode decodes a document. If it is malformed, decode reports that and returns false.
 func (v *verifier) decode(name string, data []byte, doc any) bool {
 	if err := json.Unmarshal(data, doc); err != nil {
 		v.report(name, "is malformed: %v", err)
@@ -159,7 +159,7 @@ func (v *verifier) decode(name string, data []byte, doc any) bool {
 	return true
 }
 
-// cause strips the file names, which the problem repeats, from an error.
+// cause removes file names from an error, because the problem already has the path.
 func cause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

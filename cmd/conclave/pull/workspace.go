@@ -15,8 +15,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// restoreWorkspaces sets modes and links, which only manifests record, and copies files again
-// that differ from their manifest. Unavailable files are left out.
+// restoreWorkspaces sets file modes and creates links, which only manifests record. It copies
+// files again that differ from their manifest. Unavailable files are left out.
 func (c *copier) restoreWorkspaces(ctx context.Context, names []string) error {
 	listed := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -47,8 +47,8 @@ func (c *copier) restoreWorkspaces(ctx context.Context, names []string) error {
 	return nil
 }
 
-// restoreOrLeaveOut restores a file. One that does not have the content of its manifest is
-// removed.
+// restoreOrLeaveOut restores a file. If the store cannot provide its content, it removes the
+// file and records it as left out.
 func (c *copier) restoreOrLeaveOut(ctx context.Context, dir string, f artifact.File) error {
 	escaped, err := artifact.EscapePath(f.Path)
 	if err != nil || c.isLeftOut(dir+escaped) {
@@ -68,7 +68,8 @@ func (c *copier) restoreOrLeaveOut(ctx context.Context, dir string, f artifact.F
 	return c.leaveOut(ctx, dir+escaped, err)
 }
 
-// isManifest reports whether name is a step's manifest, not a workspace's file of that name.
+// isManifest reports whether name is the manifest of a step rather than a file of that name in a
+// workspace.
 func isManifest(name string) bool {
 	for _, pattern := range []string{
 		"agents/*/*/workspace.json", "final/*/workspace.json", "steps/*/workspace.json", "agents/*/*/partial.json", "steps/*/partial.json",
@@ -80,10 +81,10 @@ func isManifest(name string) bool {
 	return false
 }
 
-// workspaceOf returns the directory of a manifest's files.
+// workspaceOf returns the directory that a manifest describes.
 func workspaceOf(manifest string) string { return strings.TrimSuffix(manifest, ".json") + "/" }
 
-// restore makes a link, or a file with the content and the mode of its manifest.
+// restore creates a link, or a file with the content and the mode in its manifest.
 func (c *copier) restore(ctx context.Context, dir, escaped string, f artifact.File) error {
 	switch {
 	case f.Link != "":
@@ -107,8 +108,8 @@ func (c *copier) restore(ctx context.Context, dir, escaped string, f artifact.Fi
 	return c.root.Chmod(name, fs.FileMode(f.Mode).Perm())
 }
 
-// matches reports whether the file has the manifest's content. One that may not be read does
-// not match: it is copied again.
+// matches reports whether a file has the content in its manifest. An unreadable file does
+// not match and is copied again.
 func (c *copier) matches(name string, f artifact.File) (bool, error) {
 	sum, err := fileSum(c.root, name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -117,7 +118,7 @@ func (c *copier) matches(name string, f artifact.File) (bool, error) {
 	return sum == f.SHA256, err
 }
 
-// fileSum returns the SHA-256 of a regular file in hex, or fs.ErrNotExist without one.
+// fileSum returns the SHA-256 of a regular file in hex, or fs.ErrNotExist if there is none.
 func fileSum(root *os.Root, name string) (string, error) {
 	switch info, err := root.Lstat(name); {
 	case err != nil:

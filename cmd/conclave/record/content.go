@@ -9,8 +9,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// readContent reads at most limit bytes of a file below the directory of a step. In a bucket
-// the content is a blob, elsewhere a file of the workspace.
+// readContent reads at most limit bytes of a file within the directory of a step. In a
+// bucket the content is a blob, in a directory it is a file of the workspace.
 func readContent(ctx context.Context, store artifact.Store, layout artifact.Layout, dir string, f artifact.File, limit int64) ([]byte, error) {
 	escaped, err := artifact.EscapePath(f.Path)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// derive sets the state of a directory without status.json by the rules of step mode.
+// derive computes the state of a directory without status.json by the rules of step mode.
 func (r *Reader) derive(s *Session) {
 	s.State.Status, s.State.Phase = drive.Running, coordination.PhaseCoordinating
 	if r.root == nil {

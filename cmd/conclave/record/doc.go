@@ -1,8 +1,9 @@
-// Package record reads the directory of a session, in a bucket, pulled, or written in step
-// mode, for the page and the exports. It decides nothing: where the rules of the protocol
-// matter, it reads their results from the documents.
+// Package record reads the directory of a session for the page and the exports. The
+// directory may be in a bucket, pulled, or written in step mode. The package takes no
+// decisions: where the rules of the protocol matter, it reads their results from the
+// documents.
 //
-// A Reader keeps the documents that are written once, so that reading a session again
-// fetches only the new ones. Documents are untrusted: a malformed one is left out and named
-// in Session.Problems.
+// A Reader caches write-once documents, so that it fetches only new ones when it reads the
+// session again. Documents are untrusted. Malformed ones are left out and listed in
+// Session.Problems.
 package record

@@ -22,7 +22,7 @@ type Check struct {
 	Output   string  `json:"output"`
 }
 
-// Title is the name of the check, else its ID.
+// Title returns the name of the check, or else its ID.
 func (c Check) Title() string {
 	if c.Name != "" {
 		return c.Name
@@ -40,7 +40,8 @@ type Evaluation struct {
 	Usage   llm.Usage
 }
 
-// Ceiling says how near the approach is to its best; empty if the evaluation does not tell.
+// Ceiling returns how close the approach is to its best result, or "" if the evaluation does not
+// say.
 func (e *Evaluation) Ceiling() coordination.CeilingStatus {
 	if e.Tasks == nil {
 		return ""
@@ -49,7 +50,7 @@ func (e *Evaluation) Ceiling() coordination.CeilingStatus {
 }
 
 // judgements reads the outcomes of checks and the evaluation of an answer, which are written
-// after its step has ended.
+// after the answer's step.
 func (s *stepReader) judgements(ctx context.Context) error {
 	if s.p.Answer == nil {
 		return nil
@@ -84,7 +85,7 @@ func (s *stepReader) judgements(ctx context.Context) error {
 	return nil
 }
 
-// judged counts the events about an answer that come with outcomes of checks or an evaluation.
+// judged counts the events about an answer that announce outcomes of checks or an evaluation.
 func judged(about []coordination.Entry) int {
 	n := 0
 	for _, e := range about {
@@ -95,8 +96,8 @@ func judged(about []coordination.Entry) int {
 	return n
 }
 
-// EvaluationTranscript reads the transcript of the evaluation of a step's answer, or that of a
-// running one so far.
+// EvaluationTranscript reads the transcript of the evaluation of a step's answer. The
+// evaluation may still be running.
 func (r *Reader) EvaluationTranscript(ctx context.Context, p *Step) (step.Transcript, error) {
 	return step.ReadTranscript(ctx, r.store, r.layout, r.layout.File(p.Dir+"evaluator/"))
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// link relates the steps to each other and to the events.
+// link connects the steps with each other and with the events.
 func (s *Session) link() {
 	s.accept()
 	s.label()
@@ -24,8 +24,8 @@ func (s *Session) link() {
 	s.trustState()
 }
 
-// accept marks the steps whose action the session counted. Directories without events count
-// every action.
+// accept marks the steps whose action the session counted. In a directory without events
+// every action counts.
 func (s *Session) accept() {
 	about := s.about()
 	for _, p := range s.Steps {
@@ -50,7 +50,7 @@ func (s *Session) accept() {
 	}
 }
 
-// label gives labels to the answers of other programs: agents are numbered by byte order.
+// label assigns labels to the answers of other programs. It numbers their agents in byte order.
 func (s *Session) label() {
 	var ids []string
 	for _, p := range s.Steps {
@@ -76,7 +76,8 @@ func (s *Session) label() {
 	}
 }
 
-// seenLabel returns the label of the newest answer of a vote's target that it has seen.
+// seenLabel returns the label of the newest answer by a vote's target that the voting step had
+// seen.
 func seenLabel(answers []*Step, vote *Step) string {
 	label := ""
 	for _, p := range answers {
@@ -87,8 +88,8 @@ func seenLabel(answers []*Step, vote *Step) string {
 	return label
 }
 
-// replaced returns the time at which a later action of the agent, or a vote of all anew,
-// replaced a vote; zero if it stands.
+// replaced returns the time at which a vote was replaced, by a later action of its agent
+// or by a new vote of all agents, or the zero time.
 func (s *Session) replaced(vote *Step) time.Time {
 	var at time.Time
 	earlier := func(t time.Time) {
@@ -109,8 +110,8 @@ func (s *Session) replaced(vote *Step) time.Time {
 	return at
 }
 
-// stale returns the first reason for which a vote went stale before it was replaced. The answers
-// are in the order of their ends.
+// stale returns the first reason why a vote became stale before it was replaced. The answers are
+// ordered by their ends.
 func (s *Session) stale(answers []*Step, vote *Step) *Stale {
 	var first *Stale
 	consider := func(c Stale) {
@@ -147,8 +148,8 @@ func (s *Session) stale(answers []*Step, vote *Step) *Stale {
 	return first
 }
 
-// trustState corrects the votes that stand by the state of the session, which knows rules
-// that the documents do not show.
+// trustState corrects the current votes by the session's state, which takes into account
+// rules that the documents do not show.
 func (s *Session) trustState() {
 	for _, a := range s.State.Agents {
 		if a.Vote == nil {

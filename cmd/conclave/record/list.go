@@ -16,7 +16,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// Stored is a session, or a run of a pipeline or a scenario, in a store.
+// Stored is a session or another run in a store.
 type Stored struct {
 	ID      string
 	Kind    string // sessions, pipelines or scenarios, as in the keys of its files
@@ -28,7 +28,7 @@ type Stored struct {
 	changed time.Time // status.json; of a scenario's run the end
 }
 
-// Took is the time from the beginning to the last change.
+// Took returns the time from the start to the last change.
 func (s Stored) Took() time.Duration {
 	if s.Created.IsZero() || s.changed.Before(s.Created) {
 		return 0
@@ -36,14 +36,14 @@ func (s Stored) Took() time.Duration {
 	return s.changed.Sub(s.Created)
 }
 
-// scenarios is the kind whose runs lie one level deeper, under their scenario.
+// scenarios is the kind whose runs are one level deeper, within their scenario.
 const scenarios = "scenarios"
 
-// claims name the file that identifies a run, by its kind.
+// claims are the names of the files that identify a run, by kind.
 var claims = map[string]string{"sessions": "session.json", "pipelines": "pipeline.json", scenarios: "result.json"}
 
-// List lists the sessions and the runs of pipelines and scenarios in a store, the newest first. A
-// run whose documents cannot be read is listed with its ID alone.
+// List returns the sessions and the runs of pipelines and scenarios in a store, the newest first.
+// A run with unreadable documents has only its ID.
 func List(ctx context.Context, store artifact.Store) ([]Stored, error) {
 	found := map[string]*Stored{} // by the root of the run's files
 	for kind, claim := range claims {
@@ -81,8 +81,8 @@ func List(ctx context.Context, store artifact.Store) ([]Stored, error) {
 	return list, nil
 }
 
-// splitKey splits a key of a kind into the root of a run, the ID of the run, and the name of the
-// file, which is empty for a file of no run.
+// splitKey splits a key into the root of a run, the ID of the run, and the name of the file. All
+// are empty if the key does not belong to a run.
 func splitKey(kind, key string) (root, id, name string) {
 	depth := 2
 	if kind == scenarios {

@@ -31,7 +31,7 @@ type Pipeline struct {
 	Nodes   []string // names of the graph's steps, in configured order
 }
 
-// Visit is one entry of the run's trace, with the documents of its directory.
+// Visit is an entry of the run's trace with the documents in its directory.
 type Visit struct {
 	pipeline.TraceEntry
 	Dir        string // relative to the run
@@ -57,7 +57,7 @@ func (p *Pipeline) Ended() time.Time {
 	return last
 }
 
-// ReadPipeline reads the run of a pipeline with a layout in a store, or fails with ErrNone.
+// ReadPipeline reads a pipeline's run. The error is ErrNone if there is none.
 func ReadPipeline(ctx context.Context, store artifact.Store, layout artifact.Layout) (*Pipeline, error) {
 	var claim struct {
 		artifact.Owner
@@ -128,8 +128,8 @@ func ReadPipeline(ctx context.Context, store artifact.Store, layout artifact.Lay
 	return p, nil
 }
 
-// teamSession returns the ID of the session that decided a visit: the workflow makes it of the
-// IDs of run, step and launch. It is empty if the store has no such session.
+// teamSession returns the ID of the session that decided a visit, or "" if the store has no
+// such session. The workflow derives the ID from those of run, step and launch.
 func teamSession(ctx context.Context, store artifact.Store, run string, v Visit) string {
 	token := v.Transcript.Claim.Token
 	id := run + "-" + v.Step + "-" + token[strings.LastIndex(token, "-")+1:]
@@ -139,7 +139,7 @@ func teamSession(ctx context.Context, store artifact.Store, run string, v Visit)
 	return id
 }
 
-// read reads the documents of a step. Missing ones are left out: a step may have none.
+// read reads the documents of a step and ignores missing ones, because a step may have none.
 func (v *Visit) read(ctx context.Context, store artifact.Store, layout artifact.Layout) {
 	prefix := layout.PipelineStep(v.Number, v.Step, "")
 	v.Dir = strings.TrimPrefix(prefix, layout.Root())

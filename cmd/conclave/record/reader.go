@@ -18,7 +18,7 @@ import (
 	"conclave/engine/step"
 )
 
-// Reader reads one session, again and again while it runs.
+// Reader reads a session, repeatedly while it runs.
 type Reader struct {
 	store  artifact.Store
 	layout artifact.Layout
@@ -33,8 +33,8 @@ type Reader struct {
 	problems []string
 }
 
-// NewReader returns a reader of the session with a layout in a store. Root is that of a
-// directory on disk, else nil.
+// NewReader returns a reader of the session with a layout in a store. For a directory
+// on disk root is the open directory, otherwise nil.
 func NewReader(store artifact.Store, layout artifact.Layout, root *os.Root) *Reader {
 	return &Reader{store: store, layout: layout, root: root, over: map[string]*Step{}, once: map[string][]byte{}}
 }
@@ -72,7 +72,7 @@ func (r *Reader) Read(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
-// head reads the documents at the root of the session.
+// head reads the documents in the root of the session.
 func (r *Reader) head(ctx context.Context, s *Session) error {
 	var session struct {
 		artifact.Session
@@ -107,7 +107,7 @@ func (r *Reader) head(ctx context.Context, s *Session) error {
 	return nil
 }
 
-// parseCriteria reads the array or the object of evaluation criteria.
+// parseCriteria parses evaluation criteria, given as an array or an object.
 func parseCriteria(data json.RawMessage) []Criterion {
 	var list []Criterion
 	var object struct {
@@ -140,7 +140,7 @@ func (r *Reader) events(ctx context.Context, s *Session) error {
 	return nil
 }
 
-// said reads the messages of people.
+// said reads the messages sent by people.
 func (r *Reader) said(ctx context.Context, s *Session) error {
 	for {
 		var m step.Message
@@ -154,7 +154,7 @@ func (r *Reader) said(ctx context.Context, s *Session) error {
 	}
 }
 
-// agents lists the team in configured order, with the agents of other programs after it.
+// agents lists the agents of the team in configured order, followed by those of other programs.
 func (r *Reader) agents(s *Session) {
 	for _, v := range s.State.Agents {
 		s.Agents = append(s.Agents, &Agent{AgentView: v})
@@ -175,7 +175,7 @@ func (r *Reader) agents(s *Session) {
 	}
 }
 
-// read decodes a document that is written once. It reports whether there is a usable one.
+// read decodes a write-once document. It reports whether the document exists and is valid.
 func (r *Reader) read(ctx context.Context, name string, into any) (bool, error) {
 	data, known := r.once[name]
 	if !known {
@@ -192,7 +192,7 @@ func (r *Reader) read(ctx context.Context, name string, into any) (bool, error) 
 	return true, nil
 }
 
-// get reads a file; it returns nil for a missing one.
+// get returns the content of a file, or nil if it is missing.
 func (r *Reader) get(ctx context.Context, name string) ([]byte, error) {
 	data, err := r.store.Get(ctx, r.layout.File(name))
 	if errors.Is(err, artifact.ErrNotFound) {

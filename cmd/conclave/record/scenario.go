@@ -11,8 +11,8 @@ import (
 	"conclave/engine/scenario"
 )
 
-// FindScenario returns the layout of the scenario run with an ID in a store, or fails with
-// ErrNone: the ID does not name the scenario.
+// FindScenario returns the layout of the scenario run with an ID, or ErrNone. It searches
+// all scenarios, because the ID does not include the scenario.
 func FindScenario(ctx context.Context, store artifact.Store, id string) (artifact.Layout, error) {
 	for key, err := range store.List(ctx, "scenarios/") {
 		if err != nil {
@@ -25,7 +25,7 @@ func FindScenario(ctx context.Context, store artifact.Store, id string) (artifac
 	return artifact.Layout{}, ErrNone
 }
 
-// ReadScenario reads the run of a scenario with a layout in a store, or fails with ErrNone.
+// ReadScenario reads a scenario's run. The error is ErrNone if there is none.
 func ReadScenario(ctx context.Context, store artifact.Store, layout artifact.Layout) (scenario.Run, error) {
 	key := layout.File("result.json")
 	run, err := artifact.ReadJSON[scenario.Run](ctx, store, key)
@@ -38,7 +38,7 @@ func ReadScenario(ctx context.Context, store artifact.Store, layout artifact.Lay
 	return run, nil
 }
 
-// IsScenario reports whether a directory is that of a scenario's run.
+// IsScenario reports whether a directory belongs to a scenario's run.
 func IsScenario(root *os.Root) bool {
 	for _, other := range []string{"session.json", "pipeline.json"} {
 		if _, err := root.Stat(other); err == nil {

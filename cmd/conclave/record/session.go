@@ -11,7 +11,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Session is a session as of one reading.
+// Session is the record of a session at the time of one reading.
 type Session struct {
 	ID        string
 	Query     string
@@ -28,7 +28,7 @@ type Session struct {
 	Problems  []string // documents that could not be used, with the reason
 }
 
-// Team is the part of config.json that the page shows.
+// Team has the fields of config.json that the page shows.
 type Team struct {
 	Agents []struct {
 		ID      string `json:"id"`
@@ -118,7 +118,7 @@ type Vote struct {
 	Replaced    time.Time // by a later action of its agent, or by a new vote of all; zero if it stands
 }
 
-// Stale is the reason why a vote or stop went stale.
+// Stale is the reason why a vote or stop became stale.
 type Stale struct {
 	At      time.Time
 	Label   string // the answer that it has not seen; empty if the reason is a message or unknown
@@ -174,7 +174,7 @@ func (s *Session) Answered(label string) *Step {
 	return nil
 }
 
-// Answers returns the steps with an answer, by end.
+// Answers returns the steps with an answer, in order of their ends.
 func (s *Session) Answers() []*Step {
 	var found []*Step
 	for _, p := range s.byEnd() {
@@ -232,7 +232,7 @@ func (s *Session) Ended() time.Time {
 	return last
 }
 
-// Began returns the time at which the session or its first step began.
+// Began returns the start of the session or of its first step.
 func (s *Session) Began() time.Time {
 	if !s.Created.IsZero() || len(s.Steps) == 0 {
 		return s.Created
@@ -240,7 +240,7 @@ func (s *Session) Began() time.Time {
 	return s.Steps[0].Started
 }
 
-// The kinds of events that the record is read for.
+// The kinds of events that the record uses.
 const (
 	EventRound     = "round"
 	EventRevote    = "revote"

@@ -69,7 +69,7 @@ func (s *stepReader) commit(ctx context.Context) error {
 	return nil
 }
 
-// outcome reads the document of the action. The steps of other programs have no commit.
+// outcome reads the document of the step's action. Steps of other programs have no commit.
 func (s *stepReader) outcome(ctx context.Context) error {
 	for _, kind := range []coordination.Action{coordination.NewAnswer, coordination.Vote, coordination.Stop} {
 		if s.p.Action != "" && s.p.Action != string(kind) {
@@ -141,7 +141,7 @@ func (s *stepReader) stop(ctx context.Context) (bool, time.Time, error) {
 	return found, d.Timestamp, err
 }
 
-// files reads the list of an answer's files. Other programs leave files without a manifest.
+// files reads the list of an answer's files. Other programs write files without a manifest.
 func (s *stepReader) files(ctx context.Context) error {
 	if s.p.Answer == nil {
 		return nil
@@ -167,7 +167,8 @@ func (s *stepReader) files(ctx context.Context) error {
 	return nil
 }
 
-// transcript reads rejections, and for a step without an action its usage and its end.
+// transcript reads the rejections of a step. For a step without an action it also sets the usage
+// and the end.
 func (s *stepReader) transcript(ctx context.Context) error {
 	p := s.p
 	data, err := s.r.get(ctx, p.Dir+"transcript.jsonl")
@@ -198,7 +199,7 @@ func (s *stepReader) transcript(ctx context.Context) error {
 	return nil
 }
 
-// journal reads the transcript of a running step so far.
+// journal reads the transcript of a running step.
 func (s *stepReader) journal(ctx context.Context) error {
 	key := s.r.layout.File(s.p.Dir)
 	t, err := step.ReadTranscript(ctx, s.r.store, s.r.layout, key)
@@ -234,7 +235,7 @@ func (s *stepReader) summarize(t step.Transcript) {
 	}
 }
 
-// told returns the beginning of the text with which a reply was rejected.
+// told returns the beginning of the message that rejected a reply.
 func told(messages []llm.Message) string {
 	const enough = 400
 	for _, m := range messages {
@@ -245,12 +246,12 @@ func told(messages []llm.Message) string {
 	return ""
 }
 
-// Transcript reads the transcript of a step, or of a running one so far.
+// Transcript reads the transcript of a step, which may still be running.
 func (r *Reader) Transcript(ctx context.Context, p *Step) (step.Transcript, error) {
 	return step.ReadTranscript(ctx, r.store, r.layout, r.layout.File(p.Dir))
 }
 
-// Content reads a file of an answer, at most limit bytes of it.
+// Content reads at most limit bytes of a file of an answer.
 func (r *Reader) Content(ctx context.Context, p *Step, f artifact.File, limit int64) ([]byte, error) {
 	return readContent(ctx, r.store, r.layout, p.Dir, f, limit)
 }

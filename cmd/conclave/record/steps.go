@@ -15,7 +15,7 @@ import (
 	"conclave/engine/coordination"
 )
 
-// parallel is the number of steps read at a time.
+// parallel is the maximum number of steps read at the same time.
 const parallel = 16
 
 // steps reads the steps that may have changed since the last reading.
@@ -71,7 +71,7 @@ func (r *Reader) steps(ctx context.Context, s *Session) error {
 	return nil
 }
 
-// copy returns a step whose vote can be linked to others.
+// copy returns a copy of the step whose vote can be modified.
 func (p *Step) copy() *Step {
 	c := *p
 	if p.Vote != nil {
@@ -85,8 +85,8 @@ func (p *Step) copy() *Step {
 	return &c
 }
 
-// findSteps lists the steps at the first reading. Later it looks for the steps after those
-// that are known: numbers are taken in order.
+// findSteps lists the steps at the first reading. Later it only looks for steps with the
+// next numbers, because numbers are assigned in order.
 func (r *Reader) findSteps(ctx context.Context, s *Session) error {
 	if r.found == nil {
 		r.found = map[string][]int{}
@@ -126,7 +126,7 @@ func (r *Reader) findSteps(ctx context.Context, s *Session) error {
 
 func stepDir(agent string, number int) string { return fmt.Sprintf("agents/%s/%03d/", agent, number) }
 
-// unescape decodes the part of a key that artifact.EscapePath made of an agent's name.
+// unescape decodes an agent's name encoded by artifact.EscapePath.
 func unescape(agent string) string {
 	name, err := url.PathUnescape(strings.ReplaceAll(agent, "=", "%"))
 	if err != nil {
@@ -135,7 +135,7 @@ func unescape(agent string) string {
 	return name
 }
 
-// byEnd returns the steps by end, those that run last.
+// byEnd returns the steps in order of their ends, with running steps last.
 func (s *Session) byEnd() []*Step {
 	sorted := slices.Clone(s.Steps)
 	slices.SortStableFunc(sorted, func(a, b *Step) int {
@@ -150,7 +150,7 @@ func (s *Session) byEnd() []*Step {
 	return sorted
 }
 
-// about are the events about steps, by agent and number.
+// about returns the events about steps, by agent and number.
 func (s *Session) about() map[string]map[int][]coordination.Entry {
 	all := map[string]map[int][]coordination.Entry{}
 	for _, e := range s.Events {
@@ -165,7 +165,7 @@ func (s *Session) about() map[string]map[int][]coordination.Entry {
 	return all
 }
 
-// first returns the first event of some kinds, or nil.
+// first returns the first event of the given kinds, or nil.
 func first(events []coordination.Entry, kinds ...string) *coordination.Entry {
 	for i, e := range events {
 		if slices.Contains(kinds, e.Kind) {

@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	// describeTimeout bounds a request for activities.
+	// describeTimeout is the timeout of a request for activities.
 	describeTimeout = 3 * time.Second
-	// queueTime is how long a step may wait for a worker before that is reported.
+	// queueTime is how long a step waits for a worker before the wait is reported.
 	queueTime = 2 * time.Second
-	// maxFailure is how much of a failure's message is shown, in bytes.
+	// maxFailure is the length to which a failure's message is truncated, in bytes.
 	maxFailure = 160
 )
 
@@ -38,8 +38,8 @@ type pending struct {
 	unpause string // the command line that releases a paused activity
 }
 
-// Activities returns the current activities of a workflow. It returns none if the server
-// does not answer: the next request may succeed.
+// Activities returns the current activities of a workflow. If the server does not
+// respond, it returns none, because the next request may succeed.
 func Activities(ctx context.Context, conn *hall.Connection, workflow string) []progress.Activity {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
@@ -50,7 +50,7 @@ func Activities(ctx context.Context, conn *hall.Connection, workflow string) []p
 	return activitiesIn(ctx, conn, workflow, reply)
 }
 
-// activitiesIn returns the activities of a described workflow and those of its team's
+// activitiesIn returns the activities of a described workflow and of its team's
 // session.
 func activitiesIn(ctx context.Context, conn *hall.Connection, workflow string, reply *workflowservice.DescribeWorkflowExecutionResponse) []progress.Activity {
 	all := activitiesOf(conn, workflow, reply.GetPendingActivities(), time.Now())
@@ -64,15 +64,15 @@ func activitiesIn(ctx context.Context, conn *hall.Connection, workflow string, r
 	return all
 }
 
-// teamActivity is the work of a team, which is a session.
+// teamActivity returns the work of a team's session as an activity.
 func teamActivity(conn *hall.Connection, session string) progress.Activity {
 	return progress.Activity{Work: "team", Session: session, Doing: coordination.Doing{
 		What: "session " + session + "; `" + conn.CommandLine("watch", session) + "` follows it",
 	}}
 }
 
-// activitiesOf returns the activities of steps, and of other work that makes no progress,
-// sorted by name.
+// activitiesOf returns, sorted by name, the activities that are steps, and those of other
+// work that make no progress.
 func activitiesOf(conn *hall.Connection, workflow string, infos []*workflowpb.PendingActivityInfo, now time.Time) []progress.Activity {
 	var all []progress.Activity
 	for _, info := range infos {
@@ -94,7 +94,7 @@ func activitiesOf(conn *hall.Connection, workflow string, infos []*workflowpb.Pe
 	return all
 }
 
-// Doing returns the activity of an agent's or a pipeline's step; nil if it is unknown.
+// Doing returns the current activity of an agent's or a pipeline's step, or nil if it is unknown.
 func (r Run) Doing(name string) *coordination.Doing {
 	for _, a := range r.Activities {
 		if a.Agent == name && a.Kind != "" {
@@ -104,7 +104,7 @@ func (r Run) Doing(name string) *coordination.Doing {
 	return nil
 }
 
-// spentBy returns the usage that running steps have reported, by agent or step.
+// spentBy returns the usage reported by running steps, by agent or step.
 func spentBy(infos []*workflowpb.PendingActivityInfo) map[string]llm.Usage {
 	spent := map[string]llm.Usage{}
 	for _, info := range infos {
@@ -115,7 +115,7 @@ func spentBy(infos []*workflowpb.PendingActivityInfo) map[string]llm.Usage {
 	return spent
 }
 
-// Counting returns the state of a session with the usage that its running steps have reported.
+// Counting returns the state of a session including the usage reported by its running steps.
 func (r Run) Counting(state acts.State) acts.State {
 	state.Agents = slices.Clone(state.Agents)
 	for i, a := range state.Agents {
@@ -126,8 +126,8 @@ func (r Run) Counting(state acts.State) acts.State {
 	return state
 }
 
-// step returns the agent or the step of an activity, whose ID is followed by a hyphen and the
-// ID of the launch.
+// step returns the agent or the step of an activity. The activity's ID is that name, a
+// hyphen, and the ID of the launch.
 func (p pending) step() (id string, ok bool) {
 	i := strings.LastIndexByte(p.GetActivityId(), '-')
 	if !p.isStep() || i <= 0 {
@@ -136,7 +136,7 @@ func (p pending) step() (id string, ok bool) {
 	return p.GetActivityId()[:i], true
 }
 
-// isStep reports whether an activity is a step.
+// isStep reports whether the activity is a step.
 func (p pending) isStep() bool {
 	switch p.GetActivityType().GetName() {
 	case "RunStep", "RunSegment", "RunScenarioStep":
@@ -145,7 +145,7 @@ func (p pending) isStep() bool {
 	return false
 }
 
-// doing describes the activity if it is a step with a known activity, or if it makes no
+// doing describes the activity if it is a step with a known state, or if it makes no
 // progress.
 func (p pending) doing(now time.Time) (coordination.Doing, bool) {
 	switch state := p.GetState(); {
@@ -172,8 +172,8 @@ func (p pending) paused() coordination.Doing {
 	return coordination.Doing{Kind: coordination.OnHold, Since: info.GetPauseTime().AsTime(), What: "paused by " + who + "; `" + p.unpause + "` releases it"}
 }
 
-// started describes an activity that a worker runs. An earlier failure is shown until the
-// attempt makes progress, unless the attempt waits for the same reason.
+// started describes an activity that a worker executes. It includes an earlier failure
+// until the attempt makes progress, unless the attempt already waits for the same reason.
 func (p pending) started(now time.Time) (coordination.Doing, bool) {
 	began := p.GetLastStartedTime().AsTime()
 	alive, report := began, attempt.Report{}
@@ -233,7 +233,7 @@ func (p pending) heartbeatTimeout() time.Duration {
 	return cmp.Or(p.GetActivityOptions().GetHeartbeatTimeout().AsDuration(), attempt.HeartbeatTimeout)
 }
 
-// failed describes the failure of the previous attempt; it is empty for the first attempt.
+// failed describes the failure of the previous attempt, or returns "" for the first attempt.
 func (p pending) failed() string {
 	if p.GetAttempt() < 2 || p.GetLastFailure() == nil {
 		return ""
@@ -246,12 +246,12 @@ func (p pending) failed() string {
 
 const workerLost = "the loss of its worker"
 
-// messageOf returns the shortened message of a failure.
+// messageOf returns the truncated message of a failure.
 func messageOf(f *failurepb.Failure) string {
 	return text.Truncate(progress.Line(f.GetMessage()), maxFailure)
 }
 
-// describeFailure returns the type and the shortened message of an attempt's failure.
+// describeFailure returns the type and the truncated message of an attempt's failure.
 func describeFailure(f *failurepb.Failure) string {
 	message := messageOf(f)
 	switch info := f.GetApplicationFailureInfo(); {

@@ -52,7 +52,7 @@ func cancel(ctx context.Context, conn *hall.Connection, run Run) error {
 	return nil
 }
 
-// Cancel requests the cancellation of a workflow. One that has ended needs none.
+// Cancel requests the cancellation of a workflow. It succeeds if the workflow has ended.
 func Cancel(ctx context.Context, conn *hall.Connection, workflow string) error {
 	ctx, stop := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer stop()

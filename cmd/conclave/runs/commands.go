@@ -13,14 +13,14 @@ import (
 	"conclave/workflows/drive"
 )
 
-// commands are the commands that take the ID of a run of any kind.
+// commands implements the commands that take the ID of a run of any kind.
 type commands struct {
 	cli    *hall.CLI
 	kinds  []*Kind
 	others []*Kind // that have commands of their own
 }
 
-// Commands returns the commands that take the ID of a run of these kinds; say and retry
+// Commands returns the commands that take the ID of a run of these kinds. say and retry
 // also accept the kinds in others.
 func Commands(cli *hall.CLI, kinds []*Kind, others ...*Kind) []*cobra.Command {
 	c := commands{cli: cli, kinds: kinds, others: others}
@@ -30,7 +30,7 @@ func Commands(cli *hall.CLI, kinds []*Kind, others ...*Kind) []*cobra.Command {
 	}
 }
 
-// find finds the run with an ID, or refuses one of the kinds with commands of their own.
+// find finds the run with an ID. It refuses a run whose kind has its own commands.
 func (c commands) find(ctx context.Context, conn *hall.Connection, id string) (Run, error) {
 	run, err := find(ctx, conn, slices.Concat(c.kinds, c.others), id)
 	if err != nil || !slices.Contains(c.others, run.Kind) {
@@ -41,8 +41,9 @@ func (c commands) find(ctx context.Context, conn *hall.Connection, id string) (R
 		id, run.Kind.Noun, nouns(c.kinds), room, run.Kind.Noun)
 }
 
-// with finds the run with an ID and calls use while connected to it. On a local stack, a worker
-// of this process answers queries, and with runSteps runs the steps of an open run.
+// with finds the run with an ID and calls use while connected to it. On a local stack a worker
+// of this process answers queries meanwhile, and if runSteps is set it also runs the steps of
+// an open run.
 func (c commands) with(ctx context.Context, id string, runSteps bool, use func(*hall.Connection, Run) error) error {
 	t, err := c.cli.Target()
 	if err != nil {
@@ -67,8 +68,8 @@ func (c commands) with(ctx context.Context, id string, runSteps bool, use func(*
 	})
 }
 
-// Observe finds the run of a kind with an ID and calls use while connected to it. It runs
-// no steps.
+// Observe finds the run of a kind with an ID and calls use while connected to it, without
+// running steps.
 func Observe(ctx context.Context, cli *hall.CLI, kind *Kind, id string, use func(*hall.Connection, Run) error) error {
 	return commands{cli: cli, kinds: []*Kind{kind}}.with(ctx, id, false, use)
 }
@@ -160,7 +161,8 @@ answer, which is exit code 2 without --wait.`,
 	return cmd
 }
 
-// notEnded prints, for programs, that a run is still open, and fails.
+// notEnded returns the error for a run that is still open. For programs it also prints the running
+// result.
 func notEnded(conn *hall.Connection, run Run) error {
 	if conn.Scripted() {
 		if err := conn.PrintJSON(run.Kind.Running(run)); err != nil {

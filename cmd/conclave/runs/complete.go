@@ -26,7 +26,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// completionTime bounds how long a shell waits for words.
+// completionTime is the maximum time that a shell waits for words.
 const completionTime = 1500 * time.Millisecond
 
 // completer completes words in a shell. It never starts a stack.
@@ -35,12 +35,13 @@ type completer struct {
 	kinds []*Kind
 }
 
-// takeAll are the commands that take the IDs of all kinds of runs.
+// takeAll are the commands that accept the IDs of all kinds of runs.
 var takeAll = []string{"say", "retry", "transcript", "delete"}
 
-// Complete completes the arguments of the commands below root by their names in the usage
-// lines, and the flags with IDs of agents and names of teams. The IDs are those of kinds;
-// some commands also take those of others.
+// Complete sets the shell completion of the commands below root. Arguments are completed
+// by their names in the usage lines, and flags by the IDs of agents and the names of
+// teams. The IDs are those of runs of the kinds; some commands also accept those of
+// others.
 func Complete(cli *hall.CLI, root *cobra.Command, kinds []*Kind, others ...*Kind) {
 	for _, cmd := range root.Commands() {
 		c := completer{cli: cli, kinds: kinds}
@@ -69,7 +70,7 @@ func Complete(cli *hall.CLI, root *cobra.Command, kinds []*Kind, others ...*Kind
 	}
 }
 
-// argumentNames returns the names of a usage line's arguments, such as ID and AGENT.
+// argumentNames returns the names of the arguments in a usage line, such as ID and AGENT.
 func argumentNames(use string) []string {
 	var names []string
 	for _, word := range strings.Fields(use)[1:] {
@@ -109,7 +110,7 @@ func (c completer) idsOf(noun string) cobra.CompletionFunc {
 	}
 }
 
-// connect connects to a cluster, or to a stack that runs.
+// connect connects to a cluster or to a running stack.
 func (c completer) connect(ctx context.Context, t hall.Target) (client.Client, bool) {
 	options := t.Options
 	if !t.Cluster {
@@ -159,11 +160,11 @@ func (c completer) ids(ctx context.Context, prefix string) []string {
 	return words
 }
 
-// maxCompletions bounds how many runs a shell is offered.
+// maxCompletions is the maximum number of runs offered to a shell.
 const maxCompletions = 100
 
-// newest returns the newest runs of a kind whose IDs have a prefix, as far as the server
-// lists them in time.
+// newest returns the newest runs of a kind whose IDs have a prefix. If the server is
+// slow, some are missing.
 func newest(ctx context.Context, connected client.Client, kind *Kind, prefix string) []Run {
 	request := &workflowservice.ListWorkflowExecutionsRequest{
 		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", kind.Type),
@@ -188,8 +189,8 @@ func newest(ctx context.Context, connected client.Client, kind *Kind, prefix str
 	}
 }
 
-// word is the argument that names the run: the workflow's ID, unless that contains more
-// than the ID of the run.
+// word returns the argument that names the run: the workflow's ID, or the run's ID if
+// the workflow's contains more.
 func (r Run) word() string {
 	if strings.HasSuffix(r.Workflow, "-"+r.ID) {
 		return r.ID
@@ -197,7 +198,7 @@ func (r Run) word() string {
 	return r.Workflow
 }
 
-// stored returns the newest runs with files in the data directory of a stack that does not run.
+// stored returns the newest runs with files in the data directory of a stopped stack.
 func (c completer) stored(t hall.Target, prefix string) []string {
 	if t.Cluster {
 		return nil
@@ -234,8 +235,8 @@ func directories(t hall.Target, pattern string) []fs.FileInfo {
 	return found
 }
 
-// agents returns the agents of the run with the ID in args: those with files in a local
-// store, else those that a worker names in time.
+// agents returns the agents of the run whose ID is in args. They are those with files
+// in a local store, or else those that a worker returns in time.
 func (c completer) agents(ctx context.Context, args []string) []string {
 	t, err := c.cli.Target()
 	if len(args) == 0 || err != nil || artifact.CheckSessionID(args[0]) != nil {

@@ -16,7 +16,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// The types of errors of runs that were ended from outside.
+// The error types of runs that were ended from outside.
 const (
 	terminated = "Terminated"
 	cancelled  = "Cancelled"
@@ -25,7 +25,7 @@ const (
 
 const ranOut = "the timeout with which the workflow was started ran out"
 
-// endOf returns how Temporal ended a workflow. A cancelled one has no error.
+// endOf returns how Temporal ended a workflow. For a cancelled one cause is nil.
 func endOf(kind *Kind, err error) (status string, cause *artifact.Error) {
 	if _, ok := errors.AsType[*temporal.CanceledError](err); ok {
 		return drive.Cancelled, nil
@@ -41,9 +41,9 @@ func endOf(kind *Kind, err error) (status string, cause *artifact.Error) {
 	return kind.Failed, cause
 }
 
-// EndError returns the reason why Temporal ended a run, with the words of the person who
-// cancelled or terminated it. It returns nil for an open run and for one that ended by
-// itself.
+// EndError returns the reason why Temporal ended a run, including the message of the
+// person who cancelled or terminated it. It returns nil for an open run and for one that
+// ended by itself.
 func EndError(ctx context.Context, conn *hall.Connection, run Run) *artifact.Error {
 	switch run.closed {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED,
@@ -53,7 +53,7 @@ func EndError(ctx context.Context, conn *hall.Connection, run Run) *artifact.Err
 	return nil
 }
 
-// WhyEnded returns the reason why Temporal ended a workflow, as EndError does. It also
+// WhyEnded returns the reason why Temporal ended a workflow, like EndError. It also
 // returns nil if the server does not know the workflow.
 func WhyEnded(ctx context.Context, conn *hall.Connection, workflow string) *artifact.Error {
 	asking, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
@@ -65,8 +65,8 @@ func WhyEnded(ctx context.Context, conn *hall.Connection, workflow string) *arti
 	return EndError(ctx, conn, Run{Workflow: workflow, closed: reply.GetWorkflowExecutionInfo().GetStatus()})
 }
 
-// CutOff reports whether the error belongs to a run that could not write its result
-// because it was terminated or timed out.
+// CutOff reports whether the error means that a run was terminated or timed out and
+// could not write its result.
 func CutOff(why *artifact.Error) bool {
 	return why != nil && (why.Type == terminated || why.Type == timedOut)
 }
@@ -88,7 +88,8 @@ func (r Run) canGoOn(ctx context.Context, conn *hall.Connection) bool {
 // Refused reports whether the run failed because a worker refused its input.
 func (r Run) Refused() bool { return r.closed == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED }
 
-// closingError reads the reason from the last events of a run; nil if they cannot be read.
+// closingError reads the reason from the last events of a run. It returns nil if they are
+// unreadable.
 func closingError(ctx context.Context, conn *hall.Connection, run Run) *artifact.Error {
 	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
@@ -128,7 +129,7 @@ func describeEnd(events []*historypb.HistoryEvent) *artifact.Error {
 	return nil
 }
 
-// by returns the name of a person with their words.
+// by formats the name and the message of a person.
 func by(identity, words string) string {
 	said := ""
 	if identity != "" {
@@ -140,7 +141,7 @@ func by(identity, words string) string {
 	return said
 }
 
-// EndLine returns the line that tells a person why a run ended, or "" if there is no
+// EndLine returns a line for people about why a run ended, or "" if there is no
 // reason.
 func EndLine(status string, why *artifact.Error) string {
 	switch {

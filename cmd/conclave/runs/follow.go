@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// PollInterval is the interval of queries for a followed run's state.
+	// PollInterval is the interval between queries for the state of a followed run.
 	PollInterval = 250 * time.Millisecond
-	// DescribeInterval is the interval of requests for the pending activities.
+	// DescribeInterval is the interval between requests for the pending activities.
 	DescribeInterval = time.Second
 )
 
@@ -35,14 +35,14 @@ type Follower struct {
 	paused, parked time.Time // the last times at which each kind of hold began
 }
 
-// snapshot queries the state of a run for display, without activities and times.
+// snapshot queries the state of a run for display. The result has no activities and times.
 type snapshot func(context.Context, *Follower) (progress.Snapshot, error)
 
-// ErrParked ends the following of a parked run where there is no terminal.
+// ErrParked is the error of Follow for a parked run if the output is not a terminal.
 var ErrParked = errors.New("parked")
 
-// Follow shows a run while wait waits for its end. It returns early if no worker can ever
-// answer, or with ErrParked.
+// Follow shows a run while wait waits for its end. It returns early with ErrParked, or if
+// no worker can answer.
 func Follow[R any](ctx context.Context, conn *hall.Connection, run Run, d progress.Display, s snapshot, wait func(context.Context) (R, error)) (R, error) {
 	f := &Follower{conn: conn, run: run, display: d, snapshot: s, answered: time.Now()}
 	waiting, cancel := context.WithCancel(ctx)
@@ -77,7 +77,7 @@ func Follow[R any](ctx context.Context, conn *hall.Connection, run Run, d progre
 	}
 }
 
-// show queries and shows the state. An error means that further queries cannot succeed.
+// show queries the state and shows it. It returns an error only if further queries cannot succeed.
 func (f *Follower) show(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -107,10 +107,11 @@ func (f *Follower) Query(ctx context.Context, name string, into any) error {
 	return Query(ctx, f.conn, f.run.Workflow, name, into)
 }
 
-// Behind reports whether a run with this many events has some that are not shown.
+// Behind reports whether the display lacks some of a run's events, given their number.
 func (f *Follower) Behind(events int) bool { return events > f.shown }
 
-// News returns the events that have not been shown, and the number of lost ones before them.
+// News returns the events that have not been shown, and the number of earlier events that were
+// lost.
 func (f *Follower) News(events []coordination.Entry) (news []coordination.Entry, missed int) {
 	for _, e := range events {
 		switch e.Kind {
@@ -131,7 +132,7 @@ func (f *Follower) News(events []coordination.Entry) (news []coordination.Entry,
 	return news, missed
 }
 
-// describe refreshes the activities at each DescribeInterval, and ignores failures.
+// describe refreshes the activities every DescribeInterval and ignores failures.
 func (f *Follower) describe(ctx context.Context) {
 	if !f.run.Running() || time.Since(f.described) < DescribeInterval {
 		return
@@ -141,8 +142,8 @@ func (f *Follower) describe(ctx context.Context) {
 	}
 }
 
-// diagnose finds the reason why no worker answers, and reports each silence of the workers
-// of other processes once.
+// diagnose determines why no worker answers. It reports each silence of other processes'
+// workers once.
 func (f *Follower) diagnose(ctx context.Context) error {
 	if f.conn.StackEnded() {
 		return errors.New("the local stack has ended; its log is " + f.conn.Stack.LogFile)
@@ -158,7 +159,8 @@ func (f *Follower) diagnose(ctx context.Context) error {
 }
 
 // Holds returns the reasons why a workflow waits for a person, each with the command that
-// releases it. Parked is nil unless the run is parked; onRetry names the effect of retry.
+// releases it. Parked is nil unless the run is parked; onRetry describes the effect of
+// retry.
 func Holds(c *hall.CLI, workflow string, paused bool, parked *string, onRetry string) []progress.Hold {
 	const maxParked = 300 // in bytes: every failed agent has a row of its own
 	var holds []progress.Hold

@@ -22,7 +22,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Kind is a product whose runs have IDs.
+// Kind describes runs of one kind, such as sessions, to the commands that take an ID.
 type Kind struct {
 	Type   string // of the workflow
 	Noun   string // of a run, in messages
@@ -31,7 +31,7 @@ type Kind struct {
 
 	MemoSlug string // the memo field with the scenario of a run; empty for other kinds
 
-	// StateKeys are the JSON keys of the ID and of the query in the state.
+	// StateKeys are the JSON keys of the ID and the query in the state.
 	StateKeys [2]string
 
 	Failed string // the status of a run that Temporal ended as failed
@@ -41,15 +41,16 @@ type Kind struct {
 
 	Dirs string // pattern of the directories of the runs in a store
 
-	// Page is the path of the pages of runs, before the ID; empty without pages.
+	// Page is the path of the pages of runs, up to the ID, or "" if there are none.
 	Page string
-	// Offer serves pages while a command follows a run, and sets conn.Pages; nil without pages.
+	// Offer serves pages while a command follows a run and sets conn.Pages. It is nil if there are
+	// no pages.
 	Offer func(conn *hall.Connection, kinds ...*Kind) (stop func())
 
 	// OfflineNote is printed wherever the built-in model answers.
 	OfflineNote string
 
-	// Running is the result of a run that has not ended, for programs.
+	// Running returns the JSON result of a run that has not ended.
 	Running func(Run) any
 	// Watch follows a run to its end and prints the result.
 	Watch func(context.Context, *hall.Connection, Run) error
@@ -59,16 +60,18 @@ type Kind struct {
 	Await func(context.Context, *hall.Connection, Run) (result any, status string, err error)
 	// Status prints the state of a run.
 	Status func(context.Context, *hall.Connection, Run) error
-	// Adapt refuses an update, or adapts its payload to the kind; nil accepts all updates.
+	// Adapt refuses an update or adapts its payload to the kind. Nil accepts all updates.
 	Adapt func(*hall.Connection, Run, *Update) error
-	// Reopen returns the input of a new run that goes on with an ended one, with the failed step
-	// of an agent or of all, or the reason against it. nil if no run of the kind can.
+	// Reopen returns the input of a new run that continues an ended one, repeating the failed
+	// step of one agent or of all. If the run cannot continue, it returns the reason. Nil means
+	// that no run of the kind can continue.
 	Reopen func(ctx context.Context, conn *hall.Connection, run Run, agent string) (input any, err error)
-	// Follow is the command line that follows a reopened run; nil for watch.
+	// Follow returns the command line that follows a reopened run. If it is nil, the command is
+	// watch.
 	Follow func(*hall.Connection, Run) string
 }
 
-// Run is a run as Temporal describes it, without asking a worker.
+// Run is a run as described by Temporal, without querying a worker.
 type Run struct {
 	Kind     *Kind
 	ID       string
@@ -93,14 +96,14 @@ type Run struct {
 	Activities []progress.Activity
 
 	// Spent is the usage that running steps have reported, by agent or step. The state of the
-	// run does not count it yet.
+	// run does not include it yet.
 	Spent map[string]llm.Usage
 }
 
 // String names the run in messages.
 func (r Run) String() string { return r.Kind.Noun + " " + r.ID }
 
-// slugged returns SLUG/RUN_ID of a scenario's run; empty for other runs.
+// slugged returns SLUG/RUN_ID for a scenario's run and "" for other runs.
 func (r Run) slugged() string {
 	if slug := Memo(r.Memo, r.Kind.MemoSlug, ""); slug != "" {
 		return slug + "/" + r.ID
@@ -111,10 +114,12 @@ func (r Run) slugged() string {
 // Running reports whether the run has not ended.
 func (r Run) Running() bool { return r.Closed.IsZero() }
 
-// Shown is the status of a run as lists show it: paused or parked while it waits for a person.
+// Shown returns the status of a run in lists, which is paused or parked while the run waits for a
+// person.
 func (r Run) Shown() string { return cmp.Or(r.waiting, r.Status) }
 
-// Waiting is the status of an open run: paused or parked while it waits for a person.
+// Waiting returns the status of an open run, which is paused or parked while the run waits for a
+// person.
 func Waiting(paused bool, parked *string) string {
 	switch {
 	case parked != nil:
@@ -125,7 +130,7 @@ func Waiting(paused bool, parked *string) string {
 	return drive.Running
 }
 
-// Elapsed returns how long the run took, or has taken up to now; 0 if its start is unknown.
+// Elapsed returns the duration of a run up to its end or now, or 0 if its start is unknown.
 func (r Run) Elapsed() time.Duration {
 	switch {
 	case r.Started.IsZero():
@@ -136,8 +141,8 @@ func (r Run) Elapsed() time.Duration {
 	return r.Closed.Sub(r.Started)
 }
 
-// find looks a run up by its workflow ID, else by its run ID or SLUG/RUN_ID: the newest of the
-// first kind.
+// find returns the run with a workflow ID. If there is none, it returns the newest run with
+// that run ID or SLUG/RUN_ID, of the first kind that has one.
 func find(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) (Run, error) {
 	run, err := describe(ctx, conn, id, kinds...)
 	_, missing := errors.AsType[*serviceerror.NotFound](err)
@@ -168,7 +173,7 @@ func find(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) 
 	return Run{}, fmt.Errorf("look up session %s: %w", id, err)
 }
 
-// describe asks Temporal for a workflow, which must be a run of one of the kinds.
+// describe returns the run of a workflow. The workflow must belong to one of the kinds.
 func describe(ctx context.Context, conn *hall.Connection, workflow string, kinds ...*Kind) (Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
@@ -192,7 +197,8 @@ func describe(ctx context.Context, conn *hall.Connection, workflow string, kinds
 	return Run{}, hall.Exitf(hall.ExitUsage, "%s is a workflow of type %s; this command takes the ID of a %s", workflow, info.GetType().GetName(), nouns(kinds))
 }
 
-// Refreshed describes a run again that was open; it stays as it is if the server does not answer.
+// Refreshed describes an open run again. If the server does not respond, it returns the run
+// unchanged.
 func Refreshed(ctx context.Context, conn *hall.Connection, run Run) Run {
 	if run.Running() {
 		if now, err := describe(ctx, conn, run.Workflow, run.Kind); err == nil {
@@ -202,7 +208,7 @@ func Refreshed(ctx context.Context, conn *hall.Connection, run Run) Run {
 	return run
 }
 
-// nouns lists the nouns of kinds, as a sentence does.
+// nouns joins the nouns of kinds for a sentence.
 func nouns(kinds []*Kind) string {
 	var all []string
 	for _, kind := range kinds {
@@ -215,7 +221,7 @@ func nouns(kinds []*Kind) string {
 	return strings.Join(all[:last], ", ") + " or " + all[last]
 }
 
-// runOf reads a run from Temporal's summary of its workflow.
+// runOf returns the run described by Temporal's summary of its workflow.
 func runOf(kind *Kind, info *workflowpb.WorkflowExecutionInfo) Run {
 	workflow := info.GetExecution().GetWorkflowId()
 	run := Run{
@@ -242,8 +248,8 @@ func runOf(kind *Kind, info *workflowpb.WorkflowExecutionInfo) Run {
 	return run
 }
 
-// StatusOf is Temporal's status where Temporal ended the run, which then is failed or
-// cancelled, else that of the run's memo.
+// StatusOf returns the status of a run. For a completed workflow it is in the memo.
+// If Temporal ended the workflow, the run is failed or cancelled.
 func StatusOf(failed string, status enumspb.WorkflowExecutionStatus, m *commonpb.Memo) string {
 	switch status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
@@ -257,7 +263,7 @@ func StatusOf(failed string, status enumspb.WorkflowExecutionStatus, m *commonpb
 	}
 }
 
-// Memo reads a memo field, or the default if it is absent or of another type.
+// Memo returns a memo field, or the default if it is absent or has another type.
 func Memo[T any](m *commonpb.Memo, name string, otherwise T) T {
 	var value T
 	payload, ok := m.GetFields()[name]

@@ -22,7 +22,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// maxMemoQuery is how many characters of the query the memo holds.
+// maxMemoQuery is the maximum length of the query in the memo, in characters.
 const maxMemoQuery = 200
 
 // Order is a run to start.
@@ -39,7 +39,7 @@ type Order struct {
 	Continues string // ID of the session whose conversation the run goes on with
 }
 
-// Start starts a run and prints its ID. Programs get only the note on the built-in model.
+// Start starts a run and prints its ID. For programs it prints only the note on the built-in model.
 func Start(ctx context.Context, conn *hall.Connection, o Order) error {
 	starting, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
@@ -78,7 +78,8 @@ func Start(ctx context.Context, conn *hall.Connection, o Order) error {
 	return nil
 }
 
-// printLinks prints the addresses of a run: its page, if pages are served, and Temporal's.
+// printLinks prints the addresses of a run's page, if pages are served, and of its workflow in
+// Temporal's Web UI.
 func printLinks(conn *hall.Connection, kind *Kind, id, workflow string) {
 	if conn.Pages != "" && kind.Page != "" {
 		conn.Infof("its page: %s%s%s", conn.Pages, kind.Page, id)
@@ -88,7 +89,7 @@ func printLinks(conn *hall.Connection, kind *Kind, id, workflow string) {
 	}
 }
 
-// Options returns the start options of a workflow, whose ID may be used again.
+// Options returns the start options of a workflow. Its ID may be reused.
 func Options(conn *hall.Connection, workflow, summary string, memo map[string]any, offline bool) client.StartWorkflowOptions {
 	const maxSummary = 400 // Temporal's limit, in bytes
 	memo[drive.MemoStatus] = drive.Running
@@ -105,7 +106,8 @@ func Options(conn *hall.Connection, workflow, summary string, memo map[string]an
 	}
 }
 
-// Watch follows a run that this command has started, with a worker unless a cluster has it.
+// Watch follows a run that this command started. Unless the target is a cluster, it also runs a
+// worker.
 func Watch(ctx context.Context, conn *hall.Connection, o Order, w *team.Worker) error {
 	stop, err := team.RunWorker(conn, w)
 	if err != nil {
@@ -115,9 +117,9 @@ func Watch(ctx context.Context, conn *hall.Connection, o Order, w *team.Worker) 
 	return o.Kind.Watch(ctx, conn, Run{Kind: o.Kind, ID: o.ID, Workflow: o.ID, Offline: o.Offline, Started: time.Now()})
 }
 
-// Await waits for the end of a run and returns its result. If Temporal ended the run,
-// ended builds the result from the closed run, the status and the error. A cancelled run has
-// no error, and has its own result unless it was cancelled before it was prepared.
+// Await waits for the end of a run and returns its result. If Temporal ended the run, ended
+// builds the result from the closed run, the status and the error. A cancelled run has a nil
+// error, and its own result if it had been prepared.
 func Await[R any](ctx context.Context, conn *hall.Connection, run Run, ended func(run Run, status string, err *artifact.Error) R) (r R, err error) {
 	err = conn.Client.GetWorkflow(ctx, run.Workflow, "").Get(ctx, &r)
 	if err == nil {
@@ -140,7 +142,8 @@ func Await[R any](ctx context.Context, conn *hall.Connection, run Run, ended fun
 	return ended(Refreshed(ctx, conn, run), status, cause), nil
 }
 
-// RefusedInput reports the error types of an input that a worker refused, a usage error.
+// RefusedInput reports whether an error type means that a worker refused the input, which is a
+// usage error.
 func RefusedInput(errorType string) bool {
 	switch errorType {
 	case drive.InvalidInput, activities.ConfigInvalid, activities.SessionTaken, activities.Unresumable:
@@ -149,7 +152,7 @@ func RefusedInput(errorType string) bool {
 	return false
 }
 
-// Conclude prints an awaited result. If waiting failed, programs get the running result.
+// Conclude prints an awaited result. If waiting failed, it prints the running result for programs.
 func Conclude[R any](ctx context.Context, conn *hall.Connection, run Run, result R, running any, waitErr error, print func(context.Context, *hall.Connection, Run, R) error) error {
 	if waitErr == nil {
 		return print(ctx, conn, run, result)
@@ -173,7 +176,7 @@ func Conclude[R any](ctx context.Context, conn *hall.Connection, run Run, result
 	return hall.Exitf(hall.ExitInterrupted, "lost the connection to %s: %w; nothing of it is lost, %s", run, waitErr, how)
 }
 
-// PrintText prints the text of a result. A truncated text is read in full from its path.
+// PrintText prints the text of a result. It reads a truncated text in full from its path.
 func PrintText(ctx context.Context, conn *hall.Connection, layout artifact.Layout, final string, truncated bool, path *string) error {
 	whole, err := WholeText(ctx, conn, layout, final, truncated, path)
 	if err != nil {
@@ -184,7 +187,7 @@ func PrintText(ctx context.Context, conn *hall.Connection, layout artifact.Layou
 	return conn.Print(strings.TrimRight(text.Terminal(final), "\n") + "\n")
 }
 
-// WholeText returns the text of a result. It reads a truncated one from its path.
+// WholeText returns the text of a result. It reads a truncated text in full from its path.
 func WholeText(ctx context.Context, conn *hall.Connection, layout artifact.Layout, final string, truncated bool, path *string) (string, error) {
 	if !truncated || path == nil {
 		return final, nil
@@ -206,7 +209,8 @@ func readText(ctx context.Context, conn *hall.Connection, layout artifact.Layout
 	return a.Answer, err
 }
 
-// PullCommand returns the command line that copies a run; a cluster's bucket is in path, above root.
+// PullCommand returns the command line that copies a run. On a cluster it takes the bucket from the
+// part of path before root.
 func PullCommand(conn *hall.Connection, id string, path *string, root string) string {
 	if conn.Cluster && path != nil {
 		if rest, ok := strings.CutPrefix(*path, "s3://"); ok {
@@ -222,8 +226,8 @@ func PullCommand(conn *hall.Connection, id string, path *string, root string) st
 	return conn.CommandLine("pull", id, "DIR")
 }
 
-// PrintStatus prints lines about a run and the commands to use next. result names the
-// kind of its result; empty without one.
+// PrintStatus prints lines about a run and suggests the next commands. result names
+// the kind of its result, if there is one.
 func PrintStatus(ctx context.Context, conn *hall.Connection, run Run, lines []string, result string) error {
 	switch {
 	case run.Running():
@@ -239,7 +243,7 @@ func PrintStatus(ctx context.Context, conn *hall.Connection, run Run, lines []st
 	return conn.Print(text.Terminal(strings.Join(lines, "\n") + "\n"))
 }
 
-// PrintState prints the state of a run for programs.
+// PrintState prints the state of a run as JSON.
 func PrintState(conn *hall.Connection, run Run, state any) error {
 	if run.Offline {
 		conn.Infof("%s", run.Kind.OfflineNote)

@@ -24,7 +24,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// List is a command's list of runs, and its flags.
+// List is a command that lists runs, with its flags.
 type List struct {
 	Kind   *Kind
 	Titles [2]string // of the first and the last column
@@ -37,13 +37,13 @@ type List struct {
 	since    hall.Age
 }
 
-// Listed is a run of a list with its usage, nil if it is unknown.
+// Listed is a run in a list with its usage, which is nil if unknown.
 type Listed struct {
 	Run
 	Usage *llm.Usage
 }
 
-// Add makes cmd the command of the list.
+// Add sets the flags and the function of cmd.
 func (l *List) Add(c *hall.CLI, cmd *cobra.Command) *cobra.Command {
 	set := cmd.Flags()
 	set.SortFlags = false
@@ -135,8 +135,8 @@ func (l *List) condition() string {
 	return " with this " + strings.Join(given, " and ")
 }
 
-// find asks for growing spans of time until the newest runs are known, and reports whether
-// there are more.
+// find searches growing periods until it has the newest runs. It reports whether there are
+// more.
 func (l *List) find(ctx context.Context, conn *hall.Connection) (found []Run, more bool, err error) {
 	spans := []time.Duration{7 * hall.Day, 70 * hall.Day, 0}
 	if l.limit == 0 {
@@ -162,13 +162,13 @@ func (l *List) hasStatus(r Run) bool {
 	return len(l.statuses) == 0 || slices.Contains(l.statuses, r.Status) || slices.Contains(l.statuses, r.waiting)
 }
 
-// list asks Temporal's visibility for the runs of a kind that were started within a span of
-// time, 0 for all; of several executions the newest counts.
+// list returns the runs of a kind that were started within a period, or all if it is 0. Of
+// several executions of a workflow it returns the newest.
 func list(ctx context.Context, conn *hall.Connection, kind *Kind, span time.Duration) ([]Run, error) {
 	return query(ctx, conn, kind, since(span))
 }
 
-// since returns the condition of runs that were started within a span of time, 0 for all.
+// since returns the query condition for runs that were started within a period, or "" if it is 0.
 func since(span time.Duration) string {
 	if span == 0 {
 		return ""
@@ -176,7 +176,7 @@ func since(span time.Duration) string {
 	return fmt.Sprintf(" AND StartTime >= '%s'", time.Now().Add(-span).UTC().Format(time.RFC3339))
 }
 
-// query is list with more conditions, each of which begins with AND.
+// query is like list, with further conditions that each begin with AND.
 func query(ctx context.Context, conn *hall.Connection, kind *Kind, conditions string) ([]Run, error) {
 	request := &workflowservice.ListWorkflowExecutionsRequest{
 		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", kind.Type) + conditions,
@@ -208,7 +208,7 @@ func query(ctx context.Context, conn *hall.Connection, kind *Kind, conditions st
 	return all, nil
 }
 
-// addUsage reads the usage of runs, several at a time.
+// addUsage adds the usage of runs, reading several at a time.
 func addUsage(ctx context.Context, conn *hall.Connection, found []Run) []Listed {
 	const atOnce = 8
 	listed := make([]Listed, len(found))
@@ -224,7 +224,7 @@ func addUsage(ctx context.Context, conn *hall.Connection, found []Run) []Listed 
 	return listed
 }
 
-// usageOf reads the usage of a run from its result, else from its last record in the store.
+// usageOf reads the usage of a run from its result, or else from its last record in the store.
 func usageOf(ctx context.Context, conn *hall.Connection, r Run) *llm.Usage {
 	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
@@ -261,8 +261,8 @@ func terminalWidth(c *hall.CLI) (width int, terminal bool) {
 	return width, true
 }
 
-// table shows runs to a person: on a terminal with their age, in lines that fit; else with
-// the time of their start in UTC.
+// table formats runs for a person. On a terminal it shows their age and truncates lines,
+// otherwise it shows the time of their start in UTC.
 func (l *List) table(listed []Listed, now time.Time, width int, terminal bool) string {
 	const maxQuery = 60
 	var out strings.Builder
@@ -299,7 +299,7 @@ func (l *List) table(listed []Listed, now time.Time, width int, terminal bool) s
 	return strings.Join(lines, "\n")
 }
 
-// ageWords describes an age by its largest unit.
+// ageWords formats an age in its largest unit.
 func ageWords(age time.Duration) string {
 	switch {
 	case age < time.Minute:
@@ -313,7 +313,7 @@ func ageWords(age time.Duration) string {
 	}
 }
 
-// costCell is the cost of a run, else its tokens.
+// costCell returns the cost of a run, or else its tokens.
 func costCell(r Listed) string {
 	switch u := r.Usage; {
 	case r.Offline:

@@ -12,8 +12,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// retry sends the update to an open run, and starts a new run for one that ended without a
-// result. A run that ends meanwhile is reopened; one that was reopened meanwhile gets the update.
+// retry sends the update to an open run. For a run that ended without a result it starts a new
+// one. It handles a run that ends or is reopened meanwhile.
 func retry(ctx context.Context, conn *hall.Connection, run Run, u Update) error {
 	if run.Running() {
 		err := apply(ctx, conn, run, u)
@@ -29,7 +29,7 @@ func retry(ctx context.Context, conn *hall.Connection, run Run, u Update) error 
 	return reopen(ctx, conn, run, u)
 }
 
-// awaitEnd waits for the end of a run that only has its last record to write.
+// awaitEnd waits for the end of a run that has decided but not yet written its last record.
 func awaitEnd(ctx context.Context, conn *hall.Connection, run Run) {
 	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
@@ -41,7 +41,7 @@ func awaitEnd(ctx context.Context, conn *hall.Connection, run Run) {
 	}
 }
 
-// reopen starts a new run of the same workflow, which goes on with the one that ended.
+// reopen starts a new run of the same workflow that continues the ended one.
 func reopen(ctx context.Context, conn *hall.Connection, run Run, u Update) error {
 	if run.Kind.Reopen == nil {
 		return alreadyEnded(conn, run, u)
@@ -84,8 +84,8 @@ func reopen(ctx context.Context, conn *hall.Connection, run Run, u Update) error
 	return nil
 }
 
-// CannotReopen is the error of a run that cannot go on. A final error is a reason, and nothing
-// was started.
+// CannotReopen returns the error of a run that cannot continue. If err is not retryable, its
+// message is the reason. Nothing was started.
 func CannotReopen(conn *hall.Connection, run Run, err error) error {
 	if final, ok := errors.AsType[*temporal.ApplicationError](err); ok && final.NonRetryable() {
 		return hall.Exitf(hall.ExitUsage, "retry %s: %s; nothing was started, `%s` prints what came out", run, final.Message(), conn.CommandLine("result", run.Workflow))
@@ -93,7 +93,7 @@ func CannotReopen(conn *hall.Connection, run Run, err error) error {
 	return fmt.Errorf("retry %s: %w; nothing was started", run, err)
 }
 
-// SuggestRetry tells a person how a run that ended with a status, without a result, goes on.
+// SuggestRetry prints how a run that ended without a result can continue.
 func SuggestRetry(conn *hall.Connection, run Run, status string) {
 	if conn.Scripted() {
 		return
@@ -105,7 +105,7 @@ func SuggestRetry(conn *hall.Connection, run Run, status string) {
 	conn.Infof("%s", line)
 }
 
-// open is the run that goes on under the same workflow ID.
+// open returns the run as reopened under the same workflow ID.
 func (r Run) open() Run {
 	r.Closed, r.Status = Run{}.Closed, drive.Running
 	return r

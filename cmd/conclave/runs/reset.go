@@ -13,9 +13,9 @@ import (
 	"conclave/workflows/drive"
 )
 
-// BeforeReset tells the cost of the runs of a workflow that resets have ended: it is not part
-// of the present run's cost, but for the steps that the reset kept. It is empty for a workflow
-// that was never reset, and if the cost cannot be read.
+// BeforeReset returns a line with the cost of a workflow's earlier runs that resets ended. The
+// present run's cost includes only those of their steps that the reset kept. The line is empty
+// if the workflow was never reset or the cost is unreadable.
 func BeforeReset(ctx context.Context, conn *hall.Connection, run Run) string {
 	if !run.reset {
 		return ""
@@ -38,8 +38,8 @@ func BeforeReset(ctx context.Context, conn *hall.Connection, run Run) string {
 	return "earlier runs, before a reset: " + progress.Cost(sum)
 }
 
-// earlierUsage returns the usage of an earlier run of a workflow, by its state; zero for the
-// present run.
+// earlierUsage returns the usage of an earlier run of a workflow from its state. It returns
+// zero for the present run.
 func earlierUsage(ctx context.Context, conn *hall.Connection, run Run, of *commonpb.WorkflowExecution) llm.Usage {
 	if of.GetRunId() == run.execution {
 		return llm.Usage{}

@@ -14,11 +14,11 @@ import (
 	"conclave/workflows/drive"
 )
 
-// atOnce is the number of workflow IDs in one query.
+// atOnce is the maximum number of workflow IDs in one query.
 const atOnce = 50
 
-// search returns the runs of a span of time that may have the statuses and the team of the
-// flags. Where the namespace has conclave's search attributes the server selects them.
+// search returns the runs of a period that may match the flags' statuses and team. The
+// server filters them if the namespace has conclave's search attributes.
 func (l *List) search(ctx context.Context, conn *hall.Connection, span time.Duration) ([]Run, error) {
 	conditions := l.conditions()
 	if conditions == "" {
@@ -38,9 +38,9 @@ func (l *List) search(ctx context.Context, conn *hall.Connection, span time.Dura
 	return current(ctx, conn, l.Kind, found)
 }
 
-// conditions returns those of the flags that search attributes answer; each begins with
-// AND. Only runs that ended by themselves have the attribute of their final status, since
-// protocol 4.
+// conditions returns the query conditions for those flags that search attributes cover.
+// Each begins with AND. Only runs that ended by themselves have the attribute of the
+// final status, since protocol 4.
 func (l *List) conditions() string {
 	text := ""
 	if l.team != "" {
@@ -59,11 +59,11 @@ func (l *List) conditions() string {
 	return text + fmt.Sprintf(" AND (ExecutionStatus != 'Completed' OR %s IS NULL OR %[1]s IN (%s))", drive.AttributeStatus, strings.Join(values, ", "))
 }
 
-// quoted returns a value of a query.
+// quoted quotes a value for a query.
 func quoted(value string) string { return "'" + strings.ReplaceAll(value, "'", "''") + "'" }
 
-// current replaces the runs by the newest execution of each workflow: a failed session that
-// was taken up again has one that the query did not select.
+// current replaces each run by the newest execution of its workflow, because a query may
+// select a failed execution whose session was continued by another.
 func current(ctx context.Context, conn *hall.Connection, kind *Kind, found []Run) ([]Run, error) {
 	var all []Run
 	for batch := range slices.Chunk(found, atOnce) {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// patience is how long a worker may take to answer before a person is told.
+	// patience is how long a worker may take to answer before a person is notified.
 	patience = 3 * time.Second
 	// probeDelay is how long a request may take before the workers are probed.
 	probeDelay = time.Second
@@ -24,9 +24,9 @@ const (
 	probeInterval = 10 * time.Second
 )
 
-// NoteSilence starts to probe the workers of other processes with queries of a run. It calls
-// note once for each silence, from a goroutine of its own; polled is false if no worker polls
-// the task queue. Stop ends the probes and waits for a note that is being made.
+// NoteSilence probes the workers of other processes with queries of a run until stop is
+// called. It calls note from another goroutine once for each silence; polled is false if no
+// worker polls the task queue. stop waits for a running call of note.
 func NoteSilence(ctx context.Context, conn *hall.Connection, run Run, note func(why string, polled bool)) (stop func()) {
 	queue := run.queue(conn)
 	if conn.Polls(queue) {
@@ -70,8 +70,8 @@ func isSilent(ctx context.Context, conn *hall.Connection, workflow string) bool 
 	return unanswered(asking, err) && ctx.Err() == nil
 }
 
-// unanswered reports whether a query failed because no worker was there: it timed out, the
-// server has seen no poll, or the workflow has not had its first task.
+// unanswered reports whether a query failed for lack of a worker: it timed out, the server
+// has seen no poll, or the workflow has not had its first task.
 func unanswered(ctx context.Context, err error) bool {
 	if err == nil {
 		return false
@@ -87,8 +87,8 @@ type silenceError struct{ why string }
 
 func (e *silenceError) Error() string { return e.why }
 
-// queryInTime queries a run for its state. It returns a silenceError if no worker of another
-// process answers. It gives up early for a person, or if no worker polls the task queue.
+// queryInTime queries the state of a run. It returns a silenceError if no worker of another
+// process answers. For a person, or if no worker polls the task queue, it gives up early.
 func queryInTime(ctx context.Context, conn *hall.Connection, run Run, into any) error {
 	if conn.Polls(run.queue(conn)) {
 		return Query(ctx, conn, run.Workflow, drive.StateQuery, into)
@@ -112,7 +112,7 @@ func queryInTime(ctx context.Context, conn *hall.Connection, run Run, into any) 
 	return err
 }
 
-// printMemo prints the part of a run's state that is available without a worker: the memo.
+// printMemo prints the part of a run's state that is in the memo and needs no worker.
 func printMemo(ctx context.Context, conn *hall.Connection, run Run, why string) error {
 	if conn.Scripted() {
 		conn.Warnf("%s; this is only the memo of %s", why, run)
@@ -143,11 +143,10 @@ func printMemo(ctx context.Context, conn *hall.Connection, run Run, why string) 
 	return PrintStatus(ctx, conn, run, append(lines, "  the rest is unknown: "+why), "")
 }
 
-// queue returns the task queue of the run, else that of the command.
+// queue returns the task queue of the run, or else that of the command.
 func (r Run) queue(conn *hall.Connection) string { return cmp.Or(r.taskQueue, conn.Queue) }
 
-// holds returns whether an open run is paused, and the reason why it is parked, or nil if
-// it is not parked.
+// holds reports whether an open run is paused, and returns the reason if it is parked.
 func (r Run) holds() (paused bool, parked *string) {
 	if !r.Running() {
 		return false, nil
@@ -158,7 +157,7 @@ func (r Run) holds() (paused bool, parked *string) {
 	return Memo(r.Memo, drive.MemoPaused, false), parked
 }
 
-// remembered returns the keys of the state that the memo has.
+// remembered returns the keys of the state that are in the memo.
 func (r Run) remembered() map[string]any {
 	paused, parked := r.holds()
 	known := map[string]any{r.Kind.StateKeys[0]: r.ID, r.Kind.StateKeys[1]: r.Query, "status": r.Shown(), "paused": paused, "parked": parked}

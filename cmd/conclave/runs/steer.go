@@ -19,7 +19,7 @@ type Request struct {
 	Text  string // of say
 }
 
-// update returns the update that a command sends for the request.
+// update returns the update that the corresponding command sends.
 func (r Request) update() (Update, error) {
 	switch r.Verb {
 	case drive.PauseSignal:
@@ -68,8 +68,8 @@ func (r Request) say() (Update, error) {
 	}, nil
 }
 
-// Steer sends a request to the run of one of the kinds with an ID, as the command of that name
-// does, and returns the command's message.
+// Steer sends a request to the run with an ID, like the command of the same name, and returns
+// the command's message.
 func Steer(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string, r Request) (string, error) {
 	var said bytes.Buffer
 	conn = printingTo(conn, &said)
@@ -89,13 +89,13 @@ func Steer(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string,
 	return strings.TrimSpace(said.String()), err
 }
 
-// IsOpen reports whether a run of one of the kinds has an ID and has not ended.
+// IsOpen reports whether there is an open run of one of the kinds with an ID.
 func IsOpen(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) bool {
 	run, err := find(ctx, printingTo(conn, io.Discard), kinds, id)
 	return err == nil && run.Running()
 }
 
-// printingTo returns a connection that prints to a writer, for a person.
+// printingTo returns a connection that prints to a writer as if to a person.
 func printingTo(conn *hall.Connection, w io.Writer) *hall.Connection {
 	cli, other := *conn.CLI, *conn
 	cli.Stdout, cli.Stderr, cli.JSON, cli.Automation = w, w, false, false
@@ -103,7 +103,7 @@ func printingTo(conn *hall.Connection, w io.Writer) *hall.Connection {
 	return &other
 }
 
-// All lists the runs of a kind with their usage, the newest first.
+// All returns the runs of a kind with their usage, the newest first.
 func All(ctx context.Context, conn *hall.Connection, kind *Kind) ([]Listed, error) {
 	found, err := list(ctx, conn, kind, 0)
 	if err != nil {

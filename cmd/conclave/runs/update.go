@@ -16,10 +16,11 @@ import (
 	"conclave/workflows/drive"
 )
 
-// UpdateTimeout bounds an answer; the server replaces a lost worker sooner.
+// UpdateTimeout is the maximum wait for an update's reply. The server replaces a lost worker
+// sooner.
 const UpdateTimeout = 2 * hall.ReachTimeout
 
-// Update is a request of a person to a run.
+// Update is a person's request to a run.
 type Update struct {
 	Name    string // of the workflow update
 	Agent   string // the agent that it concerns; empty for all
@@ -32,7 +33,7 @@ type Update struct {
 	NeedsSteps bool   // the effect needs a worker that runs steps
 }
 
-// updated is the part of an update's reply that its message depends on.
+// updated has the fields of an update's reply that its message depends on.
 type updated struct {
 	Agents []struct {
 		Answers int `json:"answers"`
@@ -48,7 +49,7 @@ func (u updated) answered() bool {
 	return false
 }
 
-// accepted is the output of an update for programs.
+// accepted is the JSON output of an update.
 type accepted struct {
 	SessionID string `json:"session_id"`
 	Accepted  bool   `json:"accepted"`
@@ -118,9 +119,9 @@ func send(ctx context.Context, conn *hall.Connection, run Run, u Update) (state 
 	return state, refusal(conn, run, u, err)
 }
 
-// Send sends an update to a workflow and waits until it is carried out. A workflow that is
-// still being prepared is asked again until ctx ends. payload and into, which receives the
-// reply, may be nil.
+// Send sends an update to a workflow and waits until it is executed. While the workflow is
+// being prepared, Send repeats the update until ctx ends. The payload may be nil, and so
+// may into, which receives the reply.
 func Send(ctx context.Context, conn *hall.Connection, workflow, name string, payload, into any) error {
 	for {
 		err := sendOnce(ctx, conn, workflow, name, payload, into)
@@ -155,7 +156,7 @@ func tooEarly(err error) bool {
 	return ok && refused.Type() == drive.TooEarly
 }
 
-// The SDK and the server have no error types for these two refusals, only texts.
+// The SDK and the server identify these two refusals only by their texts.
 const (
 	unknownUpdate    = "unknown update"                  // start of the SDK's message: the workflow has no such handler
 	endedBeforeReply = "AcceptedUpdateCompletedWorkflow" // the server's error type: the workflow ended while it handled the update
@@ -178,7 +179,7 @@ func refusal(conn *hall.Connection, run Run, u Update, err error) error {
 	return hall.Exitf(hall.ExitUsage, "%s %s: %s; `%s` shows its state", u.Action, run, refused.Message(), conn.CommandLine("status", run.Workflow))
 }
 
-// alreadyEnded returns the error of an update to a run that has ended.
+// alreadyEnded returns the error of an update to an ended run.
 func alreadyEnded(conn *hall.Connection, run Run, u Update) error {
 	how := ""
 	if !run.Running() {
@@ -188,7 +189,7 @@ func alreadyEnded(conn *hall.Connection, run Run, u Update) error {
 		u.Action, run, how, conn.CommandLine("result", run.Workflow), conn.CommandLine(run.Kind.List), run.Kind.Noun)
 }
 
-// QueryState queries a run for its state; ok is false for an ended run that cannot answer.
+// QueryState queries the state of a run. ok is false for an ended run that cannot answer.
 func QueryState(ctx context.Context, conn *hall.Connection, run Run, into any) (ok bool, err error) {
 	err = queryInTime(ctx, conn, run, into)
 	_, silent := errors.AsType[*silenceError](err)
@@ -205,10 +206,11 @@ func QueryState(ctx context.Context, conn *hall.Connection, run Run, into any) (
 	return false, fmt.Errorf("ask %s for its state: %w; its status is %s, and a worker has to run on the task queue %s to say more", run, err, run.Status, run.queue(conn))
 }
 
-// queryTries bounds how often a query is repeated that lost a race with its workflow.
+// queryTries is the maximum number of tries of a query that races with its workflow.
 const queryTries = 5
 
-// Query queries a workflow, open or closed, for longer than the server waits for a lost worker.
+// Query queries an open or closed workflow. It waits longer than the server waits for a lost
+// worker.
 func Query(ctx context.Context, conn *hall.Connection, workflow, name string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, UpdateTimeout)
 	defer cancel()
@@ -222,15 +224,16 @@ func Query(ctx context.Context, conn *hall.Connection, workflow, name string, in
 	return value.Get(into)
 }
 
-// dropped reports a query that the server has dropped, such as one that waited for a worker
-// that was stopping.
+// dropped reports whether the server dropped a query, for example because the worker was
+// stopping.
 func dropped(ctx context.Context, err error) bool {
 	_, canceled := errors.AsType[*serviceerror.Canceled](err)
 	return canceled && ctx.Err() == nil
 }
 
-// lostRace reports a query that failed because the workflow progressed meanwhile
-// (temporalio/sdk-go issue 755), for which the SDK has only this code in the text.
+// lostRace reports whether a query failed because the workflow progressed
+// meanwhile (temporalio/sdk-go issue 755). The SDK indicates this only by a code
+// in the text.
 func lostRace(err error) bool {
 	failed, ok := errors.AsType[*serviceerror.QueryFailed](err)
 	return ok && strings.Contains(failed.Message, "TMPRL1100")

@@ -62,21 +62,21 @@ func (s *Session) Change(change func(*acts.State)) {
 	change(&s.state)
 }
 
-// Ask has the session wait for calls of its caller's tools.
+// Ask makes the session wait for calls of its caller's tools.
 func (s *Session) Ask(used llm.Usage, calls ...coordination.Call) {
 	s.Change(func(state *acts.State) {
 		state.Phase, state.Calls, state.Cost = coordination.PhaseWaitingForTools, calls, used
 	})
 }
 
-// Refuse has the session refuse every update with an error.
+// Refuse makes the session refuse every update with an error.
 func (s *Session) Refuse(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refusal = err
 }
 
-// Silence takes the session's worker away: queries fail.
+// Silence simulates a session without a worker: queries fail.
 func (s *Session) Silence() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Session) End(r sessionflow.Result) {
 	s.finish(r, nil)
 }
 
-// Fail ends the session with the error of its workflow, as a client sees it.
+// Fail ends the session with the error that a client sees if its workflow fails.
 func (s *Session) Fail(err error) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment() // the SDK alone makes these errors
@@ -96,7 +96,7 @@ func (s *Session) Fail(err error) {
 	s.finish(sessionflow.Result{}, env.GetWorkflowError())
 }
 
-// Decide ends the session with an answer of agent_a, for which two have voted.
+// Decide ends the session with an answer of agent_a that got two votes.
 func (s *Session) Decide(answer string, used llm.Usage) {
 	s.End(sessionflow.Result{
 		SessionID: s.ID, Status: string(coordination.Consensus), Winner: "agent_a", WinnerLabel: "agent1.1",
@@ -118,7 +118,7 @@ func (s *Session) finish(r sessionflow.Result, err error) {
 	close(s.ended)
 }
 
-// Reopen has an ended session go on, as a retry does.
+// Reopen continues an ended session, as a retry does.
 func (s *Session) Reopen() { s.ended = make(chan struct{}) }
 
 // Updates returns the updates that the session has received.

@@ -26,8 +26,8 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// Temporal is a client of a server with sessions that a test plays. Its other methods are
-// those of a nil client.
+// Temporal is a client of a simulated server with sessions. Methods that it does not
+// override panic.
 type Temporal struct {
 	client.Client
 	Store *artifact.Dir
@@ -51,22 +51,23 @@ func New(t *testing.T) *Temporal {
 	return &Temporal{Store: store, leaves: make(chan struct{}), sessions: map[string]*Session{}, queries: map[string]int{}, begun: make(chan *Session, most)}
 }
 
-// Desk returns a desk for the teams default and reviewers. Several may share a server, as
-// processes behind one address do.
+// Desk returns a desk for the teams default and reviewers. Several desks may share a
+// server, like several processes behind one address.
 func (s *Temporal) Desk(t *testing.T) *desk.Desk {
 	t.Helper()
 	teams := []desk.Team{desk.WorkersTeam("default"), desk.WorkersTeam("reviewers")}
 	return desk.New(s.Connection(t), teams, "127.0.0.1:8333")
 }
 
-// Connection returns a connection to the server as to a cluster's.
+// Connection returns a connection to the server as if it were a cluster's.
 func (s *Temporal) Connection(t *testing.T) *hall.Connection {
 	t.Helper()
 	cli := &hall.CLI{Stdout: t.Output(), Stderr: t.Output(), DataDir: t.TempDir(), Queue: "conclave"}
 	return &hall.Connection{CLI: cli, Target: hall.Target{Cluster: true}, Client: s, Store: s.Store}
 }
 
-// Leave has every request fail with an error, also those that wait; nil brings the server back.
+// Leave makes every request fail with an error, including waiting ones. Leave(nil) makes the server
+// available again.
 func (s *Temporal) Leave(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +77,7 @@ func (s *Temporal) Leave(err error) {
 	}
 }
 
-// leaving returns the channel that is closed when the server leaves.
+// leaving returns the channel that is closed when the server becomes unavailable.
 func (s *Temporal) leaving() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,14 +103,14 @@ func (s *Temporal) Count() int {
 	return len(s.sessions)
 }
 
-// Asked returns how often a query was asked.
+// Asked returns the number of queries of a type.
 func (s *Temporal) Asked(query string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.queries[query]
 }
 
-// Waits returns how often the end of a session was asked for.
+// Waits returns the number of requests for the end of a session.
 func (s *Temporal) Waits() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +140,7 @@ func (s *Temporal) ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOp
 	return begun.run(), nil
 }
 
-// find returns a session as the server knows it.
+// find returns a session or the server's error for a missing one.
 func (s *Temporal) find(id string) (*Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +220,7 @@ func encode(fields map[string]any) (*commonpb.Memo, error) {
 	return memo, nil
 }
 
-// Alice is a caller whose key is for the team of reviewers alone.
+// Alice is a caller whose key is limited to the team reviewers.
 var Alice = access.Caller{Name: "alice", Teams: []string{"reviewers"}}
 
 // Gate returns a handler behind a gate that admits the caller, and the caller's key.

@@ -5,14 +5,14 @@ import (
 	"net/netip"
 )
 
-// The kinds of records in the table of connections of macOS (xnu, in_pcblist.c): for
-// each connection one of its addresses, then one of its socket, then others.
+// The kinds of records in the connection table of macOS (xnu, in_pcblist.c). Each
+// connection has a record with its addresses, then one with its socket, then others.
 const (
 	kindSocket    = 0x001 // struct xsocket_n
 	kindAddresses = 0x010 // struct xinpcb_n
 )
 
-// Offsets of fields in the records, in bytes.
+// Byte offsets of fields in the records.
 const (
 	recordLength = 0
 	recordKind   = 4
@@ -28,7 +28,7 @@ const (
 	socketSize = 68
 )
 
-// versionIPv4 is the flag of an IPv4 connection, which an IPv6 socket can have, too.
+// versionIPv4 is the flag of an IPv4 connection. An IPv6 socket can have one, too.
 const versionIPv4 = 1
 
 // findRecord returns the owner of the socket with these addresses in a table of macOS.
@@ -54,7 +54,7 @@ func findRecord(table []byte, local, remote netip.AddrPort) (uid uint32, found b
 	return 0, false
 }
 
-// recordAddresses reports whether a record of addresses has these.
+// recordAddresses reports whether an address record has these addresses.
 func recordAddresses(record []byte, local, remote netip.AddrPort) bool {
 	at := func(address, port int) netip.AddrPort {
 		ip := netip.AddrFrom16([16]byte(record[address : address+16]))

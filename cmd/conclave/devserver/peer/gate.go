@@ -11,11 +11,11 @@ import (
 )
 
 var (
-	// errGone reports a connection whose other end has closed already, so that its
-	// owner cannot be known.
+	// errGone reports that the other end of a connection has already closed, so its
+	// owner is unknown.
 	errGone = errors.New("the other end has closed")
-	// errUnknown reports a connection whose other end is no socket of this network
-	// namespace, such as one that is forwarded from another machine.
+	// errUnknown reports that the other end of a connection is not a socket in this
+	// network namespace. It may have been forwarded from another machine.
 	errUnknown = errors.New("no process of this machine is known to have its other end")
 )
 
@@ -31,18 +31,19 @@ type Gate struct {
 	broken bool // failed was called
 }
 
-// owner returns the user of the other end of an accepted connection, or errGone or
-// errUnknown.
+// owner returns the user who owns the other end of an accepted connection, or
+// errGone or errUnknown.
 type owner func(*net.TCPConn) (uid uint32, err error)
 
-// Reports are the messages of a Gate; both are called at most once for a cause.
+// Reports are the functions that a Gate calls to report refusals and failures, at most once for
+// each cause.
 type Reports struct {
 	Refused func(uid uint32) // the first refusal of a user
 	Failed  func(error)      // the first connection whose user could not be determined
 }
 
-// New returns a gate, or an error if this system does not tell users apart. It tries
-// that on a connection of its own.
+// New returns a gate, or an error if this system cannot distinguish users. It tests
+// this on a connection to itself.
 func New(r Reports) (*Gate, error) {
 	g := &Gate{self: uint32(os.Geteuid()), refused: r.Refused, failed: r.Failed, logged: map[uint32]bool{}}
 	if err := distinct(g.self); err != nil {
@@ -63,7 +64,7 @@ func New(r Reports) (*Gate, error) {
 	return nil, fmt.Errorf("tell users of local connections apart: %w", errors.Join(problems...))
 }
 
-// tryOwner returns the owner of a connection of this process to itself.
+// tryOwner returns the owner of a connection from this process to itself.
 func tryOwner(find owner) (uint32, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(context.Background(), "tcp4", "127.0.0.1:0")
@@ -84,8 +85,8 @@ func tryOwner(find owner) (uint32, error) {
 	return find(accepted.(*net.TCPConn))
 }
 
-// Listener returns a listener that accepts only admitted connections of l, a TCP
-// listener, and resets all others.
+// Listener returns a listener on l, a TCP listener, that accepts admitted
+// connections and resets all others.
 func (g *Gate) Listener(l net.Listener) net.Listener { return &listener{Listener: l, gate: g} }
 
 type listener struct {
@@ -109,7 +110,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admits reports whether the other end is of this user or of root.
+// admits reports whether the other end belongs to this user or to root.
 func (g *Gate) admits(conn *net.TCPConn) bool {
 	uid, err := g.owner(conn)
 	if err == nil && (uid == g.self || uid == 0) {
@@ -119,8 +120,8 @@ func (g *Gate) admits(conn *net.TCPConn) bool {
 	return false
 }
 
-// report reports the first refusal of each user and the first failure. A client that
-// has gone is neither.
+// report reports the first refusal of each user and the first failure. It ignores a
+// client that has already closed its connection.
 func (g *Gate) report(uid uint32, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -143,7 +144,7 @@ func missing(conn *net.TCPConn) error {
 	return fmt.Errorf("%s: %w", conn.RemoteAddr(), errUnknown)
 }
 
-// addresses returns the addresses of a connection, IPv4 ones in their own form.
+// addresses returns the addresses of a connection, with IPv4-mapped addresses unmapped.
 func addresses(conn *net.TCPConn) (local, remote netip.AddrPort) {
 	unmapped := func(a net.Addr) netip.AddrPort {
 		ap := a.(*net.TCPAddr).AddrPort()

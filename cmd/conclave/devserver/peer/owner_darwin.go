@@ -15,12 +15,13 @@ const (
 	closeWait   = 5
 )
 
-// owners returns the one way to find the owner of a connection: the kernel's table of
-// connections, as netstat(1) reads it.
+// owners returns the only way to find the owner on macOS: the kernel's connection
+// table, which netstat(1) also reads.
 func owners() []owner { return []owner{ownerInTable} }
 
-// ownerInTable returns the owner of the other end of a connection, which must be
-// connected after the search: its port could have been freed and used again.
+// ownerInTable returns the owner of the other end of a connection. The connection
+// must still be open after the search; otherwise its port could have been freed
+// and reused.
 func ownerInTable(conn *net.TCPConn) (uint32, error) {
 	table, err := unix.SysctlRaw("net.inet.tcp.pcblist_n")
 	if err != nil {
@@ -53,5 +54,5 @@ func connected(conn *net.TCPConn) error {
 	return nil
 }
 
-// distinct returns no error: every user has a number of its own.
+// distinct returns nil, because each user has a distinct number on macOS.
 func distinct(uint32) error { return nil }

@@ -25,15 +25,15 @@ const (
 	closeWait   = 8
 )
 
-// owners returns the ways to find the owner of a connection, the best first: the
-// kernel's socket diagnostics find one socket in microseconds, and the tables of /proc
-// are read whole.
+// owners returns the ways to find the owner of a connection, in order of preference.
+// The kernel's socket diagnostics find one socket in microseconds; the tables in /proc
+// must be read in full.
 func owners() []owner {
 	diagnostics := &diagnostics{}
 	return []owner{live(diagnostics.find), live(findInTables)}
 }
 
-// find returns the socket with these addresses, as seen from its own end, or
+// find returns the socket with these addresses, seen from its own end, or
 // errUnknown.
 type find func(local, remote netip.AddrPort) (socket, error)
 
@@ -43,12 +43,13 @@ type socket struct {
 	state      uint8
 }
 
-// live makes an owner of a find.
+// live returns an owner function that uses find.
 //
-// A socket that its process has closed counts as gone: the kernel reports orphans and
-// sockets in TIME_WAIT as those of root. For the same reason the accepted end must be
-// connected after the search: a user could connect, send a request and reset the
-// connection, and another user's connection could have the freed port by now.
+// A socket that its process has closed counts as gone, because the kernel reports
+// orphans and sockets in TIME_WAIT as owned by root. The accepted end must also still
+// be connected after the search. Otherwise a user could connect, send a request and
+// reset the connection, and another user's connection could already have reused the
+// port.
 func live(find find) owner {
 	return func(conn *net.TCPConn) (uint32, error) {
 		local, remote := addresses(conn)
@@ -85,7 +86,7 @@ func connected(conn *net.TCPConn) error {
 	return nil
 }
 
-// diagnostics asks the kernel's socket diagnostics (sock_diag(7)).
+// diagnostics queries the kernel's socket diagnostics (sock_diag(7)).
 type diagnostics struct {
 	mu       sync.Mutex
 	fd       int // netlink socket; valid if open
@@ -93,7 +94,7 @@ type diagnostics struct {
 	sequence uint32
 }
 
-// The request and the reply of sock_diag(7); ports and addresses are in network order.
+// The request and the reply of sock_diag(7). Ports and addresses are in network byte order.
 type (
 	socketID struct {
 		SourcePort, DestinationPort [2]byte
@@ -117,7 +118,7 @@ type (
 const (
 	sockDiagByFamily = 20
 	noCookie         = ^uint32(0)
-	// replyTimeout bounds the wait for a reply, which the kernel sends before the
+	// replyTimeout is the maximum wait for a reply. The kernel sends it before the
 	// request returns.
 	replyTimeout = 1 // second
 )
@@ -138,8 +139,8 @@ func (d *diagnostics) find(local, remote netip.AddrPort) (socket, error) {
 	return socket{uid: reply.UID, inode: reply.Inode, state: reply.State}, nil
 }
 
-// ask sends one request and returns its reply; an error of the kernel is a
-// syscall.Errno.
+// ask sends one request and returns the reply. An error reported by the kernel is
+// a syscall.Errno.
 func (d *diagnostics) ask(local, remote netip.AddrPort) (reply diagnosticReply, err error) {
 	if err := d.connect(); err != nil {
 		return reply, err
@@ -217,8 +218,8 @@ func newDiagnosticRequest(local, remote netip.AddrPort) diagnosticRequest {
 // tables are the files of /proc that list the TCP sockets of this network namespace.
 var tables = []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"}
 
-// tableReads is how often the tables are read for one socket: sockets that open and
-// close meanwhile can hide another.
+// tableReads is how often the tables are read to find one socket. A single read can
+// miss it while other sockets open and close.
 const tableReads = 3
 
 // findInTables searches the tables of /proc.
@@ -259,8 +260,8 @@ func findLine(table string, local, remote netip.AddrPort) (socket, bool) {
 	return socket{}, false
 }
 
-// tableAddress reports whether a column, an address in hex words of this machine's
-// byte order and a port, is an address.
+// tableAddress reports whether a column equals an address. The column has hex
+// words in this machine's byte order and a port.
 func tableAddress(column string, address netip.AddrPort) bool {
 	host, port, _ := strings.Cut(column, ":")
 	number, err := strconv.ParseUint(port, 16, 16)
@@ -279,8 +280,8 @@ func tableAddress(column string, address netip.AddrPort) bool {
 	return ok && found.Unmap() == address.Addr()
 }
 
-// distinct returns an error if other users could look like this one: in a user
-// namespace all users that it does not map have the same number.
+// distinct returns an error if this user's number is shared: in a user namespace
+// all unmapped users have the same number.
 func distinct(self uint32) error {
 	overflow, err := os.ReadFile("/proc/sys/kernel/overflowuid")
 	if err != nil || strings.TrimSpace(string(overflow)) != strconv.FormatUint(uint64(self), 10) {

@@ -1,2 +1,2 @@
-// Package pages reads and uses the pages of sessions in a real browser.
+// Package pages tests the pages of sessions in a real browser.
 package pages

@@ -42,7 +42,7 @@ type Execution struct {
 
 	State any // the answer to queries; nil if no worker answers
 
-	// Status is set once the workflow has ended, with Result or Err.
+	// Status is set when the workflow ends, together with Result or Err.
 	Status enumspb.WorkflowExecutionStatus
 	Result any
 	Err    error
@@ -60,25 +60,25 @@ func (e *Execution) End(status enumspb.WorkflowExecutionStatus, result any, err 
 	close(e.ended)
 }
 
-// Server is a Temporal server in memory, as its client sees it.
+// Server simulates a Temporal server in memory behind the interface of its client.
 type Server struct {
 	client.Client
 
-	// Starts is called with each new workflow, and may end it. An error refuses it.
+	// Starts is called with each new workflow and may end it. If it fails, the start is refused.
 	Starts func(*Execution) error
-	// Updates answers updates; nil accepts all.
+	// Updates answers updates. If it is nil, all are accepted.
 	Updates func(id, name string, payload any) (reply any, err error)
-	// Down is the error of every call; nil for none.
+	// Down, unless nil, is the error of every call.
 	Down error
-	// NoWorker lets task queues be without a poller.
+	// NoWorker makes task queues have no poller.
 	NoWorker bool
 
 	mu  sync.Mutex
 	all []*Execution
 }
 
-// Connect returns a connection to the server as a cluster, with a bucket if store is not nil,
-// and the output and the messages of its command.
+// Connect returns a connection to the server as if it were a cluster's, with a bucket if
+// store is not nil. It also returns the buffers with the command's output and messages.
 func (s *Server) Connect(store artifact.Store) (conn *hall.Connection, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
 	c := &hall.CLI{Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Address: "h:7233", Queue: drive.TaskQueue}
@@ -102,7 +102,7 @@ func (s *Server) Add(e *Execution) *Execution {
 	return e
 }
 
-// Find returns the newest workflow with an ID; nil for none.
+// Find returns the newest workflow with an ID, or nil.
 func (s *Server) Find(id string) *Execution {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *Server) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOption
 	return awaited{execution: e}, nil
 }
 
-// awaited waits for a workflow.
+// awaited is a workflow run that a client waits for.
 type awaited struct {
 	client.WorkflowRun
 	execution *Execution
@@ -174,7 +174,7 @@ func (s *Server) GetWorkflow(_ context.Context, id, _ string) client.WorkflowRun
 	return awaited{execution: e, err: err}
 }
 
-// encoded is a value that has been to the server.
+// encoded is a value in its encoding for the server.
 type encoded struct{ payloads *commonpb.Payloads }
 
 func value(v any) encoded {
@@ -237,7 +237,7 @@ func (u updated) Get(_ context.Context, into any) error {
 	return value(u.reply).Get(into)
 }
 
-// CancelWorkflow implements client.Client: it ends the workflow at once.
+// CancelWorkflow implements client.Client. It ends the workflow at once.
 func (s *Server) CancelWorkflow(_ context.Context, id, _ string) error {
 	e, err := s.find(id)
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *Server) DescribeWorkflowExecution(_ context.Context, id, _ string) (*wo
 	return reply, nil
 }
 
-// ListWorkflow implements client.Client: it lists the workflows whose type or ID the query
+// ListWorkflow implements client.Client. It lists the workflows whose type or ID the query
 // names.
 func (s *Server) ListWorkflow(_ context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	if s.Down != nil {
@@ -340,7 +340,7 @@ func (s service) DeleteWorkflowExecution(_ context.Context, in *workflowservice.
 	return &workflowservice.DeleteWorkflowExecutionResponse{}, nil
 }
 
-// Terminated is the last event of a workflow that a person has terminated.
+// Terminated returns the last event of a workflow that a person terminated.
 func Terminated(identity, reason string) *historypb.HistoryEvent {
 	return &historypb.HistoryEvent{
 		EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
@@ -350,7 +350,7 @@ func Terminated(identity, reason string) *historypb.HistoryEvent {
 	}
 }
 
-// sent is the error of a workflow with a cause that has been to the server.
+// sent is the error of a failed workflow whose cause was encoded and decoded.
 type sent struct {
 	*temporal.WorkflowExecutionError
 	cause error
@@ -358,7 +358,7 @@ type sent struct {
 
 func (s sent) Unwrap() []error { return []error{s.cause, s.WorkflowExecutionError} }
 
-// Failed returns the error with which a client learns that a workflow has failed with err.
+// Failed returns the error that a client receives when a workflow fails with err.
 func Failed(t *testing.T, err error) error {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite

@@ -16,7 +16,7 @@ import (
 	"conclave/cmd/conclave/localstack"
 )
 
-// Shell is an empty directory, both the home and the working directory.
+// Shell is an empty directory that serves as home and working directory.
 type Shell struct {
 	T    *testing.T
 	Home string
@@ -24,13 +24,13 @@ type Shell struct {
 	commands func(*hall.CLI) []*cobra.Command
 }
 
-// New returns a shell with these commands, and clears the environment variables that
+// New returns a shell with these commands. It clears the environment variables that
 // conclave reads.
 func New(t *testing.T, commands func(*hall.CLI) []*cobra.Command) Shell {
 	t.Helper()
 	if len(os.Args) > 1 && os.Args[1] == localstack.ChildCommand {
-		// A command under test has started the embedded stack, which is its own program
-		// once more: here the tests, which would start it again and again.
+		// A command under test tried to start the embedded stack by executing its own
+		// program, which here would run the tests again and again.
 		fmt.Fprintln(os.Stderr, "a test binary has no embedded stack")
 		os.Exit(1)
 	}
@@ -49,13 +49,13 @@ func New(t *testing.T, commands func(*hall.CLI) []*cobra.Command) Shell {
 	return Shell{T: t, Home: home, commands: commands}
 }
 
-// Run executes one command line.
+// Run executes a command line.
 func (s Shell) Run(args ...string) (code int, stdout, stderr string) {
 	s.T.Helper()
 	return s.RunUntil(s.T.Context(), args...)
 }
 
-// RunUntil executes one command line, interrupted when ctx ends.
+// RunUntil executes a command line and interrupts it when ctx ends.
 func (s Shell) RunUntil(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	s.T.Helper()
 	var out, errs bytes.Buffer
@@ -72,7 +72,7 @@ func (s Shell) File(name, content string) {
 	require.NoError(s.T, os.WriteFile(filepath.Join(s.Home, name), []byte(content), 0o600))
 }
 
-// StartedNothing fails the test if a data directory was made.
+// StartedNothing fails the test if a data directory was created.
 func (s Shell) StartedNothing() {
 	s.T.Helper()
 	require.NoDirExists(s.T, filepath.Join(s.Home, ".local"))

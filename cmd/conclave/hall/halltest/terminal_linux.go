@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is a terminal with a person in front of it.
+// Terminal is a pseudo-terminal operated by a test.
 type Terminal struct {
 	TTY *os.File // for the command
 
@@ -54,7 +54,7 @@ func NewTerminal(t *testing.T) *Terminal {
 	return term
 }
 
-// Write receives the output of the terminal.
+// Write receives output of the command under test.
 func (term *Terminal) Write(p []byte) (int, error) {
 	term.mu.Lock()
 	defer term.mu.Unlock()
@@ -68,7 +68,7 @@ func (term *Terminal) Shown() string {
 	return strings.ReplaceAll(term.shown.String(), "\r\n", "\n")
 }
 
-// Type types keys once the terminal shows a prompt.
+// Type waits until the terminal shows a prompt, then types keys.
 func (term *Terminal) Type(prompt, keys string) {
 	term.t.Helper()
 	require.Eventually(term.t, func() bool { return strings.HasSuffix(term.Shown(), prompt) }, time.Minute, 5*time.Millisecond, "waiting for %q", prompt)

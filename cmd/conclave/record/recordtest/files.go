@@ -10,8 +10,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// files stores the files of an answer as those of a pulled session are: the manifest and the
-// plain files. It returns the hash of the manifest.
+// files stores the files of an answer as in a pulled session, with their manifest. It
+// returns the manifest's hash.
 func (p *Play) files(l *launch, files map[string]string) string {
 	p.t.Helper()
 	if len(files) == 0 {

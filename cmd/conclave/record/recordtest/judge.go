@@ -9,8 +9,8 @@ import (
 	"conclave/engine/team/evaluator"
 )
 
-// Check ends the checks of an agent's newest answer, after some seconds: for each '1' if the
-// answer passes, '0' if it fails, '?' if it could not be run.
+// Check ends the checks of an agent's newest answer after some seconds. Each character of
+// verdicts is the outcome of a check: '1' passed, '0' failed, '?' could not be run.
 func (p *Play) Check(seconds float64, agent, verdicts string) {
 	p.t.Helper()
 	p.advance(seconds)
@@ -36,8 +36,8 @@ func (p *Play) Check(seconds float64, agent, verdicts string) {
 	p.drain()
 }
 
-// Evaluate ends the evaluation of an agent's answer with a verdict and the scores by E1, E2, …
-// The verdict iterate comes with a plan.
+// Evaluate ends the evaluation of an agent's answer with a verdict and scores for the criteria
+// E1, E2, … The verdict iterate includes a plan.
 func (p *Play) Evaluate(seconds float64, agent string, verdict coordination.RoundVerdict, scores ...float64) {
 	p.t.Helper()
 	l := p.of(seconds, agent)

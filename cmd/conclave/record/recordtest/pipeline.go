@@ -11,7 +11,7 @@ import (
 	"conclave/engine/pipeline"
 )
 
-// Run is the run of a pipeline in progress, in a store of its own.
+// Run is a pipeline's run in progress, in its own store.
 type Run struct {
 	t      testing.TB
 	ID     string
@@ -22,7 +22,7 @@ type Run struct {
 	now    time.Time
 }
 
-// NewRun begins a run of the steps main, decide and export.
+// NewRun starts a run of the steps main, decide and export.
 func NewRun(t testing.TB, id string) *Run {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func (r *Run) Status(status string) {
 	}{r.ID, "Write a haiku.", status, r.view})
 }
 
-// Visit adds a visit of a step with a text. One with a team was decided by a session.
+// Visit adds a visit of a step with a text. If team is not empty, a session decided it.
 func (r *Run) Visit(seconds float64, step, text, team string) {
 	r.t.Helper()
 	number := len(r.view.Trace) + 1

@@ -22,7 +22,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Began is the time at which every played session begins.
+// Began is the start time of every simulated session.
 var Began = time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 
 // Play is a session in progress.
@@ -57,8 +57,8 @@ type launch struct {
 	calls   int64
 }
 
-// New begins a session of a team. Prices and usage of its steps are made up, the same for the
-// same script.
+// New starts a session of a team. The prices and usage of its steps are invented but always
+// the same for the same script.
 func New(t testing.TB, query string, c coordination.Config) *Play {
 	t.Helper()
 	dir := t.TempDir()
@@ -95,7 +95,7 @@ func (p *Play) put(key string, document any) {
 	p.write(key, data)
 }
 
-// write writes a file without waiting for the disk, as a store would.
+// write writes a file without syncing it.
 func (p *Play) write(key string, data []byte) {
 	p.t.Helper()
 	name := filepath.Join(p.Dir, filepath.FromSlash(key))
@@ -103,7 +103,7 @@ func (p *Play) write(key string, data []byte) {
 	require.NoError(p.t, os.WriteFile(name, data, 0o600))
 }
 
-// drain carries out the commands of the core, and records.
+// drain executes the commands of the core and records the state.
 func (p *Play) drain() {
 	p.t.Helper()
 	commands := p.State.Drain()
@@ -149,7 +149,7 @@ func (p *Play) launch(c coordination.Launch) {
 	})
 }
 
-// freeDir takes the next number of the agent's steps and returns its directory.
+// freeDir takes the next step number of the agent and returns the step's directory.
 func (p *Play) freeDir(l *launch) string {
 	p.t.Helper()
 	for {
@@ -219,7 +219,7 @@ func (p *Play) texts() []string {
 	return all
 }
 
-// end closes a step: usage, transcript and commit.
+// end ends a step: it writes usage, transcript and commit.
 func (p *Play) end(l *launch, kind string, payload any, manifest string) coordination.End {
 	p.t.Helper()
 	l.calls++
@@ -306,7 +306,7 @@ func (p *Play) Fail(seconds float64, agent, kind, message string) {
 	p.drain()
 }
 
-// Reject has the running step of an agent reply once without being accepted.
+// Reject adds a rejected reply to the running step of an agent.
 func (p *Play) Reject(seconds float64, agent, code, told string) {
 	p.t.Helper()
 	l := p.of(seconds, agent)
@@ -315,7 +315,7 @@ func (p *Play) Reject(seconds float64, agent, code, told string) {
 	l.add(p.now, loop.Entry{Kind: loop.Rejection, Reason: code, Messages: []llm.Message{{Role: llm.User, Content: told}}})
 }
 
-// Tool has the running step of an agent call an ordinary tool.
+// Tool adds an ordinary tool call to the running step of an agent.
 func (p *Play) Tool(seconds float64, agent, name, arguments, result string) {
 	p.t.Helper()
 	l := p.of(seconds, agent)
@@ -325,7 +325,7 @@ func (p *Play) Tool(seconds float64, agent, name, arguments, result string) {
 	l.add(p.now, loop.Entry{Kind: loop.Results, Messages: []llm.Message{{Role: llm.ToolRole, ToolCallID: id, Content: result}}})
 }
 
-// Update shows the running step of an agent the newest answers of all and all messages.
+// Update shows the newest answers of all agents and all messages to the running step of an agent.
 func (p *Play) Update(agent string) {
 	p.t.Helper()
 	l := p.of(0, agent)
@@ -347,7 +347,7 @@ func (p *Play) Say(seconds float64, agent, text string) {
 	p.drain()
 }
 
-// Event steps another event of the core, after some seconds.
+// Event passes another event to the core, after some seconds.
 func (p *Play) Event(seconds float64, e coordination.Event) {
 	p.t.Helper()
 	p.advance(seconds)
@@ -355,7 +355,7 @@ func (p *Play) Event(seconds float64, e coordination.Event) {
 	p.drain()
 }
 
-// Suspend ends the running step of an agent until the session is resumed.
+// Suspend suspends the running step of an agent until the session is resumed.
 func (p *Play) Suspend(agent string) {
 	p.t.Helper()
 	l := p.of(0, agent)
@@ -364,8 +364,8 @@ func (p *Play) Suspend(agent string) {
 	p.drain()
 }
 
-// Decision is the decision; nil while the session runs.
+// Decision returns the decision, or nil while the session runs.
 func (p *Play) Decision() *coordination.Decision { return p.decision }
 
-// Events are all events so far.
+// Events returns all events so far.
 func (p *Play) Events() []coordination.Entry { return p.events }

@@ -15,8 +15,8 @@ import (
 	"conclave/engine/team"
 )
 
-// Question is a question about a session, with the words that an answer to it has by the
-// ledger and the commits.
+// Question is a question about a session, with the words that its answer must contain
+// according to the ledger and the commits.
 type Question struct {
 	Asked string
 	Where string   // the part of the page that answers it: an ID, or the name of a fact
@@ -24,7 +24,7 @@ type Question struct {
 	None  string
 }
 
-// Questions are the ten questions that a reader has.
+// Questions returns ten questions that a reader of the page may have.
 func (p *Play) Questions() []Question {
 	p.t.Helper()
 	return []Question{
@@ -80,7 +80,8 @@ func (p *Play) why() []string {
 	return wants
 }
 
-// changes are the labels that each agent left and chose, in the order of the ledger.
+// changes returns the label that each agent left and the one it chose instead, in the order of the
+// ledger.
 func (p *Play) changes() []string {
 	var wants []string
 	before := map[string]team.Entry{}
@@ -100,8 +101,8 @@ func (p *Play) changes() []string {
 	return wants
 }
 
-// stale are the votes with an answer of another agent that they had not seen, or a message that
-// came later, before their own agent acted again.
+// stale returns the stale votes: before the agent's next action there was an answer of another
+// agent that the vote had not seen, or a new message.
 func (p *Play) stale() []string {
 	var wants []string
 	for i, vote := range p.Ledger {

@@ -13,8 +13,8 @@ import (
 	"conclave/engine/scenario"
 )
 
-// Scenario writes the run r1 of the scenario sign-in to a directory: a step that passed at its
-// second attempt, and one that failed. It returns the directory and the layout of the run.
+// Scenario writes the run r1 of the scenario sign-in to a directory: one step passed at its
+// second attempt, another one failed. It returns the directory and the layout of the run.
 func Scenario(t testing.TB) (dir string, layout artifact.Layout) {
 	t.Helper()
 	dir = t.TempDir()
@@ -34,7 +34,7 @@ func Scenario(t testing.TB) (dir string, layout artifact.Layout) {
 	return dir, layout
 }
 
-// SignIn is the result of the run that Scenario writes.
+// SignIn returns the result of the run that Scenario writes.
 func SignIn() scenario.Run {
 	usd, slow, broken, ended := 0.012, "the page took 30 s", "POST /sign-in answers <b>500</b>", "2026-11-22T09:01:10Z"
 	return scenario.Run{

@@ -12,7 +12,7 @@ import (
 var Three = []string{"agent_a", "agent_b", "agent_c"}
 
 // ThreeRounds is a session in which agent_c's second answer makes two votes stale and wins by
-// consensus. A person said something, a reply was rejected, and the final answer has files.
+// consensus. It also has a person's message, a rejected reply, and a final answer with files.
 func ThreeRounds(t testing.TB) *Play {
 	p := New(t, "Which database suits a small shop?", coordination.Config{Agents: Three})
 	p.Tool(2, "agent_a", "list_files", `{"path":"."}`, "notes.md")
@@ -34,13 +34,13 @@ func ThreeRounds(t testing.TB) *Play {
 	return p
 }
 
-// Script plays a session to its end.
+// Script writes a session up to its end.
 type Script struct {
 	Name string
 	Play func(t testing.TB) *Play
 }
 
-// Scripts are sessions of every kind of end.
+// Scripts has sessions with every kind of end.
 var Scripts = []Script{
 	{"three rounds", ThreeRounds},
 	{"dissent", dissent},
@@ -69,7 +69,7 @@ var Scripts = []Script{
 	{"evaluated", Evaluated},
 }
 
-// Named plays the script with a name.
+// Named runs the script with a name.
 func Named(t testing.TB, name string) *Play {
 	t.Helper()
 	for _, script := range Scripts {
@@ -81,7 +81,7 @@ func Named(t testing.TB, name string) *Play {
 	return nil
 }
 
-// answers has all three agents answer.
+// answers gives each of the three agents an answer.
 func answers(p *Play) {
 	p.Answer(3, "agent_a", "Take the train.", nil)
 	p.Answer(1, "agent_b", "Take the bus.", nil)
@@ -256,7 +256,7 @@ func manyFiles(t testing.TB) *Play {
 	return p
 }
 
-// equalAnswers ends before any vote: two of three first answers are equal.
+// equalAnswers ends before any vote, because two of three first answers are equal.
 func equalAnswers(t testing.TB) *Play {
 	p := New(t, "2 + 2?", coordination.Config{Agents: Three, Early: true})
 	p.Answer(1, "agent_a", "4", nil)
@@ -265,7 +265,7 @@ func equalAnswers(t testing.TB) *Play {
 	return p
 }
 
-// quorum ends while agent_c is still at work.
+// quorum ends while agent_c is still working.
 func quorum(t testing.TB) *Play {
 	p := New(t, "How do I get to the market?", coordination.Config{Agents: Three, Quorum: true})
 	answers(p)
@@ -274,7 +274,7 @@ func quorum(t testing.TB) *Play {
 	return p
 }
 
-// undecided ends with less support than the team asks for.
+// undecided ends with less support than the team requires.
 func undecided(t testing.TB) *Play {
 	p := New(t, "How do I get to the market?", coordination.Config{Agents: Three, MinSupport: 0.9})
 	answers(p)
@@ -284,7 +284,7 @@ func undecided(t testing.TB) *Play {
 	return p
 }
 
-// Checked is a session in which checks overrule the votes; the team grows from two agents.
+// Checked is a session in which checks overrule the votes. Its team grows from two agents.
 func Checked(t testing.TB) *Play {
 	p := New(t, "Sort the list.", coordination.Config{
 		Agents: Three, Start: 2, Grow: 1, Ballot: "checks_decide", Checks: []string{"c1", "c2"}, OnSplit: "plurality",
@@ -303,7 +303,7 @@ func Checked(t testing.TB) *Play {
 	return p
 }
 
-// Evaluated is a session in which every answer is evaluated before the next step of its agent.
+// Evaluated is a session in which every answer is evaluated before its agent's next step.
 func Evaluated(t testing.TB) *Play {
 	p := New(t, "How do I get to the market?", coordination.Config{Agents: []string{"agent_a", "agent_b"}, Critiques: true})
 	p.Answer(2, "agent_a", "Take the train.", nil)
@@ -338,8 +338,9 @@ func TwentySix(t testing.TB) *Play {
 	return p
 }
 
-// Thousand is a session of a thousand steps that is still running. Ten agents take turns: all of
-// them answer, then all but the last one vote, whose answer makes the votes stale.
+// Thousand is a running session of a thousand steps. Its ten agents take turns: first all of
+// them answer, then all but the last one vote, and the last one answers again, which makes the
+// votes stale.
 func Thousand(t testing.TB) *Play {
 	var agents []string
 	for c := 'a'; c <= 'j'; c++ {

@@ -1,6 +1,7 @@
 // Package storage stands in for cloud.google.com/go/storage, which the Temporal
 // server uses to archive histories in Google Cloud Storage. The embedded server
-// archives nothing, so NewClient fails and the rest only satisfies the compiler.
+// archives nothing, so NewClient fails; the other declarations only satisfy the
+// compiler.
 package storage
 
 import (
@@ -10,7 +11,7 @@ import (
 	"google.golang.org/api/option"
 )
 
-// ScopeFullControl is the permission that the server asks for.
+// ScopeFullControl is the permission that the server requests.
 const ScopeFullControl = "https://www.googleapis.com/auth/devstorage.full_control"
 
 var errUnavailable = errors.New("Google Cloud Storage is not available in the embedded server: use a Temporal server of your own to archive histories")
@@ -42,7 +43,7 @@ type BucketAttrs struct{}
 // Query selects objects by Prefix.
 type Query struct{ Prefix string }
 
-// ObjectIterator walks over objects.
+// ObjectIterator iterates over objects.
 type ObjectIterator struct{}
 
 // Next returns an error.

@@ -1,4 +1,4 @@
-// Package client answers the server's requests about compute providers.
+// Package client implements the server's requests about compute providers.
 package client
 
 import (
@@ -12,13 +12,13 @@ import (
 	"go.temporal.io/server/common/namespace"
 )
 
-// unavailable tells people who ask for a compute provider where to find one.
+// unavailable is the error for a request for a compute provider, with the remedy.
 const unavailable = "compute providers are not available in the embedded server: start workers yourself, or use a Temporal server of your own"
 
 // Module provides a Client to the server.
 var Module = fx.Provide(func() Client { return Client{} })
 
-// Client refuses to create compute providers and finds none.
+// Client refuses to create compute providers and has none.
 type Client struct{}
 
 // DescribeWorkerControllerInstance returns NotFound.

@@ -1,5 +1,5 @@
-// Package iface has the types in which the server describes compute providers.
-// It sends them to package client alone.
+// Package iface has the types that describe compute providers. The server passes
+// them only to package client.
 package iface
 
 import (
@@ -28,7 +28,7 @@ type ScalingAlgorithmSpec struct {
 	Config           *commonpb.Payload
 }
 
-// ScalingGroupSpec is the provider and the scaling of some types of tasks.
+// ScalingGroupSpec is the compute provider and the scaling algorithm for some types of tasks.
 type ScalingGroupSpec struct {
 	TaskTypes []enumspb.TaskQueueType
 	Compute   ComputeProviderSpec
@@ -41,7 +41,7 @@ type ScalingGroupSpecUpdate struct {
 	UpdateMask []string
 }
 
-// WorkerControllerInstanceSpec is every scaling group of a deployment version.
+// WorkerControllerInstanceSpec has the scaling groups of a deployment version.
 type WorkerControllerInstanceSpec struct {
 	ScalingGroupSpecs map[string]ScalingGroupSpec
 }
