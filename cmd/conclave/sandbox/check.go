@@ -18,8 +18,8 @@ import (
 	"conclave/worker/settings"
 )
 
-// Commands returns `conclave sandbox`, and the hidden command that package attack runs for
-// each part of an attack.
+// Commands returns `conclave sandbox`, and the hidden command that package attack executes
+// for each part of an attack.
 func Commands(c *hall.CLI) []*cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "sandbox",
@@ -42,7 +42,7 @@ func Commands(c *hall.CLI) []*cobra.Command {
 	}}
 }
 
-// checkFlags are the flags of check besides the common ones.
+// checkFlags are the flags of sandbox check besides the common ones.
 type checkFlags struct {
 	level    string
 	only     []string
@@ -121,12 +121,13 @@ func check(ctx context.Context, c *hall.CLI, f checkFlags) error {
 	return nil
 }
 
-// Options are the attacks of a worker configuration, without a file those of the default level.
+// Options returns the attacks for a worker configuration, or for the default level if there is no
+// file.
 func Options(c *hall.CLI, settings string) (attack.Options, error) {
 	return checkFlags{settings: settings}.options(c)
 }
 
-// Attack carries out the attacks on o.Host.
+// Attack executes the attacks on o.Host.
 func Attack(ctx context.Context, o attack.Options) (Report, error) {
 	r := describe(o)
 	attacks, err := attack.Run(ctx, o)
@@ -137,7 +138,7 @@ func Attack(ctx context.Context, o attack.Options) (Report, error) {
 	return r, err
 }
 
-// options are taken from the configuration; --level overrides its level.
+// options returns the options from the worker configuration. --level overrides its level.
 func (f checkFlags) options(c *hall.CLI) (attack.Options, error) {
 	o := attack.Options{Level: sandbox.Full, Only: f.only}
 	if f.settings != "" {
@@ -165,7 +166,7 @@ func (f checkFlags) options(c *hall.CLI) (attack.Options, error) {
 	}
 }
 
-// Report is the outcome of a check, and its output for programs.
+// Report is the outcome of a check, and its JSON output.
 type Report struct {
 	Level   sandbox.Level   `json:"level"` // required
 	Host    hostReport      `json:"host"`
@@ -173,7 +174,7 @@ type Report struct {
 	attack.Totals
 }
 
-// hostReport is the sandbox of this host.
+// hostReport describes the sandbox of this host.
 type hostReport struct {
 	Level       sandbox.Level `json:"level"`
 	Missing     []string      `json:"missing"`
@@ -181,7 +182,7 @@ type hostReport struct {
 	Cgroup      string        `json:"cgroup"` // empty if a watchdog replaces control groups
 }
 
-// describe reports the host before the attacks.
+// describe returns the report on the host before any attack.
 func describe(o attack.Options) Report {
 	h := o.Host
 	return Report{
@@ -228,14 +229,14 @@ func showHost(c *hall.CLI, r Report) error {
 	return c.Print(text.Terminal(b.String()) + "\n")
 }
 
-// showAttack prints a result as soon as its attack ends.
+// showAttack prints the result of an attack as soon as it ends.
 func showAttack(c *hall.CLI, a attack.Result) {
 	if !c.JSON {
 		fmt.Fprintln(c.Stdout, text.Terminal(a.String())) // printing the total reports a broken stdout
 	}
 }
 
-// showTotal prints the last line, or the whole report as JSON.
+// showTotal prints the total, or the whole report as JSON.
 func showTotal(c *hall.CLI, r Report) error {
 	if c.Scripted() {
 		return c.PrintJSON(r)

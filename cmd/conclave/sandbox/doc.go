@@ -1,3 +1,3 @@
-// Package sandbox is `conclave sandbox`: it reports the sandbox level that this host
-// offers, runs attacks against it, and prints which of them were stopped.
+// Package sandbox implements `conclave sandbox`. It reports the sandbox level that
+// this host offers, attacks the sandbox, and prints which attacks were stopped.
 package sandbox

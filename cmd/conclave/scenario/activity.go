@@ -15,7 +15,7 @@ import (
 	"conclave/engine/scenario"
 )
 
-// stepPrefix precedes a step's ID in the name of its activity.
+// stepPrefix is the prefix of a step's ID in the name of its activity.
 const stepPrefix = "step-"
 
 // showActivities prints long calls and waits of the running step.
@@ -32,8 +32,8 @@ func (b *board) showActivities(ctx context.Context, conn *hall.Connection, r *ru
 	}
 }
 
-// connectOpen connects to the store of open runs and, if the address is known, to the
-// server.
+// connectOpen connects to the store of open runs. If the address is known, it also
+// connects to the server.
 func connectOpen(ctx context.Context, c *hall.CLI) (*hall.Connection, error) {
 	t, err := c.Target()
 	if err == nil && t.Cluster == (c.Bucket != "") {
@@ -44,13 +44,13 @@ func connectOpen(ctx context.Context, c *hall.CLI) (*hall.Connection, error) {
 	return c.ConnectStore(ctx)
 }
 
-// present is the state of a run without a result, as the server knows it.
+// present is the server's information about a run without a result.
 type present struct {
 	activities []progress.Activity
 	end        *artifact.Error // how Temporal cut it off; nil if it did not
 }
 
-// presentOf returns the present of the open runs of scenarios, by run ID.
+// presentOf returns the server's information about the open runs of scenarios, by run ID.
 func presentOf(ctx context.Context, conn *hall.Connection, in *project.Project, slugs []string) map[string]present {
 	all := map[string]present{}
 	if conn.Client == nil {
@@ -106,7 +106,7 @@ func (r *recentRun) why(now time.Time) string {
 	return strings.Join(why, ": ")
 }
 
-// doing is the activity of the running step in a run's status.
+// doing is the activity of the running step in the status of a run.
 type doing struct {
 	Step  *string             `json:"step"`  // ID of the running step; null if it is unknown
 	Doing *coordination.Doing `json:"doing"` // its activity; null if it is unknown

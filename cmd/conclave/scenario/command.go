@@ -49,7 +49,7 @@ func commandLine(c *hall.CLI, command, dir string, r *run) string {
 	return c.CommandLine("scenario "+command, dir, r.slug, r.id)
 }
 
-// checkNames refuses names that could lead out of their folder; empty ones are accepted.
+// checkNames refuses names that could lead out of their folder. Empty names are accepted.
 func checkNames(slug, id string) error {
 	if slug != "" {
 		if err := scenario.CheckSlug(slug); err != nil {
@@ -99,8 +99,8 @@ completed. What was recorded is kept. It runs no steps.`, func(ctx context.Conte
 	})
 }
 
-// controlCommand returns a subcommand for one run, by default the newest open one. Only watch runs
-// its steps.
+// controlCommand returns a subcommand for one run, by default the newest open one. Only watch
+// executes the run's steps.
 func controlCommand(c *hall.CLI, name, short, long string, do func(context.Context, *hall.Connection, *order, *run) error) *cobra.Command {
 	return &cobra.Command{
 		Use:     name + " DIR SLUG [RUN_ID]",
@@ -143,7 +143,8 @@ func controlCommand(c *hall.CLI, name, short, long string, do func(context.Conte
 	}
 }
 
-// findRun finds a run of a scenario in its folder; without an ID, the newest open one.
+// findRun returns a run from the folder of its scenario. Without an ID it returns the newest open
+// one.
 func findRun(from *project.Project, slug, id string) (*run, error) {
 	d, err := from.Describe(slug)
 	if err != nil {

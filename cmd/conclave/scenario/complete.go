@@ -10,7 +10,7 @@ import (
 	"conclave/engine/scenario"
 )
 
-// complete completes the arguments and the flags of a subcommand by the scenarios in its DIR.
+// complete sets the completion of a subcommand's arguments and flags from the scenarios in its DIR.
 func complete(cmd *cobra.Command) {
 	if strings.Contains(cmd.Use, "SLUG") && cmd.Name() != "create" { // a new scenario has a new slug
 		hasRun := strings.Contains(cmd.Use, "RUN_ID")
@@ -35,7 +35,8 @@ func complete(cmd *cobra.Command) {
 	}
 }
 
-// words finds words in the project of the arguments DIR and SLUG.
+// words opens the project given by the arguments DIR and SLUG and returns the words that find finds
+// in it.
 func words(args []string, find func(*project.Project, string) []string) []string {
 	if len(args) == 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"conclave/engine/scenario"
 )
 
-// source holds the flags that define a scenario.
+// source has the flags that define a scenario.
 type source struct {
 	title, from string
 	steps, tags []string
@@ -49,7 +49,7 @@ The Markdown file has a heading ## for each step, with the optional headings
 	return cmd
 }
 
-// created is the output of create for programs.
+// created is the JSON output of create.
 type created struct {
 	Slug    string             `json:"slug"`
 	New     bool               `json:"new"`
@@ -100,7 +100,7 @@ func create(c *hall.CLI, dir, slug string, source source) error {
 	return err
 }
 
-// read returns the definition that the flags describe.
+// read returns the definition given by the flags.
 func (s source) read() (scenario.Definition, error) {
 	d := scenario.Definition{}
 	switch {

@@ -1,4 +1,4 @@
-// Package scenario implements `conclave scenario`: it writes scenarios, starts and follows
-// their runs, and reports results, as tables, JSON and JUnit. Their directories are package
-// project. Start with command.go; run.go starts runs, follow.go follows them.
+// Package scenario implements `conclave scenario`. It writes scenarios, starts and follows
+// their runs, and reports results as tables, JSON and JUnit. Package project manages their
+// directories. Start with command.go; run.go starts runs and follow.go follows them.
 package scenario

@@ -18,7 +18,7 @@ import (
 	scenarioflow "conclave/workflows/scenario"
 )
 
-// flags holds the flags of run other than the common ones.
+// flags are the flags of run besides the common ones.
 type flags struct {
 	inputs
 	all, offline, failFast bool
@@ -29,7 +29,7 @@ type flags struct {
 	stepTimeout            time.Duration // 0 for that of the run to retry
 }
 
-// inputs holds the flags with the values of placeholders.
+// inputs has the flags for the values of placeholders.
 type inputs struct {
 	baseURL string
 	vars    []string
@@ -40,7 +40,7 @@ func (i *inputs) add(set *pflag.FlagSet) {
 	set.StringArrayVar(&i.vars, "var", nil, "the value of a placeholder ${NAME} in steps and prd.md, `NAME=VALUE`; may be repeated")
 }
 
-// values checks the flags.
+// values checks the flags and returns their values.
 func (i *inputs) values() (v project.Values, err error) {
 	if i.baseURL != "" {
 		u, err := url.Parse(i.baseURL)
@@ -55,7 +55,7 @@ func (i *inputs) values() (v project.Values, err error) {
 	return v, nil
 }
 
-// several reports whether the command selects scenarios by --all or --tag.
+// several reports whether --all or --tag selects the scenarios.
 func (f flags) several() bool { return f.all || len(f.tags) > 0 }
 
 func (f flags) check(slug string) error {

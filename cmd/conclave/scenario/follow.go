@@ -23,7 +23,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// follow waits for the end of a run, and copies results and evidence after every step.
+// follow waits for the end of a run and copies results and evidence after every step.
 func follow(ctx context.Context, conn *hall.Connection, o *order, r *run, b *board) error {
 	if conn.Store != nil {
 		var err error
@@ -59,7 +59,7 @@ func follow(ctx context.Context, conn *hall.Connection, o *order, r *run, b *boa
 	}
 }
 
-// setResult parses and keeps a newer result.json.
+// setResult parses and stores a newer result.json.
 func (r *run) setResult(document []byte) error {
 	result, err := scenario.ParseRun(document, r.slug, r.id)
 	if err == nil {
@@ -68,7 +68,7 @@ func (r *run) setResult(document []byte) error {
 	return err
 }
 
-// refresh reads the current result from the store, else from the workflow.
+// refresh reads the current result from the store, or else from the workflow.
 func (r *run) refresh(ctx context.Context, conn *hall.Connection, to *project.Project) error {
 	if r.copy != nil {
 		document, err := r.copy.Update(ctx)
@@ -89,7 +89,7 @@ func (r *run) refresh(ctx context.Context, conn *hall.Connection, to *project.Pr
 	return errors.Join(r.setResult(document), to.Note(r.slug, r.id, document))
 }
 
-// finish reads the final result from the store, else uses the workflow's.
+// finish reads the final result from the store, or else takes the workflow's.
 func (r *run) finish(ctx context.Context, conn *hall.Connection, to *project.Project, result json.RawMessage, ended error) error {
 	err := r.refresh(ctx, conn, to)
 	if ended == nil && !r.result.Over() {
@@ -103,13 +103,13 @@ func (r *run) finish(ctx context.Context, conn *hall.Connection, to *project.Pro
 	}
 	why := withoutResult(ctx, conn, to.Dir(), r, ended)
 	if refusal(ended) != nil && r.result.RunNumber == 0 {
-		// The result of a run that never began would keep the status running.
+		// Without this, the result of a run that did not start would remain running.
 		err, r.id = errors.Join(err, r.discard(ctx, conn, to)), ""
 	}
 	return errors.Join(why, err)
 }
 
-// refusal returns the error of a worker that refused the input of a run, else nil.
+// refusal returns the error of a worker that refused the input of a run, or nil.
 func refusal(err error) *temporal.ApplicationError {
 	if refused, ok := errors.AsType[*temporal.ApplicationError](err); ok && runs.RefusedInput(refused.Type()) {
 		return refused
@@ -117,7 +117,8 @@ func refusal(err error) *temporal.ApplicationError {
 	return nil
 }
 
-// withoutResult returns the error of a run of the scenarios in dir that ended without a result.
+// withoutResult returns the error for a run that ended without a result. dir is the directory of
+// its scenario.
 func withoutResult(ctx context.Context, conn *hall.Connection, dir string, r *run, err error) error {
 	if err == nil {
 		return fmt.Errorf("%s has ended without a result", r)
@@ -140,12 +141,12 @@ func withoutResult(ctx context.Context, conn *hall.Connection, dir string, r *ru
 	return hall.Exitf(hall.ExitInterrupted, "lost the connection to %s: %w; nothing of it is lost, `conclave scenario watch` continues it", r, err)
 }
 
-// cutOff tells how Temporal ended a run, and how it can continue.
+// cutOff describes how Temporal ended a run and how the run can continue.
 func (r *run) cutOff(c *hall.CLI, dir string, why *artifact.Error) string {
 	return fmt.Sprintf("%s was %s; `%s` continues it", r, why.Message, c.CommandLine("scenario run", dir, r.slug, "--retry", r.id))
 }
 
-// catchUp copies the results of the project's open runs from the store. Errors are only printed.
+// catchUp copies the results of the project's open runs from the store. It only prints errors.
 func catchUp(ctx context.Context, conn *hall.Connection, to *project.Project, slugs []string) {
 	if conn.Store == nil {
 		return
@@ -170,7 +171,7 @@ func catchUp(ctx context.Context, conn *hall.Connection, to *project.Project, sl
 	}
 }
 
-// openRuns returns the runs of a scenario that have not ended in the project.
+// openRuns returns the runs of a scenario that have not ended according to the project.
 func openRuns(in *project.Project, slug string) ([]*run, error) {
 	all, _, err := in.Runs(slug)
 	var open []*run
@@ -228,7 +229,7 @@ func newBoard(c *hall.CLI, o *order) *board {
 	return &board{cli: c, resume: func(r *run) string { return commandLine(c, "resume", o.dir, r) }}
 }
 
-// show prints the steps of a run that have ended since the last call.
+// show prints the steps of a run that ended since the last call.
 func (b *board) show(r *run) {
 	if r.result.Execution <= r.earlier && r.earlier > 0 {
 		return // the record is from before the retry
@@ -272,7 +273,7 @@ func (b *board) showPause(r *run) {
 	}
 }
 
-// noteSilence prints why no worker answers. It prints only once that none polls.
+// noteSilence prints why no worker answers. If no worker polls at all, it prints this only once.
 func (b *board) noteSilence(why string, polled bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"conclave/engine/scenario"
 )
 
-// maxEvidence is the size of the largest file of evidence that a report shows, in bytes.
+// maxEvidence is the maximum size of a file of evidence in a report, in bytes.
 const maxEvidence = 8 << 20
 
 // writeHTML writes a page about the runs, with an index of all runs of the directory.
@@ -44,7 +44,7 @@ func writeHTML(o *order) error {
 	return nil
 }
 
-// allRuns are the runs of every scenario of the directory.
+// allRuns returns the runs of every scenario in the directory.
 func (o *order) allRuns() ([]scenario.Run, error) {
 	slugs, err := o.project.Slugs()
 	if err != nil {
@@ -61,7 +61,7 @@ func (o *order) allRuns() ([]scenario.Run, error) {
 	return all, nil
 }
 
-// file is the path of a piece of evidence, which never leaves the folder of its run.
+// file returns the path of a piece of evidence, or "" if it would leave the folder of the run.
 func (o *order) file(r *run, name string) string {
 	name = filepath.FromSlash(name)
 	if !filepath.IsLocal(name) {
@@ -70,7 +70,8 @@ func (o *order) file(r *run, name string) string {
 	return o.project.Path(r.slug, "runs", r.id, name)
 }
 
-// evidence reads evidence of a run; nil for a file that is missing, large or no file.
+// evidence returns a function that reads evidence of a run. It returns nil if the file is missing,
+// too large or not regular.
 func (o *order) evidence(r *run) func(string) []byte {
 	return func(name string) []byte {
 		root, err := os.OpenRoot(o.project.Path(r.slug, "runs", r.id))
@@ -94,7 +95,7 @@ func (o *order) evidence(r *run) func(string) []byte {
 	}
 }
 
-// link returns the address of evidence relative to the page.
+// link returns a function for the address of evidence relative to the page.
 func (o *order) link(r *run) func(string) string {
 	from, err := filepath.Abs(filepath.Dir(o.flags.html))
 	return func(name string) string {

@@ -13,7 +13,7 @@ import (
 )
 
 type (
-	// xmlSuite is a suite, or the root, which contains the suites.
+	// xmlSuite is a test suite, or the root element with all suites.
 	xmlSuite struct {
 		XMLName    xml.Name
 		Name       string        `xml:"name,attr"`
@@ -39,7 +39,7 @@ type (
 		Error     *xmlWhy `xml:"error"`
 		Skipped   *xmlWhy `xml:"skipped"`
 
-		// Flaky lists the failures before a pass in the format of Maven's Surefire.
+		// Flaky has the failures before a pass, in the format of Maven's Surefire.
 		Flaky []xmlWhy `xml:"flakyFailure"`
 
 		Out string `xml:"system-out,omitempty"`
@@ -51,8 +51,8 @@ type (
 	}
 )
 
-// writeJUnit writes a JUnit report: a test suite for each scenario and a test for each
-// step. A step without a verdict is an error.
+// writeJUnit writes a JUnit report with a test suite for each scenario and a test for
+// each step. A step without a verdict is an error.
 func writeJUnit(o *order) error {
 	here, _ := os.Getwd() // if it is unknown, paths are absolute
 	data, err := junit(o.runs, func(r *run, path string) string {
@@ -75,7 +75,7 @@ func writeJUnit(o *order) error {
 }
 
 // locate returns the path of a piece of evidence for CI systems: relative to the working
-// directory, or absolute. It is empty if the file is not on this machine.
+// directory, or absolute. It returns "" if the file is not on this machine.
 type locate func(r *run, path string) string
 
 func junit(runs []*run, at locate) ([]byte, error) {
@@ -166,7 +166,7 @@ func failures(r scenario.Result) []xmlWhy {
 }
 
 // output returns the lines of a test: its summary, warnings and evidence. Jenkins and GitLab
-// attach the files of lines [[ATTACHMENT|path]].
+// attach files named by lines of the form [[ATTACHMENT|path]].
 func output(of *run, r scenario.Result, at locate) []string {
 	var lines []string
 	if r.Summary != "" {

@@ -11,7 +11,7 @@ import (
 	scenarioflow "conclave/workflows/scenario"
 )
 
-// Kind describes runs of scenarios to `conclave retry` and `conclave say`.
+// Kind describes scenario runs for `conclave retry` and `conclave say`.
 func Kind() *runs.Kind {
 	return &runs.Kind{
 		Type: scenarioflow.Type, Noun: "scenario run", List: "scenario list", MemoID: scenarioflow.MemoRun, MemoSlug: scenarioflow.MemoScenario, Failed: string(scenario.Fail), Dirs: artifact.InScenario("*", "*").Root(),
@@ -24,10 +24,10 @@ func Kind() *runs.Kind {
 	}
 }
 
-// slugOf returns the scenario of a run. It is empty before the run is prepared.
+// slugOf returns the scenario of a run, or "" before the run is prepared.
 func slugOf(r runs.Run) string { return runs.Memo(r.Memo, scenarioflow.MemoScenario, "") }
 
-// adapt refuses to retry an open run, and refuses messages to a single agent or to an
+// adapt refuses to retry an open run, and refuses messages to a single agent or an
 // ended run.
 func adapt(conn *hall.Connection, r runs.Run, u *runs.Update) error {
 	switch {
@@ -44,7 +44,7 @@ func adapt(conn *hall.Connection, r runs.Run, u *runs.Update) error {
 	return nil
 }
 
-// reopen returns the input of a run that goes on from the first step that did not pass.
+// reopen returns the input of a run that continues from the first step that did not pass.
 func reopen(_ context.Context, conn *hall.Connection, r runs.Run, agent string) (any, error) {
 	switch {
 	case agent != "":

@@ -18,7 +18,7 @@ import (
 	scenarioflow "conclave/workflows/scenario"
 )
 
-// order is the checked input of the runs of one command.
+// order is the validated input of one command's runs.
 type order struct {
 	flags   flags
 	dir     string // as given on the command line
@@ -54,7 +54,8 @@ func (r *run) workflow() string { return "scenario-" + r.slug + "-" + r.id }
 // String names the run in messages.
 func (r *run) String() string { return "run " + r.id + " of scenario " + r.slug }
 
-// load reads the definitions of all runs. If one of them is invalid, no run is started.
+// load reads the definitions of all runs before any is started, so that an invalid one prevents
+// them all.
 func (o *order) load(slug string) error {
 	o.slugs = []string{slug}
 	if o.flags.several() {
@@ -76,7 +77,7 @@ func (o *order) load(slug string) error {
 	return errors.Join(problems...)
 }
 
-// retriedRun returns the run that --retry names.
+// retriedRun returns the run named by --retry.
 func (o *order) retriedRun(slug string) (*run, error) {
 	d, err := o.project.Describe(slug)
 	if err != nil {
@@ -92,7 +93,7 @@ func (o *order) retriedRun(slug string) (*run, error) {
 	return r, err
 }
 
-// newRun returns a new run of the scenario as it is now.
+// newRun returns a new run of the scenario's current definition.
 func (o *order) newRun(slug string) (*run, error) {
 	d, err := o.project.Load(slug, o.values)
 	if err != nil {

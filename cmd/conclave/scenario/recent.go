@@ -38,7 +38,7 @@ type recentStep struct {
 	Flaky  bool            `json:"flaky"`
 }
 
-// recent summarizes a result. For an open run it also counts the planned steps, and the
+// recent summarizes a result. For an open run it includes the planned steps, and the
 // duration extends to now.
 func recent(r scenario.Run, plan scenario.Plan) recentRun {
 	short := recentRun{

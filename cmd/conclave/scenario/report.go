@@ -17,10 +17,10 @@ import (
 	"conclave/workflows/drive"
 )
 
-// maxReason is how much of a step's error is shown on a line, in bytes.
+// maxReason is the length to which a step's error is truncated on a line, in bytes.
 const maxReason = 300
 
-// allRuns is the output of several runs for programs.
+// allRuns is the JSON output of several runs.
 type allRuns struct {
 	Status scenario.Status   `json:"status"` // pass if all passed, else fail
 	Runs   []json.RawMessage `json:"runs"`   // each result.json
@@ -60,7 +60,7 @@ func report(ctx context.Context, c *hall.CLI, o *order) error {
 	return hall.Exit(code)
 }
 
-// exitCode returns the exit code of the worst run.
+// exitCode returns the exit code for the worst result.
 func exitCode(ctx context.Context, all []*run) int {
 	if ctx.Err() != nil {
 		return hall.ExitInterrupted
@@ -77,7 +77,7 @@ func exitCode(ctx context.Context, all []*run) int {
 	return code
 }
 
-// printTable prints a table of all runs, and the places of their results.
+// printTable prints a table of all runs and the paths of their results.
 func printTable(c *hall.CLI, o *order) error {
 	var b strings.Builder
 	fmt.Fprintln(&b, "SCENARIO\tRUN\tSTATUS\tSTEPS\tTIME\tWHY")
@@ -94,7 +94,7 @@ func printTable(c *hall.CLI, o *order) error {
 	return c.Print(hall.Table(b.String()))
 }
 
-// number returns the number of a run among those of its scenario; 0 is unknown.
+// number formats a run's number within its scenario. 0 means unknown.
 func number(n int) string {
 	if n == 0 {
 		return "–"
@@ -127,8 +127,8 @@ func statusText(r scenario.Run) string {
 	return string(r.Status)
 }
 
-// reason returns the reason why the run did not pass, or why it is flaky; empty if it
-// passed at once or is running.
+// reason returns why the run did not pass or why it is flaky. It returns "" if the
+// run passed at once or is still running.
 func (r *run) reason() string {
 	if s, ok := r.result.Failed(); ok {
 		text := s.ID + " " + s.Title
@@ -155,7 +155,7 @@ func lastFailure(s scenario.Result) string {
 	return string(scenario.Fail)
 }
 
-// firstLine returns the first line of an error; empty for nil.
+// firstLine returns the first line of an error, or "" for nil.
 func firstLine(err error) string {
 	if err == nil {
 		return ""
@@ -164,7 +164,7 @@ func firstLine(err error) string {
 	return line
 }
 
-// printJSON prints the result of one run, or of several.
+// printJSON prints the result of one run or of several.
 func printJSON(c *hall.CLI, o *order) error {
 	if !o.flags.several() {
 		if r := o.runs[0]; r.document != nil {

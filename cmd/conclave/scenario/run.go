@@ -177,8 +177,8 @@ func execute(ctx context.Context, conn *hall.Connection, o *order) error {
 	return report(ctx, conn.CLI, o)
 }
 
-// isOpen reports whether a run's workflow is open; a terminated one leaves its result at
-// running. If the server does not answer, the run counts as open.
+// isOpen reports whether a run's workflow is open, because the result of a terminated
+// run still says running. If the server does not respond, the run counts as open.
 func isOpen(ctx context.Context, conn *hall.Connection, r *run) bool {
 	info, err := describe(ctx, conn, r)
 	if err != nil {
@@ -188,7 +188,7 @@ func isOpen(ctx context.Context, conn *hall.Connection, r *run) bool {
 	return info.GetCloseTime() == nil
 }
 
-// isKnown reports whether the server has a run's workflow, open or closed.
+// isKnown reports whether the server has an open or closed workflow for a run.
 func isKnown(ctx context.Context, conn *hall.Connection, r *run) bool {
 	_, err := describe(ctx, conn, r)
 	return err == nil
@@ -201,7 +201,7 @@ func describe(ctx context.Context, conn *hall.Connection, r *run) (*workflowpb.W
 	return reply.GetWorkflowExecutionInfo(), err
 }
 
-// placeTester puts the tester into the inputs, or registers it for local workers.
+// placeTester adds the tester to the inputs, or registers it for local workers.
 func (o *order) placeTester(conn *hall.Connection) error {
 	for _, r := range o.runs {
 		var err error
@@ -231,7 +231,8 @@ func introduce(conn *hall.Connection, o *order) {
 	}
 }
 
-// printPage prints the address of the page of a run, or of the list of several, if pages are served.
+// printPage prints the address of a run's page, or of the list of runs if there are several. It
+// does nothing if no pages are served.
 func printPage(conn *hall.Connection, all []*run) {
 	switch {
 	case conn.Pages == "":
@@ -287,7 +288,8 @@ func (r *run) storePRD(ctx context.Context, conn *hall.Connection) error {
 	return nil
 }
 
-// discard removes the files of a run that did not start, unless it may have, after an interrupt.
+// discard removes the files of a run that did not start. After an interrupt it keeps them, because
+// the run may have started.
 func (r *run) discard(ctx context.Context, conn *hall.Connection, from *project.Project) error {
 	if ctx.Err() != nil || r.input.Resume {
 		return nil

@@ -28,7 +28,7 @@ type summary struct {
 	Running    int              `json:"running"`
 }
 
-// projectStatus is the output of status for a project.
+// projectStatus is the JSON output of status for a project.
 type projectStatus struct {
 	Project       string    `json:"project"`
 	ScenarioCount int       `json:"scenario_count"`
@@ -38,7 +38,7 @@ type projectStatus struct {
 	Scenarios     []summary `json:"scenarios"`
 }
 
-// scenarioStatus is the output of status for one scenario.
+// scenarioStatus is the JSON output of status for one scenario.
 type scenarioStatus struct {
 	summary
 	Steps      []scenario.StepRef  `json:"steps"` // includes the steps of before and after
@@ -120,8 +120,9 @@ func showStatus(ctx context.Context, c *hall.CLI, dir, slug string) error {
 	return printProject(c, p, now)
 }
 
-// catchUpOpen is catchUp with a connection. It connects only if there are open runs,
-// because connecting may start a stack. It returns the present of these runs, by ID.
+// catchUpOpen connects, calls catchUp and returns the server's information about the
+// open runs, by ID. It connects only if there are open runs, because connecting may
+// start a stack.
 func catchUpOpen(ctx context.Context, c *hall.CLI, p *project.Project, slugs []string) (map[string]present, error) {
 	anyOpen := false
 	for _, slug := range slugs {
@@ -143,8 +144,8 @@ func catchUpOpen(ctx context.Context, c *hall.CLI, p *project.Project, slugs []s
 	return presentOf(ctx, conn, p, slugs), nil
 }
 
-// statusOf returns the status of a scenario by the results in its folder, and of the runs
-// without a result by their present.
+// statusOf returns the status of a scenario from the results in its folder. For a run
+// without a result it uses the server's information.
 func statusOf(c *hall.CLI, p *project.Project, slug string, now map[string]present) (scenarioStatus, error) {
 	d, err := p.Describe(slug)
 	if err != nil {
@@ -180,8 +181,8 @@ func statusOf(c *hall.CLI, p *project.Project, slug string, now map[string]prese
 	return s, nil
 }
 
-// summaries returns the scenarios of a project, as statusOf does. Unreadable ones are reported
-// and skipped.
+// summaries returns the scenarios of a project, with statuses like statusOf. It reports and
+// skips unreadable ones.
 func summaries(c *hall.CLI, p *project.Project, now map[string]present) ([]summary, error) {
 	slugs, err := p.Slugs()
 	if err != nil {
@@ -241,7 +242,7 @@ func printProject(c *hall.CLI, p *project.Project, now map[string]present) error
 	return c.Print(fmt.Sprintf("%s: %d passing, %d failing, %d never run\n", progress.Plural(len(all), "scenario"), status.Passing, status.Failing, status.NeverRun))
 }
 
-// printScenario prints one scenario with its last runs, and the present of open ones.
+// printScenario prints a scenario with its latest runs and the activities of open ones.
 func printScenario(c *hall.CLI, p *project.Project, slug string, now map[string]present) error {
 	s, err := statusOf(c, p, slug, now)
 	if err != nil {

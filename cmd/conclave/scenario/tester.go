@@ -20,11 +20,11 @@ import (
 	"conclave/engine/scenario"
 )
 
-// defaultTesterID is the ID of an agent whose file gives it none.
+// defaultTesterID is the ID of an agent whose file does not set one.
 const defaultTesterID = "tester"
 
-// loadTester reads the agent of --config, else of the project, else of the working
-// directory. It refuses an agent that cannot start on this machine.
+// loadTester reads the agent of --config, or else of the project, or else of the
+// working directory. It refuses an agent that cannot start on this machine.
 func loadTester(c *hall.CLI, t hall.Target, w *team.Worker, offline bool, dir string) (tester config.Team, source string, err error) {
 	tester, source, err = readTester(c, t, offline, dir)
 	if err != nil || offline || t.Cluster {
@@ -34,7 +34,7 @@ func loadTester(c *hall.CLI, t hall.Target, w *team.Worker, offline bool, dir st
 	return tester, source, w.Startable(tester)
 }
 
-// readTester is loadTester without that check.
+// readTester is like loadTester, but does not check whether the agent can start.
 func readTester(c *hall.CLI, t hall.Target, offline bool, dir string) (tester config.Team, source string, err error) {
 	from := chooseTester(c, dir)
 	source = from.File
@@ -66,8 +66,8 @@ func readTester(c *hall.CLI, t hall.Target, offline bool, dir string) (tester co
 	return tester, source, nil
 }
 
-// chooseTester returns the file of --config, else of the project, else of the working directory. A
-// file that is not named with --config is found, even in a directory that is named.
+// chooseTester returns the file of --config, or else of the project, or else of the working
+// directory. Only a file named with --config counts as named by the user.
 func chooseTester(c *hall.CLI, dir string) team.Source {
 	of := filepath.Join(dir, team.ProjectFile)
 	if _, err := os.Lstat(of); c.Config != "" || errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +76,7 @@ func chooseTester(c *hall.CLI, dir string) team.Source {
 	return team.Source{File: of}
 }
 
-// warnIgnored warns of settings that scenarios ignore: those of decisions and of session time.
+// warnIgnored warns of settings that scenarios ignore, those for decisions and session time.
 func warnIgnored(c *hall.CLI, o *order) {
 	set := append(changed("orchestrator", o.tester.Orchestrator), changed("timeout_settings", o.tester.Timeouts)...)
 	if o.tester.Agents[0].Subtask != "" {
@@ -123,7 +123,7 @@ func fields(section any) map[string]any {
 	return m
 }
 
-// warnPRD warns of a new run's prd.md that does not tell agents about the application.
+// warnPRD warns if a new run's prd.md does not describe the application to the agents.
 func warnPRD(c *hall.CLI, o *order) {
 	input := o.runs[0].input // all runs have the same prd.md
 	if input.Resume {
@@ -141,7 +141,7 @@ func warnPRD(c *hall.CLI, o *order) {
 	}
 }
 
-// warnExposed warns of credentials in the workflow's input, which has them without a store.
+// warnExposed warns if credentials are part of the workflow's input, which happens without a store.
 func warnExposed(c *hall.CLI, o *order) {
 	if parsed, _ := scenario.ParseProject(o.runs[0].input.PRD); len(parsed.Secrets()) > 0 {
 		c.Warnf("without --bucket, %s is in the input of the workflow, with its credentials, readable by everybody with access to the history", o.project.PRD())

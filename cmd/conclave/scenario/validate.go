@@ -43,7 +43,7 @@ type validated struct {
 	Tester    *string      `json:"tester_problem"` // null for none
 }
 
-// checkedOne is a checked scenario.
+// checkedOne is the result of checking one scenario.
 type checkedOne struct {
 	Slug    string  `json:"slug"`
 	Steps   int     `json:"steps"`
@@ -98,9 +98,8 @@ func validate(ctx context.Context, c *hall.CLI, in inputs, dir, slug string) err
 	return hall.Exitf(hall.ExitUsage, "%w", errors.Join(problems...))
 }
 
-// checkTester returns an error if the tester's configuration is invalid. It only warns of
-// keys and programs that are missing on this machine, because another machine may have
-// them.
+// checkTester returns an error if the tester's configuration is invalid. For missing keys
+// and programs it only warns, because the run may execute on another machine.
 func checkTester(ctx context.Context, c *hall.CLI, dir string) error {
 	t, err := c.Target()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Bounds of connections. A reply may take hours, so that only its parts have deadlines.
+// Limits of connections. A reply may take hours, so only its parts have deadlines.
 const (
 	headerTime = 10 * time.Second
 	bodyTime   = 30 * time.Second // in which the body of a request must arrive
@@ -18,15 +18,15 @@ const (
 	maxPart    = 64 << 10 // bytes of a reply
 )
 
-// bounded returns a server whose clients cannot hold it up.
+// bounded returns a server with limits on slow clients.
 func bounded(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler: boundedBody(handler), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaders,
 	}
 }
 
-// boundedBody breaks connections whose request does not arrive in time, also where the handler
-// has replied without reading it.
+// boundedBody breaks connections whose request body does not arrive in time, even if the
+// handler replied without reading it.
 func boundedBody(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -38,7 +38,7 @@ func boundedBody(handler http.Handler) http.Handler {
 	})
 }
 
-// body is the body of a request with a deadline, which its end removes.
+// body is a request body with a read deadline, which is removed at its end.
 type body struct {
 	io.ReadCloser
 	arrived func()
@@ -52,7 +52,7 @@ func (b body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// boundedListener is a listener whose connections break when a client stops reading.
+// boundedListener is a listener whose connections break if a client stops reading.
 type boundedListener struct{ net.Listener }
 
 func (l boundedListener) Accept() (net.Conn, error) {
@@ -63,7 +63,7 @@ func (l boundedListener) Accept() (net.Conn, error) {
 	return boundedConn{conn}, nil
 }
 
-// boundedConn is a connection with a deadline for each part that is written.
+// boundedConn is a connection with a deadline for each part that it writes.
 type boundedConn struct{ net.Conn }
 
 func (c boundedConn) Write(p []byte) (written int, err error) {
@@ -78,8 +78,8 @@ func (c boundedConn) Write(p []byte) (written int, err error) {
 	return written, err
 }
 
-// CloseWrite lets net/http close a connection without losing the reply to a request that has
-// not arrived whole.
+// CloseWrite allows net/http to close a connection without losing the reply to a request
+// whose body has not fully arrived.
 func (c boundedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -16,8 +16,8 @@ import (
 	"conclave/worker/cluster"
 )
 
-// Commands are serve, with its subcommand, and mcp.
-// The kinds are those of the runs that the pages list and steer.
+// Commands returns `conclave serve`, with its subcommand, and `conclave mcp`. The
+// pages list and steer runs of the kinds.
 func Commands(c *hall.CLI, kinds []*runs.Kind) []*cobra.Command {
 	return []*cobra.Command{serveCommand(c, kinds), mcpCommand(c)}
 }
@@ -102,8 +102,8 @@ func run(ctx context.Context, c *hall.CLI, kinds []*runs.Kind, f flags) error {
 	})
 }
 
-// open connects to the target and runs a worker, unless it is a cluster, for as long as use
-// runs.
+// open connects to the target and calls use. Unless the target is a cluster, it runs a
+// worker meanwhile.
 func open(ctx context.Context, c *hall.CLI, t hall.Target, chosen teams, logger *slog.Logger, use func(*hall.Connection, []desk.Team) error) error {
 	conn, err := c.Connect(ctx, t, logger)
 	if err != nil {
@@ -131,7 +131,7 @@ func open(ctx context.Context, c *hall.CLI, t hall.Target, chosen teams, logger 
 	return use(conn, offered)
 }
 
-// announced is the output of serve for programs.
+// announced is the JSON output of serve.
 type announced struct {
 	Address string   `json:"address"`
 	Models  []string `json:"models"`
@@ -174,7 +174,7 @@ Ctrl-C stops; sessions under way go on the next time.
 	return err
 }
 
-// howToAsk returns the command that asks a model of the server.
+// howToAsk returns a command line that asks a model of the server.
 func howToAsk(s *Server, o Options, model string) string {
 	if o.ReadOnly {
 		return "This server shows sessions, but starts none (--read-only).\n"
@@ -189,7 +189,7 @@ func howToAsk(s *Server, o Options, model string) string {
 `, s.Address, key, model)
 }
 
-// stackCheck is how often serve checks that its stack still runs.
+// stackCheck is the interval at which serve checks that its stack is still running.
 const stackCheck = 2 * time.Second
 
 func wait(ctx context.Context, conn *hall.Connection, s *Server) error {

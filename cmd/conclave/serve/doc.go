@@ -1,3 +1,4 @@
-// Package serve has the commands of the servers for programs: serve, whose HTTP server dev runs, too,
-// and mcp: models (package chat), MCP (package mcpserver) and pages behind one access.Gate.
+// Package serve implements `conclave serve` and `conclave mcp`, the servers for programs. Its HTTP
+// server, which `conclave dev` also runs, serves models (package chat), MCP (package mcpserver) and
+// pages behind one access.Gate.
 package serve

@@ -11,7 +11,7 @@ import (
 	"conclave/cmd/conclave/hall"
 )
 
-// madeKey is the output of serve key for programs.
+// madeKey is the JSON output of serve key.
 type madeKey struct {
 	Name string `json:"name"`
 	Key  string `json:"key"`

@@ -43,7 +43,7 @@ or mcp on the same data directory, or with the workers of a cluster.`,
 	return cmd
 }
 
-// runMCP serves until the input or ctx ends. Only the protocol is written to stdout.
+// runMCP serves until the input or ctx ends. It writes only the protocol to stdout.
 func runMCP(ctx context.Context, c *hall.CLI, offline bool) error {
 	t, err := c.Target()
 	if err != nil {

@@ -5,8 +5,9 @@ import (
 	"runtime/debug"
 )
 
-// waitSmall trades processor time for memory: a server without a worker mostly waits, for
-// hundreds of callers. GOGC overrules its garbage collection.
+// waitSmall reduces memory use at the cost of processor time, because a server without a
+// worker mostly waits for hundreds of callers. Setting GOGC overrides the garbage
+// collection percentage.
 func waitSmall() {
 	const percent = 50
 	if os.Getenv("GOGC") == "" {

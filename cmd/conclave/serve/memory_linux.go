@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropProgram releases the resident pages of the program's file. The start touches most of them,
-// since it initializes the packages of every command; serving needs a quarter, which the system
-// maps again when they are used. An error leaves them resident.
+// dropProgram releases the resident pages of the executable. Starting touches most of them to
+// initialize the packages of every command. Serving needs a quarter of them, which the system
+// maps again on access. An error leaves the pages resident.
 func dropProgram() {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -25,11 +25,11 @@ func dropProgram() {
 	}
 }
 
-// mapping is a part of the address space.
+// mapping is a region of the address space.
 type mapping struct{ start, end uintptr }
 
-// unchanged returns the mappings in a table of smaps that have the content of a file. Writable
-// mappings, and those with pages of their own, such as relocated ones, do not.
+// unchanged returns the mappings in an smaps table whose content is that of a file. It
+// excludes writable mappings and those with private pages, such as relocated ones.
 func unchanged(table, file string) (found []mapping) {
 	var last *mapping // the mapping to which a line belongs; nil if it does not count
 	for line := range strings.Lines(table) {

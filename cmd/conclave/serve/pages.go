@@ -9,9 +9,9 @@ import (
 	"conclave/workflows/drive"
 )
 
-// ownPages limits the holder of a key to the sessions that the key has started, as the API and
-// the tools do, and to the key's dollars where a request starts model calls. Without keys the
-// pages show all runs.
+// ownPages limits the holder of a key to the sessions started with the key, as in the API and
+// the tools. Requests that start model calls are also limited by the key's budget. Without
+// keys the pages show all runs.
 func ownPages(d *desk.Desk, pages http.Handler) http.Handler {
 	session := func(w http.ResponseWriter, r *http.Request) {
 		by, id := access.From(r.Context()), r.PathValue("id")
@@ -41,7 +41,7 @@ func ownPages(d *desk.Desk, pages http.Handler) http.Handler {
 	})
 }
 
-// statusOf returns the status of the reply to a request that a desk has refused.
+// statusOf returns the HTTP status for a refusal by a desk.
 func statusOf(err error) int {
 	if refused, ok := errors.AsType[*desk.Refusal](err); ok {
 		return refused.Status

@@ -20,10 +20,10 @@ import (
 	"conclave/cmd/conclave/runs"
 )
 
-// stopTime is how long replies under way may take when the server stops.
+// stopTime is how long running replies may take when the server stops.
 const stopTime = 2 * time.Second
 
-// DefaultListen is the address on which the server listens.
+// DefaultListen is the default address of the server.
 const DefaultListen = "127.0.0.1:8333"
 
 // Server is a running server.
@@ -37,7 +37,7 @@ type Server struct {
 	requests sync.RWMutex // held for reading by each request
 }
 
-// Options are the choices of a server.
+// Options configure a server.
 type Options struct {
 	Listen   string // HOST:PORT
 	Keys     *access.Keys
@@ -79,8 +79,8 @@ func Start(ctx context.Context, conn *hall.Connection, o Options) (*Server, erro
 	return s, nil
 }
 
-// addressOf returns an address at which this machine reaches a listener, and whether there are
-// others, because it listens on all.
+// addressOf returns an address at which this machine can reach a listener. everywhere reports
+// whether the listener listens on all addresses.
 func addressOf(listens net.Addr) (address string, everywhere bool) {
 	host, port, _ := net.SplitHostPort(listens.String())
 	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
@@ -89,8 +89,8 @@ func addressOf(listens net.Addr) (address string, everywhere bool) {
 	return "http://" + net.JoinHostPort(host, port), everywhere
 }
 
-// reached returns the address at which the client reached the server: that of the request's Host
-// where the server listens on all.
+// reached returns the address at which the client reached the server. If the server listens on
+// all addresses, it is the Host of the request.
 func (s *Server) reached(r *http.Request) string {
 	if s.everywhere && r.Host != "" {
 		return "http://" + r.Host
@@ -98,7 +98,7 @@ func (s *Server) reached(r *http.Request) string {
 	return s.Address
 }
 
-// counted lets Stop wait for the requests under way.
+// counted makes Stop wait for running requests.
 func (s *Server) counted(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.RLock()
@@ -107,7 +107,7 @@ func (s *Server) counted(handler http.Handler) http.Handler {
 	})
 }
 
-// listen opens the address, or with AnyPort another port of its host.
+// listen listens on the address. With AnyPort it falls back to another port of the same host.
 func listen(ctx context.Context, o Options) (net.Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", o.Listen)
@@ -121,7 +121,7 @@ func listen(ctx context.Context, o Options) (net.Listener, error) {
 	return l, nil
 }
 
-// Stop ends the server. Replies under way break off; their sessions go on.
+// Stop stops the server. Running replies break off, but their sessions continue.
 func (s *Server) Stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
@@ -132,11 +132,11 @@ func (s *Server) Stop() {
 	}
 }
 
-// Failed receives the error with which the server ended by itself.
+// Failed returns a channel that receives the error if the server ends unexpectedly.
 func (s *Server) Failed() <-chan error { return s.failed }
 
-// forThisUser refuses connections of other users of this machine, where the system tells
-// users apart.
+// forThisUser refuses connections from other users of this machine, if the system can
+// distinguish users.
 func forThisUser(conn *hall.Connection, l net.Listener) (net.Listener, error) {
 	gate, err := peer.New(peer.Reports{
 		Refused: func(uid uint32) { conn.Warnf("refused a connection of user %d of this machine", uid) },

@@ -14,7 +14,7 @@ import (
 	"conclave/worker/settings"
 )
 
-// teams are the teams that a server offers, and the worker that runs their sessions.
+// teams are the teams offered by a server, with the worker that runs their sessions.
 type teams struct {
 	worker  *team.Worker
 	named   []named // the default first
@@ -22,15 +22,15 @@ type teams struct {
 	offline bool
 }
 
-// named is a team with its name. Workers of a cluster know a team without agents by the
-// name alone.
+// named is a team with its name. If the team has no agents, the workers of a cluster
+// know it by its name.
 type named struct {
 	name string
 	team config.Team
 }
 
-// chooseTeams returns the default team, as `conclave run` chooses it, and those of
-// --worker-config.
+// chooseTeams returns the default team, chosen as by `conclave run`, and the teams
+// of --worker-config.
 func chooseTeams(ctx context.Context, c *hall.CLI, t hall.Target, offline bool) (teams, error) {
 	out := teams{offline: offline}
 	switch {
@@ -77,8 +77,8 @@ func chooseTeams(ctx context.Context, c *hall.CLI, t hall.Target, offline bool) 
 	return out, nil
 }
 
-// chooseOnCluster takes the team of --config, else the default of the cluster's workers, and
-// the names of the teams in their worker configuration.
+// chooseOnCluster chooses the team of --config, or else the default of the cluster's
+// workers, and the teams named in their worker configuration.
 func (t *teams) chooseOnCluster(c *hall.CLI) error {
 	standard := named{name: activities.DefaultTeam}
 	t.source = "default: that of the cluster's workers"
@@ -105,7 +105,7 @@ func (t *teams) chooseOnCluster(c *hall.CLI) error {
 	return nil
 }
 
-// offer makes the teams known to the workers.
+// offer makes the teams available to the workers.
 func (t teams) offer(conn *hall.Connection) ([]desk.Team, error) {
 	var offered []desk.Team
 	for _, n := range t.named {

@@ -12,8 +12,8 @@ import (
 	"conclave/engine/config"
 )
 
-// checkChecks refuses a directory of checks that does not exist, and a team that runs none. The
-// zero Team is not known here.
+// checkChecks refuses a missing directory of checks and a team that runs no checks. A zero Team
+// is not checked, because it is unknown here.
 func checkChecks(dir string, t config.Team) error {
 	if dir == "" {
 		return nil
@@ -45,7 +45,7 @@ func (o *order) showChecks(dir string) (err error) {
 	return err
 }
 
-// uploadChecks stores the user's checks and returns their reference; empty without any.
+// uploadChecks stores the user's checks and returns their reference, or "" if there are none.
 func uploadChecks(ctx context.Context, conn *hall.Connection, dir string) (string, error) {
 	if dir == "" {
 		return "", nil

@@ -20,7 +20,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// Commands are run, start and list.
+// Commands returns `conclave run`, `conclave start` and `conclave list`.
 func Commands(c *hall.CLI) []*cobra.Command {
 	return []*cobra.Command{runCommand(c), startCommand(c), listCommand(c)}
 }
@@ -98,7 +98,7 @@ whenever a stack with a worker runs there: during run, watch, dev or worker.`,
 	return cmd
 }
 
-// listed is a session in the output of list for programs.
+// listed is a session in the JSON output of list.
 type listed struct {
 	SessionID string     `json:"session_id"`
 	Kind      string     `json:"kind"` // session, or pipeline_step for one of a pipeline
@@ -171,8 +171,8 @@ func start(ctx context.Context, c *hall.CLI, f flags, query string) error {
 	})
 }
 
-// withNew checks the input, starts the session and calls use. A wrong input starts nothing.
-// Here reports whether this process will run the steps.
+// withNew checks the input, starts the session and calls use. With invalid input it starts
+// nothing. here reports whether this process will run the steps.
 func withNew(ctx context.Context, c *hall.CLI, f flags, query string, here bool, use func(*hall.Connection, runs.Order, *team.Worker) error) error {
 	t, err := c.Target()
 	if err != nil {
@@ -241,8 +241,9 @@ func withNew(ctx context.Context, c *hall.CLI, f flags, query string, here bool,
 	})
 }
 
-// refuses reports whether missing equipment prevents a start. A missing sandbox always
-// does; providers, servers and keys only matter if this process runs the steps.
+// refuses reports whether a missing requirement prevents a start. A missing sandbox
+// always does. Missing providers, servers and keys matter only if this process runs
+// the steps.
 func refuses(err error, here bool) bool {
 	return err != nil && (here || activities.Lacks(err, activities.NoSandbox))
 }
@@ -275,7 +276,7 @@ func (f *flags) add(c *hall.CLI, cmd *cobra.Command) {
 	set.BoolVar(&f.offline, "offline", false, "replace every model by the built-in deterministic one: no key, no network")
 }
 
-// order is the checked input of a session to start.
+// order is the validated input of a session.
 type order struct {
 	id      string
 	input   sessionflow.Input
@@ -307,8 +308,8 @@ func newOrder(c *hall.CLI, t hall.Target, w *team.Worker, f flags, query string)
 	return o, o.chooseLocalTeam(c, t, w, f.team)
 }
 
-// chooseLocalTeam takes a team of --worker-config, the default of the data directory, or this
-// invocation's team.
+// chooseLocalTeam chooses a team of --worker-config, the default of the data directory, or
+// the team of this invocation.
 func (o *order) chooseLocalTeam(c *hall.CLI, t hall.Target, w *team.Worker, name string) (err error) {
 	if name != "" || c.Config == "" {
 		of, source, found := w.Team(cmp.Or(name, activities.DefaultTeam))
@@ -339,7 +340,7 @@ func (o *order) chooseLocalTeam(c *hall.CLI, t hall.Target, w *team.Worker, name
 	return err
 }
 
-// chooseClusterTeam names a team of the workers, or sends this invocation's team.
+// chooseClusterTeam names a team of the workers, or sends the team of this invocation.
 func (o *order) chooseClusterTeam(c *hall.CLI, name string) error {
 	if name != "" {
 		o.input.Team, o.source = name, "the cluster's team "+name

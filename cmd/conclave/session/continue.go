@@ -16,8 +16,8 @@ import (
 	turns "conclave/engine/team"
 )
 
-// proceed checks that the session that o continues has a decision, and takes its team unless
-// o has one. Without a store the workers check both.
+// proceed checks that the session to continue has a decision, and uses its team unless o has
+// one. Without a store the workers do this.
 func (o *order) proceed(ctx context.Context, conn *hall.Connection, w *team.Worker, here bool) error {
 	id := o.input.Continues
 	if conn.Store == nil {
@@ -49,8 +49,8 @@ func (o *order) proceed(ctx context.Context, conn *hall.Connection, w *team.Work
 	return nil
 }
 
-// remember records the directory of the session's base: that of --base, else that of the session
-// whose conversation goes on.
+// remember records the directory of the session's base. It is that of --base, or else that of
+// the continued session.
 func (f flags) remember(conn *hall.Connection, id string) error {
 	dir := f.material.Directory()
 	if dir == "" && f.continues != "" && conn.Store != nil {
@@ -63,7 +63,7 @@ func (f flags) remember(conn *hall.Connection, id string) error {
 	return nil
 }
 
-// inherit takes the team of the session that o continues.
+// inherit sets the team of o to that of the continued session.
 func (o *order) inherit(ctx context.Context, conn *hall.Connection, w *team.Worker, session artifact.Session) error {
 	id := o.input.Continues
 	o.source = "session " + id

@@ -1,4 +1,4 @@
-// Package session implements run, start and list: it checks the input of sessions, starts
+// Package session implements run, start and list. It checks the input of sessions, starts
 // them, and shows their progress, state and result. Start with command.go; Kind describes
-// sessions to the commands that take an ID.
+// sessions for the commands that take an ID.
 package session

@@ -22,7 +22,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// Kind describes sessions to the commands that take an ID.
+// Kind describes sessions for the commands that take an ID.
 func Kind() *runs.Kind {
 	return &runs.Kind{
 		Type: sessionflow.Type, Noun: "session", List: "list", MemoID: sessionflow.MemoSession, Failed: string(coordination.FailedAll),
@@ -49,7 +49,8 @@ func Kind() *runs.Kind {
 	}
 }
 
-// reopen returns the input of a run that goes on with an ended session, if it has no decision.
+// reopen returns the input of a run that continues an ended session. It refuses a session with a
+// decision.
 func reopen(ctx context.Context, conn *hall.Connection, run runs.Run, agent string) (any, error) {
 	if run.Status != string(coordination.FailedAll) && run.Status != drive.Cancelled {
 		return nil, hall.Exitf(hall.ExitUsage, "retry %s: it has decided (%s), and a decision stands; nothing was started, `%s` prints the answer",
@@ -75,7 +76,7 @@ func reopen(ctx context.Context, conn *hall.Connection, run runs.Run, agent stri
 	return input, nil
 }
 
-// statuses returns how sessions end.
+// statuses returns the statuses of ended sessions.
 func statuses() []string {
 	var all []string
 	for _, s := range []coordination.Status{
@@ -95,8 +96,8 @@ func running(run runs.Run) sessionflow.Result {
 	}
 }
 
-// await waits for the end of a session and returns its result. The result of a session
-// that Temporal ended is completed from its last state.
+// await waits for the end of a session and returns its result. If Temporal ended the
+// session, the result is completed from the last state.
 func await(ctx context.Context, conn *hall.Connection, run runs.Run) (sessionflow.Result, error) {
 	r, err := runs.Await(ctx, conn, run, endedResult)
 	if err != nil || !runs.CutOff(r.Error) {
@@ -120,7 +121,8 @@ func conclude(ctx context.Context, conn *hall.Connection, run runs.Run, r, runni
 	return runs.Conclude(ctx, conn, run, r, running, err, printResult)
 }
 
-// watch follows a session and prints the result. Progress goes to stderr, in automation to stdout.
+// watch follows a session and prints the result. Progress goes to stderr, or to stdout with
+// --automation.
 func watch(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 	display := progress.New(conn.Stderr)
 	if conn.Automation {
@@ -170,8 +172,8 @@ func (v *view) snapshot(ctx context.Context, f *runs.Follower) (progress.Snapsho
 	return s, nil
 }
 
-// completed adds the last known state to the result of an open session, or of one that
-// Temporal ended.
+// completed adds the last known state to the result of a session that is open or was
+// ended by Temporal.
 func completed(r sessionflow.Result, s acts.State) sessionflow.Result {
 	if r.Rounds == 0 {
 		r.Rounds, r.Cost = s.Round, s.Cost
@@ -257,7 +259,7 @@ func suggestTranscript(conn *hall.Connection, r sessionflow.Result) {
 	}
 }
 
-// exitCode returns the exit code for a result. An input that a worker refused is a usage error.
+// exitCode returns the exit code for a result. Input that a worker refused is a usage error.
 func exitCode(r sessionflow.Result) int {
 	if r.Error != nil && runs.RefusedInput(r.Error.Type) {
 		return hall.ExitUsage
@@ -273,7 +275,7 @@ func exitCode(r sessionflow.Result) int {
 	}
 }
 
-// printAnswer prints the whole answer on stdout, and how it was decided on stderr.
+// printAnswer prints the full answer on stdout and how it was decided on stderr.
 func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Result) error {
 	if err := runs.PrintText(ctx, conn, artifact.InBucket(r.SessionID), r.Answer, r.AnswerTruncated, r.AnswerPath); err != nil {
 		return err
@@ -285,7 +287,7 @@ func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Resul
 	return nil
 }
 
-// ground returns the status and the ground of a decision.
+// ground returns the status of a decision and the reason for it.
 func ground(r sessionflow.Result) string {
 	switch {
 	case coordination.Status(r.Status) == coordination.Presented:
@@ -306,8 +308,8 @@ func ground(r sessionflow.Result) string {
 	return how
 }
 
-// turnout says how many agents have a fresh vote, if some have none, and names the failed
-// agents and a broken tie.
+// turnout says how many agents have a fresh vote if some have none. It also names the
+// failed agents and a broken tie.
 func turnout(r sessionflow.Result) string {
 	said, counts := []string{""}, []string{}
 	voted := coordination.Status(r.Status) != coordination.Presented && r.DecidedBy != coordination.ByAgreement
@@ -333,7 +335,7 @@ func turnout(r sessionflow.Result) string {
 	return strings.Join(said, " · ")
 }
 
-// noAnswer returns the error of a session that has no answer.
+// noAnswer returns the error for a session without an answer.
 func noAnswer(r sessionflow.Result) error {
 	if r.Status == drive.Cancelled {
 		return fmt.Errorf("session %s was cancelled; the files recorded until then can be pulled", r.SessionID)

@@ -33,7 +33,7 @@ func checkOutput(name string) error {
 	return nil
 }
 
-// checkApply refuses --apply where nobody can be asked, or without a directory.
+// checkApply refuses --apply without a directory, or if nobody can be asked.
 func (f flags) checkApply(c *hall.CLI) error {
 	switch {
 	case !f.apply:
@@ -46,7 +46,7 @@ func (f flags) checkApply(c *hall.CLI) error {
 	return nil
 }
 
-// offer shows the change of the answer and asks whether to apply it to the base's directory.
+// offer shows the answer's changes and asks whether to apply them to the base's directory.
 func offer(ctx context.Context, conn *hall.Connection, id string) error {
 	dir, err := material.Directory(conn, id)
 	if err != nil {
@@ -58,7 +58,7 @@ func offer(ctx context.Context, conn *hall.Connection, id string) error {
 	return answer.Offer(ctx, conn, id, dir)
 }
 
-// writeAnswer writes the whole answer of an ended session to a file.
+// writeAnswer writes the full answer of an ended session to a file.
 func writeAnswer(ctx context.Context, conn *hall.Connection, id, name string) error {
 	run := runs.Run{Kind: Kind(), ID: id, Workflow: id}
 	r, err := await(ctx, conn, run)

@@ -72,8 +72,8 @@ func status(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 	return runs.PrintStatus(ctx, conn, run, lines, result)
 }
 
-// chain returns the ID of a session and of those whose conversation it continues, the newest
-// first, as far as the store has them.
+// chain returns the IDs of a session and of the sessions that it continues, the newest
+// first. It ends where the store has no record.
 func chain(ctx context.Context, conn *hall.Connection, id string) []string {
 	const most = 20
 	ids := []string{id}
@@ -87,8 +87,8 @@ func chain(ctx context.Context, conn *hall.Connection, id string) []string {
 	return ids
 }
 
-// closeState corrects the state of a closed session. A workflow that Temporal ended has not
-// updated its own.
+// closeState corrects the state of a closed session. A workflow ended by Temporal has not
+// updated its state.
 func closeState(state *acts.State, run runs.Run, why *artifact.Error) {
 	state.Status, state.Phase, state.Paused, state.Parked = run.Status, coordination.PhaseDone, false, nil
 	for i := range state.Agents {
@@ -99,8 +99,8 @@ func closeState(state *acts.State, run runs.Run, why *artifact.Error) {
 	}
 }
 
-// closedState returns the last recorded state, or else the part of it that is known from
-// the result and the memo.
+// closedState returns the last recorded state, or else the part of it in the result and
+// the memo.
 func closedState(ctx context.Context, conn *hall.Connection, run runs.Run, r sessionflow.Result) acts.State {
 	if state, ok := recorded(ctx, conn, run); ok {
 		return state
@@ -114,8 +114,8 @@ func closedState(ctx context.Context, conn *hall.Connection, run runs.Run, r ses
 	return state
 }
 
-// recorded reads the last recorded state. It ignores the state of another session with the
-// same ID, which a session whose input was refused may have.
+// recorded returns the last recorded state. If the input of this session was refused,
+// another session with the same ID may have recorded the state; that state is ignored.
 func recorded(ctx context.Context, conn *hall.Connection, run runs.Run) (state acts.State, ok bool) {
 	if conn.Store == nil || run.Refused() {
 		return state, false

@@ -13,7 +13,7 @@ import (
 	"conclave/engine/config"
 )
 
-// serveTeams serves the teams of dev's worker to programs, and the pages of all sessions.
+// serveTeams serves the teams of dev's worker to programs and the pages of all sessions.
 func serveTeams(ctx context.Context, conn *hall.Connection, kinds []*runs.Kind, p preparedDev) (*serve.Server, error) {
 	o := serve.Options{Listen: serve.DefaultListen, AnyPort: true, AnyUser: conn.Stack.OtherUsers, Version: conn.Version, Kinds: kinds}
 	add := func(name string, of config.Team) error {

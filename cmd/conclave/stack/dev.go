@@ -26,11 +26,11 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// checkInterval is how often dev checks that its stack still serves.
+// checkInterval is the interval at which dev checks that its stack still serves.
 const checkInterval = 2 * time.Second
 
-// Commands are dev, worker, and the hidden command of the embedded stack's process. The kinds are
-// those of the runs that the pages of dev steer.
+// Commands returns `conclave dev`, `conclave worker` and the hidden command of the embedded
+// stack's process. The pages of dev steer runs of the kinds.
 func Commands(c *hall.CLI, kinds []*runs.Kind) []*cobra.Command {
 	return []*cobra.Command{devCommand(c, kinds), workerCommand(c), childCommand(c)}
 }
@@ -139,8 +139,8 @@ func dev(ctx context.Context, c *hall.CLI, kinds []*runs.Kind, f devFlags) error
 	return await(ctx, conn)
 }
 
-// join connects to the stack. One that serves with other ports or users may end soon, since
-// stacks outlive their last command for a moment.
+// join connects to the stack. If a stack with other ports or users is running, join waits
+// briefly for its end, because a stack outlives its last command for a moment.
 func join(ctx context.Context, c *hall.CLI, t hall.Target, f devFlags) (*hall.Connection, error) {
 	const patience, interval = 6 * time.Second, 2 * time.Second
 	logger := cluster.Warnings(plainWriter{c.Stderr})
@@ -174,7 +174,7 @@ type preparedDev struct {
 	settings settings.Settings // only with a worker configuration
 }
 
-// prepareDev checks the configurations of dev before anything starts.
+// prepareDev checks the configurations of dev before it starts anything.
 func prepareDev(ctx context.Context, c *hall.CLI, t hall.Target, f devFlags) (p preparedDev, err error) {
 	if f.settings == "" {
 		if p.standard, p.source, p.keys, err = defaultTeam(c, f.offline); err != nil {
@@ -198,7 +198,7 @@ func prepareDev(ctx context.Context, c *hall.CLI, t hall.Target, f devFlags) (p 
 	return p, err
 }
 
-// checkPorts refuses numbers that are no ports.
+// checkPorts refuses numbers that are not valid ports.
 func checkPorts(p localstack.Ports) error {
 	const highest = 65535
 	used := map[int]string{}
@@ -217,7 +217,7 @@ func checkPorts(p localstack.Ports) error {
 	return nil
 }
 
-// checkJoined refuses a stack that ran already, without the wanted users or ports.
+// checkJoined refuses a stack that was already running with other users or ports than requested.
 func checkJoined(conn *hall.Connection, f devFlags) error {
 	const remedy = "end the commands that use it, then start it with %s"
 	if f.otherUsers && !conn.Stack.OtherUsers {
@@ -234,8 +234,9 @@ func checkJoined(conn *hall.Connection, f devFlags) error {
 	return nil
 }
 
-// defaultTeam returns the team of sessions that name none. Missing keys are only a warning,
-// because sessions may bring other teams; a dollar limit without prices is an error.
+// defaultTeam returns the team for sessions that do not name one. Missing keys are only a
+// warning, because sessions may have other teams. A dollar limit without known prices is an
+// error.
 func defaultTeam(c *hall.CLI, offline bool) (t config.Team, source string, keys, err error) {
 	t, source, err = team.Load(c, config.Local, offline)
 	if err != nil || offline {
@@ -264,7 +265,8 @@ func await(ctx context.Context, conn *hall.Connection) error {
 	}
 }
 
-// unlessInterrupted drops the error of an interrupted start, the normal end of dev and worker.
+// unlessInterrupted drops the error of an interrupted start, which is the normal end of dev and
+// worker.
 func unlessInterrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -282,7 +284,7 @@ func (w plainWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// served is the output of dev for programs; the keys of the store are only in stack.json.
+// served is the JSON output of dev. The keys of the store are only in stack.json.
 type served struct {
 	TemporalAddress string `json:"temporal_address"`
 	Namespace       string `json:"namespace"`
@@ -331,7 +333,7 @@ Ctrl-C stops.
 	return err
 }
 
-// admitted says who can use a stack, and how to change that.
+// admitted describes who can use a stack and how to change that.
 func admitted(s localstack.Stack) string {
 	if s.OtherUsers {
 		return "everybody on this machine, without a password (" + localstack.OtherUsersFlag + ")"
@@ -339,7 +341,7 @@ func admitted(s localstack.Stack) string {
 	return "only you and root; " + localstack.OtherUsersFlag + " lets everybody on this machine in"
 }
 
-// dataDirFlag returns the flag with which another command finds this data directory.
+// dataDirFlag returns the flag with which other commands find this data directory.
 func dataDirFlag(c *hall.CLI) string {
 	if c.DataDir == "" {
 		return ""

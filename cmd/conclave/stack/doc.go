@@ -1,4 +1,4 @@
-// Package stack implements the commands that keep processes running: dev serves the
-// embedded stack of a data directory, worker serves a cluster or a data directory. Only
-// this package links the embedded servers, for the hidden command of their process.
+// Package stack implements the long-running commands: dev serves the embedded stack of
+// a data directory, and worker serves a cluster or a data directory. No other package
+// links the embedded servers; they run in the process of a hidden command.
 package stack

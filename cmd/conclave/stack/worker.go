@@ -140,7 +140,7 @@ func workerSettings(c *hall.CLI, t hall.Target, f workerFlags) (s settings.Setti
 	return s, nil
 }
 
-// newMetrics returns the metrics of a worker; nil if it does not serve them.
+// newMetrics returns the metrics of a worker, or nil if it does not serve them.
 func newMetrics(s settings.Settings) *metrics.Metrics {
 	if s.MetricsAddress == "" {
 		return nil
@@ -148,7 +148,7 @@ func newMetrics(s settings.Settings) *metrics.Metrics {
 	return metrics.New(cluster.Version())
 }
 
-// workerTools makes the tools of a worker, and refuses a default team that it cannot serve.
+// workerTools returns the tools of a worker. It refuses a default team that the worker cannot run.
 func workerTools(ctx context.Context, t hall.Target, standard config.Team, s settings.Settings, logger *slog.Logger) (*worker.Tools, error) {
 	tools := worker.NewTools(s)
 	priced := worker.Config{Tools: tools, Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: standard}}}
@@ -165,8 +165,8 @@ func workerTools(ctx context.Context, t hall.Target, standard config.Team, s set
 	return tools, err
 }
 
-// workerTeam returns the operator's default team, else that of this invocation, whose missing keys
-// are then an error. On a cluster it obeys the rules of a session's input.
+// workerTeam returns the operator's default team, or else that of this invocation. Missing keys of
+// the latter are an error. On a cluster it must satisfy the rules for a session's input.
 func workerTeam(c *hall.CLI, t hall.Target, f workerFlags, s settings.Settings) (standard config.Team, source string, err error) {
 	standard, own := s.Teams[activities.DefaultTeam]
 	switch source = f.settings; {

@@ -93,7 +93,7 @@ func warnUnused(c *hall.CLI, cmd *cobra.Command, name string, flags ...string) {
 	}
 }
 
-// order is the checked input of a step to run.
+// order is the validated input of a step.
 type order struct {
 	flags    // with an absolute dir
 	query    string
@@ -124,13 +124,13 @@ func newOrder(c *hall.CLI, f flags, query string) (order, error) {
 	for _, key := range o.team.SessionOnly() {
 		c.Warnf("orchestrator.coordination.%s has no effect in a step by hand: only sessions have it", key)
 	}
-	// The shell must not use programs in the session directory.
+	// The shell must not execute programs in the session directory.
 	o.worker.Tools.Keep(o.dir)
 	o.criteria, err = team.ReadCriteria(c, f.criteria)
 	return o, err
 }
 
-// singleTeam returns the configuration of the one agent whose step is run.
+// singleTeam returns the configuration of the only agent.
 func singleTeam(c *hall.CLI, w *team.Worker, offline bool) (config.Team, error) {
 	from := team.Choose(c)
 	if from.File == "" {
@@ -144,7 +144,7 @@ func singleTeam(c *hall.CLI, w *team.Worker, offline bool) (config.Team, error) 
 	return single, w.Startable(withName(single))
 }
 
-// withName gives an agent without an ID a name for error messages.
+// withName names an agent without an ID for error messages.
 func withName(single config.Team) config.Team {
 	if agent := single.Agents[0]; agent.ID == "" {
 		agent.ID = "the agent"
@@ -153,8 +153,9 @@ func withName(single config.Team) config.Team {
 	return single
 }
 
-// check prints the state of a session directory: every agent with a step there, and those of
-// --config, whose rules apply. The exit code is ExitOK for a consensus, else ExitNoAnswer.
+// check prints the state of a session directory: every agent that has a step there, and the
+// agents of --config, whose rules apply. The exit code is ExitOK for a consensus and
+// ExitNoAnswer otherwise.
 func check(c *hall.CLI, f flags) error {
 	root, err := openSession(f.dir)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package step implements `conclave step`, which runs one step of one agent in a session
-// directory, without a server, or checks the directory. Start with command.go; launch.go
-// finds the step to run, run.go runs it and reports its end.
+// Package step implements `conclave step`, which runs a single step of an agent in a
+// session directory without a server, or checks the directory. Start with command.go;
+// launch.go prepares the step, run.go runs it and reports its end.
 package step

@@ -103,7 +103,7 @@ func (s *runner) close() {
 	}
 }
 
-// read reads the directory, and warns of malformed files.
+// read reads the directory and warns of malformed files.
 func (s *runner) read() error {
 	found, warnings, err := directory.Read(s.root)
 	if err != nil {
@@ -116,8 +116,8 @@ func (s *runner) read() error {
 	return nil
 }
 
-// readCriteria reads the criteria of --eval-criteria, else of the directory, which stores the
-// first criteria.
+// readCriteria reads the criteria of --eval-criteria, or else those of the directory, which
+// stores the first ones given.
 func (s *runner) readCriteria() error {
 	stored, err := directory.Criteria(s.root)
 	if err != nil {
@@ -140,10 +140,10 @@ func (s *runner) readCriteria() error {
 	return err
 }
 
-// tokenPrefix begins the execution tokens of this command.
+// tokenPrefix is the prefix of this command's execution tokens.
 const tokenPrefix = "step-"
 
-// fingerprint returns the prefix of the tokens of this query, conversation, agent and criteria.
+// fingerprint returns the token prefix for this query, conversation, agent and criteria.
 func (s *runner) fingerprint() string {
 	prompt := []string{s.query, s.agent.SystemMessage, s.agent.Subtask, string(s.criteria)}
 	for _, t := range s.turns {
@@ -154,7 +154,7 @@ func (s *runner) fingerprint() string {
 	return tokenPrefix + hex.EncodeToString(sum[:6]) + "-"
 }
 
-// prepared is a step that is ready to run, locked by this process.
+// prepared is a step that is ready to run and locked by this process.
 type prepared struct {
 	launch  coordination.Launch
 	agents  []string // in the order of the launch's numbers
@@ -185,8 +185,8 @@ func (s *runner) prepare(ctx context.Context) (prepared, error) {
 	return s.specify(ctx, prepared{launch: launch, agents: s.agents(), token: token, lock: lock})
 }
 
-// newestLeft returns the token of the agent's newest step without an action, whose files
-// the new step is given; empty for none.
+// newestLeft returns the token of the agent's newest step without an action, or "". A
+// new step receives that step's files.
 func (s *runner) newestLeft() string {
 	a, _ := s.found.Agent(s.agent.ID)
 	newest := ""
@@ -198,7 +198,7 @@ func (s *runner) newestLeft() string {
 	return newest
 }
 
-// resumeNewest prepares the agent's newest unfinished step after its last action.
+// resumeNewest prepares the newest unfinished step after the agent's last action.
 func (s *runner) resumeNewest(ctx context.Context) (prepared, bool, error) {
 	a, _ := s.found.Agent(s.agent.ID)
 	begun := slices.Clone(a.Uncleared)
@@ -229,8 +229,8 @@ func (s *runner) resumeNewest(ctx context.Context) (prepared, bool, error) {
 	return prepared{}, false, nil
 }
 
-// resume prepares an unfinished, locked step, if it can be continued. A step that has
-// acted is always completed, but counts as the step to run only if it is the last one.
+// resume prepares an unfinished, locked step if it can be continued. A step that has
+// acted is always completed, but it is the step to run only if it is the last one.
 func (s *runner) resume(ctx context.Context, u directory.Unfinished, lock *directory.Lock, acted bool, last int) (prepared, bool, error) {
 	if !directory.HasJournal(s.root, u.Token) { // another process ended it
 		lock.Remove()
@@ -266,7 +266,7 @@ func (s *runner) resume(ctx context.Context, u directory.Unfinished, lock *direc
 	return prepared{}, false, err
 }
 
-// leave keeps the files and the transcript of a step that is not continued.
+// leave keeps the files and the transcript of a step that will not be continued.
 func (s *runner) leave(ctx context.Context, u directory.Unfinished) {
 	spec := team.Step{Launch: coordination.Launch{Agent: s.agent.ID, After: u.Step - 1}, Token: u.Token}.Place()
 	r, err := step.Recover(ctx, s.ports, spec)
@@ -278,7 +278,7 @@ func (s *runner) leave(ctx context.Context, u directory.Unfinished) {
 	}
 }
 
-// specify builds the specification of a step, or releases its lock.
+// specify builds the specification of a step. If that fails, it releases the step's lock.
 func (s *runner) specify(ctx context.Context, l prepared) (prepared, error) {
 	answers := s.found.Answers(s.root, s.store, s.layout, s.dir, l.agents, s.ports.Scratch)
 	spec, err := team.Step{
@@ -301,7 +301,7 @@ func (s *runner) specify(ctx context.Context, l prepared) (prepared, error) {
 	return l, nil
 }
 
-// capture keeps in last the last_action.json that the step writes.
+// capture stores the last_action.json written by the step in last.
 func capture(spec step.Spec, last *artifact.LastAction) step.Spec {
 	note := func(documents []step.Document) []step.Document {
 		for _, d := range documents {
@@ -320,11 +320,11 @@ func capture(spec step.Spec, last *artifact.LastAction) step.Spec {
 	return spec
 }
 
-// unlaunched specifies a step that could not be launched, to record its failure.
+// unlaunched returns a step that could not be launched, in order to record its failure.
 func (s *runner) unlaunched(ctx context.Context) (prepared, error) {
 	a, _ := s.found.Agent(s.agent.ID)
 	return s.specify(ctx, prepared{launch: coordination.Launch{Agent: s.agent.ID, After: a.Steps}, agents: s.agents()})
 }
 
-// agents returns all agents of the directory, with the one of this step.
+// agents returns all agents of the directory and the agent of this step.
 func (s *runner) agents() []string { return s.found.With(s.agent.ID).IDs() }

@@ -21,10 +21,10 @@ import (
 	"conclave/engine/text"
 )
 
-// errStepTime is the cause of a step that ran out of time.
+// errStepTime is the cause of a step that exceeded its time limit.
 var errStepTime = errors.New("timeout_settings.orchestrator_timeout_seconds have passed without an action; set a higher value")
 
-// errStepBudget is the error of a step without allowance.
+// errStepBudget is the error of a step whose allowance is used up.
 var errStepBudget = errors.New("the allowance of orchestrator.budget is spent without an action")
 
 // run runs one step and prints its action.
@@ -62,7 +62,7 @@ func run(ctx context.Context, c *hall.CLI, f flags, query string) error {
 	return s.conclude(ctx, l, result, err)
 }
 
-// introduce prints the step that begins. Programs get only the note on the built-in model.
+// introduce prints which step starts. For programs it prints only the note on the built-in model.
 func (s *runner) introduce(l prepared) {
 	if s.offline {
 		s.cli.Infof("%s", team.OfflineNote)
@@ -123,10 +123,10 @@ func (s *runner) conclude(ctx context.Context, l prepared, r step.Result, err er
 	return &hall.ExitError{Code: end.code, Err: s.explain(l, r, end, err)}
 }
 
-// saveTime bounds the recording of a step without an action.
+// saveTime is the maximum time for recording a step without an action.
 const saveTime = 10 * time.Second
 
-// release keeps the journal of a step that can be continued, and deletes that of a final one.
+// release keeps the journal of a step that can be continued and deletes that of a final one.
 func (s *runner) release(ctx context.Context, l prepared, r step.Result, end outcome) step.Result {
 	if l.lock == nil {
 		return r
@@ -141,13 +141,13 @@ func (s *runner) release(ctx context.Context, l prepared, r step.Result, end out
 	return r
 }
 
-// forget removes the empty journal directory and the lock of a step that is over.
+// forget removes the empty journal directory and the lock of an ended step.
 func (s *runner) forget(token string, lock *directory.Lock) {
 	_ = s.root.Remove(strings.TrimSuffix(artifact.Layout{}.Journals(token), "/"))
 	lock.Remove()
 }
 
-// explain returns the error of a step without an action, with the way to continue it.
+// explain returns the error for a step without an action, with the way to continue it.
 func (s *runner) explain(l prepared, r step.Result, end outcome, err error) error {
 	why := fmt.Errorf("%s took no action: %w", s.agent.ID, err)
 	if end.code == hall.ExitInterrupted {
@@ -167,7 +167,7 @@ func (s *runner) explain(l prepared, r step.Result, end outcome, err error) erro
 	return fmt.Errorf("%w; the same command continues step %d, --fresh starts a new one", why, r.Step)
 }
 
-// print prints the action of a step; programs get last_action.json.
+// print prints the action of a step. Programs get last_action.json.
 func (s *runner) print(last *artifact.LastAction) error {
 	if s.cli.Scripted() {
 		return s.cli.PrintJSON(last)
@@ -191,7 +191,7 @@ func (s *runner) print(last *artifact.LastAction) error {
 	return nil
 }
 
-// Types of errors in last_action.json that steps under Temporal do not have.
+// Error types in last_action.json that do not exist for steps under Temporal.
 const (
 	stepInterrupted = "Interrupted"
 	stepTimeout     = "Timeout"
@@ -206,7 +206,8 @@ type outcome struct {
 	final bool   // continuing the step would end the same way
 }
 
-// outcomeOf classifies the error of a step; faults of the directory before it are usage errors.
+// outcomeOf classifies the error of a step. Errors in the directory before the step are usage
+// errors.
 func outcomeOf(ctx context.Context, err error) outcome {
 	switch {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:

@@ -11,12 +11,12 @@ import (
 	"conclave/engine/base"
 )
 
-// startFile names the files that the steps of a directory start from. They are stored in
-// the directory, under base/.
+// startFile names the stored directories, under base/, that the steps of a session
+// directory start from.
 const startFile = base.Root + "start.json"
 
 // startFrom stores the directories of --base and --context, or opens those of the first
-// step that had any: all steps of a directory start from the same files.
+// step that had any. All steps of a directory start from the same files.
 func (s *runner) startFrom(ctx context.Context) error {
 	recorded, err := artifact.ReadJSON[artifact.Material](ctx, s.store, startFile)
 	if err != nil && !errors.Is(err, artifact.ErrNotFound) {

@@ -109,14 +109,14 @@ func initialize(c *hall.CLI, args []string) error {
 	return err
 }
 
-// Checked is the result of checking one file.
+// Checked is the result of checking a file.
 type Checked struct {
 	File     string    `json:"file"`
 	Valid    bool      `json:"valid"`
 	Problems []Problem `json:"problems"`
 }
 
-// Problem is one error in a file; Line is 0 if it has no place in the text.
+// Problem is an error in a file. Line is 0 if the error has no position.
 type Problem struct {
 	Line    int    `json:"line"`
 	Column  int    `json:"column"`
@@ -158,7 +158,7 @@ func validate(c *hall.CLI, files []string) error {
 	return hall.Exit(code)
 }
 
-// validateFile checks a worker configuration, or a team, which it returns.
+// validateFile checks a worker configuration or a team. It returns the team.
 func validateFile(file string) (config.Team, error) {
 	data, err := ReadFile(file)
 	if err == nil && isPipeline(data) {
@@ -204,7 +204,7 @@ func noteIdle(c *hall.CLI, file string, t config.Team) {
 	}
 }
 
-// Problems returns the errors of a configuration, each with its place.
+// Problems returns the errors in a configuration, each with its position.
 func Problems(err error) []Problem {
 	list := []Problem{}
 	found, ok := errors.AsType[config.Problems](err)

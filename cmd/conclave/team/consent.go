@@ -21,7 +21,7 @@ type Source struct {
 	Named bool   // on the command line, with all that is in it
 }
 
-// Choose returns the file of --config, else ProjectFile if the working directory has it.
+// Choose returns the file of --config, or else ProjectFile if it exists in the working directory.
 func Choose(c *hall.CLI) Source {
 	if c.Config != "" {
 		return Source{File: c.Config, Named: true}
@@ -29,7 +29,7 @@ func Choose(c *hall.CLI) Source {
 	return found()
 }
 
-// found returns ProjectFile if the working directory has it.
+// found returns ProjectFile if it exists in the working directory.
 func found() Source {
 	if _, err := os.Lstat(ProjectFile); errors.Is(err, fs.ErrNotExist) {
 		return Source{}
@@ -37,8 +37,8 @@ func found() Source {
 	return Source{File: ProjectFile}
 }
 
-// admit returns the team that was parsed from the source's content, offline with the built-in
-// model, or an error if it needs the user's consent and does not get it.
+// admit returns the team parsed from the source's content, or an error if the team needs the
+// user's consent and does not get it. With offline the team uses the built-in model.
 func (s Source) admit(c *hall.CLI, content []byte, team config.Team, offline bool) (config.Team, error) {
 	if offline {
 		team = team.Offline()
@@ -49,27 +49,27 @@ func (s Source) admit(c *hall.CLI, content []byte, team config.Team, offline boo
 	return team, consent(c, s.File, content, team)
 }
 
-// UntrustedError reports a file that was found, not named, and needs consent.
+// UntrustedError reports a file that needs consent because it was found rather than named.
 type UntrustedError struct {
 	file    string
 	demands []string
 }
 
-// Reason says why the file needs consent.
+// Reason returns the reason why the file needs consent.
 func (e *UntrustedError) Reason() string {
 	return fmt.Sprintf("%s was found, not named with --config, and is not trusted; it would\n  %s",
 		e.file, strings.Join(e.demands, "\n  "))
 }
 
-// Remedy names the command that gives consent.
+// Remedy returns the command that gives consent.
 func (e *UntrustedError) Remedy() string {
 	return fmt.Sprintf("`conclave config trust %s` trusts it until it changes", text.ShellQuote(e.file))
 }
 
 func (e *UntrustedError) Error() string { return e.Reason() + "\n" + e.Remedy() }
 
-// checkTrust returns an error if a team that was found needs trust that its file's
-// content does not have. The content must be the bytes from which the team was parsed.
+// checkTrust returns an error if a found team needs trust and its file's content is
+// not trusted. The content must be the bytes that the team was parsed from.
 func checkTrust(file string, content []byte, team config.Team) *UntrustedError {
 	demands := trust.Demands(team)
 	if len(demands) == 0 || trust.Trusted(content) {
@@ -78,7 +78,7 @@ func checkTrust(file string, content []byte, team config.Team) *UntrustedError {
 	return &UntrustedError{file: file, demands: demands}
 }
 
-// consent is checkTrust, except that on a terminal it asks, and remembers a yes.
+// consent is like checkTrust, but asks on a terminal and remembers a yes.
 func consent(c *hall.CLI, file string, content []byte, team config.Team) error {
 	untrusted := checkTrust(file, content, team)
 	switch {
@@ -122,7 +122,7 @@ $XDG_CONFIG_HOME/conclave/trusted (default ~/.config); remove a file there to en
 	}
 }
 
-// trusted is the output of trust for programs.
+// trusted is the JSON output of trust.
 type trusted struct {
 	File   string   `json:"file"`
 	SHA256 string   `json:"sha256"`
@@ -137,7 +137,7 @@ func trustFile(c *hall.CLI, file string) error {
 	}
 	team, err := config.Parse(file, data, config.Local)
 	if err != nil {
-		// The one agent of a scenario or a step needs no ID.
+		// A scenario or a step has a single agent, which needs no ID.
 		single, singleErr := config.ParseSingle(file, data)
 		if singleErr != nil {
 			return err

@@ -27,8 +27,8 @@ func importCommand(c *hall.CLI) *cobra.Command {
 	}
 }
 
-// hintAtImport adds the command to translate a file to its error if the file looks like a
-// configuration of MassGen.
+// hintAtImport adds the command that translates a file to the file's error if it looks
+// like a MassGen configuration.
 func hintAtImport(err error, file string, data []byte) error {
 	if err == nil || !massgen.Recognize(data) {
 		return err

@@ -23,8 +23,9 @@ import (
 // ProjectFile is the team configuration of the working directory.
 const ProjectFile = "conclave.yaml"
 
-// Load reads the team of --config, else ./conclave.yaml with the user's consent, else the built-in
-// one, offline with the built-in model. Source names it.
+// Load reads the team of --config, or else of ./conclave.yaml with the user's consent, or else
+// returns the built-in one. With offline the team uses the built-in model. Source names the team's
+// origin.
 func Load(c *hall.CLI, reach config.Reach, offline bool) (team config.Team, source string, err error) {
 	from := Choose(c)
 	team, source, data, err := read(from.File, reach)
@@ -34,8 +35,8 @@ func Load(c *hall.CLI, reach config.Reach, offline bool) (team config.Team, sour
 	return team, source, err
 }
 
-// read reads the team of a file, and returns the bytes that it parsed. Without a file it is the
-// built-in team.
+// read reads the team of a file and returns the bytes that it parsed. Without a file name it
+// returns the built-in team.
 func read(file string, reach config.Reach) (team config.Team, source string, data []byte, err error) {
 	if file == "" {
 		return config.Default(), "the built-in team", nil, nil
@@ -47,13 +48,14 @@ func read(file string, reach config.Reach) (team config.Team, source string, dat
 	return team, file, data, err
 }
 
-// Read reads and checks the team configuration of a file that was named.
+// Read reads and checks a team configuration in a file that the user named.
 func Read(file string, reach config.Reach) (config.Team, error) {
 	team, _, _, err := read(file, reach)
 	return team, err
 }
 
-// Local is Load for a worker on this machine, with addresses of models and the keys checked.
+// Local is like Load, for a worker on this machine. It resolves the addresses of models and checks
+// the keys.
 func Local(c *hall.CLI, w *Worker, offline bool) (team config.Team, source string, err error) {
 	team, source, err = Load(c, config.Local, offline)
 	if err != nil || offline {
@@ -63,8 +65,8 @@ func Local(c *hall.CLI, w *Worker, offline bool) (team config.Team, source strin
 	return team, source, w.Startable(team)
 }
 
-// Resolve sets the models' addresses and key variables, the same for every worker of the data
-// directory.
+// Resolve sets the models' addresses and key variables, so that they are the same for every
+// worker of the data directory.
 func Resolve(team config.Team) config.Team {
 	var models worker.Models
 	agents := make([]config.Agent, 0, len(team.Agents))
@@ -84,7 +86,7 @@ func Resolve(team config.Team) config.Team {
 	return team
 }
 
-// MissingKeys returns an error that names the unset variables of keys, with remedies.
+// MissingKeys returns an error that names the unset key variables, with remedies.
 func MissingKeys(team config.Team) error { return missingKeys(worker.Models{}, team) }
 
 func missingKeys(models worker.Models, team config.Team) error {
@@ -107,7 +109,7 @@ func missingKeys(models worker.Models, team config.Team) error {
 	return fmt.Errorf("%s.\n%s", strings.Join(missing, "\n"), remedy)
 }
 
-// Describe lists agents and models in one line.
+// Describe lists agents and models on one line.
 func Describe(team config.Team) string {
 	var agents []string
 	for _, a := range team.Models() {
@@ -123,10 +125,10 @@ func Describe(team config.Team) string {
 // OfflineNote is printed wherever the built-in model answers.
 const OfflineNote = "offline: the built-in deterministic model answers and votes; no language model is asked"
 
-// maxInputFile bounds a file that is named on the command line, in bytes.
+// maxInputFile is the maximum size, in bytes, of a file named on the command line.
 const maxInputFile = 1 << 20
 
-// ReadFile reads a regular file that is named on the command line. Pipes may never end.
+// ReadFile reads a regular file named on the command line. It refuses pipes, which may never end.
 func ReadFile(name string) ([]byte, error) {
 	if name == "-" {
 		return nil, errors.New("- is not a file: standard input is not read; name a file")
@@ -153,7 +155,7 @@ func ReadFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// kindOf names the type of a file that is not regular.
+// kindOf returns the type of a file that is not regular, in words.
 func kindOf(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():
@@ -167,7 +169,8 @@ func kindOf(mode fs.FileMode) string {
 	}
 }
 
-// readConfig reads the file of a team configuration; a missing one can be written by config init.
+// readConfig reads the file of a team configuration. Its error for a missing file suggests config
+// init.
 func readConfig(name string) ([]byte, error) {
 	data, err := ReadFile(name)
 	switch {
@@ -180,7 +183,7 @@ func readConfig(name string) ([]byte, error) {
 }
 
 // ReadSingle reads and checks the configuration of exactly one agent on this machine, with the
-// user's consent if it was found; offline with the built-in model.
+// user's consent if the file was found. With offline the agent uses the built-in model.
 func ReadSingle(c *hall.CLI, from Source, offline bool) (config.Team, error) {
 	data, err := readConfig(from.File)
 	if err != nil {
@@ -193,8 +196,8 @@ func ReadSingle(c *hall.CLI, from Source, offline bool) (config.Team, error) {
 	return from.admit(c, data, single, offline)
 }
 
-// ReadCriteria reads and checks a file of evaluation criteria, and warns of keys that it
-// ignores; no name is no criteria.
+// ReadCriteria reads and checks a file of evaluation criteria and warns of ignored keys.
+// Without a file name it returns no criteria.
 func ReadCriteria(c *hall.CLI, file string) (json.RawMessage, error) {
 	if file == "" {
 		return nil, nil
@@ -216,16 +219,17 @@ func ReadCriteria(c *hall.CLI, file string) (json.RawMessage, error) {
 	return data, nil
 }
 
-// dir returns where the teams of a local stack are registered.
+// dir returns the directory with the registered teams of a local stack.
 func dir(t hall.Target) string { return filepath.Join(t.DataDir, "teams") }
 
 // Registry returns the registered teams of a local stack.
 func Registry(t hall.Target) activities.Teams { return activities.Teams{Dir: dir(t)} }
 
-// defaultFile holds the name of the default team, which only dev and worker write.
+// defaultFile returns the file with the name of the default team. Only dev and worker write it.
 func defaultFile(t hall.Target) string { return filepath.Join(dir(t), activities.DefaultTeam) }
 
-// setDefault makes a team the default of the data directory; a cluster's workers have their own.
+// setDefault makes a team the default of the data directory. It does nothing for a cluster, whose
+// workers have their own default.
 func setDefault(t hall.Target, team config.Team) error {
 	if t.Cluster {
 		return nil
@@ -250,7 +254,7 @@ func setDefault(t hall.Target, team config.Team) error {
 	return nil
 }
 
-// Default returns the default team of the data directory, if one was set.
+// Default returns the default team of the data directory, if one is set.
 func Default(t hall.Target) (team config.Team, found bool, err error) {
 	name, err := ReadFile(defaultFile(t))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -270,8 +274,9 @@ func Default(t hall.Target) (team config.Team, found bool, err error) {
 }
 
 // forOthers returns the default team of a worker that a command runs for its own
-// session: that of the data directory, else that of an invocation without --config,
-// never that of --config. It asks nothing. The zero value stands for no usable default.
+// session. It is that of the data directory, or else that of an invocation without
+// --config, but never that of --config. forOthers asks for no consent. The zero value
+// means that there is no usable default.
 func forOthers(c *hall.CLI, t hall.Target) config.Team {
 	team, ok, err := Default(t)
 	if err == nil && !ok {

@@ -21,8 +21,9 @@ import (
 	"conclave/worker/settings"
 )
 
-// RunWorker starts a worker in this process that runs steps, unless a cluster has its own, with
-// the default team of --worker-config or of the data directory. A nil w is opened first.
+// RunWorker starts a worker in this process that runs steps, unless the target is a cluster.
+// Its default team is that of --worker-config or of the data directory. If w is nil, RunWorker
+// opens one.
 func RunWorker(conn *hall.Connection, w *Worker) (stop func(), err error) {
 	if conn.Cluster {
 		return func() {}, nil
@@ -45,7 +46,7 @@ func RunWorker(conn *hall.Connection, w *Worker) (stop func(), err error) {
 	return worker.Start(cfg)
 }
 
-// RunObserver starts a worker in this process that runs no steps, unless a cluster has its own.
+// RunObserver starts a worker in this process that runs no steps, unless the target is a cluster.
 func RunObserver(conn *hall.Connection) (stop func(), err error) {
 	if conn.Cluster {
 		return func() {}, nil
@@ -55,8 +56,8 @@ func RunObserver(conn *hall.Connection) (stop func(), err error) {
 	return worker.Start(cfg)
 }
 
-// DefaultWorker returns the configuration of a worker whose default team becomes that of a local
-// stack.
+// DefaultWorker returns the configuration of a worker whose default team becomes that of the
+// local stack.
 func DefaultWorker(conn *hall.Connection, team config.Team) (worker.Config, error) {
 	if err := setDefault(conn.Target, team); err != nil {
 		return worker.Config{}, err
@@ -64,8 +65,8 @@ func DefaultWorker(conn *hall.Connection, team config.Team) (worker.Config, erro
 	return workerConfig(conn, team)
 }
 
-// workerConfig returns the configuration of a worker that runs steps. A local stack registers the
-// team, so that every worker of the data directory can continue its sessions.
+// workerConfig returns the configuration of a worker that runs steps. On a local stack it
+// registers the team, so that every worker of the data directory can continue its sessions.
 func workerConfig(conn *hall.Connection, team config.Team) (cfg worker.Config, err error) {
 	cfg = baseConfig(conn)
 	cfg.Teams.Named = map[string]config.Team{}
@@ -81,8 +82,8 @@ func workerConfig(conn *hall.Connection, team config.Team) (cfg worker.Config, e
 	return cfg, err
 }
 
-// localHeartbeatTimeout is longer than that of a cluster: the stack reaps a dead worker by
-// itself, and one busy machine has to serve everything.
+// localHeartbeatTimeout is longer than a cluster's, because the stack itself detects dead
+// workers, and a single busy machine runs everything.
 const localHeartbeatTimeout = time.Minute
 
 func baseConfig(conn *hall.Connection) worker.Config {
@@ -95,9 +96,8 @@ func baseConfig(conn *hall.Connection) worker.Config {
 	return cfg
 }
 
-// Worker is the equipment of the worker that a command runs in this process: the models
-// and tools of --worker-config. It is empty on a cluster, whose workers have their own
-// equipment.
+// Worker has the models and tools of --worker-config for the worker that a command runs
+// in this process. On a cluster it is empty, because the workers there have their own.
 type Worker struct {
 	Tools  *worker.Tools // nil on a cluster
 	Models worker.Models
@@ -141,10 +141,10 @@ func (w *Worker) Team(name string) (team config.Team, source string, found bool)
 	return team, name + " of " + w.file, found
 }
 
-// Names returns the teams of --worker-config, sorted.
+// Names returns the names of the teams in --worker-config, sorted.
 func (w *Worker) Names() []string { return slices.Sorted(maps.Keys(w.settings.Teams)) }
 
-// Known lists the names of the teams that a session can have, the default first, in quotes.
+// Known returns the quoted names of the teams that a session can have, the default first.
 func (w *Worker) Known() string {
 	names := []string{strconv.Quote(activities.DefaultTeam)}
 	for _, name := range w.Names() {
@@ -155,7 +155,7 @@ func (w *Worker) Known() string {
 	return strings.Join(names, ", ")
 }
 
-// Startable refuses a team if all its sessions would fail.
+// Startable returns an error if every session of a team would fail.
 func (w *Worker) Startable(team config.Team) error {
 	if err := missingKeys(w.Models, team); err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 // lastStep is the STEP argument for an agent's newest step.
 const lastStep = "last"
 
-// maxListed limits a list of agents or steps in a message, in bytes.
+// maxListed is the maximum length, in bytes, of a list of agents or steps in a message.
 const maxListed = 400
 
 // request names the requested step.
@@ -118,7 +118,7 @@ func show(ctx context.Context, conn *hall.Connection, want request) error {
 	return conn.Print(lines.String())
 }
 
-// readStep reads the step, or fails with the steps that exist.
+// readStep reads a step. If it does not exist, the error lists the existing steps.
 func readStep(ctx context.Context, conn *hall.Connection, want request) (shownStep, error) {
 	layout := artifact.InBucket(want.session)
 	exists, err := conn.Store.Exists(ctx, layout.File("session.json"))
@@ -163,10 +163,10 @@ func readStep(ctx context.Context, conn *hall.Connection, want request) (shownSt
 	return s, nil
 }
 
-// evaluations is the directory of an answer's evaluation, below that of its step.
+// evaluations is the directory of an answer's evaluation, within the directory of its step.
 const evaluations = "evaluator/"
 
-// readEvaluation reads the evaluation of the answer of a step.
+// readEvaluation reads the evaluation of a step's answer.
 func readEvaluation(ctx context.Context, conn *hall.Connection, want request, s shownStep, layout artifact.Layout) (shownStep, error) {
 	t, err := step.ReadTranscript(ctx, conn.Store, layout, layout.Step(want.agent, s.Number, evaluations))
 	if errors.Is(err, artifact.ErrNotFound) && t.Claim.Token == "" {
@@ -180,7 +180,7 @@ func readEvaluation(ctx context.Context, conn *hall.Connection, want request, s 
 	return s, nil
 }
 
-// failureOf returns the failure of a step, if it is its agent's last action.
+// failureOf returns the failure of a step if it is the last action of its agent.
 func failureOf(ctx context.Context, conn *hall.Connection, s shownStep, layout artifact.Layout) *artifact.Error {
 	last, err := artifact.ReadJSON[artifact.LastAction](ctx, conn.Store, layout.Agent(s.Agent, "last_action.json"))
 	if err != nil || last.StepNumber != s.Number {
@@ -222,7 +222,8 @@ func noStep(ctx context.Context, conn *hall.Connection, want request, number int
 		want.agent, number, want.session, text.Truncate(strings.Join(numbers, ", "), maxListed))
 }
 
-// readPipelineStep reads a step of a pipeline's run, or fails with the steps that exist.
+// readPipelineStep reads a step of a pipeline's run. If it does not exist, the error lists the
+// existing steps.
 func readPipelineStep(ctx context.Context, conn *hall.Connection, want request) (shownStep, error) {
 	layout := artifact.InPipeline(want.session)
 	exists, err := conn.Store.Exists(ctx, layout.File("pipeline.json"))
@@ -272,12 +273,12 @@ func noPipelineStep(conn *hall.Connection, want request, steps []numberedStep) e
 	return hall.Exitf(hall.ExitUsage, "pipeline run %s has no step %q; it has %s", want.session, asked, text.Truncate(strings.Join(all, ", "), maxListed))
 }
 
-// agentIDs lists the agents of a session with a step, in byte order.
+// agentIDs returns the agents of a session that have a step, in byte order.
 func agentIDs(ctx context.Context, store artifact.Store, layout artifact.Layout) ([]string, error) {
 	return subdirectories(ctx, store, layout.File("agents/"))
 }
 
-// stepNumbers lists the numbers of an agent's steps, in order.
+// stepNumbers returns the numbers of an agent's steps, in order.
 func stepNumbers(ctx context.Context, store artifact.Store, layout artifact.Layout, agent string) ([]int, error) {
 	dirs, err := subdirectories(ctx, store, layout.Agent(agent, ""))
 	if err != nil {
@@ -293,13 +294,13 @@ func stepNumbers(ctx context.Context, store artifact.Store, layout artifact.Layo
 	return numbers, nil
 }
 
-// numberedStep is one directory below steps/ of a pipeline's run.
+// numberedStep is a directory in steps/ of a pipeline's run.
 type numberedStep struct {
 	Number int
 	Step   string
 }
 
-// pipelineSteps lists the steps of a pipeline's run, in order.
+// pipelineSteps returns the steps of a pipeline's run, in order.
 func pipelineSteps(ctx context.Context, store artifact.Store, layout artifact.Layout) ([]numberedStep, error) {
 	dirs, err := subdirectories(ctx, store, layout.File("steps/"))
 	if err != nil {
@@ -316,7 +317,7 @@ func pipelineSteps(ctx context.Context, store artifact.Store, layout artifact.La
 	return steps, nil
 }
 
-// subdirectories lists the directories directly below a prefix.
+// subdirectories returns the directories directly below a prefix.
 func subdirectories(ctx context.Context, store artifact.Store, prefix string) ([]string, error) {
 	var found []string
 	for key, err := range store.List(ctx, prefix) {
@@ -328,7 +329,7 @@ func subdirectories(ctx context.Context, store artifact.Store, prefix string) ([
 			found = append(found, name)
 		}
 	}
-	// The keys are in byte order, with "a-b/x" before "a/x": names may repeat.
+	// Names may repeat, because the keys are in byte order, with "a-b/x" before "a/x".
 	slices.Sort(found)
 	return slices.Compact(found), nil
 }

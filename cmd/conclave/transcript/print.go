@@ -18,7 +18,7 @@ import (
 	"conclave/engine/text"
 )
 
-// maxText is the limit, in bytes, of one text without --full.
+// maxText is the length, in bytes, to which a text is truncated without --full.
 const maxText = 1200
 
 // shownStep is a step with its transcript.
@@ -27,7 +27,7 @@ type shownStep struct {
 	Number int
 	step.Transcript
 
-	// Failure is the final error of the step, nil if it did not fail.
+	// Failure is the final error of the step, or nil if it did not fail.
 	Failure *artifact.Error
 
 	Evaluation bool               // the transcript is that of the evaluation of its answer
@@ -35,7 +35,8 @@ type shownStep struct {
 	Hint       string             // the command line that shows the evaluation
 }
 
-// over reports whether the step has ended; one that failed before its first reply has no transcript.
+// over reports whether the step has ended. A step that failed before its first reply has no
+// transcript.
 func (s shownStep) over() bool { return s.Over || s.Failure != nil }
 
 // options are the options of formatStep.
@@ -44,7 +45,7 @@ type options struct {
 	Zone *time.Location // of the times; nil for UTC
 }
 
-// formatStep lays out a step for a person.
+// formatStep formats a step for a person.
 func formatStep(s shownStep, o options) string {
 	p := &printer{options: o, tools: map[string]string{}}
 	if p.options.Zone == nil {
@@ -58,7 +59,7 @@ func formatStep(s shownStep, o options) string {
 	return p.out.String()
 }
 
-// printer lays out one step.
+// printer formats one step.
 type printer struct {
 	out     strings.Builder
 	options options
@@ -126,13 +127,13 @@ func (p *printer) foot(s shownStep) {
 	}
 }
 
-// line adds a line at a level of indentation.
+// line adds a line at an indentation level.
 func (p *printer) line(level int, format string, args ...any) {
 	indented := strings.Repeat("  ", level) + fmt.Sprintf(format, args...)
 	p.out.WriteString(strings.TrimRight(indented, " ") + "\n")
 }
 
-// text adds a text of a model, a tool or a person, truncated unless options.Full.
+// text adds a text of a model, a tool or a person. It is truncated unless options.Full is set.
 func (p *printer) text(level int, written string) {
 	written = strings.TrimRight(text.Terminal(written), "\n")
 	if written == "" {
@@ -227,7 +228,7 @@ func spent(e loop.Entry) string {
 	return words
 }
 
-// message adds one message of a block.
+// message adds a message of a block.
 func (p *printer) message(m llm.Message) {
 	switch m.Role {
 	case llm.Assistant:
@@ -277,7 +278,7 @@ func (p *printer) tool(id string) string {
 	return "an unknown call " + progress.Line(id)
 }
 
-// maxInline is the length, in bytes, up to which a value is printed beside its name.
+// maxInline is the maximum length, in bytes, of a value printed on the line of its name.
 const maxInline = 100
 
 // argument is one argument of a tool call.
@@ -303,7 +304,7 @@ func (p *printer) arguments(raw string) {
 	}
 }
 
-// parseArguments reads the members of a single JSON object in order, strings decoded.
+// parseArguments returns the members of a single JSON object in order, with decoded strings.
 func parseArguments(text string) ([]argument, bool) {
 	d := json.NewDecoder(strings.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {

@@ -14,7 +14,7 @@ import (
 )
 
 // findScenario returns the layout of the scenario run with an ID, and reports whether
-// there is one. The ID names the run or its workflow.
+// there is one. The ID is that of the run or its workflow.
 func findScenario(ctx context.Context, store artifact.Store, id string) (layout artifact.Layout, found bool, err error) {
 	var slugs []string
 	for key, err := range store.List(ctx, "scenarios/") {
@@ -36,8 +36,8 @@ func findScenario(ctx context.Context, store artifact.Store, id string) (layout 
 	return layout, len(slugs) == 1, nil
 }
 
-// readScenarioStep reads a launch of a step of a scenario run. If there is no such launch,
-// its error lists the existing ones.
+// readScenarioStep reads a launch of a step in a scenario's run. If it does not exist, the
+// error lists the existing launches.
 func readScenarioStep(ctx context.Context, conn *hall.Connection, want request) (shownStep, error) {
 	layout, found, err := findScenario(ctx, conn.Store, want.session)
 	if err != nil {
@@ -70,7 +70,7 @@ func readScenarioStep(ctx context.Context, conn *hall.Connection, want request) 
 	return s, nil
 }
 
-// launchesOf lists the launches of a step, and all steps of the run that have launches.
+// launchesOf returns the launches of a step, and all steps of the run that have launches.
 func launchesOf(ctx context.Context, store artifact.Store, layout artifact.Layout, id string) (launches []int, steps []string, err error) {
 	dirs, err := subdirectories(ctx, store, layout.Root())
 	if err != nil {

@@ -25,8 +25,8 @@ import (
 //  4. Without a base_url, a key other than those of the backend's type is sent to the
 //     server of that type.
 //
-// A server that is only named is the operator's, and the type's own key at its own
-// server is the default.
+// A server that is only named belongs to the operator. Sending a type's own key to its
+// own server is the default and needs no consent.
 func Demands(t config.Team) []string {
 	var demands []string
 	agents := map[string][]string{}
@@ -51,7 +51,7 @@ func Demands(t config.Team) []string {
 	return demands
 }
 
-// ofBackend returns the demand of a model, or "".
+// ofBackend returns the demand of a backend, or "".
 func ofBackend(b config.Backend) string {
 	switch {
 	case b.Type == config.Offline:
@@ -77,7 +77,7 @@ func ofServer(s config.MCPServer) string {
 	return ""
 }
 
-// withoutQuery returns a URL without its query, which may have a secret.
+// withoutQuery returns a URL without its query, which may contain a secret.
 func withoutQuery(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.RawQuery == "" {
@@ -87,8 +87,7 @@ func withoutQuery(raw string) string {
 	return u.String()
 }
 
-// commandLine returns a server's command with its environment as a shell's user would
-// write it.
+// commandLine returns a server's command with its environment, in shell syntax.
 func commandLine(s config.MCPServer) string {
 	var words []string
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
@@ -107,8 +106,8 @@ func commandLine(s config.MCPServer) string {
 	return strings.Join(words, " ")
 }
 
-// maxWord bounds a word of a demand, in bytes: a long one could move the rest off the
-// screen.
+// maxWord is the maximum length of a word in a demand, in bytes. A longer word could
+// push the rest off the screen.
 const maxWord = 400
 
 // word quotes a word so that a terminal shows all its characters on one line, and
