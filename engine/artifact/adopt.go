@@ -6,11 +6,10 @@ import (
 	"os"
 )
 
-// Adopt stores the workspace of another program at root. Unlike Scan it leaves out
-// entries that no answer can have, with a warning, and files that match ignored,
-// in the syntax of .gitignore and at any depth, silently. Copies of large files are
-// kept in scratch during the upload, in the system's temporary directory if it is
-// empty.
+// Adopt stores the workspace of another program at root. It is a Scan that leaves out, with a
+// warning, the entries that no answer can have. It silently leaves out files at any depth
+// that match ignored, which has the syntax of .gitignore. Large files are copied to scratch
+// during the upload, or to the system's temporary directory if scratch is empty.
 func Adopt(ctx context.Context, store Store, layout Layout, root *os.Root, scratch string, ignored ...string) (hash string, warnings []Warning, err error) {
 	found := &walk{root: root, base: layout.base, mounts: []string{peersDir}, lenient: true}
 	if err := found.ignoreAsWorkspace(); err != nil {

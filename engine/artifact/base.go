@@ -28,7 +28,7 @@ const (
 	MaxBaseFileBytes = 100 << 20
 )
 
-// NewBase returns the base with a hash and a manifest; open reads a file's content.
+// NewBase returns the base with the given hash and manifest; open reads a file's content.
 func NewBase(hash string, m Manifest, open func(context.Context, File) (io.ReadCloser, error)) (*Base, error) {
 	if err := m.checkCount(MaxBaseFiles); err != nil {
 		return nil, fmt.Errorf("base %s: %w", hash, err)
@@ -49,7 +49,7 @@ func NewBase(hash string, m Manifest, open func(context.Context, File) (io.ReadC
 	return b, nil
 }
 
-// Hash returns the hash of the base's manifest; empty for nil.
+// Hash returns the hash of the base's manifest, or "" if b is nil.
 func (b *Base) Hash() string {
 	if b == nil {
 		return ""
@@ -70,7 +70,7 @@ func (b *Base) Has(name string) bool {
 	return b != nil && (b.ancestors[name] || b.contains(name))
 }
 
-// Open reads the content of a file of the base, or of a file with equal content.
+// Open reads the content with f's hash from the base.
 func (b *Base) Open(ctx context.Context, f File) (io.ReadCloser, error) {
 	at, ok := b.bySum[f.SHA256]
 	if !ok {
@@ -97,7 +97,7 @@ func (b *Base) File(name string) (File, bool) {
 	return b.manifest.Files[at], true
 }
 
-// HasContent reports whether a file of the base has the content with a hash.
+// HasContent reports whether a file of the base has content with the given hash.
 func (b *Base) HasContent(sum string) bool {
 	if b == nil {
 		return false
@@ -106,8 +106,8 @@ func (b *Base) HasContent(sum string) bool {
 	return ok
 }
 
-// OpenFile reads the content of a file of the session, which may be that of its base. The
-// reader does not verify it.
+// OpenFile reads a file of the session, from its base if that has the content. The reader
+// does not verify the hash.
 func OpenFile(ctx context.Context, store Store, layout Layout, f File) (io.ReadCloser, error) {
 	if layout.base.HasContent(f.SHA256) {
 		return layout.base.Open(ctx, f)

@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// cache is a Store that keeps blobs on this machine for faster reading. Exists asks the
-// store behind it, so that the cache never claims content that the session does not have.
+// cache is a Store that keeps blobs on this machine for faster reading. Exists always asks
+// the underlying store, because a cached blob may belong to another session only.
 //
-// Processes may share a directory. Cached blobs are verified on every read, and a
-// failure of the cache itself, such as a full disk, leads to the store behind it.
+// Processes may share a directory. Cached blobs are verified on every read. If the cache
+// itself fails, for example because the disk is full, the underlying store is used.
 type cache struct {
 	Store
 	dir string
@@ -44,7 +44,7 @@ func NewCache(store Store, dir string, maxBytes int64) (Store, error) {
 	return c, nil
 }
 
-// Open implements Store: a blob is read from the cache, or stored in it first.
+// Open implements Store. It stores a missing blob in the cache before it reads it.
 func (c *cache) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 	sum, ok := blobOf(key)
 	if !ok {
@@ -60,7 +60,7 @@ func (c *cache) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 	if f := c.fill(ctx, sum, body); f != nil {
 		return f, body.Close()
 	}
-	// The failed fill has consumed a part of the stream.
+	// The failed fill has consumed part of the stream.
 	if err := body.Close(); err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func blobOf(key string) (string, bool) {
 
 func (c *cache) file(sum string) string { return filepath.Join(c.dir, sum[:2], sum) }
 
-// usedGrain is the difference of times of use that evict does not see.
+// usedGrain is the precision of a blob's time of use: later uses within it are not recorded.
 const usedGrain = time.Minute
 
 // lookup opens a cached blob after verifying its hash; nil if it is not cached.
@@ -144,8 +144,8 @@ func verified(f *os.File, sum string) (io.ReadCloser, error) {
 	return f, err
 }
 
-// fill caches body under sum and opens it; nil if that fails or body has another
-// hash.
+// fill caches body under sum and opens the cached blob. It returns nil if that fails or body
+// has another hash.
 func (c *cache) fill(ctx context.Context, sum string, body io.Reader) *os.File {
 	if os.MkdirAll(filepath.Dir(c.file(sum)), 0o700) != nil {
 		return nil
@@ -170,8 +170,8 @@ func (c *cache) fill(ctx context.Context, sum string, body io.Reader) *os.File {
 	return nil
 }
 
-// evict counts n new bytes and, above the maximum, removes blobs down to three
-// quarters of it.
+// evict counts n new bytes. If the total exceeds the maximum, it removes the least recently
+// used blobs until three quarters of the maximum remain.
 func (c *cache) evict(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +188,7 @@ func (c *cache) evict(n int64) {
 		if c.size <= c.max*3/4 {
 			return
 		}
-		// A reader that has the file open is not disturbed.
+		// A reader that has the file open keeps its content.
 		if err := os.Remove(b.path); err == nil || errors.Is(err, fs.ErrNotExist) {
 			c.size -= b.size
 		}

@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// MaxTeamDepth is how deep teams may ask teams.
+// MaxTeamDepth limits the chain of teams in which each answers an agent of the one before.
 const MaxTeamDepth = 3
 
 // maxClientTools bounds the tools of a caller.
 const maxClientTools = 128
 
-// The agents that a caller's tools are offered to, as values of Caller.ClientToolsFor.
+// The values of Caller.ClientToolsFor: the agents that are offered the caller's tools.
 const (
 	ForAll       = "all"
 	ForPresenter = "presenter"
@@ -28,7 +28,7 @@ type Caller struct {
 	Depth        int    `json:"depth,omitempty"`        // 1 for a team that answers an agent of another team; 0 for a person's
 
 	// ClientTools are the tools that the caller runs, as in requests of OpenAI's API.
-	// ClientToolsFor are the agents that they are offered to; empty for all.
+	// ClientToolsFor selects the agents that are offered them; empty selects all.
 	ClientTools    json.RawMessage `json:"client_tools,omitempty"`
 	ClientToolsFor string          `json:"client_tools_for,omitempty"`
 }
@@ -45,10 +45,11 @@ type ClientTool struct {
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
-// clientToolName leaves room for the prefix client__ in the 64 characters of a tool's name.
+// clientToolName matches a tool's name. Names are limited to 64 characters, of which the
+// prefix client__ needs eight.
 var clientToolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,56}$`)
 
-// Check refuses instructions or tools of more than most bytes, malformed tools, and a depth
+// Check refuses instructions or tools longer than most bytes, malformed tools, and a depth
 // above MaxTeamDepth.
 func (c Caller) Check(most int) error {
 	switch {
@@ -107,15 +108,15 @@ func (c Caller) Tools() ([]ClientTool, error) {
 	return tools, nil
 }
 
-// SessionHash is the part of a session's ID in the IDs of its calls of the caller's tools.
+// SessionHash returns the hash of a session's ID, which the IDs of its calls contain.
 func SessionHash(session string) string {
 	const digits = 16
 	sum := sha256.Sum256([]byte(session))
 	return hex.EncodeToString(sum[:])[:digits]
 }
 
-// CallPointer is the key of the file, beside the sessions, with the ID of the session whose
-// calls have a hash in their IDs.
+// CallPointer returns the key of the document that names the session with the given
+// SessionHash. It is stored beside the sessions.
 func CallPointer(hash string) string { return "calls/" + hash + ".json" }
 
 // CalledSession is calls/<hash>.json.

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Change is a tree of files as its difference to a base. It is sorted and minimal, so that
-// equal trees have equal bytes and one hash. Without a base it has all files of the tree.
+// Change describes a tree of files by its difference from a base, or by all of its files
+// without one. It is sorted and minimal, so equal trees have equal bytes and equal hashes.
 type Change struct {
 	Base    string `json:"base,omitempty"` // hash of the base's manifest
 	Files   []File `json:"files"`          // added or changed
 	Removed paths  `json:"removed,omitempty"`
 }
 
-// Since returns the change from a base, nil for none, to the tree m.
+// Since returns the change from base, which may be nil, to the tree m.
 func (m Manifest) Since(base *Base) Change {
 	c := Change{Base: base.Hash(), Files: []File{}}
 	old := base.Manifest().Files
@@ -65,12 +65,12 @@ func (c Change) Tree(base *Base) Manifest {
 	return m
 }
 
-// internal are the directories of a workspace for agents and conclave alone: the checks that
-// an agent hands in, its memory, and the files it is shown.
+// internal lists the directories of a workspace for agents and conclave alone: the checks
+// that an agent hands in, its memory, and the files that it is shown.
 var internal = []string{".conclave", "memory/short_term", "memory/long_term"}
 
-// Deliverable returns the change without the files for agents and conclave alone. Except
-// for checks, files in such a directory count if the base has the directory itself.
+// Deliverable returns the change without files in internal directories. Except for checks, it
+// keeps the files of an internal directory that the base has.
 func (c Change) Deliverable(base *Base) Change {
 	kept := func(name string) bool {
 		if isBelow(name, ChecksDir) {
@@ -116,8 +116,7 @@ func (c Change) Check(base *Base) error {
 	return nil
 }
 
-// Empty reports whether the tree equals the base; without a base, whether it has no
-// files.
+// Empty reports whether the tree equals the base, or has no files if there is no base.
 func (c Change) Empty() bool {
 	if c.Base != "" {
 		return len(c.Files)+len(c.Removed) == 0
@@ -125,7 +124,7 @@ func (c Change) Empty() bool {
 	return !slices.ContainsFunc(c.Files, func(f File) bool { return !f.Dir })
 }
 
-// Hash returns the hash under which the change is stored; empty for an empty one.
+// Hash returns the hash under which the change is stored, or "" for an empty change.
 func (c Change) Hash() (string, error) {
 	if c.Empty() {
 		return "", nil
@@ -137,8 +136,8 @@ func (c Change) Hash() (string, error) {
 	return sumOf(data), nil
 }
 
-// LoadChange reads the change with the given hash from the base of the layout; empty for no
-// change. It returns the errors of LoadManifest.
+// LoadChange reads the change with the given hash from the layout's base. An empty hash is an
+// empty change. It returns the errors of LoadManifest.
 func LoadChange(ctx context.Context, store Store, layout Layout, hash string) (Change, error) {
 	none := Change{Base: layout.base.Hash()}
 	if hash == "" {
@@ -165,7 +164,7 @@ func LoadChange(ctx context.Context, store Store, layout Layout, hash string) (C
 	return c, nil
 }
 
-// store stores the change as a blob and returns its hash, which is empty for an empty one.
+// store stores the change as a blob and returns its hash, which is empty for an empty change.
 func (c Change) store(ctx context.Context, store Store, layout Layout) (string, error) {
 	if c.Empty() {
 		return "", nil
@@ -181,11 +180,11 @@ func (c Change) store(ctx context.Context, store Store, layout Layout) (string, 
 	return hash, nil
 }
 
-// Delta returns the change as a delta of a workspace with the base's files.
+// Delta returns the change as the delta of a workspace that has the base's files.
 func (c Change) Delta() Delta { return Delta{Changed: c.Files, Removed: c.Removed} }
 
-// Change returns the delta of a workspace with the files of a base, nil for none, as a
-// minimal change.
+// Change returns the minimal change for the delta of a workspace that had the files of base,
+// which may be nil.
 func (d Delta) Change(base *Base) Change {
 	c := Change{Base: base.Hash(), Files: []File{}}
 	for _, f := range d.Changed {

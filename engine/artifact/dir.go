@@ -172,7 +172,7 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	return openListed(root, name)
 }
 
-// openListed is openRegular for a name that was a regular file a moment ago.
+// openListed is openRegular for a name that was just listed as a regular file.
 func openListed(root *os.Root, name string) (*os.File, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if isMissing(err) {
@@ -189,7 +189,7 @@ func openListed(root *os.Root, name string) (*os.File, error) {
 	return f, nil
 }
 
-// isMissing reports that a name does not exist, or that one of its directories is
+// isMissing reports whether err says that a name does not exist or that one of its parents is
 // a file.
 func isMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
@@ -199,7 +199,7 @@ type readFunc func([]byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
-// contextReader reads from r until ctx ends.
+// contextReader returns a reader of r that fails once ctx has ended.
 func contextReader(ctx context.Context, r io.Reader) io.Reader {
 	return readFunc(func(p []byte) (int, error) {
 		if err := ctx.Err(); err != nil {
@@ -268,9 +268,9 @@ func (d *Dir) list(ctx context.Context, prefix string, yield func(string, error)
 	return true
 }
 
-// entries returns the sorted keys of the files in a directory and, with a final
-// "/", of its directories. The "/" makes the order of the entries the order of the
-// keys below them: "a-b" comes before "a/b".
+// entries returns the sorted keys of the files in a directory and, with a final "/", of its
+// directories. The "/" gives entries the same order as the keys below them: "a-b" comes
+// before "a/b".
 func (d *Dir) entries(prefix string) ([]string, error) {
 	name := cmp.Or(strings.TrimSuffix(unescapeKey(prefix), "/"), ".")
 	if info, err := d.root.Stat(name); isMissing(err) || err == nil && !info.IsDir() {

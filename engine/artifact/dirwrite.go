@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// TempDir is the directory of a Dir for files that are being written. CheckKey
-	// refuses its initial dot, so that temporary files have no key.
+	// TempDir is the directory of a Dir for unfinished files. CheckKey refuses its initial
+	// dot, so no key can name a temporary file.
 	TempDir = ".conclave-tmp"
 	// fileMode is the mode of objects before the umask.
 	fileMode = 0o644
-	// tempAge is the age at which a temporary file counts as left by a crash.
+	// tempAge is the age at which a temporary file counts as left over from a crash.
 	tempAge = 24 * time.Hour
 	// copyChunk is the number of bytes that Copy moves between checks of its context.
 	copyChunk = 64 << 20
@@ -49,7 +49,7 @@ func (d *Dir) PutStream(ctx context.Context, key string, body io.Reader) (n int6
 	return n, err
 }
 
-// PutBlobs implements Store with a file for each content.
+// PutBlobs implements Store with one file per content.
 func (d *Dir) PutBlobs(ctx context.Context, prefix string, contents []Content) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
@@ -96,7 +96,7 @@ func (d *Dir) copy(ctx context.Context, src, dst string, mode fs.FileMode) error
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			// Between two files the kernel copies or shares the blocks.
+			// Between two files, the kernel copies or shares the blocks.
 			switch _, err := io.CopyN(f, from, copyChunk); {
 			case errors.Is(err, io.EOF):
 				return setMode(f, mode)
@@ -107,7 +107,7 @@ func (d *Dir) copy(ctx context.Context, src, dst string, mode fs.FileMode) error
 	})
 }
 
-// setMode leaves the default mode to the umask.
+// setMode sets a mode other than the default, which is subject to the umask.
 func setMode(f *os.File, mode fs.FileMode) error {
 	if mode == fileMode {
 		return nil
@@ -115,7 +115,7 @@ func setMode(f *os.File, mode fs.FileMode) error {
 	return f.Chmod(mode)
 }
 
-// publishNew gives a temporary file its name if that is free.
+// publishNew links a temporary file to name, or fails with ErrExists if name is taken.
 func (d *Dir) publishNew(temp, name string) error {
 	err := d.root.Link(temp, name)
 	switch {
@@ -130,8 +130,8 @@ func (d *Dir) publishNew(temp, name string) error {
 	return err
 }
 
-// write fills a temporary file, syncs it, and publishes it under name: a reader
-// sees the whole file or none, also after a crash.
+// write fills a temporary file, syncs it and publishes it under name. A reader sees the whole
+// file or none, even after a crash.
 func (d *Dir) write(name string, publish func(temp, name string) error, fill func(*os.File) error) error {
 	f, temp, err := d.createTemp()
 	if err != nil {
@@ -236,8 +236,8 @@ func (d *Dir) sweepTemp() {
 	}
 }
 
-// place writes an entry of a manifest under a key, with the mode, the link or the
-// directory that an object in a bucket does not have.
+// place writes an entry of a manifest under a key. Unlike an object in a bucket, the result
+// can have a mode, or be a symbolic link or a directory.
 func (d *Dir) place(ctx context.Context, layout Layout, f File, key string) (err error) {
 	mode := fs.FileMode(f.Mode)&fs.ModePerm | 0o400
 	switch {

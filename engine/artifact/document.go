@@ -11,8 +11,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// The documents of a session directory. The public contract's fields come first;
-// the others may change.
+// The documents of a session directory. Fields of the public contract come first; the others
+// may change.
 
 // Session is session.json, claimed once by the workflow that owns the session.
 type Session struct {
@@ -23,14 +23,14 @@ type Session struct {
 	Caller
 	Material
 
-	// Continues is the ID of the session whose conversation this one goes on with; empty
-	// for none. Turns is the number of earlier turns in history.json.
+	// Continues is the ID of the session whose conversation this session continues, or empty.
+	// Turns is the number of earlier turns in history.json.
 	Continues string `json:"continues,omitempty"`
 	// Checks refers to the user's directory of checks; empty without one.
 	Checks string `json:"checks,omitempty"`
 	Turns  int    `json:"turns,omitempty"`
 
-	// Limits lower those of the team.
+	// Limits lower the limits of the team.
 	Limits Limits `json:"limits,omitzero"`
 
 	// Criteria reports whether criteria came with the query; nil if unknown.
@@ -59,26 +59,28 @@ type Owner struct {
 // OwnedBy returns the owner of the document that embeds it.
 func (o Owner) OwnedBy() Owner { return o }
 
-// Claim is agents/<id>/<NNN>/step.json: the execution with Token owns the number.
+// Claim is agents/<id>/<NNN>/step.json. It reserves the step number for the execution with
+// Token.
 type Claim struct {
 	Token     string         `json:"token"`
 	SeenSteps map[string]int `json:"seen_steps"`
 	Labels    []string       `json:"labels"` // shown at the start, in order
 	StartedAt time.Time      `json:"started_at"`
 
-	// Agents are the IDs behind the step's anonymous numbers, from 1.
+	// Agents are the agents' IDs in the order of the step's anonymous numbers, which start at
+	// 1.
 	Agents []string `json:"agents,omitempty"`
 
 	Agent string `json:"agent,omitempty"` // the agent_id of last_action.json
 
-	// ResumeFrom is the token of the execution that this one resumes, empty for none.
-	// Uncounted is set if the usage of that one has not been counted.
+	// ResumeFrom is the token of the execution that this one resumes, or empty. Uncounted is
+	// set if the usage of that execution has not been counted.
 	ResumeFrom string `json:"resume_from,omitempty"`
 	Uncounted  bool   `json:"uncounted,omitempty"`
 }
 
-// Commit is action.json, the one write that makes a step's action real. The
-// other files of the step are derived from it.
+// Commit is action.json, the single write that makes a step's action take effect. The other
+// files of the step are derived from it.
 type Commit struct {
 	Token     string          `json:"token"`
 	Kind      string          `json:"kind"` // new_answer, vote, stop, …
@@ -102,7 +104,7 @@ type Answer struct {
 	Timestamp time.Time `json:"timestamp"`
 	Label     string    `json:"label"`
 
-	// Step is the step of a final answer; 0 in the answer of a step.
+	// Step is the step that gave the final answer; 0 in the answer of a step.
 	Step int `json:"step,omitempty"`
 }
 
@@ -134,7 +136,7 @@ type LastAction struct {
 	PartialPath     *string   `json:"partial_path"` // the files of a step without an action
 }
 
-// LastAction returns the part of last_action.json that every kind of commit has.
+// LastAction returns the fields of last_action.json that every kind of commit has.
 func (c Commit) LastAction(agent string, step int) LastAction {
 	return LastAction{
 		AgentID: agent, Action: c.Kind, Timestamp: c.Timestamp, StepNumber: step,
@@ -148,7 +150,7 @@ type Error struct {
 	Message string `json:"message"`
 }
 
-// maxDocument is the limit, in bytes, of a document that is read.
+// maxDocument is the size limit, in bytes, for reading a document.
 const maxDocument = 32 << 20
 
 // MalformedError reports a document that exists but cannot be read. Retrying does
@@ -197,8 +199,8 @@ func CreateJSON(ctx context.Context, store Store, key string, doc any) error {
 	return store.Create(ctx, key, data)
 }
 
-// EncodeJSON encodes a document: indented by two spaces, with a final newline,
-// the same bytes for the same value.
+// EncodeJSON encodes a document with two-space indentation and a final newline. Equal values
+// have equal bytes.
 func EncodeJSON(doc any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

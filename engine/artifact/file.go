@@ -20,7 +20,7 @@ type File struct {
 	Link   string
 }
 
-// fileJSON is the JSON form of a File. Texts that are not UTF-8 are encoded in Base64.
+// fileJSON is the JSON form of a File. Strings that are not UTF-8 are encoded in Base64.
 type fileJSON struct {
 	Path       string `json:"path,omitempty"`
 	PathBase64 []byte `json:"path_base64,omitempty"`
@@ -62,7 +62,7 @@ func (f *File) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// encodable returns a text that is UTF-8, or else its bytes.
+// encodable returns s as text if it is valid UTF-8, and otherwise its bytes.
 func encodable(s string) (text string, raw []byte) {
 	if utf8.ValidString(s) {
 		return s, nil
@@ -81,7 +81,7 @@ func compactJSON(value any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// paths are the paths of removed files. In JSON those that are not UTF-8 are objects with
+// paths are the paths of removed files. In JSON, paths that are not UTF-8 are objects with
 // path_base64.
 type paths []string
 

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// translate returns the regular expression of a wildcard pattern, for the bytes of a path.
+// translate returns the regular expression for a wildcard pattern. It matches the bytes of a
+// path.
 func translate(glob string) (expression string, ok bool) {
 	var b strings.Builder
 	for at := 0; at < len(glob); {
@@ -46,8 +47,8 @@ func translate(glob string) (expression string, ok bool) {
 	return b.String(), true
 }
 
-// translateClass translates a bracket expression at the start of glob and returns its
-// length, 0 if it is not closed. No class matches a slash.
+// translateClass translates the bracket expression at the start of glob and returns its
+// length, or 0 if it is not closed. No class matches a slash.
 func translateClass(glob string) (class string, n int) {
 	at, negated := 1, false
 	if at < len(glob) && (glob[at] == '!' || glob[at] == '^') {
@@ -92,7 +93,7 @@ func quoteMember(c byte) string {
 	return string(rune(c))
 }
 
-// bytewise returns a text with a rune for each byte, because git compares bytes.
+// bytewise returns a string with one rune for each byte of s, because git compares bytes.
 func bytewise(s string) string {
 	for i := range len(s) {
 		if s[i] >= 0x80 {

@@ -13,23 +13,22 @@ import (
 	"strings"
 )
 
-// The files of ignore patterns. Both have the syntax of .gitignore; of conflicting lines
-// the last one counts, and .conclaveignore follows .gitignore.
+// The files of ignore patterns. Both have the syntax of .gitignore. The last matching line
+// wins, and .conclaveignore is read after .gitignore.
 const (
 	gitignoreFile = ".gitignore"
 
 	// ignoreFile, at the top of a directory, cannot exclude itself: a workspace restored
-	// without it would have other ignored files.
+	// without it would ignore other files.
 	ignoreFile = ".conclaveignore"
 )
 
 // maxIgnore limits an ignore file, in bytes: an agent may write it.
 const maxIgnore = 64 << 10
 
-// alwaysIgnored are directories that tools can make again, files of operating
-// systems, and the long results of commands and MCP servers, which are for the
-// step that asked for them. A line such as !node_modules/ in the ignore file
-// includes one.
+// alwaysIgnored lists directories that tools can recreate, files of operating systems, and
+// long results of commands and MCP servers, which only the step that asked for them needs. A
+// line such as !node_modules/ in the ignore file includes one.
 var alwaysIgnored = []string{
 	gitDir + "/", "node_modules/", ".venv/", "venv/", "__pycache__/", "*.pyc", ".mypy_cache/", ".pytest_cache/",
 	".ruff_cache/", ".tox/", ".npm/", ".cache/", ".gradle/", ".DS_Store", "Thumbs.db",
@@ -143,8 +142,9 @@ func readOutside(name string) ([]string, error) {
 	return readLines(root, filepath.Base(name))
 }
 
-// repository prepares the patterns for a directory inside a git repository: those of the
-// files in excludes, of .git/info/exclude and of the .gitignore files above the directory.
+// repository adds the patterns that apply to a directory inside a git repository: those of
+// the files in excludes, of .git/info/exclude and of the .gitignore files above the
+// directory.
 func (i *ignoring) repository(dir string, excludes []string) error {
 	top := dir
 	for {
@@ -226,9 +226,9 @@ func trimSpaces(line string) string {
 	return trimmed
 }
 
-// ignoreAsWorkspace sets the patterns of a workspace: the defaults, and those of
-// .conclaveignore at the top. In a session with a base every directory may have
-// .gitignore and .conclaveignore, which keep build output out of the change.
+// ignoreAsWorkspace sets the patterns of a workspace: the defaults and those of
+// .conclaveignore at the top. In a session with a base, .gitignore and .conclaveignore apply
+// in every directory, to keep build output out of the change.
 func (w *walk) ignoreAsWorkspace() error {
 	w.ignoring.add("", alwaysIgnored)
 	if w.base != nil {

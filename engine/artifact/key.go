@@ -13,9 +13,8 @@ const (
 	MaxSessionID = 128
 	maxSegment   = 255 // the part of a key between slashes
 
-	// maxPath limits an escaped workspace path. It leaves room in MaxKey for the
-	// session, the agent, the step and a store's prefix, so that an accepted path
-	// can be projected anywhere.
+	// maxPath limits an escaped workspace path. It leaves room in MaxKey for the session, the
+	// agent, the step and a store's prefix, so every accepted path can be projected.
 	maxPath = 512
 	// MaxStorePrefix limits the prefix that a store puts before every key.
 	MaxStorePrefix = 256
@@ -38,10 +37,10 @@ func nameError(kind, name, problem string) error {
 	return &NameError{What: kind, Name: name, Problem: problem}
 }
 
-// CheckKey refuses a key that some store would reject or confuse with another:
-// segments of [A-Za-z0-9._-] and the escapes of EscapePath, separated by "/". No
-// segment is empty, "." or "..", or longer than 255 bytes; the first does not
-// start with a dot; the key is not longer than MaxKey. The error is a *NameError.
+// CheckKey refuses a key that some store would reject or confuse with another. A key consists
+// of segments of [A-Za-z0-9._-] and the escapes of EscapePath, separated by "/". No segment
+// is empty, "." or "..", or longer than 255 bytes; the first does not start with a dot; the
+// key is not longer than MaxKey. The error is a *NameError.
 func CheckKey(key string) error {
 	problem := ""
 	switch {
@@ -61,7 +60,7 @@ func CheckKey(key string) error {
 	return nameError("key", key, problem)
 }
 
-// CheckPrefix is CheckKey for the argument of List: empty, or a key with a final "/".
+// CheckPrefix checks the argument of List: it must be empty, or a key with a final "/".
 func CheckPrefix(prefix string) error {
 	if prefix == "" {
 		return nil
@@ -129,9 +128,9 @@ func CheckAgentID(id string) error {
 		"use a lower-case letter and then up to 31 lower-case letters, digits, '_' or '-', such as agent_a")
 }
 
-// EscapePath turns a workspace path (slash-separated, relative, clean) into a
-// part of a key: every byte outside [A-Za-z0-9._-] and "/" becomes "=" and two
-// upper-case hexadecimal digits. The error is a *NameError.
+// EscapePath turns a workspace path (slash-separated, relative, clean) into part of a key.
+// Every byte outside [A-Za-z0-9._-] and "/" becomes "=" and two upper-case hexadecimal
+// digits. The error is a *NameError.
 func EscapePath(name string) (string, error) {
 	if problem := pathProblem(name); problem != "" {
 		return "", nameError("path", name, problem)
@@ -155,7 +154,7 @@ func EscapePath(name string) (string, error) {
 	return b.String(), nil
 }
 
-// pathProblem reports a name that is not a path inside a workspace.
+// pathProblem returns the reason why name is not a path inside a workspace, or "".
 func pathProblem(name string) string {
 	switch {
 	case name == "" || name == ".":
@@ -170,7 +169,7 @@ func pathProblem(name string) string {
 
 const hexDigits = "0123456789ABCDEF"
 
-// isPortable reports a byte that keys hold unescaped.
+// isPortable reports whether keys hold a byte unescaped.
 func isPortable(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-'
 }

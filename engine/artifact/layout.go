@@ -25,7 +25,7 @@ func InScenario(slug, run string) Layout {
 	return Layout{root: "scenarios/" + slug + "/runs/" + run + "/"}
 }
 
-// On returns the layout of a session that starts from a base; nil for none.
+// On returns the layout of a session that starts from base, which may be nil.
 func (l Layout) On(base *Base) Layout {
 	l.base = base
 	return l
@@ -34,16 +34,15 @@ func (l Layout) On(base *Base) Layout {
 // Base returns the base that the session starts from; nil without one.
 func (l Layout) Base() *Base { return l.base }
 
-// WorkflowKey returns the key of the record that names a workflow's session or run. It has
-// the hash of the ID, which can have characters that a key cannot.
+// WorkflowKey returns the key of the record that names a workflow's session or run. The key
+// contains a hash of the ID, which may have characters that keys cannot have.
 func WorkflowKey(workflow string) string {
 	sum := sha256.Sum256([]byte(workflow))
 	return "workflows/" + hex.EncodeToString(sum[:]) + ".json"
 }
 
-// Deleted is the name of the file that marks a session or run as being deleted: it is
-// written before and deleted after everything else, so that a partly deleted session is
-// recognizable.
+// Deleted is the name of the file that marks a session or run as being deleted. It is written
+// first and deleted last, so that a partly deleted session can be recognized.
 const Deleted = "deleted.json"
 
 // Root returns the prefix of every key of the session, empty or ending in "/".
@@ -98,7 +97,8 @@ func (l Layout) Ledger(seq int) string { return fmt.Sprintf("%sledger/%06d.json"
 // SavedState returns the key of the state in which a run ended.
 func (l Layout) SavedState(run string) string { return l.root + "runs/" + run + "/state.json" }
 
-// Blob returns the key of content by its SHA-256 in hex; the prefix of all of them for none.
+// Blob returns the key of content by its SHA-256 in hex. With an empty sum it returns the
+// prefix of all blobs.
 func (l Layout) Blob(sum string) string { return l.root + "blobs/sha256/" + sum }
 
 // Journals returns the prefix of the journal of a step's execution.

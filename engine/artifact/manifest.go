@@ -50,8 +50,8 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("workspace has more than %d %s (at %q): remove files that the answer does not need", e.Max, e.What, e.Path)
 }
 
-// Check refuses a manifest that cannot be restored: paths must be clean, sorted,
-// unique and within the limits, files need a hash, and links stay inside.
+// Check refuses a manifest that cannot be restored. Paths must be clean, sorted, unique and
+// within the limits; files need a hash; links must stay inside.
 func (m Manifest) Check() error {
 	return m.checkCount(maxFiles)
 }
@@ -85,9 +85,9 @@ func isSum(s string) bool {
 // peersDir shows the files of peers. It is never part of a manifest.
 const peersDir = "peers"
 
-// LoadManifest reads the tree with the given hash, which is empty for the base of the
-// layout, or without a base for a workspace without files. It fails with ErrCorrupt if the
-// content has another hash, and with ErrNotFound if it is missing.
+// LoadManifest reads the tree with the given hash. An empty hash is the tree of the layout's
+// base, or without a base a tree without files. It fails with ErrCorrupt if the content has
+// another hash, and with ErrNotFound if it is missing.
 func LoadManifest(ctx context.Context, store Store, layout Layout, hash string) (Manifest, error) {
 	c, err := LoadChange(ctx, store, layout, hash)
 	if err != nil {
@@ -96,8 +96,8 @@ func LoadManifest(ctx context.Context, store Store, layout Layout, hash string) 
 	return c.Tree(layout.base), nil
 }
 
-// Hash returns the hash under which the manifest is stored in a session without a base;
-// empty without files.
+// Hash returns the hash under which the manifest is stored in a session without a base, or ""
+// if it has no files.
 func (m Manifest) Hash() (string, error) { return m.Since(nil).Hash() }
 
 func sumOf(data []byte) string {
@@ -105,8 +105,7 @@ func sumOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// PutBlob stores content under its SHA-256, which it returns, unless the session
-// has it already.
+// PutBlob stores content unless the session has it already, and returns its SHA-256.
 func PutBlob(ctx context.Context, store Store, layout Layout, content []byte) (string, error) {
 	hash := sumOf(content)
 	if err := putBlob(ctx, store, layout.Blob(hash), bytes.NewReader(content), int64(len(content))); err != nil {
@@ -115,11 +114,11 @@ func PutBlob(ctx context.Context, store Store, layout Layout, content []byte) (s
 	return hash, nil
 }
 
-// maxUnasked is the size, in bytes, up to which a content is sent without asking whether the
-// store has it: the question would cost as much as the content.
+// maxUnasked is the size, in bytes, up to which content is sent without checking whether the
+// store has it: the check would cost as much as sending it.
 const maxUnasked = 64 << 10
 
-// putBlob stores a content of the given size unless the store has it.
+// putBlob stores content of the given size unless the store has it.
 func putBlob(ctx context.Context, store Store, key string, body io.ReadSeeker, size int64) error {
 	if size > maxUnasked {
 		if exists, err := store.Exists(ctx, key); err != nil || exists {
@@ -129,9 +128,9 @@ func putBlob(ctx context.Context, store Store, key string, body io.ReadSeeker, s
 	return store.Put(ctx, key, body)
 }
 
-// Project copies the files to prefix, within the store, under their escaped paths. A
-// Dir gets the modes and links as well; other stores have them only in the manifest.
-// Repeating it gives the same objects.
+// Project copies the files to prefix, within the store, under their escaped paths. A Dir also
+// gets the modes and links; other stores have them only in the manifest. Repeating it gives
+// the same objects.
 func (m Manifest) Project(ctx context.Context, store Store, layout Layout, prefix string) error {
 	if err := m.Check(); err != nil {
 		return fmt.Errorf("project workspace to %q: %w", prefix, err)
@@ -161,8 +160,8 @@ func (m Manifest) Project(ctx context.Context, store Store, layout Layout, prefi
 	return nil
 }
 
-// Graft replaces the directory dir of the workspace with other files, whose content it
-// copies from their layout, and returns the hash of the merged manifest.
+// Graft replaces the workspace's directory dir with other files, whose content it copies from
+// their own layout. It returns the hash of the merged manifest.
 func (m Manifest) Graft(ctx context.Context, store Store, layout Layout, dir string, from Layout, files Manifest) (string, error) {
 	joined := Manifest{Files: slices.DeleteFunc(slices.Clone(m.Files), func(f File) bool {
 		return f.Path == dir || strings.HasPrefix(f.Path, dir+"/")

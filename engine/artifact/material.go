@@ -1,7 +1,7 @@
 package artifact
 
-// Material is the files that a session or a run starts from, as references sha256:<hex> of
-// stored directories.
+// Material names the files that a session or a run starts from by references, sha256:<hex>,
+// to stored directories.
 type Material struct {
 	Base    string    `json:"base,omitempty"`    // the workspace of every step
 	Context []Context `json:"context,omitempty"` // shown read-only
@@ -13,8 +13,8 @@ type Context struct {
 	Manifest string `json:"manifest"`
 }
 
-// CheckContextName refuses a name that cannot be a directory and a key. The error is a
-// *NameError.
+// CheckContextName refuses a name that cannot be both a directory's name and part of a key.
+// The error is a *NameError.
 func CheckContextName(name string) error {
 	if err := CheckKey(name); err != nil || len(name) > 64 || name != unescapeKey(name) {
 		return nameError("context name", name, "use up to 64 letters, digits, '.', '_' and '-', and no dot at the start")

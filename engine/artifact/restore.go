@@ -65,7 +65,7 @@ func (r *restoring) run(ctx context.Context, m Manifest) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	// After the files, so that no file is written through a link of the manifest.
+	// Links come after the files, so that no file is written through a link of the manifest.
 	for _, f := range m.Files {
 		var err error
 		switch {
@@ -184,8 +184,8 @@ func (r *restoring) sealDirs(m Manifest) error {
 	return nil
 }
 
-// RemoveTree removes a directory with everything below it, also if it is
-// read-only, or a file or link. It follows no links; a missing directory is not an error.
+// RemoveTree removes a file, a link, or a directory with everything below it, even if it is
+// read-only. It follows no links; a missing directory is not an error.
 func RemoveTree(dir string) error {
 	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
 		return os.Remove(dir) // opening it would follow a link
@@ -203,8 +203,8 @@ func RemoveTree(dir string) error {
 	return nil
 }
 
-// unlock makes a directory and those below it writable. Their names may be invalid for an
-// fs.FS.
+// unlock makes a directory and those below it writable. It does not use an fs.FS, which could
+// not open every name.
 func unlock(root *os.Root, dir string) error {
 	if err := root.Chmod(dir, 0o700); err != nil {
 		return err

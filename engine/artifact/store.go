@@ -31,8 +31,9 @@ type Store interface {
 	// Put writes or replaces the object with the rest of body from its current
 	// position.
 	Put(ctx context.Context, key string, body io.ReadSeeker) error
-	// PutBlobs stores small contents, of a few megabytes together, whose keys are prefix and
-	// their SHA-256. They may share an object: only Open and Copy promise to find each of them.
+	// PutBlobs stores small contents, a few megabytes together, each under prefix and its
+	// SHA-256. The contents may share an object, so only Open and Copy are guaranteed to find
+	// each of them.
 	PutBlobs(ctx context.Context, prefix string, contents []Content) error
 	// Create writes the object if the key is free, else it fails with ErrExists. Of
 	// any number of concurrent calls exactly one succeeds. Bodies are small:
@@ -45,9 +46,8 @@ type Store interface {
 	Exists(ctx context.Context, key string) (bool, error)
 	// Delete removes the object; a free key is not an error.
 	Delete(ctx context.Context, key string) error
-	// DeleteAll removes the objects, in batches if the storage takes them; free keys are
-	// not errors. An object that cannot be deleted does not keep the others: the errors
-	// are joined.
+	// DeleteAll removes the objects, in batches if the storage supports them; free keys are
+	// not errors. It continues after a failure and joins the errors.
 	DeleteAll(ctx context.Context, keys []string) error
 	// List yields the keys under prefix in byte order, and nothing after an error.
 	// Prefix ends in "/" or is empty. Names that are not keys are skipped.
@@ -59,13 +59,13 @@ type Store interface {
 	URL(key string) string
 }
 
-// Content is a content in memory with its SHA-256 in hex.
+// Content is in-memory content with its SHA-256 in hex.
 type Content struct {
 	SHA256 string
 	Data   []byte
 }
 
-// Section is a content in memory, which no cache has to keep.
+// Section reads content that is in memory, so caches need not store it.
 type Section struct {
 	*bytes.Reader
 	data []byte

@@ -14,11 +14,11 @@ type Found struct {
 	Info fs.FileInfo // nil for directories
 }
 
-// Find lists the files of a directory that a session may start from, as git would add
-// them: without .git and without files that .gitignore or .conclaveignore exclude. Before
-// those the patterns of the files in excludes count, for a directory in a git repository.
-// Special files, links that lead out and unreadable directories are left out with a
-// warning. A directory above the limits of a base fails with a *LimitError.
+// Find lists the files of a directory that a session may start from: those that git would
+// add, without .git and the files that .gitignore or .conclaveignore exclude. In a git
+// repository, the patterns of the files in excludes apply before those. Special files, links
+// that lead out and unreadable directories are left out with a warning. A directory above the
+// limits of a base fails with a *LimitError.
 func Find(ctx context.Context, dir string, excludes ...string) ([]Found, []Warning, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -55,8 +55,8 @@ const maxBaseEntries = 2 * MaxBaseFiles
 // Open opens the regular file of a directory that Find has listed.
 func Open(root *os.Root, f File) (*os.File, error) { return openRegular(root, f.Path) }
 
-// Identity identifies the content of a file without reading it: whoever changes the
-// content changes one of these.
+// Identity identifies the content of a file without reading it: every change of the content
+// changes one of its fields.
 type Identity struct {
 	Size     int64  `json:"size"`
 	Modified int64  `json:"mtime"` // in nanoseconds
@@ -69,8 +69,8 @@ func Identify(info fs.FileInfo) Identity {
 	return Identity{Size: info.Size(), Modified: info.ModTime().UnixNano(), Changed: changeTime(info), Inode: inode(info)}
 }
 
-// Settled reports whether a file that changes after the given time, in nanoseconds, gets
-// another identity: file systems record the time of a change in ticks.
+// Settled reports whether a change of the file after the given time, in nanoseconds, gives it
+// another identity. File systems record the time of a change in ticks.
 func (i Identity) Settled(at int64) bool {
 	grain := int64(coarseGrain)
 	if i.Changed%int64(fineClock) != 0 {

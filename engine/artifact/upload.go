@@ -36,8 +36,8 @@ const (
 	packBytes   = 8 << 20
 )
 
-// run stores the files of w and sets their hashes. It removes files that cannot be
-// opened from w.
+// run stores the files of w and sets their hashes. It removes the files from w that cannot be
+// opened.
 func (u *upload) run(uploading context.Context, w *walk) error {
 	group, ctx := errgroup.WithContext(uploading)
 	group.SetLimit(parallel)
@@ -120,7 +120,7 @@ func (u *upload) together(ctx context.Context, contents []Content) error {
 	return nil
 }
 
-// rest stores the small contents that are left, a few of them as objects of their own.
+// rest stores the remaining small contents, each as its own object if they are few.
 func (u *upload) rest(ctx context.Context) error {
 	if len(u.small) >= minTogether {
 		return u.together(ctx, u.small)

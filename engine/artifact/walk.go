@@ -43,7 +43,7 @@ type walk struct {
 	full     bool // a lenient walk reached the limit of files
 }
 
-// limits are the largest numbers of a tree.
+// limits are the maximum sizes of a tree.
 type limits struct {
 	files     int // with links and directories
 	fileBytes int64
@@ -60,7 +60,7 @@ func (w *walk) run(ctx context.Context) error {
 		}
 	}
 	err := w.dir(ctx, ".", 0)
-	// An empty directory comes after "a-b" in the walk, and before it in a manifest.
+	// The walk visits an empty directory "a" after "a-b"; a manifest lists it before.
 	slices.SortFunc(w.files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 	return err
 }
@@ -94,9 +94,9 @@ func (w *walk) dir(ctx context.Context, dir string, depth int) error {
 	return nil
 }
 
-// list returns the entries of a directory that are not ignored, in the order of
-// the paths below them, and whether it has no entries at all. Of a directory above the
-// limit it returns the first entries, one more than the limit.
+// list returns the entries of a directory that are not ignored, in the order of the paths
+// below them, and reports whether the directory is empty. If it exceeds the limit, list
+// returns only the first entries, one more than the limit.
 func (w *walk) list(ctx context.Context, dir string) (entries []fs.DirEntry, empty bool, err error) {
 	// Without blocking: the name may have been replaced by a FIFO.
 	f, err := w.root.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -146,7 +146,7 @@ func byPath(a, b fs.DirEntry) int {
 	return cmp.Compare(key(a), key(b))
 }
 
-// ignored reports an entry outside the manifest. Files of the base are never ignored.
+// ignored reports whether an entry is left out of the manifest. Files of the base never are.
 func (w *walk) ignored(name string, dir bool) bool {
 	switch {
 	case slices.Contains(w.mounts, name), w.foreign && path.Base(name) == gitDir:
@@ -243,8 +243,8 @@ func (w *walk) checkName(name string) error {
 	return err
 }
 
-// beyond returns the error of an entry that no answer can have; a lenient walk
-// turns it into a warning.
+// beyond returns err for an entry that no answer can have; a lenient walk turns it into a
+// warning.
 func (w *walk) beyond(name string, err error) error {
 	if !w.lenient {
 		return err

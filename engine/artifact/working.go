@@ -37,8 +37,8 @@ type tracked struct {
 	settled bool // the identity shows every later change
 }
 
-// The ages below which a file may change again without a new change time: with a clock
-// of the file system that counts fractions of a millisecond, and with another.
+// Within these times a file can change twice and keep its change time. fineGrain holds for
+// file systems whose clock counts fractions of fineClock, coarseGrain for the others.
 const (
 	fineGrain   = 25 * time.Millisecond
 	fineClock   = time.Millisecond
@@ -51,11 +51,10 @@ type Delta struct {
 	Removed paths  `json:"removed,omitempty"`
 }
 
-// OpenWorkingCopy tracks a directory, none of whose files count as stored, except for
-// content of the layout's base. Mounts are paths in the directory that belong to no
-// answer, besides peers/. Copies of large files are kept in scratch while they are
-// uploaded, in the system's temporary directory if it is empty; a killed process leaves
-// them there.
+// OpenWorkingCopy tracks a directory. At first, only content of the layout's base counts as
+// stored. Mounts are paths in the directory that, like peers/, belong to no answer. Copies of
+// large files are kept in scratch while they are uploaded, or in the system's temporary
+// directory if scratch is empty; a killed process leaves them there.
 func OpenWorkingCopy(store Store, layout Layout, dir, scratch string, mounts ...string) *WorkingCopy {
 	return &WorkingCopy{
 		store: store, layout: layout, dir: dir, scratch: scratch, mounts: append([]string{peersDir}, mounts...),
@@ -72,8 +71,8 @@ func (w *WorkingCopy) Has(m Manifest) {
 	}
 }
 
-// Track records that the directory has the files of the layout's base, with the identities
-// that they had at a time before anybody could change them.
+// Track records that the directory has the files of the layout's base. Identity returns the
+// identity of a file at the given time, before anybody could change it.
 func (w *WorkingCopy) Track(identity func(name string) Identity, at time.Time) {
 	for _, f := range w.layout.base.Manifest().Files {
 		t := tracked{file: f, settled: true}
@@ -85,18 +84,18 @@ func (w *WorkingCopy) Track(identity func(name string) Identity, at time.Time) {
 	}
 }
 
-// Scan stores the changes since the last scan and returns them. Links that leave
-// the workspace, special files and unreadable files are left out with a warning;
-// peers/ and ignored files are left out silently.
+// Scan stores the changes since the last scan and returns them. Links that leave the
+// workspace, special files and unreadable files are left out with a warning; peers/ and
+// ignored files are left out silently.
 //
-// A workspace above a limit fails with a *LimitError, one with a name that no key
-// can express with a *NameError, and a file that changes its size while it is read
-// is an error. Content stored before a failure is reused.
+// Scan fails with a *LimitError if the workspace exceeds a limit, with a *NameError if no key
+// can express a name, and with another error if a file's size changes while it is read.
+// Content stored before a failure is reused.
 func (w *WorkingCopy) Scan(ctx context.Context) (Delta, error) { return w.scan(ctx, false) }
 
-// ScanStorable is Scan for unfinished work: entries that make Scan fail with a
-// *LimitError or a *NameError are left out with a warning. Of too many files the
-// first by path are kept.
+// ScanStorable is Scan for unfinished work: it leaves out, with a warning, the entries for
+// which Scan fails with a *LimitError or a *NameError. If there are too many files, it keeps
+// the first ones by path.
 func (w *WorkingCopy) ScanStorable(ctx context.Context) (Delta, error) { return w.scan(ctx, true) }
 
 func (w *WorkingCopy) scan(ctx context.Context, lenient bool) (delta Delta, err error) {
@@ -131,7 +130,7 @@ func (w *WorkingCopy) scan(ctx context.Context, lenient bool) (delta Delta, err 
 	return w.update(found, read.files, began), nil
 }
 
-// walk returns a walk of the directory that has not begun.
+// walk prepares a walk of the directory.
 func (w *WorkingCopy) walk(root *os.Root, lenient bool) (*walk, error) {
 	found := &walk{root: root, base: w.layout.base, mounts: w.mounts, lenient: lenient, infos: map[string]fs.FileInfo{}}
 	return found, found.ignoreAsWorkspace()
@@ -223,7 +222,7 @@ func (w *WorkingCopy) Warnings() []Warning { return slices.Clone(w.warnings) }
 // last scan.
 func (w *WorkingCopy) Change() Change { return w.Manifest().Since(w.layout.base) }
 
-// Seal scans once more and is then as SealScanned.
+// Seal is Scan followed by SealScanned.
 func (w *WorkingCopy) Seal(ctx context.Context) (Change, string, error) {
 	if _, err := w.Scan(ctx); err != nil {
 		return Change{}, "", err
@@ -231,8 +230,8 @@ func (w *WorkingCopy) Seal(ctx context.Context) (Change, string, error) {
 	return w.SealScanned(ctx)
 }
 
-// SealScanned stores the change of the workspace, at the last scan, from its base and
-// returns it with its hash, which is empty for an empty change.
+// SealScanned stores the difference between the base and the workspace at the last scan. It
+// returns this change and its hash, which is empty for an empty change.
 func (w *WorkingCopy) SealScanned(ctx context.Context) (Change, string, error) {
 	c := w.Change()
 	hash, err := c.store(ctx, w.store, w.layout)
@@ -262,8 +261,8 @@ func (d Delta) Join(later ...Delta) Delta {
 	return joined
 }
 
-// Apply brings the directory, which is empty or has the files of the base, to the state
-// after the deltas of earlier scans and tracks it from there.
+// Apply applies the deltas of earlier scans to the directory, which must be empty or have the
+// files of the base, and tracks the result.
 func (w *WorkingCopy) Apply(ctx context.Context, deltas ...Delta) error {
 	joined := Delta{}.Join(deltas...)
 	if err := w.remove(joined.Removed); err != nil {
@@ -275,14 +274,13 @@ func (w *WorkingCopy) Apply(ctx context.Context, deltas ...Delta) error {
 	}
 	w.Has(m)
 	for _, f := range m.Files {
-		// Not settled, because it was written just now: the next scan reads it once.
+		// The file was written just now, so it is not settled: the next scan reads it once.
 		w.files[f.Path] = tracked{file: f}
 	}
 	return nil
 }
 
-// remove deletes tracked files, and the directories that this leaves empty and that the
-// workspace does not have.
+// remove deletes tracked files, and the parent directories that this leaves empty.
 func (w *WorkingCopy) remove(names []string) error {
 	root, err := os.OpenRoot(w.dir)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// ScanFiles is ScanStorable if nothing but the named files has been written since the last
-// scan, the directories above them included. It reads only those, unless one of them needs
-// the view of the whole directory.
+// ScanFiles is ScanStorable for a workspace in which only the named files, and the
+// directories above them, have changed since the last scan. It reads only those files, unless
+// one of them requires a walk of the whole directory.
 func (w *WorkingCopy) ScanFiles(ctx context.Context, names []string) (Delta, error) {
 	delta, ok, err := w.scanFiles(ctx, names)
 	if err != nil {
@@ -85,14 +85,14 @@ func (w *walk) ignores(name string) (bool, error) {
 	return false, nil
 }
 
-// plain reports whether a path has a regular file that every workspace accepts, and that does
-// not list files to ignore.
+// plain reports whether a path is a regular file that every workspace accepts and that is not
+// an ignore file.
 func (w *walk) plain(name string, info fs.FileInfo) bool {
 	lists := path.Base(name) == ignoreFile || path.Base(name) == gitignoreFile
 	return info.Mode().IsRegular() && !lists && info.Size() <= maxFileBytes && w.checkName(name) == nil
 }
 
-// filled forgets the empty directories that have files now, and returns them.
+// filled forgets the empty directories that now have files, and returns them.
 func (w *WorkingCopy) filled(files []File) []string {
 	gone := map[string]bool{}
 	for _, f := range files {

@@ -104,9 +104,9 @@ func sumOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Use records that a session starts from a base, or that it was uploaded: Sweep keeps it
-// for a day. It fails with a *MissingError without the base. Whoever calls it names the
-// base in a session first.
+// Use records that a session starts from a base, so that Sweep keeps the base for a day. The
+// caller must have named the base in a session. It fails with a *MissingError if the store
+// does not have the base.
 func Use(ctx context.Context, store artifact.Store, hash string, now func() time.Time) error {
 	release, err := hold(ctx, store, now)
 	if err != nil {
@@ -164,13 +164,13 @@ func (r *reader) open(ctx context.Context, f artifact.File) (io.ReadCloser, erro
 	return section{io.LimitReader(body, f.Size), body}, nil
 }
 
-// section is a part of a stream.
+// section is part of a stream.
 type section struct {
 	io.Reader
 	io.Closer
 }
 
-// places reads the index once.
+// places returns the positions of the contents in packs. It reads the index once.
 func (r *reader) places(ctx context.Context) (map[string]place, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

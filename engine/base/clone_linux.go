@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clone makes the empty file to share the blocks of from. It reports whether the file
-// system could.
+// clone makes the empty file share the blocks of from. It reports whether the file system
+// supports that.
 func clone(to, from *os.File) bool {
 	return unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) == nil
 }
 
-// clearAttributes removes the extended attributes of a directory, in which a process could
-// leave data for the next one. The label of the security module stays.
+// clearAttributes removes a directory's extended attributes, in which a process could leave
+// data for the next one. It keeps the label of the security module.
 func clearAttributes(dir string) error {
 	names := make([]byte, 64<<10)
 	n, err := unix.Llistxattr(dir, names)

@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// clone reports that files do not share blocks here.
+// clone returns false, because this system does not share blocks between files.
 func clone(_, _ *os.File) bool { return false }
 
-// clearAttributes fails: extended attributes are not known here, so no directory that has
-// changed is lent again.
+// clearAttributes fails on this system, so a copy in which a directory has changed is not
+// lent again.
 func clearAttributes(string) error { return errors.ErrUnsupported }

@@ -15,7 +15,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// copyOne copies a tree while no other is copied.
+// copyOne copies a tree. Concurrent calls copy one tree at a time.
 func (t *Trees) copyOne(ctx context.Context, m artifact.Manifest, src, dst string) error {
 	select {
 	case t.copying <- struct{}{}:
@@ -26,7 +26,7 @@ func (t *Trees) copyOne(ctx context.Context, m artifact.Manifest, src, dst strin
 	return copyTree(ctx, m, src, dst)
 }
 
-// copyTree makes dst with the files of a manifest, which are in src.
+// copyTree creates dst with the files of a manifest, which it copies from src.
 func copyTree(ctx context.Context, m artifact.Manifest, src, dst string) error {
 	return fill(ctx, m, dst, func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)
@@ -77,9 +77,9 @@ func copyFile(f artifact.File, src, dst string) error {
 	return to.Close()
 }
 
-// fill makes dst with the directories and links of a manifest; files writes the contents.
-// The paths of a manifest stay inside, and links are made last, so nothing is written
-// through one.
+// fill creates dst with the directories and links of a manifest; files writes the contents.
+// The paths of a manifest stay inside, and links are made last, so nothing is written through
+// one.
 func fill(ctx context.Context, m artifact.Manifest, dst string, files func(context.Context) error) error {
 	if err := os.Mkdir(dst, 0o755); err != nil {
 		return err

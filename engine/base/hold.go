@@ -10,9 +10,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Uploads and starts of sessions exclude sweeps and the other way round: each writes a
-// notice of its own before it looks for those of the other side, so at least one of two
-// sees the other.
+// Sweeps exclude uploads and starts of sessions. Each side writes a notice before it looks
+// for notices of the other side, so at least one of two sees the other.
 const (
 	holds  = Root + "holds/"  // notices of uploads and starts
 	sweeps = Root + "sweeps/" // notices of sweeps
@@ -36,7 +35,8 @@ func announce(ctx context.Context, store artifact.Store, prefix string, expires 
 	return key, nil
 }
 
-// announced reports whether a notice other than own counts. It removes expired ones.
+// announced reports whether there is an unexpired notice other than own. It removes expired
+// ones.
 func announced(ctx context.Context, store artifact.Store, prefix, own string, now time.Time) (bool, error) {
 	for key, err := range store.List(ctx, prefix) {
 		if err != nil {

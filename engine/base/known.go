@@ -27,10 +27,12 @@ type entry struct {
 	Secret bool   `json:"secret,omitempty"`
 }
 
-// knownFormat changes with the recognition of secrets, too.
+// knownFormat changes with the format of the file and with the patterns that recognize
+// secrets.
 const knownFormat = 1
 
-// readKnown reads the memory of a directory; it is empty without a fitting one.
+// readKnown reads the remembered hashes of a directory. It starts afresh if the file is
+// missing or has another format.
 func readKnown(file, store string) *known {
 	k := &known{}
 	data, err := os.ReadFile(file)

@@ -41,8 +41,8 @@ const (
 	sparePrefix = "conclave-spare-"
 )
 
-// Lend makes the directory dir, which must not exist, with the files of a base. None of them
-// is a hard link. In a read-only copy nothing has a permission to write.
+// Lend creates dir, which must not exist, with the files of a base. No file is a hard link.
+// In a read-only copy, nothing is writable.
 func (t *Trees) Lend(ctx context.Context, b *artifact.Base, dir string, readOnly bool) (*Loan, error) {
 	l := t.loan(b, dir, readOnly)
 	if b == nil {
@@ -103,8 +103,8 @@ func (l *Loan) Dir() string { return l.dir }
 // Base returns the base whose files were lent, nil for an empty directory.
 func (l *Loan) Base() *artifact.Base { return l.base }
 
-// PutBack moves the directory back to where it was lent, which must be free. It returns false
-// unless the directory was renamed within its parent.
+// PutBack moves the directory back to its path, which must be free. It returns false unless
+// the directory was renamed within its parent.
 func (l *Loan) PutBack() bool {
 	parent := filepath.Dir(l.dir)
 	entries, err := os.ReadDir(parent)
@@ -121,9 +121,9 @@ func (l *Loan) PutBack() bool {
 	return false
 }
 
-// GiveBack removes the directory, or keeps its restored files below parent to lend them
-// again. No process may write to them any more. It does nothing if the directory is no
-// longer where it was lent.
+// GiveBack removes the directory, or restores its files and keeps them below parent to lend
+// them again. No process may write to them any more. It does nothing if the directory is no
+// longer at its path.
 func (l *Loan) GiveBack(ctx context.Context, parent string) error {
 	if !l.InPlace() {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"conclave/engine/patch"
 )
 
-// Changes returns the changes that an answer made of the base of the layout, with their
-// contents; without a base every file is new. Files for agents alone are left out.
+// Changes returns the changes that an answer made to the layout's base, with their contents;
+// without a base every file is new. Files for agents alone are left out.
 func Changes(ctx context.Context, store artifact.Store, layout artifact.Layout, c artifact.Change) ([]patch.Change, error) {
 	c = c.Deliverable(layout.Base())
 	changed := make(map[string]bool, len(c.Files)+len(c.Removed))

@@ -9,8 +9,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Promote stores the tree of a session as a base and returns its hash. Of the contents only
-// those are copied that the base of the layout does not have.
+// Promote stores the tree of a session as a base and returns its hash. It copies only
+// contents that the layout's base does not have.
 func Promote(ctx context.Context, store artifact.Store, layout artifact.Layout, m artifact.Manifest, now func() time.Time) (hash string, err error) {
 	release, err := hold(ctx, store, now)
 	if err != nil {

@@ -118,7 +118,7 @@ func (u *upload) read(f *artifact.Found) ([]byte, error) {
 	return content, err
 }
 
-// large stores a file of its own.
+// large stores a large file as a blob.
 func (u *upload) large(ctx context.Context, i int) error {
 	f := &u.found[i]
 	defer func() { u.advance(f.Size) }()
@@ -137,7 +137,7 @@ func (u *upload) large(ctx context.Context, i int) error {
 		if err := u.writer.blob(ctx, f.SHA256, file); err != nil {
 			return err
 		}
-		// The stored bytes are those that were hashed if the file is unchanged.
+		// If the file is unchanged, the stored bytes are those that were hashed.
 		after, err := file.Stat()
 		if err != nil || artifact.Identify(after) != artifact.Identify(f.Info) {
 			return errors.Join(err, fmt.Errorf("%s changed while it was read: stop the process that writes to it", f.Path))

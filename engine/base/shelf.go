@@ -13,8 +13,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// The shelf is a directory beside the unpacked trees with copies that processes have left to
-// later ones, each in a directory of its own: the copy, and its record.
+// The shelf is a directory, beside the unpacked trees, of copies that processes leave to
+// later ones. Each has its own directory with the copy and its record.
 const (
 	shelfDir    = "spares"
 	shelfTree   = "tree"
@@ -125,7 +125,8 @@ func (t *Trees) trimShelf() {
 	}
 }
 
-// unshelve makes dir of a copy on the shelf, which it restores; nil if that fails or none is left.
+// unshelve moves a copy from the shelf to dir and restores it. It returns nil if there is no
+// copy or restoring fails.
 func (t *Trees) unshelve(ctx context.Context, b *artifact.Base, dir string, readOnly bool) *Loan {
 	if t.dir == "" {
 		return nil
@@ -136,7 +137,7 @@ func (t *Trees) unshelve(ctx context.Context, b *artifact.Base, dir string, read
 		if !strings.HasPrefix(e.Name(), shelfName(b.Hash(), readOnly)) {
 			continue
 		}
-		// Of several processes one can rename it.
+		// Only one of several processes can rename it.
 		taken := filepath.Join(shelf, takenPrefix+e.Name())
 		if os.Rename(filepath.Join(shelf, e.Name()), taken) != nil {
 			continue

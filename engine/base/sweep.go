@@ -12,7 +12,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Grace is the time for which a base is kept without a session since its last use.
+// Grace is how long a base that no session names is kept after its last use.
 const Grace = 24 * time.Hour
 
 // ErrBusy reports that an upload, a start or another sweep is under way.
@@ -26,9 +26,8 @@ type Swept struct {
 }
 
 // Sweep removes the bases that named does not return and that were not used within Grace,
-// with all packs and blobs that no other base needs. Named is called after the sweep has
-// excluded uploads. With dry nothing is removed. It fails with ErrBusy if it cannot
-// exclude them.
+// with all packs and blobs that no other base needs. It first excludes uploads, or fails with
+// ErrBusy, and then calls named. With dry it removes nothing.
 func Sweep(ctx context.Context, store artifact.Store, now func() time.Time, named func() (map[string]bool, error), dry bool) (swept Swept, err error) {
 	if dry {
 		goes, err := condemned(ctx, store, now(), named)
@@ -66,7 +65,7 @@ func Sweep(ctx context.Context, store artifact.Store, now func() time.Time, name
 	return swept, nil
 }
 
-// isEmpty reports whether the store has nothing of a base.
+// isEmpty reports whether the store has no objects of bases.
 func isEmpty(ctx context.Context, store artifact.Store) (bool, error) {
 	for _, err := range store.List(ctx, Root) {
 		if err != nil {
@@ -144,7 +143,7 @@ func condemned(ctx context.Context, store artifact.Store, now time.Time, named f
 	return goes, nil
 }
 
-// need adds the keys of the contents of a base.
+// need adds the keys of a base's contents to needed.
 func need(ctx context.Context, store artifact.Store, hash string, needed map[string]bool) error {
 	ix, err := readIndex(ctx, store, hash)
 	if _, missing := errors.AsType[*MissingError](err); missing {

@@ -34,13 +34,13 @@ type Trees struct {
 // maxBases is the number of manifests kept in memory.
 const maxBases = 8
 
-// NewTrees returns the trees in dir, which keeps at most maxBytes; with an empty dir
-// nothing is kept.
+// NewTrees returns the trees in dir, which keeps at most maxBytes. If dir is empty, nothing
+// is kept.
 func NewTrees(store artifact.Store, dir string, maxBytes int64) *Trees {
 	return &Trees{store: store, dir: dir, max: maxBytes, bases: map[string]*artifact.Base{}, making: map[string]*sync.Mutex{}, copying: make(chan struct{}, 1)}
 }
 
-// Open returns a base by its hash, nil for an empty one. Its contents are read from the
+// Open returns a base by its hash, or nil for an empty hash. Its contents are read from the
 // unpacked tree once there is one.
 func (t *Trees) Open(ctx context.Context, hash string) (*artifact.Base, error) {
 	if hash == "" {
@@ -79,8 +79,8 @@ func (t *Trees) Open(ctx context.Context, hash string) (*artifact.Base, error) {
 
 func (t *Trees) tree(hash string) string { return filepath.Join(t.dir, hash) }
 
-// Place makes the directory dir, which must not exist, with the files of a base. The files
-// share their blocks with the unpacked tree where the file system can; none is a hard link.
+// Place creates dir, which must not exist, with the files of a base. The files share their
+// blocks with the unpacked tree where the file system can; none is a hard link.
 func (t *Trees) Place(ctx context.Context, b *artifact.Base, dir string) error {
 	if b == nil {
 		return os.Mkdir(dir, 0o755)
@@ -92,7 +92,7 @@ func (t *Trees) Place(ctx context.Context, b *artifact.Base, dir string) error {
 	return nil
 }
 
-// place makes dir with the files of a base, whose modes are those of m.
+// place creates dir with the files of a base, whose modes are those of m.
 func (t *Trees) place(ctx context.Context, b *artifact.Base, m artifact.Manifest, dir string) error {
 	if t.dir == "" {
 		return unpack(ctx, t.store, b.Hash(), m, dir)
@@ -111,7 +111,8 @@ func (t *Trees) place(ctx context.Context, b *artifact.Base, m artifact.Manifest
 	return unpack(ctx, t.store, b.Hash(), m, dir)
 }
 
-// keep unpacks a base unless it is there. Steps that need it at once wait for one another.
+// keep unpacks a base unless its tree exists. Concurrent calls for one base wait for each
+// other.
 func (t *Trees) keep(ctx context.Context, b *artifact.Base) error {
 	t.mu.Lock()
 	making := t.making[b.Hash()]
@@ -154,7 +155,7 @@ func isDir(path string) bool {
 const unpacking = "unpacking-"
 
 // evict removes leftovers of killed processes, then the least recently used trees until the
-// rest is within the maximum. It keeps the tree of hash.
+// rest is within the maximum. It keeps the tree with the given hash.
 func (t *Trees) evict(hash string) {
 	type kept struct {
 		path string

@@ -14,8 +14,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// unpack makes dst with the files of a base from the store: each pack is read once. Every
-// content is verified. The modes are those of m.
+// unpack creates dst with the files of a base from the store. It reads each pack once and
+// verifies every content. The modes are those of m.
 func unpack(ctx context.Context, store artifact.Store, hash string, m artifact.Manifest, dst string) error {
 	ix, err := readIndex(ctx, store, hash)
 	if err != nil {

@@ -122,8 +122,8 @@ func (u *upload) run(ctx context.Context) (Uploaded, error) {
 	return done, err
 }
 
-// unchanged returns the result without sending anything if the store has the base.
-// Otherwise it prepares to reuse the contents of the last base.
+// unchanged reports whether the store already has the base, and returns the result without
+// sending anything. Otherwise it prepares to reuse the contents of the last base.
 func (u *upload) unchanged(ctx context.Context) (done Uploaded, stored bool, err error) {
 	u.recall()
 	if u.known.Base == "" {
@@ -226,8 +226,8 @@ func (u *upload) uploaded() Uploaded {
 	return done
 }
 
-// remember saves the hashes of the files for the next upload. Without them that only takes
-// longer, so errors are ignored.
+// remember saves the hashes of the files for the next upload. It ignores errors: without the
+// hashes the upload only takes longer.
 func (u *upload) remember(hash string) {
 	u.known.Base = hash
 	u.known.keep(u.found)

@@ -91,8 +91,8 @@ func (s *Schema) usage() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// Suggest returns a question that names the nearest of several names, or "" if none is
-// near.
+// Suggest returns a suffix for messages that suggests the choice nearest to wrong, or "" if
+// none is near.
 func Suggest(wrong string, choices []string) string {
 	choice, ok := text.Nearest(wrong, choices)
 	if !ok {

@@ -22,7 +22,7 @@ import (
 // they run.
 const Dir = artifact.ChecksDir
 
-// listFile has commands, in a directory of checks.
+// listFile is the file that lists commands in a directory of checks.
 const listFile = "checks.yaml"
 
 // Limits of one directory of checks.
@@ -66,7 +66,7 @@ func Handed(answer artifact.Manifest) artifact.Manifest {
 	return files
 }
 
-// Without returns the files of an answer without those for conclave.
+// Without returns the files of an answer except those below .conclave.
 func Without(answer artifact.Manifest) artifact.Manifest {
 	var files artifact.Manifest
 	for _, f := range answer.Files {
@@ -158,7 +158,7 @@ func Place(files artifact.Manifest) artifact.Manifest {
 	return placed
 }
 
-// ResultKey returns the key of a check's outcome on an answer: equal answers share it.
+// ResultKey returns the key of a check's outcome on an answer. Equal answers share it.
 func ResultKey(layout artifact.Layout, manifest, text, id string) string {
 	sum := sha256.Sum256([]byte(manifest + "\x00" + text))
 	return layout.File("checks/results/" + hex.EncodeToString(sum[:16]) + "/" + id + ".json")

@@ -25,7 +25,7 @@ const (
 	maxKept   = 2 << 10  // on record
 )
 
-// answerFile has the answer's text in the copy in which a user's check runs.
+// answerFile is the file with the answer's text in the copy in which a user's check runs.
 const answerFile = ".conclave/answer.md"
 
 // Confined is a command that runs confined in a directory.
@@ -39,7 +39,7 @@ type Confined struct {
 	Stderr   io.Writer
 }
 
-// Ended is the end of a Confined command.
+// Ended is the outcome of a Confined command.
 type Ended struct {
 	Code  int
 	Limit string // the limit that ended it; empty if it ended by itself
@@ -103,7 +103,8 @@ func (r Runner) Run(ctx context.Context, a Answer, d Definition) (result Result,
 	return result, nil
 }
 
-// printed reports whether the output is the expected one, without line breaks at the end.
+// printed reports whether the output equals the expected one, apart from line breaks at the
+// end.
 func (d Definition) printed(stdout *bounded) bool {
 	return d.Stdout == nil || !stdout.cut && strings.TrimRight(stdout.String(), "\n") == strings.TrimRight(*d.Stdout, "\n")
 }
@@ -125,8 +126,8 @@ func (r Runner) copy(ctx context.Context, a Answer, d Definition, dir string) er
 	return os.WriteFile(name, []byte(a.Text), 0o600)
 }
 
-// bounded keeps the beginning of an output. Both outputs of a command may be written to it
-// at the same time.
+// bounded keeps the beginning of a command's output. Stdout and stderr may be written to it
+// concurrently.
 type bounded struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

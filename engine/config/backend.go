@@ -25,12 +25,12 @@ type BackendType struct {
 	NoStreamOptions bool   // requests with stream_options are refused, but streams include their usage without it
 	ShortCallIDs    bool   // IDs of tool calls must be nine letters and digits
 
-	// Tools tells how to make a model call tools.
+	// Tools explains how to make a model call tools.
 	Tools string
 }
 
-// backendTypes are the known types, in the order of messages. Their addresses and
-// variables are those of the services' documentation; docs/models.md names the types that
+// backendTypes are the known types, in the order in which messages list them. Their addresses
+// and variables come from the services' documentation; docs/models.md names the types that
 // have been tried.
 var backendTypes = []BackendType{
 	{Name: OpenAI, BaseURL: "https://api.openai.com/v1", KeyVariables: []string{"OPENAI_API_KEY"}},
@@ -79,7 +79,7 @@ func (b Backend) Known() BackendType {
 const anyServerTools = "check that its server passes tools on (llama.cpp: --jinja and a template with tools; " +
 	"vLLM: --enable-auto-tool-choice; Ollama: a model with the capability tools)"
 
-// ToolsRemedy tells how to make the model call tools.
+// ToolsRemedy explains how to make the model call tools.
 func (b Backend) ToolsRemedy() string {
 	known := b.Known()
 	switch {
@@ -131,8 +131,8 @@ func (d *Decoder) checkBackend(key string, b Backend) {
 	}
 }
 
-// checkBackendReach refuses the definition of a model server in a session on a cluster,
-// where the operator pays for the calls and limits them.
+// checkBackendReach refuses definitions of model servers in a session on a cluster, where the
+// operator pays for the calls and limits them.
 func (d *Decoder) checkBackendReach(key string, b Backend) {
 	const refusal = "a session on a cluster, or of another client, can name the worker's providers, not define one; set backend.provider to a provider of the worker's configuration"
 	for name, set := range map[string]bool{

@@ -9,8 +9,8 @@ import (
 	"conclave/engine/redact"
 )
 
-// Reach is the permission of a configuration to define addresses, keys and programs, or
-// only to name those of the worker.
+// Reach decides whether a configuration may define addresses, keys and programs, or may only
+// name those of the worker.
 type Reach int
 
 const (
@@ -26,12 +26,12 @@ var agentID = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 const idForm = "a lower-case letter, then up to 31 lower-case letters, digits, _ or -"
 
-// reservedParams are the fields of a request that params cannot set: the client
-// sets them, or they would change the form of the response.
+// reservedParams are the fields of a request that params cannot set, because the client sets
+// them or because they would change the form of the response.
 var reservedParams = []string{"model", "messages", "tools", "stream_options", "n"}
 
-// checkTeam reports violations beyond a single key's type and range. Section is
-// the key of the team, "" for a whole document.
+// checkTeam reports violations beyond a single key's type and range. Section is the key of
+// the team, or "" for a whole document.
 func (d *Decoder) checkTeam(section string, t Team) {
 	list := join(section, "agents")
 	switch {
@@ -163,8 +163,8 @@ func (d *Decoder) checkPresenter(key string, t Team) {
 	}
 }
 
-// checkSubtasks requires a subtask of every agent in decomposition mode, unless a model
-// divides the work, and refuses it in voting mode.
+// checkSubtasks requires a subtask for every agent in decomposition mode, unless a model
+// divides the work, and refuses subtasks in voting mode.
 func (d *Decoder) checkSubtasks(section string, t Team) {
 	if d.invalid[join(section, "orchestrator")+".coordination_mode"] {
 		return

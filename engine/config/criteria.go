@@ -14,7 +14,7 @@ import (
 // Criteria are the criteria that answers are judged by.
 type Criteria []Criterion
 
-// Criterion is one thing that answers are judged by. Only Text is required.
+// Criterion is one aspect that answers are judged by. Only Text is required.
 type Criterion struct {
 	Text         string         `json:"text"`
 	Category     string         `json:"category"` // primary, standard or stretch
@@ -84,7 +84,8 @@ func (d *Decoder) criteria(n *node, key string) Criteria {
 	return all
 }
 
-// criterionKeys are the keys of a criterion, those without an entry in criterionKinds strings.
+// criterionKeys are the keys of a criterion. Those without an entry in criterionKinds are
+// strings.
 var (
 	criterionKeys  = []string{"text", "description", "name", "category", "verify_by", "anti_patterns", "score_anchors"}
 	criterionKinds = map[string]kind{"anti_patterns": list, "score_anchors": mapping}
@@ -115,7 +116,7 @@ func (d *Decoder) criterionKey(f field, parent string, c *Criterion) {
 	}
 }
 
-// anchors decodes the meanings of scores. Only a team's keys have to be scores.
+// anchors decodes the meanings of scores. In a team, every key must be a score.
 func (d *Decoder) anchors(n *node, key string) map[string]any {
 	meanings := make(map[string]any, len(n.fields))
 	for _, f := range d.fields(n, key) {
@@ -141,8 +142,8 @@ func (d *Decoder) misfit(v *node, key, expected string) {
 	d.unexpected(v, key, expected)
 }
 
-// foreign reports an unknown key of a criterion. Files of criteria have keys of other
-// programs, so there only a misspelt one is reported, as a warning.
+// foreign reports an unknown key of a criterion. Files of criteria may have keys of other
+// programs, so it reports only misspelt keys there, as warnings.
 func (d *Decoder) foreign(f field, parent string) {
 	if d.document != criteriaType {
 		d.unknown(f, parent, criterionKeys)
@@ -158,7 +159,7 @@ func (d *Decoder) warn(at position, key, format string, args ...any) {
 	d.warnings = append(d.warnings, problem{File: d.file, Line: at.line, Column: at.column, Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
-// category maps spellings of a category to the three that exist.
+// category maps the spelling of a category to one of the three that exist.
 func category(s string) string {
 	switch strings.ToLower(s) {
 	case "primary":

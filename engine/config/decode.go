@@ -41,10 +41,9 @@ func (d *Decoder) report(at position, key, format string, args ...any) {
 	})
 }
 
-// Report adds a problem at the position of a key's value, or of the closest
-// enclosing one that is in the document. It does nothing if the key or an enclosing
-// one has a problem already. Keys are written as messages show them:
-// teams.default.agents[0].id.
+// Report adds a problem at the position of a key's value, or of the closest enclosing value
+// in the document. It does nothing if the key or an enclosing one has a problem already. Keys
+// are written as in messages: teams.default.agents[0].id.
 func (d *Decoder) Report(key, format string, args ...any) {
 	for k := key; k != ""; k = parent(k) {
 		if d.invalid[k] {
@@ -133,7 +132,7 @@ func (d *Decoder) team(n *node, key string, v reflect.Value) {
 	v.Set(reflect.ValueOf(t))
 }
 
-// listAgent replaces the key agent, a mapping, with a list of agents.
+// listAgent replaces the key agent, a mapping, with agents, a list.
 func (d *Decoder) listAgent(n *node, key string) {
 	both := n.get("agents") != nil
 	for i, f := range n.fields {
@@ -234,7 +233,8 @@ func (d *Decoder) hint(key, name, parent string, valid []string) string {
 // are shown once.
 const maxListed = 12
 
-// keyField returns the configuration key that takes the variable of an API key, for remedies.
+// keyField returns the configuration key that names the variable of an API key. Remedies
+// mention it.
 func (d *Decoder) keyField() string {
 	if d.inTeam {
 		return "backend.api_key_env"

@@ -8,7 +8,7 @@ import (
 const container = "commands run in conclave's sandbox, without a container; remove the key"
 
 // elsewhere maps the path of a key of other programs, above all MassGen, to its place in a
-// team file, or to the reason that a team file lacks it.
+// team file, or to the reason why team files do not have it.
 var elsewhere = map[string]string{
 	"agents[].backend.mcp_servers":                         "MCP servers belong to the agent: agents[].mcp_servers, beside backend",
 	"agents[].backend.reasoning":                           "the effort is a parameter of the API: params: {reasoning_effort: …}",
@@ -57,7 +57,7 @@ func placeOf(key, name string) string {
 	return ""
 }
 
-// backendAliases maps types of other programs to hints at conclave's type.
+// backendAliases maps backend types of other programs to hints that name conclave's types.
 var backendAliases = map[string]string{
 	"chatcompletion": "it is openai here, with base_url and api_key_env",
 	"claude":         "it is anthropic here",

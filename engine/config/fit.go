@@ -28,7 +28,7 @@ func (d *Decoder) unused(p Pipeline) Problems {
 	return d.problems
 }
 
-// end is one way in which a step can end, as far as the file determines it.
+// end is one way in which a step can end, as far as the file alone shows.
 type end struct {
 	status, team string
 	failed       bool
@@ -62,7 +62,7 @@ func (s PipelineStep) ends() []end {
 // failOnToolError is a value of on_tool_error.
 const failOnToolError = "fail"
 
-// namesFailure reports whether the condition fits failed steps.
+// namesFailure reports whether the condition matches failed steps.
 func (c condition) namesFailure() bool {
 	return slices.Contains([]string{string(pipeline.Failed), "undecided", "failed", "cancelled"}, c.Status) || c.Failed != nil && *c.Failed
 }

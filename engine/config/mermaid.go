@@ -15,9 +15,9 @@ import (
 // place.
 func (p Pipeline) Mermaid() string { return p.draw(path{}) }
 
-// MermaidRun draws the graph with the path of a run: steps are coloured by how they last
-// ended, and the arrows taken are bold. at is the running or next step, stack the callers
-// that wait.
+// MermaidRun draws the graph with the path of a run. Steps are coloured by how they last
+// ended, and the arrows taken are bold. At is the running or next step; stack lists the
+// callers that wait.
 func (p Pipeline) MermaidRun(trace []pipeline.TraceEntry, at string, stack []string) string {
 	way := p.walk(trace, at)
 	out := p.draw(way)
@@ -96,15 +96,16 @@ const (
 	insteadArrow = "==>"
 )
 
-// edge is an arrow of the drawing. From is empty for the start; rule is the number of the
-// static rule of its step, from 1, or 0 for other arrows.
+// edge is an arrow of the drawing. From is empty for the start. Rule is the number, from 1,
+// of the static rule of its step, or 0 for other arrows.
 type edge struct {
 	from, to, arrow string
 	rule            int
 	label           string
 }
 
-// edges lists the arrows in the order of the drawing, by which Mermaid numbers them.
+// edges lists the arrows in the order in which they are drawn, which is how Mermaid numbers
+// them.
 func (p Pipeline) edges() []edge {
 	edges := []edge{{to: p.Start, arrow: ruleArrow}}
 	for _, s := range p.Steps {
@@ -188,8 +189,9 @@ func (p Pipeline) walk(trace []pipeline.TraceEntry, at string) path {
 	return way
 }
 
-// rule takes the arrow of the first static rule that led from a step to the next one. The trace
-// has only the beginning of a text: if no rule fits that, a later part of the text matched.
+// rule takes the arrow of the first static rule that leads from an ended step to the next
+// one. The trace has only the beginning of a text: if no rule matches it, rule assumes that
+// one matched a later part.
 func (p Pipeline) rule(way *path, g pipeline.TraceEntry, next string) {
 	s, _ := p.Step(g.Step)
 	for _, matches := range []func(condition) bool{
@@ -213,7 +215,7 @@ func (c condition) mayFit(g pipeline.TraceEntry) bool {
 		(c.ExitCode == nil || g.ExitCode != nil && *c.ExitCode == *g.ExitCode)
 }
 
-// entered returns the step that was entered for a destination.
+// entered returns the step that the run enters for the destination to, after max_visits.
 func (p Pipeline) entered(way path, to string) string {
 	for range p.Steps {
 		s, _ := p.Step(to)

@@ -66,8 +66,8 @@ func parsePipeline(name string, data []byte, reach Reach, defaults Pipeline, pro
 	return p, d.unused(p), nil
 }
 
-// checkPrograms reports the MCP servers defined by a pipeline that check refuses because
-// their programs are not on this machine.
+// checkPrograms reports a pipeline's MCP servers that check refuses because their programs
+// are not on this machine.
 func (d *Decoder) checkPrograms(p Pipeline, check func(MCPServer) error) {
 	report := func(key string, servers []MCPServer) {
 		for i, s := range servers {

@@ -65,8 +65,8 @@ type PipelineStep struct {
 	Config *Team  `json:"config,omitempty" doc:"The team of a session step, in place of a name."`
 }
 
-// MarshalJSON omits keys of later versions at their defaults, so that the hashes of
-// existing runs stay the same.
+// MarshalJSON omits the keys of later versions if they have their defaults, so that the
+// hashes of existing runs do not change.
 func (s PipelineStep) MarshalJSON() ([]byte, error) {
 	type plain PipelineStep
 	if s.OnToolError == Defaults[PipelineStep]().OnToolError {
@@ -93,7 +93,7 @@ type branch struct {
 	To   string    `json:"to" doc:"The step that comes next."`
 }
 
-// condition is a condition on the end of a step. All its keys must fit.
+// condition is a condition on the end of a step. It holds if all its keys match.
 type condition struct {
 	Status      string `json:"status,omitempty" enum:"completed,max_iterations,error,consensus,plurality,presented,finished,limit,timeout,budget,undecided,failed,cancelled" doc:"How the step ended: completed, max_iterations or error; for a step of kind session also the status of the session."`
 	ExitCode    *int   `json:"exit_code,omitempty" min:"0" max:"255" doc:"The exit code of the commands of a tools step: the first other than 0, else 0."`
@@ -101,13 +101,13 @@ type condition struct {
 	TextMatches string `json:"text_matches,omitempty" doc:"A regular expression (RE2) that matches the step's text somewhere."`
 }
 
-// history is the name of a pipeline.Policy in files.
+// history is a pipeline.Policy as written in files.
 type history string
 
 const noHistory history = "none"
 
-// MarshalJSON writes all and none as booleans, so that the hashes of older files stay the
-// same.
+// MarshalJSON writes all and none as booleans, so that the hashes of older files do not
+// change.
 func (h history) MarshalJSON() ([]byte, error) {
 	switch h {
 	case "all":
@@ -140,9 +140,8 @@ func (p Pipeline) Step(name string) (PipelineStep, bool) {
 	return p.Steps[i], true
 }
 
-// Offline returns the pipeline with the built-in deterministic model behind every
-// agent. Steps without a model run as configured: agents keep the tools that
-// such steps use.
+// Offline returns the pipeline with the built-in deterministic model behind every agent.
+// Steps without a model run as configured, so agents keep the tools that such steps use.
 func (p Pipeline) Offline() Pipeline {
 	original := p
 	p.Agents = Team{Agents: p.Agents}.Offline().Agents

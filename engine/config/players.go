@@ -6,7 +6,8 @@ import (
 	"conclave/engine/pipeline"
 )
 
-// Player returns the agent that runs a step or lends it tools, with the step's own tools.
+// Player returns the agent that runs a step, or whose tools the step calls. The step's own
+// tools and servers replace those of the agent.
 func (p Pipeline) Player(s PipelineStep) (Agent, bool) {
 	a, ok := p.agent(s)
 	if s.Tools != nil {
@@ -45,13 +46,13 @@ func (p Pipeline) Teams() []Team {
 	return teams
 }
 
-// CostLimit returns the limit in dollars of a step, else of the run; 0 for none.
+// CostLimit returns the limit in dollars of a step, or else of the run; 0 is no limit.
 func (p Pipeline) CostLimit(s PipelineStep) float64 {
 	return *cmp.Or(s.Limits.CostUSD, p.Limits.CostUSD, new(float64))
 }
 
-// Within returns the team with its time, in whole seconds from 1, and its budget in dollars
-// lowered to the given ones; 0 for no limit.
+// Within returns the team with its time limit, in whole seconds from 1, and its budget
+// lowered to the given seconds and dollars; 0 lowers nothing.
 func (t Team) Within(seconds, usd float64) Team {
 	if seconds > 0 {
 		t.Timeouts.OrchestratorTimeoutSeconds = min(t.Timeouts.OrchestratorTimeoutSeconds, max(1, int(seconds)))

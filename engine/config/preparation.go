@@ -8,8 +8,8 @@ import (
 	"conclave/engine/coordination"
 )
 
-// preparation configures the preparations before the agents begin, and the
-// evaluation of rounds.
+// preparation configures the preparations before the agents begin and the evaluation of
+// rounds.
 type preparation struct {
 	PersonaGenerator                     personaGenerator  `json:"persona_generator" doc:"Give every agent a point of view of its own, by one model call at the start of a session."`
 	EvaluationCriteriaGenerator          criteriaGenerator `json:"evaluation_criteria_generator" doc:"Make evaluation criteria for the query, by one model call at the start of a session. Not used where the session or checklist_criteria_inline has criteria."`
@@ -29,7 +29,7 @@ type personaGenerator struct {
 	AfterFirstAnswer string `json:"after_first_answer,omitzero" default:"drop" enum:"drop,soften,keep" doc:"What becomes of an agent's persona once it is shown an answer of another agent."`
 }
 
-// MarshalJSON leaves out keys that a later version has added, at their defaults.
+// MarshalJSON omits the keys of later versions if they have their defaults.
 func (p personaGenerator) MarshalJSON() ([]byte, error) {
 	type plain personaGenerator
 	defaults := Defaults[personaGenerator]()
@@ -66,8 +66,8 @@ func (t Team) Decomposes() bool {
 	return o.CoordinationMode == coordination.Decomposition && o.Coordination.TaskDecomposer.Enabled && !slices.ContainsFunc(t.Agents, given)
 }
 
-// SessionOnly returns the keys of orchestrator.coordination that are switched on and have an
-// effect in sessions only, not in a step by hand.
+// SessionOnly returns the keys of orchestrator.coordination that are switched on and that
+// only sessions obey, not single steps.
 func (t Team) SessionOnly() []string {
 	c := t.Orchestrator.Coordination
 	var keys []string
@@ -83,7 +83,7 @@ func (t Team) SessionOnly() []string {
 	return keys
 }
 
-// Idle returns the keys of orchestrator.coordination that are set for an evaluator of rounds
+// Idle returns the keys of orchestrator.coordination that configure an evaluator of rounds
 // that is switched off.
 func (t Team) Idle() []string {
 	c := t.Orchestrator.Coordination
@@ -100,8 +100,8 @@ func (t Team) Idle() []string {
 	return keys
 }
 
-// Models returns the agents and, as agents without tools, the evaluator of rounds, if it has
-// a model of its own, and the judge of equality.
+// Models returns everything with a model: the agents and, as agents without tools, the judge
+// of equality and the evaluator of rounds if it has its own model.
 func (t Team) Models() []Agent {
 	all := slices.Clip(t.Agents)
 	if backend := t.Orchestrator.Coordination.RoundEvaluator.Backend; backend != nil && t.Evaluates() {
@@ -113,16 +113,17 @@ func (t Team) Models() []Agent {
 	return all
 }
 
-// TakesText reports whether an agent whose model calls no tool can take part: it answers
-// and votes in plain text. A stop, an evaluation and a verdict on equality are calls.
+// TakesText reports whether an agent whose model calls no tools can take part by answering
+// and voting in plain text. It cannot if it may have to stop, evaluate or judge equality,
+// which are calls.
 func (t Team) TakesText(agent string) bool {
 	o := t.Orchestrator
 	_, found := t.Agent(agent)
 	return found && o.TextAnswers != "never" && o.CoordinationMode != coordination.Decomposition && !t.Evaluates()
 }
 
-// EvaluatorOf returns the evaluator of an agent's answers: an agent with its built-in tools,
-// and with its model unless the evaluator has one of its own.
+// EvaluatorOf returns the evaluator of an agent's answers. It has the agent's built-in tools
+// and, unless the evaluator has its own model, the agent's model.
 func (t Team) EvaluatorOf(a Agent) Agent {
 	a.SystemMessage, a.MCPServers = "", nil
 	if backend := t.Orchestrator.Coordination.RoundEvaluator.Backend; backend != nil {
@@ -131,8 +132,7 @@ func (t Team) EvaluatorOf(a Agent) Agent {
 	return a
 }
 
-// Criteria returns the criteria that the team's configuration has for its sessions; nil
-// without any.
+// Criteria returns the criteria that the team's configuration sets for its sessions, or nil.
 func (t Team) Criteria() Criteria {
 	c := t.Orchestrator.Coordination
 	if len(c.ChecklistCriteriaInline) > 0 || c.CriteriaPreset == nil {
@@ -169,5 +169,5 @@ func (d *Decoder) checkPreparation(key string, t Team) {
 	}
 }
 
-// checklistGated is the value of voting_sensitivity that has a checklist.
+// checklistGated is the value of voting_sensitivity that uses a checklist.
 const checklistGated = "checklist_gated"

@@ -16,7 +16,7 @@ type Preset struct {
 	Criteria Criteria `json:"criteria"`
 }
 
-// presetFile is the form of a file of a preset, which is named after it.
+// presetFile is the content of a preset's file. The file's name is the preset's name.
 type presetFile struct {
 	About    string   `json:"about" doc:"The work that it fits."`
 	Criteria Criteria `json:"criteria" doc:"The criteria."`
@@ -33,7 +33,7 @@ func Presets() []Preset {
 	return presets
 }
 
-// PresetNamed returns the built-in set of evaluation criteria with a name.
+// PresetNamed returns the built-in set of evaluation criteria with the given name.
 func PresetNamed(name string) (Preset, bool) {
 	file := "presets/" + name + ".yaml"
 	data, err := presetFiles.ReadFile(file) // fails for a name that leads out of the directory

@@ -54,7 +54,7 @@ func bound(tag string) *float64 {
 	return &f
 }
 
-// kindOf returns the kind of value that a scalar field is decoded from.
+// kindOf returns the kind of value from which a scalar field is decoded.
 func kindOf(t reflect.Type) kind {
 	switch t.Kind() {
 	case reflect.Bool:
@@ -113,7 +113,7 @@ func withDefaults(t reflect.Type) reflect.Value {
 	return v
 }
 
-// isDefault reports whether a scalar or a collection has its key's default.
+// isDefault reports whether a scalar or a collection has the default of its key.
 func isDefault(v reflect.Value, r rule) bool {
 	def := reflect.New(v.Type()).Elem()
 	r.setDefault(def)

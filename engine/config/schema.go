@@ -96,8 +96,8 @@ func property(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
 	return s
 }
 
-// value describes the values that a type is decoded from. A section may be null,
-// as YAML reads a key whose content is commented out.
+// value describes the values from which a type is decoded. A section may be null, because
+// YAML reads a key whose content is commented out as null.
 func value(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
 	switch {
 	case t == criteriaType:

@@ -40,8 +40,8 @@ func (d *Decoder) checkBaseURL(key, raw string) {
 	}
 }
 
-// checkURL checks an HTTP address. Messages do not repeat it, since it could
-// contain a password; example and instead are remedies.
+// checkURL checks an HTTP address. Messages do not repeat it, since it could contain a
+// password. Example and instead are remedies.
 func (d *Decoder) checkURL(key, raw, example, instead string) (u *url.URL, ok bool) {
 	u, err := url.Parse(raw)
 	switch {
@@ -81,8 +81,8 @@ func (d *Decoder) checkSecrets(key string, value any) {
 	}
 }
 
-// isLiteral reports whether a value could itself be a secret. A mapping is not:
-// it may be a schema, and its entries are checked one by one.
+// isLiteral reports whether a value could itself be a secret. A mapping could not: it may be
+// a schema, and its entries are checked one by one.
 func isLiteral(value any) bool {
 	switch value := value.(type) {
 	case nil, bool, map[string]any:

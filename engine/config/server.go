@@ -44,8 +44,8 @@ func (s MCPServer) Defines() bool {
 	return s.Command != "" || s.URL != "" || len(s.Args) > 0 || len(s.Env) > 0 || s.Type != "" || s.Scope != ""
 }
 
-// keepsBack reports whether the filters of a server withhold a tool from the agent. The
-// tool has the name that models see; it returns false for a shortened name.
+// keepsBack reports whether the filters of a server withhold a tool from the agent. Tool is
+// the name that models see; the result is false for a shortened name.
 func (s MCPServer) keepsBack(tool string) bool {
 	isTool := func(name string) bool { return "mcp__"+s.Name+"__"+name == tool }
 	return slices.ContainsFunc(s.ExcludeTools, isTool) ||
@@ -53,18 +53,19 @@ func (s MCPServer) keepsBack(tool string) bool {
 			!slices.ContainsFunc(s.AllowedTools, refusedInNames.MatchString)
 }
 
-// maxToolName is the longest name of a tool at model providers, in bytes.
+// maxToolName is the maximum length, in bytes, of a tool's name at model providers.
 const maxToolName = 64
 
-// refusedInNames matches the characters that are replaced in the names of tools.
+// refusedInNames matches characters that tools' names cannot have and that are therefore
+// replaced.
 var refusedInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
 var (
-	// serverName is short because a tool's name, which contains it, has at most 64
+	// serverName limits the length because tools' names contain it, which have at most 64
 	// characters.
 	serverName = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
 
-	// reference is the form of a value that stands for a variable's.
+	// reference matches a value that is replaced with that of a variable.
 	reference = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$`)
 )
 
@@ -123,8 +124,8 @@ func (d *Decoder) checkFilters(key string, s MCPServer) {
 	}
 }
 
-// Server checks the definition of an MCP server as in a team's file, and the
-// variable of its token unless that is empty.
+// Server checks the definition of an MCP server as in a team's file. It also checks the
+// variable of the server's token if that is not empty.
 func (d *Decoder) Server(key string, s MCPServer, tokenEnv string) {
 	if !serverName.MatchString(s.Name) {
 		d.Report(key, "not %s", serverForm)

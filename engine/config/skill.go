@@ -8,8 +8,8 @@ import (
 	"conclave/engine/text"
 )
 
-// Targets is the parameter of an offline model of known skill that names the data set with
-// the right answers, a file on the worker's machine.
+// Targets is the parameter of an offline model of known skill. It names the data set with the
+// right answers, a file on the worker's machine.
 const Targets = "targets"
 
 // checkSkill checks the params of an offline model: {skill, judging, seed, targets}.

@@ -6,7 +6,7 @@ import (
 	"conclave/engine/pipeline"
 )
 
-// checkStepLimits checks the limits of a step and of its visits.
+// checkStepLimits checks the limits of one visit of a step and of all its visits.
 func (d *Decoder) checkStepLimits(key string, s PipelineStep, p Pipeline, names []string) {
 	l := s.Limits
 	if s.Kind != pipeline.Agent && l.ModelCalls != nil {
@@ -26,7 +26,8 @@ func (d *Decoder) checkCost(key string, usd *float64) {
 	}
 }
 
-// checkVisits checks the step that takes the place of a step with max_visits.
+// checkVisits checks the step that replaces a step with max_visits once its visits are used
+// up.
 func (d *Decoder) checkVisits(key string, s PipelineStep, p Pipeline, names []string) {
 	if s.MaxVisits == nil || s.MaxVisits.Then == "" {
 		return

@@ -23,11 +23,10 @@ const (
 
 // Team is the configuration of a team.
 //
-// The tags of its fields, here and below, specify the keys: json is the key,
-// default its default (without one: absent, or null for a pointer), enum its
-// choices, min and max its range, shorthand the key that a plain string sets,
-// single a list that may be written as its only item, doc its meaning. A pointer's key
-// may be null. Durations are in whole seconds.
+// The tags of its fields, here and below, specify the keys: json is the key; default its
+// default (without one: absent, or null for a pointer); enum its choices; min and max its
+// range; shorthand the key that a plain string sets; single a list that may be written as its
+// only item; doc its meaning. A pointer's key may be null. Durations are in whole seconds.
 type Team struct {
 	Agents       []Agent      `json:"agents" doc:"The members of the team, 1 to 26."`
 	Orchestrator Orchestrator `json:"orchestrator" doc:"How the team comes to a decision."`
@@ -44,9 +43,8 @@ type Agent struct {
 	Tools         builtinTools `json:"tools" doc:"The built-in tools the agent gets."`
 }
 
-// Backend is the model behind an agent. Without Provider and BaseURL it is at the address
-// of its type; for openai, OPENAI_BASE_URL takes precedence if the worker has that
-// variable.
+// Backend is the model behind an agent. Without Provider and BaseURL, its address is that of
+// its type; for openai, the worker's OPENAI_BASE_URL takes precedence if set.
 type Backend struct {
 	Type      string         `json:"type" default:"openai" enum:"openai,anthropic,gemini,openrouter,groq,mistral,xai,deepseek,together,ollama,vllm,sglang,lmstudio,llamacpp,azure,offline" doc:"openai is any server of the Chat Completions API; the other names stand for a service or a server program with its address and its key variable; offline is the built-in deterministic model, which needs neither key nor network."`
 	Provider  string         `json:"provider,omitempty" doc:"A provider of the worker's configuration."`
@@ -55,8 +53,8 @@ type Backend struct {
 	APIKeyEnv string         `json:"api_key_env,omitempty" doc:"Name of the environment variable that holds the API key, ending in _KEY or _TOKEN. Only in files for local runs. A base_url of its own gets no key unless one is named here."`
 	Params    map[string]any `json:"params,omitempty" doc:"Parameters that are passed through to the API, such as temperature."`
 
-	// Settings of a provider for this model alone; nil, or the zero Price, leaves the
-	// provider's.
+	// Settings of this model that override those of its provider; nil, or the zero Price,
+	// overrides nothing.
 	ContextWindow        *int  `json:"context_window,omitempty" min:"256" max:"1000000000" doc:"How many tokens a conversation can have, the reply included. Only in files for local runs."`
 	PricePerMillion      Price `json:"price_per_million,omitzero" doc:"What a million tokens cost, in US dollars; 0 is a price. Only in files for local runs."`
 	SilentTimeoutSeconds *int  `json:"silent_timeout_seconds,omitempty" min:"1" max:"86400" doc:"How long the server may be silent before a reply begins, the time in its own queue included; null: 600. Only in files for local runs."`
@@ -118,7 +116,7 @@ type Orchestrator struct {
 	Coordination                                   preparation `json:"coordination" doc:"Preparations before the agents begin, and the evaluation of rounds."`
 }
 
-// teamSize stages a team.
+// teamSize configures how a staged team grows.
 type teamSize struct {
 	Start *int `json:"start" min:"1" doc:"How many agents begin, in configured order; null: all."`
 	Step  int  `json:"step" default:"1" min:"1" doc:"How many join whenever no majority agrees."`
@@ -145,7 +143,7 @@ type timeouts struct {
 	ClientToolsTimeoutSeconds     int  `json:"client_tools_timeout_seconds,omitzero" default:"3600" min:"1" max:"31536000" doc:"How long a session waits for a caller to return the results of its own tools; then it fails."`
 }
 
-// MarshalJSON leaves out keys that a later version has added, at their defaults, as that of
+// MarshalJSON omits the keys of later versions if they have their defaults, as that of
 // timeouts does.
 func (o Orchestrator) MarshalJSON() ([]byte, error) {
 	type plain Orchestrator
@@ -175,15 +173,15 @@ func (o Orchestrator) MarshalJSON() ([]byte, error) {
 	return json.Marshal(later)
 }
 
-// omit sets a value to zero if it is the default, so that it is not written.
+// omit sets a value to zero, so that it is not written, if it is the default.
 func omit[T comparable](value *T, def T) {
 	if *value == def {
 		*value = *new(T)
 	}
 }
 
-// MarshalJSON leaves out keys that a later version has added, at their defaults: sessions
-// that run while a worker is upgraded keep their hash.
+// MarshalJSON omits the keys of later versions if they have their defaults, so that sessions
+// keep their hash while a worker is upgraded.
 func (t timeouts) MarshalJSON() ([]byte, error) {
 	type plain timeouts
 	if t.OutageSeconds == Defaults[timeouts]().OutageSeconds {
@@ -229,10 +227,10 @@ type agreeJudge struct {
 // Judge is the ID of the judge of equality among the agents of Team.Models.
 const Judge = "agree_judge"
 
-// JudgedEqual is the value of agree with which a model finds equal answers.
+// JudgedEqual is the value of agree with which a model decides which answers are equal.
 const JudgedEqual = "judge"
 
-// JudgeOf returns the judge of equality as an agent without tools, if the team has one.
+// JudgeOf returns the judge of equality, an agent without tools, if the team has one.
 func (t Team) JudgeOf() (Agent, bool) {
 	o := t.Orchestrator
 	if o.Agree != JudgedEqual || o.AgreeJudge.Backend == nil {
@@ -258,9 +256,9 @@ func (t Team) Offline() Team {
 	return t
 }
 
-// Canonical returns the team as JSON with every default resolved: the same bytes
-// for the same meaning. Parse reads it back unchanged. It fails only for a Team
-// that did not come from Parse and has Params that JSON cannot express.
+// Canonical returns the team as JSON with every default resolved. Equal configurations have
+// equal bytes, and Parse reads them back unchanged. It fails only for a Team that did not
+// come from Parse and has Params that JSON cannot express.
 func (t Team) Canonical() ([]byte, error) { return canonical("team configuration", t) }
 
 // Hash returns the SHA-256 of the canonical form in hex, or "" if Canonical fails.

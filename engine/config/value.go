@@ -36,8 +36,8 @@ func (d *Decoder) any(n *node, key string) any {
 	return nil
 }
 
-// anyNumber returns an int64 for a whole number in any notation, so that numbers survive
-// being written and read again, and otherwise a float64.
+// anyNumber returns an int64 for a whole number in any notation, and otherwise a float64.
+// Numbers therefore survive being written and read again.
 func (d *Decoder) anyNumber(n *node, key string) any {
 	if i, err := strconv.ParseInt(n.text, 10, 64); err == nil {
 		return i

@@ -25,7 +25,7 @@ type Call struct {
 	Arguments     string `json:"arguments,omitempty"`
 	ArgumentsPath string `json:"arguments_path,omitempty"`
 
-	// Digest is equal for calls of the same tool with the same arguments.
+	// Digest identifies the tool and the arguments: equal calls have equal digests.
 	Digest string `json:"digest"`
 }
 
@@ -35,23 +35,24 @@ type ToolResult struct {
 	Content string `json:"content"`
 }
 
-// callsOf counts the calls that a launch has made, whose IDs are numbered from 1.
+// callsOf is the number of calls that a launch has made; their IDs are numbered from 1.
 type callsOf struct {
 	Launch LaunchID `json:"launch"`
 	Calls  int      `json:"calls"`
 }
 
-// waits reports whether the step waits for the caller: no activity of it runs.
+// waits reports whether the step waits for the caller. No activity runs for such a step.
 func (r *runningStep) waits() bool { return r != nil && len(r.Awaits) > 0 }
 
-// AwaitsCaller reports whether nothing happens until the caller returns results. The
-// session's clock is stopped.
+// AwaitsCaller reports whether every running step waits for the caller. The session's clock
+// is then stopped.
 func (s *State) AwaitsCaller() bool {
 	return !s.Done() && slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.Run.waits() }) &&
 		!slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.Run != nil && !a.Run.waits() })
 }
 
-// OpenCalls returns the calls without a result, by anonymous number. Equal calls are one.
+// OpenCalls returns the calls without a result, in the order of the anonymous numbers, with
+// only one of several equal calls.
 func (s *State) OpenCalls() []Call {
 	var open []Call
 	for _, a := range s.byNumber() {
@@ -67,7 +68,7 @@ func (s *State) OpenCalls() []Call {
 	return open
 }
 
-// await keeps a step that waits for the caller as a running one: it counts nothing, and
+// await records that a step waits for the caller. The step still counts as running, so it
 // holds back the same decisions and launches.
 func (s *State) await(a *agent, run *Launch, e Awaiting) {
 	a.Step = max(a.Step, e.Step)
@@ -81,10 +82,10 @@ func (s *State) await(a *agent, run *Launch, e Awaiting) {
 	s.note(Entry{Kind: entrySuspended, Agent: a.ID, Step: e.Step, Text: a.ID + " waits for the caller's tools: " + truncate(strings.Join(names, ", "))})
 }
 
-// callID is the form of the ID of a call: the session's hash, the launch and the number.
+// callID matches the ID of a call: the session's hash, the launch and the number.
 var callID = regexp.MustCompile(`^c[0-9a-f]+_(l[0-9]+)_([0-9]+)$`)
 
-// countCall remembers that a call was made, so that a repeated result is known.
+// countCall records that a call was made, so that a result for it is recognized later.
 func (s *State) countCall(id string) {
 	launch, number, ok := parseCall(id)
 	if !ok {
@@ -113,19 +114,20 @@ func (s *State) wasCalled(id string) bool {
 	return ok && slices.ContainsFunc(s.Called, func(c callsOf) bool { return c.Launch == launch && number <= c.Calls })
 }
 
-// ErrNotWaiting refuses the result of a call whose step may be about to wait for it again.
+// ErrNotWaiting refuses the result of a call because a retried step may be about to wait for
+// it again.
 var ErrNotWaiting = errors.New("a retried step does not wait for the caller's results yet")
 
-// owed reports whether a step that waited when the session ended does not yet wait again.
+// owed reports whether a step that waited when the session ended has yet to wait again.
 func (s *State) owed() bool {
 	return slices.ContainsFunc(s.Agents, func(a *agent) bool {
 		return a.Run != nil && a.Run.Launch.Owed || a.Rest != nil && a.Rest.Launch.Owed
 	})
 }
 
-// refuseResults refuses results of calls that the session has not made, and while a retried
-// step is owed results, those of calls that are not open. Otherwise a result that is repeated
-// is accepted and changes nothing.
+// refuseResults refuses results of calls that the session has not made and, while a retried
+// step has yet to wait again, of calls that are not open. Otherwise it accepts repeated
+// results, which change nothing.
 func (s *State) refuseResults(e ToolResults) error {
 	if len(e.Results) == 0 {
 		return errors.New("results is empty; give a list of {id, content}")
@@ -155,8 +157,8 @@ func (s *State) isOpen(id string) bool {
 	})
 }
 
-// Answered returns the results for every open call, those of equal calls included, that
-// these results answer.
+// Answered returns a result for every open call that e answers, including calls equal to
+// those that e names.
 func (s *State) Answered(e ToolResults) []ToolResult {
 	var answered []ToolResult
 	for _, a := range s.byNumber() {
@@ -172,7 +174,7 @@ func (s *State) Answered(e ToolResults) []ToolResult {
 	return answered
 }
 
-// answers returns the first result for a call or for an open equal one.
+// answers returns the first result in e for c or for an open call equal to c.
 func (s *State) answers(e ToolResults, c Call) (content string, ok bool) {
 	for _, r := range e.Results {
 		if r.ID == c.ID || slices.ContainsFunc(s.equalCalls(c), func(o Call) bool { return o.ID == r.ID }) {
@@ -198,9 +200,10 @@ func (s *State) equalCalls(c Call) []Call {
 	return equal
 }
 
-// toolResults takes the results of the caller. A step whose calls all have one is resumed as
-// a suspended one is. The caller who sends results has had the usage so far; one who repeats
-// them may have lost the reply, so that the usage since then is still to be reported.
+// toolResults applies the results of the caller. A step whose calls all have results is
+// resumed like a suspended one. A caller that sends new results has seen the usage so far.
+// One that only repeats results may have lost the reply, so the usage since then is still to
+// be reported.
 func (s *State) toolResults(e ToolResults) {
 	answered := s.Answered(e)
 	if len(answered) > 0 && s.AwaitsCaller() {
@@ -222,7 +225,8 @@ func (s *State) toolResults(e ToolResults) {
 	}
 }
 
-// letGo ends a step that waits for the caller. After a failure it can be resumed.
+// letGo removes a step that waits for the caller. If the session failed, the step can be
+// resumed.
 func (s *State) letGo(a *agent) {
 	if s.Done() && s.Outcome.Winner == "" {
 		a.Rest = &resumableStep{Launch: a.Run.Launch, Token: a.Run.Token}
@@ -240,7 +244,7 @@ func (s *State) callerGone() {
 	s.Gone = true
 }
 
-// ask has the driver bound the time of the caller, once for each wait.
+// ask returns the command that limits the time of the caller, once for each wait.
 func (s *State) ask() []Command {
 	waits := s.AwaitsCaller() && !s.Paused
 	began := waits && !s.Calling

@@ -51,7 +51,7 @@ const (
 	unknown verdict = '?' // the machine failed, not the answer
 )
 
-// checking is a Check that has not ended.
+// checking is a Check in progress.
 type checking struct {
 	ID     LaunchID `json:"id"`
 	Agent  string   `json:"agent"`
@@ -60,7 +60,7 @@ type checking struct {
 }
 
 // keepChecks adds the checks that came with an answer of a. A check that the same author has
-// handed in before is not added again: it keeps the answers that were seen the first time.
+// handed in before is not added again, and keeps the answers that its author had seen then.
 func (s *State) keepChecks(a *agent, ids []string, seen []Seen) {
 	a.Verdicts = ""
 	if s.Config.Ballot == ballotText {
@@ -95,16 +95,16 @@ func (s *State) unchecked(a *agent) []int {
 	return missing
 }
 
-// checking reports whether checks on a newest answer have not ended.
+// checking reports whether checks on any newest answer are in progress.
 func (s *State) checking() bool { return slices.ContainsFunc(s.Agents, s.isChecked) }
 
-// isChecked reports whether checks on a's newest answer have not ended.
+// isChecked reports whether checks on a's newest answer are in progress.
 func (s *State) isChecked(a *agent) bool {
 	return a.answered() && slices.ContainsFunc(s.Checkings, func(c checking) bool { return c.Agent == a.ID && c.Step == a.latest() })
 }
 
-// startChecks begins to check new answers. The other answers are checked, by checks that
-// came later, when no step runs or all says so.
+// startChecks starts the checks of new answers. If all is set or no step runs, it also
+// starts, on the other answers, the checks that have been handed in since.
 func (s *State) startChecks(all bool) []Check {
 	if s.Config.Ballot == ballotText || s.Done() || s.Finale != nil || s.Held() || s.Forced != "" {
 		return nil
@@ -140,7 +140,7 @@ func (s *State) cancelChecks(unstarted []Check) []Command {
 	return commands
 }
 
-// checked takes the end of a Check. Checks that it does not report are unknown.
+// checked applies the outcomes in e. Checks without an outcome are unknown.
 func (s *State) checked(e Checked) {
 	at := slices.IndexFunc(s.Checkings, func(c checking) bool { return c.ID == e.ID })
 	if at < 0 {
@@ -175,21 +175,23 @@ func (s *State) checked(e Checked) {
 	s.note(Entry{Kind: entryChecked, Agent: a.ID, Step: c.Step, Label: a.latestLabel(), Text: text})
 }
 
-// broken reports whether a check fails on every answer on which it has run: it is left out.
+// broken reports whether a check fails on every answer on which it has run. Such a check is
+// ignored.
 func (s *State) broken(i int) bool {
 	answers := s.agents(func(a *agent) bool { return a.answered() && (a.verdict(i) == passes || a.verdict(i) == fails) })
 	return !slices.ContainsFunc(answers, func(a *agent) bool { return a.verdict(i) == passes })
 }
 
-// counts reports whether the i-th check counts for a's answer: its author is another agent that
-// had been shown no answer of a, or the user.
+// counts reports whether the i-th check counts for a's answer: it does if its author is the
+// user, or another agent that had been shown no answer of a.
 func (s *State) counts(i int, a *agent) bool {
 	c := s.Checks[i]
 	return c.Author == "" || c.Author != a.ID && seenStep(c.Seen, a.ID) == 0
 }
 
-// score ranks an answer by checks: first by those of the user, in millionths; an answer that
-// another one of the same share beats by the checks of agents ranks below the others.
+// score ranks an answer by checks. User is the share, in millionths, of the user's checks
+// that it passes. Agents is -1 if the checks of agents favour another answer with the same
+// share, and otherwise 0.
 type score struct{ user, agents int }
 
 func (x score) compare(y score) int {
@@ -208,7 +210,7 @@ func (s *State) scoreOf(a *agent) score {
 	return score{user: user}
 }
 
-// beats reports whether a's answer has the higher mean voice than b's, of the agents whose
+// beats reports whether a's answer has a higher mean voice than b's among the agents whose
 // checks count for both.
 func (s *State) beats(a, b *agent) bool {
 	ahead := 0
@@ -240,7 +242,7 @@ func (s *State) voice(author string, a *agent) (share int, known bool) {
 	return passed * 1_000_000 / max(run, 1), run > 0
 }
 
-// isOutdone reports whether checks decide, and another answer does better in them than a's.
+// isOutdone reports whether checks decide and rank another answer above a's.
 func (s *State) isOutdone(a *agent) bool {
 	own := s.scoreOf(a)
 	return s.Config.Ballot == checksDecide && slices.ContainsFunc(s.agents((*agent).answered), func(other *agent) bool {
@@ -248,8 +250,8 @@ func (s *State) isOutdone(a *agent) bool {
 	})
 }
 
-// confirm returns the decision for the target of a majority, unless checks decide for another
-// answer.
+// confirm returns the decision for the target of a majority, or for the best answer by checks
+// if checks decide and rank another answer higher.
 func (s *State) confirm(by Basis, target *agent) Decision {
 	if s.isOutdone(target) {
 		return s.decideBy(ByChecks, Plurality, s.best(checksDecide, plurality))
@@ -257,7 +259,8 @@ func (s *State) confirm(by Basis, target *agent) Decision {
 	return s.decideBy(by, Consensus, target)
 }
 
-// passed returns the share of the counting checks that a's answer passes, nil without any.
+// passed returns the share of the counting checks that a's answer passes, or nil if there are
+// none.
 func (s *State) passed(a *agent) *float64 {
 	passed, run := 0.0, 0.0
 	for i := range s.Checks {
@@ -276,9 +279,9 @@ func (s *State) passed(a *agent) *float64 {
 	return &share
 }
 
-// checkTable returns the outcomes for a step that may vote; nil for others, and without
-// checks. Equal checks of several authors are one column; the user's are hidden unless
-// show_checks is set.
+// checkTable returns the outcomes that a step is shown if it may vote, and otherwise nil.
+// Equal checks of several authors share a column. The user's checks are shown only with
+// show_checks.
 func (s *State) checkTable(l Launch) *CheckTable {
 	if s.Config.Ballot == ballotText || !l.may(Vote) {
 		return nil

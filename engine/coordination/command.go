@@ -31,29 +31,30 @@ type Launch struct {
 	Final    *Shown          `json:"final,omitempty"`    // the answer that an evaluating step judges; nil for other steps
 	Previous *RejectedAnswer `json:"previous,omitempty"` // nil before the first rejection
 
-	// Critique is the evaluation of the agent's newest answer; nil without one.
+	// Critique is the evaluation of the agent's newest answer, or nil.
 	Critique *Critique `json:"critique,omitempty"`
 
 	// ResumeFrom is the execution token of the suspended or failed step that this launch
-	// resumes; empty for a new step.
+	// resumes; it is empty for a new step.
 	ResumeFrom string `json:"resume_from,omitempty"`
 
-	// Answered says that the caller has returned the results for which that step waited.
+	// Answered is set if the caller has returned the results for which that step waited.
 	Answered bool `json:"answered,omitempty"`
 
-	// Owed says that the session ended while that step waited for results. The step waits for
+	// Owed is set if the session ended while that step waited for results. The step waits for
 	// them again once it has read its journal.
 	Owed bool `json:"owed,omitempty"`
 
 	// FilesFrom is the execution token of the suspended or failed step that this one replaces
-	// and whose files it receives; empty if it replaces no step.
+	// and whose files it receives; it is empty if there is none.
 	FilesFrom string `json:"files_from,omitempty"`
 
-	// Uncounted is set if no event has counted the usage of that step: this one reports
+	// Uncounted is set if no event has counted the usage of that step; this step then reports
 	// it as well.
 	Uncounted bool `json:"uncounted,omitempty"`
 
-	// AwaySince is when the model's server of that step ceased to reply; zero if it replied.
+	// AwaySince is when the model server of that step stopped replying; it is zero if the
+	// server replied.
 	AwaySince time.Time `json:"away_since,omitzero"`
 }
 
@@ -85,8 +86,8 @@ type Allowance struct {
 	Tokens int64   `json:"tokens,omitempty"`
 }
 
-// Brief is a decision as its presenter reads it. Reasons and stops are in the order of
-// the anonymous numbers.
+// Brief describes a decision to its presenter. Reasons and stops are in the order of the
+// anonymous numbers.
 type Brief struct {
 	Strategy string     `json:"strategy"`          // as Config.Strategy
 	Label    string     `json:"label,omitempty"`   // of the winning answer; empty where nobody voted
@@ -97,14 +98,15 @@ type Brief struct {
 	Stops    []StopNote `json:"stops,omitempty"`   // of the owners of the parts, in decomposition
 }
 
-// StopNote is the stop of the owner of a part.
+// StopNote describes how the owner of a part stopped.
 type StopNote struct {
 	Number  int        `json:"number"`
 	Status  StopStatus `json:"status"`
 	Summary string     `json:"summary"` // truncated
 }
 
-// RejectedAnswer is a final answer that its evaluation rejected: the team began again.
+// RejectedAnswer is a final answer that its evaluation rejected, after which the team began
+// again.
 type RejectedAnswer struct {
 	Number int    `json:"number"` // of the rejection, from 1
 	Answer Shown  `json:"answer"`
@@ -112,14 +114,14 @@ type RejectedAnswer struct {
 	Step   int    `json:"step"`  // its step, whose commit has the reason
 }
 
-// Cancel ends a running step, for good or, with Suspend, until it is resumed.
+// Cancel cancels a running step. With Suspend, the step can be resumed.
 type Cancel struct {
 	ID      LaunchID
 	Suspend bool
 }
 
-// Ring is the doorbell, which running steps of sessions and pipelines read at each safe
-// point. It carries numbers and labels; the texts are in the store.
+// Ring is the content of the doorbell, which running steps of sessions and pipelines read at
+// each safe point. It has only numbers and labels; the texts are in the store.
 type Ring struct {
 	Epoch     int       `json:"epoch"`             // counts the rings, from 1
 	Earlier   int       `json:"earlier,omitempty"` // rejected attempts of the team
@@ -135,20 +137,21 @@ type Check struct {
 	Checks []string // their IDs
 }
 
-// Wait asks for Waited after a time. It ends early with State.Waiting. Without Firsts no
-// step runs meanwhile, and a launch ends it.
+// Wait requests a Waited event after some seconds. It is withdrawn early when State.Waiting
+// becomes false. Without Firsts no step runs during the wait, and a launch ends it.
 type Wait struct {
 	Seconds int
 	Firsts  bool // a majority waits for the first answers under way
 }
 
-// AskCaller asks for CallerGone after a time, unless the caller returns results before.
+// AskCaller requests a CallerGone event after some seconds, unless the caller returns results
+// first.
 type AskCaller struct{ Seconds int }
 
 // Record puts an accepted action into the ledger.
 type Record struct{ Entry Accepted }
 
-// Done ends the session. Nothing follows it.
+// Done ends the session. It is the last command.
 type Done struct{ Decision Decision }
 
 func (Launch) command()    {}
@@ -197,7 +200,7 @@ const (
 	Say Action = "say"
 )
 
-// StopStatus is the state of a part according to its owner.
+// StopStatus is the state of a part as its owner reports it.
 type StopStatus string
 
 // The values of StopStatus.
@@ -215,7 +218,7 @@ type Shown struct {
 	Seq    int    `json:"seq,omitempty"` // of its ledger entry: answers accepted later have higher ones; 0 if unknown
 }
 
-// Accepted is one ledger entry: an action that counted, or a human message.
+// Accepted is one ledger entry: an accepted action, or a human message.
 type Accepted struct {
 	Seq         int        `json:"seq"`             // from 1
 	Agent       string     `json:"agent,omitempty"` // the actor, or the recipient of a message
@@ -258,11 +261,11 @@ type Decision struct {
 	WinnerStep  int     `json:"winner_step,omitempty"`
 	Votes       []count `json:"votes"` // fresh votes, by target, in configured order
 
-	// Voters are the agents that cast Votes, in configured order.
+	// Voters are the agents that cast the votes in Votes, in configured order.
 	Voters []string `json:"voters,omitempty"`
 
-	// Earlier says that an earlier attempt of the team took the decision, and the last
-	// attempt decided nothing.
+	// Earlier is set if the decision is that of an earlier attempt of the team, because the
+	// last attempt decided nothing.
 	Earlier bool `json:"earlier,omitempty"`
 
 	// Tied lists, in configured order, the winner and the agents whose answers have as

@@ -2,11 +2,11 @@ package coordination
 
 import "slices"
 
-// Config has the settings of a session's protocol. It is frozen in State.
+// Config has the settings of a session's protocol. It does not change once it is in a State.
 //
-// New replaces missing and unknown values by defaults, so every Config is valid;
-// package config reports mistakes to people. The zero value of a field without a
-// default switches its rule off.
+// New replaces missing and unknown values by defaults, so every Config is valid; package
+// config reports mistakes to people. The zero value of a field without a default switches its
+// rule off.
 type Config struct {
 	Agents           []string `json:"agents"`               // IDs in configured order; an ID given twice counts once
 	OnSplit          string   `json:"on_split"`             // default revote
@@ -52,8 +52,8 @@ type Config struct {
 
 	Budget Allowance `json:"budget,omitzero"`
 
-	// CallerSeconds is the time that the caller has to return the results of its tools; 0 for
-	// an hour.
+	// CallerSeconds is how long the caller has to return the results of its tools; 0 is an
+	// hour.
 	CallerSeconds int `json:"caller_seconds,omitempty"`
 }
 
@@ -159,7 +159,7 @@ func (c Config) normal() Config {
 	return c
 }
 
-// oneOf returns value if it is one of the others, else the default.
+// oneOf returns value if it is one of others, and otherwise the default.
 func oneOf(value, otherwise string, others ...string) string {
 	if slices.Contains(others, value) {
 		return value
@@ -167,9 +167,9 @@ func oneOf(value, otherwise string, others ...string) string {
 	return otherwise
 }
 
-// votes reports whether the session decides by votes. There are no votes in decomposition,
-// with skip_voting, and where each agent may answer once and all answers are synthesized,
-// unless voting is deferred.
+// votes reports whether the session decides by votes. It does not in decomposition, with
+// skip_voting, or where each agent may answer once and all answers are synthesized, unless
+// voting is deferred.
 func (c Config) votes() bool {
 	once := len(c.Agents) > 1 && c.Strategy == synthesize && c.AnswersPerAgent == 1 && !c.DeferVoting
 	return c.Mode == voting && !c.SkipVoting && !once

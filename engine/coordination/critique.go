@@ -3,11 +3,12 @@ package coordination
 import "slices"
 
 // quality is the first protocol in which answers are evaluated between the steps of their
-// agents, a step without an action leaves its files to the next, and preparations cost.
+// agents, a step without an action leaves its files to the agent's next step, and the cost of
+// preparations counts.
 const quality = 4
 
-// Critique is the evaluation of an agent's answer by the evaluator of rounds. Without a
-// Verdict no evaluation came about.
+// Critique is the evaluation of an agent's answer by the evaluator of rounds. Its
+// Verdict is empty if there was no outcome.
 type Critique struct {
 	Step    int           `json:"step"`            // of the answer
 	Label   string        `json:"label,omitempty"` // of the answer, in a View
@@ -16,8 +17,8 @@ type Critique struct {
 	Ceiling CeilingStatus `json:"ceiling_status,omitempty"`
 	Tasks   bool          `json:"tasks,omitempty"` // they are the plan of the agent's next step
 
-	// Plateau is set if this evaluation and the one before have found the ceiling reached,
-	// without a higher total score.
+	// Plateau is set if this evaluation and the previous one have found the ceiling reached,
+	// and the total score has hardly risen.
 	Plateau bool `json:"plateau,omitempty"`
 }
 
@@ -36,17 +37,17 @@ const (
 	Converged RoundVerdict = "converged"
 )
 
-// CeilingStatus is how near an approach is to the best that it can give.
+// CeilingStatus is how close an approach is to the best result that it can give.
 type CeilingStatus string
 
-// The ceilings of an approach.
+// The values of CeilingStatus.
 const (
 	CeilingNotReached  CeilingStatus = "ceiling_not_reached"
 	CeilingApproaching CeilingStatus = "ceiling_approaching"
 	CeilingReached     CeilingStatus = "ceiling_reached"
 )
 
-// plateauGain is the gain in the total score up to which an answer is no better.
+// plateauGain is the largest gain in the total score that does not count as an improvement.
 const plateauGain = 1
 
 // total returns the sum of the scores.
@@ -58,7 +59,7 @@ func (c *Critique) total() float64 {
 	return sum
 }
 
-// critiqueOf returns the evaluation of the newest answer of a; nil without one.
+// critiqueOf returns the evaluation of the newest answer of a, or nil.
 func (a *agent) critiqueOf() *Critique {
 	if a.Critique == nil || a.Critique.Step != a.latest() || a.Critique.Verdict == "" {
 		return nil
@@ -72,15 +73,15 @@ func (a *agent) tasked() bool {
 	return c != nil && c.Tasks
 }
 
-// unevaluated reports whether the newest answer of a is evaluated before its next step,
-// which may answer.
+// unevaluated reports whether the newest answer of a has to be evaluated before a's next
+// step.
 func (s *State) unevaluated(a *agent) bool {
 	due := s.Config.Critiques && a.answered() && (a.Critique == nil || a.Critique.Step != a.latest())
 	return due && slices.Contains(s.offered(a), NewAnswer)
 }
 
-// critiques starts the evaluations that come before a wave, and returns the agents that are
-// launched at the same time. With pacing by rounds nobody is launched beside an evaluation.
+// critiques starts the evaluations that precede a wave, and returns the agents to launch at
+// the same time. With pacing by rounds there are no such agents beside an evaluation.
 func (s *State) critiques(wave []*agent) (launches []Launch, beside []*agent) {
 	for _, a := range wave {
 		if !s.unevaluated(a) {
@@ -100,7 +101,7 @@ func (s *State) critiques(wave []*agent) (launches []Launch, beside []*agent) {
 	return launches, beside
 }
 
-// critiqueEnd handles the end of an evaluation. One that failed is not repeated.
+// critiqueEnd handles the end of an evaluation. A failed evaluation is not repeated.
 func (s *State) critiqueEnd(a *agent, run *Launch, event ending) {
 	label := a.label(1 + slices.Index(a.Answers, run.After))
 	switch e := event.(type) {
@@ -120,7 +121,7 @@ func (s *State) critiqueEnd(a *agent, run *Launch, event ending) {
 	a.Critique = &Critique{Step: run.After}
 }
 
-// critiqued makes an evaluation the agent's last one, and finds its plateau.
+// critiqued sets the last evaluation of a, and whether a has reached a plateau.
 func (a *agent) critiqued(c Critique) *Critique {
 	before := a.Critique
 	c.Plateau = before != nil && before.Ceiling == CeilingReached && c.Ceiling == CeilingReached && c.total() <= before.total()+plateauGain
@@ -162,7 +163,7 @@ func (s *State) drafted(e Drafted) {
 	s.note(Entry{Kind: entryDrafted, Reason: truncate(e.Reason), Text: e.Text})
 }
 
-// leave keeps the files of a step that ended without an action for the agent's next one.
+// leave keeps the files of a step that ended without an action for the agent's next step.
 func (s *State) leave(a *agent, token string) {
 	if s.Protocol >= quality && token != "" {
 		a.Left = token

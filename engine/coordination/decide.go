@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// move is the result of a batch of events: a decision, launches, a wait, or neither.
+// move is the reaction to a batch of events: a decision, launches, a wait, or nothing.
 type move struct {
 	decision *Decision
 	launches []Launch
@@ -15,7 +15,7 @@ type move struct {
 	checks   []Check
 }
 
-// next returns the result of the events since the last Drain, and starts checks.
+// next returns the reaction to the events since the last Drain, and starts checks.
 func (s *State) next() move {
 	s.fill()
 	quorum := s.quorum()
@@ -86,8 +86,8 @@ func (s *State) inOrder(launches []Launch) []Launch {
 	return launches
 }
 
-// settled reports a consensus: every active agent is done, no vote is stale, and one
-// target has the majority. A stale vote at the step limit is an abstention.
+// settled reports whether there is a consensus: every active agent is done, no vote is stale,
+// and one target has the majority. At the step limit, a stale vote is an abstention.
 func (s *State) settled() bool {
 	return s.Config.votes() && !s.secluded() && !s.belowMinimum() && len(s.pick(s.wants)) == 0 && s.majority() != nil
 }
@@ -133,8 +133,8 @@ func (s *State) abstentions() int {
 	return len(s.agents(func(a *agent) bool { return a.active() && s.owes(a) }))
 }
 
-// unvoted returns the decision where nobody votes: for the answer of the presenter, else for
-// that of the first configured agent.
+// unvoted returns the decision where nobody votes. The winner is the presenter if it has an
+// answer, else the first configured agent with one.
 func (s *State) unvoted() Decision {
 	if a := s.presenter(nil); a.answered() {
 		return s.decide(Presented, a)
@@ -142,11 +142,11 @@ func (s *State) unvoted() Decision {
 	return s.elect(Presented, func(standing, standing) int { return 0 })
 }
 
-// decide returns the decision for winner's latest answer. Without a winner the decision of
-// an earlier attempt of the team stands; without one the session has failed.
+// decide returns the decision for winner's latest answer. Without a winner it returns the
+// decision of an earlier attempt of the team, or else a failure.
 func (s *State) decide(status Status, winner *agent) Decision { return s.decideBy("", status, winner) }
 
-// decideBy is decide for a decision that votes alone did not make.
+// decideBy is decide for a decision that does not follow from votes alone.
 func (s *State) decideBy(by Basis, status Status, winner *agent) Decision {
 	if winner == nil {
 		d := s.failure(causeNoAnswer)
@@ -173,8 +173,8 @@ func (s *State) decideBy(by Basis, status Status, winner *agent) Decision {
 	return d
 }
 
-// failure returns the decision of a session without a winner: the one of an earlier
-// attempt, if there is one.
+// failure returns the decision of a session without a winner: that of an earlier attempt, if
+// any, else a failure because of why.
 func (s *State) failure(why cause) Decision {
 	if s.Fallback != nil {
 		d := s.Fallback.clone()
@@ -184,16 +184,16 @@ func (s *State) failure(why cause) Decision {
 	return Decision{Status: FailedAll, Cause: why, Votes: s.Tally(), Voters: s.turnout()}
 }
 
-// forced reports whether a person, the clock or a limit asked for the decision.
+// forced reports whether a person, the clock or a limit forced the decision.
 func (s Status) forced() bool {
 	return s == Finished || s == Timeout || s == OverSpent || s == Limit
 }
 
 func decided(d Decision) move { return move{decision: &d} }
 
-// Drain returns the commands that follow from the events since the last Drain: records
-// in ledger order, a ring, cancels, and then launches, or the end, or nothing while
-// steps run or the session is held. Each command is returned once.
+// Drain returns the commands that follow from the events since the last Drain: first records
+// in ledger order, then a ring, then cancels, and finally launches or the end. The last part
+// is empty while steps run or the session is held. Each command is returned once.
 func (s *State) Drain() []Command {
 	var commands []Command
 	for _, entry := range s.Pending {
@@ -227,8 +227,8 @@ func (s *State) Drain() []Command {
 	return append(commands, s.ask()...)
 }
 
-// end ends the session. Cancelled runs stay in the state, so that their usage counts
-// when they report. The unstarted checks were not handed out.
+// end ends the session. Cancelled runs stay in the state, so that their usage counts when
+// they report. Unstarted are the checks whose commands Drain has not yet returned.
 func (s *State) end(d Decision, unstarted []Check) []Command {
 	s.Outcome = &d
 	s.Forced, s.Paused, s.Waiting, s.Majority = "", false, false, nil
@@ -295,7 +295,7 @@ func (d Decision) text() string {
 	return text
 }
 
-// noun returns the decision's name in the timeline.
+// noun returns the name of the decision in the timeline.
 func (d Decision) noun() string {
 	switch {
 	case d.Status == Cancelled:
@@ -306,8 +306,8 @@ func (d Decision) noun() string {
 	return "decision"
 }
 
-// Tally counts the fresh votes by target, in configured order, without targets that
-// have none. A failed agent has no vote, but can be voted for.
+// Tally counts the fresh votes by target, in configured order, without targets that have
+// none. Failed agents do not vote, but can be voted for.
 func (s *State) Tally() []count {
 	counts := []count{}
 	for _, target := range s.Agents {
@@ -334,7 +334,8 @@ func (s *State) voters(target *agent) []*agent {
 	return s.agents(func(a *agent) bool { return a.Ballot != nil && a.Ballot.Target == target.ID && s.fresh(a) })
 }
 
-// majority returns the target with more than half of the active agents' votes, or nil.
+// majority returns the target with the fresh votes of more than half of the active agents, or
+// nil.
 func (s *State) majority() *agent {
 	n := s.active()
 	for _, c := range s.Tally() {

@@ -56,22 +56,24 @@
 //  3. Every launch has its own ID, l1, l2, …, and an agent has at most one running
 //     launch. The first event that names a running launch ends it. Any other event
 //     of a step is noted and changes nothing.
-//  4. A step is shown the latest accepted answer of every agent at its launch, including
-//     its own and those of failed agents, in the order of the anonymous numbers, each with
-//     its place in the ledger, and the messages to its agent; but see rule 69. A step that
-//     is shown no answers works out its own.
+//  4. At its launch a step is shown the latest accepted answer of every agent,
+//     including its own agent's and those of failed agents, in the order of the
+//     anonymous numbers, each with its place in the ledger. It is also shown the
+//     messages to its agent. Rule 69 makes an exception. A step that is shown no
+//     answers works out its own.
 //  5. A launch names the number of the agent's last finished step. The new step takes
 //     a higher number.
-//  6. An answer is accepted if its step number is above that one and new_answer was
-//     offered. It withdraws the agent's own vote or stop.
-//  7. A vote is accepted if its step number is above that one, vote was offered, and
-//     the target has an accepted answer; an agent may vote for itself. It replaces
-//     the agent's earlier vote. It counts for the target; the revision is kept with
-//     it: the label given, if that is one of the target's, else the revision that the
-//     step saw, else the latest. In decomposition a stop is accepted likewise.
-//  8. A step whose action is not accepted, or whose allowance is spent, has ended
-//     without an action. The agent keeps its status and its earlier vote, and is
-//     launched again when its turn comes.
+//  6. An answer is accepted if its step number is above that of rule 5 and new_answer
+//     was offered. It withdraws the agent's own vote or stop.
+//  7. A vote is accepted if its step number is above that of rule 5, vote was offered,
+//     and the target has an accepted answer; an agent may vote for itself. It replaces
+//     the agent's earlier vote. It counts for the target and names a revision of the
+//     target's answer: the label given, if that is one of the target's; else the
+//     revision that the step saw; else the latest. In decomposition a stop is accepted
+//     likewise.
+//  8. A step whose action is not accepted, or whose allowance is spent, ends without an
+//     action. The agent keeps its status and its earlier vote, and is launched again
+//     when its turn comes.
 //  9. Every ended step counts towards max_steps_per_agent, with or without an action.
 //     At the limit the agent is done: a fresh vote counts, otherwise it abstains;
 //     either way it stays in N.
@@ -86,34 +88,36 @@
 //  11. A new answer is offered unless max_new_answers_per_agent or
 //     max_new_answers_global is reached. A running step that may answer reserves a
 //     place under the global limit, so that no finished work is refused for a limit.
-//  12. Fairness also limits new answers: own answers + 1 − the answers of the slowest
-//     peer that runs or can still be launched must be at most
-//     fairness_lead_cap_answers. A first answer is always allowed; a cap of 0 means
-//     never ahead. Over the cap an agent may only vote, and it is not launched at all
-//     while such a slower peer runs.
+//  12. Fairness also limits new answers. With one more answer, an agent may have at
+//     most fairness_lead_cap_answers more than the slowest peer that runs or can still
+//     be launched. A first answer is always allowed; with a cap of 0 no agent gets
+//     ahead. Over the cap an agent may only vote, and it is not launched while such a
+//     slower peer runs.
 //  13. A vote is offered when there is an answer. With defer_voting_until_all_answered
-//     there is no vote, and agents with an answer wait, while an active agent below
-//     its step limit has no answer and the global limit is not reached.
-//  14. In decomposition a stop replaces the vote and is always offered. An agent that
-//     has reached a limit of answers is stopped by the session: at the global limit,
-//     or after max_new_answers_per_agent answers in a row without news, from peers or
-//     people. News ends the row. An agent with an unread message is launched instead.
-//     In rounds, agents are stopped only when nothing runs.
-//  15. Nobody votes with skip_voting, nor if each of several agents may answer once
-//     and all answers are synthesized (final_answer_strategy synthesize, one answer
-//     per agent, voting not deferred). Then an agent owes an answer only. It is
-//     launched again for a message (rule 18), but owes nothing for it.
+//     no vote is offered, and agents with an answer wait, as long as an active agent
+//     below its step limit has no answer and the global limit is not reached.
+//  14. In decomposition a stop replaces the vote and is always offered. The session
+//     stops an agent that has reached a limit of answers: the global limit, or
+//     max_new_answers_per_agent answers in a row without news from peers or people.
+//     News restarts that count. An agent with an unread message is launched instead. In
+//     rounds, agents are stopped only when nothing runs.
+//  15. Nobody votes with skip_voting, nor if each of several agents may answer once and
+//     all answers are synthesized (final_answer_strategy synthesize, one answer per
+//     agent, voting not deferred). Then an agent owes only an answer. It is launched
+//     again for a message (rule 18), but does not owe another answer for it.
 //
 // # Staleness
 //
 //  16. A vote or stop is stale if any agent, active or failed, has an accepted answer
-//     newer than the one it saw; the agent's own answers count, and an agent that it did
-//     not see counts as 0. It is also stale if it has not heard a message to its agent.
-//     Other votes and stops never make it stale, nor do messages sent after the team has
-//     decided, unless the team begins again. Rule 69 makes an exception.
-//  17. A step saw the answers that it reports, from its launch and later, within
-//     bounds: unknown agents and agents without an answer are dropped, and nobody has
-//     seen or heard more than existed when the event was stepped.
+//     newer than the one that the vote saw. The agent's own answers count, and the vote
+//     of an agent that did not see a peer saw answer 0 of that peer. It is also stale
+//     if its step did not receive a message to its agent. Other votes and stops never
+//     make it stale, nor do messages sent after the team has decided, unless the team
+//     begins again. Rule 69 makes an exception.
+//  17. The answers that a step saw are those that it reports, from its launch and
+//     later, within bounds: unknown agents and agents without an answer are dropped,
+//     and no step has seen an answer or received a message that did not exist when the
+//     event was stepped.
 //
 // # Pacing
 //
@@ -135,10 +139,10 @@
 //
 // # News for a running step
 //
-//  22. With update_mode inject or restart, running steps learn of new answers by the
-//     bell. It rings when an answer is accepted that a running step takes and does not
-//     know, when there is a message for a running step, and when all are asked to wrap
-//     up, to pause, to resume or to end. It never rings without cause.
+//  22. With update_mode inject or restart, the bell tells running steps about new
+//     answers. It rings when an answer is accepted that a running step takes and has
+//     not seen, when there is a message for a running step, and when all steps are
+//     asked to wrap up, pause, resume or end. It never rings without cause.
 //  23. A step takes peers' answers if its agent has an answer (a first answer is worked
 //     out alone), unless disable_injection or defer_peer_updates_until_restart is set;
 //     with the latter, allow_midstream_peer_updates_before_checklist_submit admits
@@ -147,23 +151,23 @@
 //     reach every step.
 //  24. A step that ended itself for news is launched again. It counts towards no limit
 //     if there was an answer that it was not shown at its launch; otherwise it ended
-//     without an action. So the number of answers bounds the restarts.
+//     without an action. The number of answers therefore bounds the restarts.
 //
 // # People
 //
-//  25. pause suspends running steps and holds back launches, until resume. A suspended
-//     step counts towards no limit and is resumed from its execution token. A step that
-//     acts before it can be suspended has acted. The bell says pause until every
+//  25. pause suspends running steps and holds back launches until resume. A suspended
+//     step counts towards no limit and is resumed from its execution token. If a step
+//     acts before it is suspended, its action counts. The bell says pause until every
 //     suspended step has reported.
 //  26. say puts a message into the ledger, to all agents or to one. An agent that has
-//     not heard it is asked again, as rules 14, 16 and 18 say. After the team has
+//     not received it is launched again, as rules 14, 16 and 18 say. After the team has
 //     decided, a message reaches the steps of the final answer and undoes nothing.
 //  27. With on_agent_failure park, a failed agent parks the session: running steps
 //     continue, but nothing else is launched or decided until every failed agent is retried
 //     or a decision is forced. With fail, the session fails as soon as an agent does.
 //  28. retry makes a failed agent active again and resumes its step, parked or
 //     not. It is the same step and is counted once.
-//  29. A request that makes no sense now is refused with a reason; if it is stepped
+//  29. A request that makes no sense now is refused with a reason. If it is stepped
 //     anyway, it is noted and changes nothing.
 //
 // # Deciding
@@ -171,14 +175,14 @@
 // Drain asks these questions in order; the first that applies is the outcome.
 //
 //  30. With on_agent_failure fail, the session fails if an agent has failed before the
-//     team has decided. An answer that was decided for is never lost by a failure in
-//     the finale or in a later attempt.
+//     team has decided. A failure in the finale or in a later attempt never loses the
+//     answer that was decided for.
 //  31. Consensus: nothing runs, the session is neither paused nor parked, every active
-//     agent below its limit has a fresh vote, and one target has more than half of N;
-//     but see rules 68 and 69. A consensus reached in the same batch as Finish or TimeUp
-//     stands, and is not presented.
-//  32. Finish and TimeUp force a decision at once: finished or timeout, named by the
-//     first of them. Running steps are cancelled.
+//     agent below its limit has a fresh vote, and one target has more than half of N.
+//     Rules 68 and 69 make exceptions. A consensus reached in the same batch as Finish
+//     or TimeUp is decided, but not presented.
+//  32. Finish and TimeUp force a decision at once. The first of them gives its status:
+//     finished or timeout. Running steps are cancelled.
 //  33. A paused session decides nothing else.
 //  34. When the budget is spent, nothing more is launched and running steps are asked
 //     to wrap up, as they are when the session's time is nearly over; once nothing
@@ -187,26 +191,27 @@
 //  35. When no agent is active and the session is neither parked nor waiting (rule 55), a
 //     decision is forced from the existing answers: plurality.
 //  36. Agents that can be launched are launched. While a step runs, nothing more is
-//     decided; but see rule 76.
-//  37. If an active agent still owes something, it is at its step limit, or it owes an
-//     answer that the global limit rules out: a decision is forced: limit.
-//  38. Where nobody votes the session is done: presented. The answer of the presenter
-//     stands, or else that of the first configured agent with one.
-//  39. Otherwise all votes are fresh and split, and on_split decides. revote launches
-//     everybody below the limit again, telling them that the vote was split but not
-//     how, at most max_revotes times in a session; if nobody can be launched, a
-//     decision is forced: limit. After that, or at once with plurality, rule 40
-//     applies: plurality. With fail the session fails. Votes from before a revote
-//     stand until the agent acts.
-//  40. Plurality elects the answer with most fresh votes; among equals the one with
-//     most of them from other agents; then that of the agent configured first. Rule 74
-//     joins equal answers.
-//  41. A forced decision elects the answer with most fresh votes; among equals the one
-//     whose latest revision was named by most votes, stale ones included; then the
-//     newest; then that of the agent configured first. Rule 74 joins equal answers.
+//     decided, except by rule 76.
+//  37. If an active agent still owes something, it is at its step limit, or the global
+//     limit rules out the answer that it owes. A decision is forced: limit.
+//  38. Where nobody votes, the session is decided: presented. The winner is the
+//     presenter if it has an answer, or else the first configured agent with one.
+//  39. Otherwise all votes are fresh and split, and on_split decides. With revote, all
+//     agents below their limit are launched again and told that the vote was split, but
+//     not how. This happens at most max_revotes times in a session; if nobody can be
+//     launched, a decision is forced: limit. After the last revote, or at once with
+//     plurality, rule 40 applies: plurality. With fail the session fails. A vote from
+//     before a revote counts until its agent acts.
+//  40. Plurality elects the answer with the most fresh votes. Ties go to the answer
+//     with the most fresh votes from other agents, then to that of the agent configured
+//     first. Rule 74 joins equal answers.
+//  41. A forced decision elects the answer with the most fresh votes. Ties go to the
+//     answer whose latest revision was named by the most votes, stale ones included;
+//     then to the newest; then to that of the agent configured first. Rule 74 joins
+//     equal answers.
 //  42. The winner is an agent's latest accepted answer. If nobody has one, the session
-//     has failed, and the decision names the status that forced it, if any; but see
-//     rule 47. Only a failed or cancelled session has no winner.
+//     has failed, and the decision names the status that forced it, if any. Rule 47
+//     makes an exception. Only a failed or cancelled session has no winner.
 //  43. A decision cancels running steps. It is final: later events change neither the
 //     outcome nor the ledger, and lead to no commands.
 //
@@ -222,17 +227,17 @@
 //  45. The presenter is shown all answers and a brief of the decision: the winner and
 //     the reasons of its voters, or how the owners of the parts stopped, except those
 //     that the session stopped. It is offered new_answer only, and its step counts
-//     towards no limit. If the step fails or ends without an action, the winning
-//     answer stands, with any on_agent_failure; in decomposition, only if no
-//     other agent can present, or the step ended without failing. In decomposition
-//     the presenter is the winner; until one has presented, rule 38 names it.
+//     towards no limit. If the step fails or ends without an action, the winning answer
+//     is final, with any on_agent_failure; in decomposition, a failed step leads to
+//     this only if no other agent can present. In decomposition the winner is the agent
+//     that presented, or until one has presented, the winner of rule 38.
 //  46. While max_orchestration_restarts allows another attempt, the same agent then
 //     judges the final answer: submit, or begin again. Without a judgement the answer
 //     is submitted.
-//  47. Beginning again is a new attempt. Answers, votes and stops of the attempt before
-//     no longer count, step numbers and labels continue, and every step is shown the
-//     last attempt's answer and the reason of its rejection. If the new attempt decides nothing,
-//     the last attempt's decision stands.
+//  47. Beginning again starts a new attempt. Answers, votes and stops of the attempt
+//     before no longer count, step numbers and labels continue, and every step is shown
+//     the last attempt's answer and the reason for its rejection. If the new attempt
+//     decides nothing, the last attempt's decision is final.
 //  48. A decision forced during the finale takes the presented answer, or else the
 //     winning one.
 //
@@ -250,19 +255,22 @@
 //
 // # Outages
 //
-// These rules hold from protocol 3 on; before it an outage is a failure like any other.
+// These rules hold from protocol 3 on; before that, an outage is a failure like any other.
 //
 //  53. An agent whose step failed because its model's server was away has failed, but
 //     on_agent_failure does not apply, and the agent tries again by itself: its step is
-//     resumed, and counted once. It knows since when the server has been away, unless a
-//     person retries it: an outage is waited out once, not by every launch.
-//  54. It tries again with every wave, whose other steps are launched as if it had failed
-//     for good. So an outage of one server does not hold up the agents of another.
-//  55. When no agent is active and the server of one in an outage has replied earlier in
-//     this session, nothing is decided: the session waits, and then every agent in an
-//     outage tries again. The first wait in a row takes 60 s, each further one 60 s longer,
-//     at most 600 s. A step that ends without an outage ends the row. Requests, the
-//     session's time and its budget apply as if a step were running.
+//     resumed, and counted once. Unless a person retries it, its launch says since when
+//     the server has been away, so that an outage is waited out once and not by every
+//     launch.
+//  54. It tries again with every wave, whose other steps are launched as if it had
+//     failed for good. An outage of one server therefore does not hold up the agents of
+//     another.
+//  55. When no agent is active and the server of one in an outage has replied earlier
+//     in this session, nothing is decided: the session waits, and then every agent in
+//     an outage tries again. The first of several consecutive waits takes 60 s, each
+//     further one 60 s longer, at most 600 s. After a step that ends without an outage,
+//     the next wait takes 60 s again. Requests, the session's time and its budget apply
+//     as if a step were running.
 //  56. If none of these servers has ever replied in this session, the session is parked
 //     instead, with any on_agent_failure.
 //  57. An outage of the presenter is waited out likewise, unless another agent can join
@@ -272,11 +280,12 @@
 //
 // These rules hold from protocol 3 on.
 //
-//  58. A step that was cancelled while it waited for its next attempt, or whose worker was
-//     lost, reports nothing. The driver reads its usage from the store and steps its end
-//     with it, so that every model call counts, in the cost and in the budget.
-//  59. A resumed step reports the usage of its predecessor if no event has counted it: the
-//     predecessor ended without a known model call.
+//  58. A step that was cancelled while it waited for its next attempt, or whose worker
+//     was lost, reports nothing. The driver reads its usage from the store and steps
+//     the step's end with it, so that every model call counts, in the cost and in the
+//     budget.
+//  59. A resumed step reports the usage of its predecessor if no event has counted it
+//     because the predecessor ended without a known model call.
 //  60. A step that ended without a token left nothing to resume. Its replacement resumes
 //     its predecessor.
 //  61. A new step that replaces a suspended or failed one starts with its files, even if
@@ -344,50 +353,57 @@
 //
 // The rules to the end of this list hold from protocol 4 on.
 //
-//  75. max_rounds limits the rounds of an attempt: the waves, or with continuous pacing the
-//     rounds of each agent. In its last round an agent that has an answer is offered no other
-//     one. After that it is treated as at its step limit (rules 9 and 37), but its step can
-//     be resumed. A split vote is not repeated if it has used up the rounds of an active agent.
+//  75. max_rounds limits the rounds of an attempt: the waves, or with continuous pacing
+//     the rounds of each agent. In its last round an agent that has an answer is not
+//     offered another. After that it is treated as at its step limit (rules 9 and 37),
+//     but its step can be resumed. A split vote is not repeated if an active agent has
+//     no round left.
 //
 // # Quorum
 //
-//  76. With decide_when quorum the session decides as soon as more than half of N have a fresh
-//     vote for one target and none of these agents has a step that runs or goes on: consensus.
-//     No vote still out can overturn it. Rules 31 to 33, 68 and 69 take precedence.
-//  77. While a step is under way that may be its agent's first answer, that decision waits, at
-//     most for quorum_grace_seconds and once for each majority. Meanwhile no step begins;
-//     interrupted ones resume. The wait ends without a decision when the majority does.
+//  76. With decide_when quorum the session decides as soon as more than half of N have
+//     a fresh vote for one target and none of these agents has a step that runs or will
+//     be resumed: consensus. No outstanding vote can overturn it. Rules 31 to 33, 68
+//     and 69 take precedence.
+//  77. While a step is in progress that may give its agent's first answer, that
+//     decision waits, at most for quorum_grace_seconds and once for each majority.
+//     During the wait no step begins; interrupted ones resume. If the majority is lost,
+//     the wait ends without a decision.
 //  78. The steps that still run are cancelled. After that only their usage counts. A final
 //     answer begins when they have ended.
 //
 // # Staged teams
 //
-//  79. With team_size the first agents in configured order join the team: as many as start, and
-//     at least min_active_agents. The others are absent: they are neither active nor failed.
-//     In decomposition everybody joins.
-//  80. When fewer agents are active than places were given, absent ones join. Their first steps
-//     begin at once, in the present round, unless rule 27, 32, 33 or 34 holds them back.
-//  81. When nothing runs and nobody owes anything, as many agents join as step says if no
-//     majority agrees: before a split vote is repeated or decided. Where nobody votes, a
-//     majority agrees if more than half of N gave equal answers. Agents join only if they can
-//     be launched.
+//  79. With team_size the team begins with fewer places than agents: as many as start,
+//     and at least min_active_agents. The first agents in configured order take them.
+//     The others are absent: neither active nor failed. In decomposition everybody
+//     joins.
+//  80. When fewer agents are active than the team has places, absent ones join. Their
+//     first steps begin at once, in the present round, unless rule 27, 32, 33 or 34
+//     holds them back.
+//  81. When nothing runs, nobody owes anything and no majority agrees, as many agents
+//     join as step says, each with a new place, before a split vote is repeated or
+//     decided. Where nobody votes, a majority agrees if more than half of N gave equal
+//     answers. Agents join only if they can be launched.
 //
 // # Early agreement
 //
-//  82. With early_agreement, when nothing runs, every active agent has an answer and has heard
-//     every message to it, no vote of this attempt stands, and more than half of N gave equal
-//     answers that are no copies: consensus on the answer of the first configured of them.
-//     Where nobody votes, this takes precedence over rule 38.
+//  82. With early_agreement, consensus also needs no votes: nothing runs, every active
+//     agent has an answer and has received every message to it, no vote of this attempt
+//     is in force, and more than half of N gave equal answers that are not copies. The
+//     winner is the first configured of these agents. Where nobody votes, this takes
+//     precedence over rule 38.
 //  83. Until somebody has voted, votes are deferred as rule 13 says. Rules 82 and 83 have no
 //     effect in decomposition and with peer_visibility none.
 //
 // # Support
 //
-//  84. A decision by vote or early agreement has a support: the share of N with a fresh vote for
-//     the winner, or with an equal answer; the mean confidence of these voters; and the share
-//     of the first answers equal to the winner's, of those whose authors were shown no other.
-//  85. If that share of N is below min_support, the session is undecided, and its winner is
-//     not presented, unless Finish or TimeUp forced the decision.
+//  84. A decision by vote or early agreement has a support of three numbers: the share
+//     of N that has a fresh vote for the winner or an equal answer; the mean confidence
+//     of these voters; and the share of first answers that equal the winner's, among
+//     those whose authors were shown no other answer.
+//  85. If that share of N is below min_support, the session is undecided and its winner
+//     is not presented, unless Finish or TimeUp forced the decision.
 //
 // # Evaluated answers
 //
@@ -398,12 +414,12 @@
 //  87. If the evaluation has tasks, the agent's next step accepts a new answer only. The tool
 //     vote is listed all the same, since all agents of a wave have the same tools; a call of it
 //     is refused.
-//  88. An evaluation that fails is not repeated: the agent goes on as without one. It is
-//     suspended and resumed like any other step.
-//  89. An answer is at a plateau if its evaluation and the one before have found the ceiling of
-//     the approach reached, and its total score is at most 1 higher. With stop_at_ceiling a
-//     decision is forced once the newest answer of every active agent is at a plateau:
-//     finished.
+//  88. An evaluation that fails is not repeated, and the agent continues without one.
+//     It is suspended and resumed like any other step.
+//  89. An answer is at a plateau if its evaluation and the one before both say that the
+//     approach has reached its ceiling, and its total score is at most 1 higher. With
+//     stop_at_ceiling a decision is forced once the newest answer of every active agent
+//     is at a plateau: finished.
 //
 // # Preparations
 //
@@ -414,50 +430,52 @@
 //
 // # Checks
 //
-//  92. Unless ballot is text or the work is divided, the checks of the user and those that come
-//     with answers run on the newest answer of every agent: at once on a new answer, and by
-//     checks that came later when no step runs or a quorum is about to decide. A wave, and in
-//     continuous pacing a decision that is not forced, waits for checks that are out. Outcomes
-//     make no vote stale.
-//  93. An answer brings at most 10 checks, a session has at most 100. A check that its author
-//     hands in again is the earlier one.
-//  94. A check of the user counts for every answer. An agent's counts for the answers of other
-//     agents of which its author had been shown no answer when it handed the check in. A check
-//     that fails on every answer on which it has run is left out. Checks that could not be run
-//     are unknown: they count for nothing.
-//  95. Answers rank by the share of the user's counting checks that they pass; among equals an
-//     answer that another of them beats ranks below the others. It is beaten if the mean voice
-//     of the agents whose checks count for both is higher for the other, where an agent's voice
-//     is the share of its counting checks that the answer passes.
-//  96. With checks_break_ties this rank comes after the fresh votes in rules 40 and 41, with
-//     checks_decide before them; where nobody votes, before the configured order in rule 38.
-//     With checks_decide, if another answer ranks above that of rule 31, 76 or 82, rule 31
-//     and 76 decide for the highest: plurality; rule 82 does not apply.
+//  92. Unless ballot is text or the work is divided, the checks of the user and those
+//     that come with answers run on the newest answer of every agent. A new answer is
+//     checked at once. Checks that came after an answer run on it when no step runs or
+//     a quorum is about to decide. A wave waits for checks in progress, and so does a
+//     decision in continuous pacing, unless it is forced. Outcomes make no vote stale.
+//  93. An answer brings at most 10 checks, and a session has at most 100. A check that
+//     its author hands in again does not count twice.
+//  94. A check of the user counts for every answer. A check of an agent counts for the
+//     answer of another agent if its author had been shown no answer of that agent when
+//     it handed the check in. A check that fails on every answer on which it has run is
+//     left out. Checks that could not be run are unknown and do not count.
+//  95. Answers rank by the share of the user's counting checks that they pass; among
+//     equals, an answer that another of them beats ranks below the others. An agent's
+//     voice on an answer is the share of its counting checks that the answer passes.
+//     One answer beats another if its mean voice is higher, over the agents whose
+//     checks count for both.
+//  96. With checks_break_ties this rank comes after the fresh votes in rules 40 and 41,
+//     with checks_decide before them; where nobody votes, it comes before the
+//     configured order in rule 38. With checks_decide, if another answer ranks above
+//     that of rule 31, 76 or 82, rules 31 and 76 decide for the highest: plurality;
+//     rule 82 does not apply.
 //  97. A voter is shown the outcomes for the answers that it is shown: the columns are the
 //     agents' checks that are not left out, and the user's with show_checks, ordered by their
 //     IDs, which name no author.
 //
 // # The caller's tools
 //
-//  98. A step that calls tools of the session's caller ends its activity and waits, as a
-//     running step in every other rule: no wave begins and nothing is decided without it. The
-//     wait counts nothing, and its usage counts at once.
-//  99. Calls of the same tool with the same arguments that wait at once are one: a result of
-//     one of them is that of all.
-//  100. Once all calls of a step have results, it is resumed as rule 21 says. A result of an
-//     unknown call is refused; a repeated one changes nothing, the first counts.
-//  101. When nothing else runs, the session waits for the caller, and its time stands still. A
-//     caller that does not return in client_tools_timeout_seconds fails the session, which can
-//     be reopened: the step asks for the same calls again.
-//  102. A pause ends that time, which begins anew with resume. A decision that is forced does
-//     not wait for the caller.
+//  98. A step that calls tools of the session's caller ends its activity and waits. For
+//     every other rule it is still running: no wave begins and nothing is decided
+//     without it. The wait counts towards no limit; the usage so far counts at once.
+//  99. Calls of the same tool with the same arguments that wait at the same time count
+//     as one: the result of one is the result of all.
+//  100. Once all calls of a step have results, it is resumed as rule 21 says. A result
+//     of an unknown call is refused. Of repeated results the first counts.
+//  101. When nothing else runs, the session waits for the caller and its clock is
+//     stopped. If the caller does not return in client_tools_timeout_seconds, the
+//     session fails. It can be reopened: the step then asks for the same calls again.
+//  102. A pause ends the caller's time, which begins anew with resume. A forced
+//     decision does not wait for the caller.
 //
 // # On record
 //
 // If another program launches the steps, [Recall] builds a State from the record of each
 // agent. Its next Drain returns the agents whose turn it is, or the decision;
-// [State.LaunchOf] launches one step. [Restore] builds the one of a session
-// whose run was cut off before it could save its State.
+// [State.LaunchOf] launches one step. [Restore] rebuilds the State of a session whose run
+// was cut off before it could save it.
 //
 // # Three rounds
 //

@@ -2,8 +2,8 @@ package coordination
 
 import "time"
 
-// Doing is the current activity of a step. Workers report it; the state of a session has
-// only the session's own waits.
+// Doing is the current activity of a step, as its worker reports it. The state of a session
+// has only the session's own waits.
 type Doing struct {
 	Kind  DoingKind `json:"kind"`
 	Since time.Time `json:"since"`
@@ -25,7 +25,7 @@ const (
 	OnHold      DoingKind = "paused"     // an operator paused the activity
 )
 
-// Waits reports whether the step makes no progress.
+// Waits reports whether the step is waiting rather than making progress.
 func (d Doing) Waits() bool {
 	return d.Kind != CallsModel && d.Kind != RunsTool && d.Kind != RunsChecks
 }

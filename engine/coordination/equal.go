@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Digest holds the hashes by which equal answers are found; they are empty if unknown.
+// Digest holds the hashes by which answers are compared; they are empty if unknown.
 type Digest struct {
 	Exact      string `json:"exact,omitempty"`      // of the text and the files
 	Normalized string `json:"normalized,omitempty"` // of the normalized text and the files
@@ -64,21 +64,21 @@ func (s *State) pool(target *agent) []*agent {
 	})
 }
 
-// plurality ranks answers with as many pooled fresh votes by rule 40.
+// plurality compares two answers by rule 40, after their fresh votes.
 func plurality(a, b standing) int {
 	return cmp.Or(
 		cmp.Compare(a.pooled.others, b.pooled.others), cmp.Compare(a.givers, b.givers),
 		cmp.Compare(a.own.fresh, b.own.fresh), cmp.Compare(a.own.others, b.own.others))
 }
 
-// forced ranks answers with as many pooled fresh votes by rule 41.
+// forced compares two answers by rule 41, after their fresh votes.
 func forced(a, b standing) int {
 	return cmp.Or(
 		cmp.Compare(a.pooled.exact, b.pooled.exact), cmp.Compare(a.givers, b.givers),
 		cmp.Compare(a.own.fresh, b.own.fresh), cmp.Compare(a.own.exact, b.own.exact), cmp.Compare(a.newest, b.newest))
 }
 
-// elect decides for the answer that ranks highest by votes and checks, then by rest.
+// elect decides for the answer that ranks highest by votes and checks; rest breaks ties.
 func (s *State) elect(status Status, rest func(a, b standing) int) Decision {
 	winner, by := s.best(s.Config.Ballot, rest), Basis("")
 	if winner != s.best(ballotText, rest) {
@@ -87,7 +87,7 @@ func (s *State) elect(status Status, rest func(a, b standing) int) Decision {
 	return s.decideBy(by, status, winner)
 }
 
-// standing ranks one agent's latest answer.
+// standing has the numbers by which one agent's latest answer is ranked.
 type standing struct {
 	agent  *agent
 	own    votes
@@ -104,8 +104,8 @@ type votes struct {
 	exact  int // fresh or stale votes that named the latest revision
 }
 
-// best returns the agent whose answer ranks highest; ties go to the agent configured
-// first. It returns nil if there is no answer.
+// best returns the agent whose answer ranks highest, or nil if there is no answer. If answers
+// tie, the agent configured first wins.
 func (s *State) best(ballot string, rest func(a, b standing) int) *agent {
 	var all []standing
 	for _, a := range s.agents((*agent).answered) {
@@ -138,7 +138,7 @@ func (s *State) standing(target *agent) standing {
 	return ranked
 }
 
-// tied returns the value of Decision.Tied for a winner.
+// tied returns the value of Decision.Tied for the given winner.
 func (s *State) tied(winner *agent) []string {
 	most := s.standing(winner).pooled.fresh
 	equal := s.pool(winner)

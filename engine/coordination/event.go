@@ -8,9 +8,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// LaunchID names a launch within a session: "l1", "l2", …. Drain mints it, and the
-// event that ends the step returns it. An event of any launch that is not running
-// changes nothing.
+// LaunchID names a launch within a session: "l1", "l2", …. Drain assigns it, and the event
+// that ends the step contains it. Events of launches that are not running change nothing.
 type LaunchID string
 
 // Event is an input of State.Step.
@@ -18,18 +17,18 @@ type LaunchID string
 //sumtype:decl
 type Event interface{ event() }
 
-// End is common to the events that end a step.
+// End has the fields of all events that end a step.
 type End struct {
 	Launch LaunchID
 	Step   int // the number that the step claimed, the NNN of its directory; 0 if it claimed none
 	Usage  llm.Usage
 	Told   []Seen // the answers shown to a step without an action, at its launch and later
 
-	// AwaySince is when the model's server ceased to reply, if the step ended in an outage.
+	// AwaySince is when the model server stopped replying, if the step ended in an outage.
 	AwaySince time.Time
 }
 
-// Answered ends a step with a new answer; a presenting step with the final answer.
+// Answered ends a step with a new answer, or a presenting step with the final answer.
 type Answered struct {
 	End
 	Seen   []Seen   // the answers shown to the step, at its launch and later
@@ -38,8 +37,9 @@ type Answered struct {
 	Checks []string // IDs of the checks handed in with it
 }
 
-// Checked ends a Check: for each of its checks '1' if the answer passes it, '0' if it fails,
-// and another character if it could not be run. Missing ones could not be run.
+// Checked ends a Check. Verdicts has a character for each of its checks: '1' if the answer
+// passes it, '0' if it fails, and another if the check could not be run. Checks without a
+// character could not be run either.
 type Checked struct {
 	ID       LaunchID
 	Verdicts string
@@ -65,8 +65,7 @@ type Stopped struct {
 	Heard   int
 }
 
-// Failed ends a step without an action, its retries exhausted. Token is its execution
-// token.
+// Failed ends a step without an action after its last retry. Token is its execution token.
 type Failed struct {
 	End
 	Cause  Failure
@@ -74,15 +73,15 @@ type Failed struct {
 	Outage Outage // of the model's server; empty if the step failed for another reason
 }
 
-// Suspended ends a step that was cancelled to be resumed: only its usage counts. Token is its
-// execution token.
+// Suspended ends a step that was cancelled in order to be resumed. Only its usage counts.
+// Token is its execution token.
 type Suspended struct {
 	End
 	Token string
 }
 
 // Awaiting ends the activity of a step that waits for the results of calls of the caller's
-// tools. The step goes on with them.
+// tools. The step continues once it has them.
 type Awaiting struct {
 	End
 	Token string
@@ -112,15 +111,15 @@ type Critiqued struct {
 	Tasks   bool // the tasks are valid
 }
 
-// Drafted counts the cost of a preparation before the first step. Text describes it for
-// people, and Reason says why its fallback is used, if it is.
+// Drafted reports the cost of a preparation before the first step. Text describes the
+// preparation to people. Reason says why its fallback is used; it is empty if it is not.
 type Drafted struct {
 	Usage        llm.Usage
 	Text, Reason string
 }
 
-// Evaluated ends an evaluating step. Again requests another attempt of the team, for
-// Reason.
+// Evaluated ends an evaluating step. Again requests another attempt of the team; Reason
+// explains why.
 type Evaluated struct {
 	End
 	Again  bool
@@ -139,10 +138,10 @@ type Waited struct{}
 // CancelRequested ends the session without a decision.
 type CancelRequested struct{}
 
-// Reopened lets a session without a decision for an answer go on in a new run. Run is the
-// run that ended: the execution tokens of its steps begin with it. It retries the failed
-// step of Agent, or all failed steps if Agent is empty. Unclaimed are the running steps
-// that have claimed no number.
+// Reopened lets a new run continue a session that has no winner. Run is the run that ended,
+// with which the execution tokens of its steps begin. It retries the failed step of Agent, or
+// all failed steps if Agent is empty. Unclaimed are the running steps that have claimed no
+// number.
 type Reopened struct {
 	Run, Agent string
 	Unclaimed  []LaunchID
@@ -151,7 +150,7 @@ type Reopened struct {
 // Finish forces a decision with the present answers and votes.
 type Finish struct{}
 
-// CallerGone ends an AskCaller: the caller has not returned in time.
+// CallerGone ends an AskCaller because the caller has not returned in time.
 type CallerGone struct{}
 
 // ToolResults are results of calls of the caller's tools.
@@ -163,8 +162,8 @@ type Pause struct{}
 // Resume ends a pause.
 type Resume struct{}
 
-// Retry launches the failed step of Agent again; of every failed agent if Agent
-// is empty.
+// Retry launches the failed step of Agent again, or those of all failed agents if Agent is
+// empty.
 type Retry struct{ Agent string }
 
 // Said is a person's message to Agent, or to all agents if Agent is empty.
@@ -203,7 +202,7 @@ type ending interface {
 
 func (e End) end() End { return e }
 
-// request is an event that a person asks for.
+// request is an event that a person requests.
 type request interface {
 	Event
 	name() string
@@ -216,14 +215,15 @@ func (Resume) name() string      { return "resume" }
 func (Retry) name() string       { return "retry" }
 func (Said) name() string        { return "say" }
 
-// Seen is one entry of a vote's seen_steps: the newest answer step of Agent
-// that was shown to the step.
+// Seen is one entry of a vote's seen_steps: the step of Agent's newest answer that the voter
+// was shown.
 type Seen struct {
 	Agent string `json:"agent"`
 	Step  int    `json:"step"`
 }
 
-// SeenOf returns answer steps by agent as a list, sorted by agent; nil for none.
+// SeenOf converts a map from agents to the steps of their answers into a list sorted by
+// agent, nil if empty.
 func SeenOf(steps map[string]int) []Seen {
 	var seen []Seen
 	for _, agent := range slices.Sorted(maps.Keys(steps)) {
@@ -232,7 +232,7 @@ func SeenOf(steps map[string]int) []Seen {
 	return seen
 }
 
-// Failure is the reason of an agent's failure: a stable type and a sentence.
+// Failure is the reason for an agent's failure: a stable type and a sentence.
 type Failure struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`

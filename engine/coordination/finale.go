@@ -2,7 +2,7 @@ package coordination
 
 import "slices"
 
-// finale is a decision with its final answer in progress.
+// finale is a decision whose final answer is in progress.
 type finale struct {
 	Decision Decision `json:"decision"`
 	Stage    stage    `json:"stage"`
@@ -19,7 +19,8 @@ const (
 	stageOver     stage = "over"
 )
 
-// conclude starts the final answer of a decision that was not forced.
+// conclude starts the final answer of a decision that was not forced, if the team presents
+// one.
 func (s *State) conclude(d Decision) move {
 	by := s.presenter(s.agent(d.Winner))
 	if s.Forced != "" || d.Status == Undecided || by == nil || s.spent() || len(s.shown()) == 0 {
@@ -37,7 +38,7 @@ func (s *State) conclude(d Decision) move {
 	return s.finale()
 }
 
-// presenter returns the presenter of rule 44, or nil if every candidate has failed.
+// presenter returns the presenter by rule 44, or nil if every candidate has failed.
 func (s *State) presenter(winner *agent) *agent {
 	if a := s.agent(s.Config.Presenter); a.active() {
 		return a
@@ -50,8 +51,8 @@ func (s *State) presenter(winner *agent) *agent {
 	return nil
 }
 
-// afterPresenting returns the stage after the final answer: it is judged if the team
-// may begin again.
+// afterPresenting returns the stage that follows the final answer. The answer is evaluated if
+// the team may begin again.
 func (s *State) afterPresenting() stage {
 	if len(s.Earlier) < s.Config.MaxRestarts {
 		return stageEvaluate
@@ -87,7 +88,7 @@ func (s *State) finale() move {
 	return move{launches: []Launch{s.start(by, step)}}
 }
 
-// answer returns the presented answer, or the winner's.
+// answer returns the presented answer, or else the winner's.
 func (d Decision) answer(s *State) Shown {
 	if d.Final != nil {
 		return *d.Final
@@ -132,8 +133,8 @@ func (s *State) describeVotes(b *Brief, d Decision) {
 	}
 }
 
-// finaleEnd handles the end of a presenting or evaluating step. Without a presented
-// answer the winning one stands; without a judgement the final answer is submitted.
+// finaleEnd handles the end of a presenting or evaluating step. If nothing was presented, the
+// winning answer is final; if no verdict was given, the final answer is submitted.
 func (s *State) finaleEnd(a *agent, run *Launch, event ending) {
 	f := s.Finale
 	switch e := event.(type) {
@@ -174,8 +175,8 @@ func (s *State) joins(run *Launch) bool {
 	return run.Purpose == Present && s.Config.Mode == Decomposition
 }
 
-// standsIn makes another agent the presenter of the parts, if there is one and the
-// budget is not spent.
+// standsIn makes another agent the presenter of the parts. It returns false if there is none
+// or the budget is spent.
 func (s *State) standsIn(run *Launch, e Failed) bool {
 	next := s.presenter(nil)
 	if !s.joins(run) || next == nil || s.spent() {
@@ -217,8 +218,8 @@ func (s *State) evaluated(a *agent, e Evaluated) {
 	}
 }
 
-// begin starts a new attempt of the team for the agent: its step numbers, labels and
-// usage go on, its answers, vote and stop no longer count.
+// begin starts a new attempt of the team for the agent. Step numbers, labels and usage
+// continue; its answers, vote and stop no longer count.
 func (a *agent) begin() {
 	a.Base, a.Newest, a.Steps, a.Streak, a.Begun = len(a.Answers), 0, 0, 0, a.Rounds
 	a.Ballot, a.Halt, a.Known, a.Rest, a.Left = nil, nil, nil, nil, ""

@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// pick returns the matching agents among those that may be launched.
+// pick returns the agents that may be launched and for which match is true.
 func (s *State) pick(match func(*agent) bool) []*agent {
 	return s.agents(func(a *agent) bool { return s.able(a) && match(a) })
 }
 
-// wave returns the agents to launch. In rounds these are all agents that owe something,
-// once nothing runs. With continuous pacing they are those with news; an agent without
-// news is launched only if it may improve its answer alone or has tasks from an evaluation,
+// wave returns the agents to launch. In rounds, these are all agents that owe something, once
+// nothing runs. With continuous pacing, they are the agents with news. An agent without news
+// is launched only if it may improve its answer alone, if an evaluation has given it tasks,
 // or if no other agent runs or can be launched.
 func (s *State) wave() []*agent {
 	idle := !s.running() && !s.checking()
@@ -35,16 +35,15 @@ func (s *State) revoters() []*agent {
 	return s.pick(func(a *agent) bool { return len(s.offered(a)) > 0 })
 }
 
-// launchNext starts the next wave, and before it the evaluation of its agents' newest
-// answers.
+// launchNext starts the next wave, after the evaluations of its agents' newest answers.
 func (s *State) launchNext() []Launch {
 	evaluations, wave := s.critiques(s.wave())
 	return append(evaluations, s.rejoin(s.launchWave(wave, false))...)
 }
 
-// launchWave starts a step of each agent, as far as shared limits allow, in configured
-// order. Rounds are waves; with continuous pacing each agent counts its own, and the
-// session's round is the highest.
+// launchWave starts a step of each agent, in configured order, as far as shared limits allow.
+// Rounds are waves; with continuous pacing each agent counts its own rounds, and the
+// session's round is the highest of them.
 func (s *State) launchWave(agents []*agent, revote bool) []Launch {
 	if len(agents) == 0 {
 		return nil
@@ -72,7 +71,7 @@ func (s *State) launchWave(agents []*agent, revote bool) []Launch {
 	return launches
 }
 
-// noteRound counts a revote and notes the beginning of a round.
+// noteRound counts a revote and records the start of a round in the timeline.
 func (s *State) noteRound(before, launched int, revote bool) {
 	switch {
 	case revote:
@@ -90,7 +89,8 @@ func (s *State) roundOf(a *agent) int {
 	return a.Rounds
 }
 
-// resumable returns the agents of rule 21 and the retried ones, which resume at once.
+// resumable returns the agents whose steps resume at once: those of rule 21 and those that
+// are retried.
 func (s *State) resumable() []*agent {
 	return s.pick(func(a *agent) bool {
 		if a.Rest != nil && a.Rest.Launch.Purpose.ofFinale() {
@@ -100,7 +100,7 @@ func (s *State) resumable() []*agent {
 	})
 }
 
-// relaunch resumes their steps. If an action is no longer open to a step, a new step
+// relaunch resumes the steps of agents. If an action is no longer open to a step, a new step
 // replaces it in the same round.
 func (s *State) relaunch(agents []*agent) []Launch {
 	if !s.Affords() {
@@ -132,7 +132,7 @@ func (s *State) relaunch(agents []*agent) []Launch {
 	return launches
 }
 
-// shown returns the answers of rule 4.
+// shown returns the answers of rule 4, in its order.
 func (s *State) shown() []Shown {
 	var all []Shown
 	for _, a := range s.byNumber() {
@@ -151,7 +151,7 @@ func (l *Launch) within(offered []Action) bool {
 	return !slices.ContainsFunc(l.Offered, func(action Action) bool { return !slices.Contains(offered, action) })
 }
 
-// seen returns the answers shown to the step at its launch, in byte order of the IDs.
+// seen returns the answers that the step was shown at its launch, in byte order of the IDs.
 func (l *Launch) seen() []Seen {
 	seen := make([]Seen, 0, len(l.Shown))
 	for _, shown := range l.Shown {
@@ -161,7 +161,7 @@ func (l *Launch) seen() []Seen {
 	return seen
 }
 
-// heard returns the number of the last human message in the launch, 0 without one.
+// heard returns the number of the last human message in the launch, or 0.
 func (l *Launch) heard() int {
 	if len(l.Messages) == 0 {
 		return 0
@@ -184,8 +184,8 @@ func (s *State) start(a *agent, l Launch) Launch {
 	return s.mint(a, l)
 }
 
-// resume launches the suspended or failed step of a again. The shown answers stay as
-// they were, since its journal begins with them; its allowance is computed anew.
+// resume launches the suspended or failed step of a again. The shown answers do not change,
+// since the step's journal begins with them; the allowance is computed anew.
 func (s *State) resume(a *agent) Launch {
 	l := a.Rest.Launch
 	l.Allowance = Allowance{}
@@ -243,8 +243,8 @@ func (l Launch) clone() Launch {
 	return l
 }
 
-// left returns the part of the budget that is neither spent nor granted to running
-// steps. A zero field is no limit, a negative one is overspent.
+// left returns the part of the budget that is neither spent nor granted to running steps. A
+// zero field is no limit; a negative one is overspent.
 func (s *State) left() Allowance {
 	budget, spent := s.Config.Budget, s.Cost()
 	left := Allowance{}
@@ -270,8 +270,8 @@ func (s *State) Affords() bool {
 	return (budget.Tokens <= 0 || left.Tokens > 0) && (budget.USD <= 0 || left.USD > 0)
 }
 
-// share returns launches with an equal share of the rest of the budget each. The steps
-// were started without an allowance, so nothing is granted twice.
+// share divides the rest of the budget equally among launches, and returns them as commands.
+// The steps were started without an allowance, so nothing is granted twice.
 func (s *State) share(launches []Launch) []Command {
 	var commands []Command
 	each := s.allowance(max(1, len(launches)))
@@ -283,7 +283,7 @@ func (s *State) share(launches []Launch) []Command {
 	return commands
 }
 
-// allowance returns the share of each of n steps.
+// allowance returns the allowance of each of n steps.
 func (s *State) allowance(n int) Allowance {
 	left := s.left()
 	if s.Config.Budget.Tokens > 0 {
@@ -295,8 +295,8 @@ func (s *State) allowance(n int) Allowance {
 	return left
 }
 
-// spent reports whether the budget is used up. Calls of unknown cost count as nothing:
-// in a session with a cost limit they are those that a server did not count.
+// spent reports whether the budget is used up. Calls of unknown cost count as zero: in a
+// session with a cost limit, these are calls that a server did not count.
 func (s *State) spent() bool {
 	budget, cost := s.Config.Budget, s.Cost()
 	return budget.Tokens > 0 && cost.InputTokens+cost.OutputTokens >= budget.Tokens ||

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// stale reports whether a vote or stop of a has not seen a newer answer of any agent,
-// active or failed, or a human message to a.
+// stale reports whether a vote or stop of a missed a newer answer of any agent, active or
+// failed, or a human message to a.
 func (s *State) stale(a *agent, seen []Seen, heard int) bool {
 	return isNewer(a, seen) || s.hasUnseenPeer(a, seen) || s.hasUnread(a, heard)
 }
@@ -21,8 +21,8 @@ func (s *State) hasUnseenPeer(a *agent, seen []Seen) bool {
 	return !s.secluded() && slices.ContainsFunc(s.Agents, func(peer *agent) bool { return peer != a && isNewer(peer, seen) })
 }
 
-// hasUnread reports whether there are messages to a after number heard that a vote must
-// have heard: messages after the decision do not undo it.
+// hasUnread reports whether there are messages to a after number heard that make a vote
+// stale. Messages after the decision do not.
 func (s *State) hasUnread(a *agent, heard int) bool {
 	if s.Settled != nil {
 		return s.hasMessages(a, heard, *s.Settled)
@@ -49,8 +49,8 @@ func (s *State) fresh(a *agent) bool {
 // hasPeerNews reports whether a's peers have answers that a has not been shown.
 func (s *State) hasPeerNews(a *agent) bool { return s.hasUnseenPeer(a, a.Known) }
 
-// hasNews reports whether a has news: its first step of an attempt, an unseen answer
-// of a peer or an unread message.
+// hasNews reports whether a has news: its first step of an attempt, an unseen answer of a
+// peer, or an unread message.
 func (s *State) hasNews(a *agent) bool {
 	return !a.Ran || s.hasPeerNews(a) || s.hasUnread(a, a.Heard)
 }
@@ -80,9 +80,8 @@ func outdated(fresh []*agent) string {
 	return "; the " + what + "s of " + strings.Join(ids[:last], ", ") + " and " + ids[last] + " are stale now"
 }
 
-// boundSeen returns seen by rule 17, with one entry for each agent, in byte order of
-// the IDs. A step above the latest answer would keep a vote fresh against later
-// answers.
+// boundSeen limits seen as rule 17 says, with one entry for each agent, in byte order of the
+// IDs. An entry beyond the latest answer would keep a vote fresh when later answers come.
 func (s *State) boundSeen(seen []Seen) []Seen {
 	var kept []Seen
 	for _, n := range seen {
@@ -101,7 +100,7 @@ func (s *State) boundSeen(seen []Seen) []Seen {
 	return kept
 }
 
-// seenStep returns the step of agent in seen, which is sorted; 0 if it is absent.
+// seenStep returns the step of agent in seen, which is sorted, or 0.
 func seenStep(seen []Seen, agent string) int {
 	at, found := slices.BinarySearchFunc(seen, agent, byAgent)
 	if !found {
@@ -112,8 +111,8 @@ func seenStep(seen []Seen, agent string) int {
 
 func byAgent(n Seen, agent string) int { return cmp.Compare(n.Agent, agent) }
 
-// ring returns a ring if there is a new directive or news for a running step. Every
-// ring costs an event of the history.
+// ring returns a ring if there is a new directive, or news for a running step. It returns
+// none otherwise, because each ring adds an event to the history.
 func (s *State) ring(directive Directive) []Command {
 	if !s.running() {
 		return nil
@@ -129,16 +128,15 @@ func (s *State) ring(directive Directive) []Command {
 	return []Command{bell.clone()}
 }
 
-// bringsNews reports whether bell has news for a running step that the last ring did
-// not have.
+// bringsNews reports whether bell has news for a running step that the last ring did not
+// have.
 func (s *State) bringsNews(bell Ring) bool {
 	return slices.ContainsFunc(s.Agents, func(a *agent) bool {
 		return a.Run != nil && (s.bringsAnswer(bell, &a.Run.Launch) || s.bringsMessage(bell, &a.Run.Launch))
 	})
 }
 
-// bringsAnswer reports whether bell has an answer that the step accepts and has not
-// seen.
+// bringsAnswer reports whether bell has an answer that the step accepts and has not seen.
 func (s *State) bringsAnswer(bell Ring, run *Launch) bool {
 	if run.Updates.Mode == noUpdates {
 		return false
@@ -149,15 +147,14 @@ func (s *State) bringsAnswer(bell Ring, run *Launch) bool {
 	})
 }
 
-// bringsMessage reports whether bell has a message to the step that came after its
-// launch.
+// bringsMessage reports whether bell has a message to the step that came after its launch.
 func (s *State) bringsMessage(bell Ring, run *Launch) bool {
 	return slices.ContainsFunc(bell.Messages, func(m Message) bool {
 		return (m.Agent == "" || m.Agent == run.Agent) && m.Number > run.heard() && m.Number > len(s.Bell.Messages)
 	})
 }
 
-// latest returns the step of agent's answer in the ring, 0 without one.
+// latest returns the step of agent's answer in the ring, or 0.
 func (b Ring) latest(agent string) int {
 	for _, n := range b.Answers {
 		if n.Agent == agent {
@@ -185,8 +182,8 @@ func (s *State) directive() Directive {
 	return carryOn
 }
 
-// suspending reports whether a cancelled step has not reported: it must be able to read
-// the reason.
+// suspending reports whether a cancelled step has yet to report. Until then it must be able
+// to read the reason.
 func (s *State) suspending() bool {
 	return slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.Run != nil && a.Run.Cancelled })
 }

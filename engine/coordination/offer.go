@@ -10,8 +10,8 @@ func (s *State) owes(a *agent) bool {
 	return !s.fresh(a)
 }
 
-// wants reports whether a is to be launched if possible: it owes an action or, without
-// voting, has an unread message. A secluded agent at its limit of answers waits.
+// wants reports whether a should be launched: it owes an action or, without voting, has an
+// unread message. A secluded agent at its limit of answers waits.
 func (s *State) wants(a *agent) bool {
 	if s.secluded() && a.answered() && s.full(a) {
 		return false
@@ -19,7 +19,7 @@ func (s *State) wants(a *agent) bool {
 	return s.owes(a) || s.Config.Mode == voting && !s.Config.votes() && s.hasUnread(a, a.Heard) && !s.full(a)
 }
 
-// full reports whether agent a has no answer left under the limits.
+// full reports whether the limits leave a no further answer.
 func (s *State) full(a *agent) bool {
 	c := s.Config
 	return c.AnswersGlobal > 0 && s.total() >= c.AnswersGlobal ||
@@ -34,7 +34,7 @@ func (s *State) able(a *agent) bool {
 // goesOn reports whether a has a step to resume or to begin again in the same round.
 func (a *agent) goesOn() bool { return a.Rest != nil || a.Again || a.Retried }
 
-// outOfRounds reports whether max_rounds leaves a no further round.
+// outOfRounds reports whether max_rounds allows a no further round.
 func (s *State) outOfRounds(a *agent) bool {
 	return s.Config.MaxRounds > 0 && s.roundsOf(a) >= s.Config.MaxRounds
 }
@@ -48,8 +48,8 @@ func (s *State) inLastRound(a *agent) bool {
 	return s.Config.MaxRounds > 0 && rounds >= s.Config.MaxRounds
 }
 
-// roundsOf returns the rounds of this attempt: in rounds the session's, with continuous
-// pacing those of a.
+// roundsOf returns the number of rounds of this attempt: the session's in rounds, or a's own
+// with continuous pacing.
 func (s *State) roundsOf(a *agent) int {
 	if s.Config.Pacing == pacingRounds {
 		return s.Round - s.Begun
@@ -57,8 +57,8 @@ func (s *State) roundsOf(a *agent) int {
 	return a.Rounds - a.Begun
 }
 
-// offered returns the actions open to a step of a that is launched together with
-// beside. Without any, the agent waits for answers of others.
+// offered returns the actions open to a step of a that is launched together with beside. If
+// there are none, the agent waits for answers of others.
 func (s *State) offered(a *agent, beside ...*agent) []Action {
 	var offered []Action
 	if s.mayAnswer(a, beside) {
@@ -98,8 +98,8 @@ func (s *State) total() int {
 	return n
 }
 
-// reserved counts the running steps that may answer: none of their answers may be
-// refused for a limit.
+// reserved counts the running steps that may answer. Their answers must not be refused
+// because of a limit.
 func (s *State) reserved() int {
 	return len(s.agents(func(a *agent) bool {
 		return a.Run != nil && a.Run.Launch.Purpose == Coordinate && a.Run.Launch.may(NewAnswer)
@@ -118,8 +118,8 @@ func (s *State) deferred() bool {
 	})
 }
 
-// overLeadCap reports whether one more answer would put a over the lead cap against a
-// peer that counts. A first answer never does.
+// overLeadCap reports whether one more answer of a would exceed the lead cap over a peer for
+// which counts is true. A first answer never does.
 func (s *State) overLeadCap(a *agent, counts func(*agent) bool) bool {
 	lead := s.Config.LeadCap
 	return lead != nil && a.answered() && slices.ContainsFunc(s.Agents, func(peer *agent) bool {
@@ -127,19 +127,19 @@ func (s *State) overLeadCap(a *agent, counts func(*agent) bool) bool {
 	})
 }
 
-// mayCatchUp reports whether a peer runs or can still be launched.
+// mayCatchUp reports whether a runs or can still be launched.
 func (s *State) mayCatchUp(a *agent) bool {
 	return a.Run != nil || s.able(a) && (a.goesOn() || s.wants(a))
 }
 
-// waitsForPeer reports whether a waits for a slower running peer, whose answer would
-// make a vote stale.
+// waitsForPeer reports whether a waits for a slower peer that is running, whose answer would
+// make a's vote stale.
 func (s *State) waitsForPeer(a *agent) bool {
 	return s.overLeadCap(a, func(peer *agent) bool { return peer.Run != nil })
 }
 
-// capped reports whether the session stops a: in decomposition, at a limit of answers
-// and without an unread message.
+// capped reports whether the session stops a. In decomposition, it stops agents that have
+// reached a limit of answers and have no unread message.
 func (s *State) capped(a *agent) bool {
 	c := s.Config
 	if c.Mode != Decomposition || !s.able(a) || !s.owes(a) || a.Rest != nil || s.hasUnread(a, a.Heard) {
@@ -165,7 +165,7 @@ func (s *State) stopCapped() {
 	}
 }
 
-// allSeen returns the present answers as seen.
+// allSeen returns all present answers as seen.
 func (s *State) allSeen() []Seen {
 	l := Launch{Shown: s.shown()}
 	return l.seen()
@@ -176,7 +176,7 @@ func (s *State) secluded() bool {
 	return s.Config.Secluded && s.Config.Mode == voting && !s.Shared
 }
 
-// reveal ends the seclusion of this attempt.
+// reveal ends the seclusion for the rest of this attempt.
 func (s *State) reveal() {
 	s.Shared = true
 	s.note(Entry{Kind: entryRevealed, Text: "every agent has worked out its answer; all are shown now"})
@@ -193,7 +193,7 @@ func (s *State) shownTo(a *agent) []Shown {
 	return shown
 }
 
-// worksOn reports whether a is launched without news to improve its own answer.
+// worksOn reports whether a is launched without news, to improve its own answer.
 func (s *State) worksOn(a *agent) bool {
 	return (s.Config.Solo || s.secluded() || a.tasked() || s.unevaluated(a)) && slices.Contains(s.offered(a), NewAnswer)
 }

@@ -26,12 +26,12 @@ const (
 	maxWait  = 600
 )
 
-// lost reports whether an agent has failed for another reason than an outage.
+// lost reports whether an agent has failed for a reason other than an outage.
 func (s *State) lost() bool {
 	return slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.Error != nil && a.Away == NoOutage })
 }
 
-// away returns the number of agents in one of these outages.
+// away returns the number of agents whose outage is one of states.
 func (s *State) away(states ...Outage) int {
 	n := 0
 	for _, a := range s.Agents {
@@ -42,18 +42,18 @@ func (s *State) away(states ...Outage) int {
 	return n
 }
 
-// stranded reports whether the session waits for a person because the agents that it needs
-// are in an outage, and none of their servers has ever replied.
+// stranded reports whether the session is parked because the agents that it needs are in an
+// outage and none of their servers has ever replied.
 func (s *State) stranded() bool {
 	return s.Stranded || s.Finale == nil && s.active() == 0 && s.unreachedOnly()
 }
 
-// unreachedOnly reports whether agents are in an outage, and none of their servers has ever
+// unreachedOnly reports whether agents are in an outage and none of their servers has ever
 // replied.
 func (s *State) unreachedOnly() bool { return s.away(Unreached) > 0 && s.away(Interrupted) == 0 }
 
-// missing waits for the agents in an outage whom the minimum needs, or for a person if none
-// of their servers has ever replied.
+// missing waits until agents in an outage can make up the minimum, or parks the session if
+// none of their servers has ever replied.
 func (s *State) missing() move {
 	if s.unreachedOnly() {
 		s.Stranded = true
@@ -103,8 +103,7 @@ func (s *State) inOutage() []string {
 	return agents
 }
 
-// wait asks for a time after which agents in an outage try again, unless it was asked
-// for before.
+// wait requests the time after which agents in an outage try again, unless a wait is pending.
 func (s *State) wait() move {
 	if s.Waiting {
 		return move{}
@@ -116,7 +115,7 @@ func (s *State) wait() move {
 	return move{wait: &Wait{Seconds: seconds}}
 }
 
-// waited ends the wait.
+// waited handles the end of a wait.
 func (s *State) waited() {
 	if !s.Waiting {
 		s.note(Entry{Kind: entryIgnored, Text: "the end of a wait ignored: none is out"})
@@ -139,7 +138,7 @@ func (s *State) tryAgain() {
 	}
 }
 
-// revive makes a failed agent active again, to resume its step, which is not counted
+// revive makes a failed agent active again. Its step will be resumed, and is not counted
 // twice.
 func (s *State) revive(a *agent) {
 	a.Error, a.Away, a.Retried = nil, NoOutage, true
@@ -150,7 +149,7 @@ func (s *State) revive(a *agent) {
 	s.note(Entry{Kind: entryRetried, Agent: a.ID, Text: "the failed step of " + a.ID + " is retried"})
 }
 
-// rejoin has agents in an outage try again together with a new wave.
+// rejoin adds the agents in an outage, which try again, to a new wave.
 func (s *State) rejoin(wave []Launch) []Launch {
 	if len(wave) == 0 {
 		return nil

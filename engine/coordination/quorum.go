@@ -5,13 +5,13 @@ import (
 	"strconv"
 )
 
-// majority is a majority of final votes that waits for the first answers under way.
+// majority is a majority of final votes that waits for first answers in progress.
 type majority struct {
 	Label string `json:"label"`          // of the answer voted for
 	Over  bool   `json:"over,omitempty"` // the wait has ended
 }
 
-// quorum returns the target of a majority that no vote still out can overturn, or nil. It
+// quorum returns the target of a majority that no outstanding vote can overturn, or nil. It
 // withdraws the wait of a majority that no longer exists.
 func (s *State) quorum() *agent {
 	target := s.finalMajority()
@@ -21,8 +21,8 @@ func (s *State) quorum() *agent {
 	return target
 }
 
-// finalMajority returns the target with more than half of the active agents' fresh votes,
-// without those of agents whose step can still change them, or nil.
+// finalMajority returns the target with the fresh votes of more than half of the active
+// agents, or nil. It ignores votes that a step in progress can still change.
 func (s *State) finalMajority() *agent {
 	if !s.Config.Quorum || s.Done() || s.Finale != nil || s.Held() || s.Forced != "" || !s.Config.votes() || s.secluded() || s.belowMinimum() {
 		return nil
@@ -36,8 +36,8 @@ func (s *State) finalMajority() *agent {
 	return nil
 }
 
-// close decides for the target of a quorum, once it has waited for first answers under way.
-// Meanwhile no step begins; interrupted ones resume.
+// close decides for the target of a quorum after it has waited for first answers in progress.
+// During the wait no step begins, but interrupted ones resume.
 func (s *State) close(target *agent) move {
 	if s.Majority == nil {
 		s.Majority = &majority{Label: target.latestLabel()}
@@ -65,19 +65,20 @@ func (s *State) close(target *agent) move {
 	return s.conclude(d)
 }
 
-// firstsOut reports whether a step is under way that may give its agent's first answer.
+// firstsOut reports whether a step in progress may give its agent's first answer.
 func (s *State) firstsOut() bool {
 	return slices.ContainsFunc(s.Agents, func(a *agent) bool {
 		return a.active() && !a.answered() && (a.goesOn() || a.Run != nil && a.Run.Launch.may(NewAnswer))
 	})
 }
 
-// cutting reports whether a step is one that a quorum has cut: its action no longer counts.
+// cutting reports whether a quorum was reached without the step, so that its action no longer
+// counts.
 func (s *State) cutting(run *Launch) bool {
 	return s.Finale != nil && !s.Done() && !run.Purpose.ofFinale()
 }
 
-// cuts reports whether steps that a quorum has cut have not reported.
+// cuts reports whether such a step has yet to report.
 func (s *State) cuts() bool {
 	return slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.Run != nil && s.cutting(&a.Run.Launch) })
 }

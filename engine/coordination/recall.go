@@ -17,21 +17,20 @@ type OnRecord struct {
 
 	Usage llm.Usage // of its steps
 
-	// Vote or Stop is the one that no later answer has withdrawn; at most one is set. Their
-	// Launch and Usage are ignored.
+	// Vote or Stop is the action that no later answer has withdrawn; at most one is set.
+	// Their Launch and Usage are ignored.
 	Vote *Voted
 	Stop *Stopped
 
 	Running bool // a step of it is running
 }
 
-// Recall builds the state of a team from the records of its agents and the messages
-// to them. It equals the state after stepping each of these actions, before the next
-// Drain, except for facts that no record has: failures, and the order of answers (rule
-// 41).
+// Recall builds the state of a team from the records of its agents and the messages to them.
+// The result equals the state after stepping each of these actions, before the next Drain,
+// except for facts that records do not have: failures, and the order of answers (rule 41).
 //
-// An agent without a record has done nothing. A record of another agent is ignored, as
-// is a vote for an agent without an answer.
+// An agent without a record has done nothing. Records of other agents are ignored, as are
+// votes for agents without an answer.
 func Recall(c Config, record []OnRecord, said []Message) *State {
 	s := New(Protocol, c)
 	s.Messages = slices.Clone(said)
@@ -40,7 +39,7 @@ func Recall(c Config, record []OnRecord, said []Message) *State {
 			s.recallAnswers(a, r)
 		}
 	}
-	// A vote names and has seen answers: they come first.
+	// Answers come first, because a vote names answers and has seen them.
 	for _, r := range record {
 		if a := s.agent(r.Agent); a != nil {
 			s.recallEnd(a, r)
@@ -76,10 +75,10 @@ func (s *State) recallEnd(a *agent, r OnRecord) {
 	}
 }
 
-// LaunchOf launches a step of one agent whose turn another program has decided, with
-// the rest of the budget as its allowance and the agent's own count of rounds. It
-// returns false if the team has no such agent, no action is open to it, it is at its
-// step limit, or the budget is spent.
+// LaunchOf launches a step of an agent after another program has decided that it is the
+// agent's turn. The allowance is the rest of the budget, and the round is the agent's own
+// count. It returns false if the team has no such agent, no action is open to it, it is at
+// its step limit, or the budget is spent.
 func (s *State) LaunchOf(id string) (Launch, bool) {
 	a := s.agent(id)
 	if a == nil || !s.able(a) || !s.Affords() {

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// refuseReopened is rule 62.
+// refuseReopened refuses a session that rule 62 does not let a run reopen.
 func (s *State) refuseReopened(e Reopened) error {
 	if s.Done() && s.Outcome.Winner != "" {
 		return errors.New("the session has decided, " + s.Outcome.text() + "; a decision stands")
@@ -49,7 +49,7 @@ func (s *State) clone() (*State, error) {
 	return other, nil
 }
 
-// reopen takes a Reopened.
+// reopen applies a Reopened event.
 func (s *State) reopen(e Reopened) {
 	if err := s.refuseReopened(e); err != nil {
 		s.ignore("reopening ignored: " + err.Error())
@@ -59,7 +59,7 @@ func (s *State) reopen(e Reopened) {
 	s.goOn(e)
 }
 
-// goOn is rules 63 to 65. The doorbell of the new run has not rung.
+// goOn applies rules 63 to 65. The doorbell of the new run has not rung yet.
 func (s *State) goOn(e Reopened) {
 	s.Outcome, s.Forced, s.Short, s.Paused = nil, "", false, false
 	s.Waiting, s.Waits, s.Stranded, s.Majority = false, 0, false, nil
@@ -97,8 +97,8 @@ func (s *State) RunningSteps() []Launch {
 	return launches
 }
 
-// Suspended returns the launches of the steps that were suspended and not resumed.
-// ResumeFrom is the execution token of the one with the newest work.
+// Suspended returns the launches of the steps that are suspended and have not been resumed.
+// ResumeFrom is the execution token of the step that has the newest work.
 func (s *State) Suspended() []Launch {
 	var launches []Launch
 	for _, a := range s.Agents {
@@ -116,7 +116,7 @@ func (s *State) Suspended() []Launch {
 // tokenIn returns the execution token of a launch in a run.
 func tokenIn(run string, id LaunchID) string { return run + "-" + string(id) }
 
-// keepRest keeps a cancelled step of a failed session, which can be reopened.
+// keepRest keeps a cancelled step if the session failed, since it can be reopened.
 func (s *State) keepRest(a *agent, run Launch, event ending) {
 	if s.Protocol < reopenings || s.Outcome.Winner != "" {
 		return
@@ -138,15 +138,15 @@ const reopenings = 3
 // store if the step ended without reporting it.
 const Reckons = 3
 
-// rest returns a step that was suspended or failed. Without a model call its usage is
-// zero or unknown.
+// rest returns the record of a suspended or failed step. If it reports no model call, its
+// usage is zero or unknown.
 func (s *State) rest(run *Launch, e End, token string) *resumableStep {
 	launch := *run
 	launch.AwaySince = e.AwaySince
 	return &resumableStep{Launch: launch, Token: token, Uncounted: s.Protocol >= Reckons && e.Usage.ModelCalls == 0}
 }
 
-// filesOf returns the token of a's earlier step whose files its new step starts with.
+// filesOf returns the token of the earlier step of a whose files a's new step starts with.
 func (s *State) filesOf(a *agent) string {
 	if a.Rest == nil || s.Protocol < Reckons {
 		return a.Left

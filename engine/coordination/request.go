@@ -14,8 +14,8 @@ const (
 	maxMessages = 100     // of a session
 )
 
-// Held reports whether the session waits for a person: it is paused or parked. Its
-// clock is stopped.
+// Held reports whether the session is paused or parked, that is, waits for a person. Its
+// clock is then stopped.
 func (s *State) Held() bool { return !s.Done() && (s.Paused || s.parked()) }
 
 // parked reports whether the session waits for a failed agent to be retried.
@@ -23,7 +23,7 @@ func (s *State) parked() bool {
 	return s.Config.OnAgentFailure == failurePark && s.lost() || s.stranded()
 }
 
-// parkedFor returns the remedy and the failures of a parked session; empty if it is not
+// parkedFor returns the remedy and the failures of a parked session, or "" if it is not
 // parked.
 func (s *State) parkedFor() string {
 	if s.Done() || !s.parked() {
@@ -115,7 +115,7 @@ func (s *State) refuseSaid(e Said) error {
 	return nil
 }
 
-// Unread notes a person's request that could not be read, and why.
+// Unread records that a person's request could not be read, and why.
 func (s *State) Unread(request, why string) {
 	s.note(Entry{Kind: entryIgnored, Reason: truncate(why), Text: request + " ignored"})
 }

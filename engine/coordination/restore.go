@@ -18,22 +18,22 @@ type Lost struct {
 	// Rejected are the evaluating steps that had the team begin again, in order.
 	Rejected []StepOf
 
-	// Lacking are actions that were committed and are not in the ledger, in order.
+	// Lacking are the committed actions that the ledger does not have, in order.
 	Lacking []Recorded
 
-	// Ended are steps that ended without an action, and evaluations without an outcome, as
-	// step 0.
+	// Ended are the steps that ended without an action. Evaluations without an outcome are
+	// listed as step 0.
 	Ended []StepOf
 
 	// Evaluated are the evaluations of answers, in the order of the answers of each agent.
 	Evaluated []EvaluationOf
 
-	// Open are steps without an action that can be resumed, at most one of an agent.
+	// Open are the steps without an action that can be resumed, at most one per agent.
 	Open []OpenStep
 }
 
 // Recorded is an accepted action with the end of its step, whose launch is ignored. Event is
-// nil for a message and a presented answer.
+// nil for a message and for a presented answer.
 type Recorded struct {
 	Accepted
 	Event Event
@@ -52,8 +52,8 @@ type EvaluationOf struct {
 	Usage llm.Usage
 }
 
-// OpenStep is a step to resume, with the answers that it was shown at its launch and the
-// usage that Ended does not include.
+// OpenStep is a step to resume. Seen are the answers that it was shown at its launch, and
+// Usage is the usage that Ended does not include.
 type OpenStep struct {
 	Agent string
 	Step  int
@@ -62,9 +62,10 @@ type OpenStep struct {
 	Usage llm.Usage
 }
 
-// Restore builds the state of a session whose run was cut off by stepping the events on
-// record, as they were accepted. The next Drain records the actions that the ledger lacks.
-// Facts without a record begin anew: failures, steps that count without an action, revotes.
+// Restore rebuilds the state of a session whose run was cut off. It steps the recorded events
+// in the order in which they were accepted. The next Drain records the actions that the
+// ledger lacks. Facts without a record start afresh: failures, steps that count without an
+// action, revotes.
 func Restore(c Config, lost Lost) *State {
 	s := New(Protocol, c)
 	s.Preparation = lost.Preparation
@@ -127,7 +128,7 @@ func Restore(c Config, lost Lost) *State {
 }
 
 // enact steps an event as the end of a new launch that was offered every action and shown
-// everything.
+// every answer and message.
 func (s *State) enact(a *agent, event Event) {
 	s.admit(a)
 	a.Rounds++
@@ -166,8 +167,8 @@ func (s *State) reject(by StepOf, final *Shown) {
 	s.evaluated(a, Evaluated{End: by.End, Again: true})
 }
 
-// openLaunch returns the launch that resumes an open step of a. It returns false if the
-// agent owes nothing, or if an answer that the step was shown is not accepted.
+// openLaunch returns the launch that resumes an open step of a. It returns false if the agent
+// owes nothing, or if the step was shown an answer that is not accepted.
 func (s *State) openLaunch(a *agent, open OpenStep) (Launch, bool) {
 	if !s.owes(a) {
 		return Launch{}, false

@@ -11,13 +11,13 @@ func (s *State) belowMinimum() bool {
 	return s.Config.votes() && s.Config.MinActive > 1 && s.active() < s.Config.MinActive
 }
 
-// tooFew reports whether the session can no longer reach its minimum: agents have failed
-// for good, nobody is asked to retry them, and nobody can join in their place.
+// tooFew reports whether the session can no longer reach its minimum of active agents: some
+// have failed for good, nobody is asked to retry them, and nobody can join in their place.
 func (s *State) tooFew() bool {
 	return s.belowMinimum() && !s.parked() && s.active()+s.away(Interrupted, Unreached)+len(s.absent()) < s.Config.MinActive
 }
 
-// assemble leaves all but the first agents out of a new staged team.
+// assemble marks all but the first agents of a new staged team as absent.
 func (s *State) assemble() {
 	if s.Config.Start == 0 || s.Config.Mode == Decomposition {
 		return
@@ -31,8 +31,8 @@ func (s *State) assemble() {
 // absent returns the agents that have not joined, in configured order.
 func (s *State) absent() []*agent { return s.agents(func(a *agent) bool { return a.Absent }) }
 
-// fill has an absent agent join in place of each failed one. Its step begins at once, in
-// the present round.
+// fill makes an absent agent join for each active one that the team lacks. Its step begins at
+// once, in the present round.
 func (s *State) fill() {
 	if s.Done() || s.Finale != nil || s.Held() || s.Forced != "" || s.spent() || s.Config.OnAgentFailure == failureFail {
 		return
@@ -46,8 +46,8 @@ func (s *State) fill() {
 	}
 }
 
-// grow has the next agents join if no majority agrees, and returns the launches of the wave.
-// An agent joins only if it can be launched.
+// grow makes the next agents join if no majority agrees, and returns the launches of the
+// wave. Only agents that can be launched join.
 func (s *State) grow() []Launch {
 	joining := slices.DeleteFunc(s.absent(), func(a *agent) bool { return s.outOfRounds(a) || len(s.offered(a)) == 0 })
 	joining = joining[:min(s.Config.Grow, len(joining))]
@@ -74,8 +74,8 @@ func (s *State) admit(a *agent) {
 	}
 }
 
-// mayAgree reports whether first answers can still decide without a vote: nobody has
-// voted in this attempt.
+// mayAgree reports whether equal first answers can decide: early agreement is configured, and
+// no vote of this attempt is in force.
 func (s *State) mayAgree() bool {
 	c := s.Config
 	return c.Early && c.Mode == voting && !c.Secluded && !slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.Ballot != nil })
@@ -93,8 +93,8 @@ func (s *State) agreement() *agent {
 	return nil
 }
 
-// agreed returns the first of the agents, more than half of the active ones, that gave equal
-// answers independently, or nil.
+// agreed returns the first configured agent whose answer more than half of the active agents
+// gave independently, or nil.
 func (s *State) agreed() *agent {
 	for _, a := range s.agents(func(a *agent) bool { return a.active() && a.answered() }) {
 		if 2*s.givers(a) > s.active() {
@@ -104,7 +104,7 @@ func (s *State) agreed() *agent {
 	return nil
 }
 
-// givers counts the active agents that gave an answer equal to a's independently.
+// givers counts the active agents that independently gave an answer equal to a's.
 func (s *State) givers(a *agent) int {
 	return len(slices.DeleteFunc(s.pool(a), func(b *agent) bool { return !b.active() }))
 }

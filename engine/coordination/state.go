@@ -7,10 +7,9 @@ import (
 	"conclave/engine/llm"
 )
 
-// Protocol is the version of the rules for new sessions. A State keeps the version that it
-// was started with, and its behaviour never changes: a later rule applies only to States
-// of its version or a newer one. The first version is 2; the package comment names the
-// rules that later versions added.
+// Protocol is the version of the rules for new sessions. A State keeps the version with which
+// it was started, and later rules do not apply to it, so its behaviour never changes. The
+// first version is 2; the package comment names the rules that later versions added.
 const Protocol = 4
 
 // State is the state of a session's coordination: plain data that survives JSON
@@ -106,8 +105,8 @@ type runningStep struct {
 	Launch    Launch `json:"launch"`
 	Cancelled bool   `json:"cancelled,omitempty"` // its Cancel was handed out
 
-	// Awaits are the calls for whose results the step waits, without an activity. Token is
-	// its execution token then.
+	// Awaits are the calls for whose results the step waits, without an activity; Token is
+	// then its execution token.
 	Awaits []Call `json:"awaits,omitempty"`
 	Token  string `json:"token,omitempty"`
 }
@@ -117,10 +116,10 @@ type resumableStep struct {
 	Launch Launch `json:"launch"`
 	Token  string `json:"token"` // its execution token; empty if it left nothing to resume
 
-	// Uncounted is set if its usage is unknown.
+	// Uncounted is set if the step's usage is unknown.
 	Uncounted bool `json:"uncounted,omitempty"`
 
-	// Late says that it came to an action after the session failed.
+	// Late is set if the step reached an action after the session had failed.
 	Late bool `json:"late,omitempty"`
 }
 
@@ -145,8 +144,8 @@ type halt struct {
 	Heard   int        `json:"heard,omitempty"`
 }
 
-// New starts a session under the protocol that was current when its first run began.
-// The first Drain launches the first steps.
+// New starts a session under a protocol: the one that was current when the session's first
+// run began. The first Drain launches the first steps.
 func New(protocol int, c Config) *State {
 	if protocol < 3 {
 		c.MinActive, c.Secluded, c.Solo = 0, false, false
@@ -213,8 +212,8 @@ func (s *State) agents(match func(*agent) bool) []*agent {
 	return matching
 }
 
-// byNumber returns the agents in the order of the anonymous numbers, which does not
-// reveal the configuration.
+// byNumber returns the agents in the order of their anonymous numbers, which does not reveal
+// the configured order.
 func (s *State) byNumber() []*agent {
 	agents := make([]*agent, len(s.Agents))
 	for _, a := range s.Agents {
@@ -243,7 +242,7 @@ func (a *agent) answered() bool { return a != nil && len(a.Answers) > a.Base }
 // answerCount returns the number of answers of the present attempt.
 func (a *agent) answerCount() int { return len(a.Answers) - a.Base }
 
-// latest returns the step of the agent's latest accepted answer, 0 without one.
+// latest returns the step of the agent's latest accepted answer, or 0.
 func (a *agent) latest() int {
 	if !a.answered() {
 		return 0
@@ -271,8 +270,7 @@ func (a *agent) label(m int) string {
 	return "agent" + strconv.Itoa(a.Number) + "." + strconv.Itoa(m)
 }
 
-// latestLabel returns the label of the agent's latest accepted answer, empty without
-// one.
+// latestLabel returns the label of the agent's latest accepted answer, or "".
 func (a *agent) latestLabel() string {
 	if !a.answered() {
 		return ""
@@ -283,8 +281,8 @@ func (a *agent) latestLabel() string {
 // finalLabel returns the label of a final answer that the agent presents.
 func (a *agent) finalLabel() string { return "agent" + strconv.Itoa(a.Number) + ".final" }
 
-// revision returns the label of target's answer that a vote names: named, if that is a
-// label of target's, else the answer that the vote saw, else the latest.
+// revision returns the label of the answer that a vote for target names: named, if that is
+// one of target's labels; else the answer that the voter saw; else the latest.
 func revision(target *agent, named string, seen []Seen) string {
 	for m := range target.Answers {
 		if target.label(m+1) == named {

@@ -82,8 +82,8 @@ func (s *State) stepEnd(event ending) {
 	}
 }
 
-// ended ends the run that an event names and counts its usage. The launch is nil if the
-// event is stale.
+// ended ends the run that an event names and counts its usage. The launch is nil if the event
+// is stale.
 func (s *State) ended(event ending) (*agent, *Launch) {
 	e := event.end()
 	i := slices.IndexFunc(s.Agents, func(a *agent) bool { return a.Run != nil && a.Run.Launch.ID == e.Launch })
@@ -129,8 +129,8 @@ func (s *State) failed(a *agent, run *Launch, e Failed) {
 	s.note(Entry{Kind: EntryFailed, Agent: a.ID, Step: e.Step, Reason: a.Error.Message, Text: a.ID + " failed: " + a.Error.Type})
 }
 
-// restarted launches the agent again if there is news. Every restart needs an answer
-// that is newer than the step's launch, so the answers bound the restarts.
+// restarted launches the agent again if there is news. Every restart needs an answer newer
+// than the step's launch, so the number of answers bounds the restarts.
 func (s *State) restarted(a *agent, run *Launch, e Restarted) {
 	if !s.isOutdated(run) {
 		s.refuse(a, e.Step, "it restarted without news")
@@ -143,8 +143,8 @@ func (s *State) restarted(a *agent, run *Launch, e Restarted) {
 	s.note(Entry{Kind: entryRestarted, Agent: a.ID, Step: e.Step, Text: a.ID + " restarts with the news"})
 }
 
-// refuse ends a step without an action: its agent keeps its status and is one step
-// nearer to its limit.
+// refuse ends a step without an action. Its agent keeps its status, and the step counts
+// towards its limit.
 func (s *State) refuse(a *agent, step int, why string) {
 	a.Step = max(a.Step, step)
 	s.note(Entry{Kind: entryRefused, Agent: a.ID, Step: step, Text: a.ID + ": " + why})
@@ -159,7 +159,7 @@ func (s *State) timeShort() {
 	s.note(Entry{Kind: entryAsked, Text: "time is short: running steps are asked to finish"})
 }
 
-// force has the next Drain decide; the first status given names the decision.
+// force makes the next Drain decide. The first status given names the decision.
 func (s *State) force(status Status, why string) {
 	if s.Done() || s.Forced != "" {
 		s.ignore(why + "; ignored, a decision was already taken or asked for")
@@ -169,7 +169,7 @@ func (s *State) force(status Status, why string) {
 	s.note(Entry{Kind: entryAsked, Text: why})
 }
 
-// cancelRequested makes the next Drain end the session, ahead of any requested decision.
+// cancelRequested makes the next Drain end the session, before any requested decision.
 func (s *State) cancelRequested() {
 	if s.Done() || s.Forced == Cancelled {
 		s.ignore("cancel ignored: the session is over")
@@ -192,8 +192,8 @@ func (s *State) accept(entry Accepted) int {
 	return entry.Seq
 }
 
-// admits reports whether a step may end with the action and its number; otherwise it
-// ends the step without an action.
+// admits reports whether a step may end with the action under its number. If not, it ends the
+// step without an action.
 func (s *State) admits(a *agent, run *Launch, action Action, step int) bool {
 	what := string(action)
 	if action == NewAnswer {
@@ -282,7 +282,7 @@ func (s *State) halt(a *agent, e Stopped, seen []Seen) {
 	}
 }
 
-// staleness says so if the accepted vote or stop of a was stale from the start.
+// staleness returns a remark if the accepted vote or stop of a was stale from the start.
 func (s *State) staleness(a *agent) string {
 	if s.fresh(a) {
 		return ""
@@ -290,8 +290,8 @@ func (s *State) staleness(a *agent) string {
 	return ", stale already"
 }
 
-// remark returns the note on a new vote that is already stale, or that counts for a newer
-// answer than the one it names.
+// remark returns a note if a new vote is already stale, or counts for a newer answer than the
+// one it names.
 func (s *State) remark(a *agent, newest string) string {
 	if stale := s.staleness(a); stale != "" || a.Ballot.TargetLabel == newest {
 		return stale
@@ -320,7 +320,7 @@ func (s *State) noteInjected(a *agent, run *Launch, event ending) {
 	s.note(Entry{Kind: EntryInjected, Agent: a.ID, Step: event.end().Step, Label: labels, Text: a.ID + " received " + labels + " while it worked"})
 }
 
-// shownTo returns the answers shown to a step by its end.
+// shownTo returns the answers that a step had been shown when it ended.
 func shownTo(event ending) []Seen {
 	switch e := event.(type) {
 	case Answered:
@@ -333,8 +333,8 @@ func shownTo(event ending) []Seen {
 	return event.end().Told
 }
 
-// noteSeen bounds the answers that a step claims to have seen and remembers them for its
-// agent. News that reached the step while it ran ends the agent's streak.
+// noteSeen limits the answers that a step claims to have seen and records them for its agent.
+// News that reached the step while it ran ends the agent's streak.
 func (s *State) noteSeen(a *agent, run *Launch, seen []Seen, heard int) []Seen {
 	kept := s.boundSeen(seen)
 	before := run.seen()
@@ -348,5 +348,5 @@ func (s *State) noteSeen(a *agent, run *Launch, seen []Seen, heard int) []Seen {
 	return slices.Clone(kept)
 }
 
-// boundHeard bounds the number of the last message that a step claims to have received.
+// boundHeard limits the number of the last message that a step claims to have received.
 func (s *State) boundHeard(claimed int) int { return min(max(claimed, 0), len(s.Messages)) }

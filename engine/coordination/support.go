@@ -1,6 +1,6 @@
 package coordination
 
-// Basis is the ground of a decision that votes alone did not make.
+// Basis is the reason for a decision that does not follow from votes alone.
 type Basis string
 
 // The values of Decision.By, and those that Decision.DecidedBy adds.
@@ -13,7 +13,7 @@ const (
 	ByForce     Basis = "force"     // a person, the clock or a limit
 )
 
-// DecidedBy returns the ground of the decision; empty without a winner.
+// DecidedBy returns the reason for the decision, or "" if there is no winner.
 func (d Decision) DecidedBy() Basis {
 	status := d.Status
 	if d.Despite != "" {
@@ -42,7 +42,7 @@ type Support struct {
 	Checks     *float64 `json:"checks"`     // share of the checks that it passed
 }
 
-// weigh sets the support of a decision. If it is too small, the session is undecided.
+// weigh sets the support of a decision. If it is below the minimum, the session is undecided.
 func (s *State) weigh(d *Decision, winner *agent) {
 	if s.Protocol < worth || !s.Config.votes() && d.By != ByAgreement {
 		return
@@ -78,7 +78,7 @@ func (s *State) support(winner *agent, by Basis) *Support {
 }
 
 // firstAgreement returns the share of the independent first answers that equal winner's
-// newest answer; nil with fewer than two of them.
+// newest answer, or nil if there are fewer than two of them.
 func (s *State) firstAgreement(winner *agent) *float64 {
 	firsts := s.agents(func(a *agent) bool { return a.First != Digest{} })
 	if len(firsts) < 2 {

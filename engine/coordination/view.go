@@ -9,8 +9,8 @@ import (
 	"conclave/engine/text"
 )
 
-// View is the state JSON of the public contract without session_id and query. It is
-// made to be embedded and marshalled.
+// View is the state JSON of the public contract without session_id and query. Other types
+// embed and marshal it.
 type View struct {
 	Phase      Phase          `json:"phase"`
 	Paused     bool           `json:"paused"`
@@ -246,7 +246,7 @@ type Entry struct {
 // Revote reports whether the entry begins a round that repeats a split vote.
 func (e Entry) Revote() bool { return e.Kind == entryRevote }
 
-// Ignored reports whether the entry is of an event that changed nothing.
+// Ignored reports whether the entry describes an event that changed nothing.
 func (e Entry) Ignored() bool { return e.Kind == entryIgnored }
 
 // The kinds of timeline entries.
@@ -280,8 +280,8 @@ const (
 	entryIgnored   = "ignored" // a stale or impossible event, which changed nothing
 )
 
-// The timeline keeps its newest entries, and older ones as long as a client that polls it
-// may need them. mostEntries bounds the payload of continue-as-new.
+// The timeline keeps its newest entries, and older ones for as long as a polling client may
+// need them. mostEntries bounds the payload of continue-as-new.
 const (
 	keptEntries    = 50
 	keptFor        = 15 * time.Second
@@ -289,7 +289,7 @@ const (
 	keptCharacters = 280 // of an agent's text
 )
 
-// DecidedAt returns the time of the last decision; zero without one in the timeline.
+// DecidedAt returns the time of the last decision, or zero if the timeline has none.
 func (s *State) DecidedAt() time.Time {
 	for _, e := range slices.Backward(s.Timeline()) {
 		if e.Kind == entryDecided {
@@ -299,8 +299,8 @@ func (s *State) DecidedAt() time.Time {
 	return time.Time{}
 }
 
-// Timeline returns the newest entries, oldest first: the last 50, and with them all of the
-// last 15 seconds, but at most 500.
+// Timeline returns the newest entries, oldest first: the last 50, and all of the last 15
+// seconds, but at most 500.
 func (s *State) Timeline() []Entry {
 	if len(s.Recent) == 0 {
 		return []Entry{}
@@ -308,8 +308,8 @@ func (s *State) Timeline() []Entry {
 	return slices.Clone(s.Recent)
 }
 
-// Stamp sets the time of events and ledger entries that have none. The state has no
-// clock: the driver calls it after Step and Drain, so that State depends on it alone.
+// Stamp sets the time of events and ledger entries that have none. The state has no clock, so
+// the driver calls it after Step and Drain.
 func (s *State) Stamp(now time.Time) {
 	for i := range s.Recent {
 		if s.Recent[i].Time.IsZero() {

@@ -19,7 +19,7 @@ import (
 type action struct {
 	kind coordination.Action
 
-	// Only action.json has these.
+	// The fields that only action.json has.
 	committed bool
 	token     string
 	manifest  string
@@ -33,8 +33,8 @@ type action struct {
 	seen []coordination.Seen
 }
 
-// actionFile is a document derived from action.json. A step without action.json has one
-// actionFile: its action.
+// actionFile is a document derived from action.json. In a step without action.json, its only
+// actionFile is the action.
 type actionFile struct {
 	kind coordination.Action
 	name string
@@ -47,8 +47,8 @@ var actionFiles = []actionFile{
 	{coordination.Stop, "stop.json", (*action).readStop},
 }
 
-// readAction reads the action of the step in dir, nil with a warning if it cannot
-// be read. It reports whether the step has ended.
+// readAction reads the action of the step in dir. It returns nil, with a warning, if the
+// action cannot be read. It reports whether the step has ended.
 func readAction(root *os.Root, dir string, w *warnings) (a *action, ended bool) {
 	existing := slices.DeleteFunc(slices.Clone(actionFiles), func(f actionFile) bool {
 		_, err := root.Lstat(dir + f.name)
@@ -94,7 +94,8 @@ func fileNames(files []actionFile) string {
 }
 
 // isFinale reports an action outside the team's coordination: presenting an answer
-// or evaluating it.
+// isFinale reports whether the action is presenting an answer or evaluating it, which are not
+// part of the team's coordination.
 func (a *action) isFinale() bool {
 	return a.final || a.kind == coordination.Submit || a.kind == coordination.RestartTeam
 }
@@ -146,7 +147,7 @@ func (a *action) readVote(d document) (err error) {
 		return err
 	}
 	a.vote.Reason = text.Truncate(a.vote.Reason, team.MaxReason)
-	// Only shown: decisions use the target and seen_steps.
+	// The label is only shown: decisions use the target and seen_steps.
 	a.vote.TargetLabel, _ = d.optional("target_label")
 	return nil
 }
@@ -170,8 +171,8 @@ func (a *action) readStop(d document) (err error) {
 // maxSeen limits the agents in one document.
 const maxSeen = 1000
 
-// readSeen reads seen_steps. Invalid step numbers count as unseen, which makes a
-// vote stale: ignoring the vote would let an older one stand.
+// readSeen reads seen_steps. Invalid step numbers count as unseen, which makes the vote
+// stale. If the vote were ignored instead, an older one would count.
 func readSeen(d document, name string, w *warnings) (seen []coordination.Seen) {
 	raw, ok := d["seen_steps"]
 	if !ok || string(raw) == "null" {

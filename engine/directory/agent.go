@@ -29,13 +29,13 @@ type agent struct {
 	Finished int       // number of steps with an action
 	Usage    llm.Usage // of the steps with an action.json
 
-	// Answers are the answers that count, in order; the M-th is agent<Number>.<M>.
-	// The first Earlier ones precede a restart of the team and count for labels only.
+	// Answers are the answers that count, in order; the M-th is agent<Number>.<M>. The first
+	// Earlier ones precede a restart of the team and count for labels only.
 	Answers []answer
 	Earlier int
 
-	// Vote and Stop are the action that stands, at most one of them; Seen is in byte
-	// order of the IDs.
+	// At most one of Vote and Stop is set: the action in force. Seen is in byte order of the
+	// IDs.
 	Vote *coordination.Voted
 	Stop *coordination.Stopped
 
@@ -85,8 +85,8 @@ func readAgent(root *os.Root, id string, l ledger, w *warnings) (a agent, found 
 	return a, found, nil
 }
 
-// stepNumbers returns the numbers of an agent's steps, in order. Files and links
-// with a number take it, too.
+// stepNumbers returns the numbers of an agent's steps, in order. A file or link whose name is
+// a number occupies that number, too.
 func stepNumbers(dir string, entries []fs.DirEntry, a *agent, w *warnings) []int {
 	var numbers []int
 	for _, entry := range entries {
@@ -143,7 +143,7 @@ func (a *agent) readStep(root *os.Root, dir string, number int, l ledger, w *war
 	}
 }
 
-// HasJournal reports whether the execution with the token has a journal.
+// HasJournal reports whether the execution with the given token has a journal.
 func HasJournal(root *os.Root, token string) bool {
 	key := artifact.Layout{}.Journal(token, 1)
 	if artifact.CheckKey(key) != nil {
@@ -175,8 +175,8 @@ func parseStepName(dir, name string, w *warnings) (int, bool) {
 	return 0, false
 }
 
-// readClaim reads the claim of a step, nil if it is missing or, with a warning,
-// unreadable.
+// readClaim reads the claim of a step. It returns nil if the claim is missing or, with a
+// warning, if it is unreadable.
 func readClaim(root *os.Root, dir string, w *warnings) *artifact.Claim {
 	d, err := readDocument(root, dir+"step.json")
 	if d == nil && err == nil {
@@ -201,7 +201,7 @@ func readClaim(root *os.Root, dir string, w *warnings) *artifact.Claim {
 	return c
 }
 
-// parseAgents reads the agents behind the numbers of a step, nil if they are not
+// parseAgents reads the agents behind the numbers of a step. It returns nil if they are not
 // safe IDs in byte order.
 func parseAgents(raw json.RawMessage) []string {
 	var agents []string
@@ -216,5 +216,5 @@ func parseAgents(raw json.RawMessage) []string {
 	return agents
 }
 
-// isLitter reports a name that file systems and tools leave behind.
+// isLitter reports whether an entry has a name that file systems and tools leave behind.
 func isLitter(entry fs.DirEntry) bool { return strings.HasPrefix(entry.Name(), ".") }

@@ -14,13 +14,12 @@ import (
 	"conclave/engine/team"
 )
 
-// foreign are directories of other programs, which are not part of the answer.
-// Their names and contents would reveal which model worked there.
+// foreign lists directories of other programs that are not part of the answer. Their names
+// and contents would reveal which model worked there.
 var foreign = []string{".massgen/", ".codex/", ".gemini/", ".claude/"}
 
-// answers prepares the answers of a directory to be shown to a step: it is the
-// Commits of its team.Step. It builds the commits of other programs' answers and
-// stores their files.
+// answers prepares the answers of a directory to be shown to a step; the step uses it as its
+// Commits. It builds the commits of other programs' answers and stores their files.
 type answers struct {
 	root     *os.Root
 	store    artifact.Store
@@ -30,15 +29,15 @@ type answers struct {
 	warnings warnings
 }
 
-// Answers returns the answers for a step with these agents behind its numbers. The
-// store is the directory at root, dir its absolute path; layout has the base of the
-// session, if any; scratch is for copies of large files.
+// Answers returns the answers for a step that numbers the given agents. The store is the
+// directory at root, and dir is its absolute path. The layout has the base of the session, if
+// any. Large files are copied to scratch.
 func (d Directory) Answers(root *os.Root, store artifact.Store, layout artifact.Layout, dir string, agents []string, scratch string) *answers {
 	return &answers{root: root, store: store, layout: layout, peers: newPeerPaths(dir, agents), scratch: scratch}
 }
 
-// Commit returns the commit of an answer, with its files in the store and with the
-// paths of its text below peers/.
+// Commit returns the commit of an answer, with its files in the store and with paths in its
+// text that begin with peers/.
 func (a *answers) Commit(ctx context.Context, shown coordination.Shown) (artifact.Commit, error) {
 	dir := artifact.Layout{}.Step(shown.Agent, shown.Step, "")
 	var w warnings
@@ -63,8 +62,8 @@ func (a *answers) Commit(ctx context.Context, shown coordination.Shown) (artifac
 	return artifact.Commit{Kind: string(coordination.NewAnswer), Payload: payload, Manifest: manifest}, nil
 }
 
-// commitText rewrites the text of a commit: the path of its own workspace becomes
-// the one below peers/, and its numbers of other agents become the current ones.
+// commitText rewrites the text of a commit: the path of its own workspace becomes the one
+// below peers/, and its numbers of other agents become the current ones.
 func (a *answers) commitText(ctx context.Context, text string, shown coordination.Shown, manifest string) (string, error) {
 	m, err := artifact.LoadManifest(ctx, a.store, a.layout, manifest)
 	if err != nil {
@@ -84,8 +83,8 @@ func (a *answers) commitText(ctx context.Context, text string, shown coordinatio
 // Warnings reports files that are not shown to the step.
 func (a *answers) Warnings() []warning { return a.warnings }
 
-// manifest returns the manifest of the commit if the store has all its content,
-// else one of the files in the step's workspace.
+// manifest returns the manifest of the commit if the store has all its content, or else the
+// manifest of the files in the step's workspace.
 func (a *answers) manifest(ctx context.Context, dir string, act *action) (string, error) {
 	if act.manifest != "" && a.isComplete(ctx, act.manifest) {
 		return act.manifest, nil

@@ -7,28 +7,28 @@ import (
 	"conclave/engine/coordination"
 )
 
-// report is the output of `conclave step --check`: the agents of a directory and
-// the state of the team, with the keys of the contract's state JSON.
+// report is the output of `conclave step --check`: the agents of a directory and the state of
+// the team, with the keys of the contract's state JSON.
 type report struct {
 	Agents []agentReport  `json:"agents"` // in byte order of their IDs
 	Votes  map[string]int `json:"votes"`  // fresh votes by target
 
-	// Next are the agents that owe an action: a first answer, a vote, or a new vote in
-	// place of a stale one. It is empty when the team has decided, and when another
-	// step would change nothing.
+	// Next are the agents that owe an action: a first answer, a vote, or a new vote that
+	// replaces a stale one. It is empty when the team has decided or another step would
+	// change nothing.
 	Next []string `json:"next"`
 
 	Consensus *consensus `json:"consensus"` // null before a decision
 
-	// Split reports that every vote is fresh and no answer has the majority. The
-	// caller decides whether to take the plurality or to launch another step.
+	// Split is set if every vote is fresh and no answer has the majority. The caller then
+	// takes the plurality or launches another step.
 	Split bool `json:"split"`
 
 	Reason   string    `json:"reason"` // for people, why there is no consensus; empty with one
 	Warnings []warning `json:"warnings"`
 }
 
-// agentReport is one agent in a Report.
+// agentReport is one agent in a report.
 type agentReport struct {
 	ID          string                 `json:"id"`
 	Number      int                    `json:"number"` // anonymous number, from 1
@@ -51,9 +51,9 @@ type consensus struct {
 }
 
 // Check derives the state of the team from the actions on record by the rules of
-// engine/coordination. The team is the agents of the directory and of rules, which
-// may be the zero Config; a step limit of 0 means no limit. running reports whether
-// an unfinished step is running, which blocks decisions; nil means none is.
+// engine/coordination. The team consists of the agents of the directory and of rules, which
+// may be the zero Config; a step limit of 0 means no limit. An unfinished step for which
+// running is true blocks decisions; a nil running means that no step runs.
 func (d Directory) Check(rules coordination.Config, running func(agent string, step int) bool) report {
 	d = d.With(rules.Agents...)
 	s := d.state(rules, running)
@@ -133,11 +133,10 @@ func (r *report) reason(status coordination.Status) string {
 	return "the agents that owe an action have reached a limit"
 }
 
-// Rules returns the part of a team's configuration that applies to steps launched
-// one at a time: the limits of steps and answers, the rules of voting, and the
-// budget, from which the usage on record is spent. The caller decides when a step
-// runs, so that pacing and fairness do not apply. Nothing is presented, and nothing
-// reaches a running step.
+// Rules returns the part of a team's configuration that applies to steps launched one at a
+// time: the limits of steps and answers, the rules of voting, and the budget, which the usage
+// on record reduces. Pacing and fairness do not apply, because the caller decides when a step
+// runs. Nothing is presented, and nothing reaches a running step.
 func Rules(t config.Team) coordination.Config {
 	o := t.Orchestrator
 	c := coordination.Config{
@@ -155,7 +154,7 @@ func Rules(t config.Team) coordination.Config {
 	return c
 }
 
-// value returns *p, 0 if p is nil.
+// value returns *p, or 0 if p is nil.
 func value[T int | float64](p *T) T {
 	if p == nil {
 		return 0
@@ -163,8 +162,8 @@ func value[T int | float64](p *T) T {
 	return *p
 }
 
-// state returns the coordination state of the agents in the directory. It reports
-// a split instead of breaking it.
+// state returns the coordination state of the agents in the directory. It reports a split
+// vote instead of resolving it.
 func (d Directory) state(rules coordination.Config, running func(agent string, step int) bool) *coordination.State {
 	rules.Agents = d.IDs()
 	rules.OnSplit, rules.SkipPresentation = coordination.SplitFail, true
@@ -181,7 +180,8 @@ func (d Directory) state(rules coordination.Config, running func(agent string, s
 	return coordination.Recall(rules, record, d.Messages)
 }
 
-// isDecomposition reports stops without votes: each agent owns a part of the work.
+// isDecomposition reports whether there are stops but no votes, that is, each agent owns a
+// part of the work.
 func (d Directory) isDecomposition() bool {
 	stops := false
 	for _, a := range d.Agents {

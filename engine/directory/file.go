@@ -22,7 +22,7 @@ const (
 	maxEntries  = 100_000 // names in a directory
 )
 
-// readFile reads a regular file and returns nil if the name does not exist.
+// readFile reads a regular file. It returns nil if the name does not exist.
 func readFile(root *os.Root, name string) ([]byte, error) {
 	f, err := open(root, name, fs.FileMode.IsRegular, "a file")
 	if f == nil || err != nil {
@@ -39,7 +39,7 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 	return data, nil
 }
 
-// list returns the entries of a directory by name, nil if it does not exist.
+// list returns the entries of a directory by name, or nil if it does not exist.
 func list(root *os.Root, name string) ([]fs.DirEntry, error) {
 	f, err := open(root, name, fs.FileMode.IsDir, "a directory")
 	if f == nil || err != nil {
@@ -57,9 +57,8 @@ func list(root *os.Root, name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// open opens a file of the wanted kind and returns nil if the name does not exist.
-// It neither follows a link nor blocks on a FIFO, also if the name is replaced
-// concurrently.
+// open opens a file of the wanted kind. It returns nil if the name does not exist. It neither
+// follows a link nor blocks on a FIFO, even if the name is replaced concurrently.
 func open(root *os.Root, name string, wanted func(fs.FileMode) bool, wantedKind string) (*os.File, error) {
 	before, err := root.Lstat(name)
 	switch {
@@ -81,7 +80,7 @@ func open(root *os.Root, name string, wanted func(fs.FileMode) bool, wantedKind 
 	return f, nil
 }
 
-// kind names the kind of a file, with its article.
+// kind returns the name of a kind of file, with its article.
 func kind(mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular():
@@ -98,7 +97,7 @@ func kind(mode fs.FileMode) string {
 	return "a device"
 }
 
-// cause strips the path, which a warning repeats, from an error.
+// cause removes the path from an error, because the warning repeats it.
 func cause(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err.Error()
@@ -110,8 +109,8 @@ func cause(err error) string {
 // programs.
 const maxNesting = 100
 
-// document is a JSON object by its exact keys. Decoding into a struct would accept
-// "Answer" for "answer", and the last of two answers.
+// document is a JSON object with its exact keys. Decoding into a struct would accept "Answer"
+// for "answer", and the last of two answers.
 type document map[string]json.RawMessage
 
 // decode decodes a single JSON object in UTF-8 without duplicate keys.
@@ -135,7 +134,7 @@ func decode(data []byte) (document, error) {
 	return d, nil
 }
 
-// readDocument reads and decodes a file, and returns nil if it does not exist.
+// readDocument reads and decodes a file. It returns nil if the file does not exist.
 func readDocument(root *os.Root, name string) (document, error) {
 	data, err := readFile(root, name)
 	if data == nil || err != nil {
@@ -215,7 +214,7 @@ func (l *level) add(token json.Token) (key string, twice bool) {
 	return key, twice
 }
 
-// text returns the string under a key, or an error if the key has no string.
+// text returns the string under a key, or an error if the value is not a string.
 func (d document) text(key string) (string, error) {
 	raw, ok := d[key]
 	if !ok {
@@ -228,7 +227,7 @@ func (d document) text(key string) (string, error) {
 	return *s, nil
 }
 
-// optional returns the string under a key, empty if it is missing or null.
+// optional returns the string under a key, or "" if it is missing or null.
 func (d document) optional(key string) (string, error) {
 	if raw, ok := d[key]; !ok || string(raw) == "null" {
 		return "", nil
@@ -236,7 +235,7 @@ func (d document) optional(key string) (string, error) {
 	return d.text(key)
 }
 
-// typeOf names the type of a JSON value, with its article.
+// typeOf returns the name of a JSON value's type, with its article.
 func typeOf(raw json.RawMessage) string {
 	switch trimmed := strings.TrimSpace(string(raw)); {
 	case trimmed == "" || trimmed == "null":

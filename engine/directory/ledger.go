@@ -22,7 +22,7 @@ type ledger struct {
 	messages []coordination.Message
 }
 
-// readLedger reads ledger/. A malformed ledger is ignored as a whole: a part of it
+// readLedger reads ledger/. It ignores a malformed ledger as a whole, because part of it
 // would be a different history.
 func readLedger(root *os.Root, w *warnings) ledger {
 	if _, err := list(root, "ledger"); err != nil {
@@ -72,8 +72,8 @@ func newLedger(entries []team.Entry) ledger {
 	return l
 }
 
-// checkMessages drops all human messages if the text of one is missing: no step
-// could read it, and votes would stay stale for ever.
+// checkMessages drops all human messages if the text of one is missing: no step could read
+// that one, so votes would stay stale forever.
 func (l *ledger) checkMessages(root *os.Root, w *warnings) {
 	for i, m := range l.messages {
 		name := artifact.Layout{}.Message(m.Number)
@@ -93,9 +93,9 @@ func (l *ledger) checkMessages(root *os.Root, w *warnings) {
 	}
 }
 
-// counts reports whether a step's action counts, and for which attempt of the
-// team. A step of the workflow counts if it is on the ledger, another program's step
-// always. Presenting and evaluating never count.
+// counts reports whether a step's action counts, and for which attempt of the team. A step of
+// the workflow counts if it is in the ledger; a step of another program always counts.
+// Presenting and evaluating never count.
 func (l ledger) counts(agent string, number int, a *action, w *warnings) (attempt int, ok bool) {
 	if a.isFinale() {
 		return 0, false

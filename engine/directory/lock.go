@@ -14,11 +14,11 @@ import (
 	"conclave/engine/filelock"
 )
 
-// locksDir holds a lock file for every claim that a process works or worked on.
-// No key can name it.
+// locksDir has a lock file for every claim that a process works or worked on. No key can name
+// it.
 const locksDir = ".conclave-locks"
 
-// lockWait outlasts the moment for which isHeld locks a file to test it.
+// lockWait is longer than the moment for which isHeld locks a file to test it.
 const lockWait = 50 * time.Millisecond
 
 // Lock is held by the process that works on a claim. The system releases it when
@@ -29,9 +29,9 @@ type Lock struct {
 	name string
 }
 
-// Hold locks the claim with this token, whether or not the claim exists yet. It
-// returns nil without an error if another process holds the lock. The error is an
-// *UnusableError unless ctx has ended.
+// Hold locks the claim with this token, which need not exist yet. It returns nil without an
+// error if another process holds the lock. The error is an *UnusableError unless ctx has
+// ended.
 func Hold(ctx context.Context, root *os.Root, token string) (*Lock, error) {
 	if err := root.Mkdir(locksDir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, &UnusableError{Err: fmt.Errorf("making the directory of locks: %w", err)}
@@ -64,8 +64,8 @@ func (l *Lock) Remove() {
 	l.Release()
 }
 
-// isHeld reports whether a process works on the claim with this token. Errors
-// count as not held.
+// isHeld reports whether a process works on the claim with this token. If the lock cannot be
+// tested, it returns false.
 func isHeld(root *os.Root, token string) bool {
 	f, err := open(root, lockName(token), fs.FileMode.IsRegular, "a file")
 	if f == nil || err != nil {

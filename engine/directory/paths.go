@@ -13,11 +13,11 @@ import (
 	"conclave/engine/step"
 )
 
-// workspaceAnywhere matches the beginning of a path to a session directory that may
-// have been elsewhere when the answer was written.
+// workspaceAnywhere matches the beginning of a path to a session directory, which may have
+// been moved since the answer was written.
 const workspaceAnywhere = "[^\\s\"'`<>()\\[\\]{}|,;:=]*/"
 
-// peerPaths rewrites texts for a step with these agents behind its numbers.
+// peerPaths rewrites texts for a step that numbers these agents.
 type peerPaths struct {
 	numbers map[string]int // by agent ID
 	pattern *regexp.Regexp // path of a workspace in the session directory
@@ -35,8 +35,8 @@ func newPeerPaths(dir string, agents []string) peerPaths {
 	return p
 }
 
-// rewrite replaces the paths of workspaces in the session directory by
-// peers/agent<N>, which removes the agents' IDs.
+// rewrite replaces the paths of workspaces in the session directory with peers/agent<N>,
+// which hides the agents' IDs.
 func (p peerPaths) rewrite(text string) string {
 	return p.pattern.ReplaceAllStringFunc(text, func(found string) string {
 		number := p.numbers[p.pattern.FindStringSubmatch(found)[1]]
@@ -50,9 +50,9 @@ func (p peerPaths) rewrite(text string) string {
 // numberedPeer matches the directory of a peer or the label of an answer.
 var numberedPeer = regexp.MustCompile(`\b(peers/agent)([0-9]{1,4})\b|\bagent([0-9]{1,4})\.([0-9]+)\b`)
 
-// renumber replaces the numbers in a text by the current numbers of the same
-// agents, which its step's claim records. Only labels that the step was shown are
-// replaced.
+// renumber replaces the numbers in a text with the current numbers of the same agents. The
+// claim of the step that wrote the text records those agents. Only labels that the step was
+// shown are replaced.
 func (p peerPaths) renumber(text string, c *artifact.Claim) string {
 	if c == nil {
 		return text
@@ -77,7 +77,7 @@ func (p peerPaths) renumber(text string, c *artifact.Claim) string {
 	})
 }
 
-// AdaptSpec returns the spec of a step in a directory shared with other programs: the step
+// AdaptSpec adapts the spec of a step to a directory that other programs use too: the step
 // claims a number by creating its directory.
 func AdaptSpec(store *artifact.Dir, s step.Spec) step.Spec {
 	s.Reserve = func(ctx context.Context, number int) (bool, error) {

@@ -12,8 +12,8 @@ import (
 	"conclave/engine/team"
 )
 
-// UnusableError reports a directory that cannot be read or cannot store a step, so
-// that no step begins.
+// UnusableError reports that no step can begin because a directory cannot be read or cannot
+// store one.
 type UnusableError struct {
 	Err    error
 	Remedy string // empty for a directory that cannot be written
@@ -34,12 +34,12 @@ func unreadable(path, problem string) error {
 	}
 }
 
-// directories are those that a step creates if they are missing.
+// directories lists the directories that a step creates if they are missing.
 var directories = []string{locksDir, artifact.TempDir, "agents", "blobs", "blobs/sha256", "journal"}
 
-// Usable refuses a directory in which a step of runner would fail after its model
-// calls, because other files have the names of its directories and documents. The
-// error is an *UnusableError.
+// Usable refuses a directory in which other files have the names of the directories and
+// documents of runner's next step, which would fail after its model calls. The error is an
+// *UnusableError.
 func Usable(root *os.Root, runner string) error {
 	for _, name := range append(directories[:len(directories):len(directories)], "agents/"+runner) {
 		info, err := root.Lstat(name)
@@ -58,8 +58,8 @@ func Usable(root *os.Root, runner string) error {
 	return nil
 }
 
-// Reserve returns the first free ID of agent_a to agent_z, for an agent without an
-// ID of its own, and makes its directory. Concurrent calls get different IDs.
+// Reserve finds an ID for an agent that has none: the first free one of agent_a to agent_z.
+// It creates the agent's directory, so concurrent calls return different IDs.
 func Reserve(root *os.Root) (string, error) {
 	if err := root.Mkdir("agents", 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", &UnusableError{Err: fmt.Errorf("making the directory of agents: %w", err)}
@@ -77,7 +77,7 @@ func Reserve(root *os.Root) (string, error) {
 	return "", errors.New("agent_a to agent_z are all taken: give the agent an id of its own")
 }
 
-// Turns returns the earlier turns of history.json, nil if it is missing.
+// Turns returns the earlier turns in history.json, or nil if it is missing.
 func Turns(root *os.Root) ([]artifact.Turn, error) {
 	data, err := readFile(root, team.HistoryFile)
 	if data == nil && err == nil {
@@ -99,7 +99,7 @@ func Turns(root *os.Root) ([]artifact.Turn, error) {
 // evaluated.
 const CriteriaFile = "eval_criteria.json"
 
-// Criteria returns the content of the criteria file, nil if it is missing.
+// Criteria returns the content of the criteria file, or nil if it is missing.
 func Criteria(root *os.Root) ([]byte, error) {
 	data, err := readFile(root, CriteriaFile)
 	if err != nil {

@@ -21,9 +21,9 @@ type Directory struct {
 	taken    map[string]int    // highest taken number by ID, for agents without a step
 }
 
-// Read reads the session directory at root, which may be empty. Malformed files
-// give warnings, of the ledger first, then of the agents in the order of their
-// names. The error is an *UnusableError.
+// Read reads the session directory at root, which may be empty. Malformed files give
+// warnings: first those of the ledger, then those of the agents in the order of their names.
+// The error is an *UnusableError.
 func Read(root *os.Root) (Directory, []warning, error) {
 	d := Directory{unusable: map[string]string{}, taken: map[string]int{}}
 	entries, err := list(root, "agents")
@@ -60,8 +60,8 @@ func Read(root *os.Root) (Directory, []warning, error) {
 	return d, w, nil
 }
 
-// isSafeName reports whether the name of a directory under agents/ can be an agent's ID.
-// It accepts more names than a configuration does, because other programs do.
+// isSafeName reports whether the name of a directory under agents/ can be an agent's ID. It
+// accepts more names than a configuration does, because other programs may use them.
 func isSafeName(id string) bool {
 	return id != "" && id[0] != '.' && utf8.ValidString(id) && !strings.ContainsFunc(id, func(r rune) bool {
 		return r == '/' || r == '\\' || !unicode.IsPrint(r)
@@ -85,8 +85,8 @@ func label(number, revision int) string {
 	return "agent" + strconv.Itoa(number) + "." + strconv.Itoa(revision)
 }
 
-// resolve sets the vote or stop of an agent that stands: the last one since its
-// latest answer. A vote for an agent without an answer is ignored.
+// resolve sets the vote or stop of an agent that is in force: the last one since its latest
+// answer. It ignores a vote for an agent without an answer.
 func (d *Directory) resolve(a *agent, w *warnings) {
 	defer func() { a.ends = nil }()
 	for _, s := range slices.Backward(a.ends) {
@@ -106,8 +106,8 @@ func (d *Directory) resolve(a *agent, w *warnings) {
 	}
 }
 
-// possible filters out steps that are not taken yet. They would keep a vote fresh
-// against future answers.
+// possible drops the entries of seen whose step does not exist yet. They would keep a vote
+// fresh against future answers.
 func (d *Directory) possible(seen []coordination.Seen, name string, w *warnings) []coordination.Seen {
 	var kept []coordination.Seen
 	for _, n := range seen {
@@ -120,7 +120,7 @@ func (d *Directory) possible(seen []coordination.Seen, name string, w *warnings)
 	return kept
 }
 
-// Agent finds an agent by its ID.
+// Agent returns the agent with the given ID.
 func (d *Directory) Agent(id string) (agent, bool) {
 	i := slices.IndexFunc(d.Agents, func(a agent) bool { return a.ID == id })
 	if i < 0 {

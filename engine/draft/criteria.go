@@ -36,8 +36,8 @@ func Criteria(task string, least, most int, fallback config.Criteria) Form[confi
 	}
 }
 
-// parseCriteria reads criteria in the form of a criteria file, of which one is primary. Of
-// several, the first stays primary.
+// parseCriteria reads criteria in the form of a criteria file. Exactly one is primary: if
+// several are, the first.
 func parseCriteria(raw json.RawMessage, least, most int) (config.Criteria, error) {
 	criteria, err := config.ParseCriteria("the reply", raw)
 	if err != nil {
@@ -71,7 +71,7 @@ func parseCriteria(raw json.RawMessage, least, most int) (config.Criteria, error
 	return criteria, repeated(criteria)
 }
 
-// repeated returns an error if two criteria say the same.
+// repeated returns an error if two criteria have the same meaning.
 func repeated(criteria config.Criteria) error {
 	seen := map[string]bool{}
 	for _, c := range criteria {

@@ -1,8 +1,8 @@
-// Package draft has the preparations that a model makes for a session, each by one structured
-// call: evaluation criteria, personas and the parts of divided work.
+// Package draft has the preparations that a model makes for a session, each with one
+// structured call: evaluation criteria, personas and the parts of divided work.
 //
-// A Form is a request and the check of its reply. [Make] asks once. An invalid reply is not
-// asked for again: like a failed call it gives the form's fallback, so that a preparation
-// never ends a session. Names in requests are anonymous (agent1, agent2), in the byte order
-// of the agents' IDs.
+// A Form is a request and the check of its reply. [Make] makes a single request. After an
+// invalid reply or a failed call it returns the form's fallback, so a preparation never ends
+// a session. Agents have anonymous names in requests (agent1, agent2), in the byte order of
+// their IDs.
 package draft

@@ -26,11 +26,11 @@ type Made[T any] struct {
 	Usage llm.Usage `json:"usage"`
 }
 
-// maxWhy bounds the reason of a fallback, in bytes.
+// maxWhy limits the reason for a fallback, in bytes.
 const maxWhy = 280
 
-// Make asks the model once. The error is the cause of a context that has ended; any other
-// fault gives the fallback.
+// Make makes one request to the model. It returns the cause of ctx as its error if ctx has
+// ended; any other fault leads to the fallback.
 func Make[T any](ctx context.Context, model loop.Model, f Form[T]) (Made[T], error) {
 	reply, err := model.Generate(ctx, f.Request)
 	made := Made[T]{Usage: reply.Usage}
@@ -46,7 +46,7 @@ func Make[T any](ctx context.Context, model loop.Model, f Form[T]) (Made[T], err
 	return made, nil
 }
 
-// Fall returns the fallback of a preparation that cannot be made.
+// Fall returns the fallback of f with the reason why the preparation cannot be made.
 func (f Form[T]) Fall(why error) Made[T] {
 	return Made[T]{Value: f.Fallback, Why: text.Truncate(text.OneLine(why.Error()), maxWhy)}
 }
@@ -60,8 +60,9 @@ func (f Form[T]) read(reply llm.Message) (T, error) {
 	return f.Parse(object)
 }
 
-// objectIn returns the JSON object of a structured reply: the arguments of a call of the
-// named tool, or else the text, in which models put it into a fence or between sentences.
+// objectIn returns the JSON object of a structured reply. The object is the arguments of a
+// call of the named tool, or else is in the text, possibly in a code fence or between
+// sentences.
 func objectIn(reply llm.Message, name string) (json.RawMessage, error) {
 	found := text.WithoutThoughts(reply.Content)
 	for _, call := range reply.ToolCalls {
@@ -81,7 +82,7 @@ func objectIn(reply llm.Message, name string) (json.RawMessage, error) {
 	return object, nil
 }
 
-// schema is a JSON Schema of the few kinds that the forms need.
+// schema is a JSON Schema, limited to the kinds that the forms need.
 type schema struct {
 	Type        string            `json:"type"`
 	Description string            `json:"description,omitempty"`
@@ -95,7 +96,8 @@ type schema struct {
 	AdditionalProperties *bool `json:"additionalProperties,omitempty"`
 }
 
-// object is the schema of an object with exactly these properties, in the order of names.
+// object returns the schema of an object with exactly these properties, in the order of
+// names.
 func object(properties map[string]schema, names ...string) schema {
 	closed := false
 	return schema{Type: "object", Properties: properties, Required: names, AdditionalProperties: &closed}
@@ -105,7 +107,7 @@ func list(of schema) schema { return schema{Type: "array", Items: &of} }
 
 func str(description string) schema { return schema{Type: "string", Description: description} }
 
-// request asks for the form in a system and a user message.
+// request returns a request for the form, with a system and a user message.
 func request(name, description string, s schema, system, user string) llm.Request {
 	data, _ := json.Marshal(s) // strings and numbers always have a JSON form
 	return llm.Request{

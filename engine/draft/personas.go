@@ -19,7 +19,7 @@ const (
 	methodology    = "methodology"
 )
 
-// differences say how personas differ, by mode.
+// differences describe, for each mode, how personas differ.
 var differences = map[string]string{
 	perspective:    "The personas look at the task from different points of view: whom they think of, what they value, what they distrust.",
 	implementation: "The personas prefer different kinds of solution: other structures, materials, styles or technical means, each of which can fulfil the task.",
@@ -32,7 +32,8 @@ const personasSystem = `You give each member of a team a persona for one task, s
 - Every persona serves the whole task. None is told to oppose, to joke, or to leave a part out.
 - No two personas could lead to the same first attempt.`
 
-// Personas asks for one persona for each of n agents, in the order of their numbers.
+// Personas is the form that requests a persona for each of n agents, in the order of their
+// numbers.
 func Personas(task string, n int, mode string) Form[[]string] {
 	properties := map[string]schema{}
 	for _, name := range agentNames(n) {
@@ -56,8 +57,7 @@ func parsePersonas(raw json.RawMessage, n int) ([]string, error) {
 	})
 }
 
-// builtinPersonas returns the personas of a team whose generator failed: generic ones, in
-// turn.
+// builtinPersonas returns generic personas, in turn, for a team whose generator failed.
 func builtinPersonas(n int, mode string) []string {
 	set := generic[mode]
 	if len(set) == 0 {
@@ -70,7 +70,7 @@ func builtinPersonas(n int, mode string) []string {
 	return personas
 }
 
-// generic are the personas of the fallback, by mode.
+// generic are the fallback personas by mode.
 var generic = map[string][]string{
 	perspective: {
 		"Think of the person who will use the result today. Ask at every choice what helps them at once, and what would trip them up.",

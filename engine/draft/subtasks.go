@@ -9,8 +9,8 @@ import (
 	"conclave/engine/config"
 )
 
-// Subtask is an agent's part of divided work. Criteria apply to the part; empty for
-// those of the session.
+// Subtask is an agent's part of divided work. Criteria apply to this part; if empty, those of
+// the session apply.
 type Subtask struct {
 	Subtask  string          `json:"subtask"`
 	Criteria config.Criteria `json:"criteria,omitempty"`
@@ -23,7 +23,8 @@ const subtasksSystem = `You divide a task among the members of a team. You do no
 - No part consists of planning, reviewing or joining: a presenter joins the parts at the end.
 - The criteria of a part say by which observable qualities its owner judges it.`
 
-// Subtasks asks for a part of the task for each of n agents, in the order of their numbers.
+// Subtasks is the form that requests a part of the task for each of n agents, in the order of
+// their numbers.
 func Subtasks(task string, n int) Form[[]Subtask] {
 	criterion := object(map[string]schema{
 		"text":      str("The criterion, as one sentence."),
@@ -43,7 +44,7 @@ func Subtasks(task string, n int) Form[[]Subtask] {
 	}
 }
 
-// parseSubtasks reads a text or a Subtask for each agent.
+// parseSubtasks reads a string or a Subtask for each agent.
 func parseSubtasks(raw json.RawMessage, n int) ([]Subtask, error) {
 	parts, err := perAgent(raw, n, func(value json.RawMessage) (Subtask, error) {
 		var part struct {
@@ -75,7 +76,7 @@ func parseSubtasks(raw json.RawMessage, n int) ([]Subtask, error) {
 	return parts, nil
 }
 
-// EqualParts returns the parts of a task that no model has divided.
+// EqualParts returns the parts of a task that a model has not divided.
 func EqualParts(n int) []Subtask {
 	if n == 1 {
 		return []Subtask{{Subtask: "The whole task."}}

@@ -1,6 +1,7 @@
 package eval
 
-// Across compares the arms that two evaluations have in common, the second less the first.
+// Across compares the arms that two evaluations have in common. Differences are those of the
+// second less the first.
 func Across(first, second []Sample, arms []Arm) []Pair {
 	var pairs []Pair
 	for _, arm := range arms {

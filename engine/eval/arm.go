@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Kind is the way in which an arm comes to an answer.
+// Kind is how an arm finds an answer.
 type Kind string
 
 // The kinds of arms.
@@ -35,10 +35,10 @@ const DefaultArms = "single,first-vote,majority:match,team"
 // MostSamples bounds the samples of a majority.
 const MostSamples = 26
 
-// Match reports whether the number of samples follows the team's tokens.
+// Match reports whether the number of samples is chosen to cost as many tokens as the team.
 func (a Arm) Match() bool { return a.Kind == Majority && a.K == 0 }
 
-// Decides reports whether the arm is the evaluated team itself.
+// Decides reports whether the arm is the evaluated team.
 func (a Arm) Decides() bool { return a.Kind == Team && a.Other == "" }
 
 var unsafe = regexp.MustCompile(`[^a-z0-9]+`)

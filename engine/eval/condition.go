@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Condition is a lower bound of --fail-under for the accuracy of an arm.
+// Condition is a lower bound, given by --fail-under, for the accuracy of an arm.
 type Condition struct {
 	text   string
 	arm    string
@@ -53,7 +53,7 @@ func known(name string, arms []Arm) bool {
 	return false
 }
 
-// Check returns an error if a summary falls below the condition, with both accuracies.
+// Check returns an error that names both accuracies if a summary falls below the condition.
 func (c Condition) Check(s Summary) error {
 	have, least, of := s.Arms[c.arm].Accuracy, c.least, ""
 	if c.than != "" {

@@ -2,6 +2,6 @@
 // of answers, the vote of samples, and the summary of all arms with its verdict.
 //
 // Questions have the fields of inspect_ai's Sample. Every question ends with the same
-// sentence, which asks for a last line "ANSWER: …". Package stats has the statistics,
+// sentence, which asks for "ANSWER: …" on the last line. Package stats has the statistics;
 // package generate makes questions.
 package eval

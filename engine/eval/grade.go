@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// GradePrompt asks a grader whether an answer is right. The answer stands between lines that
-// it cannot contain.
+// GradePrompt returns the prompt that asks a grader whether an answer is right. The answer is
+// enclosed in lines that it cannot contain.
 func GradePrompt(q Question, answer string) string {
 	mark := "answer to grade"
 	for strings.Contains(answer, mark) {
@@ -35,7 +35,8 @@ Compare the answer with the criterion in one or two sentences. End with one line
 
 var grade = regexp.MustCompile(`(?im)^[\s*_#>` + "`" + `]*GRADE[*_]*\s*:[\s*_` + "`" + `(]*([CI])\b`)
 
-// Grade returns whether a grader's reply says correct; nil if its last lines say neither.
+// Grade returns whether a grader's reply calls the answer correct, or nil if its last lines
+// do not say.
 func Grade(reply string) *bool {
 	found := grade.FindAllStringSubmatch(reply, -1)
 	if len(found) == 0 {

@@ -71,13 +71,13 @@ func (t Targets) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]string(t))
 }
 
-// maxIDBytes keeps the IDs of sessions short.
+// maxIDBytes limits a question's ID, to keep the IDs of sessions short.
 const maxIDBytes = 40
 
 var questionID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
-// ReadQuestions reads a data set, a JSON object a line. A question without an ID is numbered.
-// Errors name the line.
+// ReadQuestions reads a data set with one JSON object per line. It numbers questions without
+// an ID. Errors name the line.
 func ReadQuestions(data []byte, scorer string) ([]Question, error) {
 	var questions []Question
 	var faults []error
@@ -167,7 +167,8 @@ func (q Question) checkScorer(scorer string) error {
 	return nil
 }
 
-// ChecksAt returns the directory of the checks of a question or their list, whichever is given.
+// ChecksAt returns the checks of a question: their directory or their list, whichever is
+// given.
 func (q Question) ChecksAt() (dir string, list []byte) {
 	if json.Unmarshal(q.Checks, &dir) == nil {
 		return dir, nil
@@ -178,8 +179,8 @@ func (q Question) ChecksAt() (dir string, list []byte) {
 	return "", nil
 }
 
-// ScoredBy returns the scorer of a question: its own, that for choices, or that of the
-// evaluation.
+// ScoredBy returns the scorer of a question: its own, or the one for choices, or else the
+// given one of the evaluation.
 func (q Question) ScoredBy(scorer string) string {
 	switch {
 	case q.Scorer != "":
@@ -194,7 +195,7 @@ func (q Question) ScoredBy(scorer string) string {
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// letter returns the letter of a choice that is given as a letter or by its text.
+// letter returns the letter of the choice that target names by its letter or its text.
 func (q Question) letter(target string) (string, bool) {
 	target = strings.TrimSpace(target)
 	for i, choice := range q.Choices {
@@ -205,7 +206,7 @@ func (q Question) letter(target string) (string, bool) {
 	return "", false
 }
 
-// Prompt returns the question as it is asked.
+// Prompt returns the text that is sent for the question.
 func (q Question) Prompt() string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(q.Input))

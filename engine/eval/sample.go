@@ -22,13 +22,14 @@ type Sample struct {
 	Cost      llm.Usage `json:"cost"`
 	Seconds   float64   `json:"seconds"`
 
-	// Paid is the cost of the runs that were started since the question's outcome before.
+	// Paid is the cost of the runs that were started since the previous outcome of the
+	// question.
 	Paid llm.Usage `json:"paid"`
-	// Failed is the reason of an outcome without an answer; empty with one.
+	// Failed is the reason why there is no answer; it is empty if there is one.
 	Failed string `json:"failed,omitempty"`
 	// Samples is the number of answers that a vote counted.
 	Samples int `json:"samples,omitempty"`
-	// Conduct tells how the team came to its answer; null for other arms.
+	// Conduct describes how the team came to its answer; it is null for other arms.
 	Conduct *Conduct `json:"team,omitempty"`
 }
 
@@ -45,22 +46,23 @@ type Key struct {
 // Key returns the key of a sample.
 func (s Sample) Key() Key { return Key{s.ID, s.Epoch, s.Arm} }
 
-// Conduct tells how a team came to a decision.
+// Conduct describes how a team came to a decision.
 type Conduct struct {
 	Status    string  `json:"status"`
 	FirstVote *bool   `json:"first_vote"` // whether the vote of the first answers is right
 	First     []*bool `json:"first"`      // whether each first answer is right
 	Lost      int     `json:"lost"`       // agents that had failed at the end
 
-	// Votes that agents cast when right and wrong answers were shown, those of them for a
-	// right one, and the number that votes at random would have had.
+	// Votes counts the votes that were cast when both right and wrong answers were shown, and
+	// Judged those of them for a right one. Chance is the number for a right one that votes
+	// at random would have had.
 	Votes  int     `json:"votes"`
 	Judged int     `json:"judged"`
 	Chance float64 `json:"chance"`
 }
 
-// ReadSamples reads samples.jsonl, the last line of a question, epoch and arm. A last line
-// that was cut off is left out; any other one that cannot be read is an error.
+// ReadSamples reads samples.jsonl and keeps the last line for each question, epoch and arm.
+// It ignores a last line that was cut off; any other unreadable line is an error.
 func ReadSamples(data []byte) ([]Sample, error) {
 	var samples []Sample
 	at := map[Key]int{}
@@ -84,8 +86,8 @@ func ReadSamples(data []byte) ([]Sample, error) {
 	return samples, nil
 }
 
-// Vote returns the answer that most of several answers with the same key agree with, of
-// equally many the one given first; -1 if all keys are empty.
+// Vote returns the index of the answer whose key occurs most often; ties go to the answer
+// given first. It returns -1 if all keys are empty.
 func Vote(keys []string) (winner int) {
 	counts := map[string]int{}
 	for _, key := range keys {
@@ -100,7 +102,8 @@ func Vote(keys []string) (winner int) {
 	return winner
 }
 
-// Matching returns how many samples of a size cost as many tokens as a team, at least one.
+// Matching returns how many samples cost as many tokens as the team, at least one. Firsts are
+// the usages of single answers.
 func Matching(team llm.Usage, firsts []llm.Usage) int {
 	var each int64
 	for _, u := range firsts {

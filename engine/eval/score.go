@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The scorers. The last three need more than the texts of question and answer.
+// The scorers. The last three need more than the texts of the question and the answer.
 const (
 	Match    = "match"    // the number or word of the last line is the target
 	Exact    = "exact"    // the last line is the target, byte for byte
@@ -31,7 +31,7 @@ func Scorers() []string {
 // answerLine matches a line "ANSWER: …", which may be emphasized.
 var answerLine = regexp.MustCompile(`(?im)^[\s*_#>` + "`" + `]*ANSWER[*_]*\s*:[\s*_` + "`" + `]*(.*\S)\s*$`)
 
-// Extract returns the text of the last line "ANSWER: …", empty without one.
+// Extract returns the text of the last line "ANSWER: …", or "".
 func Extract(answer string) string {
 	found := answerLine.FindAllStringSubmatch(answer, -1)
 	if len(found) == 0 {
@@ -84,7 +84,7 @@ func (q Question) hits(scorer, target, answer, extracted string) bool {
 
 var firstLetter = regexp.MustCompile(`^[(\[]?([A-Za-z])(?:[).:\]\s,]|$)`)
 
-// chosen returns the letter of the choice that an answer names, empty if it names none.
+// chosen returns the letter of the choice that an answer names, or "".
 func (q Question) chosen(extracted string) string {
 	if letter, found := q.letter(strings.TrimRight(extracted, ".")); found {
 		return letter
@@ -95,7 +95,8 @@ func (q Question) chosen(extracted string) string {
 	return ""
 }
 
-// VoteKey returns the text by which a vote of samples counts answers as equal.
+// VoteKey returns the key of an answer in a vote of samples: answers with equal keys are
+// counted together.
 func (q Question) VoteKey(scorer, answer string) string {
 	extracted := Extract(answer)
 	if scorer = q.ScoredBy(scorer); scorer == Choice && extracted != "" {
@@ -107,11 +108,13 @@ func (q Question) VoteKey(scorer, answer string) string {
 	return Canonical(extracted)
 }
 
-// number matches a decimal number, with signs, commas between thousands, or as a fraction.
+// number matches a decimal number or a fraction, with signs and with commas between
+// thousands.
 var number = regexp.MustCompile(`[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s*/\s*\d+)?|[-+]?\.\d+`)
 
-// Canonical returns the number of a text in lowest terms if the text has exactly one, after
-// its last equals sign; else the text without case, closing punctuation and spare spaces.
+// Canonical returns the number in a text, in lowest terms, if the text has exactly one after
+// its last equals sign. Otherwise it returns the text without case, closing punctuation and
+// extra spaces.
 func Canonical(text string) string {
 	if i := strings.LastIndex(text, "="); i >= 0 && number.MatchString(text[i:]) {
 		text = text[i+1:]

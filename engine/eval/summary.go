@@ -18,8 +18,8 @@ type Summary struct {
 	Reason  string             `json:"sentence"` // the verdict for people
 }
 
-// Figures are the results of an arm. Accuracy counts an answer that failed or could not be read as
-// not right.
+// Figures are the results of an arm. For Accuracy, an answer that failed or could not be read
+// is not right.
 type Figures struct {
 	N            int            `json:"n"`
 	Correct      int            `json:"correct"`
@@ -45,7 +45,7 @@ type Pair struct {
 	N          int            `json:"n"`                // questions
 }
 
-// TeamFigures tell why the team is better or worse than its rivals.
+// TeamFigures explain why the team is better or worse than its rivals.
 type TeamFigures struct {
 	FirstRight float64        `json:"first_right"` // share of the first answers
 	Judging    *float64       `json:"judging"`     // share of the votes; null without any
@@ -58,7 +58,7 @@ type TeamFigures struct {
 	Statuses   map[string]int `json:"statuses"`
 }
 
-// Summarize summarizes the samples of an evaluation with its arms in order.
+// Summarize summarizes the samples of an evaluation. Arms determines the order of the arms.
 func Summarize(samples []Sample, arms []Arm) Summary {
 	samples = slices.Clone(samples)
 	sortSamples(samples)
@@ -130,8 +130,8 @@ func means(samples []Sample) map[string]float64 {
 	return out
 }
 
-// compare compares two arms on the epochs of questions that both have. With several epochs a
-// question is won by the arm with more right answers.
+// compare compares two arms on the epochs of questions that both have. With several epochs,
+// the arm with more right answers wins a question.
 func compare(a, b []Sample) Pair {
 	p := Pair{A: a[0].Arm, B: b[0].Arm}
 	other := map[Key]Sample{}

@@ -20,8 +20,8 @@ const (
 // worthwhile is the smallest gain for which a team may be worth its tokens.
 const worthwhile = 0.05
 
-// rival returns the arm that the team has to beat: the vote that costs as much, else that of
-// the first answers, else one agent, else the first other arm.
+// rival returns the arm that the team has to beat: the vote that costs as many tokens, else
+// the vote of first answers, else a single agent, else the first other arm.
 func rival(order []string, arms []Arm) (string, bool) {
 	for _, suits := range []func(Arm) bool{
 		Arm.Match,
@@ -78,8 +78,8 @@ func (s Summary) pair(a, b string) Pair {
 	return Pair{A: a, B: b}
 }
 
-// facts describes the first arm of a comparison beside the second: the difference, the tokens
-// and the interval.
+// facts describes the first arm of a comparison relative to the second: the difference, the
+// tokens and the interval.
 func (s Summary) facts(p Pair) string {
 	how := points(p.Difference) + " better"
 	switch d := math.Round(100 * p.Difference); {
@@ -97,7 +97,7 @@ func (s Summary) facts(p Pair) string {
 	return fmt.Sprintf("the %s is %s%s, 95 %% from %s to %s", p.A, how, at, signed(p.CI95[0]), signed(p.CI95[1]))
 }
 
-// call returns the words for an arm.
+// call returns the name of an arm in sentences.
 func call(arm string) string {
 	switch {
 	case arm == string(Single):

@@ -16,8 +16,8 @@ const (
 	Exclusive
 )
 
-// poll is the pause between two tries of WaitFile: a blocking lock call would not end with
-// the context.
+// poll is the pause between two attempts of WaitFile, which polls because a blocking lock
+// call would not end with the context.
 const poll = 10 * time.Millisecond
 
 // Try opens the file, creating it if it is missing, and locks it without
@@ -37,8 +37,8 @@ func Try(path string, mode mode) (*os.File, error) {
 	return f, nil
 }
 
-// Wait opens the file, creating it if it is missing, and locks it, waiting until
-// it can. It fails with the cause of ctx when ctx ends first.
+// Wait opens the file, creating it if it is missing, and waits until it has locked it. It
+// fails with the cause of ctx if ctx ends first.
 func Wait(ctx context.Context, path string, mode mode) (*os.File, error) {
 	f, err := open(path)
 	if err != nil {

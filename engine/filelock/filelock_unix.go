@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TryFile locks an open file without waiting and reports whether it did. Locking
-// the same open file again succeeds, also in a process that inherited it.
+// TryFile locks an open file without waiting and reports whether it succeeded. Locking the
+// same open file again succeeds, also in a process that inherited it.
 func TryFile(f *os.File, mode mode) (bool, error) {
 	how := unix.LOCK_SH
 	if mode == Exclusive {

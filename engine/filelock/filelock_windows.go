@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// TryFile locks an open file without waiting and reports whether it did.
+// TryFile locks an open file without waiting and reports whether it succeeded.
 func TryFile(f *os.File, mode mode) (bool, error) {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if mode == Exclusive {

@@ -5,7 +5,7 @@ import "context"
 type depthKey struct{}
 
 // WithDepth returns a context for the model calls of a session that answers an agent of
-// another team, depth teams deep. Without it the depth is 0.
+// another team; depth is the number of teams above it. Without WithDepth it is 0.
 func WithDepth(ctx context.Context, depth int) context.Context {
 	return context.WithValue(ctx, depthKey{}, depth)
 }

@@ -36,7 +36,7 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Outage reports whether the server is away: waiting cures the error, at no cost.
+// Outage reports whether the server is away. Waiting cures such an error, at no cost.
 func (e *Error) Outage() bool { return e.Kind == Overloaded || e.Kind == Network }
 
 // Retryable reports whether the same request may succeed later. Bad replies are

@@ -19,7 +19,8 @@ const (
 	maxPixels = 32_000_000
 )
 
-// Format detects the media type from the data: image/png, image/jpeg, image/gif or image/webp, else empty.
+// Format detects the media type from the data: image/png, image/jpeg, image/gif, image/webp,
+// or "" for any other.
 func (i Image) Format() string {
 	switch head := string(i.Data[:min(len(i.Data), 14)]); {
 	case strings.HasPrefix(head, "\x89PNG\r\n\x1a\n"):
@@ -34,7 +35,8 @@ func (i Image) Format() string {
 	return ""
 }
 
-// Check returns an error for an image that providers refuse, and with it the whole conversation.
+// Check returns an error for an image that would make providers refuse the whole
+// conversation.
 func (i Image) Check() error {
 	format := i.Format()
 	switch {
@@ -55,7 +57,7 @@ func (i Image) Check() error {
 	return nil
 }
 
-// CheckWhole is Check of all of the image: a file may end early.
+// CheckWhole is Check for a complete image: it also refuses data that ends early.
 func (i Image) CheckWhole() error {
 	if err := i.Check(); err != nil || i.Format() == "image/webp" {
 		return err

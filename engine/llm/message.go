@@ -25,8 +25,8 @@ type Message struct {
 	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 
-	// Images are shown after Content, in User messages only: the API takes none in a tool's
-	// result.
+	// Images are shown after Content. Only User messages have them, because the API accepts
+	// none in a tool's result.
 	Images []Image `json:"images,omitempty"`
 
 	// Extra has provider fields to send back unchanged with the message, such as
@@ -41,8 +41,8 @@ type ToolCall struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
 
-	// Extra has provider fields to send back with the call, such as Gemini's extra_content
-	// with its thought signature.
+	// Extra has provider fields to send back unchanged with the call, such as Gemini's
+	// extra_content with its thought signature.
 	Extra map[string]json.RawMessage `json:"extra,omitempty"`
 }
 
@@ -59,8 +59,8 @@ type Tool struct {
 	Parameters  json.RawMessage `json:"parameters"`
 
 	// State identifies the state that the tool keeps between calls outside the workspace,
-	// such as the pages of a running MCP server; empty without any. A tool that is started
-	// anew has another one.
+	// such as the pages of a running MCP server. It is empty if there is none, and changes
+	// when the tool is restarted.
 	State string `json:"-"`
 }
 
@@ -85,7 +85,7 @@ func (p Property) MarshalJSON() ([]byte, error) {
 	}{kind, p.Description, p.Enum})
 }
 
-// NewTool describes a tool that takes these properties and no others.
+// NewTool describes a tool that accepts exactly these properties.
 func NewTool(name, description string, properties map[string]Property, required ...string) Tool {
 	schema, _ := json.Marshal(struct { // strings always have a JSON form
 		Type                 string              `json:"type"`
@@ -101,12 +101,12 @@ type Request struct {
 	Messages []Message
 	Tools    []Tool
 
-	// Form is the form of a structured reply; nil for a reply in a form of its own.
+	// Form is the form of a structured reply; nil leaves the form to the model.
 	Form *Form
 }
 
-// Form is the form of a structured reply: a JSON object. The reply has it as its text, or,
-// from servers without structured replies, as the arguments of a call of the tool Name.
+// Form is the form of a structured reply, a JSON object. The reply has the object as its text
+// or, from servers without structured replies, as the arguments of a call of the tool Name.
 type Form struct {
 	Name        string
 	Description string

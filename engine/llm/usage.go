@@ -2,8 +2,8 @@ package llm
 
 import "math"
 
-// Usage is the consumption of model calls. Its JSON form is the "cost" object of the
-// public contract. The zero value stands for no call.
+// Usage is the consumption of model calls. Its JSON form is the "cost" object of the public
+// contract. The zero value means no calls.
 type Usage struct {
 	InputTokens       int64 `json:"input_tokens"`
 	CachedInputTokens int64 `json:"cached_input_tokens"`
@@ -13,7 +13,8 @@ type Usage struct {
 	// TotalUSD is nil when the price of any counted call is unknown.
 	TotalUSD *float64 `json:"total_usd"`
 
-	// KnownUSD is the cost of the calls with a known price, if TotalUSD is nil; else 0.
+	// KnownUSD is the cost of the calls with a known price if TotalUSD is nil, and otherwise
+	// 0.
 	KnownUSD float64 `json:"known_usd,omitempty"`
 
 	ModelCalls int64 `json:"model_calls"`
@@ -30,9 +31,9 @@ func (u Usage) AtLeastUSD() float64 {
 	return u.KnownUSD
 }
 
-// Add returns the sum of u and v, saturated at the ends of the range. The sum's price is
-// known only if both prices are; else KnownUSD is their known part. A usage without calls
-// adds only its rejections.
+// Add returns the sum of u and v; on overflow it saturates. TotalUSD is known only if both
+// are; otherwise KnownUSD is the sum of the known parts. A usage without calls adds only its
+// rejections.
 func (u Usage) Add(v Usage) Usage {
 	rejections := plus(u.Rejections, v.Rejections)
 	switch {
@@ -60,8 +61,8 @@ func (u Usage) Add(v Usage) Usage {
 	return sum
 }
 
-// Since returns the usage by which u exceeds the earlier v; it is zero without further
-// calls.
+// Since returns the usage by which u exceeds the earlier v. It is zero if there were no
+// further calls.
 func (u Usage) Since(v Usage) Usage {
 	switch {
 	case v.ModelCalls == 0:

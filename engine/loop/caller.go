@@ -8,8 +8,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// Caller has the tools that the session's caller runs. A step ends its activity to wait for
-// their results, and goes on in a later launch.
+// Caller has the tools that the session's caller runs. To wait for their results, a step ends
+// its activity; a later launch continues it.
 type Caller struct {
 	Tools []llm.Tool
 
@@ -20,7 +20,7 @@ type Caller struct {
 	Result func(ctx context.Context, id string) (content string, ok bool, err error)
 }
 
-// Bounds of the calls of one reply.
+// Limits of the calls in one reply.
 const (
 	maxCallerCalls     = 32
 	maxCallerArguments = 256 << 10 // bytes of one call
@@ -38,13 +38,13 @@ type AwaitedCall struct {
 	Arguments string `json:"arguments"`
 }
 
-// Held is the output of a call that ran before the step waited for the caller.
+// Held is the output of a call that ran before the step began to wait for the caller.
 type Held struct {
 	Call string `json:"call"`
 	Output
 }
 
-// awaited adds the results of the caller's tools to the outputs. Without all of them it
+// awaited adds the results of the caller's tools to the outputs. If some are missing, it
 // records the outputs so far and returns an EndedError with the calls that have none.
 func (r running) awaited(ctx context.Context, calls []llm.ToolCall, outputs map[string]Output) error {
 	asked := r.conv.awaits
@@ -87,7 +87,7 @@ func (r running) awaited(ctx context.Context, calls []llm.ToolCall, outputs map[
 }
 
 // newCalls returns the calls of the caller's tools that have no output, with their IDs. Calls
-// beyond the bounds get an output that says so.
+// beyond the limits get an output that says so.
 func (r running) newCalls(calls []llm.ToolCall, outputs map[string]Output) []AwaitedCall {
 	var asked []AwaitedCall
 	for _, call := range calls {

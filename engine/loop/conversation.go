@@ -43,15 +43,15 @@ type Entry struct {
 	Salvaged string        `json:"salvaged,omitempty"` // of a reply: the content that its tool calls were read from
 	Window   int           `json:"window,omitempty"`   // of a refusal: the context window in tokens that the server stated
 
-	// Positions count the conversation's messages before the entry.
+	// Positions count the messages of the conversation before the entry.
 	Elided []window.Elision `json:"elided,omitempty"`
 	Before int              `json:"before,omitempty"`
 
 	// Outcomes lists the ordinary calls that failed or had an exit code.
 	Outcomes []Outcome `json:"outcomes,omitempty"`
 
-	// Awaits are the calls of an Awaited entry, Held the outputs of the other calls of the
-	// reply.
+	// Awaits are the calls of an Awaited entry. Held are the outputs of the other calls of
+	// the reply.
 	Awaits []AwaitedCall `json:"awaits,omitempty"`
 	Held   []Held        `json:"held,omitempty"`
 
@@ -61,7 +61,7 @@ type Entry struct {
 	Seconds float64           `json:"seconds,omitempty"` // duration of the model call or of the ordinary tools
 }
 
-// Spent returns the usage of the entry, a rejection included.
+// Spent returns the usage of the entry, including that of a rejected reply.
 func (e Entry) Spent() llm.Usage {
 	var spent llm.Usage
 	if e.Usage != nil {
@@ -160,13 +160,13 @@ func (c *Conversation) addMessages(e Entry) {
 	}
 }
 
-// fixes reports whether a message of the entry is never shortened: the opening and the news
-// of an update, but not the results and images of a withdrawn action.
+// fixes reports whether a message of the entry is never shortened. This holds for the opening
+// and for the news of an update, but not for the results and images of a withdrawn action.
 func (e Entry) fixes(m llm.Message) bool {
 	return e.Kind == Opening || e.Kind == Updated && m.Role == llm.User && len(m.Images) == 0
 }
 
-// smallerWindow returns the smaller of two windows; 0 stands for an unknown one.
+// smallerWindow returns the smaller of two windows; 0 is an unknown one.
 func smallerWindow(a, b int) int {
 	if a <= 0 || b <= 0 {
 		return max(a, b)
@@ -174,7 +174,7 @@ func smallerWindow(a, b int) int {
 	return min(a, b)
 }
 
-// unanswered returns the reply that ends the conversation, if there is one.
+// unanswered returns the reply at the end of the conversation, if it ends with one.
 func (c *Conversation) unanswered() (llm.Message, bool) {
 	if len(c.Messages) == 0 {
 		return llm.Message{}, false
@@ -183,7 +183,8 @@ func (c *Conversation) unanswered() (llm.Message, bool) {
 	return last, last.Role == llm.Assistant
 }
 
-// heldOutputs returns the outputs of the last reply's calls that ran before the step waited.
+// heldOutputs returns the outputs of those calls of the last reply that ran before the step
+// began to wait.
 func (c *Conversation) heldOutputs() map[string]Output {
 	outputs := make(map[string]Output, len(c.held))
 	for _, h := range c.held {

@@ -1,14 +1,14 @@
-// Package loop is one agent's tool-calling loop: ask the model, judge its reply, run the
-// tools it called, ask again, until the Rules accept an action.
+// Package loop is one agent's tool-calling loop. It calls the model, judges the reply, runs
+// the tools that the reply calls, and repeats this until the Rules accept an action.
 //
-// Rules make a step a session's, a pipeline's or a scenario's: they offer tools beside
-// the ordinary ones, rule on each reply, and bring updates at safe points: before a model
-// call, when every tool call has its result, and once more before an accepted action
-// counts. The loop guarantees the mechanics:
+// The Rules determine whether a step belongs to a session, a pipeline or a scenario. They
+// offer tools beside the ordinary ones, rule on each reply, and bring updates at safe points:
+// before a model call, when every tool call has its result, and once more before an accepted
+// action counts. The loop guarantees the mechanics:
 //
 //   - tool calls that a model writes as text count if the reply contains nothing else;
 //   - every tool call is answered by exactly one result, in order;
-//   - a reply with an accepted action still gets its ordinary tool calls run, so that
+//   - the ordinary tool calls in a reply with an accepted action are still run, so that
 //     "write the file and submit" in one reply does both;
 //   - an action counts when it is journaled; an update of Confirm is journaled in its
 //     place, and the loop continues;
@@ -17,9 +17,9 @@
 //   - engine/window shortens a conversation that outgrows the model's context window: old
 //     results are elided, then old turns are replaced by a summary, which costs a model call.
 //
-// A Conversation is the fold of its journal entries, as is the state of the rules: Run
-// continues a restored one exactly where it stopped, without repeating a model call or the
-// confirmation of an action.
+// A Conversation is the fold of its journal entries, and so is the state of the rules. Run
+// therefore continues a restored conversation exactly where it stopped, without repeating a
+// model call or the confirmation of an action.
 //
 // Start with Run in loop.go, then Rules in rules.go.
 package loop

@@ -15,19 +15,19 @@ import (
 
 // Bounds of one step.
 const (
-	// maxRejections is the number of rejected replies that ends a step (seed 001: three
-	// attempts at a valid workflow action).
+	// maxRejections is the number of rejected replies after which a step ends (seed 001:
+	// three attempts at a valid workflow action).
 	maxRejections = 3
 
-	// defaultModelCalls bounds a step whose model only calls ordinary tools, or whose
-	// actions are always withdrawn.
+	// defaultModelCalls limits a step whose model only calls ordinary tools, or whose actions
+	// are always withdrawn.
 	defaultModelCalls = 200
 
-	// maxRefusals bounds the attempts to shorten one turn that the server finds too long.
+	// maxRefusals limits the attempts to shorten a turn that the server finds too long.
 	maxRefusals = 3
 )
 
-// Loop is the machinery of a step.
+// Loop has everything that Run needs for a step.
 type Loop struct {
 	Model         Model
 	Tools         Tools
@@ -39,8 +39,8 @@ type Loop struct {
 }
 
 // Run continues conv until the rules accept and confirm an action. The rules must have
-// learned the entries of conv. After an error conv holds everything that was journaled,
-// usage included; errors of Updates and Confirm are returned unwrapped.
+// learned the entries of conv. After an error, conv holds everything that was journaled,
+// including usage. Errors of Updates and Confirm are returned unwrapped.
 func (l Loop) Run(ctx context.Context, conv *Conversation, rules Rules) (Action, error) {
 	r := running{Loop: l, conv: conv, rules: rules, called: new(int)}
 	for conv.Action == nil {
@@ -60,7 +60,8 @@ type running struct {
 	called *int // calls of the caller's tools in this launch
 }
 
-// turn asks for a reply and answers it. A restored conversation may end with the reply.
+// turn requests a reply and answers it. A restored conversation may already end with the
+// reply.
 func (r running) turn(ctx context.Context) error {
 	reply, pending := r.conv.unanswered()
 	if !pending {
@@ -78,8 +79,8 @@ func (r running) turn(ctx context.Context) error {
 	return nil
 }
 
-// ask passes the safe point and calls the model. A summary is a model call of its own,
-// with another safe point after it.
+// ask passes the safe point and calls the model. A summary is a separate model call, followed
+// by another safe point.
 func (r running) ask(ctx context.Context) (llm.Message, error) {
 	for {
 		if err := r.safePoint(ctx); err != nil {
@@ -109,8 +110,8 @@ func (r running) ask(ctx context.Context) (llm.Message, error) {
 	}
 }
 
-// sorted orders tools by name, so that the same tools have the same bytes in every
-// request. The tools of the rules change more often and follow.
+// sorted orders tools by name, so that equal tools have equal bytes in every request. The
+// tools of the rules come after them, because they change more often.
 func sorted(tools []llm.Tool) []llm.Tool {
 	return slices.SortedFunc(slices.Values(tools), func(a, b llm.Tool) int { return strings.Compare(a.Name, b.Name) })
 }
@@ -130,8 +131,8 @@ func (r running) safePoint(ctx context.Context) error {
 	return r.record(ctx, Entry{Kind: Updated, Messages: update.Messages, Note: update.Note})
 }
 
-// generate calls the model, unless ctx has ended, and measures the seconds without those
-// of waiting for a turn, to the millisecond.
+// generate calls the model unless ctx has ended. It measures the seconds of the call, to the
+// millisecond, without the time spent waiting for a turn.
 func (r running) generate(ctx context.Context, req llm.Request) (llm.Reply, float64, error) {
 	if ctx.Err() != nil {
 		return llm.Reply{}, 0, context.Cause(ctx)
@@ -142,8 +143,8 @@ func (r running) generate(ctx context.Context, req llm.Request) (llm.Reply, floa
 	return reply, max(0, math.Round(1000*worked)/1000), err
 }
 
-// recordFailure records the cost of a failed call, and returns errRefused after recording
-// that the server found the request too long.
+// recordFailure records the cost of a failed call. If the server found the request too long,
+// it records that and returns errRefused.
 func (r running) recordFailure(ctx context.Context, req llm.Request, reply llm.Reply, seconds float64, err error) error {
 	if failed, ok := errors.AsType[*llm.Error](err); ok && failed.Kind == llm.ContextTooLong {
 		return r.refuse(ctx, req, failed, reply.Usage, seconds)
@@ -159,8 +160,8 @@ func (r running) waste(ctx context.Context, u llm.Usage, seconds float64) error 
 	return r.record(ctx, Entry{Kind: Wasted, Usage: &u, Seconds: seconds})
 }
 
-// bounds returns an error if the conversation may not call the model again, which depends
-// on the conversation alone.
+// bounds returns an error if the conversation may not call the model again. It depends only
+// on the conversation.
 func (r running) bounds() error {
 	switch {
 	case r.conv.Rejections >= maxRejections:
@@ -184,11 +185,11 @@ func (r running) announceLimit(ctx context.Context) error {
 	return r.record(ctx, Entry{Kind: Updated, Reason: reasonCallLimit, Messages: []llm.Message{{Role: llm.User, Content: text}}})
 }
 
-// NearLimit reports whether 90 percent of the permitted model calls are made, or all but
-// one.
+// NearLimit reports whether 90 percent of the permitted model calls have been made, or all
+// but one.
 func NearLimit(made, limit int) bool { return made > 0 && (made*10 >= limit*9 || made == limit-1) }
 
-// record journals an entry, adds it to the conversation and has the rules learn it.
+// record journals an entry, adds it to the conversation and passes it to Learn.
 func (r running) record(ctx context.Context, e Entry) error {
 	if err := r.Journal(ctx, e); err != nil {
 		return fmt.Errorf("journaling the %s: %w", e.Kind, err)
@@ -200,7 +201,8 @@ func (r running) record(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// clock starts a measurement in seconds, to the millisecond.
+// clock starts a clock and returns the function that reads it, in seconds, to the
+// millisecond.
 func (l Loop) clock() func() float64 {
 	if l.Now == nil {
 		return func() float64 { return 0 }
@@ -209,8 +211,8 @@ func (l Loop) clock() func() float64 {
 	return func() float64 { return max(0, l.Now().Sub(start).Round(time.Millisecond).Seconds()) }
 }
 
-// uniqueIDs gives calls with a missing or repeated ID a new one; position, the number of
-// messages so far, makes it distinct from those of earlier replies.
+// uniqueIDs gives a new ID to calls whose ID is missing or repeated. position, the number of
+// messages so far, makes it different from the IDs of earlier replies.
 func uniqueIDs(calls []llm.ToolCall, position int) []llm.ToolCall {
 	calls = slices.Clone(calls)
 	seen := make(map[string]bool, len(calls))
@@ -225,7 +227,8 @@ func uniqueIDs(calls []llm.ToolCall, position int) []llm.ToolCall {
 }
 
 // answer judges a reply, runs its ordinary calls, confirms an accepted action, and records
-// the outcome in one entry. An attempt that dies before that repeats all of it.
+// the outcome in one entry. If the attempt dies before the entry, the next attempt repeats
+// all of this.
 func (r running) answer(ctx context.Context, reply llm.Message) error {
 	ruling := r.rules.Judge(reply)
 	elapsed := r.clock()
@@ -268,9 +271,8 @@ func (r running) confirm(ctx context.Context, ruling Ruling) (Ruling, Update, er
 	return ruling.overruled(*update.Ruling), Update{}, nil
 }
 
-// runOrdinary runs the calls that the rules leave to the tools, in order, and returns
-// their outputs by call ID. Those that ran before the step waited for the caller are not
-// repeated.
+// runOrdinary runs the calls that the rules leave to the tools, in order, and returns their
+// outputs by call ID. Calls that ran before the step waited for the caller are not repeated.
 func (r running) runOrdinary(ctx context.Context, calls []llm.ToolCall, ruling Ruling) (map[string]Output, error) {
 	outputs, stopped := r.conv.heldOutputs(), false
 	for _, call := range calls {

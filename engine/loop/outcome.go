@@ -2,7 +2,7 @@ package loop
 
 import "conclave/engine/llm"
 
-// Outcome is how an ordinary tool call ended.
+// Outcome describes how an ordinary tool call ended.
 type Outcome struct {
 	Call     string `json:"call"` // ID of the call
 	Failed   bool   `json:"failed,omitempty"`

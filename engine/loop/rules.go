@@ -9,40 +9,40 @@ import (
 	"conclave/engine/text"
 )
 
-// Rules make a step a session's, a pipeline's or a scenario's. They are a fold over the
-// journal's entries: offers and rulings depend only on their construction and on the
-// entries learned, so that a restored step is judged as before.
+// Rules determine whether a step belongs to a session, a pipeline or a scenario. They are a
+// fold over the journal's entries: offers and rulings depend only on how the Rules were
+// constructed and on the entries learned, so a restored step is judged as before.
 type Rules interface {
-	// Offer returns the tools that the rules themselves answer, beside the ordinary ones. It
-	// may change as entries are learned.
+	// Offer returns the tools, beside the ordinary ones, that the rules answer themselves.
+	// The tools may change as entries are learned.
 	Offer() []llm.Tool
 
-	// Judge rules on a reply. Since the reply's own entry, only waits for the caller and
-	// resumptions have been learned. It is pure.
+	// Judge rules on a reply and has no side effects. When it is called, the last entry
+	// learned, apart from waits for the caller and resumptions, is the reply's own.
 	Judge(reply llm.Message) Ruling
 
-	// Updates returns the news before a model call. It is journaled and learned before the
-	// model sees it.
+	// Updates returns the news before a model call. The news is journaled and learned before
+	// the model sees it.
 	Updates(ctx context.Context) (Update, error)
 
 	// Confirm is called before an accepted action counts, after the ordinary calls of its
-	// reply have run. A non-empty update withdraws the action and is journaled in its
-	// place; an update with a Ruling overrules Judge.
+	// reply have run. A non-empty update withdraws the action and is journaled in its place.
+	// An update with a Ruling overrules Judge.
 	Confirm(ctx context.Context, a Action) (Update, error)
 
-	// Learn is called once with every journaled entry, in order, beginning with those
-	// restored from earlier attempts. Its error ends the attempt.
+	// Learn is called once with every journaled entry, in order, starting with those restored
+	// from earlier attempts. An error ends the attempt.
 	Learn(ctx context.Context, e Entry) error
 }
 
-// Update is news brought by the rules; the zero Update is empty.
+// Update is news from the rules; the zero Update is empty.
 type Update struct {
 	Messages []llm.Message   // for the model; not empty in an update of Confirm after a reply without tool calls
 	Note     json.RawMessage // for the rules' Learn
 
-	// Ruling replaces the ruling of Judge; only Confirm sets it. It accepts another action
-	// or rejects the reply. Its Say becomes the result of every call that the rules
-	// answered. Messages and Note are then ignored.
+	// Ruling replaces the ruling of Judge by accepting another action or rejecting the reply;
+	// only Confirm sets it. Its Say becomes the result of every call that the rules answered.
+	// Messages and Note are then ignored.
 	Ruling *Ruling
 }
 
@@ -64,32 +64,33 @@ type Ruling struct {
 	// StopAtFailure skips the ordinary calls after one that failed.
 	StopAtFailure bool
 
-	// Note is for the rules' Learn. It is journaled with the results or the rejection, and
-	// dropped if Confirm withdraws the action.
+	// Note is passed to the rules' Learn. It is journaled with the results or the rejection,
+	// and dropped if Confirm withdraws the action.
 	Note json.RawMessage
 }
 
-// Action ends a step. Its payload, JSON of the rules, goes into the step's commit.
+// Action ends a step. Its payload, which is JSON that the rules define, goes into the step's
+// commit.
 type Action struct {
 	Kind    string          `json:"kind"`
 	Payload json.RawMessage `json:"payload"`
 }
 
-// Model answers requests. Its errors are *llm.Error where the provider gave a reason.
+// Model answers requests. Its errors are *llm.Error if the provider gave a reason.
 type Model interface {
 	Generate(ctx context.Context, req llm.Request) (llm.Reply, error)
 }
 
-// Tools are the ordinary tools of a step; the list may change between calls. Run returns
-// the result for the model, failures of the tool included; its error is a fault of the
-// machinery and ends the attempt.
+// Tools are the ordinary tools of a step; the list may change between calls. Run returns the
+// result for the model, including failures of the tool. Its error is a fault of the machinery
+// and ends the attempt.
 type Tools interface {
 	Tools() []llm.Tool
 	Run(ctx context.Context, call llm.ToolCall) (Output, error)
 }
 
-// Output is the result of a tool call. Images follow in a user message after the results
-// of all calls of the reply.
+// Output is the result of a tool call. Images follow in a user message, after the results of
+// all calls of the reply.
 type Output struct {
 	Text   string      `json:"text"`
 	Images []llm.Image `json:"images,omitempty"`
@@ -101,8 +102,8 @@ type Output struct {
 	Files []string `json:"-"`
 }
 
-// NoActionError reports that the model used up its attempts or its calls without a valid
-// action.
+// NoActionError reports that the model used up its attempts or its model calls without a
+// valid action.
 type NoActionError struct {
 	Attempts int    // rejected replies; 0 if the calls were used up
 	Reason   string // code of the last rejection
@@ -118,8 +119,8 @@ func (e *NoActionError) Error() string {
 	return fmt.Sprintf("no valid action after %d attempts (last rejection: %s)", e.Attempts, e.Reason)
 }
 
-// TimeOverError reports that the agent kept making denied calls after its time was over.
-// Rules.Updates returns it.
+// TimeOverError reports that the agent kept making calls, all denied, after its time was
+// over. Rules.Updates returns it.
 type TimeOverError struct{ Denials int }
 
 func (e *TimeOverError) Error() string {
@@ -141,7 +142,7 @@ const (
 	EndAwaiting  = "awaiting"  // the step waits for the caller's results
 )
 
-// EndedError reports that the step ended itself without an action and without failing.
+// EndedError reports that the step ended itself without an action and without a failure.
 // Rules.Updates and Rules.Confirm return it.
 type EndedError struct {
 	Why   string

@@ -13,16 +13,16 @@ import (
 	"conclave/engine/text"
 )
 
-// Salvage reads tool calls that a model wrote as text. If the whole content of a finished
-// reply is calls of offered tools, it returns the reply with these as its tool calls, and
-// the content that they were read from. It returns any other reply unchanged, with an
+// Salvage reads tool calls that a model wrote as text. If the content of a finished reply
+// consists only of calls of offered tools, it returns the reply with these tool calls, and
+// the content from which they were read. Otherwise it returns the reply unchanged, and an
 // empty text.
 //
 // A call is a JSON object with a name and arguments or parameters, alone or in an OpenAI
-// function object. There may be several, or an array of them; bare, in one fence, or in
-// <tool_call> or <tools> tags. Brackets that are missing at the very end are added, and a
-// <think> block before the calls is ignored. A call with prose around it is a quotation
-// and is not salvaged, and neither is an object that has a key twice.
+// function object. There may be several calls or an array of them, without delimiters, in one
+// code fence, or in <tool_call> or <tools> tags. Brackets that are missing at the very end
+// are added, and a <think> block before the calls is ignored. A call with prose around it is
+// a quotation and is not salvaged; an object with a repeated key is not salvaged either.
 func Salvage(reply llm.Message, tools []llm.Tool) (message llm.Message, written string) {
 	if len(reply.ToolCalls) > 0 || len(tools) == 0 {
 		return reply, ""
@@ -56,8 +56,7 @@ var (
 	opening = regexp.MustCompile(`^<(tool_call|tools)>`)
 )
 
-// callValues returns the JSON values of which a content consists, without their fence or
-// tags.
+// callValues returns the JSON values that make up a content, without their fence or tags.
 func callValues(content string) ([]json.RawMessage, bool) {
 	content = strings.TrimSpace(text.WithoutThoughts(content))
 	if m := fence.FindStringSubmatch(content); m != nil {
@@ -88,8 +87,8 @@ func callValues(content string) ([]json.RawMessage, bool) {
 	}
 }
 
-// withoutClosing removes a closing tag at the very end. Some servers remove the opening tag;
-// without one, the closing tag may have either name.
+// withoutClosing removes a closing tag at the very end. If the server has removed the opening
+// tag, the closing tag may have either name.
 func withoutClosing(content, tag string) string {
 	for _, name := range []string{"tool_call", "tools"} {
 		if tag == "" || tag == name {
@@ -100,8 +99,8 @@ func withoutClosing(content, tag string) string {
 }
 
 // readValues returns the JSON values at the beginning of a text, separated by white space,
-// commas or semicolons, and the rest, which is empty or begins with a tag. It flattens
-// arrays.
+// commas or semicolons, with arrays flattened. It also returns the rest, which is empty or
+// begins with a tag.
 func readValues(list string) (values []json.RawMessage, rest string, ok bool) {
 	for {
 		if list = strings.TrimLeft(list, " \t\r\n,;"); list == "" || list[0] == '<' {
@@ -128,8 +127,8 @@ func readValues(list string) (values []json.RawMessage, rest string, ok bool) {
 	}
 }
 
-// missingBrackets returns the brackets that close an unfinished JSON text; it is empty if
-// the text ends within a string.
+// missingBrackets returns the brackets that close an unfinished JSON text, or "" if the text
+// ends within a string.
 func missingBrackets(text string) string {
 	var missing []byte
 	quoted, escaped := false, false
@@ -156,8 +155,8 @@ func missingBrackets(text string) string {
 	return string(missing)
 }
 
-// readCall reads one call. It refuses unknown keys, which indicate something else, such as
-// the definition of a tool, and repeated ones, which are ambiguous.
+// readCall reads one call. It refuses unknown keys, which indicate another kind of object,
+// such as a tool's definition, and repeated keys, which are ambiguous.
 func readCall(value json.RawMessage) (llm.ToolCall, bool) {
 	keys := map[string]json.RawMessage{}
 	if json.Unmarshal(value, &keys) != nil {

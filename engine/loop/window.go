@@ -8,7 +8,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// errRefused reports a recorded refusal of a conversation that is too long.
+// errRefused reports that the server refused the conversation as too long and that the
+// refusal has been recorded.
 var errRefused = errors.New("the conversation was refused as too long")
 
 // fit shortens the conversation until it fits into the known window, and reports whether
@@ -34,7 +35,7 @@ func (r running) fit(ctx context.Context, tools []llm.Tool) (called bool, err er
 	}
 }
 
-// compact has the model summarize the turns before a position and replaces them by the
+// compact has the model summarize the turns before a position and replaces them with the
 // summary.
 func (r running) compact(ctx context.Context, before, size int, tools []llm.Tool) error {
 	req := llm.Request{Messages: r.conv.SummaryRequest(before, size, tools)}
@@ -48,7 +49,7 @@ func (r running) compact(ctx context.Context, before, size int, tools []llm.Tool
 			}
 			return err
 		}
-		// Another try would be cut off again.
+		// Another attempt would be cut off again.
 		text += "\n[cut here, at the limit of the tokens of a reply]"
 	}
 	if strings.TrimSpace(text) == "" {
@@ -62,8 +63,8 @@ func (r running) compact(ctx context.Context, before, size int, tools []llm.Tool
 	})
 }
 
-// refuse records a refusal with the window that it reveals: the one that the server names,
-// or less than the request. It returns errRefused.
+// refuse records a refusal and the window that it reveals: the one that the server names, or
+// else one smaller than the request. It returns errRefused.
 func (r running) refuse(ctx context.Context, req llm.Request, failed *llm.Error, u llm.Usage, seconds float64) error {
 	asked := r.conv.History
 	asked.Messages = req.Messages

@@ -17,7 +17,7 @@ import (
 )
 
 func listOrder(t *testing.T, s artifact.Store) {
-	// "-" and "." come before "/": a walk by file names yields another order.
+	// "-" and "." sort before "/", so a walk by file names yields another order.
 	keys := []string{"Z", "a-b", "a-b.c/x", "a.txt", "a/Y", "a/a", "a/b-c", "a/b/.hidden", "a/b/c", "a0", "b"}
 	require.True(t, slices.IsSorted(keys))
 	for _, i := range []int{5, 0, 10, 3, 8, 1, 9, 2, 7, 4, 6} {

@@ -15,8 +15,9 @@ type task struct {
 	tests      []string // expressions that are true of a right function; the first two are told
 }
 
-// code asks for a Python function. Its checks, which a team with a ballot of checks may run,
-// are the examples in the text; the target is a command with hidden tests.
+// code returns a question that asks for a Python function. Its checks are the examples in the
+// text; a team with a ballot of checks may run them. The target is a command with hidden
+// tests.
 func code(chance *rand.Rand) eval.Question {
 	t := one(chance, tasks()...)(chance)
 	var b strings.Builder
@@ -31,7 +32,7 @@ func code(chance *rand.Rand) eval.Question {
 	return eval.Question{Input: b.String(), Target: eval.Targets{run(t.tests)}, Scorer: eval.Command, Checks: checks}
 }
 
-// run returns a command that takes the code block of an answer, else the file solution.py,
+// run returns a command that takes the code block of an answer, or else the file solution.py,
 // and runs tests on it.
 func run(tests []string) string {
 	var b strings.Builder
@@ -79,7 +80,7 @@ func rotated(chance *rand.Rand) task {
 	}
 }
 
-// rotation returns the list of 1 to n moved k places to the right.
+// rotation returns the list of 1 to n, rotated k places to the right.
 func rotation(n, k int) string {
 	out := make([]string, n)
 	for i := range n {

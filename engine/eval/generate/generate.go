@@ -36,8 +36,8 @@ func Kinds() []string {
 	return names
 }
 
-// Questions returns a data set. The same options give the same bytes, and the first
-// questions do not depend on the count.
+// Questions returns a data set. Equal options give equal bytes, and a larger count only
+// appends questions.
 func Questions(o Options) ([]byte, error) {
 	if o.Count < 1 || o.Count > maxCount {
 		return nil, fmt.Errorf("%d questions; give a number from 1 to %d", o.Count, maxCount)

@@ -9,7 +9,7 @@ import (
 	"conclave/engine/eval"
 )
 
-// arithmetic tells a story whose last number is asked for.
+// arithmetic returns a story that asks for its last number.
 func arithmetic(chance *rand.Rand) eval.Question {
 	name := one(chance, "Mara", "Jonas", "Aiko", "Tomas", "Leila", "Pavel", "Ines", "Kofi")
 	switch chance.IntN(4) {
@@ -56,8 +56,8 @@ func divisor(total, n int) int {
 	return 1
 }
 
-// choice asks for the largest of three computed amounts, or for a date or a remainder, with
-// plausible wrong choices.
+// choice returns a question for the largest of three computed amounts, for a date or for a
+// remainder, with plausible wrong choices.
 func choice(chance *rand.Rand) eval.Question {
 	var question string
 	var right int
@@ -94,7 +94,7 @@ func choice(chance *rand.Rand) eval.Question {
 	return shuffled(chance, q)
 }
 
-// shuffled shuffles the choices, of which the first is right.
+// shuffled shuffles the choices of a question, the first of which is right.
 func shuffled(chance *rand.Rand, q eval.Question) eval.Question {
 	right := q.Choices[0]
 	chance.Shuffle(len(q.Choices), func(i, j int) { q.Choices[i], q.Choices[j] = q.Choices[j], q.Choices[i] })
@@ -102,7 +102,7 @@ func shuffled(chance *rand.Rand, q eval.Question) eval.Question {
 	return q
 }
 
-// words asks for something that is done letter by letter or word by word.
+// words returns a question whose answer is found letter by letter or word by word.
 func words(chance *rand.Rand) eval.Question {
 	list := []string{
 		"lantern", "orchard", "pebble", "harbour", "violin", "compass", "meadow", "thunder", "blanket", "garden",

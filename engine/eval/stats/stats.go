@@ -9,11 +9,11 @@ const (
 	power      = 0.8416212335729143 // quantile for a power of 80 %
 )
 
-// Interval is a 95 % confidence interval: its low and its high end.
+// Interval is a 95 % confidence interval: its lower and its upper end.
 type Interval [2]float64
 
-// Wilson returns the interval of a share of k in n; of none it is everything. k need not be
-// whole: with several epochs it is the sum of the questions' means.
+// Wilson returns the interval of a share of k in n; if n is 0, it is the whole range. k need
+// not be a whole number: with several epochs it is the sum of the questions' means.
 func Wilson(k, n float64) Interval {
 	if n <= 0 {
 		return Interval{0, 1}
@@ -24,8 +24,8 @@ func Wilson(k, n float64) Interval {
 	return Interval{max(0, middle-half), min(1, middle+half)}
 }
 
-// McNemar returns the two-sided exact p-value of b questions that only one arm gets right
-// and c that only the other one does.
+// McNemar returns the two-sided exact p-value if one arm alone gets b questions right and the
+// other alone gets c right.
 func McNemar(b, c int) float64 {
 	n, k := b+c, min(b, c)
 	var tail float64
@@ -42,8 +42,8 @@ func choose(n, k int) float64 {
 }
 
 // Difference returns the mean of paired differences, each from -1 to 1, and its interval by
-// Agresti and Min: as if two more questions had been asked, of which each arm alone gets
-// half a one right.
+// the method of Agresti and Min, which adds half a question to each of the four outcomes of a
+// question.
 func Difference(each []float64) (mean float64, in Interval) {
 	sum, squares := sums(each)
 	n := float64(len(each))
@@ -56,8 +56,9 @@ func Difference(each []float64) (mean float64, in Interval) {
 	return sum / n, Interval{max(-1, middle-half), min(1, middle+half)}
 }
 
-// Needed returns the number of questions that would show the mean of paired differences as
-// significant at 5 % with a power of 80 %, by Connor; ok is false if it is 0.
+// Needed returns the number of questions for which the mean of the paired differences would
+// be significant at 5 % with a power of 80 %, by Connor's method. It returns false if the
+// mean is 0.
 func Needed(each []float64) (questions int, ok bool) {
 	sum, squares := sums(each)
 	if math.Abs(sum) < 1e-9 {
