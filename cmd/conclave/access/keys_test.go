@@ -3,6 +3,7 @@ package access
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func TestKeys(t *testing.T) {
 
 	keys, err := LoadKeys(keysFile(t, "# the team's keys", "", allLine, "  "+oneLine+"  "))
 	require.NoError(t, err)
-	require.Equal(t, []string{"alice", "ci"}, keys.Names())
+	require.Equal(t, []Caller{limited, {Name: "ci"}}, keys.Callers())
 	found, ok := keys.Find(one)
 	require.True(t, ok)
 	require.Equal(t, limited, found)
@@ -51,43 +52,116 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A key that is removed from the file is refused without a restart; a fault in the new
-// file keeps the previous callers.
+// A changed file admits the keys of its valid lines and no other, and each fault is reported once.
 func TestKeys_readAgain(t *testing.T) {
 	t.Parallel()
-	first, firstLine := NewKey(Caller{Name: "first"})
-	second, secondLine := NewKey(Caller{Name: "second"})
-	name := keysFile(t, firstLine)
-	keys, err := LoadKeys(name)
+	ann, annLine := NewKey(Caller{Name: "ann"})
+	bob, bobLine := NewKey(Caller{Name: "bob"})
+	_, other := NewKey(Caller{Name: "ann"})
+	for name, tc := range map[string]struct {
+		content  string
+		admitted []string
+		fault    string
+	}{
+		"unchanged":            {annLine + "\n" + bobLine, []string{ann, bob}, ""},
+		"a line is removed":    {bobLine, []string{bob}, ""},
+		"a line is added":      {annLine + "\n" + bobLine + "\nci:" + hash("x"), []string{ann, bob, "x"}, ""},
+		"emptied":              {"", nil, "keys has no key; `conclave serve key NAME >> "},
+		"only a comment":       {"# none", nil, "keys has no key"},
+		"removed with a fault": {"garbage\n" + bobLine, []string{bob}, "keys:1: the line has 1 of 2 to 5 fields; a line is name:sha256"},
+		"two faults":           {annLine + "\ngarbage\n" + annLine, []string{ann}, "keys:2: the line has 1 of 2 to 5 fields; a line is " + format + " (2 lines are faulty)"},
+		"a name given twice":   {annLine + "\n" + other, []string{ann}, "keys:2: the name ann is that of line 1"},
+		"only a fault":         {"garbage", nil, "keys:1: the line has 1"},
+		"too large":            {annLine + "\n" + strings.Repeat("#", maxKeysFile), nil, "at most 1048576 are read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := keysFile(t, annLine, bobLine)
+			keys, faults := watched(t, file)
+			for i := range 2 {
+				rewrite(t, file, tc.content, time.Unix(int64(i+1), 0))
+				for _, key := range []string{ann, bob, "x"} {
+					_, ok := keys.Find(key)
+					require.Equal(t, slices.Contains(tc.admitted, key), ok)
+				}
+				require.Len(t, keys.Callers(), len(tc.admitted))
+			}
+			if tc.fault == "" {
+				require.Empty(t, *faults)
+				return
+			}
+			require.Len(t, *faults, 1)
+			require.Contains(t, (*faults)[0], tc.fault)
+		})
+	}
+}
+
+// watched reads a file of keys, and collects the faults of its changes.
+func watched(t *testing.T, file string) (*Keys, *[]string) {
+	t.Helper()
+	keys, err := LoadKeys(file)
 	require.NoError(t, err)
-	rewrite(t, name, secondLine, time.Unix(1, 0))
-	_, ok := keys.Find(first)
+	var faults []string
+	keys.Faulty = func(err error) { faults = append(faults, err.Error()) }
+	return keys, &faults
+}
+
+// A file that cannot be read admits nobody until it can.
+func TestKeys_unreadable(t *testing.T) {
+	t.Parallel()
+	key, line := NewKey(Caller{Name: "ann"})
+	file := keysFile(t, line)
+	keys, faults := watched(t, file)
+	admits := func() bool {
+		_, ok := keys.Find(key)
+		return ok
+	}
+	require.NoError(t, os.Rename(file, file+".away"))
+	require.False(t, admits())
+	require.False(t, admits())
+	require.NoError(t, os.Mkdir(file, 0o700))
+	require.False(t, admits())
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, os.Rename(file+".away", file))
+	require.True(t, admits())
+	require.Len(t, *faults, 2)
+	require.Contains(t, (*faults)[0], "no such file or directory; name a file that this user can read")
+	require.Contains(t, (*faults)[1], "keys is not a regular file")
+}
+
+// The loss of the right to read the file does not change its time or its size.
+func TestKeys_forbidden(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("root reads every file")
+	}
+	key, line := NewKey(Caller{Name: "ann"})
+	file := keysFile(t, line)
+	keys, faults := watched(t, file)
+	require.NoError(t, os.Chmod(file, 0))
+	_, ok := keys.Find(key)
 	require.False(t, ok)
-	_, ok = keys.Find(second)
+	require.Contains(t, (*faults)[0], "permission denied")
+	require.NoError(t, os.Chmod(file, 0o600))
+	_, ok = keys.Find(key)
 	require.True(t, ok)
-	rewrite(t, name, "broken", time.Unix(2, 0))
-	_, ok = keys.Find(second)
-	require.True(t, ok)
-	require.NoError(t, os.Remove(name))
-	_, ok = keys.Find(second)
-	require.False(t, ok, "a file that is gone admits nobody")
 }
 
 func TestLoadKeys_refuses(t *testing.T) {
 	t.Parallel()
 	h := strings.Repeat("0a", 32)
 	for want, lines := range map[string][]string{
-		"has no key":                           {"# none"},
-		":1: the line has 1 fields":            {"alice"},
-		":2: the line has 6 fields":            {"#", "a:" + h + ":::1:"},
-		`the name "a b" is not made of`:        {"a b:" + h},
-		"the key itself must not be":           {"alice:ck-secret"},
-		`of alice are "0", not a whole number`: {"alice:" + h + "::0"},
-		`of alice are "-1", not a number`:      {"alice:" + h + ":::-1"},
-		`of alice are "NaN", not a number`:     {"alice:" + h + ":::NaN"},
-		`of alice are "Inf", not a number`:     {"alice:" + h + ":::Inf"},
-		":2: the key is that of line 1":        {"alice:" + h, "bob:" + h},
-		":2: the name alice is that of line 1": {"alice:" + h, "alice:" + strings.Repeat("0b", 32)},
+		"has no key":                                              {"# none"},
+		":1: the line has 1 of 2 to 5 fields":                     {"alice"},
+		":2: the line has 6 of 2 to 5 fields":                     {"#", "a:" + h + ":::1:"},
+		`the name "a b" is not made of`:                           {"a b:" + h},
+		"the key itself must not be":                              {"alice:ck-secret"},
+		`requests_per_minute of alice is "0", not a whole number`: {"alice:" + h + "::0"},
+		`usd_per_day of alice is "-1", not a number`:              {"alice:" + h + ":::-1"},
+		`usd_per_day of alice is "NaN", not a number`:             {"alice:" + h + ":::NaN"},
+		`usd_per_day of alice is "Inf", not a number`:             {"alice:" + h + ":::Inf"},
+		":2: the key is that of line 1":                           {"alice:" + h, "bob:" + h},
+		":2: the name alice is that of line 1":                    {"alice:" + h, "alice:" + strings.Repeat("0b", 32)},
 	} {
 		_, err := LoadKeys(keysFile(t, lines...))
 		require.ErrorContains(t, err, want)
@@ -156,18 +230,4 @@ func TestLoadKeys_size(t *testing.T) {
 	name := keysFile(t, line, comment+"x")
 	_, err = LoadKeys(name)
 	require.ErrorContains(t, err, name+" has 1048577 bytes, at most 1048576 are read")
-}
-
-// A file that grows beyond the limit keeps the callers that it had.
-func TestKeys_growsTooLarge(t *testing.T) {
-	t.Parallel()
-	key, line := NewKey(Caller{Name: "first"})
-	name := keysFile(t, line)
-	keys, err := LoadKeys(name)
-	require.NoError(t, err)
-	rewrite(t, name, strings.Repeat("#", maxKeysFile+1), time.Unix(1, 0))
-	found, ok := keys.Find(key)
-	require.True(t, ok)
-	require.Equal(t, "first", found.Name)
-	require.Equal(t, []string{"first"}, keys.Names())
 }

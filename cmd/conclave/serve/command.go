@@ -75,10 +75,8 @@ func run(ctx context.Context, c *hall.CLI, kinds []*runs.Kind, f flags) error {
 		return err
 	}
 	o := Options{Listen: f.listen, ReadOnly: f.readOnly, Kinds: kinds}
-	if f.keys != "" {
-		if o.Keys, err = access.LoadKeys(f.keys); err != nil {
-			return err
-		}
+	if o.Keys, err = loadKeys(c, f.keys); err != nil {
+		return err
 	}
 	if _, err := access.New(f.listen, o.Keys); err != nil {
 		return err
@@ -144,13 +142,16 @@ func announce(conn *hall.Connection, s *Server, o Options, chosen teams) error {
 	for _, t := range o.Teams {
 		out.Models = append(out.Models, Model(t))
 	}
+	if o.Keys != nil {
+		warnOfTeams(conn.CLI, o.Keys, o.Teams)
+	}
 	if conn.Scripted() {
 		return conn.PrintJSON(out)
 	}
 	who := "anybody on this machine, with any key or none"
 	switch {
 	case o.Keys != nil:
-		who = "the keys of " + list(o.Keys.Names())
+		who = "the keys of " + list(names(o.Keys))
 	case !o.AnyUser:
 		who = "only you and root, with any key or none"
 	}
@@ -160,6 +161,7 @@ func announce(conn *hall.Connection, s *Server, o Options, chosen teams) error {
 	}
 	_, err := fmt.Fprintf(conn.Stdout, `Pages       %s
 OpenAI API  %s/v1
+MCP         %s/mcp
 Models      %s
 Callers     %s
 Sessions    %s
@@ -167,7 +169,7 @@ Team        %s
 
 %s
 Ctrl-C stops; sessions under way go on the next time.
-`, where, s.Address, list(out.Models), who, conn.Target, chosen.source, howToAsk(s, o, out.Models[0]))
+`, where, s.Address, s.Address, list(out.Models), who, conn.Target, chosen.source, howToAsk(s, o, out.Models[0]))
 	if chosen.offline {
 		conn.Infof("%s", team.OfflineNote)
 	}

@@ -25,8 +25,8 @@ func keyCommand(c *hall.CLI) *cobra.Command {
 		Short: "Make a key for a caller of serve",
 		Long: `Make a key. The line for the file of --keys is printed on stdout; it has only the
 hash of the key. The key itself is printed on stderr, once: give it to the caller.
-A server that runs reads the file again when it changes; removing a line revokes
-its key.`,
+A server that runs reads the file again when it changes: without its line a key is
+refused from the next request on.`,
 		Example: `  conclave serve key alice >> keys
   conclave serve key ci --teams default,reviewers --requests-per-minute 30 --usd-per-day 5 >> keys
   conclave serve key --json alice | jq -r .key`,

@@ -238,6 +238,7 @@ func TestAnnounce(t *testing.T) {
 		out := announcement(t, o, false)
 		require.Contains(t, out, want)
 		require.Contains(t, out, "Models      conclave, conclave/reviewers\n")
+		require.Contains(t, out, "MCP         http://127.0.0.1:8333/mcp\n")
 		require.Contains(t, out, "curl http://127.0.0.1:8333/v1/chat/completions")
 		require.Equal(t, o.Keys != nil, strings.Contains(out, "json' -H 'Authorization: Bearer KEY' \\\n"))
 	}
