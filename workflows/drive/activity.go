@@ -19,8 +19,8 @@ const payloadTooLarge = "payloadSizeError"
 // stepSlack is the time that a step has after its limit to store its partial work.
 const stepSlack = 10 * time.Minute
 
-// Fair returns a context whose activities share the fairness key of a team: a server with fairness gives
-// every key its turn, however many tasks of another wait. Without a team the key is that of the workflow.
+// Fair returns a context whose activities share the fairness key of a team: a server with fairness
+// takes the tasks of all keys in turn. Without a team the key of the workflow applies.
 func Fair(ctx workflow.Context, team string) workflow.Context {
 	if p := Priority(team); p.FairnessKey != "" {
 		return workflow.WithPriority(ctx, p)
@@ -28,8 +28,8 @@ func Fair(ctx workflow.Context, team string) workflow.Context {
 	return ctx
 }
 
-// Priority returns the priority of a team's workflows. Names longer than a fairness key are no names of
-// teams, and the server would refuse them.
+// Priority returns the priority of a team's workflows. A name longer than the
+// server accepts as a fairness key is not that of a team, and is left out.
 func Priority(team string) temporal.Priority {
 	const longest = 64 // bytes
 	if len(team) > longest {

@@ -53,7 +53,7 @@ const (
 	MemoPaused  = "paused"  // whether a person has paused the workflow; absent until it is prepared
 	MemoParked  = "parked"  // the reason why the workflow waits for a person; empty if it does not
 
-	// MemoContinues is the ID of the session whose conversation a session goes on with.
+	// MemoContinues is the ID of the session whose conversation this session continues.
 	MemoContinues = "continues"
 
 	// MemoCaller and MemoRequest are set by a server that starts a session for a program: the

@@ -20,8 +20,8 @@ type checkRun struct {
 	cancel workflow.CancelFunc
 }
 
-// Time limits of the activity: for each check, and besides. After the attempts the checks
-// could not be run.
+// Limits of the activity: a time for each check and a time for the rest. After the last
+// attempt the checks count as not run.
 const (
 	checkTime     = 75 * time.Second
 	checkSlack    = 10 * time.Minute
