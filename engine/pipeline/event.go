@@ -102,8 +102,8 @@ type Cancel struct{}
 // TimeUp ends the run because its time is over.
 type TimeUp struct{}
 
-// Reopened lets a run that failed, was cancelled or was terminated go on in a new run of its
-// workflow.
+// Reopened continues a run that failed, was cancelled or was terminated, in a new execution
+// of its workflow.
 type Reopened struct {
 	Run string // that ended: the execution tokens of its steps begin with it
 
@@ -179,9 +179,9 @@ type Launch struct {
 	// replied.
 	AwaySince time.Time `json:"away_since,omitzero"`
 
-	// TeamOf is the launch that asked the team whose session goes on; empty to ask a team
-	// anew. Counted is the usage of that session that events have counted, and Told the number
-	// of human messages that it was sent.
+	// TeamOf is the launch that started the session to continue; if it is empty, the launch
+	// starts a new session. Counted is the usage of that session that events have already
+	// counted, and Told the number of human messages sent to it.
 	TeamOf  string    `json:"team_of,omitempty"`
 	Counted llm.Usage `json:"counted,omitzero"`
 	Told    int       `json:"told,omitempty"`

@@ -48,14 +48,14 @@ func (s *State) reopen(e Reopened) {
 	}
 	s.Rest, s.Late = nil, false
 	if s.Pending != nil {
-		s.Pending.AwaySince = time.Time{} // it was mended, says a person
+		s.Pending.AwaySince = time.Time{} // a person says that it is mended
 	}
 	s.note(s.Current(), "the run goes on with "+s.Current())
 	s.tryAgain()
 }
 
-// keep keeps the step that ends after its run has, to be resumed if the run is reopened.
-// Without a report it came to an end of its own, and its token is known once it is.
+// keep remembers a step that ends after its run, to resume it if the run is reopened. If the
+// step did not report its end, the token of its journal is read from the store later.
 func (s *State) keep(launch string, reported bool, token string, spent llm.Usage) {
 	if r := s.Running; s.Done() && r != nil && r.Launch.ID == launch {
 		s.Rest, s.Late = s.after(r.Launch, token, spent), !reported

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// JSON applies clean to the string values of a JSON document that the program
+// JSON applies clean to the string values of a JSON document that conclave
 // wrote. The result is a document with the same keys and numbers, even if a secret
 // contains JSON syntax.
 func JSON(document []byte, clean func([]byte) []byte) ([]byte, error) {

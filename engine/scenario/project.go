@@ -111,7 +111,7 @@ func declared(s section) ([]string, error) {
 	return values, nil
 }
 
-// Summary returns the text that a step reads of the project, at most maxSummary
+// Summary returns the description of the project for a step, at most maxSummary
 // bytes: the credentials if the step asks for them, and the application.
 func (p Project) Summary(withCredentials bool) string {
 	const mark = "\n[cut]"

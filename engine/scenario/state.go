@@ -166,8 +166,9 @@ func (s *State) ended(id string, usage llm.Usage) *Launch {
 	return l
 }
 
-// rest keeps the token of a suspended step for the next launch; without one, the token
-// that the step itself resumed. Without a model call its usage is zero or unknown.
+// rest keeps the token of a suspended step for the next launch. A step that reported no
+// token leaves the one from which it resumed. Without a model call its usage is zero or
+// unknown.
 func (s *State) rest(l *Launch, e Suspended) {
 	s.RestStep, s.AwaySince = l.Step.ID, e.AwaySince
 	switch {

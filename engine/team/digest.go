@@ -103,8 +103,8 @@ func (t task) comparesLines(answers []answer) bool {
 	return !slices.ContainsFunc(answers, func(a answer) bool { return a.Digest.Line(t.Agree) == "" })
 }
 
-// Class is the answer of a judge of equality about one answer: equal answers have one class.
-// It is written once.
+// Class is the ruling of a judge of equality on one answer: equal answers have the same
+// class. It is written once.
 type Class struct {
 	Class string    `json:"class"`
 	Token string    `json:"token"` // of the step whose answer was judged

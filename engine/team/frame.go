@@ -8,7 +8,7 @@ import (
 )
 
 // maxShown bounds the texts of all answers in a prompt, in bytes: about 30,000
-// tokens. A small context window grants them a share only.
+// tokens. In a small context window they get only a share of it.
 const maxShown = 120 << 10
 
 // minShown is the size, in bytes, up to which an answer is always shown whole, unless

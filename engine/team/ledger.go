@@ -37,7 +37,7 @@ func Ledger(ctx context.Context, store artifact.Store, layout artifact.Layout) (
 
 // ReadBook reads the ledger. After a workflow reset the new run appends files that repeat
 // numbers of the old one: an entry replaces all earlier ones with its number or a higher one.
-// The seal of the run without is ignored.
+// ReadBook ignores the seal of the run named by without.
 func ReadBook(ctx context.Context, store artifact.Store, layout artifact.Layout, without string) (Book, error) {
 	var b Book
 	for file := 1; ; file++ {

@@ -67,8 +67,8 @@ type answerNote struct {
 	Bytes int `json:"bytes,omitempty"` // of its text, as far as shown
 }
 
-// answersOf returns the answer steps that an update showed, by the number of their agent,
-// from the note of its journal entry.
+// answersOf reads from the note of an update's journal entry which answer steps the update
+// showed, by agent number.
 func answersOf(recorded json.RawMessage) map[int]int {
 	var n note
 	if json.Unmarshal(recorded, &n) != nil {

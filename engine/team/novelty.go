@@ -113,9 +113,9 @@ func (r *rules) tooClose(a answer) *loop.Ruling {
 	return &loop.Ruling{Rejected: answerNovelty, Say: why}
 }
 
-// duplicate rules on an answer whose text is that of earlier ones. The agent is asked to
-// endorse the equal answer with the lowest number; if it submits the same once more, it has
-// done so.
+// duplicate rules on an answer with the text of an earlier one. It first asks the agent to
+// endorse the equal answer with the lowest number; submitting the same text again counts as
+// the endorsement.
 func (r *rules) duplicate(equals []answer) *loop.Ruling {
 	at, way := r.lowestEqual(equals), r.endorsing()
 	if at < 0 || way == "" {

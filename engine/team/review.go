@@ -140,8 +140,8 @@ const maxPacket = 16 << 10
 // maxMemo bounds a verification memo in a prompt, in bytes.
 const maxMemo = 4 << 10
 
-// sanitized returns the evaluation as a prompt shows it: the packet bounded, the tasks of
-// the plan in a line each.
+// sanitized returns the evaluation for a prompt, with a bounded packet and one line for each
+// task of the plan.
 func (r reviewed) sanitized(marks ...string) reviewed {
 	r.Packet, _ = text.Head(text.Within(r.Packet, marks...), maxPacket)
 	r.Objective, r.Shift = text.OneLine(text.Within(r.Objective, marks...)), text.Within(r.Shift, marks...)

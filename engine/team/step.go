@@ -254,7 +254,7 @@ func (o *opening) plan() task {
 	return t
 }
 
-// persona returns the agent's persona as its step reads it: in full until it is shown an
+// persona returns the agent's persona for the prompt: in full until the agent is shown an
 // answer of another agent.
 func (o *opening) persona() string {
 	if o.Persona == "" || o.Launch.Purpose != coordination.Coordinate {

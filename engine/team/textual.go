@@ -24,8 +24,9 @@ const textVote = "Voted for it without giving a reason."
 // heading precedes a label in a vote given as text, as in "Label: agent3" or "My vote: agent3".
 var heading = regexp.MustCompile(`(?i)^(my )?(label|vote|answer)\W*:\W`)
 
-// judgeText rules on a reply without tool calls. A label alone, or below a heading, is a vote. Where only a new
-// answer is open, the text is the answer if text was asked for or text_answers is always.
+// judgeText rules on a reply without tool calls. A label, alone or after a heading, is a
+// vote. Where only a new answer is open, the text is the answer if text was asked for or
+// text_answers is always.
 func (r *rules) judgeText(content string) loop.Ruling {
 	content = text.WithoutThoughts(content)
 	if calls := r.textCalls(content); len(calls) > 0 {

@@ -67,7 +67,7 @@ func (r *rules) unseenArrivals(n news) []arrival {
 	return arrived
 }
 
-// newest returns the arrivals accepted last, at most as many as most leaves after injected.
+// newest returns the arrivals accepted last, at most the difference of most and injected.
 // If the order is unknown, it prefers the most revised, and among equals the last.
 func newest(arrived []arrival, most, injected int) []arrival {
 	slices.Reverse(arrived)
