@@ -154,7 +154,7 @@ func (j *journal) flush(ctx context.Context, files bool) error {
 	return nil
 }
 
-// create writes an object, redacted. Of two attempts that write the same one, the later
+// create writes a redacted object. If two attempts write the same one, the later attempt
 // continues.
 func (j *journal) create(ctx context.Context, r record) error {
 	key := j.spec.Layout.Journal(j.spec.Token, j.written+1)

@@ -24,8 +24,8 @@ type lostNote struct {
 	Lost bool `json:"lost_tools"`
 }
 
-// lossesOf returns the losses that restored entries do not tell the agent yet: the states
-// that they mention last and that the tools no longer have.
+// lossesOf returns the losses that the agent has not been told of: states that the restored
+// entries mention last and that the tools no longer have.
 func lossesOf(entries []loop.Entry, tools []llm.Tool) losses {
 	var l losses
 	states, order := map[string]string{}, []string{}

@@ -25,8 +25,8 @@ func ContextDir(b *artifact.Base) string { return mountName(b, "context") }
 // EvaluatorDir returns the directory, in a workspace, of an evaluation.
 func EvaluatorDir(b *artifact.Base) string { return mountName(b, "evaluator") }
 
-// MemoryDir returns the directory, in the workspace of a presenter, of the notes of others. It
-// keeps its own memory beside it.
+// MemoryDir returns the directory in a presenter's workspace that has the other agents'
+// notes. The presenter's own memory is beside it.
 func MemoryDir(b *artifact.Base) string { return path.Join(mountName(b, "memory"), "short_term") }
 
 func mountName(b *artifact.Base, name string) string {
