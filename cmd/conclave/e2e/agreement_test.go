@@ -96,9 +96,7 @@ func TestTooFewAgents(t *testing.T) {
 	team := c.file("team.yaml", model.teamWith(orchestrator(map[string]any{"min_active_agents": 2}), "agent_a", "agent_b", "agent_c"))
 	out := c.conclave("run", "--automation", "--config", team, "Who?")
 	require.Equal(t, 2, out.code, out.stderr)
-	var result sessionflow.Result
-	out.lastLine(t, &result)
-	require.Equal(t, "failed", result.Status)
+	result := out.result(t, "failed")
 	require.Equal(t, "TooFewAgents", result.Error.Type)
 	require.Contains(t, out.stderr, "fewer agents than orchestrator.min_active_agents are left to vote")
 	require.LessOrEqual(t, model.calls("model-a"), 2, "the session ends as soon as too few agents are left")

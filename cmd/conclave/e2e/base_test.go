@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/artifact"
-	sessionflow "conclave/workflows/session"
 )
 
 // A session starts from a directory: its steps work on it, its bucket has no copy of a
@@ -35,9 +34,7 @@ func TestBase(t *testing.T) {
 
 	out := c.conclave("run", "--automation", "--config", team, "--session-id", "based", "--base", project, "--context", project+"=handbook", "Add a file")
 	require.Equal(t, 0, out.code, out.stderr)
-	var result sessionflow.Result
-	out.lastLine(t, &result)
-	require.Equal(t, "consensus", result.Status)
+	out.result(t, "consensus")
 	require.NotContains(t, model.prompts(), "hunter2")
 
 	patch := c.file("change.patch", c.conclave("diff", "based").stdout)

@@ -43,9 +43,7 @@ func TestTokensRunOut(t *testing.T) {
 	config := c.file("team.yaml", model.teamWith(budget("max_total_tokens", limit), pair...))
 	out := c.conclave("run", "--automation", "--config", config, "Will it ever end?")
 	require.Equal(t, 0, out.code)
-	var result sessionflow.Result
-	out.lastLine(t, &result)
-	require.Equal(t, "budget", result.Status)
+	result := out.result(t, "budget")
 	answered := regexp.MustCompile(`answered (agent\d\.\d)`).FindAllStringSubmatch(out.stdout+out.stderr, -1)
 	require.Len(t, answered, 2)
 	require.Equal(t, answered[1][1], result.WinnerLabel, "without votes the newest answer wins")
@@ -82,9 +80,7 @@ providers:
 			{"id": "agent_b", "backend": {"provider": %q, "model": "model-b"}}],
 			"orchestrator": {"budget": {"max_cost_usd": %v}, "disable_injection": true}}`, provider, limit)
 	}
-	var result sessionflow.Result
-	require.NoError(t, s.begin(t, "dollars", "dollars", sessionflow.Input{Query: "Will it ever end?", Config: team("house")}).Get(t.Context(), &result))
-	require.Equal(t, "budget", result.Status)
+	result := ended(t, s.begin(t, "dollars", "dollars", sessionflow.Input{Query: "Will it ever end?", Config: team("house")}), "budget")
 	require.NotEmpty(t, result.Answer)
 	require.NotNil(t, result.Cost.TotalUSD)
 	require.InDelta(t, call*float64(model.calls("model-a")+model.calls("model-b")), *result.Cost.TotalUSD, 1e-9)

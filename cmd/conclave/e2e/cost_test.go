@@ -90,9 +90,7 @@ func TestEveryCallIsCounted(t *testing.T) {
 			})
 			id := strings.ReplaceAll(name, " ", "-")
 			run := s.begin(t, s.worker(model.teamWith(tt.sections, pair...)), id, sessionflow.Input{Query: "What does it cost?"})
-			var result sessionflow.Result
-			require.NoError(t, run.Get(t.Context(), &result))
-			require.Equal(t, "consensus", result.Status)
+			result := ended(t, run, "consensus")
 			cost, ofB := model.all(), model.of("model-b")
 			cost.Rejections, ofB.Rejections = tt.rejections, tt.rejections
 			require.Equal(t, cost, result.Cost)
@@ -148,9 +146,7 @@ func TestSuspendedStepsAreCountedOnce(t *testing.T) {
 	require.EqualValues(t, 2, state.Cost.ModelCalls)
 	require.NoError(t, s.update("held", "resume"))
 	require.NoError(t, s.update("held", "retry"))
-	var result sessionflow.Result
-	require.NoError(t, run.Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	result := ended(t, run, "consensus")
 	require.Equal(t, model.all(), result.Cost)
 	require.EqualValues(t, 7, result.Cost.ModelCalls)
 	require.Equal(t, model.of("model-a"), s.state("held").Agents[0].Cost)
@@ -190,9 +186,7 @@ func TestStepsBetweenAttemptsAreCounted(t *testing.T) {
 	require.NoError(t, s.update("limited", "resume"))
 	until(8)
 	require.NoError(t, s.update("limited", "finish"))
-	var result sessionflow.Result
-	require.NoError(t, run.Get(t.Context(), &result))
-	require.Equal(t, "finished", result.Status)
+	result := ended(t, run, "finished")
 	require.Contains(t, model.request("model-a", 6), "half of it", "it went on with its files")
 	require.EqualValues(t, 6, result.Cost.ModelCalls)
 	require.Equal(t, model.all(), result.Cost)

@@ -85,9 +85,7 @@ func TestUncachedSooner(t *testing.T) {
 				}
 			})
 			t.Cleanup(s.workTeam(model.teamWith(orchestrator(tt.settings), "agent_a", "agent_b", "agent_c")))
-			var result sessionflow.Result
-			require.NoError(t, s.start(tt.name).Get(t.Context(), &result))
-			require.Equal(t, "consensus", result.Status)
+			result := ended(t, s.start(tt.name), "consensus")
 			tt.check(t, result)
 			s.replay(tt.name, tt.name)
 		})
@@ -111,9 +109,7 @@ func TestChecks(t *testing.T) {
 	c.file("hidden/checks.yaml", "- {name: secret sum, command: sh add.sh 20 22, stdout: \"42\"}\n")
 	out := c.conclave("run", "--automation", "--config", team, "--checks", "hidden", "Add.")
 	require.Equal(t, 0, out.code, out.stderr)
-	var result sessionflow.Result
-	out.lastLine(t, &result)
-	require.Equal(t, "plurality", result.Status)
+	result := out.result(t, "plurality")
 	require.Equal(t, "agent_a", result.Winner)
 	require.Equal(t, coordination.ByChecks, result.DecidedBy)
 	require.Equal(t, map[string]int{"agent_b": 2}, result.Votes)

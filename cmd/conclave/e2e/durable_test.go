@@ -43,9 +43,7 @@ func TestKilledWorker(t *testing.T) {
 	run.ends(t)
 	out := c.conclave("watch", "--automation", "killed")
 	require.Equal(t, 0, out.code)
-	var result sessionflow.Result
-	out.lastLine(t, &result)
-	require.Equal(t, "consensus", result.Status)
+	out.result(t, "consensus")
 	require.Equal(t, 6, model.calls("model-a"), "one call is paid for twice")
 	require.Contains(t, model.request("model-a", 5), "half of it")
 

@@ -17,7 +17,6 @@ import (
 
 	"conclave/activities/s3store"
 	"conclave/activities/s3store/s3test"
-	sessionflow "conclave/workflows/session"
 )
 
 // meeting is a barrier for all agents.
@@ -210,9 +209,7 @@ func TestTwoWorkersOnMinIO(t *testing.T) {
 	}
 	close(release)
 
-	var result sessionflow.Result
-	require.NoError(t, run.Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	result := ended(t, run, "consensus")
 	require.Equal(t, "agent3.2", result.WinnerLabel)
 	require.Equal(t, "Answer C, improved.", result.Answer)
 	require.Equal(t, map[string]int{"agent_c": 4}, result.Votes)

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	sessionflow "conclave/workflows/session"
 )
 
 // A configuration of MassGen is translated and decides a session.
@@ -30,9 +28,7 @@ ui: {display_type: simple}
 	require.Contains(t, translated.stderr, "agent.backend.cwd: ")
 	out := c.conclave("run", "--automation", "--config", c.file("team.yaml", translated.stdout), "How many moons has Mars?")
 	require.Equal(t, 0, out.code)
-	var result sessionflow.Result
-	out.lastLine(t, &result)
-	require.Equal(t, "consensus", result.Status)
+	result := out.result(t, "consensus")
 	require.Equal(t, "model_4_5", result.Winner)
 	require.Contains(t, model.request("model-a", 1), `"temperature":0.25`)
 	require.Contains(t, model.request("model-a", 1), "Count twice.")

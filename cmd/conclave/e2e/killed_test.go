@@ -13,7 +13,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"conclave/activities"
-	sessionflow "conclave/workflows/session"
 )
 
 // within is far less than the heartbeat timeout, which a lost machine takes.
@@ -114,9 +113,7 @@ func TestKilledWorkerOfACluster(t *testing.T) {
 	doomed.ends(t)
 	worker.start()
 	requireSoon(t, again, "worker")
-	var result sessionflow.Result
-	require.NoError(t, run.Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	ended(t, run, "consensus")
 	require.EqualValues(t, 4, model.calls("model-a"))
 	begun := started(s.history("killed"), "RunStep")
 	require.Len(t, begun, 2)
@@ -156,9 +153,7 @@ func TestSuspendedWorkerKeepsItsReply(t *testing.T) {
 	require.NoError(t, suspended.Process.Signal(syscall.SIGCONT))
 	require.Eventually(t, attempt(enumspb.PENDING_ACTIVITY_STATE_STARTED), time.Minute, 50*time.Millisecond)
 	close(release)
-	var result sessionflow.Result
-	require.NoError(t, run.Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	result := ended(t, run, "consensus")
 	require.Equal(t, 3, model.calls("model-a"), "no reply is paid for twice")
 	require.EqualValues(t, 3, result.Cost.ModelCalls)
 	require.EqualValues(t, 2, started(s.history("suspended"), "RunStep")["agent_a-l1"].Attempt)

@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	sessionflow "conclave/workflows/session"
 )
 
 // binary returns an executable built by `make e2e`, whose path is in an environment variable.
@@ -151,6 +154,22 @@ func (o output) lastLine(t *testing.T, v any) {
 	t.Helper()
 	lines := strings.Split(strings.TrimRight(o.stdout, "\n"), "\n")
 	require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), v), o.stdout)
+}
+
+// result returns the result of an --automation run of a session that ended with a status.
+func (o output) result(t *testing.T, status string) (result sessionflow.Result) {
+	t.Helper()
+	o.lastLine(t, &result)
+	require.Equal(t, status, result.Status)
+	return result
+}
+
+// ended waits for a session, which ends with a status, and returns its result.
+func ended(t *testing.T, run client.WorkflowRun, status string) (result sessionflow.Result) {
+	t.Helper()
+	require.NoError(t, run.Get(t.Context(), &result))
+	require.Equal(t, status, result.Status)
+	return result
 }
 
 // processes returns those with this home.

@@ -51,8 +51,6 @@ func TestModelServer_startedLate(t *testing.T) {
 	require.Equal(t, 0, c.conclave("retry", "late").code)
 	out = c.conclave("watch", "late", "--automation")
 	require.Equal(t, 0, out.code, out.stderr)
-	var result sessionflow.Result
-	out.lastLine(t, &result)
-	require.Equal(t, "consensus", result.Status)
+	result := out.result(t, "consensus")
 	require.EqualValues(t, 10, result.Cost.ModelCalls)
 }

@@ -174,9 +174,7 @@ func TestLongOutage(t *testing.T) {
 	model := newModelServer(t, map[string][]reply{"model-a": {answer("Answer A."), answer("Answer A."), vote("agent1", "The only one.")}})
 	stop := s.work(model, "agent_a")
 	t.Cleanup(stop)
-	var result sessionflow.Result
-	require.NoError(t, s.start("long-outage").Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	result := ended(t, s.start("long-outage"), "consensus")
 	require.Equal(t, "Answer A.", result.Answer)
 	require.Equal(t, 3, model.calls("model-a"))
 	require.EqualValues(t, 3, result.Cost.ModelCalls, "lost calls count")

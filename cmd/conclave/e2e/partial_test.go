@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/artifact"
-	sessionflow "conclave/workflows/session"
 )
 
 // The files of a step that ended without an action are pulled and named, and the retried agent
@@ -46,9 +45,7 @@ func TestFilesOfAStepWithoutAction(t *testing.T) {
 	require.Equal(t, 0, c.conclave("retry", "partial").code)
 	out = c.conclave("watch", "--automation", "partial")
 	require.Equal(t, 0, out.code, out.stderr)
-	var result sessionflow.Result
-	out.lastLine(t, &result)
-	require.Equal(t, "consensus", result.Status)
+	out.result(t, "consensus")
 	require.Contains(t, model.request("model-a", 6), "half of it")
 	require.Equal(t, 0, c.conclave("pull", "--verify", "partial", dir).code)
 	require.FileExists(t, filepath.Join(dir, "agents/agent_a/002/workspace/draft/plan.md"))
@@ -62,9 +59,7 @@ func TestModelCallLimit(t *testing.T) {
 	team := c.file("team.yaml", model.teamWith(orchestrator(map[string]any{"max_model_calls_per_step": 3}), "agent_a"))
 	out := c.conclave("run", "--automation", "--session-id", "limit", "--config", team, "Who?")
 	require.Equal(t, 2, out.code, out.stderr)
-	var result sessionflow.Result
-	out.lastLine(t, &result)
-	require.Equal(t, "failed", result.Status)
+	result := out.result(t, "failed")
 	require.Contains(t, result.Error.Message, "no action after 3 model calls")
 	require.NotContains(t, model.request("model-a", 2), "You have made")
 	require.Contains(t, model.request("model-a", 3), "You have made 2 of the 3 model calls")

@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	acts "conclave/activities/session"
-	sessionflow "conclave/workflows/session"
 )
 
 // diligent is a Chat Completions server whose model obeys every prompt: it makes what a
@@ -260,9 +259,7 @@ func TestExamples_policies(t *testing.T) {
 			}
 			out := c.conclave(args...)
 			require.Equal(t, 0, out.code, out.stderr)
-			var result sessionflow.Result
-			out.lastLine(t, &result)
-			require.Equal(t, want.status, result.Status)
+			result := out.result(t, want.status)
 			require.Equal(t, want.forms, model.forms, "structured calls")
 			t.Logf("%s: %d model calls, %d tokens of prompts", name, model.calls, model.tokens)
 			if name != "local" {

@@ -18,7 +18,6 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
-	sessionflow "conclave/workflows/session"
 )
 
 var pair = []string{"agent_a", "agent_b"}
@@ -115,9 +114,7 @@ func TestUncachedInjection(t *testing.T) {
 	})
 	stop := s.workTeam(model.teamWith(nil, pair...))
 	t.Cleanup(stop)
-	var result sessionflow.Result
-	require.NoError(t, s.start("inject").Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	result := ended(t, s.start("inject"), "consensus")
 	require.Equal(t, "agent2.2", result.WinnerLabel)
 
 	told := model.request("model-a", 3)
@@ -145,9 +142,7 @@ func TestUncachedConfirm(t *testing.T) {
 	})
 	stop := s.workTeam(model.teamWith(nil, pair...))
 	t.Cleanup(stop)
-	var result sessionflow.Result
-	require.NoError(t, s.start("confirm").Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	result := ended(t, s.start("confirm"), "consensus")
 	require.Equal(t, map[string]int{"agent_b": 2}, result.Votes)
 	require.Contains(t, model.request("model-a", 3), "Answer B, improved.")
 	require.Equal(t, 3, model.calls("model-a"), "no step was wasted on a stale vote")
@@ -171,9 +166,7 @@ func TestUncachedRestart(t *testing.T) {
 	})
 	stop := s.workTeam(model.teamWith(orchestrator(map[string]any{"update_mode": "restart"}), pair...))
 	t.Cleanup(stop)
-	var result sessionflow.Result
-	require.NoError(t, s.start("restart").Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	ended(t, s.start("restart"), "consensus")
 	fresh := model.request("model-a", 5)
 	require.Contains(t, fresh, "Answer B, improved.")
 	require.NotContains(t, fresh, "draft.md", "the conversation is new")
@@ -210,9 +203,7 @@ func TestUncachedSay(t *testing.T) {
 	<-asked
 	require.NoError(t, s.update("say", "say", map[string]string{"text": "Please answer in French."}))
 	require.Error(t, s.update("say", "say", map[string]string{"text": " "}))
-	var result sessionflow.Result
-	require.NoError(t, run.Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	ended(t, run, "consensus")
 	require.Contains(t, model.request("model-a", 2), "Please answer in French.")
 	require.Contains(t, model.request("model-a", 3), "Please answer in French.", "later steps read the message, too")
 	s.replay("say", "said")
@@ -241,9 +232,7 @@ func TestUncachedPause(t *testing.T) {
 	require.True(t, s.state("pause").Paused)
 	require.Error(t, s.update("pause", "pause"), "it is paused already")
 	require.NoError(t, s.update("pause", "resume"))
-	var result sessionflow.Result
-	require.NoError(t, run.Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	ended(t, run, "consensus")
 	require.Contains(t, model.request("model-a", 4), "half of it", "the file and the conversation are there")
 	require.Equal(t, 5, model.calls("model-a"), "one call was cut off, none was repeated")
 	s.replay("pause", "paused")
@@ -268,9 +257,7 @@ func TestUncachedParkAndRetry(t *testing.T) {
 	require.NotNil(t, state.Parked)
 	require.Error(t, s.update("park", "retry", map[string]string{"agent": "agent_a"}), "it has not failed")
 	require.NoError(t, s.update("park", "retry", map[string]string{"agent": "agent_b"}))
-	var result sessionflow.Result
-	require.NoError(t, run.Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	result := ended(t, run, "consensus")
 	require.Equal(t, map[string]int{"agent_a": 2}, result.Votes)
 	require.Equal(t, 4, model.calls("model-b"), "the reply that was paid for is kept")
 	require.Contains(t, model.request("model-b", 3), "list_files")
@@ -290,9 +277,7 @@ func TestUncachedRoundTimeouts(t *testing.T) {
 		"initial_round_timeout_seconds": 1, "round_timeout_grace_seconds": 1,
 	}}, "agent_a"))
 	t.Cleanup(stop)
-	var result sessionflow.Result
-	require.NoError(t, s.start("slow").Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	ended(t, s.start("slow"), "consensus")
 	last := func(n int) string {
 		var request struct{ Messages []struct{ Content any } }
 		require.NoError(t, json.Unmarshal([]byte(model.request("model-a", n)), &request))
@@ -319,9 +304,7 @@ func TestUncachedDecomposition(t *testing.T) {
 	sections["subtasks"] = map[string]string{"agent_a": "Build the front.", "agent_b": "Build the back."}
 	stop := s.workTeam(model.teamWith(sections, pair...))
 	t.Cleanup(stop)
-	var result sessionflow.Result
-	require.NoError(t, s.start("parts").Get(t.Context(), &result))
-	require.Equal(t, "presented", result.Status)
+	result := ended(t, s.start("parts"), "presented")
 	require.Equal(t, "agent_b", result.Winner)
 	require.Equal(t, "Front and back together.", result.Answer)
 	require.Contains(t, model.request("model-b", 3), "No database.")
@@ -348,9 +331,7 @@ func TestUncachedBeginAgain(t *testing.T) {
 		"final_answer_strategy": "winner_present", "max_orchestration_restarts": 1,
 	}), "agent_a"))
 	t.Cleanup(stop)
-	var result sessionflow.Result
-	require.NoError(t, s.start("again").Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	result := ended(t, s.start("again"), "consensus")
 	require.Equal(t, "Presented 42.", result.Answer)
 	require.Contains(t, model.request("model-a", 5), "Give numbers.")
 	require.Contains(t, model.request("model-a", 5), "Presented A.", "the answer of the last attempt")
@@ -377,9 +358,7 @@ func TestUncachedContinuous(t *testing.T) {
 	})
 	stop := s.workTeam(model.teamWith(orchestrator(map[string]any{"pacing": "continuous"}), "agent_a", "agent_b", "agent_c"))
 	t.Cleanup(stop)
-	var result sessionflow.Result
-	require.NoError(t, s.start("continuous").Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	result := ended(t, s.start("continuous"), "consensus")
 	require.Equal(t, map[string]int{"agent_b": 3}, result.Votes)
 	require.False(t, waited, "two had voted before the third had answered")
 	s.replay("continuous", "continuous")

@@ -39,9 +39,7 @@ func TestWaitingForATurn(t *testing.T) {
 	}, 2*time.Minute, 200*time.Millisecond)
 	require.GreaterOrEqual(t, time.Since(began), 4*every, "five calls")
 	require.NoError(t, s.update("queue", "finish"))
-	var result sessionflow.Result
-	require.NoError(t, run.Get(t.Context(), &result))
-	require.Equal(t, "finished", result.Status)
+	ended(t, run, "finished")
 
 	for id, attempt := range started(s.history("queue"), "RunStep") {
 		require.EqualValues(t, 1, attempt.Attempt, id)

@@ -26,9 +26,7 @@ func TestRetry_failedSession(t *testing.T) {
 	c := newCLI(t)
 	out := c.conclave("run", "--automation", "--session-id", "s1", "--config", c.file("team.yaml", model.team("agent_a", "agent_b")), "Who?")
 	require.Equal(t, 2, out.code)
-	var result sessionflow.Result
-	out.lastLine(t, &result)
-	require.Equal(t, "failed", result.Status)
+	result := out.result(t, "failed")
 	require.EqualValues(t, 2, result.Cost.ModelCalls)
 
 	require.Equal(t, 1, c.conclave("retry", "s1", "--agent", "agent_x").code, "nothing is started")
@@ -73,9 +71,7 @@ func TestRetry_cancelledSession(t *testing.T) {
 	require.Equal(t, 0, c.conclave("retry", "s1").code)
 	out := c.conclave("watch", "--automation", "s1")
 	require.Equal(t, 0, out.code)
-	var result sessionflow.Result
-	out.lastLine(t, &result)
-	require.Equal(t, "consensus", result.Status)
+	result := out.result(t, "consensus")
 	require.EqualValues(t, 3, result.Cost.ModelCalls)
 	require.Contains(t, model.request("model-a", 3), "plan.md")
 	require.Equal(t, 4, model.calls("model-a"))

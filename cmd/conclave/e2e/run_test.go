@@ -25,9 +25,7 @@ func TestThreeRounds(t *testing.T) {
 
 	out := c.conclave("run", "--automation", "--config", config, "--session-id", "three-rounds", "Which of us is right?")
 	require.Equal(t, 0, out.code)
-	var result sessionflow.Result
-	out.lastLine(t, &result)
-	require.Equal(t, "consensus", result.Status)
+	result := out.result(t, "consensus")
 	require.Equal(t, "agent_c", result.Winner)
 	require.Equal(t, "agent3.2", result.WinnerLabel)
 	require.Equal(t, "Answer C, improved.", result.Answer)
@@ -75,9 +73,7 @@ func TestModelFailsAndRecovers(t *testing.T) {
 	c := newCLI(t)
 	out := c.conclave("run", "--automation", "--config", c.file("team.yaml", model.team("agent_a")), "Will you recover?")
 	require.Equal(t, 0, out.code)
-	var result sessionflow.Result
-	out.lastLine(t, &result)
-	require.Equal(t, "consensus", result.Status)
+	result := out.result(t, "consensus")
 	require.Equal(t, "At last.", result.Answer)
 	require.Equal(t, 5, model.calls("model-a"))
 }
@@ -103,9 +99,7 @@ func TestNobodyAnswers(t *testing.T) {
 	c := newCLI(t)
 	out := c.conclave("run", "--automation", "--config", c.file("team.yaml", model.team("agent_a")), "Anyone?")
 	require.Equal(t, 2, out.code)
-	var result sessionflow.Result
-	out.lastLine(t, &result)
-	require.Equal(t, "failed", result.Status)
+	out.result(t, "failed")
 	require.Contains(t, out.stdout+out.stderr, "agent_a", "the agent's error is printed")
 }
 

@@ -23,7 +23,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities/sandbox"
-	sessionflow "conclave/workflows/session"
 )
 
 // serve is the argument that makes this program an MCP server.
@@ -159,9 +158,7 @@ func TestKilledWorkerWithACommand(t *testing.T) {
 
 	out := c.conclave("watch", "--automation", "killed")
 	require.Equal(t, 0, out.code)
-	var result sessionflow.Result
-	out.lastLine(t, &result)
-	require.Equal(t, "consensus", result.Status)
+	out.result(t, "consensus")
 	require.Equal(t, 3, model.calls("model-a"), "no call is paid for twice")
 	require.Contains(t, model.request("model-a", 2), "slept")
 }

@@ -217,9 +217,7 @@ func TestUncachedWorkerReplaced(t *testing.T) {
 	close(stopped)
 	stop = s.work(model, agents...)
 	t.Cleanup(stop)
-	var result sessionflow.Result
-	require.NoError(t, run.Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	result := ended(t, run, "consensus")
 	require.Equal(t, map[string]int{"agent_c": 3}, result.Votes)
 	require.Equal(t, len(script["model-a"]), model.calls("model-a"), "finished steps are not run again")
 	s.replay("replaced", "worker_replaced")
@@ -236,9 +234,7 @@ func TestUncachedAttempts(t *testing.T) {
 	})
 	stop := s.work(model, "agent_a", "agent_b")
 	t.Cleanup(stop)
-	var result sessionflow.Result
-	require.NoError(t, s.start("attempts").Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	result := ended(t, s.start("attempts"), "consensus")
 	require.Equal(t, "agent_a", result.Winner)
 	require.Equal(t, 3, model.calls("model-b"))
 	var last artifact.LastAction
@@ -267,9 +263,7 @@ func TestUncachedFinish(t *testing.T) {
 	<-asked
 	require.Eventually(t, func() bool { return s.running("finish") == 1 }, 20*time.Second, 20*time.Millisecond)
 	require.NoError(t, s.client.SignalWorkflow(t.Context(), "finish", "", drive.FinishSignal, nil))
-	var result sessionflow.Result
-	require.NoError(t, run.Get(t.Context(), &result))
-	require.Equal(t, "finished", result.Status)
+	result := ended(t, run, "finished")
 	require.Equal(t, "agent_b", result.Winner, "the one fresh vote")
 	require.Equal(t, int64(5), result.Cost.ModelCalls, "two answers, a vote, and two calls of the step that was cut short")
 

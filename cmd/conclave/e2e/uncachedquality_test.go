@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/coordination"
-	sessionflow "conclave/workflows/session"
 )
 
 // A session with a preparation and evaluations, replayed from the first event.
@@ -34,9 +33,7 @@ func TestUncachedQuality(t *testing.T) {
 		},
 	}), "agent_a"))
 	t.Cleanup(stop)
-	var result sessionflow.Result
-	require.NoError(t, s.start("evaluated").Get(t.Context(), &result))
-	require.Equal(t, "consensus", result.Status)
+	result := ended(t, s.start("evaluated"), "consensus")
 	require.Equal(t, "agent1.2", result.WinnerLabel)
 	require.EqualValues(t, 6, result.Cost.ModelCalls)
 	require.Contains(t, model.request("model-a", 3), "Carry out your plan")
