@@ -49,8 +49,7 @@ func asking(t *testing.T, played *desktest.Temporal, d *desk.Desk) (*desktest.Se
 func TestFollow_calls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		played := desktest.New(t)
-		d := played.Desk(t)
+		played, d := newDesk(t)
 		begun, calls := asking(t, played, d)
 		reply, err := d.Follow(t.Context(), begun.ID, true, nil)
 		require.NoError(t, err)
@@ -78,8 +77,7 @@ func TestFollow_calls(t *testing.T) {
 
 func TestReturn(t *testing.T) {
 	t.Parallel()
-	played := desktest.New(t)
-	d := played.Desk(t)
+	played, d := newDesk(t)
 	begun, calls := asking(t, played, d)
 	whole := []coordination.ToolResult{{ID: calls[0].ID, Content: "a cat"}, {ID: calls[1].ID, Content: ""}}
 	other := "c" + artifact.SessionHash("other") + "_l1_1"
@@ -121,8 +119,7 @@ func TestReturn(t *testing.T) {
 func TestReturn_afterRetry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		played := desktest.New(t)
-		d := played.Desk(t)
+		played, d := newDesk(t)
 		begun, calls := asking(t, played, d)
 		whole := []coordination.ToolResult{{ID: calls[0].ID}, {ID: calls[1].ID}}
 		begun.Refuse(temporal.NewNonRetryableApplicationError("a retried step does not wait yet", drive.TooEarly, nil))
@@ -140,14 +137,11 @@ func TestReturn_afterRetry(t *testing.T) {
 
 func TestSteer(t *testing.T) {
 	t.Parallel()
-	played := desktest.New(t)
-	d := played.Desk(t)
-	ticket, err := d.Start(t.Context(), bob, keyed("k", "h"))
-	require.NoError(t, err)
+	played, d, ticket := started(t)
 	begun := played.Begun(t)
 	require.NoError(t, d.Steer(t.Context(), bob, ticket.ID, drive.PauseSignal, nil))
 	begun.Refuse(temporal.NewNonRetryableApplicationError("it is paused already", "Refused", nil))
-	err = d.Steer(t.Context(), bob, ticket.ID, drive.PauseSignal, nil)
+	err := d.Steer(t.Context(), bob, ticket.ID, drive.PauseSignal, nil)
 	require.Equal(t, http.StatusConflict, refusal(t, err).Status)
 	require.EqualError(t, err, "pause: it is paused already")
 	begun.Refuse(errors.New("no worker"))
@@ -162,8 +156,7 @@ func TestSteer(t *testing.T) {
 func TestBudget_withoutPrices(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		played := desktest.New(t)
-		d := played.Desk(t)
+		played, d := newDesk(t)
 		by := access.Caller{Name: "bob", USDPerDay: 0.5}
 		start := func(key string) error {
 			_, err := d.Start(t.Context(), by, keyed(key, "h"))
@@ -189,8 +182,7 @@ func TestBudget_withoutPrices(t *testing.T) {
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		played := desktest.New(t)
-		d := played.Desk(t)
+		played, d := newDesk(t)
 		by := access.Caller{Name: "bob", USDPerDay: 0.5}
 		start := func(d *desk.Desk, key string) error {
 			_, err := d.Start(t.Context(), by, keyed(key, "h"))

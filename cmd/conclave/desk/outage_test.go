@@ -11,7 +11,6 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"conclave/cmd/conclave/desk"
-	"conclave/cmd/conclave/desk/desktest"
 )
 
 var errAway = serviceerror.NewUnavailable("connection refused")
@@ -23,10 +22,10 @@ func TestStart_throughAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				played := desktest.New(t)
-				d := played.Desk(t)
+				played, d := newDesk(t)
 				if name == "joined" {
-					begun(t, played, d)
+					_, err := d.Start(t.Context(), bob, q)
+					require.NoError(t, err)
 				}
 				played.Leave(errAway)
 				time.AfterFunc(50*time.Second, func() { played.Leave(nil) })
@@ -44,9 +43,7 @@ func TestStart_throughAnOutage(t *testing.T) {
 func TestFollow_throughOutages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		played := desktest.New(t)
-		d := played.Desk(t)
-		s := begun(t, played, d)
+		played, d, s := begun(t)
 		go func() {
 			for range 3 {
 				time.Sleep(10 * time.Minute)
@@ -66,9 +63,7 @@ func TestFollow_throughOutages(t *testing.T) {
 func TestOutage_ends(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		played := desktest.New(t)
-		d := played.Desk(t)
-		s := begun(t, played, d)
+		played, d, s := begun(t)
 		unavailable := func(err error, least, most time.Duration, began time.Time) {
 			t.Helper()
 			refused, ok := errors.AsType[*desk.Refusal](err)

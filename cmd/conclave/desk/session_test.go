@@ -30,6 +30,21 @@ func keyed(key, hash string) desk.Question {
 	return desk.Question{ID: desk.SessionOf(bob, key), Hash: hash, Team: desk.WorkersTeam("default"), Input: sessionflow.Input{Query: "Tabs?"}}
 }
 
+func newDesk(t *testing.T) (*desktest.Temporal, *desk.Desk) {
+	t.Helper()
+	played := desktest.New(t)
+	return played, played.Desk(t)
+}
+
+// started returns a desk at which Bob has started a session.
+func started(t *testing.T) (*desktest.Temporal, *desk.Desk, desk.Ticket) {
+	t.Helper()
+	played, d := newDesk(t)
+	ticket, err := d.Start(t.Context(), bob, keyed("k", "h"))
+	require.NoError(t, err)
+	return played, d, ticket
+}
+
 // refusal returns the reason of an error.
 func refusal(t *testing.T, err error) *desk.Refusal {
 	t.Helper()
@@ -85,11 +100,8 @@ func TestDesk_oneSession(t *testing.T) {
 // The same key with another body, or another's session, is a conflict.
 func TestDesk_conflicts(t *testing.T) {
 	t.Parallel()
-	played := desktest.New(t)
-	d := played.Desk(t)
-	ticket, err := d.Start(t.Context(), bob, keyed("k", "h"))
-	require.NoError(t, err)
-	_, err = d.Start(t.Context(), bob, keyed("k", "another"))
+	played, d, ticket := started(t)
+	_, err := d.Start(t.Context(), bob, keyed("k", "another"))
 	require.Equal(t, http.StatusConflict, refusal(t, err).Status)
 	require.Contains(t, err.Error(), "was started by a request with another body; choose another key")
 	named := keyed("k", "h")
@@ -121,8 +133,7 @@ func TestDesk_startsForThoseWhoLeave(t *testing.T) {
 func TestDesk_sentAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		played := desktest.New(t)
-		d := played.Desk(t)
+		played, d := newDesk(t)
 		q := desk.Question{Hash: "h", Team: desk.WorkersTeam("default")}
 		connection, breaks := context.WithCancel(t.Context())
 		first, err := d.Start(connection, bob, q)
@@ -143,10 +154,7 @@ func TestDesk_sentAgain(t *testing.T) {
 
 func TestDesk_unavailable(t *testing.T) {
 	t.Parallel()
-	played := desktest.New(t)
-	d := played.Desk(t)
-	ticket, err := d.Start(t.Context(), bob, keyed("k", "h"))
-	require.NoError(t, err)
+	played, d, ticket := started(t)
 	played.Leave(errors.New("no connection"))
 	for name, ask := range map[string]func() error{
 		"look up the session": func() error {
@@ -167,11 +175,8 @@ func TestDesk_unavailable(t *testing.T) {
 
 func TestDesk_Find(t *testing.T) {
 	t.Parallel()
-	played := desktest.New(t)
-	d := played.Desk(t)
-	ticket, err := d.Start(t.Context(), bob, keyed("k", "h"))
-	require.NoError(t, err)
-	_, err = played.ExecuteWorkflow(t.Context(), clientOptions("p1"), "Pipeline", sessionflow.Input{})
+	played, d, ticket := started(t)
+	_, err := played.ExecuteWorkflow(t.Context(), clientOptions("p1"), "Pipeline", sessionflow.Input{})
 	require.NoError(t, err)
 	for _, by := range []access.Caller{bob, {}} { // without keys all sessions are the user's
 		run, err := d.Find(t.Context(), by, ticket.ID)
@@ -190,10 +195,7 @@ func TestDesk_Find(t *testing.T) {
 func TestFollow_progress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		played := desktest.New(t)
-		d := played.Desk(t)
-		ticket, err := d.Start(t.Context(), bob, keyed("k", "h"))
-		require.NoError(t, err)
+		played, d, ticket := started(t)
 		begun := played.Begun(t)
 		var lines []string
 		go func() {
@@ -215,10 +217,7 @@ func TestFollow_progress(t *testing.T) {
 func TestFollow_withoutAWorker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		played := desktest.New(t)
-		d := played.Desk(t)
-		ticket, err := d.Start(t.Context(), bob, keyed("k", "h"))
-		require.NoError(t, err)
+		played, d, ticket := started(t)
 		begun := played.Begun(t)
 		begun.Silence()
 		go func() {
@@ -234,17 +233,14 @@ func TestFollow_withoutAWorker(t *testing.T) {
 // A long answer is read from the store, as the result has only its beginning.
 func TestFollow_longAnswer(t *testing.T) {
 	t.Parallel()
-	played := desktest.New(t)
-	d := played.Desk(t)
-	ticket, err := d.Start(t.Context(), bob, keyed("k", "h"))
-	require.NoError(t, err)
+	played, d, ticket := started(t)
 	whole := strings.Repeat("tabs ", 4000)
 	layout := artifact.InBucket(ticket.ID)
 	key := layout.Final("agent_a", "answer.json")
 	path := played.Store.URL(key)
 	result := sessionflow.Result{Status: "consensus", Winner: "agent_a", Answer: whole[:8192], AnswerTruncated: true, AnswerPath: &path}
 	played.Begun(t).End(result)
-	_, err = d.Follow(t.Context(), ticket.ID, false, nil)
+	_, err := d.Follow(t.Context(), ticket.ID, false, nil)
 	require.Equal(t, http.StatusServiceUnavailable, refusal(t, err).Status, "half an answer is none")
 	require.NoError(t, artifact.CreateJSON(t.Context(), played.Store, key, artifact.Answer{Answer: whole}))
 	reply, err := d.Follow(t.Context(), ticket.ID, false, nil)
@@ -263,25 +259,19 @@ func TestFollow_withoutAnAnswer(t *testing.T) {
 			s.Fail(temporal.NewNonRetryableApplicationError("the history is too long", "Limit", nil))
 		},
 	} {
-		played := desktest.New(t)
-		d := played.Desk(t)
-		ticket, err := d.Start(t.Context(), bob, keyed("k", "h"))
-		require.NoError(t, err)
+		played, d, ticket := started(t)
 		end(played.Begun(t))
-		_, err = d.Follow(t.Context(), ticket.ID, false, nil)
+		_, err := d.Follow(t.Context(), ticket.ID, false, nil)
 		require.ErrorContains(t, err, want+"; `conclave retry "+ticket.ID+"` goes on with it")
 	}
 }
 
 func TestFollow_leaves(t *testing.T) {
 	t.Parallel()
-	played := desktest.New(t)
-	d := played.Desk(t)
-	ticket, err := d.Start(t.Context(), bob, keyed("k", "h"))
-	require.NoError(t, err)
+	played, d, ticket := started(t)
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	_, err = d.Follow(ctx, ticket.ID, false, nil)
+	_, err := d.Follow(ctx, ticket.ID, false, nil)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, played.Begun(t).Updates(), "the session goes on")
 }
@@ -289,10 +279,7 @@ func TestFollow_leaves(t *testing.T) {
 // The state is that of the worker, else the recorded one.
 func TestState(t *testing.T) {
 	t.Parallel()
-	played := desktest.New(t)
-	d := played.Desk(t)
-	ticket, err := d.Start(t.Context(), bob, keyed("k", "h"))
-	require.NoError(t, err)
+	played, d, ticket := started(t)
 	begun := played.Begun(t)
 	state, err := d.State(t.Context(), bob, ticket.ID)
 	require.NoError(t, err)

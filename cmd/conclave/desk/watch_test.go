@@ -18,12 +18,11 @@ import (
 	"conclave/workflows/drive"
 )
 
-// begun starts a session at a desk.
-func begun(t *testing.T, played *desktest.Temporal, d *desk.Desk) *desktest.Session {
+// begun returns a desk at which Bob has started a session, and that session.
+func begun(t *testing.T) (*desktest.Temporal, *desk.Desk, *desktest.Session) {
 	t.Helper()
-	_, err := d.Start(t.Context(), bob, keyed("k", "h"))
-	require.NoError(t, err)
-	return played.Begun(t)
+	played, d, _ := started(t)
+	return played, d, played.Begun(t)
 }
 
 // A hundred callers of one session cost Temporal what one does, and each is told every event,
@@ -32,9 +31,7 @@ func TestFollow_together(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const callers, minutes = 100, 10
-		played := desktest.New(t)
-		d := played.Desk(t)
-		s := begun(t, played, d)
+		played, d, s := begun(t)
 		told := make([]int, callers)
 		var all sync.WaitGroup
 		for i := range callers {
@@ -65,9 +62,7 @@ func TestFollow_together(t *testing.T) {
 func TestFollow_silently(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		played := desktest.New(t)
-		d := played.Desk(t)
-		s := begun(t, played, d)
+		played, d, s := begun(t)
 		time.AfterFunc(time.Hour, func() { s.Decide("Tabs.", used(1)) })
 		_, err := d.Follow(t.Context(), s.ID, false, nil)
 		require.NoError(t, err)
@@ -79,9 +74,7 @@ func TestFollow_silently(t *testing.T) {
 func TestFollow_again(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		played := desktest.New(t)
-		d := played.Desk(t)
-		s := begun(t, played, d)
+		played, d, s := begun(t)
 		s.Report("agent_a answered agent1.1")
 		for range 3 {
 			ctx, leave := context.WithTimeout(t.Context(), time.Minute)
@@ -102,9 +95,7 @@ func TestFollow_again(t *testing.T) {
 func TestFollow_afterResults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		played := desktest.New(t)
-		d := played.Desk(t)
-		s := begun(t, played, d)
+		_, d, s := begun(t)
 		s.Report("agent_a answered agent1.1")
 		call := coordination.Call{ID: "c" + artifact.SessionHash(s.ID) + "_l1_1", Name: "look", Arguments: "{}"}
 		s.Ask(used(1), call)
