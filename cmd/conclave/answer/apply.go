@@ -26,11 +26,11 @@ decision's, or that of a pipeline's run; without --to the directory is the one t
 session was started from this machine.
 
 If a file differs from the version that was changed, nothing is written, and the
-exit code is 1; changes that the directory already has are skipped. What a killed
-apply has left half done is reverted by the next one.
+exit code is 1; changes that the directory already has are skipped. If apply is
+killed, the next one reverts its partial changes.
 
---3way merges the change of a text file with changes of other lines in the
-directory's file, also if the change renames it.`,
+--3way merges the change of a text file with changes that the directory's file has
+in other lines, even if the change renames the file.`,
 		Example: `  conclave apply 20261121-153012-k3f9
   conclave apply 20261121-153012-k3f9 --to .
   conclave apply 20261121-153012-k3f9 --to . --check

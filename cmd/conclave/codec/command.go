@@ -40,7 +40,7 @@ stored with every payload, so that the key can be found when there are several.
 
 To change the key, put the new one before the old one: NEW,OLD. The first key encrypts,
 all of them decrypt. Remove the old one when the retention of the namespace is over.
-What was encrypted with a key that is lost stays unreadable.`,
+Payloads encrypted with a lost key stay unreadable.`,
 		Example: `  conclave codec key
   export ` + codec.Variable + `="$(conclave codec key 2027),$` + codec.Variable + `"
   kubectl create secret generic conclave-payload --from-literal=key="$(conclave codec key)"`,

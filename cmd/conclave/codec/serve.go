@@ -41,7 +41,7 @@ func serveCommand(c *hall.CLI) *cobra.Command {
 		Short: "Decrypt payloads for Temporal's Web UI and command line",
 		Long: `Serve a codec server until interrupted: Temporal's Web UI and command line send it encrypted
 payloads and show what it returns. The keys are those of ` + codec.Variable + `. Set its address as the codec
-endpoint in the Web UI, and name the Web UI's address with --web-ui: pages of others are refused.
+endpoint in the Web UI, and name the Web UI's address with --web-ui: other origins are refused.
 
 Everybody who can reach it can decrypt. On another address than loopback it needs --token-env,
 the name of the variable with a token that clients send as "Authorization: Bearer TOKEN", and a

@@ -52,7 +52,7 @@ func runCommand(c *hall.CLI, session, pipeline *runs.Kind) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] DATA.jsonl",
 		Short: "Ask all questions in all arms, and report",
-		Long: `Ask the questions of DATA.jsonl, a JSON object a line with the fields of inspect_ai's
+		Long: `Ask the questions of DATA.jsonl, one JSON object a line with the fields of inspect_ai's
 Sample: id, input, target (a string or a list), choices, files, metadata, and scorer,
 base, checks. Every question ends with the sentence "` + eval.Form + `".
 
@@ -60,14 +60,14 @@ Arms, a list of:
   single          one agent of the team, through the same step
   first-vote      the vote of the team's own first answers
   majority:K      the vote of K first answers
-  majority:match  the same with as many as the tokens of the team buy, for each question
+  majority:match  the same, with as many answers as the team's tokens for the question buy
   plain           a bare completion by the model of the first agent, without tools
   team            the team's decision
-  team=FILE       that of another team
-The first answers of the team's own sessions serve the first three where there are
-enough of them, so that they cost nothing more.
+  team=FILE       the decision of another team
+The first answers of the team's own sessions are used for the first three arms where
+there are enough of them, at no extra cost.
 
-Scorers: match (the number or word of the last line), exact, includes, choice, pattern
+Scorers: match (the number or word in the last line), exact, includes, choice, pattern
 (the target is a regular expression), command (the target is a command that succeeds in
 a copy of the answer's files, with the text in the file $CONCLAVE_ANSWER), checks (the
 question's checks all pass) and model_graded (by the agent of --grader). A question's
@@ -75,7 +75,7 @@ own scorer comes first; without any it is choice for questions with choices, els
 match. Checks of a question with another scorer are given to the team.
 
 Every question is a session eval-ID-QUESTION-EPOCH[-ARM]. Ctrl-C stops asking; the same
-command goes on, and pays nothing twice. OUT has samples.jsonl, summary.json and
+command continues, and pays nothing twice. OUT has samples.jsonl, summary.json and
 index.html with the page of each session.
 
 Exit codes: 0 every question has an outcome, 1 wrong usage and nothing asked, 2 no

@@ -38,8 +38,8 @@ keys, tokens. At most 100,000 files, 2 GiB together and 100 MB each are accepted
 
 Unchanged files are not read again, and contents that the store has are not sent
 again. Without an address the local data directory stores the files; for a
-cluster, name its bucket with --bucket. What no session uses is removed by prune a
-day later.`,
+cluster, name its bucket with --bucket. After a day, prune removes files that no
+session uses.`,
 		Example: `  conclave upload .
   conclave upload ~/src/service --json | jq -r .reference
   conclave upload docs --bucket sessions --prefix team-a

@@ -45,8 +45,8 @@ watching, and the run continues with the next run, watch, dev or worker on the s
 data directory. With an address it is started on that cluster and followed.
 
 At a terminal a step that fails finally parks the run, which waits for retry or cancel,
-unless the file has on_step_failure. A run that has ended by a failed step goes on with
-` + "`conclave retry ID`" + `, too.
+unless the file has on_step_failure. A run that a failed step has ended
+can be continued with ` + "`conclave retry ID`" + ` as well.
 
 A session step without a team gets the one of --config, else the one that
 ` + "`conclave run`" + ` would use.

@@ -49,8 +49,7 @@ func pruneCommand(c *hall.CLI) *cobra.Command {
 store and their histories. Without --yes it only shows what would go, and how much
 that frees.
 
-All conditions that are given have to hold; without any, it is --older-than 30d. The
-age counts from the end of a run, or from the last change of its files if its
+A run must meet all given conditions; the default is --older-than 30d. The age counts from the end of a run, or from the last change of its files if its
 history is gone.
 
 Runs that have not ended are kept, paused and parked ones included, and so are
@@ -96,9 +95,9 @@ func deleteCommand(c *hall.CLI) *cobra.Command {
 		Short: "Remove one session",
 		Long: `Remove an ended session, run of a pipeline or run of a scenario: its files in the
 store and its history. The sessions of a pipeline's steps go with its run. It asks
-before it does, unless --yes is given; without a terminal, --yes is needed.
+for confirmation unless --yes is given; without a terminal, --yes is required.
 
-A run that has not ended is refused, also if it is paused or parked: cancel it first.
+A run that has not ended is refused, even if it is paused or parked: cancel it first.
 A session that another one continues is refused as well.`,
 		Example: `  conclave delete 20261121-153012-k3f9
   conclave delete --yes release-42

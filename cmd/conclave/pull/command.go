@@ -26,8 +26,7 @@ func Command(c *hall.CLI) *cobra.Command {
 workspaces, transcripts, the ledger. A running session can be pulled, and pulled
 again later: only new files are copied. It never runs a step.
 
-It makes two files more: index.html, the page, which needs no server and no network,
-and ANSWER.md, the answer of the session or the final text of the run.
+It also writes index.html, a page that needs no server and no network, and ANSWER.md, the answer of the session or the final text of the run.
 
 With --verify the copy is compared with itself afterwards: every workspace with
 its manifest (content, links, executable bits, nothing missing, nothing extra),

@@ -184,8 +184,8 @@ func (c commands) pause() *cobra.Command {
 	return c.update(&cobra.Command{
 		Use:   "pause ID",
 		Short: "Suspend a session until it is resumed",
-		Long: `Suspend a session: running steps are suspended, no step is started, and its time
-stands still. Nothing is lost; resume continues where it stopped.
+		Long: `Suspend a session: running steps are suspended, no step is started, and its clock
+stops. Nothing is lost; resume continues where it stopped.
 
 Without an address, pause joins the local stack; it runs no steps.`,
 		Example: `  conclave pause 20261121-153012-k3f9
@@ -229,14 +229,14 @@ func (c commands) retry() *cobra.Command {
 that were paid for are kept.
 
 A session that has ended without an answer, because it failed or was cancelled,
-terminated or timed out by Temporal, goes on in a new run under the same ID: with
-its answers, votes and messages, and with the steps that were running. A decision
-stands: nothing is started then.
+terminated or timed out by Temporal, continues in a new run under the same ID, with
+its answers, votes and messages and the steps that were running. A session that has
+decided is left as it is.
 
 In a run of a pipeline, parked or ended, the failed step is run again. A scenario run
-that has ended goes on from the first step that did not pass; its ID can be written
-as SLUG/RUN_ID. Its files in the project's directory follow with
-` + "`conclave scenario watch DIR SLUG`" + `.
+that has ended continues from the first step that did not pass; its ID can be written
+as SLUG/RUN_ID. ` + "`conclave scenario watch DIR SLUG`" + ` updates its files in the project's
+directory.
 
 Without an address, retry joins the local stack; it runs no steps itself.`,
 		Example: `  conclave retry 20261121-153012-k3f9

@@ -64,8 +64,8 @@ func checkNames(slug, id string) error {
 
 func watchCommand(c *hall.CLI) *cobra.Command {
 	cmd := controlCommand(c, "watch", "Follow a run and run its steps", `Follow a run to its end; results and evidence appear in DIR after every step.
-Without an address, watch joins the local stack as a worker, so that a run that was
-cut off continues.`, func(ctx context.Context, conn *hall.Connection, o *order, r *run) error {
+Without an address, watch joins the local stack as a worker, so that an
+interrupted run continues.`, func(ctx context.Context, conn *hall.Connection, o *order, r *run) error {
 		defer live.Offer(conn, Kind())()
 		printPage(conn, o.runs)
 		r.problem = follow(ctx, conn, o, r, newBoard(c, o))

@@ -82,7 +82,7 @@ func statusCommand(c *hall.CLI) *cobra.Command {
 		Use:   "status DIR [SLUG]",
 		Short: "The results of all scenarios, or of one and its runs",
 		Long: `Show the scenarios of DIR with the results of their newest runs, or one of them with
-its statistics and its last runs. Results of interrupted runs are first brought from
+its statistics and its last runs. Results of interrupted runs are first copied from
 the store. It never runs a step.`,
 		Example: `  conclave scenario status shop
   conclave scenario status shop buy --json | jq '.recent_runs[0].error'`,

@@ -38,7 +38,7 @@ func serveCommand(c *hall.CLI, kinds []*runs.Kind) *cobra.Command {
 its answer is the reply. GET /v1/models lists the teams: conclave is the default
 one, conclave/NAME one of --worker-config. The pages of all sessions are at /.
 
-A session goes on when its client disconnects or this server ends. A request with an
+A session continues when its client disconnects or this server ends. A request with an
 Idempotency-Key, or with metadata.session_id, finds its session again when it is
 repeated.
 

@@ -29,7 +29,7 @@ grants one; session_diff is the change that the answer makes to them.
 
 ask_team returns the answer, or after wait_seconds (45) the session's ID, with which
 session_result waits again: no time limit of a client loses an answer. A session
-that is not over when the client ends goes on with the next run, watch, dev, serve
+that is not over when the client ends continues with the next run, watch, dev, serve
 or mcp on the same data directory, or with the workers of a cluster.`,
 		Example: `  conclave mcp
   conclave mcp --offline

@@ -38,8 +38,8 @@ session is kept, and continues with the next run, watch, dev or worker on the sa
 data directory. With an address the session is started on that cluster and
 followed.
 
---continue starts a session that goes on with the conversation of a decided one: its
-agents are shown the earlier questions and answers. Everything else begins anew.
+--continue starts a session that continues the conversation of a decided one: its
+agents are shown the earlier questions and answers. Limits, budget and labels start anew.
 
 Exit codes: 0 decided, 1 wrong usage or configuration and nothing started,
 2 no answer, undecided (act_when), or parked without a terminal (it stays open),
@@ -272,7 +272,7 @@ func (f *flags) add(c *hall.CLI, cmd *cobra.Command) {
 	set.StringVar(&f.checks, "checks", "", "run the checks in `DIR` against every answer: executable files and checks.yaml; needs orchestrator.ballot")
 	set.BoolVar(&f.showChecks, "show-checks", false, "let the agents see the checks of --checks and their outcomes, as orchestrator.show_checks does")
 	set.StringVar(&f.id, "session-id", "", "`ID` of the session (default a new one)")
-	set.StringVar(&f.continues, "continue", "", "go on with the conversation of the session `ID`, with its team unless another is named")
+	set.StringVar(&f.continues, "continue", "", "continue the conversation of the session `ID`, with its team unless another is named")
 	set.BoolVar(&f.offline, "offline", false, "replace every model by the built-in deterministic one: no key, no network")
 }
 

@@ -282,7 +282,7 @@ func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Resul
 	}
 	how := ground(r)
 	conn.Infof("\n%s (%s) by %s%s · %s · %s", r.Winner, r.WinnerLabel, how, turnout(r), progress.Plural(r.Rounds, "round"), progress.FinalCost(r.Cost))
-	conn.Infof("why, and everything before it: %s", conn.CommandLine("view", r.SessionID))
+	conn.Infof("why it won, and how it came about: %s", conn.CommandLine("view", r.SessionID))
 	conn.Infof("all answers, votes and files: %s", runs.PullCommand(conn, r.SessionID, r.AnswerPath, "/sessions/"))
 	return nil
 }

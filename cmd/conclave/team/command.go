@@ -23,7 +23,7 @@ func Command(c *hall.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Team configuration: init, validate, trust, import, schema, criteria",
-		Long: "Write a commented starter file, check files, trust one, translate one of MassGen, print the JSON Schema of team " +
+		Long: "Write a commented starter file, check team files, trust one, import one from MassGen, print the JSON Schema of team " +
 			"configurations, or list the built-in evaluation criteria.",
 		Example: `  conclave config init
   conclave config validate conclave.yaml

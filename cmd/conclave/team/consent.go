@@ -107,11 +107,11 @@ func trustCommand(c *hall.CLI) *cobra.Command {
 		Short: "Trust a configuration that commands find by themselves",
 		Long: `Trust a team configuration until it changes, and print what it may do.
 
-Commands use ./` + ProjectFile + ` without being told to. If it starts programs (MCP
+Commands find ./` + ProjectFile + ` by themselves. If it starts programs (MCP
 servers), has addresses of its own (base_url, url), or sends other keys than that
 of the API it uses, they ask on a terminal, and refuse elsewhere, until the file is
-trusted: in a cloned repository somebody else has written it. A file that is named
-with --config, or that ` + "`conclave config init`" + ` wrote, is trusted.
+trusted: in a cloned repository somebody else has written it. A file named
+with --config, or written by ` + "`conclave config init`" + `, is trusted.
 
 Trust is remembered by the hash of the file's content in
 $XDG_CONFIG_HOME/conclave/trusted (default ~/.config); remove a file there to end it.`,

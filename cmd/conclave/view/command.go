@@ -34,7 +34,7 @@ func Command(c *hall.CLI, kinds []*runs.Kind) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
 		Use:   "view [ID|DIR]",
-		Short: "The page of a session: the decision, why, and everything before it",
+		Short: "Open the page of a session: the decision, the reasons, the story",
 		Long: `Serve the page of a session on this machine until interrupted, and print its address.
 The page shows the decision and why it was taken, the board, the story over time, any
 two answers beside each other, every step, the cost and the files. It follows a running
@@ -64,7 +64,7 @@ its bucket with --bucket. It never runs a step.`,
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:0", "serve on the loopback `ADDRESS`")
-	cmd.Flags().BoolVar(&f.readOnly, "read-only", false, "no messages, pauses or decisions from the page")
+	cmd.Flags().BoolVar(&f.readOnly, "read-only", false, "show the page without messages, pauses and decisions")
 	cmd.Flags().StringVar(&f.output, "output", "", "write the page of the session to `FILE` and end")
 	return cmd
 }
