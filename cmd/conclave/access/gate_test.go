@@ -247,7 +247,7 @@ func TestRefusal(t *testing.T) {
 	key, line := NewKey(Caller{Name: "alice"})
 	g := gateOf(t, line)
 	for path, json := range map[string]bool{
-		"/v1/models": true, "/v1/chat/completions": true, "/mcp": true, "/": false, "/v1": false, "/sessions/v1/": false,
+		"/v1/models": true, "/v1/chat/completions": true, "/mcp": true, "/": false, "/v1": true, "/v10": false, "/sessions/v1/": false,
 	} {
 		w := ask(g, func(r *http.Request) { r.URL.Path = path })
 		require.Equal(t, http.StatusUnauthorized, w.Code, path)

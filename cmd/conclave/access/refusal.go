@@ -24,7 +24,7 @@ func (f *refusal) write(w http.ResponseWriter, r *http.Request) {
 	case http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", "5")
 	}
-	if strings.HasPrefix(r.URL.Path, "/v1/") || strings.HasPrefix(r.URL.Path, "/mcp") {
+	if strings.HasPrefix(r.URL.Path+"/", "/v1/") || strings.HasPrefix(r.URL.Path, "/mcp") {
 		kind := "invalid_request_error"
 		if f.status == http.StatusTooManyRequests {
 			kind = "rate_limit_error"

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"conclave/activities"
+	"conclave/cmd/conclave/access"
 	"conclave/cmd/conclave/desk"
 	"conclave/engine/coordination"
 )
@@ -18,38 +19,72 @@ func (in request) hasTools() bool {
 	return activities.Given(in.Tools) || slices.ContainsFunc(in.Messages, func(m message) bool { return m.Role == "tool" })
 }
 
-// offeredTools returns the tools of a request, or nil if its tool_choice is "none". It refuses
-// a tool_choice that forces a call, since the agents decide.
+// offeredTools returns the tools of a request, or nil if its tool_choice is "none".
 func (in request) offeredTools() (json.RawMessage, error) {
+	mayCall, err := in.mayCall()
+	if err != nil || !mayCall || !activities.Given(in.Tools) {
+		return nil, err
+	}
+	return in.Tools, nil
+}
+
+// mayCall reports whether the tool_choice of a request lets the agents call tools. It refuses one
+// that forces a call, since the agents decide.
+func (in request) mayCall() (bool, error) {
 	var choice string
 	if activities.Given(in.ToolChoice) && json.Unmarshal(in.ToolChoice, &choice) != nil {
 		choice = "a tool"
 	}
 	switch choice {
 	case "none":
-		return nil, nil
+		return false, nil
 	case "", "auto":
-		if !activities.Given(in.Tools) {
-			return nil, nil
-		}
-		return in.Tools, nil
+		return true, nil
 	}
-	return nil, unsupported("tool_choice", "the agents choose; give auto or none")
+	return false, unsupported("tool_choice", "the agents choose; give auto or none")
 }
 
-// resultsOf returns the tool results at the end of a request.
-func resultsOf(messages []message) ([]coordination.ToolResult, error) {
-	var results []coordination.ToolResult
-	for _, m := range slices.Backward(messages) {
-		if m.Role != "tool" {
-			break
+// checkResults refuses parameters that would hold for a new question, but not for the session
+// to which results return.
+func (h *Handler) checkResults(by access.Caller, in request) error {
+	if _, err := h.team(by, in.Model); err != nil {
+		return err
+	}
+	mayCall, err := in.mayCall()
+	if err == nil && !mayCall {
+		err = unsupported("tool_choice", "none does not take the tools away from a session that has them; give auto with the results")
+	}
+	return err
+}
+
+// resultsOf returns the tool results at the end of a request, or nil if the request is a new
+// question. It refuses other messages beside the results: they would belong to neither.
+func resultsOf(messages []message) (results []coordination.ToolResult, err error) {
+	isResult := func(m message) bool { return m.Role == "tool" || m.Role == "function" }
+	first := len(messages) // of the messages after the last reply
+	for first > 0 && messages[first-1].Role != "assistant" {
+		first--
+	}
+	if first == 0 { // the caller has left the reply with the calls out
+		first = max(first, slices.IndexFunc(messages, isResult))
+	}
+	if !slices.ContainsFunc(messages[first:], isResult) {
+		return nil, nil
+	}
+	at := map[string]int{} // number of the message with the result of a call
+	for i, m := range messages[first:] {
+		number := first + i + 1
+		switch {
+		case !isResult(m):
+			return nil, invalid("messages", "message %d has the role %q and stands with results of tools; end with the results alone, and ask after the reply to them", number, m.Role)
+		case m.ToolCallID == "":
+			return nil, invalid("messages", "message %d, the result of a tool, has no tool_call_id", number)
+		case at[m.ToolCallID] > 0:
+			return nil, invalid("messages", "messages %d and %d are both the result of the call %.80q; send one", at[m.ToolCallID], number, m.ToolCallID)
 		}
-		if m.ToolCallID == "" {
-			return nil, invalid("messages", "a tool message at the end has no tool_call_id")
-		}
+		at[m.ToolCallID] = number
 		results = append(results, coordination.ToolResult{ID: m.ToolCallID, Content: string(m.Content)})
 	}
-	slices.Reverse(results)
 	return results, nil
 }
 

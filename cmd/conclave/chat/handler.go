@@ -141,6 +141,9 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request) (ticket desk.Tick
 	}
 	if len(results) > 0 {
 		ticket.Close = func(bool) {}
+		if err := h.checkResults(by, in); err != nil {
+			return ticket, want, err
+		}
 		ticket.ID, err = h.desk.Return(r.Context(), by, results)
 		return ticket, want, err
 	}

@@ -121,7 +121,10 @@ func undecoded(err error) error {
 		reflect.String: "string", reflect.Int: "whole number", reflect.Bool: "boolean", reflect.Slice: "array", reflect.Map: "object", reflect.Struct: "object",
 	}
 	part := "the body"
-	if wrong.Field != "" {
+	switch {
+	case wrong.Field == "metadata" && wrong.Type.Kind() == reflect.String:
+		return invalid("metadata", "a value of metadata is of type %s; give strings", wrong.Value)
+	case wrong.Field != "":
 		part = "the value of " + wrong.Field
 	}
 	return invalid(wrong.Field, "%s is of type %s; give one of type %s", part, wrong.Value, kinds[wrong.Type.Kind()])
@@ -153,13 +156,11 @@ func conversation(messages []message) (query, instructions string, history []art
 			return "", "", nil, invalid("messages", "message %d has the role %q; roles are system, developer, user, assistant and tool", i+1, m.Role)
 		}
 	}
-	switch last := len(messages) - 1; {
+	switch {
 	case len(replied) > 0:
 		return "", "", nil, invalid("messages", "the last message is a reply; end with a user message, which is the query")
 	case strings.TrimSpace(query) == "":
 		return "", "", nil, invalid("messages", "the last user message, which is the query, has no text")
-	case last > 0 && messages[last].Role == "user" && messages[last-1].Role == "tool":
-		return "", "", nil, invalid("messages", "a user message follows the results of tools; end with the results, and ask after the reply to them")
 	}
 	return query, strings.Join(system, "\n\n"), history, nil
 }

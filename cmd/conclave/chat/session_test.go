@@ -205,7 +205,7 @@ func TestComplete_refuses(t *testing.T) {
 		"does a team ask itself?":           {reviewers(""), "4", 400},
 		"X-Conclave-Depth is \"deep\"":      {reviewers(""), "deep", 400},
 		"has no tool_call_id":               {`{"model":"conclave/reviewers","messages":[{"role":"user","content":"q"},{"role":"tool","content":"r"}]}`, "", 400},
-		"is not one of the session's calls": {`{"model":"conclave/reviewers","messages":[{"role":"tool","content":"r","tool_call_id":"x"}]}`, "", 400},
+		`"x" is no call of this server`:     {`{"model":"conclave/reviewers","messages":[{"role":"tool","content":"r","tool_call_id":"x"}]}`, "", 400},
 	} {
 		w := s.ask(tc.body, "X-Conclave-Depth", tc.header)
 		require.Equal(t, tc.status, w.Code, want)
@@ -286,10 +286,24 @@ func toolsOf(t *testing.T, streams string) {
 	require.Equal(t, http.StatusBadRequest, missing.Code)
 	_, why := failure(t, missing)
 	require.Contains(t, why, calls[1].ID+" are missing")
+	whole := question + result(0) + result(1)
+	for want, refused := range map[string]string{
+		`message 4 has the role "system"`:      body(whole + `,{"role":"system","content":"Be brief."}`),
+		"are both the result of the call":      body(whole + result(1)),
+		"give auto with the results":           strings.Replace(body(whole), `"tools":`, `"tool_choice":"none","tools":`, 1),
+		"the agents choose; give auto or none": strings.Replace(body(whole), `"tools":`, `"tool_choice":"required","tools":`, 1),
+		`there is no model "conclave/nobody"`:  strings.Replace(body(whole), `"conclave"`, `"conclave/nobody"`, 1),
+		`tool_call_id "call_1" is no call`:     body(question + `,{"role":"tool","tool_call_id":"call_1","content":"r"}`),
+	} {
+		w := s.ask(refused)
+		require.Contains(t, []int{http.StatusBadRequest, http.StatusNotFound}, w.Code)
+		_, why := failure(t, w)
+		require.Contains(t, why, want)
+	}
 	b := <-begun
 	require.Empty(t, b.Updates())
 	b.Decide("A cat.", llm.Usage{InputTokens: 130, ModelCalls: 3})
-	w := s.ask(body(question + result(0) + result(1)))
+	w := s.ask(body(whole))
 	require.Equal(t, b.ID, w.Header().Get("X-Conclave-Session"))
 	require.Contains(t, w.Body.String(), "A cat.")
 	require.Equal(t, 1, s.played.Count(), "the results name their session, without a key")

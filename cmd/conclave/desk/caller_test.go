@@ -83,8 +83,8 @@ func TestReturn(t *testing.T) {
 	other := "c" + artifact.SessionHash("other") + "_l1_1"
 	for want, results := range map[string][]coordination.ToolResult{
 		"the results of " + calls[1].ID + " are missing; send the results of all calls together": whole[:1],
-		`the tool_call_id "call_1" is not one of the session's calls`:                            {{ID: "call_1"}},
-		"is not one of the session's calls":                                                      {whole[0], {ID: other}},
+		`the tool_call_id "call_1" is no call of this server`:                                    {{ID: "call_1"}},
+		"the results are of calls of two sessions":                                               {whole[0], {ID: other}},
 		"no session has made the call " + other:                                                  {{ID: other}},
 	} {
 		_, err := d.Return(t.Context(), bob, results)
@@ -274,12 +274,15 @@ func TestCheckTools(t *testing.T) {
 	t.Parallel()
 	tool := `[{"type":"function","function":{"name":%q}}]`
 	require.NoError(t, desk.CheckTools(artifact.Caller{ClientTools: fmt.Appendf(nil, tool, "look")}))
-	for want, c := range map[string]artifact.Caller{
-		`tools[0] has the name "a b"`:     {ClientTools: fmt.Appendf(nil, tool, "a b")},
-		`client_tools_for is "everybody"`: {ClientToolsFor: "everybody"},
+	for param, tc := range map[string]struct {
+		caller artifact.Caller
+		err    string
+	}{
+		"tools":                     {artifact.Caller{ClientTools: fmt.Appendf(nil, tool, "a b")}, `tools[0] has the name "a b"`},
+		"metadata.client_tools_for": {artifact.Caller{ClientToolsFor: "everybody"}, `client_tools_for is "everybody"`},
 	} {
-		err := desk.CheckTools(c)
-		require.Equal(t, "tools", refusal(t, err).Param)
-		require.ErrorContains(t, err, want)
+		err := desk.CheckTools(tc.caller)
+		require.Equal(t, param, refusal(t, err).Param)
+		require.ErrorContains(t, err, tc.err)
 	}
 }

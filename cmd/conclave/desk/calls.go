@@ -64,8 +64,11 @@ func (d *Desk) calledSession(ctx context.Context, results []coordination.ToolRes
 	hash := ""
 	for _, r := range results {
 		found := callForm.FindStringSubmatch(r.ID)
-		if found == nil || hash != "" && found[1] != hash {
-			return "", badResults("the tool_call_id %.80q is not one of the session's calls", r.ID)
+		switch {
+		case found == nil:
+			return "", badResults("the tool_call_id %.80q is no call of this server; send the id of a tool call in its reply", r.ID)
+		case hash != "" && found[1] != hash:
+			return "", badResults("the results are of calls of two sessions; send each session its own")
 		}
 		hash = found[1]
 	}
@@ -116,7 +119,11 @@ var inRequest = strings.NewReplacer("client_tools_for", "client_tools_for", "cli
 // CheckTools refuses tools that no session would accept.
 func CheckTools(c artifact.Caller) error {
 	if err := c.Check(drive.MaxInput); err != nil {
-		return &Refusal{Status: http.StatusBadRequest, Code: "invalid_value", Param: "tools", Message: inRequest.Replace(err.Error())}
+		param := "tools"
+		if strings.HasPrefix(err.Error(), "client_tools_for") {
+			param = "metadata.client_tools_for"
+		}
+		return &Refusal{Status: http.StatusBadRequest, Code: "invalid_value", Param: param, Message: inRequest.Replace(err.Error())}
 	}
 	return nil
 }

@@ -72,7 +72,9 @@ func Start(ctx context.Context, conn *hall.Connection, o Options) (*Server, erro
 	page := func(r *http.Request, session string) string { return s.reached(r) + "/sessions/" + session }
 	pages := ownPages(d, live.New(conn, live.Options{Kinds: o.Kinds, ReadOnly: o.ReadOnly}))
 	mux.Handle("/", pages)
-	mux.Handle("/v1/", chat.New(d, page, o.ReadOnly))
+	api := chat.New(d, page, o.ReadOnly)
+	mux.Handle("/v1", api)
+	mux.Handle("/v1/", api)
 	mux.Handle("/mcp", mcpserver.Handler(d, mcpserver.Options{Version: o.Version, ReadOnly: o.ReadOnly}))
 	s.http = bounded(s.counted(gate.Handler(mux)))
 	go func() { s.failed <- s.http.Serve(boundedListener{listener}) }()

@@ -94,6 +94,12 @@ func TestServer(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, body)
 	require.Contains(t, body, `"content":"Tabs."`)
 
+	for _, path := range []string{"/v1", "/v1/", "/v1/responses"} {
+		status, body = s.send(http.MethodGet, path, "")
+		require.Equal(t, http.StatusNotFound, status)
+		require.Contains(t, body, `"code":"unknown_url"`)
+	}
+
 	status, body = s.send(http.MethodPost, "/mcp", lists, mcpHeaders...)
 	require.Equal(t, http.StatusOK, status, body)
 	require.Contains(t, body, `"ask_team"`)
