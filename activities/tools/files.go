@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"conclave/engine/builtin"
 	"conclave/engine/llm"
@@ -43,14 +44,25 @@ type fileTools struct {
 	written []string // paths that the current call may have written, never nil
 }
 
-func openFiles(dir string) (*fileTools, error) {
-	f := &fileTools{tools: builtin.Files(), schemas: make(map[string]*builtin.Schema)}
-	var err error
-	for _, t := range f.tools {
-		if f.schemas[t.Name], err = builtin.Compile(t); err != nil {
+// fileSchemas compiles the schemas of the file tools once.
+var fileSchemas = sync.OnceValues(func() (map[string]*builtin.Schema, error) {
+	schemas := make(map[string]*builtin.Schema)
+	for _, t := range builtin.Files() {
+		s, err := builtin.Compile(t)
+		if err != nil {
 			return nil, err
 		}
+		schemas[t.Name] = s
 	}
+	return schemas, nil
+})
+
+func openFiles(dir string) (*fileTools, error) {
+	schemas, err := fileSchemas()
+	if err != nil {
+		return nil, err
+	}
+	f := &fileTools{tools: builtin.Files(), schemas: schemas}
 	if f.root, err = os.OpenRoot(dir); err != nil {
 		return nil, fmt.Errorf("open the workspace: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"slices"
+	"sync"
 
 	"conclave/engine/llm"
 )
@@ -17,12 +18,14 @@ var files []byte
 //go:embed run_command.json
 var shell []byte
 
-// Files returns the file tools.
-func Files() []llm.Tool {
-	var tools []llm.Tool
+// decoded decodes the file tools once.
+var decoded = sync.OnceValue(func() (tools []llm.Tool) {
 	_ = json.Unmarshal(files, &tools) // a test reads them
 	return tools
-}
+})
+
+// Files returns the file tools. Their parameters are shared and must not be changed.
+func Files() []llm.Tool { return slices.Clone(decoded()) }
 
 // Shell returns the shell tool without a description, which depends on the sandbox.
 func Shell() llm.Tool {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"text/template"
 
 	"conclave/engine/artifact"
@@ -17,7 +18,12 @@ import (
 )
 
 //go:embed templates/*.tmpl
-var templates embed.FS
+var templateFiles embed.FS
+
+// templates parses the templates once.
+var templates = sync.OnceValues(func() (*template.Template, error) {
+	return template.New("").Funcs(template.FuncMap{"inc": func(i int) int { return i + 1 }}).ParseFS(templateFiles, "templates/*.tmpl")
+})
 
 // prompt is the data of the opening's templates.
 type prompt struct {
@@ -177,7 +183,7 @@ func (t task) owned() []owned {
 
 // fill executes a template.
 func fill(name string, data any) (string, error) {
-	set, err := template.New("").Funcs(template.FuncMap{"inc": func(i int) int { return i + 1 }}).ParseFS(templates, "templates/*.tmpl")
+	set, err := templates()
 	if err != nil {
 		return "", fmt.Errorf("reading the prompt templates: %w", err)
 	}
