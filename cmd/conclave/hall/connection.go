@@ -135,7 +135,10 @@ func (conn *Connection) joinStack(ctx context.Context) error {
 		return err
 	}
 	conn.lease, conn.Stack = lease, lease.Stack
-	conn.Options = client.Options{HostPort: conn.Stack.TemporalAddress, Namespace: conn.Stack.Namespace}
+	conn.Options = client.Options{
+		HostPort: conn.Stack.TemporalAddress, Namespace: conn.Stack.Namespace,
+		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}}, // within a machine it only costs time
+	}
 	return nil
 }
 
