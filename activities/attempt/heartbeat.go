@@ -23,6 +23,10 @@ const HeartbeatTimeout = 30 * time.Second
 // the longest delay between two attempts.
 const adoptionTime = 2 * time.Minute
 
+// quiet is the time before the first heartbeat of a step's first attempt, about which the server
+// has nothing to learn yet: the reports of steps that start together do not delay their model calls.
+func quiet(timeout time.Duration) time.Duration { return timeout / 100 }
+
 // interval is the time between two heartbeats.
 func interval(timeout time.Duration) time.Duration { return timeout / 4 }
 
@@ -78,6 +82,7 @@ func Repays(ctx context.Context) bool {
 type heart struct {
 	steps   *Steps
 	timeout time.Duration
+	quiet   time.Duration // before the first heartbeat
 	beat    func(ctx context.Context, taskToken []byte, d details) error
 
 	// pending reports whether the server still wants the step's result.
@@ -181,20 +186,21 @@ func (h *heart) end(cause error) {
 	}
 }
 
-// run sends heartbeats until the step's context ends: one immediately, then one whenever it is due.
-// It sends one earlier if the details have changed, the rate limits allow it, and no due heartbeat
-// of another step waits.
+// run sends heartbeats until the step's context ends: the first when its time comes, then one
+// whenever it is due. It sends one earlier if the details have changed, the rate limits allow it,
+// and no due heartbeat of another step waits.
 func (h *heart) run(ctx context.Context) {
-	due := time.Now()
+	due := time.Now().Add(h.quiet)
 	next := due
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(h.quiet)
+	began := false
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-h.dirty:
-			if next.Before(due) {
+			if !began || next.Before(due) {
 				continue
 			}
 			if wait, ok := h.spare(time.Until(due)); ok {
@@ -203,6 +209,7 @@ func (h *heart) run(ctx context.Context) {
 			}
 			continue
 		case <-timer.C:
+			began = true
 		}
 		now := time.Now()
 		if !now.Before(due) || h.steps.idle() {
