@@ -41,10 +41,11 @@ func (m fencedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply, 
 	return m.Model.Generate(ctx, req)
 }
 
-// fencedTools check that the attempt is alive before every run.
+// fencedTools check before every run that the attempt is alive and the journal written.
 type fencedTools struct {
-	ws    *workspace
-	ports Ports
+	ws      *workspace
+	ports   Ports
+	journal *journal
 
 	interrupted map[string]bool // IDs of calls that may have run already
 }
@@ -57,6 +58,9 @@ func (t fencedTools) Tools() []llm.Tool { return t.ws.tools.Tools() }
 
 // Run implements loop.Tools.
 func (t fencedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
+	if err := t.journal.settle(); err != nil {
+		return loop.Output{}, err
+	}
 	if err := t.ports.alive(ctx); err != nil {
 		return loop.Output{}, err
 	}

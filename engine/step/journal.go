@@ -25,38 +25,10 @@ var (
 	errBehind = errors.New("an earlier attempt of the step has gone on")
 )
 
-// record is one object of a journal: the lines and file changes since the previous one.
-type record struct {
-	Attempt int            `json:"attempt"`
-	Writer  string         `json:"writer"` // unique to the attempt
-	Lines   []Line         `json:"lines"`
-	Files   artifact.Delta `json:"files,omitzero"`
-
-	// From is the token of the step from which the lines were copied. Their usage is
-	// counted there, except for Uncounted.
-	From      string     `json:"from,omitempty"`
-	Uncounted *llm.Usage `json:"uncounted,omitempty"`
-}
-
-// usage returns the usage to be counted for the records of a step.
-func usage(records []record) llm.Usage {
-	var sum llm.Usage
-	for _, r := range records {
-		if r.Uncounted != nil {
-			sum = sum.Add(*r.Uncounted)
-		}
-		for _, l := range r.Lines {
-			if r.From == "" {
-				sum = sum.Add(l.Spent())
-			}
-		}
-	}
-	return sum
-}
-
 // journal makes entries durable: after every reply, and after every batch of tool results
 // with the changed files. Entries that cost nothing to repeat, such as an opening or an
-// elision, wait for the next of those. The commit replaces the entry of the action.
+// elision, wait for the next of those. The commit replaces the entry of the action. A reply is
+// written while the attempt goes on: tools, the next entry and the commit wait for it.
 type journal struct {
 	*attempt
 	writer  string
@@ -65,6 +37,9 @@ type journal struct {
 	left    artifact.Delta // files of an earlier step, for the first object
 	files   artifact.Delta // all so far
 	spent   llm.Usage
+	pending chan error     // of the object that is being written; nil for none
+	writing artifact.Delta // in that object
+	last    loop.EntryKind
 
 	transcript bytes.Buffer
 }
@@ -87,14 +62,19 @@ func (j *journal) append(ctx context.Context, e loop.Entry) error {
 		return err
 	}
 	if mustJournal(e) {
-		if err := j.flush(ctx, !calledModel(e)); err != nil {
+		if err := j.flush(ctx, e); err != nil {
 			return err
 		}
 	}
-	if j.ports.Progress != nil {
-		j.ports.Progress(Progress{Step: j.result.Step, Last: e.Kind, Usage: j.result.Usage, Kept: j.written})
-	}
+	j.last = e.Kind
+	j.progress()
 	return nil
+}
+
+func (j *journal) progress() {
+	if j.ports.Progress != nil {
+		j.ports.Progress(Progress{Step: j.result.Step, Last: j.last, Usage: j.result.Usage, Kept: j.written})
+	}
 }
 
 // admit returns the reason why an entry must not be written. A reply that was paid for is
@@ -134,55 +114,6 @@ func calledModel(e loop.Entry) bool {
 		return true
 	}
 	return false
-}
-
-// flush writes the waiting lines and, if tools have run, the workspace's changes.
-func (j *journal) flush(ctx context.Context, files bool) error {
-	r := record{Attempt: j.spec.Attempt.Number, Writer: j.writer, Lines: j.waiting}
-	if files {
-		delta, err := j.ws.changes(ctx)
-		if err != nil {
-			return err
-		}
-		r.Files = delta
-	}
-	r.Files = j.left.Join(r.Files)
-	if err := j.create(ctx, r); err != nil {
-		return err
-	}
-	j.waiting, j.left, j.files = nil, artifact.Delta{}, j.files.Join(r.Files)
-	return nil
-}
-
-// create writes a redacted object. If two attempts write the same one, the later attempt
-// continues.
-func (j *journal) create(ctx context.Context, r record) error {
-	key := j.spec.Layout.Journal(j.spec.Token, j.written+1)
-	var err error
-	if r.Lines, err = j.ports.redactLines(r.Lines); err != nil {
-		return fmt.Errorf("writing %s: %w", key, err)
-	}
-	err = artifact.CreateJSON(ctx, j.ports.Store, key, r)
-	if errors.Is(err, artifact.ErrExists) {
-		existing, readErr := artifact.ReadJSON[record](ctx, j.ports.Store, key)
-		switch {
-		case errors.Is(readErr, artifact.ErrNotFound):
-			return errBehind // removed, as after a commit
-		case readErr != nil:
-			err = readErr
-		case existing.Writer == j.writer: // written, and its response was lost
-			err = nil
-		case existing.Attempt < j.spec.Attempt.Number:
-			return errBehind
-		default:
-			return errOvertaken
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", key, err)
-	}
-	j.written++
-	return nil
 }
 
 // transcribe adds a line to the transcript, redacted.
@@ -279,9 +210,10 @@ func (j *journal) takeOver(ctx context.Context) ([]record, error) {
 	taken.Files = taken.Files.Join(deltas...)
 	resumed := Line{Time: artifact.Timestamp(j.ports.Now()), Entry: loop.Entry{Kind: loop.Resumed}}
 	taken.Lines = append(taken.Lines, resumed)
-	if err := j.create(ctx, taken); err != nil {
+	if err := j.create(ctx, taken, 1); err != nil {
 		return nil, err
 	}
+	j.written = 1
 	return []record{taken}, nil
 }
 

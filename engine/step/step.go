@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
@@ -100,6 +102,7 @@ func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
 		c, err = a.commit(ctx, action)
 	}
 	if err != nil {
+		_ = a.journal.settle() // the attempt fails anyway
 		a.result.Transcript, a.result.Partial = a.journal.transcript.Bytes(), a.journal.files
 		a.result.Seen, _ = a.witnessed()
 	}
@@ -147,7 +150,7 @@ func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 	shell := "" // the last state of it on record
 	action, err := loop.Loop{
 		Model: fencedModel{Model: a.ports.Model, alive: a.ports.alive, interrupted: pending},
-		Tools: fencedTools{ws: a.ws, ports: a.ports, interrupted: pending},
+		Tools: fencedTools{ws: a.ws, ports: a.ports, journal: a.journal, interrupted: pending},
 		Journal: func(ctx context.Context, e loop.Entry) error {
 			return a.journal.append(ctx, withStates(e, a.ws.tools.Tools(), &shell))
 		},
@@ -190,13 +193,8 @@ func (a *attempt) commit(ctx context.Context, action loop.Action) (artifact.Comm
 		Usage: a.result.Usage, StartedAt: a.result.StartedAt,
 	}
 	c.SeenSteps, c.Heard = a.witnessed()
-	if sealed.Workspace {
-		if c.Manifest, err = a.storeWorkspace(ctx, sealed.Otherwise); err != nil {
-			return artifact.Commit{}, err
-		}
-	}
-	if c.Transcript, err = a.storeTranscript(ctx); err != nil {
-		return artifact.Commit{}, fmt.Errorf("storing the transcript: %w", err)
+	if err := a.store(ctx, &c, sealed); err != nil {
+		return artifact.Commit{}, err
 	}
 	c.Timestamp = artifact.Timestamp(a.ports.Now())
 	// The fence: an attempt that lost its lease must not commit.
@@ -212,6 +210,24 @@ func (a *attempt) commit(ctx context.Context, action loop.Action) (artifact.Comm
 	}
 	a.committed = true
 	return c, nil
+}
+
+// store stores the files and the transcript of a commit while the journal is written.
+func (a *attempt) store(ctx context.Context, c *artifact.Commit, sealed Sealed) error {
+	group, together := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		if sealed.Workspace {
+			c.Manifest, err = a.storeWorkspace(together, sealed.Otherwise)
+		}
+		return err
+	})
+	group.Go(func() (err error) {
+		if c.Transcript, err = a.storeTranscript(together); err != nil {
+			return fmt.Errorf("storing the transcript: %w", err)
+		}
+		return nil
+	})
+	return errors.Join(a.journal.settle(), group.Wait())
 }
 
 // witnessed returns the material that the step has been shown.
