@@ -124,3 +124,16 @@ type Reply struct {
 func (c ToolCall) Result(content string) Message {
 	return Message{Role: ToolRole, ToolCallID: c.ID, Content: content}
 }
+
+// Object reads a JSON object. Models also send one as a JSON string.
+func Object(raw []byte) (map[string]json.RawMessage, bool) {
+	var quoted string
+	if json.Unmarshal(raw, &quoted) == nil {
+		raw = []byte(quoted)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, false
+	}
+	return fields, fields != nil
+}

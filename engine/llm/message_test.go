@@ -21,3 +21,14 @@ func TestNewTool(t *testing.T) {
 	}`, string(tool.Parameters))
 	require.JSONEq(t, `{"type": "object", "properties": {}, "required": [], "additionalProperties": false}`, string(NewTool("submit", "", map[string]Property{}).Parameters))
 }
+
+func TestObject(t *testing.T) {
+	t.Parallel()
+	for raw, ok := range map[string]bool{`{"a":1}`: true, `"{\"a\":1}"`: true, `{}`: true, `null`: false, `"null"`: false, `[1]`: false, `"x"`: false, ``: false} {
+		fields, read := Object([]byte(raw))
+		require.Equal(t, ok, read, raw)
+		if len(fields) > 0 {
+			require.Equal(t, "1", string(fields["a"]), raw)
+		}
+	}
+}

@@ -134,6 +134,24 @@ func newBench(t *testing.T, r *rules) *bench {
 	return b
 }
 
+// again makes the next run the second attempt, and returns its rules.
+func (b *bench) again() *rules {
+	r := &rules{}
+	b.spec.Attempt.Number = 2
+	b.spec.Open = func(step.Access) (loop.Rules, []llm.Message, error) { return r, nil, nil }
+	return r
+}
+
+// failing returns err once when is true.
+func failing(err error, when func() bool) func() error {
+	return func() error {
+		if when() {
+			return err
+		}
+		return nil
+	}
+}
+
 func (b *bench) ports(replies ...llm.Message) step.Ports {
 	return step.Ports{
 		Store: b.store, Scratch: b.scratch,

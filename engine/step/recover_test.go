@@ -21,12 +21,7 @@ func suspend(t *testing.T, b *bench) (step.Ports, *worked) {
 	ports := b.ports()
 	stop := errors.New("suspended")
 	ports.Model = model
-	ports.Alive = func() error {
-		if model.calls.Load() == 3 {
-			return stop
-		}
-		return nil
-	}
+	ports.Alive = failing(stop, func() bool { return model.calls.Load() == 3 })
 	_, err := step.Run(t.Context(), ports, b.spec)
 	require.ErrorIs(t, err, stop)
 	ports.Alive = nil

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/artifact"
-	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
 )
@@ -54,12 +53,7 @@ func TestRedact_journal(t *testing.T) {
 			ports.Redact = without(secret)
 			replied := false
 			ports.Progress = func(p step.Progress) { replied = replied || p.Last == loop.Reply }
-			ports.Alive = func() error {
-				if replied {
-					return errKilled
-				}
-				return nil
-			}
+			ports.Alive = failing(errKilled, func() bool { return replied })
 			_, err := step.Run(t.Context(), ports, b.spec)
 			require.ErrorIs(t, err, errKilled)
 			found := false
@@ -81,11 +75,7 @@ func TestRedact_journal(t *testing.T) {
 			require.Equal(t, "x", arguments["[redacted]"], "names, too, within the model's own JSON")
 
 			// The resumed conversation has no secret either.
-			r := &rules{}
-			b.spec.Attempt.Number = 2
-			b.spec.Open = func(step.Access) (loop.Rules, []llm.Message, error) {
-				return r, nil, nil
-			}
+			b.again()
 			ports = b.ports(done("It is " + secret + "."))
 			ports.Redact = without(secret)
 			result, err := step.Run(t.Context(), ports, b.spec)

@@ -321,20 +321,11 @@ func TestInterruptedCall(t *testing.T) {
 			ports.Repeatable = func(string) bool { return repeatable }
 			killed := false
 			ports.Progress = func(p step.Progress) { killed = killed || p.Last == loop.Reply && p.Usage.ModelCalls == 2 }
-			ports.Alive = func() error {
-				if killed {
-					return errKilled
-				}
-				return nil
-			}
+			ports.Alive = failing(errKilled, func() bool { return killed })
 			_, err := step.Run(t.Context(), ports, b.spec)
 			require.ErrorIs(t, err, errKilled)
 
-			r := &rules{}
-			b.spec.Attempt.Number = 2
-			b.spec.Open = func(step.Access) (loop.Rules, []llm.Message, error) {
-				return r, nil, nil
-			}
+			r := b.again()
 			ports.Alive, ports.Progress = nil, nil
 			_, err = step.Run(t.Context(), ports, b.spec)
 			require.NoError(t, err)
@@ -387,20 +378,11 @@ func TestInterruptedCall_reusedID(t *testing.T) {
 	ports.Repeatable = func(string) bool { return false }
 	replied := false
 	ports.Progress = func(p step.Progress) { replied = replied || p.Last == loop.Reply }
-	ports.Alive = func() error {
-		if replied {
-			return errKilled
-		}
-		return nil
-	}
+	ports.Alive = failing(errKilled, func() bool { return replied })
 	_, err := step.Run(t.Context(), ports, b.spec)
 	require.ErrorIs(t, err, errKilled)
 
-	r := &rules{}
-	b.spec.Attempt.Number = 2
-	b.spec.Open = func(step.Access) (loop.Rules, []llm.Message, error) {
-		return r, nil, nil
-	}
+	r := b.again()
 	ports = b.ports(call("write_file", map[string]string{"path": "b", "content": "two"}), read("b"), done("Two."))
 	ports.Repeatable = func(string) bool { return false }
 	_, err = step.Run(t.Context(), ports, b.spec)
@@ -474,12 +456,7 @@ func TestResumeFrom_uncounted(t *testing.T) {
 			run := func(token, from string, after int, uncounted bool, model *worked, killAt int64) (step.Result, error) {
 				ports := b.ports()
 				ports.Model = model
-				ports.Alive = func() error {
-					if killAt > 0 && model.calls.Load() == killAt {
-						return killed
-					}
-					return nil
-				}
+				ports.Alive = failing(killed, func() bool { return killAt > 0 && model.calls.Load() == killAt })
 				b.spec.Token, b.spec.Attempt.ResumeFrom, b.spec.Attempt.Uncounted, b.spec.After = token, from, uncounted, after
 				b.spec.Open = func(step.Access) (loop.Rules, []llm.Message, error) {
 					return &rules{}, []llm.Message{{Role: llm.User, Content: "How many moons has Mars?"}}, nil

@@ -167,12 +167,7 @@ func TestReadTranscript_suspended(t *testing.T) {
 	model := &worked{}
 	ports.Model = model
 	stop := errors.New("suspended")
-	ports.Alive = func() error {
-		if model.calls.Load() == 2 {
-			return stop
-		}
-		return nil
-	}
+	ports.Alive = failing(stop, func() bool { return model.calls.Load() == 2 })
 	suspended, err := step.Run(t.Context(), ports, b.spec)
 	require.ErrorIs(t, err, stop)
 	require.NoError(t, step.Leave(t.Context(), ports, b.spec, suspended))
@@ -182,12 +177,7 @@ func TestReadTranscript_suspended(t *testing.T) {
 	require.Nil(t, first.Commit)
 
 	b.spec.Token, b.spec.Attempt.ResumeFrom, b.spec.After = "run-l2", "run-l1", 1
-	ports.Alive = func() error {
-		if model.calls.Load() == 4 {
-			return stop
-		}
-		return nil
-	}
+	ports.Alive = failing(stop, func() bool { return model.calls.Load() == 4 })
 	_, err = step.Run(t.Context(), ports, b.spec)
 	require.ErrorIs(t, err, stop)
 	second, err := b.transcript(2)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"conclave/engine/coordination"
+	"conclave/engine/llm"
 	steps "conclave/engine/team/plan"
 )
 
@@ -67,8 +68,8 @@ func (s *State) propose(arguments string) *plan {
 	case len(s.pending) > 0:
 		return impossible(recheckRequired, "First score what came since your checklist, with submit_checklist: "+strings.Join(s.pending, ", ")+".")
 	}
-	fields, _ := object([]byte(arguments))
-	improvements, ok := object(fields["improvements"])
+	fields, _ := llm.Object([]byte(arguments))
+	improvements, ok := llm.Object(fields["improvements"])
 	if !ok {
 		return impossible(improvementsTypeInvalid, `improvements has to be a JSON object: {"E1": [{"plan": "…", "sources": ["…"], "impact": "structural"}]}.`)
 	}
@@ -168,7 +169,7 @@ func (s *State) tasks(index int, raw json.RawMessage) []task {
 
 // preserve reads the parts that must stay.
 func (s *State) preserve(raw json.RawMessage) ([]kept, *plan) {
-	fields, ok := object(raw)
+	fields, ok := llm.Object(raw)
 	if !ok || len(fields) == 0 {
 		return nil, impossible(preserveRequired, `preserve has to say what must stay as good as it is: {"E2": {"what": "…", "source": "agent1.1"}}.`)
 	}

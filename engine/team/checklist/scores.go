@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"conclave/engine/llm"
 )
 
 // sheet has the scores of one answer, or of the agent's own work under an empty label.
@@ -70,7 +72,7 @@ func (s *State) single(label string, fields map[string]json.RawMessage) ([]sheet
 func (s *State) ownPart(scores map[string]json.RawMessage) ([]sheet, *fault) {
 	var entries []map[string]json.RawMessage
 	for _, key := range slices.Sorted(maps.Keys(scores)) {
-		if fields, ok := object(scores[key]); ok {
+		if fields, ok := llm.Object(scores[key]); ok {
 			entries = append(entries, fields)
 		}
 	}
@@ -143,7 +145,7 @@ func (s *State) gaps(given []sheet, needed []string) *fault {
 // entry finds the scores of the answer with label, by the label or by its agent.
 func (s *State) entry(scores map[string]json.RawMessage, label string) (map[string]json.RawMessage, bool) {
 	for _, key := range []string{label, agent(label)} {
-		if fields, ok := object(scores[key]); ok {
+		if fields, ok := llm.Object(scores[key]); ok {
 			return fields, true
 		}
 	}
@@ -204,19 +206,6 @@ func (s *State) form() string { return s.policy.form() + "." }
 
 // criterionForm matches the names of criteria in arguments.
 var criterionForm = regexp.MustCompile(`^[EeTt][0-9]+$`)
-
-// object reads a JSON object. Models also send one as a JSON string.
-func object(raw []byte) (map[string]json.RawMessage, bool) {
-	var quoted string
-	if json.Unmarshal(raw, &quoted) == nil {
-		raw = []byte(quoted)
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, false
-	}
-	return fields, fields != nil
-}
 
 // criterion finds the value of the criterion at index under any of its names; null
 // counts as missing.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"conclave/engine/coordination"
+	"conclave/engine/llm"
 )
 
 // The statuses of a Result.
@@ -88,8 +89,8 @@ func encode(v any) string {
 // submit evaluates the arguments of a submit_checklist call. The result changes the
 // state once it is learned.
 func (s *State) submit(arguments string) Result {
-	fields, _ := object([]byte(arguments))
-	scores, ok := object(fields["scores"])
+	fields, _ := llm.Object([]byte(arguments))
+	scores, ok := llm.Object(fields["scores"])
 	switch {
 	case !ok:
 		return s.invalid(fault{code: scoresTypeInvalid, why: "scores has to be a JSON object: " + s.form()})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"conclave/engine/coordination"
+	"conclave/engine/llm"
 )
 
 // Parts are the names of the parts of a packet, in order.
@@ -50,7 +51,7 @@ func fault(code, format string, args ...any) *Fault {
 // Parse reads the arguments of submit_evaluation, for an answer that is judged by a number of
 // criteria. The fault is nil unless the submission is refused.
 func Parse(arguments string, criteria int) (Submission, *Fault) {
-	fields, ok := object([]byte(arguments))
+	fields, ok := llm.Object([]byte(arguments))
 	if !ok {
 		return Submission{}, fault("arguments_invalid", "submit_evaluation takes a JSON object with packet, verdict and next_tasks.")
 	}
@@ -82,7 +83,7 @@ func (s *Submission) readTasks(raw json.RawMessage) {
 }
 
 func parsePacket(raw json.RawMessage) ([]string, *Fault) {
-	fields, ok := object(raw)
+	fields, ok := llm.Object(raw)
 	if !ok {
 		return nil, fault("packet_invalid", "packet has to be a JSON object with %s.", strings.Join(Parts, ", "))
 	}
@@ -100,7 +101,7 @@ func parsePacket(raw json.RawMessage) ([]string, *Fault) {
 }
 
 func parseVerdict(raw json.RawMessage, criteria int) (Verdict, *Fault) {
-	fields, ok := object(raw)
+	fields, ok := llm.Object(raw)
 	if !ok {
 		return Verdict{}, fault("verdict_invalid", `verdict has to be a JSON object: {"verdict": "iterate", "scores": {"E1": 7}}.`)
 	}
@@ -108,7 +109,7 @@ func parseVerdict(raw json.RawMessage, criteria int) (Verdict, *Fault) {
 	if v.Verdict != coordination.Iterate && v.Verdict != coordination.Converged {
 		return Verdict{}, fault("verdict_unknown", "The verdict is iterate or converged.")
 	}
-	scores, ok := object(fields["scores"])
+	scores, ok := llm.Object(fields["scores"])
 	if !ok {
 		return Verdict{}, fault("scores_invalid", `scores has to be a JSON object: {"E1": 7, "E2": 5}.`)
 	}
@@ -157,19 +158,6 @@ func (s Submission) Document(label string) string {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", name, s.Packet[i])
 	}
 	return b.String()
-}
-
-// object reads a JSON object. Models also send one as a JSON string.
-func object(raw []byte) (map[string]json.RawMessage, bool) {
-	var quoted string
-	if json.Unmarshal(raw, &quoted) == nil {
-		raw = []byte(quoted)
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, false
-	}
-	return fields, fields != nil
 }
 
 // word reads a string and trims it; other values are empty.

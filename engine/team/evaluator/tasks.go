@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"conclave/engine/coordination"
+	"conclave/engine/llm"
 	"conclave/engine/team/plan"
 	"conclave/engine/text"
 )
@@ -90,7 +91,7 @@ func parseTasks(raw json.RawMessage) (NextTasks, []Fault) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return NextTasks{}, []Fault{*fault("tasks_missing", "With the verdict iterate, next_tasks has to say what the next version does.")}
 	}
-	fields, ok := object(raw)
+	fields, ok := llm.Object(raw)
 	var t NextTasks
 	if !ok {
 		return t, []Fault{*fault("tasks_type_invalid", "next_tasks has to be a JSON object with objective, approach_assessment, tasks, evolution_tasks and preserve.")}
