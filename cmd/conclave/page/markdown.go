@@ -43,7 +43,7 @@ func markdown(source string) template.HTML {
 	if err := converter.Convert([]byte(clean(text.WithoutThoughts(source))), &out); err != nil {
 		return template.HTML("<pre>" + template.HTMLEscapeString(source) + "</pre>")
 	}
-	lowered := headings.ReplaceAllFunc(imageText(out.Bytes()), func(tag []byte) []byte {
+	lowered := headings.ReplaceAllFunc(inWords(out.Bytes()), func(tag []byte) []byte {
 		at := bytes.LastIndexByte(tag, 'h') + 1
 		tag = bytes.Clone(tag)
 		tag[at] += 2
@@ -55,7 +55,17 @@ func markdown(source string) template.HTML {
 // images matches the images in the converter's output.
 var images = regexp.MustCompile(`<img [^>]*?alt="([^"]*)"[^>]*>`)
 
-// imageText replaces images by their descriptions in brackets.
-func imageText(rendered []byte) []byte {
-	return images.ReplaceAll(rendered, []byte("[image: $1]"))
+// boxes matches the boxes of a task list in the converter's output.
+var boxes = regexp.MustCompile(`<input [^>]*type="checkbox"[^>]*>`)
+
+// inWords replaces images by their descriptions in brackets and the boxes of a task list by
+// characters.
+func inWords(rendered []byte) []byte {
+	rendered = images.ReplaceAll(rendered, []byte("[image: $1]"))
+	return boxes.ReplaceAllFunc(rendered, func(box []byte) []byte {
+		if bytes.Contains(box, []byte("checked=")) {
+			return []byte("☑")
+		}
+		return []byte("☐")
+	})
 }

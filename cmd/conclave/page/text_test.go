@@ -141,6 +141,7 @@ func TestMarkdown(t *testing.T) {
 		"a list that begins at 3":              {"3. a\n4. b", "<ol start=\"3\">\n<li>a</li>\n<li>b</li>\n</ol>\n"},
 		"a script is no link":                  {"[x](javascript:alert(1))", "<p>x</p>\n"},
 		"an address is a link":                 {"[x](https://example.com)", `<p><a href="https://example.com" rel="nofollow noreferrer noopener" target="_blank">x</a></p>` + "\n"},
+		"a list of tasks":                      {"- [x] done\n- [ ] open", "<ul>\n<li>☑ done</li>\n<li>☐ open</li>\n</ul>\n"},
 		"a table":                              {"| a |\n|---|\n| b |", "<table>\n<thead>\n<tr>\n<th>a</th>\n</tr>\n</thead>\n<tbody>\n<tr>\n<td>b</td>\n</tr>\n</tbody>\n</table>\n"},
 		"thoughts are left out":                {"<think>hm</think>Yes.", "<p>Yes.</p>\n"},
 	} {
