@@ -23,6 +23,9 @@ type span struct {
 	drawn    float64 // seconds
 }
 
+// compressed reports whether a span is drawn at less than half of its length.
+func (s span) compressed() bool { return s.idle && s.to.Sub(s.from).Seconds() > 2*s.drawn }
+
 // newAxis returns an axis from the start of the session to its end, or to now while it runs.
 func newAxis(s *record.Session, end time.Time) axis {
 	busy := merged(busySpans(s, end))
@@ -107,24 +110,45 @@ func (a axis) at(t time.Time) float64 {
 func (a axis) compressed() []span {
 	var found []span
 	for _, s := range a.spans {
-		if s.idle && s.to.Sub(s.from).Seconds() > 2*s.drawn {
+		if s.compressed() {
 			found = append(found, s)
 		}
 	}
 	return found
 }
 
-// time returns the time at a fraction of the width.
-func (a axis) time(share float64) time.Time {
-	at := share * a.total
+// round returns about six round times since the start, outside compressed spans and far enough
+// apart to be read.
+func (a axis) round(began time.Time) []time.Duration {
+	const most, apart = 6, 0.07
+	every := roundStep(a.total / most)
+	var found []time.Duration
+	last := -apart
 	for _, s := range a.spans {
-		if at <= s.at+s.drawn && s.drawn > 0 {
-			part := (at - s.at) / s.drawn
-			return s.from.Add(time.Duration(part * float64(s.to.Sub(s.from))))
+		if s.compressed() {
+			continue
+		}
+		first := s.from.Sub(began)
+		for since := (first + every - 1).Truncate(every); since <= s.to.Sub(began); since += every {
+			if at := a.at(began.Add(since)); at-last >= apart {
+				found, last = append(found, since), at
+			}
 		}
 	}
-	if n := len(a.spans); n > 0 {
-		return a.spans[n-1].to
+	return found
+}
+
+// roundStep returns the shortest round duration of at least the given seconds.
+func roundStep(seconds float64) time.Duration {
+	least := time.Duration(seconds * float64(time.Second))
+	for _, step := range []time.Duration{
+		100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
+		time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour,
+	} {
+		if step >= least {
+			return step
+		}
 	}
-	return time.Time{}
+	const day = 24 * time.Hour
+	return (least + day - 1).Truncate(day)
 }

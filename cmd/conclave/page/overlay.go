@@ -99,20 +99,12 @@ func sideOf(at float64) string {
 	return "end"
 }
 
-// ticks marks the time since the start at equal distances.
+// ticks marks round times since the start.
 func (d *drawing) ticks() {
-	const most = 5
 	began := d.s.Began()
-	for i := range most {
-		share := float64(i) / (most - 1)
-		anchor := "middle"
-		switch i {
-		case 0:
-			anchor = "start"
-		case most - 1:
-			anchor = "end"
-		}
-		d.story.Ticks = append(d.story.Ticks, tick{X: percent(share), Text: moment(d.axis.time(share).Sub(began), d.end.Sub(began)), Anchor: anchor})
+	for _, since := range d.axis.round(began) {
+		share := d.axis.at(began.Add(since))
+		d.story.Ticks = append(d.story.Ticks, tick{X: percent(share), Text: moment(since, d.end.Sub(began)), Anchor: anchorAt(share)})
 	}
 }
 

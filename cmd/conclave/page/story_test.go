@@ -37,10 +37,34 @@ func TestAxis(t *testing.T) {
 	idle := a.compressed()
 	require.Len(t, idle, 1)
 	require.Equal(t, after(24), idle[0].from)
-	require.Equal(t, after(12), a.time(12.0/52))
-	require.Equal(t, after(3624), a.time(1))
 	require.Zero(t, axis{}.at(after(1)))
-	require.Zero(t, axis{}.time(0.5))
+}
+
+// Ticks stand at round times of the work, apart from each other.
+func TestAxis_round(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		steps [][2]float64
+		end   float64
+		want  []float64
+	}{
+		"half a minute":         {[][2]float64{{0, 31}}, 31, []float64{0, 10, 20, 30}},
+		"less than a second":    {[][2]float64{{0, 0.9}}, 0.9, []float64{0, 0.2, 0.4, 0.6, 0.8}},
+		"a pause of a night":    {[][2]float64{{0, 24}, {28800, 28824}}, 28824, []float64{0, 10, 20, 28800, 28810, 28820}},
+		"three days of work":    {[][2]float64{{0, 3 * 86400}}, 3 * 86400, []float64{0, 43200, 86400, 129600, 172800, 216000, 259200}},
+		"ten days of work":      {[][2]float64{{0, 10 * 86400}}, 10 * 86400, []float64{0, 172800, 345600, 518400, 691200, 864000}},
+		"short times of work":   {[][2]float64{{1, 2}, {1000, 1001}, {2000, 2001}}, 2001, []float64{0, 1, 2, 1000, 1001, 2000, 2001}},
+		"a session of no times": {nil, 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []float64
+			for _, since := range newAxis(stepsAt(c.steps...), after(c.end)).round(recordtest.Began) {
+				got = append(got, since.Seconds())
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
 }
 
 func TestMerged(t *testing.T) {
