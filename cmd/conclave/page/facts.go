@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"slices"
+	"strings"
 	"time"
 
 	"conclave/cmd/conclave/progress"
@@ -27,7 +28,7 @@ const maxLines = 60
 // factsOf answers the questions that the decision raises.
 func factsOf(s *record.Session) []fact {
 	facts := []fact{
-		{Name: "Changed their mind", Lines: orNone(changes(s), "Nobody changed a vote.")},
+		{Name: "Changed their mind", Lines: orNone(sentences(changes(s)), "Nobody changed a vote.")},
 		{Name: "Stale votes", Lines: orNone(staleVotes(s), "No vote went stale.")},
 		{Name: "Dissent", Lines: orNone(dissenters(s), "Nobody voted for another answer.")},
 		{Name: "Cost", Lines: []string{costLine(s)}},
@@ -125,7 +126,7 @@ func rejected(s *record.Session) []string {
 	var told []string
 	for _, p := range s.Steps {
 		for _, r := range p.Rejections {
-			told = append(told, fmt.Sprintf("a reply in step %03d of %s (%s): %s", p.Number, p.Agent, line(r.Code), brief(r.Text, 160)))
+			told = append(told, fmt.Sprintf("a reply in step %03d of %s (%s); the model was told: “%s”", p.Number, p.Agent, line(r.Code), brief(firstSentence(r.Text), 160)))
 		}
 	}
 	for _, e := range s.Events {
@@ -134,6 +135,15 @@ func rejected(s *record.Session) []string {
 		}
 	}
 	return told
+}
+
+// firstSentence is the beginning of a text up to the end of its first sentence.
+func firstSentence(text string) string {
+	text = line(text)
+	if first, _, more := strings.Cut(text, ". "); more {
+		return first + "."
+	}
+	return text
 }
 
 // changedFiles lists the files of the final answer.
@@ -178,7 +188,7 @@ func support(s *record.Session) []string {
 	if with.Confidence != nil {
 		told = append(told, "Its voters' mean confidence is "+percentOf(*with.Confidence)+".")
 	}
-	if with.Agreement != nil {
+	if with.Agreement != nil && *with.Agreement > 0 { // a revision seldom equals a first answer
 		told = append(told, percentOf(*with.Agreement)+" of the independent first answers equal it.")
 	}
 	if with.Checks != nil {

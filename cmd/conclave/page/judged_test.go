@@ -1,6 +1,7 @@
 package page
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -152,5 +153,19 @@ func TestWrite_undecided(t *testing.T) {
 			require.Contains(t, text, "Undecided; the best answer: agent2.1, by agent_b")
 			require.NotContains(t, text, "winner")
 		}
+	}
+}
+
+// A share of equal first answers is told if there is one: a revision seldom equals any of them.
+func TestSupport(t *testing.T) {
+	t.Parallel()
+	none, third := 0.0, 1.0/3
+	for want, agreement := range map[string]*float64{
+		"67 % of the active agents stand behind it.":                                                 &none,
+		"67 % of the active agents stand behind it. 33 % of the independent first answers equal it.": &third,
+	} {
+		s := &record.Session{}
+		s.State.Support = &coordination.Support{Share: 2.0 / 3, Agreement: agreement}
+		require.Equal(t, want, strings.Join(support(s), " "))
 	}
 }

@@ -9,10 +9,16 @@ import (
 	"conclave/cmd/conclave/record"
 )
 
-// changes returns sentences about changed minds: votes that moved to another answer, and
-// answers that their authors abandoned.
-func changes(s *record.Session) []string {
-	var told []string
+// change is a changed mind: a vote that moved to another answer, or a vote for another answer by
+// an agent that had just answered.
+type change struct {
+	to   string // agent whose answer got the vote
+	told string // sentence about it
+}
+
+// changes returns the changed minds of a session by agent.
+func changes(s *record.Session) []change {
+	var found []change
 	answers := answersByAgent(s)
 	for _, a := range s.Agents {
 		var before *record.Step
@@ -21,12 +27,21 @@ func changes(s *record.Session) []string {
 				continue
 			}
 			if p.Vote != nil && before != nil && changed(before, p) {
-				told = append(told, move(answers, a.ID, before, p))
+				found = append(found, change{p.Vote.Target, move(answers, a.ID, before, p)})
 			}
 			if p.Vote != nil || p.Answer != nil && !p.Answer.Final {
 				before = p
 			}
 		}
+	}
+	return found
+}
+
+// sentences returns the sentences about changes.
+func sentences(of []change) []string {
+	var told []string
+	for _, c := range of {
+		told = append(told, c.told)
 	}
 	return told
 }
@@ -40,11 +55,13 @@ func changed(before, vote *record.Step) bool {
 }
 
 func move(answers map[string][]*record.Step, agent string, before, vote *record.Step) string {
-	what := "voted for " + vote.Vote.TargetLabel
 	from := ""
-	if before.Answer != nil {
-		from = fmt.Sprintf("%s gave up its own %s and %s", agent, before.Answer.Label, what)
-	} else {
+	switch {
+	case before.Answer != nil:
+		from = fmt.Sprintf("%s gave up its own %s and voted for %s", agent, before.Answer.Label, vote.Vote.TargetLabel)
+	case vote.Vote.Target == agent:
+		from = fmt.Sprintf("%s went back from %s to its own %s", agent, before.Vote.TargetLabel, vote.Vote.TargetLabel)
+	default:
 		from = fmt.Sprintf("%s moved from %s to %s", agent, before.Vote.TargetLabel, vote.Vote.TargetLabel)
 	}
 	return from + afterSeeing(news(answers, before, vote), vote.Vote.TargetLabel) + "."

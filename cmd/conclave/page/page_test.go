@@ -86,6 +86,20 @@ func TestWrite_tells(t *testing.T) {
 	}
 }
 
+// The paragraph tells who moved to the winner; other changes are among the facts below it.
+func TestWrite_backToItsOwn(t *testing.T) {
+	t.Parallel()
+	s := sessionOf(t, recordtest.Named(t, "back to its own"))
+	back := "agent_c went back from agent1.1 to its own agent3.1 after seeing agent2.2."
+	away := "agent_c gave up its own agent3.1 and voted for agent1.1 after seeing agent1.1 and agent2.1."
+	require.Equal(t, []string{"agent_a gave up its own agent1.1 and voted for agent2.2 after seeing agent2.2 and agent3.1.", away, back}, sentences(changes(s)))
+	told := strings.Join(explain(s), " ")
+	require.Contains(t, told, "agent_a gave up its own agent1.1")
+	require.NotContains(t, told, away)
+	require.NotContains(t, told, back)
+	require.Equal(t, []string{`a reply in step 002 of agent_c (invalid_vote_id); the model was told: “The agent_id names no answer that you were shown.”`}, rejected(s))
+}
+
 // A page of any session is small enough to be attached to a message.
 func TestWrite_large(t *testing.T) {
 	t.Parallel()

@@ -180,15 +180,16 @@ func tiedWith(s *record.Session) []string {
 	return tied
 }
 
-// moves describes who changed to the winner, from which answer, and after seeing which ones.
+// moves describes who changed to the winner, from which answer, and after seeing which ones. Without
+// a winner it describes every change.
 func (w *why) moves() {
-	all := changes(w.s)
+	all := slices.DeleteFunc(changes(w.s), func(c change) bool { return w.s.State.Winner != "" && c.to != w.s.State.Winner })
 	for i, c := range all {
 		if i == maxTold {
 			w.say("%d more changed their mind.", len(all)-i)
 			break
 		}
-		w.say("%s", c)
+		w.say("%s", c.told)
 	}
 }
 

@@ -332,6 +332,11 @@ func (p *Play) Update(agent string) {
 	for _, e := range p.Ledger {
 		if e.Action == coordination.NewAnswer {
 			l.seen[e.Agent] = e.Step
+			for i := range l.Shown {
+				if l.Shown[i].Agent == e.Agent {
+					l.Shown[i].Label = e.Label
+				}
+			}
 		}
 	}
 	l.heard = len(p.State.Messages)

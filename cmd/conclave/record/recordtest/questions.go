@@ -91,6 +91,8 @@ func (p *Play) changes() []string {
 		switch {
 		case e.Action == coordination.Vote && own && e.Target != e.Agent:
 			wants = append(wants, fmt.Sprintf("%s gave up its own %s and voted for %s", e.Agent, last.Label, e.TargetLabel))
+		case e.Action == coordination.Vote && known && !own && e.Target != last.Target && e.Target == e.Agent:
+			wants = append(wants, fmt.Sprintf("%s went back from %s to its own %s", e.Agent, last.TargetLabel, e.TargetLabel))
 		case e.Action == coordination.Vote && known && !own && e.Target != last.Target:
 			wants = append(wants, fmt.Sprintf("%s moved from %s to %s", e.Agent, last.TargetLabel, e.TargetLabel))
 		}

@@ -34,6 +34,22 @@ func ThreeRounds(t testing.TB) *Play {
 	return p
 }
 
+// backToItsOwn is a session in which agent_c votes for another answer, and then for its own again.
+func backToItsOwn(t testing.TB) *Play {
+	p := New(t, "Which queue?", coordination.Config{Agents: Three})
+	for _, agent := range Three {
+		p.Answer(1, agent, "Use the queue of "+agent+".\n", nil)
+	}
+	p.Reject(1, "agent_c", "invalid_vote_id", "The agent_id names no answer that you were shown. It can be agent1.")
+	p.Vote(1, "agent_c", "agent_a", "It is the shortest.")
+	p.Answer(1, "agent_b", "Use the queue of agent_b, twice.\n", nil)
+	p.Update("agent_a")
+	p.Vote(1, "agent_a", "agent_b", "Twice is better.")
+	p.Vote(1, "agent_c", "agent_c", "Mine is still the best.")
+	p.Vote(1, "agent_b", "agent_b", "Mine.")
+	return p
+}
+
 // Script writes a session up to its end.
 type Script struct {
 	Name string
@@ -67,6 +83,7 @@ var Scripts = []Script{
 	{"undecided", undecided},
 	{"checks", Checked},
 	{"evaluated", Evaluated},
+	{"back to its own", backToItsOwn},
 }
 
 // Named runs the script with a name.
