@@ -175,8 +175,8 @@ func (s *State) joins(run *Launch) bool {
 	return run.Purpose == Present && s.Config.Mode == Decomposition
 }
 
-// standsIn makes another agent the presenter of the parts. It returns false if there is none
-// or the budget is spent.
+// standsIn makes another agent the presenter of the parts. It returns false if no other
+// agent can or the budget is spent.
 func (s *State) standsIn(run *Launch, e Failed) bool {
 	next := s.presenter(nil)
 	if !s.joins(run) || next == nil || s.spent() {

@@ -59,7 +59,7 @@ type Tool struct {
 	Parameters  json.RawMessage `json:"parameters"`
 
 	// State identifies the state that the tool keeps between calls outside the workspace,
-	// such as the pages of a running MCP server. It is empty if there is none, and changes
+	// such as the pages of a running MCP server. It is empty for a tool without state, and changes
 	// when the tool is restarted.
 	State string `json:"-"`
 }

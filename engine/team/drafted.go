@@ -89,7 +89,7 @@ type Drafts struct {
 }
 
 // ReadDrafts reads the preparations for an agent. It returns the team with the subtasks that a
-// model made, or with equal parts if there are none.
+// model made, or with equal parts.
 func ReadDrafts(ctx context.Context, store artifact.Store, layout artifact.Layout, t config.Team, agent string) (config.Team, Drafts, error) {
 	var d Drafts
 	if t.Orchestrator.Coordination.PersonaGenerator.Enabled {

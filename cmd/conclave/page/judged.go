@@ -139,7 +139,7 @@ type plan struct {
 
 type task struct{ ID, Description, Verification string }
 
-// evaluationOf prepares the evaluation of an answer. It returns nil if there is none.
+// evaluationOf prepares the evaluation of an answer. It returns nil for an answer without one.
 func evaluationOf(p *record.Step, c *cutter) *evaluation {
 	e := p.Evaluation
 	if e == nil {

@@ -28,7 +28,7 @@ func evaluationWords(c coordination.Critique, latest string) string {
 	return words
 }
 
-// preparationWords describes the preparations made by a model, or returns "" if there are none.
+// preparationWords describes the preparations made by a model, or returns "" without any.
 func preparationWords(made []acts.Drafted) string {
 	var parts []string
 	for _, d := range made {

@@ -118,7 +118,7 @@ func (c *copier) matches(name string, f artifact.File) (bool, error) {
 	return sum == f.SHA256, err
 }
 
-// fileSum returns the SHA-256 of a regular file in hex, or fs.ErrNotExist if there is none.
+// fileSum returns the SHA-256 of a regular file in hex, or fs.ErrNotExist.
 func fileSum(root *os.Root, name string) (string, error) {
 	switch info, err := root.Lstat(name); {
 	case err != nil:

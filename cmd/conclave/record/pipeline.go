@@ -57,7 +57,7 @@ func (p *Pipeline) Ended() time.Time {
 	return last
 }
 
-// ReadPipeline reads a pipeline's run. The error is ErrNone if there is none.
+// ReadPipeline reads a pipeline's run. A missing run is ErrNone.
 func ReadPipeline(ctx context.Context, store artifact.Store, layout artifact.Layout) (*Pipeline, error) {
 	var claim struct {
 		artifact.Owner

@@ -25,7 +25,7 @@ func FindScenario(ctx context.Context, store artifact.Store, id string) (artifac
 	return artifact.Layout{}, ErrNone
 }
 
-// ReadScenario reads a scenario's run. The error is ErrNone if there is none.
+// ReadScenario reads a scenario's run. A missing run is ErrNone.
 func ReadScenario(ctx context.Context, store artifact.Store, layout artifact.Layout) (scenario.Run, error) {
 	key := layout.File("result.json")
 	run, err := artifact.ReadJSON[scenario.Run](ctx, store, key)

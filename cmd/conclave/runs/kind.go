@@ -41,7 +41,7 @@ type Kind struct {
 
 	Dirs string // pattern of the directories of the runs in a store
 
-	// Page is the path of the pages of runs, up to the ID, or "" if there are none.
+	// Page is the path of the pages of runs, up to the ID; empty for runs without pages.
 	Page string
 	// Offer serves pages while a command follows a run and sets conn.Pages. It is nil if there are
 	// no pages.

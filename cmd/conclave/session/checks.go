@@ -45,7 +45,7 @@ func (o *order) showChecks(dir string) (err error) {
 	return err
 }
 
-// uploadChecks stores the user's checks and returns their reference, or "" if there are none.
+// uploadChecks stores the user's checks and returns their reference, or "" without checks.
 func uploadChecks(ctx context.Context, conn *hall.Connection, dir string) (string, error) {
 	if dir == "" {
 		return "", nil
