@@ -2,6 +2,7 @@ package patch
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -16,6 +17,19 @@ type ConflictError struct{ Paths []string }
 func (e *ConflictError) Error() string {
 	return "these files match neither side of the change: " + strings.Join(e.Paths, ", ")
 }
+
+// UnrevertedError is an error of an Apply that could not revert its edits. Some files are changed
+// until Recover reverts them.
+type UnrevertedError struct {
+	Err    error // of the change
+	Revert error
+}
+
+func (e *UnrevertedError) Error() string {
+	return fmt.Sprintf("%s; the files changed so far could not be put back: %s", e.Err, e.Revert)
+}
+
+func (e *UnrevertedError) Unwrap() []error { return []error{e.Err, e.Revert} }
 
 // Options of Apply.
 type Options struct {
@@ -114,7 +128,10 @@ func (a *applying) run() error {
 	defer lock.Close()
 	for _, e := range edits {
 		if err := e.make(a.root); err != nil {
-			return errors.Join(err, revert(a.root, edits))
+			if left := revert(a.root, edits); left != nil {
+				return &UnrevertedError{Err: err, Revert: left}
+			}
+			return err
 		}
 	}
 	return removeStage(a.root)

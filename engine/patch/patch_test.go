@@ -141,6 +141,7 @@ func TestWrite_patchApplies(t *testing.T) {
 		delete(from, path)
 		delete(to, path)
 	}
+	from["a name"], to["another name"] = regular("one\n"), regular("one\n")
 	dir := t.TempDir()
 	from.place(t, dir)
 	run(t, dir, written(t, patch.Changes(from.files(), to.files())), "patch", "-p1", "--no-backup-if-mismatch", "--binary")

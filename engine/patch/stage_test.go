@@ -222,6 +222,27 @@ func TestApplying_takesBack(t *testing.T) {
 	require.Equal(t, there, filesIn(t, root))
 }
 
+// An error that cannot be reverted says so, and Recover reverts the edits once it can.
+func TestApplying_cannotTakeBack(t *testing.T) {
+	t.Parallel()
+	root := openDir(t)
+	there := files{"b": "old", "c": "old"}
+	there.place(t, root)
+	a := newApplying(root, nil)
+	a.removed = []string{"c"}
+	a.written = []File{
+		{Path: "a", Mode: Regular, Content: []byte("one")}, {Path: "a", Mode: Regular, Content: []byte("two")},
+		{Path: "b/below", Mode: Regular, Content: []byte("b is a file")},
+	}
+	err := a.run()
+	require.ErrorAs(t, err, new(*UnrevertedError))
+	require.ErrorAs(t, err, new(*TouchedError))
+	require.ErrorContains(t, err, "the files changed so far could not be put back: an earlier apply")
+	require.NoError(t, root.Remove("a"))
+	requireRecovered(t, root, true)
+	require.Equal(t, there, filesIn(t, root))
+}
+
 // Any trees: a kill after any number of edits is reverted.
 func TestRecover_anyTrees(t *testing.T) {
 	t.Parallel()

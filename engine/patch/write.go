@@ -25,17 +25,27 @@ func Write(w io.Writer, changes []Change, style Style) error {
 	b := bufio.NewWriter(w)
 	p := printer{Writer: b, style: style}
 	for _, c := range OfFiles(changes) {
-		parts := []Change{c}
-		if c.Old != nil && c.New != nil && (c.Old.Mode == Link) != (c.New.Mode == Link) {
-			parts = []Change{{Old: c.Old}, {New: c.New}} // as git does
-		}
-		for _, part := range parts {
+		for _, part := range c.parts() {
 			if err := p.change(part); err != nil {
 				return fmt.Errorf("writing the change of %s: %w", c.Path(), err)
 			}
 		}
 	}
 	return b.Flush()
+}
+
+// parts returns the change, or, as git does, the removal and the addition of a file that becomes a
+// link or the reverse. A mere rename of a name with spaces is divided, too: patch -p1 cannot read it.
+func (c Change) parts() []Change {
+	if c.Old == nil || c.New == nil {
+		return []Change{c}
+	}
+	linked := (c.Old.Mode == Link) != (c.New.Mode == Link)
+	unreadable := c.Similarity == 100 && strings.Contains(c.Old.Path+c.New.Path, " ") && !isBinary(c.Old.Content)
+	if linked || unreadable {
+		return []Change{{Old: c.Old}, {New: c.New}}
+	}
+	return []Change{c}
 }
 
 // printer prints changes. The final Flush returns the errors of writing.

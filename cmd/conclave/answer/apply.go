@@ -116,6 +116,10 @@ func apply(conn *hall.Connection, f *found, dir string, changes []patch.Change, 
 	if errors.Is(err, patch.ErrInterrupted) {
 		return hall.Exitf(hall.ExitUsage, "apply %s of %s to %s: %w; without --check its changes are reverted first", f.Label, f.Run, dir, err)
 	}
+	if unreverted, ok := errors.AsType[*patch.UnrevertedError](err); ok {
+		return hall.Exitf(hall.ExitUsage, "apply %s of %s to %s: %w. Remove the cause and apply again, which puts them back first",
+			f.Label, f.Run, dir, unreverted)
+	}
 	if err != nil {
 		return hall.Exitf(hall.ExitUsage, "apply %s of %s to %s: %w; nothing was changed", f.Label, f.Run, dir, err)
 	}
