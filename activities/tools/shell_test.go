@@ -246,7 +246,7 @@ func TestShell_worksAfterALimit(t *testing.T) {
 	t.Parallel()
 	limits := sandbox.Limits{Time: time.Minute, Memory: 1 << 30, Processes: 40, Disk: 32 << 20} // the race detector takes a lot
 	worksAfter(t, limits, map[string]string{
-		`python3 -c "x = [bytearray(1 << 20) for i in range(2000)]; input()"`:  "more than 1024.0 MB of memory together",
+		`python3 -c "x = [bytearray(1 << 20) for i in range(2000)]; input()"`:  "more than 1.0 GB of memory together",
 		"for i in $(seq 200); do sleep 30 & done; wait":                        "processes",
 		"for i in 1 2 3 4 5; do head -c 20M /dev/zero > big$i; done; sleep 20": "more than 32.0 MB together; remove unneeded files",
 		"yes": "it wrote more than 64.0 MB of output; write less",
@@ -346,7 +346,7 @@ func TestShell_description(t *testing.T) {
 		require.True(t, json.Valid(tool.Parameters))
 		for _, fact := range []string{
 			"there is no network", "peers/ is read-only", "/tmp) is for temporary files", "everything that it started is ended too",
-			"60 s of time, 60 s of processor time, 1024.0 MB of memory, 128 processes, 256.0 MB of files",
+			"60 s of time, 60 s of processor time, 1.0 GB of memory, 128 processes, 256.0 MB of files",
 		} {
 			require.Contains(t, tool.Description, fact)
 		}

@@ -141,7 +141,7 @@ func TestFind_limits(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "big"), "")
 	require.NoError(t, os.Truncate(filepath.Join(dir, "big"), artifact.MaxBaseFileBytes+1))
 	_, _, err := artifact.Find(t.Context(), dir)
-	require.ErrorContains(t, err, "bytes in a file")
+	require.ErrorContains(t, err, "MB in a file")
 	require.ErrorContains(t, err, ".conclaveignore")
 
 	writeFile(t, filepath.Join(dir, ".gitignore"), "big\n")
@@ -151,7 +151,7 @@ func TestFind_limits(t *testing.T) {
 		require.NoError(t, os.Truncate(name, artifact.MaxBaseFileBytes))
 	}
 	_, _, err = artifact.Find(t.Context(), dir)
-	require.ErrorContains(t, err, "2147483648 bytes")
+	require.ErrorContains(t, err, "more than 2.0 GB")
 }
 
 // The stage of an apply that was killed stays at home.

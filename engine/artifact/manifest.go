@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+
+	"conclave/engine/text"
 )
 
 // Manifest is workspace.json: the files of a workspace, sorted by path.
@@ -44,10 +46,14 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	if e.Base {
-		return fmt.Sprintf("the directory has more than %d %s (at %q): exclude files that the agents do not need in %s", e.Max, e.What, e.Path, ignoreFile)
+	most := fmt.Sprintf("%d %s", e.Max, e.What)
+	if of, ok := strings.CutPrefix(e.What, "bytes"); ok {
+		most = text.Size(e.Max) + of
 	}
-	return fmt.Sprintf("workspace has more than %d %s (at %q): remove files that the answer does not need", e.Max, e.What, e.Path)
+	if e.Base {
+		return fmt.Sprintf("the directory has more than %s (at %q): exclude files that the agents do not need in %s", most, e.Path, ignoreFile)
+	}
+	return fmt.Sprintf("workspace has more than %s (at %q): remove files that the answer does not need", most, e.Path)
 }
 
 // Check refuses a manifest that cannot be restored. Paths must be clean, sorted, unique and
