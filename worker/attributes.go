@@ -17,14 +17,15 @@ import (
 )
 
 const (
-	// attributesAge is how long the search attributes of a namespace are remembered.
+	// attributesAge is how long the search attributes of a namespace are cached.
 	attributesAge = time.Minute
 
-	// attributesTimeout bounds the question: a run begins without them rather than late.
+	// attributesTimeout bounds the request to the server. A run starts without search attributes
+	// rather than late.
 	attributesTimeout = 3 * time.Second
 )
 
-// attributes knows which of conclave's search attributes namespaces have.
+// attributes caches which of conclave's search attributes exist in each namespace.
 type attributes struct {
 	client client.Client
 
@@ -32,14 +33,14 @@ type attributes struct {
 	known map[string]registered // by namespace
 }
 
-// registered are the search attributes of a namespace.
+// registered is the result of one request to the server.
 type registered struct {
 	names []string
 	at    time.Time
 }
 
-// registered returns the search attributes that the namespace of ctx's activity has; none
-// if the server does not tell. It warns once about missing ones.
+// registered returns the search attributes that exist in the namespace of ctx's activity. It
+// returns none if the server does not list them. It logs a warning about missing ones once.
 func (a *attributes) registered(ctx context.Context) []string {
 	namespace := activity.GetInfo(ctx).Namespace
 	a.mu.Lock()
@@ -69,7 +70,7 @@ func (a *attributes) registered(ctx context.Context) []string {
 	return names
 }
 
-// createCommand returns the commands that register the search attributes that are missing.
+// createCommand returns the commands that register the missing search attributes.
 func createCommand(namespace string, have []string) string {
 	byType := map[string]string{}
 	all := drive.Attributes()

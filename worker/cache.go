@@ -7,10 +7,10 @@ import (
 	"conclave/engine/artifact"
 )
 
-// cacheBytes is the size of the content cache.
+// cacheBytes is the maximum size of the content cache.
 const cacheBytes = 2 << 30
 
-// DefaultCache returns the content cache in the user's cache directory; empty without a home.
+// DefaultCache returns the content cache in the user's cache directory, or "" if the user has none.
 func DefaultCache() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -19,10 +19,10 @@ func DefaultCache() string {
 	return filepath.Join(dir, "conclave", "content")
 }
 
-// treeBytes is the size of the unpacked bases that a worker keeps.
+// treeBytes is the maximum size of the unpacked bases that a worker keeps.
 const treeBytes = 4 << 30
 
-// treesDir returns the directory of unpacked bases, beside the content cache.
+// treesDir returns the directory for unpacked bases, which is beside the content cache.
 func (c Config) treesDir() string {
 	if c.Cache == "" || c.NoSteps {
 		return ""
@@ -30,7 +30,8 @@ func (c Config) treesDir() string {
 	return filepath.Join(filepath.Dir(c.Cache), "trees")
 }
 
-// cacheContent puts the content cache before the store, unless it cannot be opened.
+// cacheContent puts the content cache in front of the store. If the cache cannot be opened, the
+// store is used directly.
 func (c *Config) cacheContent() {
 	if c.Cache == "" || c.NoSteps {
 		return

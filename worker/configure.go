@@ -13,7 +13,7 @@ import (
 	"conclave/worker/settings"
 )
 
-// Configure applies the operator's settings, without replacing those that are set.
+// Configure applies the operator's settings. It does not overwrite fields that are set.
 func (c *Config) Configure(s settings.Settings) {
 	c.Models.Providers = newProviders(s.Providers)
 	if c.Tools == nil {
@@ -34,7 +34,7 @@ func (c *Config) Configure(s settings.Settings) {
 	c.Teams.Named = named
 }
 
-// CheckPrices returns the first error of Models.CheckPrices for a named team.
+// CheckPrices returns the first error of Models.CheckPrices for the named teams.
 func (c Config) CheckPrices() error {
 	for _, name := range slices.Sorted(maps.Keys(c.Teams.Named)) {
 		if err := c.Models.CheckPrices(c.Teams.Named[name]); err != nil {
@@ -44,7 +44,7 @@ func (c Config) CheckPrices() error {
 	return nil
 }
 
-// Missing returns a sentence for each unset key variable, then for each team that lacks tools.
+// Missing returns a sentence for each unset key variable and for each team that lacks tools.
 func (c Config) Missing(ctx context.Context) []string {
 	var keys, tools []string
 	for _, name := range slices.Sorted(maps.Keys(c.Teams.Named)) {

@@ -7,7 +7,7 @@ import (
 	"conclave/worker/cluster"
 )
 
-// deployment returns the options of a worker with or without a deployment.
+// deployment returns the SDK's options for the worker deployment, if one is configured.
 func (c Config) deployment() sdkworker.DeploymentOptions {
 	if c.Deployment == "" {
 		return sdkworker.DeploymentOptions{}

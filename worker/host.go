@@ -9,8 +9,8 @@ import (
 	sdkworker "go.temporal.io/sdk/worker"
 )
 
-// host is the task queue that only this process polls. A step is sent there if it needs
-// the tools of an earlier step, such as its browser.
+// host is a task queue that only this process polls. A step that needs the tools of an earlier
+// step, such as its browser, is sent there.
 type host struct {
 	queue string
 	open  func(queue string) sdkworker.Worker
@@ -20,14 +20,13 @@ type host struct {
 	closed bool
 }
 
-// newHost returns a host whose queue is named after the task queue of steps. open makes
-// its worker.
+// newHost returns a host whose queue name starts with that of the steps. open creates the worker
+// for the queue.
 func newHost(steps string, open func(queue string) sdkworker.Worker) *host {
 	return &host{queue: steps + "-" + strings.ToLower(rand.Text()[:10]), open: open}
 }
 
-// use starts to poll the task queue and returns it; it returns "" if the queue cannot be
-// polled.
+// use starts to poll the task queue and returns its name, or "" if the queue cannot be polled.
 func (h *host) use() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -46,7 +45,7 @@ func (h *host) use() string {
 	return h.queue
 }
 
-// close ends the polling.
+// close stops polling.
 func (h *host) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

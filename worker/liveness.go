@@ -19,9 +19,9 @@ import (
 	"conclave/worker/roster"
 )
 
-// openRoster notes this process's activities, until forget is called, and on a cluster
-// watches over the other processes with the same directory. The embedded stack does that
-// itself. Without a roster, only missing heartbeats reveal the death of this process.
+// openRoster records this process's running activities until forget is called. On a cluster it also
+// watches the other processes that use the same directory; the embedded stack does that itself.
+// Without a roster, the death of this process is only detected by missing heartbeats.
 func (c Config) openRoster() (noted interceptor.WorkerInterceptor, forget func(), err error) {
 	if c.Roster == "" {
 		return &notes{}, func() {}, nil
@@ -39,7 +39,7 @@ func (c Config) openRoster() (noted interceptor.WorkerInterceptor, forget func()
 	return &notes{roster: r}, func() { cancel(); watching.Wait(); r.Close() }, nil
 }
 
-// notes notes the running activities of a worker.
+// notes intercepts activities to record those that are running.
 type notes struct {
 	interceptor.WorkerInterceptorBase
 	roster *roster.Roster
@@ -70,17 +70,17 @@ func (a *notedActivity) ExecuteActivity(ctx context.Context, in *interceptor.Exe
 	return a.Next.ExecuteActivity(ctx, in)
 }
 
-// lagPoll is the interval at which a worker whose heartbeats are late checks them.
+// lagPoll is the interval at which a worker with late heartbeats checks them again.
 const lagPoll = 500 * time.Millisecond
 
-// slots are the steps that a worker may run at a time. There are no new ones while the
-// heartbeats of the running ones are late.
+// slots limits the steps that a worker runs concurrently. It grants no new ones while the
+// heartbeats of running steps are late.
 type slots struct {
 	sdkworker.SlotSupplier
 	lagging func() bool
 }
 
-// newTuner gives a worker of steps its slots.
+// newTuner returns a tuner with slots for a worker that only runs steps.
 func newTuner(steps int, lagging func() bool) sdkworker.WorkerTuner {
 	const unused = 1 // kinds of tasks that this worker has none of
 	fixed := func(n int) sdkworker.SlotSupplier {
@@ -95,8 +95,8 @@ func newTuner(steps int, lagging func() bool) sdkworker.WorkerTuner {
 	return tuner
 }
 
-// ReserveSlot implements worker.SlotSupplier. It waits for a slot and then for the
-// heartbeats: they may be late by the time that a slot is free.
+// ReserveSlot implements worker.SlotSupplier. It first waits for a slot, then until no heartbeat is
+// late, because heartbeats may become late while it waits for the slot.
 func (s slots) ReserveSlot(ctx context.Context, info sdkworker.SlotReservationInfo) (*sdkworker.SlotPermit, error) {
 	permit, err := s.SlotSupplier.ReserveSlot(ctx, info)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s slots) TryReserveSlot(info sdkworker.SlotReservationInfo) *sdkworker.Slo
 	return s.SlotSupplier.TryReserveSlot(info)
 }
 
-// pending returns a function that reports whether an activity has not ended.
+// pending returns a function that reports whether an activity is still open.
 func pending(c client.Client) func(ctx context.Context, workflowID, runID, activityID string) (bool, error) {
 	return func(ctx context.Context, workflowID, runID, activityID string) (bool, error) {
 		run, err := c.DescribeWorkflowExecution(ctx, workflowID, runID)

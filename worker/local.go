@@ -17,14 +17,14 @@ import (
 	"conclave/engine/step"
 )
 
-// Local gives steps outside of a worker, as in `conclave step`, the same models and tools.
+// Local provides models and tools to steps that run outside a worker, as in `conclave step`.
 type Local struct {
 	scratch *scratch
 	models  Models
 	tools   *Tools
 }
 
-// OpenLocal creates a temporary directory for workspaces. The caller closes it.
+// OpenLocal creates a temporary directory for workspaces. The caller must close the Local.
 func OpenLocal(m Models, t *Tools) (*Local, error) {
 	s, err := openScratch("")
 	if err != nil {
@@ -33,7 +33,8 @@ func OpenLocal(m Models, t *Tools) (*Local, error) {
 	return &Local{scratch: s, models: m, tools: t}, nil
 }
 
-// Ports returns the ports of an agent's step, without the store, or the error of Models.Model.
+// Ports returns the ports for a step of an agent, except the store. It returns the error of
+// Models.Model.
 func (l *Local) Ports(a config.Agent) (step.Ports, error) {
 	model, err := l.models.Model(a)
 	if err != nil {
@@ -50,8 +51,8 @@ func (l *Local) Ports(a config.Agent) (step.Ports, error) {
 	}, nil
 }
 
-// SharedServers returns the names of the agent's MCP servers of scope session. Local steps
-// share none: each starts its own.
+// SharedServers returns the names of the agent's MCP servers with scope session. Local steps do not
+// share them: each step starts its own.
 func (l *Local) SharedServers(a config.Agent) []string {
 	servers, err := l.tools.serversOf(a)
 	if err != nil {
@@ -66,15 +67,15 @@ func (l *Local) SharedServers(a config.Agent) []string {
 	return names
 }
 
-// Close removes the remaining workspaces and HOMEs of MCP servers.
+// Close removes remaining workspaces and the HOMEs of MCP servers.
 func (l *Local) Close() {
 	l.scratch.close()
 	l.tools.release()
 }
 
-// scratch is a directory of this process: for the workspaces of running steps, or for the
-// HOMEs of MCP servers with their browsers' profiles. The lock beside it
-// is held while the process lives; the next worker removes unlocked directories.
+// scratch is a temporary directory of this process, for the workspaces of running steps or for the
+// HOMEs of MCP servers with their browser profiles. The process holds a lock file beside it; the
+// next worker removes directories whose lock is free.
 type scratch struct {
 	dir  string
 	lock *os.File
@@ -85,7 +86,8 @@ const (
 	lockSuffix  = ".lock"
 )
 
-// openScratch creates a directory in parent, else in the system's temporary directory.
+// openScratch creates a directory in parent or, if that is empty, in the system's temporary
+// directory.
 func openScratch(parent string) (*scratch, error) {
 	if parent == "" {
 		parent = os.TempDir()
@@ -105,7 +107,7 @@ func openScratch(parent string) (*scratch, error) {
 			return nil, fmt.Errorf("locking the directory for the workspaces of steps: %w", err)
 		}
 		s := &scratch{dir: dir, lock: lock}
-		// Another worker's sweep may have removed the file before it was locked.
+		// Before it was locked, another worker's sweep may have removed the file.
 		if _, err := os.Stat(lock.Name()); err == nil {
 			return s, nil
 		}
@@ -113,14 +115,14 @@ func openScratch(parent string) (*scratch, error) {
 	}
 }
 
-// close removes the directory; the next attempt of a running step restores its workspace.
+// close removes the directory. If a step is still running, its next attempt restores the workspace.
 func (s *scratch) close() {
 	_ = artifact.RemoveTree(s.dir)
 	_ = os.Remove(s.lock.Name())
 	_ = s.lock.Close()
 }
 
-// sweep removes this user's directories of dead processes.
+// sweep removes directories that belong to this user's dead processes.
 func sweep(parent string) {
 	locks, _ := filepath.Glob(filepath.Join(parent, scratchName+"*"+lockSuffix))
 	for _, name := range locks {

@@ -28,21 +28,22 @@ import (
 	"conclave/worker/traces"
 )
 
-// Environment variables of the OpenAI API's own clients.
+// Environment variables that are also used by OpenAI's own clients.
 const (
 	KeyVariable     = "OPENAI_API_KEY"
 	baseURLVariable = "OPENAI_BASE_URL"
 )
 
-// Models builds models from configuration and the worker's environment. Only Models reads keys.
+// Models builds models from their configuration and the worker's environment. No other type reads
+// keys.
 type Models struct {
-	// Getenv reads the worker's environment; by default os.Getenv.
+	// Getenv reads the worker's environment. The default is os.Getenv.
 	Getenv func(string) string
 
-	// Providers are those of the operator's configuration, by name.
+	// Providers are the providers in the operator's configuration, by name.
 	Providers providers
 
-	// AtOnce makes calls to a server that is away fail at once instead of waiting for it.
+	// AtOnce makes calls to a server that is away fail immediately instead of waiting.
 	AtOnce bool
 
 	servers *servers         // shared by the models of all steps; nil for none
@@ -50,7 +51,8 @@ type Models struct {
 	traces  *traces.Tracer   // nil for none
 }
 
-// servers are the connections and known limitations that the models of all steps share.
+// servers holds the connections and the known limitations of servers, which the models of all steps
+// share.
 type servers struct {
 	refusals openai.Refusals
 	outages  openai.Outages
@@ -60,15 +62,15 @@ type servers struct {
 	queues map[server]*queue // queues of models with max_concurrent_calls
 }
 
-// server is a model at an address.
+// server identifies a model at an address.
 type server struct{ url, model string }
 
 func newServers() *servers {
 	return &servers{client: &http.Client{Transport: newConnections()}, queues: map[server]*queue{}}
 }
 
-// limit applies max_concurrent_calls of a backend to its model. If agents set different
-// values, the newest applies to all of them.
+// limit applies a backend's max_concurrent_calls to its model. If agents set different values, the
+// last one applies to all of them.
 func (s *servers) limit(b config.Backend, m loop.Model) loop.Model {
 	if s == nil || b.MaxConcurrentCalls == nil {
 		return m
@@ -85,8 +87,8 @@ func (s *servers) limit(b config.Backend, m loop.Model) loop.Model {
 	return limited{model: m, queue: q}
 }
 
-// Model builds the model of an agent. Its error is an *activities.LackError if this
-// worker lacks the agent's provider or key.
+// Model builds an agent's model. It returns an *activities.LackError if this worker lacks the
+// provider or the key.
 func (m Models) Model(a config.Agent) (loop.Model, error) {
 	if a.Backend.Type == config.Offline && a.Backend.Params[config.Targets] != nil {
 		skilled, err := offline.Skilled(a.ID, a.Backend.Params)
@@ -106,8 +108,8 @@ func (m Models) Model(a config.Agent) (loop.Model, error) {
 	return m.servers.limit(backend, provider.limit(observed)), nil
 }
 
-// ServedWindow returns the context window, in tokens, that the server of an agent's model
-// states; 0 if it states none.
+// ServedWindow returns the context window of an agent's model in tokens according to its server, or
+// 0 if the server does not state it.
 func (m Models) ServedWindow(ctx context.Context, a config.Agent) int {
 	client, _, _, err := m.client(a)
 	if err != nil {
@@ -116,8 +118,8 @@ func (m Models) ServedWindow(ctx context.Context, a config.Agent) int {
 	return client.Window(ctx)
 }
 
-// client returns the client of an agent's model without limits, its provider, nil for none,
-// and its complete backend.
+// client returns the client of an agent's model without limits, the provider (nil if the backend
+// names none), and the completed backend.
 func (m Models) client(a config.Agent) (*openai.Client, *provider, config.Backend, error) {
 	backend, provider, err := m.at(a.Backend)
 	if err != nil {
@@ -149,7 +151,7 @@ func (m Models) client(a config.Agent) (*openai.Client, *provider, config.Backen
 	return client, provider, backend, err
 }
 
-// valueOf returns the value of an optional number, or 0 if it is not set.
+// valueOf returns the value of an optional number, or 0 if it is nil.
 func valueOf(n *int) int {
 	if n == nil {
 		return 0
@@ -157,7 +159,7 @@ func valueOf(n *int) int {
 	return *n
 }
 
-// waiting reports that a step waits for a model's server that limits requests or is away.
+// waiting reports that a step waits for a model's server, which is away or limits requests.
 func waiting(ctx context.Context, failed *llm.Error, until time.Time) (over func()) {
 	w := coordination.Doing{Kind: coordination.RateLimited, Until: until, What: failed.Message}
 	if failed.Outage() {
@@ -168,7 +170,7 @@ func waiting(ctx context.Context, failed *llm.Error, until time.Time) (over func
 	return attempt.Waiting(ctx, w)
 }
 
-// at completes a backend, and returns its provider if it names one.
+// at completes a backend and returns the provider that it names, if any.
 func (m Models) at(b config.Backend) (config.Backend, *provider, error) {
 	if b.Provider == "" {
 		return m.Resolve(b), nil, nil
@@ -181,10 +183,9 @@ func (m Models) at(b config.Backend) (config.Backend, *provider, error) {
 	return p.resolve(b), p, nil
 }
 
-// Resolve sets the address and the key variable of a backend without an address to those
-// of its type; for openai the environment may name another server. A backend with an
-// address gets a key only if its configuration names one. The data set of an offline model of
-// known skill is a file in the working directory of this process.
+// Resolve sets a missing address and key variable of a backend to the defaults of its type; for
+// openai, the environment may override the address. A backend with its own address uses a key only
+// if its configuration names one. The data set of a skilled offline model becomes an absolute path.
 func (m Models) Resolve(b config.Backend) config.Backend {
 	if targets, ok := b.Params[config.Targets].(string); ok && b.Type == config.Offline {
 		if path, err := filepath.Abs(targets); err == nil {
@@ -206,8 +207,8 @@ func (m Models) Resolve(b config.Backend) config.Backend {
 	return b
 }
 
-// keyVariable returns the first variable that is set. If none is set, it returns the first
-// one if a key is required.
+// keyVariable returns the first variable that is set or, if none is set and a key is required, the
+// first variable.
 func (m Models) keyVariable(variables []string, required bool) string {
 	for _, name := range variables {
 		if m.getenv(name) != "" {
@@ -220,7 +221,7 @@ func (m Models) keyVariable(variables []string, required bool) string {
 	return variables[0]
 }
 
-// MissingKeys returns the unset key variables of a team, with the agents that need each.
+// MissingKeys returns a team's unset key variables and the agents that need each of them.
 func (m Models) MissingKeys(t config.Team) map[string][]string {
 	missing := map[string][]string{}
 	for _, agent := range t.Models() {
@@ -235,7 +236,7 @@ func (m Models) MissingKeys(t config.Team) map[string][]string {
 	return missing
 }
 
-// atLoopback reports whether an address is on this machine.
+// atLoopback reports whether an address refers to this machine.
 func atLoopback(baseURL string) bool {
 	u, err := url.Parse(baseURL)
 	if err != nil {
@@ -245,20 +246,20 @@ func atLoopback(baseURL string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Window returns the context window of an agent's model in tokens, 0 if it is unknown.
+// Window returns the context window of an agent's model in tokens, or 0 if it is unknown.
 func (m Models) Window(a config.Agent) int {
 	tokens, _ := m.WindowFrom(a)
 	return tokens
 }
 
-// The sources of a context window in a session, which asks no server for one.
+// Sources of a context window in a session. Sessions do not ask the server for it.
 const (
 	Configured = "configuration"
 	Tabled     = "table" // of prices and windows
 )
 
-// WindowFrom returns the context window of an agent's model in tokens with its source; 0
-// and "" if it is unknown.
+// WindowFrom returns the context window of an agent's model in tokens and its source, or 0 and ""
+// if the window is unknown.
 func (m Models) WindowFrom(a config.Agent) (tokens int, source string) {
 	if a.Backend.Type == config.Offline {
 		return 0, ""
@@ -277,8 +278,8 @@ func (m Models) WindowFrom(a config.Agent) (tokens int, source string) {
 	return known.ContextWindow, Tabled
 }
 
-// Host returns the host of a backend's server. It is empty if the backend has no server or
-// this worker lacks the provider.
+// Host returns the host of a backend's server. It is empty if the backend has no server or if this
+// worker lacks the provider.
 func (m Models) Host(b config.Backend) string {
 	backend, _, err := m.at(b)
 	base, parseErr := url.Parse(backend.BaseURL)
@@ -288,8 +289,8 @@ func (m Models) Host(b config.Backend) string {
 	return base.Host
 }
 
-// NoCalls explains that no reply of an agent's model called a tool, and that it wrote calls
-// as text that cannot be read, each with the remedy.
+// NoCalls returns explanations for an agent's model that called no tool, and for one that wrote
+// unreadable calls as text. Both include the remedy.
 func (m Models) NoCalls(a config.Agent) (none, unread string) {
 	host := m.Host(a.Backend)
 	if host == "" {
@@ -300,7 +301,7 @@ func (m Models) NoCalls(a config.Agent) (none, unread string) {
 		who + " tried to call a tool in text, which cannot be read as a call of an offered tool (`conclave models check` tests it); choose a larger model"
 }
 
-// ToolsRemedy tells how to make a backend's model call tools.
+// ToolsRemedy returns advice on how to make a backend's model call tools.
 func (m Models) ToolsRemedy(b config.Backend) string {
 	if at, _, err := m.at(b); err == nil {
 		b = at
@@ -308,7 +309,8 @@ func (m Models) ToolsRemedy(b config.Backend) string {
 	return b.ToolsRemedy()
 }
 
-// CheckProviders returns an *activities.LackError for a provider that is not configured.
+// CheckProviders returns an *activities.LackError for a provider that is not configured on this
+// worker.
 func (m Models) CheckProviders(t config.Team) error {
 	for _, agent := range t.Models() {
 		if _, _, err := m.at(agent.Backend); err != nil {
@@ -333,7 +335,7 @@ func missingKey(agent, variable string) error {
 	return lack(activities.MissingKey, "agent %s needs the environment variable %s, which is not set for this worker", agent, variable)
 }
 
-// others lists the configured names for an error, or returns the given text.
+// others returns the configured names for an error message, or the text none if there are no names.
 func others[V any](configured map[string]V, none string) string {
 	if len(configured) == 0 {
 		return none

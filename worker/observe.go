@@ -27,12 +27,12 @@ func (c Config) serveMetrics() (stop func(), err error) {
 	return stop, err
 }
 
-// openTraces returns the tracer that the environment asks for; nil if it asks for none.
+// openTraces returns the tracer configured by the environment, or nil.
 func (c Config) openTraces() (*traces.Tracer, error) {
 	return traces.Open(context.Background(), traces.Options{Version: cluster.Version(), Instance: cluster.WorkerIdentity(), Redact: c.redact()})
 }
 
-// redact returns the function that removes the secrets of this process.
+// redact returns a function that removes the secrets of this process.
 func (c Config) redact() func([]byte) []byte {
 	return redact.New(redact.Environment(slices.Concat(os.Environ(), c.Tools.secrets()))).Bytes
 }
@@ -46,12 +46,12 @@ func (c Config) openTools(ctx context.Context, agent config.Agent, workspace str
 	return c.Models.traces.Tools(opened), nil
 }
 
-// observed counts and traces the calls of a model.
+// observed returns a model whose calls are counted and traced.
 func (m Models) observed(provider, name string, model loop.Model) loop.Model {
 	return m.traces.Model(provider, name, m.metrics.Model(provider, name, model))
 }
 
-// reachable reports that Temporal answers.
+// reachable returns an error if Temporal does not respond.
 func (c Config) reachable(ctx context.Context) error {
 	if _, err := c.Client.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
 		return fmt.Errorf("Temporal does not answer: %w", err) //nolint:staticcheck // a name
@@ -59,7 +59,7 @@ func (c Config) reachable(ctx context.Context) error {
 	return nil
 }
 
-// interceptors returns those of a worker: the metrics are outermost.
+// interceptors returns the interceptors of a worker. The metrics are the outermost.
 func (c Config) interceptors(noted interceptor.WorkerInterceptor) []interceptor.WorkerInterceptor {
 	var all []interceptor.WorkerInterceptor
 	if c.Metrics != nil {
@@ -71,8 +71,8 @@ func (c Config) interceptors(noted interceptor.WorkerInterceptor) []interceptor.
 	return append(all, noted)
 }
 
-// level returns the level at which commands are confined, and whether this host can do so.
-// The first call probes the host.
+// level returns the level at which commands are confined and whether this host supports it. The
+// first call probes the host.
 func (t *Tools) level() (level string, works bool) {
 	err := t.confines(context.Background())
 	return t.settings.Sandbox.Level, err == nil

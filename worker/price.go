@@ -7,9 +7,9 @@ import (
 	"conclave/worker/prices"
 )
 
-// priceOf returns the cost of a call in US dollars, from the configured price or else from
-// the table; nil if it is unknown. Calls to a local server on the user's own machine are
-// free.
+// priceOf returns a function for the cost of a call in US dollars, based on the configured price or
+// the price table. It returns nil if the price is unknown. Calls to a local server on this machine
+// are free.
 func priceOf(b config.Backend) func(llm.Usage) float64 {
 	if price := b.PricePerMillion; price.Known() {
 		return prices.Tariff{Input: *price.Input, CachedInput: price.CachedInput, Output: *price.Output}.Cost
@@ -32,8 +32,8 @@ func (m Models) Priced(a config.Agent) bool {
 	return err == nil && priceOf(backend) != nil
 }
 
-// CheckPrices returns an error for a limit in dollars if the price of an agent's model is
-// unknown. It ignores providers that are not configured here, which other workers may have.
+// CheckPrices returns an error if a limit in dollars is set and the price of an agent's model is
+// unknown. It ignores providers that are not configured here, because other workers may have them.
 func (m Models) CheckPrices(t config.Team) error {
 	if t.Orchestrator.Budget.MaxCostUSD == nil {
 		return nil

@@ -22,8 +22,8 @@ import (
 // providers are the API servers that agents can name.
 type providers map[string]*provider
 
-// provider is one API server. All models at it share its limits, connections and pauses. It is
-// nil for a server that no operator has configured.
+// provider is one API server. All models at it share its limits, connections and pauses. A nil
+// provider stands for a server that the operator has not configured.
 type provider struct {
 	settings settings.Provider
 	queue    *queue
@@ -41,8 +41,9 @@ func newProviders(configured map[string]settings.Provider) providers {
 	return all
 }
 
-// resolve completes a backend from its provider; the backend's own values take precedence.
-// It leaves out max_concurrent_calls: the provider's limit is shared by all its models.
+// resolve completes a backend with the settings of its provider. The backend's own values take
+// precedence. max_concurrent_calls is not copied, because all models of the provider share that
+// limit.
 func (p *provider) resolve(b config.Backend) config.Backend {
 	b.BaseURL, b.APIKeyEnv = p.settings.BaseURL, p.settings.APIKeyEnv
 	params := map[string]any{}
@@ -57,7 +58,7 @@ func (p *provider) resolve(b config.Backend) config.Backend {
 	return b
 }
 
-// limit applies the provider's limits to a model.
+// limit applies the limits of the provider to a model.
 func (p *provider) limit(m loop.Model) loop.Model {
 	if p == nil {
 		return m
@@ -65,18 +66,19 @@ func (p *provider) limit(m loop.Model) loop.Model {
 	return limited{model: m, queue: p.queue}
 }
 
-// transport sends and counts the requests to a provider. A server's request to wait pauses all.
+// transport sends requests to a provider and counts them. If the server asks for a pause, all calls
+// of the provider are paused.
 type transport struct {
 	next  http.RoundTripper
 	queue *queue
 }
 
-// idleConnections is how many connections stay open for later calls.
+// idleConnections is the number of connections that are kept open for later calls.
 const idleConnections = 256
 
 func newTransport(q *queue) transport { return transport{next: newConnections(), queue: q} }
 
-// newConnections returns the standard transport with more idle connections.
+// newConnections returns the default transport with more idle connections.
 func newConnections() http.RoundTripper {
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -101,7 +103,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// retryAfter returns the pause that a server asks for, 0 for none.
+// retryAfter returns the pause that a server requests, or 0.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(header.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return time.Duration(min(ms, longestWait.Seconds()*1000) * float64(time.Millisecond))
@@ -116,9 +118,9 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// limit is how many requests or tokens a worker may use of a provider in a minute, its part
-// of those of all live workers, spread evenly after an initial burst. A nil limit allows
-// everything.
+// limit is the number of requests or tokens of a provider that this worker may use in a minute: its
+// share of the limit for all live workers. The use is spread evenly after an initial burst. A nil
+// limit allows everything.
 type limit struct {
 	*rate.Limiter
 	all      int    // the provider's, for all workers together
@@ -126,7 +128,7 @@ type limit struct {
 	workers  int
 }
 
-// burstFraction is the fraction of a minute's worth that may be used at once: 1/6.
+// burstFraction is the divisor for the initial burst: a sixth of the limit per minute.
 const burstFraction = 6
 
 func perMinute(of string, n *int, unit string) *limit {
@@ -139,7 +141,7 @@ func perMinute(of string, n *int, unit string) *limit {
 	}
 }
 
-// share sets the part of one of so many workers, and reports whether that is a change.
+// share divides the limit by the number of workers, and reports whether that has changed it.
 func (l *limit) share(now time.Time, workers int) (changed bool) {
 	if l == nil || l.workers == workers {
 		return false
@@ -150,14 +152,14 @@ func (l *limit) share(now time.Time, workers int) (changed bool) {
 	return true
 }
 
-// perSecond and burst are the part of one of so many workers in n a minute.
+// perSecond and burst return the share of one of several workers in a limit of n per minute.
 func perSecond(n, workers int) rate.Limit {
 	return rate.Limit(float64(n) / float64(workers) / time.Minute.Seconds())
 }
 
 func burst(n, workers int) int { return max(1, n/workers/burstFraction) }
 
-// name describes the limit for people.
+// name returns a description of the limit for people.
 func (l *limit) name() string {
 	name := fmt.Sprintf("%d %s per minute at %s", l.all, l.unit, l.of)
 	if l.workers > 1 {
@@ -166,7 +168,7 @@ func (l *limit) name() string {
 	return name
 }
 
-// until returns the time until n units are available without further use.
+// until returns the time until n units are available if nothing else is used.
 func (l *limit) until(now time.Time, n int) time.Duration {
 	if l == nil {
 		return 0
@@ -180,7 +182,7 @@ func (l *limit) until(now time.Time, n int) time.Duration {
 	return time.Duration(min(math.Ceil(seconds*float64(time.Second)), math.MaxInt64/2))
 }
 
-// atMost returns the part of n that a call waits for, at most a burst.
+// atMost returns n, but at most a burst, since no call can wait for more than that.
 func (l *limit) atMost(n int) int {
 	if l == nil {
 		return 0
@@ -188,10 +190,12 @@ func (l *limit) atMost(n int) int {
 	return min(n, l.Burst())
 }
 
-// longestDebt bounds the wait caused by one call's usage, since a server may report absurd counts.
+// longestDebt bounds the wait that is caused by the usage of one call, because a server may report
+// absurd numbers.
 const longestDebt = 10 * time.Minute
 
-// use takes n units, available or not; later calls wait for the debt. A negative n returns units.
+// use takes n units even if fewer are available; later calls wait until the debt is paid. A
+// negative n returns units.
 func (l *limit) use(now time.Time, n int) {
 	if l == nil {
 		return
@@ -203,7 +207,7 @@ func (l *limit) use(now time.Time, n int) {
 	l.ReserveN(now, n)
 }
 
-// limited is a model whose calls wait for their turn at its provider.
+// limited is a model whose calls wait for their turn in a queue.
 type limited struct {
 	model loop.Model
 	queue *queue
@@ -212,8 +216,8 @@ type limited struct {
 // requestCount is the context key of the number of requests that a call has sent.
 type requestCount struct{}
 
-// Generate waits until the estimated input fits the limits, and then calls the model. Usage
-// beyond that delays the next calls.
+// Generate waits until the limits allow the estimated input, then calls the model. Usage above the
+// estimate delays later calls.
 func (l limited) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	began, expected := time.Now(), inputTokens(req)
 	if err := l.queue.enter(ctx, callerOf(ctx), expected); err != nil {
@@ -228,7 +232,8 @@ func (l limited) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 	return reply, err
 }
 
-// excess returns the tokens used beyond the expected ones, 0 if the usage is unknown.
+// excess returns the number of tokens used in addition to the expected ones, or 0 if the usage is
+// unknown.
 func (l limited) excess(ctx context.Context, expected int, u llm.Usage, err error) int {
 	used := int(u.InputTokens + u.OutputTokens)
 	if used == 0 && (err == nil || ctx.Err() != nil) {
@@ -237,7 +242,8 @@ func (l limited) excess(ctx context.Context, expected int, u llm.Usage, err erro
 	return used - l.queue.tokens.atMost(expected)
 }
 
-// inputTokens returns a low estimate of a request's tokens: text has three to four bytes a token.
+// inputTokens returns a low estimate of a request's tokens, since a token has three to four bytes
+// of text.
 func inputTokens(req llm.Request) int {
 	const bytesPerToken = 4
 	size := 0

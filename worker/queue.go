@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// longestWait bounds the pause that a server can ask for, and the wait of a model call inside
-	// a step. Beyond it the step gives up its slot, but keeps its position.
+	// longestWait bounds the pause that a server can request and the wait of a model call inside a
+	// step. If the wait would be longer, the step gives up its slot but keeps its position.
 	longestWait = time.Minute
 
-	// earlyReturn is the time before its turn at which a step returns.
+	// earlyReturn is how long before its turn a step that gave up its slot is retried.
 	earlyReturn = longestWait / 2
 
-	// shownWait is the shortest wait that is reported in the step's heartbeat, and loggedWait
-	// the shortest that is logged.
+	// shownWait is the minimum wait that heartbeats report; loggedWait is the minimum wait that is
+	// logged.
 	shownWait, loggedWait = time.Second, 5 * time.Second
 )
 
-// queue holds the model calls that wait at one provider or model, in their order of arrival.
+// queue holds the model calls that wait for one provider or model, in order of arrival.
 type queue struct {
 	of               string // name of the provider or the model, for people
 	requests, tokens *limit // nil for none
@@ -40,7 +40,7 @@ type queue struct {
 	changed     chan struct{} // closed when the first in line may have changed, or may pass
 }
 
-// waiter is a call in the line.
+// waiter is a call in a queue.
 type waiter struct {
 	tokens int
 	caller string    // the step, which may return; empty outside of one
@@ -56,9 +56,9 @@ func newQueue(of string, requests, tokens *int) *queue {
 	}
 }
 
-// enter waits for the turn of a call; the caller calls leave when the call has ended. If
-// the limits per minute require a wait longer than longestWait, it returns an *llm.Error
-// with the time at which to try again.
+// enter waits for the turn of a call. The caller calls leave when the call has ended. If the limits
+// per minute require a wait above longestWait, enter returns an *llm.Error with the time after
+// which to retry.
 func (q *queue) enter(ctx context.Context, caller string, tokens int) error {
 	w, expected, err := q.join(ctx, caller, tokens)
 	if err != nil {
@@ -87,9 +87,9 @@ func (q *queue) enter(ctx context.Context, caller string, tokens int) error {
 	}
 }
 
-// join adds a call to the line, or finds its step's position. It returns the expected
-// wait, or nil if that is shorter than shownWait. The wait for another call to end has an
-// unknown length.
+// join adds a call to the line, or finds the position that its step kept. It returns the expected
+// wait, or nil if the wait is shorter than shownWait. The wait has no end if the call waits for
+// another call to end.
 func (q *queue) join(ctx context.Context, caller string, tokens int) (w *waiter, expected *coordination.Doing, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -131,7 +131,8 @@ func (q *queue) join(ctx context.Context, caller string, tokens int) (w *waiter,
 	return w, expected, nil
 }
 
-// wait estimates when a call with others ahead may pass, and names the limit that it waits for.
+// wait estimates how long a call with others ahead has to wait, and names the limit that is the
+// reason.
 func (q *queue) wait(now time.Time, ahead []*waiter, w *waiter) (wait time.Duration, limit string) {
 	tokens := q.tokens.atMost(w.tokens)
 	for _, other := range ahead {
@@ -147,7 +148,7 @@ func (q *queue) wait(now time.Time, ahead []*waiter, w *waiter) (wait time.Durat
 	return wait, limit
 }
 
-// try lets a call pass and returns 0, or returns the longest wait before the next try.
+// try admits a call and returns 0, or returns the longest time to wait before the next try.
 func (q *queue) try(w *waiter) (wait time.Duration, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -166,7 +167,7 @@ func (q *queue) try(w *waiter) (wait time.Duration, changed <-chan struct{}) {
 	return 0, nil
 }
 
-// allow sets how many calls may run at a time.
+// allow sets the number of calls that may run concurrently.
 func (q *queue) allow(concurrent int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -174,7 +175,7 @@ func (q *queue) allow(concurrent int) {
 	q.wake()
 }
 
-// leave marks a call that has entered as ended.
+// leave records the end of a call that has entered.
 func (q *queue) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -182,7 +183,7 @@ func (q *queue) leave() {
 	q.wake()
 }
 
-// remove takes a call out of the line. The caller holds the lock.
+// remove removes a call from the line. The caller holds the lock.
 func (q *queue) remove(w *waiter) {
 	q.line = slices.DeleteFunc(q.line, func(other *waiter) bool { return other == w })
 	q.wake()
@@ -194,7 +195,7 @@ func (q *queue) wake() {
 	q.changed = make(chan struct{})
 }
 
-// correct charges a call's usage beyond its first request and expected tokens.
+// correct subtracts the requests and tokens that a call used beyond those charged by try.
 func (q *queue) correct(requests, tokens int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -204,7 +205,7 @@ func (q *queue) correct(requests, tokens int) {
 	q.wake()
 }
 
-// pause stops all calls for the time that the server has asked for.
+// pause stops all calls for the time that the server has requested.
 func (q *queue) pause(d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -213,7 +214,7 @@ func (q *queue) pause(d time.Duration) {
 	}
 }
 
-// callerOf names the step of a call, the same in all its attempts; it is empty outside of one.
+// callerOf identifies the step of a call across all its attempts. It returns "" outside a step.
 func callerOf(ctx context.Context) string {
 	if !activity.IsActivity(ctx) {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"conclave/worker/settings"
 )
 
-// findPrograms returns an error if the program of an agent's MCP server is missing here.
+// findPrograms returns an error if the program of an agent's MCP server is not installed here.
 func (t *Tools) findPrograms(a config.Agent) error {
 	servers, err := t.serversOf(a)
 	if err != nil {
@@ -25,7 +25,7 @@ func (t *Tools) findPrograms(a config.Agent) error {
 	return nil
 }
 
-// FindProgram returns an error if a file defines an MCP server whose program is missing
+// FindProgram returns an error if the program of an MCP server defined in a file is not installed
 // here. It ignores unset variables.
 func (t *Tools) FindProgram(s config.MCPServer) error {
 	if !s.Defines() {
@@ -38,7 +38,8 @@ func (t *Tools) FindProgram(s config.MCPServer) error {
 	return err
 }
 
-// serversOf returns an agent's MCP servers: those of a local file, and the operator's by name.
+// serversOf returns an agent's MCP servers. A local team file may define them; otherwise they are
+// the operator's.
 func (t *Tools) serversOf(a config.Agent) ([]mcp.Server, error) {
 	var servers []mcp.Server
 	for _, named := range a.MCPServers {
@@ -61,7 +62,7 @@ func (t *Tools) serversOf(a config.Agent) ([]mcp.Server, error) {
 	return servers, nil
 }
 
-// bothAllow returns the tools on both lists; an empty list allows all.
+// bothAllow returns the tools that are on both lists. An empty list allows all tools.
 func bothAllow(operator, team []string) []string {
 	switch {
 	case len(operator) == 0:
@@ -78,7 +79,7 @@ func bothAllow(operator, team []string) []string {
 	return both
 }
 
-// server completes a definition from the worker's environment.
+// server completes the definition of a server from the worker's environment.
 func (t *Tools) server(agent, name string, d settings.MCPServer) (mcp.Server, error) {
 	s := mcp.Server{
 		Name: name, Command: d.Command, Args: d.Args, URL: d.URL, Shared: d.Scope == config.ScopeSession,
@@ -104,7 +105,7 @@ func (t *Tools) server(agent, name string, d settings.MCPServer) (mcp.Server, er
 	return s, nil
 }
 
-// variables returns the values that a server receives, as NAME=VALUE.
+// variables returns the values that are passed to a server, as NAME=VALUE.
 func variables(s mcp.Server) []string {
 	var all []string
 	for name, value := range s.Env {

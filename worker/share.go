@@ -12,12 +12,13 @@ import (
 	"conclave/worker/cluster"
 )
 
-// shareInterval is the interval at which a worker of a cluster counts the live workers. Each of them reports to the
-// server once a minute, and the server forgets one that was killed after five minutes.
+// shareInterval is the time between two counts of a cluster's live workers. Each worker reports to
+// the server once a minute, and the server forgets a killed one after five minutes.
 const shareInterval = 30 * time.Second
 
-// shareLimits divides the providers' limits per minute by the number of the cluster's live workers, until stop is
-// called. Where the server cannot list workers, each worker has the whole limits.
+// shareLimits divides the providers' limits per minute by the number of live workers in the
+// cluster, until stop is called. If the server cannot list workers, each worker uses the full
+// limits.
 func (c Config) shareLimits() (stop func()) {
 	if c.Server == "" || !c.Models.Providers.limited() {
 		return func() {}
@@ -31,13 +32,14 @@ func (c Config) shareLimits() (stop func()) {
 	return func() { cancel(); sharing.Wait() }
 }
 
-// workerList counts the workers of a task queue, of which this process is one.
+// workerList counts the workers that poll a task queue; this process is one of them.
 type workerList struct {
 	service                workflowservice.WorkflowServiceClient
 	namespace, queue, self string
 }
 
-// count returns the number of live workers, this one included even if the server does not know it yet.
+// count returns the number of live workers. It includes this one even if the server does not know
+// it yet.
 func (l workerList) count(ctx context.Context) (int, error) {
 	workers := map[string]bool{l.self: true}
 	req := &workflowservice.ListWorkersRequest{Namespace: l.namespace, Query: fmt.Sprintf("TaskQueue = %q", l.queue)}
@@ -58,7 +60,7 @@ func (l workerList) count(ctx context.Context) (int, error) {
 	}
 }
 
-// limited reports whether a provider has a limit per minute.
+// limited reports whether any provider has a limit per minute.
 func (all providers) limited() bool {
 	for _, p := range all {
 		if p.queue.requests != nil || p.queue.tokens != nil {
@@ -68,8 +70,8 @@ func (all providers) limited() bool {
 	return false
 }
 
-// follow divides the limits by the count, at once and at intervals, until ctx ends. After an error the limits stay
-// as they are.
+// follow divides the limits by the result of count, immediately and at intervals, until ctx ends.
+// An error leaves the limits unchanged.
 func (all providers) follow(ctx context.Context, count func(context.Context) (int, error)) {
 	tick := time.NewTicker(shareInterval)
 	defer tick.Stop()
@@ -87,7 +89,7 @@ func (all providers) follow(ctx context.Context, count func(context.Context) (in
 	}
 }
 
-// share gives this worker its part of the limits.
+// share sets the limits to one worker's share.
 func (q *queue) share(workers int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

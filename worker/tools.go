@@ -28,13 +28,13 @@ import (
 	"conclave/worker/settings"
 )
 
-// Tools opens the tools of agents according to their configuration and the operator's
-// settings. It probes the host's sandbox once.
+// Tools opens the tools of agents according to their configuration and the operator's settings. It
+// probes the sandbox of the host once.
 type Tools struct {
-	// Getenv reads the worker's environment; by default os.Getenv.
+	// Getenv reads the worker's environment. The default is os.Getenv.
 	Getenv func(string) string
 
-	// Log receives the output of MCP servers that agents do not read; nil for none.
+	// Log receives the output of MCP servers that is not shown to agents; nil discards it.
 	Log *slog.Logger
 
 	settings settings.Settings
@@ -50,13 +50,13 @@ type Tools struct {
 	shared mcp.Pool // the servers that the steps of a run share
 }
 
-// NewTools returns the tools of a worker with these settings.
+// NewTools returns the tools of a worker with the given settings.
 func NewTools(s settings.Settings) *Tools {
 	return &Tools{settings: s}
 }
 
-// Keep adds absolute directories of the worker that no toolchain may overlap. Call it before
-// the probe.
+// Keep adds absolute paths of the worker's directories, which no toolchain may overlap. It must be
+// called before the probe.
 func (t *Tools) Keep(dirs ...string) {
 	for _, dir := range dirs {
 		if dir != "" && !slices.Contains(t.private, dir) {
@@ -76,8 +76,8 @@ func (t *Tools) Lacks(ctx context.Context, a config.Agent) error {
 	return nil
 }
 
-// Check returns the error of Lacks for a team, or that of a missing program; an unset
-// variable is reported last.
+// Check returns the error of Lacks for a team, or an error for a missing program. An unset variable
+// is reported only if nothing else is missing.
 func (t *Tools) Check(ctx context.Context, team config.Team) error {
 	var unset error
 	for _, a := range team.Agents {
@@ -96,7 +96,7 @@ func (t *Tools) Check(ctx context.Context, team config.Team) error {
 	return unset
 }
 
-// Open opens an agent's tools on a workspace. Servers that are configured as shared serve
+// Open opens an agent's tools on a workspace. MCP servers that are configured as shared are used by
 // all steps of a run. Its errors are *activities.LackErrors.
 func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string, s activities.Sharing) (step.Tools, error) {
 	servers, err := t.serversOf(a)
@@ -137,9 +137,8 @@ func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string, s ac
 	return redacting{opened, redact.New(redact.Environment(secrets))}, nil
 }
 
-// tempDir returns this process's directory for the HOMEs of MCP servers. It lies in the
-// system's temporary directory, because paths in a data directory are too long for the
-// sockets of browsers.
+// tempDir returns this process's directory for the HOMEs of MCP servers. It is in the system's
+// temporary directory, because paths in a data directory are too long for the sockets of browsers.
 func (t *Tools) tempDir() (string, error) {
 	t.tempMutex.Lock()
 	defer t.tempMutex.Unlock()
@@ -153,7 +152,7 @@ func (t *Tools) tempDir() (string, error) {
 	return t.temp.dir, nil
 }
 
-// release ends the shared servers, and removes the directory of tempDir.
+// release ends the shared servers and removes the directory of tempDir.
 func (t *Tools) release() {
 	t.shared.Close()
 	t.tempMutex.Lock()
@@ -164,16 +163,16 @@ func (t *Tools) release() {
 	}
 }
 
-// repeatable reports whether a call that may have run already can run again.
+// repeatable reports whether a call that may already have run can safely run again.
 func (t *Tools) repeatable(tool string) bool {
 	s := t.settings.Sandbox
 	return tools.Repeatable(tool, s.Level != string(sandbox.Off) && len(s.Network) == 0)
 }
 
-// confines returns an error if this host cannot confine a shell at the operator's level.
+// confines returns an error if this host cannot confine a shell at the configured level.
 func (t *Tools) confines(ctx context.Context) error {
 	t.probed.Do(func() {
-		// The answer is shared, so it must not depend on the first caller's context.
+		// All callers share the result, so it must not depend on the context of the first one.
 		asking, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer stop()
 		t.host = sandbox.Host{Level: sandbox.Off}
@@ -185,7 +184,7 @@ func (t *Tools) confines(ctx context.Context) error {
 	return t.refusal
 }
 
-// Confine runs a command of a check in a sandbox of its own.
+// Confine runs the command of a check in a separate sandbox.
 func (t *Tools) Confine(ctx context.Context, c check.Confined) (ended check.Ended, err error) {
 	if err := t.confines(ctx); err != nil {
 		return ended, err
@@ -207,7 +206,7 @@ func (t *Tools) Confine(ctx context.Context, c check.Confined) (ended check.Ende
 // maxCheckOutput bounds the output of a check, in bytes.
 const maxCheckOutput = 1 << 20
 
-// tryShell opens a sandbox on an empty workspace.
+// tryShell opens a sandbox on an empty workspace as a test.
 func (t *Tools) tryShell() error {
 	dir, err := os.MkdirTemp("", "conclave-shell-")
 	if err != nil {
@@ -239,7 +238,7 @@ func (t *Tools) options() sandbox.Options {
 	}
 }
 
-// network returns the way out to the destinations of a list, which the settings have checked.
+// network returns the network access to a list of destinations, which the settings have validated.
 func network(entries []string) sandbox.Network {
 	list, err := egress.ParseList(entries)
 	if err != nil || len(list) == 0 {
@@ -272,7 +271,8 @@ func (t *Tools) getenv(name string) string {
 	return os.Getenv(name)
 }
 
-// redacting removes the secrets of MCP servers from results, also those of a team's file.
+// redacting removes the secrets of MCP servers from results, including those of servers that a team
+// file defines.
 type redacting struct {
 	opened   step.Tools
 	redactor *redact.Redactor

@@ -43,7 +43,8 @@ type Config struct {
 	// TaskQueue defaults to drive.TaskQueue.
 	TaskQueue string
 
-	// NoSteps limits the worker to workflows and bookkeeping. The fields below are for steps only.
+	// NoSteps limits the worker to workflows and bookkeeping. The fields that follow apply only to
+	// steps.
 	NoSteps bool
 
 	Teams activities.Teams
@@ -53,53 +54,57 @@ type Config struct {
 	Scratch string // parent of the workspaces' directory; by default the system's temporary one
 	Cache   string // directory of the content cache; empty for none
 
-	// MaxConcurrentSteps defaults to 32: steps wait for models, not for a processor.
+	// MaxConcurrentSteps defaults to 32. Steps spend their time waiting for models, so it may
+	// exceed the number of processors.
 	MaxConcurrentSteps int
 
-	// HeartbeatTimeout is that of the steps of the runs that this worker prepares; by
-	// default attempt.HeartbeatTimeout.
+	// HeartbeatTimeout applies to the steps of runs that this worker prepares. The default is
+	// attempt.HeartbeatTimeout.
 	HeartbeatTimeout time.Duration
 
-	// Roster is a directory in which the running activities of this process are noted, so
-	// that the workers with the same directory notice its death at once; empty for none.
-	// Server distinguishes Temporal services with one directory; empty for the embedded one.
+	// Roster is a directory in which the running activities of this process are recorded, so that
+	// other workers with the same directory detect its death at once; empty for none. Server
+	// identifies the Temporal service among those that share the directory; empty for the embedded
+	// one.
 	Roster, Server string
 
-	// Namespace is that of the client. It is used on a cluster only.
+	// Namespace is the client's namespace. It is only used on a cluster.
 	Namespace string
 
-	// Deployment names the worker deployment that this process belongs to: a run stays with
-	// the build that it began with. Empty means that any worker goes on with any run.
+	// Deployment names the worker deployment of this process: a run stays with the build with which
+	// it began. If it is empty, any worker may continue any run.
 	Deployment string
 
-	// Metrics are those of this process; nil for none. They are served at MetricsAddress
-	// unless it is empty.
+	// Metrics is served at MetricsAddress, unless that is empty. It may be nil.
 	Metrics        *metrics.Metrics
 	MetricsAddress string
 
-	// onFatal is called when the worker cannot continue, for instance without its namespace.
+	// onFatal is called when the worker cannot continue, for example because its namespace does not
+	// exist.
 	onFatal func(error)
 }
 
 const (
 	defaultSteps = 32
 
-	// stepPollers fetch the steps of a wave at once. The SDK's default is two.
+	// stepPollers is the number of pollers for steps, so that a wave of steps starts at once. The
+	// SDK's default is two.
 	stepPollers = 8
 
-	// stopTimeout is how long a stopping worker waits for its steps, which another one resumes.
+	// stopTimeout is how long a worker that stops waits for its steps. Another worker resumes those
+	// that are still running.
 	stopTimeout = 5 * time.Second
 
-	// stickyTimeout is how long a workflow task waits for the worker that has the workflow
-	// in its cache, which may have been killed.
+	// stickyTimeout is how long a workflow task waits for the worker that has the workflow in its
+	// cache; that worker may have been killed.
 	stickyTimeout = 2 * time.Second
 
-	// heartbeatThrottle bounds the delay of a cancellation on servers that cannot push it.
+	// heartbeatThrottle bounds the delay of a cancellation if the server cannot push it.
 	heartbeatThrottle = 5 * time.Second
 )
 
-// Start starts a worker that polls a task queue and the queue of its steps. The returned
-// function ends polling and hands running steps over to other workers.
+// Start starts a worker that polls a task queue and the queue of its steps. stop ends polling and
+// leaves running steps to other workers.
 func Start(c Config) (stop func(), err error) {
 	if c.Client == nil || c.Store == nil {
 		return nil, errors.New("a worker needs a client and a store")
@@ -163,7 +168,7 @@ func Start(c Config) (stop func(), err error) {
 	return append(open, c.Metrics.Draining).close, nil
 }
 
-// stack has the functions that close opened resources, in the order of opening.
+// stack holds the functions that close opened resources, in order of opening.
 type stack []func()
 
 func (s stack) close() {
@@ -172,7 +177,7 @@ func (s stack) close() {
 	}
 }
 
-// complete sets the defaults.
+// complete sets defaults.
 func (c *Config) complete() {
 	c.TaskQueue = cmp.Or(c.TaskQueue, drive.TaskQueue)
 	c.MaxConcurrentSteps = cmp.Or(c.MaxConcurrentSteps, defaultSteps)
@@ -231,7 +236,7 @@ func (c Config) register(p attempt.Process, bookkeeping, steps sdkworker.Activit
 	}
 }
 
-// process returns the activities' view of this process.
+// process returns the dependencies that activities get from this process.
 func (c Config) process(workspaces string, running *attempt.Steps) attempt.Process {
 	return attempt.Process{
 		Equipment: activities.Equipment{
@@ -247,7 +252,8 @@ func (c Config) process(workspaces string, running *attempt.Steps) attempt.Proce
 	}
 }
 
-// doorbell reads the doorbell of a run from its workflow's memo, which needs no worker.
+// doorbell returns a function that reads the doorbell of a run from its workflow's memo. This does
+// not need a worker.
 func doorbell(c client.Client) func(ctx context.Context, workflowID, runID string) (coordination.Ring, error) {
 	return func(ctx context.Context, workflowID, runID string) (coordination.Ring, error) {
 		var bell coordination.Ring
@@ -266,8 +272,8 @@ func doorbell(c client.Client) func(ctx context.Context, workflowID, runID strin
 	}
 }
 
-// binaryName returns the commit or version of the program. Without a name the SDK hashes the
-// whole executable before the first poll.
+// binaryName returns the commit or version of the program. Without it, the SDK would hash the whole
+// executable before the first poll.
 func binaryName() string {
 	const unknown = "conclave"
 	info, ok := debug.ReadBuildInfo()
@@ -285,7 +291,8 @@ func binaryName() string {
 // ErrEnded is the error of a worker that cannot continue.
 var ErrEnded = errors.New("the worker cannot continue")
 
-// Run works until ctx ends, or until the worker cannot continue. It calls started once it polls.
+// Run runs a worker until ctx ends or the worker cannot continue. It calls started when polling
+// begins.
 func Run(ctx context.Context, c Config, started func()) error {
 	fatal := make(chan error, 1)
 	c.onFatal = func(err error) {

@@ -30,8 +30,8 @@ const (
 	probeTimeout = 10 * time.Second
 )
 
-// Options returns the profile's client options; flags take precedence. ok is false without an
-// address.
+// Options returns the client options of the profile, overridden by flags. ok is false if no address
+// is set.
 func Options(address, namespace string) (o client.Options, ok bool, err error) {
 	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{})
 	if err != nil {
@@ -56,7 +56,7 @@ func Options(address, namespace string) (o client.Options, ok bool, err error) {
 	return o, true, encrypt(&o)
 }
 
-// encrypt makes connections encrypt payloads if the environment has keys.
+// encrypt makes connections encrypt payloads if the environment contains keys.
 func encrypt(o *client.Options) error {
 	keys, err := codec.FromEnvironment()
 	if err != nil || keys == nil {
@@ -67,7 +67,7 @@ func encrypt(o *client.Options) error {
 	return err
 }
 
-// Dial connects to Temporal. If ctx ends first, its error is returned unwrapped.
+// Dial connects to Temporal. If ctx ends first, Dial returns its error unwrapped.
 func Dial(ctx context.Context, o client.Options, logger *slog.Logger) (client.Client, error) {
 	o.Logger = sdklog.NewStructuredLogger(logger)
 	o.Identity = cmp.Or(o.Identity, Identity())
@@ -83,8 +83,8 @@ func Dial(ctx context.Context, o client.Options, logger *slog.Logger) (client.Cl
 	return nil, fmt.Errorf("connect to Temporal at %s, namespace %s: %w", o.HostPort, o.Namespace, err)
 }
 
-// DefaultRoster returns the directory in which a worker notes its running activities: one
-// in the user's state directory. It is empty if the user has no usable one.
+// DefaultRoster returns the directory in which a worker records its running activities. It is in
+// the user's state directory. It returns "" if the user has no usable one.
 func DefaultRoster() string {
 	base := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(base) {
@@ -101,23 +101,23 @@ func DefaultRoster() string {
 	return dir
 }
 
-// Identity is the name of this process in histories, with its version and its host.
+// Identity returns the name of this process in histories, which includes its version and host.
 func Identity() string { return "conclave/" + process() }
 
-// WorkerIdentity is the name of the worker in this process.
+// WorkerIdentity returns the name of the worker in this process.
 func WorkerIdentity() string { return "conclave-worker/" + process() }
 
-// process returns VERSION@HOST#PID-RANDOM. Only this process has the random part.
+// process returns VERSION@HOST#PID-RANDOM. The random part is unique to this process.
 var process = sync.OnceValue(func() string {
 	host, _ := os.Hostname()
 	const unique = 8
 	return fmt.Sprintf("%s@%s#%d-%s", Version(), host, os.Getpid(), rand.Text()[:unique])
 })
 
-// Name distinguishes the Temporal services of the workers that share a roster.
+// Name identifies a Temporal service among those whose workers share a roster.
 func Name(o client.Options) string { return o.HostPort + "/" + o.Namespace }
 
-// OpenBucket opens the store of a cluster's sessions without using the network. observe
+// OpenBucket opens the store for the sessions of a cluster. It does not use the network. observe
 // may be nil.
 func OpenBucket(ctx context.Context, bucket, prefix string, observe s3store.Observer) (*s3store.Store, error) {
 	store, err := s3store.New(ctx, s3store.Options{Bucket: bucket, Prefix: prefix, Observe: observe})
@@ -134,7 +134,7 @@ func Probe(ctx context.Context, store *s3store.Store) error {
 	return store.Probe(limited)
 }
 
-// Explain returns an error's text for people, without the terms of Temporal and gRPC.
+// Explain returns the text of an error for people, without terms of Temporal and gRPC.
 func Explain(err error) string {
 	text := strings.Replace(err.Error(), "failed reaching server: ", "", 1)
 	if e, ok := errors.AsType[*serviceerror.NamespaceNotFound](err); ok {
@@ -154,7 +154,7 @@ func Explain(err error) string {
 	return text
 }
 
-// reason returns the operating system's part of gRPC's error message.
+// reason extracts the operating system's error from a gRPC error message.
 func reason(message string) string {
 	if _, after, ok := strings.Cut(message, "desc = "); ok {
 		message = after

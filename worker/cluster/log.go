@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// Log has the flags of a worker's log.
+// Log holds the flags for a worker's log.
 type Log struct{ Format, Level string }
 
 // Formats of a log.
@@ -47,13 +47,13 @@ func Warnings(w io.Writer) *slog.Logger {
 	return slog.New(calm{slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn})})
 }
 
-// calm lowers the level of the SDK's messages about normal work. Attempts of activities that are
-// retried, or end with their session, are logged as information, and so are polls that end with
-// their worker. A final failure is a warning, because the session deals with it.
+// calm lowers the level of the SDK's messages about normal events. A failed attempt that is
+// retried, or that ended with its session, is logged at level info, and so is a poll that ended
+// with its worker. A final failure is only a warning, because the session handles it.
 type calm struct{ slog.Handler }
 
-// The SDK's messages of a failed attempt and of a failed poll, the key of their errors, and the
-// error of a poll whose worker stops.
+// Texts of the SDK's messages about a failed attempt and a failed poll, the key of the error in
+// both, and the error of a poll that ended with its worker.
 const (
 	activityError = "Activity error."
 	pollError     = "Failed to poll for task."
@@ -61,7 +61,7 @@ const (
 	stopping      = "worker stopping"
 )
 
-// Enabled implements slog.Handler. Handle knows the final level.
+// Enabled implements slog.Handler. The final level is only known in Handle.
 func (c calm) Enabled(ctx context.Context, level slog.Level) bool {
 	return c.Handler.Enabled(ctx, level)
 }
@@ -93,7 +93,7 @@ func (c calm) WithAttrs(attrs []slog.Attr) slog.Handler { return calm{c.Handler.
 // WithGroup implements slog.Handler.
 func (c calm) WithGroup(name string) slog.Handler { return calm{c.Handler.WithGroup(name)} }
 
-// attemptLevel returns the level of a failed attempt.
+// attemptLevel returns the log level for a failed attempt.
 func attemptLevel(err error) slog.Level {
 	_, cancelled := errors.AsType[*temporal.CanceledError](err)
 	application, classified := errors.AsType[*temporal.ApplicationError](err)

@@ -10,11 +10,11 @@ import (
 	"sync"
 )
 
-// unreleased is the version of a build outside of a repository.
+// unreleased is the version of a build outside a repository.
 const unreleased = "(devel)"
 
-// Version returns the version that the linker recorded, which names the commit of an
-// unreleased build, or else the commit.
+// Version returns the version that the linker recorded, or else the commit. The version of an
+// unreleased build contains the commit.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -31,8 +31,8 @@ func Version() string {
 	return unreleased
 }
 
-// BuildID identifies this build among the versions of a worker deployment: its version, or
-// a checksum of the executable without one.
+// BuildID identifies this build among the versions of a worker deployment. It is the version or, if
+// there is no version, a checksum of the executable.
 var BuildID = sync.OnceValue(func() string {
 	if v := Version(); v != unreleased {
 		return v
@@ -40,7 +40,7 @@ var BuildID = sync.OnceValue(func() string {
 	return cmp.Or(checksum(os.Executable), unreleased)
 })
 
-// checksum returns the beginning of the SHA-256 of a file, or "" if it cannot be read.
+// checksum returns the first part of the SHA-256 of a file, or "" if the file cannot be read.
 func checksum(name func() (string, error)) string {
 	path, err := name()
 	if err != nil {

@@ -17,11 +17,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Variable is the environment variable with the keys, each as ID:BASE64, separated by commas. The first
-// one encrypts, all of them decrypt.
+// Variable is the environment variable that contains the keys, each as ID:BASE64, separated by
+// commas. The first key encrypts; all of them decrypt.
 const Variable = "CONCLAVE_PAYLOAD_KEY"
 
-// The metadata of an encrypted payload.
+// Metadata of an encrypted payload.
 const (
 	encoding = "binary/encrypted"
 	keyID    = "encryption-key-id"
@@ -35,7 +35,7 @@ type Codec struct {
 	keys    map[string]cipher.AEAD
 }
 
-// FromEnvironment returns the codec of Variable; nil if it is not set.
+// FromEnvironment returns the codec for the keys in Variable, or nil if it is not set.
 func FromEnvironment() (*Codec, error) {
 	value := os.Getenv(Variable)
 	if value == "" {
@@ -50,7 +50,7 @@ func FromEnvironment() (*Codec, error) {
 
 var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// Parse reads keys. Its errors do not have them.
+// Parse parses keys. Its errors do not contain the keys.
 func Parse(value string) (*Codec, error) {
 	c := &Codec{keys: map[string]cipher.AEAD{}}
 	for i, part := range strings.Split(value, ",") {
@@ -79,7 +79,7 @@ func Parse(value string) (*Codec, error) {
 	return c, nil
 }
 
-// NewKey returns a new key in the form of Variable.
+// NewKey returns a new key in the format of Variable.
 func NewKey(id string) (string, error) {
 	if !validID.MatchString(id) {
 		return "", fmt.Errorf("%q is not the ID of a key; it takes up to 64 letters, digits, ., _ and -", id)
@@ -89,7 +89,7 @@ func NewKey(id string) (string, error) {
 	return id + ":" + base64.StdEncoding.EncodeToString(key), nil
 }
 
-// Encode implements converter.PayloadCodec. Encrypted payloads stay as they are.
+// Encode implements converter.PayloadCodec. It does not change encrypted payloads.
 func (c *Codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	encoded := make([]*commonpb.Payload, len(payloads))
 	for i, p := range payloads {
@@ -109,7 +109,7 @@ func (c *Codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 	return encoded, nil
 }
 
-// Decode implements converter.PayloadCodec. Payloads that are not encrypted stay as they are.
+// Decode implements converter.PayloadCodec. It does not change payloads that are not encrypted.
 func (c *Codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	decoded := make([]*commonpb.Payload, len(payloads))
 	for i, p := range payloads {
@@ -134,8 +134,8 @@ func (c *Codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 	return decoded, nil
 }
 
-// DialOptions returns the options of a connection whose requests and responses are encrypted and
-// decrypted, for all their payloads.
+// DialOptions returns options for a connection that encrypts the payloads of requests and decrypts
+// those of responses.
 func (c *Codec) DialOptions() ([]grpc.DialOption, error) {
 	failures, err := converter.NewFailureGRPCClientInterceptor(converter.NewFailureGRPCClientInterceptorOptions{EncodeCommonAttributes: true})
 	payloads, payloadsErr := converter.NewPayloadCodecGRPCClientInterceptor(converter.PayloadCodecGRPCClientInterceptorOptions{Codecs: []converter.PayloadCodec{c}})

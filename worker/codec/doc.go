@@ -1,9 +1,9 @@
 // Package codec encrypts everything that conclave stores in Temporal's histories: inputs, results,
-// memos, heartbeats, updates, queries and the messages of failures, each payload by itself with
-// AES-256-GCM. Identifiers, times and search attributes stay readable, and so does the bucket, which has
-// encryption of its own.
+// memos, heartbeats, updates, queries and the messages of failures. Each payload is encrypted
+// separately with AES-256-GCM. Identifiers, times and search attributes remain readable, as does
+// the bucket, which has its own encryption.
 //
-// Keys come from the environment (Variable). Start with FromEnvironment and DialOptions. Payloads that
-// are not encrypted are read as they are, so a cluster can begin to use keys at any time, and a stock
-// client can start sessions without one.
+// Keys come from the environment (Variable). Start with FromEnvironment and DialOptions. Payloads
+// that are not encrypted are returned unchanged, so a cluster can start to use keys at any time,
+// and clients without a key can start sessions.
 package codec

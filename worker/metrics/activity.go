@@ -23,10 +23,10 @@ const (
 	kindScenario = "scenario"
 )
 
-// ownTeam is the team of sessions that bring a configuration of their own.
+// ownTeam is the team label of sessions whose input defines the team.
 const ownTeam = "(own)"
 
-// Interceptor counts sessions and steps by the activities of a worker.
+// Interceptor returns an interceptor that counts sessions and steps.
 func (m *Metrics) Interceptor() interceptor.WorkerInterceptor { return &activities{metrics: m} }
 
 type activities struct {
@@ -73,7 +73,8 @@ func (c *countedActivity) ExecuteActivity(ctx context.Context, in *interceptor.E
 	return result, err
 }
 
-// stepKind returns the kind of run that a step belongs to by its input; "" for other activities.
+// stepKind returns the kind of run to which a step belongs according to its input, or "" for other
+// activities.
 func stepKind(input any) string {
 	switch input.(type) {
 	case session.StepInput:
@@ -86,7 +87,7 @@ func stepKind(input any) string {
 	return ""
 }
 
-// stepOutcome returns how an attempt of a step ended.
+// stepOutcome returns the outcome of one attempt at a step.
 func stepOutcome(ctx context.Context, err error) string {
 	application, ok := errors.AsType[*temporal.ApplicationError](err)
 	switch {
@@ -100,8 +101,8 @@ func stepOutcome(ctx context.Context, err error) string {
 	return "retried"
 }
 
-// succeeded counts the ended activities of runs. An activity whose result was lost on its
-// way to the server is counted twice.
+// succeeded counts a completed activity. If its result is lost on the way to the server, the
+// activity runs again and is counted twice.
 func (m *Metrics) succeeded(input, result any) {
 	switch in := input.(type) {
 	case session.PrepareInput:
@@ -125,7 +126,7 @@ func (m *Metrics) succeeded(input, result any) {
 	}
 }
 
-// recorded counts a part of a session's history.
+// recorded counts the events in a part of a session's history.
 func (m *Metrics) recorded(in session.RecordInput) {
 	team := teamLabel(in.Team)
 	for _, e := range in.Events {
@@ -154,7 +155,7 @@ func (m *Metrics) recorded(in session.RecordInput) {
 	}
 }
 
-// teamLabel returns a team's name. Only teams of operators have one.
+// teamLabel returns the label for a team. Only operators' teams have names.
 func teamLabel(name string) string {
 	if name == "" {
 		return ownTeam

@@ -11,7 +11,7 @@ import (
 	"conclave/engine/coordination"
 )
 
-// Metrics are the metrics of this process. The functions of nil Metrics do nothing.
+// Metrics holds the metrics of this process. The methods of a nil Metrics do nothing.
 type Metrics struct {
 	registry *prometheus.Registry
 	sdk      *sdkMetrics
@@ -30,7 +30,7 @@ type Metrics struct {
 	requests                *prometheus.CounterVec
 }
 
-// Buckets of durations, in seconds.
+// Buckets for durations, in seconds.
 var (
 	sessionBuckets = []float64{10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400}
 	stepBuckets    = []float64{1, 5, 10, 30, 60, 120, 300, 600, 1200, 3600}
@@ -38,7 +38,7 @@ var (
 	requestBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 30}
 )
 
-// New returns the metrics of a process of a version.
+// New returns the metrics of a process with the given version.
 func New(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), sdk: newSDKMetrics(), models: newModels()}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -76,8 +76,8 @@ func New(version string) *Metrics {
 	return m
 }
 
-// Teams makes the counters of the operator's teams begin at 0: Prometheus computes no
-// increase for a counter that begins at 1.
+// Teams initializes the counters of the operator's teams to 0, because Prometheus computes no
+// increase for a counter whose first value is 1.
 func (m *Metrics) Teams(names []string) {
 	if m == nil {
 		return
@@ -100,17 +100,17 @@ func (m *Metrics) Teams(names []string) {
 	m.runs.WithLabelValues(kindScenario, "pass")
 }
 
-// Kinds of steps that run, and of those that wait.
+// Activities of running steps and of waiting steps.
 var (
 	running = []coordination.DoingKind{coordination.CallsModel, coordination.RunsTool, other}
 	waiting = []coordination.DoingKind{coordination.RateLimited, coordination.ModelAway, coordination.Queued}
 )
 
-// other is the kind of a step between two of its calls.
+// other is the activity of a step between two calls.
 const other coordination.DoingKind = "other"
 
-// Steps reports the steps of this process. doing counts them by activity; "" is the time
-// between calls.
+// Steps registers the metrics of this process's steps. doing counts the steps by activity; ""
+// stands for the time between calls.
 func (m *Metrics) Steps(doing func() map[coordination.DoingKind]int) {
 	if m == nil {
 		return
@@ -122,7 +122,7 @@ func (m *Metrics) Steps(doing func() map[coordination.DoingKind]int) {
 	})
 }
 
-// steps collects the present steps.
+// steps collects the number of current steps.
 type steps struct {
 	doing            func() map[coordination.DoingKind]int
 	running, waiting *prometheus.Desc
@@ -147,8 +147,8 @@ func (s *steps) Collect(metrics chan<- prometheus.Metric) {
 	send(s.waiting, waiting)
 }
 
-// Sandbox reports the level at which this worker confines commands, and whether its host
-// can do so.
+// Sandbox registers the metric of the level at which this worker confines commands and of whether
+// its host supports that.
 func (m *Metrics) Sandbox(level func() (name string, works bool)) {
 	if m == nil {
 		return
@@ -175,8 +175,7 @@ func (s *sandbox) Collect(metrics chan<- prometheus.Metric) {
 	metrics <- prometheus.MustNewConstMetric(s.description, prometheus.GaugeValue, value, name)
 }
 
-// Observer returns the function that counts requests to the bucket; nil for nil
-// Metrics.
+// Observer returns a function that counts requests to the bucket. It returns nil for a nil Metrics.
 func (m *Metrics) Observer() s3store.Observer {
 	if m == nil {
 		return nil

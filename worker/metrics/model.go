@@ -11,11 +11,11 @@ import (
 	"conclave/engine/loop"
 )
 
-// maxModels is the number of models with metrics of their own. Sessions can name any
-// model of a provider.
+// maxModels bounds the number of models with separate metrics, because sessions can name any model
+// of a provider.
 const maxModels = 100
 
-// models are the names of models that have metrics.
+// models holds the names of models with separate metrics.
 type models struct {
 	mu   sync.Mutex
 	seen map[[2]string]bool
@@ -23,7 +23,7 @@ type models struct {
 
 func newModels() *models { return &models{seen: map[[2]string]bool{}} }
 
-// labels returns the labels of a model of a provider.
+// labels returns the labels for a model of a provider.
 func (n *models) labels(provider, model string) (string, string) {
 	key := [2]string{provider, model}
 	n.mu.Lock()
@@ -35,8 +35,8 @@ func (n *models) labels(provider, model string) (string, string) {
 	return provider, model
 }
 
-// Model counts the calls of a model. provider is its name in the worker's configuration,
-// or the kind of a backend without one.
+// Model returns a model that counts its calls. provider is its name in the worker's configuration,
+// or the type of a backend without a provider.
 func (m *Metrics) Model(provider, name string, model loop.Model) loop.Model {
 	if m == nil {
 		return model
@@ -48,7 +48,7 @@ func (m *Metrics) Model(provider, name string, model loop.Model) loop.Model {
 	return countedModel{model, m, provider, name}
 }
 
-// outcomeOK is the outcome of a successful call.
+// outcomeOK is the label of a successful call.
 const outcomeOK = "ok"
 
 type countedModel struct {
@@ -77,7 +77,7 @@ func (c countedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply,
 	return reply, err
 }
 
-// callOutcome returns "ok", the kind of a model's error, "Cancelled" or "other".
+// callOutcome returns "ok", the kind of the model's error, "Cancelled" or "other".
 func callOutcome(err error) string {
 	failed, ok := errors.AsType[*llm.Error](err)
 	switch {

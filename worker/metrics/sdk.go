@@ -11,11 +11,11 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// sdkBuckets are the bounds of the SDK's latencies, in seconds.
+// sdkBuckets are the bucket bounds of the SDK's latencies, in seconds.
 var sdkBuckets = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 600}
 
-// sdkMetrics collects the metrics of the Temporal SDK, whose names and labels are known
-// only once they occur. The labels of one name may differ.
+// sdkMetrics collects the metrics of the Temporal SDK. Their names and labels are only known when
+// they first occur, and the labels of one name may vary.
 type sdkMetrics struct {
 	mu         sync.Mutex
 	counters   map[string]*prometheus.CounterVec // by name and labels
@@ -27,7 +27,8 @@ func newSDKMetrics() *sdkMetrics {
 	return &sdkMetrics{counters: map[string]*prometheus.CounterVec{}, gauges: map[string]*prometheus.GaugeVec{}, histograms: map[string]*prometheus.HistogramVec{}}
 }
 
-// Describe implements prometheus.Collector. It sends nothing, because the names are unknown.
+// Describe implements prometheus.Collector. It sends nothing, because the names are not known in
+// advance.
 func (s *sdkMetrics) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -45,7 +46,7 @@ func (s *sdkMetrics) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// Handler returns the handler of the SDK's metrics; nil for nil Metrics.
+// Handler returns the handler for the SDK's metrics. It returns nil for a nil Metrics.
 func (m *Metrics) Handler() client.MetricsHandler {
 	if m == nil {
 		return nil
@@ -53,7 +54,7 @@ func (m *Metrics) Handler() client.MetricsHandler {
 	return sdkHandler{metrics: m.sdk}
 }
 
-// sdkHandler implements client.MetricsHandler with the tags of its metrics.
+// sdkHandler implements client.MetricsHandler for metrics with certain tags.
 type sdkHandler struct {
 	metrics *sdkMetrics
 	tags    prometheus.Labels
@@ -95,7 +96,7 @@ func (h sdkHandler) Timer(name string) client.MetricsTimer {
 
 const sdkHelp = "A metric of the Temporal SDK."
 
-// vector returns the vector of a name with the labels of h, which it makes if it is new.
+// vector returns the vector for a name and the labels of h. It creates a vector for new labels.
 func vector[V any](h sdkHandler, known map[string]V, name string, create func(labels []string) V) V {
 	labels := slices.Sorted(maps.Keys(h.tags))
 	key := strings.Join(append([]string{name}, labels...), " ")

@@ -17,11 +17,11 @@ import (
 const (
 	headerTimeout = 10 * time.Second
 
-	// checkTimeout bounds a check of readiness. Probes give up after a second by default.
+	// checkTimeout bounds a readiness check. By default, Kubernetes probes time out after a second.
 	checkTimeout = 900 * time.Millisecond
 )
 
-// health is the state of a process, as /readyz reports it.
+// health is the state that /readyz reports.
 type health struct {
 	mu      sync.Mutex
 	problem error
@@ -33,7 +33,7 @@ var (
 	errDraining = errors.New("stopping: running steps are handed over")
 )
 
-// Ready makes /readyz succeed as long as check returns nil.
+// Ready makes /readyz succeed while check returns nil.
 func (m *Metrics) Ready(check func(context.Context) error) {
 	if m == nil {
 		return
@@ -53,7 +53,7 @@ func (m *Metrics) Draining() {
 	m.health.problem = errDraining
 }
 
-// state returns the reason why the process takes no work, or nil.
+// state returns the reason why the process accepts no work, or nil.
 func (h *health) state(ctx context.Context) error {
 	h.mu.Lock()
 	check, problem := h.check, h.problem
@@ -93,7 +93,7 @@ func (m *Metrics) routes() http.Handler {
 	return mux
 }
 
-// answer writes a problem as 503, else the text.
+// answer responds with status 503 and the problem or, if problem is nil, with the text.
 func answer(w http.ResponseWriter, problem error, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if problem != nil {

@@ -16,14 +16,15 @@ import (
 //go:embed table.json
 var source []byte
 
-// Tariff is in US dollars per million tokens.
+// Tariff is a price in US dollars per million tokens.
 type Tariff struct {
 	Input       float64  `json:"input"`
 	CachedInput *float64 `json:"cached_input"` // as Input if nil
 	Output      float64  `json:"output"`
 }
 
-// Cost returns the cost of calls. Input includes cached tokens, output those of reasoning.
+// Cost returns the cost of calls. Input tokens include cached ones; output tokens include
+// reasoning.
 func (t Tariff) Cost(u llm.Usage) float64 {
 	const perMillion = 1e-6
 	cachedInput := t.Input
@@ -38,13 +39,13 @@ func (t Tariff) Cost(u llm.Usage) float64 {
 type entry struct {
 	Tariff
 
-	// ContextWindow is in tokens, the reply included; 0 if it is unknown.
+	// ContextWindow is in tokens and includes the reply; 0 if it is unknown.
 	ContextWindow int `json:"context_window"`
 
 	Long *long `json:"long"` // nil for none
 }
 
-// long is the tariff of all tokens of a call with more than Above input tokens.
+// long is the tariff for all tokens of a call that has more than Above input tokens.
 type long struct {
 	Above int64 `json:"above"`
 	Tariff
@@ -65,7 +66,7 @@ type table struct {
 	Providers []provider `json:"providers"`
 }
 
-// provider sells calls of models at its own hosts.
+// provider lists the models that are sold at a provider's own hosts.
 type provider struct {
 	Name   string           `json:"name"`
 	Hosts  []string         `json:"hosts"`
@@ -73,7 +74,7 @@ type provider struct {
 	Models map[string]entry `json:"models"`
 }
 
-// embedded is the table, decoded once. A test checks that it can be decoded.
+// embedded decodes the table once. A test verifies that it can be decoded.
 var embedded = sync.OnceValue(func() table {
 	t, _ := read(source)
 	return t
@@ -87,12 +88,12 @@ func read(data []byte) (table, error) {
 	return t, nil
 }
 
-// snapshot matches the end of a name that selects a snapshot of a model.
+// snapshot matches a suffix of a name that selects a snapshot of a model.
 var snapshot = regexp.MustCompile(`-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$`)
 
-// Find looks a model up by its server's address and its name there, then by the name without
-// a final date or -latest. Only providers' own addresses and routers have prices; at a router
-// the model's name begins with the provider's, and a version has dots or dashes.
+// Find looks up a model by the address of its server and its name, first by the full name, then
+// without a final date or -latest. Only the providers' own addresses and routers have prices. At a
+// router, the name begins with that of the provider, and a version may contain dots or dashes.
 func Find(baseURL, model string) (entry, bool) {
 	u, err := url.Parse(baseURL)
 	if err != nil || u.Scheme != "https" || u.Port() != "" && u.Port() != "443" {

@@ -27,22 +27,22 @@ import (
 )
 
 const (
-	// foreign is how long the file of another server is kept for that server's workers.
+	// foreign is how long the file of a process of another server is kept for that server's
+	// workers.
 	foreign = 24 * time.Hour
 
-	// maxLine is the size of the longest line in bytes: an ID has at most a thousand.
+	// maxLine bounds the length of a line, in bytes. An ID has at most a thousand bytes.
 	maxLine = 64 << 10
 
-	// The retries of lost tasks are spread over pace for each, up to maxSpread.
+	// The retries of lost tasks are spread over pace for each task, at most maxSpread.
 	pace      = 10 * time.Millisecond
 	maxSpread = 10 * time.Second
 
 	reporters = 8 // concurrent requests
 )
 
-// Reap reports the dead processes of a server in dir, each with one call of lost, and
-// removes their files. The file of a process whose tasks could not be reported
-// stays for the next call.
+// Reap calls lost for each dead process of a server in dir, and removes the files of these
+// processes. If lost returns an error, the file is kept for the next call.
 func Reap(dir, server string, lost func(Dead) error) error {
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +80,7 @@ func reap(name, server string, lost func(Dead) error) error {
 	if err != nil {
 		return fmt.Errorf("read the tasks of a lost worker: %w", err)
 	}
-	// Its process may have replaced it, or another one has reaped it.
+	// The process may have replaced the file, or another one may have reaped it.
 	if present, err := os.Stat(name); err != nil || !os.SameFile(found, present) {
 		return nil
 	}
@@ -99,8 +99,7 @@ func reap(name, server string, lost func(Dead) error) error {
 	return nil
 }
 
-// read returns the content of a file without malformed lines: the last one may have been
-// cut short.
+// read parses a file. It skips malformed lines, since the last one may be incomplete.
 func read(file io.Reader) (h head, tasks []Task) {
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, maxLine)
@@ -146,9 +145,9 @@ func Report(ctx context.Context, c client.Client) func(Dead) error {
 	}
 }
 
-// progressOf returns the last heartbeat details of tasks, and lets any worker take the next
-// workflow task of their runs. An activity that is being cancelled is not retried, so the
-// workflow learns its cost from these details alone.
+// progressOf returns the last heartbeat details of tasks, and lets any worker take the next workflow
+// task of their runs. Only these details tell the workflow the cost of an activity that is being
+// cancelled, because such an activity is not retried.
 func progressOf(ctx context.Context, c client.Client, tasks []Task) map[string]json.RawMessage {
 	progress := map[string]json.RawMessage{}
 	described := map[string]bool{}
@@ -157,7 +156,8 @@ func progressOf(ctx context.Context, c client.Client, tasks []Task) map[string]j
 			continue
 		}
 		described[t.RunID] = true
-		// The next workflow task would wait for the dead process's cache.
+		// Otherwise the next workflow task would wait for the dead process, which has the workflow
+		// in its cache.
 		_, _ = c.WorkflowService().ResetStickyTaskQueue(ctx, &workflowservice.ResetStickyTaskQueueRequest{
 			Namespace: t.Namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: t.WorkflowID, RunId: t.RunID},
 		})
@@ -175,11 +175,11 @@ func progressOf(ctx context.Context, c client.Client, tasks []Task) map[string]j
 	return progress
 }
 
-// interval is the time between two looks for dead processes.
+// interval is the time between two searches for dead processes.
 const interval = time.Second
 
-// Watch reaps the dead processes of a server in dir, at once and each second, until ctx
-// ends. A server that is away is asked again.
+// Watch reaps the dead processes of a server in dir immediately and then each second, until ctx
+// ends. Errors are retried.
 func Watch(ctx context.Context, dir, server string, c client.Client) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

@@ -17,14 +17,15 @@ import (
 const (
 	suffix = ".json"
 
-	// fresh is appended to the name of a file that is not locked yet.
+	// fresh is appended to the name of a file until it is locked.
 	fresh = ".next"
 
-	// settled is the time after which the report of an ended activity has reached the
-	// server, or has been given up.
+	// settled is the time after which the result of an ended activity has reached the server or was
+	// given up.
 	settled = time.Minute
 
-	// spare is the number of ended activities that a file may have beside as many as run.
+	// spare is the number of ended activities that a file may contain in addition to as many as are
+	// running.
 	spare = 100
 )
 
@@ -37,19 +38,19 @@ type Task struct {
 	ActivityID string `json:"activity_id"`
 }
 
-// Dead is a process that has died.
+// Dead is a process that has died, and the activities that it was running.
 type Dead struct {
 	Identity string // as the server knows it
 	Tasks    []Task
 }
 
-// head is the first line of a file; the others are Tasks.
+// head is the first line of a file; the other lines are Tasks.
 type head struct {
 	Server   string `json:"server"`
 	Identity string `json:"identity"`
 }
 
-// Roster is the file of this process. The functions of a nil Roster do nothing.
+// Roster is the file of this process. The methods of a nil Roster do nothing.
 type Roster struct {
 	path string
 	head head
@@ -65,8 +66,8 @@ type entry struct {
 	ended time.Time // zero while it runs
 }
 
-// Open creates the file of this process in dir, whose activities belong to a server that
-// knows the process by its identity.
+// Open creates the file of this process in dir. server is the server of its activities, and
+// identity its name on that server.
 func Open(dir, server, identity string) (*Roster, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the workers' tasks: %w", err)
@@ -75,7 +76,7 @@ func Open(dir, server, identity string) (*Roster, error) {
 	return r, r.rewrite(time.Now())
 }
 
-// Begin adds an activity before it runs.
+// Begin adds an activity. It is called before the activity runs.
 func (r *Roster) Begin(t Task) error {
 	if r == nil {
 		return nil
@@ -90,7 +91,7 @@ func (r *Roster) Begin(t Task) error {
 	if r.lines > 2*len(r.tasks)+spare {
 		return r.rewrite(time.Now())
 	}
-	// A line that is cut short by the end of the process is ignored.
+	// A line that remains incomplete because the process died is ignored.
 	if _, err := r.file.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("write %s: %w", r.path, err)
 	}
@@ -98,8 +99,8 @@ func (r *Roster) Begin(t Task) error {
 	return nil
 }
 
-// End removes an activity, some time after it has returned: until then the server may
-// not have its result.
+// End removes an activity some time after it has returned, because the server may not have its
+// result before.
 func (r *Roster) End(token []byte) {
 	if r == nil {
 		return
@@ -118,7 +119,7 @@ func (r *Roster) End(token []byte) {
 	}
 }
 
-// rewrite replaces the file by one with the present tasks. The caller holds the lock.
+// rewrite replaces the file with one that has only the current tasks. The caller holds the lock.
 func (r *Roster) rewrite(now time.Time) error {
 	var content bytes.Buffer
 	lines := json.NewEncoder(&content)
@@ -134,7 +135,7 @@ func (r *Roster) rewrite(now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("write the tasks of this worker: %w", err)
 	}
-	// It gets its name with the lock on it, so that nobody finds it free.
+	// The file is locked before it is renamed, so that no other process finds it unlocked.
 	locked, err := filelock.TryFile(file, filelock.Exclusive)
 	if err == nil && !locked {
 		err = errors.New("it is locked")
@@ -157,7 +158,8 @@ func (r *Roster) rewrite(now time.Time) error {
 	return nil
 }
 
-// Close removes the file, unless activities still run: others take them for lost.
+// Close removes the file. If activities are still running, it only unlocks the file, and other
+// processes report the activities as lost.
 func (r *Roster) Close() {
 	if r == nil {
 		return

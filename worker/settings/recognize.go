@@ -7,8 +7,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Recognize reports whether a file is a worker configuration: it has one of its keys, and no
-// agents.
+// Recognize reports whether a file is a worker configuration: it has a key of one, and no agents.
 func Recognize(data []byte) bool {
 	var file map[string]any
 	if yaml.Unmarshal(data, &file) != nil {

@@ -15,7 +15,7 @@ import (
 	"conclave/engine/config"
 )
 
-// Settings are an operator's settings of a worker.
+// Settings is an operator's configuration of a worker.
 type Settings struct {
 	Providers          map[string]Provider    `json:"providers" doc:"The API servers that teams can name."`
 	Teams              map[string]config.Team `json:"teams" doc:"The teams that sessions can name; default is used by a session that names none."`
@@ -29,7 +29,7 @@ type Settings struct {
 	MetricsAddress string `json:"metrics_address,omitempty" doc:"Where the worker serves /metrics for Prometheus, /healthz and /readyz, as HOST:PORT or :PORT. They have no password: choose an address that only your own network reaches."`
 }
 
-// Provider is a server of the Chat Completions API. Its key is sent to BaseURL only.
+// Provider is a server of the Chat Completions API. Its key is sent only to BaseURL.
 type Provider struct {
 	BaseURL   string         `json:"base_url,omitempty" doc:"Address of the server, up to and including /v1."`
 	APIKeyEnv string         `json:"api_key_env,omitempty" doc:"Name of the worker's environment variable that holds the key; none sends no key."`
@@ -39,7 +39,8 @@ type Provider struct {
 	// ContextWindow is in tokens; nil if it is unknown.
 	ContextWindow *int `json:"context_window" min:"256" max:"1000000000" doc:"How many tokens a conversation with a model of this provider can have, its reply included."`
 
-	// The limits of this worker, shared by all agents and sessions; nil for none.
+	// The following are the limits of this worker, shared by all agents and sessions; nil means no
+	// limit.
 	RequestsPerMinute *int `json:"requests_per_minute" min:"1" max:"1000000000" doc:"How many model calls this worker makes in a minute."`
 	TokensPerMinute   *int `json:"tokens_per_minute" min:"1" max:"1000000000000" doc:"How many input and output tokens this worker uses in a minute."`
 
@@ -47,8 +48,8 @@ type Provider struct {
 	SilentTimeoutSeconds *int `json:"silent_timeout_seconds" min:"1" max:"86400" doc:"How long the server may be silent before a reply begins; null: 600."`
 }
 
-// MCPServer is a program on standard input and output, or an address, for the Model Context
-// Protocol.
+// MCPServer is a server of the Model Context Protocol: a program on standard input and output, or
+// an address.
 type MCPServer struct {
 	Command string            `json:"command,omitempty" doc:"The program of a server on standard input and output."`
 	Args    []string          `json:"args,omitempty" doc:"The program's arguments."`
@@ -60,13 +61,13 @@ type MCPServer struct {
 	ExcludeTools []string `json:"exclude_tools,omitempty" doc:"Tools that no agent gets, by their names at the server."`
 	Scope        string   `json:"scope,omitempty" enum:"step,session" doc:"How long the server runs. step: it is started for each step, in the agent's workspace; session: the steps of a session on this worker share it, and it runs in a directory of its own. By default step."`
 
-	// TokenEnv names a variable as api_key_env does.
+	// TokenEnv names an environment variable, like api_key_env.
 	TokenEnv string `json:"token_env,omitempty" doc:"Name of the worker's environment variable whose value is sent to url as a bearer token."`
 
 	CallTimeoutSeconds int `json:"call_timeout_seconds" default:"120" min:"1" max:"3600" doc:"How long one tool call may take."`
 }
 
-// definition returns the server as a team file defines one.
+// definition returns the server in the form in which a team file defines one.
 func (s MCPServer) definition(name string) config.MCPServer {
 	return config.MCPServer{
 		Name: name, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Type: s.Type,
@@ -74,7 +75,7 @@ func (s MCPServer) definition(name string) config.MCPServer {
 	}
 }
 
-// sandbox limits the agents' shell.
+// sandbox holds the limits of the agents' shell.
 type sandbox struct {
 	Level          string   `json:"level" default:"full" enum:"full,landlock,off" doc:"How well commands have to be confined: full needs user namespaces; landlock leaves some attacks open; off confines nothing. conclave sandbox check tells what this host supports."`
 	Network        []string `json:"network,omitempty" doc:"The exact destinations that commands can reach, each as host:port, such as pypi.org:443, through a proxy. Without it commands have no network. Addresses that are local or private have to be named themselves."`
@@ -86,10 +87,11 @@ type sandbox struct {
 	DiskMB         int      `json:"disk_mb" default:"1024" min:"1" max:"1048576" doc:"How much the workspace and the temporary files of one step may take."`
 }
 
-// Default returns the settings of a worker without a configuration.
+// Default returns the settings of a worker that has no configuration file.
 func Default() Settings { return config.Defaults[Settings]() }
 
-// Load reads a worker configuration from YAML or JSON. An error in the text is config.Problems.
+// Load reads a worker configuration in YAML or JSON. The errors in it are returned as
+// config.Problems.
 func Load(path string) (Settings, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -105,7 +107,7 @@ func parse(name string, data []byte) (Settings, error) {
 // name matches the name of a provider or a team.
 var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// check reports the problems that tags cannot express.
+// check reports problems that tags cannot express.
 func check(s Settings, c *config.Decoder) {
 	var providers []string // with valid names
 	for _, n := range slices.Sorted(maps.Keys(s.Providers)) {
@@ -134,7 +136,7 @@ func check(s Settings, c *config.Decoder) {
 	checkAddress(c, "metrics_address", s.MetricsAddress)
 }
 
-// checkAddress reports an address to listen at that has no valid port.
+// checkAddress reports a listen address without a valid port.
 func checkAddress(c *config.Decoder, key, address string) {
 	if address == "" {
 		return
@@ -145,7 +147,7 @@ func checkAddress(c *config.Decoder, key, address string) {
 	}
 }
 
-// checkNetwork refuses a list that the sandbox cannot enforce.
+// checkNetwork reports a list of destinations that the sandbox cannot enforce.
 func checkNetwork(s sandbox, c *config.Decoder) {
 	for i, entry := range s.Network {
 		if _, err := egress.ParseEntry(entry); err != nil {
@@ -173,7 +175,7 @@ func checkProvider(c *config.Decoder, key string, p Provider) {
 	c.Price(key+".price_per_million", p.Price)
 }
 
-// checkTeam reports unknown providers and MCP servers.
+// checkTeam reports providers and MCP servers that a team names but the file does not define.
 func checkTeam(c *config.Decoder, key string, t config.Team, providers, servers []string) {
 	if b := t.Orchestrator.Coordination.RoundEvaluator.Backend; b != nil && b.Provider != "" {
 		checkDefined(c, key+".orchestrator.coordination.round_evaluator.backend.provider", b.Provider, "a provider", "providers", providers)

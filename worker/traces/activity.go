@@ -19,7 +19,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// Interceptor makes the spans of steps, and those of ended sessions and runs.
+// Interceptor returns an interceptor that creates the spans of steps and of ended sessions and
+// runs.
 func (t *Tracer) Interceptor() interceptor.WorkerInterceptor { return &activities{tracer: t} }
 
 type activities struct {
@@ -68,8 +69,8 @@ func (a *tracedActivity) ExecuteActivity(ctx context.Context, in *interceptor.Ex
 	return result, err
 }
 
-// stepOf returns the name of a step's agent, or of the step itself, with attributes; "" for
-// other activities.
+// stepOf returns the name of a step's agent, or of the step itself, and the attributes of its span.
+// For other activities it returns "".
 func stepOf(input any) (name string, attributes []attribute.KeyValue) {
 	switch in := input.(type) {
 	case session.StepInput:
@@ -85,7 +86,7 @@ func stepOf(input any) (name string, attributes []attribute.KeyValue) {
 	return "", nil
 }
 
-// outcomeOf returns the attributes of a step's result.
+// outcomeOf returns the attributes for the result of a step.
 func outcomeOf(result any) []attribute.KeyValue {
 	switch r := result.(type) {
 	case session.StepResult:
@@ -106,7 +107,7 @@ type ended struct {
 	failure          string // why it has no result; empty if it has
 }
 
-// endOf returns the session or run that a record ends.
+// endOf returns the session or run that ends with the record in an activity's input.
 func endOf(input any) (run ended, over bool) {
 	switch in := input.(type) {
 	case session.RecordInput:
@@ -127,7 +128,8 @@ func endOf(input any) (run ended, over bool) {
 	return ended{}, false
 }
 
-// finish exports the root span of a run. A repeated record exports it again under the same ID.
+// finish exports the root span of a run. If the record is repeated, it exports the span again with
+// the same ID.
 func (t *Tracer) finish(root trace.SpanContext, run ended) {
 	now := time.Now()
 	if run.began.IsZero() {
@@ -144,7 +146,7 @@ func (t *Tracer) finish(root trace.SpanContext, run ended) {
 	span.End(trace.WithTimestamp(now))
 }
 
-// usage returns the attributes of tokens and dollars.
+// usage returns the attributes for tokens and cost.
 func usage(u llm.Usage) []attribute.KeyValue {
 	if u.ModelCalls == 0 {
 		return nil
@@ -159,7 +161,8 @@ func usage(u llm.Usage) []attribute.KeyValue {
 	return all
 }
 
-// fail marks the span of a failed call. Messages may have content, so only the type is kept.
+// fail marks the span of a failed call. It records only the type of the error, because messages may
+// contain confidential text.
 func fail(span trace.Span, err error) {
 	if err == nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"conclave/engine/step"
 )
 
-// Model makes a span of each call of a model.
+// Model returns a model that creates a span for each call.
 func (t *Tracer) Model(provider, name string, model loop.Model) loop.Model {
 	if t == nil {
 		return model
@@ -45,7 +45,7 @@ func (m tracedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply, 
 	return reply, err
 }
 
-// Tools makes a span of each call of the opened tools.
+// Tools returns tools that create a span for each call.
 func (t *Tracer) Tools(opened step.Tools) step.Tools {
 	if t == nil {
 		return opened
@@ -83,7 +83,7 @@ func (o tracedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, e
 	return out, err
 }
 
-// part is a part of a message, as the GenAI conventions have it.
+// part is a part of a message in the format of the GenAI conventions.
 type part struct {
 	Type      string `json:"type"`
 	Content   string `json:"content,omitempty"`
@@ -93,13 +93,13 @@ type part struct {
 	Response  string `json:"response,omitempty"`
 }
 
-// message is a message, as the GenAI conventions have it.
+// message is a message in the format of the GenAI conventions.
 type message struct {
 	Role  string `json:"role"`
 	Parts []part `json:"parts"`
 }
 
-// text returns messages as JSON without secrets.
+// text returns messages as JSON with secrets removed.
 func (t *Tracer) text(messages []llm.Message) string {
 	all := make([]message, len(messages))
 	for i, m := range messages {
@@ -118,7 +118,7 @@ func (t *Tracer) text(messages []llm.Message) string {
 	return t.clean(string(data))
 }
 
-// clean removes secrets.
+// clean removes secrets from a text.
 func (t *Tracer) clean(text string) string {
 	if t.redact == nil {
 		return text

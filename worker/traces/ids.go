@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// rootOf returns the span of a run of a workflow, which no worker has begun: its IDs are
-// hashes. It is sampled as the sampler decides by the trace ID.
+// rootOf returns the root span of a workflow run. No worker starts that span; its IDs are hashes.
+// The sampler decides by the trace ID whether it is sampled.
 func rootOf(sampler sdktrace.Sampler, namespace, workflowID, runID string) trace.SpanContext {
 	var traceID trace.TraceID
 	var spanID trace.SpanID
@@ -25,10 +25,10 @@ func rootOf(sampler sdktrace.Sampler, namespace, workflowID, runID string) trace
 	})
 }
 
-// rootKey is the context key of the IDs of a root span that is to be made.
+// rootKey is the context key of the root span whose IDs NewIDs returns.
 type rootKey struct{}
 
-// ids generates random IDs, but for root spans.
+// ids generates random IDs, except for root spans.
 type ids struct{}
 
 // NewIDs implements sdktrace.IDGenerator.
@@ -48,7 +48,7 @@ func (ids) NewSpanID(context.Context, trace.TraceID) trace.SpanID {
 	return id
 }
 
-// samplerOf returns the sampler of OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG.
+// samplerOf returns the sampler selected by OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG.
 func samplerOf(getenv func(string) string) (sdktrace.Sampler, error) {
 	ratio := 1.
 	if arg := getenv("OTEL_TRACES_SAMPLER_ARG"); arg != "" {

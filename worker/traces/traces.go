@@ -21,7 +21,7 @@ import (
 // closeTimeout bounds the export of the last spans.
 const closeTimeout = 3 * time.Second
 
-// Tracer makes the spans of a worker. The functions of a nil Tracer do nothing.
+// Tracer creates the spans of a worker. The methods of a nil Tracer do nothing.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
@@ -30,20 +30,20 @@ type Tracer struct {
 	content  bool // of prompts, replies and tool calls
 }
 
-// Options describe the process whose spans are exported.
+// Options describes the process whose spans are exported.
 type Options struct {
 	Version, Instance string
 
-	// Redact removes secrets from content; nil for none.
+	// Redact removes secrets from content; it may be nil.
 	Redact func([]byte) []byte
 
-	// Getenv reads the environment; by default os.Getenv.
+	// Getenv reads the environment. The default is os.Getenv.
 	Getenv func(string) string
 
 	exporter sdktrace.SpanExporter // of tests
 }
 
-// Open returns the tracer that the environment asks for; nil if it asks for none.
+// Open returns the tracer configured by the environment, or nil.
 func Open(ctx context.Context, o Options) (*Tracer, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
@@ -69,7 +69,7 @@ func Open(ctx context.Context, o Options) (*Tracer, error) {
 	}, nil
 }
 
-// export returns the exporter that the environment asks for; nil if it asks for none.
+// export returns the exporter configured by the environment, or nil.
 func (o Options) export(ctx context.Context) (sdktrace.SpanExporter, error) {
 	if strings.EqualFold(o.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return nil, nil
@@ -93,7 +93,7 @@ func (o Options) export(ctx context.Context) (sdktrace.SpanExporter, error) {
 	}
 }
 
-// Close exports the spans that are left.
+// Close exports the remaining spans.
 func (t *Tracer) Close() {
 	if t == nil {
 		return
