@@ -6,15 +6,15 @@
 //   - drive has the parts that all three use: names and limits, activity options,
 //     the inbox of requests, the recorder, the memo, and the conversion of outcomes.
 //
-// A workflow is thin: it steps a pure state machine with the events that have arrived
-// and carries out the commands that it returns. No rule about votes, answers or graphs
-// belongs here.
+// A workflow is thin: it steps a pure state machine with the events that have arrived and executes
+// the commands that it returns. Rules about votes, answers or graphs do not belong here.
 //
-// Start with Workflow in session/workflow.go. Only pipeline imports another product, for
-// the input and result of its child sessions.
+// Start with Workflow in session/workflow.go. Only pipeline imports another product, for the input
+// and the result of its child sessions.
 //
-// The code is replayed: it uses no clock, randomness, range over maps or process state. A run keeps
-// the protocol that it began with; every change to the order of commands is gated on it.
-// workflowcheck, the histories in testdata and runs without the workflow cache guard that.
-// stagetest, for tests, runs each workflow with the real activities and scripted models.
+// The code is replayed: it must not use clocks, randomness, range over maps or process state. A run
+// keeps the protocol with which it began, and every change to the order of commands depends on it.
+// This is verified by workflowcheck, by the histories in testdata and by runs without the workflow
+// cache. Package stagetest runs each workflow in tests with the real activities and scripted
+// models.
 package workflows

@@ -25,23 +25,23 @@ import (
 	"strings"
 )
 
-// maxRiddles is the number of comment lines of production code that may match riddle.
+// maxRiddles bounds the number of comment lines in production code that match riddle.
 const maxRiddles = 20
 
-// maxFiles and maxMethods bound a package: its production files, and the methods of all
-// its types but the largest.
+// maxFiles bounds the production files of a package. maxMethods bounds the methods of all its types
+// except the largest.
 const maxFiles, maxMethods = 25, 25
 
-// floors have a doc.go that names every package below them.
+// floors are directories whose doc.go must name every package below them.
 var floors = []string{"engine", "activities", "workflows", "worker", "cmd/conclave"}
 
-// riddle matches turns of phrase that stand where English has a noun.
+// riddle matches phrases that are used in place of a noun.
 var riddle = regexp.MustCompile(`(?i)\b(what|whatever|that which|(is|are) (none|nothing)|makes? of)\b`)
 
 // whatWord matches the word that the table of sizes counts in comments.
 var whatWord = regexp.MustCompile(`(?i)\bwhat\b`)
 
-// room is the count of one package directory.
+// room holds the counts of one package directory.
 type room struct {
 	dir                     string
 	files, lines, testLines int
@@ -52,13 +52,13 @@ type room struct {
 	methods                 map[string]int // by receiver
 }
 
-// function is a function's length in lines.
+// function is the length of a function in lines.
 type function struct {
 	name  string
 	lines int
 }
 
-// comment is one line of a comment of a production file.
+// comment is one comment line in a production file.
 type comment struct {
 	place, text string
 	begins      bool // a paragraph
@@ -145,8 +145,8 @@ func measure(root string) ([]*room, []comment, error) {
 	return rooms, comments, err
 }
 
-// isTest reports whether a package is of use to tests only: its name, or that of a directory
-// above it, ends in test, as that of net/http/httptest does, or is e2e or bench.
+// isTest reports whether a package is only useful to tests: its name or that of a directory above
+// it ends in test, like net/http/httptest, or is e2e or bench.
 func isTest(dir string) bool {
 	return slices.ContainsFunc(strings.Split(dir, "/"), func(name string) bool {
 		return strings.HasSuffix(name, "test") || name == "e2e" || name == "bench"
@@ -158,7 +158,7 @@ func exists(dir, name string) bool {
 	return err == nil
 }
 
-// count adds one production file and returns the lines of its comments.
+// count adds a production file and returns its comment lines.
 func (r *room) count(name string, data []byte) ([]comment, error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, data, parser.ParseComments)
@@ -207,7 +207,7 @@ func (r *room) count(name string, data []byte) ([]comment, error) {
 	return found, nil
 }
 
-// receiver returns the name of a method's type.
+// receiver returns the type name of a method's receiver.
 func receiver(d *ast.FuncDecl) string {
 	t := d.Recv.List[0].Type
 	if star, ok := t.(*ast.StarExpr); ok {
@@ -239,8 +239,8 @@ func exportedNames(d *ast.GenDecl) int {
 	return n
 }
 
-// printSizes prints a row for each package, one for the whole, and the ratio of test lines
-// to production lines.
+// printSizes prints a row for each package, a row for the total, and the ratio of test lines to
+// production lines.
 func printSizes(rooms []*room) {
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()
@@ -295,8 +295,8 @@ func printRiddles(comments []comment) int {
 	return 0
 }
 
-// printFaults prints the packages that break a limit or are not on the map of their
-// floor, and returns the exit code.
+// printFaults prints the packages that exceed a limit or are missing in the doc.go of their floor,
+// and returns the exit code.
 func printFaults(rooms []*room) int {
 	code := 0
 	fault := func(format string, args ...any) {
@@ -332,7 +332,7 @@ func printFaults(rooms []*room) int {
 	return code
 }
 
-// draw prints fifty paragraphs of comments chosen by seed.
+// draw prints fifty random paragraphs of comments, chosen by seed.
 func draw(comments []comment, seed uint64) {
 	var first []int
 	for i, c := range comments {

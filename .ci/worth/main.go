@@ -1,5 +1,5 @@
-// Command worth writes docs/worth.md from the evaluations that worth.sh has left in a
-// directory: go run ./.ci/worth DIR > docs/worth.md.
+// Command worth writes docs/worth.md from the evaluations that worth.sh stored in a directory: go
+// run ./.ci/worth DIR > docs/worth.md.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"conclave/engine/eval"
 )
 
-// kinds are the evaluations, in the order of the page.
+// kinds lists the evaluations in the order of the page.
 var kinds = []string{"arithmetic", "choice", "strings", "code"}
 
 func main() {
@@ -31,22 +31,22 @@ func main() {
 	fmt.Print(page)
 }
 
-// small is the model of .ci/weights.sh.
+// small is the name of the model that .ci/weights.sh downloads.
 const small = "Qwen2.5-Coder-0.5B-Instruct (Q4_K_M)"
 
-// intro is the text above the tables, a format of the model.
+// intro is the text above the tables, a format string for the name of the model.
 const intro = "# Our own figures\n\n" +
 	"`make worth` asks generated questions (`conclave eval gen`, seed 7) of %s: three agents of one\n" +
 	"model at temperature 0.7 that answer once and vote, with reasoning asked for (`think_first: on`). It continues where it was\n" +
 	"interrupted; the tables cover the questions asked so far. [docs/evaluation.md](evaluation.md)\n" +
 	"explains arms and figures.\n"
 
-// limits follows the intro on a page of the small model.
+// limits is the text after intro on the page of the small model.
 const limits = "\nA model of half a billion parameters is near the lower end of models that call tools, and agents\n" +
 	"of one model err alike. The figures do not carry over to larger models;\n" +
 	"`OPENAI_BASE_URL=… WORTH_MODEL=… make worth` measures those.\n"
 
-// write returns the page of the evaluations in a directory, which were made with a model.
+// write returns the page for the evaluations of a model in a directory.
 func write(dir, model string) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, intro, model)
@@ -111,7 +111,7 @@ func section(b *strings.Builder, kind string, s eval.Summary) {
 	}
 }
 
-// label names an arm on the page.
+// label returns the name of an arm on the page.
 func label(arm string) string {
 	if file, other := strings.CutPrefix(arm, string(eval.Team)+"="); other {
 		return "team with `ballot: " + strings.TrimSuffix(file, ".yaml") + "`"

@@ -12,11 +12,11 @@ import (
 	"conclave/activities/attempt"
 )
 
-// payloadTooLarge is the type of the SDK's error for a payload above 2 MB. Every retry would
-// be as large.
+// payloadTooLarge is the type of the SDK's error for a payload above 2 MB. A retry would fail for
+// the same reason.
 const payloadTooLarge = "payloadSizeError"
 
-// stepSlack is the time that a step has after its limit to store its partial work.
+// stepSlack is added to a step's time limit, so that the step can store its partial work.
 const stepSlack = 10 * time.Minute
 
 // Fair returns a context whose activities share the fairness key of a team: a server with fairness
@@ -38,7 +38,8 @@ func Priority(team string) temporal.Priority {
 	return temporal.Priority{FairnessKey: team}
 }
 
-// Bookkeeping returns the options of short activities, retried until the store is back.
+// Bookkeeping returns a context with the options for short activities. They are retried until the
+// store is available.
 func Bookkeeping(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * time.Minute, // a large workspace over a slow line
@@ -54,14 +55,14 @@ func Bookkeeping(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// Preparing is Bookkeeping on the steps' task queue, whose workers have the teams.
+// Preparing is like Bookkeeping, but uses the task queue of steps, whose workers have the teams.
 func Preparing(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithTaskQueue(Bookkeeping(ctx, summary), stepsQueue(ctx))
 }
 
-// Step returns the options of a step that may take limit, with a heartbeat timeout in
-// seconds; 0 for that of runs that recorded none. The activity counts its own attempts.
-// The ID is short enough to type in `temporal activity …`.
+// Step returns a context with the options for a step that may take limit. heartbeat is the
+// heartbeat timeout in seconds; 0, as in older histories, means the default. The activity counts
+// its own attempts. The ID is short, so that it can be typed in `temporal activity …`.
 func Step(ctx workflow.Context, id, summary string, limit time.Duration, heartbeat int) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID:          id,
@@ -80,16 +81,16 @@ func Step(ctx workflow.Context, id, summary string, limit time.Duration, heartbe
 	})
 }
 
-// hostWait is how long a step waits to be taken by the process that it needs, which may
-// have ended.
+// hostWait is how long a step waits until the process that it needs starts it. The process may have
+// ended.
 const hostWait = 20 * time.Second
 
-// OnHost sends a step to the task queue of one process.
+// OnHost sends a step to the task queue of a single process.
 func OnHost(ctx workflow.Context, queue string) workflow.Context {
 	return workflow.WithScheduleToStartTimeout(workflow.WithTaskQueue(ctx, queue), hostWait)
 }
 
-// HostLost reports whether the process to which a step was sent did not take it.
+// HostLost reports whether a step failed because the process to which it was sent did not start it.
 func HostLost(ctx workflow.Context, f workflow.Future) bool {
 	timeout, ok := errors.AsType[*temporal.TimeoutError](f.Get(ctx, nil))
 	return ok && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START

@@ -11,7 +11,7 @@ import (
 	"conclave/engine/text"
 )
 
-// Board builds the Markdown that the Web UI shows as a workflow's current details.
+// Board builds the Markdown that the Web UI shows as the current details of a workflow.
 type Board struct{ strings.Builder }
 
 // Print appends formatted text.
@@ -19,7 +19,7 @@ func (b *Board) Print(format string, args ...any) {
 	fmt.Fprintf(b, format, args...) //workflowcheck:ignore // a buffer is deterministic
 }
 
-// Headline appends a line with the status, a detail and the usage.
+// Headline appends a line with the status, further detail and the usage.
 func (b *Board) Headline(status, detail string, u llm.Usage) {
 	b.Print("**%s** · %s · %d tokens, %d calls", status, detail, u.InputTokens+u.OutputTokens, u.ModelCalls)
 	if u.TotalUSD != nil {
@@ -28,40 +28,40 @@ func (b *Board) Headline(status, detail string, u llm.Usage) {
 	b.WriteString("\n\n")
 }
 
-// Quote appends a text of the input as a block quote.
+// Quote appends a text from the input as a block quote.
 func (b *Board) Quote(s string) {
 	b.Print("> %s\n\n", text.Markdown(text.Truncate(s, 2000)))
 }
 
-// Ignored appends the last signal that could not be read; an empty one appends nothing.
+// Ignored appends the last signal that could not be decoded, if any.
 func (b *Board) Ignored(signal string) {
 	if signal != "" {
 		b.Print("**Ignored:** the signal %s\n\n", text.Markdown(signal))
 	}
 }
 
-// Files appends the directory of a file; an empty URL appends nothing.
+// Files appends the directory of a file. It does nothing if the URL is empty.
 func (b *Board) Files(url string) {
 	if url != "" {
 		b.Print("\nFiles: `%s`\n", url[:strings.LastIndex(url, "/")+1])
 	}
 }
 
-// Memo sets the memo of a workflow. Each upsert is an event of the history, so one
-// upsert has all changed fields and no unchanged one.
+// Memo sets the memo of a workflow. Each upsert adds an event to the history, so one upsert
+// contains all fields that changed and no others.
 type Memo struct {
-	// Bell is the doorbell; it is set as MemoDoorbell with the first epoch.
+	// Bell is the doorbell. It is set as MemoDoorbell once it has been rung.
 	Bell coordination.Ring
 
 	fields map[string]any // as last set
 	epoch  int            // of the bell last set
 }
 
-// bounds are the sizes, in bytes, to which long fields are truncated.
+// bounds has the lengths, in bytes, to which long fields are truncated.
 var bounds = map[string]int{MemoQuery: 200, MemoParked: 500}
 
-// Set upserts the fields, of comparable values, that differ from those last set, and the
-// bell if it was rung.
+// Set upserts the fields whose values differ from the last ones, and the bell if it was rung.
+// Values must be comparable.
 func (m *Memo) Set(ctx workflow.Context, fields map[string]any) {
 	if m.fields == nil {
 		m.fields = map[string]any{}

@@ -1,14 +1,14 @@
-// Package drive has the parts that the workflows of all products share. Each workflow has
-// its own loop and calls them:
+// Package drive has the parts that the workflows of all products share. Each workflow has its own
+// loop and calls them:
 //
-//   - names.go has the names and limits that other programs rely on.
-//   - activity.go has the options of activities, outcome.go converts their results and
+//   - names.go has the names and limits on which other programs rely.
+//   - activity.go has the options of activities. outcome.go converts their results and
 //     waits for cancelled steps.
 //   - Inbox receives people's requests, as signals and updates.
 //   - Recorder writes records, one at a time.
 //   - Reckoning completes the end of a step that did not report its usage.
-//   - Memo sets the memo, one upsert for each change; Index the search attributes, at the
-//     begin and at the end.
+//   - Memo sets the memo with one upsert per change; Index sets the search attributes at
+//     the beginning and at the end.
 //   - FlushInTime writes the last records of a cancelled run.
 //   - Board builds Markdown for the Web UI.
 package drive

@@ -9,14 +9,14 @@ import (
 	"conclave/engine/coordination"
 )
 
-// ErrTooEarly refuses a request that a workflow will accept a moment later.
+// ErrTooEarly refuses a request that the workflow will soon accept.
 var ErrTooEarly = errors.New("send the request again in a moment")
 
-// ErrPreparing refuses a request before the workflow is prepared.
+// ErrPreparing refuses a request that arrives before the workflow is prepared.
 var ErrPreparing = errors.New("still being prepared: ask again in a moment, or send a signal, which waits")
 
-// Request is the input of the verbs that take one: the text and the recipient of say,
-// the agent of retry, the results of tool_results. An empty Agent stands for all agents.
+// Request is the input of verbs: the text and the recipient of say, the agent of retry, or the
+// results of tool_results. An empty Agent means all agents.
 type Request struct {
 	Text    string                    `json:"text,omitempty"`
 	Agent   string                    `json:"agent,omitempty"`
@@ -43,15 +43,15 @@ func (v Verb[E]) event(in Request) E {
 	return v.Input(in)
 }
 
-// listener is a workflow that receives verbs as events of its state machine.
+// listener is a workflow that receives verbs as events for its state machine.
 type listener[E any] interface {
-	// Refuse returns the reason why the event makes no sense now, or nil, and changes nothing.
+	// Refuse returns the reason why the event is not possible now, or nil. It changes nothing.
 	Refuse(E) error
 	// Step applies an event. A refused event has no effect.
 	Step(E)
 	// Reply returns the result of an update.
 	Reply() any
-	// Unread notes a signal that cannot be read, and why, in the timeline.
+	// Unread records in the timeline that a signal could not be decoded, and why.
 	Unread(signal, why string)
 }
 
@@ -65,8 +65,8 @@ type Inbox[E any] struct {
 	ignored  string
 }
 
-// Ignored returns the last signal that could not be read, and why; empty once a later signal
-// or update has been read.
+// Ignored describes the last signal if it could not be decoded. A later valid signal or update
+// clears it.
 func (i *Inbox[E]) Ignored() string {
 	if i == nil { // an update that arrived before Listen returned
 		return ""
@@ -79,9 +79,9 @@ type signal[E any] struct {
 	channel workflow.ReceiveChannel
 }
 
-// Listen registers the handlers of both queries, and the verbs in the order in which
-// signals that arrive together are received: the order of their sending is unknown.
-// Registering a verb runs its pending updates, so the listener must be complete.
+// Listen registers handlers for both queries and for the verbs. The order of verbs is that in which
+// signals that arrive together are handled, because the order in which they were sent is unknown.
+// Registering a verb runs its pending updates, so the listener must be fully initialized.
 func Listen[E any](ctx workflow.Context, noun string, listener listener[E], verbs []Verb[E], state, timeline any) (*Inbox[E], error) {
 	i := &Inbox[E]{ctx: ctx, noun: noun, listener: listener, updated: workflow.NewNamedBufferedChannel(ctx, "updated", 1)}
 	err := workflow.SetQueryHandlerWithOptions(ctx, StateQuery, state, workflow.QueryHandlerOptions{
@@ -112,8 +112,8 @@ func Listen[E any](ctx workflow.Context, noun string, listener listener[E], verb
 	return i, nil
 }
 
-// accept applies an update. It never blocks, so every update is answered before its run
-// ends; updates run before the loop, so a run that ends in the same task misses none.
+// accept applies an update. It never blocks, so every update is answered before the run ends.
+// Updates run before the loop, so a run that ends in the same task does not miss any.
 func (i *Inbox[E]) accept(event E) any {
 	i.ignored = ""
 	i.listener.Step(event)
@@ -140,7 +140,7 @@ func (i *Inbox[E]) refusal(v Verb[E], in Request) error {
 	return nil
 }
 
-// receive handles one signal, and returns false if none has arrived.
+// receive handles one signal. It returns false if none has arrived.
 func (i *Inbox[E]) receive(s signal[E]) bool {
 	var in Request
 	if !s.channel.ReceiveAsync(&in) {
@@ -159,7 +159,7 @@ func (i *Inbox[E]) receive(s signal[E]) bool {
 	return true
 }
 
-// ignore reports a signal that cannot be read: nobody waits for an answer to a signal.
+// ignore logs and records a signal that could not be decoded, because signals have no reply.
 func (i *Inbox[E]) ignore(signal string, why error) {
 	workflow.GetLogger(i.ctx).Warn("a signal is ignored", "signal", signal, "reason", why.Error())
 	if notesUnread(i.ctx) {
@@ -168,7 +168,7 @@ func (i *Inbox[E]) ignore(signal string, why error) {
 	}
 }
 
-// ReceiveAll handles the signals that have arrived.
+// ReceiveAll handles all signals that have arrived.
 func (i *Inbox[E]) ReceiveAll() {
 	for _, s := range i.signals {
 		for i.receive(s) {
@@ -177,8 +177,8 @@ func (i *Inbox[E]) ReceiveAll() {
 	}
 }
 
-// Wait blocks until a future of the selector, a verb or cancellation is ready, and
-// handles everything that is ready by then: simultaneous events are one batch.
+// Wait blocks until a future in the selector is ready, a verb arrives or the workflow is cancelled.
+// It then handles everything that is ready, so that simultaneous events form one batch.
 func (i *Inbox[E]) Wait(selector workflow.Selector) {
 	for _, s := range i.signals {
 		selector.AddReceive(s.channel, func(workflow.ReceiveChannel, bool) { i.receive(s) })

@@ -10,7 +10,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// Search attributes of the workflows of all products.
+// Search attributes of all products' workflows.
 const (
 	AttributeStatus = "ConclaveStatus"  // running, or how the workflow ended
 	AttributeTeam   = "ConclaveTeam"    // name of the operator's team
@@ -19,7 +19,7 @@ const (
 	AttributeCost   = "ConclaveCostUsd" // at the end; missing if a price is unknown
 )
 
-// Attributes are the search attributes with their types.
+// Attributes returns the search attributes and their types.
 func Attributes() map[string]enumspb.IndexedValueType {
 	const keyword = enumspb.INDEXED_VALUE_TYPE_KEYWORD
 	return map[string]enumspb.IndexedValueType{
@@ -35,25 +35,25 @@ const (
 	KindScenario = "scenario"
 )
 
-// Index sets the search attributes of a workflow at its begin and at its end: each is an
-// event of the history. It sets only those that the namespace has, because any other would
-// fail the workflow's task for as long as it is missing.
+// Index sets the search attributes of a workflow at its beginning and at its end, because each
+// update adds an event to the history. It only sets those that exist in the namespace: any other
+// would make workflow tasks fail until it is registered.
 type Index struct {
 	Kind, Team string
 	Registered []string // as the preparing worker found them
 }
 
-// Begin sets the attributes of a workflow that runs.
+// Begin sets the attributes of a running workflow.
 func (x Index) Begin(ctx workflow.Context) {
 	x.set(ctx, map[string]string{AttributeKind: x.Kind, AttributeTeam: x.Team, AttributeStatus: Running}, nil)
 }
 
-// End sets those of a workflow that ends.
+// End sets the attributes of a workflow that has ended.
 func (x Index) End(ctx workflow.Context, status, winner string, spent llm.Usage) {
 	x.set(ctx, map[string]string{AttributeStatus: status, AttributeWinner: winner}, spent.TotalUSD)
 }
 
-// set upserts the values that are not empty, in one event.
+// set upserts the non-empty values in one event.
 func (x Index) set(ctx workflow.Context, keywords map[string]string, cost *float64) {
 	var updates []temporal.SearchAttributeUpdate
 	for _, name := range slices.Sorted(slices.Values(x.Registered)) {

@@ -13,15 +13,16 @@ import (
 	"conclave/engine/text"
 )
 
-// unknownKeys is the change that refuses unknown keys, and from version 2 on notes signals that
-// cannot be read. Workflows that accepted unknown keys before it keep accepting them.
+// unknownKeys is a change of the workflow's version. Since version 1 unknown keys are refused, and
+// since version 2 signals that cannot be decoded are recorded. Workflows that accepted unknown keys
+// before continue to do so.
 const (
 	unknownKeys = "refuse-unknown-keys"
 	noting      = 2
 )
 
-// Decode decodes the input of a workflow, a pointer to a struct, and returns its faults. It
-// never fails: an error of the data converter would block the first workflow task.
+// Decode decodes the input of a workflow into a pointer to a struct and returns the faults. It
+// never fails, because an error of the data converter would block the first workflow task.
 func Decode(data []byte, into any) Faults {
 	if err := json.Unmarshal(data, into); err != nil {
 		return Faults{malformed: describeMalformed(err)}
@@ -29,13 +30,14 @@ func Decode(data []byte, into any) Faults {
 	return Faults{unknown: unknownIn(data, "", reflect.TypeOf(into).Elem())}
 }
 
-// Faults are the faults of a decoded JSON input; the zero value has none.
+// Faults describes the faults of a decoded JSON input. The zero value means that there were no
+// faults.
 type Faults struct {
 	malformed string // empty if the JSON fits the type
 	unknown   string // the first unknown key and its remedy
 }
 
-// Err returns the error of a faulty input, given its noun and an example.
+// Err returns the error for a faulty input. noun and example describe the expected input.
 func (f Faults) Err(ctx workflow.Context, noun, example string) error {
 	switch {
 	case f.malformed != "":
@@ -46,17 +48,19 @@ func (f Faults) Err(ctx workflow.Context, noun, example string) error {
 	return nil
 }
 
-// refusesUnknown records the change in the history. Only an input with unknown keys calls it.
+// refusesUnknown records the version of the change in the history. It is only called for an input
+// with unknown keys.
 func refusesUnknown(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, unknownKeys, workflow.DefaultVersion, noting) >= 1
 }
 
-// notesUnread records the change in the history. Only a signal that cannot be read calls it.
+// notesUnread records the version of the change in the history. It is only called for a signal that
+// cannot be decoded.
 func notesUnread(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, unknownKeys, workflow.DefaultVersion, noting) >= noting
 }
 
-// UnmarshalJSON never fails; receivers report the faults.
+// UnmarshalJSON never fails. The receiver reports faults.
 func (r *Request) UnmarshalJSON(data []byte) error {
 	type plain Request
 	*r = Request{}
@@ -74,8 +78,8 @@ func (r *Request) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// fault returns the reason to refuse a request whose verb accepts these keys. A verb without
-// keys accepts any input but an object with keys.
+// fault returns the reason to refuse a request for a verb that accepts the given keys. A verb
+// without keys accepts any input except an object with keys.
 func (r Request) fault(keys []string) error {
 	if r.malformed != "" && len(keys) > 0 {
 		return fmt.Errorf("the input cannot be decoded: %s; give an object with %s", r.malformed, strings.Join(keys, ", "))
@@ -88,7 +92,7 @@ func (r Request) fault(keys []string) error {
 	return nil
 }
 
-// describeMalformed describes a JSON value of the wrong type without the names of Go types.
+// describeMalformed describes a JSON value of the wrong type without naming Go types.
 func describeMalformed(err error) string {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
@@ -101,7 +105,7 @@ func describeMalformed(err error) string {
 	return fmt.Sprintf("%s is %s, not %s", subject, article(strings.Fields(wrong.Value + " value")[0]), article(jsonType(wrong.Type)))
 }
 
-// jsonType names the JSON type that decodes into a Go type.
+// jsonType returns the name of the JSON type for a Go type.
 func jsonType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
@@ -129,8 +133,8 @@ func article(noun string) string {
 	return "a " + noun
 }
 
-// unknownIn describes the first key of a JSON object that the struct type t has no field for,
-// with its path. The keys of types that decode themselves, and of continued, are not checked.
+// unknownIn describes the first key in a JSON object for which the struct type t has no field, with
+// its path. It skips the key continued and types with their own decoders.
 func unknownIn(data []byte, path string, t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -172,7 +176,7 @@ func unknownIn(data []byte, path string, t reflect.Type) string {
 	return ""
 }
 
-// continuedKey is the field of an input that only the workflow itself writes.
+// continuedKey is the input field that only workflows themselves set.
 const continuedKey = "continued"
 
 type field struct {
@@ -204,7 +208,7 @@ func keysOf(fields []field) []string {
 	return keys
 }
 
-// unknownKey describes an unknown key with the nearest valid one.
+// unknownKey describes an unknown key and suggests the most similar valid key.
 func unknownKey(path, key string, valid []string) string {
 	const maxShown = 80
 	described := fmt.Sprintf("unknown key %q", text.Truncate(join(path, key), maxShown))

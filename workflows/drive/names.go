@@ -3,18 +3,18 @@ package drive
 // TaskQueue is the default task queue of sessions, pipelines and scenario runs.
 const TaskQueue = "conclave"
 
-// StepsSuffix is appended to a workflow's task queue to name the queue of its steps. Steps
-// take up to half an hour, so bookkeeping has a queue of its own.
+// StepsSuffix is appended to a workflow's task queue to form the queue of its steps. Steps can take
+// half an hour and must not delay bookkeeping.
 const StepsSuffix = "-steps"
 
-// Queries that every workflow answers.
+// Queries that every workflow supports.
 const (
 	StateQuery    = "state"    // the State of the product
 	TimelineQuery = "timeline" // the newest events, in order
 )
 
-// The verbs. Each is a signal and an update. An update is refused with a reason or returns
-// the resulting state without its large fields.
+// Verbs. Each is a signal and an update. An update is refused with a reason, or returns the new
+// state without its large fields.
 const (
 	SaySignal    = "say"    // a message to the agents
 	PauseSignal  = "pause"  // suspend running steps
@@ -25,25 +25,25 @@ const (
 	ToolResultsSignal = "tool_results" // the results of calls of the caller's tools
 )
 
-// Types of the errors that refuse an update.
+// Types of errors that refuse updates.
 const (
-	// refused rejects a verb that makes no sense in the current state.
+	// refused rejects a verb that is not possible in the current state.
 	refused = "Refused"
 
-	// TooEarly rejects an update that the workflow will accept a moment later, such as one that
-	// comes while it is being prepared, for which a signal waits.
+	// TooEarly rejects an update that the workflow will soon accept, for example while it is being
+	// prepared. A signal would wait instead.
 	TooEarly = "TooEarly"
 )
 
-// InvalidInput is the type of the error that fails a workflow at once.
+// InvalidInput is the type of the error with which a workflow fails immediately.
 const InvalidInput = "InvalidInput"
 
-// MaxInput bounds a query, a request, a configuration and evaluation criteria, each, in
-// bytes. An accepted input is in the history twice, and a payload of 2 MB hangs the
-// workflow.
+// MaxInput is the maximum size in bytes of each of these: a query, a request, a configuration and
+// evaluation criteria. An accepted input is in the history twice, and a payload of 2 MB would block
+// the workflow.
 const MaxInput = 256 << 10
 
-// Memo keys that workflows of several products set. They are readable without a worker.
+// Memo keys that the workflows of several products set. They can be read without a worker.
 const (
 	MemoQuery   = "query"   // truncated, as the title of a scenario
 	MemoStatus  = "status"  // running, paused, parked, or how the workflow ended
@@ -56,18 +56,18 @@ const (
 	// MemoContinues is the ID of the session whose conversation this session continues.
 	MemoContinues = "continues"
 
-	// MemoCaller and MemoRequest are set by a server that starts a session for a program: the
-	// name of the caller's key, and the hash of its request.
+	// MemoCaller and MemoRequest are set by a server that starts a session for a program. They are
+	// the name of the caller's key and the hash of its request.
 	MemoCaller  = "caller"
 	MemoRequest = "request"
-	// MemoTeam is set by a client that starts a session: the name of its team, or of the file
-	// that has it.
+	// MemoTeam is set by a client that starts a session. It is the name of the team or of the file
+	// that defines it.
 	MemoTeam = "team"
 	// MemoDoorbell is the doorbell that running steps read.
 	MemoDoorbell = "doorbell"
 )
 
-// Values of MemoStatus. The State of a paused or parked workflow is Running.
+// Values of MemoStatus. For a paused or parked workflow, the State still has the status Running.
 const (
 	Running   = "running"
 	Paused    = "paused"

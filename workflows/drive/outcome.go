@@ -15,12 +15,12 @@ import (
 	"conclave/engine/llm"
 )
 
-// Invalid returns the error of an input that cannot become a run.
+// Invalid returns the error for an input that cannot start a run.
 func Invalid(format string, args ...any) error {
 	return temporal.NewNonRetryableApplicationError(fmt.Sprintf(format, args...), InvalidInput, nil)
 }
 
-// Failure is the end of a step without a result.
+// Failure is the end of a step that has no result.
 type Failure struct {
 	attempt.Failure // step, token and usage; a zero step or usage is unknown
 
@@ -29,9 +29,9 @@ type Failure struct {
 	Cause      coordination.Failure
 }
 
-// Await gets the result of a step's activity. It returns a Failure if the step failed, was
-// suspended, or was completed from outside: such a result lacks the execution token and has
-// no files in the store.
+// Await returns the result of a step's activity in result. It returns a Failure if the step failed,
+// was suspended, or was completed by an operator; in the last case the result has no execution
+// token and no files in the store.
 func Await(ctx workflow.Context, f workflow.Future, launch string, cancelled bool, result any, token func() string) *Failure {
 	const uuid = 36 // characters of a run ID
 	run := workflow.GetInfo(ctx).WorkflowExecution.RunID
@@ -39,7 +39,7 @@ func Await(ctx workflow.Context, f workflow.Future, launch string, cancelled boo
 		failure := FailureOf(err, run+"-"+launch, cancelled)
 		return &failure
 	}
-	// A reset run repeats results of another run, whose ID is unknown except for its length.
+	// After a reset, results may come from another run, of whose ID only the length is known.
 	if of, found := strings.CutSuffix(token(), "-"+launch); found && (of == run || len(of) == uuid) {
 		return nil
 	}
@@ -49,10 +49,10 @@ func Await(ctx workflow.Context, f workflow.Future, launch string, cancelled boo
 	}}
 }
 
-// FailureOf converts the final error of a step; token is used if the error has none.
+// FailureOf converts the final error of a step. token is used if the error does not contain one.
 func FailureOf(err error, token string, cancelled bool) Failure {
 	failure := Failure{Suspended: cancelled || temporal.IsCanceledError(err), Cause: causeOf(err)}
-	// Details of another type leave the usage unknown.
+	// If the details have another type, the usage remains unknown.
 	if application, ok := errors.AsType[*temporal.ApplicationError](err); ok && application.HasDetails() {
 		_ = application.Details(&failure.Failure)
 	} else if cancelled, ok := errors.AsType[*temporal.CanceledError](err); ok && cancelled.HasDetails() {
@@ -66,7 +66,7 @@ func FailureOf(err error, token string, cancelled bool) Failure {
 	return failure
 }
 
-// causeOf names an error by its stable type.
+// causeOf returns the stable type and the message of an error.
 func causeOf(err error) coordination.Failure {
 	if application, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		return coordination.Failure{Type: cmp.Or(application.Type(), "FailedByHand"), Message: application.Message()}
@@ -77,14 +77,14 @@ func causeOf(err error) coordination.Failure {
 	return coordination.Failure{Type: "Unknown", Message: err.Error()}
 }
 
-// CanceledError ends a cancelled workflow. It carries the usage, for the workflow of a
-// pipeline, and the result, for clients: see CanceledResult.
+// CanceledError returns the error with which a cancelled workflow ends. It contains the usage, for
+// the workflow of a pipeline, and the result, for clients (see CanceledResult).
 func CanceledError(usage llm.Usage, result any) error {
 	return temporal.NewCanceledError(attempt.Failure{Usage: usage}, result)
 }
 
-// CanceledResult reads the result of a cancelled workflow into a pointer to a zero value.
-// It returns false if the error has no result, for example if the workflow was cancelled
+// CanceledResult decodes the result of a cancelled workflow into a pointer to a zero value. It
+// returns false if the error contains no result, for example because the workflow was cancelled
 // before it was prepared.
 func CanceledResult(err error, result any) bool {
 	cancelled, ok := errors.AsType[*temporal.CanceledError](err)
@@ -95,7 +95,7 @@ func CanceledResult(err error, result any) bool {
 	return cancelled.Details(&failure, result) == nil && !reflect.ValueOf(result).Elem().IsZero()
 }
 
-// FinalError converts the error of an activity to the error that fails its workflow.
+// FinalError converts the error of an activity into the error with which the workflow fails.
 func FinalError(err error) error {
 	if application, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		return temporal.NewNonRetryableApplicationError(application.Message(), application.Type(), nil)

@@ -10,15 +10,15 @@ import (
 	"conclave/engine/coordination"
 )
 
-// Reckoning is the activity that reads the end of a step from the store because the step did
-// not report it. The event of the end waits for its result.
+// Reckoning is an activity that reads the end of a step from the store because the step did not
+// report it. The event for the end is delayed until the activity's result arrives.
 type Reckoning struct {
 	Future  workflow.Future
 	failure Failure
 }
 
-// Ended returns the end of a step for its reckoning. suspended says that the step goes on
-// later, and awaySince is that of its launch.
+// Ended returns the end of a step as input for its reckoning. suspended is true if the step will be
+// resumed; awaySince is that of its launch.
 func (f Failure) Ended(suspended bool, awaySince time.Time) attempt.Ended {
 	e := attempt.Ended{Token: f.Token, Suspended: suspended, Cause: f.Cause, AwaySince: awaySince}
 	if f.Suspended {
@@ -27,13 +27,13 @@ func (f Failure) Ended(suspended bool, awaySince time.Time) attempt.Ended {
 	return e
 }
 
-// Lost returns the end of a step that has not reported it in time.
+// Lost returns the end of a step that was not reported in time.
 func Lost(ctx workflow.Context, launch string) Failure {
 	run := workflow.GetInfo(ctx).WorkflowExecution.RunID
 	return Failure{Failure: attempt.Failure{Token: run + "-" + launch}, Suspended: true, Unreported: true}
 }
 
-// Reckon starts the reckoning of a failure. It outlives the cancellation of the run.
+// Reckon starts the reckoning of a failure. The reckoning continues if the run is cancelled.
 func Reckon(ctx workflow.Context, f Failure, step string, activity, input any) *Reckoning {
 	detached, _ := workflow.NewDisconnectedContext(ctx)
 	detached = Bookkeeping(detached, "count the usage of "+step)
@@ -58,17 +58,16 @@ func (r *Reckoning) End(ctx workflow.Context) Failure {
 	return f
 }
 
-// Times that cancelled steps have to report their ends, and that the reckoning of those
-// that did not has.
+// Time limits for cancelled steps to report their ends, and for the reckoning of those that do not.
 const (
 	endGrace    = 10 * time.Second
 	reckonGrace = 20 * time.Second
 )
 
-// AwaitCancelled waits for cancelled steps to report their usage. add adds the futures of
-// running steps to a selector and reports whether there are any. After ten seconds lost
-// starts the reckoning of the others, and reports whether there are any; nil if the
-// protocol has none.
+// AwaitCancelled waits until cancelled steps have reported their usage. add adds the futures of
+// running steps to a selector and reports whether there are any. After ten seconds lost is called:
+// it starts the reckoning of the remaining steps and reports whether there are any. It is nil if
+// the protocol does not include reckoning.
 func AwaitCancelled(ctx workflow.Context, add func(workflow.Selector) bool, lost func() bool) {
 	if awaitEnds(ctx, endGrace, add) || lost == nil || ctx.Err() != nil || !lost() {
 		return
@@ -76,7 +75,7 @@ func AwaitCancelled(ctx workflow.Context, add func(workflow.Selector) bool, lost
 	awaitEnds(ctx, reckonGrace, add)
 }
 
-// awaitEnds reports whether all steps have ended in time.
+// awaitEnds waits for the ends of all steps, and reports whether they came in time.
 func awaitEnds(ctx workflow.Context, grace time.Duration, add func(workflow.Selector) bool) bool {
 	selector := workflow.NewSelector(ctx)
 	if !add(selector) {

@@ -9,31 +9,32 @@ import (
 // Recorder writes the records of a run, one activity at a time.
 type Recorder struct{ writing workflow.Future }
 
-// history has entries that are not yet on record.
+// history provides entries to record.
 type history interface {
-	// StartRecord starts an activity that writes those entries.
+	// StartRecord starts an activity that writes the entries that are not yet on record.
 	StartRecord(workflow.Context) workflow.Future
-	// Recorded receives its result. After an error the next record repeats the entries.
+	// Recorded receives the result of that activity. After an error the next record repeats the
+	// entries.
 	Recorded(workflow.Context, workflow.Future) error
 }
 
 // Writing reports whether a record is being written.
 func (r *Recorder) Writing() bool { return r.writing != nil }
 
-// Write starts a record. The activity outlives the cancellation of the run.
+// Write starts a record. The activity continues if the run is cancelled.
 func (r *Recorder) Write(ctx workflow.Context, h history) {
 	detached, _ := workflow.NewDisconnectedContext(ctx)
 	r.writing = h.StartRecord(detached)
 }
 
-// Select has the selector finish the record that is being written.
+// Select adds the record that is being written to the selector, which then finishes it.
 func (r *Recorder) Select(ctx workflow.Context, selector workflow.Selector, h history) {
 	if r.writing != nil {
 		selector.AddFuture(r.writing, func(workflow.Future) { _ = r.finish(ctx, h) })
 	}
 }
 
-// Flush waits for the record that is being written and writes the rest.
+// Flush waits for the record that is being written, then writes the remaining entries.
 func (r *Recorder) Flush(ctx workflow.Context, h history) error {
 	if r.writing != nil {
 		_ = r.finish(ctx, h) // its entries are in the next record
@@ -52,7 +53,7 @@ func (r *Recorder) finish(ctx workflow.Context, h history) error {
 	return err
 }
 
-// FlushInTime runs the last flush of a cancelled run, for at most two minutes.
+// FlushInTime writes the last records of a cancelled run within at most two minutes.
 func FlushInTime(ctx workflow.Context, flush func(workflow.Context) error) {
 	written := workflow.NewChannel(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {

@@ -13,7 +13,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// show updates the details in the Web UI and the memo, which is readable without a worker.
+// show updates the details in the Web UI and the memo. The memo can be read without a worker.
 func (p *run) show() {
 	now := p.state()
 	workflow.SetCurrentDetails(p.ctx, markdown(now, p.prepared))
@@ -53,8 +53,8 @@ func (p *run) state() acts.State {
 	return now
 }
 
-// glance returns the state without its large fields, for results of updates and inputs of
-// activities, which stay in the history.
+// glance returns the state without large fields, for results of updates and inputs of activities,
+// because both remain in the history.
 func (p *run) glance() acts.State {
 	now := p.state()
 	now.Request, now.Trace = "", []pipeline.TraceEntry{}
@@ -68,7 +68,7 @@ func (p *run) timeline() ([]pipeline.Entry, error) {
 	return p.core.Timeline(), nil
 }
 
-// shownSteps is the number of ended steps on the board, the newest.
+// shownSteps is the maximum number of ended steps on the board; it shows the newest.
 const shownSteps = 30
 
 // markdown formats the run for the Web UI.
@@ -102,7 +102,7 @@ func markdown(s acts.State, p acts.Prepared) string {
 	return b.String()
 }
 
-// printTrace prints a table of ended steps.
+// printTrace prints a table of the ended steps.
 func printTrace(b *drive.Board, trace []pipeline.TraceEntry) {
 	if len(trace) == 0 {
 		return

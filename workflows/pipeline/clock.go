@@ -8,8 +8,8 @@ import (
 	"conclave/engine/pipeline"
 )
 
-// clock measures the time of a run with a limit. It stops while the run is paused or
-// parked. The zero clock belongs to a run without a limit.
+// clock measures the time of a run that has a time limit. It stops while the run is paused or
+// parked. The zero clock is for a run without a limit.
 type clock struct {
 	left  time.Duration // time left at since, or when the clock was stopped
 	since time.Time     // when it was last started
@@ -17,8 +17,7 @@ type clock struct {
 	stop  workflow.CancelFunc // nil while stopped
 }
 
-// setClock sets the clock to the seconds that the run has left, or to its limit if left is
-// nil.
+// setClock sets the clock to the seconds that are left, or to the time limit if left is nil.
 func (p *run) setClock(left *float64) {
 	seconds := float64(p.core.Graph.Seconds)
 	if left != nil {
@@ -27,7 +26,7 @@ func (p *run) setClock(left *float64) {
 	p.clock.left = time.Duration(seconds * float64(time.Second))
 }
 
-// windClock stops the clock of a paused, parked or ended run, and restarts it afterwards.
+// windClock stops the clock if the run is paused, parked or ended, and restarts it otherwise.
 func (p *run) windClock() {
 	c := &p.clock
 	still := p.core.Held() || p.core.Done()
@@ -44,7 +43,7 @@ func (p *run) windClock() {
 	}
 }
 
-// secondsLeft returns the rest of the run's time; nil without a limit.
+// secondsLeft returns the time that is left, or nil without a limit.
 func (p *run) secondsLeft() *float64 {
 	if p.core.Graph.Seconds == 0 {
 		return nil
@@ -56,7 +55,7 @@ func (p *run) secondsLeft() *float64 {
 	return new(max(0, left.Seconds()))
 }
 
-// selectClock has the selector step the core when the time is over.
+// selectClock adds the timer to the selector, which steps the core when the time is over.
 func (p *run) selectClock(selector workflow.Selector) {
 	if p.clock.up == nil {
 		return

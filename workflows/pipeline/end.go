@@ -26,7 +26,7 @@ func (p *run) conclude(ctx workflow.Context) (acts.Result, error) {
 	return result, err
 }
 
-// summary returns the result without the texts.
+// summary returns the result without texts.
 func (p *run) summary() acts.Result {
 	r := acts.Result{
 		ID: p.id, Status: p.result.Status, Trace: p.core.Trace, History: []acts.HistoryEntry{}, Transitions: p.core.Transitions, Usage: p.core.Usage,
@@ -40,8 +40,8 @@ func (p *run) summary() acts.Result {
 	return r
 }
 
-// cancelled ends a cancelled run, even if the store is unavailable. The run ends as
-// cancelled, or with its result if it had one before the cancellation.
+// cancelled ends a cancelled run, even if the store is unavailable. The run ends as cancelled,
+// unless it had a result before the cancellation.
 func (p *run) cancelled() (acts.Result, error) {
 	ctx, stop := workflow.NewDisconnectedContext(p.ctx)
 	defer stop()
@@ -75,19 +75,19 @@ func (p *run) cancelled() (acts.Result, error) {
 	return acts.Result{}, drive.CanceledError(result.Usage, *result)
 }
 
-// cancellations is the first protocol in which a later cancellation does not replace a
+// cancellations is the first protocol version in which a cancellation does not replace an existing
 // result.
 const cancellations = 2
 
-// endUnprepared sets the status in the memo of a run that ends before it is prepared.
-// Earlier versions left the status at running.
+// endUnprepared sets the status in the memo of a run that ends before it is prepared. In earlier
+// versions the status remained running.
 func (p *run) endUnprepared(status string) {
 	if workflow.GetVersion(p.ctx, "status-of-unprepared-runs", workflow.DefaultVersion, 1) == 1 {
 		p.memo.Set(p.ctx, map[string]any{drive.MemoStatus: status})
 	}
 }
 
-// awaitCancelled waits for a cancelled step, whose usage counts.
+// awaitCancelled waits for a cancelled step to report its usage.
 func (p *run) awaitCancelled(ctx workflow.Context) {
 	var lost func() bool
 	if p.core.Protocol >= pipeline.Reckons {
@@ -96,8 +96,8 @@ func (p *run) awaitCancelled(ctx workflow.Context) {
 	drive.AwaitCancelled(ctx, p.selectStep, lost)
 }
 
-// record writes events and messages at once, because running steps read messages from
-// the store.
+// record writes new events and messages immediately, because running steps read messages from the
+// store.
 func (p *run) record() {
 	p.core.Stamp(artifact.Timestamp(workflow.Now(p.ctx)))
 	if !p.recorder.Writing() && (len(p.messages) > 0 || p.recorded != p.core.Events) {
@@ -105,8 +105,8 @@ func (p *run) record() {
 	}
 }
 
-// StartRecord implements drive.Recorder's history: it starts the activity that writes the
-// new entries.
+// StartRecord starts the activity that writes the new entries. It is part of drive.Recorder's
+// history.
 func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
 	p.core.Stamp(artifact.Timestamp(workflow.Now(ctx)))
 	p.writing = acts.RecordInput{
@@ -126,7 +126,7 @@ func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
 	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write status.json"), registered.RecordPipeline, p.writing)
 }
 
-// Recorded receives the result of that activity.
+// Recorded receives the result of the activity that StartRecord started.
 func (p *run) Recorded(ctx workflow.Context, written workflow.Future) error {
 	if err := written.Get(ctx, nil); err != nil {
 		p.messages = append(p.writing.Messages, p.messages...)

@@ -10,42 +10,42 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Type is the workflow type of a run of a pipeline. Its queries, signals and updates have
-// the same names as a session's: state, timeline, say, pause, resume and retry.
+// Type is the workflow type of a pipeline run. Its queries, signals and updates have the same names
+// as those of a session: state, timeline, say, pause, resume and retry.
 const Type = "Pipeline"
 
-// MemoPipeline is a memo key beside those of drive.
+// MemoPipeline is a memo key in addition to those of drive.
 const MemoPipeline = "pipeline_id"
 
-// Input starts a run of a pipeline or, with Resume alone, goes on with an ended one.
+// Input starts a run of a pipeline. With Resume alone it continues an ended run.
 type Input struct {
 	Request string `json:"request"`
 	ID      string `json:"id,omitempty"` // default: the workflow ID
 
-	// Pipeline names a pipeline registered on the local stack; Config is a definition in
-	// JSON, which can name the worker's providers but not define them.
+	// Pipeline is the name of a pipeline registered on the local stack; Config is a definition in
+	// JSON, which can name the worker's providers but not define any.
 	Pipeline string          `json:"pipeline,omitempty"`
 	Config   json.RawMessage `json:"config,omitempty"`
 
 	artifact.Material
 
-	// Resume goes on with the run that failed or was cancelled under this workflow ID.
+	// Resume continues the failed or cancelled run with this workflow ID.
 	Resume bool `json:"resume,omitempty"`
 
-	// Continued carries a run over continue-as-new; validate refuses it from clients.
+	// Continued passes a run on to the next execution; validate refuses it from clients.
 	Continued *acts.Saved `json:"continued,omitempty"`
 
 	faults drive.Faults
 }
 
-// UnmarshalJSON never fails; validate reports the faults.
+// UnmarshalJSON never fails. validate reports faults.
 func (in *Input) UnmarshalJSON(data []byte) error {
 	type plain Input
 	in.faults = drive.Decode(data, (*plain)(in))
 	return nil
 }
 
-// validate refuses an input that cannot become a run.
+// validate returns an error for an input that cannot start a run.
 func (in Input) validate(id string, continued bool) error {
 	switch {
 	case in.Continued != nil && !continued:

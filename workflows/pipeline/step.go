@@ -18,13 +18,12 @@ import (
 	"conclave/workflows/session"
 )
 
-// stepTime bounds one attempt of a step. A pipeline has no time limit: model
-// calls bound its steps.
+// stepTime bounds one attempt at a step. A pipeline may have no time limit; its steps are bounded
+// by model calls.
 const stepTime = 24 * time.Hour
 
-// step is a running step: an activity, or for a session step three in turn: the
-// activity that asks the team, the team's session, and the activity that stores its
-// decision.
+// step is a running step. It is either an activity or, for a session step, three parts in sequence:
+// the activity that asks the team, the team's session, and the activity that stores the decision.
 type step struct {
 	p       *run
 	launch  pipeline.Launch
@@ -59,7 +58,7 @@ func (p *run) launch(l pipeline.Launch) {
 	s.ask()
 }
 
-// ask starts the activity that writes the team's question.
+// ask starts the activity that writes the question for the team.
 func (s *step) ask() {
 	ctx := drive.Preparing(s.ctx, s.launch.Step+" · the team's question")
 	s.question = workflow.ExecuteActivity(ctx, registered.AskTeam, s.input(nil))
@@ -87,13 +86,13 @@ func stepSummary(l pipeline.Launch) string {
 	return text
 }
 
-// stop cancels the step, for good or until the core launches it again.
+// stop cancels the step, either permanently or until the core launches it again.
 func (s *step) stop() {
 	s.stopped = true
 	s.cancel()
 }
 
-// signal passes a verb on to the team of a session step.
+// signal forwards a verb to the team of a session step.
 func (s *step) signal(ctx workflow.Context, name string, input any) {
 	if s.launch.Kind != pipeline.Session || s.activity != nil {
 		return
@@ -126,7 +125,7 @@ func (s *step) addTo(selector workflow.Selector) {
 	}
 }
 
-// asked starts the team's session with its question.
+// asked starts the team's session with the question.
 func (s *step) asked(f workflow.Future) {
 	var q acts.TeamQuestion
 	if err := f.Get(s.p.ctx, &q); err != nil {
@@ -147,11 +146,11 @@ func (s *step) asked(f workflow.Future) {
 	}
 }
 
-// A session that is ended with its pipeline may take a moment to end before it can be
-// continued.
+// maxDelays bounds the waits for a session to end before it is continued. A session that is ended
+// with its pipeline may need a moment.
 const maxDelays = 5
 
-// wait waits for the end of the session, a second longer each time.
+// wait waits for the end of the session. Each wait is a second longer than the one before.
 func (s *step) wait() {
 	s.delays++
 	s.delay = workflow.NewTimerWithOptions(s.ctx, time.Duration(s.delays)*time.Second, workflow.TimerOptions{Summary: "until session " + s.session + " has ended"})
@@ -183,11 +182,11 @@ func (s *step) answered(f workflow.Future) {
 			Type: activities.Unresumable, Message: s.failure(err).Cause.Message + "; a retry asks the team anew",
 		}})
 	case err != nil && !s.stopped && !s.renamed && taken(err):
-		// The run before the reset has used the ID.
+		// The workflow run before the reset has used the ID.
 		s.renamed = true
 		s.ask()
 	case err != nil && !s.stopped && temporal.IsCanceledError(err):
-		// A person cancelled the session, not the run: asking again would undo that.
+		// An operator cancelled the session but not the run. Asking again would undo that.
 		s.broke(activities.Cancelled, "the session "+s.session+" was cancelled", s.failure(err).Usage, drive.Cancelled)
 	case err != nil:
 		s.failed(s.failure(err))
@@ -205,16 +204,15 @@ func (s *step) answered(f workflow.Future) {
 	}
 }
 
-// since returns the part of the session's usage that earlier launches have not counted.
+// since returns the part of the session's usage that earlier launches did not count.
 func (s *step) since(total llm.Usage) llm.Usage { return total.Since(s.launch.Counted) }
 
-// broke fails a step whose team gave no decision. status is the status of the session;
-// empty if it has none.
+// broke fails a step whose team made no decision. status is the status of the session, or empty.
 func (s *step) broke(kind, why string, usage llm.Usage, status string) {
 	s.over(pipeline.Broke{Launch: s.launch.ID, Usage: usage, Cause: pipeline.Failure{Type: kind, Message: why}, Team: status, Seconds: s.took.Seconds()})
 }
 
-// failure converts the error of the team's question or session, with the launch's token.
+// failure converts the error of the question or the session, and adds the launch's token.
 func (s *step) failure(err error) drive.Failure {
 	token := workflow.GetInfo(s.p.ctx).WorkflowExecution.RunID + "-" + s.launch.ID
 	f := drive.FailureOf(err, token, s.stopped)
@@ -222,18 +220,21 @@ func (s *step) failure(err error) drive.Failure {
 	return f
 }
 
-// taken reports whether a child failed because a running or ended session has its ID.
+// taken reports whether a child workflow failed because its ID belongs to a running or ended
+// session.
 func taken(err error) bool {
 	return alreadyRuns(err) || drive.FailureOf(err, "", false).Cause.Type == activities.SessionTaken
 }
 
-// alreadyRuns reports whether a child was not started because a workflow runs under its ID.
+// alreadyRuns reports whether a child workflow was not started because a workflow with its ID is
+// running.
 func alreadyRuns(err error) bool {
 	_, running := errors.AsType[*temporal.ChildWorkflowExecutionAlreadyStartedError](err)
 	return running
 }
 
-// ended steps the core with the end of the activity, or starts its reckoning.
+// ended steps the core with the end of the activity, or starts its reckoning if the end was not
+// reported.
 func (s *step) ended(f workflow.Future) {
 	var r acts.StepResult
 	if failure := drive.Await(s.p.ctx, f, s.launch.ID, s.stopped, &r, func() string { return r.Token }); failure != nil {
@@ -251,7 +252,7 @@ func (s *step) ended(f workflow.Future) {
 	s.over(r.Ended)
 }
 
-// reckon starts the reckoning of an activity that has ended without reporting it.
+// reckon starts the reckoning of an activity that ended without a report.
 func (s *step) reckon(f drive.Failure) {
 	l := s.launch
 	input := acts.ReckonInput{
@@ -261,8 +262,8 @@ func (s *step) reckon(f drive.Failure) {
 	s.reckoning = drive.Reckon(s.p.ctx, f, l.Step, registered.ReckonPipelineStep, input)
 }
 
-// reckonLost starts the reckoning of a cancelled step that has not ended in time, and
-// reports whether the run has to wait for it. A team counts its own usage.
+// reckonLost starts the reckoning of a cancelled step that has not ended in time, and reports
+// whether the run must wait for it. A team counts its usage itself.
 func (p *run) reckonLost() bool {
 	s := p.step
 	if s.reckoning == nil && s.activity != nil {
@@ -277,7 +278,7 @@ func (s *step) over(e pipeline.Event) {
 	s.p.core.Step(e)
 }
 
-// failed steps the core with the end of a step without a result.
+// failed steps the core with the end of a step that has no result.
 func (s *step) failed(f drive.Failure) {
 	if f.Usage.ModelCalls == 0 && s.spent.ModelCalls > 0 { // the activity did not report its team's usage
 		f.Usage = s.spent

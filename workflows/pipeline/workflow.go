@@ -12,11 +12,11 @@ import (
 	"conclave/workflows/drive"
 )
 
-// registered names the activities by their methods.
+// registered is used to refer to the activities by their methods.
 var registered *acts.Activities
 
-// Workflow runs a step graph: one durable activity, or the session of a team, for each
-// step. A run with the status error completes the workflow; only invalid input fails it.
+// Workflow runs a step graph, with a durable activity or the session of a team for each step. The
+// workflow completes even if the run has the status error; it fails only for invalid input.
 func Workflow(ctx workflow.Context, in Input) (acts.Result, error) {
 	p, err := newRun(ctx, in)
 	if err != nil {
@@ -71,7 +71,7 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 	return p, err
 }
 
-// execute alternates the commands of the core and its events until the run is over.
+// execute executes the commands of the core and waits for events, in turn, until the run is over.
 func (p *run) execute() (acts.Result, error) {
 	p.show()
 	if p.in.Continued == nil {
@@ -129,8 +129,7 @@ func (p *run) prepare() error {
 	return nil
 }
 
-// reopen loads the run that ended under this workflow ID and continues it, unless its
-// result stands.
+// reopen loads the ended run with this workflow ID and continues it, unless its result is final.
 func (p *run) reopen() error {
 	var r acts.Reopening
 	input := acts.ReopenInput{Run: p.in.ID, WorkflowID: workflow.GetInfo(p.ctx).WorkflowExecution.ID}
@@ -147,8 +146,8 @@ func (p *run) reopen() error {
 	return nil
 }
 
-// carryOut carries out the commands of the core. The memo, with the doorbell in it, is
-// set before the step is stopped, so that it can read the reason.
+// carryOut executes the commands of the core. It sets the memo, which contains the doorbell, before
+// it stops the step, so that the step can read the reason.
 func (p *run) carryOut(commands []pipeline.Command) {
 	for _, command := range commands {
 		switch c := command.(type) {
@@ -191,7 +190,7 @@ func (p *run) carryOut(commands []pipeline.Command) {
 	}
 }
 
-// wait blocks until an event arrives, and steps the core with all that have.
+// wait blocks until an event arrives, then steps the core with all events that have arrived.
 func (p *run) wait() {
 	selector := workflow.NewSelector(p.ctx)
 	p.selectStep(selector)
@@ -200,8 +199,8 @@ func (p *run) wait() {
 	p.inbox.Wait(selector)
 }
 
-// selectStep adds the running step's next result to the selector, and reports whether a
-// step is running.
+// selectStep adds the next result of the running step to the selector. It reports whether a step is
+// running.
 func (p *run) selectStep(selector workflow.Selector) bool {
 	if p.step == nil {
 		return false
@@ -210,7 +209,7 @@ func (p *run) selectStep(selector workflow.Selector) bool {
 	return true
 }
 
-// continueAsNew hands the run over to a new execution.
+// continueAsNew continues the run in a new execution.
 func (p *run) continueAsNew() error {
 	if err := p.recorder.Flush(p.ctx, p); err != nil {
 		return err
@@ -222,7 +221,7 @@ func (p *run) continueAsNew() error {
 	return workflow.NewContinueAsNewError(p.ctx, Workflow, in)
 }
 
-// verbs are in the order in which signals that arrive together are received.
+// verbs lists the verbs in the order in which signals that arrive together are handled.
 var verbs = []drive.Verb[pipeline.Event]{
 	{
 		Name: drive.SaySignal, Keys: []string{"text"}, About: "Send a message to the steps: {text}.",
@@ -233,7 +232,7 @@ var verbs = []drive.Verb[pipeline.Event]{
 	{Name: drive.PauseSignal, About: "Suspend the running step, keeping its work, and launch nothing.", Event: pipeline.Pause{}},
 }
 
-// Refuse, Step, Reply and Unread handle the verbs of drive.Inbox.
+// Refuse, Step, Reply and Unread implement the listener of drive.Inbox.
 func (p *run) Refuse(event pipeline.Event) error {
 	if p.core == nil {
 		return drive.ErrPreparing

@@ -12,7 +12,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// show updates the details in the Web UI and the memo, which is readable without a worker.
+// show updates the details in the Web UI and the memo. The memo can be read without a worker.
 func (s *run) show() {
 	now := s.state()
 	workflow.SetCurrentDetails(s.ctx, markdown(now, s.prepared))

@@ -12,8 +12,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// cancelled ends a cancelled run, even if the store is unavailable. The run ends as
-// cancelled, or with its result if it had one before the cancellation.
+// cancelled ends a cancelled run, even if the store is unavailable. The run ends as cancelled,
+// unless it had a result before the cancellation.
 func (s *run) cancelled() (acts.Result, error) {
 	why := s.ctx.Err()
 	ctx, stop := workflow.NewDisconnectedContext(s.ctx)
@@ -58,7 +58,7 @@ func (s *run) cancelled() (acts.Result, error) {
 	return acts.Result{}, drive.CanceledError(result.Cost, result)
 }
 
-// cleanUp runs the steps of Plan.After of a cancelled run.
+// cleanUp runs the steps in Plan.After of a cancelled run.
 func (s *run) cleanUp(ctx workflow.Context) {
 	if len(s.prepared.Plan.After) == 0 {
 		s.carryOut(s.core.Drain())
@@ -84,12 +84,12 @@ func (s *run) cleanUp(ctx workflow.Context) {
 	}
 }
 
-// cancellations is the first protocol in which a later cancellation does not replace a
+// cancellations is the first protocol version in which a cancellation does not replace an existing
 // result.
 const cancellations = 2
 
-// StartRecord implements drive.Recorder's history: it starts the activity that writes the
-// new entries.
+// StartRecord starts the activity that writes the new entries. It is part of drive.Recorder's
+// history.
 func (s *run) StartRecord(ctx workflow.Context) workflow.Future {
 	s.due = false
 	kept := 0
@@ -102,7 +102,7 @@ func (s *run) StartRecord(ctx workflow.Context) workflow.Future {
 	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write result.json"), registered.RecordScenario, s.writing)
 }
 
-// Recorded receives the result of that activity.
+// Recorded receives the result of the activity that StartRecord started.
 func (s *run) Recorded(ctx workflow.Context, written workflow.Future) error {
 	var r acts.Recorded
 	if err := written.Get(ctx, &r); err != nil {
@@ -122,20 +122,20 @@ func (s *run) Recorded(ctx workflow.Context, written workflow.Future) error {
 	return nil
 }
 
-// same reports whether a result is unchanged since its record. A cancelled step reports its
-// usage after its end.
+// same reports whether a result has not changed since it was recorded. A cancelled step reports its
+// usage only after its end.
 func same(a, b scenario.Result) bool {
 	return a.ID == b.ID && a.Status == b.Status && a.Cost.ModelCalls == b.Cost.ModelCalls
 }
 
-// endPause counts the time of a pause that ends.
+// endPause adds the time of a pause that has ended.
 func (s *run) endPause() {
 	if !s.held.IsZero() {
 		s.idle, s.held = s.idle+workflow.Now(s.ctx).Sub(s.held), time.Time{}
 	}
 }
 
-// worked returns the time since the start of this execution, without pauses.
+// worked returns the time since this execution started, without pauses.
 func (s *run) worked(now time.Time) time.Duration {
 	if !s.held.IsZero() {
 		now = s.held
@@ -143,7 +143,7 @@ func (s *run) worked(now time.Time) time.Duration {
 	return now.Sub(s.begun) - s.idle
 }
 
-// result returns the present state of the run as its result.
+// result returns the current state of the run as its result.
 func (s *run) result() acts.Result {
 	r := acts.Result{
 		RunID: s.id, RunPath: acts.RunPath(s.in.Plan.Slug, s.id), Scenario: s.in.Plan.Slug, Title: s.in.Plan.Title, Status: scenario.Running, StartedAt: artifact.Timestamp(s.begun), Steps: []scenario.Result{},

@@ -9,71 +9,71 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Type is the workflow type of a run of a scenario. Its queries, signals and updates have
-// the same names as a session's: state, timeline, pause and resume.
+// Type is the workflow type of a scenario run. Its queries, signals and updates have the same names
+// as those of a session: state, timeline, pause and resume.
 const Type = "Scenario"
 
-// Memo keys of a scenario's workflow, beside those of drive.
+// Memo keys of a scenario's workflow, in addition to those of drive.
 const (
 	MemoScenario  = "scenario" // slug
 	MemoRun       = "run_id"
 	memoRunNumber = "run_number"
 )
 
-// Bounds of a run's input.
+// Limits of a run's input.
 const (
-	// MaxDefinition bounds the files of the steps and prd.md together, in bytes.
+	// MaxDefinition bounds the total size of the step files and prd.md, in bytes.
 	MaxDefinition = 512 << 10
 
-	// DefaultStepSeconds is the default time limit of a step, MaxStepSeconds the highest.
+	// DefaultStepSeconds is the default time limit of a step, MaxStepSeconds the maximum.
 	DefaultStepSeconds = 30 * 60
 	MaxStepSeconds     = 24 * 60 * 60
 )
 
 // Input starts a run of a scenario.
 type Input struct {
-	// Project is the scenario's origin, for people.
+	// Project tells people where the scenario comes from.
 	Project string `json:"project,omitempty"`
 
-	// Plan, Files (by their names in the plan) and PRD are the definition of the run.
+	// Plan, Files (by name in the plan) and PRD define the run.
 	Plan  scenario.Plan     `json:"plan"`
 	Files map[string]string `json:"files,omitempty"`
 	PRD   string            `json:"prd,omitempty"`
 
-	// PRDHash replaces PRD if prd.md has credentials, since inputs are readable in the
-	// history. It is the acts.PRDHash of a file that the client stored at acts.PRDKey.
+	// PRDHash replaces PRD if prd.md contains credentials, because inputs can be read in the
+	// history. It is the acts.PRDHash of the file that the client has stored at acts.PRDKey.
 	PRDHash string `json:"prd_sha256,omitempty"`
 
-	// Team names a team of one agent; Config is one in JSON, which can name the worker's
-	// providers but not define them.
+	// Team is the name of a team with one agent; Config is such a team in JSON, which can name the
+	// worker's providers but not define any.
 	Team   string          `json:"team,omitempty"`
 	Config json.RawMessage `json:"config,omitempty"`
 
 	RunID string `json:"run_id,omitempty"` // default: the workflow ID
 
-	// After is the highest run number that the client knows: the run gets a higher one.
+	// After is the highest run number known to the client. The run gets a higher number.
 	After int `json:"after,omitempty"`
 
-	// Resume continues a run from its first step that did not pass, by its original
-	// definition: the run RunID of the scenario Plan.Slug or, without both, the last run
-	// under this workflow ID. Only Team or Config and StepTimeoutSeconds may be set with it.
+	// Resume continues a run from the first step that did not pass, with its original definition.
+	// It is the run RunID of the scenario Plan.Slug or, if both are empty, the last run with this
+	// workflow ID. Only Team or Config and StepTimeoutSeconds may also be set.
 	Resume bool `json:"resume,omitempty"`
 
-	// StepTimeoutSeconds bounds each step; 0 is DefaultStepSeconds or, of a resumed run, the
-	// time that it had.
+	// StepTimeoutSeconds bounds the time of each step. 0 means the previous value for a resumed
+	// run, and DefaultStepSeconds otherwise.
 	StepTimeoutSeconds int `json:"step_timeout_seconds,omitempty"`
 
 	faults drive.Faults
 }
 
-// UnmarshalJSON never fails; validate reports the faults.
+// UnmarshalJSON never fails. validate reports faults.
 func (in *Input) UnmarshalJSON(data []byte) error {
 	type plain Input
 	in.faults = drive.Decode(data, (*plain)(in))
 	return nil
 }
 
-// validate refuses an input that cannot become a run.
+// validate returns an error for an input that cannot start a run.
 func (in Input) validate(id string) error {
 	switch {
 	case len(in.Config) > drive.MaxInput:
@@ -95,11 +95,11 @@ func (in Input) validate(id string) error {
 	return in.validateFiles()
 }
 
-// hashForm is a SHA-256 in hex.
+// hashForm matches a hexadecimal SHA-256.
 var hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// validateResume refuses the fields that a resumed run ignores, and a slug or a run_id
-// without the other.
+// validateResume returns an error for fields that a resumed run would ignore, and for a slug
+// without a run_id or the reverse.
 func (in Input) validateResume() error {
 	if in.Plan.Slug != "" || in.RunID != "" {
 		if err := scenario.CheckSlug(in.Plan.Slug); err != nil {
@@ -118,7 +118,7 @@ func (in Input) validateResume() error {
 	return nil
 }
 
-// validateFiles refuses files that do not match the plan.
+// validateFiles returns an error for files that do not match the plan.
 func (in Input) validateFiles() error {
 	switch {
 	case in.PRD != "" && in.PRDHash != "":

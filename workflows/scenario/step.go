@@ -12,7 +12,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Bounds of texts, in bytes.
+// Maximum lengths of texts, in bytes.
 const (
 	maxText = 2000 // a title on the board, the reason of a step without a verdict
 	maxLine = 200  // a summary, a text in an event
@@ -54,14 +54,14 @@ func (s *run) launch(l scenario.Launch) {
 	})
 }
 
-// stop cancels the step, for good or until the core launches it again.
+// stop cancels the step, either permanently or until the core launches it again.
 func (t *step) stop() {
 	t.stopped = true
 	t.cancel()
 }
 
-// selectStep adds the end of the running step to the selector, and reports whether a step
-// is running.
+// selectStep adds the end of the running step to the selector. It reports whether a step is
+// running.
 func (s *run) selectStep(selector workflow.Selector) bool {
 	if s.step == nil {
 		return false
@@ -74,13 +74,14 @@ func (s *run) selectStep(selector workflow.Selector) bool {
 	return true
 }
 
-// spent returns the working time of the step, including the time before a suspension.
+// spent returns the working time of the step, including the time before it was suspended.
 func (t *step) spent() time.Duration {
 	return t.s.rest + workflow.Now(t.s.ctx).Sub(t.began)
 }
 
-// ended steps the core with the end of the step, or starts its reckoning. A result without
-// a verdict or an error is invalid: the activity was completed from outside.
+// ended steps the core with the end of the step, or starts its reckoning if the end was not
+// reported. A result with neither a verdict nor an error is invalid, because an operator completed
+// the activity.
 func (t *step) ended(f workflow.Future) {
 	var r acts.StepResult
 	failure := drive.Await(t.s.ctx, f, t.launch.ID, t.stopped, &r, func() string {
@@ -101,7 +102,7 @@ func (t *step) ended(f workflow.Future) {
 	t.over(r, failure)
 }
 
-// reckon starts the reckoning of a step that has ended without reporting it.
+// reckon starts the reckoning of a step that ended without a report.
 func (t *step) reckon(f drive.Failure) {
 	s := t.s
 	input := acts.ReckonInput{

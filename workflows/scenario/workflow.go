@@ -15,11 +15,11 @@ import (
 	"conclave/workflows/drive"
 )
 
-// registered names the activities by their methods.
+// registered is used to refer to the activities by their methods.
 var registered *acts.Activities
 
-// Workflow runs a scenario: one durable activity for each step. A failed run completes
-// the workflow; only invalid input fails it.
+// Workflow runs a scenario with a durable activity for each step. The workflow completes even if
+// the run has failed; it fails only for invalid input.
 func Workflow(ctx workflow.Context, in Input) (acts.Result, error) {
 	s, err := newRun(ctx, in)
 	if err != nil {
@@ -32,8 +32,8 @@ func Workflow(ctx workflow.Context, in Input) (acts.Result, error) {
 	return result, err
 }
 
-// run drives one scenario.State. Its history is bounded by the number of steps, so it
-// never continues as new.
+// run drives one scenario.State. The number of steps bounds its history, so it never continues as
+// new.
 type run struct {
 	ctx workflow.Context
 	in  Input
@@ -75,7 +75,7 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 	return s, err
 }
 
-// execute alternates the commands of the core and its events until the run is over.
+// execute executes the commands of the core and waits for events, in turn, until the run is over.
 func (s *run) execute() (acts.Result, error) {
 	s.show()
 	if err := s.prepare(); err != nil {
@@ -113,8 +113,8 @@ func (s *run) index() drive.Index {
 	return drive.Index{Kind: drive.KindScenario, Registered: s.prepared.Attributes}
 }
 
-// prepare claims the run and starts the core. Cancellation interrupts it only after two
-// minutes, so that a claimed run can be completed.
+// prepare claims the run and creates the core. A cancellation interrupts it only after two minutes,
+// so that a claimed run can be completed.
 func (s *run) prepare() error {
 	info := workflow.GetInfo(s.ctx)
 	runID := s.id
@@ -173,8 +173,8 @@ func (s *run) start() {
 	}
 }
 
-// carryOut carries out the commands of the core. It sets the memo, which contains the
-// doorbell, before it launches a step, so that the step can read the messages.
+// carryOut executes the commands of the core. It sets the memo, which contains the doorbell, before
+// it launches a step, so that the step can read the messages.
 func (s *run) carryOut(commands []scenario.Command) {
 	for _, command := range commands {
 		switch c := command.(type) {
@@ -201,7 +201,7 @@ func (s *run) carryOut(commands []scenario.Command) {
 	s.show()
 }
 
-// finish notes the end of the run.
+// finish records the end of the run.
 func (s *run) finish(status scenario.Status) {
 	if s.over {
 		return
@@ -211,17 +211,17 @@ func (s *run) finish(status scenario.Status) {
 	s.note("ended", "", "the run ended: "+string(status))
 }
 
-// timeline answers TimelineQuery.
+// timeline handles TimelineQuery.
 func (s *run) timeline() ([]acts.Event, error) { return append([]acts.Event{}, s.events...), nil }
 
-// note adds an event.
+// note adds an event to the timeline.
 func (s *run) note(kind, step, text string) {
 	s.events = append(s.events, acts.Event{
 		Seq: s.prepared.Events + len(s.events) + 1, Time: workflow.Now(s.ctx).UTC(), Kind: kind, Step: step, Text: text,
 	})
 }
 
-// wait blocks until an event arrives, and steps the core with all that have.
+// wait blocks until an event arrives, then steps the core with all events that have arrived.
 func (s *run) wait() {
 	selector := workflow.NewSelector(s.ctx)
 	s.selectStep(selector)
@@ -229,7 +229,7 @@ func (s *run) wait() {
 	s.inbox.Wait(selector)
 }
 
-// verbs are in the order in which signals that arrive together are received.
+// verbs lists the verbs in the order in which signals that arrive together are handled.
 var verbs = []drive.Verb[scenario.Event]{
 	{
 		Name: drive.SaySignal, Keys: []string{"text"}, About: "Send a message to the running step, else to the next one: {text}.",
@@ -239,7 +239,7 @@ var verbs = []drive.Verb[scenario.Event]{
 	{Name: drive.PauseSignal, About: "Suspend the running step, keeping its work, and launch nothing.", Event: scenario.Pause{}},
 }
 
-// Refuse, Step, Reply and Unread handle the verbs of drive.Inbox.
+// Refuse, Step, Reply and Unread implement the listener of drive.Inbox.
 func (s *run) Refuse(event scenario.Event) error {
 	if s.core == nil {
 		return drive.ErrPreparing
@@ -265,7 +265,7 @@ func (s *run) Step(event scenario.Event) {
 	s.due = true
 }
 
-// Unread notes the signal.
+// Unread records a signal that could not be decoded.
 func (s *run) Unread(signal, why string) {
 	s.note("ignored", "", signal+" ignored: "+text.Truncate(why, maxLine))
 	s.due = true

@@ -14,14 +14,14 @@ import (
 	"conclave/workflows/drive"
 )
 
-// show updates the details in the Web UI and the memo, which is readable without a worker.
+// show updates the details in the Web UI and the memo. The memo can be read without a worker.
 func (s *session) show() {
 	workflow.SetCurrentDetails(s.ctx, scoreboard(s.state(), s.prepared))
 	s.setMemo(s.ctx, s.memoStatus())
 }
 
-// setMemo sets the memo, with the doorbell in it. It omits the session ID until the
-// directory is claimed, because the ID may be another session's.
+// setMemo sets the memo, which contains the doorbell. It omits the session ID until the directory
+// is claimed, because the ID may belong to another session.
 func (s *session) setMemo(ctx workflow.Context, status string) {
 	fields := map[string]any{drive.MemoStatus: status, drive.MemoQuery: s.in.Query, drive.MemoRound: 0, memoWinner: ""}
 	if s.in.Continues != "" {
@@ -34,7 +34,7 @@ func (s *session) setMemo(ctx workflow.Context, status string) {
 		view := s.core.View()
 		fields[drive.MemoRound], fields[memoWinner] = view.Round, s.core.Decision().WinnerLabel
 		fields[MemoSession], fields[drive.MemoOffline] = s.id, s.prepared.Offline
-		// Always set, because the previous run may have left values.
+		// These are always set, because the previous run may have left values.
 		fields[drive.MemoPaused], fields[drive.MemoParked] = view.Paused, ""
 		if view.Parked != nil {
 			fields[drive.MemoParked] = *view.Parked
@@ -43,7 +43,7 @@ func (s *session) setMemo(ctx workflow.Context, status string) {
 	s.memo.Set(ctx, fields)
 }
 
-// memoStatus returns the status in one word, for lists of sessions.
+// memoStatus returns the status as one word, for lists of sessions.
 func (s *session) memoStatus() string {
 	status := s.status()
 	if status != drive.Running || !s.begun {
@@ -90,8 +90,8 @@ func (s *session) state() acts.State {
 	return now
 }
 
-// glance returns the state without the query, which may be large, for results of updates
-// and inputs of activities, which stay in the history.
+// glance returns the state without the query, which may be large, for results of updates and inputs
+// of activities, because both remain in the history.
 func (s *session) glance() acts.State {
 	now := s.state()
 	now.Query = ""
@@ -149,12 +149,12 @@ func scoreboard(s acts.State, p acts.Prepared) string {
 	return b.String()
 }
 
-// printAgents prints a table of the agents, and their failures and stops.
+// printAgents prints a table of the agents, then their failures and stops.
 func printAgents(b *drive.Board, s acts.State) {
 	if len(s.Agents) == 0 {
 		return
 	}
-	// Short columns fit half a browser window without wrapping.
+	// The columns are short enough for half a browser window.
 	b.WriteString("| agent | state | answer | vote | step | tokens |\n|---|---|---|---|---|---|\n")
 	for _, a := range s.Agents {
 		b.Print("| %s (agent%d) | %s | %s | %s | %d | %d |\n", a.ID, a.Number,
@@ -176,7 +176,7 @@ func printAgents(b *drive.Board, s acts.State) {
 	printFailures(b, s.Agents)
 }
 
-// printFailures prints each error once, with the agents that failed with it.
+// printFailures prints each error once, with the agents that it concerns.
 func printFailures(b *drive.Board, agents []coordination.AgentView) {
 	for i, a := range agents {
 		same := func(o coordination.AgentView) bool { return a.Error != nil && o.Error != nil && *o.Error == *a.Error }
@@ -193,7 +193,7 @@ func printFailures(b *drive.Board, agents []coordination.AgentView) {
 	}
 }
 
-// freshVotes formats the tally in configured order.
+// freshVotes formats the tally in the configured order of agents.
 func freshVotes(s acts.State) string {
 	var counts []string
 	for _, a := range s.Agents {
@@ -244,7 +244,7 @@ func agentState(phase coordination.Phase, a coordination.AgentView) string {
 	return strings.ReplaceAll(string(a.Status), "_", " ")
 }
 
-// voteCell formats the agent's vote or stop.
+// voteCell formats the vote or the stop of an agent.
 func voteCell(a coordination.AgentView) string {
 	cell, stale := "–", false
 	switch {

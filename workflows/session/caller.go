@@ -10,14 +10,14 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Bounds of the results in one request and of those that are not yet on record, in bytes. A
-// payload of 2 MB hangs the workflow.
+// Maximum sizes of the results in one request and of all results that are not yet on record, in
+// bytes. A payload of 2 MB would block the workflow.
 const (
 	maxResults = 512 << 10
 	maxPending = 1 << 20
 )
 
-// accepts refuses results that are too large to be recorded.
+// accepts returns an error for results that are too large to be recorded.
 func (l *ledger) accepts(e coordination.ToolResults) error {
 	size, pending := 0, 0
 	for _, r := range e.Results {
@@ -35,7 +35,7 @@ func (l *ledger) accepts(e coordination.ToolResults) error {
 	return nil
 }
 
-// answer enters results, which steps wait for.
+// answer adds results to be recorded at once, because steps wait for them.
 func (l *ledger) answer(results []coordination.ToolResult) {
 	if len(results) > 0 {
 		l.results = append(l.results, results...)
@@ -43,7 +43,7 @@ func (l *ledger) answer(results []coordination.ToolResult) {
 	}
 }
 
-// askCaller starts the timer of the caller's time.
+// askCaller starts the timer for the caller's reply.
 func (s *session) askCaller(c coordination.AskCaller) {
 	ctx, stop := workflow.WithCancel(s.ctx)
 	s.clock.stopAsk = stop
@@ -52,7 +52,7 @@ func (s *session) askCaller(c coordination.AskCaller) {
 	})
 }
 
-// endAsking stops the timer if the core no longer waits for the caller.
+// endAsking stops that timer if the core no longer waits for the caller.
 func (s *session) endAsking() {
 	if s.clock.asked != nil && !s.core.Calling {
 		s.clock.stopAsk()

@@ -28,7 +28,7 @@ const (
 	checkAttempts = 5
 )
 
-// check starts the activity of a Check.
+// check starts the activity for a Check command.
 func (s *session) check(c coordination.Check) {
 	ctx, cancel := workflow.WithCancel(s.ctx)
 	ctx = drive.Preparing(ctx, "checks of "+c.Answer.Label)
@@ -57,7 +57,7 @@ func (s *session) selectChecks(selector workflow.Selector) {
 	}
 }
 
-// cancelCheck cancels a check; its outcome is not awaited.
+// cancelCheck cancels a check and drops its outcome.
 func (s *session) cancelCheck(id coordination.LaunchID) {
 	for _, c := range s.checks {
 		if c.id == id {
@@ -78,7 +78,8 @@ func (s *session) forgetCheck(id coordination.LaunchID) {
 	s.checks = left
 }
 
-// checkedSince returns the time since which an agent's answer is checked.
+// checkedSince returns when the checks of an agent's answer started, or the zero time if none are
+// running.
 func (s *session) checkedSince(agent string) time.Time {
 	for _, c := range s.checks {
 		if c.agent == agent {

@@ -29,8 +29,8 @@ type clock struct {
 	waitFrom, waitUntil time.Time // of the core's last wait
 }
 
-// setClock sets and starts the clock. The warning comes at most a quarter of the session's
-// time before the end.
+// setClock sets and starts the clock. The warning comes a grace period before the end, which is at
+// most a quarter of the session's time.
 func (s *session) setClock(seconds int, warned bool) {
 	s.clock.left, s.clock.warned = time.Duration(seconds)*time.Second, warned
 	total := time.Duration(s.prepared.TimeoutSeconds) * time.Second
@@ -40,7 +40,7 @@ func (s *session) setClock(seconds int, warned bool) {
 	}
 }
 
-// windClock stops the clock of a paused or parked session and restarts it afterwards.
+// windClock stops the clock if the session is paused or parked, and restarts it otherwise.
 func (s *session) windClock() {
 	c := &s.clock
 	switch held := s.core.Held() || s.core.AwaitsCaller(); {
@@ -69,7 +69,7 @@ func (s *session) runClock() {
 	}
 }
 
-// timeLeft returns the rest of the session's time.
+// timeLeft returns the time that the session has left.
 func (s *session) timeLeft() time.Duration {
 	if s.clock.stop == nil {
 		return s.clock.left
@@ -77,8 +77,8 @@ func (s *session) timeLeft() time.Duration {
 	return max(0, s.clock.left-workflow.Now(s.ctx).Sub(s.clock.since))
 }
 
-// selectClock adds the timers to the selector: they step the core when the time is nearly
-// over, when it is over, and when a wait is.
+// selectClock adds the timers to the selector. They step the core when the time is nearly over,
+// when it is over, and when a wait ends.
 func (s *session) selectClock(selector workflow.Selector) {
 	add := func(timer *workflow.Future, fired *bool, event coordination.Event) {
 		if *timer == nil {
@@ -100,7 +100,7 @@ func (s *session) selectClock(selector workflow.Selector) {
 	add(&s.clock.asked, nil, coordination.CallerGone{})
 }
 
-// startWait starts the timer of the core's wait.
+// startWait starts the timer for the core's wait.
 func (s *session) startWait(w coordination.Wait) {
 	if s.clock.waited != nil { // of a majority that is gone
 		s.clock.stopWait()
@@ -118,7 +118,7 @@ func (s *session) startWait(w coordination.Wait) {
 	})
 }
 
-// endWait stops the timer if the core has ended its wait.
+// endWait stops that timer if the core has ended its wait.
 func (s *session) endWait() {
 	if s.clock.waited != nil && !s.core.Waiting {
 		s.clock.stopWait()

@@ -10,8 +10,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// draft makes the preparations of the session at the same time. They are part of Prepared
-// then, and the core counts their cost.
+// draft makes the preparations of the session concurrently. They become part of Prepared, and the
+// core counts their cost.
 func (s *session) draft() error {
 	if s.core.Protocol < drafts {
 		return nil
@@ -33,7 +33,7 @@ func (s *session) draft() error {
 	return nil
 }
 
-// drafts is the first protocol with preparations by a model.
+// drafts is the first protocol version with preparations made by a model.
 const drafts = 4
 
 // draftText describes a preparation in the timeline.

@@ -52,7 +52,7 @@ func (s *session) ageAt(ctx workflow.Context, now time.Time) float64 {
 	return max(0, now.Sub(created)).Round(time.Millisecond).Seconds()
 }
 
-// result returns the result of the session without the answer.
+// result returns the result of the session without the text of the answer.
 func (s *session) result() Result {
 	view := s.core.View()
 	r := Result{
@@ -72,7 +72,7 @@ func (s *session) result() Result {
 	return r
 }
 
-// members counts the agents that have joined the team.
+// members returns the number of agents that have joined the team.
 func members(v coordination.View) int {
 	n := 0
 	for _, a := range v.Agents {
@@ -83,7 +83,7 @@ func members(v coordination.View) int {
 	return n
 }
 
-// failure returns the reason why a session failed; nil if it did not.
+// failure returns the reason why a session failed, or nil.
 func (s *session) failure() *artifact.Error {
 	if s.decision == nil || s.decision.Status != coordination.FailedAll {
 		return nil
@@ -91,7 +91,8 @@ func (s *session) failure() *artifact.Error {
 	return whyFailed(*s.decision, s.core.View())
 }
 
-// finalOf returns the final answer of a decision: the presented one, else the winning one.
+// finalOf returns the final answer of a decision: the presented answer or, if none was presented,
+// the winning one.
 func finalOf(d coordination.Decision) *acts.FinalAnswer {
 	if d.Final != nil {
 		return &acts.FinalAnswer{Agent: d.Final.Agent, Label: d.Final.Label}
@@ -99,7 +100,7 @@ func finalOf(d coordination.Decision) *acts.FinalAnswer {
 	return &acts.FinalAnswer{Agent: d.Winner, Label: d.WinnerLabel}
 }
 
-// whyFailed explains a session without a winner.
+// whyFailed explains why a session has no winner.
 func whyFailed(d coordination.Decision, v coordination.View) *artifact.Error {
 	var agents, causes []string
 	for _, a := range v.Agents {
@@ -121,7 +122,7 @@ func whyFailed(d coordination.Decision, v coordination.View) *artifact.Error {
 	return why
 }
 
-// whyEmpty explains a session without answers and failures, with the remedy.
+// whyEmpty explains why a session has neither answers nor failures, with the remedy.
 func whyEmpty(d coordination.Decision, v coordination.View) string {
 	switch d.Asked {
 	case coordination.Timeout:
@@ -145,8 +146,8 @@ func whyEmpty(d coordination.Decision, v coordination.View) string {
 	return "the session ended before any agent had an answer"
 }
 
-// cancelled ends a cancelled session, even if the store is unavailable. The session ends
-// as cancelled, or with its decision if it had one before the cancellation.
+// cancelled ends a cancelled session, even if the store is unavailable. The session ends as
+// cancelled, unless it had a decision before the cancellation.
 func (s *session) cancelled() (Result, error) {
 	ctx, stop := workflow.NewDisconnectedContext(s.ctx)
 	defer stop()
@@ -168,10 +169,10 @@ func (s *session) cancelled() (Result, error) {
 	return Result{}, s.canceledError(ctx)
 }
 
-// cancellations is the first protocol in which a cancellation is an event of the core.
+// cancellations is the first protocol version in which a cancellation is an event of the core.
 const cancellations = 3
 
-// endInTime completes a decided session, unless the store is unavailable.
+// endInTime completes a decided session unless the store is unavailable.
 func (s *session) endInTime(ctx workflow.Context) (result Result, err error) {
 	written := false
 	drive.FlushInTime(ctx, func(ctx workflow.Context) error {
@@ -192,7 +193,7 @@ func (s *session) canceledError(ctx workflow.Context) error {
 	return drive.CanceledError(result.Cost, result)
 }
 
-// awaitCancelled waits for cancelled steps, whose usage counts.
+// awaitCancelled waits for cancelled steps to report their usage.
 func (s *session) awaitCancelled(ctx workflow.Context) {
 	var lost func() bool
 	if s.core.Protocol >= coordination.Reckons {

@@ -16,60 +16,62 @@ import (
 // Type is the workflow type of a session.
 const Type = "Session"
 
-// Memo keys of a session, beside those of drive.
+// Memo keys of a session, in addition to those of drive.
 const (
 	MemoSession = "session_id"
 	memoWinner  = "winner" // label
 )
 
-// Input starts a session or, with Resume alone, goes on with an ended one. Unknown keys are
-// refused: a misspelt one must not spend money.
+// Input starts a session. With Resume alone it continues an ended session. Unknown keys are
+// refused, because a misspelt key could cause costs.
 type Input struct {
 	Query     string `json:"query"`
 	SessionID string `json:"session_id,omitempty"` // default: the workflow ID
 
-	// Team names a team of the worker; Config is one in JSON, which can name the worker's
-	// providers but not define them. Without either the team is "default".
+	// Team is the name of a team on the worker; Config is a team in JSON, which can name the
+	// worker's providers but not define any. If both are empty, the team is "default".
 	Team   string          `json:"team,omitempty"`
 	Config json.RawMessage `json:"config,omitempty"`
 
 	EvalCriteria json.RawMessage `json:"eval_criteria,omitempty"`
 
 	artifact.Material
-	// History holds earlier turns, the oldest first. Continues is the ID of a session with a
-	// decision, whose turns it stands for.
+	// History lists earlier turns, oldest first. Alternatively, Continues is the ID of a session
+	// with a decision, whose turns are used.
 	History   []artifact.Turn `json:"history,omitempty"`
 	Continues string          `json:"continues,omitempty"`
 
-	// Instructions hold for every answer: the system messages of a caller. Depth is 1 for a
-	// team that answers an agent of another team, and so on.
+	// Instructions apply to every answer; they are the system messages of a caller. Depth is 1 if
+	// an agent of another team asked this team, 2 if that team was itself asked by an agent, and so
+	// on.
 	Instructions string `json:"instructions,omitempty"`
 	Depth        int    `json:"depth,omitempty"`
 
-	// ClientTools are tools that the caller runs, as in requests of OpenAI's API; they are
-	// offered to all agents, or with ClientToolsFor "presenter" to that of the final answer.
+	// ClientTools are tools that the caller runs, as in requests of OpenAI's API. They are offered
+	// to all agents or, if ClientToolsFor is "presenter", only to the agent that presents the final
+	// answer.
 	ClientTools    json.RawMessage `json:"client_tools,omitempty"`
 	ClientToolsFor string          `json:"client_tools_for,omitempty"`
 
-	// Checks refers to the user's stored directory of checks, as sha256:<hex>; it needs a team
-	// whose ballot runs checks.
+	// Checks is a reference to the user's stored directory of checks, in the form sha256:<hex>. It
+	// requires a team whose ballot runs checks.
 	Checks string `json:"checks,omitempty"`
 
-	// Limits lower those of the team.
+	// Limits reduce the limits of the team.
 	Limits artifact.Limits `json:"limits,omitzero"`
 
-	// Resume goes on with the session that ended under this workflow ID: one that failed or
-	// was cancelled, terminated or timed out. Agent limits the retry to its failed step.
+	// Resume continues the session with this workflow ID that failed or was cancelled, terminated
+	// or timed out. Agent restricts the retry to the failed step of one agent.
 	Resume bool   `json:"resume,omitempty"`
 	Agent  string `json:"agent,omitempty"`
 
-	// Continued carries a session over continue-as-new; validate refuses it from clients.
+	// Continued passes a session on to the next execution; validate refuses it from clients.
 	Continued *acts.Saved `json:"continued,omitempty"`
 
 	faults drive.Faults
 }
 
-// UnmarshalJSON never fails; validate reports the faults.
+// UnmarshalJSON never fails. validate reports faults.
 func (in *Input) UnmarshalJSON(data []byte) error {
 	type plain Input
 	in.faults = drive.Decode(data, (*plain)(in))
@@ -89,40 +91,41 @@ type Result struct {
 	Voters          []string       `json:"voters"`      // with a fresh vote
 	Agents          int            `json:"agents"`      // that have joined the team
 
-	// Failed are the agents that had failed at the end.
+	// Failed lists the agents that had failed at the end.
 	Failed []coordination.FailedAgent `json:"failed"`
-	// Tie are the agents with as many votes as the winner, if a tie was broken; else null.
+	// Tie lists the agents with as many votes as the winner if a tie was broken; otherwise it is
+	// null.
 	Tie []string `json:"tie"`
-	// Earlier says that the decision is that of an earlier attempt of the team: the last
-	// attempt decided nothing.
+	// Earlier is true if the decision was made by an earlier attempt of the team because the last
+	// one made none.
 	Earlier bool `json:"earlier,omitempty"`
 
-	// DecidedBy is the ground of the decision: votes, checks, agreement, quorum, presenter
-	// or force; empty without an answer.
+	// DecidedBy is the basis of the decision: votes, checks, agreement, quorum, presenter or force;
+	// empty without an answer.
 	DecidedBy coordination.Basis `json:"decided_by"`
-	// Support of the winner; null without votes or agreement.
+	// Support is the support for the winner; null without votes or agreement.
 	Support *coordination.Support `json:"support"`
-	// Cut are the agents whose steps a quorum has cancelled.
+	// Cut lists the agents whose steps were cancelled by a quorum.
 	Cut []string `json:"cut,omitempty"`
 
 	Rounds int `json:"rounds"`
 
-	// DurationSeconds is the time since the session was created, pauses included.
+	// DurationSeconds is the time since the session was created, including pauses.
 	DurationSeconds float64 `json:"duration_seconds"`
-	// Rejections counts the replies of models that were rejected.
+	// Rejections counts the rejected replies of models.
 	Rejections int64 `json:"rejections"`
 
 	Cost llm.Usage `json:"cost"`
-	// Reported is the part of the cost that replies with calls of the caller's tools have
-	// reported.
+	// Reported is the part of the cost that was already reported in replies with calls of the
+	// caller's tools.
 	Reported llm.Usage `json:"reported,omitzero"`
 
-	// Error is the reason of a session without an answer.
+	// Error is the reason why a session has no answer.
 	Error *artifact.Error `json:"error,omitempty"`
 }
 
-// validate refuses an input that cannot become a session with the given ID. continued
-// says that the previous run started this one.
+// validate returns an error for an input that cannot start a session with the given ID. continued
+// is true if the previous run started this one.
 func (in Input) validate(id string, continued bool) error {
 	switch {
 	case in.Continued != nil && !continued:
@@ -165,7 +168,7 @@ func (in Input) validate(id string, continued bool) error {
 	return nil
 }
 
-// caller returns the part of the input that a program adds to the query.
+// caller returns the parts of the input that a program sends in addition to the query.
 func (in Input) caller() artifact.Caller {
 	return artifact.Caller{
 		Instructions: in.Instructions, Depth: in.Depth, ClientTools: in.ClientTools, ClientToolsFor: in.ClientToolsFor,

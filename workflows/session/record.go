@@ -11,7 +11,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// recordEvery bounds the time for which an entry of a long wave waits for its record.
+// recordEvery bounds the time until an entry of a long wave is recorded.
 const recordEvery = 5 * time.Second
 
 // ledger has the entries and events that are not yet on record.
@@ -31,7 +31,7 @@ type ledger struct {
 	over    bool            // the session ends with the next record
 }
 
-// enter adds a ledger entry. Messages are due at once, because running steps read them.
+// enter adds a ledger entry. A message is due immediately, because running steps read it.
 func (l *ledger) enter(entry coordination.Accepted) {
 	l.entries = append(l.entries, entry)
 	if entry.Action == coordination.Say {
@@ -39,7 +39,8 @@ func (l *ledger) enter(entry coordination.Accepted) {
 	}
 }
 
-// collect copies the new events of the core, which keeps only the newest, with their time.
+// collect stamps the new events of the core with the time and copies them, because the core keeps
+// only the newest events.
 func (l *ledger) collect(ctx workflow.Context, core *coordination.State) {
 	core.Stamp(artifact.Timestamp(workflow.Now(ctx)))
 	for _, e := range core.Timeline() {
@@ -50,7 +51,8 @@ func (l *ledger) collect(ctx workflow.Context, core *coordination.State) {
 	}
 }
 
-// record writes the entries of a wave at its end, after recordEvery, or if they are due.
+// record writes the entries of a wave at the end of the wave or after recordEvery, or immediately
+// if they are due.
 func (s *session) record() {
 	l := &s.ledger
 	switch {
@@ -64,14 +66,15 @@ func (s *session) record() {
 	}
 }
 
-// flush writes everything that is not yet on record. over marks the session's last record.
+// flush writes everything that is not yet on record. over is true for the last record of the
+// session.
 func (s *session) flush(ctx workflow.Context, over bool) error {
 	s.ledger.over = over
 	return s.ledger.recorder.Flush(ctx, s)
 }
 
-// StartRecord implements drive.Recorder's history: it starts the activity that writes the
-// new entries.
+// StartRecord starts the activity that writes the new entries. It is part of drive.Recorder's
+// history.
 func (s *session) StartRecord(ctx workflow.Context) workflow.Future {
 	l := &s.ledger
 	if l.stop != nil {
@@ -86,7 +89,7 @@ func (s *session) StartRecord(ctx workflow.Context) workflow.Future {
 	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write the ledger"), registered.Record, l.writing)
 }
 
-// Recorded receives the result of that activity.
+// Recorded receives the result of the activity that StartRecord started.
 func (s *session) Recorded(ctx workflow.Context, written workflow.Future) error {
 	err := written.Get(ctx, nil)
 	if err != nil {

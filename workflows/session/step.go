@@ -19,8 +19,8 @@ type running struct {
 	future workflow.Future
 	cancel workflow.CancelFunc
 
-	// cancelled is set once the core has cancelled the step: its error is a suspension.
-	// suspended says that the step is to be resumed.
+	// cancelled is true once the core has cancelled the step, whose error then means a suspension.
+	// suspended is true if the step will be resumed.
 	cancelled, suspended bool
 
 	reckoning *drive.Reckoning // nil unless the step has ended without reporting it
@@ -73,8 +73,7 @@ func (s *session) cancelStep(c coordination.Cancel) {
 	}
 }
 
-// selectSteps adds the ends of running steps to the selector, and reports whether there
-// are any.
+// selectSteps adds the ends of running steps to the selector. It reports whether there are any.
 func (s *session) selectSteps(ctx workflow.Context, selector workflow.Selector) bool {
 	for _, r := range s.running {
 		if r.reckoning != nil {
@@ -86,7 +85,7 @@ func (s *session) selectSteps(ctx workflow.Context, selector workflow.Selector) 
 	return len(s.running) > 0
 }
 
-// ended steps the core with the end of a step, or starts its reckoning.
+// ended steps the core with the end of a step, or starts its reckoning if the end was not reported.
 func (s *session) ended(ctx workflow.Context, id coordination.LaunchID, f workflow.Future) {
 	r := &s.running[s.indexOf(id)]
 	var result acts.StepResult
@@ -102,7 +101,7 @@ func (s *session) ended(ctx workflow.Context, id coordination.LaunchID, f workfl
 	}
 }
 
-// reckon starts the reckoning of a step that has ended without reporting it.
+// reckon starts the reckoning of a step that ended without a report.
 func (s *session) reckon(ctx workflow.Context, r *running, f drive.Failure) {
 	l := r.launch
 	input := acts.ReckonInput{
@@ -112,8 +111,8 @@ func (s *session) reckon(ctx workflow.Context, r *running, f drive.Failure) {
 	r.reckoning = drive.Reckon(ctx, f, l.Agent, registered.Reckon, input)
 }
 
-// reckonLost starts the reckoning of cancelled steps that have not ended in time, and
-// reports whether there is any reckoning to wait for.
+// reckonLost starts the reckoning of cancelled steps that have not ended in time, and reports
+// whether any reckoning is running.
 func (s *session) reckonLost(ctx workflow.Context) bool {
 	for i := range s.running {
 		if r := &s.running[i]; r.reckoning == nil {
@@ -123,7 +122,7 @@ func (s *session) reckonLost(ctx workflow.Context) bool {
 	return true
 }
 
-// over steps the core with the end of a step without a result.
+// over steps the core with the end of a step that has no result.
 func (s *session) over(id coordination.LaunchID, f drive.Failure) {
 	s.forget(id)
 	end := coordination.End{Launch: id, Step: f.Step, Usage: f.Usage, Told: f.Seen, AwaySince: f.AwaySince}

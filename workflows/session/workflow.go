@@ -14,11 +14,11 @@ import (
 	"conclave/workflows/drive"
 )
 
-// registered names the activities by their methods.
+// registered is used to refer to the activities by their methods.
 var registered *acts.Activities
 
-// Workflow takes a query to a decision. Every outcome of the protocol, failure
-// included, completes it; only invalid input fails it.
+// Workflow takes a query to a decision. It completes with every outcome of the protocol, including
+// failure, and fails only for invalid input.
 func Workflow(ctx workflow.Context, in Input) (Result, error) {
 	s, err := newSession(ctx, in)
 	if err != nil {
@@ -31,8 +31,8 @@ func Workflow(ctx workflow.Context, in Input) (Result, error) {
 	return result, err
 }
 
-// session drives one coordination.State in one coroutine. Update handlers step the core,
-// too, and wake the coroutine.
+// session drives one coordination.State in one coroutine. Update handlers also step the core, and
+// wake the coroutine.
 type session struct {
 	ctx workflow.Context
 	in  Input
@@ -52,8 +52,8 @@ type session struct {
 	memo    drive.Memo
 }
 
-// newSession registers the handlers before anything blocks. It first restores the state of
-// the previous run, because updates can arrive at once.
+// newSession restores the state of the previous run, then registers the handlers. It must not block
+// before that, because updates can arrive immediately.
 func newSession(ctx workflow.Context, in Input) (*session, error) {
 	info := workflow.GetInfo(ctx)
 	s := &session{ctx: drive.Fair(ctx, in.Team), in: in, id: cmp.Or(in.SessionID, info.WorkflowExecution.ID)}
@@ -71,14 +71,15 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 	return s, err
 }
 
-// run alternates the commands of the core and its events until the session is decided.
+// run executes the commands of the core and waits for events, in turn, until the session is
+// decided.
 func (s *session) run() (Result, error) {
 	if err := s.begin(); err != nil {
 		return Result{}, err
 	}
 	for {
-		// A new run would lose a running step or a wait. Both end, so the history stays
-		// below its limit until the next chance.
+		// A new run would lose running steps and waits. These end, so the history remains below its
+		// limit until the next opportunity.
 		if len(s.running) == 0 && len(s.checks) == 0 && !s.core.Waiting && !s.core.Calling && workflow.GetInfo(s.ctx).GetContinueAsNewSuggested() {
 			return Result{}, s.continueAsNew()
 		}
@@ -97,7 +98,7 @@ func (s *session) run() (Result, error) {
 	}
 }
 
-// begin resolves the team, unless the previous run did, and starts the clock.
+// begin resolves the team, unless the previous run has done so, and starts the clock.
 func (s *session) begin() error {
 	s.show()
 	seconds, warned := 0, false
@@ -131,7 +132,7 @@ func (s *session) index() drive.Index {
 	return drive.Index{Kind: drive.KindSession, Team: s.prepared.Team, Registered: s.prepared.Attributes}
 }
 
-// prepare resolves the team and starts the core under the current protocol. It returns the
+// prepare resolves the team and creates the core with the current protocol. It returns the
 // session's time in seconds.
 func (s *session) prepare() (int, error) {
 	info := workflow.GetInfo(s.ctx)
@@ -153,8 +154,8 @@ func (s *session) prepare() (int, error) {
 	return s.prepared.TimeoutSeconds, s.draft()
 }
 
-// reopen loads the session that ended under this workflow ID and continues it, unless it
-// has a decision. It returns the session's remaining time in seconds.
+// reopen loads the ended session with this workflow ID and continues it, unless it has a decision.
+// It returns the session's remaining time in seconds.
 func (s *session) reopen() (int, error) {
 	var r acts.Reopening
 	input := acts.ReopenInput{Session: s.in.SessionID, WorkflowID: workflow.GetInfo(s.ctx).WorkflowExecution.ID, Agent: s.in.Agent}
@@ -174,8 +175,8 @@ func (s *session) reopen() (int, error) {
 	return r.Saved.SecondsLeft, nil
 }
 
-// carryOut carries out the commands of the core. The memo, with the doorbell in it, is
-// set before any step is cancelled, so that the step can read the reason.
+// carryOut executes the commands of the core. It sets the memo, which contains the doorbell, before
+// it cancels a step, so that the step can read the reason.
 func (s *session) carryOut(commands []coordination.Command) {
 	for _, command := range commands {
 		switch c := command.(type) {
@@ -208,7 +209,7 @@ func (s *session) carryOut(commands []coordination.Command) {
 	}
 }
 
-// wait blocks until an event arrives, and steps the core with all that have.
+// wait blocks until an event arrives, then steps the core with all events that have arrived.
 func (s *session) wait() {
 	selector := workflow.NewSelector(s.ctx)
 	s.selectSteps(s.ctx, selector)
@@ -222,7 +223,7 @@ func (s *session) wait() {
 	s.ledger.collect(s.ctx, s.core)
 }
 
-// continueAsNew hands the session over to a new run, with all signals and updates so far.
+// continueAsNew continues the session in a new run, after it has handled all signals and updates.
 func (s *session) continueAsNew() error {
 	if err := s.flush(s.ctx, false); err != nil {
 		return err
@@ -234,8 +235,7 @@ func (s *session) continueAsNew() error {
 	return workflow.NewContinueAsNewError(s.ctx, Workflow, in)
 }
 
-// saved returns the session as a new run goes on with it; recorded is the number of the last
-// event on record.
+// saved returns the session for the next run. recorded is the number of the last event on record.
 func (s *session) saved(recorded int) *acts.Saved {
 	return &acts.Saved{
 		Core: s.core, Prepared: s.prepared, Recorded: recorded,
@@ -243,8 +243,8 @@ func (s *session) saved(recorded int) *acts.Saved {
 	}
 }
 
-// verbs are in the order in which signals that arrive together are received: messages and
-// retries come before a pause or an end, and a pause after a resume.
+// verbs lists the verbs in the order in which signals that arrive together are handled: messages
+// and retries before a pause or an end, and a resume before a pause.
 var verbs = []drive.Verb[coordination.Event]{
 	{
 		Name: drive.SaySignal, Keys: []string{"text", "agent"}, About: "Send a message to all agents, or to one: {text, agent?}.",
@@ -263,7 +263,7 @@ var verbs = []drive.Verb[coordination.Event]{
 	{Name: drive.FinishSignal, About: "Decide now, with the present answers and votes.", Event: coordination.Finish{}},
 }
 
-// Refuse, Step, Reply and Unread handle the verbs of drive.Inbox.
+// Refuse, Step, Reply and Unread implement the listener of drive.Inbox.
 func (s *session) Refuse(event coordination.Event) error {
 	if s.core == nil {
 		return drive.ErrPreparing

@@ -12,7 +12,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Indexed makes the stage's namespace have search attributes, and returns the later upserts.
+// Indexed registers search attributes in the stage's namespace. It returns the upserts that follow,
+// each as a line of NAME=VALUE.
 func (s *Stage) Indexed(names ...string) *[]string {
 	s.Attributes = names
 	var upserts []string

@@ -10,7 +10,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// Player is an agent's model with scripted replies.
+// Player is a model with scripted replies.
 type Player struct {
 	Replies []any                           // llm.Message, error or Block
 	Asked   int                             // calls so far
@@ -44,10 +44,10 @@ func (p *Player) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 	}
 }
 
-// Block is a model call that never returns and reports its beginning.
+// Block is a model call that never returns. It calls Reached when it starts.
 type Block struct{ Reached func() }
 
-// Never is a Block without a report.
+// Never returns a Block that does nothing when it starts.
 func Never() Block { return Block{Reached: func() {}} }
 
 // Call returns a reply with one tool call.
@@ -66,7 +66,7 @@ func Vote(label string) llm.Message {
 	return Call("vote", map[string]string{"agent_id": label, "reason": "because"})
 }
 
-// Seed returns the scripts of a session of three agents that decides in three rounds.
+// Seed returns the scripts for a session of three agents that reaches a decision in three rounds.
 func Seed() map[string][]any {
 	return map[string][]any{
 		"agent_a": {Answer("A."), Vote("agent2"), Vote("agent3")},
@@ -78,7 +78,8 @@ func Seed() map[string][]any {
 // Text returns a reply without tool calls.
 func Text(content string) llm.Message { return llm.Message{Role: llm.Assistant, Content: content} }
 
-// Prompts collects the requests of a player, which it returns by call, from 1.
+// Prompts collects a player's requests. The returned function returns the request of a call,
+// counted from 1.
 func (p *Player) Prompts() func(n int) llm.Request {
 	all := map[int]llm.Request{}
 	p.Saw = func(n int, req llm.Request) { all[n] = req }
@@ -95,16 +96,16 @@ func User(r llm.Request) string {
 	return ""
 }
 
-// Limited is a rate limit that a step waits out between two attempts.
+// Limited is a rate limit error for which a step waits between two attempts.
 var Limited = &llm.Error{Kind: llm.RateLimited, Message: "slow down", RetryAfter: time.Hour}
 
-// BeforeLimit returns three paid replies, the rate limit, and more.
+// BeforeLimit returns three paid replies, the rate limit error, and the replies after it.
 func BeforeLimit(after ...any) []any {
 	look := Call("list_files", nil)
 	return append([]any{Call("write_file", map[string]string{"path": "draft.md", "content": "a frog"}), look, look, Limited}, after...)
 }
 
-// RefusedKey is an error that no later attempt mends.
+// RefusedKey is an error that a retry cannot fix.
 var RefusedKey = &llm.Error{Kind: llm.AuthFailed, Message: "the key was refused"}
 
 // WriteFile returns a call of write_file.

@@ -29,8 +29,8 @@ import (
 	"conclave/workflows/session"
 )
 
-// Stage runs a workflow in the SDK's test environment with the real activities, a
-// local store and scripted models.
+// Stage runs a workflow in the SDK's test environment with the real activities, a local store and
+// scripted models.
 type Stage struct {
 	*testsuite.TestWorkflowEnvironment
 	Store *artifact.Dir
@@ -40,8 +40,8 @@ type Stage struct {
 	Attributes []string // the registered search attributes
 }
 
-// New returns a stage whose agents reply as their scripts say. change, which may be nil, edits
-// the team.
+// New returns a stage whose agents reply according to scripts. change may edit the team; it may be
+// nil.
 func New(t *testing.T, scripts map[string][]any, change func(*config.Team)) *Stage {
 	t.Helper()
 	store, err := artifact.NewDir(t.TempDir())
@@ -50,7 +50,7 @@ func New(t *testing.T, scripts map[string][]any, change func(*config.Team)) *Sta
 	return NewOn(t, store, scripts, change)
 }
 
-// NewOn returns a stage with an existing store.
+// NewOn is like New, with an existing store.
 func NewOn(t *testing.T, store *artifact.Dir, scripts map[string][]any, change func(*config.Team)) *Stage {
 	t.Helper()
 	team := config.Default()
@@ -119,7 +119,7 @@ func Play[Result any](t *testing.T, s *Stage, workflowType string, in any) Resul
 	return result
 }
 
-// State answers the state query.
+// State returns the result of the state query.
 func State[View any](t *testing.T, s *Stage) View {
 	t.Helper()
 	value, err := s.QueryWorkflow(drive.StateQuery)

@@ -13,7 +13,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// RequireTimes requires a time in every event and ledger entry of a run.
+// RequireTimes requires that each event and ledger entry of a run has a time.
 func RequireTimes(t *testing.T, store artifact.Store, run artifact.Layout) {
 	t.Helper()
 	hasTime := func(entry []byte, name string) {
@@ -36,8 +36,8 @@ func RequireTimes(t *testing.T, store artifact.Store, run artifact.Layout) {
 	}
 }
 
-// CopyOf returns a copy of the files in a store, as if the process had been killed at this
-// moment.
+// CopyOf returns a copy of the files in a store, as they would be if the process had been killed at
+// this moment.
 func CopyOf(t *testing.T, store *artifact.Dir) *artifact.Dir {
 	t.Helper()
 	dir := t.TempDir()
@@ -62,7 +62,7 @@ func (s *Stage) ReadJSON(t *testing.T, key string, v any) {
 	require.NoError(t, json.Unmarshal(data, v))
 }
 
-// Continued decodes an input as a client would forge it.
+// Continued decodes an input that contains the field continued, as a client might forge it.
 func Continued[T any](t *testing.T, document string) (in T) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(document), &in))

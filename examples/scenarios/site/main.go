@@ -1,6 +1,5 @@
-// Command site serves the example of scenarios: a small shop and, behind the Chat
-// Completions API, a script that plays the tester's model.
-// With -broken the shop forgets its baskets.
+// Command site serves the example of scenarios: a small shop and, behind the Chat Completions API,
+// a script that plays the tester's model. With -broken the shop loses its baskets.
 package main
 
 import (
@@ -42,8 +41,8 @@ func serve(address string, broken bool) error {
 	return nil
 }
 
-// shop sells one lamp. Baskets belong to customers, who are named in the address:
-// every step of a scenario comes with a browser of its own, which knows no cookies.
+// shop sells one kind of lamp. Customers are identified in the address, because each step of a
+// scenario has its own browser, which has no cookies.
 type shop struct {
 	broken bool
 
@@ -67,7 +66,7 @@ var page = template.Must(template.New("page").Parse(`<!doctype html>
 {{end}}</html>
 `))
 
-// view is the data of a page.
+// view is the data for a page.
 type view struct {
 	Title, Customer, Said string
 	SignIn                bool
@@ -95,7 +94,7 @@ func (s *shop) handle(mux *http.ServeMux) {
 	})
 }
 
-// put adds lamps to a basket, or empties it.
+// put adds lamps to a basket, or empties the basket.
 func (s *shop) put(w http.ResponseWriter, r *http.Request, lamps int) {
 	customer := r.URL.Query().Get("customer")
 	s.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// request is the part of a request that the reply depends on.
+// request contains the parts of a request on which the reply depends.
 type request struct {
 	Model    string `json:"model"`
 	Messages []struct {
@@ -51,7 +51,7 @@ func (r request) conversation() conversation {
 	return c
 }
 
-// found returns the first group of a pattern in the task.
+// found returns the first group of a pattern's match in the task.
 func (c conversation) found(pattern string) string {
 	m := regexp.MustCompile(pattern).FindStringSubmatch(c.task)
 	if m == nil {
@@ -60,7 +60,7 @@ func (c conversation) found(pattern string) string {
 	return strings.TrimSpace(m[1])
 }
 
-// complete serves the Chat Completions API with one tool call in every reply.
+// complete serves the Chat Completions API. Every reply contains one tool call.
 func complete(w http.ResponseWriter, r *http.Request) {
 	var asked request
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 16<<20))
@@ -89,15 +89,15 @@ func complete(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// scene is the script of a step: a page to open, calls on it, and an expected text.
+// scene is the script for a step: a page to open, calls on the page, and an expected text.
 type scene struct {
 	path   string
 	calls  []call
 	expect string
 }
 
-// scenes returns the scenes by scenario and step. The credentials are in the requests of
-// the steps that ask for them.
+// scenes returns the scenes by scenario and step. Credentials are taken from the requests of the
+// steps that need them.
 func (c conversation) scenes() map[string]scene {
 	user, password := c.found(`(?m)^- User: (.+)$`), c.found(`(?m)^- Password: (.+)$`)
 	empty := browser("click", "element", "Empty the basket", "target", "#empty")
@@ -111,7 +111,7 @@ func (c conversation) scenes() map[string]scene {
 	}
 }
 
-// browser returns a call of a browser tool with pairs of names and values.
+// browser returns a call to a browser tool with the given pairs of names and values.
 func browser(tool string, pairs ...string) call {
 	arguments := map[string]any{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -145,7 +145,7 @@ func (c conversation) next() call {
 	return c.judge(s, looked)
 }
 
-// evidence takes a screenshot, which appears in the workspace, and records it.
+// evidence takes a screenshot, which is saved in the workspace, and records it as evidence.
 func evidence(name string) []call {
 	file := name + ".png"
 	return []call{
