@@ -35,6 +35,7 @@
 //   - massgen: translates the configurations of MassGen.
 //   - patch: the change between two trees of files, printed as git does and applied.
 //   - redact and text: removal of secrets; truncation and cleaning of text.
+//   - ignore: the patterns of .gitignore and .conclaveignore.
 //   - filelock: locks between processes.
 //
 // # Reading order

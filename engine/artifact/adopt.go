@@ -15,7 +15,7 @@ func Adopt(ctx context.Context, store Store, layout Layout, root *os.Root, scrat
 	if err := found.ignoreAsWorkspace(); err != nil {
 		return "", nil, fmt.Errorf("adopt workspace: %w", err)
 	}
-	found.ignoring.add("", ignored)
+	found.ignoring.Add("", ignored)
 	up := &upload{store: store, layout: layout, root: root, scratch: scratch}
 	if err = found.run(ctx); err == nil {
 		err = up.run(ctx, found)

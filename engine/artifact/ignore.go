@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 )
 
@@ -38,63 +37,8 @@ var alwaysIgnored = []string{
 // gitDir is the directory of a git repository.
 const gitDir = ".git"
 
-// ignoring is a list of ignore patterns.
-type ignoring struct {
-	above    string // path of the tree in its repository; empty, or ending in "/"
-	patterns []pattern
-}
-
-// pattern is one line of an ignore file.
-type pattern struct {
-	dir     string // of the file; empty, or ending in "/"
-	include bool   // the line begins with "!"
-	dirs    bool   // it matches only directories
-	base    bool   // it matches the last element of a path
-	literal string // the pattern, if it has no wildcards
-	glob    *regexp.Regexp
-}
-
-// ignored reports whether the last pattern that matches a path excludes it. The parents
-// of the path must not be ignored.
-func (i *ignoring) ignored(name string, dir bool) bool {
-	for at := len(i.patterns) - 1; at >= 0; at-- {
-		if p := &i.patterns[at]; p.matches(i.above+name, dir) {
-			return !p.include
-		}
-	}
-	return false
-}
-
-func (p *pattern) matches(name string, dir bool) bool {
-	if p.dirs && !dir || !strings.HasPrefix(name, p.dir) {
-		return false
-	}
-	name = name[len(p.dir):]
-	if p.base {
-		name = path.Base(name)
-	}
-	if p.glob == nil {
-		return name == p.literal
-	}
-	return p.glob.MatchString(bytewise(name))
-}
-
-// add appends the lines of an ignore file in dir, a path within the tree.
-func (i *ignoring) add(dir string, lines []string) {
-	dir = i.above + dir
-	if dir != "" && !strings.HasSuffix(dir, "/") {
-		dir += "/"
-	}
-	for _, line := range lines {
-		if p, ok := parsePattern(line); ok {
-			p.dir = dir
-			i.patterns = append(i.patterns, p)
-		}
-	}
-}
-
-// read appends the patterns of the file name in dir, if that is a regular file.
-func (i *ignoring) read(root *os.Root, dir, name string) error {
+// readIgnored appends the patterns of the file name in dir, if that is a regular file.
+func (w *walk) readIgnored(root *os.Root, dir, name string) error {
 	lines, err := readLines(root, path.Join(dir, name))
 	if err != nil {
 		return err
@@ -102,7 +46,7 @@ func (i *ignoring) read(root *os.Root, dir, name string) error {
 	if dir == "." {
 		dir = ""
 	}
-	i.add(dir, lines)
+	w.ignoring.Add(dir, lines)
 	return nil
 }
 
@@ -142,10 +86,10 @@ func readOutside(name string) ([]string, error) {
 	return readLines(root, filepath.Base(name))
 }
 
-// repository adds the patterns that apply to a directory inside a git repository: those of
+// ignoreAsRepository adds the patterns that apply to a directory inside a git repository: those of
 // the files in excludes, of .git/info/exclude and of the .gitignore files above the
 // directory.
-func (i *ignoring) repository(dir string, excludes []string) error {
+func (w *walk) ignoreAsRepository(dir string, excludes []string) error {
 	top := dir
 	for {
 		if _, err := os.Lstat(filepath.Join(top, gitDir)); err == nil {
@@ -167,10 +111,10 @@ func (i *ignoring) repository(dir string, excludes []string) error {
 		if err != nil {
 			return err
 		}
-		i.add("", lines)
+		w.ignoring.Add("", lines)
 	}
 	if info, err := root.Lstat(gitDir); err == nil && info.IsDir() {
-		if err := i.read(root, "", gitDir+"/info/exclude"); err != nil {
+		if err := w.readIgnored(root, "", gitDir+"/info/exclude"); err != nil {
 			return err
 		}
 	}
@@ -180,60 +124,23 @@ func (i *ignoring) repository(dir string, excludes []string) error {
 	}
 	below := "."
 	for element := range strings.SplitSeq(filepath.ToSlash(relative), "/") {
-		if err := i.read(root, below, gitignoreFile); err != nil {
+		if err := w.readIgnored(root, below, gitignoreFile); err != nil {
 			return err
 		}
 		below = path.Join(below, element)
 	}
-	i.above = below + "/"
+	w.ignoring.Above = below + "/"
 	return nil
-}
-
-// parsePattern translates a line as git does. Blank lines, comments and malformed
-// patterns match nothing.
-func parsePattern(line string) (p pattern, ok bool) {
-	line = trimSpaces(strings.TrimSuffix(line, "\r"))
-	if line == "" || line[0] == '#' {
-		return p, false
-	}
-	line, p.include = strings.CutPrefix(line, "!")
-	line, p.dirs = strings.CutSuffix(line, "/")
-	if line == "" {
-		return p, false
-	}
-	p.base = !strings.Contains(line, "/")
-	line = strings.TrimPrefix(line, "/")
-	if !strings.ContainsAny(line, `*?[\`) {
-		p.literal = line
-		return p, line != ""
-	}
-	expression, ok := translate(line)
-	if !ok {
-		return p, false
-	}
-	compiled, err := regexp.Compile("(?s)^" + expression + "$")
-	p.glob = compiled
-	return p, err == nil
-}
-
-// trimSpaces removes trailing spaces that are not escaped.
-func trimSpaces(line string) string {
-	trimmed := strings.TrimRight(line, " ")
-	escapes := len(trimmed) - len(strings.TrimRight(trimmed, `\`))
-	if escapes%2 == 1 && len(trimmed) < len(line) {
-		return trimmed + " "
-	}
-	return trimmed
 }
 
 // ignoreAsWorkspace sets the patterns of a workspace: the defaults and those of
 // .conclaveignore at the top. In a session with a base, .gitignore and .conclaveignore apply
 // in every directory, to keep build output out of the change.
 func (w *walk) ignoreAsWorkspace() error {
-	w.ignoring.add("", alwaysIgnored)
+	w.ignoring.Add("", alwaysIgnored)
 	if w.base != nil {
 		w.nested = []string{gitignoreFile, ignoreFile}
 		return nil
 	}
-	return w.ignoring.read(w.root, ".", ignoreFile)
+	return w.readIgnored(w.root, ".", ignoreFile)
 }

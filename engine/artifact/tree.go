@@ -29,7 +29,7 @@ func Find(ctx context.Context, dir string, excludes ...string) ([]Found, []Warni
 		root: root, foreign: true, nested: []string{gitignoreFile, ignoreFile}, infos: map[string]fs.FileInfo{},
 		limits: &limits{files: maxBaseEntries, fileBytes: MaxBaseFileBytes, bytes: MaxBaseBytes},
 	}
-	if err := w.ignoring.repository(dir, excludes); err != nil {
+	if err := w.ignoreAsRepository(dir, excludes); err != nil {
 		return nil, nil, err
 	}
 	err = w.run(ctx)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"conclave/engine/ignore"
 	"conclave/engine/patch"
 )
 
@@ -30,7 +31,7 @@ type walk struct {
 	root     *os.Root
 	base     *Base                  // of the workspace; nil for none
 	mounts   []string               // paths that are left out
-	ignoring ignoring               // patterns of the directories above
+	ignoring ignore.List            // patterns of the directories above
 	nested   []string               // names of the ignore files that every directory may have
 	limits   *limits                // nil for those of a workspace
 	foreign  bool                   // the directory is not a workspace: .git is left out everywhere
@@ -69,10 +70,10 @@ func (w *walk) dir(ctx context.Context, dir string, depth int) error {
 	if depth >= maxDepth {
 		return w.beyond(dir, &LimitError{What: "names in a path", Path: dir, Max: maxDepth})
 	}
-	patterns := len(w.ignoring.patterns)
-	defer func() { w.ignoring.patterns = w.ignoring.patterns[:patterns] }()
+	above := w.ignoring
+	defer func() { w.ignoring = above }()
 	for _, name := range w.nested {
-		if err := w.ignoring.read(w.root, dir, name); err != nil {
+		if err := w.readIgnored(w.root, dir, name); err != nil {
 			return err
 		}
 	}
@@ -154,7 +155,7 @@ func (w *walk) ignored(name string, dir bool) bool {
 	case name == ignoreFile && !dir || w.base.Has(name):
 		return false
 	}
-	return w.ignoring.ignored(name, dir)
+	return w.ignoring.Ignores(name, dir)
 }
 
 // entry adds one entry, a directory with everything below it.

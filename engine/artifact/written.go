@@ -41,9 +41,9 @@ func (w *WorkingCopy) scanFiles(ctx context.Context, names []string) (delta Delt
 	if err != nil {
 		return Delta{}, false, err
 	}
-	patterns := len(found.ignoring.patterns)
+	above := found.ignoring
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
-		found.ignoring.patterns = found.ignoring.patterns[:patterns]
+		found.ignoring = above
 		ignored, err := found.ignores(name)
 		if err != nil {
 			return Delta{}, false, err
@@ -73,7 +73,7 @@ func (w *walk) ignores(name string) (bool, error) {
 	dir := "."
 	for element := range strings.SplitSeq(name, "/") {
 		for _, file := range w.nested {
-			if err := w.ignoring.read(w.root, dir, file); err != nil {
+			if err := w.readIgnored(w.root, dir, file); err != nil {
 				return false, err
 			}
 		}
