@@ -109,8 +109,8 @@ func AppendEvents[E any](ctx context.Context, store artifact.Store, layout artif
 	return lines.Bytes(), store.Put(ctx, key, bytes.NewReader(lines.Bytes()))
 }
 
-// linesBefore returns the leading lines whose events have numbers below seq, and the last of these
-// numbers.
+// linesBefore returns the leading lines of events numbered below seq. last is the number of the
+// last of these events, or 0.
 func linesBefore(lines []byte, seq int) (before []byte, last int) {
 	kept := 0
 	for line := range bytes.Lines(lines) {

@@ -121,8 +121,8 @@ func (t Teams) ByHash(ctx context.Context, store artifact.Store, layout artifact
 	return find(ctx, t, store, layout, hash, "team", config.Parse)
 }
 
-// PipelineByHash returns the pipeline of a run: the registered one or else the copy
-// in the run's directory.
+// PipelineByHash returns the pipeline of a run: the registered one, or else the copy in the run's
+// directory.
 func (t Teams) PipelineByHash(ctx context.Context, store artifact.Store, layout artifact.Layout, hash string) (config.Pipeline, error) {
 	return find(ctx, t, store, layout, hash, "pipeline", parsePipeline)
 }
@@ -143,8 +143,8 @@ func load[D definition](t Teams, kind, name string, parse parser[D]) (D, error) 
 	return parse("registered "+kind, data, config.Local)
 }
 
-// find returns the registered definition with a hash, or else the stored config.json.
-// The latter is validated like an input: it must match the hash and may only name providers.
+// find returns the registered definition with a hash, or else the stored config.json. The latter is
+// validated like an input: it must match the hash and may only name providers.
 func find[D definition](ctx context.Context, t Teams, store artifact.Store, layout artifact.Layout, hash, kind string, parse parser[D]) (D, error) {
 	if t.Dir != "" && registeredName.MatchString(hash) {
 		if d, err := load(t, kind, hash, parse); err == nil {

@@ -9,8 +9,8 @@ import (
 	sdkworker "go.temporal.io/sdk/worker"
 )
 
-// host is a task queue that only this process polls. A step that needs the tools of an earlier
-// step, such as its browser, is sent there.
+// host is a task queue that only this process polls. A step is sent there if it needs tools that an
+// earlier step left open, such as a browser.
 type host struct {
 	queue string
 	open  func(queue string) sdkworker.Worker
@@ -45,7 +45,6 @@ func (h *host) use() string {
 	return h.queue
 }
 
-// close stops polling.
 func (h *host) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -37,7 +37,6 @@ func (c Config) redact() func([]byte) []byte {
 	return redact.New(redact.Environment(slices.Concat(os.Environ(), c.Tools.secrets()))).Bytes
 }
 
-// openTools opens an agent's tools.
 func (c Config) openTools(ctx context.Context, agent config.Agent, workspace string, s activities.Sharing) (step.Tools, error) {
 	opened, err := c.Tools.Open(ctx, agent, workspace, s)
 	if err != nil {

@@ -163,7 +163,7 @@ func (t *Tools) release() {
 	}
 }
 
-// repeatable reports whether a call that may already have run can safely run again.
+// repeatable reports whether a call that may already have run can safely be repeated.
 func (t *Tools) repeatable(tool string) bool {
 	s := t.settings.Sandbox
 	return tools.Repeatable(tool, s.Level != string(sandbox.Off) && len(s.Network) == 0)

@@ -177,7 +177,6 @@ func (s stack) close() {
 	}
 }
 
-// complete sets defaults.
 func (c *Config) complete() {
 	c.TaskQueue = cmp.Or(c.TaskQueue, drive.TaskQueue)
 	c.MaxConcurrentSteps = cmp.Or(c.MaxConcurrentSteps, defaultSteps)
@@ -221,7 +220,6 @@ func (c Config) stepWorker(queue string, noted interceptor.WorkerInterceptor, ru
 	})
 }
 
-// register registers the activities of all products.
 func (c Config) register(p attempt.Process, bookkeeping, steps sdkworker.ActivityRegistry) {
 	for _, product := range []interface {
 		RegisterBookkeeping(sdkworker.ActivityRegistry)

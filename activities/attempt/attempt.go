@@ -208,7 +208,6 @@ func (a *Attempt) Perform(ctx context.Context, assemble func(context.Context) er
 	return nil, a.fail(ctx, err)
 }
 
-// run assembles the step and runs it.
 func (a *Attempt) run(ctx context.Context) error {
 	if err := a.assemble(ctx); err != nil {
 		return err

@@ -58,7 +58,6 @@ func (h *heart) begin(kind coordination.DoingKind, what string) (over func()) {
 	return func() { report(nil) }
 }
 
-// modelCall describes the next model call.
 func (a *Attempt) modelCall() string {
 	what := fmt.Sprintf("model call %d", a.heart.current().Usage.ModelCalls+1)
 	if a.lastTool != "" {
@@ -73,7 +72,6 @@ type watchedTools struct {
 	attempt *Attempt
 }
 
-// watchTools wraps the step's tools in watchedTools.
 func (a *Attempt) watchTools() {
 	open := a.Ports.Tools
 	a.Ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) {

@@ -23,8 +23,8 @@ const HeartbeatTimeout = 30 * time.Second
 // the longest delay between two attempts.
 const adoptionTime = 2 * time.Minute
 
-// quiet is the time before the first heartbeat of a step's first attempt, about which the server
-// has nothing to learn yet: the reports of steps that start together do not delay their model calls.
+// quiet is the delay of the first heartbeat of a step's first attempt. The server needs no report
+// yet, and when many steps start together, immediate heartbeats would delay their model calls.
 func quiet(timeout time.Duration) time.Duration { return timeout / 100 }
 
 // interval is the time between two heartbeats.
@@ -174,7 +174,6 @@ func (h *heart) announce() {
 	h.changed = make(chan struct{})
 }
 
-// end ends the step's context.
 func (h *heart) end(cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -186,9 +185,8 @@ func (h *heart) end(cause error) {
 	}
 }
 
-// run sends heartbeats until the step's context ends: the first when its time comes, then one
-// whenever it is due. It sends one earlier if the details have changed, the rate limits allow it,
-// and no due heartbeat of another step waits.
+// run sends heartbeats until the step's context ends, each when it is due. It sends one earlier if
+// the details have changed, the rate limits allow it, and no due heartbeat of another step waits.
 func (h *heart) run(ctx context.Context) {
 	due := time.Now().Add(h.quiet)
 	next := due
@@ -268,7 +266,6 @@ func (h *heart) next(ctx context.Context) time.Duration {
 	return again
 }
 
-// report sends the details.
 func (h *heart) report(ctx context.Context) error {
 	// The heartbeat timeout restarts when the report arrives. The answer may remain unread while
 	// the process is suspended, so acked is the time before sending.

@@ -120,7 +120,7 @@ func (a *Attempt) markOutage(ctx context.Context) {
 }
 
 // awaySince returns when the model's server stopped replying to a step that ended without a report,
-// or zero if the server was replying. launched is the time with which the step was launched.
+// or zero if the server was replying. launched is the value at the launch of the step.
 func (p Process) awaySince(ctx context.Context, s step.Spec, calls int64, launched time.Time) (time.Time, error) {
 	mark, err := artifact.ReadJSON[awayMark](ctx, p.Store, awayKey(s.Layout, s.Token))
 	switch {

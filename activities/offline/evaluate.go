@@ -10,7 +10,6 @@ import (
 // criterion matches the ID of a criterion in the prompt of an evaluation.
 var criterion = regexp.MustCompile(`(?m)^- (E[0-9]+)\b`)
 
-// packetParts lists the parts of an evaluation.
 var packetParts = []string{
 	"criteria_interpretation", "criterion_findings", "cross_answer_synthesis", "preserve", "improvement_spec", "verification_plan", "evidence_gaps",
 }

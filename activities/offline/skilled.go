@@ -126,7 +126,6 @@ func (m *skilled) answer(req llm.Request, q eval.Question, v view) string {
 	return fmt.Sprintf("%s, no language model was asked: this answer is right with probability %g.\n\nANSWER: %s", markForm(m.mark), m.skill.Skill, answer)
 }
 
-// vote returns the vote of a step.
 func (m *skilled) vote(req llm.Request, q eval.Question, v view) llm.ToolCall {
 	step := "vote"
 	for _, c := range v.candidates {

@@ -35,7 +35,6 @@ func (m *model) step(req llm.Request) llm.Message {
 	return llm.Message{Role: llm.Assistant, Content: m.stepText(req)}
 }
 
-// directives returns the directives in the system prompt.
 func directives(req llm.Request) []directive {
 	tools := map[string]string{"call": "call_step", "jump": "jump_to_step"}
 	var found []directive

@@ -33,7 +33,6 @@ type outage struct {
 // route is a client's model and its server.
 type route struct{ model, host *outage }
 
-// route returns the route of a client.
 func (o *Outages) route(c *Client) route {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -104,7 +104,6 @@ func (w *wait) begin(ctx context.Context, failed *llm.Error, until time.Time) {
 	}
 }
 
-// try begins a try.
 func (w *wait) try() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -155,7 +155,6 @@ func (s statement) Generate(context.Context, llm.Request) (llm.Reply, error) {
 	return llm.Reply{Message: llm.Message{Role: llm.Assistant, Content: s.text}, Usage: s.usage}, nil
 }
 
-// noTools is an empty set of tools.
 type noTools struct{}
 
 func (noTools) Tools() []llm.Tool { return nil }

@@ -5,7 +5,6 @@ import (
 	"conclave/engine/pipeline"
 )
 
-// graphOf returns the graph of a definition.
 func graphOf(p config.Pipeline) pipeline.Graph {
 	g := pipeline.Graph{
 		Start: p.Start, MaxTransitions: p.Limits.MaxTransitions, MaxDepth: p.Limits.MaxCallDepth, Park: p.OnStepFailure == "park",

@@ -24,9 +24,9 @@ func (a *Activities) restore(ctx context.Context, layout artifact.Layout, last s
 	return last.Core.Complete(g, status.Trace[:min(last.Traced, len(status.Trace))]), nil
 }
 
-// catchUp applies the ends of steps that are missing from the last record. It sets Run of the event
-// to the workflow run that launched the interrupted step, which differs from that of the record if
-// it recorded nothing, or sets Unclaimed if that step claimed no number.
+// catchUp applies the ends of steps that the last record lacks. It sets Run of the event to the
+// workflow run that launched the interrupted step; this is a later run than that of the record if
+// the later one recorded nothing. If the interrupted step claimed no number, it sets Unclaimed.
 func (a *Activities) catchUp(ctx context.Context, layout artifact.Layout, core *pipeline.State, e *pipeline.Reopened, earlier map[string]bool) error {
 	claims, err := a.claims(ctx, layout, core.Newest, earlier)
 	if err != nil {

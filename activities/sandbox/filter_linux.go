@@ -127,9 +127,9 @@ func ownNetworkRules() []rule {
 	}}}
 }
 
-// sharedHostRules replace some protection of namespaces. They allow only connected pairs of
-// sockets, and deny changes to other processes. If Landlock cannot deny truncation of files opened
-// for reading, they do.
+// sharedHostRules replace some of the protection by namespaces. They allow only connected pairs of
+// sockets and deny changes to other processes. On kernels where Landlock cannot deny truncation,
+// they deny the truncation of files opened for reading.
 func (s spec) sharedHostRules() []rule {
 	list := []rule{
 		{call: unix.SYS_SOCKET, answer: unix.EACCES},

@@ -33,7 +33,6 @@ func definitionOf(layout artifact.Layout, file string) string {
 // planOf returns the key of the copy of the plan made when the run began.
 func planOf(layout artifact.Layout) string { return layout.File("definition/meta.json") }
 
-// keepDefinition stores the run's definition.
 func (a *Activities) keepDefinition(ctx context.Context, layout artifact.Layout, in PrepareInput) error {
 	if err := artifact.PutJSON(ctx, a.Store, planOf(layout), in.Plan); err != nil {
 		return err

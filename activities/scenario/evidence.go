@@ -300,7 +300,8 @@ func evidenceOf(ctx context.Context, store artifact.Store, layout artifact.Layou
 	return paths, nil
 }
 
-// evidenceFiles returns the names of the files below a prefix that have a description.
+// evidenceFiles returns the names of the files below a prefix, without those that have no
+// description.
 func evidenceFiles(ctx context.Context, store artifact.Store, prefix string) ([]string, error) {
 	stored, described := map[string]bool{}, []string{}
 	for key, err := range store.List(ctx, prefix) {

@@ -117,11 +117,11 @@ func merge(earlier, later []scenario.Result) []scenario.Result {
 	return merged
 }
 
-// findRest finds the first step of the plan that has not passed. It continues from that step's
-// commit or journal, unless there is neither, or the step needs a shared browser that no longer
-// exists. Later steps can have begun only if the run was cut off before it recorded them. cut is
-// the workflow run that was cut off, or empty. A failed step is continued only if that workflow run
-// had retried it.
+// findRest finds the first step of the plan that has not passed, and the commit or journal from
+// which it continues. The step starts from the beginning if it has neither, or if it shares a
+// browser that no longer exists. A failed step continues only if the workflow run cut, which was
+// cut off, had already retried it; cut is empty if no run was cut off. Later steps can have begun
+// only if the run was cut off before it recorded them.
 func (a *Activities) findRest(ctx context.Context, layout artifact.Layout, plan scenario.Plan, p *Prepared, cut string) error {
 	for _, s := range plan.Steps {
 		at := slices.IndexFunc(p.Earlier, func(r scenario.Result) bool { return r.ID == s.ID })
@@ -224,7 +224,6 @@ func (a *Activities) restToken(ctx context.Context, layout artifact.Layout, step
 	return "", false, nil
 }
 
-// countEvents returns the number of recorded events.
 func (a *Activities) countEvents(ctx context.Context, layout artifact.Layout) (int, error) {
 	lines, err := a.Store.Get(ctx, layout.File("events.jsonl"))
 	if err != nil && !errors.Is(err, artifact.ErrNotFound) {

@@ -159,7 +159,6 @@ func (t *stepRun) news(ctx context.Context, after int) ([]step.Message, error) {
 	return step.ReadMessages(ctx, t.Ports.Store, t.layout, numbers)
 }
 
-// offerEvidence adds record_evidence to the agent's tools.
 func (t *stepRun) offerEvidence() {
 	open, repeatable := t.Ports.Tools, t.Ports.Repeatable
 	t.Ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) {

@@ -66,7 +66,6 @@ func (a *Activities) RunChecks(ctx context.Context, in CheckInput) (CheckResult,
 	return result, a.listChecks(ctx, layout, in, results)
 }
 
-// answerOf reads the answer of a commit.
 func (a *Activities) answerOf(ctx context.Context, layout artifact.Layout, c artifact.Commit) (check.Answer, error) {
 	var said team.Answer
 	if err := json.Unmarshal(c.Payload, &said); err != nil {
@@ -99,7 +98,6 @@ func (a *Activities) runCheck(ctx context.Context, runner check.Runner, c artifa
 	return artifact.ReadJSON[check.Result](ctx, a.Store, key) // another attempt may have been first
 }
 
-// listChecks adds outcomes to the answer's checks.json.
 func (a *Activities) listChecks(ctx context.Context, layout artifact.Layout, in CheckInput, results map[string]check.Result) error {
 	key := layout.Step(in.Answer.Agent, in.Answer.Step, "checks.json")
 	listed, err := artifact.ReadJSON[[]check.Result](ctx, a.Store, key)

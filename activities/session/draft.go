@@ -81,7 +81,6 @@ func (a *Activities) Draft(ctx context.Context, in DraftInput) (Drafted, error) 
 	return d.make(llm.WithDepth(ctx, session.Depth), in.Preparation)
 }
 
-// drafted returns the preparations that are stored.
 func (a *Activities) drafted(ctx context.Context, layout artifact.Layout, t config.Team, due []Preparation) ([]Drafted, error) {
 	d := drafting{Activities: a, layout: layout, team: t, recall: true}
 	var all []Drafted

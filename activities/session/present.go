@@ -72,8 +72,8 @@ func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d 
 	}, commit.Manifest, nil
 }
 
-// placeFinal makes the files below final/ those of the answer. It first removes files from an
-// earlier end of the session, because a file may be replaced by a directory.
+// placeFinal replaces the files below final/ with those of the answer. It first removes files from
+// an earlier end of the session, because a directory may take the place of a file.
 func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, agent, manifest string) error {
 	c, err := artifact.LoadChange(ctx, a.Store, layout, manifest)
 	if err == nil {

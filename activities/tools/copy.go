@@ -101,8 +101,8 @@ func (f *fileTools) copyTree(ctx context.Context, from, to string) (string, erro
 	return result, nil
 }
 
-// copiers bounds the number of directories that are copied concurrently, and together that of the
-// files copied with one pair of open directories.
+// copiers bounds the number of concurrent calls of copyFiles; together bounds the number of files
+// in each of these calls.
 const (
 	copiers  = 4
 	together = 32
@@ -133,7 +133,8 @@ func (f *fileTools) copyAll(ctx context.Context, plan []copying) error {
 	return nil
 }
 
-// neighbors divides the files of a plan into parts that are in one directory.
+// neighbors divides the files of a plan into groups. The files of a group are in the same
+// directory.
 func neighbors(plan []copying) (parts [][]copying) {
 	for _, p := range plan {
 		last := len(parts) - 1
@@ -148,7 +149,7 @@ func neighbors(plan []copying) (parts [][]copying) {
 	return parts
 }
 
-// copyFiles copies files of one directory, which plan has checked, to another.
+// copyFiles copies files that plan has checked from one directory to another.
 func (f *fileTools) copyFiles(ctx context.Context, files []copying) error {
 	from, to := path.Dir(files[0].from), path.Dir(files[0].to)
 	if err := f.root.MkdirAll(to, 0o755); err != nil {

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Read-only directories of a workspace. Besides peers, sessions with a base or a context have
-// others. These are in .conclave/ if the base itself contains an entry with their name.
+// Names of the read-only directories in a workspace: peers, and in sessions with a base or a
+// context also base or context. If the base itself contains an entry with such a name, the
+// directory is in .conclave/ instead.
 const (
 	peers       = "peers"   // shown answers
 	baseName    = "base"    // the files that the workspace started with

@@ -78,7 +78,8 @@ func (f *fileTools) open(name string) (*os.File, fs.FileInfo, error) {
 	return openRegular(f.root, name, name)
 }
 
-// openRegular opens a file of root that is probably regular. Errors call it name.
+// openRegular opens the file at in root, and returns an error if it is not a regular file with a
+// single link. Errors call the file name.
 func openRegular(root *os.Root, at, name string) (*os.File, fs.FileInfo, error) {
 	file, err := root.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

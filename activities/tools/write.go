@@ -51,7 +51,8 @@ func (f *fileTools) replaceable(name string) (mode fs.FileMode, exists bool, err
 	return info.Mode().Perm(), true, regular(name, info)
 }
 
-// put writes a file in place of any other, so that further hard links keep the old content.
+// put writes a file. It replaces an existing file by a new one, so that other hard links keep the
+// old content.
 func (f *fileTools) put(name string, content io.Reader, mode fs.FileMode) error {
 	f.written = append(f.written, name)
 	if dir := path.Dir(name); dir != "." {
@@ -69,7 +70,7 @@ func explained(name string, err error) error {
 	return explain(name, err)
 }
 
-// place is put in a directory that exists.
+// place is like put, but requires that the directory exists.
 func place(root *os.Root, name string, content io.Reader, mode fs.FileMode) error {
 	file, err := create(root, name, mode)
 	if errors.Is(err, fs.ErrExist) {
@@ -109,7 +110,7 @@ func create(root *os.Root, name string, mode fs.FileMode) (*os.File, error) {
 	return root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o200)
 }
 
-// fill writes and closes a new file.
+// fill writes the content of a new file and closes it.
 func fill(file *os.File, content io.Reader, mode fs.FileMode) error {
 	_, err := io.Copy(file, content)
 	// The umask may have removed some permissions.

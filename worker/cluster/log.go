@@ -52,8 +52,8 @@ func Warnings(w io.Writer) *slog.Logger {
 // with its worker. A final failure is only a warning, because the session handles it.
 type calm struct{ slog.Handler }
 
-// Texts of the SDK's messages about a failed attempt and a failed poll, the key of the error in
-// both, and the error of a poll that ended with its worker.
+// Parts of the SDK's log messages: the texts for a failed attempt and for a failed poll, the key of
+// the error, and the error of a poll whose worker stops.
 const (
 	activityError = "Activity error."
 	pollError     = "Failed to poll for task."

@@ -118,7 +118,6 @@ func (t *Tracer) text(messages []llm.Message) string {
 	return t.clean(string(data))
 }
 
-// clean removes secrets from a text.
 func (t *Tracer) clean(text string) string {
 	if t.redact == nil {
 		return text

@@ -28,8 +28,8 @@ func Fair(ctx workflow.Context, team string) workflow.Context {
 	return ctx
 }
 
-// Priority returns the priority of a team's workflows. A name longer than the
-// server accepts as a fairness key is not that of a team, and is left out.
+// Priority returns the priority of a team's workflows. It is empty if the name is longer than the
+// server accepts as a fairness key, because then it cannot be the name of a team.
 func Priority(team string) temporal.Priority {
 	const longest = 64 // bytes
 	if len(team) > longest {

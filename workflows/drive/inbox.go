@@ -35,7 +35,6 @@ type Verb[E any] struct {
 	Keys  []string        // of the input; an input with others is refused
 }
 
-// event returns the event of a request.
 func (v Verb[E]) event(in Request) E {
 	if v.Input == nil {
 		return v.Event
@@ -121,7 +120,6 @@ func (i *Inbox[E]) accept(event E) any {
 	return i.listener.Reply()
 }
 
-// refusal validates an update.
 func (i *Inbox[E]) refusal(v Verb[E], in Request) error {
 	refuse := func(kind, reason string) error { return temporal.NewNonRetryableApplicationError(reason, kind, nil) }
 	fault, err := in.fault(v.Keys), i.listener.Refuse(v.event(in))

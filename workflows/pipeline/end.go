@@ -26,7 +26,6 @@ func (p *run) conclude(ctx workflow.Context) (acts.Result, error) {
 	return result, err
 }
 
-// summary returns the result without texts.
 func (p *run) summary() acts.Result {
 	r := acts.Result{
 		ID: p.id, Status: p.result.Status, Trace: p.core.Trace, History: []acts.HistoryEntry{}, Transitions: p.core.Transitions, Usage: p.core.Usage,

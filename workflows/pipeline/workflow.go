@@ -107,7 +107,6 @@ func (p *run) execute() (acts.Result, error) {
 	}
 }
 
-// index returns the search attributes of the run.
 func (p *run) index() drive.Index {
 	return drive.Index{Kind: drive.KindPipeline, Registered: p.prepared.Attributes}
 }

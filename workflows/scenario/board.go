@@ -67,7 +67,6 @@ func markdown(r acts.State, p acts.Prepared) string {
 	return b.String()
 }
 
-// printSteps prints a table of all steps.
 func printSteps(b *drive.Board, r acts.State) {
 	b.WriteString("| step | | status | time | evidence |\n|---|---|---|---|---|\n")
 	for i, ref := range r.Plan {

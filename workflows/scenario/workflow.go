@@ -108,7 +108,6 @@ func (s *run) execute() (acts.Result, error) {
 	}
 }
 
-// index returns the search attributes of the run.
 func (s *run) index() drive.Index {
 	return drive.Index{Kind: drive.KindScenario, Registered: s.prepared.Attributes}
 }
@@ -201,7 +200,6 @@ func (s *run) carryOut(commands []scenario.Command) {
 	s.show()
 }
 
-// finish records the end of the run.
 func (s *run) finish(status scenario.Status) {
 	if s.over {
 		return

@@ -55,7 +55,6 @@ func (s *session) windClock() {
 	}
 }
 
-// runClock starts the timers.
 func (s *session) runClock() {
 	c := &s.clock
 	ctx, stop := workflow.WithCancel(s.ctx)

@@ -127,7 +127,6 @@ func (s *session) begin() error {
 	return nil
 }
 
-// index returns the search attributes of the session.
 func (s *session) index() drive.Index {
 	return drive.Index{Kind: drive.KindSession, Team: s.prepared.Team, Registered: s.prepared.Attributes}
 }

@@ -33,7 +33,6 @@ type attack struct {
 	lethal  bool                  // the worker is killed
 }
 
-// trial records one attack.
 type trial struct {
 	account
 	report report
