@@ -68,9 +68,6 @@ func (g *cgroup) account(e *Exit) error {
 	if usec, ok := field(filepath.Join(g.dir, "cpu.stat"), "usage_usec"); ok {
 		e.CPU = max(e.CPU, time.Duration(usec)*time.Microsecond)
 	}
-	if n, err := strconv.ParseInt(strings.TrimSpace(content(filepath.Join(g.dir, "memory.peak"))), 10, 64); err == nil {
-		e.MaxMemory = n
-	}
 	if kills, ok := field(filepath.Join(g.dir, "memory.events"), "oom_kill"); ok && kills > 0 && e.Ended == "" {
 		e.Ended = endedMemory
 	}

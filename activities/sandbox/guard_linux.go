@@ -29,7 +29,6 @@ type guard struct {
 	dying  chan struct{} // closed when all processes have to die
 	once   sync.Once
 	reason string
-	peak   atomic.Int64 // memory
 	spent  atomic.Int64 // processor time at the last measurement
 
 	threads int          // of the command, at the last measurement
@@ -107,19 +106,17 @@ func (g *guard) wait(command int) Exit {
 	if e.Ended == "" && e.Signal == "SIGXCPU" {
 		e.Ended = endedCPU
 	}
-	reaped, largest := children()
-	e.CPU = max(reaped, time.Duration(g.spent.Load()))
-	e.MaxMemory = max(largest, g.peak.Load())
+	e.CPU = max(reapedCPU(), time.Duration(g.spent.Load()))
 	return e
 }
 
-// children returns the processor time of all reaped processes and the memory of the largest one.
-func children() (time.Duration, int64) {
+// reapedCPU returns the processor time of all reaped processes.
+func reapedCPU() time.Duration {
 	var ru syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &ru); err != nil {
-		return 0, 0
+		return 0
 	}
-	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), int64(ru.Maxrss) << 10
+	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
 }
 
 func (g *guard) watch() {
@@ -170,7 +167,7 @@ func (g *guard) measure() string {
 	limits := g.spec.Limits
 	var memory int64
 	g.threads = 0
-	spent, _ := children()
+	spent := reapedCPU()
 	found := g.tasks.descendants()
 	for _, t := range found {
 		g.threads += t.threads
@@ -183,7 +180,6 @@ func (g *guard) measure() string {
 		shared = sharedMemory()
 	}
 	memory += shared
-	g.peak.Store(max(memory, g.peak.Load()))
 	switch {
 	case limits.CPU > 0 && spent > limits.CPU:
 		return endedCPU

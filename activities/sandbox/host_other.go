@@ -45,5 +45,3 @@ func ownGroup(*exec.Cmd) {}
 func killGroup(p *os.Process) { _ = p.Kill() }
 
 func signalOf(*os.ProcessState) (int, string) { return 0, "" }
-
-func maxMemory(*os.ProcessState) int64 { return 0 }

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -147,16 +146,4 @@ func signalOf(state *os.ProcessState) (int, string) {
 		return 0, ""
 	}
 	return int(status.Signal()), unix.SignalName(status.Signal())
-}
-
-// maxMemory returns the peak memory of the largest process of a command, in bytes.
-func maxMemory(state *os.ProcessState) int64 {
-	usage, ok := state.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return 0
-	}
-	if runtime.GOOS == "darwin" || runtime.GOOS == "ios" {
-		return int64(usage.Maxrss)
-	}
-	return int64(usage.Maxrss) << 10
 }

@@ -154,10 +154,9 @@ type Exit struct {
 	Signal string // the signal that killed it, such as "SIGKILL"
 	// Ended is the exceeded limit that ended the command: time, cpu, memory, processes, disk, files
 	// or output. It is empty if no limit did.
-	Ended     string
-	Duration  time.Duration
-	CPU       time.Duration // processor time of all its known processes
-	MaxMemory int64         // highest measured memory, in bytes
+	Ended    string
+	Duration time.Duration
+	CPU      time.Duration // processor time of all its known processes
 }
 
 // Probe tests the host with a few attacks in a sandbox, which takes some tens of milliseconds.

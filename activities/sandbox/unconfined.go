@@ -49,7 +49,7 @@ func unconfinedExit(state *os.ProcessState, err error) (Exit, error) {
 	if state == nil {
 		return Exit{}, err
 	}
-	e := Exit{Code: state.ExitCode(), CPU: state.UserTime() + state.SystemTime(), MaxMemory: maxMemory(state)}
+	e := Exit{Code: state.ExitCode(), CPU: state.UserTime() + state.SystemTime()}
 	if number, name := signalOf(state); name != "" {
 		e.Code, e.Signal = 128+number, name
 	}

@@ -40,11 +40,9 @@ func (r costRow) ID() string {
 // costLineDrawing is the cumulative cost over time, in a box of 1000 by 100.
 type costLineDrawing struct {
 	Points string // empty without two points
-	Unit   string // of the last value and of the budget
 	Last   string
 	Budget string // empty without a budget
 	Y      string // of the budget's line
-	Over   bool   // the cost has passed the budget
 	Share  string // of the budget
 }
 
@@ -132,7 +130,7 @@ func cumulative(s *record.Session) costLineDrawing {
 	top := sum
 	if budget != nil && *budget > 0 {
 		top = max(sum, *budget)
-		d.Budget, d.Over = show(*budget), sum > *budget
+		d.Budget = show(*budget)
 		d.Y, d.Share = fmt.Sprintf("%.1f", 100-100**budget/top), fmt.Sprintf("%.0f %%", 100*sum/(*budget))
 	}
 	d.Last = show(sum)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"html/template"
 	"strconv"
-	"time"
 
 	"conclave/engine/llm"
 	"conclave/engine/loop"
@@ -15,7 +14,6 @@ import (
 
 // entry is one entry of a transcript.
 type entry struct {
-	Time    time.Time
 	Heading string
 	Bad     bool // a rejection, a refusal, a wasted reply
 	Fold    bool // long texts that rarely matter, such as the prompt
@@ -51,7 +49,7 @@ type layout struct {
 
 func (l *layout) add(e step.Line) {
 	heading, bad := headingOf(e.Entry)
-	shown := entry{Time: e.Time, Heading: heading, Bad: bad, Fold: e.Kind == loop.Opening, Spent: spent(e.Entry)}
+	shown := entry{Heading: heading, Bad: bad, Fold: e.Kind == loop.Opening, Spent: spent(e.Entry)}
 	if e.Kind == loop.Refused {
 		shown.Parts = append(shown.Parts, part{Name: "reason", Text: l.cut(e.Reason, l.path)})
 	}

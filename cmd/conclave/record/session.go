@@ -133,16 +133,12 @@ type Stop struct {
 
 // Rejection is a refused reply of a step.
 type Rejection struct {
-	Time time.Time
 	Code string
 	Text string // told to the model
 }
 
 // Running reports whether the session has not ended.
 func (s *Session) Running() bool { return s.State.Status == drive.Running }
-
-// Decided reports whether the session has a final answer.
-func (s *Session) Decided() bool { return s.State.Winner != "" && !s.Running() }
 
 // Agent returns the agent with the ID, or nil.
 func (s *Session) Agent(id string) *Agent {

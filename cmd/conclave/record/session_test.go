@@ -29,7 +29,7 @@ func TestRead_everyScript(t *testing.T) {
 			d := p.Decision()
 			require.NotNil(t, d)
 			require.False(t, s.Running())
-			require.Equal(t, d.Winner != "", s.Decided())
+			require.Equal(t, d.Winner != "", s.State.Winner != "")
 			requireWinner(t, s, d)
 			require.False(t, s.Ended().Before(s.Events[len(s.Events)-1].Time))
 			require.Equal(t, recordtest.Began, s.Began())

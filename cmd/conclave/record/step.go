@@ -227,7 +227,7 @@ func (s *stepReader) failure(ctx context.Context) error {
 func (s *stepReader) summarize(t step.Transcript) {
 	for _, l := range t.Lines {
 		if l.Kind == loop.Rejection {
-			s.p.Rejections = append(s.p.Rejections, Rejection{Time: l.Time, Code: l.Reason, Text: told(l.Messages)})
+			s.p.Rejections = append(s.p.Rejections, Rejection{Code: l.Reason, Text: told(l.Messages)})
 		}
 	}
 	if s.p.Action == "" && len(t.Lines) > 0 {
