@@ -33,7 +33,7 @@ func TestRetry_failedSession(t *testing.T) {
 	require.Contains(t, c.conclave("status", "s1").stdout, "failed")
 	out = c.conclave("retry", "s1")
 	require.Equal(t, 0, out.code)
-	require.Contains(t, out.stderr, "session s1 had ended (failed) and goes on with everything that was paid for; `conclave watch s1` follows it")
+	require.Contains(t, out.stderr, "session s1 had ended (failed) and continues with everything that was paid for; `conclave watch s1` follows it")
 	require.Contains(t, c.conclave("list").stdout, "Who?", "also while it is being prepared")
 	out = c.conclave("watch", "--automation", "s1")
 	require.Equal(t, 0, out.code)

@@ -79,7 +79,7 @@ func reopen(ctx context.Context, conn *hall.Connection, run Run, u Update) error
 	if run.Kind.Follow != nil {
 		follow = run.Kind.Follow(conn, run)
 	}
-	conn.Infof("%s had ended (%s) and goes on with everything that was paid for; `%s` follows it", run, run.Status, follow)
+	conn.Infof("%s had ended (%s) and continues with everything that was paid for; `%s` follows it", run, run.Status, follow)
 	conn.WarnIdle(ctx, options.TaskQueue)
 	return nil
 }
@@ -98,7 +98,7 @@ func SuggestRetry(conn *hall.Connection, run Run, status string) {
 	if conn.Scripted() {
 		return
 	}
-	line := "`" + conn.CommandLine("retry", run.Workflow) + "` goes on with everything that was paid for"
+	line := "`" + conn.CommandLine("retry", run.Workflow) + "` continues with everything that was paid for"
 	if status != drive.Cancelled {
 		line = "once the cause is mended, " + line
 	}

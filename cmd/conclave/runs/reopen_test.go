@@ -42,7 +42,7 @@ func TestSteer_retryReopens(t *testing.T) {
 	conn, stdout, _ := server.Connect(nil)
 	said, err := Steer(t.Context(), conn, []*Kind{kind}, "s1", Request{Verb: "retry", Agent: "agent_a"})
 	require.NoError(t, err)
-	require.Contains(t, said, "session s1 had ended (failed) and goes on with everything that was paid for; `conclave watch s1 --address h:7233` follows it")
+	require.Contains(t, said, "session s1 had ended (failed) and continues with everything that was paid for; `conclave watch s1 --address h:7233` follows it")
 	require.Empty(t, stdout.String(), "the page shows the message")
 	again := server.Find("s1")
 	require.Equal(t, map[string]any{"resume": true, "agent": "agent_a"}, again.Input)
@@ -71,7 +71,7 @@ func TestSteer_retryOfAnEndingRun(t *testing.T) {
 	conn, _, _ := server.Connect(nil)
 	said, err := Steer(t.Context(), conn, []*Kind{kind}, "s1", Request{Verb: "retry"})
 	require.NoError(t, err)
-	require.Contains(t, said, "goes on with everything that was paid for")
+	require.Contains(t, said, "continues with everything that was paid for")
 	require.Equal(t, map[string]any{"resume": true, "agent": ""}, server.Find("s1").Input)
 }
 
@@ -141,7 +141,7 @@ func TestCannotReopen(t *testing.T) {
 	require.Contains(t, stderr.String(), "once the cause is mended, `conclave retry s1 --address h:7233` goes on")
 	stderr.Reset()
 	SuggestRetry(conn, run, drive.Cancelled)
-	require.Equal(t, "`conclave retry s1 --address h:7233` goes on with everything that was paid for\n", stderr.String())
+	require.Equal(t, "`conclave retry s1 --address h:7233` continues with everything that was paid for\n", stderr.String())
 	stderr.Reset()
 	conn.JSON = true
 	SuggestRetry(conn, run, "failed")
