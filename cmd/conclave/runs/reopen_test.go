@@ -138,7 +138,7 @@ func TestCannotReopen(t *testing.T) {
 	require.EqualError(t, err, "retry session s1: it has decided; nothing was started, `conclave result s1 --address h:7233` prints what came out")
 	require.EqualError(t, CannotReopen(conn, run, errors.New("no bucket")), "retry session s1: no bucket; nothing was started")
 	SuggestRetry(conn, run, "failed")
-	require.Contains(t, stderr.String(), "once the cause is mended, `conclave retry s1 --address h:7233` goes on")
+	require.Contains(t, stderr.String(), "once the cause is mended, `conclave retry s1 --address h:7233` continues")
 	stderr.Reset()
 	SuggestRetry(conn, run, drive.Cancelled)
 	require.Equal(t, "`conclave retry s1 --address h:7233` continues with everything that was paid for\n", stderr.String())
