@@ -24,7 +24,6 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/worker/metrics"
-	"conclave/worker/prices"
 	"conclave/worker/traces"
 )
 
@@ -108,16 +107,6 @@ func (m Models) Model(a config.Agent) (loop.Model, error) {
 	return m.servers.limit(backend, provider.limit(observed)), nil
 }
 
-// ServedWindow returns the context window of an agent's model in tokens according to its server, or
-// 0 if the server does not state it.
-func (m Models) ServedWindow(ctx context.Context, a config.Agent) int {
-	client, _, _, err := m.client(a)
-	if err != nil {
-		return 0
-	}
-	return client.Window(ctx)
-}
-
 // client returns the client of an agent's model without limits, the provider (nil if the backend
 // names none), and the completed backend.
 func (m Models) client(a config.Agent) (*openai.Client, *provider, config.Backend, error) {
@@ -149,14 +138,6 @@ func (m Models) client(a config.Agent) (*openai.Client, *provider, config.Backen
 	}
 	client, err := openai.New(o)
 	return client, provider, backend, err
-}
-
-// valueOf returns the value of an optional number, or 0 if it is nil.
-func valueOf(n *int) int {
-	if n == nil {
-		return 0
-	}
-	return *n
 }
 
 // waiting reports that a step waits for a model's server, which is away or limits requests.
@@ -246,37 +227,11 @@ func atLoopback(baseURL string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Window returns the context window of an agent's model in tokens, or 0 if it is unknown.
-func (m Models) Window(a config.Agent) int {
-	tokens, _ := m.WindowFrom(a)
-	return tokens
-}
-
 // Sources of a context window in a session. Sessions do not ask the server for it.
 const (
 	Configured = "configuration"
 	Tabled     = "table" // of prices and windows
 )
-
-// WindowFrom returns the context window of an agent's model in tokens and its source, or 0 and ""
-// if the window is unknown.
-func (m Models) WindowFrom(a config.Agent) (tokens int, source string) {
-	if a.Backend.Type == config.Offline {
-		return 0, ""
-	}
-	backend, _, err := m.at(a.Backend)
-	if err != nil {
-		return 0, ""
-	}
-	if backend.ContextWindow != nil {
-		return *backend.ContextWindow, Configured
-	}
-	known, _ := prices.Find(backend.BaseURL, backend.Model)
-	if known.ContextWindow == 0 {
-		return 0, ""
-	}
-	return known.ContextWindow, Tabled
-}
 
 // Host returns the host of a backend's server. It is empty if the backend has no server or if this
 // worker lacks the provider.

@@ -1,0 +1,157 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/progress"
+	"conclave/cmd/conclave/runs"
+	"conclave/cmd/conclave/team"
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
+)
+
+// printResult prints the result of a session, and returns the exit code as an error.
+func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r sessionflow.Result) error {
+	var err error
+	switch {
+	case conn.Scripted():
+		err = conn.PrintJSON(r)
+	case r.Winner != "":
+		err = printAnswer(ctx, conn, r)
+	}
+	if err != nil {
+		return err
+	}
+	if run.Offline {
+		conn.Infof("%s", team.OfflineNote)
+	}
+	if r.Winner == "" {
+		if exitCode(r) == hall.ExitNoAnswer {
+			suggestTranscript(conn, r)
+			if r.Agents > 0 { // it was prepared
+				runs.SuggestRetry(conn, run, r.Status)
+			}
+		}
+		return &hall.ExitError{Code: exitCode(r), Err: noAnswer(r)}
+	}
+	switch coordination.Status(r.Status) {
+	case coordination.Timeout:
+		conn.Infof("the session's time ran out: this is the best answer so far; give it more with timeout_settings.orchestrator_timeout_seconds")
+	case coordination.OverSpent:
+		conn.Infof("the session's budget ran out: this is the best answer so far; give it more with orchestrator.budget")
+	case coordination.Undecided:
+		conn.Infof("undecided: this is the best answer, but %s; ask a person, or lower orchestrator.act_when.min_support", weakness(r))
+	}
+	return hall.Exit(exitCode(r))
+}
+
+// weakness describes the support of an undecided session's best answer.
+func weakness(r sessionflow.Result) string {
+	if r.Support == nil {
+		return "it has too little support"
+	}
+	return fmt.Sprintf("only %.0f %% of the active agents support it", 100*r.Support.Share)
+}
+
+// suggestTranscript names the command that shows the replies of an agent whose step ended
+// without an action.
+func suggestTranscript(conn *hall.Connection, r sessionflow.Result) {
+	i := slices.IndexFunc(r.Failed, func(f coordination.FailedAgent) bool { return f.Error.Type == "NoAction" })
+	if i >= 0 && !conn.Scripted() {
+		conn.Infof("`%s` shows what the model said", conn.CommandLine("transcript", r.SessionID, r.Failed[i].ID, "last"))
+	}
+}
+
+// exitCode returns the exit code for a result. Input that a worker refused is a usage error.
+func exitCode(r sessionflow.Result) int {
+	if r.Error != nil && runs.RefusedInput(r.Error.Type) {
+		return hall.ExitUsage
+	}
+	switch coordination.Status(r.Status) {
+	case coordination.Consensus, coordination.Plurality, coordination.Finished, coordination.Limit,
+		coordination.Presented, coordination.OverSpent:
+		return hall.ExitOK
+	case coordination.Timeout:
+		return hall.ExitTimeout
+	default: // undecided, failed, cancelled, running
+		return hall.ExitNoAnswer
+	}
+}
+
+// printAnswer prints the full answer on stdout and how it was decided on stderr.
+func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Result) error {
+	if err := runs.PrintText(ctx, conn, artifact.InBucket(r.SessionID), r.Answer, r.AnswerTruncated, r.AnswerPath); err != nil {
+		return err
+	}
+	how := ground(r)
+	conn.Infof("\n%s (%s) by %s%s · %s · %s", r.Winner, r.WinnerLabel, how, turnout(r), progress.Plural(r.Rounds, "round"), progress.FinalCost(r.Cost))
+	conn.Infof("why it won, and how it came about: %s", conn.CommandLine("view", r.SessionID))
+	conn.Infof("all answers, votes and files: %s", runs.PullCommand(conn, r.SessionID, r.AnswerPath, "/sessions/"))
+	return nil
+}
+
+// ground returns the status of a decision and the reason for it.
+func ground(r sessionflow.Result) string {
+	switch {
+	case coordination.Status(r.Status) == coordination.Presented:
+		return "presentation, without a vote"
+	case r.DecidedBy == coordination.ByAgreement:
+		return r.Status + " · equal first answers, without a vote"
+	}
+	how := r.Status + " · " + progress.Plural(r.Votes[r.Winner], "fresh vote")
+	if r.DecidedBy == coordination.ByChecks {
+		how += ", ahead by checks"
+	}
+	if r.DecidedBy == coordination.ByQuorum {
+		how += ", a quorum"
+	}
+	if len(r.Cut) > 0 {
+		how += " without " + strings.Join(r.Cut, ", ")
+	}
+	return how
+}
+
+// turnout says how many agents have a fresh vote if some have none. It also names the
+// failed agents and a broken tie.
+func turnout(r sessionflow.Result) string {
+	said, counts := []string{""}, []string{}
+	voted := coordination.Status(r.Status) != coordination.Presented && r.DecidedBy != coordination.ByAgreement
+	if voted && len(r.Voters) < r.Agents {
+		counts = append(counts, fmt.Sprintf("%d of %d voted", len(r.Voters), r.Agents))
+	}
+	if len(r.Failed) > 0 {
+		var failed []string
+		for _, f := range r.Failed {
+			failed = append(failed, f.ID+" ("+f.Error.Type+")")
+		}
+		counts = append(counts, fmt.Sprintf("%d failed: %s", len(failed), strings.Join(failed, ", ")))
+	}
+	if len(counts) > 0 {
+		said = append(said, strings.Join(counts, ", "))
+	}
+	if r.Earlier {
+		said = append(said, "an earlier attempt of the team; the last one decided nothing")
+	}
+	if len(r.Tie) > 0 {
+		said = append(said, "a tie of "+strings.Join(r.Tie, ", "))
+	}
+	return strings.Join(said, " · ")
+}
+
+// noAnswer returns the error for a session without an answer.
+func noAnswer(r sessionflow.Result) error {
+	if r.Status == drive.Cancelled {
+		return fmt.Errorf("session %s was cancelled; the files recorded until then can be pulled", r.SessionID)
+	}
+	if r.Error != nil {
+		return fmt.Errorf("session %s failed: %s", r.SessionID, cmp.Or(r.Error.Message, r.Error.Type))
+	}
+	return fmt.Errorf("session %s ended as %s without an answer: no agent has one", r.SessionID, r.Status)
+}
