@@ -64,7 +64,7 @@ func TestCache_fetchesOnce(t *testing.T) {
 	require.EqualValues(t, 1, s.opened.Load(), "stored content is not fetched")
 }
 
-// A cached blob does not exist in sessions that lack it.
+// A cached blob does not exist in sessions that do not have it.
 func TestCache_existsAsksTheStore(t *testing.T) {
 	t.Parallel()
 	c, _ := cacheOf(t, openDir(t, t.TempDir()), 1<<20)
@@ -118,7 +118,7 @@ func TestCache_evicts(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, last[:2], last), "the newest blob stays")
 }
 
-// broken fails in the middle of a stream.
+// broken is a store whose streams fail in the middle.
 type broken struct{ artifact.Store }
 
 func (b broken) Open(context.Context, string) (io.ReadCloser, error) {

@@ -45,7 +45,7 @@ func TestDelta_JSON(t *testing.T) {
 	require.Equal(t, d, back)
 }
 
-// trees generates manifests with few names, so that two of them have much in common.
+// trees generates manifests from few names, so that two of them overlap.
 var trees = rapid.Custom(func(t *rapid.T) artifact.Manifest {
 	files := map[string]artifact.File{}
 	for _, name := range rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c/d", "c/e", "c-", "f\xff", "g\nh"}), 0, 7).Draw(t, "names") {
@@ -67,7 +67,7 @@ var trees = rapid.Custom(func(t *rapid.T) artifact.Manifest {
 	return m
 })
 
-// A change and its base make the tree, the change is minimal, and it survives JSON.
+// Applying a change to its base yields the tree, the change is minimal, and it survives JSON.
 func TestChange_property(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -115,7 +115,8 @@ func TestChange_Check(t *testing.T) {
 	require.Error(t, artifact.Change{Base: sumOfX}.Check(nil), "a session without a base")
 }
 
-// Checks and memory are for agents; a base that has such a directory has it changed like any other.
+// Checks and memory are for agents only, and are left out. If the base has a directory with such a
+// name, its changes are kept.
 func TestChange_Deliverable(t *testing.T) {
 	t.Parallel()
 	file := func(name string) artifact.File {

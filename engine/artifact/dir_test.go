@@ -146,7 +146,7 @@ func TestNewDir_removesOldTemporaryFiles(t *testing.T) {
 
 const writerDir = "CONCLAVE_TEST_WRITER_DIR"
 
-// TestMain makes the test binary a second program on the same directory.
+// TestMain lets the test binary act as a second program that uses the same directory.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(writerDir); dir != "" {
 		fmt.Fprintln(os.Stderr, writeUntilKilled(dir))
@@ -155,8 +155,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeUntilKilled creates numbered objects and prints the number of each
-// acknowledged one.
+// writeUntilKilled creates numbered objects and prints each number after its object is
+// acknowledged.
 func writeUntilKilled(dir string) error {
 	d, err := artifact.NewDir(dir)
 	if err != nil {

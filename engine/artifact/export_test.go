@@ -1,7 +1,7 @@
 package artifact
 
-// Limits and names for the tests in artifact_test, which cannot be in this package
-// because storetest imports it.
+// Limits and names for the tests in package artifact_test, which cannot be in this package because
+// storetest imports it.
 const (
 	MaxFiles     = maxFiles
 	MaxFileBytes = maxFileBytes
@@ -12,7 +12,7 @@ const (
 	IgnoreFile   = ignoreFile
 )
 
-// UnescapePath decodes an escaped path, or refuses one that EscapePath cannot have
+// UnescapePath decodes an escaped path. It returns an error for a path that EscapePath cannot have
 // written.
 func UnescapePath(escaped string) (string, error) {
 	if err := CheckKey("workspace/" + escaped); err != nil {

@@ -11,7 +11,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// The keys are contract: other programs read them.
+// Other programs read the keys, so they must not change.
 func TestLayout(t *testing.T) {
 	t.Parallel()
 	session, pipeline, run := artifact.InBucket("s1"), artifact.InPipeline("p1"), artifact.InScenario("buy", "r1")
@@ -132,7 +132,7 @@ func TestCheckContextName(t *testing.T) {
 	require.True(t, artifact.Material{Context: []artifact.Context{{}}}.Given())
 }
 
-// A caller's tools are those of a request of OpenAI's API; every refusal names the place.
+// A caller's tools have the format of OpenAI's API. Every error names the position.
 func TestCaller_Check(t *testing.T) {
 	t.Parallel()
 	tools := func(list string) artifact.Caller { return artifact.Caller{ClientTools: json.RawMessage(list)} }

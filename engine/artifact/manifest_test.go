@@ -125,7 +125,7 @@ func TestRestore_readOnly(t *testing.T) {
 	require.NoError(t, artifact.RemoveTree(dir), "a missing directory is no error")
 }
 
-// A link is removed; the directory that it leads to keeps its modes.
+// RemoveTree removes a link without changing the modes of the directory to which it points.
 func TestRemoveTree_link(t *testing.T) {
 	t.Parallel()
 	victim, link := filepath.Join(t.TempDir(), "victim"), filepath.Join(t.TempDir(), "link")

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A lenient walk leaves out exactly the entries for which a strict walk fails. The
-// manifest of the others is valid.
+// A lenient walk omits exactly the entries for which a strict walk fails, and returns a valid
+// manifest of the others.
 func TestWalk_lenient(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 50)

@@ -16,7 +16,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// counting counts the calls of a store.
+// counting counts calls to a store.
 type counting struct {
 	artifact.Store
 	asked, stored, opened atomic.Int64
@@ -53,7 +53,7 @@ func scan(t *testing.T, w *artifact.WorkingCopy) artifact.Delta {
 
 func changed(d artifact.Delta) []string { return paths(artifact.Manifest{Files: d.Changed}) }
 
-// settle makes files older than grain.
+// settle sets the times of files to older than grain.
 func settle(t *testing.T, dir string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(name string, e os.DirEntry, err error) error {
@@ -217,7 +217,7 @@ func TestWorkingCopy_removesCopiesFromScratch(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// An unreadable file is removed, although an earlier version was stored.
+// An unreadable file is removed even if an earlier version was stored.
 func TestWorkingCopy_unreadableFile(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() == 0 {

@@ -26,8 +26,8 @@ func seal(t *testing.T, s artifact.Store, dir string) (artifact.Manifest, string
 	return c.Tree(nil), hash, w.Warnings()
 }
 
-// requireFiles compares a directory with a manifest: paths, content, links and
-// executable bits.
+// requireFiles requires that the paths, contents, links and executable bits in a directory are
+// those of a manifest.
 func requireFiles(t *testing.T, want artifact.Manifest, dir string) {
 	t.Helper()
 	const executable = 0o100
@@ -207,7 +207,7 @@ func TestSeal_unreadableFiles(t *testing.T) {
 	require.Equal(t, "closed", warnings[0].Path)
 }
 
-// growing is a store whose calls change the workspace, as a running process would.
+// growing is a store whose calls change the workspace, like a running process.
 type growing struct {
 	artifact.Store
 	grow func()

@@ -11,7 +11,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// A scan of the written files finds what a walk of the directory finds.
+// ScanFiles on the written files finds the same changes as a walk of the directory.
 func TestWorkingCopy_ScanFiles(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(7, 7))
@@ -52,7 +52,7 @@ func TestWorkingCopy_ScanFiles(t *testing.T) {
 	}
 }
 
-// Files that are gone, are no files or cannot be stored lead to a walk.
+// ScanFiles falls back to a walk if a file no longer exists, is not a file or cannot be stored.
 func TestWorkingCopy_ScanFiles_walks(t *testing.T) {
 	t.Parallel()
 	d, dir := openDir(t, t.TempDir()), t.TempDir()

@@ -35,7 +35,7 @@ func write(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// project makes a directory with all kinds of files.
+// project creates a directory with all kinds of files.
 func project(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,7 +58,7 @@ func upload(t *testing.T, u base.Upload) base.Uploaded {
 	return done
 }
 
-// snapshot describes a directory: types, permissions and contents by path.
+// snapshot returns the types, permissions and contents of a directory's entries, by path.
 func snapshot(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -208,7 +208,7 @@ func TestUpload_interrupted(t *testing.T) {
 	requireWhole(t, store, upload(t, base.Upload{Store: store, Dir: dir}).Hash)
 }
 
-// requireWhole reads every content of a base.
+// requireWhole requires that every content of a base can be read.
 func requireWhole(t require.TestingT, store artifact.Store, hash string) {
 	b, err := base.Open(context.Background(), store, hash)
 	require.NoError(t, err)
@@ -297,7 +297,7 @@ func TestOpen_missing(t *testing.T) {
 	require.ErrorIs(t, err, artifact.ErrCorrupt)
 }
 
-// corrupt is a store in which every object has another content.
+// corrupt is a store that returns a different content for every object.
 type corrupt struct{ artifact.Store }
 
 func (corrupt) Get(context.Context, string) ([]byte, error) { return []byte(`{"files":[]}`), nil }

@@ -6,7 +6,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Settle lets a loan begin now and reports whether every later change of its files shows.
+// Settle starts a loan now and reports whether all later changes to its files can be detected.
 func Settle(l *Loan) bool {
 	l.lent = time.Now()
 	return Settled(l)

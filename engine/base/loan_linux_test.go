@@ -17,7 +17,7 @@ import (
 	"conclave/engine/base"
 )
 
-// lender is a base with awkward names that is lent to workspaces.
+// lender lends a base with awkward names to workspaces.
 type lender struct {
 	t     *testing.T
 	trees *base.Trees
@@ -42,7 +42,7 @@ func newLender(t *testing.T) *lender {
 	return &lender{t: t, trees: trees, base: b, store: store, dir: kept, home: t.TempDir(), want: snapshot(t, dir)}
 }
 
-// lend returns a copy and its directory, once every later change shows.
+// lend returns a copy and its directory after all later changes can be detected.
 func (l *lender) lend(readOnly bool) (*base.Loan, string) {
 	l.t.Helper()
 	l.lent++
@@ -53,7 +53,7 @@ func (l *lender) lend(readOnly bool) (*base.Loan, string) {
 	return loan, dir
 }
 
-// requireBase fails unless a directory has the files of the base and nothing else.
+// requireBase requires that a directory contains exactly the files of the base.
 func (l *lender) requireBase(dir string, readOnly bool) {
 	l.t.Helper()
 	found := snapshot(l.t, dir)
@@ -101,7 +101,7 @@ var damages = []func(dir string) error{
 	func(dir string) error { return syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600) },
 }
 
-// Whatever a step leaves, the next one has the base, of which most files are not copied.
+// Whatever changes a step makes, the next one gets the base, and most files are not copied again.
 func TestLend_restoresTheBase(t *testing.T) {
 	t.Parallel()
 	l := newLender(t)
@@ -120,7 +120,7 @@ func TestLend_restoresTheBase(t *testing.T) {
 	}
 }
 
-// A read-only copy is lent again with everything that was changed in it restored.
+// A read-only copy is restored before it is lent again.
 func TestLend_readOnly(t *testing.T) {
 	t.Parallel()
 	l := newLender(t)
@@ -143,7 +143,7 @@ func TestLend_readOnly(t *testing.T) {
 	require.NoError(t, other.GiveBack(t.Context(), l.home))
 }
 
-// A copy of which too much has changed is removed, and so are copies above the bounds.
+// Copies with too many changes and copies beyond the limits are removed.
 func TestLend_removes(t *testing.T) {
 	t.Parallel()
 	l := newLender(t)
@@ -170,7 +170,7 @@ func TestLend_removes(t *testing.T) {
 	require.Len(t, spares(), 24)
 }
 
-// Without a base there is an empty directory.
+// Without a base, Lend returns an empty directory.
 func TestLend_withoutABase(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "work")
@@ -181,7 +181,7 @@ func TestLend_withoutABase(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
-// A directory that was replaced by a link to another is left alone, and so is that other.
+// If a link to another directory has replaced the copy, both are left unchanged.
 func TestLend_replaced(t *testing.T) {
 	t.Parallel()
 	l := newLender(t)

@@ -22,7 +22,7 @@ import (
 	"conclave/engine/patch"
 )
 
-// tree is the files of a directory by path, each as its kind and content.
+// tree is a directory's files by path. A value is the kind and the content of a file.
 type tree map[string]string
 
 // The kinds of entries.
@@ -82,7 +82,7 @@ func treeOf(tb require.TestingT, dir string) tree {
 	return t
 }
 
-// anyTree draws a tree without paths that are both a file and a directory.
+// anyTree draws a tree in which no path is both a file and a directory.
 func anyTree(t *rapid.T, label string) tree {
 	name := rapid.SampledFrom([]string{"a", "b", "A", "two\nlines", "caf\xe9", "ä ö", "-x", "\"q\\", "base", "context", ".hidden", "long" + strings.Repeat("g", 60)})
 	content := rapid.SampledFrom([]string{"", "one\n", "one", "one\ntwo\n", "a\r\nb\r\n", "\x00\x01", "\xff\n", strings.Repeat("line\n", 50), strings.Repeat("\x00big", 90<<10)})
@@ -107,8 +107,8 @@ func anyTree(t *rapid.T, label string) tree {
 	return drawn
 }
 
-// Any tree comes back identical from base to step to apply; through diff and git all of it
-// does but empty directories.
+// Any tree is unchanged on its way from base through step to apply. Through diff and git only empty
+// directories are lost.
 func TestRoundTrip_anyTrees(t *testing.T) {
 	t.Parallel()
 	home, store, runs := t.TempDir(), openStore(t), 0
@@ -162,7 +162,7 @@ func TestRoundTrip_anyTrees(t *testing.T) {
 	})
 }
 
-// withoutClashes removes paths below a file.
+// withoutClashes removes paths that are below a file.
 func withoutClashes(t tree) tree {
 	kept := tree{}
 	for name, entry := range t {

@@ -10,7 +10,7 @@ import (
 	"conclave/engine/base"
 )
 
-// next is the lender of a later process.
+// next returns the lender of a later process.
 func (l *lender) next(t *testing.T) *lender {
 	t.Helper()
 	l.trees.Close()
@@ -22,7 +22,7 @@ func (l *lender) next(t *testing.T) *lender {
 	return &later
 }
 
-// giveBackAll lends copies and gives them back, and returns the inode of a file of each.
+// giveBackAll lends copies, gives them back, and returns the inode of one file in each.
 func (l *lender) giveBackAll(copies int, readOnly bool) (inodes []uint64) {
 	l.t.Helper()
 	var loans []*base.Loan
@@ -64,7 +64,7 @@ func TestClose_copiesOfTheOtherKindStay(t *testing.T) {
 	require.Contains(t, left, inode(t, filepath.Join(dir, "main.go")))
 }
 
-// What changes on the shelf is restored, and a copy without a record is not used.
+// Changes to copies on the shelf are reverted, and a copy without a record is not used.
 func TestClose_damagedCopies(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(home string) error{

@@ -23,7 +23,7 @@ import (
 
 var errKilled = errors.New("killed")
 
-// killed is the store of a process that dies after a number of writes.
+// killed is the store of a process that dies after a given number of writes.
 type killed struct {
 	artifact.Store
 	mu   sync.Mutex
@@ -69,7 +69,7 @@ func (k *killed) DeleteAll(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// world is a store with sessions, whose clock can be advanced.
+// world is a store with sessions and a clock that can be advanced.
 type world struct {
 	store artifact.Store
 
@@ -106,7 +106,7 @@ func (w *world) set(session, hash string) {
 	w.sessions[session] = hash
 }
 
-// start names a base in a session and confirms it, as preparing a session does.
+// start records a base in a session and confirms it, like the preparation of a session.
 func (w *world) start(ctx context.Context, store artifact.Store, session, hash string) error {
 	w.set(session, hash+"?")
 	if err := base.Use(ctx, store, hash, w.now); err != nil {
@@ -116,7 +116,7 @@ func (w *world) start(ctx context.Context, store artifact.Store, session, hash s
 	return nil
 }
 
-// prune removes some sessions and the bases that no session names.
+// prune removes some sessions, then the bases that no session uses.
 func (w *world) prune(ctx context.Context, store artifact.Store, chance float64) error {
 	w.mu.Lock()
 	for id := range w.sessions {
@@ -129,7 +129,7 @@ func (w *world) prune(ctx context.Context, store artifact.Store, chance float64)
 	return err
 }
 
-// check requires that all manifests are whole, as are the bases of confirmed sessions.
+// check requires that all manifests and the bases of confirmed sessions are complete.
 func (w *world) check(t require.TestingT) {
 	for key, err := range w.store.List(context.Background(), "base/manifests/") {
 		require.NoError(t, err)
@@ -201,8 +201,8 @@ func TestSweep_busy(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Uploads, starts and prunes at once, with kills and days between them, leave no manifest
-// with a hole and take no base from a session.
+// Concurrent uploads, starts and prunes, interrupted by kills and spread over days, neither leave
+// an incomplete manifest nor delete the base of a session.
 func TestSweep_interleavings(t *testing.T) {
 	t.Parallel()
 	rounds := errgroup.Group{}

@@ -9,7 +9,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// finder is a tool with required and optional arguments of every type.
+// finder returns a tool with required and optional arguments of every type.
 func finder(t *testing.T) *Schema {
 	t.Helper()
 	s, err := Compile(llm.Tool{Name: "find", Parameters: json.RawMessage(`{
@@ -47,7 +47,7 @@ func TestSchema_Decode(t *testing.T) {
 	}
 }
 
-// A refusal names the fault and shows the arguments that the tool takes.
+// An error names the fault and lists the arguments of the tool.
 func TestSchema_Decode_refuses(t *testing.T) {
 	t.Parallel()
 	const usage = `{"deep"?: boolean, "kind"?: string, "limit"?: integer, "names"?: array, "path": string}`
@@ -89,7 +89,7 @@ func TestCompile_refuses(t *testing.T) {
 	require.ErrorContains(t, err, "resolve the schema of tool odd")
 }
 
-// Every built-in tool has a schema that refuses other arguments, and a description of each.
+// Every built-in tool has a schema that refuses unknown arguments and describes each known one.
 func TestFiles_schemas(t *testing.T) {
 	t.Parallel()
 	for _, tool := range append(Files(), Shell()) {

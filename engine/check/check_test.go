@@ -15,7 +15,7 @@ import (
 	"conclave/engine/check"
 )
 
-// tree stores files, whose names may end in * for executables, and returns their manifest.
+// tree stores files and returns their manifest. A name that ends in * is that of an executable.
 func tree(t *testing.T, store artifact.Store, files map[string]string) artifact.Manifest {
 	t.Helper()
 	dir := t.TempDir()
@@ -89,7 +89,7 @@ func TestFind_mistakes(t *testing.T) {
 	require.Empty(t, found)
 }
 
-// unconfined runs commands of tests without a sandbox.
+// unconfined runs a command without a sandbox.
 func unconfined(ctx context.Context, c check.Confined) (check.Ended, error) {
 	ctx, stop := context.WithTimeout(ctx, c.Time)
 	defer stop()
@@ -139,7 +139,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Runs leave nothing behind, and do not see each other.
+// A run leaves nothing behind, and does not see the files of another.
 func TestRun_freshCopies(t *testing.T) {
 	t.Parallel()
 	store, scratch := open(t), t.TempDir()

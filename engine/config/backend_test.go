@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The table has exactly the accepted values of the key type, and its addresses and
-// variables would be valid in a file.
+// The table has exactly the values that the key type accepts, and its addresses and variables are
+// valid in a file.
 func TestBackendTypes(t *testing.T) {
 	t.Parallel()
 	var names []string

@@ -45,8 +45,8 @@ func TestParseCriteria_acceptsEverySpelling(t *testing.T) {
 	}
 }
 
-// A file for --eval-criteria may come from another program. Only a key that was probably
-// meant to count causes a warning.
+// A file for --eval-criteria may come from another program, so that most unknown keys are ignored.
+// A key that was probably meant to have an effect causes a warning.
 func TestReviewCriteria_warns(t *testing.T) {
 	t.Parallel()
 	const text = `[{"id": "E1", "aspiration": "x", "text": "a", "category": 1, "verify_by": null, "anti_patterns": []},

@@ -93,7 +93,7 @@ func TestDecode_reportsEveryProblemAtItsPosition(t *testing.T) {
 	}
 }
 
-// A long list of valid keys would hide the other problems if it were repeated.
+// The list of valid keys is not repeated, because a long one would hide the other problems.
 func TestParse_listsTheKeysOfALargeSectionOnce(t *testing.T) {
 	t.Parallel()
 	_, err := Parse("team.yaml", []byte("agents: [{id: a, backend: {model: m}}]\norchestrator: {vitamins: 1, zebra: 2}\n"), Local)

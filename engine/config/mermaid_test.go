@@ -31,7 +31,7 @@ func TestMermaid_labelsConditionsAndVisits(t *testing.T) {
 	require.Contains(t, text, `s_draft ==>|"after 2×"| s_publish`)
 }
 
-// Steps are coloured by how they last ended, and the arrows taken are bold.
+// The colour of a step shows how it last ended; the arrows that were taken are bold.
 func TestMermaidRun(t *testing.T) {
 	t.Parallel()
 	trace := []pipeline.TraceEntry{
@@ -70,7 +70,7 @@ func TestMermaidRun(t *testing.T) {
 	require.Contains(t, p.MermaidRun(append(trace[:6:6], pipeline.TraceEntry{Step: "review", Status: pipeline.Completed}), "publish", nil), "linkStyle 0,1,2,4,5 stroke")
 }
 
-// Of several rules with the same destination, only the one that was taken is bold.
+// If several rules lead to the same destination, only the one that was taken is bold.
 func TestMermaidRun_rulesWithTheSameDestination(t *testing.T) {
 	t.Parallel()
 	p, _, err := ParsePipeline("p.yaml", []byte(`start: lint

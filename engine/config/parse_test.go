@@ -25,7 +25,7 @@ func (b broken) reach() Reach {
 	return Local
 }
 
-// file returns the name in messages.
+// file returns the name of the file in messages.
 func (b broken) file() string {
 	if b.reach() == Cluster {
 		return "input config"
@@ -121,8 +121,8 @@ func TestParseSingle_needsNoID(t *testing.T) {
 	require.ErrorContains(t, err, "every agent has an id of its own", "a team's agents have IDs")
 }
 
-// FuzzParse checks that accepted texts are read back unchanged from their canonical
-// form, on a cluster and locally.
+// FuzzParse verifies that accepted texts and their canonical forms parse to the same value, both on
+// a cluster and locally.
 func FuzzParse(f *testing.F) {
 	f.Add(string(Starter()), false)
 	f.Add(contract, false)
@@ -153,7 +153,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzParseCriteria checks that accepted criteria have texts.
+// FuzzParseCriteria verifies that accepted criteria have texts.
 func FuzzParseCriteria(f *testing.F) {
 	f.Add(`[{"text": "a", "category": "must", "anti_patterns": ["b"], "score_anchors": {"1": "c"}}]`)
 	f.Add(`{"criteria": [{"name": "a"}, 1]}`)

@@ -88,7 +88,7 @@ func TestParsePipeline_warnsOfUnreachableSteps(t *testing.T) {
 	require.Empty(t, found, "an invalid pipeline has problems instead")
 }
 
-// Such a rule does not make its step reachable.
+// A rule that never applies does not make its step reachable.
 func TestParsePipeline_warnsOfRulesThatNeverApply(t *testing.T) {
 	t.Parallel()
 	_, found, err := ParsePipeline("p.yaml", []byte(`start: a
@@ -113,7 +113,7 @@ p.yaml:11:5: steps[3]: no run reaches the step "fix": no next or destinations na
 `))
 }
 
-// Tools steps are checked by name before any tool exists.
+// Steps of kind tools are validated by name before the tools exist.
 func TestBuiltin_describesTheTools(t *testing.T) {
 	t.Parallel()
 	shell := &sandbox.Options{Level: sandbox.Off, Host: sandbox.Host{Level: sandbox.Off}}
@@ -163,7 +163,7 @@ func TestMermaid_drawsTheGraph(t *testing.T) {
 `, p.Mermaid())
 }
 
-// The cases are in testdata/pipelines.txt, in the format of broken.txt.
+// testdata/pipelines.txt contains the cases, in the format of broken.txt.
 func TestParsePipeline_reportsEveryProblemAtItsPosition(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/pipelines.txt"
@@ -247,7 +247,8 @@ func TestParsePipeline_readsOutcomesAndLimits(t *testing.T) {
 	require.Equal(t, p, again)
 }
 
-// A session step may limit a team of the worker; it has no model calls of its own.
+// A session step may limit a team of the worker, but not the number of its own model calls, since
+// it makes none.
 func TestParsePipeline_limitsATeamOfTheWorker(t *testing.T) {
 	t.Parallel()
 	step := "start: a\nsteps: [{name: a, kind: session, team: house, limits: {%s}}]\nlimits: {cost_usd: 2}"
@@ -260,7 +261,7 @@ func TestParsePipeline_limitsATeamOfTheWorker(t *testing.T) {
 	require.ErrorContains(t, err, "has no meaning for a step of kind session; remove it")
 }
 
-// Limits lower those of a team and leave the original unchanged.
+// Limits reduce those of a team without changing the original.
 func TestTeam_Within(t *testing.T) {
 	t.Parallel()
 	usd, team := 1.0, Default()
@@ -283,7 +284,7 @@ func TestTeam_Within(t *testing.T) {
 
 func whole(n int) *int { return &n }
 
-// After an upgrade, existing runs still find their definition by its hash.
+// Existing runs still find their definition by its hash after an upgrade.
 func TestPipeline_keepsItsHash(t *testing.T) {
 	t.Parallel()
 	p, _, err := ParsePipeline("p.yaml", []byte(writing), Local)
@@ -297,7 +298,7 @@ func TestPipeline_keepsItsHash(t *testing.T) {
 	require.Equal(t, "7f61fb14c90368e030babbed86b31b1e6c111ca34172f69e26a67e745412b5eb", p.Hash())
 }
 
-// Where a person watches, a failed step parks the run, unless the file says otherwise.
+// If a person watches the run, a failed step parks it, unless the file says otherwise.
 func TestParseWatchedPipeline(t *testing.T) {
 	t.Parallel()
 	const steps = "steps: [{name: main, kind: session}]\n"

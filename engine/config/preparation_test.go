@@ -39,7 +39,8 @@ func TestPreparation_isReadAndWritten(t *testing.T) {
 	require.Equal(t, team, again)
 }
 
-// Keys of a later version are left out at their defaults, so that the hash of a team is the same in both versions.
+// Keys of a later version are omitted if they have their defaults, so that a team's hash is the
+// same in both versions.
 func TestPreparation_leavesOutDefaults(t *testing.T) {
 	t.Parallel()
 	data, err := Default().Canonical()

@@ -6,8 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With think_first auto, only models that do not reason by themselves are asked to think
-// first.
+// With think_first auto, only models that do not reason by default are asked to think first.
 func TestThinksFirst(t *testing.T) {
 	t.Parallel()
 	for model, reasons := range map[string]bool{

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Where a model calls no tools, the remedy is that of its server.
+// If a model does not call tools, the remedy depends on its server.
 func TestToolsRemedy(t *testing.T) {
 	t.Parallel()
 	for _, known := range BackendTypes() {
@@ -34,7 +34,7 @@ func TestToolsRemedy(t *testing.T) {
 	require.Equal(t, "choose a model that can call tools", Backend{Type: OpenAI, BaseURL: Backend{Type: OpenAI}.Known().BaseURL}.ToolsRemedy())
 }
 
-// Every program of a pipeline is looked for, at the place that names it.
+// The program of every step is looked up, and errors have the position that names it.
 func TestValidatePipeline_programs(t *testing.T) {
 	t.Parallel()
 	const text = `start: a
@@ -105,7 +105,7 @@ func decodeRack(text string) (rack, error) {
 	})
 }
 
-// The servers of an operator are checked as those of a team, and so are the names of their tokens.
+// An operator's servers and the names of their tokens are validated like those of a team.
 func TestDecoder_server(t *testing.T) {
 	t.Parallel()
 	secret := "sk-" + strings.Repeat("Ab3", 16)
@@ -141,7 +141,7 @@ func TestDecoder_server(t *testing.T) {
 	}
 }
 
-// Numbers are those of YAML and of JSON.
+// Numbers may be written as in YAML or as in JSON.
 func TestNumberOf(t *testing.T) {
 	t.Parallel()
 	for _, value := range []any{7, int64(7), uint64(7), 7.0} {

@@ -44,8 +44,8 @@ func TestDefault_hasTheDocumentedValues(t *testing.T) {
 	}, Default())
 }
 
-// contract is the example of the public contract: every key at its default, and
-// every available key without one.
+// contract is the example in the public contract: every key with its default value, and keys
+// without a default.
 const contract = `
 agents:
   - id: agent_a
@@ -447,8 +447,8 @@ func TestCanonical_isReadBackUnchanged(t *testing.T) {
 
 func TestHash_ignoresOrderAndDefaults(t *testing.T) {
 	t.Parallel()
-	// Sessions store this hash: another canonical form would break sessions that run
-	// while a worker is upgraded.
+	// Sessions store this hash. If the canonical form changed, sessions that run during an upgrade
+	// of the worker would fail.
 	require.Equal(t, "6ecb4c24d70109d7356e355cec3c4cdecbd30eacb92380393febdfb39793c5c1", Default().Hash())
 
 	base := parse(t, "agents: [{id: a, backend: {model: m, params: {x: 1, y: 2}}}]")

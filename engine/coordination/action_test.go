@@ -9,8 +9,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// 6. Seed 000: "answered → voted", and back by "re-launch → answer or vote again":
-// an answer takes the agent's own vote back.
+// 6. Seed 000: "answered → voted", and back by "re-launch → answer or vote again": an answer
+// withdraws the agent's own vote.
 func TestRule06_AnswerWithdrawsOwnVote(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b", "c"))
@@ -21,9 +21,8 @@ func TestRule06_AnswerWithdrawsOwnVote(t *testing.T) {
 	require.Equal(t, "b", d.Winner, "b's own vote still names agent2.1")
 }
 
-// 6. Seed 001: "When new_answer is accepted: all terminal decisions are reset
-// (has_voted, vote payloads, stop metadata)"; the agent's own is gone, those of the
-// others are stale.
+// 6. Seed 001: "When new_answer is accepted: all terminal decisions are reset (has_voted, vote
+// payloads, stop metadata)". The agent's own stop is withdrawn, and those of others become stale.
 func TestRule06_AnswerWithdrawsOwnStop(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(decomposed, "a", "b"))
@@ -41,8 +40,8 @@ func TestRule06_StepNumberIsUsedOnce(t *testing.T) {
 	require.Equal(t, "agent1.1", p.state.View().Agents[0].LatestLabel)
 }
 
-// 7. Seed 001: "votes with voter-context label resolution (prevents race-condition
-// mislabeling)": a vote keeps the revision that it named, else the one it saw.
+// 7. Seed 001: "votes with voter-context label resolution (prevents race-condition mislabeling)". A
+// vote is for the revision that it names or, if it names none, for the one that its voter saw.
 func TestRule07_TargetLabel(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -80,8 +79,8 @@ func TestRule07_WhoCanBeVotedFor(t *testing.T) {
 	}
 }
 
-// 7. Seed 001: "vote = terminal submission in voting mode; stop = terminal
-// submission in decomposition mode". Neither is accepted in the other's place.
+// 7. Seed 001: "vote = terminal submission in voting mode; stop = terminal submission in
+// decomposition mode". Each is only accepted in its own mode.
 func TestRule07_StopIsForDecomposition(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
@@ -94,8 +93,8 @@ func TestRule07_StopIsForDecomposition(t *testing.T) {
 	require.Equal(t, Blocked, p.state.View().Agents[1].Stop.Status)
 }
 
-// 8. Seed 001: "missing workflow decision after tool/text output is rejected and
-// retried": a refused action ends the step, and an earlier vote stays.
+// 8. Seed 001: "missing workflow decision after tool/text output is rejected and retried". A
+// refused action ends the step, and an earlier vote still counts.
 func TestRule08_RefusedActionKeepsTheStatus(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
@@ -107,8 +106,8 @@ func TestRule08_RefusedActionKeepsTheStatus(t *testing.T) {
 	require.Equal(t, 2, d.Votes[0].Votes)
 }
 
-// 8. DESIGN: "Each launch carries a spend allowance which the step enforces before
-// each model call": a step whose allowance is spent has ended without an action.
+// 8. DESIGN: "Each launch carries a spend allowance which the step enforces before each model
+// call". A step that has spent its allowance ends without an action.
 func TestRule08_ExhaustedStepIsLaunchedAgain(t *testing.T) {
 	t.Parallel()
 	p := start(team("a"))
@@ -129,7 +128,7 @@ func TestRule09_StepLimit(t *testing.T) {
 	require.Equal(t, "a", d.Winner)
 }
 
-// 9. The same, and the votes that there are suffice.
+// 9. The fresh votes of agents at the limit are sufficient for a decision.
 func TestRule09_FreshVotesAtTheLimitCount(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.MaxStepsPerAgent = 2 }, "a", "b", "c"))
@@ -137,8 +136,8 @@ func TestRule09_FreshVotesAtTheLimitCount(t *testing.T) {
 	require.Equal(t, Consensus, d.Status, "two of three")
 }
 
-// 10. DESIGN: "usage of failed attempts counts too". Every launched step's is
-// added up, once.
+// 10. DESIGN: "usage of failed attempts counts too". The usage of every launched step is counted
+// once.
 func TestRule10_Usage(t *testing.T) {
 	t.Parallel()
 	usd := 0.25
@@ -157,7 +156,8 @@ func TestRule10_Usage(t *testing.T) {
 	require.Equal(t, "no_action", view.Agents[2].Status, "only the usage of a cancelled step counts")
 }
 
-// 10. DESIGN: "a step ended so is suspended: no failure, no counted step". It costs.
+// 10. DESIGN: "a step ended so is suspended: no failure, no counted step". Only its usage is
+// counted.
 func TestRule10_SuspendedStepCountsOnlyUsage(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.MaxStepsPerAgent = 2 }, "a", "b"))

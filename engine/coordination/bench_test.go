@@ -4,8 +4,7 @@ import (
 	"testing"
 )
 
-// BenchmarkSession takes the largest team through three rounds: answers, split
-// votes, and votes again.
+// BenchmarkSession plays the largest team for three rounds: answers, split votes, and votes again.
 func BenchmarkSession(b *testing.B) {
 	config := Config{OnSplit: splitRevote, MaxRevotes: 1, MaxStepsPerAgent: 12}
 	for letter := range 26 {
@@ -30,8 +29,8 @@ func BenchmarkSession(b *testing.B) {
 	}
 }
 
-// BenchmarkDrain takes one more answer of the largest team in continuous pacing:
-// running agents learn of it by the bell, and agents that waited for news are launched.
+// BenchmarkDrain drains after one more answer by the largest team with continuous pacing. The bell
+// tells running agents about it, and agents that waited for news are launched.
 func BenchmarkDrain(b *testing.B) {
 	config := Config{Pacing: "continuous", Updates: Inject, MaxStepsPerAgent: 1 << 30}
 	for letter := range 26 {

@@ -9,8 +9,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// await ends an agent's latest launch with calls of the caller's tools; calls of equal names
-// are equal.
+// await ends an agent's latest launch with calls to the caller's tools. Calls with equal names are
+// equal.
 func (p *player) await(agent string, names ...string) Event {
 	id := p.launchOf(agent)
 	e := Awaiting{End: End{Launch: id, Step: p.nextStep(id), Usage: llm.Usage{InputTokens: 10, ModelCalls: 1}}, Token: tokenOf(id)}
@@ -36,8 +36,8 @@ func openIDs(s *State) []string {
 	return ids
 }
 
-// A step that waits for the caller holds back the round as a running one does, and goes on
-// with the results, counted once.
+// A step that waits for the caller delays the round like a running one. It continues with the
+// results, and its usage is counted once.
 func TestCaller_stepGoesOnWithTheResults(t *testing.T) {
 	t.Parallel()
 	p := start(Config{Agents: []string{"a", "b"}})
@@ -73,8 +73,8 @@ func TestCaller_stepGoesOnWithTheResults(t *testing.T) {
 	require.Equal(t, Consensus, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "a"))).Status)
 }
 
-// A caller that repeats its results has not had the reply to them: the usage since then stays
-// to be reported.
+// A caller that repeats its results did not receive the reply to them, so the usage since then is
+// still to be reported.
 func TestCaller_repeatedResultsKeepTheUsage(t *testing.T) {
 	t.Parallel()
 	p := start(Config{Agents: []string{"a"}})
@@ -91,7 +91,8 @@ func TestCaller_repeatedResultsKeepTheUsage(t *testing.T) {
 	require.EqualValues(t, 2, p.state.View().Reported.ModelCalls)
 }
 
-// Equal calls that wait at once are one for the caller, and its result is for all of them.
+// Equal calls that are waiting at the same time are sent to the caller as one, and all get its
+// result.
 func TestCaller_equalCallsAreOne(t *testing.T) {
 	t.Parallel()
 	p := start(Config{Agents: []string{"a", "b"}})
@@ -112,8 +113,7 @@ func TestCaller_refuses(t *testing.T) {
 	}
 }
 
-// A caller that does not return fails the session, which goes on where it was when it is
-// reopened.
+// If the caller does not return, the session fails. After it is reopened it continues where it was.
 func TestCaller_doesNotReturn(t *testing.T) {
 	t.Parallel()
 	p := start(Config{Agents: []string{"a"}, CallerSeconds: 60})
@@ -143,7 +143,7 @@ func TestCaller_doesNotReturn(t *testing.T) {
 	require.False(t, resumed[0].Owed)
 }
 
-// Requests of people and the end of the time decide without waiting for the caller.
+// A decision by people or at the end of the time does not wait for the caller.
 func TestCaller_isNotWaitedForByADecision(t *testing.T) {
 	t.Parallel()
 	for _, event := range []Event{Finish{}, TimeUp{}, CancelRequested{}} {

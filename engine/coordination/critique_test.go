@@ -36,8 +36,8 @@ func purposes(commands []Command) []Purpose {
 	return all
 }
 
-// 86, 87. Seed 001: the evaluator is a stage after an answer and before its agent's next
-// step, which gets its tasks as its plan and hands in by new_answer.
+// 86, 87. Seed 001: an answer is evaluated before its agent's next step, which gets the tasks as
+// its plan and submits with new_answer.
 func TestRule86_EvaluatesEveryAnswerOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(critical(nil, "a", "b"))
@@ -69,8 +69,8 @@ func TestRule86_EvaluatesEveryAnswerOnce(t *testing.T) {
 	require.Equal(t, Consensus, d.Status)
 }
 
-// 86. An agent's last answer may not be evaluated. A view keeps the last evaluation that came
-// about, with the label of its answer.
+// 86. An agent's last answer need not be evaluated. A view shows the last completed evaluation with
+// the label of its answer.
 func TestRule86_AViewKeepsTheLastEvaluation(t *testing.T) {
 	t.Parallel()
 	judged := Critique{Verdict: Iterate, Scores: []RoundScore{{ID: "E1", Score: 4}}, Ceiling: CeilingApproaching}
@@ -104,7 +104,7 @@ func evaluated(commands []Command) []string {
 	return ids
 }
 
-// 86. An agent that may not answer again needs no evaluation.
+// 86. An agent that may not answer again is not evaluated.
 func TestRule86_OnlyBeforeAStepThatMayAnswer(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(critical(func(c *Config) { c.AnswersPerAgent = 1 }, "a", "b"))
@@ -112,7 +112,7 @@ func TestRule86_OnlyBeforeAStepThatMayAnswer(t *testing.T) {
 	require.Equal(t, []Purpose{Coordinate, Coordinate}, purposes(p.batch(p.answer("a"), p.answer("b"))))
 }
 
-// 86. With continuous pacing nobody waits for another's evaluation, and tasks are news.
+// 86. With continuous pacing no agent waits for the evaluation of another, and new tasks are news.
 func TestRule86_Continuous(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(critical(func(c *Config) { c.Pacing = pacingContinuous }, "a", "b"))
@@ -123,7 +123,7 @@ func TestRule86_Continuous(t *testing.T) {
 	require.Equal(t, []Action{NewAnswer}, theLaunch(t, commands).Offered)
 }
 
-// 86. The usage of an evaluation is the agent's, and counts in the budget.
+// 86. The usage of an evaluation is counted as the agent's, and in the budget.
 func TestRule86_CostCounts(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(critical(func(c *Config) { c.Budget.Tokens = 100 }, "a"))
@@ -198,7 +198,7 @@ func TestRule89_StopAtCeiling(t *testing.T) {
 	require.Empty(t, only[Done](play(false, 4, 5)))
 }
 
-// 89. Every active agent has to be at its plateau, with its newest answer.
+// 89. Every active agent must have reached its plateau with its newest answer.
 func TestRule89_OfEveryAgent(t *testing.T) {
 	t.Parallel()
 	flat := Critique{Verdict: Iterate, Tasks: true, Ceiling: CeilingReached, Scores: []RoundScore{{ID: "E1", Score: 4}}}
@@ -213,7 +213,7 @@ func TestRule89_OfEveryAgent(t *testing.T) {
 	require.Equal(t, Finished, decision(t, p.batch(p.critique("b", flat))).Status)
 }
 
-// 90. A preparation costs before the first step.
+// 90. Preparations are counted before the first step.
 func TestRule90_Preparations(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(func(c *Config) { c.Budget.Tokens = 100 }, "a"))
@@ -254,7 +254,7 @@ func TestRule86_OlderProtocols(t *testing.T) {
 	require.Zero(t, s.Cost())
 }
 
-// A new attempt of the team evaluates anew.
+// 86. In a new attempt of the team, answers are evaluated again.
 func TestRule86_NewAttempt(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(critical(func(c *Config) { c.MaxRestarts = 1 }, "a"))

@@ -11,8 +11,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// TestCritiqueProperties plays random sessions with evaluations to their end. Every answer
-// is evaluated at most once, nobody has two steps at a time, a step with tasks can only
+// TestCritiqueProperties plays random sessions with evaluations to their end. Every answer is
+// evaluated at most once, no agent has two steps at the same time, a step with tasks can only
 // answer, and every session ends.
 func TestCritiqueProperties(t *testing.T) {
 	t.Parallel()
@@ -74,7 +74,7 @@ func randomCritical(pick pick) Config {
 	}
 }
 
-// randomEnd ends a step in one of the ways that are open to it.
+// randomEnd ends a step in one of the ways that it permits.
 func randomEnd(pick pick, l Launch, steps map[string]int) Event {
 	end := End{Launch: l.ID, Usage: llm.Usage{ModelCalls: 1, InputTokens: 5}}
 	if l.Purpose == Evaluation {

@@ -8,7 +8,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// 30. DESIGN: "on_agent_failure continue (the rest decide), park, or fail". It comes
+// 30. DESIGN: "on_agent_failure continue (the rest decide), park, or fail". The policy is applied
 // before everything else, including requested decisions.
 func TestRule30_FailurePolicyComesFirst(t *testing.T) {
 	t.Parallel()
@@ -21,9 +21,9 @@ func TestRule30_FailurePolicyComesFirst(t *testing.T) {
 	require.Empty(t, d.Winner)
 }
 
-// 30. Seed 001: "submitted snapshots are never overwritten by incomplete in-flight
-// workspace content". The policy ends a later attempt at once, and what the earlier one
-// came to stands.
+// 30. Seed 001: "submitted snapshots are never overwritten by incomplete in-flight workspace
+// content". The policy ends a later attempt immediately, and the decision of the earlier one is
+// kept.
 func TestRule30_InALaterAttempt(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *Config) { o.OnAgentFailure, o.MaxRestarts = "fail", 1 }, "a", "b"))
@@ -36,7 +36,8 @@ func TestRule30_InALaterAttempt(t *testing.T) {
 	}, decision(t, commands))
 }
 
-// 30. The same of who presents or judges: the team has decided, and its answer stands.
+// 30. The policy also applies to the agent that presents or judges. The team has decided by then,
+// and its answer is kept.
 func TestRule30_AfterTheDecision(t *testing.T) {
 	t.Parallel()
 	want := Decision{
@@ -50,7 +51,7 @@ func TestRule30_AfterTheDecision(t *testing.T) {
 	require.Equal(t, want, decision(t, p.batch(p.fail("a"))), "unjudged")
 }
 
-// 30. But a failure in the same batch as the last vote comes before the decision.
+// 30. A failure in the same batch as the last vote is handled before the decision.
 func TestRule30_BesideTheLastVote(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.OnAgentFailure, o.Strategy = "fail", winnerPresent }, "a", "b", "c"))
@@ -71,8 +72,8 @@ func TestRule31_Consensus(t *testing.T) {
 	require.Len(t, launches(commands), 4, "half is not more than half")
 }
 
-// 31. Seed 000, consensus: "2. ALL votes are non-stale (seen_steps covers latest
-// answers)": the majority is there, one vote is stale, and so there is none yet.
+// 31. Seed 000, consensus: "2. ALL votes are non-stale (seen_steps covers latest answers)". With
+// one stale vote, a majority is not yet a consensus.
 func TestRule31_NoConsensusWithAStaleVote(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b", "c"))
@@ -92,8 +93,8 @@ func TestRule31_NoConsensusWhileHeld(t *testing.T) {
 	require.Equal(t, Consensus, decision(t, p.batch(Resume{})).Status)
 }
 
-// 31, 32. DESIGN: results already waiting are stepped as one batch, and a consensus in
-// it stands although a decision is asked for.
+// 31, 32. DESIGN: results that are already waiting are stepped as one batch. A consensus in it
+// counts even if a decision is requested.
 func TestRule31_ConsensusBeforeForcedDecision(t *testing.T) {
 	t.Parallel()
 	for _, event := range []Event{TimeUp{}, Finish{}} {
@@ -102,8 +103,8 @@ func TestRule31_ConsensusBeforeForcedDecision(t *testing.T) {
 	}
 }
 
-// 32. DESIGN: "A forced decision (time, money, steps, finish, no active agent left)".
-// The first of them names it.
+// 32. DESIGN: "A forced decision (time, money, steps, finish, no active agent left)". The first of
+// these reasons is reported.
 func TestRule32_ForcedDecision(t *testing.T) {
 	t.Parallel()
 	for want, events := range map[Status][]Event{
@@ -118,15 +119,15 @@ func TestRule32_ForcedDecision(t *testing.T) {
 	}
 }
 
-// 32. "marked as such": a split that would have been plurality is forced when it was.
+// 32. "marked as such": a split that would otherwise end in plurality is reported as forced.
 func TestRule32_ForcedBeforePlurality(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.OnSplit = splitPlurality }, "a", "b"))
 	require.Equal(t, Timeout, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "b"), TimeUp{})).Status)
 }
 
-// 33. DESIGN: "Session time stands still while parked or paused": a paused session
-// decides nothing of itself, neither for want of agents nor of money.
+// 33. DESIGN: "Session time stands still while parked or paused". A paused session does not decide
+// because agents or money are missing.
 func TestRule33_PausedDecidesNothing(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.Budget.Tokens = 10 }, "a", "b"))
@@ -157,8 +158,8 @@ func TestRule34_BudgetSpent(t *testing.T) {
 	require.Equal(t, "a", d.Winner)
 }
 
-// 34. One call of unknown cost does not lift a limit in dollars: what is known of
-// the others counts, whether their sum came with the step or is the session's.
+// 34. A call of unknown cost does not disable a limit in dollars: the known costs of all other
+// calls still count, whether they are the step's or the session's.
 func TestRule34_CallsOfUnknownCost(t *testing.T) {
 	t.Parallel()
 	half := 0.5
@@ -185,7 +186,7 @@ func TestRule34_CallsOfUnknownCost(t *testing.T) {
 	require.Len(t, launches(commands), 2)
 }
 
-// 34. The last vote may settle it all the same; and an unknown price is no spending.
+// 34. The last vote can still decide the session. An unknown price does not count as spending.
 func TestRule34_ConsensusBeforeTheBudget(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.Budget.Tokens = 10 }, "a", "b"))
@@ -195,8 +196,8 @@ func TestRule34_ConsensusBeforeTheBudget(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, launched(p.batch(spending(p.exhaust("a"), 9), p.exhaust("b"))))
 }
 
-// 34. DESIGN: "Each launch carries a spend allowance": the rest is shared equally,
-// and the allowances of running steps are not granted twice.
+// 34. DESIGN: "Each launch carries a spend allowance". The rest is divided equally, and the
+// allowances of running steps are not granted again.
 func TestRule34_Shares(t *testing.T) {
 	t.Parallel()
 	config := teamWith(func(o *Config) { o.Budget.Tokens, o.Budget.USD, o.Pacing = 900, 9, "continuous" }, "a", "b", "c")
@@ -214,7 +215,7 @@ func TestRule34_Shares(t *testing.T) {
 	require.Zero(t, start(team("a")).last("a").Allowance, "no budget, no allowance")
 }
 
-// 34. Nor are they granted twice to resumed steps: each has an equal share of the rest.
+// 34. They are not granted again to resumed steps either: each has an equal share of the rest.
 func TestRule34_SharesOfResumedSteps(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *Config) { o.Budget.Tokens = 900 }, "a", "b", "c"))
@@ -228,7 +229,7 @@ func TestRule34_SharesOfResumedSteps(t *testing.T) {
 	require.Equal(t, int64(900-300), promised)
 }
 
-// 34. Resumed steps share with those launched at the same time.
+// 34. Resumed steps share the rest with steps that are launched at the same time.
 func TestRule34_SharesOfAllLaunchedTogether(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.Budget.Tokens, o.Pacing = 900, "continuous" }, "a", "b", "c"))
@@ -242,8 +243,8 @@ func TestRule34_SharesOfAllLaunchedTogether(t *testing.T) {
 	}
 }
 
-// 35. DESIGN: "A forced decision (..., no active agent left)". CONTRACT: its status is
-// plurality, the answers that are there decide.
+// 35. DESIGN: "A forced decision (..., no active agent left)". CONTRACT: the existing answers
+// decide, with status plurality.
 func TestRule35_NoActiveAgent(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
@@ -251,8 +252,8 @@ func TestRule35_NoActiveAgent(t *testing.T) {
 	require.Equal(t, Decision{Status: Plurality, Winner: "b", WinnerLabel: "agent2.1", WinnerStep: 1, Votes: []count{}}, d)
 }
 
-// 36. DESIGN, quiescence: only "when nothing runs, nothing may be launched" is anything
-// decided; whoever can be launched is.
+// 36. DESIGN, quiescence: a decision is made only "when nothing runs, nothing may be launched".
+// Agents that can be launched are launched first.
 func TestRule36_LaunchBeforeDeciding(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.OnSplit, o.Pacing = SplitFail, "continuous" }, "a", "b", "c"))
@@ -275,9 +276,9 @@ func TestRule37_Limit(t *testing.T) {
 	require.Equal(t, Limit, decision(t, p.batch(p.stop("a", Complete), p.exhaust("b"))).Status, "a part that nobody says is done")
 }
 
-// 38. CONTRACT: "skip_voting and decomposition end presented"; "Decomposition's winner
-// is the presenter". Where the presenter has no answer of its own, the first
-// configured agent's stands until it has presented.
+// 38. CONTRACT: "skip_voting and decomposition end presented"; "Decomposition's winner is the
+// presenter". If the presenter has no answer, the answer of the first configured agent counts until
+// the presenter has presented.
 func TestRule38_StandingAnswer(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -306,7 +307,7 @@ func TestRule38_StandingAnswer(t *testing.T) {
 	}
 }
 
-// 38. A presenter without an answer leaves the field to the first configured with one.
+// 38. If the presenter has no answer, the first configured agent with an answer wins.
 func TestRule38_PresenterWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *Config) { o.Mode, o.SkipPresentation = Decomposition, true }, "a", "b"))
@@ -314,9 +315,8 @@ func TestRule38_PresenterWithoutAnAnswer(t *testing.T) {
 	require.Equal(t, "a", decision(t, p.batch(p.stop("a", Complete), p.stop("b", Blocked))).Winner)
 }
 
-// 39. DESIGN: "All fresh and split: on_split — revote relaunches everybody once
-// (max_revotes), told that the vote was split but not how"; "max_revotes counts per
-// session".
+// 39. DESIGN: "All fresh and split: on_split — revote relaunches everybody once (max_revotes), told
+// that the vote was split but not how"; "max_revotes counts per session".
 func TestRule39_Revotes(t *testing.T) {
 	t.Parallel()
 	for revotes := range 3 {
@@ -331,7 +331,8 @@ func TestRule39_Revotes(t *testing.T) {
 	}
 }
 
-// 39. Only agents below the limit vote again; if nobody is, limit.
+// 39. Only agents below the limit vote again. If there are no such agents, the session ends with
+// limit.
 func TestRule39_RevoteBelowTheStepLimit(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.MaxStepsPerAgent = 3 }, "a", "b"))
@@ -353,7 +354,7 @@ func TestRule39_OnSplit(t *testing.T) {
 	}
 }
 
-// 43. DESIGN: a decision cancels running steps, and nothing follows it.
+// 43. DESIGN: a decision cancels running steps, and no command follows it.
 func TestRule43_NothingFollows(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))

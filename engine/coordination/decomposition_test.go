@@ -8,8 +8,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// 14. Seed 001, the binary decision: "terminal branch: submit vote (or stop in
-// decomposition mode)". A stop needs no answer: an agent may be blocked at once.
+// 14. Seed 001, the binary decision: "terminal branch: submit vote (or stop in decomposition
+// mode)". An agent may stop without an answer, for example because it is blocked.
 func TestRule14_StopReplacesTheVote(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(decomposed, "a", "b"))
@@ -54,7 +54,7 @@ func TestRule14_NewsDuringAStepEndsAStreak(t *testing.T) {
 			e.Seen, _ = p.witnessed(e.Launch)
 		}
 		p.batch(e)
-		// Either way b's answer was news, at once or with the next step.
+		// The answer of b was news, either at once or in the next step.
 		require.Equal(t, map[bool]int{true: 1, false: 0}[heard], p.state.Agents[0].Streak, heard)
 		require.Nil(t, p.state.View().Agents[0].Stop)
 	}
@@ -88,7 +88,7 @@ func TestRule14_RoundsWaitBeforeStopping(t *testing.T) {
 	require.NotNil(t, p.state.View().Agents[0].Stop, "nobody waits for a wave; b's answer wakes it up")
 }
 
-// 14. No agent is stopped while a resumed step runs.
+// 14. No agent is stopped while a resumed step is running.
 func TestRule14_StoppingWaitsForResumedSteps(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *Config) { o.Mode, o.AnswersPerAgent = Decomposition, 1 }, "a", "b"))
@@ -98,15 +98,15 @@ func TestRule14_StoppingWaitsForResumedSteps(t *testing.T) {
 	require.Nil(t, p.state.View().Agents[0].Stop)
 }
 
-// 14. A step that may answer reserves its place under the global limit; other steps
-// can always stop.
+// 14. A step that may answer reserves its place under the global limit. Other steps can always
+// stop.
 func TestRule14_StopIsAlwaysOffered(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(func(o *Config) { o.Mode, o.AnswersGlobal = Decomposition, 1 }, "a", "b"))
 	require.Equal(t, map[string][]Action{"a": answerOrStop, "b": stopOnly}, offers(p.drain()))
 }
 
-// 45. The brief omits the stops by the session, since they are not the agents' own.
+// 45. The brief omits stops by the session, because they are not the agents' own.
 func TestRule45_StopsByTheSessionAreNotInTheBrief(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.Mode, o.AnswersGlobal = Decomposition, 3 }, "a", "b"))
@@ -130,9 +130,8 @@ func joining(t *testing.T, set func(*Config)) *player {
 	return p
 }
 
-// 44. Seed 001, finalization: "decomposition mode -> configured presenter (or
-// fallback)": one part does not answer the query, so the next agent joins the parts if
-// the presenter fails.
+// 44. Seed 001, finalization: "decomposition mode -> configured presenter (or fallback)". A single
+// part does not answer the query, so that the next agent joins the parts if the presenter fails.
 func TestRule44_NextAgentJoinsTheParts(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"continue", "fail"} {
@@ -157,7 +156,8 @@ func TestRule44_NextAgentJoinsTheParts(t *testing.T) {
 	}
 }
 
-// 44. "presenter_agent; else, in decomposition, the agent configured last": in this order.
+// 44. "presenter_agent; else, in decomposition, the agent configured last". Substitutes are tried
+// in this order.
 func TestRule44_SubstitutePresenter(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.Mode, o.Presenter = Decomposition, "b" }, "a", "b", "c"))
@@ -167,8 +167,8 @@ func TestRule44_SubstitutePresenter(t *testing.T) {
 	require.Equal(t, "a", theLaunch(t, p.batch(p.fail("c"))).Agent)
 }
 
-// 45. If no agent is left, the existing part stands, and the timeline says that the
-// parts were not joined.
+// 45. If no agent is left, the existing part is the result, and the timeline says that the parts
+// were not joined.
 func TestRule45_NoAgentLeftToJoinTheParts(t *testing.T) {
 	t.Parallel()
 	p := joining(t, func(*Config) {})
@@ -185,8 +185,8 @@ func TestRule45_NoAgentLeftToJoinTheParts(t *testing.T) {
 	}, texts(p.state, seq))
 }
 
-// 45. If the presenting step ends without failing, or the budget is spent, no other
-// agent presents and the existing part stands.
+// 45. If the presenting step ends without failing, or the budget is spent, no other agent presents,
+// and the existing part is the result.
 func TestRule45_NoSubstituteOutsideDecomposition(t *testing.T) {
 	t.Parallel()
 	last := "refused: c ended without an action; the parts were not joined, the present answer stands"
@@ -201,7 +201,7 @@ func TestRule45_NoSubstituteOutsideDecomposition(t *testing.T) {
 	require.Contains(t, texts(p.state, 0), last)
 }
 
-// 44. A session that is parked for its presenter waits for it.
+// 44. A session that is parked because of its presenter waits for it.
 func TestRule44_ParkedForThePresenterOfTheParts(t *testing.T) {
 	t.Parallel()
 	p := joining(t, parking)
@@ -211,8 +211,8 @@ func TestRule44_ParkedForThePresenterOfTheParts(t *testing.T) {
 	require.NotEmpty(t, l.ResumeFrom)
 }
 
-// 46. "The same agent then judges the final answer": the substitute judges, too;
-// without a judgement the joined answer stands.
+// 46. "The same agent then judges the final answer". The substitute also judges. Without a
+// judgement the joined answer is the result.
 func TestRule46_SubstituteJudges(t *testing.T) {
 	t.Parallel()
 	p := joining(t, restartable)

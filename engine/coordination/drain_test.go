@@ -28,7 +28,7 @@ func TestRule49_BatchWithContinuousPacing(t *testing.T) {
 	}
 }
 
-// 50. DESIGN: "the workflow ... carries out the commands": records in ledger order, a
+// 50. DESIGN: "the workflow ... carries out the commands": first records in ledger order, then a
 // ring, then launches or cancels, and Done last.
 func TestRule50_DrainOrder(t *testing.T) {
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestRule50_DrainOrder(t *testing.T) {
 	require.Empty(t, p.drain())
 }
 
-// 50. With launches; and in configured order, resumed ones among them.
+// 50. Launches are in configured order, including those of resumed steps.
 func TestRule50_LaunchesInConfiguredOrder(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.Pacing, o.Updates = "continuous", Restart }, "d", "a", "c", "b"))
@@ -66,8 +66,8 @@ func TestRule50_CancelledOnce(t *testing.T) {
 	require.Empty(t, only[Cancel](p.batch(Finish{})), "a suspended step is ended already")
 }
 
-// 51. DESIGN: "State is plain data: it is the query result, the continue-as-new payload
-// and what property tests drive." A session of everything, from JSON before each event.
+// 51. DESIGN: "State is plain data: it is the query result, the continue-as-new payload and what
+// property tests drive." A session that uses every feature is restored from JSON before each event.
 func TestRule51_SurvivesJSON(t *testing.T) {
 	t.Parallel()
 	lead := 1
@@ -109,9 +109,9 @@ func TestRule51_SurvivesJSON(t *testing.T) {
 	require.True(t, p.state.Done())
 }
 
-// 52. DESIGN, quiescence: "when nothing runs, nothing may be launched and the session
-// is neither paused nor parked, the core decides in that same Drain": agents that never
-// do anything useful come to an end within the bound.
+// 52. DESIGN, quiescence: "when nothing runs, nothing may be launched and the session is neither
+// paused nor parked, the core decides in that same Drain". A session of agents that never do
+// anything useful ends within the bound.
 func TestRule52_SessionsEnd(t *testing.T) {
 	t.Parallel()
 	none := 0

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// agreeing plays a session in which agent_a and agent_c give an equal answer independently,
-// and returns its decision. The votes are two for agent_b, and one each for the others.
+// agreeing plays a session in which agent_a and agent_c independently give equal answers, and
+// returns the decision. agent_b has two votes, the others one each.
 func agreeing(t *testing.T, protocol int, change func(*Config), digests map[string]Digest) Decision {
 	t.Helper()
 	config := teamWith(change, "agent_b", "agent_a", "agent_c", "agent_d")

@@ -6,8 +6,8 @@ import (
 	"conclave/engine/coordination"
 )
 
-// Three agents come to a consensus in three rounds: agent_c's better answer makes the
-// first two votes stale.
+// Three agents reach a consensus in three rounds: a better answer by agent_c makes the first two
+// votes stale.
 func Example_threeRounds() {
 	state := coordination.New(coordination.Protocol, coordination.Config{Agents: []string{"agent_a", "agent_b", "agent_c"}})
 	rounds := []map[string]string{

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// agreed plays a session until its agents have answered and, where they vote, voted
-// for the first of them. It returns the commands of the consensus.
+// agreed plays a session until its agents have answered and, if they vote, have voted for the first
+// of them. It returns the commands of the consensus.
 func agreed(config Config) (*player, []Command) {
 	p := answered(config)
 	for _, id := range config.Agents {
@@ -77,7 +77,7 @@ func TestRule44_PresenterHasFailed(t *testing.T) {
 	require.Nil(t, d.Final, "nobody speaks for a winner that has failed")
 }
 
-// 44. DESIGN: a forced decision lacks the time, money or steps to present it.
+// 44. DESIGN: forced decisions are not presented, because time, money or steps are missing.
 func TestRule44_ForcedDecisionsAreNotPresented(t *testing.T) {
 	t.Parallel()
 	config := teamWith(func(o *Config) {
@@ -129,8 +129,8 @@ func TestRule45_ThePresentersLaunch(t *testing.T) {
 	require.Equal(t, Shown{Agent: "c", Number: 3, Label: "agent3.final", Step: 3}, *d.Final)
 }
 
-// 45. Seed 001: the brief of decomposition's presenter has the stops of the owners of
-// the parts.
+// 45. Seed 001: the brief for the presenter in decomposition contains the stops of the agents that
+// own the parts.
 func TestRule45_DecompositionsPresenter(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(decomposed, "b", "a"))
@@ -146,8 +146,8 @@ func TestRule45_DecompositionsPresenter(t *testing.T) {
 	require.Equal(t, "agent1.final", d.WinnerLabel, "its winner is the presenter")
 }
 
-// 45. Seed 001: "submitted snapshots are never overwritten by incomplete in-flight
-// workspace content": without a presented answer the winning answer stands.
+// 45. Seed 001: "submitted snapshots are never overwritten by incomplete in-flight workspace
+// content". Without a presented answer the winning answer is the result.
 func TestRule45_FailedPresentation(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(p *player) Event{
@@ -172,7 +172,7 @@ func TestRule45_FailedPresentation(t *testing.T) {
 	}
 }
 
-// 45. DESIGN: with park the session also waits for its presenter, and continues with the
+// 45. DESIGN: with park the session also waits for its presenter, and then continues with the
 // presenting step.
 func TestRule45_PresenterIsParkedFor(t *testing.T) {
 	t.Parallel()
@@ -214,7 +214,7 @@ func TestRule46_Evaluation(t *testing.T) {
 	require.Equal(t, Consensus, decision(t, p.batch(p.evaluate("a", false))).Status)
 }
 
-// 46. The presenter judges its own answer; without restarts there is no judgement.
+// 46. The presenter judges its own answer. If no restarts are allowed, there is no judgement.
 func TestRule46_ThePresenterJudges(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *Config) { o.Strategy, o.Presenter, o.MaxRestarts = synthesize, "b", 1 }, "a", "b"))
@@ -226,7 +226,7 @@ func TestRule46_ThePresenterJudges(t *testing.T) {
 	require.True(t, p.state.Done())
 }
 
-// 46. Without a presented answer the winning one is judged; without a judgement it is
+// 46. If no answer is presented, the winning one is judged. Without a judgement it counts as
 // submitted.
 func TestRule46_FailedEvaluation(t *testing.T) {
 	t.Parallel()
@@ -249,8 +249,8 @@ func TestRule46_FailedEvaluation(t *testing.T) {
 	}
 }
 
-// 48. DESIGN: a forced decision "is taken, marked as such": with the presented answer,
-// or else the winning one.
+// 48. DESIGN: a forced decision "is taken, marked as such". Its answer is the presented one or,
+// without it, the winning one.
 func TestRule48_ForcedInTheFinale(t *testing.T) {
 	t.Parallel()
 	config := teamWith(func(o *Config) { o.Strategy, o.MaxRestarts = winnerPresent, 1 }, "a", "b")
@@ -269,7 +269,7 @@ func TestRule48_ForcedInTheFinale(t *testing.T) {
 	require.Equal(t, "agent1.final", d.Final.Label)
 }
 
-// 48. A spent budget leaves an existing decision as it is.
+// 48. A spent budget does not change an existing decision.
 func TestRule48_BudgetSpentInTheFinale(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *Config) { o.Strategy, o.MaxRestarts, o.Budget.Tokens = winnerPresent, 1, 10 }, "a", "b"))
@@ -278,9 +278,9 @@ func TestRule48_BudgetSpentInTheFinale(t *testing.T) {
 	require.Equal(t, "agent1.final", d.Final.Label)
 }
 
-// 47. Seed 001: "optional post-evaluation/restart decision": answers, votes and stops
-// of the earlier attempt no longer count, steps and labels continue, and every step is
-// shown the attempt's answer and the step whose commit has the reason.
+// 47. Seed 001: "optional post-evaluation/restart decision". Answers, votes and stops of the
+// earlier attempt no longer count, steps and labels continue to be numbered, and every step is
+// shown the attempt's answer and the step whose commit contains the reason.
 func TestRule47_BeginAgain(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *Config) { o.MaxRestarts, o.MaxStepsPerAgent = 2, 2 }, "a", "b"))
@@ -328,8 +328,8 @@ func TestRule47_AttemptsAreBounded(t *testing.T) {
 	require.Equal(t, "agent1.4", p.state.Decision().WinnerLabel)
 }
 
-// 47. Seed 001, snapshot preservation: an incomplete attempt never overwrites a
-// submitted answer: the last decision stands.
+// 47. Seed 001, snapshot preservation: an incomplete attempt never replaces a submitted answer. The
+// last decision is kept.
 func TestRule47_TheEarlierAnswerIsNeverLost(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -363,8 +363,8 @@ func TestRule47_TheEarlierAnswerIsNeverLost(t *testing.T) {
 	}
 }
 
-// 47. The earlier answer also stands, and is not presented again, if the second
-// attempt ends split or with every part blocked.
+// 47. The earlier answer is also kept, and not presented again, if the second attempt ends split or
+// with every part blocked.
 func TestRule47_SplitOrBlockedAttemptKeepsTheEarlierAnswer(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *Config) { o.OnSplit, o.MaxRestarts = SplitFail, 1 }, "a", "b"))
@@ -383,7 +383,7 @@ func TestRule47_SplitOrBlockedAttemptKeepsTheEarlierAnswer(t *testing.T) {
 	require.Equal(t, "agent2.final", d.Final.Label)
 }
 
-// 47. The decision of an earlier attempt has the voters of that attempt.
+// 47. A decision of an earlier attempt reports the voters of that attempt.
 func TestRule47_VotersOfTheEarlierAttempt(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(restartable, "a", "b"))

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// invariants hold in every session, independently of the rules. They compare events
-// and commands only.
+// invariants hold in every session and do not depend on the rules' implementation. They only
+// compare events and commands.
 type invariants struct {
 	launched  map[LaunchID]bool
 	cancelled map[LaunchID]bool
@@ -45,10 +45,9 @@ func (l *invariants) observe(s *session, e Event) {
 	}
 }
 
-// bound returns the highest number of launches by rules 9, 24, 25 and 47: in every
-// attempt the agents' steps, a restart for every answer of a peer, and a final answer
-// by every agent and its judgement; and the steps that people and workers ask to
-// repeat.
+// bound returns the maximum number of launches according to rules 9, 24, 25 and 47. Each attempt
+// has the agents' steps, a restart for every answer of a peer, and a final answer and its judgement
+// by every agent. Steps that people or workers ask to repeat are added.
 func (l *invariants) bound(s *session) int {
 	k := s.oracle.config
 	n := len(k.Agents)
@@ -59,7 +58,7 @@ func (l *invariants) bound(s *session) int {
 	return (k.MaxRestarts+1)*attempt + l.suspended + l.retried + l.outages
 }
 
-// past is the state before a Drain, as far as the invariants need it.
+// past is the part of the state before a Drain that the invariants need.
 type past struct {
 	done    bool
 	running []string
@@ -206,7 +205,7 @@ func (l *invariants) checkLaunch(t require.TestingT, s *session, before past, la
 	require.True(t, k.AnswersGlobal == 0 || o.total()+may <= k.AnswersGlobal, "more may answer than there are answers left")
 }
 
-// checkAllowances is rule 34: equal shares, and nothing granted twice.
+// checkAllowances verifies rule 34: shares are equal and not granted twice.
 func (l *invariants) checkAllowances(t require.TestingT, s *session, together []Launch) {
 	if len(together) == 0 {
 		return

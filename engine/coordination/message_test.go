@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// 14. DESIGN: "Human messages (say) are news". An agent with an unread message is
-// launched, even at a limit: at the global limit it may only stop.
+// 14. DESIGN: "Human messages (say) are news". An agent with an unread message is launched even at
+// a limit. At the global limit it may only stop.
 func TestRule14_MessagesAreHeardAtTheGlobalLimit(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *Config) { o.Mode, o.AnswersGlobal = Decomposition, 3 }, "a", "b", "c"))
@@ -31,7 +31,7 @@ func TestRule14_MessagesWakeStoppedAgents(t *testing.T) {
 	require.Equal(t, map[string][]Action{"a": answerOrStop}, offers(p.batch(Said{Text: "mind the gap"})))
 }
 
-// 14. "streak resets when agent observes unseen external updates", by a message, too,
+// 14. "streak resets when agent observes unseen external updates". A message, too, ends a streak,
 // at a launch or during a step.
 func TestRule14_AMessageEndsAStreak(t *testing.T) {
 	t.Parallel()
@@ -60,8 +60,7 @@ func TestRule14_AMessageEndsAStreak(t *testing.T) {
 	}
 }
 
-// 14. A message also ends a streak at the launch of a step that replaces a suspended
-// one.
+// 14. A message also ends a streak when a suspended step is replaced.
 func TestRule14_AMessageEndsAStreakOfAResumedStep(t *testing.T) {
 	t.Parallel()
 	one := 1
@@ -77,8 +76,8 @@ func TestRule14_AMessageEndsAStreakOfAResumedStep(t *testing.T) {
 	require.Zero(t, p.state.Agents[0].Streak)
 }
 
-// 15, 18. DESIGN: "Human messages (say) are news". Where nobody votes, an agent with
-// an unread message answers again; other agents are not launched.
+// 15, 18. DESIGN: "Human messages (say) are news". If nobody votes, an agent with an unread message
+// answers again. Other agents are not launched.
 func TestRule18_MessagesWhereNobodyVotes(t *testing.T) {
 	t.Parallel()
 	for _, pacing := range []string{"rounds", "continuous"} {
@@ -95,8 +94,8 @@ func TestRule18_MessagesWhereNobodyVotes(t *testing.T) {
 	}
 }
 
-// 15, 18. A message does not lift a limit of answers or steps, and an answer is all
-// that is owed: the session is presented as without the message.
+// 15, 18. A message does not raise a limit on answers or steps, and only an answer would be owed.
+// The session is presented as if the message had not been sent.
 func TestRule18_NoAnswerLeftForAMessage(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]func(*Config){
@@ -129,8 +128,8 @@ func TestRule18_OneAnswerLeftForAMessage(t *testing.T) {
 	require.Equal(t, Presented, decision(t, p.batch(p.answer("a"))).Status)
 }
 
-// 15. An agent that has answered owes nothing for a message, though it is launched
-// once more.
+// 15. An agent that has answered does not owe an answer to a message, although the message launches
+// it once more.
 func TestRule18_MessagesAreNotOwed(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *Config) { o.SkipVoting = true }, "a", "b"))
@@ -140,8 +139,8 @@ func TestRule18_MessagesAreNotOwed(t *testing.T) {
 	require.Equal(t, 99, p.state.View().Completion)
 }
 
-// 26. DESIGN: "Human messages (say) are news". After the decision they reach the
-// presenter and leave votes fresh.
+// 26. DESIGN: "Human messages (say) are news". After the decision they reach the presenter, and
+// votes remain fresh.
 func TestRule26_SaidAfterTheDecision(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *Config) { o.Strategy = winnerPresent }, "a", "b"))
@@ -155,8 +154,7 @@ func TestRule26_SaidAfterTheDecision(t *testing.T) {
 	require.Equal(t, map[string]int{"a": 2}, p.state.View().Votes)
 }
 
-// 26. After the decision stops stay fresh, and a substitute presenter receives the
-// message, too.
+// 26. After the decision stops remain fresh, and a substitute presenter also receives the message.
 func TestRule26_StopsStandAfterTheDecision(t *testing.T) {
 	t.Parallel()
 	p := joining(t, func(*Config) {})

@@ -8,8 +8,8 @@ import (
 
 func injecting(o *Config) { o.Updates = Inject }
 
-// 22. Seed 003: "When an agent provides a new answer, inject that information into
-// other agents' ongoing work instead of restarting them." The bell tells them.
+// 22. Seed 003: "When an agent provides a new answer, inject that information into other agents'
+// ongoing work instead of restarting them." The bell tells their steps.
 func TestRule22_RingsForAnAnswer(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(injecting, "b", "a", "c"))
@@ -31,8 +31,8 @@ func TestRule22_OneRingForABatch(t *testing.T) {
 	require.Empty(t, only[Ring](p.drain()), "the bell rings once for each answer")
 }
 
-// 22. DESIGN: the doorbell costs "one event per change": it does not ring without news
-// for a running step.
+// 22. DESIGN: the doorbell costs "one event per change". It does not ring unless there is news for
+// a running step.
 func TestRule22_NoRingWithoutNews(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -92,7 +92,7 @@ func TestRule22_NoRingWithoutARunningStep(t *testing.T) {
 	require.Empty(t, only[Ring](p.batch(Finish{})))
 }
 
-// 23. The updates that may reach a running step.
+// 23. These updates may reach a running step.
 func TestRule23_Updates(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -133,8 +133,8 @@ func TestRule23_Updates(t *testing.T) {
 	}
 }
 
-// 23. Seed 001: "Non-peer runtime payloads can also inject: runtime human input": with
-// every setting, and before an agent's first answer.
+// 23. Seed 001: "Non-peer runtime payloads can also inject: runtime human input". Messages reach
+// every step, with every setting and also before an agent's first answer.
 func TestRule23_MessagesReachEveryStep(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
@@ -143,8 +143,8 @@ func TestRule23_MessagesReachEveryStep(t *testing.T) {
 	require.Equal(t, []Message{{Number: 1, Agent: "b"}}, bells[0].Messages)
 }
 
-// 24. Seed 001: "vote-only mode forces restart instead of mid-stream injection so vote
-// options/tool schema refresh correctly". Such a restart is not counted as a step.
+// 24. Seed 001: "vote-only mode forces restart instead of mid-stream injection so vote options/tool
+// schema refresh correctly". A restart for news does not count as a step.
 func TestRule24_RestartForNewsIsFree(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.Updates, o.MaxStepsPerAgent = Restart, 3 }, "a", "b"))
@@ -156,8 +156,8 @@ func TestRule24_RestartForNewsIsFree(t *testing.T) {
 	require.Equal(t, Consensus, decision(t, p.batch(p.vote("a", "b"), p.vote("b", "b"))).Status)
 }
 
-// 24. Seed 003, success criteria: "No infinite loops (existing limits apply)". A
-// restart without news has ended without an action.
+// 24. Seed 003, success criteria: "No infinite loops (existing limits apply)". A restart without
+// news counts as a step that ended without an action.
 func TestRule24_RestartsAreBounded(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.Updates = Restart }, "a", "b"))
@@ -168,7 +168,8 @@ func TestRule24_RestartsAreBounded(t *testing.T) {
 	require.Equal(t, Limit, p.state.Decision().Status)
 }
 
-// 24. An agent's own answer is not news: a step has at most one.
+// 24. An agent's own answer is not news, so that an answer of another agent restarts a step at most
+// once.
 func TestRule24_OneRestartForOneAnswer(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.Updates, o.MaxStepsPerAgent = Restart, 3 }, "a", "b"))

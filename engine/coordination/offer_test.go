@@ -16,7 +16,7 @@ var (
 	answerOrStop = []Action{NewAnswer, Stop}
 )
 
-// offers are the actions of each launch, by agent.
+// offers returns the permitted actions of each launch, by agent.
 func offers(commands []Command) map[string][]Action {
 	offered := map[string][]Action{}
 	for _, l := range launches(commands) {
@@ -25,8 +25,8 @@ func offers(commands []Command) map[string][]Action {
 	return offered
 }
 
-// 11. Seed 001, limits: "voting mode: hitting limits moves agent to vote-only
-// behavior". max_new_answers_per_agent is one of the agent's own.
+// 11. Seed 001, limits: "voting mode: hitting limits moves agent to vote-only behavior".
+// max_new_answers_per_agent is a limit for each agent.
 func TestRule11_AnswersPerAgent(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.AnswersPerAgent = 2 }, "a", "b"))
@@ -35,9 +35,8 @@ func TestRule11_AnswersPerAgent(t *testing.T) {
 	require.Empty(t, only[Record](p.batch(p.answer("a"))), "an action that is not offered is not accepted")
 }
 
-// 11. Seed 001: "max_new_answers_global". DESIGN: "Permitted actions are computed at
-// launch": a running step that may answer keeps its place, so the last place is not
-// promised twice.
+// 11. Seed 001: "max_new_answers_global". DESIGN: "Permitted actions are computed at launch". A
+// running step that may answer reserves its place, so that the last place is not offered twice.
 func TestRule11_GlobalLimitIsReserved(t *testing.T) {
 	t.Parallel()
 	config := teamWith(func(o *Config) { o.AnswersGlobal, o.Pacing = 4, "continuous" }, "a", "b", "c")
@@ -50,8 +49,8 @@ func TestRule11_GlobalLimitIsReserved(t *testing.T) {
 	require.Len(t, only[Record](p.batch(p.answer("a"))), 1, "and may use it in any case")
 }
 
-// 11. The global limit holds for first answers, too: who has none may vote, but not
-// before there is something to vote for.
+// 11. The global limit also applies to first answers. An agent without an answer may vote, but only
+// once there is an answer to vote for.
 func TestRule11_NoLaunchWithoutAnAction(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(func(o *Config) { o.AnswersGlobal = 1 }, "a", "b"))
@@ -59,9 +58,9 @@ func TestRule11_NoLaunchWithoutAnAction(t *testing.T) {
 	require.Equal(t, map[string][]Action{"a": voteOnly, "b": voteOnly}, offers(p.batch(p.answer("a"))))
 }
 
-// 12. Seed 001, fairness: "fairness_lead_cap_answers: max revision lead over
-// slowest active peer". The cases are own answers, those of the slowest peer, and
-// the cap; -1 is none.
+// 12. Seed 001, fairness: "fairness_lead_cap_answers: max revision lead over slowest active peer".
+// Each case has the agent's own number of answers, that of the slowest peer, and the cap; -1 means
+// no cap.
 func TestRule12_LeadCap(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -85,7 +84,7 @@ func TestRule12_LeadCap(t *testing.T) {
 				o.LeadCap = &test.lead
 			}
 		}, "a", "slow"))
-		// The state is set up as if it had come so: rounds would not let it.
+		// Set up the state directly, because rounds would not permit it.
 		for i := range p.state.Agents {
 			for step := range map[string]int{"a": test.own, "slow": test.slowest}[p.state.Agents[i].ID] {
 				p.state.Agents[i].Answers = append(p.state.Agents[i].Answers, step+1)
@@ -97,8 +96,8 @@ func TestRule12_LeadCap(t *testing.T) {
 	}
 }
 
-// 12. Seed 001: "max revision lead over slowest active peer": one who has voted,
-// failed or reached its limit of steps holds nobody back.
+// 12. Seed 001: "max revision lead over slowest active peer". An agent that has voted, failed or
+// reached its step limit does not delay others.
 func TestRule12_OnlyPeersThatCanCatchUpCount(t *testing.T) {
 	t.Parallel()
 	one := 1
@@ -123,8 +122,8 @@ func TestRule12_OnlyPeersThatCanCatchUpCount(t *testing.T) {
 	require.Equal(t, map[string][]Action{"a": answerOrVote}, offers(p.batch(p.exhaust("slow"))), "slow is at its limit of steps")
 }
 
-// 12. Seed 001: "pre-start fairness pause: prevents expensive rounds that would fail
-// fairness anyway". It lasts only while such a peer works.
+// 12. Seed 001: "pre-start fairness pause: prevents expensive rounds that would fail fairness
+// anyway". An agent waits only while a slower peer is running.
 func TestRule12_WaitsForARunningSlowerPeer(t *testing.T) {
 	t.Parallel()
 	one := 1
@@ -134,8 +133,8 @@ func TestRule12_WaitsForARunningSlowerPeer(t *testing.T) {
 	require.Equal(t, map[string][]Action{"a": answerOrVote, "b": answerOrVote}, offers(commands))
 }
 
-// 12. DESIGN: "over the cap means vote-only". With cap 0, where every agent would wait
-// for another, none waits for ever.
+// 12. DESIGN: "over the cap means vote-only". With cap 0, where every agent would wait for another,
+// none waits forever.
 func TestRule12_CapZeroDecides(t *testing.T) {
 	t.Parallel()
 	for _, pacing := range []string{"rounds", "continuous"} {
@@ -150,7 +149,7 @@ func TestRule12_CapZeroDecides(t *testing.T) {
 	}
 }
 
-// 12. Those that vote again after a split work, too, though their votes are fresh.
+// 12. In a revote after a split the voting agents count as active, although their votes are fresh.
 func TestRule12_LeadCapInARevote(t *testing.T) {
 	t.Parallel()
 	none := 0
@@ -196,9 +195,8 @@ func TestRule13_DeferredVoting(t *testing.T) {
 		offers(p.batch(p.answer("a"), p.answer("b"))), "the global limit is reached: c, who had to wait, may vote at once")
 }
 
-// 13. Seed 001, the ensemble pattern: "Agents produce answers independently (no peer
-// visibility), then vote on the best, and the winner synthesizes insights from all
-// others."
+// 13. Seed 001, the ensemble pattern: "Agents produce answers independently (no peer visibility),
+// then vote on the best, and the winner synthesizes insights from all others."
 func TestRule13_Ensemble(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *Config) {
@@ -226,9 +224,8 @@ func TestRule15_SkipVoting(t *testing.T) {
 	require.Equal(t, Decision{Status: Presented, Winner: "a", WinnerLabel: "agent1.1", WinnerStep: 1, Votes: []count{}}, decision(t, commands))
 }
 
-// 15. Seed 001, the ensemble pattern: "Without voting, the prompt is neutral". Nobody
-// votes where every agent may answer once and all answers are synthesized, but for the four
-// things that say otherwise.
+// 15. Seed 001, the ensemble pattern: "Without voting, the prompt is neutral". Nobody votes if
+// every agent may answer once and all answers are synthesized, with four exceptions.
 func TestRule15_SynthesizeWithoutVotes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -257,7 +254,7 @@ func TestRule15_SynthesizeWithoutVotes(t *testing.T) {
 	}
 }
 
-// 15. The session does not wait for an agent that owes an answer and cannot give one.
+// 15. The session does not wait for an agent that owes an answer but cannot give one.
 func TestRule15_OwedButImpossible(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(func(o *Config) { o.SkipVoting, o.AnswersGlobal = true, 1 }, "a", "b"))
@@ -265,7 +262,7 @@ func TestRule15_OwedButImpossible(t *testing.T) {
 	require.Equal(t, Limit, decision(t, p.batch(p.answer("a"))).Status)
 }
 
-// 11. Offers never depend on anything but numbers: a team of 26 is like one of two.
+// 11. Offers depend only on counts: a team of 26 behaves like a team of two.
 func TestRule11_LargeTeam(t *testing.T) {
 	t.Parallel()
 	ids := make([]string, 26)

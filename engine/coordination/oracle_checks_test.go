@@ -7,13 +7,13 @@ import (
 
 // This file predicts checks.
 
-// checkFacts are a check, with the agents whose answers its author had been shown.
+// checkFacts is a check and the agents whose answers its author had been shown.
 type checkFacts struct {
 	id, author string
 	shown      []string
 }
 
-// checksOut are checks on an answer that have not ended.
+// checksOut are checks that are running on an answer.
 type checksOut struct {
 	id     LaunchID
 	agent  string
@@ -21,7 +21,7 @@ type checksOut struct {
 	checks []int
 }
 
-// keepChecks is rule 93.
+// keepChecks implements rule 93.
 func (o *oracle) keepChecks(agent string, ids []string, seen []Seen) {
 	o.agents[agent].verdicts = nil
 	if o.config.Ballot == "" {
@@ -41,7 +41,7 @@ func (o *oracle) keepChecks(agent string, ids []string, seen []Seen) {
 	}
 }
 
-// isChecking reports whether a newest answer is checked.
+// isChecking reports whether checks are running on a newest answer.
 func (o *oracle) isChecking() bool {
 	return slices.ContainsFunc(o.out, func(c checksOut) bool {
 		answer, found := o.latest(c.agent)
@@ -51,7 +51,7 @@ func (o *oracle) isChecking() bool {
 
 func (o *oracle) quiet() bool { return o.idle() && !o.isChecking() }
 
-// startChecks is rule 92.
+// startChecks implements rule 92.
 func (o *oracle) startChecks(quorum bool) {
 	held := o.paused || o.parked() || o.forced != "" || o.closing != nil
 	if o.config.Ballot == "" || held {
@@ -103,7 +103,7 @@ func (o *oracle) takeChecked(e Checked) {
 	}
 }
 
-// cancelChecks ends the checks that were handed out.
+// cancelChecks cancels all running checks.
 func (o *oracle) cancelChecks() []Command {
 	var commands []Command
 	for _, c := range o.out {
@@ -115,12 +115,13 @@ func (o *oracle) cancelChecks() []Command {
 	return commands
 }
 
-// useful is rule 94: the check has passed on an answer.
+// useful implements rule 94: a check is useful if it has passed on some answer.
 func (o *oracle) useful(i int) bool {
 	return slices.ContainsFunc(o.config.Agents, func(a string) bool { return o.given(a) > 0 && o.agents[a].verdicts[i] == '1' })
 }
 
-// tally counts the passed and the run checks of an author that count for the agent's answer.
+// checked counts the checks of an author that count for the agent's answer: those that passed, and
+// all that ran.
 func (o *oracle) checked(author, agent string) (passed, run int) {
 	for i, c := range o.checks {
 		counts := c.author == "" || c.author != agent && !slices.Contains(c.shown, agent)
@@ -135,7 +136,7 @@ func (o *oracle) checked(author, agent string) (passed, run int) {
 	return passed, run
 }
 
-// rank is rule 95.
+// rank implements rule 95.
 func (o *oracle) rank(agent string) []int {
 	share := func(passed, run int) int { return passed * 1_000_000 / max(run, 1) }
 	user := share(o.checked("", agent))
@@ -158,8 +159,8 @@ func (o *oracle) rank(agent string) []int {
 	return []int{user, 0}
 }
 
-// withChecks is rule 96: it puts the rank by checks into the points of an answer, which begin
-// with its votes.
+// withChecks implements rule 96: it inserts the rank by checks after the votes in the points of an
+// answer.
 func (o *oracle) withChecks(agent string, points []int) []int {
 	switch {
 	case o.blind:
@@ -184,7 +185,7 @@ func (o *oracle) elects(status Status, choice func() string) *Decision {
 	return o.elected(status, winner)
 }
 
-// outdone reports whether checks decide for another answer.
+// outdone reports whether checks prefer another answer.
 func (o *oracle) outdone(agent string) bool {
 	return o.config.Ballot == checksDecide && slices.ContainsFunc(o.config.Agents, func(a string) bool {
 		return o.given(a) > 0 && slices.Compare(o.rank(a), o.rank(agent)) > 0
@@ -211,7 +212,7 @@ func (o *oracle) passedShare(agent string) *float64 {
 	return &share
 }
 
-// checkTable is rule 97.
+// checkTable implements rule 97.
 func (o *oracle) checkTable(l Launch) *CheckTable {
 	if o.config.Ballot == "" || !slices.Contains(l.Offered, Vote) {
 		return nil

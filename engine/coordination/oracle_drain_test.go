@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// predict returns the commands of the next Drain and carries them out: the ring,
-// then cancels or launches, then Done. The ledger has the records. Allowances are left
-// open; the invariants check them.
+// predict returns the commands of the next Drain and applies them: the ring, then cancels or
+// launches, then Done. Records are compared with the ledger, and allowances are verified by the
+// invariants.
 func (o *oracle) predict() []Command {
 	if o.over != nil {
 		return nil
@@ -45,7 +45,7 @@ func (o *oracle) predict() []Command {
 	return commands
 }
 
-// wait is rule 55.
+// wait implements rule 55.
 func (o *oracle) wait() (*Decision, []Launch) {
 	if !o.waiting {
 		o.waiting = true
@@ -54,8 +54,8 @@ func (o *oracle) wait() (*Decision, []Launch) {
 	return nil, nil
 }
 
-// directive returns the directive to running steps. A cancelled step must be able to
-// read the pause until it has ended.
+// directive returns the directive for running steps. A cancelled step must be able to read the
+// pause until it has ended.
 func (o *oracle) directive() Directive {
 	ending := slices.ContainsFunc(o.running(), func(a string) bool { return o.agents[a].cancelled })
 	switch {
@@ -69,7 +69,7 @@ func (o *oracle) directive() Directive {
 	return ""
 }
 
-// ring is rule 22.
+// ring implements rule 22.
 func (o *oracle) ring(directive Directive) []Command {
 	if o.idle() || directive == o.bell.Directive && !slices.ContainsFunc(o.running(), o.listens) {
 		return nil
@@ -78,8 +78,8 @@ func (o *oracle) ring(directive Directive) []Command {
 	return []Command{o.bell}
 }
 
-// listens reports whether the agent's running step takes an answer or message that it
-// does not know.
+// listens reports whether the agent's running step accepts updates and there is an answer or
+// message that it does not know.
 func (o *oracle) listens(agent string) bool {
 	run := o.agents[agent].runs
 	told := func(s Shown) bool {
@@ -104,7 +104,7 @@ func (o *oracle) cancels(suspend bool) []Command {
 	return commands
 }
 
-// decide is rules 30 to 39, in their order.
+// decide implements rules 30 to 39 in this order.
 func (o *oracle) decide() (*Decision, []Launch) {
 	k := o.config
 	o.fill()
@@ -161,7 +161,7 @@ func (o *oracle) decide() (*Decision, []Launch) {
 	return o.settle()
 }
 
-// settle is rules 37 to 39: nothing runs and no agent can be launched.
+// settle implements rules 37 to 39, for when nothing is running and no agent can be launched.
 func (o *oracle) settle() (*Decision, []Launch) {
 	k := o.config
 	switch {
@@ -192,12 +192,12 @@ func (o *oracle) settle() (*Decision, []Launch) {
 	return o.conclude(o.elects(Plurality, o.plurality))
 }
 
-// few is the condition of rule 68.
+// few implements the condition of rule 68.
 func (o *oracle) few() bool {
 	return o.voting() && o.config.MinActive > 1 && len(o.active()) < o.config.MinActive
 }
 
-// withOutages is rule 54.
+// withOutages implements rule 54.
 func (o *oracle) withOutages(wave []Launch) []Launch {
 	if len(wave) == 0 {
 		return nil
@@ -206,7 +206,7 @@ func (o *oracle) withOutages(wave []Launch) []Launch {
 	return append(wave, o.resumed()...)
 }
 
-// presented is rule 38.
+// presented implements rule 38.
 func (o *oracle) presented() string {
 	if a := o.presenter(""); o.given(a) > 0 {
 		return a
@@ -242,8 +242,8 @@ func (o *oracle) electedBy(by Basis, status Status, winner string) *Decision {
 	return d
 }
 
-// nothing returns the decision of a session without a winner; that of an earlier
-// attempt stands (rule 47).
+// nothing returns the decision of a session without a winner, or the decision of an earlier attempt
+// (rule 47).
 func (o *oracle) nothing(why cause) *Decision {
 	if o.fallback != nil {
 		d := *o.fallback
@@ -252,7 +252,7 @@ func (o *oracle) nothing(why cause) *Decision {
 	return &Decision{Status: FailedAll, Cause: why, Votes: o.tally()}
 }
 
-// presenter is rule 44.
+// presenter implements rule 44.
 func (o *oracle) presenter(winner string) string {
 	candidates := []string{o.config.Presenter}
 	if o.config.Mode == Decomposition {
@@ -270,8 +270,7 @@ func (o *oracle) presenter(winner string) string {
 	return ""
 }
 
-// conclude is rules 44 to 46. A consensus in the same batch as a forced decision is
-// final.
+// conclude implements rules 44 to 46. A consensus in the same batch as a forced decision is final.
 func (o *oracle) conclude(d *Decision) (*Decision, []Launch) {
 	k := o.config
 	by := o.presenter(d.Winner)
@@ -344,7 +343,8 @@ func (o *oracle) brief(d Decision) *Brief {
 	return v
 }
 
-// resumed is rules 21, 24, 25 and 28: the agents that resume at once.
+// resumed implements rules 21, 24, 25 and 28: it returns the launches of agents that resume at
+// once.
 func (o *oracle) resumed() []Launch {
 	var launches []Launch
 	for _, a := range o.config.Agents {
@@ -374,7 +374,7 @@ func (o *oracle) resumed() []Launch {
 	return launches
 }
 
-// stopCapped is the second half of rule 14.
+// stopCapped implements the second half of rule 14.
 func (o *oracle) stopCapped() {
 	k := o.config
 	if k.Pacing == "rounds" && !o.idle() {
@@ -399,7 +399,7 @@ func (o *oracle) stopCapped() {
 	}
 }
 
-// wave is rules 18 to 20.
+// wave implements rules 18 to 20.
 func (o *oracle) wave() []Launch {
 	ready := slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool {
 		return !o.able(a) || !o.due(a) || len(o.offered(a, nil)) == 0 || o.leads(a, o.running())
@@ -417,7 +417,7 @@ func (o *oracle) wave() []Launch {
 	return o.together(ready, false)
 }
 
-// together launches agents in configured order, as far as shared limits allow.
+// together launches agents in configured order as far as the shared limits permit.
 func (o *oracle) together(agents []string, revote bool) []Launch {
 	if !o.affords() {
 		return nil
@@ -478,7 +478,7 @@ func (o *oracle) launch(agent string, l Launch) Launch {
 	return l
 }
 
-// resume relaunches a suspended step, or a failed one that is retried.
+// resume launches a suspended step, or a failed one that is retried, again.
 func (o *oracle) resume(agent string) Launch {
 	m := o.agents[agent]
 	o.launched++

@@ -8,7 +8,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// take writes an event into the book.
+// take adds an event to the book.
 func (o *oracle) take(event Event) {
 	switch e := event.(type) {
 	case nil:
@@ -47,7 +47,7 @@ func (o *oracle) force(status Status) {
 	}
 }
 
-// senseless is rule 29.
+// senseless implements rule 29.
 func (o *oracle) senseless(event Event) bool {
 	if o.over != nil {
 		return true
@@ -96,7 +96,7 @@ func (o *oracle) obey(event Event) {
 	}
 }
 
-// reopen is rules 63 to 65.
+// reopen implements rules 63 to 65.
 func (o *oracle) reopen(e Reopened) {
 	o.over, o.forced, o.short, o.paused, o.waiting, o.waits = nil, "", false, false, false, 0
 	o.stranded = false
@@ -127,7 +127,7 @@ func (m *agentFacts) revive() {
 	}
 }
 
-// tryAgain is rule 53.
+// tryAgain implements rule 53.
 func (o *oracle) tryAgain() {
 	for _, a := range o.inOutage("") {
 		o.agents[a].revive()
@@ -145,7 +145,7 @@ func (o *oracle) write(l line) {
 	o.book = append(o.book, l)
 }
 
-// takeEnd is rule 3: the first event that names a running launch ends it.
+// takeEnd implements rule 3: the first event that names a running launch ends it.
 func (o *oracle) takeEnd(event Event) {
 	end := endOf(event)
 	for _, agent := range o.config.Agents {
@@ -195,7 +195,7 @@ func tokenGiven(event Event) (token string, found bool) {
 	return "", false
 }
 
-// end has the common fields of the events that end a step.
+// end contains the common fields of events that end a step.
 type end struct {
 	launch LaunchID
 	step   int
@@ -224,7 +224,7 @@ func endOf(event Event) end {
 	return end{}
 }
 
-// takeAction is rules 6 to 9, 17 and 24. The step's number must be above before.
+// takeAction implements rules 6 to 9, 17 and 24. The number of the step must be above before.
 func (o *oracle) takeAction(agent string, run *Launch, event Event, before int) {
 	m := o.agents[agent]
 	m.ended++
@@ -282,7 +282,7 @@ func (o *oracle) takeAction(agent string, run *Launch, event Event, before int) 
 	}
 }
 
-// shows reports whether the step was shown that answer, or a newer one, at its launch.
+// shows reports whether the step was shown that answer or a newer one at its launch.
 func shows(run *Launch, answer Shown) bool {
 	return slices.ContainsFunc(run.Shown, func(s Shown) bool { return s.Agent == answer.Agent && s.Step >= answer.Step })
 }
@@ -296,7 +296,7 @@ func (o *oracle) fail(agent string, run *Launch, e Failed) {
 	}
 }
 
-// boundSeen is rule 17. News that reached the step ends a streak of answers.
+// boundSeen implements rule 17. News that reached the step ends a streak of answers.
 func (o *oracle) boundSeen(agent string, claims []Seen, heard int) []Seen {
 	m := o.agents[agent]
 	var seen []Seen
@@ -351,7 +351,7 @@ func (o *oracle) revision(target line, named string, seen []Seen) string {
 	return target.Label
 }
 
-// takeFinal is rules 45 to 47.
+// takeFinal implements rules 45 to 47.
 func (o *oracle) takeFinal(agent string, run *Launch, event Event, before int) {
 	f := o.closing
 	switch e := event.(type) {

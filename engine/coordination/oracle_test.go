@@ -8,11 +8,10 @@ import (
 	"conclave/engine/llm"
 )
 
-// oracle is a second implementation of the package comment, which reads every accepted
-// action as a line of a book and derives all facts by reading the book again from its
-// first line. It shares only the exported types with the package. This file derives
-// facts, oracle_step_test.go adds lines, and oracle_drain_test.go predicts the next
-// Drain.
+// oracle is a second implementation of the rules in the package comment. It records every accepted
+// action as a line in a book, and derives all facts by reading the book from its first line. It
+// shares only the exported types with the package. This file derives facts, oracle_step_test.go
+// adds lines, and oracle_drain_test.go predicts the next Drain.
 type oracle struct {
 	config Config // as New reads it
 
@@ -45,7 +44,7 @@ type oracle struct {
 	over          *Decision
 }
 
-// quorumFacts are a majority that waits for first answers.
+// quorumFacts is a majority that waits for first answers.
 type quorumFacts struct {
 	label string
 	asked bool // the wait was asked for
@@ -65,7 +64,7 @@ type line struct {
 	silent bool // not on the ledger
 }
 
-// agentFacts are the facts about an agent that are not in the book.
+// agentFacts has the facts about an agent that are not in the book.
 type agentFacts struct {
 	runs      *Launch
 	cancelled bool
@@ -92,7 +91,7 @@ type agentFacts struct {
 	verdicts  map[int]byte // of the checks on its newest answer
 }
 
-// closing is a decision with its final answer in progress.
+// closing is a decision whose final answer is in progress.
 type closing struct {
 	decision Decision
 	stage    string // present, judge, over
@@ -117,7 +116,7 @@ func newOracle(s *State) *oracle {
 	return o
 }
 
-// rule 1
+// number implements rule 1.
 func (o *oracle) number(agent string) int {
 	n := 1
 	for _, other := range o.config.Agents {
@@ -141,7 +140,7 @@ func (o *oracle) ledger() []Accepted {
 	return ledger
 }
 
-// answers returns the agent's answers from a line of the book on.
+// answers returns the agent's answers in the book, starting with line from.
 func (o *oracle) answers(agent string, from int) []line {
 	var answers []line
 	for _, l := range o.book[from:] {
@@ -170,7 +169,7 @@ func (o *oracle) total() int {
 	return n
 }
 
-// shown is rule 4.
+// shown implements rule 4.
 func (o *oracle) shown() []Shown {
 	var shown []Shown
 	for _, a := range o.byNumber() {
@@ -181,7 +180,7 @@ func (o *oracle) shown() []Shown {
 	return shown
 }
 
-// secluded is rule 69.
+// secluded implements rule 69.
 func (o *oracle) secluded() bool { return o.config.Secluded && o.config.Mode == voting && !o.open }
 
 // shownTo returns the answers that the agent may be shown.
@@ -205,8 +204,8 @@ func (o *oracle) messages(agent string) []Message {
 	return messages
 }
 
-// standing returns the agent's vote or stop: its last action of this attempt, unless
-// it has failed since.
+// standing returns the agent's vote or stop: its last action in this attempt, unless the agent has
+// failed since.
 func (o *oracle) standing(agent string) *line {
 	var last *line
 	for i := max(o.begun, o.agents[agent].void); i < len(o.book); i++ {
@@ -221,7 +220,7 @@ func (o *oracle) standing(agent string) *line {
 	return last
 }
 
-// stale is rule 16.
+// stale implements rule 16.
 func (o *oracle) stale(agent string, l *line) bool {
 	for _, other := range o.config.Agents {
 		saw := 0
@@ -237,8 +236,7 @@ func (o *oracle) stale(agent string, l *line) bool {
 	return o.hasUnread(agent, l.heard)
 }
 
-// unheard reports whether there is an unread message to the agent from before the
-// decision.
+// hasUnread reports whether a message to the agent from before the decision is unread.
 func (o *oracle) hasUnread(agent string, heard int) bool {
 	counted := len(o.said)
 	if o.closing != nil {
@@ -267,7 +265,7 @@ func (o *oracle) running() []string {
 
 func (o *oracle) idle() bool { return len(o.running()) == 0 }
 
-// inOutage returns the agents in an outage, of one kind if one is given.
+// inOutage returns the agents in an outage of the given kind, or of any kind if it is empty.
 func (o *oracle) inOutage(kind Outage) []string {
 	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool {
 		away := o.agents[a].away
@@ -275,12 +273,12 @@ func (o *oracle) inOutage(kind Outage) []string {
 	})
 }
 
-// lost reports whether an agent has failed for good.
+// lost reports whether an agent has failed permanently.
 func (o *oracle) lost() bool {
 	return slices.ContainsFunc(o.config.Agents, func(a string) bool { m := o.agents[a]; return m.failed != nil && m.away == "" })
 }
 
-// parked is rules 27, 56 and 68.
+// parked implements rules 27, 56 and 68.
 func (o *oracle) parked() bool {
 	if o.config.OnAgentFailure == "park" && o.lost() {
 		return true
@@ -292,7 +290,7 @@ func (o *oracle) parked() bool {
 	return everybody && o.closing == nil && len(o.inOutage(Interrupted)) == 0
 }
 
-// voting is rule 15.
+// voting implements rule 15.
 func (o *oracle) voting() bool {
 	k := o.config
 	if k.Mode == Decomposition || k.SkipVoting {
@@ -301,7 +299,7 @@ func (o *oracle) voting() bool {
 	return k.Strategy != synthesize || k.AnswersPerAgent != 1 || k.DeferVoting || len(k.Agents) <= 1
 }
 
-// owes is rules 14 and 15.
+// owes implements rules 14 and 15.
 func (o *oracle) owes(agent string) bool {
 	if o.config.Mode == Decomposition || o.voting() {
 		return !o.fresh(agent)
@@ -309,8 +307,8 @@ func (o *oracle) owes(agent string) bool {
 	return o.given(agent) == 0
 }
 
-// due is rule 18: agents that owe something or, where nobody votes, have an unread
-// message and may answer again.
+// due implements rule 18: it reports whether the agent owes an action or, if nobody votes, has an
+// unread message and may answer again.
 func (o *oracle) due(agent string) bool {
 	k := o.config
 	if o.secluded() && o.given(agent) > 0 { // rule 70
@@ -332,10 +330,11 @@ func (o *oracle) able(agent string) bool {
 	return m.failed == nil && !m.absent && m.runs == nil && m.ended < o.config.MaxStepsPerAgent && (m.goesOn() || !o.roundsUp(agent, 0))
 }
 
-// goesOn reports whether the agent resumes its step, or begins it again in the same round.
+// goesOn reports whether the agent resumes its step or starts it again in the same round.
 func (m *agentFacts) goesOn() bool { return m.rest != nil || m.again || m.retried }
 
-// roundsUp reports whether the agent has used up its rounds, with more of them (rule 75).
+// roundsUp reports whether the agent will have used all its rounds after the given number of
+// further ones (rule 75).
 func (o *oracle) roundsUp(agent string, more int) bool {
 	used := o.round - o.before
 	if o.config.Pacing == "continuous" {
@@ -344,7 +343,7 @@ func (o *oracle) roundsUp(agent string, more int) bool {
 	return o.config.MaxRounds > 0 && used+more >= o.config.MaxRounds
 }
 
-// deferring is the condition of rule 13.
+// deferring implements the condition of rule 13.
 func (o *oracle) deferring() bool {
 	k := o.config
 	if !k.DeferVoting && !o.unvoted() || k.AnswersGlobal > 0 && o.total() >= k.AnswersGlobal {
@@ -355,8 +354,8 @@ func (o *oracle) deferring() bool {
 	})
 }
 
-// over is rule 12: one more answer would put agent over the cap against one of the
-// peers.
+// leads implements rule 12: it reports whether one more answer would put the agent above the cap
+// relative to one of the peers.
 func (o *oracle) leads(agent string, peers []string) bool {
 	if o.config.LeadCap == nil || o.given(agent) == 0 {
 		return false
@@ -366,7 +365,7 @@ func (o *oracle) leads(agent string, peers []string) bool {
 	})
 }
 
-// working returns the agents that run or can be launched: those of rules 18 and 21.
+// working returns the agents that are running or can be launched (rules 18 and 21).
 func (o *oracle) working() []string {
 	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool {
 		m := o.agents[a]
@@ -375,7 +374,7 @@ func (o *oracle) working() []string {
 	})
 }
 
-// offered is rules 11 to 14 for an agent that is launched together with others.
+// offered implements rules 11 to 14 for an agent that is launched together with others.
 func (o *oracle) offered(agent string, beside []string) []Action {
 	k := o.config
 	reserved := 0
@@ -411,22 +410,21 @@ func (o *oracle) inLastRound(agent string) bool {
 	return o.roundsUp(agent, 1)
 }
 
-// unvoted is the condition of rule 82: first answers can decide.
+// unvoted implements the condition of rule 82: first answers can decide.
 func (o *oracle) unvoted() bool {
 	k := o.config
 	voted := func(a string) bool { l := o.standing(a); return l != nil && l.Action == Vote }
 	return k.Early && k.Mode == voting && !k.Secluded && !slices.ContainsFunc(k.Agents, voted)
 }
 
-// peersNew reports whether peers have answers that the agent's last step was not
-// shown.
+// peersNew reports whether peers have answers that the agent's last step was not shown.
 func (o *oracle) peersNew(agent string) bool {
 	return slices.ContainsFunc(o.shownTo(agent), func(s Shown) bool {
 		return s.Agent != agent && s.Step > o.agents[agent].known[s.Agent]
 	})
 }
 
-// news is the condition of rule 20.
+// news implements the condition of rule 20.
 func (o *oracle) news(agent string) bool {
 	m := o.agents[agent]
 	return !m.ran || o.peersNew(agent) || o.hasUnread(agent, m.heard)
@@ -457,7 +455,7 @@ func (o *oracle) tally() []count {
 	return counts
 }
 
-// majority returns the target with more than half of N.
+// majority returns the target with the votes of more than half of N.
 func (o *oracle) majority() string {
 	for _, target := range o.config.Agents {
 		if o.freshVotes(target)*2 > len(o.active()) {
@@ -467,7 +465,7 @@ func (o *oracle) majority() string {
 	return ""
 }
 
-// plurality is rule 40.
+// plurality implements rule 40.
 func (o *oracle) plurality() string {
 	fromOthers := func(agent string) int {
 		return o.count(agent, func(voter string, _ *line) bool { return o.fresh(voter) && voter != agent })
@@ -478,7 +476,7 @@ func (o *oracle) plurality() string {
 	})
 }
 
-// forcedChoice is rule 41.
+// forcedChoice implements rule 41.
 func (o *oracle) forcedChoice() string {
 	named := func(agent string) int {
 		answer, _ := o.latest(agent)
@@ -498,7 +496,7 @@ func sum(agents []string, of func(string) int) int {
 	return n
 }
 
-// pool is rule 74: the agents with an equal answer, given independently.
+// pool implements rule 74: it returns the agents that gave an equal answer independently.
 func (o *oracle) pool(agent string) []string {
 	mine, _ := o.latest(agent)
 	exact := o.config.Agree == agreeExact
@@ -530,8 +528,7 @@ func (o *oracle) pool(agent string) []string {
 	return pool
 }
 
-// repeats reports whether an answer equals one of a peer that its author was shown
-// (rule 73).
+// repeats reports whether an answer equals an answer of a peer that its author was shown (rule 73).
 func (o *oracle) repeats(agent string, d Digest, seen []Seen) bool {
 	for _, s := range seen {
 		theirs, found := o.latest(s.Agent)
@@ -550,7 +547,7 @@ func (o *oracle) repeats(agent string, d Digest, seen []Seen) bool {
 	return false
 }
 
-// elect returns the agent with the highest score; ties go to the agent configured first.
+// elect returns the agent with the highest score. Ties are decided for the agent configured first.
 func (o *oracle) elect(score func(agent string, answer line) []int) string {
 	best, top := "", []int(nil)
 	for _, agent := range o.config.Agents {
@@ -565,7 +562,7 @@ func (o *oracle) elect(score func(agent string, answer line) []int) string {
 	return best
 }
 
-// cost is rule 10.
+// cost implements rule 10.
 func (o *oracle) cost() llm.Usage {
 	var sum llm.Usage
 	for _, a := range o.config.Agents {
@@ -592,7 +589,7 @@ func (o *oracle) left() Allowance {
 	return left
 }
 
-// affords reports whether the budget leaves an allowance for another step.
+// affords reports whether the budget is sufficient for another step.
 func (o *oracle) affords() bool {
 	left, budget := o.left(), o.config.Budget
 	return (budget.Tokens == 0 || left.Tokens > 0) && (budget.USD == 0 || left.USD > 0)

@@ -4,7 +4,7 @@ import "slices"
 
 // This file predicts quorums, staged teams, early agreement and the support of decisions.
 
-// fill is rule 80.
+// fill implements rule 80.
 func (o *oracle) fill() {
 	held := o.paused || o.parked()
 	if o.closing != nil || held || o.forced != "" || o.spent() || o.config.OnAgentFailure == "fail" {
@@ -17,7 +17,7 @@ func (o *oracle) fill() {
 	}
 }
 
-// grow is rule 81.
+// grow implements rule 81.
 func (o *oracle) grow() []Launch {
 	if !o.voting() && o.agreed() != "" {
 		return nil
@@ -38,7 +38,7 @@ func (o *oracle) grow() []Launch {
 	return o.withOutages(o.wave())
 }
 
-// agreement is rule 82.
+// agreement implements rule 82.
 func (o *oracle) agreement() string {
 	if !o.unvoted() || o.few() {
 		return ""
@@ -54,7 +54,7 @@ func (o *oracle) agreement() string {
 	return ""
 }
 
-// agreed returns the first of the agents that more than half of the active ones agree with.
+// agreed returns the first agent with whose answer more than half of the active agents agree.
 func (o *oracle) agreed() string {
 	for _, a := range o.active() {
 		if o.given(a) > 0 && 2*o.givers(a) > len(o.active()) {
@@ -74,7 +74,7 @@ func (o *oracle) givers(agent string) int {
 	return n
 }
 
-// quorate is rule 76. It ends the wait of a majority that is gone.
+// quorate implements rule 76. It ends the wait if the majority no longer exists.
 func (o *oracle) quorate() string {
 	found := ""
 	held := o.paused || o.parked() || o.forced != "" || o.closing != nil
@@ -96,7 +96,7 @@ func (o *oracle) quorate() string {
 	return found
 }
 
-// closeVote is rules 77 and 78.
+// closeVote implements rules 77 and 78.
 func (o *oracle) closeVote(target string) (*Decision, []Launch) {
 	answer, _ := o.latest(target)
 	if !o.quiet() && len(o.out) > 0 && o.isChecking() {
@@ -124,12 +124,12 @@ func (o *oracle) closeVote(target string) (*Decision, []Launch) {
 	return o.conclude(d)
 }
 
-// cuts reports whether a step runs whose action no longer counts.
+// cuts reports whether a step is running whose action would no longer count.
 func (o *oracle) cuts() bool {
 	return o.closing != nil && slices.ContainsFunc(o.running(), func(a string) bool { return o.agents[a].runs.Purpose == Coordinate })
 }
 
-// support is rule 84.
+// support implements rule 84.
 func (o *oracle) support(winner string, answer line, by Basis) *Support {
 	s := &Support{Checks: o.passedShare(winner)}
 	n := float64(len(o.active()))

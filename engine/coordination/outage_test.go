@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The timeline names the agents in an outage alone: the others may have failed for another
+// The timeline names only the agents in an outage, because others may have failed for another
 // reason.
 func TestWait_namesTheAgentsInAnOutage(t *testing.T) {
 	t.Parallel()

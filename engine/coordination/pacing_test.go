@@ -19,8 +19,8 @@ func TestRule18_WhoIsLaunched(t *testing.T) {
 	require.Equal(t, []string{"c", "b"}, launched(commands), "a stale vote and no vote; fresh votes are left alone")
 }
 
-// 18. Seed 000: "ALL agents have completed their current step": in decomposition with
-// a stop.
+// 18. Seed 000: "ALL agents have completed their current step". In decomposition a stop completes
+// an agent's work.
 func TestRule18_FreshStopIsNotLaunched(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(decomposed, "a", "b"))
@@ -74,8 +74,7 @@ func TestRule20_News(t *testing.T) {
 	require.Equal(t, []string{"b"}, launched(p.batch(p.fail("slow"))), "nobody works any more: b continues without news")
 }
 
-// 20. A first step is news in every attempt, and does not wait for agents with more
-// news.
+// 20. A first step counts as news in every attempt, and does not wait for agents with more news.
 func TestRule20_FirstStepsOfAnAttempt(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(func(o *Config) { o.Pacing, o.MaxRestarts = "continuous", 1 }, "a", "b"))
@@ -115,8 +114,8 @@ func TestRule20_LaunchedWithResumedSteps(t *testing.T) {
 	require.NotEmpty(t, p.last("c").ResumeFrom)
 }
 
-// 21. DESIGN: with restart "the step ends at its next safe point and is launched
-// again"; suspended steps are resumed. Neither waits for other agents, in any pacing.
+// 21. DESIGN: with restart "the step ends at its next safe point and is launched again"; suspended
+// steps are resumed. Neither waits for other agents, with any pacing.
 func TestRule21_GoesOnAtOnce(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.Updates = Restart }, "a", "b", "c"))
@@ -133,9 +132,9 @@ func TestRule21_GoesOnAtOnce(t *testing.T) {
 	require.Equal(t, 2, p.state.View().Round)
 }
 
-// race plays a team whose agents work at their own speed. Each agent answers, the
-// author answers a second time, and then all vote for its latest answer. It returns
-// the launches, which are the paid steps, and the time.
+// race plays a team whose agents have different speeds. Each agent answers, the author answers a
+// second time, and then all vote for its latest answer. It returns the launches, which are the paid
+// steps, and the time.
 func race(t *testing.T, pacing string, speed map[string]int) (calls map[string]int, took int) {
 	t.Helper()
 	const author = "c"
@@ -170,7 +169,7 @@ func race(t *testing.T, pacing string, speed map[string]int) (calls map[string]i
 	return calls, now
 }
 
-// latestOf returns author if it has an answer, else the first agent with one.
+// latestOf returns author if it has an answer, and otherwise the first agent that has one.
 func latestOf(shown []Shown, author string) string {
 	if slices.ContainsFunc(shown, func(n Shown) bool { return n.Agent == author }) {
 		return author
@@ -178,10 +177,9 @@ func latestOf(shown []Shown, author string) string {
 	return shown[0].Agent
 }
 
-// 18, 20. DESIGN: "Never restart an agent that has nothing new to see: tests count
-// model calls." Equally fast agents cost the same in both pacings. With continuous
-// pacing a slow voter runs once, while a slow author costs the others a vote on
-// earlier answers.
+// 18, 20. DESIGN: "Never restart an agent that has nothing new to see: tests count model calls."
+// Agents with equal speeds cost the same with both pacings. With continuous pacing a slow voter
+// runs once, whereas a slow author costs each of the others a vote on earlier answers.
 func TestRule20_LaunchesOfBothPacings(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -8,7 +8,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// player drives a State and keeps its launches, rings and records.
+// player drives a State and records its launches, rings and records.
 type player struct {
 	state    *State
 	launches map[LaunchID]Launch
@@ -18,14 +18,14 @@ type player struct {
 	noted    int // timeline entries already printed
 }
 
-// newPlayer begins a session under the present protocol.
+// newPlayer starts a session with the current protocol.
 func newPlayer(config Config) *player { return playerOf(New(Protocol, config)) }
 
 func playerOf(state *State) *player {
 	return &player{state: state, launches: map[LaunchID]Launch{}, latest: map[string]LaunchID{}}
 }
 
-// start begins a session and launches its first wave.
+// start starts a session and launches its first wave.
 func start(config Config) *player {
 	p := newPlayer(config)
 	p.drain()
@@ -61,7 +61,8 @@ func (p *player) drain() []Command {
 	return commands
 }
 
-// launchOf returns the latest launch of an agent; any other text is a launch ID.
+// launchOf returns the latest launch of an agent. If who is not an agent, it is a launch ID and
+// returned unchanged.
 func (p *player) launchOf(who string) LaunchID {
 	if id, found := p.latest[who]; found {
 		return id
@@ -103,7 +104,7 @@ func (p *player) witnessed(launch LaunchID) (seen []Seen, heard int) {
 	return seen, heard
 }
 
-// The following methods end an agent's latest launch honestly.
+// The following methods end an agent's latest launch as a correct worker would.
 
 func (p *player) answer(agent string) Event {
 	id := p.launchOf(agent)
@@ -170,7 +171,7 @@ func marshal(t require.TestingT, v any) string {
 	return string(text)
 }
 
-// spending returns an event with a usage in tokens.
+// spending adds a usage in tokens to an event.
 func spending(e Event, tokens int64) Event {
 	used := llm.Usage{InputTokens: tokens, ModelCalls: 1}
 	switch e := e.(type) {

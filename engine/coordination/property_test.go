@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestProperties plays random sessions of random teams with honest, late, impossible
-// and invented events, and compares every batch with the oracle and the invariants.
+// TestProperties plays random sessions of random teams with correct, late, impossible and invented
+// events. It compares every batch with the oracle and the invariants.
 func TestProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -25,8 +25,8 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// TestPropertiesWithUniformChoices makes all choices equally likely, which splits
-// votes more often. A failure names its seed.
+// TestPropertiesWithUniformChoices makes all choices equally likely, so that votes split more
+// often. A failure reports its seed.
 func TestPropertiesWithUniformChoices(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(400) {
@@ -134,9 +134,9 @@ func playRandom(t require.TestingT, choose pick, more func() bool) {
 	s.rename(t, again(renamed))
 }
 
-// finish releases the session until it ends. Every session ends if its steps end and it is not
-// held for ever. The number of launches is bounded by an invariant; this bounds the batches
-// without launches.
+// finish sends events that release the session until it ends. Every session ends if its steps end
+// and it is not held forever. An invariant bounds the number of launches; this function bounds the
+// batches without launches.
 func (s *session) finish(t require.TestingT) {
 	for rest := 10 * s.invariants.bound(s); !s.state.Done(); rest-- {
 		require.Positive(t, rest, "the session never ends")
@@ -144,8 +144,8 @@ func (s *session) finish(t require.TestingT) {
 	}
 }
 
-// feed steps a batch and drains once. A twin of the state, restored from JSON before
-// every event, must lead to the same commands.
+// feed steps a batch and drains once. A copy of the state that is restored from JSON before every
+// event must produce the same commands.
 func (s *session) feed(t require.TestingT, events []Event) {
 	encoded := marshal(t, s.state)
 	for _, e := range events {
@@ -177,8 +177,7 @@ func (s *session) feed(t require.TestingT, events []Event) {
 	s.checkView(t)
 }
 
-// request compares Refuse with rule 29: a refused request changes nothing but the
-// timeline.
+// request compares Refuse with rule 29. A refused request changes only the timeline.
 func (s *session) request(t require.TestingT, e Event) {
 	senseless := false
 	switch e := e.(type) {
@@ -203,7 +202,7 @@ func (s *session) request(t require.TestingT, e Event) {
 	require.Equal(t, marshal(t, s.state), marshal(t, other), "%#v was refused", e)
 }
 
-// hopeless is rule 62. Another oracle that reads the session again tries it.
+// hopeless implements rule 62. It uses another oracle, which reads the session again.
 func (s *session) hopeless(t require.TestingT, e Reopened) bool {
 	o := s.oracle
 	failed := func(a string) bool { return slices.Contains(o.config.Agents, a) && o.agents[a].failed != nil }
@@ -232,8 +231,8 @@ func (s *session) hopeless(t require.TestingT, e Reopened) bool {
 	return false
 }
 
-// compare compares a Drain with the oracle's, command by command (rule 50). The
-// invariants check allowances, which the oracle only notes.
+// compare compares the commands of a Drain with the oracle's, one by one (rule 50). The invariants
+// verify allowances, which the oracle only records.
 func (s *session) compare(t require.TestingT, commands []Command) {
 	told := len(s.ledger) - len(only[Record](commands))
 	want := []Command{}
@@ -320,7 +319,7 @@ func (s *session) checkAgent(t require.TestingT, a AgentView) {
 	}
 }
 
-// replay requires the same commands from a new session with the same events.
+// replay requires that a new session with the same events produces the same commands.
 func (s *session) replay(t require.TestingT, again *State) {
 	for i, batch := range s.fed {
 		for _, e := range batch {
@@ -331,7 +330,7 @@ func (s *session) replay(t require.TestingT, again *State) {
 	require.Equal(t, s.state, again)
 }
 
-// renamed keeps the order of IDs.
+// renamed returns a different ID. The order of IDs is preserved.
 func renamed(id string) string {
 	if id == "" {
 		return ""
@@ -339,7 +338,7 @@ func renamed(id string) string {
 	return "q" + id
 }
 
-// rename requires the same session under other IDs in the same order.
+// rename requires that the session is the same if its IDs are replaced by others in the same order.
 func (s *session) rename(t require.TestingT, other *State) {
 	for i, batch := range s.fed {
 		for _, e := range batch {

@@ -9,11 +9,10 @@ import (
 	"conclave/engine/llm"
 )
 
-// drawn returns one of some, as choose picks.
+// drawn returns one of the values, selected by choose.
 func drawn[T any](choose pick, some ...T) T { return some[choose(len(some))] }
 
-// randomConfig sets every field at random, mostly to tight limits and now and then to
-// an invalid value.
+// randomConfig sets every field at random, mostly to a low limit and sometimes to an invalid value.
 func randomConfig(choose pick) Config {
 	ids := []string{"b", "agent_a", "zed", "a", "m1", "B", "x-2"}[:drawn(choose, 3, 0, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7)]
 	if len(ids) > 1 && choose(16) == 1 {
@@ -63,8 +62,8 @@ func randomConfig(choose pick) Config {
 	return config
 }
 
-// randomWorth sets the fields for quorums, staged teams, rounds and support, mostly in half
-// of the sessions.
+// randomWorth sets the fields for quorums, staged teams, rounds and support, in about half of the
+// sessions.
 func randomWorth(choose pick, c *Config) {
 	if choose(2) == 1 {
 		c.Quorum, c.QuorumGrace = choose(2) == 1, drawn(choose, 0, 30, 30, -1)
@@ -80,7 +79,7 @@ func randomWorth(choose pick, c *Config) {
 	}
 }
 
-// temper is the behaviour of a session's agents and people.
+// temper describes the behaviour of a session's agents and people.
 type temper struct {
 	single    bool // most votes are for one answer
 	agreeable int  // of 4 choices, how many are not for another answer
@@ -97,7 +96,7 @@ func randomTemper(choose pick) temper {
 	}
 }
 
-// randomBatch returns events that reach a session together.
+// randomBatch returns events that reach a session at the same time.
 func (s *session) randomBatch() []Event {
 	events := make([]Event, 0, 4)
 	for range 1 + s.pick(4) {
@@ -106,7 +105,7 @@ func (s *session) randomBatch() []Event {
 	return events
 }
 
-// randomEvent returns mostly the honest end of a running step.
+// randomEvent returns an event, usually the correct end of a running step.
 func (s *session) randomEvent() Event {
 	if n := len(s.oracle.out); n > 0 && s.pick(3) == 1 {
 		return s.endChecks(s.oracle.out[s.pick(n)].id)
@@ -149,7 +148,7 @@ func (s *session) endChecks(id LaunchID) Event {
 	return Checked{ID: id, Verdicts: drawn(s.pick, "", "1", "0", "11111111111111", "0101?1", "10x", "000000000000")}
 }
 
-// end returns the end of a step, mostly with an offered action.
+// end returns the end of a step, usually with an offered action.
 func (s *session) end(id LaunchID, choice int) Event {
 	others := []string{
 		"fail", "suspend", "restart", "exhaust", string(NewAnswer), string(Vote), string(Stop), string(Submit),
@@ -217,13 +216,13 @@ func (s *session) randomConfidence() *float64 {
 	return drawn(s.pick, nil, nil, new(0.5), new(0.25), new(1.0), new(0.0), new(1.5), new(-0.1))
 }
 
-// randomDigest returns a digest that mostly equals another agent's.
+// randomDigest returns a digest, which usually equals that of another agent.
 func (s *session) randomDigest() Digest {
 	hash := func() string { return drawn(s.pick, "one", "one", "two", "", "three") }
 	return Digest{Exact: hash(), Normalized: hash(), ExactLine: hash(), NormalizedLine: hash()}
 }
 
-// release returns events that end every pause, parking and running step.
+// release returns events that end pauses, parking and all running steps.
 func (s *session) release(t require.TestingT) []Event {
 	ids := s.runningIDs()
 	switch {
@@ -271,8 +270,8 @@ func (s *session) randomAgent() string {
 	return s.oracle.config.Agents[choice/8]
 }
 
-// randomTarget returns mostly the author of a shown answer and, in some sessions,
-// mostly the first, so that a team can agree.
+// randomTarget usually returns the author of a shown answer. In some sessions it prefers the first
+// one, so that a team can agree.
 func (s *session) randomTarget(id LaunchID) string {
 	shown := s.launches[id].Shown
 	if len(shown) == 0 || s.pick(8) == 1 {
@@ -284,8 +283,8 @@ func (s *session) randomTarget(id LaunchID) string {
 	return drawn(s.pick, shown...).Agent
 }
 
-// randomSeen returns mostly the shown answers, sometimes with those of the bell, and
-// now and then a lie.
+// randomSeen usually returns the shown answers, sometimes also those of the bell, and occasionally
+// false ones.
 func (s *session) randomSeen(id LaunchID) (seen []Seen, heard int) {
 	seen, heard = s.shownTo(id), s.lastMessage(id)
 	if s.launches[id].Updates.Mode != noUpdates && s.pick(2) == 1 {

@@ -10,7 +10,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// book is the record of a session in the form of a directory of steps.
+// book is the record of a session as a directory of steps contains it.
 type book struct{ pages []OnRecord }
 
 func newBook(ids ...string) *book {
@@ -38,7 +38,7 @@ func (b *book) take(event Event, agent string) {
 	}
 }
 
-// A recalled session equals the session that was played: agents, votes and the next
+// A recalled session equals the session that was played: its agents, its votes and its next
 // commands.
 func TestRecallIsTheSession(t *testing.T) {
 	t.Parallel()
@@ -95,7 +95,7 @@ func showsTo(l Launch, agent string) bool {
 	return false
 }
 
-// gist returns the parts of commands that follow from the protocol alone.
+// gist returns the parts of commands that depend only on the protocol.
 func gist(commands []Command) []string {
 	var lines []string
 	for _, command := range commands {
@@ -126,7 +126,7 @@ func TestRecallIgnoresUnknownAgents(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, launched(s.Drain()))
 }
 
-// Seen answers are bounded by the record, and earlier attempts count for labels only.
+// The record bounds seen answers, and earlier attempts only count for labels.
 func TestRecallBounds(t *testing.T) {
 	t.Parallel()
 	config := Config{Agents: []string{"a", "b"}}
@@ -181,7 +181,7 @@ func TestLaunchOf(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Recorded steps and usage of all agents count.
+// Recorded steps and the usage of all agents are counted.
 func TestLaunchOfWithinLimits(t *testing.T) {
 	t.Parallel()
 	record := []OnRecord{{Agent: "b", Step: 5, Steps: 2, Answers: []int{2}, Usage: llm.Usage{InputTokens: 80, OutputTokens: 10, ModelCalls: 1}}}

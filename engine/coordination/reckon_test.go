@@ -10,7 +10,7 @@ import (
 
 var threeCalls = llm.Usage{InputTokens: 300, OutputTokens: 30, ModelCalls: 3}
 
-// 58. The usage of a suspended step counts, and spends the budget.
+// 58. The usage of a suspended step is counted, also in the budget.
 func TestRule58_SuspendedStepSpendsTheBudget(t *testing.T) {
 	t.Parallel()
 	c := team("a")
@@ -25,8 +25,7 @@ func TestRule58_SuspendedStepSpendsTheBudget(t *testing.T) {
 	require.Empty(t, only[Launch](p.batch(Resume{})), "the budget is spent")
 }
 
-// 59. "A step that goes on reports the usage of the journal it took over only if nobody
-// has".
+// 59. "A step that goes on reports the usage of the journal it took over only if nobody has".
 func TestRule59_UsageIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -61,7 +60,8 @@ func TestRule59_UsageIsReportedOnce(t *testing.T) {
 	}
 }
 
-// 60. A step that left nothing, not even a claim, does not hide the one that it resumed.
+// 60. If a resumed step left no record, not even a claim, the step that it resumed is resumed
+// again.
 func TestRule60_EmptyStepKeepsItsPredecessor(t *testing.T) {
 	t.Parallel()
 	for _, usage := range []llm.Usage{{}, threeCalls} {
@@ -77,7 +77,8 @@ func TestRule60_EmptyStepKeepsItsPredecessor(t *testing.T) {
 	}
 }
 
-// 61. A retried step that may not do what it could is replaced, and its files are given back.
+// 61. A retried step is replaced if one of its actions is no longer permitted. The new step gets
+// its files.
 func TestRule61_ReplacedStepGivesItsFiles(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.AnswersGlobal = 3 }, "a", "b"))
@@ -90,7 +91,8 @@ func TestRule61_ReplacedStepGivesItsFiles(t *testing.T) {
 	require.Equal(t, tokenOf(failed), l.FilesFrom)
 }
 
-// 61. A retried step is dropped while its agent has no open action; its next step gets the files.
+// 61. A retried step is dropped while its agent has no permitted action. The agent's next step gets
+// its files.
 func TestRule61_DroppedStepGivesItsFiles(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *Config) { o.AnswersGlobal = 1 }, "a", "b"))
@@ -104,7 +106,7 @@ func TestRule61_DroppedStepGivesItsFiles(t *testing.T) {
 	require.Empty(t, theLaunch(t, p.batch(p.exhaust("a"))).FilesFrom, "once")
 }
 
-// 65. A step that had claimed no number is not resumed itself: its predecessor is.
+// 65. A step that had not claimed a number is not resumed. Its predecessor is resumed instead.
 func TestRule65_UnclaimedStepKeepsItsPredecessor(t *testing.T) {
 	t.Parallel()
 	p := start(team("a"))

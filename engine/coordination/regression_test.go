@@ -8,7 +8,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// These are the shortest sessions in which the properties once failed.
+// These are the shortest sessions in which the properties have failed.
 
 // "What is left of it is shared equally by the steps launched together", including a
 // restarted and a new step.
@@ -32,8 +32,7 @@ func TestResumedAndNewStepsShareTheBudget(t *testing.T) {
 	require.InDelta(t, 4.5, got[0].Allowance.USD, 1e-9)
 }
 
-// "A consensus reached in the same batch as Finish or TimeUp stands", without
-// presentation.
+// "A consensus reached in the same batch as Finish or TimeUp stands". It is not presented.
 func TestConsensusStandsUnpresented(t *testing.T) {
 	t.Parallel()
 	for _, forced := range []Event{Finish{}, TimeUp{}} {
@@ -46,8 +45,8 @@ func TestConsensusStandsUnpresented(t *testing.T) {
 	}
 }
 
-// Fairness counts "the slowest peer that works or will": in a revote that includes
-// agents that are launched later.
+// Fairness counts "the slowest peer that works or will". In a revote this includes agents that are
+// launched later.
 func TestRevoteIsFairToLaterLaunches(t *testing.T) {
 	t.Parallel()
 	never := 0
@@ -61,8 +60,8 @@ func TestRevoteIsFairToLaterLaunches(t *testing.T) {
 	}
 }
 
-// "Rounds are counted by each agent; the session's is the highest": an agent without a
-// place under the global limit has not begun a round.
+// "Rounds are counted by each agent; the session's is the highest". An agent without a place under
+// the global limit has not started a round.
 func TestRoundsOfAgentsWithoutAnAction(t *testing.T) {
 	t.Parallel()
 	p := start(Config{Agents: []string{"a", "b"}, AnswersGlobal: 1})

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// describe renders a command in the language of the scripts.
+// describe formats a command in the language of the scripts.
 func describe(command Command) []string {
 	switch d := command.(type) {
 	case Launch:
@@ -81,7 +81,7 @@ func describeDecision(d Decision) string {
 	return fmt.Sprintf("%s, %s with %s (step %d)%s; %s", d.Status, d.Winner, d.WinnerLabel, d.WinnerStep, presented, votes) + describeBasis(d)
 }
 
-// describeTable renders the outcomes of checks that a voter is shown.
+// describeTable formats the outcomes of checks that a voter is shown.
 func describeTable(table CheckTable) string {
 	text := "is shown checks " + strings.Join(table.Checks, " ") + ":"
 	for _, row := range table.Rows {
@@ -90,7 +90,7 @@ func describeTable(table CheckTable) string {
 	return text
 }
 
-// describeBasis renders the ground and the support of a decision that votes alone did not make.
+// describeBasis formats the basis and the support of a decision that was not made by votes alone.
 func describeBasis(d Decision) string {
 	text := ""
 	if d.By != "" {
@@ -125,7 +125,7 @@ func describeBell(b Ring) string {
 	return fmt.Sprintf("ring %d: %s", b.Epoch, strings.Join(parts, ", "))
 }
 
-// describeLaunch renders the common fields of a launch, then the optional ones.
+// describeLaunch formats the common fields of a launch, then the optional ones.
 func describeLaunch(l Launch) string {
 	head := fmt.Sprintf("round %d: launch %s of %s after step %d", l.Round, l.ID, l.Agent, l.After)
 	parts := []string{head, "sees " + describeShown(l.Shown), describeOffered(l)}

@@ -32,8 +32,8 @@ func TestRule25_PauseSuspends(t *testing.T) {
 	require.Equal(t, Consensus, decision(t, p.batch(p.vote("a", "b"), p.vote("b", "b"))).Status, "two steps each: the suspended ones were none")
 }
 
-// 25. DESIGN: "A retry is the same step: retry, resume after pause and continue-as-new
-// launch with resume_from": its actions stay the same, though more are open now.
+// 25. DESIGN: "A retry is the same step: retry, resume after pause and continue-as-new launch with
+// resume_from". Its actions remain the same, even if more are permitted now.
 func TestRule25_ResumedWithItsActions(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
@@ -46,7 +46,7 @@ func TestRule25_ResumedWithItsActions(t *testing.T) {
 	require.Empty(t, l.Shown, "its first answer is its own")
 }
 
-// 25. If one of its actions is no longer open, a new step replaces it.
+// 25. If one of its actions is no longer permitted, a new step replaces it.
 func TestRule25_NewStepIfAnActionIsClosed(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.AnswersGlobal = 3 }, "a", "b"))
@@ -64,7 +64,7 @@ func TestRule25_NewStepIfAnActionIsClosed(t *testing.T) {
 	require.Empty(t, l.ResumeFrom)
 }
 
-// 25. A pause outlasts the ends of its steps, and a step can be suspended twice.
+// 25. A pause continues after the ends of its steps, and a step can be suspended twice.
 func TestRule25_PausedTwice(t *testing.T) {
 	t.Parallel()
 	p := start(team("a"))
@@ -76,8 +76,8 @@ func TestRule25_PausedTwice(t *testing.T) {
 	require.Equal(t, "run-l2", theLaunch(t, p.batch(Resume{})).ResumeFrom)
 }
 
-// 26. Seed 001: "Non-peer runtime payloads can also inject: runtime human input".
-// DESIGN: "What was accepted is on record", including messages, in order.
+// 26. Seed 001: "Non-peer runtime payloads can also inject: runtime human input". DESIGN: "What was
+// accepted is on record". This includes messages, in order.
 func TestRule26_SayIsOnTheLedger(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
@@ -110,7 +110,7 @@ func TestRule27_Park(t *testing.T) {
 
 func parking(o *Config) { o.OnAgentFailure = "park" }
 
-// 27. A forced decision ends a parked session, a spent budget does not.
+// 27. A forced decision ends a parked session; a spent budget does not.
 func TestRule27_ReleasingAParkedSession(t *testing.T) {
 	t.Parallel()
 	for status, event := range map[Status]Event{Finished: Finish{}, Timeout: TimeUp{}} {
@@ -124,7 +124,7 @@ func TestRule27_ReleasingAParkedSession(t *testing.T) {
 	}
 }
 
-// 27. While another agent has failed, only the retried one is launched.
+// 27. While another agent has failed, only the retried agent is launched.
 func TestRule27_OneOfTwoRetried(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(parking, "a", "b", "c"))
@@ -153,8 +153,8 @@ func TestRule27_Fail(t *testing.T) {
 	require.EqualValues(t, "AgentFailed", d.Cause)
 }
 
-// 28. DESIGN: "A retry is the same step: ... the journal is copied and the paid calls
-// kept." It is counted once, and needs no parking.
+// 28. DESIGN: "A retry is the same step: ... the journal is copied and the paid calls kept." It is
+// counted once, and does not require the session to be parked.
 func TestRule28_RetryIsTheSameStep(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"continue", "park"} {
@@ -174,7 +174,7 @@ func TestRule28_RetryIsTheSameStep(t *testing.T) {
 	}
 }
 
-// 28. A step that failed before it claimed a number is retried like others.
+// 28. A step that failed before it claimed a number can also be retried.
 func TestRule28_RetryOfAnUnclaimedStep(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
@@ -184,7 +184,7 @@ func TestRule28_RetryOfAnUnclaimedStep(t *testing.T) {
 	require.Empty(t, l.ResumeFrom, "there is no journal to resume from")
 }
 
-// 28. A step retried during a pause waits for its end.
+// 28. A step retried during a pause is launched after the pause.
 func TestRule28_RetryWhilePaused(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(parking, "a", "b"))
@@ -193,8 +193,8 @@ func TestRule28_RetryWhilePaused(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, launched(p.batch(Resume{})))
 }
 
-// 29. DESIGN: "Updates validate and refuse with a reason; signals that make no sense
-// are logged and ignored": stepped all the same, they change nothing.
+// 29. DESIGN: "Updates validate and refuse with a reason; signals that make no sense are logged and
+// ignored". If such an event is stepped nevertheless, it changes nothing.
 func TestRule29_Refuse(t *testing.T) {
 	t.Parallel()
 	running := func() *player { return answered(team("a", "b")) }

@@ -88,7 +88,7 @@ func (s *session) restored(t require.TestingT) {
 	}
 }
 
-// The evaluations on record count, in their cost too, and are not repeated.
+// Recorded evaluations and their cost are counted, and they are not repeated.
 func TestRestore_evaluations(t *testing.T) {
 	t.Parallel()
 	c := teamWith(func(c *Config) { c.Critiques = true }, "a")

@@ -40,7 +40,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// playScript returns the script with the commands that its events lead to.
+// playScript plays the events of a script and returns the script with the resulting commands.
 func playScript(t *testing.T, text string) string {
 	t.Helper()
 	var out strings.Builder
@@ -72,8 +72,8 @@ func playScript(t *testing.T, text string) string {
 	return out.String()
 }
 
-// options are the key=value words of a line. Each is read once; unread ones are
-// mistakes in the script.
+// options are the key=value words of a line. Each must be read once; an unread one is a mistake in
+// the script.
 type options map[string]string
 
 func (o options) text(key, otherwise string) string {
@@ -106,7 +106,7 @@ func (o options) flag(t *testing.T, key string) bool {
 	return yes
 }
 
-// list returns the parts of an option between commas.
+// list returns the parts of an option that are separated by commas.
 func (o options) list(key string) []string {
 	text := o.text(key, "")
 	if text == "" {
@@ -115,10 +115,10 @@ func (o options) list(key string) []string {
 	return strings.Split(text, ",")
 }
 
-// words returns an option with blanks for its underscores.
+// words returns an option with its underscores replaced by blanks.
 func (o options) words(key string) string { return strings.ReplaceAll(o.text(key, ""), "_", " ") }
 
-// parseTeam reads settings under their names in a team's file.
+// parseTeam parses settings, which have the names of a team file.
 func parseTeam(t *testing.T, text string) *player {
 	t.Helper()
 	agents, o := parseWords(text)
@@ -204,7 +204,7 @@ func parseEvent(t *testing.T, p *player, verb, text string) Event {
 	return e
 }
 
-// parseEnd reads the end of a step.
+// parseEnd parses the end of a step.
 func parseEnd(t *testing.T, p *player, verb string, words []string, o options) Event {
 	t.Helper()
 	id := p.launchOf(words[0])
@@ -250,8 +250,8 @@ func parseEnd(t *testing.T, p *player, verb string, words []string, o options) E
 	return nil
 }
 
-// parseWitness returns the answers and messages known to a step: those of its launch
-// and, with saw=bell, those of the bell.
+// parseWitness parses the answers and messages known to a step: those of its launch and, with
+// saw=bell, those of the bell.
 func parseWitness(t *testing.T, p *player, id LaunchID, o options) (seen []Seen, heard int) {
 	t.Helper()
 	seen, heard = p.shownTo(id), p.lastMessage(id)
@@ -301,8 +301,8 @@ func parseWords(text string) (words []string, o options) {
 	return words, o
 }
 
-// drainText drains and prints the commands, preceded by notes, and why a session
-// without commands waits.
+// drainText drains, and returns the notes and the commands. If a session has no commands, it also
+// returns why the session waits.
 func (p *player) drainText() string {
 	before := p.notes()
 	commands := p.drain()

@@ -24,7 +24,7 @@ func TestRule69_PeersAreNotShown(t *testing.T) {
 	require.False(t, p.state.fresh(p.state.agent("a")))
 }
 
-// 69. In divided work every agent needs the others' parts.
+// 69. In divided work every agent needs the parts of the others, so peers are shown.
 func TestRule69_NotInDividedWork(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(c *Config) { secluded(c); c.Mode = Decomposition }, "a", "b"))

@@ -8,15 +8,15 @@ import (
 	"conclave/engine/llm"
 )
 
-// Tests named TestRuleNN_… follow the numbered rules of the package comment. Each
-// quotes the sentence that it verifies: of seed 000 (step mode), 001 (coordination
-// workflow), 003 (preempt with injection), or of the project's design.
+// Tests named TestRuleNN_… follow the numbered rules of the package comment. Each quotes the
+// sentence that it verifies, from seed 000 (step mode), 001 (coordination workflow), 003 (preempt
+// with injection), or the project's design.
 
 func team(ids ...string) Config {
 	return Config{Agents: ids, OnSplit: splitRevote, MaxRevotes: 1, MaxStepsPerAgent: 12}
 }
 
-// teamWith returns a team with its own settings.
+// teamWith returns a team with changed settings.
 func teamWith(set func(*Config), ids ...string) Config {
 	config := team(ids...)
 	set(&config)
@@ -33,8 +33,8 @@ func answered(config Config) *player {
 	return p
 }
 
-// decision returns the decision among the commands, without its support, which has tests
-// of its own.
+// decision returns the decision among the commands, without its support, which is tested
+// separately.
 func decision(t *testing.T, commands []Command) Decision {
 	t.Helper()
 	done := only[Done](commands)
@@ -97,7 +97,7 @@ func TestRule02_FailedAgentIsOut(t *testing.T) {
 	require.Equal(t, Decision{Status: Consensus, Winner: "c", WinnerLabel: "agent3.1", WinnerStep: 1, Votes: []count{{Target: "c", Votes: 2}}, Voters: []string{"a", "b"}}, d)
 }
 
-// 2. A failed agent's stop is void, too.
+// 2. The stop of a failed agent is also void.
 func TestRule02_FailureVoidsAStop(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(decomposed, "a", "b"))
@@ -109,8 +109,8 @@ func TestRule02_FailureVoidsAStop(t *testing.T) {
 
 func decomposed(o *Config) { o.Mode = Decomposition }
 
-// 3. DESIGN: "The core mints a launch ID for every launch". The first event that
-// names a running launch ends it; any other is noted and changes nothing.
+// 3. DESIGN: "The core mints a launch ID for every launch". The first event that names a running
+// launch ends it; all others are recorded and change nothing.
 func TestRule03_EventsOfUnknownLaunchesChangeNothing(t *testing.T) {
 	t.Parallel()
 	for name, event := range map[string]Event{
@@ -142,9 +142,9 @@ func TestRule03_EventsOfUnknownLaunchesChangeNothing(t *testing.T) {
 	}
 }
 
-// 4. Seed 000: "the running agent sees ALL prior answers from the session dir,
-// including its own prior answer". DESIGN: "Agents see all answers, their own too,
-// under labels, with no mark on their own"; failed agents' as well.
+// 4. Seed 000: "the running agent sees ALL prior answers from the session dir, including its own
+// prior answer". DESIGN: "Agents see all answers, their own too, under labels, with no mark on
+// their own". This includes the answers of failed agents.
 func TestRule04_Shown(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(team("z", "b", "a"))
@@ -175,8 +175,8 @@ func TestRule04_MessagesToTheAgent(t *testing.T) {
 	require.Equal(t, []Message{{Number: 1}, {Number: 2, Agent: "b"}}, p.last("b").Messages)
 }
 
-// 5. Seed 000: "Append-only: Each step creates a new numbered directory. No
-// overwrites." A launch follows the agent's last finished step, with gaps.
+// 5. Seed 000: "Append-only: Each step creates a new numbered directory. No overwrites." A launch
+// gets a number above that of the agent's last finished step; numbers may be skipped.
 func TestRule05_After(t *testing.T) {
 	t.Parallel()
 	p := start(team("a"))

@@ -36,8 +36,8 @@ func TestRule68_TooFewAgents(t *testing.T) {
 	require.Equal(t, Consensus, decision(t, commands).Status, "protocol 2 has no such rule")
 }
 
-// 53. An outage is waited out once, not by every launch: a step that is resumed knows since
-// when its model's server has been away, unless a person retries it.
+// 53. An outage is waited for once, not by every launch. A resumed step gets the beginning of the
+// outage, unless a person retries it.
 func TestRule53_TheOutageGoesOn(t *testing.T) {
 	t.Parallel()
 	since := time.Unix(1_700_000_000, 0).UTC()

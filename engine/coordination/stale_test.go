@@ -32,8 +32,8 @@ func TestRule16_Staleness(t *testing.T) {
 	}
 }
 
-// 16. CONTRACT: "A stop goes stale like a vote." Seed 001: "all terminal decisions
-// are reset (has_voted, vote payloads, stop metadata)" by an accepted answer.
+// 16. CONTRACT: "A stop goes stale like a vote." Seed 001: an accepted answer resets "all terminal
+// decisions (has_voted, vote payloads, stop metadata)".
 func TestRule16_StopGoesStaleLikeAVote(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(decomposed, "a", "b"))
@@ -43,7 +43,7 @@ func TestRule16_StopGoesStaleLikeAVote(t *testing.T) {
 	require.True(t, p.state.View().Agents[0].Stop.Stale)
 }
 
-// 16. Seed 000: only "a new_answer" makes votes stale: other votes and stops never do.
+// 16. Seed 000: only "a new_answer" makes votes stale. Other votes and stops do not.
 func TestRule16_VotesAndStopsDoNotMakeStale(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b", "c"))
@@ -81,7 +81,7 @@ func TestRule16_MessagesMakeStale(t *testing.T) {
 	}
 }
 
-// 16. A vote whose step has received the message, at its launch or later, is fresh.
+// 16. A vote is fresh if its step received the message, at its launch or later.
 func TestRule16_HeardMessagesDoNotMakeStale(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
@@ -92,8 +92,8 @@ func TestRule16_HeardMessagesDoNotMakeStale(t *testing.T) {
 	require.Equal(t, Consensus, decision(t, p.batch(p.vote("b", "b"))).Status, "b received it at its launch")
 }
 
-// 17. DESIGN: "seen_steps is recorded from what was actually placed in the agent's
-// context"; a report beyond that would keep a vote fresh for ever.
+// 17. DESIGN: "seen_steps is recorded from what was actually placed in the agent's context". A
+// report of later answers would keep a vote fresh forever.
 func TestRule17_SeenIsBoundedByAcceptedAnswers(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))

@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStreams plays random streams of events through teams that decide sooner, and requires of
-// every consensus by votes that the votes on the ledger give its winner a majority. It is a
-// light harness beside TestProperties. CONCLAVE_STREAMS sets the number of streams, or the first
-// and the one after the last, such as 500000-1000000, to spread many streams over runs.
+// TestStreams plays random streams of events in teams that decide early. It requires that the votes
+// on the ledger give the winner of every consensus by votes a majority. It is a simpler harness
+// than TestProperties. CONCLAVE_STREAMS is the number of streams or, to spread many streams over
+// several runs, the first stream and the end of the range, such as 500000-1000000.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	first, streams := uint64(0), uint64(4000)
@@ -87,7 +87,8 @@ func newStream(seed uint64) *stream {
 	})}
 }
 
-// play steps random events until the session is decided. It returns the fault of a decision.
+// play steps random events until the session is decided. It returns a description of a wrong
+// decision, or "".
 func (s *stream) play() string {
 	for range 2000 {
 		for _, command := range s.state.Drain() {
@@ -149,7 +150,7 @@ func (s *stream) event() Event {
 	return Answered{End: end, Seen: seen, Digest: Digest{Exact: word, Normalized: word}, Checks: []string{"x", word}[:s.chance.IntN(3)]}
 }
 
-// fault compares a consensus with the votes on the ledger.
+// fault compares a consensus with the votes on the ledger, and describes a contradiction.
 func (s *stream) fault(d Decision) string {
 	if d.Status != Consensus || s.presents {
 		return ""

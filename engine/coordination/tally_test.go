@@ -51,9 +51,8 @@ func TestRule41_ForcedRanking(t *testing.T) {
 	require.Equal(t, "b", decision(t, p.batch(p.vote("c", "b"), Finish{})).Winner, "one fresh vote before two stale ones")
 }
 
-// 42. DESIGN: "Nobody answered: failed, exit code 2, with each agent's error"; the
-// decision names the status that forced it. CONTRACT, exit codes: "3 the session's
-// time ran out".
+// 42. DESIGN: "Nobody answered: failed, exit code 2, with each agent's error". The decision has the
+// status that forced it. CONTRACT, exit codes: "3 the session's time ran out".
 func TestRule42_NoAnswers(t *testing.T) {
 	t.Parallel()
 	want := Decision{Status: FailedAll, Cause: "NoAnswer", Votes: []count{}}

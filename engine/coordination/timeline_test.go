@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The timeline keeps 50 entries, numbered from the first, all of the last 15 seconds, and
-// at most 500. It truncates the agents' texts.
+// The timeline keeps at least 50 entries and all those of the last 15 seconds, but at most 500,
+// numbered from the first entry of the session. It truncates the agents' texts.
 func TestTimeline(t *testing.T) {
 	t.Parallel()
 	require.NotNil(t, New(Protocol, team("a")).Timeline())
@@ -43,8 +43,8 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// The timeline names the votes that an answer makes stale, and votes that are stale at
-// once.
+// The timeline reports which votes an answer makes stale, and which votes are stale when they are
+// cast.
 func TestTimelineTellsOfStaleVotes(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b", "c", "d"))
@@ -128,8 +128,7 @@ func TestTimelineOfEveryKind(t *testing.T) {
 	}
 }
 
-// In decomposition the timeline shows blocked agents and those that the session
-// stopped.
+// In decomposition the timeline shows blocked agents and agents stopped by the session.
 func TestTimelineOfStops(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.Mode, o.AnswersGlobal = Decomposition, 3 }, "a", "b"))
@@ -149,8 +148,8 @@ func TestTimelineOfStops(t *testing.T) {
 	}, texts(p.state, seq))
 }
 
-// CONTRACT: "every event and ledger entry has time". The driver's first stamp after an
-// event counts.
+// CONTRACT: "every event and ledger entry has time". It is the driver's first stamp after the
+// event.
 func TestStamp(t *testing.T) {
 	t.Parallel()
 	p := start(team("a"))
@@ -195,7 +194,7 @@ func TestTimeline_UpdateInjected(t *testing.T) {
 	}
 }
 
-// An injection is noted however its step ends, and once if the step is resumed.
+// An injection is recorded however its step ends, and only once if the step is resumed.
 func TestTimeline_UpdateInjectedWithoutAnAction(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(p *player, told []Seen) Event{
@@ -230,7 +229,7 @@ func TestTimeline_UpdateInjectedWithoutAnAction(t *testing.T) {
 	}
 }
 
-// A step that a decision cancels has received its injections, too.
+// A step that is cancelled by a decision has also received its injections.
 func TestTimeline_UpdateInjectedBeforeACancellation(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(injecting, "a", "b"))

@@ -26,7 +26,7 @@ func TestNewFillsDefaults(t *testing.T) {
 	require.Len(t, s.Agents, 2)
 }
 
-// The view is the state JSON of the public contract, key by key.
+// The view has exactly the keys of the state JSON in the public contract.
 func TestViewJSON(t *testing.T) {
 	t.Parallel()
 	usd := 0.5
@@ -55,8 +55,7 @@ func TestViewJSON(t *testing.T) {
 		marshal(t, p.state.View()))
 }
 
-// The phases of a session, in order; a team that begins again is at its first answers
-// again.
+// The phases of a session, in order. When a team begins again, its phase is first answers again.
 func TestViewPhases(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(func(o *Config) { o.Strategy, o.MaxRestarts = winnerPresent, 1 }, "a"))
@@ -104,7 +103,7 @@ func TestViewPaused(t *testing.T) {
 	require.False(t, p.state.View().Agents[0].Running)
 }
 
-// While a session waits, its agents in an outage show the wait as their activity.
+// While a session waits, agents in an outage show the wait as their activity.
 func TestViewWaiting(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
@@ -125,7 +124,7 @@ func TestViewWaiting(t *testing.T) {
 	require.Equal(t, []*Doing{nil, nil}, doing())
 }
 
-// parked names every failed agent and the remedies; it is null otherwise.
+// parked contains every failed agent and the remedies; otherwise it is null.
 func TestViewParked(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(parking, "b", "a", "c"))
@@ -157,8 +156,8 @@ func TestViewOver(t *testing.T) {
 	require.Empty(t, view.Agents[0].Purpose)
 }
 
-// A stop is shown like a vote, fresh or stale. Seed 001: "decomposition stop stores
-// stop summary/status".
+// A stop is shown like a vote, as fresh or stale. Seed 001: "decomposition stop stores stop
+// summary/status".
 func TestViewStop(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(decomposed, "a", "b"))
@@ -191,7 +190,7 @@ func TestViewVotes(t *testing.T) {
 	require.Equal(t, map[string]int{"c": 1}, p.state.View().Votes)
 }
 
-// A view shares nothing with the state.
+// Changing a view does not change the state.
 func TestViewIsACopy(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
@@ -227,7 +226,7 @@ func TestViewOfSupersededVotes(t *testing.T) {
 	require.Equal(t, 100, p.state.View().Completion)
 }
 
-// A result tells a unanimous team from a lone survivor, and a majority from a broken tie.
+// A result distinguishes a unanimous team from a single survivor, and a majority from a broken tie.
 func TestView_turnout(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(c *Config) { c.OnSplit = "plurality" }, "a", "b", "c", "d"))

@@ -25,7 +25,7 @@ func TestDecision_decidedBy(t *testing.T) {
 	require.Equal(t, ByForce, Decision{Status: Plurality, Winner: "a"}.DecidedBy(), "no agent was left to vote")
 }
 
-// 84. Only first answers whose authors were shown no other are independent.
+// 84. Only first answers whose authors were not shown another answer are independent.
 func TestRule84_Agreement(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b", "c", "d"))
@@ -54,7 +54,7 @@ func TestProbability(t *testing.T) {
 	require.Nil(t, probability(nil))
 }
 
-// Sessions of earlier protocols keep their rules, whatever their configuration says.
+// Sessions of earlier protocols follow their own rules, whatever their configuration contains.
 func TestWorth_needsItsProtocol(t *testing.T) {
 	t.Parallel()
 	s := New(3, Config{Agents: []string{"a", "b"}, Quorum: true, Start: 1, Early: true, MaxRounds: 1, MinSupport: 1})
@@ -82,9 +82,9 @@ func absences(s *State) []bool {
 	return absent
 }
 
-// On questions of which 80 percent find equal answers, a staged team of three needs at most
-// 0.6 of the tokens of a team in which everybody answers and votes, and decides the same
-// number rightly. A step costs 100 tokens, and 50 for each answer that it is shown.
+// If 80 percent of the questions get equal answers, a staged team of three needs at most 0.6 of the
+// tokens of a team in which all agents answer and vote, and decides as many questions correctly. A
+// step costs 100 tokens and 50 for each answer that it is shown.
 func TestStagedTeam_tokens(t *testing.T) {
 	t.Parallel()
 	staged := teamWith(func(c *Config) { c.Start, c.Early = 2, true }, "a", "b", "c")
@@ -112,8 +112,8 @@ func TestStagedTeam_tokens(t *testing.T) {
 	require.LessOrEqual(t, ratio, 0.6)
 }
 
-// askTeam plays a session whose agents answer with their word and vote for the right one
-// if it is shown. It returns the tokens and the winning word.
+// askTeam plays a session whose agents answer with their words, and vote for the right word if it
+// is shown. It returns the tokens and the winning word.
 func askTeam(t *testing.T, config Config, words []string) (spent int64, winner string) {
 	t.Helper()
 	word := map[string]string{}

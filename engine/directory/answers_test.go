@@ -28,8 +28,7 @@ func (s session) store() *artifact.Dir {
 	return store
 }
 
-// shown returns an agent's latest answer as a step of runner is shown it: text, files
-// and warnings.
+// shown returns an agent's latest answer as shown to a step of runner: text, files and warnings.
 func (s session) shown(agent, runner string) (text string, files []artifact.File, warnings []string) {
 	s.t.Helper()
 	d, _ := s.read()
@@ -66,7 +65,7 @@ func paths(files []artifact.File) []string {
 	return names
 }
 
-// Links that leave the workspace and special files are left out with a warning.
+// Links to targets outside the workspace and special files are omitted with a warning.
 func TestAnswers_foreignWorkspace(t *testing.T) {
 	t.Parallel()
 	outside := newSession(t, map[string]string{"secret": "secret"})
@@ -108,7 +107,7 @@ func TestAnswers_foreignWorkspace(t *testing.T) {
 	require.Empty(t, files)
 }
 
-// A link instead of a workspace is ignored, also if it replaces one later.
+// A link in place of a workspace is ignored, even if it replaces the workspace later.
 func TestAnswers_workspaceIsALink(t *testing.T) {
 	t.Parallel()
 	outside := newSession(t, map[string]string{"secret": "secret"})
@@ -122,8 +121,8 @@ func TestAnswers_workspaceIsALink(t *testing.T) {
 	require.Empty(t, files)
 }
 
-// A commit's manifest is used while all its blobs exist, else the files beside the
-// answer.
+// The manifest of a commit is used if all its blobs exist; otherwise the files beside the answer
+// are used.
 func TestAnswers_committedWorkspace(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{"agents/a/001/workspace/changed.txt": "changed since"})
@@ -144,8 +143,8 @@ func TestAnswers_committedWorkspace(t *testing.T) {
 	require.Equal(t, []string{"changed.txt"}, paths(files))
 }
 
-// Paths of workspaces become paths below peers/, wherever the directory was when the
-// answer was written. No agent's ID remains.
+// Paths of workspaces are rewritten as paths below peers/, even if the directory has been moved
+// since the answer was written. No agent's ID remains.
 func TestAnswers_paths(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"agents/agent_a/001/answer.json": answerJSON("A"), "agents/agent_b/012/answer.json": answerJSON("B")}
@@ -174,8 +173,8 @@ func TestAnswers_paths(t *testing.T) {
 	}
 }
 
-// An agent that joins shifts the numbers of others. Numbers in older answers become
-// the current ones.
+// An agent that joins shifts the numbers of others. Numbers in older answers are replaced by the
+// current ones.
 func TestNumbersInAnAnswer(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
@@ -201,8 +200,8 @@ func TestNumbersInAnAnswer(t *testing.T) {
 	require.Equal(t, "peers/agent1 and agent1.1", got)
 }
 
-// A number whose directory another program made first is taken: nothing is written
-// beside its action.
+// If another program creates the directory of a number first, the number is taken, and no file is
+// written beside the program's action.
 func TestNumberThatAnotherProgramTakes(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, nil)
@@ -237,7 +236,7 @@ func TestAnswerThatIsGone(t *testing.T) {
 	require.ErrorContains(t, err, "agents/a/001/ has no answer any more")
 }
 
-// noTools are the tools of a step without tools.
+// noTools is the empty set of tools.
 type noTools struct{}
 
 func (noTools) Tools() []llm.Tool { return nil }
@@ -258,8 +257,8 @@ func (m *once) Generate(_ context.Context, r llm.Request) (llm.Reply, error) {
 	return llm.Reply{Message: llm.Message{Role: llm.Assistant, ToolCalls: calls}, Usage: llm.Usage{ModelCalls: 1}}, nil
 }
 
-// run runs one step of an agent and returns the prompt. look inspects the workspace
-// before the model call.
+// run runs one step of an agent and returns the prompt. look is called before the model call to
+// inspect the workspace.
 func (s session) run(agent string, m *once, look func(workspace string)) string {
 	s.t.Helper()
 	d, _ := s.read()
@@ -287,8 +286,8 @@ func (s session) run(agent string, m *once, look func(workspace string)) string 
 	return prompt.String()
 }
 
-// A step continues the directory of another program: it is shown every answer with
-// its files, including its own, anonymously, and its vote is written to the directory.
+// A step can continue the directory of another program. It is shown every answer with its files,
+// including its own, without names, and its vote is written to the directory.
 func TestStepInADirectoryOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, nil)
@@ -326,7 +325,7 @@ func TestStepInADirectoryOfAnotherProgram(t *testing.T) {
 	require.Equal(t, "a=voted:agent_c:stale b=answered:agent2.2 c=answered:agent3.2 | next a,b,c", summarize(s.clean().Check(coordination.Config{}, nil)))
 }
 
-// An agent whose ID configurations refuse takes part like any other, and its ID stays
+// An agent whose ID is invalid in configurations takes part like any other, and its ID remains
 // hidden.
 func TestStepBesideAnAgentWithAForeignID(t *testing.T) {
 	t.Parallel()

@@ -43,7 +43,7 @@ func summarize(r report) string {
 	return strings.Join(agents, " ") + " | " + strings.TrimSpace(end)
 }
 
-// A session of three agents: the state after every action.
+// The state after each action of a session of three agents.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, nil)
@@ -73,7 +73,7 @@ func TestLifecycle(t *testing.T) {
 	require.Empty(t, r.Reason)
 }
 
-// MassGen wrote the directory.
+// The directory was written by MassGen.
 func TestCheck_directoryOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	root, err := os.OpenRoot("testdata/massgen")

@@ -17,8 +17,8 @@ type session struct {
 	root *os.Root
 }
 
-// newSession makes a session directory with files by path. A path that ends in "/" is
-// a directory.
+// newSession creates a session directory with files by path. A path that ends in "/" is that of a
+// directory.
 func newSession(t *testing.T, files map[string]string) session {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,7 +72,7 @@ func (s session) clean() Directory {
 
 func answerJSON(text string) string { return fmt.Sprintf(`{"answer": %q}`, text) }
 
-// vote is a vote.json; seen are pairs such as "agent_a:1".
+// vote returns a vote.json. seen has pairs such as "agent_a:1".
 func vote(target string, seen ...string) string {
 	var pairs []string
 	for _, pair := range seen {

@@ -16,11 +16,10 @@ import (
 	"conclave/engine/coordination"
 )
 
-// canary is the content outside the directory, wherever a link could lead.
+// canary is the content of files outside the directory that links could reach.
 const canary = "outside-canary"
 
-// builder makes a directory from a fuzzer's bytes: any kind of file under any name
-// that is read.
+// builder creates a directory from a fuzzer's bytes: any kind of file under any name that is read.
 type builder struct {
 	s      session
 	script []byte
@@ -35,7 +34,7 @@ func (b *builder) next(n int) int {
 	return int(c) % n
 }
 
-// content returns a document, or the next bytes.
+// content returns a valid document, or the next bytes.
 func (b *builder) content() string {
 	documents := []string{
 		answerJSON("text"), vote("agent_a", "agent_a:1", "agent_b:2"), vote("agent_b"), stop("complete"), "", "null", "[]", `{"answer": 1}`, `{"answer": "x", "answer": "y"}`,
@@ -66,7 +65,7 @@ func (b *builder) name() string {
 	return "agents/" + agents[b.next(len(agents))] + "/" + steps[b.next(len(steps))] + "/" + files[b.next(len(files))]
 }
 
-// entry makes one file, link or directory under a free name.
+// entry creates a file, link or directory under an unused name.
 func (b *builder) entry(outside string) {
 	name := b.name()
 	path := b.s.path(name)
@@ -91,12 +90,12 @@ func (b *builder) entry(outside string) {
 	}
 }
 
-// Reading any directory terminates, warns, stays inside, and prefers an older answer
-// to a malformed newer one; Check accepts the result.
+// Reading any directory terminates with warnings, stays inside the directory, and prefers an older
+// answer to a malformed newer one. Check accepts the result.
 func FuzzRead(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, script, newer []byte) {
-		// The steps of this one agent are its own: an answer, and then anything.
+		// Only this agent's steps are fixed: an answer, and then the fuzzer's bytes.
 		s := newSession(t, map[string]string{"agents/zz/001/answer.json": answerJSON("older"), "agents/zz/002/answer.json": string(newer)})
 		d, warnings := s.scripted(script)
 		require.NotContains(t, fmt.Sprintf("%+v %+v", d, warnings), canary)
@@ -139,7 +138,7 @@ func seeds(f *testing.F) {
 	}
 }
 
-// scripted makes a directory from a script and reads it.
+// scripted creates a directory from a script and reads it.
 func (s session) scripted(script []byte) (Directory, []string) {
 	outside := newSession(s.t, map[string]string{
 		"answer.json": answerJSON(canary), "001/answer.json": answerJSON(canary), "file": canary, "step.json": `{"token": "` + canary + `"}`,

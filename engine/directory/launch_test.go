@@ -23,8 +23,8 @@ func TestFirstLaunch(t *testing.T) {
 	require.Equal(t, coordination.Launch{ID: "l1", Agent: "agent_b", Number: 1, Round: 1, Offered: answerOnly}, l)
 }
 
-// The runner is shown the latest answer of every agent, its own like any other, and
-// no votes.
+// The runner is shown the latest answer of every agent, including its own without a mark, but no
+// votes.
 func TestLaunch(t *testing.T) {
 	t.Parallel()
 	d := newSession(t, map[string]string{
@@ -47,7 +47,7 @@ func TestLaunch(t *testing.T) {
 	require.Equal(t, 1, l.Number)
 }
 
-// Limits count the answers that are on record.
+// The recorded answers count toward limits.
 func TestLaunchWithinLimits(t *testing.T) {
 	t.Parallel()
 	d := newSession(t, map[string]string{
@@ -109,7 +109,7 @@ func TestRules(t *testing.T) {
 	}, Rules(team))
 }
 
-// A resumed step is shown the same answers in spite of later ones.
+// A resumed step is shown the same answers, even if there are later ones.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
@@ -134,8 +134,8 @@ func TestResume(t *testing.T) {
 	require.ErrorContains(t, err, "step 2 of b cannot be resumed")
 }
 
-// A resumed step keeps the labels of its claim, which its conversation uses, whoever
-// has joined since.
+// A resumed step keeps the labels of its claim, which its conversation uses, even if agents have
+// joined since.
 func TestResume_afterAnotherJoined(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
@@ -163,8 +163,8 @@ func TestResume_afterAnotherJoined(t *testing.T) {
 	}
 }
 
-// The usage on record is spent from the budget. An impossible usage does not extend
-// it.
+// The recorded usage is subtracted from the budget. An impossible usage does not increase the
+// budget.
 func TestLaunch_budget(t *testing.T) {
 	t.Parallel()
 	acted := func(usage string) string {
@@ -185,7 +185,7 @@ func TestLaunch_budget(t *testing.T) {
 	}
 }
 
-// Numbers taken by files and links stay taken, also for an agent without a step.
+// Numbers that files and links use remain taken, also for an agent without a step.
 func TestLaunch_afterForeignFiles(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{"agents/b/001/answer.json": answerJSON("B"), "agents/a/002": "a file"})

@@ -15,8 +15,8 @@ func commit(token, kind, payload string) string {
 	return fmt.Sprintf(`{"token": %q, "kind": %q, "payload": %s, "seen_steps": {"a": 1, "b": 1}}`, token, kind, payload)
 }
 
-// pulled is a session as `conclave pull` copies it: a answered twice, but the second
-// answer was not accepted, because b's vote had decided.
+// pulled returns a session as copied by `conclave pull`. Agent a answered twice, but the second
+// answer was not accepted, because the vote of b had decided the session.
 func pulled() map[string]string {
 	return map[string]string{
 		"session.json":             "{}",
@@ -87,7 +87,7 @@ func TestLedger_afterAReset(t *testing.T) {
 	require.Equal(t, "a=answered:agent1.1 b=voted:b | next a", summarize(d.Check(coordination.Config{}, nil)))
 }
 
-// Answers before a restart of the team count for labels only.
+// Answers before a restart of the team only count for labels.
 func TestLedger_secondAttempt(t *testing.T) {
 	t.Parallel()
 	files := pulled()
@@ -100,8 +100,7 @@ func TestLedger_secondAttempt(t *testing.T) {
 	require.Equal(t, []coordination.Shown{{Agent: "a", Number: 1, Label: "agent1.2", Step: 4}}, l.Shown)
 }
 
-// A human message makes votes stale that did not receive it, unless its text is
-// missing.
+// A human message makes votes stale whose voters did not receive it, unless its text is missing.
 func TestLedger_messages(t *testing.T) {
 	t.Parallel()
 	files := pulled()
@@ -127,7 +126,7 @@ func TestLedger_messages(t *testing.T) {
 	require.Empty(t, d.Messages)
 }
 
-// A reopened session has a seal in its ledger. Steps of its new run need an entry, too.
+// The ledger of a reopened session contains a seal. Steps of the new run also need an entry.
 func TestLedger_reopened(t *testing.T) {
 	t.Parallel()
 	files := pulled()

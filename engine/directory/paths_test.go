@@ -14,8 +14,8 @@ import (
 	"conclave/engine/team"
 )
 
-// Temporary paths of workspaces become final paths, the longest match first. Similar
-// paths stay.
+// Temporary paths of workspaces are replaced by final paths, the longest match first. Similar paths
+// are not changed.
 func TestAdaptSpec_paths(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, nil)
@@ -77,7 +77,8 @@ func lastAction(t *testing.T, documents []step.Document) artifact.LastAction {
 	return last
 }
 
-// The temporary path in a commit of any machine becomes a path below peers/.
+// A temporary path in a commit is replaced by a path below peers/, whatever machine wrote the
+// commit.
 func TestAnswers_pathsInACommit(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, nil)

@@ -30,7 +30,7 @@ func TestUsable(t *testing.T) {
 	require.NoError(t, Usable(s.root, "b"))
 }
 
-// IDs with a directory are taken, with or without a step.
+// An ID with a directory is taken, with or without a step.
 func TestReserve(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, nil)

@@ -13,7 +13,7 @@ import (
 	"conclave/engine/coordination"
 )
 
-// MassGen's step mode wrote the directory.
+// The directory was written by MassGen's step mode.
 func TestRead_directoryOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	root, err := os.OpenRoot("testdata/massgen")
@@ -54,8 +54,8 @@ func TestRead_emptyDirectory(t *testing.T) {
 	require.Empty(t, d.Agents)
 }
 
-// An unreadable step gives a warning. The previous answer and vote stand, and the
-// number stays taken.
+// An unreadable step causes a warning. The previous answer and vote remain valid, and the number
+// remains taken.
 func TestRead_malformedStep(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -211,7 +211,7 @@ func TestRead_names(t *testing.T) {
 	require.ErrorAs(t, err, &unusable)
 }
 
-// A step with only a number or only files has no action and gives no warning.
+// A step with only a number or only files has no action and causes no warning.
 func TestRead_stepWithoutAction(t *testing.T) {
 	t.Parallel()
 	d := newSession(t, map[string]string{
@@ -335,7 +335,7 @@ func TestRead_seenSteps(t *testing.T) {
 	}
 }
 
-// crowd returns seen_steps with n agents.
+// crowd returns a seen_steps object with n agents.
 func crowd(n int) string {
 	pairs := make([]string, n)
 	for i := range pairs {
@@ -344,7 +344,7 @@ func crowd(n int) string {
 	return strings.Join(pairs, ", ")
 }
 
-// A vote for an agent without an answer is ignored, and the previous one stands.
+// A vote for an agent without an answer is ignored, and the previous vote remains valid.
 func TestRead_voteForNobody(t *testing.T) {
 	t.Parallel()
 	d, warnings := newSession(t, map[string]string{

@@ -73,7 +73,8 @@ func TestMake_readsATool(t *testing.T) {
 	require.Len(t, made.Value, 2)
 }
 
-// An invalid reply and a failed call give the fallback with the reason, and are not repeated.
+// After an invalid reply or a failed call, Make returns the fallback with the reason. It does not
+// retry.
 func TestMake_fallsBack(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -141,7 +142,7 @@ func TestPersonas(t *testing.T) {
 	}
 }
 
-// The generic personas of a mode differ, and rotate in a large team.
+// The generic personas of a mode differ from each other, and are reused in a large team.
 func TestPersonas_generic(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"perspective", "implementation", "methodology"} {

@@ -20,8 +20,8 @@ func arms(t *testing.T, list string) []eval.Arm {
 	return arms
 }
 
-// played returns samples of arms, each with a string that has 1 for a right answer, 0 for a
-// wrong one, u for one that could not be read and f for a failure.
+// played returns samples of arms. The string of an arm has 1 for a right answer, 0 for a wrong one,
+// u for an unreadable one and f for a failure.
 func played(epoch int, outcomes map[string]string) []eval.Sample {
 	var samples []eval.Sample
 	for arm, each := range outcomes {
@@ -69,8 +69,8 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// The same figures by another way: counts in a table of both arms and the formulas of the
-// papers, with random outcomes.
+// The same figures are computed independently, from counts in a table of both arms and the formulas
+// of the papers, with random outcomes.
 func TestSummarize_asByHand(t *testing.T) {
 	t.Parallel()
 	const z = 1.959964
@@ -105,7 +105,7 @@ func TestSummarize_asByHand(t *testing.T) {
 	}
 }
 
-// With several epochs the questions are compared, not their repetitions.
+// With several epochs, questions are compared rather than their repetitions.
 func TestSummarize_epochs(t *testing.T) {
 	t.Parallel()
 	samples := append(played(1, map[string]string{"single": "0011", "team": "1111"}), played(2, map[string]string{"single": "0101", "team": "1101"})...)

@@ -22,7 +22,7 @@ func drawUsage(t *rapid.T, name string) llm.Usage {
 	return u
 }
 
-// The rest of a sum is the other part, and a sum does not depend on the order.
+// Since is the inverse of Add, and a sum does not depend on the order.
 func TestUsage_laws(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -54,7 +54,7 @@ func TestUsage_Since(t *testing.T) {
 	}
 }
 
-// Rejections count even where no call was counted.
+// Rejections are added even if no call was counted.
 func TestUsage_Add_rejections(t *testing.T) {
 	t.Parallel()
 	called := llm.Usage{ModelCalls: 1, InputTokens: 7, Rejections: 1}
@@ -70,7 +70,7 @@ func TestNewTool(t *testing.T) {
 	require.JSONEq(t, `{"type":"object","properties":{},"required":[],"additionalProperties":false}`, string(none.Parameters), "servers refuse null")
 }
 
-// A message keeps the fields of its provider, and an empty one has no empty lists.
+// A message keeps the fields of its provider, and an empty message is encoded without empty lists.
 func TestMessage_JSON(t *testing.T) {
 	t.Parallel()
 	call := llm.ToolCall{ID: "c1", Name: "vote", Arguments: "{}", Extra: map[string]json.RawMessage{"extra_content": json.RawMessage(`{"signature":"x"}`)}}

@@ -26,7 +26,7 @@ func TestUsage_Add(t *testing.T) {
 	require.Nil(t, unpriced.Add(priced).TotalUSD)
 }
 
-// Known costs stay beside unknown ones.
+// Known costs are counted even if others are unknown.
 func TestUsage_AtLeastUSD(t *testing.T) {
 	t.Parallel()
 	usd := func(v float64) *float64 { return &v }
@@ -50,7 +50,7 @@ func TestUsage_AtLeastUSD(t *testing.T) {
 	require.InDelta(t, math.MaxFloat64, most.Add(most).KnownUSD, 0, "JSON has no infinity")
 }
 
-// Overflowing counts saturate: a negative count would lift a limit.
+// Overflowing counts saturate, because a negative count would disable a limit.
 func TestUsage_Add_saturates(t *testing.T) {
 	t.Parallel()
 	usd := math.MaxFloat64

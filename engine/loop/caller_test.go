@@ -13,7 +13,7 @@ import (
 	"conclave/engine/loop"
 )
 
-// client is a caller with one tool, whose results arrive between launches.
+// client is a caller with one tool. Its results arrive between launches.
 type client struct {
 	launch  string
 	results map[string]string
@@ -30,7 +30,7 @@ func (c client) caller() loop.Caller {
 	}
 }
 
-// launch runs a launch of a step that goes on from the journaled entries.
+// launch runs a launch of a step that continues from journaled entries.
 func launch(t *testing.T, c client, journaled []loop.Entry, replies ...llm.Reply) *run {
 	t.Helper()
 	r := &run{tools: &bench{}, journal: &memory{failAt: -1}, model: &script{replies: replies}}
@@ -55,8 +55,8 @@ func awaitedIn(t *testing.T, err error) []string {
 	return ids
 }
 
-// A reply with calls of both kinds runs the step's own tools once, waits for the caller in
-// as many launches as it takes, and goes on without another model call.
+// After a reply with calls of both kinds, the step runs its own tools once, waits for the caller
+// over as many launches as necessary, and continues without another model call.
 func TestRun_waitsForTheCaller(t *testing.T) {
 	t.Parallel()
 	mixed := says("", call("a", "client__look", `{"at":1}`), call("b", "read_file", "{}"), call("c", "client__look", `{"at":2}`))
@@ -82,7 +82,7 @@ func TestRun_waitsForTheCaller(t *testing.T) {
 	require.Equal(t, 2, last.conv.Replies, "waiting does not reset the bound of model calls")
 }
 
-// A reply cannot have more calls of the caller's tools than are bounded.
+// The number of calls to the caller's tools in one reply is bounded.
 func TestRun_boundsCallsOfTheCaller(t *testing.T) {
 	t.Parallel()
 	var many []llm.ToolCall

@@ -11,7 +11,7 @@ import (
 	"conclave/engine/loop"
 )
 
-// The bounds of a step, which the package documentation promises.
+// The limits of a step according to the package documentation.
 const (
 	maxRejections = 3
 	maxModelCalls = 200
@@ -170,8 +170,8 @@ func TestRun_modelCallsBounded(t *testing.T) {
 	}
 }
 
-// The API takes no images in a tool's result: they follow the results of all calls,
-// which must follow the reply at once.
+// The API does not accept images in a tool's result. They follow the results of all calls, because
+// these must follow the reply immediately.
 func TestRun_images(t *testing.T) {
 	t.Parallel()
 	image := llm.Image{MediaType: "image/png", Data: []byte("png")}
@@ -213,7 +213,7 @@ func TestRun_cancelled(t *testing.T) {
 	})
 }
 
-// cancelling cancels its step while a reply is judged.
+// cancelling are rules that cancel the step while a reply is judged.
 type cancelling struct {
 	loop.Rules
 	cancel func()
@@ -239,7 +239,7 @@ func TestRun_brokenMachinery(t *testing.T) {
 	require.ErrorIs(t, r.err, errScriptOver, "the model's error comes through as it is")
 }
 
-// mute rules break the contract: they leave replies without tool calls unanswered.
+// mute are rules that break the contract: they do not answer replies without tool calls.
 type mute struct{ pipeline }
 
 func (mute) Judge(llm.Message) loop.Ruling { return loop.Ruling{Rejected: "mute"} }

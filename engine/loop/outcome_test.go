@@ -9,7 +9,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// failing is a set of tools of which one fails with an exit code.
+// failing is a set of tools, one of which fails with an exit code.
 type failing struct{ ran []string }
 
 func (*failing) Tools() []llm.Tool { return nil }

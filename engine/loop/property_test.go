@@ -22,7 +22,7 @@ var rulesets = map[string]func(*rapid.T) func() loop.Rules{
 	"scenario": func(*rapid.T) func() loop.Rules { return func() loop.Rules { return scenario{} } },
 }
 
-// teams draws a world in which others answer, and which may end the step.
+// teams draws rules under which others answer, and which may end the step.
 func teams(t *rapid.T) func() loop.Rules {
 	news := rapid.SliceOfN(rapid.IntRange(0, 12), 0, 5).Draw(t, "news")
 	slices.Sort(news)
@@ -30,8 +30,7 @@ func teams(t *rapid.T) func() loop.Rules {
 	return func() loop.Rules { return &team{news: news, endsAt: endsAt, ends: loop.EndRestart} }
 }
 
-// replies draws a script of sensible, senseless and hostile calls under missing and
-// repeated IDs.
+// replies draws a script of valid, invalid and hostile calls, some with missing or repeated IDs.
 func replies(t *rapid.T) []llm.Reply {
 	calls := rapid.SampledFrom([][2]string{
 		{"read_file", "{}"},
@@ -60,7 +59,7 @@ func replies(t *rapid.T) []llm.Reply {
 	return rapid.SliceOfN(one, 0, 12).Draw(t, "replies")
 }
 
-// In every request, and at the end of every step, each tool call has one result, and the
+// In every request and at the end of every step, each tool call has exactly one result, and the
 // journal is complete.
 func TestRun_everyCallAnsweredOnce(t *testing.T) {
 	t.Parallel()
@@ -75,7 +74,7 @@ func TestRun_everyCallAnsweredOnce(t *testing.T) {
 				if last := r.journal.entries; len(last) == 0 || last[len(last)-1].Kind != loop.Reply {
 					requireAnswered(rt, r.conv.Messages)
 				} else {
-					// Only a step that ended itself instead of acting leaves a reply behind.
+					// Only a step that ended without an action leaves a reply behind.
 					var ended *loop.EndedError
 					require.ErrorAs(rt, r.err, &ended)
 				}
@@ -88,8 +87,8 @@ func TestRun_everyCallAnsweredOnce(t *testing.T) {
 	}
 }
 
-// requireFolded requires that the conversation and the entries learned equal the
-// journal, whose last entry has the action.
+// requireFolded requires that the journal contains the conversation and the entries learned, and
+// that its last entry has the action.
 func requireFolded(t require.TestingT, r *run) {
 	entries := slices.Concat([]loop.Entry{opening}, r.journal.entries)
 	require.Equal(t, entries, r.rules.learned)
@@ -110,7 +109,7 @@ func requireFolded(t require.TestingT, r *run) {
 	require.LessOrEqual(t, worked, r.conv.Worked)
 }
 
-// Every model call has all news so far, once and in order; an action counts only without
+// Every model call gets all news so far, once and in order. An action only counts if there are no
 // further news.
 func TestRun_newsNeverLost(t *testing.T) {
 	t.Parallel()
@@ -129,7 +128,7 @@ func TestRun_newsNeverLost(t *testing.T) {
 	})
 }
 
-// toldOf counts the news in messages, which must be in order and without repetition.
+// toldOf counts the news in messages, and requires that they are in order and not repeated.
 func toldOf(t require.TestingT, messages []llm.Message) int {
 	told := 0
 	for _, m := range messages {
@@ -141,7 +140,7 @@ func toldOf(t require.TestingT, messages []llm.Message) int {
 	return told
 }
 
-// A step lost after any journal entry and restored ends as it would have, without
+// A step that is lost after any journal entry and then restored ends in the same way, without
 // repeating a reply.
 func TestResume_everyEntry(t *testing.T) {
 	t.Parallel()
@@ -161,8 +160,8 @@ func TestResume_everyEntry(t *testing.T) {
 	}
 }
 
-// A failing journal ends the attempt; the conversation holds the journaled entries, and
-// the next attempt ends as if nothing had happened.
+// A failing journal ends the attempt. The conversation contains the journaled entries, and the next
+// attempt ends as if the journal had not failed.
 func TestResume_journalFails(t *testing.T) {
 	t.Parallel()
 	for name, rules := range rulesets {
@@ -187,7 +186,7 @@ func TestResume_journalFails(t *testing.T) {
 	}
 }
 
-// requireSameEnd compares a resumed step with the same step in one go.
+// requireSameEnd compares a resumed step with the same step that was not interrupted.
 func requireSameEnd(t require.TestingT, whole *run, before []loop.Entry, again *run) {
 	require.Equal(t, whole.err, again.err)
 	require.Equal(t, whole.action, again.action)

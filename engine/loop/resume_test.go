@@ -9,7 +9,7 @@ import (
 	"conclave/engine/loop"
 )
 
-// A lost step goes on from the last entry of its journal.
+// A lost step continues from the last entry of its journal.
 func TestResume_acceptedReply(t *testing.T) {
 	t.Parallel()
 	script := []llm.Reply{says("", call("a", "write_file", "{}"), call("b", "new_answer", twoMoons))}
@@ -24,7 +24,7 @@ func TestResume_acceptedReply(t *testing.T) {
 	require.Equal(t, asJSON(t, whole.journal.entries[1:]), asJSON(t, again.journal.entries))
 }
 
-// News that arrived meanwhile turns an unconfirmed action down.
+// News that arrived in the meantime cause an unconfirmed action to be refused.
 func TestResume_acceptedReplyWithNews(t *testing.T) {
 	t.Parallel()
 	script := []llm.Reply{says("", call("a", "new_answer", twoMoons)), says("", call("b", "vote", `{"agent_id": "agent1"}`))}
@@ -35,8 +35,7 @@ func TestResume_acceptedReplyWithNews(t *testing.T) {
 	require.Equal(t, []loop.EntryKind{loop.Updated, loop.Reply, loop.Results}, again.kinds())
 }
 
-// A confirmed action counts, whatever the present news and whatever the rules learned
-// since.
+// A confirmed action counts, whatever news there are and whatever the rules have learned since.
 func TestResume_confirmedAction(t *testing.T) {
 	t.Parallel()
 	script := []llm.Reply{says("", call("z", "draft", "{}")), says("", call("a", "draft", "{}"), call("b", "new_answer", twoMoons))}
@@ -66,7 +65,7 @@ func TestResume_withdrawnAction(t *testing.T) {
 	require.Empty(t, again.tools.ran)
 }
 
-// Bounds include earlier attempts.
+// Limits include earlier attempts.
 func TestResume_bounds(t *testing.T) {
 	t.Parallel()
 	script := []llm.Reply{says("One."), says("Two."), says("Three."), says("", call("a", "new_answer", twoMoons))}

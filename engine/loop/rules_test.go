@@ -10,7 +10,7 @@ import (
 	"conclave/engine/loop"
 )
 
-// Three small sets of Rules show that the loop serves each product: team, pipeline and
+// Three small sets of Rules show that the loop is suitable for each product: team, pipeline and
 // scenario.
 
 // Codes of a team's rejections.
@@ -60,7 +60,7 @@ func (m *team) Confirm(context.Context, loop.Action) (loop.Update, error) {
 	return m.at(2*m.replies - 1)
 }
 
-// due is the number of answers available at a moment.
+// due returns the number of answers available at a moment.
 func (m *team) due(moment int) int {
 	n := 0
 	for _, at := range m.news {
@@ -89,7 +89,7 @@ func (m *team) at(moment int) (loop.Update, error) {
 
 func newsOf(n int) string { return fmt.Sprintf("agent%d has answered", n) }
 
-// Offer offers the vote once there is an answer to vote for.
+// Offer offers the vote if there is an answer to vote for.
 func (m *team) Offer() []llm.Tool {
 	offered := []llm.Tool{{Name: "new_answer"}, {Name: "draft"}}
 	if m.shown > 0 {
@@ -98,7 +98,7 @@ func (m *team) Offer() []llm.Tool {
 	return offered
 }
 
-// Judge depends on the entries learned alone.
+// Judge depends only on the entries learned.
 func (m *team) Judge(reply llm.Message) loop.Ruling {
 	code := m.refuses(reply)
 	told := map[string]string{}
@@ -161,8 +161,8 @@ func (quiet) Updates(context.Context) (loop.Update, error) { return loop.Update{
 func (quiet) Confirm(context.Context, loop.Action) (loop.Update, error) { return loop.Update{}, nil }
 func (quiet) Learn(context.Context, loop.Entry) error                   { return nil }
 
-// pipeline ends a step by a control action or by text. Two control actions in one reply
-// cancel each other, while ordinary tools are run in any case.
+// pipeline ends a step with a control action or with text. Two control actions in one reply cancel
+// each other; ordinary tools always run.
 type pipeline struct{ quiet }
 
 func (pipeline) Offer() []llm.Tool {
@@ -190,7 +190,7 @@ func (pipeline) Judge(reply llm.Message) loop.Ruling {
 	return v
 }
 
-// scenario ends a step by a report only.
+// scenario ends a step only with a report.
 type scenario struct{ quiet }
 
 func (scenario) Offer() []llm.Tool { return []llm.Tool{{Name: "report_result"}} }

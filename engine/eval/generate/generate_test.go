@@ -74,7 +74,7 @@ func TestQuestions_refuses(t *testing.T) {
 	}
 }
 
-// The solutions are written by hand, apart from the tests that they pass.
+// solutions are written by hand, independently of the tests that they must pass.
 const solutions = `
 def f(a, b):
     return lambda n: sum(i for i in range(n) if i % a == 0 or i % b == 0)
@@ -97,7 +97,7 @@ def second_largest(numbers):
     return sorted(set(numbers))[-2] if len(set(numbers)) > 1 else None
 `
 
-// Right functions pass the hidden tests, and functions that return nothing fail them.
+// Correct functions pass the hidden tests, and functions that return nothing fail them.
 func TestQuestions_codeIsTested(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {

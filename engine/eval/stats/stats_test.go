@@ -12,8 +12,8 @@ import (
 
 const z = 1.959963984540054
 
-// The ends of Wilson's interval are the shares at which the score test just rejects; this
-// finds them by bisection.
+// The ends of Wilson's interval are the shares at which the score test just rejects. The test finds
+// these by bisection.
 func TestWilson_invertsTheScoreTest(t *testing.T) {
 	t.Parallel()
 	score := func(k, n, p float64) float64 { return (k/n - p) / math.Sqrt(p*(1-p)/n) }
@@ -45,7 +45,7 @@ func TestWilson_invertsTheScoreTest(t *testing.T) {
 	require.Equal(t, stats.Interval{0, 1}, stats.Wilson(0, 0))
 }
 
-// Published values: Agresti and Coull's example, and a share of the trials of this tree.
+// Published values: the example of Agresti and Coull, and a share from this repository's trials.
 func TestWilson_published(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -58,7 +58,7 @@ func TestWilson_published(t *testing.T) {
 	}
 }
 
-// Fractions of whole numbers give the same p-values as logarithms of factorials.
+// Exact fractions give the same p-values as logarithms of factorials.
 func TestMcNemar(t *testing.T) {
 	t.Parallel()
 	for b := range 25 {
@@ -89,8 +89,8 @@ func each(b, c, same int) []float64 {
 	return append(out, make([]float64, same)...)
 }
 
-// The difference of two shares of the same n questions, computed from the table with half a
-// question more in each cell.
+// The difference between two shares of the same n questions, computed from the table after adding
+// half a question to each cell.
 func TestDifference_fromTheTable(t *testing.T) {
 	t.Parallel()
 	for b := range 12 {
@@ -110,8 +110,7 @@ func TestDifference_fromTheTable(t *testing.T) {
 	require.Equal(t, stats.Interval{-1, 1}, in)
 }
 
-// Of all tables that can come of 30 questions, the interval holds the true difference in at
-// least 93 %.
+// For 30 questions, the interval contains the true difference with a probability of at least 93 %.
 func TestDifference_covers(t *testing.T) {
 	t.Parallel()
 	const n = 30
@@ -133,8 +132,8 @@ func TestDifference_covers(t *testing.T) {
 	}
 }
 
-// With as many questions as needed, four of five repetitions find the difference: the
-// binomial distribution of the discordant questions, summed.
+// With the needed number of questions, four of five repetitions find the difference. The
+// probability is summed from the binomial distribution of the discordant questions.
 func TestNeeded_hasThePower(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ b, c, same int }{{8, 4, 18}, {20, 5, 75}, {10, 7, 43}} {
