@@ -43,8 +43,8 @@ func TestSalvage_accepts(t *testing.T) {
 	}
 }
 
-// The issue: "Prose that quotes a call never is" one; neither are unknown names and
-// unfinished calls.
+// The issue: "Prose that quotes a call never is" one. Unknown names and unfinished calls are not
+// calls either.
 func TestSalvage_refuses(t *testing.T) {
 	t.Parallel()
 	require.GreaterOrEqual(t, len(refused), 40)
@@ -59,8 +59,8 @@ func TestSalvage_refuses(t *testing.T) {
 	}
 }
 
-// Tags within a string are text. Only the very end of a reply is completed, and an object
-// that has a key twice is ambiguous.
+// Tags within a string are text. Only the end of a reply is completed, and an object with a
+// repeated key is ambiguous.
 func TestSalvage_strict(t *testing.T) {
 	t.Parallel()
 	const list = `{"name": "list_files", "arguments": {}}`
@@ -93,7 +93,7 @@ func TestSalvage_strict(t *testing.T) {
 	}
 }
 
-// A reply with native calls, or without tools to call, is left alone.
+// Replies with native calls and steps without tools are not changed.
 func TestSalvage_notNeeded(t *testing.T) {
 	t.Parallel()
 	reply := llm.Message{Content: accepted[0].content}
@@ -104,7 +104,7 @@ func TestSalvage_notNeeded(t *testing.T) {
 	require.Equal(t, reply, m)
 }
 
-// Every call counts, in order and with its own arguments.
+// All calls are found, in order and each with its own arguments.
 func TestSalvage_several(t *testing.T) {
 	t.Parallel()
 	m, _ := loop.Salvage(llm.Message{Content: `{"name": "read_file", "arguments": {"path": "a"}}
@@ -114,7 +114,7 @@ func TestSalvage_several(t *testing.T) {
 	}, m.ToolCalls)
 }
 
-// The loop runs salvaged calls like calls of the API, and the journal has their text.
+// The loop runs salvaged calls like those of the API, and the journal contains their text.
 func TestRun_salvages(t *testing.T) {
 	t.Parallel()
 	text := "```json\n{\"name\": \"new_answer\", \"arguments\": " + twoMoons + "}\n```"

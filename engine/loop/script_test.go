@@ -17,7 +17,7 @@ import (
 
 var errScriptOver = errors.New("the script is over")
 
-// clock advances only by passes.
+// clock advances only when pass is called.
 type clock struct{ now time.Time }
 
 func (c *clock) Now() time.Time { return c.now }
@@ -28,7 +28,7 @@ func (c *clock) passes(took time.Duration) {
 	}
 }
 
-// How long the model and an ordinary tool take.
+// Durations of a model call and of an ordinary tool call.
 const (
 	thinking = 1500 * time.Millisecond
 	running  = 250 * time.Millisecond
@@ -52,7 +52,7 @@ func (s *script) Generate(_ context.Context, req llm.Request) (llm.Reply, error)
 	return reply, nil
 }
 
-// says is a reply that costs one call and ten tokens.
+// says returns a reply that costs one call and ten tokens.
 func says(text string, calls ...llm.ToolCall) llm.Reply {
 	return llm.Reply{
 		Message: llm.Message{Content: text, ToolCalls: calls},
@@ -64,7 +64,7 @@ func call(id, name, arguments string) llm.ToolCall {
 	return llm.ToolCall{ID: id, Name: name, Arguments: arguments}
 }
 
-// bench are ordinary tools that record their runs.
+// bench provides ordinary tools that record their runs.
 type bench struct {
 	clock  *clock
 	ran    []string
@@ -85,8 +85,8 @@ func (b *bench) Run(_ context.Context, c llm.ToolCall) (loop.Output, error) {
 	return loop.Output{Text: c.Name + " has run", Images: b.shown}, nil
 }
 
-// memory is a journal that fails once, at the append with the given number from 0; never
-// if negative.
+// memory is a journal that fails once, at the append with the given number, counted from 0. A
+// negative number means never.
 type memory struct {
 	entries []loop.Entry
 	failAt  int
@@ -104,8 +104,8 @@ func (m *memory) Append(_ context.Context, e loop.Entry) error {
 	return nil
 }
 
-// watched records the entries learned, and requires that a reply is judged right after
-// it is learned.
+// watched records the entries learned, and requires that each reply is judged immediately after it
+// is learned.
 type watched struct {
 	loop.Rules
 	t       require.TestingT
@@ -132,7 +132,7 @@ func (w *watched) Confirm(ctx context.Context, a loop.Action) (loop.Update, erro
 	return w.Rules.Confirm(ctx, a)
 }
 
-// run is one attempt at a step with everything it touched.
+// run is one attempt at a step and everything that it used.
 type run struct {
 	conv    loop.Conversation
 	rules   *watched
@@ -148,13 +148,13 @@ var opening = loop.Entry{Kind: loop.Opening, Messages: []llm.Message{
 	{Role: llm.User, Content: "How many moons has Mars?"},
 }}
 
-// play runs a step on rules with a model that gives replies.
+// play runs a step with rules and a model that gives replies.
 func play(t require.TestingT, ctx context.Context, rules loop.Rules, replies ...llm.Reply) *run {
 	return resume(t, ctx, rules, nil, replies, -1)
 }
 
-// resume continues after the journaled entries, as restored from storage, with the
-// replies that are not in the journal.
+// resume continues a step after journaled entries, as restored from storage, with the replies that
+// follow them.
 func resume(t require.TestingT, ctx context.Context, rules loop.Rules, journaled []loop.Entry, replies []llm.Reply, failAt int) *run {
 	restored := restoredFrom(t, journaled)
 	now := &clock{now: time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC)}
@@ -172,7 +172,7 @@ func resume(t require.TestingT, ctx context.Context, rules loop.Rules, journaled
 	return r
 }
 
-// restoredFrom passes entries through JSON.
+// restoredFrom encodes and decodes entries as JSON.
 func restoredFrom(t require.TestingT, journaled []loop.Entry) []loop.Entry {
 	data, err := json.Marshal(journaled)
 	require.NoError(t, err)
@@ -189,7 +189,7 @@ func (r *run) kinds() []loop.EntryKind {
 	return kinds
 }
 
-// results are the tool results in the conversation, by call ID.
+// results returns the tool results in the conversation, by call ID.
 func (r *run) results() map[string]string {
 	results := map[string]string{}
 	for _, m := range r.conv.Messages {
@@ -200,13 +200,13 @@ func (r *run) results() map[string]string {
 	return results
 }
 
-// requireAnswered requires the API's rule for conversations.
+// requireAnswered requires that messages follow the API's rule for conversations.
 func requireAnswered(t require.TestingT, messages []llm.Message) {
 	require.NoError(t, answered(messages))
 }
 
-// answered reports a violation of the rule: a reply is followed by the results of its
-// calls, one each, in order, under unique IDs.
+// answered returns an error if messages violate the rule: a reply is followed by the results of its
+// calls, one for each, in order and with unique IDs.
 func answered(messages []llm.Message) error {
 	var open []llm.ToolCall
 	for i, m := range messages {

@@ -1,7 +1,7 @@
 package loop_test
 
-// written is a reply in a shape seen in practice, with the public thread that shows it.
-// The tools and their arguments are those of this package.
+// written is a reply in a format that occurs in practice, and the public thread that shows it.
+// Tools and arguments are those of this package.
 type written struct{ name, thread, content string }
 
 var accepted = []written{

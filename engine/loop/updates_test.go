@@ -40,7 +40,7 @@ func TestUpdates_safePoints(t *testing.T) {
 	require.Equal(t, []llm.Message{tells(3), tells(4)}, r.journal.entries[8].Messages)
 }
 
-// The offer may change with the entries learned.
+// The offered tools may change with the entries learned.
 func TestOffer_changes(t *testing.T) {
 	t.Parallel()
 	r := play(t, t.Context(), &team{news: []int{2}},
@@ -52,7 +52,7 @@ func TestOffer_changes(t *testing.T) {
 	require.Len(t, r.model.requests[1].Tools, 5)
 }
 
-// The note of a ruling returns to the rules in the entry of its outcome.
+// The rules get the note of a ruling back in the entry for its outcome.
 func TestJudge_note(t *testing.T) {
 	t.Parallel()
 	r := play(t, t.Context(), &team{},
@@ -95,7 +95,7 @@ func TestConfirm_withdrawsAction(t *testing.T) {
 	requireAnswered(t, r.conv.Messages)
 }
 
-// reluctant turns an action down for each of its updates.
+// reluctant are rules that refuse an action for each of their updates.
 type reluctant struct {
 	loop.Rules
 	updates []loop.Update
@@ -149,7 +149,7 @@ func TestConfirm_withdrawsText(t *testing.T) {
 	})
 }
 
-// Rules that never confirm are bounded like a model that never decides.
+// Rules that never confirm an action are bounded like a model that never decides.
 func TestConfirm_bounded(t *testing.T) {
 	t.Parallel()
 	rules := &reluctant{Rules: &team{}}
@@ -202,7 +202,7 @@ func TestRun_endsItself(t *testing.T) {
 	}
 }
 
-// failing fails at a team's moment.
+// failing are rules that fail at one of a team's moments.
 type failing struct {
 	loop.Rules
 	at  int
@@ -239,7 +239,7 @@ func TestUpdates_fails(t *testing.T) {
 	require.Empty(t, r.model.requests)
 }
 
-// forgetful rules cannot learn.
+// forgetful are rules that cannot learn.
 type forgetful struct {
 	loop.Rules
 	kind loop.EntryKind
@@ -266,7 +266,8 @@ func TestLearn_fails(t *testing.T) {
 	}
 }
 
-// Seconds measure the model and the tools, but neither the rules nor the wait for a turn.
+// The seconds of an entry include the model and the tools, but not the rules and the wait for a
+// turn.
 func TestRun_seconds(t *testing.T) {
 	t.Parallel()
 	late := says("", call("e", "new_answer", twoMoons))
@@ -291,7 +292,7 @@ func TestRun_seconds(t *testing.T) {
 	require.Zero(t, conv.Worked, "without a clock nothing is measured")
 }
 
-// spoiled is a model whose replies are paid for and of no use.
+// spoiled is a model whose replies are paid for but unusable.
 type spoiled struct {
 	clock *clock
 	err   error
@@ -315,7 +316,7 @@ func TestWastedReplies(t *testing.T) {
 	require.Equal(t, thinking, conv.Worked)
 }
 
-// hasty rules accept an action that they reject.
+// hasty are rules that accept an action but then reject it.
 type hasty struct{ pipeline }
 
 func (hasty) Judge(reply llm.Message) loop.Ruling {
@@ -347,8 +348,8 @@ func (o *overruling) Confirm(context.Context, loop.Action) (loop.Update, error) 
 	return loop.Update{Ruling: &next}, nil
 }
 
-// Confirm may reject an accepted action, which then counts as a rejected reply, or accept
-// another one.
+// Confirm may reject an accepted action, which then counts as a rejected reply, or replace it by
+// another action.
 func TestConfirm_overrules(t *testing.T) {
 	t.Parallel()
 	vote := loop.Action{Kind: "vote", Payload: json.RawMessage(`{"agent_id":"agent1"}`)}

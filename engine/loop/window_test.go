@@ -17,8 +17,8 @@ import (
 	"conclave/engine/window"
 )
 
-// narrow is a model with a context window of so many tokens, beyond which it refuses
-// requests. It replies by a list of work, and with notes to requests without tools.
+// narrow is a model with a context window of a given number of tokens; it refuses longer requests.
+// It replies with the calls in a list, and with notes if a request has no tools.
 type narrow struct {
 	tokens  int
 	bytes   int  // of a token; 0 for four
@@ -67,7 +67,7 @@ func toolBytes(tools []llm.Tool) int {
 	return n
 }
 
-// sized are tools with results of the length that the call asks for.
+// sized provides tools whose results have the length that the call requests.
 type sized struct{}
 
 func (sized) Tools() []llm.Tool { return []llm.Tool{{Name: "read_file"}, {Name: "write_file"}} }
@@ -112,8 +112,7 @@ func hundredTurns() []llm.Message {
 	return append(work, answers())
 }
 
-// requireWhole requires that every request has the fixed messages unchanged and in
-// order.
+// requireWhole requires that every request has the fixed messages, unchanged and in order.
 func requireWhole(t require.TestingT, r *run, requests []llm.Request) {
 	var told []string
 	for _, e := range r.rules.learned {
@@ -142,8 +141,8 @@ func requireWhole(t require.TestingT, r *run, requests []llm.Request) {
 	}
 }
 
-// A conversation far longer than the window comes to its action, whether the window is
-// known or learned from refusals.
+// A conversation much longer than the window reaches its action, whether the window is known or
+// learned from refusals.
 func TestFit_smallWindow(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -180,8 +179,8 @@ func TestFit_smallWindow(t *testing.T) {
 	}
 }
 
-// Text of unusual density, such as another script, is measured by reported usage or by
-// refusals.
+// The size of text of unusual density, such as another script, is learned from reported usage or
+// from refusals.
 func TestFit_density(t *testing.T) {
 	t.Parallel()
 	for _, bytes := range []int{1, 2, 6} {
@@ -197,7 +196,7 @@ func TestFit_density(t *testing.T) {
 	}
 }
 
-// requireFoldedAgain requires that the stored journal folds to the conversation.
+// requireFoldedAgain requires that the stored journal yields the conversation.
 func requireFoldedAgain(t require.TestingT, r *run) {
 	var folded loop.Conversation
 	for _, e := range slices.Concat([]loop.Entry{opening}, restoredFrom(t, r.journal.entries)) {
@@ -206,8 +205,7 @@ func requireFoldedAgain(t require.TestingT, r *run) {
 	require.Equal(t, asJSON(t, r.conv), asJSON(t, folded))
 }
 
-// A step lost at any entry continues as it would have, without repeating elisions or
-// summaries.
+// A step lost at any entry continues in the same way, without repeating elisions or summaries.
 func TestFit_resume(t *testing.T) {
 	t.Parallel()
 	for _, known := range []int{8192, 0} {
@@ -225,8 +223,8 @@ func TestFit_resume(t *testing.T) {
 	}
 }
 
-// Whatever the tools return and the model calls, no request exceeds a known window, and
-// every one is whole.
+// No request exceeds a known window, and each one is complete, whatever the tools return and the
+// model calls.
 func TestFit_neverOverTheWindow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -258,8 +256,8 @@ func TestFit_neverOverTheWindow(t *testing.T) {
 	})
 }
 
-// An opening that does not fit is an error: without a model call if the window is known,
-// else after one refusal.
+// An opening that does not fit is an error. If the window is known, no model call is made;
+// otherwise one is refused first.
 func TestFit_openingTooLong(t *testing.T) {
 	t.Parallel()
 	for _, known := range []int{4096, 0} {
@@ -282,7 +280,7 @@ func TestFit_openingTooLong(t *testing.T) {
 	}
 }
 
-// stubborn is a server that refuses every request.
+// stubborn is a model whose server refuses every request.
 type stubborn struct{ asked int }
 
 func (s *stubborn) Generate(context.Context, llm.Request) (llm.Reply, error) {
@@ -290,8 +288,8 @@ func (s *stubborn) Generate(context.Context, llm.Request) (llm.Reply, error) {
 	return llm.Reply{Usage: llm.Usage{ModelCalls: 1, InputTokens: 5}}, &llm.Error{Kind: llm.ContextTooLong, Message: "too long"}
 }
 
-// A server that refuses everything is asked a few times, each time for less, and not
-// again by a restored step.
+// A server that refuses everything gets a few requests, each shorter than the one before, and no
+// further ones from a restored step.
 func TestFit_refusalsBounded(t *testing.T) {
 	t.Parallel()
 	var conv loop.Conversation
@@ -329,7 +327,7 @@ func TestFit_refusalsBounded(t *testing.T) {
 	require.NoError(t, err, "a later launch begins anew, perhaps with a larger window")
 }
 
-// summaryless fails to summarize.
+// summaryless is a model that fails to summarize.
 type summaryless struct {
 	*narrow
 	reply llm.Reply
@@ -374,8 +372,8 @@ func TestCompact_fails(t *testing.T) {
 	}
 }
 
-// A summary cut off at the reply's token limit is used: another try would be cut off,
-// too.
+// A summary that is cut off at the reply's token limit is used, because another try would be cut
+// off, too.
 func TestCompact_cutOff(t *testing.T) {
 	t.Parallel()
 	cut := &llm.Error{Kind: llm.BadReply, Cut: true, Message: "cut off"}
@@ -403,7 +401,7 @@ func TestCompact_cutOff(t *testing.T) {
 	}
 }
 
-// A summary counts as a model call, and the rules learn its cost before the next one.
+// A summary counts as a model call. The rules learn its cost before the next call.
 func TestCompact_countsAsModelCall(t *testing.T) {
 	t.Parallel()
 	model := &narrow{tokens: 8192, work: hundredTurns()}
@@ -419,7 +417,7 @@ func TestCompact_countsAsModelCall(t *testing.T) {
 	require.Equal(t, loop.Compacted, r.journal.entries[len(r.journal.entries)-1].Kind)
 }
 
-// thrifty rules end the step after a summary.
+// thrifty are rules that end the step after a summary.
 type thrifty struct {
 	team
 	spent bool
@@ -437,7 +435,7 @@ func (s *thrifty) Updates(ctx context.Context) (loop.Update, error) {
 	return s.team.Updates(ctx)
 }
 
-// weigh is the weight of messages in bytes, as the window estimates it.
+// weigh returns the weight of messages in bytes as estimated by the window.
 func weigh(messages ...llm.Message) int {
 	const bytesPerToken = 3
 	return window.History{Messages: messages}.Tokens(nil) * bytesPerToken

@@ -9,7 +9,7 @@ import (
 	"conclave/engine/config"
 )
 
-// IDs become legal and stay unique; a note names each change.
+// IDs are made valid and remain unique; a note names each change.
 func TestID(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 40)
@@ -39,7 +39,7 @@ orchestrator: {presenter_agent: 7 up}
 	require.Equal(t, "now agent_7_up, as the agent", notes["orchestrator.presenter_agent"])
 }
 
-// A legal ID belongs to the agent that has it in the document, wherever that stands.
+// A valid ID is kept for the agent that has it in the document, whatever the order of agents.
 func TestID_legalOnesStay(t *testing.T) {
 	t.Parallel()
 	got, err := Import("team", []byte(`agents:
@@ -90,7 +90,7 @@ func TestEquip(t *testing.T) {
 	require.True(t, a.Tools.Files)
 }
 
-// Instructions from several places are one system message.
+// Instructions from several places are combined into one system message.
 func TestInstruct(t *testing.T) {
 	t.Parallel()
 	for document, want := range map[string]string{

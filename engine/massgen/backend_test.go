@@ -9,7 +9,7 @@ import (
 	"conclave/engine/config"
 )
 
-// Each parameter of a backend gets the name that the Chat Completions API has for it.
+// Each parameter of a backend gets its name in the Chat Completions API.
 func TestParam(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -41,8 +41,8 @@ func TestParam(t *testing.T) {
 	}
 }
 
-// Addresses keep their place, or become placeholders with a note; the variable of the key
-// is that of the server.
+// An address is kept, or replaced by a placeholder with a note. The variable of the key depends on
+// the server.
 func TestLocate(t *testing.T) {
 	t.Parallel()
 	const azure = "https://NAME.openai.azure.com/openai/v1"
@@ -73,7 +73,7 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// Keys are references to variables; a literal one is left out and not repeated.
+// Keys must be references to variables. A literal key is omitted and not repeated in notes.
 func TestKey(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
@@ -87,7 +87,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// The first model, its parameters and the instructions of an AG2 agent are carried over.
+// The first model, its parameters and the instructions of an AG2 agent are translated.
 func TestFramework(t *testing.T) {
 	t.Parallel()
 	for api, want := range frameworkTypes {

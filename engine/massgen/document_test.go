@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The booleans of YAML 1.1, which MassGen reads, are booleans; other scalars are not.
+// YAML 1.1 booleans, which MassGen accepts, are booleans. Other scalars are not.
 func TestTruth(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
@@ -35,7 +35,7 @@ func TestIsOff(t *testing.T) {
 	}
 }
 
-// Aliases and merge keys are expanded; a key of the mapping itself takes precedence.
+// Aliases and merge keys are expanded. The mapping's own keys take precedence.
 func TestRead_merges(t *testing.T) {
 	t.Parallel()
 	root, err := read([]byte("base: &b {type: openai, model: m}\nmore: &m {model: n, seed: 1}\nx: {<<: [*b, *m], type: groq}\ny: *b\n"))
@@ -48,7 +48,7 @@ func TestRead_merges(t *testing.T) {
 	require.Nil(t, get(nil, "x"))
 }
 
-// The keys inside a value are listed once, without positions in lists.
+// The keys inside a value are listed once, without indexes of lists.
 func TestBelow(t *testing.T) {
 	t.Parallel()
 	root, err := read([]byte("x: {a: 1, b: [{c: 2, d: {e: 3}}, {c: 4}], \"f g\": 5}\n"))

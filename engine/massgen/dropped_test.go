@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every key of the tables is left out of the team and named with its reason, or, if it is
-// off, with the remark that nothing is missing.
+// Every key in the tables is omitted from the team and named with the reason. If the key is off,
+// the note says that nothing is missing.
 func TestDropped(t *testing.T) {
 	t.Parallel()
 	const agent = "{id: a, %sbackend: {type: openai, model: m%s}}"
@@ -46,12 +46,12 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-// translatedElsewhere are keys of the tables that other values carry over.
+// translatedElsewhere lists keys in the tables that are translated together with other values.
 var translatedElsewhere = map[string]bool{
 	"mcp_servers": true, "agent_config": true, "group_config": true, "enable_mcp_command_line": true, "allowed_tools": true, "exclude_tools": true,
 }
 
-// A key that no table has is carried over and refused by conclave, so that it is left out.
+// A key that is in no table is copied, refused by conclave's parser, and therefore omitted.
 func TestDropped_unknownKeys(t *testing.T) {
 	t.Parallel()
 	got, err := Import("team", []byte("agents: [{id: a, brand_new: 1, backend: {type: openai, model: m}}]\nbrand_new: 1\norchestrator: {brand_new: 1}\n"))

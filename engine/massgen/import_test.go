@@ -46,7 +46,7 @@ func TestImport_keepsATeamOfConclave(t *testing.T) {
 	require.Equal(t, config.Default(), team)
 }
 
-// A problem that no removal solves is reported with the translation.
+// A problem that cannot be solved by removing keys is reported with the translation.
 func TestImport_returnsTheProblemsThatAreLeft(t *testing.T) {
 	t.Parallel()
 	got, err := Import("team", []byte("agents: [{id: a, backend: {type: openai, model: m}}]\norchestrator: {coordination_mode: decomposition, coordination: {task_decomposer: {enabled: false}}}\n"))
@@ -123,7 +123,7 @@ func report(t Translation) string {
 	return b.String()
 }
 
-// Two keys of the document may have one place here. Params are merged; otherwise the earlier
+// Two keys of the document may translate to the same key. Params are merged. Otherwise the earlier
 // key is used, or the one of Azure, and a note names the other.
 func TestImport_namesTheKeysWithoutAPlace(t *testing.T) {
 	t.Parallel()

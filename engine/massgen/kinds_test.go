@@ -22,7 +22,7 @@ func translated(t *testing.T, backend string) (config.Agent, map[string]string) 
 	return team.Agents[0], notesOf(got)
 }
 
-// notesOf returns the messages of notes by key, without the agent's and the backend's part.
+// notesOf returns the messages of notes by key, without the prefix of the agent and the backend.
 func notesOf(t Translation) map[string]string {
 	notes := map[string]string{}
 	for _, n := range t.Notes {
@@ -33,8 +33,8 @@ func notesOf(t Translation) map[string]string {
 	return notes
 }
 
-// Every type of MassGen becomes a valid backend with its address, the variable of its key
-// and its default model.
+// Every MassGen type is translated to a valid backend with its address, the variable of its key and
+// its default model.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds {
@@ -68,7 +68,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// The models of Copilot are asked at their vendors.
+// Models of Copilot are requested from their vendors.
 func TestTypeOf(t *testing.T) {
 	t.Parallel()
 	copilot, _ := kindOf("copilot")
@@ -79,7 +79,7 @@ func TestTypeOf(t *testing.T) {
 	require.Equal(t, "groq", typeOf(other, "claude-like"))
 }
 
-// A known host names the variable of its key; a host that only ends alike does not.
+// A known host determines the variable of the key. A host that only ends alike does not.
 func TestVariableOf(t *testing.T) {
 	t.Parallel()
 	for _, h := range hosts {
@@ -93,7 +93,7 @@ func TestVariableOf(t *testing.T) {
 	require.Empty(t, variableOf("http://127.0.0.1:8000/v1"))
 }
 
-// An address in a chatcompletion backend that a type of conclave has becomes that type.
+// If a chatcompletion backend has the address of one of conclave's types, it gets that type.
 func TestTypeAt(t *testing.T) {
 	t.Parallel()
 	for _, known := range config.BackendTypes() {

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Notes with the same message about the same key of different agents are one note, in the
-// order of the document.
+// Notes with the same message about the same key of different agents are combined, in the order of
+// the document.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	var ns notes

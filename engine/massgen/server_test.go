@@ -50,8 +50,8 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// The allow list of a command-line agent names the program's own tools beside those of servers;
-// its exclusions hold for servers too.
+// The allow list of a command-line agent contains the program's own tools as well as those of
+// servers. Its exclusions also apply to servers.
 func TestServer_filtersOfCommandLineAgents(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -10,7 +10,7 @@ import (
 	"conclave/engine/patch"
 )
 
-// applied applies the change from before to after to a directory with the files in there.
+// applied applies the change from before to after to a directory that contains the files there.
 func applied(t *testing.T, before, after, there tree, o patch.Options) (got tree, paths []string, err error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,7 +41,7 @@ func TestApply(t *testing.T) {
 	require.Equal(t, before, got, "a check writes nothing")
 }
 
-// If a file is neither the old nor the new one, nothing is written.
+// If a file is neither the old nor the new version, nothing is written.
 func TestApply_refuses(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]struct {
@@ -73,7 +73,8 @@ func TestApply_refuses(t *testing.T) {
 	}
 }
 
-// A file becomes a directory and a directory a file; empty directories come and go.
+// A file becomes a directory, and a directory becomes a file. Empty directories are created and
+// removed.
 func TestApply_directories(t *testing.T) {
 	t.Parallel()
 	from := tree{"file": regular("1\n"), "dir/a": regular("2\n"), "dir/b": regular("3\n"), "goes": folder, "full/c": regular("4\n"), "kept": folder, "hollow": folder, "hollowed": regular("5\n")}
@@ -106,7 +107,7 @@ func TestApply_directories(t *testing.T) {
 	}
 }
 
-// Changes of different lines are merged; changes of the same lines conflict.
+// Changes to different lines are merged; changes to the same lines conflict.
 func TestApply_merge(t *testing.T) {
 	t.Parallel()
 	base := tree{"f": regular("1\n2\n3\n4\n5\n")}
@@ -132,7 +133,7 @@ func TestApply_merge(t *testing.T) {
 	require.Equal(t, tree{"f": regular("0\n1\n2\nthree\n4\n5\n6\n")}, got)
 }
 
-// A rename is merged with changes of other lines in the old file, unless the new name is taken.
+// A rename is merged with changes to other lines of the old file, unless the new name is taken.
 func TestApply_mergeRenamed(t *testing.T) {
 	t.Parallel()
 	base, ours := tree{"old": regular("1\n2\n3\n4\n5\n6\n")}, tree{"new": regular("1\n2\n3\n4\n5\n6\nseven\n")}

@@ -43,7 +43,7 @@ var folder = patch.File{Mode: patch.Dir} // an empty directory
 
 func link(target string) patch.File { return patch.File{Mode: patch.Link, Content: []byte(target)} }
 
-// place writes the tree to an empty directory.
+// place writes the tree into an empty directory.
 func (t tree) place(tb require.TestingT, dir string) {
 	for path, f := range t {
 		name := filepath.Join(dir, path)
@@ -61,7 +61,7 @@ func (t tree) place(tb require.TestingT, dir string) {
 	}
 }
 
-// read reads the tree in a directory.
+// read returns the tree in a directory.
 func read(tb require.TestingT, dir string) tree {
 	t := tree{}
 	require.NoError(tb, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -97,7 +97,7 @@ func written(tb require.TestingT, changes []patch.Change) []byte {
 	return b.Bytes()
 }
 
-// run runs a program in dir with the patch as its input.
+// run runs a program in dir with the patch as its standard input.
 func run(tb require.TestingT, dir string, input []byte, program string, args ...string) {
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Stdin = dir, bytes.NewReader(input)
@@ -193,7 +193,7 @@ index 0000000000000000000000000000000000000000..3e5126c4e761fd09582fc517918a1601
 `, "→", "\t"), string(written(t, patch.Changes(from.files(), to.files()))))
 }
 
-// For any two trees, git apply turns one into the other.
+// git apply turns any tree into any other.
 func TestWrite_anyTrees(t *testing.T) {
 	t.Parallel()
 	name := rapid.StringOfN(rapid.SampledFrom([]rune("ab \"\\ä\n\t-+=*?[")), 1, 6, -1)

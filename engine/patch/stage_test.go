@@ -72,8 +72,8 @@ func openDir(t testing.TB) *os.Root {
 	return root
 }
 
-// unlocked calls f until no lock is in its way: a process that another test is starting
-// has a copy of it for a moment.
+// unlocked calls f until it does not fail because of a lock. A process that another test is
+// starting may hold a copy of the lock for a moment.
 func unlocked(f func() error) error {
 	for {
 		if err := f(); !errors.Is(err, ErrBusy) {
@@ -93,13 +93,13 @@ func requireRecovered(t require.TestingT, root *os.Root, want bool) {
 	}))
 }
 
-// The old and the new tree of most tests: files become directories and the other way round.
+// The old and the new tree of most tests: files become directories, and directories become files.
 var (
 	older = files{"a": "1", "gone/deep/b": "2", "gone/c": "3", "file": "4", "dir/x": "5", "dir/y/z": "6", "hollow/": "", "same": "7", "filled/": ""}
 	newer = files{"a": "one", "file/below": "4", "dir": "a file now", "new/deep/d": "8", "hollow": "9", "same": "7", "filled/in": "10", "bare/deep/": ""}
 )
 
-// planned returns the plan of the change from a tree, which the directory has, to another.
+// planned returns the plan for a change of the directory from one tree to another.
 func planned(t require.TestingT, root *os.Root, from, to files) *applying {
 	changes := Changes(from.list(), to.list())
 	a := newApplying(root, changes)
@@ -111,8 +111,8 @@ func planned(t require.TestingT, root *os.Root, from, to files) *applying {
 	return a
 }
 
-// Wherever an apply is killed, and wherever its recovery is, the next recovery leaves the
-// old tree, on which the change can be applied.
+// Wherever an apply is killed, and wherever its recovery is killed, the next recovery restores the
+// old tree, to which the change can be applied.
 func TestRecover_afterEveryKill(t *testing.T) {
 	t.Parallel()
 	edits := 1
@@ -146,7 +146,7 @@ func TestRecover_afterEveryKill(t *testing.T) {
 	require.Greater(t, edits, 20)
 }
 
-// Before the journal is whole nothing has changed, and after its removal everything has.
+// Nothing has changed before the journal is complete, and everything has changed after its removal.
 func TestRecover_withoutAJournal(t *testing.T) {
 	t.Parallel()
 	for _, left := range [][]string{nil, {"lock"}, {"lock", "new0", "journal.new"}, {"old0", "removed1"}} {
@@ -161,7 +161,7 @@ func TestRecover_withoutAJournal(t *testing.T) {
 	}
 }
 
-// What a person has changed since the kill is not lost.
+// Recovery preserves changes that a person has made since the kill.
 func TestRecover_keepsLaterChanges(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]struct {
@@ -194,7 +194,7 @@ func TestRecover_keepsLaterChanges(t *testing.T) {
 	}
 }
 
-// Two applies do not meet in a directory.
+// Two applies cannot run in the same directory.
 func TestApply_busy(t *testing.T) {
 	t.Parallel()
 	root := openDir(t)
@@ -209,7 +209,7 @@ func TestApply_busy(t *testing.T) {
 	requireRecovered(t, root, true)
 }
 
-// An error reverts the edits before it.
+// After an error the preceding edits are reverted.
 func TestApplying_takesBack(t *testing.T) {
 	t.Parallel()
 	root := openDir(t)
@@ -231,7 +231,8 @@ func TestApplying_cannotTakeBack(t *testing.T) {
 	a := newApplying(root, nil)
 	a.removed = []string{"c"}
 	a.written = []File{
-		{Path: "a", Mode: Regular, Content: []byte("one")}, {Path: "a", Mode: Regular, Content: []byte("two")},
+		{Path: "a", Mode: Regular, Content: []byte("one")},
+		{Path: "a", Mode: Regular, Content: []byte("two")},
 		{Path: "b/below", Mode: Regular, Content: []byte("b is a file")},
 	}
 	err := a.run()
@@ -243,7 +244,7 @@ func TestApplying_cannotTakeBack(t *testing.T) {
 	require.Equal(t, there, filesIn(t, root))
 }
 
-// Any trees: a kill after any number of edits is reverted.
+// For any trees, a kill after any number of edits is reverted.
 func TestRecover_anyTrees(t *testing.T) {
 	t.Parallel()
 	home, trees := t.TempDir(), 0
@@ -288,10 +289,11 @@ func TestRecover_anyTrees(t *testing.T) {
 	})
 }
 
-// victimDir names the directory of TestApply_victim, which is run as a process to be killed.
+// victimDir is the environment variable with the directory for TestApply_victim, which runs as a
+// process to be killed.
 const victimDir = "CONCLAVE_PATCH_VICTIM"
 
-// manyFiles is a tree of which half changes.
+// manyFiles returns a tree of many files, half of which depend on content.
 func manyFiles(content string) files {
 	f := files{}
 	for i := range 400 {
@@ -316,8 +318,8 @@ func TestApply_victim(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A process that is killed releases its lock, and the tree is the old or the new one after
-// recovery, whenever the kill comes.
+// A killed process releases its lock, and after recovery the tree is the old or the new one,
+// whenever the process was killed.
 func TestRecover_killedProcess(t *testing.T) {
 	t.Parallel()
 	for n := range 4 {
@@ -342,7 +344,7 @@ func TestRecover_killedProcess(t *testing.T) {
 	}
 }
 
-// killWhenStaged kills the process once it has written n·50 new files, or the journal.
+// killWhenStaged kills the process after it has written n·50 new files, or the journal.
 func killWhenStaged(t *testing.T, root *os.Root, cmd *exec.Cmd, ended <-chan struct{}, n int) {
 	t.Helper()
 	for {

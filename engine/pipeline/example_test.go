@@ -17,7 +17,7 @@ func Example() {
 			{Name: "export", Kind: pipeline.Agent, MaxIterations: 50},
 		},
 	})
-	// The driver carries out each launch and reports its end.
+	// The driver executes each launch and reports its end.
 	ends := []pipeline.Ended{
 		{Status: pipeline.CallPending, Action: pipeline.Call, To: "lint", Messages: "sha256 of the conversation", Iterations: 1},
 		{Status: pipeline.Completed, Said: true, Text: "two issues", Iterations: 1},

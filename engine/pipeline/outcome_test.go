@@ -77,8 +77,8 @@ func TestFailure_leftByARule(t *testing.T) {
 	require.Equal(t, "w1", r.at.Workspace, "and its files")
 }
 
-// When a called step fails, its caller keeps waiting: the next step that ends without an
-// action returns to it.
+// If a called step fails, its caller continues to wait. The next step that ends without an action
+// returns to the caller.
 func TestFailure_ofACalledStep(t *testing.T) {
 	t.Parallel()
 	g := Graph{Start: "main", Steps: []Node{
@@ -113,7 +113,7 @@ func TestRetry_ofAFailedCall(t *testing.T) {
 	require.Empty(t, launchOf(t, ended.state.Drain()).ResumeFrom)
 }
 
-// review is a loop of draft and review with a limit.
+// review returns a graph with a loop of draft and review that has a limit.
 func review(instead string) Graph {
 	return Graph{Start: "draft", Steps: []Node{
 		{Name: "draft", MaxVisits: 2, Instead: instead, Next: []Branch{{To: "review"}}},
@@ -152,7 +152,7 @@ func limited(l Limits) Graph {
 	return Graph{Start: "main", Steps: []Node{{Name: "main", Limits: l, MaxIterations: 5, Next: []Branch{{When: Failed, To: "fix"}, {When: MaxIterations, To: "fix"}, {To: "main"}}}, {Name: "fix", History: AllTexts}}}
 }
 
-// The limits of a step bound all its visits together.
+// The limits of a step apply to all its visits together.
 func TestLimits_ofAStep(t *testing.T) {
 	t.Parallel()
 	r := start(t, limited(Limits{ModelCalls: 7})).play("main done")

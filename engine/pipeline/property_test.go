@@ -10,8 +10,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// Every run ends within its limits, and its stack is empty unless it ended by error
-// or cancel.
+// Every run ends within its limits. Its stack is empty unless it ended with an error or was
+// cancelled.
 func TestEveryRunEnds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -106,8 +106,8 @@ func randomEnd(t *rapid.T, g Graph, l Launch) Event {
 	return e
 }
 
-// With random requests and stale events, a run ends once people resume and retry it,
-// and never runs two steps at a time.
+// With random requests and stale events, a run ends once it is resumed and retried, and never runs
+// two steps at the same time.
 func TestEveryRunEnds_withRequests(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

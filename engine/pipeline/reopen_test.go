@@ -113,7 +113,7 @@ func TestReopened_teams(t *testing.T) {
 	}
 }
 
-// A step that was cut off before it claimed a number resumes its predecessor.
+// If a step was cut off before it claimed a number, its predecessor is resumed.
 func TestReopened_unclaimed(t *testing.T) {
 	t.Parallel()
 	s := New(Protocol, Graph{Start: "main", MaxTransitions: 9, Steps: []Node{{Name: "main", Kind: Agent, MaxIterations: 9}}})
@@ -129,7 +129,7 @@ func TestReopened_unclaimed(t *testing.T) {
 	require.True(t, l.Uncounted)
 }
 
-// A recorded state is brought up to date from the claims and commits that it lacks.
+// A recorded state is updated with the claims and commits that it lacks.
 func TestCatchUp(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -186,7 +186,7 @@ func TestCatchUp(t *testing.T) {
 	})
 }
 
-// copied returns the state as a store keeps it.
+// copied returns the state as it would be stored and read.
 func copied(t *rapid.T, s *State) *State {
 	data, err := json.Marshal(s)
 	require.NoError(t, err)

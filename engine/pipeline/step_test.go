@@ -145,7 +145,7 @@ func (r *run) line(line string) {
 	r.drain()
 }
 
-// ended requires the outcome and trace, and the invariants of every end.
+// ended requires the outcome, the trace, and the invariants that hold at every end.
 func (r *run) ended(status Status, trace string) *run {
 	r.t.Helper()
 	require.NotNil(r.t, r.done, "the run continues with %v", r.at)
@@ -340,7 +340,7 @@ func TestFailedStep(t *testing.T) {
 	})
 }
 
-// A team decides again, so its step has no journal to resume from.
+// A team decides again in a retry, so that its step has no journal to resume from.
 func TestRetry_ofASessionStep(t *testing.T) {
 	t.Parallel()
 	g := Graph{Start: "decide", Park: true, Steps: []Node{{Name: "decide", Kind: Session}}}
@@ -435,7 +435,7 @@ func (*run) usage(modelCalls int64) llm.Usage { return llm.Usage{ModelCalls: mod
 
 func (*run) dollars(usd float64) llm.Usage { return llm.Usage{ModelCalls: 1, TotalUSD: &usd} }
 
-// The beginning of an outage outlasts a pause; a reply, a failure and a new run end it.
+// The beginning of an outage is kept over a pause. A reply, a failure and a new run clear it.
 func TestSuspended_outage(t *testing.T) {
 	t.Parallel()
 	since := time.Unix(1_700_000_000, 0).UTC()
@@ -469,7 +469,8 @@ func TestSuspended_outage(t *testing.T) {
 	}
 }
 
-// pausing suspends and resumes a launch whose model's server has been away since a moment.
+// pausing returns events that suspend and resume a launch whose model's server has been away since
+// a given time.
 func pausing(l Launch, since time.Time) []Event {
 	return []Event{Pause{}, Suspended{Launch: l.ID, Number: 1, Token: "t", AwaySince: since}, Resume{}}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each form of a token is found in a file, and a shorter text of that form is not: files
-// speak of tokens.
+// Every form of token is found in a file. A shorter text of the same form is not, because files may
+// discuss tokens.
 func TestHasToken_forms(t *testing.T) {
 	t.Parallel()
 	of := func(alphabet string, n int) string { return strings.Repeat(alphabet, n/len(alphabet)+1)[:n] }
@@ -53,7 +53,7 @@ func TestHasToken_forms(t *testing.T) {
 	}
 }
 
-// A placeholder repeats a character.
+// A repeated character indicates a placeholder.
 func TestHasToken_placeholders(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
@@ -123,7 +123,7 @@ func TestUserinfo_forms(t *testing.T) {
 	}
 }
 
-// Documents within documents are cleaned, in their keys and numbers as well.
+// Documents within documents are redacted, including their keys and numbers.
 func TestJSON_table(t *testing.T) {
 	t.Parallel()
 	clean := func(b []byte) []byte { return []byte(strings.ReplaceAll(string(b), "4711", "[x]")) }

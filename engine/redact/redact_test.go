@@ -24,7 +24,7 @@ func TestEnvironment(t *testing.T) {
 	require.Nil(t, redact.New(redact.Environment([]string{"HOME=/home/somebody"})))
 }
 
-// A secret that is a prefix of another one leaves no tail.
+// If a secret is a prefix of another, no rest of the longer one remains.
 func TestNew_longestFirst(t *testing.T) {
 	t.Parallel()
 	for _, secrets := range [][]string{
@@ -48,8 +48,7 @@ func htmlJSON(s string) string {
 	return string(data)
 }
 
-// Arguments of tools are JSON within JSON, and encoders differ in the characters
-// they escape.
+// The arguments of tools are JSON within JSON, and encoders escape different characters.
 func TestNew_spellings(t *testing.T) {
 	t.Parallel()
 	const secret = `p"a\s<s>&w` + "\t/word"
@@ -107,7 +106,7 @@ func TestVault(t *testing.T) {
 	}
 }
 
-// A document stays a document with the same shape, whatever the secret.
+// Redacting any secret preserves the structure of a document.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

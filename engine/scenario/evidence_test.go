@@ -35,7 +35,7 @@ func TestCheckEvidence(t *testing.T) {
 	require.Len(t, EvidenceTypes(), 14)
 }
 
-// Files keep their format; text is stored as text or JSON.
+// Files keep their format. Text is stored as text or JSON.
 func TestKind_Format(t *testing.T) {
 	t.Parallel()
 	const (

@@ -127,7 +127,7 @@ func TestPlan_fileNames(t *testing.T) {
 	}
 }
 
-// An accepted definition can run.
+// A definition that is accepted can run.
 func FuzzParseMarkdown(f *testing.F) {
 	f.Add(journey)
 	f.Add("## a\n### Actions\n")
@@ -146,7 +146,7 @@ func FuzzParseMarkdown(f *testing.F) {
 	})
 }
 
-// A step of a journey asks for credentials in one line, which becomes front matter.
+// A step of a journey requests credentials in one line, which is converted to front matter.
 func TestParseMarkdown_credentials(t *testing.T) {
 	t.Parallel()
 	d, err := ParseMarkdown("## Sign in\n\ncredentials: true\n\nGo.\n\n## Buy\n### Actions\nSay credentials: true.\n\n## Leave\ncredentials: true\n### Actions\nGo.\n")

@@ -11,7 +11,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// valid is a plan with steps of every part.
+// valid returns a plan with steps in every part.
 func valid() Plan {
 	return Plan{
 		Slug: "buy", Title: "Buy a thing",
@@ -124,7 +124,7 @@ func TestPlan_parts(t *testing.T) {
 	require.True(t, p.Selects("02"))
 }
 
-// The rest of a run's limits, and the limit that is used up.
+// Rest returns the remaining limits of a run, and names the limit that is used up.
 func TestLimits_rest(t *testing.T) {
 	t.Parallel()
 	usd := func(d float64) llm.Usage { return llm.Usage{ModelCalls: 4, TotalUSD: &d} }
@@ -151,7 +151,7 @@ func TestLimits_rest(t *testing.T) {
 	}
 }
 
-// A step has the tighter of its own limits and the rest of its run's.
+// A step gets the lower of its own limits and the rest of the run's.
 func TestLimits_within(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

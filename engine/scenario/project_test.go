@@ -71,7 +71,7 @@ func TestProject_Summary(t *testing.T) {
 	require.Empty(t, parse(t, "").Summary(true))
 }
 
-// A long description is cut, and credentials are not.
+// A long description is truncated, but credentials are not.
 func TestProject_Summary_long(t *testing.T) {
 	t.Parallel()
 	long := parse(t, "## Tech Stack\n"+strings.Repeat("ä", 5000)+"\n## Credentials\nPassword: hunter2\n")
@@ -83,8 +83,8 @@ func TestProject_Summary_long(t *testing.T) {
 	}
 }
 
-// Only headings decide: a subsection belongs to its section, except that nothing
-// makes credentials public.
+// Sections are determined only by headings. A subsection belongs to its section, but cannot make
+// credentials public.
 func TestProject_sections(t *testing.T) {
 	t.Parallel()
 	p := parse(t, "# Environment of Users\n\nFor people.\n\n## Services\n\n### API\n\nhttp://127.0.0.1:8\n\n#### URL\n\nhttp://127.0.0.1:9\n\n"+
@@ -121,7 +121,7 @@ func TestProject_Secrets(t *testing.T) {
 	}
 }
 
-// A credential that could not be redacted is refused, and not repeated.
+// A credential that could not be redacted is refused, and not repeated in the error.
 func TestParseProject_refuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -9,8 +9,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// The usage of a suspended step is reported by the launch that resumes it only if it was
-// unknown; a launch that left nothing does not hide the one before it.
+// The launch that resumes a suspended step reports that step's usage only if it was unknown. A
+// launch that stored nothing does not replace the one before it.
 func TestSuspended_unreported(t *testing.T) {
 	t.Parallel()
 	calls := llm.Usage{ModelCalls: 3}
@@ -40,7 +40,7 @@ func TestSuspended_unreported(t *testing.T) {
 	}
 }
 
-// launched returns the launch that is due.
+// launched returns the next launch.
 func launched(t *testing.T, s *State) Launch {
 	t.Helper()
 	for _, c := range s.Drain() {
@@ -63,7 +63,7 @@ func suspend(t *testing.T, s *State, l Launch, end Suspended) Launch {
 	return launched(t, s)
 }
 
-// The beginning of an outage outlasts a suspension, but neither a reply nor the step.
+// The beginning of an outage is kept over a suspension. A reply or the end of the step clears it.
 func TestSuspended_outage(t *testing.T) {
 	t.Parallel()
 	since := time.Unix(1_700_000_000, 0).UTC()

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// begun is a run whose first step is running.
+// begun returns a run whose first step is running.
 func begun(change func(s *State)) *State {
 	s := New(Protocol, valid(), nil)
 	s.Drain()
@@ -58,7 +58,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// A message is kept before it is announced, and only once.
+// A message is recorded once, before it is announced.
 func TestSaid_isKeptAndAnnounced(t *testing.T) {
 	t.Parallel()
 	s := begun(nil)
@@ -88,7 +88,7 @@ func TestStep_staleEvents(t *testing.T) {
 	}
 }
 
-// A version without attempts recorded one for each result, but none for a skipped step.
+// Versions without attempts recorded one attempt for each result, except for skipped steps.
 func TestResult_made(t *testing.T) {
 	t.Parallel()
 	why := "no cart"
@@ -101,7 +101,7 @@ func TestResult_made(t *testing.T) {
 	require.Equal(t, Fail, own[0].Status, "it is a copy")
 }
 
-// A pass is flaky after a failure, and not after a cancellation.
+// A pass is flaky after a failure, but not after a cancellation.
 func TestResult_setAttempts(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -126,7 +126,7 @@ func TestResult_setAttempts(t *testing.T) {
 	require.False(t, first.Attempts[0].Continues, "there is none to continue")
 }
 
-// The conversation of an attempt began where a chain of continuations did.
+// The conversation of an attempt began with the first in its chain of continuations.
 func TestResult_Span(t *testing.T) {
 	t.Parallel()
 	chain := func(continues ...bool) Result {
@@ -152,7 +152,7 @@ func TestResult_Span(t *testing.T) {
 	}
 }
 
-// New evidence is that of the last attempt; the earlier ones keep theirs.
+// New evidence belongs to the last attempt; earlier attempts keep theirs.
 func TestResult_SetEvidence(t *testing.T) {
 	t.Parallel()
 	attempts := []Attempt{{EvidencePaths: []string{"a"}}, {EvidencePaths: []string{"b"}}}

@@ -20,7 +20,7 @@ func plan(steps int) Plan {
 	return p
 }
 
-// drain returns the commands as text, after a round trip of the state through JSON.
+// drain returns the commands as text, after encoding and decoding the state as JSON.
 func drain(t require.TestingT, s *State) (string, *Launch) {
 	data, err := json.Marshal(s)
 	require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestPause_continuesTheStep(t *testing.T) {
 	require.Equal(t, int64(2), s.Results[0].Cost.ModelCalls)
 }
 
-// The time before a pause counts towards the limits of the step and of the run.
+// The time before a pause counts toward the limits of the step and of the run.
 func TestPause_timeBeforeItCounts(t *testing.T) {
 	t.Parallel()
 	for protocol, want := range map[int][]int{1: {60, 30}, Protocol: {50, 20}} {
@@ -183,8 +183,8 @@ func TestNew_resumes(t *testing.T) {
 	expect(t, s, "record, done pass")
 }
 
-// Every run is completed with random events: each step has a status, in order, steps
-// run one at a time, and the run's status follows from theirs.
+// With random events every run is completed: each step has a status, in order, steps run one at a
+// time, and the status of the run follows from theirs.
 func TestRun_completesAlways(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -295,8 +295,8 @@ func TestNew_attempts(t *testing.T) {
 	require.True(t, s.Results[0].Flaky)
 	require.Equal(t, int64(2), s.Results[0].Cost.ModelCalls)
 
-	// A cancelled attempt is not a failure; an attempt that continues its conversation has
-	// its evidence as well.
+	// A cancelled attempt is not a failure. An attempt that continues its conversation also has its
+	// evidence.
 	failed.Status = Cancelled
 	s = New(Protocol, plan(1), []Result{failed})
 	s.Rest, s.RestStep, s.Continues = "token", "01", "01"
@@ -325,7 +325,7 @@ func TestSaid_isForTheRunningStep(t *testing.T) {
 	require.Error(t, New(1, plan(1), nil).Refuse(Said{"x"}), "of an older version")
 }
 
-// A shared browser ends with its run, so a retry repeats all steps.
+// A shared browser ends with its run, so that a retry repeats all steps.
 func TestNew_sharedBrowser(t *testing.T) {
 	t.Parallel()
 	p := plan(2)

@@ -33,7 +33,7 @@ func (b *bench) storedDir(files ...string) *artifact.Base {
 	return stored
 }
 
-// basedBench is a step on a base; an answer of agent 2 has changed it.
+// basedBench returns a step on a base, which an answer of agent 2 has changed.
 func basedBench(t *testing.T, files ...string) (*bench, *rules) {
 	t.Helper()
 	r := &rules{}
@@ -48,8 +48,8 @@ func copyPath(from, to string) llm.Message {
 	return call("copy_path", map[string]string{"from": from, "to": to})
 }
 
-// A step starts with the base and commits its change alone. The unchanged base and the change
-// of a peer are read-only.
+// A step starts with the base and commits only its change. The unchanged base and the changes of
+// peers are read-only.
 func TestBase_workspace(t *testing.T) {
 	t.Parallel()
 	b, r := basedBench(t)
@@ -77,7 +77,7 @@ func TestBase_workspace(t *testing.T) {
 	require.Empty(t, change.Removed)
 }
 
-// A peer's patch names files that are too large for it, and has no files for agents alone.
+// A peer's patch names files that are too large for it, and omits files that are for agents only.
 func TestBase_largeAndInternalFiles(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("a line of text\n", 100_000)
@@ -96,8 +96,8 @@ func TestBase_largeAndInternalFiles(t *testing.T) {
 	require.Contains(t, told[1], "true", "the files themselves are shown")
 }
 
-// adopt_files makes the workspace the files of an answer; other files stay if no answer can
-// have them.
+// adopt_files replaces the workspace's files by those of an answer. Files that cannot be part of an
+// answer are kept.
 func TestBase_adopts(t *testing.T) {
 	t.Parallel()
 	b, r := basedBench(t)
@@ -114,7 +114,7 @@ func TestBase_adopts(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(b.work, "src/deep"))
 }
 
-// An answer that arrives during the step can be adopted, too.
+// An answer that arrives during the step can also be adopted.
 func TestBase_adoptsArrivals(t *testing.T) {
 	t.Parallel()
 	b, r := basedBench(t)
@@ -135,7 +135,7 @@ func TestBase_adoptsArrivals(t *testing.T) {
 	require.Contains(t, offered[1], `"enum":["agent2","agent3"]`)
 }
 
-// A base that has a directory of the name of a mount moves the mount.
+// If the base contains a directory with the name of a mount, the mount gets another place.
 func TestBase_ownNames(t *testing.T) {
 	t.Parallel()
 	b, r := basedBench(t, "base/x", "mine\n", "context/y", "mine\n")
@@ -154,7 +154,7 @@ func TestBase_ownNames(t *testing.T) {
 	require.Len(t, change.Files, 1)
 }
 
-// Without a base there is nothing to adopt, and a context is mounted all the same.
+// Without a base there is nothing to adopt, but a context is still mounted.
 func TestContext_withoutBase(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
@@ -170,7 +170,7 @@ func TestContext_withoutBase(t *testing.T) {
 	require.Empty(t, result.Commit.Manifest)
 }
 
-// Names that are not UTF-8 are mounted, and replaced, like others.
+// Names that are not UTF-8 are mounted and replaced like others.
 func TestBase_anyNames(t *testing.T) {
 	t.Parallel()
 	b, r := basedBench(t)

@@ -20,7 +20,7 @@ import (
 
 var errScriptOver = errors.New("the script is over")
 
-// script is a model that replies in order, each time after two seconds.
+// script is a model that replies in order, after two seconds each.
 type script struct {
 	bench    *bench
 	replies  []llm.Message
@@ -43,10 +43,10 @@ func call(name string, arguments map[string]string) llm.Message {
 
 func read(path string) llm.Message { return call("read_file", map[string]string{"path": path}) }
 
-// done is a reply that ends a step.
+// done returns a reply that ends a step.
 func done(text string) llm.Message { return llm.Message{Role: llm.Assistant, Content: text} }
 
-// rules end a step by text and run the test's functions at safe points.
+// rules end a step with text, and run the test's functions at safe points.
 type rules struct {
 	learned []loop.Entry
 	updates func(ctx context.Context, replies int) (loop.Update, error) // nil for none
@@ -184,7 +184,7 @@ func (b *bench) peer(number int, files ...string) step.Peer {
 	return step.Peer{Number: number, Manifest: hash}
 }
 
-// results are the tool results, in order.
+// results returns the tool results in order.
 func results(entries []loop.Entry) []string {
 	var outputs []string
 	for _, e := range entries {

@@ -13,7 +13,7 @@ import (
 	"conclave/engine/step"
 )
 
-// fencedIn is a tool that loses its fence while it runs, and reports a result all the same.
+// fencedIn is a tool during which the step is fenced off, and which nevertheless returns a result.
 type fencedIn struct {
 	opened step.Tools
 	fall   func()
@@ -28,8 +28,8 @@ func (f fencedIn) Run(ctx context.Context, _ llm.ToolCall) (loop.Output, error) 
 	return loop.Output{Text: "killed"}, nil
 }
 
-// A tool that is cut off because another attempt may run has no result, and its call is
-// repeated by the next attempt. The reply before it is not paid for again.
+// A tool that is interrupted because another attempt may be running has no result, and the next
+// attempt repeats its call. The reply before it is not paid for again.
 func TestRun_fenceEndsTools(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})

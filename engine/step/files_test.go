@@ -9,8 +9,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// The initial files belong to the step: it can change and remove them, even after an
-// interruption, and commits the outcome.
+// The initial files belong to the step. It can change and remove them, even after an interruption,
+// and commits the result.
 func TestInitialFiles(t *testing.T) {
 	t.Parallel()
 	r := &rules{}

@@ -15,8 +15,8 @@ import (
 	"conclave/engine/step"
 )
 
-// browsing are file tools, those of an MCP server with pages, and a shell whose commands
-// leave temporary files if they name /tmp, and remove them with rm.
+// browsing provides file tools, the tools of an MCP server with pages, and a shell. A command that
+// names /tmp leaves a temporary file there; one that contains rm removes it.
 type browsing struct {
 	*tools.Opened
 	browser string
@@ -43,7 +43,7 @@ func (b browsing) Run(ctx context.Context, call llm.ToolCall) (loop.Output, erro
 
 func open() llm.Message { return call("mcp__browser__open", map[string]string{"url": "http://shop"}) }
 
-// browser is a bench whose tools have an MCP server of each attempt, or one that is shared.
+// browser returns a bench whose MCP server belongs to each attempt, or is shared.
 func browser(t *testing.T, shared string) *bench {
 	b := newBench(t, &rules{})
 	b.open = func(ctx context.Context, dir string) (step.Tools, error) {
@@ -53,7 +53,7 @@ func browser(t *testing.T, shared string) *bench {
 	return b
 }
 
-// told returns the messages that tell the agent its losses.
+// told returns the messages that inform the agent of losses.
 func told(r *rules) []string {
 	var all []string
 	for _, e := range r.learned {
@@ -66,8 +66,8 @@ func told(r *rules) []string {
 	return all
 }
 
-// "An agent whose MCP servers were started anew is told so before its next tool call",
-// once, and only if it had used one.
+// "An agent whose MCP servers were started anew is told so before its next tool call": once, and
+// only if it had used one.
 func TestLostTools_areTold(t *testing.T) {
 	t.Parallel()
 	temp := call("run_command", map[string]string{"command": "make > /tmp/log"})
@@ -120,7 +120,7 @@ func opening(r *rules) func(step.Access) (loop.Rules, []llm.Message, error) {
 	}
 }
 
-// A resumed step is told as well.
+// A resumed step is also told.
 func TestLostTools_ofAResumedStep(t *testing.T) {
 	t.Parallel()
 	b := browser(t, "")
@@ -133,8 +133,8 @@ func TestLostTools_ofAResumedStep(t *testing.T) {
 	require.Len(t, told(r), 1)
 }
 
-// A step that begins again has its opening alone, and is not told what it has not done; its
-// earlier calls count. After three times it is told instead.
+// A step that starts again has only its opening and is not told, because its conversation does not
+// contain the earlier calls; these still count. After three times it is told instead.
 func TestLostTools_beginAgain(t *testing.T) {
 	t.Parallel()
 	b := browser(t, "")
@@ -165,7 +165,7 @@ func TestLostTools_beginAgain(t *testing.T) {
 	}
 }
 
-// requesting is a model whose requests are looked at.
+// requesting is a model that records its requests.
 type requesting struct {
 	loop.Model
 	look func(llm.Request)

@@ -16,7 +16,8 @@ import (
 	"conclave/engine/step"
 )
 
-// at runs each function once, at the safe point after that many replies.
+// at returns a function that runs each function in do once, at the safe point after the given
+// number of replies.
 func at(do map[int]func(context.Context)) func(context.Context, int) (loop.Update, error) {
 	return func(ctx context.Context, replies int) (loop.Update, error) {
 		if now := do[replies]; now != nil {
@@ -73,7 +74,7 @@ func TestMount_whileRunning(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// A running step's workspace contains only its own files and peers/, which is read-only.
+// The workspace of a running step contains only its own files and peers/, which is read-only.
 func TestMount_nothingElse(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
@@ -162,8 +163,8 @@ func TestMount_linksNotFollowed(t *testing.T) {
 	}
 }
 
-// A text too long for the prompt is a read-only file beside the files of its answer. It
-// is not among the step's own files, and the agent's next answer removes it.
+// A text that is too long for the prompt is a read-only file beside the files of its answer. It is
+// not one of the step's own files, and the agent's next answer removes it.
 func TestMount_wholeTexts(t *testing.T) {
 	t.Parallel()
 	r := &rules{}

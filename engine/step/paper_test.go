@@ -8,7 +8,7 @@ import (
 	"conclave/engine/step"
 )
 
-// An evaluation is shown read-only, and is part of no answer.
+// An evaluation is shown as read-only files, which are not part of an answer.
 func TestPapers_areReadOnly(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
@@ -30,7 +30,7 @@ func TestPapers_areReadOnly(t *testing.T) {
 	require.Equal(t, []string{"memory/long_term/a.md", "mine.md"}, manifest(t, b, result))
 }
 
-// Without an evaluation, evaluator/ is a directory like any other.
+// Without an evaluation, evaluator/ is an ordinary directory.
 func TestPapers_none(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})

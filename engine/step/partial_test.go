@@ -14,11 +14,11 @@ import (
 	"conclave/engine/step"
 )
 
-// bucket is a store that is no directory.
+// bucket is a store that is not a directory.
 type bucket struct{ artifact.Store }
 
-// abandoned runs a step that writes two files, ends without an action and is given up.
-// It returns the last_action.json.
+// abandoned runs a step that writes two files, ends without an action and is given up. It returns
+// the resulting last_action.json.
 func abandoned(t *testing.T, b *bench) artifact.LastAction {
 	t.Helper()
 	var last artifact.LastAction
@@ -45,7 +45,7 @@ func TestAbandon_keepsTheFiles(t *testing.T) {
 	require.Len(t, m.Files, 2)
 }
 
-// A bucket has the manifest; its files are blobs.
+// A bucket contains only the manifest; the files are blobs.
 func TestAbandon_bucketHasTheManifest(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
@@ -79,7 +79,7 @@ func asJSON(t *testing.T, last artifact.LastAction) map[string]any {
 	return keys
 }
 
-// The notes among the files that are given back are shown.
+// Notes among the files that are given back are shown.
 func TestFilesGivenBack_withNotes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
@@ -97,8 +97,7 @@ func TestFilesGivenBack_withNotes(t *testing.T) {
 	require.NotContains(t, opening[len(opening)-1].Content, "half of it")
 }
 
-// "The retried step starts with those files", and says so; also after it was interrupted
-// itself.
+// "The retried step starts with those files". It is told so, even after it was itself interrupted.
 func TestFilesGivenBack(t *testing.T) {
 	t.Parallel()
 	for name, given := range map[string]step.Attempt{
@@ -122,8 +121,8 @@ func TestFilesGivenBack(t *testing.T) {
 	}
 }
 
-// Files that were given back belong to the step: if it ends without an action, or is
-// suspended and resumed, they stay.
+// Files that were given back belong to the step. They are kept if the step ends without an action,
+// or is suspended and resumed.
 func TestFilesGivenBack_again(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
@@ -145,7 +144,7 @@ func TestFilesGivenBack_again(t *testing.T) {
 	require.Equal(t, []string{"more/notes", "plan", "second"}, manifest(t, b, result))
 }
 
-// The files of a step that was cut off are read from its journal.
+// If a step was cut off, its files are read from its journal.
 func TestFilesGivenBack_fromTheJournal(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
@@ -160,7 +159,7 @@ func TestFilesGivenBack_fromTheJournal(t *testing.T) {
 	require.Equal(t, []string{"plan"}, manifest(t, b, result))
 }
 
-// A damaged list of files is named instead of being ignored.
+// A damaged list of files is reported rather than ignored.
 func TestFilesGivenBack_damaged(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})

@@ -9,7 +9,7 @@ import (
 	"conclave/engine/step"
 )
 
-// If Own is empty, the workspace's paths become relative to it.
+// If Own is empty, paths in the workspace become relative to it.
 func TestPaths_relative(t *testing.T) {
 	t.Parallel()
 	paths := step.Paths{

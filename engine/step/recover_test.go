@@ -28,8 +28,8 @@ func suspend(t *testing.T, b *bench) (step.Ports, *worked) {
 	return ports, model
 }
 
-// resume turns the bench's step into the next launch, which resumes the previous one, and
-// returns its rules.
+// resume makes the bench's step the next launch, which resumes the previous one, and returns its
+// rules.
 func resume(b *bench, token, from string, after int, uncounted bool) *rules {
 	r := &rules{}
 	b.spec.Token, b.spec.After = token, after
@@ -76,8 +76,8 @@ func TestResumeFrom_unreportedUsage(t *testing.T) {
 	}
 }
 
-// A step that is suspended again at once passes the usage of the first one on, and
-// neither of two resumed steps counts it twice.
+// If a resumed step is immediately suspended again, it passes on the usage of the first one, and
+// neither of the two resumed steps counts that usage twice.
 func TestResumeFrom_unreportedTwice(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -105,7 +105,7 @@ func TestResumeFrom_unreportedTwice(t *testing.T) {
 	}
 }
 
-// A step that is suspended before it has a journal does not hide the one that it resumes.
+// A step that is suspended before it has a journal does not replace the one that it resumes.
 func TestResumeFrom_stepWithoutJournal(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
@@ -134,8 +134,8 @@ func (u unanswered) Create(ctx context.Context, key string, body []byte) error {
 	return context.Canceled
 }
 
-// If a step is cut short while it writes a reply whose usage was reported, its transcript
-// has that reply.
+// If a step is interrupted while it writes a reply whose usage was reported, its transcript
+// contains the reply.
 func TestRun_cutShortWhileItWrites(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})

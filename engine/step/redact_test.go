@@ -13,12 +13,12 @@ import (
 	"conclave/engine/step"
 )
 
-// without redacts one secret in plain text, without regard to JSON.
+// without returns a function that removes a secret from plain text, ignoring JSON.
 func without(secret string) func([]byte) []byte {
 	return func(text []byte) []byte { return bytes.ReplaceAll(text, []byte(secret), []byte("[redacted]")) }
 }
 
-// stored has every object of the store except workspace files, by key.
+// stored returns every object in the store except workspace files, by key.
 func (b *bench) stored() map[string]string {
 	b.t.Helper()
 	all := map[string]string{}
@@ -31,8 +31,8 @@ func (b *bench) stored() map[string]string {
 	return all
 }
 
-// secrets are awkward within JSON: quotes and backslashes, HTML characters, the
-// end of an escape at their beginning, the beginning of one at their end.
+// secrets are difficult within JSON: they contain quotes, backslashes or HTML characters, or they
+// start or end within an escape sequence.
 var secrets = map[string]string{
 	"plain":              "sk-very-secret",
 	"escaped":            `sk"very\<sec>&ret`,
@@ -74,7 +74,7 @@ func TestRedact_journal(t *testing.T) {
 			require.Equal(t, "[redacted]", arguments["path"])
 			require.Equal(t, "x", arguments["[redacted]"], "names, too, within the model's own JSON")
 
-			// The resumed conversation has no secret either.
+			// The resumed conversation does not contain the secret either.
 			b.again()
 			ports = b.ports(done("It is " + secret + "."))
 			ports.Redact = without(secret)
@@ -88,8 +88,8 @@ func TestRedact_journal(t *testing.T) {
 	}
 }
 
-// Contract, section 4: keys never appear in an artifact, even if the model repeats one
-// in its action. Workspace files are left alone.
+// Contract, section 4: keys never appear in an artifact, even if the model repeats one in its
+// action. Workspace files are not changed.
 func TestRedact_action(t *testing.T) {
 	t.Parallel()
 	for name, secret := range secrets {

@@ -20,8 +20,8 @@ import (
 
 var errKilled = errors.New("killed")
 
-// mortal is the store of a process that is killed after a number of calls; the last one
-// may take effect.
+// mortal is the store of a process that is killed after a number of calls. The last call may still
+// take effect.
 type mortal struct {
 	artifact.Store
 	life atomic.Int64
@@ -74,8 +74,8 @@ func (m *mortal) List(ctx context.Context, prefix string) iter.Seq2[string, erro
 	return m.Store.List(ctx, prefix)
 }
 
-// worked is a model that replies to the conversation so far: it writes, changes and
-// removes files, and answers.
+// worked is a model that replies according to the conversation: it writes, changes and removes
+// files, then answers.
 type worked struct{ calls atomic.Int64 }
 
 func (w *worked) Generate(_ context.Context, req llm.Request) (llm.Reply, error) {
@@ -101,8 +101,8 @@ func (w *worked) Generate(_ context.Context, req llm.Request) (llm.Reply, error)
 
 const workedCalls = 5
 
-// killed runs the step until its process is killed at the given store call, and then
-// until it ends. It returns the number of model calls, and the store calls of the first
+// killed runs the step until its process is killed at the given store call, then runs it again
+// until it ends. It returns the number of model calls and the number of store calls of the first
 // attempt.
 func killed(t *testing.T, b *bench, life int64, late bool) (asked, used int64, r step.Result) {
 	t.Helper()
@@ -113,7 +113,7 @@ func killed(t *testing.T, b *bench, life int64, late bool) (asked, used int64, r
 	return model.calls.Load(), used, r
 }
 
-// killedAt is killed, for any model.
+// killedAt is like killed, for any model.
 func killedAt(t *testing.T, b *bench, ports step.Ports, life int64, late bool) (used int64, r step.Result) {
 	t.Helper()
 	dying := &mortal{Store: b.store, late: late}
@@ -173,7 +173,7 @@ func (e ending) Create(ctx context.Context, key string, body []byte) error {
 	return err
 }
 
-// A committed action is real, even if the step is ended immediately afterwards.
+// A committed action counts, even if the step is ended immediately afterwards.
 func TestRun_endedAfterCommit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
@@ -190,7 +190,7 @@ func TestRun_endedAfterCommit(t *testing.T) {
 	require.True(t, noJournal(t, b))
 }
 
-// A step whose journal was taken over ends with its next entry, without another model
+// A step whose journal was taken over by another ends at its next entry, without another model
 // call.
 func TestResumeFrom_runningStep(t *testing.T) {
 	t.Parallel()
@@ -243,7 +243,7 @@ func TestRun_journalDeleted(t *testing.T) {
 	require.Equal(t, workedCalls, strings.Count(string(transcript), `"kind":"reply"`))
 }
 
-// Of two concurrent attempts the later continues; the earlier ends at its next entry.
+// Of two concurrent attempts the later one continues; the earlier one ends at its next entry.
 func TestRun_concurrentAttempts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
@@ -263,7 +263,7 @@ func TestRun_concurrentAttempts(t *testing.T) {
 		var err error
 		second, err = step.Run(t.Context(), later, spec)
 		require.NoError(t, err)
-		// The commit deleted its journal; another entry would stay behind.
+		// The commit deleted the journal, and a later entry would remain.
 		require.NoError(t, artifact.CreateJSON(t.Context(), b.store, b.spec.Layout.Journal(b.spec.Token, 5), map[string]any{"attempt": 2, "writer": "later"}))
 	}}
 	_, err := step.Run(t.Context(), ports, b.spec)
@@ -286,8 +286,8 @@ func (m meanwhile) Generate(ctx context.Context, req llm.Request) (llm.Reply, er
 	return reply, err
 }
 
-// A resumed step has its own number, the conversation and files of the old one, and none
-// of its costs.
+// A resumed step has its own number, the conversation and the files of the old step, and none of
+// its costs.
 func TestResumeFrom(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
@@ -307,8 +307,7 @@ func TestResumeFrom(t *testing.T) {
 	require.Equal(t, 1, kinds[loop.Resumed])
 }
 
-// The model learns that the outcome of an interrupted call is unknown, if the call must
-// not run twice.
+// If an interrupted call must not run twice, the model is told that its outcome is unknown.
 func TestInterruptedCall(t *testing.T) {
 	t.Parallel()
 	for _, repeatable := range []bool{true, false} {
@@ -369,8 +368,7 @@ func TestConfirm_unstorableFiles(t *testing.T) {
 	require.ErrorAs(t, err, &name, "updates about files are bounded")
 }
 
-// Call IDs are unique within a reply only: a later call with the ID of an interrupted
-// one runs.
+// Call IDs are only unique within a reply. A later call with the ID of an interrupted one runs.
 func TestInterruptedCall_reusedID(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
@@ -427,7 +425,7 @@ func TestLeave_committedTranscriptStays(t *testing.T) {
 	require.Equal(t, string(before), string(after))
 }
 
-// requireOvertaken requires that the attempt ended because of a later one.
+// requireOvertaken requires that the attempt ended because a later one has taken over.
 func requireOvertaken(t *testing.T, err error) {
 	t.Helper()
 	class, ok := step.Classify(err)
@@ -436,8 +434,8 @@ func requireOvertaken(t *testing.T, err error) {
 	require.ErrorContains(t, err, "a later attempt of the step is at work")
 }
 
-// A step whose end nobody reported is resumed with its usage; a commit that it has made is
-// taken instead of running it again.
+// If nobody reported the end of a step, it is resumed with its usage. If it made a commit, that is
+// used instead of another run.
 func TestResumeFrom_uncounted(t *testing.T) {
 	t.Parallel()
 	killed := errors.New("killed")

@@ -19,13 +19,13 @@ import (
 	"conclave/engine/step"
 )
 
-// seen is what a step finds when its tools open.
+// seen is the state that a step finds when its tools open.
 type seen struct {
 	inode uint64 // of main.go
 	names []string
 }
 
-// runOn runs a step on a worker's trees and returns what it found.
+// runOn runs a step on a worker's trees and returns the state that it found.
 func runOn(t *testing.T, b *bench, trees *base.Trees, token string, change func(*step.Ports)) (found seen) {
 	t.Helper()
 	b.spec.Token, b.spec.Shown.Peers = token, nil
@@ -53,8 +53,7 @@ func runOn(t *testing.T, b *bench, trees *base.Trees, token string, change func(
 	return found
 }
 
-// Steps of a worker work in the same copy of the base one after the other, and none finds
-// the files of another.
+// Steps of a worker use the same copy of the base in turn, and none finds the files of another.
 func TestBase_copyIsReused(t *testing.T) {
 	t.Parallel()
 	b, _ := basedBench(t)
@@ -128,7 +127,7 @@ func TestMount_answersAreReused(t *testing.T) {
 	require.Len(t, spares(t, b), 1)
 }
 
-// The unchanged base is copied for the first call that may look at it.
+// The unchanged base is copied before the first call that may read it.
 func TestBase_unchangedOnDemand(t *testing.T) {
 	t.Parallel()
 	list := func(path, glob string) llm.Message {
@@ -163,7 +162,7 @@ func TestBase_unchangedOnDemand(t *testing.T) {
 	}
 }
 
-// Tools that may look at any time find the unchanged base from the start.
+// Tools that may read the unchanged base at any time find it from the start.
 func TestBase_unchangedForLastingTools(t *testing.T) {
 	t.Parallel()
 	b, _ := basedBench(t)
@@ -176,8 +175,8 @@ func TestBase_unchangedForLastingTools(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A read-only directory that a call has renamed, removed or replaced is back after it, and
-// nothing else is written.
+// A read-only directory that a call has renamed, removed or replaced is restored after the call,
+// and nothing else is written.
 func TestBase_readOnlyDirectoriesComeBack(t *testing.T) {
 	t.Parallel()
 	victim := t.TempDir()
@@ -219,7 +218,7 @@ func TestBase_readOnlyDirectoriesComeBack(t *testing.T) {
 	}
 }
 
-// A copy in which a process may still write is not lent again.
+// A copy to which a process may still write is not lent again.
 func TestBase_copyOfLastingTools(t *testing.T) {
 	t.Parallel()
 	b, _ := basedBench(t)
@@ -232,8 +231,8 @@ func TestBase_copyOfLastingTools(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// After calls of file tools only the files that they wrote are scanned; other tools, and the
-// answer, cause a walk.
+// After calls of file tools only the files that they wrote are scanned. Other tools and the answer
+// cause a walk of the directory.
 func TestTouched_scansWhatToolsWrote(t *testing.T) {
 	t.Parallel()
 	for how, change := range map[string]func(*step.Ports){
@@ -259,7 +258,7 @@ func TestTouched_scansWhatToolsWrote(t *testing.T) {
 	}
 }
 
-// A call that was refused or failed is looked at as well.
+// A refused or failed call also causes a scan.
 func TestTouched_answerHasEveryFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})

@@ -15,8 +15,8 @@ import (
 	"conclave/engine/step"
 )
 
-// Seed 001: a vote carries the answers shown to its agent, including those that arrived
-// while it worked.
+// Seed 001: a vote lists the answers shown to its agent, including those that arrived while it
+// worked.
 func TestCommit_witnessed(t *testing.T) {
 	t.Parallel()
 	t.Run("asked at the commit", func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestCommit_witnessed(t *testing.T) {
 	})
 }
 
-// A step that ends itself keeps its number and its transcript, and leaves no action.
+// A step that ends without an action keeps its number and its transcript.
 func TestRun_endsItself(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]*rules{
@@ -100,7 +100,7 @@ func TestLeave_unclaimed(t *testing.T) {
 	require.NoError(t, step.Leave(t.Context(), b.ports(), b.spec, step.Result{Step: 1}))
 }
 
-// The cause of the context prevails over the step's own end.
+// The cause of the context takes precedence over the step's own end.
 func TestRun_endedFromOutside(t *testing.T) {
 	t.Parallel()
 	paused := errors.New("the session is paused")
@@ -169,7 +169,7 @@ func TestTranscript_seconds(t *testing.T) {
 	require.Equal(t, []float64{0, 2, 0, 2, 0}, seconds)
 }
 
-// An action without files of its own commits the fallback manifest as its own.
+// An action without files commits the fallback manifest as its own.
 func TestCommit_otherwise(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

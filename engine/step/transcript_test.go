@@ -49,7 +49,7 @@ func TestReadTranscript_committed(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, blob, "it is stored once")
 
-	// A later attempt, after a crash behind the commit, leaves it as it is.
+	// After a crash that follows the commit, a later attempt does not change the transcript.
 	_, err = b.run()
 	require.NoError(t, err)
 	again, err := b.transcript(1)
@@ -57,8 +57,8 @@ func TestReadTranscript_committed(t *testing.T) {
 	require.Equal(t, got, again)
 }
 
-// The transcript of an attempt that died just before its commit does not take the place of
-// the committed one, which is then a blob. A large transcript is a blob as well.
+// The transcript of an attempt that died just before its commit does not replace the committed one,
+// which is then a blob. A large transcript is also a blob.
 func TestReadTranscript_blob(t *testing.T) {
 	t.Parallel()
 	for name, large := range map[string]bool{"after another attempt": false, "large": true} {
@@ -77,7 +77,7 @@ func TestReadTranscript_blob(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, got.Lines, 5)
 
-			// A worker that dies after the commit leaves no file: the commit names its blob.
+			// If a worker dies after the commit, there is no file, but the commit names its blob.
 			require.NoError(t, b.store.Delete(t.Context(), key))
 			again, err := b.transcript(1)
 			require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestReadTranscript_blob(t *testing.T) {
 	}
 }
 
-// A transcript that ends with an action waits for its commit.
+// A transcript that ends with an action is not over before its commit.
 func TestReadTranscript_beforeTheCommit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
@@ -100,7 +100,7 @@ func TestReadTranscript_beforeTheCommit(t *testing.T) {
 	require.False(t, got.Over)
 }
 
-// The journal of a committed step is deleted, or left to the caller.
+// The journal of a committed step is deleted, or kept for the caller.
 func TestRun_journalAfterTheCommit(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []bool{false, true} {
@@ -117,7 +117,7 @@ func TestRun_journalAfterTheCommit(t *testing.T) {
 	}
 }
 
-// A killed step has its journal only, and a later attempt adds to it.
+// A killed step has only its journal, to which a later attempt adds.
 func TestReadTranscript_unfinished(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
@@ -158,8 +158,7 @@ func TestReadTranscript_started(t *testing.T) {
 	require.ErrorIs(t, err, artifact.ErrNotFound, "nobody has claimed it")
 }
 
-// A suspended step is over; its successor repeats its lines and counts only its own
-// usage.
+// A suspended step is over. Its successor repeats its lines and counts only its own usage.
 func TestReadTranscript_suspended(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})

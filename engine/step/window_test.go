@@ -17,8 +17,8 @@ import (
 	"conclave/engine/window"
 )
 
-// parts is a model with a small context window. It reads a file part by part and decides
-// by the visible record of its work: its replies, or its notes about them.
+// parts is a model with a small context window. It reads a file in parts, and decides from the
+// record of its work that it can see: its replies or its notes about them.
 type parts struct {
 	tokens         int
 	asked, refused int
@@ -63,8 +63,8 @@ func (p *parts) Generate(_ context.Context, req llm.Request) (llm.Reply, error) 
 	return llm.Reply{Message: m, Usage: llm.Usage{InputTokens: int64(tokens), OutputTokens: 10, ModelCalls: 1}}, nil
 }
 
-// A step killed while its conversation is shortened resumes where it was: elisions and
-// summaries stay, and at most one model call, a summary included, is repeated.
+// A step killed while its conversation is shortened resumes at the same point: elisions and
+// summaries are kept, and at most one model call, which may be a summary, is repeated.
 func TestResume_longConversation(t *testing.T) {
 	t.Parallel()
 	for _, known := range []int{2048, 0} {
@@ -100,7 +100,7 @@ func TestResume_longConversation(t *testing.T) {
 	}
 }
 
-// transcriptKinds counts the lines of the step's transcript.
+// transcriptKinds counts the lines in the step's transcript by kind.
 func transcriptKinds(t *testing.T, b *bench) map[loop.EntryKind]int {
 	t.Helper()
 	raw, err := b.store.Get(t.Context(), b.spec.Dir(1)+"transcript.jsonl")
@@ -114,7 +114,7 @@ func transcriptKinds(t *testing.T, b *bench) map[loop.EntryKind]int {
 	return kinds
 }
 
-// A fenced attempt asks for no summary.
+// A fenced attempt does not request a summary.
 func TestFence_summary(t *testing.T) {
 	t.Parallel()
 	whole := &parts{tokens: 2048}
@@ -137,7 +137,7 @@ func TestFence_summary(t *testing.T) {
 	require.Equal(t, whole.first-1, model.asked)
 }
 
-// weigh is the weight of messages in bytes, as the window estimates it.
+// weigh returns the weight of messages in bytes as estimated by the window.
 func weigh(messages ...llm.Message) int {
 	const bytesPerToken = 3
 	return window.History{Messages: messages}.Tokens(nil) * bytesPerToken

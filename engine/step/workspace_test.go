@@ -18,14 +18,14 @@ import (
 	"conclave/engine/step"
 )
 
-// unstorable is a name that no key can hold.
+// unstorable is a name that is too long for a key.
 var unstorable = strings.Repeat("é", 50)
 
 func write(path, content string) llm.Message {
 	return call("write_file", map[string]string{"path": path, "content": content})
 }
 
-// turned lists the updates that turned actions down.
+// turned returns the updates that refused actions.
 func turned(r *rules) []string {
 	var outputs []string
 	for _, e := range r.learned {
@@ -36,8 +36,7 @@ func turned(r *rules) []string {
 	return outputs
 }
 
-// again runs a second attempt with its own rules, after the first ended without an
-// action.
+// again runs a second attempt with its own rules after the first one ended without an action.
 func again(t *testing.T, b *bench, r *rules, replies ...llm.Message) step.Result {
 	t.Helper()
 	b.spec.Attempt.Number++
@@ -60,7 +59,7 @@ func manifest(t *testing.T, b *bench, r step.Result) []string {
 	return paths
 }
 
-// A file that no answer can have does not prevent the journaling of others.
+// A file that cannot be part of an answer does not prevent others from being journaled.
 func TestJournal_unstorableFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
@@ -73,7 +72,7 @@ func TestJournal_unstorableFile(t *testing.T) {
 	require.Contains(t, outputs[len(outputs)-1], "changed")
 }
 
-// acting are rules that accept any text as an action, with tool calls beside it.
+// acting are rules that accept any text as an action, even with tool calls in the same reply.
 type acting struct{ *rules }
 
 func (a acting) Judge(reply llm.Message) loop.Ruling {
@@ -145,7 +144,7 @@ func TestConfirm_noLocalPaths(t *testing.T) {
 	require.NotContains(t, outputs[0], "scan workspace")
 }
 
-// The agent is warned once of files that its answer leaves out.
+// The agent is warned once about files that its answer omits.
 func TestConfirm_filesLeftOut(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -176,7 +175,7 @@ func TestConfirm_filesLeftOut(t *testing.T) {
 	}
 }
 
-// An action without files leaves none out.
+// An action without files omits none.
 func TestConfirm_noFiles(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
@@ -205,8 +204,7 @@ func (s spying) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	return errors.Join(err, s.Store.Put(ctx, key, body))
 }
 
-// Temporary copies are inside the step's directory, so that they are removed with it
-// after a kill.
+// Temporary copies are in the step's directory, so that they are removed with it after a kill.
 func TestWorkspace_temporaryCopies(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})

@@ -10,7 +10,7 @@ import (
 	"conclave/engine/team/checklist"
 )
 
-// terms are a launch's rules for updates. Closing is a step that cannot answer.
+// terms are a launch's rules for updates. Closing is true for a step that cannot answer.
 type terms struct {
 	coordination.Updates
 	Closing     bool
@@ -27,7 +27,7 @@ type standing struct {
 	Checked  bool // a checklist was accepted
 }
 
-// admitted asks the rules of a step with such terms and standing.
+// admitted returns the decision of the rules for a step with the given terms and standing.
 func admitted(terms terms, s standing, n news) admission {
 	t := task{Offered: []coordination.Action{coordination.Vote}, limits: limits{Soft: terms.Soft, Grace: terms.Grace, Updates: terms.Updates}}
 	if !terms.Closing {
@@ -45,7 +45,7 @@ func admitted(terms terms, s standing, n news) admission {
 	return r.admit(n)
 }
 
-// admitCase is one line of the specification of updates.
+// admitCase is one case in the specification of updates.
 type admitCase struct {
 	terms    terms
 	standing standing
@@ -57,7 +57,7 @@ func arrived(number int, label string) arrival {
 	return arrival{Number: number, Label: label}
 }
 
-// injecting are the terms of a step in mode inject, with changes.
+// injecting returns the terms of a step in mode inject, after changes.
 func injecting(changes ...func(*terms)) terms {
 	terms := terms{Updates: coordination.Updates{Mode: coordination.Inject}}
 	for _, change := range changes {
@@ -66,7 +66,7 @@ func injecting(changes ...func(*terms)) terms {
 	return terms
 }
 
-// much is the news for a step that was shown agent1.3 and agent3.1.
+// much returns the news for a step that was shown agent1.3 and agent3.1.
 func much() news {
 	return news{
 		Arrivals: []arrival{arrived(1, "agent1.3"), arrived(2, "agent2.1"), arrived(3, "agent3.2"), arrived(4, "agent4.1")},
@@ -86,7 +86,7 @@ func requireAdmitted(t *testing.T, cases map[string]admitCase) {
 	}
 }
 
-// Which news is admitted, and how much of it.
+// Which news are admitted, and how many.
 func TestAdmit_news(t *testing.T) {
 	t.Parallel()
 	shown, messages, all := shownBefore(), []int{1, 2}, much()
@@ -149,7 +149,7 @@ func TestAdmit_news(t *testing.T) {
 	})
 }
 
-// When news is admitted, and when the step restarts instead.
+// When news are admitted, and when the step restarts instead.
 func TestAdmit_terms(t *testing.T) {
 	t.Parallel()
 	shown, messages, all := shownBefore(), []int{1, 2}, much()

@@ -17,8 +17,8 @@ import (
 	"conclave/engine/team"
 )
 
-// waves are the first wave and a later one, of agents without and with a system_message of
-// their own, with the smallest share of prompt bytes that their agents may have in common.
+// waves has the first wave and a later one, for agents without and with their own system_message.
+// Each has the minimum share of prompt bytes that the agents have in common.
 var waves = map[string]struct {
 	own   int // length of the system messages
 	shown []coordination.Shown
@@ -30,9 +30,9 @@ var waves = map[string]struct {
 	"wave=later/own=200": {200, oneAnswerEach(), 0.90},
 }
 
-// BenchmarkSharedPrompt builds the prompts of a wave of three agents with file tools, and
-// reports the smaller share of prompt bytes that the second or the third agent has in
-// common with the first.
+// BenchmarkSharedPrompt builds the prompts of a wave of three agents with file tools. It reports
+// the share of prompt bytes that the second and the third agent have in common with the first,
+// whichever is smaller.
 func BenchmarkSharedPrompt(b *testing.B) {
 	for name, w := range waves {
 		b.Run(name, func(b *testing.B) {
@@ -45,7 +45,7 @@ func BenchmarkSharedPrompt(b *testing.B) {
 	}
 }
 
-// A server that keeps the beginnings of prompts reads nearly all of a wave's prompts once.
+// A server that caches prefixes of prompts reads nearly all of a wave's prompts only once.
 func TestOpening_sharedByAWave(t *testing.T) {
 	t.Parallel()
 	for name, w := range waves {
@@ -53,8 +53,8 @@ func TestOpening_sharedByAWave(t *testing.T) {
 	}
 }
 
-// sharedPrompt returns the smaller share of prompt bytes that the second or the third agent
-// of a wave has in common with the first.
+// sharedPrompt returns the share of prompt bytes that the second and the third agent of a wave have
+// in common with the first, whichever is smaller.
 func sharedPrompt(tb testing.TB, own int, shown []coordination.Shown) float64 {
 	tb.Helper()
 	files, err := tools.Open(tb.Context(), tb.TempDir(), tools.Set{Files: true})
@@ -67,7 +67,7 @@ func sharedPrompt(tb testing.TB, own int, shown []coordination.Shown) float64 {
 	return share
 }
 
-// oneAnswerEach is the first answer of each of three agents.
+// oneAnswerEach returns the first answer of each of three agents.
 func oneAnswerEach() []coordination.Shown {
 	shown := make([]coordination.Shown, 3)
 	for i := range shown {
@@ -78,7 +78,7 @@ func oneAnswerEach() []coordination.Shown {
 
 var agentIDs = []string{"agent_a", "agent_b", "agent_c"}
 
-// wavePrompt returns an agent's first request as bytes: tools, system, user.
+// wavePrompt returns an agent's first request as bytes, in the order tools, system, user.
 func wavePrompt(tb testing.TB, ordinary []llm.Tool, agent, own int, shown []coordination.Shown) string {
 	tb.Helper()
 	s := team.Step{
@@ -102,7 +102,7 @@ func wavePrompt(tb testing.TB, ordinary []llm.Tool, agent, own int, shown []coor
 	return string(offered) + opening[0].Content + opening[1].Content
 }
 
-// commonPrefix returns the number of bytes with which both begin.
+// commonPrefix returns the length in bytes of the common prefix of a and b.
 func commonPrefix(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

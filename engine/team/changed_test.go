@@ -9,7 +9,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Empty directories end in a slash, whether they come or go.
+// Empty directories end in a slash, whether they were added or removed.
 func TestChangedFiles(t *testing.T) {
 	t.Parallel()
 	file := artifact.File{Path: "a.go", Mode: 0o644, SHA256: strings.Repeat("0", 64)}

@@ -14,8 +14,7 @@ import (
 	"conclave/engine/team"
 )
 
-// Commits supplies answers without an action.json, which are shown and voted for like
-// any other.
+// Commits provides answers that have no action.json. They are shown and voted for like others.
 func TestStep_commits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The vote tool asks for a confidence only if the team wants it.
+// The vote tool requests a confidence only if the team uses it.
 func TestConfidence_offered(t *testing.T) {
 	t.Parallel()
 	for _, wanted := range []bool{false, true} {

@@ -15,7 +15,7 @@ import (
 	"conclave/engine/team"
 )
 
-// divide gives every agent of the team its subtask.
+// divide gives each agent of the team a subtask.
 func divide(m *team.Step, subtasks ...string) {
 	m.Team.Orchestrator.CoordinationMode = coordination.Decomposition
 	for i, subtask := range subtasks {
@@ -63,7 +63,7 @@ func TestStep_checklist(t *testing.T) {
 	require.NotContains(t, offered(open), "submit_checklist")
 }
 
-// Each launch has an allowance, which includes the spending of its failed attempts.
+// Each launch has an allowance, which includes the costs of its failed attempts.
 func TestStep_allowance(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, coordination.Updates{}, look())
@@ -80,8 +80,8 @@ func TestStep_allowance(t *testing.T) {
 	require.Equal(t, int64(2), s.result.Usage.ModelCalls)
 }
 
-// Seed 001: max_new_answers_per_agent counts the answers of the team's present attempt,
-// and so does the checklist; labels count all.
+// Seed 001: max_new_answers_per_agent and the checklist count the answers of the team's current
+// attempt; labels count all answers.
 func TestStep_checklistAnswers(t *testing.T) {
 	t.Parallel()
 	fair := call("submit_checklist", map[string]any{"scores": map[string]any{
@@ -96,13 +96,13 @@ func TestStep_checklistAnswers(t *testing.T) {
 		require.NoError(t, s.play())
 		return s.sent(2)
 	}
-	// Fewer answers left lower the bar.
+	// The bar is lower if fewer answers are left.
 	require.Contains(t, verdict(1), `\"verdict\":\"new_answer\"`)
 	require.Contains(t, verdict(4), `\"verdict\":\"vote\"`)
 }
 
-// Seed 001, "timeouts: initial and subsequent rounds": a launch keeps its round when it
-// is resumed or tried again under a higher number.
+// Seed 001, "timeouts: initial and subsequent rounds": a launch that is resumed or retried under a
+// higher number keeps its round.
 func TestStep_firstRoundTime(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -138,8 +138,8 @@ func TestStep_firstRoundTime(t *testing.T) {
 	}
 }
 
-// Seed 001: in decomposition mode stop replaces vote, also for a team of one, whose
-// checklist mentions no others.
+// Seed 001: in decomposition mode stop replaces vote. This includes a team of one, whose checklist
+// does not mention others.
 func TestStep_checklistAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -45,8 +45,8 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// A message that arrived while the agent decided turns the action down in every step,
-// whatever its update mode.
+// A message that arrives while the agent decides withdraws the action, in every step and update
+// mode.
 func TestConfirm_messages(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*task){
@@ -73,7 +73,7 @@ func TestConfirm_messages(t *testing.T) {
 	}
 }
 
-// Without admissible answers an action counts, with the answers that were shown.
+// If no answers can be admitted, the action counts with the answers that were shown.
 func TestConfirm_noNews(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*task){

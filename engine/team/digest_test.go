@@ -39,8 +39,8 @@ func TestDigest(t *testing.T) {
 	require.Equal(t, digestOf("ANSWER: 1", "files").NormalizedLine, digestOf("ANSWER: 1", "others").NormalizedLine)
 }
 
-// agreed sets up a vote on four answers: agent1 and agent3 gave equal ones, and agent4
-// copied one that it was shown.
+// agreed sets up a vote on four answers: agent1 and agent3 gave equal answers, and agent4 copied
+// one that it was shown.
 func agreed(t *task) {
 	t.Agree, t.ShowAgreement = "normalized", true
 	t.Answers = []answer{
@@ -81,7 +81,7 @@ func TestAgreements(t *testing.T) {
 	}
 }
 
-// Voters are also told of equal answers that arrive while they work.
+// Voters are also told about equal answers that arrive while they work.
 func TestAgreements_update(t *testing.T) {
 	t.Parallel()
 	w := &world{}

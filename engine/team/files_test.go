@@ -10,7 +10,7 @@ import (
 	"conclave/engine/team"
 )
 
-// Seed 001 compares texts only; here the files are the deliverable. Equal text with other
+// Seed 001 compares only texts, but here the files are part of the result. Equal text with other
 // files is a new answer; with the same files it is a vote.
 func TestStep_sameTextOtherFiles(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestStep_sameTextOtherFiles(t *testing.T) {
 	require.Equal(t, "agent_a", o.Target)
 }
 
-// bucket hides the directory behind a store.
+// bucket is a store that does not reveal its directory.
 type bucket struct{ artifact.Store }
 
 // Paths of a workspace in an answer are rewritten for each reader: to peers/agent<N> for
@@ -67,8 +67,8 @@ func TestStep_paths(t *testing.T) {
 		"See peers/agent1/x.html, peers/agent1/x.html, peers/agent2/b.txt and peers/agent2/b.txt.")
 }
 
-// A presenter gets the verification memos of all answers in one file, which only shows them:
-// without files of its own the winner's are delivered.
+// A presenter gets the verification memos of all answers in one file, which is only for reading: if
+// the presenter has no files of its own, the winner's are used.
 func TestStep_mergedMemos(t *testing.T) {
 	t.Parallel()
 	const memo = "memory/short_term/verification_latest.md"

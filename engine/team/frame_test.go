@@ -16,8 +16,7 @@ func userMessage(t require.TestingT, task task) string {
 	return messages[1].Content
 }
 
-// Whatever peers write, their texts contain neither the delimiter nor control
-// characters.
+// Texts of peers contain neither the delimiter nor control characters, whatever the peers wrote.
 func TestFrame_holds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -47,7 +46,7 @@ func TestFrame_holds(t *testing.T) {
 	})
 }
 
-// All texts together fit: short ones are whole, long ones share the rest, and every cut
+// All texts together fit: short texts are complete, long ones share the rest, and every truncation
 // is marked.
 func TestFrame_bounded(t *testing.T) {
 	t.Parallel()

@@ -12,8 +12,8 @@ import (
 	"conclave/engine/loop"
 )
 
-// Any reply, in any kind of step, is accepted, rejected whole, or left to the ordinary
-// tools; accepted actions are well formed, and notes can be learned.
+// Any reply in any kind of step is accepted, rejected as a whole, or passed to the ordinary tools.
+// Accepted actions are valid, and notes can be learned.
 func FuzzJudge(f *testing.F) {
 	f.Add("new_answer", `{"content": "Two."}`, "read_file", `{}`, uint8(0))
 	f.Add("vote", `{"agent_id": "agent1.2", "reason": "r"}`, "vote", `{"agent_id": "agent1", "reason": "r"}`, uint8(0))
@@ -49,7 +49,7 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-// fuzzedTask is one of the kinds of steps; over reports that its time is over.
+// fuzzedTask returns a step of one kind. over is true if its time is over.
 func fuzzedTask(kind uint8) (task task, over bool) {
 	task = evaluation()
 	task.Novelty = "strict"

@@ -9,8 +9,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// Seed 001, "Checklist mode is policy, not the core coordination primitive": its calls
-// are answered, the step continues, and its verdict forbids nothing.
+// Seed 001, "Checklist mode is policy, not the core coordination primitive": its calls are
+// answered, the step continues, and the verdict does not restrict the agent.
 func TestChecklist(t *testing.T) {
 	t.Parallel()
 	task := with(evaluation(), gated)
@@ -28,7 +28,8 @@ func TestChecklist(t *testing.T) {
 	p.requireRestores(t, task)
 }
 
-// A valid proposal is the plan of the step, also after a restart; the next one replaces it.
+// A valid proposal becomes the plan of the step, also after a restart, until the next proposal
+// replaces it.
 func TestChecklist_plan(t *testing.T) {
 	t.Parallel()
 	task := with(with(evaluation(), gated), func(t *task) { t.Files = true })

@@ -24,7 +24,7 @@ func TestCheckTurns(t *testing.T) {
 	require.ErrorContains(t, CheckTurns("Why?", []artifact.Turn{turnOf(1, 1), {Query: " "}}), "history[1] is empty")
 }
 
-// The newest turns are kept whole; only the last one is ever cut.
+// The newest turns are kept complete. Only the last one may be truncated.
 func TestNewestTurns(t *testing.T) {
 	t.Parallel()
 	const most = MaxConversation
@@ -50,7 +50,7 @@ func TestNewestTurns(t *testing.T) {
 	}
 }
 
-// A prompt shows the newest turns and says how much of the others is missing.
+// A prompt shows the newest turns and says how much of the older ones is omitted.
 func TestFrameTurns(t *testing.T) {
 	t.Parallel()
 	turns := []artifact.Turn{turnOf(10, 90), turnOf(10, 990), turnOf(20, 280)}
@@ -69,7 +69,7 @@ func TestFrameTurns(t *testing.T) {
 	require.Zero(t, left)
 }
 
-// The mark of earlier turns is the same for all steps of a session, unknown to the authors of
+// The mark of earlier turns is the same for all steps of a session. It is unknown to the authors of
 // the turns, and removed from every text and tool result.
 func TestPastMark(t *testing.T) {
 	t.Parallel()

@@ -65,7 +65,7 @@ func newScene(t *testing.T, updates coordination.Updates, replies ...llm.Message
 	return s
 }
 
-// improve commits agent_b's second answer and rings.
+// improve commits agent_b's second answer and rings the doorbell.
 func (s *scene) improve() {
 	l := later("agent_b", 2, 1, coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1})
 	_, _, err := s.run(l, "run-d", write("second.txt", "because 2"), answer("Two, improved."))
@@ -78,7 +78,7 @@ func (s *scene) improve() {
 	})
 }
 
-// say stores a message and rings.
+// say stores a message and rings the doorbell.
 func (s *scene) say(number int, agent, text string) {
 	m := step.Message{Number: number, Agent: agent, Text: text}
 	require.NoError(s.t, artifact.PutJSON(s.t.Context(), s.store, s.layout.Message(number), m))
@@ -96,7 +96,7 @@ func (s *scene) play() error {
 	return err
 }
 
-// sent is the text of all messages in a model call.
+// sent returns the text of all messages in a model call.
 func (s *scene) sent(call int) string {
 	s.t.Helper()
 	require.GreaterOrEqual(s.t, len(s.model.requests), call)
@@ -140,7 +140,7 @@ func TestInbox_answers(t *testing.T) {
 	require.Equal(t, map[string]int{"agent_a": 1, "agent_b": 2}, v.SeenSteps)
 }
 
-// Only answers that were shown count as seen: a vote without a newer one is stale.
+// Only answers that were shown count as seen. A vote that has not seen a newer answer is stale.
 func TestInbox_seenSteps(t *testing.T) {
 	t.Parallel()
 	for name, updates := range map[string]coordination.Updates{
@@ -205,8 +205,8 @@ func TestInbox_restart(t *testing.T) {
 	require.Equal(t, 1, last.StepNumber)
 }
 
-// The doorbell may still announce answers of an earlier attempt of the team; they are
-// not news to a step of the next one.
+// The doorbell may still announce answers of an earlier attempt of the team. They are not news for
+// a step of the next attempt.
 func TestInbox_earlierAttempt(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, inject(), look(), vote("agent1", "Good."))
@@ -243,7 +243,8 @@ func TestInbox_messages(t *testing.T) {
 	require.Equal(t, 3, o.Heard)
 }
 
-// lateStore has one object only after a first failed look-up, if arrives.
+// lateStore is a store in which one object does not exist at the first lookup. It exists at the
+// second one if arrives is true.
 type lateStore struct {
 	artifact.Store
 	key     string
@@ -259,8 +260,8 @@ func (l *lateStore) Open(ctx context.Context, key string) (io.ReadCloser, error)
 	return l.Store.Open(ctx, key)
 }
 
-// A message is announced before its record has run: the step waits for it, up to a
-// limit, since the next attempt finds it.
+// A message is announced before it is recorded. The step waits for it up to a limit; after that the
+// next attempt finds it.
 func TestInbox_lateMessage(t *testing.T) {
 	t.Parallel()
 	for name, arrives := range map[string]bool{"it comes": true, "it does not come": false} {
@@ -288,7 +289,7 @@ func TestInbox_lateMessage(t *testing.T) {
 	}
 }
 
-// A doorbell that fails ends the attempt without a commit.
+// If the doorbell cannot be read, the attempt ends without a commit.
 func TestInbox_brokenDoorbell(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no line")

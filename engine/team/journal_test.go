@@ -10,8 +10,8 @@ import (
 	"conclave/engine/step"
 )
 
-// An attempt that ends at any model call is continued by the next one: no reply is paid
-// for again, and the files are restored.
+// An attempt that ends at any model call is continued by the next one. No reply is paid for again,
+// and the files are restored.
 func TestJournal_resume(t *testing.T) {
 	t.Parallel()
 	replies := []llm.Message{
@@ -40,7 +40,7 @@ func TestJournal_resume(t *testing.T) {
 	}
 }
 
-// The answers of updates are recovered from the journal of a step that reported nothing.
+// If a step reported nothing, the answers in its updates are recovered from its journal.
 func TestJournal_recoversUpdates(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -63,8 +63,8 @@ func TestJournal_recoversUpdates(t *testing.T) {
 	}
 }
 
-// Updates are journaled: a resumed step keeps them and their files, and commits with
-// them, without the doorbell.
+// Updates are journaled. A resumed step keeps them and their files and commits with them, without
+// reading the doorbell.
 func TestJournal_updates(t *testing.T) {
 	t.Parallel()
 	for name, resumed := range map[string]bool{"the next attempt": false, "a launch that resumes it": true} {

@@ -75,7 +75,7 @@ func TestJudge_accepts(t *testing.T) {
 	}
 }
 
-// After a call of a closed tool, only the open tools are offered.
+// After a call to a closed tool, only open tools are offered.
 func TestOffer_afterAClosedTool(t *testing.T) {
 	t.Parallel()
 	task := with(evaluation(), func(t *task) { t.Offered = []coordination.Action{coordination.Vote} })
@@ -157,7 +157,7 @@ func TestJudge_rejects(t *testing.T) {
 	}
 }
 
-// The kinds of steps without votes.
+// Steps in which there is no vote.
 func TestJudge_otherSteps(t *testing.T) {
 	t.Parallel()
 	stop := func(arguments string) llm.Message { return reply(call("stop", arguments)) }
@@ -231,8 +231,8 @@ func TestJudge_ordinaryTools(t *testing.T) {
 	require.Empty(t, v.Results)
 }
 
-// Tools of MCP servers may change while a step runs: unknown names are rejected unless
-// they begin with mcp__.
+// The tools of MCP servers may change while a step runs. Unknown names are rejected unless they
+// begin with mcp__.
 func TestJudge_serverTools(t *testing.T) {
 	t.Parallel()
 	rules := newRules(with(evaluation(), func(t *task) { t.Tools = []string{"run_command", "mcp__browser__open"} }))

@@ -10,8 +10,7 @@ import (
 	"conclave/engine/team"
 )
 
-// After a workflow reset the entries of the new run replace those from its first number
-// on.
+// After a workflow reset, the entries of the new run replace the old ones from its first number on.
 func TestLedger_reset(t *testing.T) {
 	t.Parallel()
 	store, err := artifact.NewDir(t.TempDir())

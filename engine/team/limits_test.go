@@ -41,7 +41,7 @@ func TestLimits_softTimeout(t *testing.T) {
 	p.requireRestores(t, task)
 }
 
-// A model call that exceeds the soft limit does not use up the grace.
+// A model call that exceeds the soft limit does not reduce the grace period.
 func TestLimits_grace(t *testing.T) {
 	t.Parallel()
 	p := play(t, t.Context(), with(evaluation(), timed), reads(time.Hour), reads(119*time.Second), reads(time.Second))
@@ -68,7 +68,7 @@ func TestLimits_denials(t *testing.T) {
 	require.EqualError(t, p.err, "no action: the step's time was over, and 10 calls that could not be made any more were denied; timeout_settings can give it more time")
 }
 
-// The open calls depend on the kind of step.
+// The tools that are open after the limit depend on the kind of step.
 func TestLimits_evaluation(t *testing.T) {
 	t.Parallel()
 	p := play(t, t.Context(), with(with(evaluation(), timed), evaluating),
@@ -77,8 +77,8 @@ func TestLimits_evaluation(t *testing.T) {
 	require.Contains(t, p.requests[2].Messages[len(p.requests[2].Messages)-1].Content, "Only submit or restart_orchestration can be called now")
 }
 
-// The end of the session is announced once, like a soft limit, without peers' answers.
-// Without limits nothing is denied.
+// The end of the session is announced once, like a soft limit, without answers of peers. If there
+// are no limits, no call is denied.
 func TestLimits_wrapUp(t *testing.T) {
 	t.Parallel()
 	w := &world{}
@@ -95,7 +95,7 @@ func TestLimits_wrapUp(t *testing.T) {
 	p.requireRestores(t, task)
 }
 
-// The checklist's tools do not end a step, so they are denied.
+// The checklist's tools do not end a step, and are therefore denied.
 func TestLimits_checklist(t *testing.T) {
 	t.Parallel()
 	task := with(with(evaluation(), timed), gated)
@@ -108,8 +108,8 @@ func TestLimits_checklist(t *testing.T) {
 	require.Contains(t, p.requests[3].Messages[len(p.requests[3].Messages)-1].Content, "Denied (2 of 10)")
 }
 
-// The step is warned once when the budget is nearly used, and ends before a call that it
-// cannot pay for. Calls of unknown price count as free beside the known ones.
+// The step is warned once when its allowance is nearly spent, and ends before a call that it cannot
+// pay for. Calls of unknown price count as free.
 func TestLimits_allowance(t *testing.T) {
 	t.Parallel()
 	usd := func(v float64) llm.Usage { return llm.Usage{TotalUSD: &v, ModelCalls: 1} }
@@ -152,16 +152,16 @@ func TestLimits_allowance(t *testing.T) {
 	}
 }
 
-// updatesError is the error of Updates.
+// updatesError returns the error of Updates.
 func updatesError(t *testing.T, rules *rules) error {
 	t.Helper()
 	_, err := rules.Updates(t.Context())
 	return err
 }
 
-// The time of a round is summed over attempts: a paused step resumes with the rest of
-// it. A retried step that failed for lack of time has its full time again: it is warned
-// again, and nothing is denied before that.
+// The time of a round is added up over attempts: a paused step resumes with the remaining time. A
+// step that failed because its time was over has the full time in a retry; it is warned again, and
+// no call is denied before that.
 func TestLimits_resumed(t *testing.T) {
 	t.Parallel()
 	r := newRules(with(evaluation(), timed))

@@ -23,7 +23,8 @@ var (
 	messagesMark = regexp.MustCompile(`The mark of messages from people is ([0-9a-f]{16})\.$`)
 )
 
-// answered is a session in which both agents have answered, and a launch of the next wave.
+// answered returns a session in which both agents have answered, and a function that returns
+// launches of the next wave.
 func answered(t *testing.T) (*bench, func(agent string) coordination.Launch) {
 	t.Helper()
 	b := newBench(t)
@@ -48,7 +49,7 @@ func answered(t *testing.T) (*bench, func(agent string) coordination.Launch) {
 	}
 }
 
-// sent returns the request of a step's first call in the order in which servers read it.
+// sent returns the request of a step's first call, in the order in which servers read it.
 func sent(t *testing.T, req llm.Request) string {
 	t.Helper()
 	tools, err := json.Marshal(req.Tools)
@@ -56,8 +57,8 @@ func sent(t *testing.T, req llm.Request) string {
 	return string(tools) + req.Messages[0].Content + req.Messages[1].Content
 }
 
-// Agents of a wave that are shown the same answers have the same tools, the same system
-// message and the same mark; only the end of the prompt differs.
+// The agents of a wave that are shown the same answers have the same tools, system message and
+// mark. Only the end of the prompt differs.
 func TestStep_sharedPrompt(t *testing.T) {
 	t.Parallel()
 	b, launch := answered(t)
@@ -75,8 +76,8 @@ func TestStep_sharedPrompt(t *testing.T) {
 	require.NotContains(t, prompts[0], "agent_a")
 }
 
-// All agents, steps and sessions of a kind have the same system message, and tools that begin
-// alike: a vote, whose values are the answers shown, comes last.
+// All agents, steps and sessions of a kind have the same system message, and their lists of tools
+// have the same beginning. The vote tool, whose values are the answers shown, is last.
 func TestStep_sharedSystemMessage(t *testing.T) {
 	t.Parallel()
 	b, launch := answered(t)
@@ -105,9 +106,9 @@ func TestStep_sharedSystemMessage(t *testing.T) {
 	}
 }
 
-// The authors of a text cannot know the mark that frames it: the mark changes with each
-// revision shown, a presenter's differs from that of the voters whose reasons it reads,
-// and it depends on the step's token where commits have none.
+// The authors of a text cannot know the mark that frames it. The mark changes with each revision
+// shown, that of a presenter differs from that of the voters whose reasons it reads, and it depends
+// on the step's token if the commits have none.
 func TestStep_marks(t *testing.T) {
 	t.Parallel()
 	b, launch := answered(t)
@@ -144,7 +145,7 @@ func TestStep_marks(t *testing.T) {
 	require.Len(t, distinct, 5, "%v", marks)
 }
 
-// withoutTokens makes commits look as if another program had written them.
+// withoutTokens removes the tokens of commits, as if another program had written them.
 func withoutTokens(b *bench) func(*team.Step) {
 	return func(s *team.Step) {
 		s.Commits = func(_ context.Context, shown coordination.Shown) (c artifact.Commit, err error) {
@@ -155,8 +156,8 @@ func withoutTokens(b *bench) func(*team.Step) {
 	}
 }
 
-// Marks in a file are concealed when it is read: otherwise an agent could store a mark
-// that it has learned, and forge a message from people.
+// Marks in a file are hidden when it is read. Otherwise an agent could store a mark that it knows
+// and later forge a message from people.
 func TestStep_concealsMarks(t *testing.T) {
 	t.Parallel()
 	b, launch := answered(t)

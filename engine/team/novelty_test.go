@@ -12,7 +12,7 @@ import (
 	"conclave/engine/loop"
 )
 
-// The Jaccard similarity of the sets of lower-cased words.
+// Overlap is the Jaccard similarity of the sets of words in lower case.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
 	overlapOf := func(a, b string) float64 { return overlap(words(a), words(b)) }
@@ -33,9 +33,9 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// Seed 001, "Enforcement checks: new_answer limits, novelty, duplicate constraints": a
-// similarity above 0.5 (strict) or 0.7 (balanced) is too close, exactly 0.5 or 0.7 is not,
-// and the agent's own answer counts like any other.
+// Seed 001, "Enforcement checks: new_answer limits, novelty, duplicate constraints": a similarity
+// above 0.5 (strict) or 0.7 (balanced) is too high, exactly 0.5 or 0.7 is not. The agent's own
+// answer is compared like others.
 func TestNovelty(t *testing.T) {
 	t.Parallel()
 	const there = "a b c d e f g h i j"
@@ -65,7 +65,7 @@ func TestNovelty(t *testing.T) {
 	}
 }
 
-// Answers shown by an update count, and so do the answers that they replaced.
+// Answers shown by an update are compared, as are the answers that they replaced.
 func TestNovelty_updates(t *testing.T) {
 	t.Parallel()
 	w := &world{}
@@ -87,7 +87,7 @@ func TestNovelty_updates(t *testing.T) {
 	p.requireRestores(t, task)
 }
 
-// Novelty is required of competing answers only.
+// Only competing answers must be novel.
 func TestNovelty_presenter(t *testing.T) {
 	t.Parallel()
 	task := with(evaluation(), presenting)
@@ -96,7 +96,7 @@ func TestNovelty_presenter(t *testing.T) {
 	require.NoError(t, p.err)
 }
 
-// Repeating an answer is agreement: the step is offered only the vote for it (in divided
+// Repeating an answer means agreement. The step is then offered only the vote for it (in divided
 // work, the stop), and the same text again counts as that action.
 func TestDuplicate(t *testing.T) {
 	t.Parallel()
@@ -136,8 +136,8 @@ func TestDuplicate(t *testing.T) {
 	}
 }
 
-// The vote of an agent that repeats an answer, its own included, goes to the equal answer
-// with the lowest number, compared as agree says.
+// If an agent repeats an answer, including its own, its vote is for the equal answer with the
+// lowest number. Equality is determined as configured in agree.
 func TestDuplicate_equal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -167,7 +167,7 @@ func TestDuplicate_equal(t *testing.T) {
 	}
 }
 
-// manifests returns the hashes one after the other.
+// manifests returns a function that returns the hashes in order.
 func manifests(hashes ...string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {
 		hash := hashes[0]
@@ -176,7 +176,7 @@ func manifests(hashes ...string) func(context.Context) (string, error) {
 	}
 }
 
-// Without a vote to offer, every repeated answer is a rejection.
+// If no vote can be offered, every repeated answer is rejected.
 func TestDuplicate_withoutVote(t *testing.T) {
 	t.Parallel()
 	task := evaluation()
@@ -189,7 +189,7 @@ func TestDuplicate_withoutVote(t *testing.T) {
 	require.Equal(t, []string{"Your answer is the same as agent3.1, which is there already. Change something that matters. Nothing was submitted."}, p.results())
 }
 
-// News reopens the choice between an answer and a vote.
+// News make both an answer and a vote possible again.
 func TestDuplicate_news(t *testing.T) {
 	t.Parallel()
 	w := &world{}
@@ -204,7 +204,7 @@ func TestDuplicate_news(t *testing.T) {
 	require.Equal(t, "vote", p.action.Kind)
 }
 
-// Equal text with other files is a new answer, and so is a text that is only close.
+// Equal text with other files is a new answer, and so is similar text.
 func TestNovelty_files(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -226,7 +226,7 @@ func TestNovelty_files(t *testing.T) {
 	}
 }
 
-// A vote and a copy of the answer voted for, in one reply, are the vote.
+// A vote and a copy of the answer voted for in one reply count as the vote.
 func TestJudge_voteAndItsAnswer(t *testing.T) {
 	t.Parallel()
 	both := reply(callAnswer(" Mars has two moons."), vote("agent3"))
@@ -241,7 +241,7 @@ func TestJudge_voteAndItsAnswer(t *testing.T) {
 	require.Equal(t, voteAndAnswer, other.Rejected)
 }
 
-// The same text with other files is an answer of its own beside the vote, also if the reply
+// The same text with other files is a separate answer beside the vote, even if the reply itself
 // wrote these files.
 func TestJudge_voteAndAnswerWithOtherFiles(t *testing.T) {
 	t.Parallel()

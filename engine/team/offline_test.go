@@ -21,8 +21,8 @@ type unjournaled struct{}
 
 func (unjournaled) Append(context.Context, loop.Entry) error { return nil }
 
-// takeStep takes one step with the offline model, the real loop, rules and file
-// tools, and leaves its files in dir.
+// takeStep runs one step with the offline model and the real loop, rules and file tools. Its files
+// are in dir.
 func takeStep(t *testing.T, seed, dir string, answers []answer) loop.Action {
 	t.Helper()
 	files, err := tools.Open(t.Context(), dir, tools.Set{Files: true})
@@ -50,8 +50,8 @@ func takeStep(t *testing.T, seed, dir string, answers []answer) loop.Action {
 	return action
 }
 
-// A team of three plays the three rounds of the documentation: all answer; one answers
-// again while two vote; all vote for the newest.
+// A team of three plays the three rounds in the documentation: all answer; one answers again while
+// two vote; all vote for the newest answer.
 func TestOfflineTeamOfThree(t *testing.T) {
 	t.Parallel()
 	agents := []string{"agent_a", "agent_b", "agent_c"}

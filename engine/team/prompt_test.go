@@ -28,7 +28,7 @@ const (
 	testPeople = "c41b9e07d652"
 )
 
-// evaluation is a step with all actions open, for tests to change.
+// evaluation returns a step with all actions open, which tests change.
 func evaluation() task {
 	return task{
 		Query: "How many moons has Mars, and what are they called?",
@@ -86,7 +86,8 @@ func continued(t *task) {
 	}
 }
 
-// based is a session with a base; the answer of agent 3 changes three files of it.
+// based changes the task to a session with a base. The answer of agent 3 changes three of its
+// files.
 func based(t *task) {
 	files(t)
 	t.Tools = append(t.Tools, "adopt_files")
@@ -111,7 +112,7 @@ func divided(t *task) {
 	t.Parts = []part{{Number: 1, Subtask: "Count the moons."}, {Number: 2, Subtask: "Name them."}, {Number: 3, Subtask: "Find sources."}}
 }
 
-// dividedAlone is divided work with one agent.
+// dividedAlone makes the task divided work with a single agent.
 func dividedAlone(t *task) {
 	divided(t)
 	alone(t)
@@ -309,7 +310,7 @@ func TestOpening_otherSteps(t *testing.T) {
 	})
 }
 
-// printed is the opening and the tools as the model gets them.
+// printed returns the opening and the tools as sent to the model.
 func printed(t require.TestingT, rules *rules) string {
 	messages, err := rules.Opening()
 	require.NoError(t, err)
@@ -359,7 +360,7 @@ func golden(t *testing.T, name, text string) {
 	require.Equal(t, want, text)
 }
 
-// shortened replaces runs of equal lines by their number.
+// shortened replaces runs of equal lines with their number.
 func shortened(text string) string {
 	var out []string
 	lines := strings.Split(text, "\n")
@@ -379,7 +380,7 @@ func shortened(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// Tasks that cannot be worked on or would break anonymity.
+// Tasks that are invalid or would break anonymity.
 func TestOpening_invalidTask(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*task){
@@ -405,8 +406,8 @@ func TestOpening_invalidTask(t *testing.T) {
 	}
 }
 
-// IDs, models and providers reach neither prompts nor schemas nor results, in whatever
-// field a caller puts them.
+// IDs, models and providers appear neither in prompts nor in schemas or results, in whichever field
+// a caller puts them.
 func TestAnonymous(t *testing.T) {
 	t.Parallel()
 	secrets := []string{"agent_alice", "gpt-5.2", "openai"}
@@ -445,7 +446,7 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// arguments is the JSON object of alternating names and values.
+// arguments returns a JSON object of alternating names and values.
 func arguments(t require.TestingT, pairs ...string) string {
 	object := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -456,7 +457,7 @@ func arguments(t require.TestingT, pairs ...string) string {
 	return string(raw)
 }
 
-// In every mode and step the prompts of a team of one mention no other agents.
+// The prompts for a team of one never mention other agents, in any mode or step.
 func TestOpening_alone(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*task){

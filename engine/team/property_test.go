@@ -20,10 +20,9 @@ import (
 
 var shownForm = regexp.MustCompile(`(?m)^=== [0-9a-f]+ begin (agent([0-9]+)\.([0-9]+)) ===$`)
 
-// For any news and any replies of the agent: no answer is shown twice,
-// none replaces a newer one, no more than Most are shown by updates, and the step has
-// witnessed exactly the contents of its conversation. A step restored at any point of
-// its journal continues as the first one did.
+// For any news and any replies of the agent, no answer is shown twice, no answer replaces a newer
+// one, updates show at most Most answers, and the step has witnessed exactly the content of its
+// conversation. A step restored at any point of its journal continues in the same way.
 func TestRules_properties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -132,8 +131,8 @@ func requireKnownEnd(t *rapid.T, err error) {
 	}
 }
 
-// readShown extracts from the conversation the newest step of each agent, the last
-// message, and the number of answers in updates. Answers of the opening have no steps.
+// readShown returns the newest step of each agent shown in the conversation, the last message, and
+// the number of answers in updates. Answers in the opening have no steps.
 func readShown(t *rapid.T, entries []loop.Entry) (steps map[int]int, heard, told int) {
 	steps = map[int]int{}
 	revisions := map[int]int{}
@@ -165,7 +164,7 @@ func readShown(t *rapid.T, entries []loop.Entry) (steps map[int]int, heard, told
 	return steps, heard, told
 }
 
-// requireVoteWasShown requires that a vote is for an answer that was shown.
+// requireVoteWasShown requires that a vote is for a shown answer.
 func requireVoteWasShown(t *rapid.T, p *played, seen map[int]int) {
 	if p.err != nil || p.action.Kind != "vote" {
 		return

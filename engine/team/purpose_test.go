@@ -14,8 +14,8 @@ import (
 	"conclave/engine/team"
 )
 
-// Seed 001: in decomposition mode agents own subtasks and use stop for per-agent
-// completion instead of vote.
+// Seed 001: in decomposition mode agents own subtasks and use stop instead of vote when they have
+// finished.
 func TestStep_stop(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, coordination.Updates{}, call("stop", map[string]string{"status": "blocked", "summary": "No access to the data."}))
@@ -45,8 +45,7 @@ func TestStep_stop(t *testing.T) {
 	require.Equal(t, "No access to the data.", o.Summary)
 }
 
-// Seed 001: the winner presents the final answer, and anonymity holds for presenters,
-// too.
+// Seed 001: the winner presents the final answer. Anonymity also applies to presenters.
 func TestStep_presenter(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, coordination.Updates{}, write("final.md", "all of it"), answer("Two, and what One adds."))
@@ -68,7 +67,7 @@ func TestStep_presenter(t *testing.T) {
 	require.Equal(t, 2, last.StepNumber)
 }
 
-// evaluating is agent_a judging agent_b's answer with its files.
+// evaluating returns a scene in which agent_a judges agent_b's answer and its files.
 func evaluating(t *testing.T, replies ...llm.Message) *scene {
 	t.Helper()
 	s := newScene(t, coordination.Updates{}, replies...)
@@ -79,8 +78,8 @@ func evaluating(t *testing.T, replies ...llm.Message) *scene {
 	return s
 }
 
-// Seed 001: post-evaluation ends with submit or restart_orchestration. It is no action
-// of a team member and leaves only the commit and the transcript.
+// Seed 001: post-evaluation ends with submit or restart_orchestration. This is not an action of a
+// team member; it stores only the commit and the transcript.
 func TestStep_evaluation(t *testing.T) {
 	t.Parallel()
 	again := call("restart_orchestration", map[string]string{"reason": "It has no proof.", "instructions": "Prove it."})
@@ -128,8 +127,8 @@ func TestStep_abandonedEvaluation(t *testing.T) {
 	require.Equal(t, "new_answer", last.Action)
 }
 
-// Seed 001: on a restart the reason, the instructions and the earlier answer are carried
-// into the next attempt.
+// Seed 001: after a restart the reason, the instructions and the earlier answer are shown in the
+// next attempt.
 func TestStep_previousAttempt(t *testing.T) {
 	t.Parallel()
 	s := evaluating(t, call("restart_orchestration", map[string]string{"reason": "It has no proof.", "instructions": "Prove it in one page."}))
@@ -152,7 +151,7 @@ func TestStep_previousAttempt(t *testing.T) {
 	require.Equal(t, "agent2.2", a.Label, "labels count on")
 }
 
-// presenting is agent_a presenting agent_b's winning answer.
+// presenting returns a scene in which agent_a presents agent_b's winning answer.
 func presenting(t *testing.T, replies ...llm.Message) *scene {
 	t.Helper()
 	s := newScene(t, coordination.Updates{}, replies...)
@@ -162,8 +161,8 @@ func presenting(t *testing.T, replies ...llm.Message) *scene {
 	return s
 }
 
-// DESIGN: the commit is the one write that makes an action real, so it decides the files
-// of a presented answer: the winner's, unless the presenter leaves some.
+// DESIGN: the commit is the one write that makes an action real. It therefore determines the files
+// of a presented answer: those of the winner, unless the presenter has its own.
 func TestStep_presentedFiles(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -195,7 +194,7 @@ func TestStep_presentedFiles(t *testing.T) {
 			_, err := s.store.Get(t.Context(), "agents/agent_a/002/workspace/"+tt.file)
 			require.NoError(t, err)
 
-			// The evaluation and the next attempt see them.
+			// The evaluation and the next attempt are shown these files.
 			final := coordination.Shown{Agent: "agent_a", Number: 1, Label: "agent1.final", Step: 2}
 			judge := later("agent_b", 2, 1)
 			judge.Purpose, judge.Final, judge.Offered = coordination.Evaluate, &final, []coordination.Action{coordination.Submit, coordination.RestartTeam}
@@ -214,9 +213,8 @@ func TestStep_presentedFiles(t *testing.T) {
 	}
 }
 
-// DESIGN: the peers' texts in a prompt are bounded, and read_file reads the rest: of
-// answers in the opening and in updates, of the final answer and of an earlier
-// attempt's.
+// DESIGN: the texts of peers in a prompt are bounded, and read_file reads the rest. This applies to
+// answers in the opening and in updates, to the final answer and to that of an earlier attempt.
 func TestStep_longAnswers(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("Two is one and one, said once more.\n", 5000)

@@ -56,7 +56,7 @@ func TestOpening_evaluated(t *testing.T) {
 	})
 }
 
-// submission is a call of submit_evaluation.
+// submission returns a call of submit_evaluation.
 func submission(t *testing.T, tasks string) llm.Message {
 	t.Helper()
 	return llm.Message{ToolCalls: []llm.ToolCall{{ID: "1", Name: "submit_evaluation", Arguments: `{
@@ -68,8 +68,7 @@ func submission(t *testing.T, tasks string) llm.Message {
 const goodTasks = `{"objective": "o", "approach_assessment": {"ceiling_status": "ceiling_not_reached"},
 	"tasks": [{"description": "d", "implementation_guidance": "g", "verification": "v"}], "preserve": ["p"]}`
 
-// Faulty tasks are rejected once, with all faults; after that the evaluation counts without
-// them.
+// Invalid tasks are rejected once, with all faults. After that the evaluation counts without them.
 func TestJudge_evaluation(t *testing.T) {
 	t.Parallel()
 	r := newRules(with(evaluation(), critical))
@@ -92,12 +91,12 @@ func TestJudge_evaluation(t *testing.T) {
 	require.Equal(t, "unknown_tool", r.Judge(calls("submit_checklist", `{"scores": {}}`)).Rejected)
 }
 
-// calls is a reply with one call.
+// calls returns a reply with one call.
 func calls(name, arguments string) llm.Message {
 	return llm.Message{ToolCalls: []llm.ToolCall{{ID: "1", Name: name, Arguments: arguments}}}
 }
 
-// A step with a plan has the plan's tools and no checklist, and remembers the updates.
+// A step with a plan has the plan's tools and no checklist, and keeps the changes of its tasks.
 func TestJudge_plan(t *testing.T) {
 	t.Parallel()
 	r := newRules(with(evaluation(), planned))

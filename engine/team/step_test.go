@@ -214,7 +214,7 @@ func TestStep_nextLabel(t *testing.T) {
 	require.Equal(t, "agent1.2", a.Label)
 }
 
-// A step whose completion was lost is found by its token and not run again. The documents
+// A step whose completion was lost is found by its token and does not run again. The documents
 // derived from its commit are written again.
 func TestStep_completionLost(t *testing.T) {
 	t.Parallel()
@@ -250,7 +250,7 @@ func TestStep_takenNumber(t *testing.T) {
 	require.Equal(t, "From before the reset.", a.Answer, "nothing is overwritten")
 }
 
-// One of several attempts commits; the others adopt its commit.
+// One of several concurrent attempts commits; the others adopt its commit.
 func TestStep_racingAttempts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -280,7 +280,7 @@ func TestStep_racingAttempts(t *testing.T) {
 	}
 }
 
-// Whichever call of the store fails, the next attempt ends with the step's one action.
+// Whichever call to the store fails, the next attempt ends with a single action of the step.
 func TestStep_storeFailures(t *testing.T) {
 	t.Parallel()
 	for n := 1; ; n++ {
@@ -337,8 +337,8 @@ func TestStep_abandoned(t *testing.T) {
 	require.Equal(t, 2, next.Step)
 }
 
-// The duration of an abandoned step counts from its claim, even for an attempt that
-// knows only the number.
+// The duration of an abandoned step starts at its claim, even for an attempt that only knows the
+// number.
 func TestStep_abandonedDuration(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -382,7 +382,7 @@ func TestStep_fencedAttempt(t *testing.T) {
 	require.False(t, there)
 }
 
-// The fence is checked before every effect, and after a refusal there is none.
+// The fence is checked before every effect, and after a refusal there are no effects.
 func TestStep_fence(t *testing.T) {
 	t.Parallel()
 	fenced := errors.New("fenced")
@@ -425,7 +425,7 @@ func TestStep_fence(t *testing.T) {
 	}
 }
 
-// noted are tools that report each run.
+// noted are tools that report each call.
 type noted struct {
 	opened step.Tools
 	run    func()
@@ -438,7 +438,7 @@ func (n noted) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) 
 	return n.opened.Run(ctx, call)
 }
 
-// A late attempt does not replace last_action.json by an older one.
+// A late attempt does not replace last_action.json with an older one.
 func TestStep_lastAction(t *testing.T) {
 	t.Parallel()
 	lastAction := func(b *bench) (last artifact.LastAction) {

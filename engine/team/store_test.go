@@ -11,8 +11,8 @@ import (
 
 var errFault = errors.New("the store is down")
 
-// faultyStore fails its failAt-th call, alternately before and after the call takes
-// effect: the caller cannot tell a lost response from a failure.
+// faultyStore fails its failAt-th call, alternately before and after the call takes effect, so that
+// the caller cannot distinguish a lost response from a failure.
 type faultyStore struct {
 	artifact.Store
 	failAt int

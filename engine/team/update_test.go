@@ -15,7 +15,7 @@ import (
 	"conclave/engine/loop"
 )
 
-// atWork is a step with an inbox.
+// atWork returns a step with an inbox.
 func atWork(w *world, changes ...func(*task)) task {
 	task := evaluation()
 	w.reach(&task)
@@ -28,8 +28,8 @@ func atWork(w *world, changes ...func(*task)) task {
 
 var reading = call("read_file", "{}")
 
-// Seed 003: "Replace kill and restart with inject update and continue"; the conversation
-// stays, and the agent continues with the news.
+// Seed 003: "Replace kill and restart with inject update and continue". The conversation is kept,
+// and the agent continues with the news.
 func TestUpdates_inject(t *testing.T) {
 	t.Parallel()
 	w := &world{}
@@ -59,7 +59,7 @@ func TestUpdates_inject(t *testing.T) {
 	p.requireRestores(t, task)
 }
 
-// updates has every kind of update: its task, and the news that arrive at work.
+// updates has every kind of update: the task, and the news that arrive during it.
 var updates = map[string]struct {
 	task func(*task)
 	news func(*world)
@@ -130,7 +130,7 @@ var updates = map[string]struct {
 	"checklist": {gated, func(w *world) { w.answer(2, 1, "Phobos.") }},
 }
 
-// Golden files of every kind of update.
+// Every kind of update matches its golden file.
 func TestUpdates_messages(t *testing.T) {
 	t.Parallel()
 	for name, c := range updates {
@@ -154,7 +154,7 @@ func TestUpdates_messages(t *testing.T) {
 	}
 }
 
-// scores is a checklist with the same score for every criterion of the answers.
+// scores returns a checklist with the same score for every criterion of the given answers.
 func scores(score int, labels ...string) llm.ToolCall {
 	var entries []string
 	for _, label := range labels {
@@ -163,9 +163,9 @@ func scores(score int, labels ...string) llm.ToolCall {
 	return call("submit_checklist", `{"scores": {`+strings.Join(entries, ", ")+`}}`)
 }
 
-// Seed 001, "If an agent has not produced a first answer yet, peer-answer
-// restart/injection is deferred": such a launch has no update mode, and no answer
-// arrives before or at its end.
+// Seed 001, "If an agent has not produced a first answer yet, peer-answer restart/injection is
+// deferred": such a launch has no update mode, and no answer is shown during the step or at its
+// end.
 func TestUpdates_firstAnswer(t *testing.T) {
 	t.Parallel()
 	w := &world{}
@@ -248,7 +248,7 @@ func (b *broken) messages(ctx context.Context, numbers []int) ([]message, error)
 	return b.world.messages(ctx, numbers)
 }
 
-// An inbox that fails ends the attempt, and an answer in the wrong place is never shown.
+// If the inbox fails, the attempt ends. An answer with the wrong number is never shown.
 func TestUpdates_inboxFails(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
@@ -286,7 +286,7 @@ func TestUpdates_inboxFails(t *testing.T) {
 	}
 }
 
-// All updates of a step together are bounded, and late answers are shown in part.
+// All updates of a step together are bounded, so that late answers are shown in part.
 func TestUpdates_bounded(t *testing.T) {
 	t.Parallel()
 	w := &world{}
@@ -309,8 +309,8 @@ func TestUpdates_bounded(t *testing.T) {
 	require.LessOrEqual(t, total, maxShown+5*minShown)
 }
 
-// Updates share a small window, too; the file of a truncated answer has the whole text,
-// however short it is.
+// Updates also share a small window. The file of a truncated answer has the complete text, even if
+// that is short.
 func TestUpdates_smallWindow(t *testing.T) {
 	t.Parallel()
 	const window = 8192
@@ -332,8 +332,8 @@ func TestUpdates_smallWindow(t *testing.T) {
 	require.Empty(t, wholeText(text[:minShown], 1_000_000), "in a large one nothing so short is cut")
 }
 
-// A text without a file of its own is shown whole, however little room is left and
-// however many there are.
+// A text without its own file is shown completely, however little room is left and however many
+// such texts there are.
 func TestUpdates_shortTexts(t *testing.T) {
 	t.Parallel()
 	short := strings.Repeat("é", minShown/2)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The file has all of a text, in lines that a tool shows whole.
+// The file contains the complete text, in lines that a tool shows completely.
 func TestWholeText(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{

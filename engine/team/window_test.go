@@ -11,8 +11,8 @@ import (
 	"conclave/engine/step"
 )
 
-// DESIGN: the peers' texts share a part of the context window. A small window truncates
-// an answer that others show whole, and its file has the rest.
+// DESIGN: the texts of peers share a part of the context window. A small window truncates an answer
+// that larger ones show completely, and the answer's file has the rest.
 func TestOpening_smallWindow(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

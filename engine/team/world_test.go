@@ -46,7 +46,7 @@ func (w *world) messages(_ context.Context, numbers []int) ([]message, error) {
 	return messages, nil
 }
 
-// answer adds an agent's answer of a revision, by step 10 × revision.
+// answer adds an agent's answer with a revision. Its step is 10 × revision.
 func (w *world) answer(number, revision int, text string) answer {
 	a := answer{Number: number, Label: fmt.Sprintf("agent%d.%d", number, revision), Step: 10 * revision, Text: text}
 	if w.texts == nil {
@@ -96,8 +96,7 @@ type played struct {
 	clock    time.Time
 }
 
-// play runs a step with a scripted model. It fails with scriptError when the script is
-// over.
+// play runs a step with a scripted model. It fails with scriptError at the end of the script.
 func play(t require.TestingT, ctx context.Context, task task, turns ...turn) *played {
 	p := &played{rules: newRules(task), turns: turns, clock: time.Unix(0, 0)}
 	opening, err := p.rules.Opening()
@@ -143,7 +142,7 @@ func (p *played) Append(_ context.Context, e loop.Entry) error {
 	return nil
 }
 
-// updates are the texts of the step's updates.
+// updates returns the texts of the step's updates.
 func (p *played) updates() []string {
 	var texts []string
 	for _, e := range p.entries {
@@ -154,7 +153,7 @@ func (p *played) updates() []string {
 	return texts
 }
 
-// results are the tool results of the last answered reply.
+// results returns the tool results of the last answered reply.
 func (p *played) results() []string {
 	for i := len(p.entries) - 1; i >= 0; i-- {
 		var told []string
@@ -170,7 +169,7 @@ func (p *played) results() []string {
 	return nil
 }
 
-// offered names the tools of a model call.
+// offered returns the names of the tools in a model call.
 func (p *played) offered(call int) []string {
 	var names []string
 	for _, tool := range p.requests[call].Tools {
@@ -179,7 +178,7 @@ func (p *played) offered(call int) []string {
 	return names
 }
 
-// restored are new rules that learned the journal.
+// restored returns new rules that have learned the journal.
 func (p *played) restored(t require.TestingT, task task) *rules {
 	rules := newRules(task)
 	for _, e := range p.entries {
@@ -188,8 +187,7 @@ func (p *played) restored(t require.TestingT, task task) *rules {
 	return rules
 }
 
-// requireRestores requires that restored rules witness, offer and judge as the original
-// ones.
+// requireRestores requires that restored rules witness, offer and judge like the original ones.
 func (p *played) requireRestores(t *testing.T, task task) {
 	t.Helper()
 	again := p.restored(t, task)
@@ -203,7 +201,7 @@ func (p *played) requireRestores(t *testing.T, task task) {
 	}
 }
 
-// reasons are the entries' reasons; empty except for rejections.
+// reasons returns the reasons of the entries; they are empty except for rejections.
 func (p *played) reasons() []string {
 	var reasons []string
 	for _, e := range p.entries {

@@ -23,7 +23,7 @@ func (c *talk) add(messages ...llm.Message) *talk {
 	return c
 }
 
-// turn is a reply that calls a tool, and its result.
+// turn adds a reply that calls a tool, and its result.
 func (c *talk) turn(tool string, result int) *talk {
 	call := llm.ToolCall{ID: fmt.Sprintf("c%d", len(c.Messages)), Name: tool, Arguments: `{"path":"a.md"}`}
 	return c.add(llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{call}}, call.Result(strings.Repeat("x", result)))
@@ -76,8 +76,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// An elision frees enough for several calls, so that the server's cache stays valid
-// between them.
+// An elision frees enough room for several calls, so that the server's cache remains valid in
+// between.
 func TestNext_seldom(t *testing.T) {
 	t.Parallel()
 	c := begun()

@@ -81,7 +81,7 @@ func TestWeigh_images(t *testing.T) {
 	require.Greater(t, small, 4000)
 }
 
-// More text never has fewer tokens, whatever the measurement.
+// A longer text never has fewer tokens, whatever was measured.
 func TestTokens_monotonic(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

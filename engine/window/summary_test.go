@@ -10,8 +10,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// The request makes no tool calls; its record names the speakers and keeps earlier notes
-// whole.
+// The request has no tool calls. Its record names the speakers and contains earlier notes
+// completely.
 func TestSummaryRequest(t *testing.T) {
 	t.Parallel()
 	c := begun().add(llm.Message{Role: llm.User, Content: "NOTES " + strings.Repeat("n", 900)}).
@@ -45,7 +45,7 @@ func TestSummary(t *testing.T) {
 	require.Contains(t, m.Content, "cut here", "nothing is left out without a word")
 }
 
-// The request fits, whatever the conversation.
+// The request fits for any conversation.
 func TestSummaryRequest_fits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

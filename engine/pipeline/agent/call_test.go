@@ -54,14 +54,14 @@ func TestReturn_continuesTheConversation(t *testing.T) {
 	require.Equal(t, 3, d.outcome(r).Iterations, "counted over all launches of the step")
 	require.Equal(t, blob, d.get("blobs/sha256/"+back.Return.Messages), "never changed")
 
-	// A workflow that is reset to a point before the return reads the same result.
+	// After a reset of the workflow to a point before the return, the same result is read.
 	_, model = d.run(d.step(back, "another-l3"), says("Written again."))
 	again, err := json.Marshal(model.requests[0])
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(again))
 }
 
-// The result is the called step's own, never an older text.
+// The result is the text of the called step itself, never an older one.
 func TestReturn_withoutText(t *testing.T) {
 	t.Parallel()
 	d, back, _ := suspended(t)
@@ -76,12 +76,12 @@ func TestReturn_withoutText(t *testing.T) {
 	back.Return.Called = pipeline.Ref{Number: 3, Step: "deep"}
 	require.Equal(t, "[Called step completed with result: no result]", note(back, "run-l4"))
 
-	// A caller without iterations has ended without a launch.
+	// If a caller had no iterations left, it ended without a launch.
 	back.Return.Called, back.Return.Status = pipeline.Ref{Step: "deep"}, pipeline.MaxIterations
 	require.Equal(t, "[Called step completed with result: (max_iterations) no result]", note(back, "run-l5"))
 }
 
-// A caller continues only with its own saved conversation.
+// A caller can only continue with its own saved conversation.
 func TestReturn_unreadable(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -10,8 +10,8 @@ import (
 	"conclave/engine/loop"
 )
 
-// The limit of a step's model calls, those before a call of another step included, is
-// announced once at 90 percent.
+// The limit of a step's model calls is announced once, at 90 percent. It includes calls made before
+// another step was called.
 func TestUpdates_announceTheCallLimit(t *testing.T) {
 	t.Parallel()
 	limited := writing

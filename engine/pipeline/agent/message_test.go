@@ -20,8 +20,8 @@ func (d *desk) say(number int, text string) {
 	require.NoError(d.t, artifact.PutJSON(d.t.Context(), d.store, key, step.Message{Number: number, Text: text, SaidAt: now}))
 }
 
-// A step reads each message once, of before its start and since, and its commit has
-// the number of the last one.
+// A step reads each message once, whether sent before or after its start, and its commit has the
+// number of the last one.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -55,8 +55,8 @@ func TestMessages(t *testing.T) {
 	require.Equal(t, 3, r.Commit.Heard)
 }
 
-// A step waits for an announced message that is not stored, and ends if the count
-// cannot be read.
+// A step waits for a message that was announced but is not stored yet. It ends if the number of
+// messages cannot be read.
 func TestMessages_areNotMissed(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -11,7 +11,7 @@ import (
 	"conclave/engine/pipeline"
 )
 
-// toolsStep runs a tools step that makes calls; stop is on_tool_error: fail.
+// toolsStep runs a tools step that makes the calls uses. stop sets on_tool_error to fail.
 func toolsStep(t *testing.T, stop bool, uses ...ToolUse) (*desk, pipeline.Ended) {
 	t.Helper()
 	d := newDesk(t)
@@ -76,7 +76,7 @@ func TestAgentStep_hasNoResults(t *testing.T) {
 	require.False(t, d.outcome(r).Failed)
 }
 
-// The step ends after the call that spends the last of its allowance.
+// The step ends after the call that spends the rest of its allowance.
 func TestUpdates_endAtTheAllowance(t *testing.T) {
 	t.Parallel()
 	rules := newRules(task{Kind: pipeline.Agent, Most: 9, CostUSD: 0.5})

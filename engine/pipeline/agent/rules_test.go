@@ -16,7 +16,7 @@ import (
 	"conclave/engine/step"
 )
 
-// ports is a scripted model, one ordinary tool and a journal.
+// ports provides a scripted model, one ordinary tool and a journal.
 type ports struct {
 	replies  []llm.Message
 	requests [][]llm.Message
@@ -95,8 +95,8 @@ func TestJudge_replyWithoutToolCalls(t *testing.T) {
 	require.Equal(t, kindCompleted, a.Kind, "an empty text is a text")
 }
 
-// "Messages before call … After call returns": the ordinary calls of the reply run, and
-// every call has its result.
+// "Messages before call … After call returns": the ordinary calls in the reply are run, and every
+// call has its result.
 func TestCall_keepsTheConversation(t *testing.T) {
 	t.Parallel()
 	d, rules, a, err := runRules(t, writing, says("first lint", call("1", "read_file", "{}"), to("2", "call_step", "lint"), call("3", "read_file", "{}")))
@@ -261,7 +261,7 @@ func TestCalls_withoutAModel(t *testing.T) {
 	require.Zero(t, conv.Usage)
 }
 
-// If there is too little room, the request stays whole.
+// If there is too little room, the request is kept complete.
 func TestQuestion(t *testing.T) {
 	t.Parallel()
 	const request = "Which database?"

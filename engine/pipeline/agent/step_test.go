@@ -19,7 +19,7 @@ import (
 	"conclave/engine/step"
 )
 
-// script is a model that gives its replies in order, then fails.
+// script is a model that gives its replies in order and then fails.
 type script struct {
 	replies  []llm.Message
 	requests [][]llm.Message
@@ -66,7 +66,7 @@ func newDesk(t *testing.T) *desk {
 	return &desk{t: t, store: store, layout: artifact.InPipeline("p1")}
 }
 
-// launch returns the launch of an agent's step after n others.
+// launch returns the launch of a step with the name after n others.
 func launch(name string, n int) pipeline.Launch {
 	return pipeline.Launch{ID: "l1", Step: name, Kind: pipeline.Agent, After: n, Most: 5}
 }
@@ -120,7 +120,7 @@ func (d *desk) outcome(r step.Result) pipeline.Ended {
 	return o
 }
 
-// keys returns the names of all objects except blobs.
+// keys returns the keys of all objects except blobs.
 func (d *desk) keys() []string {
 	d.t.Helper()
 	var keys []string
@@ -145,7 +145,7 @@ func (d *desk) put(key string, data []byte) {
 	require.NoError(d.t, d.store.Put(d.t.Context(), key, bytes.NewReader(data)))
 }
 
-// A step leaves the files of an agent's step, and no journal.
+// A step stores the same files as a step of an agent in a session, and leaves no journal.
 func TestStep_documents(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -176,7 +176,7 @@ func TestStep_documents(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(transcript), "Written.", "the final text is a part of the conversation")
 
-	// A committed step is found and not run again.
+	// A committed step is found and does not run again.
 	again, model := d.run(d.step(launch("main", 0), "run-l1"))
 	require.Empty(t, model.requests)
 	require.Equal(t, r.Commit, again.Commit)
@@ -241,8 +241,8 @@ func TestStep_history(t *testing.T) {
 	require.ErrorContains(t, err, "reading the text of step main")
 }
 
-// An interrupted step continues from its journal: another attempt under the same
-// number, another launch under the next one.
+// An interrupted step continues from its journal. Another attempt has the same number, another
+// launch the next one.
 func TestStep_resumes(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -267,8 +267,8 @@ func TestStep_resumes(t *testing.T) {
 	require.Equal(t, "a frog", string(d.get("steps/002-main/workspace/draft.md")))
 }
 
-// A step whose end the workflow did not learn is taken over from its commit, under its own
-// number.
+// If the workflow did not learn that a step has ended, the step's commit is used, with the number
+// of the step.
 func TestStep_resumesACommit(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -18,7 +18,7 @@ import (
 	"conclave/engine/step"
 )
 
-// A pass without required evidence is withdrawn, once.
+// A pass without required evidence is withdrawn once.
 func TestConfirm_evidence(t *testing.T) {
 	t.Parallel()
 	fail := "nothing opened"
@@ -59,7 +59,7 @@ func TestConfirm_evidence(t *testing.T) {
 	}
 }
 
-// Rules that are restored from the journal do not ask a second time.
+// Rules restored from the journal do not ask again.
 func TestLearn_restores(t *testing.T) {
 	t.Parallel()
 	first := &rules{step: Step{Pieces: func(context.Context) (int, error) { return 0, nil }}}
@@ -86,7 +86,8 @@ func TestLearn_restores(t *testing.T) {
 	require.Zero(t, restored.used, "the calls before are undone")
 }
 
-// A store that does not answer is an error of the step, not an answer without news or evidence.
+// If the store does not answer, the step fails instead of assuming that there are no news or
+// evidence.
 func TestRules_outages(t *testing.T) {
 	t.Parallel()
 	outage := errors.New("the storage does not answer")
@@ -107,7 +108,8 @@ func TestRules_outages(t *testing.T) {
 	require.ErrorContains(t, err, "reading a report")
 }
 
-// A step learns how the run's browser stands, and an agent's own system message comes first.
+// The opening describes the state of the run's browser, and the agent's own system message comes
+// first.
 func TestOpening_parts(t *testing.T) {
 	t.Parallel()
 	s := newStep()
@@ -132,7 +134,7 @@ func TestOpening_parts(t *testing.T) {
 	require.Contains(t, bare[1].Content, "## Previous step\n\nfirst step\n")
 }
 
-// A commit's documents and files are those of its report.
+// The commit's documents and files match its report.
 func TestStep_documents(t *testing.T) {
 	t.Parallel()
 	s := newStep()
@@ -157,7 +159,7 @@ func TestStep_documents(t *testing.T) {
 	require.ErrorContains(t, err, `unknown kind "vote"`)
 }
 
-// Reports of any model are bounded, and what counts is one verdict with a reason where it failed.
+// Any model's report is bounded and has a single verdict, with a reason if it is a failure.
 func TestParse_anyReport(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -193,7 +195,7 @@ func TestParse_anyReport(t *testing.T) {
 	})
 }
 
-// Long reports are cut, not refused.
+// Long reports are truncated rather than refused.
 func TestParse_bounds(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", maxReported+1)
@@ -208,7 +210,7 @@ func TestParse_bounds(t *testing.T) {
 	require.Equal(t, r.Summary, *r.Error)
 }
 
-// The fixed words of journals are all listed, once.
+// All fixed words of journals are listed exactly once.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

@@ -13,7 +13,7 @@ import (
 	"conclave/engine/step"
 )
 
-// learn makes the rules learn an update.
+// learn passes an update to the rules as an entry.
 func (r *rules) learn(t *testing.T, u loop.Update) {
 	t.Helper()
 	require.NoError(t, r.Learn(t.Context(), loop.Entry{Kind: loop.Updated, Messages: u.Messages, Note: u.Note}))
@@ -62,7 +62,7 @@ func TestUpdates_moneyIsSpent(t *testing.T) {
 	require.NoError(t, pay(), "a later launch has what is left")
 }
 
-// A report says how many tool calls the step made, apart from record_evidence.
+// A report counts the tool calls of the step, except record_evidence.
 func TestLearn_countsTools(t *testing.T) {
 	t.Parallel()
 	r := &rules{tools: []string{"list_files", scenario.EvidenceTool}}

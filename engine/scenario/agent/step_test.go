@@ -19,7 +19,7 @@ func newStep() Step {
 	}
 }
 
-// A later launch has a directory of its own below that of the step.
+// Each later launch has its own directory below that of the step.
 func TestStep_Directories(t *testing.T) {
 	t.Parallel()
 	spec := newStep().Spec()
@@ -28,7 +28,7 @@ func TestStep_Directories(t *testing.T) {
 	require.NoError(t, artifact.CheckPrefix(spec.Dir(2)))
 }
 
-// The agent is judged by the tools that it truly has.
+// An agent is judged by the tools that it actually has.
 func TestStep_KnowsItsTools(t *testing.T) {
 	t.Parallel()
 	opened, opening, err := newStep().Spec().Open(step.Access{Tools: []llm.Tool{{Name: "list_files"}}})

@@ -10,9 +10,9 @@ import (
 	"conclave/engine/llm"
 )
 
-// Any arguments give a checklist that is accepted with a verdict or refused with a code,
-// a proposal that is valid with tasks or refused with a code, and a text that folds like
-// the result.
+// Any arguments yield a checklist that is accepted with a verdict or refused with a code, a
+// proposal that is accepted with tasks or refused with a code, and a text from which the result can
+// be restored.
 func FuzzCalls(f *testing.F) {
 	f.Add(uint8(0), scores(good), scores(poor), goodPlan)
 	f.Add(uint8(1), scores(`{"E1":  1e999}`), scores(`{"E1": {"score": null}}`), `{"improvements": {"E1": [null, [], {"plan": 1}]}}`)

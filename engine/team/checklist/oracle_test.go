@@ -12,8 +12,8 @@ import (
 	"conclave/engine/coordination"
 )
 
-// bar is the lowest passing score, written down from the table of the package comment and
-// the sentence above it, in another way than the policy computes it.
+// bar returns the lowest passing score. It follows the table in the package comment, and does not
+// use the policy's formula.
 func bar(limit, left int) float64 {
 	t := 5.0
 	if left <= 2 {
@@ -31,7 +31,7 @@ func bar(limit, left int) float64 {
 	}
 }
 
-// verdict judges the scores of all answers, shown in order, the slow way.
+// verdict judges the scores of all answers in the order shown, in a simple but slow way.
 func verdict(scores [][]float64, limit, left int, ending coordination.Action) (best int, v coordination.Action, failed []string) {
 	sum := func(i int) (total float64) {
 		for _, s := range scores[i] {

@@ -57,7 +57,7 @@ The order:
 	require.Contains(t, single.Instructions(), ", with a score for E1. ")
 }
 
-// The first round, without an own answer, has neither the section nor the tools.
+// In the first round, without an own answer, the section and the tools are missing.
 func TestInstructions_closed(t *testing.T) {
 	t.Parallel()
 	p := first()
@@ -67,7 +67,7 @@ func TestInstructions_closed(t *testing.T) {
 	require.Empty(t, p.Tools())
 }
 
-// No text for the model tells which of the answers is its own.
+// No text for the model reveals which answer is its own.
 func TestInstructions_anonymous(t *testing.T) {
 	t.Parallel()
 	said := func(own string) string {
@@ -86,8 +86,8 @@ func TestInstructions_anonymous(t *testing.T) {
 	require.Equal(t, said("agent1.1"), said("agent2.1"))
 }
 
-// A team without criteria gets five default ones; in decomposition they are about the
-// owned part, which is truncated.
+// A team without criteria gets five default criteria. In decomposition they concern the agent's
+// part, whose description is truncated.
 func TestDefaultCriteria(t *testing.T) {
 	t.Parallel()
 	p := Policy{Own: "agent1.1"}
@@ -105,7 +105,7 @@ func TestDefaultCriteria(t *testing.T) {
 	require.Contains(t, p.Instructions(), "The part: as assigned\n")
 }
 
-// The tools are those of the public contract.
+// The tools match the public contract.
 func TestTools(t *testing.T) {
 	t.Parallel()
 	tools := pair().Tools()

@@ -117,7 +117,7 @@ func TestPropose_plan(t *testing.T) {
 	require.Equal(t, []kept{{CriterionID: "E1", What: "x"}, {CriterionID: "E1", What: "z"}, {CriterionID: "E2", What: "y"}}, p.TaskPlan[2].Preserve)
 }
 
-// A draft that passes everything is submitted without improvements.
+// If no criterion of a draft failed, the plan has no improvements.
 func TestPropose_nothingFailed(t *testing.T) {
 	t.Parallel()
 	s := New(first())

@@ -97,7 +97,7 @@ func TestRecheck_afterFlat(t *testing.T) {
 	require.Equal(t, coordination.Vote, r.Verdict)
 }
 
-// In decomposition a flat score of the own work is the recheck.
+// In decomposition the recheck is a flat score of the agent's own work.
 func TestRecheck_part(t *testing.T) {
 	t.Parallel()
 	s := New(part())
@@ -110,7 +110,7 @@ func TestRecheck_part(t *testing.T) {
 	require.Equal(t, quotaUsed, s.submit(scores(`{"E1": 9, "E2": 9}`)).ErrorCode)
 }
 
-// An update before the checklist is scored by it and needs no recheck.
+// An update before the checklist is covered by its scores and needs no recheck.
 func TestRecheck_updateBefore(t *testing.T) {
 	t.Parallel()
 	s := New(pair())
@@ -123,7 +123,7 @@ func TestRecheck_updateBefore(t *testing.T) {
 	require.Equal(t, quotaUsed, s.submit(scores(good)).ErrorCode)
 }
 
-// An update that a draft's checklist left out stays pending, for one recheck.
+// An update that is missing in a draft's checklist remains pending for one recheck.
 func TestRecheck_draft(t *testing.T) {
 	t.Parallel()
 	s := New(first())
@@ -134,8 +134,7 @@ func TestRecheck_draft(t *testing.T) {
 	require.True(t, s.propose(goodPlan).Valid)
 }
 
-// Earlier scores remain in a recheck only: a second checklist within the quota stands
-// alone.
+// Earlier scores are only kept in a recheck. A second checklist within the quota replaces them.
 func TestRecheck_secondChecklist(t *testing.T) {
 	t.Parallel()
 	p := first()

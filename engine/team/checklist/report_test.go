@@ -10,7 +10,7 @@ import (
 	"conclave/engine/config"
 )
 
-// reporting is a step whose workspace has two files.
+// reporting returns a step whose workspace has two files.
 func reporting() Policy {
 	p := pair()
 	p.Read = func(path string) ([]byte, error) {
@@ -63,7 +63,7 @@ func TestReport_isRead(t *testing.T) {
 	}
 }
 
-// The remedy for a missing report is one that is accepted.
+// Following the remedy for a missing report leads to an accepted report.
 func TestReport_remedy(t *testing.T) {
 	t.Parallel()
 	packet := reporting()
@@ -77,7 +77,7 @@ func TestReport_remedy(t *testing.T) {
 	require.Contains(t, New(pair()).submit(withReport("gone.md")).Explanation, ": leave report_path out.")
 }
 
-// A first answer has no gaps to report.
+// A first answer does not have to report gaps.
 func TestReport_ofADraft(t *testing.T) {
 	t.Parallel()
 	r := New(first()).submit(`{"scores": {"E1": 5, "E2": 5}, "report_path": "gone.md"}`)

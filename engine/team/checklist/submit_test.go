@@ -12,7 +12,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// pair is a step with an own answer and a peer's; two criteria, and a bar of 8.
+// pair returns a step with its own answer, a peer's answer, two criteria and a bar of 8.
 func pair() Policy {
 	return Policy{
 		Criteria: config.Criteria{{Text: "Correct.", Category: "primary"}, {Text: "Complete.", Category: "standard"}},
@@ -22,31 +22,31 @@ func pair() Policy {
 	}
 }
 
-// alone shows the agent's own answer only.
+// alone returns a step that is shown only the agent's own answer.
 func alone() Policy {
 	p := pair()
 	p.Labels = []string{"agent2.1"}
 	return p
 }
 
-// part is a step of a divided task.
+// part returns a step of a divided task.
 func part() Policy {
 	p := pair()
 	p.Decomposition = true
 	return p
 }
 
-// first is a step without an own answer whose checklist is open.
+// first returns a step without an own answer whose checklist is permitted.
 func first() Policy {
 	p := pair()
 	p.Own, p.Answers, p.FirstAnswer = "", 0, true
 	return p
 }
 
-// scores wraps the JSON of scores into arguments.
+// scores returns arguments with the given JSON of scores.
 func scores(object string) string { return `{"scores": ` + object + `}` }
 
-// submit has the state learn a checklist that must be accepted.
+// submit submits a checklist that must be accepted, and passes the result to the state.
 func submit(t *testing.T, s *State, object string) Result {
 	t.Helper()
 	r := s.submit(scores(object))
@@ -61,8 +61,8 @@ const (
 )
 
 // "submit_checklist: accepted path: status=accepted + verdict; invalid path:
-// status=validation_error, requires_resubmission=true, no verdict" (seed 001), and every
-// way in which a payload is invalid.
+// status=validation_error, requires_resubmission=true, no verdict" (seed 001). The cases include
+// every way in which a payload can be invalid.
 func TestSubmit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -131,9 +131,9 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-// "Default behavior blocks checklist before first answer unless checklist_first_answer:
-// true" (seed 001). The error for scores that are no object comes first; the block
-// cannot be corrected.
+// "Default behavior blocks checklist before first answer unless checklist_first_answer: true" (seed
+// 001). If the scores are not an object, that error is reported instead, because it can be
+// corrected.
 func TestSubmit_firstAnswer(t *testing.T) {
 	t.Parallel()
 	p := first()
@@ -168,8 +168,8 @@ func TestSubmit_quota(t *testing.T) {
 	}
 }
 
-// The answer with the highest sum decides, the first one on a tie, by its own scores
-// alone.
+// The answer with the highest sum is judged, the first one if there is a tie, and only its own
+// scores count.
 func TestSubmit_bestAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -226,8 +226,8 @@ func TestResult_String(t *testing.T) {
 	require.Contains(t, New(first()).submit(scores(`{"E1": 9, "E2": 9}`)).Explanation, "Submit your work with new_answer.")
 }
 
-// A failed criterion has plateaued if it is not more than a point above either of the
-// last two accepted results.
+// A failed criterion has reached its plateau if its score is at most a point above one of the last
+// two accepted results.
 func TestSubmit_plateau(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -270,7 +270,7 @@ func TestSubmit_plateau(t *testing.T) {
 	}
 }
 
-// Accepted results of this step join the history.
+// Accepted results of this step become part of the history.
 func TestSubmit_plateauWithinStep(t *testing.T) {
 	t.Parallel()
 	p := alone()
@@ -282,8 +282,8 @@ func TestSubmit_plateauWithinStep(t *testing.T) {
 	}
 }
 
-// Calls of one reply are answered in order without changing the state; a restored step
-// that learns their results continues as the first one did.
+// Calls in one reply are answered in order without changing the state. A restored step that learns
+// their results continues in the same way.
 func TestEvaluate(t *testing.T) {
 	t.Parallel()
 	calls := []llm.ToolCall{
@@ -322,7 +322,7 @@ func TestSubmit_invalidText(t *testing.T) {
 	require.True(t, json.Valid([]byte(encode(New(pair()).submit("\xff")))))
 }
 
-// decoded reads a result as a restored step does.
+// decoded decodes a result like a restored step.
 func decoded(t *testing.T, text string) (r Result) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(text), &r))

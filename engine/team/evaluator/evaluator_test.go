@@ -9,7 +9,7 @@ import (
 	"conclave/engine/coordination"
 )
 
-// form is a valid submission as generic JSON, to be broken by a case.
+// form returns a valid submission as generic JSON, which the cases make invalid.
 func form(t *testing.T) map[string]any {
 	t.Helper()
 	var f map[string]any
@@ -111,7 +111,7 @@ func TestParse_refusesTheSubmission(t *testing.T) {
 	}
 }
 
-// A wrong type is reported with the field and the type that it has to have.
+// An error for a wrong type names the field and the required type.
 func TestParse_namesTheFieldOfAWrongType(t *testing.T) {
 	t.Parallel()
 	tasks := func(f map[string]any) map[string]any { return in(f, "next_tasks") }
@@ -186,8 +186,8 @@ func TestParse_reportsFaultsOfTheTasks(t *testing.T) {
 	}
 }
 
-// The tasks that every plan ends with keep their IDs for themselves, and given IDs are not
-// given again.
+// The IDs of the tasks that end every plan are reserved, and IDs in the submission are not assigned
+// again.
 func TestParse_taskIDs(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]string{
@@ -211,7 +211,7 @@ func TestParse_taskIDs(t *testing.T) {
 	}
 }
 
-// The ceiling counts even where the tasks do not.
+// The ceiling counts even if the tasks are invalid.
 func TestParse_keepsTheCeiling(t *testing.T) {
 	t.Parallel()
 	f := form(t)
@@ -222,7 +222,7 @@ func TestParse_keepsTheCeiling(t *testing.T) {
 	require.Equal(t, coordination.CeilingReached, s.Ceiling)
 }
 
-// Models send objects as JSON strings, too.
+// Some models send objects as JSON strings.
 func TestParse_readsQuotedObjects(t *testing.T) {
 	t.Parallel()
 	f := form(t)

@@ -84,7 +84,7 @@ func TestState_boundsNotes(t *testing.T) {
 	require.LessOrEqual(t, len(updates[0].Note), maxNote)
 }
 
-// Before a proposal there is no plan, and the tools say so.
+// Before a proposal there is no plan, and the tools report this.
 func TestState_withoutAPlan(t *testing.T) {
 	t.Parallel()
 	texts, updates := Begin(nil).Evaluate([]llm.ToolCall{call("1", "get_task_plan", ``), call("2", "update_task", `{"task_id":"t1","status":"completed"}`)})
