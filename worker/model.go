@@ -227,12 +227,6 @@ func atLoopback(baseURL string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Sources of a context window in a session. Sessions do not ask the server for it.
-const (
-	Configured = "configuration"
-	Tabled     = "table" // of prices and windows
-)
-
 // Host returns the host of a backend's server. It is empty if the backend has no server or if this
 // worker lacks the provider.
 func (m Models) Host(b config.Backend) string {

@@ -31,6 +31,12 @@ func (m Models) Window(a config.Agent) int {
 	return tokens
 }
 
+// Sources of a context window in a session. Sessions do not ask the server for it.
+const (
+	Configured = "configuration"
+	Tabled     = "table" // of prices and windows
+)
+
 // WindowFrom returns the context window of an agent's model in tokens and its source, or 0 and ""
 // if the window is unknown.
 func (m Models) WindowFrom(a config.Agent) (tokens int, source string) {

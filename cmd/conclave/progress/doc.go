@@ -5,5 +5,5 @@
 // line per event. Both pass texts of models through Line, which removes control
 // sequences.
 //
-// Start with Display; frame.go lays out the block.
+// Start with Display; frame.go lays out the block, and agents.go the rows of the agents.
 package progress

@@ -3,8 +3,8 @@
 // their histories. prune also removes unused registered teams and old logs from the data
 // directory.
 //
-// Start with command.go. inventory.go finds the runs, choose.go selects those to remove,
-// remove.go deletes one run, and leftovers.go finds the files that are then unused.
+// Start with command.go. inventory.go finds the runs and executions.go their workflows,
+// choose.go selects the runs to remove, remove.go deletes one, and leftovers.go finds the files that are then unused.
 //
 // An open workflow is never touched, and neither is a run that a kept one needs: a
 // session that it continues, or the session of a pipeline's step. A run is marked
