@@ -283,8 +283,8 @@ func (a *Attempt) Failure() Failure {
 	return f
 }
 
-// Seen returns the answers shown to a step without a commit, or nil if none was submitted after its
-// launch.
+// Seen returns the answers shown to a step without a commit, or nil if all of them were submitted
+// before its launch.
 func (a *Attempt) Seen() []coordination.Seen { return a.news(a.Result.Seen) }
 
 // news converts the shown answer steps by agent, or returns nil if they are those of the launch.

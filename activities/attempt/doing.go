@@ -20,8 +20,8 @@ import (
 // heartKey is the context key of a step's heart.
 type heartKey struct{}
 
-// Waiting reports in the heartbeats that the step of ctx waits, until over is called. Consecutive
-// waits of the same kind are reported as one. Outside a step Waiting does nothing.
+// Waiting makes the heartbeats of ctx's step report a wait until over is called. Consecutive waits
+// of the same kind are reported as one. Outside a step Waiting does nothing.
 func Waiting(ctx context.Context, w coordination.Doing) (over func()) {
 	h, ok := ctx.Value(heartKey{}).(*heart)
 	if !ok {
@@ -49,7 +49,7 @@ func (h *heart) resume() {
 	})
 }
 
-// begin reports a call to a model or a tool until over is called.
+// begin makes the heartbeats report a call to a model or a tool until over is called.
 func (h *heart) begin(kind coordination.DoingKind, what string) (over func()) {
 	report := func(call *coordination.Doing) {
 		h.update(func(d *details) { d.Doing, d.Said, h.call = call, "", call })

@@ -48,8 +48,9 @@ func DefaultOutage() time.Duration {
 	return time.Duration(config.Default().Timeouts.OutageSeconds) * time.Second
 }
 
-// LimitOutages ends the step after its model's server has been away for d; 0 means no limit. since
-// is when the server stopped replying to the step that this one resumes; zero if it was replying.
+// LimitOutages sets the longest outage of the model's server, after which the step ends; 0 means no
+// limit. since is when the server stopped replying to the step that this one resumes, or zero if it
+// was replying.
 func (a *Attempt) LimitOutages(d time.Duration, since time.Time) {
 	a.outageLimit = d
 	a.heart.update(func(d *details) {

@@ -100,7 +100,7 @@ func (m *Metrics) Teams(names []string) {
 	m.runs.WithLabelValues(kindScenario, "pass")
 }
 
-// Activities of running steps and of waiting steps.
+// Values of the labels doing, for running steps, and reason, for waiting ones.
 var (
 	running = []coordination.DoingKind{coordination.CallsModel, coordination.RunsTool, other}
 	waiting = []coordination.DoingKind{coordination.RateLimited, coordination.ModelAway, coordination.Queued}

@@ -133,8 +133,8 @@ func article(noun string) string {
 	return "a " + noun
 }
 
-// unknownIn describes the first key in a JSON object for which the struct type t has no field, with
-// its path. It skips the key continued and types with their own decoders.
+// unknownIn describes the first unknown key in a JSON object that is to be decoded into the struct
+// type t, with the path of the key. It skips the key continued, and types with their own decoders.
 func unknownIn(data []byte, path string, t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -233,7 +233,7 @@ func alreadyRuns(err error) bool {
 	return running
 }
 
-// ended steps the core with the end of the activity, or starts its reckoning if the end was not
+// ended passes the end of the activity to the core, or starts its reckoning if the end was not
 // reported.
 func (s *step) ended(f workflow.Future) {
 	var r acts.StepResult
@@ -272,13 +272,13 @@ func (p *run) reckonLost() bool {
 	return s.reckoning != nil
 }
 
-// over steps the core with the end of the step.
+// over passes the end of the step to the core.
 func (s *step) over(e pipeline.Event) {
 	s.p.step = nil
 	s.p.core.Step(e)
 }
 
-// failed steps the core with the end of a step that has no result.
+// failed passes the end of a step without a result to the core.
 func (s *step) failed(f drive.Failure) {
 	if f.Usage.ModelCalls == 0 && s.spent.ModelCalls > 0 { // the activity did not report its team's usage
 		f.Usage = s.spent

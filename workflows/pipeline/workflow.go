@@ -189,7 +189,7 @@ func (p *run) carryOut(commands []pipeline.Command) {
 	}
 }
 
-// wait blocks until an event arrives, then steps the core with all events that have arrived.
+// wait blocks until an event arrives, then passes all events that have arrived to the core.
 func (p *run) wait() {
 	selector := workflow.NewSelector(p.ctx)
 	p.selectStep(selector)

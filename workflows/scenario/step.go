@@ -79,7 +79,7 @@ func (t *step) spent() time.Duration {
 	return t.s.rest + workflow.Now(t.s.ctx).Sub(t.began)
 }
 
-// ended steps the core with the end of the step, or starts its reckoning if the end was not
+// ended passes the end of the step to the core, or starts its reckoning if the end was not
 // reported. A result with neither a verdict nor an error is invalid, because an operator completed
 // the activity.
 func (t *step) ended(f workflow.Future) {
@@ -120,7 +120,7 @@ func (s *run) reckonLost() bool {
 	return true
 }
 
-// over steps the core with the end of the step.
+// over passes the end of the step to the core.
 func (t *step) over(r acts.StepResult, failure *drive.Failure) {
 	s, id, spent := t.s, t.launch.ID, t.spent()
 	result := scenario.Result{Status: r.Status, EvidencePaths: r.Evidence, Error: r.Error, Summary: r.Summary, Warnings: r.Warnings, Cost: r.Usage}

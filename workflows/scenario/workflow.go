@@ -219,7 +219,7 @@ func (s *run) note(kind, step, text string) {
 	})
 }
 
-// wait blocks until an event arrives, then steps the core with all events that have arrived.
+// wait blocks until an event arrives, then passes all events that have arrived to the core.
 func (s *run) wait() {
 	selector := workflow.NewSelector(s.ctx)
 	s.selectStep(selector)

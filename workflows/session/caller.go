@@ -52,7 +52,7 @@ func (s *session) askCaller(c coordination.AskCaller) {
 	})
 }
 
-// endAsking stops that timer if the core no longer waits for the caller.
+// endAsking stops the timer of askCaller if the core no longer waits for the caller.
 func (s *session) endAsking() {
 	if s.clock.asked != nil && !s.core.Calling {
 		s.clock.stopAsk()

@@ -76,8 +76,8 @@ func (s *session) timeLeft() time.Duration {
 	return max(0, s.clock.left-workflow.Now(s.ctx).Sub(s.clock.since))
 }
 
-// selectClock adds the timers to the selector. They step the core when the time is nearly over,
-// when it is over, and when a wait ends.
+// selectClock adds the timers to the selector. When one fires, the core gets an event: the time is
+// nearly over, it is over, or a wait has ended.
 func (s *session) selectClock(selector workflow.Selector) {
 	add := func(timer *workflow.Future, fired *bool, event coordination.Event) {
 		if *timer == nil {
@@ -117,7 +117,7 @@ func (s *session) startWait(w coordination.Wait) {
 	})
 }
 
-// endWait stops that timer if the core has ended its wait.
+// endWait stops the timer of startWait if the core no longer waits.
 func (s *session) endWait() {
 	if s.clock.waited != nil && !s.core.Waiting {
 		s.clock.stopWait()

@@ -85,7 +85,7 @@ func (s *session) selectSteps(ctx workflow.Context, selector workflow.Selector) 
 	return len(s.running) > 0
 }
 
-// ended steps the core with the end of a step, or starts its reckoning if the end was not reported.
+// ended passes the end of a step to the core, or starts its reckoning if the end was not reported.
 func (s *session) ended(ctx workflow.Context, id coordination.LaunchID, f workflow.Future) {
 	r := &s.running[s.indexOf(id)]
 	var result acts.StepResult
@@ -122,7 +122,7 @@ func (s *session) reckonLost(ctx workflow.Context) bool {
 	return true
 }
 
-// over steps the core with the end of a step that has no result.
+// over passes the end of a step without a result to the core.
 func (s *session) over(id coordination.LaunchID, f drive.Failure) {
 	s.forget(id)
 	end := coordination.End{Launch: id, Step: f.Step, Usage: f.Usage, Told: f.Seen, AwaySince: f.AwaySince}

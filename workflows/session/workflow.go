@@ -31,8 +31,8 @@ func Workflow(ctx workflow.Context, in Input) (Result, error) {
 	return result, err
 }
 
-// session drives one coordination.State in one coroutine. Update handlers also step the core, and
-// wake the coroutine.
+// session drives one coordination.State in one coroutine. Update handlers also pass events to the
+// State, and then wake the coroutine.
 type session struct {
 	ctx workflow.Context
 	in  Input
@@ -208,7 +208,7 @@ func (s *session) carryOut(commands []coordination.Command) {
 	}
 }
 
-// wait blocks until an event arrives, then steps the core with all events that have arrived.
+// wait blocks until an event arrives, then passes all events that have arrived to the core.
 func (s *session) wait() {
 	selector := workflow.NewSelector(s.ctx)
 	s.selectSteps(s.ctx, selector)

@@ -174,7 +174,8 @@ func killVictim(t target, end func(int) error) (string, error) {
 	return done(end(t.Victim))
 }
 
-// attach attaches to a process as its debugger. The process would end with the debugger.
+// attach attaches to a process as its debugger, with the option that kills the process when the
+// debugger exits.
 func attach(t target) (string, error) {
 	const seize, exitKill = 0x4206, 0x100000 // PTRACE_SEIZE, PTRACE_O_EXITKILL
 	runtime.LockOSThread()
