@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
@@ -134,11 +135,12 @@ func TestAsk(t *testing.T) {
 		link := whole.Content[1].(*mcp.ResourceLink)
 		require.Equal(t, "conclave://"+out.SessionID+"/answer", link.URI)
 		synctest.Wait()
-		require.Equal(t, []string{"agent_a answered agent1.1", "agent_b voted for agent1.1"}, reported)
+		require.Equal(t, []string{"session_id " + out.SessionID, "agent_a answered agent1.1", "agent_b voted for agent1.1"}, reported)
 
 		read, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: link.URI})
 		require.NoError(t, err)
 		require.Equal(t, "Tabs.", read.Contents[0].Text)
+		require.Equal(t, "private", read.CacheScope)
 	})
 }
 
@@ -233,6 +235,50 @@ func TestStatus(t *testing.T) {
 	})
 }
 
+// A client that gives up before the answer knows the session from the first progress.
+func TestAsk_givenUp(t *testing.T) {
+	var reported []string
+	progress := &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+		reported = append(reported, r.Params.Message)
+	}}
+	inBubble(t, access.Caller{}, Options{}, progress, func(t *testing.T, played *desktest.Temporal, s *mcp.ClientSession) {
+		ctx, giveUp := context.WithTimeout(t.Context(), 30*time.Second)
+		defer giveUp()
+		params := &mcp.CallToolParams{Name: "ask_team", Arguments: fields{"question": "Tabs?"}}
+		params.SetProgressToken("p1")
+		_, err := s.CallTool(ctx, params)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		begun := played.Begun(t)
+		require.Equal(t, []string{"session_id " + begun.ID}, reported)
+		begun.Decide("Tabs.", llm.Usage{})
+		out, _ := call[outcome](t, s, "session_result", fields{"session_id": begun.ID})
+		require.Equal(t, "Tabs.", out.Answer)
+	})
+}
+
+// A result that is late says on whom the session waits.
+func TestResult_late(t *testing.T) {
+	inBubble(t, access.Caller{}, Options{}, nil, func(t *testing.T, played *desktest.Temporal, s *mcp.ClientSession) {
+		out, whole := call[outcome](t, s, "ask_team", fields{"question": "q", "wait_seconds": 0})
+		require.Contains(t, textOf(whole), "The team is still at work in session "+out.SessionID+". Call session_result")
+		begun := played.Begun(t)
+		begun.Change(func(state *acts.State) { state.Status = drive.Running })
+		why := "a key is missing"
+		begun.Change(func(state *acts.State) { state.Parked = &why })
+		_, whole = call[outcome](t, s, "session_result", fields{"session_id": out.SessionID, "wait_seconds": 0})
+		require.Contains(t, textOf(whole), "Session "+out.SessionID+" is parked: a key is missing. Call session_result")
+		begun.Ask(llm.Usage{}, coordination.Call{ID: "c1", Name: "look"}, coordination.Call{ID: "c2", Name: "read"}, coordination.Call{ID: "c3", Name: "look"})
+		out, whole = call[outcome](t, s, "session_result", fields{"session_id": out.SessionID, "wait_seconds": 0})
+		require.Contains(t, textOf(whole), "waits for the results of tools (look, read) from the program that started it")
+		require.Equal(t, string(coordination.PhaseWaitingForTools), out.Phase)
+		standing, _ := call[standing](t, s, "session_status", fields{"session_id": out.SessionID})
+		require.Equal(t, []string{"look", "read"}, standing.WaitsFor)
+		begun.Silence()
+		_, whole = call[outcome](t, s, "session_result", fields{"session_id": out.SessionID, "wait_seconds": 0})
+		require.Contains(t, textOf(whole), "still at work", "its worker is away")
+	})
+}
+
 func TestSteer(t *testing.T) {
 	inBubble(t, access.Caller{}, Options{}, nil, func(t *testing.T, played *desktest.Temporal, s *mcp.ClientSession) {
 		out, _ := call[outcome](t, s, "ask_team", fields{"question": "q", "wait_seconds": 0})
@@ -240,6 +286,11 @@ func TestSteer(t *testing.T) {
 		said, _ := call[done](t, s, "say", fields{"session_id": out.SessionID, "text": "Go 1.24, please.", "agent": "agent_b"})
 		require.True(t, said.Accepted)
 		require.Equal(t, "session "+out.SessionID+" has no answers yet", refused(t, s, "session_diff", fields{"session_id": out.SessionID}))
+		begun.Change(func(state *acts.State) { state.Status = drive.Running })
+		require.Contains(t, refused(t, s, "decide_now", fields{"session_id": out.SessionID}), "no agent of session "+out.SessionID+" has an answer yet")
+		begun.Change(func(state *acts.State) {
+			state.Agents = []coordination.AgentView{{ID: "agent_a"}, {ID: "agent_b", LatestLabel: "agent2.1"}}
+		})
 		_, _ = call[done](t, s, "decide_now", fields{"session_id": out.SessionID})
 		require.Equal(t, []desktest.Update{
 			{Name: drive.SaySignal, Args: []any{drive.Request{Text: "Go 1.24, please.", Agent: "agent_b"}}}, {Name: drive.FinishSignal},

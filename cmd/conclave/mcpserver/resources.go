@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -32,7 +33,7 @@ func (s server) readAnswer(ctx context.Context, req *mcp.ReadResourceRequest) (*
 	if _, err := s.desk.Find(ctx, s.by, id); err != nil {
 		return nil, mcp.ResourceNotFoundError(req.Params.URI)
 	}
-	_, out, err := s.await(ctx, &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{}}, id, 0)
+	_, out, err := s.await(ctx, id, time.Now(), nil)
 	if err != nil {
 		return nil, err
 	}

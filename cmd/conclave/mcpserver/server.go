@@ -37,6 +37,7 @@ func New(d *desk.Desk, by access.Caller, o Options) *mcp.Server {
 	s := server{desk: d, by: by, local: o.Local}
 	out := mcp.NewServer(&mcp.Implementation{Name: "conclave", Title: "Conclave", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: instructions, Capabilities: &mcp.ServerCapabilities{}, SchemaCache: schemas,
+		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" }, // each caller has its own sessions
 	})
 	s.addTools(out, o.ReadOnly)
 	s.addResources(out)

@@ -5,22 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"conclave/activities"
 	"conclave/cmd/conclave/desk"
 	"conclave/engine/artifact"
+	"conclave/engine/coordination"
 	"conclave/workflows/drive"
 	sessionflow "conclave/workflows/session"
-)
-
-// How long a call waits for an answer, in seconds. Clients give up after 60 s.
-const (
-	defaultWait = 45
-	maxWait     = 3600
 )
 
 // ask is the input of ask_team.
@@ -56,17 +51,6 @@ type change struct {
 	Label string `json:"label,omitempty" jsonschema:"the label of an answer, such as agent2.1; left out for the decision"`
 }
 
-// outcome is the result of a session so far.
-type outcome struct {
-	SessionID string   `json:"session_id"`
-	Status    string   `json:"status"` // running, or how it ended
-	Answer    string   `json:"answer,omitempty"`
-	Winner    string   `json:"winner,omitempty"` // label
-	Votes     int      `json:"votes,omitempty"`  // for it
-	Tokens    int64    `json:"tokens,omitempty"`
-	TotalUSD  *float64 `json:"total_usd,omitempty"`
-}
-
 func (s server) addTools(to *mcp.Server, readOnly bool) {
 	reads, no := &mcp.ToolAnnotations{ReadOnlyHint: true}, false
 	steers := &mcp.ToolAnnotations{DestructiveHint: &no}
@@ -96,7 +80,7 @@ func (s server) ask(ctx context.Context, req *mcp.CallToolRequest, in ask) (*mcp
 	if len(in.Question) > drive.MaxInput {
 		return nil, outcome{}, fmt.Errorf("the question has %d bytes, at most %d are accepted", len(in.Question), drive.MaxInput)
 	}
-	wait, err := waitOf(in.WaitSeconds)
+	until, err := waitOf(in.WaitSeconds)
 	if err != nil {
 		return nil, outcome{}, err
 	}
@@ -113,78 +97,22 @@ func (s server) ask(ctx context.Context, req *mcp.CallToolRequest, in ask) (*mcp
 		return nil, outcome{}, err
 	}
 	s.desk.Remember(ticket.ID, dir)
-	return s.await(ctx, req, ticket.ID, wait)
+	report := progress(ctx, req)
+	if report != nil { // a client that gives up early knows the ID
+		report("session_id " + ticket.ID)
+	}
+	return s.await(ctx, ticket.ID, until, report)
 }
 
 func (s server) result(ctx context.Context, req *mcp.CallToolRequest, in fetch) (*mcp.CallToolResult, outcome, error) {
-	wait, err := waitOf(in.WaitSeconds)
+	until, err := waitOf(in.WaitSeconds)
 	if err != nil {
 		return nil, outcome{}, err
 	}
 	if _, err := s.desk.Find(ctx, s.by, in.SessionID); err != nil {
 		return nil, outcome{}, err
 	}
-	return s.await(ctx, req, in.SessionID, wait)
-}
-
-// waitOf checks how many seconds a call may wait.
-func waitOf(seconds *int) (time.Duration, error) {
-	if seconds == nil {
-		return defaultWait * time.Second, nil
-	}
-	if *seconds < 0 || *seconds > maxWait {
-		return 0, fmt.Errorf("wait_seconds is %d; give 0 to %d", *seconds, maxWait)
-	}
-	return time.Duration(*seconds) * time.Second, nil
-}
-
-// await waits for the answer of a session. It reports progress if the client asks for it.
-// If the answer is late, the result has only the session's ID.
-func (s server) await(ctx context.Context, req *mcp.CallToolRequest, id string, wait time.Duration) (*mcp.CallToolResult, outcome, error) {
-	// A call without a wait also returns an answer that already exists.
-	const least = 500 * time.Millisecond
-	waiting, stop := context.WithTimeout(ctx, max(wait, least))
-	defer stop()
-	reply, err := s.desk.Follow(waiting, id, false, progress(ctx, req))
-	switch {
-	case ctx.Err() != nil:
-		return nil, outcome{}, ctx.Err()
-	case waiting.Err() != nil:
-		out := outcome{SessionID: id, Status: drive.Running}
-		return text(fmt.Sprintf("The team is still at work in session %s. Call session_result with this session_id to wait for the answer; nothing is lost or paid twice.", id)), out, nil
-	case err != nil:
-		return nil, outcome{}, err
-	}
-	r := reply.Result
-	out := outcome{
-		SessionID: id, Status: r.Status, Answer: reply.Answer, Winner: r.WinnerLabel, Votes: r.Votes[r.Winner],
-		Tokens: reply.Usage.InputTokens + reply.Usage.OutputTokens, TotalUSD: reply.Usage.TotalUSD,
-	}
-	result := text(reply.Answer)
-	result.Content = append(result.Content, &mcp.ResourceLink{
-		URI: answerURI(id), Name: "answer", Title: fmt.Sprintf("Answer of session %s (%s)", id, r.Status), MIMEType: "text/markdown",
-	})
-	return result, out, nil
-}
-
-func text(s string) *mcp.CallToolResult {
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}}
-}
-
-// progress returns the function that reports a session's events, or nil if the client did
-// not ask for progress.
-func progress(ctx context.Context, req *mcp.CallToolRequest) func(string) {
-	token := req.Params.GetProgressToken()
-	if token == nil {
-		return nil
-	}
-	reported := 0
-	return func(line string) {
-		reported++
-		_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ // the result does not depend on it
-			ProgressToken: token, Progress: float64(reported), Message: line,
-		})
-	}
+	return s.await(ctx, in.SessionID, until, progress(ctx, req))
 }
 
 // standing is the result of session_status.
@@ -197,6 +125,7 @@ type standing struct {
 	Agents    []member `json:"agents"`
 	Tokens    int64    `json:"tokens"`
 	TotalUSD  *float64 `json:"total_usd,omitempty"`
+	WaitsFor  []string `json:"waits_for,omitempty"` // names of the caller's tools
 }
 
 type member struct {
@@ -215,6 +144,7 @@ func (s server) status(ctx context.Context, _ *mcp.CallToolRequest, in handle) (
 	out := standing{
 		SessionID: in.SessionID, Status: state.Status, Phase: string(state.Phase), Round: state.Round, Parked: state.Parked,
 		Agents: []member{}, Tokens: state.Cost.InputTokens + state.Cost.OutputTokens, TotalUSD: state.Cost.TotalUSD,
+		WaitsFor: called(state),
 	}
 	for _, a := range state.Agents {
 		m := member{ID: a.ID, Status: a.Status, Running: a.Running, Answer: a.LatestLabel}
@@ -237,6 +167,14 @@ func (s server) say(ctx context.Context, _ *mcp.CallToolRequest, in words) (*mcp
 }
 
 func (s server) decideNow(ctx context.Context, _ *mcp.CallToolRequest, in handle) (*mcp.CallToolResult, done, error) {
+	state, err := s.desk.State(ctx, s.by, in.SessionID)
+	if err != nil {
+		return nil, done{}, err
+	}
+	answered := slices.ContainsFunc(state.Agents, func(a coordination.AgentView) bool { return a.LatestLabel != "" })
+	if state.Status == drive.Running && !answered {
+		return nil, done{}, fmt.Errorf("no agent of session %s has an answer yet, so there is nothing to decide; session_result waits for the decision", in.SessionID)
+	}
 	return s.steer(ctx, in.SessionID, drive.FinishSignal, nil)
 }
 

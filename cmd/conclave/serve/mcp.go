@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
 	"conclave/cmd/conclave/desk"
@@ -56,16 +55,10 @@ func runMCP(ctx context.Context, c *hall.CLI, offline bool) error {
 	logger := cluster.Warnings(c.Stderr)
 	return open(ctx, c, t, chosen, logger, func(conn *hall.Connection, offered []desk.Team) error {
 		d := desk.New(conn, offered, "stdio")
-		transport := &mcp.IOTransport{Reader: io.NopCloser(c.Stdin), Writer: writer{c.Stdout}}
-		err := mcpserver.Run(ctx, d, mcpserver.Options{Version: c.Version, Local: true}, transport)
+		err := mcpserver.Run(ctx, d, mcpserver.Options{Version: c.Version, Local: true}, mcpserver.Lines(c.Stdin, c.Stdout))
 		if ctx.Err() != nil || errors.Is(err, io.EOF) {
 			return nil
 		}
 		return err
 	})
 }
-
-// writer is standard output, which the transport must not close.
-type writer struct{ io.Writer }
-
-func (writer) Close() error { return nil }
