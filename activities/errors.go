@@ -15,7 +15,7 @@ const (
 	ConfigInvalid = "ConfigInvalid" // the team or the input is unusable; not retried
 	SessionTaken  = "SessionTaken"  // another workflow owns the session's directory; not retried
 	Unresumable   = "Unresumable"   // an ended session or run cannot be continued; not retried
-	superseded    = "Superseded"    // a later run goes on with the session; not retried
+	superseded    = "Superseded"    // a later run continues the session; not retried
 	MissingKey    = "MissingKey"    // this worker lacks a key; another one may have it
 	NoProvider    = "NoProvider"    // this worker lacks a provider that the preparing worker has
 	NoServer      = "NoServer"      // this worker lacks an MCP server that the preparing worker has

@@ -82,7 +82,7 @@ type slots struct {
 
 // newTuner returns a tuner with slots for a worker that only runs steps.
 func newTuner(steps int, lagging func() bool) sdkworker.WorkerTuner {
-	const unused = 1 // kinds of tasks that this worker has none of
+	const unused = 1 // slots for kinds of tasks that this worker does not run
 	fixed := func(n int) sdkworker.SlotSupplier {
 		supplier, _ := sdkworker.NewFixedSizeSlotSupplier(n) // n is positive
 		return supplier

@@ -34,7 +34,7 @@ type queue struct {
 
 	mu          sync.Mutex
 	concurrent  int // calls at a time; 0 for any number
-	running     int // calls that have entered and have not left
+	running     int // calls that are running
 	line        []*waiter
 	pausedUntil time.Time
 	changed     chan struct{} // closed when the first in line may have changed, or may pass
@@ -43,7 +43,7 @@ type queue struct {
 // waiter is a call in a queue.
 type waiter struct {
 	tokens int
-	caller string    // the step, which may return; empty outside of one
+	caller string    // the step, which may give up its slot and return; empty outside a step
 	away   time.Time // deadline for the return of a step that gave up its slot; zero while it waits
 }
 

@@ -116,12 +116,12 @@ type Attempt struct {
 	process Process
 	details details // of the attempts before this one
 	heart   *heart
-	counted bool          // as an attempt without progress
+	counted bool          // this attempt counts as one without progress
 	limit   time.Duration // since the first attempt began; 0 for none
 
 	lastTool string // description of the last tool call
 
-	server      string        // of the model, among those of the run; empty for none
+	server      string        // the model's server; empty for none
 	replied     bool          // the server has replied in this run
 	outageLimit time.Duration // 0 for none
 	assemble    func(context.Context) error

@@ -116,7 +116,7 @@ func describeCall(call llm.ToolCall, redact func([]byte) []byte) string {
 // Report is the part of a step's heartbeat details that is shown to people.
 type Report struct {
 	Doing    *coordination.Doing // nil between calls and waits
-	Said     string              // the end of the reply under way
+	Said     string              // the end of an unfinished reply
 	Progress bool                // the attempt that sent the details has made progress
 	Away     time.Time           // beginning of an outage of the model's server; zero for none
 	Usage    llm.Usage           // of the step so far

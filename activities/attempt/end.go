@@ -56,7 +56,7 @@ func (a *Attempt) concludeDead(ctx context.Context) error {
 	err := a.find(ctx)
 	if errors.Is(err, artifact.ErrNotFound) {
 		if r, recoverErr := step.Recover(ctx, a.Ports, a.Spec); recoverErr == nil {
-			a.Result = r // heartbeats lag behind it
+			a.Result = r // more recent than the heartbeats
 		}
 		return &noProgressError{attempts: maxFruitless}
 	}

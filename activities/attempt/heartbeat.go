@@ -46,13 +46,13 @@ type details struct {
 	// Began is when the first attempt started; zero unless the step's time is limited.
 	Began  time.Time `json:"began,omitzero"`
 	Outage *outage   `json:"away,omitempty"`  // nil while the model's server replies
-	Marked time.Time `json:"marked,omitzero"` // the beginning of an outage that the store has
+	Marked time.Time `json:"marked,omitzero"` // the beginning of the outage that is stored
 
 	// Replied is set once the model's server has replied during this launch of the step.
 	Replied bool `json:"replied,omitempty"`
 
 	Doing *coordination.Doing `json:"doing,omitempty"` // replaced, never changed
-	Said  string              `json:"said,omitempty"`  // the end of the reply under way
+	Said  string              `json:"said,omitempty"`  // the end of an unfinished reply
 }
 
 // previous returns the details of the preceding attempts. Details in another format are those of

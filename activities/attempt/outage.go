@@ -31,7 +31,7 @@ const (
 // outage is an outage of the model's server, as recorded by the attempts of a step.
 type outage struct {
 	Since time.Time `json:"since"`
-	Tries int       `json:"tries"` // attempts that it ended
+	Tries int       `json:"tries"` // number of attempts that it ended
 }
 
 // delay returns the time until the next attempt.
@@ -74,7 +74,7 @@ func (a *Attempt) waitOut(ctx context.Context, c step.Class, failed *llm.Error) 
 				d.Outage.Since = failed.Since
 			}
 		}
-		next := *d.Outage // reports in flight hold the old one
+		next := *d.Outage // a copy, because reports in flight use the old value
 		next.Tries++
 		d.Outage = &next
 	}).Outage
@@ -89,7 +89,7 @@ func (a *Attempt) waitOut(ctx context.Context, c step.Class, failed *llm.Error) 
 // is cancelled then cannot report it.
 type awayMark struct {
 	Since      time.Time `json:"since"`
-	ModelCalls int64     `json:"model_calls"` // of the step so far; a later one ended the outage
+	ModelCalls int64     `json:"model_calls"` // calls of the step so far; a later call ended the outage
 }
 
 func awayKey(l artifact.Layout, token string) string { return l.Journals(token) + "away.json" }

@@ -16,9 +16,9 @@ import (
 // Ended is the end of a step as recorded by its workflow.
 type Ended struct {
 	Token     string               `json:"token"`
-	Suspended bool                 `json:"suspended,omitempty"` // the step goes on later
-	Cause     coordination.Failure `json:"cause,omitzero"`      // why it was given up
-	AwaySince time.Time            `json:"away_since,omitzero"` // that of its launch
+	Suspended bool                 `json:"suspended,omitempty"` // the step will be resumed
+	Cause     coordination.Failure `json:"cause,omitzero"`      // why the step was given up
+	AwaySince time.Time            `json:"away_since,omitzero"` // as in its launch
 }
 
 // Reckon completes the record of a step whose activity did not report its end: the step was

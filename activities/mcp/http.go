@@ -75,7 +75,7 @@ func refuseRedirect(req *http.Request, _ []*http.Request) error {
 type roundTripper struct {
 	endpoint      *url.URL
 	token         string
-	calls, others http.RoundTripper // for calls, which have a deadline; for other requests
+	calls, others http.RoundTripper // for tool calls, which have a deadline, and for other requests
 	life          context.Context
 	end           context.CancelCauseFunc
 }

@@ -22,7 +22,7 @@ type offer struct {
 	mu      sync.Mutex
 	version int // the version of the list from which tools was made
 	tools   []tool
-	used    *session // the connection of the step's last call; at first, the one with which it began
+	used    *session // the connection of the step's last call or, before that, of its beginning
 }
 
 // offered returns the tools from the server's newest list that pass the filters.

@@ -41,7 +41,7 @@ type pooledServer struct {
 // close ends the server, which takes up to about two seconds, and removes its HOME.
 func (s *pooledServer) close() {
 	s.link.close()
-	_ = os.RemoveAll(s.home) // a remainder is removed with the worker's directory for HOMEs
+	_ = os.RemoveAll(s.home) // the rest is removed with the worker's directory for HOMEs
 }
 
 // join returns the server for a step, and a function that the step calls when it no longer needs

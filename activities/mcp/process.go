@@ -185,7 +185,7 @@ func within(limit time.Duration, channels ...<-chan struct{}) bool {
 // stop ends the program and all processes that it started, and releases the pipes.
 func (p *process) stop() {
 	p.stopping.Do(func() {
-		before := p.family() // before the program's exit cuts ties
+		before := p.family() // before the program's exit hides its relatives
 		p.in.Close()
 		if !within(closeGrace, p.exited) {
 			p.terminate()
@@ -224,7 +224,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.kept = append(t.kept, p[max(0, len(p)-maxTail):]...)
-	if len(t.kept) > 2*maxTail { // not at every write: a flood has very many lines
+	if len(t.kept) > 2*maxTail { // not at every write, because a flood has very many lines
 		t.kept = append(t.kept[:0], t.kept[len(t.kept)-maxTail:]...)
 	}
 	return len(p), nil

@@ -224,7 +224,7 @@ type fault struct {
 type faultKind int
 
 const (
-	late    faultKind = iota // the call's time is over
+	late    faultKind = iota // the call exceeded its time limit
 	refused                  // the server rejected the call
 	busy                     // the server gave no usable response
 	lost                     // the connection is unusable

@@ -39,7 +39,7 @@ type stdio struct {
 	changes  *changes
 	incoming chan received
 	writes   chan write
-	requests atomic.Int64 // of the server, without a response
+	requests atomic.Int64 // requests of the server that await a response
 
 	closing sync.Once
 	closed  chan struct{}

@@ -37,7 +37,7 @@ type skilled struct {
 // Skill contains the parameters of a skilled model.
 type Skill struct {
 	Skill   float64 `json:"skill"`   // probability that an answer is right
-	Judging float64 `json:"judging"` // probability that a vote is for a right answer on purpose
+	Judging float64 `json:"judging"` // probability that a vote deliberately chooses a right answer
 	Seed    int64   `json:"seed"`
 	Targets string  `json:"targets"` // file with the questions and their targets
 }

@@ -79,7 +79,7 @@ type Client struct {
 	server   server
 	wanted   parts
 	refusals *Refusals
-	images   *Refusals // of images, not shared: the refusal may be about one image
+	images   *Refusals // refusals of images; not shared, because one may concern a single image
 }
 
 // New validates the options and returns a Client. It does not use the network.
@@ -173,7 +173,7 @@ func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 // immediately without that part.
 func (c *Client) attempt(ctx context.Context, req llm.Request, responded func(status int)) (llm.Reply, error) {
 	wanted := c.wanted &^ c.refusals.of(c.server) &^ c.images.of(c.server)
-	var spent llm.Usage // a stream can begin before it is refused
+	var spent llm.Usage // includes streams that were refused after they had begun
 	for sent := wanted; ; {
 		reply, err := c.call(ctx, c.request(req, sent), responded)
 		spent = spent.Add(c.withCost(reply.Usage))
@@ -250,7 +250,7 @@ func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams, r
 		failed = c.unreached(err, res != nil)
 	}
 	if failed.Status == 0 && res != nil {
-		failed.Status = res.StatusCode // the server has responded, and broke off
+		failed.Status = res.StatusCode // the server responded but ended the connection
 	}
 	return reply, failed
 }

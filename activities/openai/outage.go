@@ -18,15 +18,15 @@ import (
 // away. The zero value is ready for use.
 type Outages struct {
 	mu   sync.Mutex
-	away map[server]*outage // without a model: the server
+	away map[server]*outage // a key without a model is that of a server
 }
 
 // outage is the state of a server or of one of its models. Outages.mu guards all fields except
 // turn.
 type outage struct {
 	turn   chan struct{} // held by the request that probes it
-	since  time.Time     // of the first failure in a row; zero while it replies
-	probed time.Time     // of the last failure
+	since  time.Time     // time of the first failure since the last reply; zero while it replies
+	probed time.Time     // time of the last failure
 	failed *llm.Error    // the last failure; nil once it responds
 }
 
@@ -74,7 +74,7 @@ func (o *Outages) call(ctx context.Context, c *Client, away func(*llm.Error), re
 		leaveHost()
 	}
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { connected.Store(false) }, // again, if an idle connection was closed
+		GetConn: func(string) { connected.Store(false) }, // called again if an idle connection was closed
 		GotConn: func(httptrace.GotConnInfo) { reached() },
 	})
 	reply, err := request(ctx, func(status int) {

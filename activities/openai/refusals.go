@@ -43,8 +43,8 @@ const (
 	usagePart                      // usage in a stream
 	thoughtsPart                   // the model's own thoughts
 	imagesPart
-	formPart  // the form of a structured reply, for which a tool stands in
-	toolsPart // without them the model can still write text
+	formPart  // the schema of a structured reply; without it a tool is used
+	toolsPart // tools; without them the model can still write text
 )
 
 func (p parts) has(q parts) bool { return p&q != 0 }

@@ -18,10 +18,10 @@ import (
 // The retry policy of one call of Generate. The caller handles longer waits.
 const (
 	maxTries    = 7
-	maxElapsed  = 60 * time.Second // no retry starts later than this, nor later in an outage
+	maxElapsed  = 60 * time.Second // no retry starts later than this after the first try or the start of an outage
 	firstWait   = time.Second      // doubled after every try
-	longestWait = 20 * time.Second // of our own; a server may ask for more
-	maxPaid     = 1                // retries of calls that broke off in the reply: each is charged
+	longestWait = 20 * time.Second // the longest wait unless the server requests more
+	maxPaid     = 1                // retries after interrupted replies, each of which is charged
 
 	// longestAsked bounds the wait that a server may request. An early retry costs nothing.
 	longestAsked = time.Hour

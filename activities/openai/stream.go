@@ -124,9 +124,9 @@ type stream struct {
 	done   bool
 
 	started    bool // a chunk of the choice has arrived
-	hasContent bool // and it had content
+	hasContent bool // a chunk with content has arrived
 
-	usage   json.RawMessage // the last one: running totals, or one at the end
+	usage   json.RawMessage // the newest usage; servers send running totals, or one usage at the end
 	problem []byte          // an error object instead of a chunk
 }
 

@@ -39,7 +39,7 @@ func (a *Activities) equipDecision(ctx context.Context, run *attempt.Attempt, s 
 	if d.session.Base() == nil && len(shared.Files) > 0 {
 		dir = s.Name
 	} else {
-		shared = artifact.Manifest{} // all of it is in the answer, or removed
+		shared = artifact.Manifest{} // the answer contains these files unless it removed them
 	}
 	text, files, err := d.in(ctx, dir, s.Name)
 	if err != nil {

@@ -156,7 +156,7 @@ type State struct {
 	ID      string `json:"id"`
 	Request string `json:"request"`
 	Status  string `json:"status"`           // "running" or how the run ended
-	Reason  string `json:"reason,omitempty"` // of an irregular end
+	Reason  string `json:"reason,omitempty"` // why the run ended irregularly
 	pipeline.View
 
 	// Ignored describes the last signal if it could not be decoded. A later valid request clears
@@ -176,7 +176,7 @@ type ConcludeInput struct {
 type Result struct {
 	ID     string          `json:"id"`
 	Status pipeline.Status `json:"status"`
-	Error  *artifact.Error `json:"error,omitempty"` // the reason of an irregular end
+	Error  *artifact.Error `json:"error,omitempty"` // why the run ended irregularly
 
 	Trace       []pipeline.TraceEntry `json:"trace"`
 	History     []HistoryEntry        `json:"history"`

@@ -74,7 +74,7 @@ func (s *Store) readBack(ctx context.Context, key string, body []byte, unsure bo
 	}
 	var options []func(*s3.Options)
 	if !refused {
-		options = append(options, once) // the tries are used up
+		options = append(options, once) // no tries are left
 	}
 	stored, getErr := s.read(ctx, key, options...)
 	switch {

@@ -27,7 +27,7 @@ type Store struct {
 	closeIdle func()
 	bucket    string
 	prefix    string // empty, or ending in "/"
-	pageSize  int32  // keys in an answer to a listing; 0: the server decides
+	pageSize  int32  // keys in one page of a listing; 0 means the server's default
 	packs     *packs
 }
 

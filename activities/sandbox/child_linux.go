@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	childName = "conclave-sandbox"      // makes this binary the child
-	idleName  = "conclave-sandbox-idle" // makes this binary a process that only waits
+	childName = "conclave-sandbox"      // the name under which this binary runs as the child
+	idleName  = "conclave-sandbox-idle" // the name under which this binary only waits
 )
 
 // File descriptors of the child in addition to the standard ones.
 const (
-	controlFD = 3 // receives the spec, and is closed when the worker wants the end or dies
-	statusFD  = 4 // sends one status, at the end
+	controlFD = 3 // receives the spec; closed when the command is to end or the worker has died
+	statusFD  = 4 // sends the status at the end
 	treesFD   = 5 // the mounts of the workspace and the temporary directory, if spec.Trees; then the socket of spec.Network
 )
 
@@ -39,9 +39,9 @@ type spec struct {
 	Switch     bool // the child starts as the worker's user and becomes the namespace's
 	Landlock   int
 	Limits     Limits
-	Accounted  bool // a memory cgroup counts all memory
-	Counted    bool // the kernel counts the processes of this command alone, so it can limit them
-	Network    bool // the descriptor after the others takes the listener of the proxy
+	Accounted  bool // a memory cgroup limits the memory
+	Counted    bool // the kernel counts this command's processes separately, so that it can limit them
+	Network    bool // the proxy's listener is passed over the descriptor after the others
 	AskThreads bool // the kernel does not limit threads, so the child does
 }
 
@@ -93,7 +93,7 @@ func child() {
 func serve(control, report *os.File) int {
 	var s spec
 	if err := json.NewDecoder(control).Decode(&s); err != nil {
-		return 1 // the worker is gone
+		return 1 // the worker has died
 	}
 	var st status
 	var err error

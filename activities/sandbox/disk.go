@@ -33,7 +33,7 @@ const (
 
 // usage is the size of a directory's content, or the free space of a file system.
 type usage struct {
-	bytes int64 // of each file its length or its space on disk, whichever is more
+	bytes int64 // sum over the files of the length or the space on disk, whichever is larger
 	files int   // files and directories, without the root
 }
 
@@ -49,7 +49,7 @@ type quota struct {
 	before  usage         // measured after the previous command
 	left    usage         // of the limits, at the last measurement
 	ended   time.Time     // of the last measurement
-	took    time.Duration // the last measurement
+	took    time.Duration // duration of the last measurement
 
 	// unnamed returns the size of the command's open files without a name, and whether it may have
 	// missed some. It is nil if they cannot be measured.
@@ -111,7 +111,7 @@ func (q *quota) poll() error {
 	for _, v := range q.volumes {
 		free, err := freeSpace(v.dir)
 		if err != nil {
-			continue // measurements go on
+			continue // measurements still detect the limit
 		}
 		if free.bytes < v.floor {
 			return exceeded(endedDisk)

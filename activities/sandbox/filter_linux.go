@@ -16,7 +16,7 @@ import (
 // are true.
 type rule struct {
 	call   uint32
-	answer unix.Errno // 0 pretends success
+	answer unix.Errno // 0 means that the call pretends to succeed
 	tests  [][]test
 	ask    bool // the listener decides
 }

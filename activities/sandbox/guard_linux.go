@@ -26,7 +26,7 @@ type guard struct {
 	spec  spec
 	tasks *tasks
 
-	dying  chan struct{} // closed when all processes have to die
+	dying  chan struct{} // closed when all processes are to be killed
 	once   sync.Once
 	reason string
 	spent  atomic.Int64 // processor time at the last measurement
@@ -183,7 +183,7 @@ func (g *guard) measure() string {
 	switch {
 	case limits.CPU > 0 && spent > limits.CPU:
 		return endedCPU
-	case limits.Processes > 0 && g.threads > limits.Processes+ownThreads: // never true where the kernel limits them
+	case limits.Processes > 0 && g.threads > limits.Processes+ownThreads: // never true if the kernel limits them
 		return endedProcesses
 	case limits.Memory > 0 && memory > limits.Memory && !g.spec.Accounted && shared+g.tasks.proportional(found) > limits.Memory:
 		return endedMemory

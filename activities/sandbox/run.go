@@ -13,7 +13,7 @@ import (
 
 type running struct {
 	kill func()               // kills it with all its processes; may be called repeatedly, also after the end
-	wait func() (Exit, error) // returns when none of its processes is left
+	wait func() (Exit, error) // returns after the end of all its processes
 
 	// unnamed measures the command's open files without a name; nil if that is impossible.
 	unnamed func() (bytes int64, hidden bool)

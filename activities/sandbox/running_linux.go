@@ -20,11 +20,11 @@ type confinedRun struct {
 	cmd     *exec.Cmd
 	control *os.File // closing it tells the child to end
 	status  *os.File
-	cgroup  *cgroup  // nil without
-	network *passage // nil without
+	cgroup  *cgroup  // nil if not used
+	network *passage // nil if not used
 	copies  sync.WaitGroup
-	reads   []*os.File // of the output, the worker's ends
-	writes  []*os.File // the child's ends
+	reads   []*os.File // the worker's ends of the output pipes
+	writes  []*os.File // the child's ends of the output pipes
 	ended   chan struct{}
 	once    sync.Once
 }
@@ -75,7 +75,7 @@ func (r *confinedRun) connect(stdout, stderr stream) error {
 			}
 		}
 		r.copies.Go(func() {
-			_, _ = io.Copy(to, read) // ends with the pipe or at the limit, which the output notes
+			_, _ = io.Copy(to, read) // ends with the pipe, or at the limit, which output records
 			read.Close()
 		})
 	}
@@ -123,7 +123,7 @@ func (r *confinedRun) send(sp spec) {
 		go r.network.serve(r.s.options.Network)
 	}
 	go func() {
-		_ = json.NewEncoder(r.control).Encode(sp) // a dead child shows by its missing status
+		_ = json.NewEncoder(r.control).Encode(sp) // if the child has died, its status is missing
 	}()
 }
 

@@ -47,8 +47,8 @@ func (l Level) require(h Host) error {
 // LevelError reports that the host cannot provide the required confinement.
 type LevelError struct {
 	Required Level
-	Given    Level    // the host's
-	Missing  []string // missing features of the host with their remedies, a sentence each
+	Given    Level    // of the host
+	Missing  []string // a sentence for each missing feature, with its remedy
 }
 
 // Error names the missing features of the host and their remedies.
@@ -86,9 +86,9 @@ const (
 // Host describes the sandbox features of a host.
 type Host struct {
 	Level    Level    // the strongest that works
-	Missing  []string // features missing for level full, with their remedies, a sentence each
-	Landlock int      // the kernel's Landlock version; 0 without
-	Cgroup   string   // a cgroup v2 directory in which groups can limit memory and processes; empty without
+	Missing  []string // a sentence for each feature missing for level full, with its remedy
+	Landlock int      // the kernel's Landlock version; 0 if it has no Landlock
+	Cgroup   string   // a cgroup v2 directory in which groups can limit memory and processes, or empty
 }
 
 // Options configures a sandbox.
@@ -143,7 +143,7 @@ type Command struct {
 	Args []string          // the program, looked up in the sandbox's PATH unless it has a slash, and its arguments
 	Env  map[string]string // added to the sandbox's own variables; the worker's are never passed on
 	Dir  string            // the working directory, relative to the workspace; empty means the workspace
-	Time time.Duration     // a limit of its own; 0 means that of the sandbox
+	Time time.Duration     // time limit; 0 means that of the sandbox
 	// Stdout and Stderr may be nil or the same writer. They are not written to concurrently.
 	Stdout, Stderr io.Writer
 }

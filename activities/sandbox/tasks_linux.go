@@ -24,7 +24,7 @@ type tasks struct {
 
 type task struct {
 	pid, parent int
-	at          string // path in /proc of a living thread: the first one may end before the others
+	at          string // path in /proc of a running thread, since the first one may end before the others
 	threads     int
 	cpu         time.Duration // includes reaped children
 	memory      int64         // bytes, including shared memory
@@ -82,7 +82,7 @@ func (t *tasks) killAll() int {
 			if !stopped[one.pid] {
 				stopped[one.pid] = true
 				fresh++
-				_ = unix.Kill(one.pid, unix.SIGSTOP) // it may be gone
+				_ = unix.Kill(one.pid, unix.SIGSTOP) // it may have ended
 			}
 		}
 		if fresh == 0 {
@@ -101,7 +101,7 @@ func (t *tasks) numbers(dir string) []int {
 	if err != nil {
 		return nil
 	}
-	found, _ := numbersIn(fd) // none if it is gone
+	found, _ := numbersIn(fd) // none if the process has ended
 	return found
 }
 

@@ -62,7 +62,7 @@ func unconfinedExit(state *os.ProcessState, err error) (Exit, error) {
 // refused returns a command that could not be started. Like a shell, it prints the error and exits.
 func refused(err error, stderr stream) *running {
 	return &running{kill: func() {}, wait: func() (Exit, error) {
-		_, _ = stderr.Write([]byte(err.Error() + "\n")) // the output reports a failing writer
+		_, _ = stderr.Write([]byte(err.Error() + "\n")) // the writer's error ends the command
 		return Exit{Code: refusalCode(err)}, nil
 	}}
 }

@@ -35,7 +35,7 @@ func (a *Activities) findEqual(ctx context.Context, in StepInput, commit artifac
 		if err == nil {
 			err = artifact.CreateJSON(ctx, a.Store, key, class)
 		}
-		if errors.Is(err, artifact.ErrExists) { // an equal answer was classified meanwhile
+		if errors.Is(err, artifact.ErrExists) { // an equal answer has been classified in the meantime
 			used := class.Usage
 			if class, err = artifact.ReadJSON[team.Class](ctx, a.Store, key); err == nil && class.Token != commit.Token {
 				r.Usage = r.Usage.Add(used)

@@ -18,8 +18,8 @@ type Continuable struct {
 	layout artifact.Layout
 
 	Session artifact.Session
-	Turns   []artifact.Turn // its own is the last
-	Change  artifact.Change // of its base, by the decision
+	Turns   []artifact.Turn // the last one is that of the session
+	Change  artifact.Change // the decision's change of the base
 }
 
 // ContinueError reports a session whose conversation cannot be continued.

@@ -57,7 +57,7 @@ type Drafted struct {
 	// truncated.
 	Items []string `json:"items"`
 
-	Fallback string    `json:"fallback,omitempty"` // the reason for which they were not made by the model
+	Fallback string    `json:"fallback,omitempty"` // why the model did not make them
 	Usage    llm.Usage `json:"usage"`
 }
 
@@ -116,7 +116,7 @@ type drafting struct {
 	layout artifact.Layout
 	team   config.Team
 	query  string
-	recall bool // a preparation that is not stored is artifact.ErrNotFound
+	recall bool // only read stored preparations
 }
 
 func (d drafting) criteria(ctx context.Context) (Drafted, error) {

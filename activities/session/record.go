@@ -107,7 +107,7 @@ func (a *Activities) enterAll(ctx context.Context, layout artifact.Layout, run s
 			return err
 		}
 	}
-	if created { // a seal would have its number
+	if created { // a seal would have taken this number
 		return nil
 	}
 	if later, err := team.SealedAfter(ctx, a.Store, layout, last); err != nil || later != "" && later != run {

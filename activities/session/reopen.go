@@ -40,7 +40,7 @@ type Reopening struct {
 	Session   string `json:"session"`
 	Query     string `json:"query"`
 	Continues string `json:"continues,omitempty"`
-	Run       string `json:"run"` // that ended
+	Run       string `json:"run"` // the run that ended
 	Saved     Saved  `json:"saved"`
 
 	Unclaimed []coordination.LaunchID `json:"unclaimed,omitempty"` // running steps that have claimed no number

@@ -60,7 +60,7 @@ type PrepareInput struct {
 
 	Checks string `json:"checks,omitempty"` // reference of the user's directory of checks
 
-	Limits artifact.Limits `json:"limits,omitzero"` // lower those of the team
+	Limits artifact.Limits `json:"limits,omitzero"` // reduce the limits of the team
 }
 
 // Prepared is the part of a resolved team that the workflow needs.
@@ -108,7 +108,7 @@ type Saved struct {
 
 	Recorded    int  `json:"recorded"`         // number of the last event on record
 	SecondsLeft int  `json:"seconds_left"`     // of the session's time
-	Warned      bool `json:"warned,omitempty"` // TimeShort was stepped
+	Warned      bool `json:"warned,omitempty"` // the core has received TimeShort
 }
 
 // StepInput describes one launch. The activity reads large values, such as the query, from the
@@ -118,7 +118,7 @@ type StepInput struct {
 	ConfigHash string              `json:"config_hash"`
 	Launch     coordination.Launch `json:"launch"`
 
-	Checks bool `json:"checks,omitempty"` // checks that come with an answer are run
+	Checks bool `json:"checks,omitempty"` // checks submitted with an answer are run
 }
 
 // StepResult is the outcome of a step. It consists of references and short text.
@@ -137,7 +137,7 @@ type StepResult struct {
 
 	team.Outcome
 	Files  int       `json:"files,omitempty"`
-	Checks []string  `json:"checks,omitempty"` // IDs of those that came with an answer
+	Checks []string  `json:"checks,omitempty"` // IDs of checks submitted with the answer
 	Usage  llm.Usage `json:"usage"`
 }
 

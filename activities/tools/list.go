@@ -64,7 +64,7 @@ func (f *fileTools) directory(name string) ([]entry, error) {
 	for _, child := range children {
 		info, err := child.Info()
 		if err != nil {
-			continue // gone since
+			continue // removed in the meantime
 		}
 		found = append(found, entry{path: path.Join(name, child.Name()), info: info})
 	}
@@ -93,7 +93,7 @@ func (f *fileTools) walk(ctx context.Context, name, pattern string) ([]entry, bo
 		case at != name && f.repeats(at):
 			return fs.SkipDir
 		case err != nil || d.IsDir() || pattern != "" && !doublestar.MatchUnvalidated(pattern, below(name, at)):
-			return nil // the walk goes on after an unreadable directory
+			return nil // continue after an unreadable directory
 		}
 		if info, err := d.Info(); err == nil {
 			found = append(found, entry{path: at, info: info})

@@ -28,11 +28,11 @@ type capture struct {
 	mask  *strings.Replacer // of host paths
 
 	mu     sync.Mutex
-	head   []byte // everything while it can be shown
-	tail   []byte // the end, more of it than is shown
+	head   []byte // all output, as long as it can be shown
+	tail   []byte // the end of the output, longer than the part shown
 	total  int64
 	stored int64
-	file   *os.File // once the output is too long to be shown
+	file   *os.File // set once the output is too long to be shown
 	fault  error    // why the file is incomplete
 }
 

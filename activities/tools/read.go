@@ -126,7 +126,7 @@ func clamp(n float64, limit int) int { return int(min(n, float64(limit))) }
 
 // showImage shows an image, or explains why it cannot be shown.
 func (f *fileTools) showImage(name string, in *bufio.Reader) (loop.Output, error) {
-	data, err := io.ReadAll(io.LimitReader(in, maxFile)) // more than a shown image has
+	data, err := io.ReadAll(io.LimitReader(in, maxFile)) // larger than any image that is shown
 	if err != nil {
 		return loop.Output{}, explain(name, err)
 	}

@@ -19,7 +19,7 @@ var source []byte
 // Tariff is a price in US dollars per million tokens.
 type Tariff struct {
 	Input       float64  `json:"input"`
-	CachedInput *float64 `json:"cached_input"` // as Input if nil
+	CachedInput *float64 `json:"cached_input"` // equal to Input if nil
 	Output      float64  `json:"output"`
 }
 
@@ -70,7 +70,7 @@ type table struct {
 type provider struct {
 	Name   string           `json:"name"`
 	Hosts  []string         `json:"hosts"`
-	Prefix string           `json:"prefix"` // of its models at a router; empty if others sell them there, too
+	Prefix string           `json:"prefix"` // of its models' names at a router; empty if others also sell them there
 	Models map[string]entry `json:"models"`
 }
 

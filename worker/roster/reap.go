@@ -163,7 +163,7 @@ func progressOf(ctx context.Context, c client.Client, tasks []Task) map[string]j
 		})
 		run, err := c.DescribeWorkflowExecution(ctx, t.WorkflowID, t.RunID)
 		if err != nil {
-			continue // the failure matters more
+			continue // report the failure without its progress
 		}
 		for _, a := range run.GetPendingActivities() {
 			var details json.RawMessage

@@ -104,7 +104,7 @@ type ended struct {
 	id, kind, status string
 	began            time.Time // zero if it is unknown
 	cost             llm.Usage
-	failure          string // why it has no result; empty if it has
+	failure          string // why it has no result; empty if it has one
 }
 
 // endOf returns the session or run that ends with the record in an activity's input.

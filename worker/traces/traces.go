@@ -27,7 +27,7 @@ type Tracer struct {
 	tracer   trace.Tracer
 	sampler  sdktrace.Sampler
 	redact   func([]byte) []byte
-	content  bool // of prompts, replies and tool calls
+	content  bool // export the text of prompts, replies and tool calls
 }
 
 // Options describes the process whose spans are exported.
@@ -40,7 +40,7 @@ type Options struct {
 	// Getenv reads the environment. The default is os.Getenv.
 	Getenv func(string) string
 
-	exporter sdktrace.SpanExporter // of tests
+	exporter sdktrace.SpanExporter // used by tests
 }
 
 // Open returns the tracer configured by the environment, or nil.

@@ -32,7 +32,7 @@ type Verb[E any] struct {
 
 	Event E               // the event of a verb without an input
 	Input func(Request) E // the event of an input; nil for a verb without one
-	Keys  []string        // of the input; an input with others is refused
+	Keys  []string        // keys of the input; an input with any other key is refused
 }
 
 func (v Verb[E]) event(in Request) E {
@@ -116,7 +116,7 @@ func Listen[E any](ctx workflow.Context, noun string, listener listener[E], verb
 func (i *Inbox[E]) accept(event E) any {
 	i.ignored = ""
 	i.listener.Step(event)
-	i.updated.SendAsync(true) // a full channel wakes the loop as well
+	i.updated.SendAsync(true) // if the channel is full, it will wake the loop anyway
 	return i.listener.Reply()
 }
 

@@ -16,7 +16,7 @@ const (
 	AttributeTeam   = "ConclaveTeam"    // name of the operator's team
 	AttributeWinner = "ConclaveWinner"  // ID of the agent whose answer won
 	AttributeKind   = "ConclaveKind"    // session, pipeline or scenario
-	AttributeCost   = "ConclaveCostUsd" // at the end; missing if a price is unknown
+	AttributeCost   = "ConclaveCostUsd" // set at the end, unless a price is unknown
 )
 
 // Attributes returns the search attributes and their types.

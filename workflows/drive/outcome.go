@@ -25,7 +25,7 @@ type Failure struct {
 	attempt.Failure // step, token and usage; a zero step or usage is unknown
 
 	Suspended  bool // the step was cancelled and can be resumed
-	Unreported bool // the step number and the usage are unknown, or older than the end
+	Unreported bool // the step number and the usage are unknown or outdated
 	Cause      coordination.Failure
 }
 

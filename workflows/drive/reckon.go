@@ -49,7 +49,7 @@ func (r *Reckoning) End(ctx workflow.Context) Failure {
 	}
 	f := r.failure
 	f.Step, f.Token, f.AwaySince = max(f.Step, found.Step), found.Token, found.AwaySince
-	if found.Usage.ModelCalls > f.Usage.ModelCalls { // else the last heartbeat has a call more
+	if found.Usage.ModelCalls > f.Usage.ModelCalls { // otherwise the last heartbeat is newer
 		f.Usage = found.Usage
 	}
 	if len(found.Seen) > 0 {

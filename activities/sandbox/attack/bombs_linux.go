@@ -139,7 +139,7 @@ func filesMade(s *scene, t trial) string {
 func blocks(dir string) int64 {
 	return walk(dir, func(path string) int64 {
 		var st unix.Stat_t
-		_ = unix.Lstat(path, &st) // a file that is gone has no blocks
+		_ = unix.Lstat(path, &st) // a removed file has no blocks
 		return st.Blocks * 512
 	})
 }

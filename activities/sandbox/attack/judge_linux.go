@@ -22,13 +22,13 @@ import (
 type attack struct {
 	name, what string
 
-	try   func(target) (string, error) // in the sandbox; the proof of success that the attacker itself has
-	proof func(*scene, trial) string   // on the host, afterwards; the evidence of success, empty for none
+	try   func(target) (string, error) // in the sandbox; returns the attacker's own proof of success
+	proof func(*scene, trial) string   // on the host, afterwards; returns evidence of success, or ""
 
-	setup   func(*scene) error    // on the host, before; a *skipped ends the attack
+	setup   func(*scene) error    // on the host, before; may return a *skipped
 	observe func(*scene)          // on the host, every 20 ms
 	limits  func(*sandbox.Limits) // changes the standard limits
-	known   string                // why level landlock leaves it open; empty if it promises to stop it
+	known   string                // why level landlock does not promise to stop it; empty if it does
 	fatal   bool                  // the attacker may be killed
 	lethal  bool                  // the worker is killed
 }

@@ -34,7 +34,7 @@ type scene struct {
 	configure func(*exec.Cmd) // changes the worker before it starts; nil for no change
 	worker    *exec.Cmd       // started after the setup
 	victim    chan struct{}   // closed when the victim is dead; nil without one
-	arrived   atomic.Bool     // something reached a listener of the host, or of the attacker
+	arrived   atomic.Bool     // a listener of the host or of the attacker was reached
 	peak      int64           // the most that a bomb used
 	cleanup   []func()
 }
@@ -106,7 +106,7 @@ func (s *scene) later(f func()) { s.cleanup = append(s.cleanup, f) }
 
 // clear removes the scene and kills the processes that have its token.
 func (s *scene) clear() error {
-	for range 100 { // some start successors
+	for range 100 { // some processes start others before they are killed
 		left := processes(s.target.Token)
 		if len(left) == 0 {
 			break
@@ -176,7 +176,7 @@ func (s *scene) startVictim(cmd *exec.Cmd) error {
 	}()
 	s.victim, s.target.Victim = dead, cmd.Process.Pid
 	s.later(func() {
-		_ = cmd.Process.Kill() // it may be dead
+		_ = cmd.Process.Kill() // it may have ended
 		<-dead
 	})
 	return nil

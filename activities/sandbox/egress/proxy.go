@@ -15,7 +15,7 @@ import (
 
 const (
 	headerTimeout = 30 * time.Second // for a client's request
-	dialTimeout   = 20 * time.Second // with the resolution of the name
+	dialTimeout   = 20 * time.Second // includes resolving the name
 	maxHeader     = 16 << 10         // bytes of a client's request
 	maxTunnels    = 128              // at a time
 )
@@ -51,7 +51,7 @@ func Serve(socket *os.File, list List) (*Proxy, error) {
 
 func newProxy(list List) *Proxy {
 	p := &Proxy{list: list, served: make(chan struct{}), slots: make(chan struct{}, maxTunnels), dial: dial}
-	p.lookup = lookupBy(&net.Resolver{PreferGo: true}) // the C library takes more spellings for addresses
+	p.lookup = lookupBy(&net.Resolver{PreferGo: true}) // the C library accepts more notations for addresses
 	p.life, p.end = context.WithCancel(context.Background())
 	return p
 }
@@ -156,7 +156,7 @@ func (p *Proxy) connect(d Destination) (net.Conn, error) {
 func (p *Proxy) tunnel(w http.ResponseWriter, far net.Conn) {
 	near, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		return // the client is gone
+		return // the client has disconnected
 	}
 	defer func() { _ = near.Close() }()
 	defer context.AfterFunc(p.life, func() {
