@@ -59,61 +59,14 @@ func (p *Pipeline) Ended() time.Time {
 
 // ReadPipeline reads a pipeline's run. A missing run is ErrNone.
 func ReadPipeline(ctx context.Context, store artifact.Store, layout artifact.Layout) (*Pipeline, error) {
-	var claim struct {
-		artifact.Owner
-		Request   string    `json:"request"`
-		CreatedAt time.Time `json:"created_at"`
+	var docs pipelineDocuments
+	if err := docs.read(ctx, store, layout); err != nil {
+		return nil, err
 	}
-	var status struct {
-		ID      string  `json:"id"`
-		Request string  `json:"request"`
-		Status  string  `json:"status"`
-		Reason  string  `json:"reason"`
-		Parked  *string `json:"parked"`
-		pipeline.View
-	}
-	var result struct {
-		Trace []pipeline.TraceEntry `json:"trace"`
-		Final string                `json:"final"`
-	}
-	var config struct {
-		Steps []struct {
-			Name string `json:"name"`
-		} `json:"steps"`
-	}
-	found := false
-	for name, into := range map[string]any{"pipeline.json": &claim, "status.json": &status, "result.json": &result, "config.json": &config} {
-		data, err := store.Get(ctx, layout.File(name))
-		if errors.Is(err, artifact.ErrNotFound) {
-			continue
-		}
-		if err == nil {
-			err = json.Unmarshal(data, into)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
-		}
-		found = found || name == "pipeline.json"
-	}
-	if !found {
-		return nil, ErrNone
-	}
-	p := &Pipeline{
-		ID: claim.WorkflowID, Request: claim.Request, Status: status.Status, Reason: status.Reason, Created: claim.CreatedAt, Usage: status.Usage, Final: result.Final,
-	}
-	if status.ID != "" {
-		p.ID, p.Request = status.ID, status.Request
-	}
-	p.Paused, p.Step = status.Paused, status.Step
-	if status.Parked != nil {
-		p.Parked = *status.Parked
-	}
-	for _, s := range config.Steps {
-		p.Nodes = append(p.Nodes, s.Name)
-	}
-	trace := result.Trace
-	if len(trace) < len(status.Trace) {
-		trace = status.Trace
+	p := docs.pipeline()
+	trace := docs.result.Trace
+	if len(trace) < len(docs.status.Trace) {
+		trace = docs.status.Trace
 	}
 	for _, entry := range trace {
 		v := Visit{TraceEntry: entry, Text: entry.Text}
@@ -126,6 +79,72 @@ func ReadPipeline(ctx context.Context, store artifact.Store, layout artifact.Lay
 		p.Visits = append(p.Visits, v)
 	}
 	return p, nil
+}
+
+// pipelineDocuments are the documents at the top of a run's directory.
+type pipelineDocuments struct {
+	claim struct {
+		artifact.Owner
+		Request   string    `json:"request"`
+		CreatedAt time.Time `json:"created_at"`
+	}
+	status struct {
+		ID      string  `json:"id"`
+		Request string  `json:"request"`
+		Status  string  `json:"status"`
+		Reason  string  `json:"reason"`
+		Parked  *string `json:"parked"`
+		pipeline.View
+	}
+	result struct {
+		Trace []pipeline.TraceEntry `json:"trace"`
+		Final string                `json:"final"`
+	}
+	config struct {
+		Steps []struct {
+			Name string `json:"name"`
+		} `json:"steps"`
+	}
+}
+
+// read reads the documents that exist. Without pipeline.json it returns ErrNone.
+func (d *pipelineDocuments) read(ctx context.Context, store artifact.Store, layout artifact.Layout) error {
+	found := false
+	for name, into := range map[string]any{"pipeline.json": &d.claim, "status.json": &d.status, "result.json": &d.result, "config.json": &d.config} {
+		data, err := store.Get(ctx, layout.File(name))
+		if errors.Is(err, artifact.ErrNotFound) {
+			continue
+		}
+		if err == nil {
+			err = json.Unmarshal(data, into)
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		found = found || name == "pipeline.json"
+	}
+	if !found {
+		return ErrNone
+	}
+	return nil
+}
+
+// pipeline returns the run without its visits.
+func (d *pipelineDocuments) pipeline() *Pipeline {
+	p := &Pipeline{
+		ID: d.claim.WorkflowID, Request: d.claim.Request, Status: d.status.Status, Reason: d.status.Reason, Created: d.claim.CreatedAt,
+		Usage: d.status.Usage, Final: d.result.Final, Paused: d.status.Paused, Step: d.status.Step,
+	}
+	if d.status.ID != "" {
+		p.ID, p.Request = d.status.ID, d.status.Request
+	}
+	if d.status.Parked != nil {
+		p.Parked = *d.status.Parked
+	}
+	for _, s := range d.config.Steps {
+		p.Nodes = append(p.Nodes, s.Name)
+	}
+	return p
 }
 
 // teamSession returns the ID of the session that decided a visit, or "" if the store has no

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -207,25 +206,10 @@ func withNew(ctx context.Context, c *hall.CLI, f flags, query string, here bool,
 				return err
 			}
 		}
-		if o.input.Material, err = f.material.Upload(ctx, conn); err != nil {
+		if err := o.store(ctx, conn, f); err != nil {
 			return err
 		}
-		if o.input.Checks, err = uploadChecks(ctx, conn, f.checks); err != nil {
-			return err
-		}
-		if !conn.Cluster {
-			if o.input.Team, err = team.Registry(conn.Target).Register(o.team); err != nil {
-				return err
-			}
-		}
-		source := ""
-		if len(o.team.Agents) > 0 {
-			source = "team from " + o.source + ": " + team.Describe(o.team)
-		}
-		started := runs.Order{
-			Kind: Kind(), ID: o.id, Query: o.input.Query, Source: source, Offline: o.offline, Input: o.input, IDFlag: "--session-id",
-			Continues: o.input.Continues, Team: cmp.Or(f.team, o.source),
-		}
+		started := o.run(f)
 		if here {
 			defer live.Offer(conn, started.Kind)()
 		}

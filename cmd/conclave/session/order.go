@@ -2,11 +2,13 @@ package session
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 
 	"conclave/activities"
 	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/runs"
 	"conclave/cmd/conclave/team"
 	"conclave/engine/config"
 	sessionflow "conclave/workflows/session"
@@ -90,4 +92,30 @@ func (o *order) chooseClusterTeam(c *hall.CLI, name string) error {
 		return fmt.Errorf("encode the team of %s: %w", o.source, err)
 	}
 	return nil
+}
+
+// store uploads the files that the session starts from and registers its team.
+func (o *order) store(ctx context.Context, conn *hall.Connection, f flags) (err error) {
+	if o.input.Material, err = f.material.Upload(ctx, conn); err != nil {
+		return err
+	}
+	if o.input.Checks, err = uploadChecks(ctx, conn, f.checks); err != nil {
+		return err
+	}
+	if !conn.Cluster {
+		o.input.Team, err = team.Registry(conn.Target).Register(o.team)
+	}
+	return err
+}
+
+// run returns the order for package runs.
+func (o *order) run(f flags) runs.Order {
+	source := ""
+	if len(o.team.Agents) > 0 {
+		source = "team from " + o.source + ": " + team.Describe(o.team)
+	}
+	return runs.Order{
+		Kind: Kind(), ID: o.id, Query: o.input.Query, Source: source, Offline: o.offline, Input: o.input, IDFlag: "--session-id",
+		Continues: o.input.Continues, Team: cmp.Or(f.team, o.source),
+	}
 }
