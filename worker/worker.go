@@ -143,9 +143,21 @@ func Start(c Config) (stop func(), err error) {
 	c.Metrics.Teams(slices.Collect(maps.Keys(c.Teams.Named)))
 	c.Metrics.Steps(running.Doing)
 	c.Metrics.Sandbox(c.Tools.level)
-	sessions, steps := c.sessionWorker(noted), c.stepWorker(c.TaskQueue+drive.StepsSuffix, noted, running)
 	p := c.process(workspaces, running)
 	open = append(open, p.Trees.Close)
+	polling, err := c.poll(p, noted, running)
+	open = append(open, polling...)
+	if err != nil {
+		return nil, err
+	}
+	open = append(open, c.shareLimits())
+	c.Metrics.Ready(c.reachable)
+	return append(open, c.Metrics.Draining).close, nil
+}
+
+// poll starts to poll the task queues. If it fails, stop closes the pollers started before.
+func (c Config) poll(p attempt.Process, noted interceptor.WorkerInterceptor, running *attempt.Steps) (stop stack, err error) {
+	sessions, steps := c.sessionWorker(noted), c.stepWorker(c.TaskQueue+drive.StepsSuffix, noted, running)
 	own := newHost(c.TaskQueue+drive.StepsSuffix, func(queue string) sdkworker.Worker {
 		w := c.stepWorker(queue, noted, running)
 		(&scenario.Activities{Process: p, ReadFile: tools.ReadFile}).RegisterSteps(w)
@@ -156,16 +168,14 @@ func Start(c Config) (stop func(), err error) {
 	if err := sessions.Start(); err != nil {
 		return nil, fmt.Errorf("starting the worker of sessions: %w", err)
 	}
-	open = append(open, sessions.Stop)
+	stop = append(stop, sessions.Stop)
 	if !c.NoSteps {
 		if err := steps.Start(); err != nil {
-			return nil, fmt.Errorf("starting the worker of steps: %w", err)
+			return stop, fmt.Errorf("starting the worker of steps: %w", err)
 		}
-		open = append(open, own.close, steps.Stop)
+		stop = append(stop, own.close, steps.Stop)
 	}
-	open = append(open, c.shareLimits())
-	c.Metrics.Ready(c.reachable)
-	return append(open, c.Metrics.Draining).close, nil
+	return stop, nil
 }
 
 // stack holds the functions that close opened resources, in order of opening.
