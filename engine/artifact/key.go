@@ -102,15 +102,15 @@ func CheckSessionID(id string) error {
 	problem := ""
 	switch {
 	case id == "":
-		problem = "it is empty: give the session an id"
+		problem = "it is empty; give the session an ID"
 	case len(id) > MaxSessionID:
-		problem = fmt.Sprintf("it has %d bytes: give session_id one of at most %d", len(id), MaxSessionID)
+		problem = fmt.Sprintf("it has %d bytes; at most %d are allowed", len(id), MaxSessionID)
 	case id == "." || id == "..":
-		problem = "it would name a directory: give session_id another"
+		problem = "it would name a directory; choose another"
 	}
 	for i := 0; i < len(id) && problem == ""; i++ {
 		if !isPortable(id[i]) {
-			problem = fmt.Sprintf("it has the byte %q: give session_id one of letters, digits, '.', '_' and '-'", id[i])
+			problem = fmt.Sprintf("it has the byte %q; letters, digits, '.', '_' and '-' are allowed", id[i])
 		}
 	}
 	return nameError("session id", id, problem)

@@ -102,12 +102,12 @@ func TestCheckSessionID_problems(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]string{
 		"s1": "", "A.b_c-1": "", "...": "", strings.Repeat("s", 128): "",
-		"":                       "it is empty: give the session an id",
+		"":                       "it is empty; give the session an ID",
 		".":                      "it would name a directory",
 		"..":                     "it would name a directory",
-		strings.Repeat("s", 129): "it has 129 bytes: give session_id one of at most 128",
+		strings.Repeat("s", 129): "it has 129 bytes; at most 128 are allowed",
 		"a/b":                    "it has the byte '/'",
-		"a b":                    "give session_id one of letters, digits, '.', '_' and '-'",
+		"a b":                    "letters, digits, '.', '_' and '-' are allowed",
 	} {
 		err := artifact.CheckSessionID(id)
 		if want == "" {

@@ -58,6 +58,8 @@ func served(t *testing.T, input, last string) (replies []string) {
 		replies = append(replies, lines.Text())
 	}
 	require.NoError(t, client.Close())
-	<-ended
+	if err := <-ended; err != nil {
+		require.ErrorIs(t, err, io.EOF)
+	}
 	return replies
 }

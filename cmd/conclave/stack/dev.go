@@ -45,9 +45,9 @@ func devCommand(c *hall.CLI, kinds []*runs.Kind) *cobra.Command {
 		Use:   "dev",
 		Short: "Embedded Temporal, web UI, S3 store and worker, until interrupted",
 		Long: `Run everything that a session needs on this machine until interrupted: a Temporal
-server, its Web UI, an S3 store, a worker, and the pages of all sessions. It joins
-the stack of the data directory if one runs. Ctrl-C is its normal end: unfinished
-sessions continue the next time.
+server, its Web UI, an S3 store, a worker, and the server of ` + "`conclave serve`" + ` with
+OpenAI's API, MCP and the pages. It joins the stack of the data directory if one
+runs. Ctrl-C is its normal end: unfinished sessions continue the next time.
 
 The servers accept connections of your own user, and of root, only. They have no
 passwords: with ` + localstack.OtherUsersFlag + ` every user of this machine can read all
