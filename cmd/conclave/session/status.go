@@ -17,25 +17,10 @@ import (
 
 // status prints the state of a session.
 func status(ctx context.Context, conn *hall.Connection, run runs.Run) error {
-	var state acts.State
-	answered, err := runs.QueryState(ctx, conn, run, &state)
+	run, state, err := readState(ctx, conn, run)
 	if err != nil {
 		return err
 	}
-	if !answered {
-		r, err := await(ctx, conn, run)
-		if err != nil {
-			return err
-		}
-		state = closedState(ctx, conn, run, r)
-	}
-	if state.Phase == coordination.PhaseDone { // it may have ended since it was looked up
-		run = runs.Refreshed(ctx, conn, run)
-	}
-	if !run.Running() {
-		closeState(&state, run, runs.EndError(ctx, conn, run))
-	}
-	state = run.Counting(state)
 	if conn.Scripted() {
 		if state.Status == drive.Running {
 			state.Status = runs.Waiting(state.Paused, state.Parked)
@@ -70,6 +55,29 @@ func status(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 		result = "answer"
 	}
 	return runs.PrintStatus(ctx, conn, run, lines, result)
+}
+
+// readState returns the state of a session, with its run as of now.
+func readState(ctx context.Context, conn *hall.Connection, run runs.Run) (runs.Run, acts.State, error) {
+	var state acts.State
+	answered, err := runs.QueryState(ctx, conn, run, &state)
+	if err != nil {
+		return run, state, err
+	}
+	if !answered {
+		r, err := await(ctx, conn, run)
+		if err != nil {
+			return run, state, err
+		}
+		state = closedState(ctx, conn, run, r)
+	}
+	if state.Phase == coordination.PhaseDone { // it may have ended since it was looked up
+		run = runs.Refreshed(ctx, conn, run)
+	}
+	if !run.Running() {
+		closeState(&state, run, runs.EndError(ctx, conn, run))
+	}
+	return run, run.Counting(state), nil
 }
 
 // chain returns the IDs of a session and of the sessions that it continues, the newest
