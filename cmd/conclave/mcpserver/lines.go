@@ -25,12 +25,14 @@ type lineReader struct {
 	in   *bufio.Reader
 	out  io.Writer // receives the errors
 	rest []byte    // of the line that is being read
+
+	batches bool // the version of the protocol has them
 }
 
 func (r *lineReader) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 {
 		line, err := r.next()
-		if refused := checkLine(line); refused != nil {
+		if refused := r.check(line); refused != nil {
 			if _, err := r.out.Write(errorLine(line, refused)); err != nil {
 				return 0, err
 			}
@@ -60,8 +62,8 @@ func (r *lineReader) next() (line []byte, err error) {
 	}
 }
 
-// checkLine returns the error with which a line is answered; nil for a message and an empty line.
-func checkLine(line []byte) *jsonrpc.Error {
+// check returns the error with which a line is answered; nil for a message and an empty line.
+func (r *lineReader) check(line []byte) *jsonrpc.Error {
 	if len(line) == 0 {
 		return nil
 	}
@@ -75,16 +77,30 @@ func checkLine(line []byte) *jsonrpc.Error {
 	messages := []json.RawMessage{raw}
 	if line[0] == '[' {
 		_ = json.Unmarshal(line, &messages) // valid
+		if len(messages) == 0 || !r.batches {
+			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the line is an array; send each message as a line of its own"}
+		}
 	}
-	if len(messages) == 0 {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the batch has no messages"}
-	}
-	for _, m := range messages {
-		if _, err := jsonrpc.DecodeMessage(m); err != nil {
-			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("%.80q is no message of JSON-RPC 2.0; send an object with jsonrpc, method and id", m)}
+	for _, raw := range messages {
+		m, err := jsonrpc.DecodeMessage(raw)
+		if err != nil {
+			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("%.80s is no message of JSON-RPC 2.0; send an object with jsonrpc, method and id", raw)}
+		}
+		if first, ok := m.(*jsonrpc.Request); ok && first.Method == "initialize" {
+			r.batches = hasBatches(first.Params)
 		}
 	}
 	return nil
+}
+
+// hasBatches reports whether the version that a client asks for has batches, which later ones
+// removed.
+func hasBatches(params json.RawMessage) bool {
+	var asked struct {
+		Version string `json:"protocolVersion"`
+	}
+	_ = json.Unmarshal(params, &asked) // the server answers wrong parameters
+	return asked.Version == "2024-11-05" || asked.Version == "2025-03-26"
 }
 
 // errorLine returns the answer to a line. Its id is null unless the line has one.

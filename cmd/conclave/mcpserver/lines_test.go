@@ -26,8 +26,9 @@ func TestLines(t *testing.T) {
 		`{not json`:                 `"code":-32700,"message":"the line is not JSON: invalid character`,
 		ping + ping:                 `"code":-32700`,
 		`Content-Length: 40`:        `"code":-32700`,
-		`[]`:                        `"code":-32600,"message":"the batch has no messages"`,
-		`[1]`:                       `"code":-32600,"message":"\"1\" is no message of JSON-RPC 2.0`,
+		`[]`:                        `"code":-32600,"message":"the line is an array; send each message as a line of its own"`,
+		`[1]`:                       `"code":-32600,"message":"the line is an array`,
+		`[` + ping + `]`:            `the line is an array`,
 		`"x"`:                       `is no message of JSON-RPC 2.0; send an object with jsonrpc, method and id`,
 		`null`:                      `"code":-32600`,
 		`{"id":3,"method":"ping"}`:  `"id":3,`,
@@ -43,6 +44,20 @@ func TestLines(t *testing.T) {
 		require.Contains(t, replies[0], want)
 		require.NotContains(t, replies[0], "wireDecode")
 	}
+}
+
+// A version of the protocol with batches keeps them.
+func TestLines_batch(t *testing.T) {
+	t.Parallel()
+	const (
+		opened = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+		pinged = `[{"jsonrpc":"2.0","id":7,"result":{}}]`
+	)
+	replies := served(t, opened+"\n[]\n[1]\n"+`[{"jsonrpc":"2.0","id":7,"method":"ping"}]`+"\n", pinged)
+	joined := strings.Join(replies, "\n")
+	require.Len(t, replies, 4, joined)
+	require.Contains(t, joined, "the line is an array")
+	require.Contains(t, joined, `"message":"1 is no message of JSON-RPC 2.0`)
 }
 
 // served returns the lines with which a server answers its input, up to the last one.
