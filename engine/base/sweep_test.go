@@ -106,13 +106,19 @@ func (w *world) set(session, hash string) {
 	w.sessions[session] = hash
 }
 
-// start records a base in a session and confirms it, like the preparation of a session.
+// start records a base in a session and confirms it, like the preparation of a session. A session
+// that was deleted in between stays deleted: with the clock ahead of the objects' times, its base may
+// be removed at once.
 func (w *world) start(ctx context.Context, store artifact.Store, session, hash string) error {
 	w.set(session, hash+"?")
 	if err := base.Use(ctx, store, hash, w.now); err != nil {
 		return err
 	}
-	w.set(session, hash)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, kept := w.sessions[session]; kept {
+		w.sessions[session] = hash
+	}
 	return nil
 }
 
