@@ -407,6 +407,9 @@ func TestServeWithKeys(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, unknown.status)
 	require.Equal(t, "model_not_found", unknown.Error.Code)
 	require.Eventually(t, func() bool { return s.ask(body, bearer...).status == http.StatusTooManyRequests }, 20*time.Second, 10*time.Millisecond)
+	c.file("keys", "")
+	require.Equal(t, http.StatusUnauthorized, s.ask(body, bearer...).status, "the last line is gone")
+	require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "admitted now: nobody") }, 20*time.Second, 10*time.Millisecond)
 	require.NotContains(t, s.log.String(), key.Key, "a key is never logged")
 }
 
