@@ -76,7 +76,7 @@ func resultsOf(messages []message) (results []coordination.ToolResult, err error
 		number := first + i + 1
 		switch {
 		case !isResult(m):
-			return nil, invalid("messages", "message %d has the role %q and stands with results of tools; end with the results alone, and ask after the reply to them", number, m.Role)
+			return nil, invalid("messages", "message %d has the role %q and is next to tool results; end the request with the results, and send other messages after the reply to them", number, m.Role)
 		case m.ToolCallID == "":
 			return nil, invalid("messages", "message %d, the result of a tool, has no tool_call_id", number)
 		case at[m.ToolCallID] > 0:

@@ -37,7 +37,7 @@ func TestResultsOf(t *testing.T) {
 		require.Equal(t, want, got, messages)
 	}
 	for messages, want := range map[string]string{
-		user + "," + called + "," + one + "," + system:              `message 4 has the role "system" and stands with results of tools; end with the results alone`,
+		user + "," + called + "," + one + "," + system:              `message 4 has the role "system" and is next to tool results; end the request with the results`,
 		user + "," + called + "," + one + "," + user:                `message 4 has the role "user"`,
 		user + "," + called + "," + one + "," + user + "," + system: `message 4 has the role "user"`,
 		user + "," + called + "," + one + "," + user + "," + user:   `message 4 has the role "user"`,
