@@ -120,12 +120,16 @@ func (a axis) compressed() []span {
 // round returns about six round times since the start, outside compressed spans and far enough
 // apart to be read.
 func (a axis) round(began time.Time) []time.Duration {
-	const most, apart = 6, 0.07
+	const (
+		most    = 6
+		apart   = 0.07 // least distance of two, as a fraction of the width
+		century = 100 * 365 * 24 * time.Hour
+	)
 	every := roundStep(a.total / most)
 	var found []time.Duration
 	last := -apart
 	for _, s := range a.spans {
-		if s.compressed() {
+		if s.compressed() || s.to.Sub(began) > century { // a session without a start began in the year 1
 			continue
 		}
 		first := s.from.Sub(began)
@@ -140,7 +144,8 @@ func (a axis) round(began time.Time) []time.Duration {
 
 // roundStep returns the shortest round duration of at least the given seconds.
 func roundStep(seconds float64) time.Duration {
-	least := time.Duration(seconds * float64(time.Second))
+	const most = 1e9 // a duration holds 292 years
+	least := time.Duration(min(seconds, most) * float64(time.Second))
 	for _, step := range []time.Duration{
 		100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
 		time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour,

@@ -40,6 +40,14 @@ func TestAxis(t *testing.T) {
 	require.Zero(t, axis{}.at(after(1)))
 }
 
+// A session without a start has an axis of two thousand years, and no ticks.
+func TestAxis_withoutStart(t *testing.T) {
+	t.Parallel()
+	s := stepsAt([2]float64{0, 10})
+	s.Created, s.Steps[0].Started = time.Time{}, time.Time{}
+	require.Empty(t, newAxis(s, after(10)).round(time.Time{}))
+}
+
 // Ticks stand at round times of the work, apart from each other.
 func TestAxis_round(t *testing.T) {
 	t.Parallel()
