@@ -230,10 +230,34 @@ func (f *followed) current(ctx context.Context) (*record.Session, error) {
 	if f.session == nil {
 		return nil, record.ErrNone
 	}
-	if f.drawn == nil {
-		if err := f.refreshLocked(ctx); err != nil {
-			return nil, fmt.Errorf("read session %s: %w", f.id, err)
-		}
+	if err := f.readyLocked(ctx); err != nil {
+		return nil, err
 	}
 	return f.session.last, nil
+}
+
+// run returns the pipeline's run of the last reading, or record.ErrNone for a page of another
+// kind.
+func (f *followed) run(ctx context.Context) (*record.Pipeline, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	of, ok := f.subject.(*pipeline)
+	if !ok {
+		return nil, record.ErrNone
+	}
+	if err := f.readyLocked(ctx); err != nil {
+		return nil, err
+	}
+	return of.last, nil
+}
+
+// readyLocked reads the record if there is no reading yet.
+func (f *followed) readyLocked(ctx context.Context) error {
+	if f.drawn != nil {
+		return nil
+	}
+	if err := f.refreshLocked(ctx); err != nil {
+		return fmt.Errorf("read %s: %w", f.base, err)
+	}
+	return nil
 }

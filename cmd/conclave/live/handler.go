@@ -61,6 +61,7 @@ func New(conn *hall.Connection, o Options) *Handler {
 	h.mux.HandleFunc("POST /sessions/{id}/{verb}", h.steer)
 	h.mux.HandleFunc("GET /pipelines/{id}", h.page)
 	h.mux.HandleFunc("GET /pipelines/{id}/events", h.events)
+	h.mux.HandleFunc("GET /pipelines/{id}/visits/{visit}/{path...}", h.visited)
 	h.mux.HandleFunc("POST /pipelines/{id}/{verb}", h.steer)
 	h.mux.HandleFunc("GET /scenarios/{id}", h.page)
 	h.mux.HandleFunc("GET /scenarios/{id}/events", h.events)

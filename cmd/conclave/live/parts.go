@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,29 +85,54 @@ func (h *Handler) file(w http.ResponseWriter, r *http.Request) {
 		fail(w, artifact.ErrNotFound)
 		return
 	}
-	_, viewed := r.URL.Query()["view"]
-	for _, each := range p.Answer.Files {
-		if each.Path == r.PathValue("path") && each.Link == "" {
-			h.send(w, r, f, p, each, viewed)
-			return
-		}
-	}
-	fail(w, artifact.ErrNotFound)
+	send(w, r, p.Answer.Label, p.Answer.Files, func(each artifact.File, limit int64) ([]byte, error) {
+		return f.session.reader.Content(r.Context(), p.Dir, each, limit)
+	})
 }
 
-func (h *Handler) send(w http.ResponseWriter, r *http.Request, f *followed, p *record.Step, each artifact.File, viewed bool) {
+// visited sends a file of a visit of a pipeline's step like one of an answer.
+func (h *Handler) visited(w http.ResponseWriter, r *http.Request) {
+	f, err := h.followed(r)
+	var run *record.Pipeline
+	if err == nil {
+		run, err = f.run(r.Context())
+	}
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	number, _ := strconv.Atoi(r.PathValue("visit")) // 0 is no visit
+	if number < 1 || number > len(run.Visits) {
+		fail(w, artifact.ErrNotFound)
+		return
+	}
+	v := run.Visits[number-1]
+	send(w, r, "visit "+strconv.Itoa(number), v.Files, func(each artifact.File, limit int64) ([]byte, error) {
+		return run.Content(r.Context(), v.Dir, each, limit)
+	})
+}
+
+// send sends the requested one of some files.
+func send(w http.ResponseWriter, r *http.Request, name string, files []artifact.File, read func(each artifact.File, limit int64) ([]byte, error)) {
+	i := slices.IndexFunc(files, func(f artifact.File) bool { return f.Path == r.PathValue("path") && f.Link == "" })
+	if i < 0 {
+		fail(w, artifact.ErrNotFound)
+		return
+	}
+	each := files[i]
+	_, viewed := r.URL.Query()["view"]
 	const most = 512 << 10
 	limit := each.Size
 	if viewed {
 		limit = min(limit, most)
 	}
-	data, err := f.session.reader.Content(r.Context(), p, each, limit)
+	data, err := read(each, limit)
 	if err != nil {
 		fail(w, err)
 		return
 	}
 	if viewed {
-		if data, err = page.File(p.Answer.Label, each, data); err != nil {
+		if data, err = page.File(name, each, data); err != nil {
 			fail(w, err)
 			return
 		}

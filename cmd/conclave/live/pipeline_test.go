@@ -36,6 +36,16 @@ func TestHandler_pipeline(t *testing.T) {
 	code, html, _ := get(t, server.URL+"/pipelines/p1")
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, html, `<strong class="chip running">running</strong>`)
+	require.Contains(t, html, `<a href="/pipelines/p1/visits/1/haiku.txt" download>download</a>`)
+	_, file, _ := get(t, server.URL+"/pipelines/p1/visits/1/haiku.txt?view")
+	require.Equal(t, `<pre class="code" id="file-visit_1-haiku.txt" tabindex="0">An old silent pond`+"\n</pre>", file)
+	_, file, header := get(t, server.URL+"/pipelines/p1/visits/1/haiku.txt")
+	require.Equal(t, "An old silent pond\n", file)
+	require.Equal(t, `attachment; filename="haiku.txt"`, header.Get("Content-Disposition"))
+	for _, missing := range []string{"1/other.txt", "0/haiku.txt", "2/haiku.txt", "x/haiku.txt"} {
+		code, _, _ = get(t, server.URL+"/pipelines/p1/visits/"+missing)
+		require.Equal(t, http.StatusNotFound, code, missing)
+	}
 	require.NotContains(t, html, "<form method=\"post\"", "without Temporal nothing can be steered")
 	s := follow(t, server.URL+since.FindStringSubmatch(html)[1], "")
 	r.Visit(5, "decide", "A frog jumps", "consensus")

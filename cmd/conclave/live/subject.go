@@ -49,8 +49,8 @@ func (p *pipeline) read(ctx context.Context) error {
 	return err
 }
 
-func (p *pipeline) draw(_ context.Context, live page.Live, now time.Time) (drawing, error) {
-	return page.DrawPipeline(p.last, live, now)
+func (p *pipeline) draw(ctx context.Context, live page.Live, now time.Time) (drawing, error) {
+	return page.DrawPipeline(ctx, p.last, live, now)
 }
 
 func (p *pipeline) running() bool { return p.last.Running() }

@@ -29,14 +29,30 @@ type answer struct {
 	Drawn   template.HTML // of an earlier drawing
 }
 
-// file is a file of an answer.
+// folder is a place with files: an answer, or a visit of a pipeline's step.
+type folder struct {
+	part string // ID of the part of the page
+	name string
+	dir  string // relative to the session or the run
+}
+
+// shownFiles maps hashes of contents in the page to the files that show them.
+type shownFiles map[string]shownFile
+
+type shownFile struct {
+	id string // of the content
+	of folder
+}
+
+// file is a file of an answer or a visit.
 type file struct {
 	Path, Size string
 	Link       string // target of a symbolic link
 	ID         string // of the part with the content
 	Source     string // where a live page loads it from
-	Same       string // ID of the part of another answer that has the content
-	Where      string // label of that answer
+	Same       string // ID of the same content elsewhere in the page
+	In         string // ID of the part with that content
+	Where      string // name of the answer or visit with that content
 	HTML       template.HTML
 	Text       cut
 	Image      template.URL
@@ -61,7 +77,7 @@ func answersOf(ctx context.Context, s *record.Session, c *cutter, contents conte
 			}
 		}
 	}
-	shown := map[string][2]string{} // ID and label of contents in the page, by hash
+	shown := shownFiles{}
 	var list []answer
 	for _, p := range all {
 		a := p.Answer
@@ -70,8 +86,9 @@ func answersOf(ctx context.Context, s *record.Session, c *cutter, contents conte
 			Label: a.Label, Agent: p.Agent, Step: stepID(p), Final: p == final, Text: cutText, HTML: c.markdown(cutText.Text),
 			Checks: checksOf(p), Judged: evaluationOf(p, c), Dir: p.Dir,
 		}
+		of := folder{part: "answer-" + a.Label, name: a.Label, dir: p.Dir}
 		for _, f := range a.Files {
-			one.Files = append(one.Files, fileOf(ctx, p, f, c, contents, shown))
+			one.Files = append(one.Files, fileOf(ctx, of, f, c, contents, shown))
 		}
 		for _, name := range a.Removed {
 			one.Removed = append(one.Removed, line(name))
@@ -82,26 +99,26 @@ func answersOf(ctx context.Context, s *record.Session, c *cutter, contents conte
 }
 
 // contents reads the content of a file. A nil contents leaves it out.
-type contents func(ctx context.Context, p *record.Step, f artifact.File, limit int64) ([]byte, error)
+type contents func(ctx context.Context, dir string, f artifact.File, limit int64) ([]byte, error)
 
 // maxImage is the maximum size of an image in a page, in bytes.
 const maxImage = 256 << 10
 
-func fileOf(ctx context.Context, p *record.Step, f artifact.File, c *cutter, read contents, shown map[string][2]string) file {
-	one := file{Path: line(f.Path), Size: text.Size(f.Size), Link: line(f.Link), ID: slug("file", p.Answer.Label, f.Path)}
+func fileOf(ctx context.Context, of folder, f artifact.File, c *cutter, read contents, shown shownFiles) file {
+	one := file{Path: line(f.Path), Size: text.Size(f.Size), Link: line(f.Link), ID: slug("file", of.name, f.Path)}
 	if f.Link != "" || read == nil {
 		return one
 	}
 	if at, known := shown[f.SHA256]; known && f.SHA256 != "" {
-		one.Same, one.Where = at[0], at[1]
+		one.Same, one.In, one.Where = at.id, at.of.part, at.of.name
 		return one
 	}
-	data, err := read(ctx, p, f, max(maxImage, int64(c.limit))+1)
+	data, err := read(ctx, of.dir, f, max(maxImage, int64(c.limit))+1)
 	if err != nil {
-		one.Text = cut{Path: p.Dir + "workspace/" + f.Path, More: int(f.Size)}
+		one.Text = cut{Path: of.dir + "workspace/" + f.Path, More: int(f.Size)}
 		return one
 	}
-	where := p.Dir + "workspace/" + line(f.Path)
+	where := of.dir + "workspace/" + line(f.Path)
 	switch uri, isImage := c.imageOf(data, f.Size); {
 	case isImage:
 		one.Image, one.Shown = uri, true
@@ -113,7 +130,7 @@ func fileOf(ctx context.Context, p *record.Step, f artifact.File, c *cutter, rea
 		one.Text = cut{Path: where, More: int(f.Size)}
 	}
 	if one.Shown && f.SHA256 != "" {
-		shown[f.SHA256] = [2]string{one.ID, p.Answer.Label}
+		shown[f.SHA256] = shownFile{one.ID, of}
 	}
 	return one
 }

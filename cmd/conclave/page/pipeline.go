@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"fmt"
 	"html/template"
 	"slices"
@@ -33,6 +34,7 @@ type visitView struct {
 	Text     cut
 	HTML     template.HTML
 	Entries  []entry
+	Files    []file
 	Linked   bool // to the page of its session
 }
 
@@ -80,15 +82,17 @@ const (
 )
 
 // Pipeline renders a standalone page of a pipeline's run, smaller than a million bytes.
-func Pipeline(p *record.Pipeline, now time.Time) ([]byte, error) {
-	_, page, err := drawPipeline(p, nil, now)
+func Pipeline(ctx context.Context, p *record.Pipeline, now time.Time) ([]byte, error) {
+	_, page, err := drawPipeline(ctx, p, nil, now)
 	return page, err
 }
 
 // drawPipeline prepares a page that fits the limit.
-func drawPipeline(p *record.Pipeline, live *Live, now time.Time) (v *pipelineView, page []byte, err error) {
+func drawPipeline(ctx context.Context, p *record.Pipeline, live *Live, now time.Time) (v *pipelineView, page []byte, err error) {
 	for _, limit := range limits {
-		v = newPipelineView(p, live, &cutter{limit: max(limit, 200), images: 450_000}, limit > 0, now)
+		c := &cutter{limit: max(limit, 200), images: 450_000}
+		v = newPipelineView(p, live, c, limit > 0, now)
+		v.attach(ctx, c, limit > 0)
 		if page, err = execute("pipeline", v); err != nil || len(page) < maxPage {
 			break
 		}
@@ -126,12 +130,33 @@ func newPipelineView(p *record.Pipeline, live *Live, c *cutter, told bool, now t
 	return v
 }
 
+// attach adds the files of the visits. A live page has their addresses, a standalone one their
+// contents if told is set.
+func (v *pipelineView) attach(ctx context.Context, c *cutter, told bool) {
+	var read contents
+	if told && v.Live == nil {
+		read = v.Content
+	}
+	shown := shownFiles{}
+	for i := range v.Steps {
+		visit := &v.Steps[i]
+		of := folder{part: visit.ID, name: fmt.Sprintf("visit %d", i+1), dir: visit.Dir}
+		for _, each := range visit.Visit.Files {
+			f := fileOf(ctx, of, each, c, read, shown)
+			if v.Live != nil {
+				f.Source = fmt.Sprintf("%s/visits/%d/%s", v.Live.Base, i+1, escapePath(each.Path))
+			}
+			visit.Files = append(visit.Files, f)
+		}
+	}
+}
+
 // DrawnPipeline is a live page of a pipeline's run, rendered from one reading.
 type DrawnPipeline struct{ v *pipelineView }
 
 // DrawPipeline prepares a live page of a run.
-func DrawPipeline(p *record.Pipeline, live Live, now time.Time) (DrawnPipeline, error) {
-	v, _, err := drawPipeline(p, &live, now)
+func DrawPipeline(ctx context.Context, p *record.Pipeline, live Live, now time.Time) (DrawnPipeline, error) {
+	v, _, err := drawPipeline(ctx, p, &live, now)
 	return DrawnPipeline{v}, err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/record"
+	"conclave/cmd/conclave/record/recordtest"
 	"conclave/engine/coordination"
 	"conclave/engine/pipeline"
 )
@@ -26,7 +27,7 @@ func TestPipeline(t *testing.T) {
 		ID: "p1", Request: "A <b>haiku</b>", Status: "completed", Nodes: []string{"main", "lint", "export"}, Final: "# Done\n<script>x</script>",
 		Visits: []record.Visit{visit(1, "main", "one"), visit(2, "lint", "bad"), visit(3, "main", "two"), visit(4, "lint", "clean")},
 	}
-	html, err := Pipeline(run, at)
+	html, err := Pipeline(t.Context(), run, at)
 	require.NoError(t, err)
 	for _, want := range []string{
 		"<h1>A &lt;b&gt;haiku&lt;/b&gt;</h1>", "<h3>Done</h3>", "2 visits, 4.0 s", "not visited", ">2×, 4.0 s</text>", `id="visit-4"`,
@@ -34,9 +35,23 @@ func TestPipeline(t *testing.T) {
 		require.Contains(t, string(html), want)
 	}
 	require.Equal(t, 1, strings.Count(string(html), "<script>"))
-	require.Equal(t, 2, strings.Count(string(html), `class="edge"`))
+	require.Equal(t, 2, strings.Count(string(html), `class="tip"`))
 	require.Equal(t, "# Done\n<script>x</script>\n", PipelineText(run))
 	require.Equal(t, "The run has no final text; its status is running.\n", PipelineText(&record.Pipeline{Status: "running"}))
+}
+
+// A standalone page has the files of the visits, each content once.
+func TestPipeline_files(t *testing.T) {
+	t.Parallel()
+	r := recordtest.NewRun(t, "p1")
+	r.Visit(2, "main", "An old <b>pond</b>", "")
+	r.Visit(2, "export", "An old <b>pond</b>", "")
+	run, err := record.ReadPipeline(t.Context(), r.Store, r.Layout)
+	require.NoError(t, err)
+	html, err := Pipeline(t.Context(), run, recordtest.Began)
+	require.NoError(t, err)
+	require.Contains(t, string(html), `<pre class="code" id="file-visit_1-haiku.txt" tabindex="0">An old &lt;b&gt;pond&lt;/b&gt;`)
+	require.Contains(t, string(html), `haiku.txt <small>19 bytes, as in <a href="#visit-1">visit 1</a></small>`)
 }
 
 // A step under way that a team decides leads to the session of the team.
@@ -47,7 +62,7 @@ func TestDrawPipeline_team(t *testing.T) {
 		{Work: "team", Session: "p1-decide-l2", Doing: coordination.Doing{What: "session p1-decide-l2"}},
 		{Work: "agent_a of the team", Doing: coordination.Doing{Kind: coordination.CallsModel, What: "model call 3"}},
 	}}
-	d, err := DrawPipeline(run, live, time.Now())
+	d, err := DrawPipeline(t.Context(), run, live, time.Now())
 	require.NoError(t, err)
 	html, err := d.Page("e.1", "", false)
 	require.NoError(t, err)

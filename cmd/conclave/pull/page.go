@@ -27,7 +27,7 @@ func (c *copier) writePipelinePage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	html, err := page.Pipeline(run, time.Now())
+	html, err := page.Pipeline(ctx, run, time.Now())
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,14 @@ type Pipeline struct {
 	Visits  []Visit
 	Final   string
 	Nodes   []string // names of the graph's steps, in configured order
+
+	store  artifact.Store
+	layout artifact.Layout
+}
+
+// Content reads at most limit bytes of a file in the directory of a visit.
+func (p *Pipeline) Content(ctx context.Context, dir string, f artifact.File, limit int64) ([]byte, error) {
+	return readContent(ctx, p.store, p.layout, dir, f, limit)
 }
 
 // Visit is an entry of the run's trace with the documents in its directory.
@@ -64,6 +72,7 @@ func ReadPipeline(ctx context.Context, store artifact.Store, layout artifact.Lay
 		return nil, err
 	}
 	p := docs.pipeline()
+	p.store, p.layout = store, layout
 	trace := docs.result.Trace
 	if len(trace) < len(docs.status.Trace) {
 		trace = docs.status.Trace

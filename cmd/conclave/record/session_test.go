@@ -177,23 +177,23 @@ func TestReader_content(t *testing.T) {
 	final := s.Final()
 	require.Len(t, final.Answer.Files, 3)
 	for _, f := range final.Answer.Files {
-		whole, err := r.Content(t.Context(), final, f, 1<<20)
+		whole, err := r.Content(t.Context(), final.Dir, f, 1<<20)
 		require.NoError(t, err)
 		require.Len(t, whole, int(f.Size))
-		part, err := r.Content(t.Context(), final, f, 3)
+		part, err := r.Content(t.Context(), final.Dir, f, 3)
 		require.NoError(t, err)
 		require.Equal(t, whole[:3], part)
 
 		require.NoError(t, p.Store.Delete(t.Context(), p.Layout.File(final.Dir+"workspace/"+f.Path)))
-		blob, err := r.Content(t.Context(), final, f, 1<<20)
+		blob, err := r.Content(t.Context(), final.Dir, f, 1<<20)
 		require.NoError(t, err)
 		require.Equal(t, whole, blob)
-		_, err = r.Content(t.Context(), final, artifact.File{Path: f.Path}, 1<<20)
+		_, err = r.Content(t.Context(), final.Dir, artifact.File{Path: f.Path}, 1<<20)
 		require.ErrorIs(t, err, artifact.ErrNotFound)
 		require.ErrorContains(t, err, "read "+f.Path+" of "+final.Dir)
 	}
 	for _, wrong := range []string{"", "../action.json", "/etc/passwd", "a//b"} {
-		_, err := r.Content(t.Context(), final, artifact.File{Path: wrong}, 1<<20)
+		_, err := r.Content(t.Context(), final.Dir, artifact.File{Path: wrong}, 1<<20)
 		require.Error(t, err, "%q", wrong)
 	}
 	transcript, err := r.Transcript(t.Context(), final)

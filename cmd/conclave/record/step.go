@@ -251,7 +251,7 @@ func (r *Reader) Transcript(ctx context.Context, p *Step) (step.Transcript, erro
 	return step.ReadTranscript(ctx, r.store, r.layout, r.layout.File(p.Dir))
 }
 
-// Content reads at most limit bytes of a file of an answer.
-func (r *Reader) Content(ctx context.Context, p *Step, f artifact.File, limit int64) ([]byte, error) {
-	return readContent(ctx, r.store, r.layout, p.Dir, f, limit)
+// Content reads at most limit bytes of a file of the answer in the directory of a step.
+func (r *Reader) Content(ctx context.Context, dir string, f artifact.File, limit int64) ([]byte, error) {
+	return readContent(ctx, r.store, r.layout, dir, f, limit)
 }

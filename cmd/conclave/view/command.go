@@ -202,7 +202,7 @@ func (of source) draw(ctx context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return page.Pipeline(run, time.Now())
+		return page.Pipeline(ctx, run, time.Now())
 	case scenarios:
 		run, err := record.ReadScenario(ctx, of.store, of.layout)
 		if err != nil {

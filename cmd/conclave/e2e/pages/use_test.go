@@ -42,6 +42,9 @@ func TestPage_keyboard(t *testing.T) {
 	b.eventually(`document.getElementById("help").open`)
 	b.key(kb.Escape)
 	b.eventually(`!document.getElementById("help").open`)
+	eval[bool](b, `(() => { document.getElementById("only").focus(); return true })()`)
+	b.key("?") // a checkbox takes no text
+	b.eventually(`document.getElementById("help").open`)
 	b.quiet()
 }
 

@@ -123,7 +123,7 @@ const keys = {
   "/": () => $("search").focus(), c: () => { const b = document.querySelector("#decision .copy"); if (b) copy(b); },
 };
 document.addEventListener("keydown", (e) => {
-  if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName)) return;
+  if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input:not([type=checkbox]),select,textarea")) return;
   if (keys[e.key] && $("step-list")) { e.preventDefault(); keys[e.key](); }
 });
 document.addEventListener("click", (e) => { const b = e.target.closest("button.copy"); if (b) copy(b); });

@@ -62,7 +62,9 @@ func (r *Run) Visit(seconds float64, step, text, team string) {
 	r.now = r.now.Add(time.Duration(seconds * float64(time.Second)))
 	r.put(dir+"action.json", artifact.Commit{Token: "r-1-" + launch, Kind: "end", Timestamp: r.now})
 	r.put(dir+"answer.json", artifact.Answer{AgentID: step, Answer: text, Timestamp: r.now})
-	r.put(dir+"workspace.json", artifact.Manifest{Files: []artifact.File{{Path: "haiku.txt", Size: 20, SHA256: "ab"}}})
+	sum, err := artifact.PutBlob(r.t.Context(), r.Store, r.Layout, []byte(text+"\n"))
+	require.NoError(r.t, err)
+	r.put(dir+"workspace.json", artifact.Manifest{Files: []artifact.File{{Path: "haiku.txt", Size: int64(len(text) + 1), SHA256: sum}}})
 	require.NoError(r.t, r.Store.Put(r.t.Context(), dir+"transcript.jsonl", emptyFile()))
 	if team != "" {
 		r.put(artifact.InBucket(fmt.Sprintf("%s-%s-%s", r.ID, step, launch)).File("session.json"), artifact.Session{Query: text, CreatedAt: r.now})
