@@ -25,10 +25,9 @@ import (
 //
 //   - a body that ends early is refused instead of stored in part;
 //   - acknowledged objects survive a power failure;
-//   - a write does not fail because a delete removes the directory that became
-//     empty under it;
-//   - a key names one object: keys that the file system reads as another name of
-//     the same file, and those of the backend's own files, are refused.
+//   - a write does not fail when a concurrent delete removes its empty directory;
+//   - each object has one key: other spellings of a file's path, and keys of the
+//     backend's own files, are refused.
 //
 // The backend implements the other methods.
 type guard struct {

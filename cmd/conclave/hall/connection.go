@@ -154,7 +154,7 @@ func (conn *Connection) stackStore(ctx context.Context) (*s3store.Store, error) 
 	return store, nil
 }
 
-// Close disconnects. Otherwise the end of the process would release the lease on a local stack.
+// Close disconnects and releases the lease on a local stack.
 func (conn *Connection) Close() {
 	if conn.Client != nil {
 		conn.Client.Close()

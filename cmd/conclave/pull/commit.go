@@ -145,8 +145,8 @@ func (v *verifier) derive(ctx context.Context, agent, dir string, c artifact.Com
 	return spec.Documents(0, c)
 }
 
-// original makes a copy readable like the bucket that it was copied from. It adds the
-// blob of a manifest, and keys are paths.
+// original makes a copy readable like the bucket of the session: keys are paths of the copy,
+// and the key of the manifest's blob opens the manifest.
 type original struct {
 	artifact.Store
 	base           *artifact.Base

@@ -38,9 +38,9 @@ func (l *List) search(ctx context.Context, conn *hall.Connection, span time.Dura
 	return current(ctx, conn, l.Kind, found)
 }
 
-// conditions returns the query conditions for those flags that search attributes cover.
-// Each begins with AND. Only runs that ended by themselves have the attribute of the
-// final status, since protocol 4.
+// conditions returns the query conditions for those flags that search attributes cover. Each
+// begins with AND. Since protocol 4 a run that ended by itself has an attribute with its final
+// status; other runs do not.
 func (l *List) conditions() string {
 	text := ""
 	if l.team != "" {

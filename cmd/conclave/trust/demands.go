@@ -110,8 +110,8 @@ func commandLine(s config.MCPServer) string {
 // push the rest off the screen.
 const maxWord = 400
 
-// word quotes a word so that a terminal shows all its characters on one line, and
-// marks where it was cut.
+// word quotes a word so that a terminal shows all its characters on one line. It
+// marks a truncated word.
 func word(s string) string {
 	cut := ""
 	if len(s) > maxWord {

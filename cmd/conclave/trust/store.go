@@ -16,7 +16,7 @@ func Hash(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// note is a trusted file's record, for people; its name is the hash.
+// note is the record of a trusted file, for people. Its name is the hash.
 type note struct {
 	File    string    `json:"file"`
 	Trusted time.Time `json:"trusted"`
@@ -32,8 +32,8 @@ func Trusted(content []byte) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Remember trusts the content of a file, until a user removes the record, whose path
-// it returns.
+// Remember trusts the content of a file until the user removes the record, and
+// returns the record's path.
 func Remember(file string, content []byte) (record string, err error) {
 	dir, err := storeDir()
 	if err != nil {

@@ -29,7 +29,7 @@ type flags struct {
 	output   string // file
 }
 
-// Command returns `conclave view`. The kinds are those of the runs that it lists and steers.
+// Command returns `conclave view`. It lists and steers runs of the kinds.
 func Command(c *hall.CLI, kinds []*runs.Kind) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
@@ -85,7 +85,8 @@ func run(ctx context.Context, c *hall.CLI, kinds []*runs.Kind, of string, f flag
 	return withStore(ctx, c, func(conn *hall.Connection) error { return viewStored(ctx, conn, kinds, of, f) })
 }
 
-// withStore connects to the local stack or a cluster; to the bucket alone if nothing else is named.
+// withStore connects to the local stack or a cluster. If only a bucket is named, it connects to the
+// bucket.
 func withStore(ctx context.Context, c *hall.CLI, use func(*hall.Connection) error) error {
 	t, err := c.Target()
 	if c.Bucket != "" && (err != nil || !t.Cluster) {
@@ -125,7 +126,7 @@ func viewStored(ctx context.Context, conn *hall.Connection, kinds []*runs.Kind, 
 	return serve(ctx, conn.CLI, live.New(conn, live.Options{Kinds: kinds, ReadOnly: f.readOnly, AnyUser: conn.Stack.OtherUsers}), f.listen, path)
 }
 
-// The kinds of runs that have pages, as they stand in the paths of the pages.
+// The kinds of runs that have pages, as named in the paths of the pages.
 const (
 	sessions  = "sessions"
 	pipelines = "pipelines"
@@ -157,7 +158,7 @@ func find(ctx context.Context, conn *hall.Connection, id string) (kind string, l
 	return scenarios, layout, err
 }
 
-// viewDir shows the session, or the run of a pipeline, of a directory on this machine.
+// viewDir shows the session or pipeline run in a local directory.
 func viewDir(ctx context.Context, c *hall.CLI, dir string, f flags) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -194,7 +195,7 @@ type source struct {
 	root   *os.Root // of a directory on this machine; nil for a store
 }
 
-// draw draws a page that stands alone.
+// draw renders a standalone page.
 func (of source) draw(ctx context.Context) ([]byte, error) {
 	switch of.kind {
 	case pipelines:

@@ -1,3 +1,3 @@
-// Package view has `conclave view`, which serves the pages of sessions on this machine or
-// writes the page of one to a file.
+// Package view implements `conclave view`, which serves the pages of sessions on this
+// machine or writes the page of one session to a file.
 package view

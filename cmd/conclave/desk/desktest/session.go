@@ -20,7 +20,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// Session is a session that a test plays.
+// Session is a simulated session, controlled by a test.
 type Session struct {
 	ID    string
 	Kind  string // the type of its workflow
