@@ -120,12 +120,12 @@ func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string, s ac
 		set.Shell = &o
 	}
 	opened, err := tools.Open(ctx, workspace, set)
-	var unconfined *sandbox.LevelError
-	var unreached *mcp.StartError
+	_, unconfined := errors.AsType[*sandbox.LevelError](err)
+	_, unreached := errors.AsType[*mcp.StartError](err)
 	switch {
-	case errors.As(err, &unconfined):
+	case unconfined:
 		return nil, lack(activities.NoSandbox, "no shell: %w", err)
-	case errors.As(err, &unreached):
+	case unreached:
 		return nil, &activities.LackError{Type: activities.ToolsUnavailable, Err: err}
 	case err != nil:
 		return nil, err

@@ -174,7 +174,8 @@ func (o *Outages) over(r route) {
 	}
 }
 
-// note records a failure of the server or model s, and sets its Since.
+// note records that s, a server or a model, failed, and sets failed.Since to the beginning of
+// the outage.
 func (o *Outages) note(r route, s *outage, failed *llm.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

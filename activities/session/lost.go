@@ -220,7 +220,8 @@ func (r *record) succeed(ctx context.Context, open *coordination.OpenStep, numbe
 	return err
 }
 
-// continues reports whether the usage of a step includes that of the open step, which it resumed.
+// continues reports whether a step resumed the open step, so that its usage includes that of the
+// open step.
 func continues(claim artifact.Claim, open *coordination.OpenStep) bool {
 	return claim.Uncounted && claim.ResumeFrom == open.Token
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every command that uses ./conclave.yaml of a cloned repository refuses one that
-// starts a program or has addresses and keys of its own, and starts nothing.
+// A cloned repository's ./conclave.yaml that starts a program, or has an address or key of its
+// own, is refused by every command that uses it; nothing starts.
 func TestFoundFile_needsTrust(t *testing.T) {
 	s := newShell(t)
 	t.Setenv("GITHUB_TOKEN", "ghp-of-the-user")

@@ -49,18 +49,18 @@ type ClientTool struct {
 // prefix client__ needs eight.
 var clientToolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,56}$`)
 
-// Check refuses instructions or tools longer than most bytes, malformed tools, and a depth
+// Check refuses instructions or tools longer than limit bytes, malformed tools, and a depth
 // above MaxTeamDepth.
-func (c Caller) Check(most int) error {
+func (c Caller) Check(limit int) error {
 	switch {
-	case len(c.Instructions) > most:
-		return fmt.Errorf("the instructions have %d bytes, at most %d are accepted", len(c.Instructions), most)
+	case len(c.Instructions) > limit:
+		return fmt.Errorf("the instructions have %d bytes, at most %d are accepted", len(c.Instructions), limit)
 	case !utf8.ValidString(c.Instructions):
 		return errors.New("the instructions are not UTF-8 text")
 	case c.Depth < 0 || c.Depth > MaxTeamDepth:
 		return fmt.Errorf("the depth is %d: teams may ask teams at most %d deep; does a team ask itself?", c.Depth, MaxTeamDepth)
-	case len(c.ClientTools) > most:
-		return fmt.Errorf("the client_tools have %d bytes, at most %d are accepted", len(c.ClientTools), most)
+	case len(c.ClientTools) > limit:
+		return fmt.Errorf("the client_tools have %d bytes, at most %d are accepted", len(c.ClientTools), limit)
 	case c.ClientToolsFor != "" && c.ClientToolsFor != ForAll && c.ClientToolsFor != ForPresenter:
 		return fmt.Errorf("client_tools_for is %q: give %s or %s", c.ClientToolsFor, ForAll, ForPresenter)
 	}

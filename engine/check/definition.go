@@ -18,8 +18,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Dir is the directory of checks in the workspace of an answer, and in the copy in which
-// they run.
+// Dir holds the checks of an answer, in its workspace and in the copy in which they run.
 const Dir = artifact.ChecksDir
 
 // listFile is the file that lists commands in a directory of checks.

@@ -113,7 +113,8 @@ p.yaml:11:5: steps[3]: no run reaches the step "fix": no next or destinations na
 `))
 }
 
-// Steps of kind tools are validated by name before the tools exist.
+// Package builtin lists exactly the tools that package tools opens: steps of kind tools are
+// validated before the tools exist.
 func TestBuiltin_describesTheTools(t *testing.T) {
 	t.Parallel()
 	shell := &sandbox.Options{Level: sandbox.Off, Host: sandbox.Host{Level: sandbox.Off}}

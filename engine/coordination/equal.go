@@ -55,8 +55,7 @@ func (s *State) keepDigest(a *agent, d Digest, seen []Seen) {
 	})
 }
 
-// pool returns the agents, including target, that gave an answer equal to target's
-// independently.
+// pool returns target and every agent that independently gave an equal answer.
 func (s *State) pool(target *agent) []*agent {
 	lines := !slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.answered() && a.Digest.Line(s.Config.Agree) == "" })
 	return s.agents(func(a *agent) bool {

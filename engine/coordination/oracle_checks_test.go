@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// This file predicts checks.
+// This file is the part of the oracle that predicts checks.
 
 // checkFacts is a check and the agents whose answers its author had been shown.
 type checkFacts struct {

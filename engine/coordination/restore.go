@@ -28,7 +28,7 @@ type Lost struct {
 	// Evaluated are the evaluations of answers, in the order of the answers of each agent.
 	Evaluated []EvaluationOf
 
-	// Open are the steps without an action that can be resumed, at most one per agent.
+	// Open are the resumable steps that have no action yet, at most one per agent.
 	Open []OpenStep
 }
 

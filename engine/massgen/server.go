@@ -150,8 +150,8 @@ func (im *importer) arguments(s *yaml.Node, e entry) {
 	set(s, "args", list)
 }
 
-// environment carries variables over. conclave expands a variable only if it is the whole
-// value.
+// environment copies the environment variables of a server. It warns of references inside longer
+// values, which conclave does not expand.
 func (im *importer) environment(s *yaml.Node, e entry) {
 	env := mapping()
 	for _, v := range entries(e.value, e.path) {

@@ -7,7 +7,8 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// Stat is the size of a change in lines, which are not counted if it is Binary.
+// Stat is the size of a file's change. Added and Deleted count lines; they are 0 for a binary
+// file.
 type Stat struct {
 	Path             string
 	Renamed          string // the old path of a renamed file

@@ -113,8 +113,8 @@ func (w *workspace) run(ctx context.Context, call llm.ToolCall) (loop.Output, er
 	return out, err
 }
 
-// putBack restores the read-only copies that a call has renamed or removed, which only level full
-// of the sandbox prevents.
+// putBack restores read-only copies that a call has renamed or removed. Only the sandbox level
+// full prevents such calls.
 func (w *workspace) putBack(ctx context.Context) error {
 	for i, loan := range w.loans {
 		name, err := filepath.Rel(w.dir, loan.Dir())

@@ -21,9 +21,8 @@ type Message struct {
 	SaidAt time.Time `json:"said_at"`
 }
 
-// UnwrittenError reports a message, or the result of a call of a caller's tool, that is
-// announced but not in the store yet: the record that writes it may still be running. A later
-// attempt finds it.
+// UnwrittenError reports that a message, or the result of a caller's tool, is announced but not
+// stored yet: the activity that writes it may still be running. A later attempt will find it.
 type UnwrittenError struct {
 	Number int
 	Call   string // ID; empty for a message

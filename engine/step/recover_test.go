@@ -28,8 +28,8 @@ func suspend(t *testing.T, b *bench) (step.Ports, *worked) {
 	return ports, model
 }
 
-// resume makes the bench's step the next launch, which resumes the previous one, and returns its
-// rules.
+// resume turns the bench's spec into a launch that resumes the step with the token from, and
+// returns the rules of that launch.
 func resume(b *bench, token, from string, after int, uncounted bool) *rules {
 	r := &rules{}
 	b.spec.Token, b.spec.After = token, after

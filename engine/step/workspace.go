@@ -98,7 +98,7 @@ func (w *workspace) fill(ctx context.Context, s Spec) (err error) {
 	return nil
 }
 
-// maxRead bounds the beginning of a file that rules read, in bytes.
+// maxRead is how many bytes of a file the rules may read, from its beginning.
 const maxRead = 256 << 10
 
 // read returns the beginning of a regular file of the workspace.

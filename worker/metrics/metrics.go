@@ -147,8 +147,8 @@ func (s *steps) Collect(metrics chan<- prometheus.Metric) {
 	send(s.waiting, waiting)
 }
 
-// Sandbox registers the metric of the level at which this worker confines commands and of whether
-// its host supports that.
+// Sandbox registers the gauge conclave_sandbox_level: the confinement level of this worker, and
+// whether its host supports it.
 func (m *Metrics) Sandbox(level func() (name string, works bool)) {
 	if m == nil {
 		return

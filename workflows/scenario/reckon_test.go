@@ -28,8 +28,8 @@ func TestScenario_SuspendedBetweenAttempts(t *testing.T) {
 	require.Equal(t, result.Cost, result.Steps[0].Cost)
 }
 
-// A step that a pause closes between two attempts goes on with the beginning of the outage
-// that it waited for.
+// A step paused between two attempts resumes with the start time of the outage that it was
+// waiting for.
 func TestScenario_PausedInAnOutage(t *testing.T) {
 	t.Parallel()
 	began := time.Now().UTC().Add(-time.Minute).Round(0) // less than outage_seconds

@@ -16,8 +16,8 @@ import (
 )
 
 // BenchmarkPacing measures the same team of slow models with both pacings and both
-// ways of delivering new answers. Ratios are to rounds with inject, the default; the
-// settings take turns.
+// ways of delivering new answers. Ratios are relative to the default, rounds with inject. Each
+// iteration measures all four settings.
 func BenchmarkPacing(b *testing.B) {
 	m := newModelServer(b, debate())
 	s := newStack(b, m)

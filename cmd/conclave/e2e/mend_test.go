@@ -66,7 +66,8 @@ const changing = `mkdir -p moved && mv 'old name.txt' 'moved/new name.txt' && ec
 printf 'one\r\nTWO\r\nthree' > crlf.txt && printf 'still no newline' > tail.txt && printf '\000\377\002' > image.bin && printf '\000' > new.bin
 chmod +x script && printf '#!/bin/sh\nexit 0\n' > run && chmod +x run && ln -s run link && echo new > new.txt`
 
-// mend takes the bug to a team whose script mends it, and its change home, by git and by apply.
+// mend has a scripted team fix the bug, then brings the change into the project, once with git
+// and once with apply.
 func mend(t *testing.T, l library, b bug) {
 	model := newModelServer(t, map[string][]reply{
 		"model-a": {
