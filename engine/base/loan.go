@@ -34,8 +34,9 @@ type Loan struct {
 // rewrite writes files that a copy has lost. Their directories exist and are writable.
 type rewrite func(ctx context.Context, dir string, lost []artifact.File) error
 
-// Bounds of the copies that wait to be lent again. They are in the directory of workspaces,
-// which the process removes at its end, but for those that Close moves to the shelf.
+// Bounds of the copies that wait to be lent again. They are kept in the directory of
+// workspaces, which the process removes when it ends, except for the copies that Close moves
+// to the shelf.
 const (
 	maxSpares   = 24
 	sparePrefix = "conclave-spare-"
