@@ -16,7 +16,7 @@ const criteriaSystem = `You write the criteria by which a team judges answers to
 - verify_by says how a judge checks the criterion by doing something, not by reading claims.
 - anti_patterns name the tempting ways to look good without being good.`
 
-// Criteria asks for least to most evaluation criteria for a task.
+// Criteria is the form that requests from least to most evaluation criteria for a task.
 func Criteria(task string, least, most int, fallback config.Criteria) Form[config.Criteria] {
 	criterion := object(map[string]schema{
 		"text":          str("The criterion, as one sentence."),
