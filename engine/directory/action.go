@@ -200,8 +200,8 @@ func readSeen(d document, name string, w *warnings) (seen []coordination.Seen) {
 	return seen
 }
 
-// parseUsage reads the usage of a step. An impossible one counts as zero: negative
-// numbers would extend the budget.
+// parseUsage reads the usage of a step. Impossible usage counts as zero: negative numbers
+// would extend the budget.
 func parseUsage(raw json.RawMessage) llm.Usage {
 	var u llm.Usage
 	if json.Unmarshal(raw, &u) != nil || u.ModelCalls < 0 || u.InputTokens < 0 || u.OutputTokens < 0 || u.AtLeastUSD() < 0 {

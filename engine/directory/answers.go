@@ -36,8 +36,8 @@ func (d Directory) Answers(root *os.Root, store artifact.Store, layout artifact.
 	return &answers{root: root, store: store, layout: layout, peers: newPeerPaths(dir, agents), scratch: scratch}
 }
 
-// Commit returns the commit of an answer, with its files in the store and with paths in its
-// text that begin with peers/.
+// Commit returns the commit of an answer. It stores the answer's files and rewrites the paths
+// in its text to paths below peers/.
 func (a *answers) Commit(ctx context.Context, shown coordination.Shown) (artifact.Commit, error) {
 	dir := artifact.Layout{}.Step(shown.Agent, shown.Step, "")
 	var w warnings
