@@ -44,8 +44,8 @@ type callsOf struct {
 // waits reports whether the step waits for the caller. No activity runs for such a step.
 func (r *runningStep) waits() bool { return r != nil && len(r.Awaits) > 0 }
 
-// AwaitsCaller reports whether every running step waits for the caller. The session's clock
-// is then stopped.
+// AwaitsCaller reports whether steps are running and all of them wait for the caller. The
+// session's clock is then stopped.
 func (s *State) AwaitsCaller() bool {
 	return !s.Done() && slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.Run.waits() }) &&
 		!slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.Run != nil && !a.Run.waits() })
