@@ -39,13 +39,13 @@ type Options struct {
 	Merge bool
 }
 
-// Apply makes all changes in a directory, or none, and returns the paths that it wrote or
-// removed; those of empty directories end in a slash. It skips changes that the directory
-// already has. It fails with a *ConflictError if a file differs from the old version of its
+// Apply makes all changes in a directory, or none. It returns the paths that it wrote or
+// removed; paths of empty directories end in a slash. It skips changes that the directory
+// already has, and fails with a *ConflictError if a file differs from the old version of its
 // change. It touches nothing outside the directory and follows no links in it.
 //
-// After an Apply that was killed it fails with ErrInterrupted until Recover has reverted
-// that one, and during another one with ErrBusy.
+// If an earlier Apply was killed, Apply fails with ErrInterrupted until Recover has reverted
+// it. It fails with ErrBusy while another Apply runs.
 func Apply(root *os.Root, changes []Change, o Options) ([]string, error) {
 	if exists(root, Stage) {
 		return nil, leftStage(root, fs.ErrExist)
@@ -118,8 +118,8 @@ func (a *applying) paths() []string {
 	return slices.Compact(paths)
 }
 
-// run makes the edits. An error reverts all of them, and after a kill Recover does. The
-// removal of the journal completes the change.
+// run makes the edits. If one fails, run reverts all of them; after a kill, Recover does.
+// Removing the journal completes the change.
 func (a *applying) run() error {
 	lock, edits, err := a.begin()
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	Executable Mode = "100755"
 	Link       Mode = "120000"
 
-	// Dir is an empty directory, which git and its patches do not have.
+	// Dir is an empty directory. Neither git nor its patches have them.
 	Dir Mode = "040000"
 )
 
@@ -109,8 +109,8 @@ const (
 	maxPairs      = 400_000 // of deleted and added files whose contents are compared
 )
 
-// pair returns deleted and added files as changes. It pairs similar files as renames, the
-// most similar first.
+// pair returns the deleted and added files as changes. Similar files become renames, the most
+// similar first.
 func pair(deleted, added []*File) []Change {
 	var candidates []Change
 	if len(deleted)*len(added) <= maxPairs {
@@ -145,9 +145,9 @@ func pair(deleted, added []*File) []Change {
 	return changes
 }
 
-// similarity returns the percentage of the larger file's bytes that are in lines of both
-// files; it is 100 only for equal contents. Links and binary files are similar only to
-// equal ones; empty files are similar to none.
+// similarity returns the percentage of the larger file's bytes in lines that both files have.
+// It is 100 only for equal contents. Links and binary files are similar only to equal ones;
+// empty files are similar to none.
 func similarity(a, b *File, lines map[*File]map[string]int) int {
 	switch most := max(len(a.Content), len(b.Content)); {
 	case len(a.Content) == 0 || len(b.Content) == 0 || (a.Mode == Link) != (b.Mode == Link):

@@ -68,8 +68,8 @@ func (a *applying) edits() []edit {
 	return edits
 }
 
-// clearing returns the removals of the directories that are empty in the old tree or that
-// the removal of files leaves empty, the deepest first.
+// clearing returns the edits that remove directories, the deepest first: those that are empty
+// in the old tree, and those that become empty when files are removed.
 func (a *applying) clearing() []edit {
 	dirs := slices.Clone(a.removedDirs)
 	for _, name := range a.removed {

@@ -88,7 +88,7 @@ func (a *applying) planFile(c Change, merge bool) (bool, error) {
 	return false, nil
 }
 
-// planDir plans the change of an empty directory. One that has files now stays.
+// planDir plans the change of an empty directory. If the directory has files now, it is kept.
 func (a *applying) planDir(c Change) (bool, error) {
 	name := c.Path()
 	in, err := a.reachable(name)
@@ -141,8 +141,8 @@ func join(base, ours, theirs File) (File, bool) {
 	return ours, err == nil
 }
 
-// touching reports whether different edits of the two sides are adjacent. Their order is a
-// conflict, as in git.
+// touching reports whether different edits of the two sides are adjacent. The order of such
+// edits is ambiguous, which git also treats as a conflict.
 func touching(first, second []udiff.Edit) bool {
 	for _, a := range first {
 		for _, b := range second {
@@ -154,11 +154,12 @@ func touching(first, second []udiff.Edit) bool {
 	return false
 }
 
-// errInTheWay reports something other than a file at a path, or a link on the way to it.
+// errInTheWay reports that something other than a file is at a path, or that a parent of the
+// path is not a directory.
 var errInTheWay = errors.New("a directory or a link is in the way")
 
-// read returns the file at a path, or nil if it is missing. A file or directory that gives
-// way to the changes counts as missing.
+// read returns the file at a path, or nil if it is missing. A file or directory that the
+// changes remove counts as missing.
 func (a *applying) read(name string) (*File, error) {
 	if in, err := a.reachable(name); !in || err != nil {
 		return nil, err
@@ -197,8 +198,9 @@ func ReadFile(root *os.Root, name string) (File, error) {
 	return f, err
 }
 
-// reachable reports whether nothing but directories is on the way to a path. A file that the
-// changes remove or add there hides the path; any other one is errInTheWay.
+// reachable reports whether all existing parents of a path are directories. If a parent is a
+// file that the changes remove or add, it returns false; for any other file it fails with
+// errInTheWay.
 func (a *applying) reachable(name string) (bool, error) {
 	for i, c := range name {
 		if c != '/' {
@@ -227,8 +229,7 @@ func (a *applying) cleared(dir string) bool {
 	return err == nil && len(below) > 0 && a.emptied(dir)
 }
 
-// emptied reports whether the changes remove everything below a directory, which may be
-// empty already.
+// emptied reports whether a directory is empty once the changes have been made.
 func (a *applying) emptied(dir string) bool {
 	below, err := a.list(dir)
 	if err != nil {

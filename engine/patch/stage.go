@@ -15,9 +15,9 @@ import (
 	"conclave/engine/filelock"
 )
 
-// Stage is the directory, in the directory that Apply changes, of the new files, of those
-// that they replace, and of the journal. It exists only during an Apply, and after one that
-// was killed.
+// Stage is a directory in the one that Apply changes. It holds the new files, the files that
+// they replace, and the journal. It exists only during an Apply and after one that was
+// killed.
 const Stage = ".conclave-apply"
 
 // Files of the stage.
@@ -68,7 +68,8 @@ func Recover(root *os.Root) (bool, error) {
 	return true, revert(root, edits)
 }
 
-// openStage creates the stage and locks it. It fails with ErrInterrupted if one was left.
+// openStage creates the stage and locks it. If a stage exists already, it fails with
+// ErrInterrupted or ErrBusy.
 func openStage(root *os.Root) (*os.File, error) {
 	if err := root.Mkdir(Stage, 0o700); err != nil {
 		return nil, leftStage(root, err)
@@ -76,7 +77,8 @@ func openStage(root *os.Root) (*os.File, error) {
 	return lockStage(root)
 }
 
-// leftStage returns the reason why there is a stage.
+// leftStage returns the error for a stage that could not be created: ErrBusy or
+// ErrInterrupted if one exists, and otherwise err.
 func leftStage(root *os.Root, err error) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
@@ -106,14 +108,15 @@ func lockStage(root *os.Root) (*os.File, error) {
 	return lock, nil
 }
 
-// isCurrent reports whether the lock belongs to the stage rather than to one removed meanwhile.
+// isCurrent reports whether the lock file is still that of the stage, which may have been
+// removed and created again.
 func isCurrent(root *os.Root, lock *os.File) bool {
 	mine, err := lock.Stat()
 	current, other := root.Lstat(lockFile)
 	return err == nil && other == nil && os.SameFile(mine, current)
 }
 
-// writeJournal records the edits before the first of them.
+// writeJournal records the edits before the first one is made.
 func writeJournal(root *os.Root, edits []edit) error {
 	var data bytes.Buffer
 	if err := gob.NewEncoder(&data).Encode(edits); err != nil {
@@ -148,7 +151,7 @@ func revert(root *os.Root, edits []edit) error {
 	return removeStage(root)
 }
 
-// removeStage removes the journal first: without it the rest of the stage is of no use.
+// removeStage removes the stage. The journal goes first: without it the rest is useless.
 func removeStage(root *os.Root) error {
 	if err := unless(root.Remove(journalFile), fs.ErrNotExist); err != nil {
 		return err

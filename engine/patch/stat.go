@@ -84,7 +84,7 @@ func FormatStats(stats []Stat, width int) string {
 	return b.String() + "\n"
 }
 
-// shorten truncates a name at its beginning: the end distinguishes the files of a
+// shorten truncates a name at its beginning, because the end distinguishes files of one
 // directory.
 func shorten(name string, width int) string {
 	r := []rune(name)

@@ -12,7 +12,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// Style is the style of a patch.
+// Style configures how Write prints a patch.
 type Style struct {
 	Colour bool // the terminal colours of git diff
 
@@ -121,8 +121,8 @@ func content(f *File) []byte {
 	return f.Content
 }
 
-// name returns a file's name in the lines before the hunks. It ends a name that contains
-// spaces with a tab; otherwise patch -p1 would cut the name off.
+// name returns a file's name for the lines before the hunks. A name with spaces ends in a
+// tab; otherwise patch -p1 would cut it off.
 func name(side string, f *File) string {
 	if f == nil {
 		return "/dev/null"
