@@ -20,8 +20,8 @@ type Ended struct {
 	Action action `json:"action,omitempty"`
 	To     string `json:"to,omitempty"` // destination of a jump or call
 
-	// Messages is the SHA-256, in hex, of the blob with the conversation of a
-	// caller; Iterations counts the step's model calls since it was entered.
+	// Messages is the SHA-256, in hex, of the blob with the conversation of a caller.
+	// Iterations counts the step's model calls since it was entered.
 	Messages   string `json:"messages,omitempty"`
 	Iterations int    `json:"iterations,omitempty"`
 
@@ -31,9 +31,10 @@ type Ended struct {
 	Usage     llm.Usage `json:"usage"`
 	Seconds   float64   `json:"seconds,omitempty"` // time that it took, if its time is limited
 
-	// The outcome, for static rules: the exit code of a tools step's commands, the first
-	// other than 0; whether one of its calls failed, and why; the status of a team; the
-	// numbers of the rules whose patterns match the whole text.
+	// The outcome, for static rules. ExitCode is the first exit code other than 0 of a tools
+	// step's commands. Failed is set if one of its calls failed, and Cause says why. Team is
+	// the status of a team. Matched has the numbers of the rules whose patterns match the
+	// whole text.
 	ExitCode *int     `json:"exit_code,omitempty"`
 	Failed   bool     `json:"failed,omitempty"`
 	Cause    *Failure `json:"cause,omitempty"`
@@ -51,7 +52,7 @@ const (
 	Call     action = "call"
 )
 
-// Broke reports a step that failed, its retries exhausted.
+// Broke reports a step that failed after its last retry.
 type Broke struct {
 	Launch string
 	Number int    // 0 before it had one
@@ -60,19 +61,20 @@ type Broke struct {
 	Team   string // status of the session of a session step; empty if it has none
 	Usage  llm.Usage
 
-	// Anew says that the session of the step's team cannot go on: a retry asks the team anew.
+	// Anew is set if the session of the step's team cannot continue, so that a retry starts a
+	// new one.
 	Anew bool
 
 	Seconds float64 // time that it took, if its time is limited
 }
 
-// Failure is the reason why a step failed: a stable type and a sentence.
+// Failure is the reason for a step's failure: a stable type and a sentence.
 type Failure struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
 }
 
-// Suspended reports a step that was stopped; only its usage counts.
+// Suspended reports a step that was stopped. Only its usage counts.
 type Suspended struct {
 	Launch string
 	Number int
@@ -107,7 +109,7 @@ type TimeUp struct{}
 type Reopened struct {
 	Run string // that ended: the execution tokens of its steps begin with it
 
-	// Unclaimed says that the step that was running claimed no number.
+	// Unclaimed is set if the running step had claimed no number.
 	Unclaimed bool
 }
 
@@ -133,50 +135,51 @@ type Launch struct {
 	Step string `json:"step"`
 	Kind Kind   `json:"kind"`
 
-	// After is the highest number of a step so far: this one claims the first free
-	// number above it.
+	// After is the highest number of a step so far. The launch claims the first free number
+	// above it.
 	After int `json:"after"`
 
 	// Used counts the step's model calls before its calls of other steps, and Made those of
-	// the attempt that this one continues; Most is the limit.
+	// the attempt that this launch continues. Most is the limit.
 	Used int `json:"used,omitempty"`
 	Made int `json:"made,omitempty"`
 	Most int `json:"most"`
 
-	// Seconds and CostUSD are its allowances; 0 for no limit.
+	// Seconds and CostUSD are the allowances of the launch; 0 is no limit.
 	Seconds float64 `json:"seconds,omitempty"`
 	CostUSD float64 `json:"cost_usd,omitempty"`
 
-	// Closed are the destinations that it cannot call, because of their max_visits.
+	// Closed lists the destinations that the step cannot call because of their max_visits.
 	Closed []string `json:"closed,omitempty"`
 
-	// Deepest refuses calls: the stack is full.
+	// Deepest is set if calls are refused because the stack is full.
 	Deepest bool `json:"deepest,omitempty"`
 
 	// Return is set for a step that continues after a call.
 	Return *Return `json:"return,omitempty"`
 
-	// History lists the steps whose texts are shown, and Omitted counts earlier ones.
+	// History lists the steps whose texts are shown. Omitted counts the older steps that it
+	// leaves out.
 	History []Ref `json:"history,omitempty"`
 	Omitted int   `json:"omitted,omitempty"`
 
-	// Workspace is the hash of the manifest of the step's first files; empty
-	// without files.
+	// Workspace is the hash of the manifest of the step's initial files, or "" if there are
+	// none.
 	Workspace string `json:"workspace,omitempty"`
 
 	// Messages counts the human messages.
 	Messages int `json:"messages,omitempty"`
 
-	// ResumeFrom is the execution token of the suspended or failed attempt that this
-	// one continues; empty for a new attempt.
+	// ResumeFrom is the execution token of the suspended or failed attempt that this launch
+	// continues; it is empty for a new attempt.
 	ResumeFrom string `json:"resume_from,omitempty"`
 
-	// Uncounted says that no event has counted the usage of that attempt, so that this one
+	// Uncounted is set if no event has counted the usage of that attempt; this launch then
 	// reports it as well.
 	Uncounted bool `json:"uncounted,omitempty"`
 
-	// AwaySince is when the model's server ceased to reply to the suspended attempt; zero if it
-	// replied.
+	// AwaySince is when the model server stopped replying to the suspended attempt; it is
+	// zero if the server replied.
 	AwaySince time.Time `json:"away_since,omitzero"`
 
 	// TeamOf is the launch that started the session to continue; if it is empty, the launch
@@ -197,14 +200,14 @@ type Return struct {
 // Stop ends the running step, which can continue later.
 type Stop struct{ ID string }
 
-// Hold pauses the team of a running session step: a session is not stopped, since it
-// keeps its progress.
+// Hold pauses the team of a running session step. The session itself is not stopped, because
+// it keeps its progress.
 type Hold struct{ ID string }
 
 // Release resumes the team of a held session step.
 type Release struct{ ID string }
 
-// Ring announces the number of human messages to the running step.
+// Ring tells the running step the number of human messages.
 type Ring struct{ Messages int }
 
 // Keep writes a human message to the store, before any command that announces it.
@@ -222,7 +225,7 @@ type Result struct {
 	Reason string `json:"reason,omitempty"` // for a person; empty for a regular end
 	Limit  string `json:"limit,omitempty"`  // type of the error of a run that reached a limit of its own
 
-	// Final is the step with the run's text; nil without a text.
+	// Final is the step with the run's text; nil if the run has no text.
 	Final *Ref `json:"final,omitempty"`
 }
 

@@ -13,7 +13,7 @@ type Graph struct {
 	MaxTransitions int `json:"max_transitions"`
 	MaxDepth       int `json:"max_call_depth"` // waiting callers
 
-	// Seconds and CostUSD limit the whole run; 0 for no limit. The driver keeps the time.
+	// Seconds and CostUSD limit the whole run; 0 is no limit. The driver keeps the time.
 	Seconds int     `json:"seconds,omitempty"`
 	CostUSD float64 `json:"cost_usd,omitempty"`
 
@@ -35,8 +35,8 @@ type Node struct {
 	MaxIterations int    `json:"max_iterations"` // model calls of a visit, at least 1
 	Limits        Limits `json:"limits,omitzero"`
 
-	// MaxVisits limits how often the step is entered; 0 for no limit. Instead is the step
-	// that takes its place after that; if it is empty, the run ends.
+	// MaxVisits limits how often the step is entered; 0 is no limit. After that, Instead is
+	// entered in its place; if Instead is empty, the run ends.
 	MaxVisits int    `json:"max_visits,omitempty"`
 	Instead   string `json:"instead,omitempty"`
 
@@ -72,7 +72,7 @@ const (
 	CallPending   Status = "call_pending"
 )
 
-// node finds a step by name; nil if there is no such step.
+// node returns the step with the given name, or nil.
 func (g *Graph) node(name string) *Node {
 	i := slices.IndexFunc(g.Steps, func(n Node) bool { return n.Name == name })
 	if i < 0 {

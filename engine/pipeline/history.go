@@ -90,7 +90,7 @@ func (l Launch) note(status Status, cause *Failure) string {
 	return ""
 }
 
-// final returns the reference to the text of a step, nil without one.
+// final returns the reference to the text of a step, or nil if it has none.
 func (s *State) final(at *Ref) *Ref {
 	if at == nil || !slices.ContainsFunc(s.History, func(r Ref) bool { return r.Number == at.Number && r.Step == at.Step && !r.Textless }) {
 		return nil

@@ -46,7 +46,7 @@ func (s *State) tryAgain() {
 }
 
 // visit returns the step to enter for a destination: the destination itself or, once its
-// visits are used up, its replacement (rule 18); nil if the run ends instead.
+// visits are used up, its replacement (rule 18). It returns nil if the run ends instead.
 func (s *State) visit(to string) *Node {
 	for range s.Graph.Steps {
 		n := s.Graph.node(to)
@@ -79,8 +79,8 @@ func (s *State) closed(n *Node) []string {
 	return closed
 }
 
-// pend makes a launch pending with its allowances. If a limit of the step or of the run is
-// reached, it ends that instead (rule 19).
+// pend makes a launch pending with its allowances. If a limit of the step or of the run has
+// been reached, it ends the step or the run instead (rule 19).
 func (s *State) pend(l Launch) {
 	if s.overspent() {
 		return
@@ -98,8 +98,8 @@ func (s *State) pend(l Launch) {
 	s.Pending = &l
 }
 
-// allow sets the allowances of a launch to the rest of the limits of its step and of the
-// run. It returns a failure if the step has no time or money left.
+// allow sets the allowances of a launch to the remaining limits of its step and of the run.
+// It returns a failure if the step has no time or money left.
 func (s *State) allow(l *Launch) *Failure {
 	n, t := s.Graph.node(l.Step), s.Spent[l.Step]
 	l.Most, l.CostUSD = n.MaxIterations, 0
@@ -131,7 +131,7 @@ func (s *State) exceed(l Launch, cause Failure) {
 	s.fault(l, Ref{Step: l.Step}, outcome{status: Failed, failed: true}, cause)
 }
 
-// overspent ends a run whose money is spent, and reports whether it did.
+// overspent ends the run if its money is spent, and reports whether it did.
 func (s *State) overspent() bool {
 	limit, spent := s.Graph.CostUSD, s.Usage.AtLeastUSD()
 	if limit == 0 || spent < limit {

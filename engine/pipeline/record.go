@@ -8,22 +8,22 @@ import (
 	"conclave/engine/llm"
 )
 
-// Outline returns the part of the state that is recorded nowhere else: all but the graph,
-// the trace and the timeline.
+// Outline returns the part of the state that is not recorded elsewhere: everything but the
+// graph, the trace and the timeline.
 func (s *State) Outline() *State {
 	o := *s
 	o.Graph, o.Trace, o.Recent = Graph{}, nil, nil
 	return &o
 }
 
-// Complete returns the full state of an outline.
+// Complete returns the full state for an outline.
 func (s *State) Complete(g Graph, trace []TraceEntry) *State {
 	c := *s
 	c.Graph, c.Trace, c.Recent = g, slices.Clip(append([]TraceEntry{}, trace...)), []Entry{}
 	return &c
 }
 
-// Claimed is a step that has claimed a number. A recorded state may lack its end.
+// Claimed is a step that has claimed a number. The recorded state may not contain its end.
 type Claimed struct {
 	Launch string
 	Token  string
@@ -32,8 +32,9 @@ type Claimed struct {
 	Usage  llm.Usage // without a commit
 }
 
-// Reach returns the step of a launch. In the recorded state the launch may be the next
-// one, or it may follow a suspended step. running is false if the launch cannot follow.
+// Reach advances the recorded state to a launch and returns the launch's step. The launch may
+// be the next one, or it may follow suspended steps. It returns false if the launch cannot
+// follow.
 func (s *State) Reach(launch string) (name string, running bool) {
 	for !s.Done() {
 		if s.Running == nil && s.Pending != nil {
@@ -51,8 +52,8 @@ func (s *State) Reach(launch string) (name string, running bool) {
 	return "", false
 }
 
-// CatchUp steps the end of the running step, which the recorded state lacks. If last is
-// set, no later step has begun, and a step without a commit keeps running.
+// CatchUp applies the end of the running step, which the recorded state does not contain. If
+// last is set, no later step has begun, and a step without a commit keeps running.
 func (s *State) CatchUp(c Claimed, last bool) {
 	switch {
 	case c.Ended != nil:

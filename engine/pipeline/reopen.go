@@ -8,7 +8,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// Stands reports whether the run has ended with a result that cannot be reopened.
+// Stands reports whether the run has ended with a result that reopening cannot replace.
 func (s *State) Stands() bool {
 	return s.Done() && s.Result.Status != Failed && s.Result.Status != Cancelled
 }
@@ -28,7 +28,7 @@ func (s *State) refuseReopened() error {
 	return nil
 }
 
-// reopen makes the step pending that failed or was cut off (rule 15).
+// reopen makes the step that failed or was cut off pending (rule 15).
 func (s *State) reopen(e Reopened) {
 	if err := s.refuseReopened(); err != nil {
 		s.note("", "ignored: "+err.Error())
@@ -62,7 +62,7 @@ func (s *State) keep(launch string, reported bool, token string, spent llm.Usage
 	}
 }
 
-// after returns the launch that continues a step that has ended. Without a model call the
+// after returns the launch that continues an ended step. If spent counts no model call, the
 // usage of the step is zero or unknown.
 func (s *State) after(l Launch, token string, spent llm.Usage) *Launch {
 	next := s.again(l, token, s.Protocol >= Reckons && spent.ModelCalls == 0)
@@ -75,8 +75,8 @@ func (s *State) after(l Launch, token string, spent llm.Usage) *Launch {
 	return next
 }
 
-// again returns the launch that continues a step: from the journal of token or, for a
-// session step, with the session of its team.
+// again returns the launch that continues a step: with the journal of token or, for a session
+// step, with the session of its team.
 func (s *State) again(l Launch, token string, uncounted bool) *Launch {
 	switch {
 	case l.Kind == Session:

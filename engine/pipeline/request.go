@@ -12,8 +12,8 @@ const (
 	maxMessages = 100     // in a run
 )
 
-// Refuse returns the reason, for a person, why their request has no effect now. It
-// is nil for other events.
+// Refuse returns the reason, for people, why a person's request has no effect now. It returns
+// nil for other events.
 func (s *State) Refuse(event Event) error {
 	if _, ok := event.(Reopened); ok {
 		return s.refuseReopened()
@@ -62,10 +62,10 @@ func (s *State) refuseSaid(e Said) error {
 	return nil
 }
 
-// Unread notes a person's request that could not be read, and why.
+// Unread records that a person's request could not be read, and why.
 func (s *State) Unread(request, why string) { s.note("", request+" ignored: "+truncate(why)) }
 
-// request applies a person's request, or notes why it has no effect.
+// request applies a person's request, or records why it has no effect.
 func (s *State) request(event Event) {
 	if err := s.Refuse(event); err != nil {
 		s.note("", "ignored: "+err.Error())

@@ -2,7 +2,7 @@ package pipeline
 
 import "slices"
 
-// Branch leads from a step to another if all its conditions fit the step's end.
+// Branch leads from a step to another if all its conditions match the step's end.
 type Branch struct {
 	When        Status `json:"when,omitempty"` // of the step or, for a session, of its team; empty for any
 	ExitCode    *int   `json:"exit_code,omitempty"`
@@ -27,7 +27,7 @@ func (e Ended) outcome() outcome {
 
 func (e Broke) outcome() outcome { return outcome{status: Failed, team: e.Team, failed: true} }
 
-// next returns the destination of the first branch that fits; empty if none does.
+// next returns the destination of the first matching branch, or "" if none matches.
 func (n *Node) next(o outcome) string {
 	for i, b := range n.Next {
 		if b.fits(i, o) {

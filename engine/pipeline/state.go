@@ -144,7 +144,7 @@ func (s *State) Drain() []Command {
 	return commands
 }
 
-// launch starts the pending step, which reads all messages at its start.
+// launch starts the pending step, which reads all messages when it starts.
 func (s *State) launch() Launch {
 	l := *s.Pending
 	s.Launches++
@@ -184,7 +184,7 @@ func (s *State) hold(on bool) []Command {
 	return []Command{Release{r.Launch.ID}}
 }
 
-// Current returns the running or pending step; empty if there is neither.
+// Current returns the running or pending step, or "".
 func (s *State) Current() string {
 	switch {
 	case s.Running != nil:
@@ -239,10 +239,10 @@ const (
 	textParked = "waits for a person to retry or cancel"
 )
 
-// Pauses reports whether the entry is the beginning of a pause.
+// Pauses reports whether the run was paused at the entry.
 func (e Entry) Pauses() bool { return e.Text == textPaused }
 
-// Parks reports whether the entry is the beginning of a park.
+// Parks reports whether the run was parked at the entry.
 func (e Entry) Parks() bool { return e.Text == textParked }
 
 const (
@@ -253,7 +253,7 @@ const (
 // Timeline returns the last 50 entries, oldest first.
 func (s *State) Timeline() []Entry { return append([]Entry{}, s.Recent...) }
 
-// Stamp sets the time of entries that have none. The state has no clock: the driver calls
+// Stamp sets the time of entries that have none. The state has no clock, so the driver calls
 // it after Step and Drain.
 func (s *State) Stamp(now time.Time) {
 	for i := range s.Recent {

@@ -39,8 +39,8 @@ func (s *State) Step(event Event) {
 	}
 }
 
-// ended counts the usage of the running step and returns the step if the run continues.
-// A stale event counts nothing: the launch that continued the step reports its usage.
+// ended counts the usage of the running step, and returns the step if the run continues. A
+// stale event counts nothing, because the launch that continued the step reports its usage.
 func (s *State) ended(id string, number int, usage llm.Usage, seconds float64) *launched {
 	r := s.Running
 	if r == nil || r.Launch.ID != id {
@@ -59,7 +59,7 @@ func (s *State) ended(id string, number int, usage llm.Usage, seconds float64) *
 	return r
 }
 
-// advance chooses the next step: by the step's action, else by finish (rule 2).
+// advance chooses the next step: by the step's action or else by finish (rule 2).
 func (s *State) advance(l Launch, e Ended) {
 	at := Ref{Number: e.Number, Step: l.Step}
 	s.Workspace = e.Workspace
@@ -86,15 +86,15 @@ func (s *State) advance(l Launch, e Ended) {
 	}
 }
 
-// permits checks an action again, after the step's own rules.
+// permits checks an action that the step's own rules have already checked.
 func (s *State) permits(l Launch, e Ended) bool {
 	from := s.Graph.node(l.Step)
 	return from != nil && slices.Contains(from.Destinations, e.To) && s.Graph.node(e.To) != nil &&
 		(e.Action == Jump || e.Action == Call && !s.deepest() && e.Messages != "" && !slices.Contains(l.Closed, e.To))
 }
 
-// finish continues after a step without an action: with its caller, else by its static
-// rule; else it ends the run. A caller without model calls left ends as well.
+// finish chooses what follows a step without an action: its caller, else the destination of
+// its static rule, else the end of the run. A caller without model calls left ends as well.
 func (s *State) finish(at Ref, o outcome) {
 	if len(s.Stack) == 0 {
 		if to := s.Graph.node(at.Step).next(o); to != "" {
@@ -116,9 +116,8 @@ func (s *State) finish(at Ref, o outcome) {
 	s.pend(l)
 }
 
-// transitionTo enters a step, or the step that takes its place, if the run has a
-// transition left. If no step takes its place, the run ends with the status of the step
-// before.
+// transitionTo enters a step or its replacement if the run has a transition left. Without a
+// replacement, the run ends with the status of the previous step.
 func (s *State) transitionTo(to string, from Ref, status Status) {
 	n := s.visit(to)
 	switch {
@@ -131,7 +130,7 @@ func (s *State) transitionTo(to string, from Ref, status Status) {
 	}
 }
 
-// countTransition counts a transition, or ends a run beyond its limit.
+// countTransition counts a transition. It ends the run if that exceeds the limit.
 func (s *State) countTransition() bool {
 	if s.Transitions >= s.Graph.MaxTransitions {
 		s.endAtLimit(transitionLimit, fmt.Sprintf("the run made %d transitions, as many as max_transitions allows", s.Transitions))
@@ -155,8 +154,8 @@ func (s *State) newLaunch(n *Node) Launch {
 
 func (s *State) deepest() bool { return len(s.Stack) >= s.Graph.MaxDepth }
 
-// fail ends a failed step. A retry continues from its journal or, for a session step, with
-// its team's session.
+// fail ends a failed step. A retry continues its journal or, for a session step, its team's
+// session.
 func (s *State) fail(l Launch, e Broke) {
 	e.Cause.Message = truncate(e.Cause.Message)
 	s.trace(TraceEntry{Number: e.Number, Step: l.Step, Status: Failed, Error: &e.Cause, Usage: e.Usage, Team: e.Team})
@@ -170,8 +169,8 @@ func (s *State) fail(l Launch, e Broke) {
 	s.fault(*next, Ref{Number: e.Number, Step: l.Step}, e.outcome(), e.Cause)
 }
 
-// fault follows the rule that names the failure of a step; without one it parks or ends
-// the run (rule 9). A retry launches l.
+// fault follows the rule that names the failure of a step. Without such a rule it parks or
+// ends the run (rule 9). A retry launches l.
 func (s *State) fault(l Launch, at Ref, o outcome, cause Failure) {
 	if to := s.Graph.node(at.Step).next(o); to != "" {
 		if !s.remembers(at) {
@@ -190,7 +189,8 @@ func (s *State) fault(l Launch, at Ref, o outcome, cause Failure) {
 	s.end(Failed, cause.Type+": "+cause.Message, &at)
 }
 
-// end ends the run. After an error or a cancel the stack still shows who waited.
+// end ends the run. After an error or a cancellation, the stack still shows the waiting
+// callers.
 func (s *State) end(status Status, reason string, final *Ref) {
 	s.Pending, s.Parked = nil, nil
 	s.Result = &Result{Status: status, Reason: truncate(reason), Final: s.final(final)}

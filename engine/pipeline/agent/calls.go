@@ -37,7 +37,7 @@ func (c Calls) Generate(_ context.Context, req llm.Request) (llm.Reply, error) {
 	return llm.Reply{Message: reply}, nil
 }
 
-// results returns the results of the calls in their order; nil before the calls.
+// results returns the results of the calls in their order, or nil before the calls are made.
 func (c Calls) results(messages []llm.Message) []string {
 	byCall := map[string]string{}
 	for _, m := range messages {

@@ -67,7 +67,7 @@ func matched(patterns []string, text string) []int {
 	return numbers
 }
 
-// ReadCommit reads the committed action of a step with its full text.
+// ReadCommit reads a step's committed action, with its full text.
 func ReadCommit(ctx context.Context, store artifact.Store, layout artifact.Layout, ref pipeline.Ref) (pipeline.Ended, error) {
 	c, err := artifact.ReadJSON[artifact.Commit](ctx, store, layout.PipelineStep(ref.Number, ref.Step, "action.json"))
 	if err != nil {
@@ -76,7 +76,7 @@ func ReadCommit(ctx context.Context, store artifact.Store, layout artifact.Layou
 	return Ended(c)
 }
 
-// toolFailed is the type of the failure of a tools step with on_tool_error: fail.
+// toolFailed is the failure type of a tools step with on_tool_error: fail.
 const toolFailed = "ToolFailed"
 
 // Ended converts a commit to its event, with the full text and without a number.
@@ -106,8 +106,8 @@ func Ended(c artifact.Commit) (pipeline.Ended, error) {
 	return e, nil
 }
 
-// documents lists the documents of a commit in its directory: answer.json, if the
-// step has a text, and last_action.json.
+// documents returns the documents that follow from a commit: answer.json, if the step has a
+// text, and last_action.json.
 func (s Step) documents(store artifact.Store, number int, c artifact.Commit) ([]step.Document, error) {
 	e, err := Ended(c)
 	if err != nil {
@@ -129,5 +129,5 @@ func (s Step) documents(store artifact.Store, number int, c artifact.Commit) ([]
 	return append(documents, step.Document{Key: s.dir(number) + "last_action.json", Body: last, Replace: true}), nil
 }
 
-// owner returns the agent's ID, or the step's name without an agent.
+// owner returns the agent's ID, or the step's name if the step has no agent.
 func (s Step) owner() string { return cmp.Or(s.Agent, s.Launch.Step) }

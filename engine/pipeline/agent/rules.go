@@ -19,7 +19,7 @@ const (
 	callTool = "call_step"
 )
 
-// mcpPrefix begins the names of tools that come and go while a step runs.
+// mcpPrefix is the prefix of tools that may appear and disappear while a step runs.
 const mcpPrefix = "mcp__"
 
 // The kinds of loop.Action that end a launch.
@@ -38,7 +38,7 @@ type payload struct {
 	results
 }
 
-// rules judge one launch of an agent's step: a fold of its journal, and a task.
+// rules judge one launch of an agent's step. They are a fold of its journal over a task.
 type rules struct {
 	task    task
 	conv    loop.Conversation
@@ -64,7 +64,7 @@ func newRules(task task) *rules {
 	return r
 }
 
-// iterations counts the step's model calls since its entry.
+// iterations counts the step's model calls since the step was entered.
 func (r *rules) iterations() int { return r.task.Used + r.asked }
 
 // Offer implements loop.Rules: it returns the control tools.
@@ -93,7 +93,8 @@ func controlTool(name, description string, destinations []string) llm.Tool {
 	return llm.Tool{Name: name, Description: description, Parameters: schema}
 }
 
-// withdrawn is the result of a control call whose action has to wait for messages.
+// withdrawn is the result of a control call whose action is withdrawn because of new
+// messages.
 const withdrawn = "Not done: a message arrived before it counted. Read it below, then decide again."
 
 // Judge implements loop.Rules. A reply without tool calls is the step's text and
@@ -136,7 +137,7 @@ func (r *rules) refuse(calls []llm.ToolCall, results map[string]string) []llm.To
 	return controls
 }
 
-// control adds the result of a control call, and returns its action; nil if it is
+// control adds the result of a control call and returns its action, or nil if the call is
 // refused.
 func (r *rules) control(call llm.ToolCall, text string, results map[string]string) *loop.Action {
 	var arguments struct {
@@ -193,8 +194,8 @@ type memory struct {
 	Spending bool `json:"spending,omitempty"` // the message announces the end of the allowance
 }
 
-// Updates implements loop.Rules with the human messages at a safe point, and once with the
-// limit of model calls when it is near.
+// Updates implements loop.Rules. It returns the human messages at a safe point and, once, a
+// warning that the limit of model calls is near.
 func (r *rules) Updates(ctx context.Context) (loop.Update, error) {
 	if u, err := r.allowance(); err != nil || len(u.Messages) > 0 {
 		return u, err
@@ -210,8 +211,8 @@ func (r *rules) Updates(ctx context.Context) (loop.Update, error) {
 // warnShare is the share of the allowance at which the agent is asked to finish.
 const warnShare = 0.8
 
-// allowance ends a step that has spent its allowance. When the allowance is nearly spent,
-// it asks the agent once to finish.
+// allowance ends a step that has spent its allowance. When most of it is spent, allowance
+// asks the agent once to finish.
 func (r *rules) allowance() (loop.Update, error) {
 	limit, spent := r.task.CostUSD, r.usage.AtLeastUSD()
 	switch {
@@ -225,7 +226,7 @@ func (r *rules) allowance() (loop.Update, error) {
 	return loop.Update{Messages: []llm.Message{{Role: llm.User, Content: text}}, Note: note}, err
 }
 
-// Confirm implements loop.Rules: new messages withdraw an action, once.
+// Confirm implements loop.Rules. New messages withdraw an action, at most once.
 func (r *rules) Confirm(ctx context.Context, _ loop.Action) (loop.Update, error) {
 	if r.delayed || r.iterations() >= r.task.Most {
 		return loop.Update{}, nil

@@ -23,8 +23,8 @@ type Step struct {
 	Attempt int       // counts the executions of the launch
 	Spent   llm.Usage // by earlier attempts
 
-	// Agent is the ID of the agent with the step's model and tools; empty for a
-	// step without one.
+	// Agent is the ID of the agent that provides the step's model and tools, or "" if the
+	// step has no agent.
 	Agent string
 
 	Prompt       string   // of the definition
@@ -34,13 +34,13 @@ type Step struct {
 	StopAtFailure bool     // of the definition: on_tool_error is fail
 	Patterns      []string // of the definition: text_matches of every rule, empty for none
 
-	// Team is the status of a session step's team; empty for other steps.
+	// Team is the status of a session step's team, or "" for other steps.
 	Team string
 
 	Contexts []step.Context // further material, by name
 
-	// Messages returns the number of human messages; nil if none reach a running
-	// step.
+	// Messages returns the number of human messages. It is nil if messages do not reach a
+	// running step.
 	Messages func(ctx context.Context) (int, error)
 }
 
@@ -67,8 +67,8 @@ func (s Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 	}, nil
 }
 
-// Place returns the part of the Spec that says where the records of the step are. It
-// needs Layout, Launch and Token.
+// Place returns the part of the Spec that locates the step's records. It needs Layout, Launch
+// and Token.
 func (s Step) Place(ctx context.Context, store artifact.Store) (step.Spec, error) {
 	spec := step.Spec{Layout: s.Layout, Token: s.Token, Agent: s.Agent, Dir: s.dir, After: s.Launch.After, Shown: step.Shown{Files: s.Launch.Workspace}}
 	for n := s.Launch.After + 1; n <= s.Launch.After+maxNumbers; n++ {
@@ -99,8 +99,8 @@ func Claimant(ctx context.Context, store artifact.Store, layout artifact.Layout,
 	return claim.Token, err
 }
 
-// Question reads the texts that the launch of a session step shows and returns the
-// question for its team.
+// Question reads the texts that the launch of a session step shows, and returns the question
+// for its team.
 func (s Step) Question(ctx context.Context, store artifact.Store) (string, error) {
 	o := &opened{Step: s, store: store}
 	if err := o.load(ctx); err != nil {
@@ -113,13 +113,13 @@ func (s Step) Question(ctx context.Context, store artifact.Store) (string, error
 
 func (s Step) dir(number int) string { return s.Layout.PipelineStep(number, s.Launch.Step, "") }
 
-// maxNumbers bounds the taken numbers that reserve skips: a workflow that was reset
-// finds those of its earlier execution.
+// maxNumbers bounds the taken numbers that reserve skips. After a workflow reset, the numbers
+// of the earlier execution are taken.
 const maxNumbers = 10_000
 
-// reserve claims the first free number above that of the newest step, or finds
-// the one that an earlier attempt claimed. Directories have the names of steps beside
-// their numbers: without this, two steps could have the same number.
+// reserve claims the first free number above that of the newest step, or finds the one that
+// an earlier attempt claimed. Directories are named after both the number and the step, so
+// without this claim two steps could have the same number.
 func (s Step) reserve(ctx context.Context, store artifact.Store) (int, error) {
 	for n := s.Launch.After + 1; n <= s.Launch.After+maxNumbers; n++ {
 		key := s.claimKey(n)
@@ -142,7 +142,7 @@ func (s Step) reserve(ctx context.Context, store artifact.Store) (int, error) {
 }
 
 // committed returns the number of the step to resume if that step has a commit that the
-// workflow does not know, else 0.
+// workflow does not know, and otherwise 0.
 func (s Step) committed(ctx context.Context, store artifact.Store) (int, error) {
 	if s.Launch.ResumeFrom == "" {
 		return 0, nil
@@ -195,7 +195,7 @@ func (o *opened) load(ctx context.Context) error {
 }
 
 // delimiter derives the line between quoted texts from the execution token, which their
-// authors could not know.
+// authors cannot know.
 func delimiter(token string) string {
 	sum := sha256.Sum256([]byte("segment " + token))
 	return "=====" + hex.EncodeToString(sum[:6]) + "====="
@@ -224,7 +224,7 @@ func (o *opened) returned(ctx context.Context, r pipeline.Return) (*returned, er
 	return &returned{Messages: saved.Messages, Heard: saved.Heard, Status: r.Status, Text: called.Text}, nil
 }
 
-// open builds the rules, which then learn from the journal of earlier attempts.
+// open builds the rules. The loop then passes them the journal of earlier attempts.
 func (o *opened) open(access step.Access) (loop.Rules, []llm.Message, error) {
 	task := o.task
 	for _, tool := range access.Tools {
@@ -237,8 +237,7 @@ func (o *opened) open(access step.Access) (loop.Rules, []llm.Message, error) {
 	return o.rules, task.opening(), nil
 }
 
-// news reads the human messages after a number, including later ones than the
-// launch's.
+// news reads the human messages after a number, including those sent after the launch.
 func (o *opened) news(ctx context.Context, after int) ([]step.Message, error) {
 	last := o.Launch.Messages
 	if o.Messages != nil {

@@ -25,22 +25,25 @@ type task struct {
 	Prompt  string // the system message; may be empty
 	Request string // the first user message of every step
 
-	// History has the texts of earlier steps, and Omitted counts those before them.
+	// History has the texts of earlier steps. Omitted counts the older steps that it leaves
+	// out.
 	History []earlier
 	Omitted int
 
-	// Destinations are the steps that it may jump to and call; Deepest refuses calls.
+	// Destinations are the steps that this step may jump to or call. Deepest is set if no
+	// call is possible because the stack is full.
 	Destinations []string
 	Deepest      bool
 	Closed       []string // destinations that it cannot call
 
-	// Used counts the step's model calls before its calls of other steps; Most is the limit.
+	// Used counts the model calls of the step before its calls of other steps. Most is the
+	// limit.
 	Used, Most int
 
-	// CostUSD is its allowance in dollars; 0 for no limit.
+	// CostUSD is the step's allowance in dollars; 0 is no limit.
 	CostUSD float64
 
-	// StopAtFailure fails a tools step at its first failed call and skips the calls after
+	// StopAtFailure makes a tools step fail at its first failed call and skip the calls after
 	// it.
 	StopAtFailure bool
 
@@ -53,8 +56,8 @@ type task struct {
 	// Messages are the human messages for a team.
 	Messages []step.Message
 
-	// News returns the human messages after a number; nil if none reach the step.
-	// The first safe point asks as well: a resumed step has an older opening.
+	// News returns the human messages after a number; it is nil if none reach the step. It is
+	// also called at the first safe point, because the opening of a resumed step is older.
 	News func(ctx context.Context, after int) ([]step.Message, error)
 
 	Frame string // the line that delimits texts of others
@@ -83,8 +86,8 @@ func (e earlier) String() string {
 	return e.Text + "\n[" + e.Note + "]"
 }
 
-// returned is the input of a caller that continues: its saved messages and the
-// result of the called step.
+// returned is the input of a caller that continues: its saved messages and the result of the
+// called step.
 type returned struct {
 	Messages []llm.Message
 	Heard    int // number of the last human message in Messages
@@ -138,8 +141,8 @@ func (t task) history() string {
 	return b.String()
 }
 
-// question returns the question for the team of a session step, which contains the
-// prompt. If there is too little room, the request stays whole.
+// question returns the question for the team of a session step, including the prompt. If
+// there is too little room, everything but the request is shortened.
 func (t task) question() string {
 	var parts []string
 	if room := maxQuestion - len(t.Request) - len("\n\n"); t.Prompt != "" && room > 0 {
