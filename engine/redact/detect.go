@@ -29,9 +29,8 @@ func SecretKey(key string) bool {
 	return slices.Contains([]string{"key", "token", "secret", "password", "credentials"}, folded)
 }
 
-// Userinfo returns the user and the password of an address, alone and together: as
-// written there, decoded, and as a request's header has them. It is nil for other
-// texts.
+// Userinfo returns the user and the password of an address, separately and together: as
+// written, decoded, and as encoded in a request's header. It returns nil for other texts.
 func Userinfo(address string) []string {
 	u, err := url.Parse(address)
 	if err != nil || u.User == nil {
@@ -48,8 +47,8 @@ func Userinfo(address string) []string {
 	return []string{u.User.Username(), password, pair, base64.StdEncoding.EncodeToString([]byte(pair)), written, user, secret}
 }
 
-// minVariable is the shortest value of a variable that is a secret, in bytes:
-// ordinary text contains shorter ones.
+// minVariable is the length, in bytes, from which the value of a secret variable is redacted.
+// Ordinary text contains shorter values.
 const minVariable = 8
 
 // Environment returns the values of secret variables among NAME=VALUE pairs.
@@ -64,8 +63,8 @@ func Environment(environ []string) []string {
 	return secrets
 }
 
-// secretVariable reports whether a variable's name has an ending that configurations
-// require of key variables, or one that the AWS SDK, the Temporal CLI or MCP servers use.
+// secretVariable reports whether a variable's name ends like those that configurations
+// require for keys, or like those of the AWS SDK, the Temporal CLI or MCP servers.
 func secretVariable(name string) bool {
 	for _, ending := range []string{"_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_KEY_DATA"} {
 		if strings.HasSuffix("_"+strings.ToUpper(name), ending) {

@@ -10,14 +10,14 @@ import (
 // privateFiles are names of files that hold credentials.
 var privateFiles = regexp.MustCompile(`^(\.env(\..+)?|\.netrc|_netrc|\.pgpass|\.pypirc|\.git-credentials|\.htpasswd|id_(rsa|dsa|ecdsa|ed25519)|.+\.(p12|pfx|jks|keystore))$`)
 
-// exampleFiles are the endings of files that only show the form of the private ones.
+// exampleFiles matches the endings of files that only show the form of private files.
 var exampleFiles = regexp.MustCompile(`\.(example|sample|template|dist|defaults?|md)$`)
 
 // maxScanned is the size, in bytes, up to which contents are searched for secrets.
 const maxScanned = 1 << 20
 
-// SecretFile reports whether a file holds credentials, by its name, or by a private key or
-// a token in its content.
+// SecretFile reports whether a file holds credentials, judging by its name, or by a private
+// key or a token in its content.
 func SecretFile(name string, content []byte) bool {
 	base := path.Base(name)
 	if privateFiles.MatchString(base) && !exampleFiles.MatchString(base) {
@@ -26,8 +26,8 @@ func SecretFile(name string, content []byte) bool {
 	return len(content) <= maxScanned && hasToken(content)
 }
 
-// tokens are the forms of private keys and tokens by a text that each contains. They are
-// stricter than secretValue, because files have any text.
+// tokens match private keys and tokens. Each has a text that its matches contain. They are
+// stricter than secretValue, because files may contain any text.
 var tokens = []struct {
 	prefix string
 	form   *regexp.Regexp // at the prefix
@@ -50,7 +50,8 @@ var tokens = []struct {
 	{"npm_", regexp.MustCompile(`^npm_[A-Za-z0-9]{36}`)},
 }
 
-// maxToken is enough of a text, in bytes, to recognize a token at its beginning.
+// maxToken is the number of bytes that suffice to recognize a token at the beginning of a
+// text.
 const maxToken = 256
 
 func hasToken(content []byte) bool {
@@ -75,7 +76,7 @@ func isWord(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }
 
-// repeats reports a placeholder, such as sk-xxxxxxxx.
+// repeats reports whether a token is a placeholder, such as sk-xxxxxxxx.
 func repeats(token []byte) bool {
 	return len(token) >= 16 && strings.Count(string(token[:16]), string(token[:1])) > 12
 }

@@ -15,8 +15,8 @@ func JSON(document []byte, clean func([]byte) []byte) ([]byte, error) {
 
 type cleaner func([]byte) []byte
 
-// document cleans the string values of a document, or, if whole, also its keys and
-// numbers, where a model may write a secret.
+// document cleans the string values of a document. With whole, it also cleans keys and
+// numbers, because a model may write a secret there.
 func (c cleaner) document(document []byte, whole bool) ([]byte, error) {
 	between := func(data []byte) []byte { return data }
 	if whole {
@@ -56,8 +56,8 @@ func stringLength(data []byte) int {
 	return len(data)
 }
 
-// literal cleans one JSON string. A document within it, such as the arguments of a
-// tool call, is cleaned as a document, since its escapes may be unusual.
+// literal cleans one JSON string. If the string holds a document, such as the arguments of a
+// tool call, it is cleaned as a document, since its escapes may be unusual.
 func (c cleaner) literal(quoted []byte) ([]byte, error) {
 	var s string
 	if err := json.Unmarshal(quoted, &s); err != nil {

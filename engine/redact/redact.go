@@ -13,13 +13,13 @@ import (
 	"strings"
 )
 
-// placeholder stands for a removed secret.
+// placeholder replaces a removed secret.
 const placeholder = "[redacted]"
 
-// Redactor replaces secrets by a placeholder. A nil Redactor changes nothing.
+// Redactor replaces secrets with a placeholder. A nil Redactor changes nothing.
 type Redactor struct{ replacer *strings.Replacer }
 
-// New returns a Redactor of secrets in all their spellings; nil without secrets.
+// New returns a Redactor for secrets in all their spellings, or nil if there are none.
 func New(secrets []string) *Redactor {
 	var pairs []pair
 	for _, secret := range secrets {
@@ -49,8 +49,8 @@ func (r *Redactor) Bytes(data []byte) []byte {
 	return []byte(r.replacer.Replace(string(data)))
 }
 
-// Error returns err, or, if its text contains a secret, an error with the redacted
-// text that still matches in errors.Is but does not unwrap.
+// Error returns err if its text contains no secret. Otherwise it returns an error with the
+// redacted text, which matches in errors.Is as err does, but does not unwrap.
 func (r *Redactor) Error(err error) error {
 	if err == nil {
 		return nil
@@ -70,14 +70,14 @@ func (e *redactedError) Error() string { return e.message }
 
 func (e *redactedError) Is(target error) bool { return errors.Is(e.cause, target) }
 
-// Vault replaces secrets by markers and restores them. A nil Vault changes nothing.
+// Vault replaces secrets with markers and restores them. A nil Vault changes nothing.
 type Vault struct {
 	redactor                   *Redactor // of secrets and markers
 	hide, restore, restoreJSON *strings.Replacer
 }
 
-// NewVault returns a Vault of secrets; nil without secrets. Markers derive from
-// seed, which has to be secret: text of others must not contain one.
+// NewVault returns a Vault for secrets, or nil if there are none. Markers derive from seed,
+// which must be secret so that foreign text cannot contain one.
 func NewVault(seed string, secrets []string) *Vault {
 	sum := sha256.Sum256([]byte("credential " + seed))
 	var hide, restore, restoreJSON, redact []pair
@@ -98,7 +98,7 @@ func NewVault(seed string, secrets []string) *Vault {
 	return &Vault{&Redactor{replacer(redact)}, replacer(hide), replacer(restore), replacer(restoreJSON)}
 }
 
-// Hide replaces secrets by markers.
+// Hide replaces secrets with markers.
 func (v *Vault) Hide(s string) string {
 	if v == nil {
 		return s
@@ -106,7 +106,7 @@ func (v *Vault) Hide(s string) string {
 	return v.hide.Replace(s)
 }
 
-// Restore replaces markers by secrets.
+// Restore replaces markers with secrets.
 func (v *Vault) Restore(s string) string {
 	if v == nil {
 		return s
@@ -114,7 +114,7 @@ func (v *Vault) Restore(s string) string {
 	return v.restore.Replace(s)
 }
 
-// RestoreJSON replaces markers within the strings of a JSON document by secrets.
+// RestoreJSON replaces markers within the strings of a JSON document with secrets.
 func (v *Vault) RestoreJSON(document string) string {
 	if v == nil {
 		return document
@@ -122,7 +122,7 @@ func (v *Vault) RestoreJSON(document string) string {
 	return v.restoreJSON.Replace(document)
 }
 
-// Redact replaces secrets and markers by a placeholder.
+// Redact replaces secrets and markers with a placeholder.
 func (v *Vault) Redact(s string) string {
 	if v == nil {
 		return s
@@ -132,8 +132,8 @@ func (v *Vault) Redact(s string) string {
 
 type pair struct{ old, new string }
 
-// replacer prefers the longest of the texts that begin at the same byte: one secret
-// may be a prefix of another.
+// replacer returns a replacer that prefers the longest of the texts that begin at the same
+// byte, because one secret may be a prefix of another.
 func replacer(pairs []pair) *strings.Replacer {
 	slices.SortStableFunc(pairs, func(a, b pair) int {
 		return cmp.Or(cmp.Compare(len(b.old), len(a.old)), strings.Compare(a.old, b.old))
@@ -173,8 +173,8 @@ func spellings(secret string) []string {
 	return all
 }
 
-// jsonString returns s as it stands between the quotes of a JSON string, with or
-// without the escapes of HTML.
+// jsonString returns s as it appears between the quotes of a JSON string, with or without the
+// escapes of HTML.
 func jsonString(s string, html bool) string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
