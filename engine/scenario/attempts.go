@@ -2,23 +2,24 @@ package scenario
 
 import "slices"
 
-// Attempt is one start of a step. A retried run can have several for a step, each with its
-// own directory for evidence.
+// Attempt is one start of a step. In a retried run a step can have several attempts, each
+// with its own directory for evidence.
 type Attempt struct {
 	Status        Status   `json:"status"`
 	Error         *string  `json:"error"`
 	EvidencePaths []string `json:"evidence_paths"`
 
-	// Continues reports that the attempt continued the conversation of the one before it,
-	// whose evidence counts for it as well.
+	// Continues is set if the attempt continued the conversation of the previous one, whose
+	// evidence then counts for it as well.
 	Continues bool `json:"continues,omitempty"`
 }
 
-// Failed reports whether the attempt ended with a failure: not with a pass or a cancellation.
+// Failed reports whether the attempt ended with a failure, rather than a pass or a
+// cancellation.
 func (a Attempt) Failed() bool { return a.Status == Fail || a.Status == Errored }
 
-// made returns the attempts of a result. A result from a version without attempts is one
-// attempt.
+// made returns the attempts of a result. A result without attempts, from an older version,
+// counts as one attempt.
 func (r Result) made() []Attempt {
 	if len(r.Attempts) == 0 && r.Status != Skipped && r.Status != "" {
 		return []Attempt{{Status: r.Status, Error: r.Error, EvidencePaths: append([]string{}, r.EvidencePaths...)}}
@@ -26,8 +27,8 @@ func (r Result) made() []Attempt {
 	return slices.Clone(r.Attempts)
 }
 
-// setAttempts appends the result to the earlier attempts, and marks it flaky if it passed
-// after a failure.
+// setAttempts adds the earlier attempts before that of the result. It marks the result as
+// flaky if it passed after a failure.
 func (r *Result) setAttempts(before []Attempt, continues bool) {
 	r.Attempts = append(slices.Clone(before), Attempt{
 		Status: r.Status, Error: r.Error, EvidencePaths: r.EvidencePaths, Continues: continues && len(before) > 0,
@@ -44,8 +45,8 @@ func (r *Result) SetEvidence(paths []string) {
 	}
 }
 
-// Span returns the number of a result's last attempt, and that of the attempt in which its
-// conversation began.
+// Span returns the number of a result's last attempt, and the number of the attempt in which
+// its conversation began.
 func (r Result) Span() (since, last int) {
 	last = max(1, len(r.Attempts))
 	for since = last; since > 1 && r.Attempts[since-1].Continues; since-- {

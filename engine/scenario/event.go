@@ -14,14 +14,14 @@ import (
 //sumtype:decl
 type Event interface{ event() }
 
-// Ended reports the result of a step: Pass or Fail, or Errored without a verdict. The
+// Ended reports the result of a step: Pass or Fail, or Errored if there is no verdict. The
 // state adds the step's ID and title.
 type Ended struct {
 	Launch string
 	Result Result
 }
 
-// Suspended reports a step that was stopped, or that has to be launched again.
+// Suspended reports a step that was stopped or has to be launched again.
 type Suspended struct {
 	Launch string
 	Token  string // empty if the step left nothing to resume
@@ -63,13 +63,13 @@ type Launch struct {
 	Step     StepRef   `json:"step"`
 	Previous *Previous `json:"previous,omitempty"` // nil for the first step
 
-	// Attempt is the number of the step's attempt, and Since that of the first attempt of
-	// the conversation that it continues. Both are 0 in runs of older workers.
+	// Attempt is the number of the step's attempt. Since is the number of the attempt in
+	// which its conversation began. Both are 0 in runs of older workers.
 	Attempt int `json:"attempt,omitempty"`
 	Since   int `json:"since,omitempty"`
 
-	// Limits bound the step. Tightened names the limits that come from the rest of the
-	// run's.
+	// Limits bound the step. Tightened names those that are lower than the step's own because
+	// of the run's limits.
 	Limits    Limits   `json:"limits,omitzero"`
 	Tightened []string `json:"tightened,omitempty"`
 
@@ -78,15 +78,16 @@ type Launch struct {
 	// ResumeFrom is the execution token of the attempt that this one continues.
 	ResumeFrom string `json:"resume_from,omitempty"`
 
-	// Uncounted is set if no event has counted the usage of that attempt: this one reports
-	// it as well.
+	// Uncounted is set if no event has counted the usage of that attempt; this launch then
+	// reports it as well.
 	Uncounted bool `json:"uncounted,omitempty"`
 
-	// AwaySince is when the model's server ceased to reply to that attempt; zero if it replied.
+	// AwaySince is when the model server stopped replying to that attempt; it is zero if the
+	// server replied.
 	AwaySince time.Time `json:"away_since,omitzero"`
 }
 
-// Previous is the part of the previous step that a step reads.
+// Previous is the part of the previous step that the next step reads.
 type Previous struct {
 	ID     string `json:"id"`
 	Status Status `json:"status"`
@@ -101,7 +102,7 @@ type Keep struct {
 	Text   string `json:"text"`
 }
 
-// Ring announces the messages up to a number to the running step and the next one.
+// Ring tells the running step and the next one that messages up to a number exist.
 type Ring struct{ Messages int }
 
 // Record rewrites result.json.
@@ -117,7 +118,7 @@ func (Ring) command()   {}
 func (Record) command() {}
 func (Done) command()   {}
 
-// Refuse returns the reason why a person's request has no effect now. It is nil for
+// Refuse returns the reason why a person's request has no effect now. It returns nil for
 // other events.
 func (s *State) Refuse(event Event) error {
 	pause, resume := event == Pause{}, event == Resume{}

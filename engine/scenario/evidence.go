@@ -36,8 +36,7 @@ type Kind struct {
 	Most   int64    // bytes of a piece
 }
 
-// kinds are the types of evidence. Custom evidence that is not text keeps the format of
-// its file.
+// kinds are the types of evidence. Custom evidence that is not text keeps its file's format.
 var kinds = []Kind{
 	{name: "screenshot", binary: []Format{{"png", "image/png"}, {"jpg", "image/jpeg"}, {"webp", "image/webp"}}, Most: maxPiece},
 	{name: "video", binary: []Format{{"webm", "video/webm"}, {"mp4", "video/mp4"}}, Most: maxRecording},

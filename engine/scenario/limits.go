@@ -30,7 +30,7 @@ type spent struct {
 	usage        llm.Usage
 }
 
-// rest returns the rest of the limits, and the name of a limit that is used up.
+// rest returns the remaining limits, and the name of a limit that is used up, if any.
 func (l Limits) rest(s spent) (rest Limits, exhausted string) {
 	if l.Seconds > 0 {
 		if rest.Seconds = l.Seconds - int(s.milliseconds/1000); rest.Seconds <= 0 {
@@ -50,8 +50,8 @@ func (l Limits) rest(s spent) (rest Limits, exhausted string) {
 	return rest, ""
 }
 
-// within returns the tighter of a step's limits and the rest of its run's, and the names
-// of the limits that come from the run.
+// within returns the lower of a step's limits and the run's remaining limits, and the names
+// of those that come from the run.
 func (l Limits) within(run Limits) (limits Limits, tightened []string) {
 	limits = l
 	if run.Seconds > 0 && Bound(l.Seconds, run.Seconds) == run.Seconds {
@@ -66,7 +66,7 @@ func (l Limits) within(run Limits) (limits Limits, tightened []string) {
 	return limits, tightened
 }
 
-// Bound returns the smaller of two limits; 0 stands for no limit.
+// Bound returns the lower of two limits; 0 is no limit.
 func Bound(a, b int) int {
 	if a == 0 || b == 0 {
 		return cmp.Or(a, b)
@@ -74,8 +74,8 @@ func Bound(a, b int) int {
 	return min(a, b)
 }
 
-// Rest is appended to the error of a launch that had only the rest of the run's limits; it
-// is empty if the step's own limits were tighter.
+// Rest returns a note for the error of a launch that had only the run's remaining limits. It
+// is empty if the step's own limits were lower.
 func (l Launch) Rest() string {
 	if len(l.Tightened) == 0 {
 		return ""

@@ -32,14 +32,14 @@ const (
 	maxFile  = 64 << 10 // bytes of a step's file
 )
 
-// numbered matches the number of a step's heading, which is dropped: ids follow the
-// position.
+// numbered matches the number in a step's heading. The number is dropped, because ids follow
+// the position.
 var numbered = regexp.MustCompile(`^(?i:step\s+)?\d{1,2}(\s*[.:)]|\s+[–—-])\s+`)
 
-// ParseMarkdown reads a scenario from one file: an optional "# title", and for each
-// step "## title" with any of the parts "### Description", "### Preconditions",
-// "### Actions" and "### Expected Outcome". Text outside of them is the actions, or
-// the description of a step that has actions. Other headings belong to their part.
+// ParseMarkdown reads a scenario from one file: an optional "# title", and for each step "##
+// title" with any of the parts "### Description", "### Preconditions", "### Actions" and "###
+// Expected Outcome". Text outside of these parts becomes the actions, or the description if
+// the step has actions. Other headings belong to the part above them.
 func ParseMarkdown(text string) (Definition, error) {
 	var d Definition
 	all := sections(text)
@@ -102,7 +102,7 @@ type section struct {
 	body    string
 }
 
-// sections divides Markdown at its headings. Fenced code has none.
+// sections splits Markdown at its headings. It ignores headings in fenced code.
 func sections(markdown string) []section {
 	all := []section{{}}
 	fence := "" // of the code that a line is in; empty outside
@@ -126,8 +126,8 @@ func normalize(markdown string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(markdown, "\ufeff"), "\r\n", "\n")
 }
 
-// fenceAfter returns the fence of the code that follows a line: a fence ends with
-// its own kind.
+// fenceAfter returns the code fence that is open after a line. A fence is closed by one of
+// the same kind.
 func fenceAfter(fence, line string) string {
 	if fence != "" {
 		if strings.HasPrefix(line, fence) {
@@ -151,7 +151,7 @@ func (s section) whole() string {
 	return strings.Repeat("#", s.level) + " " + s.heading + "\n" + s.body
 }
 
-// part returns the field for a section with this heading; nil for other headings.
+// part returns the field for a section with this heading, or nil for other headings.
 func (d *draft) part(heading string) *string {
 	switch strings.ToLower(strings.Trim(heading, " :*")) {
 	case "description":
@@ -166,7 +166,7 @@ func (d *draft) part(heading string) *string {
 	return nil
 }
 
-// place adds the text outside of the parts.
+// place stores the text outside of the parts.
 func (d *draft) place(loose string) {
 	if rest, asks := strings.CutPrefix(loose+"\n", "credentials: true\n"); asks {
 		d.Credentials, loose = true, strings.TrimSpace(rest)
@@ -214,8 +214,8 @@ func (d draft) markdown(id string) string {
 	return b.String()
 }
 
-// Plan numbers the steps and returns their files by name. It refuses a scenario that
-// could not run.
+// Plan numbers the steps and returns their files by name. It refuses a scenario that cannot
+// run.
 func (d Definition) Plan(slug string) (Plan, map[string]string, error) {
 	p := Plan{Slug: slug, Title: cmp.Or(d.Title, slug)}
 	if err := checkTitle("the scenario", p.Title); err != nil {
@@ -254,11 +254,11 @@ func checkTitle(owner, title string) error {
 	return nil
 }
 
-// maxWords bounds the part of a file name from a title, in bytes.
+// maxWords bounds, in bytes, the words from the title in a file's name.
 const maxWords = 48
 
-// fileName returns a step's id and the words of its title, or "step" if it has no
-// letters or digits of ASCII.
+// fileName returns a name made of a step's id and the words of its title, or "step" if the
+// title has no ASCII letters or digits.
 func fileName(id, title string) string {
 	words := strings.FieldsFunc(strings.ToLower(title), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	name := strings.Join(words, "-")

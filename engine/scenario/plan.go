@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxSteps bounds the steps of a scenario: their ids have two digits.
+// maxSteps bounds the steps of a scenario, whose ids have two digits.
 const maxSteps = 99
 
 // Plan is the definition of a run's steps at its start.
@@ -17,7 +17,7 @@ type Plan struct {
 	Title string    `json:"title"`
 	Steps []StepRef `json:"steps"`
 
-	// Before lists the steps to run before Steps, and After those to run after them, even
+	// Before lists the steps to run before Steps. After lists those to run after them, even
 	// if a step failed. Both run again when the run is retried.
 	Before []StepRef `json:"before,omitempty"`
 	After  []StepRef `json:"after,omitempty"`
@@ -28,7 +28,7 @@ type Plan struct {
 	// Limits bound the run from its start, or from its retry, to the end of Steps.
 	Limits Limits `json:"limits,omitzero"`
 
-	// RequireEvidence makes a step that passes without evidence end with error.
+	// RequireEvidence makes a step end with error if it passes without evidence.
 	RequireEvidence bool `json:"require_evidence,omitempty"`
 
 	// Browser is the lifetime of the agent's MCP servers: BrowserStep, the default, or
@@ -60,7 +60,7 @@ type StepRef struct {
 	Limits Limits `json:"limits,omitzero" yaml:"limits,omitempty"`
 }
 
-// Part is the part of a plan that a step belongs to; empty for Plan.Steps.
+// Part is the part of a plan to which a step belongs; it is empty for Plan.Steps.
 type Part string
 
 // The parts other than Plan.Steps.
@@ -83,7 +83,7 @@ func (p Plan) part(i int) Part {
 	return PartAfter
 }
 
-// Selects reports whether the run includes one of Plan.Steps.
+// Selects reports whether the run includes a step of Plan.Steps.
 func (p Plan) Selects(id string) bool { return len(p.Only) == 0 || slices.Contains(p.Only, id) }
 
 var (
@@ -93,7 +93,7 @@ var (
 	runIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 )
 
-// maxSlug bounds a slug, in bytes: it is part of file names.
+// maxSlug bounds a slug, in bytes, because file names contain it.
 const maxSlug = 64
 
 // CheckSlug refuses a slug that cannot name a folder.
@@ -172,5 +172,5 @@ func (p Plan) checkOnly() error {
 	return nil
 }
 
-// IsStepFile reports whether a file has the name of a step's.
+// IsStepFile reports whether a file is named like a step's file.
 func IsStepFile(name string) bool { return fileForm.MatchString(name) }

@@ -12,7 +12,7 @@ import (
 // maxSummary bounds the text of prd.md in a step's first request, in bytes.
 const maxSummary = 4 << 10
 
-// minSecret is the shortest credential that is redacted, in bytes: ordinary text
+// minSecret is the length, in bytes, from which a credential is redacted. Ordinary text
 // contains shorter ones.
 const minSecret = 4
 
@@ -25,8 +25,8 @@ const (
 	credentials              // for steps that ask for them, and redacted
 )
 
-// topics are the sections of prd.md that agents read, by heading in lower case.
-// Sections below them belong to them.
+// topics maps the headings of prd.md that agents read, in lower case, to topics. A section's
+// subsections belong to its topic.
 var topics = map[string]topic{
 	"application type": application, "type": application,
 	"base url": application, "url": application, "ports": application, "services": application, "services under test": application, "environment": application,
@@ -43,9 +43,9 @@ type Project struct {
 	values      []string // declared in them
 }
 
-// ParseProject reads a prd.md. It refuses a credential that it could not redact: a
-// line of a section Credentials that is not "- name: value", and an address with a
-// user or a password in a section that every step reads.
+// ParseProject reads a prd.md. It refuses credentials that it could not redact: a line of a
+// section Credentials that is not "- name: value", and an address with a user or a password
+// in a section that every step reads.
 func ParseProject(prd string) (Project, error) {
 	var p Project
 	var about, secret []string
@@ -89,8 +89,8 @@ func (s section) compact() string {
 // userinfo matches the beginning of an address that names a user.
 var userinfo = regexp.MustCompile("[A-Za-z][A-Za-z0-9+.-]*://[^\\s/?#@\"'`<>]+@")
 
-// entry matches a declared credential. A value with spaces stands in quotes, after
-// which a remark may follow. Errors do not repeat a line: it could be a secret.
+// entry matches a declared credential. A value with spaces is quoted and may be followed by a
+// remark. Errors do not repeat a line, because it could be a secret.
 var entry = regexp.MustCompile("^(?:[-*]\\s+)?(?:\\*\\*)?[^:*]+(?:\\*\\*)?:(?:\\*\\*)?\\s*(?:`([^`]+)`.*|\"([^\"]+)\".*|'([^']+)'.*|([^\\s`\"']\\S*))$")
 
 // declared returns the values of a section Credentials.
@@ -131,8 +131,8 @@ func (p Project) Summary(withCredentials bool) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// Secrets returns the declared credentials that are redacted. Of an address these
-// are also its user, its password, and both as a request's header has them.
+// Secrets returns the declared credentials to redact. For an address they include its user,
+// its password, and both as encoded in a request's header.
 func (p Project) Secrets() []string {
 	var secrets []string
 	for _, value := range p.values {

@@ -23,7 +23,7 @@ type Result struct {
 	Warnings      []string  `json:"warnings,omitempty"`
 }
 
-// next returns the step that has no result yet; false if all have one.
+// next returns the first step that has no result yet, or false if all have one.
 func (s *State) next() (step StepRef, part Part, ok bool) {
 	all, i := s.Plan.All(), len(s.Results)
 	if i >= len(all) {
@@ -32,8 +32,8 @@ func (s *State) next() (step StepRef, part Part, ok bool) {
 	return all[i], s.Plan.part(i), true
 }
 
-// addResult adds the result of the next step. After the first result that is not a pass,
-// only Plan.After is run.
+// addResult adds the result of the next step. After the first result that is not a pass, only
+// the steps of Plan.After run.
 func (s *State) addResult(r Result) {
 	step, part, ok := s.next()
 	if !ok {
@@ -57,8 +57,8 @@ func (s *State) addResult(r Result) {
 	s.skip()
 }
 
-// skip adds the results of the next steps that do not run: steps after one that did not
-// pass, steps that are not selected, and steps that passed in the resumed run.
+// skip adds the results of the next steps that do not run: steps after one that did not pass,
+// steps that are not selected, and steps that passed in the resumed run.
 func (s *State) skip() {
 	for {
 		step, part, ok := s.next()

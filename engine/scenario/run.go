@@ -24,7 +24,7 @@ type Run struct {
 	Execution   int      `json:"execution"` // number of the workflow execution, from 1: every retry is another one
 }
 
-// ParseRun reads an untrusted result.json, which has to match its folder.
+// ParseRun reads an untrusted result.json, which must match its folder.
 func ParseRun(data []byte, slug, id string) (Run, error) {
 	var r Run
 	if err := json.Unmarshal(data, &r); err != nil {
@@ -51,7 +51,7 @@ func ParseRun(data []byte, slug, id string) (Run, error) {
 	return r, nil
 }
 
-// Over reports whether the run has ended; false for a run without a status.
+// Over reports whether the run has ended. It returns false for a run without a status.
 func (r Run) Over() bool { return r.Status != Running && r.Status != "" }
 
 // Passed counts the steps that passed.
@@ -70,7 +70,7 @@ func (r Run) Flaky() bool {
 	return r.Status == Pass && slices.ContainsFunc(r.Steps, func(s Result) bool { return s.Flaky })
 }
 
-// Failed returns the step that ended the run; false if all passed.
+// Failed returns the step that ended the run, or false if all steps passed.
 func (r Run) Failed() (Result, bool) {
 	for _, s := range r.Steps {
 		if s.Status == Fail || s.Status == Errored || s.Status == Cancelled {
@@ -92,8 +92,8 @@ type Statistics struct {
 	AvgDurationMS  int64   `json:"avg_duration_ms" yaml:"avg_duration_ms"`
 }
 
-// Fold summarizes runs, in any order. It ignores runs of single steps, and the average
-// duration ignores cancelled runs.
+// Fold summarizes runs, given in any order. It ignores runs of single steps. Cancelled runs
+// do not count for the average duration.
 func Fold(runs []Run) Statistics {
 	var s Statistics
 	var newest Run
@@ -132,14 +132,15 @@ func Fold(runs []Run) Statistics {
 	return s
 }
 
-// Compare orders runs, the newest first, by the second of their start, then by number.
+// Compare orders runs from the newest to the oldest, by the second of their start and then by
+// number.
 func (r Run) Compare(other Run) int {
 	const second = len("2006-01-02T15:04:05") // RFC 3339 in UTC compares as text until there
 	start := func(r Run) string { return r.StartedAt[:min(len(r.StartedAt), second)] }
 	return cmp.Or(cmp.Compare(start(other), start(r)), cmp.Compare(other.RunNumber, r.RunNumber))
 }
 
-// PassRate returns the share of passed runs in those with a verdict, 0 to 100.
+// PassRate returns the percentage of passed runs among those with a verdict.
 func (s Statistics) PassRate() int {
 	n := s.PassCount + s.FailCount
 	if n == 0 {

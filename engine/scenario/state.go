@@ -12,7 +12,7 @@ import (
 // Status is the status of a step or a run.
 type Status string
 
-// The statuses. Skipped and Errored are only of steps.
+// The statuses. Only steps can be Skipped or Errored.
 const (
 	Running   Status = "running"
 	Pass      Status = "pass"
@@ -43,9 +43,8 @@ type State struct {
 	Stopped  bool    `json:"stopped,omitempty"`  // its Stop was drained
 	Launches int     `json:"launches"`
 
-	// Rest is the execution token from which the next launch of the step RestStep
-	// continues, and Carried is the usage up to then. An empty RestStep stands for the
-	// next step.
+	// Rest is the execution token from which the next launch of the step RestStep continues.
+	// Carried is the usage up to then. An empty RestStep means the next step.
 	Rest      string    `json:"rest,omitempty"`
 	RestStep  string    `json:"rest_step,omitempty"`
 	Carried   llm.Usage `json:"carried,omitzero"`
@@ -210,8 +209,8 @@ func (s *State) HasResult(id string) bool {
 	return slices.ContainsFunc(s.Results, func(r Result) bool { return r.ID == id })
 }
 
-// limits returns the limits of the next step, or the name of one that is used up. The
-// steps of Plan.After have only their own limits.
+// limits returns the limits of the next step, or the name of a limit that is used up. Steps
+// of Plan.After have only their own limits.
 func (s *State) limits() (limits Limits, tightened []string, exhausted string) {
 	step, part, _ := s.next()
 	own, used := step.Limits.rest(spent{s.CarriedMS, s.Carried})
@@ -260,8 +259,8 @@ func (s *State) launch() Launch {
 	return l
 }
 
-// attempt returns the number of a step's next attempt, and that of the first attempt of its
-// conversation.
+// attempt returns the number of a step's next attempt, and the number of the attempt in which
+// its conversation began.
 func (s *State) attempt(id string) (number, since int) {
 	r := Result{}
 	r.setAttempts(s.Earlier[id].made(), s.Continues == id)

@@ -16,8 +16,8 @@ type Vars struct {
 	Used   map[string]bool // by Expand
 }
 
-// placeholder matches ${NAME} and ${NAME:-default}, and $${NAME}, which stands for the
-// text ${NAME}.
+// placeholder matches ${NAME} and ${NAME:-default}. It also matches $${NAME}, which expands
+// to the text ${NAME}.
 var placeholder = regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}\n]*))?\}`)
 
 var varName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -95,7 +95,7 @@ func (s section) isAddress() bool {
 
 var webAddress = regexp.MustCompile("https?://[^\\s<>\"'`)]+")
 
-// BaseURL returns the address in prd.md; empty without one.
+// BaseURL returns the address in prd.md, or "" without an address.
 func BaseURL(prd string) string {
 	for _, s := range sections(prd) {
 		if found := webAddress.FindString(s.body); s.isAddress() && found != "" {

@@ -13,7 +13,7 @@ const (
 	browserPrefix = "__browser_"
 )
 
-// browserGuide returns the instructions for the tools of a browser; empty without one.
+// browserGuide returns the instructions for the tools of a browser, or "" if there are none.
 func browserGuide(tools []llm.Tool) string {
 	offered, prefix := map[string]bool{}, ""
 	for _, tool := range tools {
@@ -43,7 +43,7 @@ You have a browser:
 		name("take_screenshot", "with its screenshot tool"), name("snapshot", "with its snapshot tool"), name("wait_for", "with its wait tool"))
 }
 
-// browserState tells a step about the browser that the run's steps share; it is empty if
+// browserState describes to a step the browser that the run's steps share. It is empty if
 // each step has its own.
 func (s Step) browserState() string {
 	switch s.Browser {

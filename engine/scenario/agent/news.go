@@ -18,8 +18,8 @@ type memory struct {
 	Evidence bool `json:"evidence,omitempty"` // the lack of evidence withdrew a report
 }
 
-// Updates implements loop.Rules: it reads the messages of people, and ends a step that has
-// spent its allowance.
+// Updates implements loop.Rules. It returns people's messages, and ends a step that has spent
+// its allowance.
 func (r *rules) Updates(ctx context.Context) (loop.Update, error) {
 	if limit := r.step.Launch.Limits.CostUSD; limit > 0 && r.usage.AtLeastUSD() >= limit {
 		return loop.Update{}, &loop.EndedError{Why: loop.EndAllowance}
@@ -27,8 +27,8 @@ func (r *rules) Updates(ctx context.Context) (loop.Update, error) {
 	return r.news(ctx, false)
 }
 
-// Confirm implements loop.Rules. It withdraws a report once for new messages, and once if
-// required evidence is missing.
+// Confirm implements loop.Rules. It withdraws a report at most once because of new messages,
+// and at most once because of missing evidence.
 func (r *rules) Confirm(ctx context.Context, a loop.Action) (loop.Update, error) {
 	if !r.delayed {
 		if update, err := r.news(ctx, true); err != nil || len(update.Messages) > 0 {
@@ -52,7 +52,7 @@ func (r *rules) news(ctx context.Context, late bool) (loop.Update, error) {
 	return update(step.Quote(messages), memory{Heard: messages[len(messages)-1].Number, Late: late})
 }
 
-// missingEvidence asks the agent once for required evidence that it has not recorded.
+// missingEvidence asks the agent, once, for required evidence that it has not recorded.
 func (r *rules) missingEvidence(ctx context.Context, a loop.Action) (loop.Update, error) {
 	var reported report
 	if err := json.Unmarshal(a.Payload, &reported); err != nil {

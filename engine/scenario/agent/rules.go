@@ -110,8 +110,8 @@ func (*rules) Offer() []llm.Tool {
 	}}
 }
 
-// Judge implements loop.Rules. A reply with only the JSON object is a report as well:
-// some models answer so.
+// Judge implements loop.Rules. A reply that is only the JSON object also counts as a report,
+// because some models reply that way.
 func (r *rules) Judge(reply llm.Message) loop.Ruling {
 	if len(reply.ToolCalls) == 0 {
 		report, problem := parse(strings.TrimSpace(reply.Content))
@@ -155,7 +155,7 @@ func (r *rules) Judge(reply llm.Message) loop.Ruling {
 // withdrawn is the result of a withdrawn report.
 const withdrawn = "Not reported yet: read the next message, then report again."
 
-// knows reports whether the agent has an ordinary tool of that name. The tools of MCP
+// knows reports whether the agent has an ordinary tool with this name. The tools of MCP
 // servers can change during a step.
 func (r *rules) knows(tool string) bool {
 	return slices.Contains(r.tools, tool) || strings.HasPrefix(tool, serverPrefix)
@@ -167,7 +167,7 @@ func (r *rules) accept(report report) *loop.Action {
 	return &loop.Action{Kind: kindReported, Payload: payload}
 }
 
-// parse returns a report, or the problem with it, for the model.
+// parse returns a report, or a description of its fault for the model.
 func parse(arguments string) (report, string) {
 	var fields struct {
 		Status        scenario.Status `json:"status"`

@@ -30,11 +30,11 @@ type Step struct {
 	Project  string // its summary; may be empty
 	System   string // the agent's own system message; may be empty
 
-	// Pieces counts the stored evidence of a step that requires evidence to pass; nil for
-	// other steps.
+	// Pieces returns the number of stored pieces of evidence. It is nil for a step that may
+	// pass without evidence.
 	Pieces func(context.Context) (int, error)
 
-	// News returns the messages of people after a number; nil if none reach the step.
+	// News returns people's messages after a number. It is nil if none reach the step.
 	News func(ctx context.Context, after int) ([]step.Message, error)
 }
 
@@ -48,8 +48,8 @@ func (s Step) Spec() step.Spec {
 	return spec
 }
 
-// Place returns the part of the Spec that says where the records of the step are. It
-// needs Layout, Launch and Token.
+// Place returns the part of the Spec that locates the step's records. It needs Layout, Launch
+// and Token.
 func (s Step) Place() step.Spec {
 	return step.Spec{Layout: s.Layout, Token: s.Token, Agent: s.Agent, Dir: s.dir}
 }
@@ -65,7 +65,7 @@ func (s Step) open(access step.Access) (loop.Rules, []llm.Message, error) {
 	return r, s.opening(access.Tools), nil
 }
 
-// seal commits a report as it is, with the files of the workspace.
+// seal commits a report unchanged, with the files of the workspace.
 func seal(a loop.Action) (step.Sealed, error) {
 	return step.Sealed{Payload: a.Payload, Workspace: true}, nil
 }
