@@ -17,12 +17,12 @@ func Leave(ctx context.Context, p Ports, s Spec, r Result) error {
 	return err
 }
 
-// leave is Leave. It returns the path of the files, nil without files.
+// leave is Leave. It also returns the path of the files, or nil if there are none.
 func leave(ctx context.Context, p Ports, s Spec, r Result) (partial *string, err error) {
 	if r.Step == 0 || len(r.Transcript) == 0 {
 		return nil, nil
 	}
-	// The commit of another attempt has its own transcript and files.
+	// If another attempt has committed, the commit has its own transcript and files.
 	if committed, err := p.Store.Exists(ctx, s.Dir(r.Step)+"action.json"); err != nil || committed {
 		return nil, err
 	}
@@ -36,15 +36,15 @@ func leave(ctx context.Context, p Ports, s Spec, r Result) (partial *string, err
 	return partial, nil
 }
 
-// Abandon stores the transcript, the files and the documents of a step that was given up because of
-// cause, redacted.
+// Abandon stores the transcript, the files and the documents of a step that was given up
+// because of cause. Secrets are redacted.
 func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Error) error {
 	partial, err := leave(ctx, p, s, r)
 	if err != nil {
 		return err
 	}
 	if r.Step > 0 && (r.StartedAt.IsZero() || s.Agent == "") {
-		// The result of an attempt that never ran has the number alone.
+		// The result of an attempt that never ran has only the number.
 		if claim, err := artifact.ReadJSON[artifact.Claim](ctx, p.Store, s.Dir(r.Step)+"step.json"); err == nil && claim.Token == s.Token {
 			r.StartedAt, s.Agent = claim.StartedAt, cmp.Or(s.Agent, claim.Agent)
 		}
@@ -61,8 +61,8 @@ func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Erro
 	return write(ctx, p.Store, Document{Key: s.Dir(r.Step) + "last_action.json", Body: last, Replace: true})
 }
 
-// Forget deletes the journals under a prefix, of steps that will not be resumed. Failures
-// are ignored: leftovers are harmless.
+// Forget deletes the journals under a prefix, whose steps will not be resumed. It ignores
+// failures: leftovers are harmless.
 func Forget(ctx context.Context, store artifact.Store, prefix string) {
 	var keys []string
 	for key, err := range store.List(ctx, prefix) {

@@ -16,7 +16,8 @@ import (
 	"conclave/engine/loop"
 )
 
-// AdoptFiles is the name of the tool that makes the workspace the files of an answer.
+// AdoptFiles is the name of the tool that replaces the files of the workspace with those of
+// an answer.
 const AdoptFiles = "adopt_files"
 
 const adoptDescription = "Make your workspace the files of an answer that you are shown, all at once: " +
@@ -71,8 +72,9 @@ func (a adopting) tool() llm.Tool {
 	}, "agent_id")
 }
 
-// adopt makes the workspace the tree with a manifest, and returns the numbers of files that
-// it wrote and removed. Files that belong to no answer stay, unless they are in the way.
+// adopt replaces the files of the workspace with those of a manifest. It returns the numbers
+// of files that it wrote and removed. It keeps files that belong to no answer unless they are
+// in the way.
 func (w *workspace) adopt(ctx context.Context, manifest string) (written, removed int, err error) {
 	wanted, err := artifact.LoadManifest(ctx, w.store, w.layout, manifest)
 	if err != nil {
@@ -106,8 +108,8 @@ func (w *workspace) adopt(ctx context.Context, manifest string) (written, remove
 	return len(changed), len(goes), err
 }
 
-// difference returns the files that only the first tree has, and those of the second that
-// are missing in the first or differ there.
+// difference returns the paths that only the first tree has, and the files of the second tree
+// that the first lacks or has in another version.
 func difference(now, wanted artifact.Manifest) (goes []string, changed []artifact.File) {
 	have := make(map[string]artifact.File, len(now.Files))
 	for _, f := range now.Files {

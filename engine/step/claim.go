@@ -11,8 +11,8 @@ import (
 	"conclave/engine/loop"
 )
 
-// maxClaims bounds the search for a free number. No session has so many steps: a longer
-// run of taken numbers indicates a foreign writer.
+// maxClaims bounds the search for a free number. No session has so many steps, so a longer
+// run of taken numbers indicates another writer.
 const maxClaims = 1000
 
 // claim claims the first free number above After, or finds the claim of an earlier
@@ -47,7 +47,8 @@ func (a *attempt) claim(ctx context.Context) error {
 	return fmt.Errorf("no free step number in %s after %d tries", s.Dir(s.After+1), maxClaims)
 }
 
-// create writes the claim of a number; artifact.ErrExists if it is taken.
+// create writes the claim of a number, or fails with artifact.ErrExists if the number is
+// taken.
 func (s Spec) create(ctx context.Context, store artifact.Store, number int, c artifact.Claim) error {
 	if s.Reserve != nil {
 		free, err := s.Reserve(ctx, number)
@@ -61,8 +62,8 @@ func (s Spec) create(ctx context.Context, store artifact.Store, number int, c ar
 	return artifact.CreateJSON(ctx, store, s.Dir(number)+"step.json", c)
 }
 
-// claimOf returns the number and the claim of a step of the agent by its token, among
-// those below a number, or zero values.
+// claimOf returns the number and the claim of the agent's step with the given token. It
+// searches below a number, and returns zero values if it finds no such step.
 func (a *attempt) claimOf(ctx context.Context, token string, below int) (int, artifact.Claim, error) {
 	for n := below - 1; n > 0 && n >= a.result.Step-maxClaims; n-- {
 		c, err := artifact.ReadJSON[artifact.Claim](ctx, a.ports.Store, a.spec.Dir(n)+"step.json")
@@ -77,7 +78,8 @@ func (a *attempt) claimOf(ctx context.Context, token string, below int) (int, ar
 	return 0, artifact.Claim{}, nil
 }
 
-// adopt takes the commit of the step to resume, if it made one and its end was lost.
+// adopt takes over the commit of the step to resume if that step committed without its end
+// being reported.
 func (a *attempt) adopt(ctx context.Context) (adopted bool, err error) {
 	if a.spec.Attempt.ResumeFrom == "" {
 		return false, nil
@@ -97,8 +99,8 @@ func (a *attempt) adopt(ctx context.Context) (adopted bool, err error) {
 	return true, nil
 }
 
-// Find looks for the commit of a lost attempt without running the step. It returns
-// artifact.ErrNotFound without a commit; Result.Step is set if a number was claimed.
+// Find looks for the commit of a lost attempt without running the step. It fails with
+// artifact.ErrNotFound if there is no commit; Result.Step is set if a number was claimed.
 func Find(ctx context.Context, p Ports, s Spec) (Result, error) {
 	a := newAttempt(p, s)
 	if _, err := a.findClaim(ctx); err != nil {
@@ -120,8 +122,8 @@ func Claimed(ctx context.Context, store artifact.Store, s Spec) (bool, error) {
 	return err == nil, err
 }
 
-// findClaim returns the claim of the step and sets the step's number and start from it. It
-// returns artifact.ErrNotFound if no number was claimed.
+// findClaim returns the claim of the step, and sets the step's number and start from it. It
+// fails with artifact.ErrNotFound if no number was claimed.
 func (a *attempt) findClaim(ctx context.Context) (artifact.Claim, error) {
 	for n := a.spec.After + 1; n <= a.spec.After+maxClaims; n++ {
 		existing, err := artifact.ReadJSON[artifact.Claim](ctx, a.ports.Store, a.spec.Dir(n)+"step.json")
@@ -136,9 +138,10 @@ func (a *attempt) findClaim(ctx context.Context) (artifact.Claim, error) {
 	return artifact.Claim{}, artifact.ErrNotFound
 }
 
-// Recover reads the records of an execution that ended without reporting them: its
-// number, its usage, and from its journal its transcript and the answers of updates. It returns artifact.ErrNotFound
-// if no number was claimed. A step with a commit has no Transcript.
+// Recover reads the records of an execution that ended without reporting them: its number,
+// its usage and, from its journal, its transcript and the answers of updates. It fails with
+// artifact.ErrNotFound if no number was claimed. The result has no Transcript if the step has
+// a commit.
 func Recover(ctx context.Context, p Ports, s Spec) (Result, error) {
 	a := newAttempt(p, s)
 	claim, err := a.findClaim(ctx)
@@ -176,8 +179,8 @@ func Recover(ctx context.Context, p Ports, s Spec) (Result, error) {
 	return a.result, err
 }
 
-// updated returns the answer steps that a step was shown, by agent, according to its claim
-// and the updates in its journal; nil if no update showed an answer.
+// updated returns, by agent, the answer steps that a step was shown according to its claim
+// and the updates in its journal. It returns nil if no update showed an answer.
 func (s Spec) updated(c artifact.Claim, records []record) map[string]int {
 	if s.Updated == nil {
 		return nil

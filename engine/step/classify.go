@@ -20,7 +20,7 @@ const (
 	Storage          = "Storage"          // the store failed
 )
 
-// Class is the type of an error and how the step is retried after it.
+// Class is the type of an error and the way in which the step is retried after it.
 type Class struct {
 	Type  string
 	Final bool          // a retry cannot cure it
@@ -28,7 +28,7 @@ type Class struct {
 	After time.Duration // the least delay before the next attempt; 0 for the caller's policy
 }
 
-// Classify returns the class of an engine error, and false for other errors.
+// Classify returns the class of an engine error. It returns false for other errors.
 func Classify(err error) (Class, bool) {
 	if model, ok := errors.AsType[*llm.Error](err); ok {
 		limited := model.Kind == llm.RateLimited

@@ -46,8 +46,9 @@ func (a *attempt) writeDocuments(ctx context.Context, newest bool) error {
 	return writeAll(ctx, store, replaced)
 }
 
-// forgetJournal deletes the journal of a committed step, whose transcript is stored. Failures
-// are ignored, as by Forget. The objects are listed if another attempt may have written some.
+// forgetJournal deletes the journal of a committed step, whose transcript is stored. Like
+// Forget, it ignores failures. It lists the objects only if another attempt may have written
+// some.
 func (a *attempt) forgetJournal(ctx context.Context) {
 	if !a.committed {
 		Forget(ctx, a.ports.Store, a.spec.Layout.Journals(a.spec.Token))
@@ -64,8 +65,8 @@ func (a *attempt) forgetJournal(ctx context.Context) {
 	_ = a.ports.Store.DeleteAll(ctx, keys)
 }
 
-// writeWorkspace writes the manifest of the committed files. Only a directory gets the files
-// themselves: in a bucket their contents are blobs.
+// writeWorkspace writes the manifest of the committed files. In a directory it also writes
+// the files; in a bucket their contents are blobs.
 func (a *attempt) writeWorkspace(ctx context.Context) error {
 	if a.result.Commit.Manifest == "" {
 		return nil
@@ -87,11 +88,12 @@ func (a *attempt) writeWorkspace(ctx context.Context) error {
 	return write(ctx, store, Document{Key: dir + "workspace.json", Body: body})
 }
 
-// maxTranscript bounds the transcripts, in bytes, that are written to their place at once.
+// maxTranscript is the size, in bytes, up to which a transcript is written directly to its
+// place.
 const maxTranscript = 1 << 20
 
-// storeTranscript stores the transcript before the commit and returns its hash: as
-// transcript.jsonl, or as a blob if it is large or another attempt has written that file.
+// storeTranscript stores the transcript before the commit and returns its hash. It stores it
+// as transcript.jsonl, or as a blob if it is large or another attempt has written that file.
 func (a *attempt) storeTranscript(ctx context.Context) (hash string, err error) {
 	transcript := a.journal.transcript.Bytes()
 	if len(transcript) > maxTranscript {
@@ -151,8 +153,8 @@ func write(ctx context.Context, store artifact.Store, d Document) error {
 	return nil
 }
 
-// outdated reports whether the file to replace is newer: attempts and steps may write in
-// any order.
+// outdated reports whether the existing file is newer than the document, because attempts and
+// steps may write in any order.
 func (d Document) outdated(ctx context.Context, store artifact.Store) (bool, error) {
 	if !d.Replace || d.Newer == nil {
 		return false, nil

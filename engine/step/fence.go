@@ -10,8 +10,8 @@ import (
 	"conclave/engine/redact"
 )
 
-// alive returns the reason why the attempt must end, or nil. It also asks Alive, because a
-// stopped process or a sleeping machine may resume before ctx is cancelled.
+// alive returns the reason why the attempt must end, or nil. It also calls Alive, because a
+// stopped process or a sleeping machine may continue before ctx is cancelled.
 func (p Ports) alive(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -27,8 +27,8 @@ type fencedModel struct {
 	loop.Model
 	alive func(context.Context) error
 
-	// interrupted is cleared before a call: the next reply's tool calls are new, even with
-	// the same IDs.
+	// interrupted is cleared before a model call, because the tool calls of the next reply
+	// are new, even if their IDs are the same.
 	interrupted map[string]bool
 }
 

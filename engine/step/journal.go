@@ -17,11 +17,11 @@ import (
 
 // Errors of a journal with two writers.
 var (
-	// errOvertaken reports that a later attempt is running, so this one has to end.
+	// errOvertaken reports that a later attempt is running, so this one must end.
 	errOvertaken = errors.New("a later attempt of the step is at work")
 
-	// errBehind reports that an earlier attempt wrote after this one read the journal, which
-	// has to be read again.
+	// errBehind reports that an earlier attempt wrote after this one had read the journal,
+	// which must be read again.
 	errBehind = errors.New("an earlier attempt of the step has gone on")
 )
 
@@ -50,7 +50,7 @@ func newJournal(a *attempt) *journal {
 
 // append adds an entry to the journal and to the transcript.
 func (j *journal) append(ctx context.Context, e loop.Entry) error {
-	// Spending counts even if the entry is lost.
+	// Usage counts even if the entry is lost.
 	j.spent = j.spent.Add(e.Spent())
 	j.result.Usage = j.spent
 	if err := j.admit(ctx, e); err != nil {
@@ -78,8 +78,8 @@ func (j *journal) progress() {
 }
 
 // admit returns the reason why an entry must not be written. A reply that was paid for is
-// kept even by an attempt that another may have replaced: of two writers of one entry,
-// create admits one.
+// written even if another attempt may have replaced this one: if both write the same entry,
+// create lets one succeed.
 func (j *journal) admit(ctx context.Context, e loop.Entry) error {
 	if !calledModel(e) {
 		return j.ports.alive(ctx)
@@ -90,8 +90,8 @@ func (j *journal) admit(ctx context.Context, e loop.Entry) error {
 	return nil
 }
 
-// mustJournal reports whether an entry must not be repeated: it cost a model call, or
-// tools have run.
+// mustJournal reports whether an entry must not be repeated, because it cost a model call or
+// because tools have run.
 func mustJournal(e loop.Entry) bool {
 	switch e.Kind {
 	case loop.Reply, loop.Wasted, loop.Compacted, loop.Rejection, loop.Awaited:
@@ -106,8 +106,7 @@ func mustJournal(e loop.Entry) bool {
 	return false
 }
 
-// calledModel reports whether an entry stems from a model call, during which no tool
-// runs.
+// calledModel reports whether an entry results from a model call, during which no tool runs.
 func calledModel(e loop.Entry) bool {
 	switch e.Kind {
 	case loop.Reply, loop.Wasted, loop.Compacted, loop.Refused:
@@ -130,8 +129,8 @@ func (j *journal) transcribe(l Line) error {
 	return nil
 }
 
-// restore replays the journal of earlier attempts, or copies that of the step to resume:
-// it restores the files, begins the transcript and returns the entries.
+// restore replays the journal of earlier attempts, or copies the journal of the step to
+// resume. It restores the files, begins the transcript and returns the entries.
 func (a *attempt) restore(ctx context.Context) ([]loop.Entry, error) {
 	j := a.journal
 	records, err := readJournal(ctx, a.ports.Store, a.spec.Layout, a.spec.Token)
@@ -169,8 +168,8 @@ func (a *attempt) restore(ctx context.Context) ([]loop.Entry, error) {
 	}
 	a.ws.touched.add(nil)
 	j.files = artifact.Delta{}.Join(deltas...)
-	// The reported usage of earlier attempts may lag behind the journal, or include a
-	// call that was not journaled.
+	// The reported usage of earlier attempts may miss the last entries of the journal, or
+	// include a call that was not journaled.
 	if spent := usage(records); spent.ModelCalls > j.spent.ModelCalls {
 		j.spent = spent
 	}
@@ -190,8 +189,8 @@ func (a *attempt) initialFiles(ctx context.Context) ([]artifact.Delta, error) {
 	return []artifact.Delta{c.Delta()}, nil
 }
 
-// takeOver copies the journal of the step to resume and ends that journal, so that an
-// attempt still writing it fails. The old one stays until the session ends: after a
+// takeOver copies the journal of the step to resume and ends the original, so that an attempt
+// that still writes to it fails. The original is kept until the session ends, because after a
 // workflow reset it is taken over again.
 func (j *journal) takeOver(ctx context.Context) ([]record, error) {
 	from, uncounted, old, err := j.endResumed(ctx)
@@ -217,8 +216,8 @@ func (j *journal) takeOver(ctx context.Context) ([]record, error) {
 	return []record{taken}, nil
 }
 
-// endResumed ends the journal of the step to resume. A step that was suspended before it
-// had a journal stands for the one that it resumed itself.
+// endResumed ends the journal of the step to resume. If that step was suspended before it had
+// a journal, endResumed ends the journal of the step that it had resumed itself.
 func (j *journal) endResumed(ctx context.Context) (token string, uncounted bool, records []record, err error) {
 	token, uncounted = j.spec.Attempt.ResumeFrom, j.spec.Attempt.Uncounted
 	for below := j.result.Step; token != ""; {
@@ -268,8 +267,8 @@ func readJournal(ctx context.Context, store artifact.Store, layout artifact.Layo
 	}
 }
 
-// interrupted returns the IDs of calls that an earlier attempt may have started: those of
-// a last reply without results.
+// interrupted returns the IDs of calls that an earlier attempt may have started: the calls of
+// a last reply that has no results.
 func interrupted(entries []loop.Entry) map[string]bool {
 	calls := map[string]bool{}
 	for _, e := range slices.Backward(entries) {

@@ -12,14 +12,14 @@ import (
 	"conclave/engine/loop"
 )
 
-// losses are the states of tools that ended with an earlier attempt of the step.
+// losses are states of tools that were lost with an earlier attempt of the step.
 type losses struct {
 	servers []string // MCP servers that the agent has used
 	temp    bool     // commands had left temporary files
 	begun   int      // how often the step has begun again
 }
 
-// lostNote is the note of the update that tells the agent of its losses.
+// lostNote is the note of the update that tells the agent about its losses.
 type lostNote struct {
 	Lost bool `json:"lost_tools"`
 }
@@ -57,7 +57,8 @@ func lossesOf(entries []loop.Entry, tools []llm.Tool) losses {
 	return l
 }
 
-// statesOf returns the states of tools by their holders: MCP servers and run_command.
+// statesOf returns the states of tools by their holders, which are MCP servers and
+// run_command.
 func statesOf(tools []llm.Tool) map[string]string {
 	states := map[string]string{}
 	for _, t := range tools {
@@ -68,7 +69,7 @@ func statesOf(tools []llm.Tool) map[string]string {
 	return states
 }
 
-// holder names the holder of a tool's state: its MCP server, or the tool itself.
+// holder returns the holder of a tool's state: its MCP server, or the tool itself.
 func holder(tool string) string {
 	named, ok := strings.CutPrefix(tool, "mcp__")
 	if !ok {
@@ -78,8 +79,8 @@ func holder(tool string) string {
 	return server
 }
 
-// withStates adds to a reply the states of the MCP servers that it calls, and to results the
-// state of the shell if it differs from the last one.
+// withStates adds the states of the called MCP servers to a reply. To results it adds the
+// state of the shell if that has changed.
 func withStates(e loop.Entry, tools []llm.Tool, shell *string) loop.Entry {
 	now, noted := statesOf(tools), map[string]string{}
 	switch e.Kind {
@@ -107,7 +108,7 @@ func isLostNote(e loop.Entry) bool {
 	return e.Kind == loop.Updated && len(e.Note) > 0 && json.Unmarshal(e.Note, &n) == nil && n.Lost
 }
 
-// String describes the losses to the agent; empty without any.
+// String describes the losses to the agent. It is empty if there are none.
 func (l losses) String() string {
 	var lost []string
 	switch n := len(l.servers); {
@@ -122,7 +123,7 @@ func (l losses) String() string {
 	return strings.Join(lost, " ")
 }
 
-// informed wraps rules, and tells the agent its losses before the next model call.
+// informed wraps rules and reports the losses to the agent before the next model call.
 type informed struct {
 	loop.Rules
 	lost string // empty once it was told
@@ -139,7 +140,7 @@ func (r *informed) Updates(ctx context.Context) (loop.Update, error) {
 	return loop.Update{Messages: []llm.Message{{Role: llm.User, Content: text}}, Note: note}, err
 }
 
-// Learn implements loop.Rules. Notes of its own do not reach the wrapped rules.
+// Learn implements loop.Rules. It does not pass its own notes to the wrapped rules.
 func (r *informed) Learn(ctx context.Context, e loop.Entry) error {
 	if isLostNote(e) {
 		e.Note = nil
@@ -147,7 +148,8 @@ func (r *informed) Learn(ctx context.Context, e loop.Entry) error {
 	return r.Rules.Learn(ctx, e)
 }
 
-// maxBegun bounds how often a step begins again: after that its agent is told its losses.
+// maxBegun bounds how often a step begins again. After that its agent is told about its
+// losses instead.
 const maxBegun = 3
 
 // beginAgain journals that the step begins again, with an opening that names the losses, and

@@ -21,7 +21,7 @@ import (
 	"conclave/engine/loop"
 )
 
-// mountMaterial mounts the further material, read-only, and makes the directory of the
+// mountMaterial mounts the further material read-only. It also creates the directory for the
 // unchanged base, which showBase fills.
 func (w *workspace) mountMaterial(ctx context.Context, contexts []Context) error {
 	b := w.layout.Base()
@@ -73,7 +73,7 @@ func (w *workspace) lend(ctx context.Context, files *artifact.Base, name string)
 	return nil, fmt.Errorf("making a workspace: %w", err)
 }
 
-// showBase copies the unchanged base into its directory unless it is there.
+// showBase copies the unchanged base into its directory unless that was done before.
 func (w *workspace) showBase(ctx context.Context) error {
 	if w.unfilled == "" {
 		return nil
@@ -89,7 +89,7 @@ func (w *workspace) showBase(ctx context.Context) error {
 	return nil
 }
 
-// run carries out a call of the tools, and notes the files that it may have written.
+// run runs a tool call and records the files that the call may have written.
 func (w *workspace) run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	if w.unfilled != "" && w.seesBase(call) {
 		if err := w.showBase(ctx); err != nil {
@@ -134,8 +134,8 @@ func (w *workspace) putBack(ctx context.Context) error {
 	return nil
 }
 
-// clearWay removes a path of the workspace, and any link or file that stands where one of its
-// parent directories belongs.
+// clearWay removes a path of the workspace, and any link or file that is in the place of one
+// of its parent directories.
 func (w *workspace) clearWay(name string) error {
 	root, err := os.OpenRoot(w.dir)
 	if err != nil {
@@ -157,8 +157,8 @@ func (w *workspace) clearWay(name string) error {
 	return artifact.RemoveTree(filepath.Join(w.dir, name))
 }
 
-// seesBase reports whether a call may look at the unchanged base. File tools look at the
-// files that they are told to read; any other tool may look anywhere.
+// seesBase reports whether a call may read the unchanged base. File tools read only the files
+// that their arguments name; any other tool may read everything.
 func (w *workspace) seesBase(call llm.ToolCall) bool {
 	var arguments struct{ Path, From string }
 	switch {
@@ -177,7 +177,7 @@ func (w *workspace) seesBase(call llm.ToolCall) bool {
 	return false
 }
 
-// leadsToBase reports whether a path is in the unchanged base, or goes through a link.
+// leadsToBase reports whether a path is in the unchanged base or passes through a link.
 func (w *workspace) leadsToBase(name string) bool {
 	if name == "" || !filepath.IsLocal(name) {
 		return false

@@ -12,8 +12,8 @@ import (
 	"conclave/engine/text"
 )
 
-// Message is messages/<NNN>.json: a human message. Launches and the doorbell
-// carry only its number.
+// Message is messages/<NNN>.json: a human message. Launches and the doorbell contain only its
+// number.
 type Message struct {
 	Number int       `json:"number"`          // from 1, over all messages of the run
 	Agent  string    `json:"agent,omitempty"` // the recipient; empty for everybody
@@ -41,9 +41,8 @@ const (
 	unwrittenPoll     = 200 * time.Millisecond
 )
 
-// ReadMessages reads the messages with the given numbers, in that order. It waits
-// up to ten seconds for those that are not written yet, then returns an
-// *UnwrittenError.
+// ReadMessages reads the messages with the given numbers, in that order. It waits up to ten
+// seconds for those that are not stored yet, and then returns an *UnwrittenError.
 func ReadMessages(ctx context.Context, store artifact.Store, layout artifact.Layout, numbers []int) ([]Message, error) {
 	deadline := time.Now().Add(unwrittenPatience)
 	var messages []Message
@@ -60,7 +59,7 @@ func ReadMessages(ctx context.Context, store artifact.Store, layout artifact.Lay
 	return messages, nil
 }
 
-// awaitMessage reads the message under key as soon as it exists, and returns
+// awaitMessage reads the message under key as soon as it exists. It fails with
 // artifact.ErrNotFound at the deadline.
 func awaitMessage(ctx context.Context, store artifact.Store, key string, deadline time.Time) (Message, error) {
 	for {

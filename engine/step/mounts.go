@@ -13,16 +13,16 @@ import (
 	"conclave/engine/text"
 )
 
-// ownDir is the directory of mounts whose usual names the base has itself.
+// ownDir is the directory for mounts whose usual names exist in the base.
 const ownDir = ".conclave"
 
-// BaseDir returns the directory, in a workspace, of the unchanged base.
+// BaseDir returns the directory of the unchanged base in a workspace.
 func BaseDir(b *artifact.Base) string { return mountName(b, "base") }
 
-// ContextDir returns the directory, in a workspace, of further material.
+// ContextDir returns the directory of further material in a workspace.
 func ContextDir(b *artifact.Base) string { return mountName(b, "context") }
 
-// EvaluatorDir returns the directory, in a workspace, of an evaluation.
+// EvaluatorDir returns the directory of an evaluation in a workspace.
 func EvaluatorDir(b *artifact.Base) string { return mountName(b, "evaluator") }
 
 // MemoryDir returns the directory in a presenter's workspace that has the other agents'
@@ -36,7 +36,7 @@ func mountName(b *artifact.Base, name string) string {
 	return name
 }
 
-// mounts returns the directories of the workspace, besides peers/, that only show files.
+// mounts returns the directories of the workspace, besides peers/, that only display files.
 func (s Spec) mounts() []string {
 	var mounts []string
 	if b := s.Layout.Base(); b != nil {
@@ -76,11 +76,12 @@ func (w *workspace) showPapers(papers []Paper) error {
 	return nil
 }
 
-// maxDiffed bounds the files, in bytes, that a peer's patch shows.
+// maxDiffed is the size, in bytes, up to which a peer's patch includes the contents of a
+// file.
 const maxDiffed = 1 << 20
 
-// diff returns the change of an answer as a patch; dir has the files that it added or
-// changed. It names binary files and those above maxDiffed without their contents, and
+// diff returns the change of an answer as a patch; dir has the files that the answer added or
+// changed. The patch names binary files and those above maxDiffed without their contents, and
 // leaves out files for agents alone.
 func (w *workspace) diff(ctx context.Context, c artifact.Change, dir string) ([]byte, error) {
 	root, err := os.OpenRoot(dir)

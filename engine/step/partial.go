@@ -13,7 +13,7 @@ import (
 )
 
 // partialFile is the manifest of the files of a step that ended without an action. In a
-// directory the files are beside it.
+// directory, the files are stored beside it.
 const (
 	partialFile = "partial.json"
 	partialDir  = "partial"
@@ -22,13 +22,14 @@ const (
 // filesGivenBack tells an agent of the files of its earlier step.
 const filesGivenBack = "Your workspace has the files of your earlier turn, which ended without an action."
 
-// memoryDir has an agent's notes to itself and to others.
+// memoryDir is the directory of an agent's notes to itself and to others.
 const memoryDir = "memory/"
 
-// maxNotes bounds the notes of an earlier step that its agent is shown, in bytes.
+// maxNotes bounds, in bytes, the notes of an earlier step that its agent is shown.
 const maxNotes = 8 << 10
 
-// givenBack tells an agent of the files of its earlier step, with the notes among them.
+// givenBack returns the text that tells an agent about the files of its earlier step and
+// quotes its notes.
 func (a *attempt) givenBack() string {
 	var b strings.Builder
 	b.WriteString(filesGivenBack)
@@ -48,8 +49,8 @@ func (a *attempt) givenBack() string {
 	return b.String()
 }
 
-// FilesPath returns the path of the files at a key for people: a directory has them there,
-// a bucket has their manifest beside it.
+// FilesPath returns, for people, the path of the files at a key. A directory has the files
+// there; a bucket has only their manifest.
 func FilesPath(store artifact.Store, key string) string {
 	if _, local := store.(*artifact.Dir); local {
 		return store.URL(key)
@@ -57,8 +58,8 @@ func FilesPath(store artifact.Store, key string) string {
 	return store.URL(key + ".json")
 }
 
-// leavePartial stores the manifest of the files of a step without an action, and returns
-// its path for last_action.json; nil without files.
+// leavePartial stores the manifest of the files of a step without an action. It returns the
+// manifest's path for last_action.json, or nil if there are no files.
 func leavePartial(ctx context.Context, store artifact.Store, s Spec, r Result) (*string, error) {
 	c := r.Partial.Change(s.Layout.Base())
 	if c.Empty() || c.Check(s.Layout.Base()) != nil {
@@ -74,8 +75,8 @@ func leavePartial(ctx context.Context, store artifact.Store, s Spec, r Result) (
 	return &path, write(ctx, store, Document{Key: dir + partialFile, Body: c, Replace: true})
 }
 
-// leftFiles returns the files that an earlier step without an action has left: the step to
-// resume, which has no journal, or else FilesFrom.
+// leftFiles returns the files that an earlier step without an action has left. That step is
+// the one to resume, if it has no journal, or else FilesFrom.
 func (a *attempt) leftFiles(ctx context.Context) (artifact.Delta, error) {
 	token := cmp.Or(a.spec.Attempt.ResumeFrom, a.spec.Attempt.FilesFrom)
 	for below := a.result.Step; token != ""; {
@@ -90,7 +91,7 @@ func (a *attempt) leftFiles(ctx context.Context) (artifact.Delta, error) {
 		if !errors.Is(err, artifact.ErrNotFound) {
 			return artifact.Delta{}, fmt.Errorf("reading the files of the earlier step: %w", err)
 		}
-		// The files of a step that was cut off are only in its journal.
+		// The files of a step that was cut off are in its journal only.
 		records, err := readJournal(ctx, a.ports.Store, a.spec.Layout, token)
 		if err != nil || len(records) > 0 {
 			return filesOf(records), err

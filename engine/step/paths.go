@@ -10,7 +10,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Paths rewrites paths of a step's workspace in the text of its answer.
+// Paths rewrites paths of a step's workspace in the text of the step's answer.
 type Paths struct {
 	Own     string            // replaces the path of the workspace; empty makes the paths in it relative
 	Peers   map[int]string    // by N, the replacements of peers/agent<N>; paths of other peers become relative
@@ -38,14 +38,14 @@ const (
 	pathName = "[^\\s\"'`<>()\\[\\]{}|,;:=/]+"
 )
 
-// HasPaths reports whether a text may contain paths that Rewrite replaces.
+// HasPaths reports whether Rewrite may change a text.
 func HasPaths(text string) bool {
 	return strings.Contains(text, sandboxWorkspace+"/") || strings.Contains(text, "conclave-step-") || strings.Contains(text, "peers/agent")
 }
 
-// Rewrite replaces temporary paths by lasting ones. The longest match counts: a path below
-// peers/agent<N> belongs to that peer. Relative paths of peers are replaced only for the
-// peers in Peers.
+// Rewrite replaces temporary paths with permanent ones. The longest match wins: a path below
+// peers/agent<N> is replaced with the path of that peer's file. Relative paths of peers are
+// replaced only for the peers in Peers.
 func (p Paths) Rewrite(text string) string {
 	if !HasPaths(text) {
 		return text
@@ -70,7 +70,7 @@ func (p Paths) Rewrite(text string) string {
 	return b.String() + text[last:]
 }
 
-// replacement returns the lasting path for the parts of a match.
+// replacement returns the permanent path for the parts of a match.
 func (p Paths) replacement(found map[string]string) string {
 	if number, err := strconv.Atoi(found["relative"]); err == nil {
 		return p.peer(number, "") + found["slash"]
@@ -90,7 +90,7 @@ func (p Paths) replacement(found map[string]string) string {
 	return "./"
 }
 
-// peer returns the path of a peer's files, or of the file with its long text.
+// peer returns the path of a peer's files, or of the file that has its long text.
 func (p Paths) peer(number int, text string) string {
 	if path := p.Peers[number]; path != "" && text == "" {
 		return path
@@ -110,8 +110,8 @@ func (p Paths) has(name string) bool {
 	return false
 }
 
-// RootPattern returns a pattern for one of the directories, with and without its links
-// resolved. Without directories it returns otherwise.
+// RootPattern returns a pattern that matches one of the directories, with links resolved or
+// not. If there are no directories, it returns otherwise.
 func RootPattern(otherwise string, dirs ...string) string {
 	var roots []string
 	for _, dir := range dirs {

@@ -12,7 +12,7 @@ import (
 	"conclave/engine/loop"
 )
 
-// Ports are the outside world of a step.
+// Ports connect a step to its model, its tools and the store.
 type Ports struct {
 	Store artifact.Store
 	Model loop.Model
@@ -30,41 +30,44 @@ type Ports struct {
 	// Window is the context window of Model in tokens, the reply included; 0 if unknown.
 	Window int
 
-	// NoCalls explains, with a remedy, that no reply of Model called a tool. If it is
-	// empty, the error of the loop is used.
+	// NoCalls is the error, with a remedy, for a step in which no reply of Model called a
+	// tool. If it is empty, the error of the loop is used.
 	NoCalls string
 
-	// UnreadCalls replaces NoCalls if a reply had a call as text that cannot be read.
+	// UnreadCalls replaces NoCalls if a reply contained a call, as text, that could not be
+	// read.
 	UnreadCalls string
 
-	// Scratch is the directory of workspaces; empty for the system's temporary directory.
+	// Scratch is the directory of workspaces; if empty, the system's temporary directory is
+	// used.
 	Scratch string
 
 	// Trees copies the session's base and context into workspaces. Without it they are read
 	// from Store for every step.
 	Trees *base.Trees
 
-	// Repeatable reports whether an interrupted call of a tool can run again without
-	// harm, the workspace being as it was before. The model is told that the outcome of
-	// other interrupted calls is unknown. nil repeats all: for tools that touch only the
-	// workspace.
+	// Repeatable reports whether an interrupted call of a tool can run again without harm in
+	// the workspace as it was before the call. The model is told that the outcome of other
+	// interrupted calls is unknown. If Repeatable is nil, all calls are repeated, which suits
+	// tools that change only the workspace.
 	Repeatable func(tool string) bool
 
-	// Redact removes secrets from tool results, the journal, the transcript, the
-	// committed payload and the reason of an abandoned step; nil removes nothing. It gets
+	// Redact removes secrets from tool results, the journal, the transcript, the committed
+	// payload and the reason for abandoning a step; nil removes nothing. Its argument is
 	// plain text rather than JSON. Workspace files are not redacted.
 	Redact func([]byte) []byte
 
 	// Progress is called after every journal entry; may be nil.
 	Progress func(Progress)
 
-	// Alive is called before every model call, tool run, journal entry of tool results
-	// and commit. It may wait; its error ends the attempt. nil is always alive.
+	// Alive is called before every model call, tool run, commit and journal entry of tool
+	// results. It may wait; an error ends the attempt. If it is nil, the attempt is always
+	// alive.
 	Alive func() error
 
-	// Fence returns a context for a tool run, which ends as soon as another attempt may
-	// be running; nil for no such limit. Model calls are not fenced: the conditional
-	// creation of the journal entry decides whose reply counts.
+	// Fence returns a context for a tool run that ends as soon as another attempt may be
+	// running; nil sets no such limit. Model calls are not fenced, because the conditional
+	// creation of the journal entry decides which reply counts.
 	Fence func(context.Context) (context.Context, context.CancelFunc)
 }
 
@@ -89,11 +92,12 @@ type Spec struct {
 	Agent  string                  // for last_action.json
 	Dir    func(number int) string // key prefix, ending in "/", of the step with a number
 
-	// After is the number above which the first free one is claimed.
+	// After is the number above which the step claims the first free one.
 	After int
 
-	// Reserve ensures that a number is free before it is claimed; false if it is taken.
-	// It is for stores to which others write steps without a claim; else nil.
+	// Reserve makes sure that a number is free before it is claimed; it returns false if the
+	// number is taken. It is nil unless other programs write steps to the store without
+	// claiming their numbers.
 	Reserve func(ctx context.Context, number int) (bool, error)
 
 	Attempt Attempt
@@ -104,24 +108,23 @@ type Spec struct {
 
 	MaxModelCalls int // 0 for the loop's default
 
-	// KeepsJournal leaves the journal of a committed step to its caller, who deletes the
+	// KeepsJournal leaves the journal of a committed step to the caller, who deletes the
 	// journals of many steps at once.
 	KeepsJournal bool
 
-	// BeginAgain makes the step begin again from its opening if an interruption has cost
-	// its tools their state. Otherwise the agent is told.
+	// BeginAgain makes the step begin again from its opening if its tools lost their state in
+	// an interruption. Otherwise the agent is told about the loss.
 	BeginAgain bool
 
 	// Open builds the rules and the first messages.
 	Open func(Access) (loop.Rules, []llm.Message, error)
 
-	// Witnessed returns the material shown by the time of the commit: the answer step of
-	// every agent, and the number of the last human message. nil stands for Shown.Seen
-	// and no message.
+	// Witnessed returns the material shown up to the commit: the answer step of every agent,
+	// and the number of the last human message. nil means Shown.Seen and no message.
 	Witnessed func() (seen map[string]int, heard int)
 
-	// Updated reads the answer steps that an update showed, by the number of their agent, from
-	// the note of its journal entry. nil stands for updates without answers.
+	// Updated reads the answer steps that an update showed, by the number of their agent,
+	// from the note of its journal entry. nil means that updates show no answers.
 	Updated func(note json.RawMessage) map[int]int
 
 	// Seal builds the commit payload of an accepted action.
@@ -130,8 +133,8 @@ type Spec struct {
 	// Documents lists the derived documents of a commit.
 	Documents func(number int, c artifact.Commit) ([]Document, error)
 
-	// Abandoned lists the documents of a step that was given up. nil writes last_action.json
-	// in the step's directory, once it has a number.
+	// Abandoned returns the documents of a step that was given up. If it is nil,
+	// last_action.json is written to the step's directory, provided the step has a number.
 	Abandoned func(artifact.LastAction) []Document
 }
 
@@ -142,7 +145,8 @@ type Access struct {
 	// Mount replaces one peer's files and text under peers/.
 	Mount func(context.Context, Peer) error
 
-	// Manifest returns the hash of the manifest of the current files; empty without files.
+	// Manifest returns the hash of the manifest of the current files, or "" if there are
+	// none.
 	Manifest func(context.Context) (string, error)
 
 	// Read returns the beginning of a regular file of the workspace.
@@ -158,22 +162,23 @@ type Attempt struct {
 	Uncounted  bool      // nobody has counted the usage of that step, so this one reports it
 }
 
-// Shown is the material that the step begins with.
+// Shown is the material with which the step begins.
 type Shown struct {
 	Seen   map[string]int // answer steps by agent
 	Labels []string       // of the answers
 	Agents []string       // IDs by the numbers in labels, from 1; nil without labels
 	Peers  []Peer         // mounted read-only at peers/agent<N>/ and peers/agent<N>.md
 
-	// Files is the hash of the manifest of the workspace's own initial files; empty for those
-	// of the layout's base.
+	// Files is the hash of the manifest of the workspace's own initial files. If it is empty,
+	// the workspace starts with those of the layout's base.
 	Files string
 
 	Context []Context // files that the agent may only read
 	Papers  []Paper
 }
 
-// Paper is a text that the agent may only read: of an evaluation, or the memory of others.
+// Paper is a text that the agent may only read: part of an evaluation, or the memory of other
+// agents.
 type Paper struct {
 	Dir  string // EvaluatorDir or MemoryDir
 	Name string // slash-separated path in the directory
@@ -197,11 +202,11 @@ type Peer struct {
 type Sealed struct {
 	Payload json.RawMessage
 
-	// Workspace reports that the step's files belong to the action.
+	// Workspace is set if the step's files belong to the action.
 	Workspace bool
 
-	// Otherwise is the hash of the stored manifest to commit if there are no such files;
-	// may be empty.
+	// Otherwise is the hash of the stored manifest to commit if the step has no such files;
+	// it may be empty.
 	Otherwise string
 }
 
@@ -211,16 +216,16 @@ type Document struct {
 	Body any    // written as JSON
 	Text string // written as it is, in place of Body; not with Replace
 
-	// Replace overwrites an existing file; without it an existing file stays.
+	// Replace overwrites an existing file, which is otherwise kept.
 	Replace bool
 
-	// Newer reports that the existing file is newer and stays; nil for never. It needs
-	// Replace.
+	// Newer reports whether the existing file is newer and must be kept; if Newer is nil, it
+	// never is. It needs Replace.
 	Newer func(existing []byte) bool
 }
 
-// Result is the end of a step. Beside an error, a *loop.EndedError included, its known
-// fields are set: the number if one was claimed, the usage, the transcript.
+// Result is the end of a step. Even if there is an error, including a *loop.EndedError, the
+// known fields are set: the number if one was claimed, the usage, the transcript.
 type Result struct {
 	Step       int
 	Commit     artifact.Commit
@@ -230,7 +235,7 @@ type Result struct {
 	StartedAt  time.Time // of the claim; zero if unknown
 	Transcript []byte    // set without a commit
 
-	// Seen are the answer steps that a step without a commit was shown, by agent. Of a
+	// Seen are the answer steps, by agent, that a step without a commit was shown. For a
 	// recovered step they are set only if an update showed an answer.
 	Seen map[string]int
 

@@ -17,10 +17,10 @@ import (
 	"conclave/engine/loop"
 )
 
-// Run runs the step, or returns the result of its commit. The error is a
+// Run runs the step, or returns the result of its commit if it has one. The error is a
 // *loop.EndedError if the step ended itself without an action; a *loop.NoActionError,
-// *loop.TimeOverError or *llm.Error if it failed; the cause of ctx if ctx ended; otherwise
-// a fault of the store or the machine.
+// *loop.TimeOverError or *llm.Error if it failed; the cause of ctx if ctx ended; and
+// otherwise a fault of the store or the machine.
 func Run(ctx context.Context, p Ports, s Spec) (Result, error) {
 	a := newAttempt(p, s)
 	err := a.run(ctx)
@@ -70,11 +70,10 @@ func (a *attempt) run(ctx context.Context) error {
 	return a.finishCommit(ctx, c)
 }
 
-// maxBehind bounds the restarts caused by an earlier attempt that still writes, until it
-// is fenced.
+// maxBehind bounds the restarts that an earlier attempt causes by writing until it is fenced.
 const maxBehind = 10
 
-// work brings a claimed step to its commit. It starts over when an earlier attempt has
+// work runs a claimed step until it has a commit. It starts over when an earlier attempt has
 // journaled more.
 func (a *attempt) work(ctx context.Context) (artifact.Commit, error) {
 	for n := 1; ; n++ {
@@ -109,7 +108,7 @@ func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
 	return c, err
 }
 
-// converse runs the loop in the workspace, from the opening or from the journal of
+// converse runs the loop in the workspace, starting with the opening or with the journal of
 // earlier attempts.
 func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 	opened, opening, err := a.spec.Open(Access{Tools: slices.Concat(a.ws.tools.Tools(), a.ports.Caller.Tools), Mount: a.ws.mount, Manifest: a.ws.manifest, Read: a.ws.read})
@@ -178,7 +177,7 @@ type silentError struct {
 func (e *silentError) Error() string { return e.explanation }
 func (e *silentError) Unwrap() error { return e.err }
 
-// commit stores the files and the transcript and makes the action real by creating
+// commit stores the files and the transcript, and makes the action effective by creating
 // action.json. If another attempt committed first, it returns that commit.
 func (a *attempt) commit(ctx context.Context, action loop.Action) (artifact.Commit, error) {
 	sealed, err := a.spec.Seal(action)
@@ -197,7 +196,7 @@ func (a *attempt) commit(ctx context.Context, action loop.Action) (artifact.Comm
 		return artifact.Commit{}, err
 	}
 	c.Timestamp = artifact.Timestamp(a.ports.Now())
-	// The fence: an attempt that lost its lease must not commit.
+	// The fence: an attempt that has lost its lease must not commit.
 	if err := a.ports.alive(ctx); err != nil {
 		return artifact.Commit{}, err
 	}
@@ -238,7 +237,7 @@ func (a *attempt) witnessed() (seen map[string]int, heard int) {
 	return a.spec.Witnessed()
 }
 
-// storeWorkspace stores the changed files and returns the hash of the change; for an
+// storeWorkspace stores the changed files and returns the hash of the change. For an
 // unchanged workspace it returns otherwise.
 func (a *attempt) storeWorkspace(ctx context.Context, otherwise string) (string, error) {
 	c, hash, err := a.ws.seal(ctx)
@@ -255,7 +254,7 @@ func (a *attempt) storeWorkspace(ctx context.Context, otherwise string) (string,
 	return hash, nil
 }
 
-// readCommit reads the commit of the step in dir, or artifact.ErrNotFound.
+// readCommit reads the commit of the step in dir, or fails with artifact.ErrNotFound.
 func readCommit(ctx context.Context, store artifact.Store, dir string) (artifact.Commit, error) {
 	c, err := artifact.ReadJSON[artifact.Commit](ctx, store, dir+"action.json")
 	if err != nil {
@@ -270,17 +269,17 @@ func readCommit(ctx context.Context, store artifact.Store, dir string) (artifact
 	return c, nil
 }
 
-// finishTime bounds finishCommit after the step was ended from outside. A later attempt
+// finishTime bounds finishCommit after the step has been ended from outside. A later attempt
 // repeats it.
 const finishTime = 2 * time.Minute
 
-// finishCommit writes the documents derived from a commit and deletes the journal. The
-// action is real, so the end of ctx does not stop it.
+// finishCommit writes the documents derived from a commit and deletes the journal. It
+// continues after the end of ctx, because the action has taken effect.
 func (a *attempt) finishCommit(ctx context.Context, c artifact.Commit) error {
 	a.result.Commit, a.result.Usage = c, c.Usage
 	finishing, stop := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
 	defer stop()
-	// While ctx lives, a step that this attempt has claimed is its agent's newest, unless other
-	// programs write steps.
+	// While ctx has not ended, a step claimed by this attempt is its agent's newest, unless
+	// other programs write steps.
 	return a.writeDocuments(finishing, a.fresh && ctx.Err() == nil && a.spec.Reserve == nil)
 }

@@ -11,7 +11,7 @@ import (
 	"conclave/engine/loop"
 )
 
-// maxUnstorable is the number of actions withdrawn because of their files; after that the
+// maxUnstorable is the number of actions that are withdrawn because of their files before the
 // step fails.
 const maxUnstorable = 3
 
@@ -23,12 +23,12 @@ const (
 
 const ignoreHint = "files that .conclaveignore lists, as in a .gitignore, are not part of the answer"
 
-// fileNote is the note of an update about the workspace's files.
+// fileNote is the note of an update about files of the workspace.
 type fileNote struct {
 	Files fileProblem `json:"workspace_files"`
 }
 
-// fileProblem is the reason why an action was withdrawn.
+// fileProblem is the reason for withdrawing an action.
 type fileProblem string
 
 const (
@@ -36,8 +36,8 @@ const (
 	leftOut    fileProblem = "left_out"
 )
 
-// storable wraps rules and confirms an action only if its files can be stored and the
-// agent was told which are left out, since the agent can correct both.
+// storable wraps rules. It confirms an action only if its files can be stored and the agent
+// has been told which files are left out, since the agent can correct both.
 type storable struct {
 	loop.Rules
 	ws      *workspace
@@ -46,7 +46,7 @@ type storable struct {
 	warned  bool // the agent was told the files left out
 }
 
-// Learn implements loop.Rules. Notes of its own do not reach the wrapped rules.
+// Learn implements loop.Rules. It does not pass its own notes to the wrapped rules.
 func (s *storable) Learn(ctx context.Context, e loop.Entry) error {
 	var n fileNote
 	if e.Kind == loop.Updated && len(e.Note) > 0 && json.Unmarshal(e.Note, &n) == nil && n.Files != "" {
@@ -89,7 +89,7 @@ func withdraw(why fileProblem, text string) (loop.Update, error) {
 	return loop.Update{Messages: []llm.Message{{Role: llm.User, Content: text}}, Note: note}, err
 }
 
-// list names the first files left out, with their problems.
+// list returns the names of the first files left out, with their problems.
 func list(left []artifact.Warning) string {
 	var names []string
 	for _, w := range left[:min(len(left), maxNamed)] {

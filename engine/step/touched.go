@@ -14,11 +14,12 @@ type touched struct {
 	unknown bool // any file may have changed
 	files   map[string]bool
 
-	// checked reports that the last scan was a strict one without a problem.
+	// checked is set if the last scan was strict and found no problem.
 	checked bool
 }
 
-// add notes the files that a call may have written, any file if they are nil.
+// add records the files that a call may have written. nil means that it may have written any
+// file.
 func (t *touched) add(files []string) {
 	t.unknown = t.unknown || files == nil
 	for _, name := range files {
@@ -33,8 +34,8 @@ func (t *touched) add(files []string) {
 // none reports whether no file has changed.
 func (t *touched) none() bool { return !t.unknown && len(t.files) == 0 }
 
-// lasting reports whether a tool may leave a process that writes at any time, as those do
-// whose calls cannot be repeated.
+// lasting reports whether a tool may leave a process that writes at any time. This is assumed
+// of tools whose calls cannot be repeated.
 func (w *workspace) lasting() bool {
 	if w.ports.Repeatable == nil || w.lasted {
 		return w.lasted
@@ -45,15 +46,15 @@ func (w *workspace) lasting() bool {
 	return w.lasted
 }
 
-// scanned begins a new account of changes. Those since began that are not in it were
-// found by the scan.
+// scanned starts a new record after a scan. The scan has found the changes made before it
+// began.
 func (w *workspace) scanned(checked bool) {
 	w.touched = touched{unknown: w.lasting()}
 	w.touched.checked = checked && !w.touched.unknown
 }
 
-// scan stores the changes since the last scan. Files that no answer can have are skipped;
-// the agent is told of them when it answers.
+// scan stores the changes since the last scan. It skips files that no answer can have; the
+// agent is told about them when it answers.
 func (w *workspace) scan(ctx context.Context) error {
 	if w.touched.none() {
 		return nil
@@ -83,7 +84,7 @@ func (w *workspace) changes(ctx context.Context) (artifact.Delta, error) {
 	return delta, nil
 }
 
-// manifest stores the files that would belong to an answer and returns the hash of their
+// manifest stores the files that would belong to an answer now, and returns the hash of their
 // manifest.
 func (w *workspace) manifest(ctx context.Context) (string, error) {
 	if err := w.scan(ctx); err != nil {
@@ -92,8 +93,8 @@ func (w *workspace) manifest(ctx context.Context) (string, error) {
 	return w.copy.Change().Hash()
 }
 
-// check stores the workspace as an answer's. It returns the problem if the files
-// themselves prevent that.
+// check stores the workspace as an answer would. It returns the problem if the files
+// themselves make that impossible.
 func (w *workspace) check(ctx context.Context) (problem, err error) {
 	if w.touched.checked {
 		return nil, nil
@@ -114,7 +115,7 @@ func (w *workspace) check(ctx context.Context) (problem, err error) {
 	return nil, err
 }
 
-// seal stores the change of the workspace as an answer's.
+// seal stores the change of the workspace for an answer.
 func (w *workspace) seal(ctx context.Context) (artifact.Change, string, error) {
 	if w.touched.checked {
 		return w.copy.SealScanned(ctx)

@@ -18,8 +18,8 @@ type Transcript struct {
 	Claim  artifact.Claim
 	Commit *artifact.Commit // nil without an action
 
-	// Over reports that nothing more will be added under the step's number. Otherwise the
-	// step runs or was interrupted, and Lines come from its journal so far.
+	// Over is set if nothing more will be added under the step's number. Otherwise the step
+	// is running or was interrupted, and Lines come from its journal.
 	Over  bool
 	Lines []Line
 }
@@ -33,7 +33,7 @@ type Line struct {
 	Raw []byte `json:"-"`
 }
 
-// Usage returns the usage of the step itself, without that of a step that it resumed.
+// Usage returns the usage of the step, without that of a step that it resumed.
 func (t Transcript) Usage() llm.Usage {
 	if t.Commit != nil {
 		return t.Commit.Usage
@@ -48,9 +48,9 @@ func (t Transcript) Usage() llm.Usage {
 	return u
 }
 
-// ReadTranscript reads the transcript of the step in dir, a key prefix that ends in "/",
-// or the journal of a step that is not over. It returns artifact.ErrNotFound for an
-// unclaimed step.
+// ReadTranscript reads the transcript of the step in dir, a key prefix that ends in "/". For
+// a step that is not over it reads the journal. It fails with artifact.ErrNotFound if the
+// step is unclaimed.
 func ReadTranscript(ctx context.Context, store artifact.Store, layout artifact.Layout, dir string) (Transcript, error) {
 	claim, err := artifact.ReadJSON[artifact.Claim](ctx, store, dir+"step.json")
 	if err != nil {
@@ -67,8 +67,8 @@ func ReadTranscript(ctx context.Context, store artifact.Store, layout artifact.L
 	return t, t.readFinal(ctx, store, layout, dir)
 }
 
-// readFinal reads the transcript and the commit of a step that is over. The transcript is
-// read first, since the commit is written first: both are found if both exist.
+// readFinal reads the transcript and the commit of a step that is over. It reads the
+// transcript first, because the commit is written first; so it finds both if both exist.
 func (t *Transcript) readFinal(ctx context.Context, store artifact.Store, layout artifact.Layout, dir string) error {
 	key := dir + "transcript.jsonl"
 	raw, err := store.Get(ctx, key)
@@ -84,7 +84,7 @@ func (t *Transcript) readFinal(ctx context.Context, store artifact.Store, layout
 		return err
 	}
 	if !found && t.Commit != nil && t.Commit.Transcript != "" {
-		// Committed, and transcript.jsonl is not written yet.
+		// The step is committed, but transcript.jsonl has not been written yet.
 		key = layout.Blob(t.Commit.Transcript)
 		if raw, err = store.Get(ctx, key); err != nil {
 			return fmt.Errorf("reading the transcript that %saction.json commits: %w", dir, err)
@@ -99,8 +99,8 @@ func (t *Transcript) readFinal(ctx context.Context, store artifact.Store, layout
 	return err
 }
 
-// AwaitsCommit reports whether the transcript ends with an action. It is written just before
-// the commit.
+// AwaitsCommit reports whether the transcript ends with an action, which is written just
+// before the commit.
 func (t Transcript) AwaitsCommit() bool {
 	return t.Commit == nil && len(t.Lines) > 0 && t.Lines[len(t.Lines)-1].Action != nil
 }

@@ -16,12 +16,12 @@ import (
 	"conclave/engine/base"
 )
 
-// peersDir is the directory, inside a step's workspace, of the read-only workspaces of
-// the answers shown and of texts too long for the prompt.
+// peersDir is the directory, in a step's workspace, of the read-only workspaces of the
+// answers shown and of the texts that are too long for the prompt.
 const peersDir = "peers"
 
-// workDir is the tools' directory inside the step's own. Mounts are staged beside it,
-// invisible to tools and snapshots, and moved in when they are whole.
+// workDir is the tools' directory inside the step's directory. Mounts are staged beside it,
+// where tools and snapshots do not see them, and moved into it when they are complete.
 const workDir = "files"
 
 // workspace is the directory in which a step works.
@@ -140,10 +140,10 @@ func (w *workspace) close(ctx context.Context) {
 	_ = artifact.RemoveTree(w.home)
 }
 
-// mount replaces peers/agent<N>/, peers/agent<N>.md and peers/agent<N>.diff by a peer's files,
-// text and change; an empty manifest or text removes them. In a session with a base the files
-// are those that the peer added or changed. Tools see the old files, none for a moment, or all
-// of the new ones. If the new ones cannot be restored, the old ones stay.
+// mount replaces peers/agent<N>/, peers/agent<N>.md and peers/agent<N>.diff with a peer's
+// files, text and change; an empty manifest or text removes them. In a session with a base,
+// the files are those that the peer added or changed. Tools see the old files, briefly none,
+// or all of the new ones. If the new files cannot be restored, the old ones are kept.
 func (w *workspace) mount(ctx context.Context, peer Peer) error {
 	name := fmt.Sprintf("agent%d", peer.Number)
 	if err := w.replace(ctx, name, peer); err != nil {
@@ -181,13 +181,14 @@ func (w *workspace) replace(ctx context.Context, name string, peer Peer) error {
 	return errors.Join(swapText(root, target+".md", staged.text), swapText(root, target+".diff", staged.diff))
 }
 
-// staged has the names of a peer's parts outside the tools' directory; empty for missing ones.
+// staged has the names of a peer's parts outside the tools' directory; the names of missing
+// parts are empty.
 type staged struct {
 	files, text, diff string
 	loan              *base.Loan // of the files
 }
 
-// stage restores a peer outside the tools' directory, all of it or nothing.
+// stage restores all of a peer, or nothing, outside the tools' directory.
 func (w *workspace) stage(ctx context.Context, root *os.Root, name string, peer Peer) (s staged, err error) {
 	defer func() {
 		for _, made := range []string{s.text, s.diff} {
@@ -234,8 +235,8 @@ func (w *workspace) restore(ctx context.Context, manifest string, c artifact.Cha
 	return loan, nil
 }
 
-// swap moves target to outgoing, if target exists, and then incoming to target, unless incoming
-// is empty. It removes files and links on the way to target, which no mount leaves there.
+// swap moves target, if it exists, to outgoing, and then incoming, unless it is empty, to
+// target. It removes files and links among target's parents, which no mount leaves there.
 func swap(root *os.Root, target, incoming, outgoing string) error {
 	for _, dir := range []string{path.Dir(target), target} {
 		info, err := root.Lstat(dir)
@@ -258,8 +259,8 @@ func swap(root *os.Root, target, incoming, outgoing string) error {
 	return move(root, incoming, target)
 }
 
-// move renames a read-only directory, which must be writable meanwhile because its entry
-// for its parent changes.
+// move renames a read-only directory. It makes the directory writable during the rename,
+// which changes its entry for the parent.
 func move(root *os.Root, from, to string) error {
 	if err := root.Chmod(from, 0o700); err != nil {
 		return err
@@ -270,8 +271,8 @@ func move(root *os.Root, from, to string) error {
 	return root.Chmod(to, 0o555)
 }
 
-// swapText moves incoming to target, or removes target if incoming is empty. A directory
-// in the way is not a mount and is removed.
+// swapText moves incoming to target, or removes target if incoming is empty. If target is a
+// directory, it is not a mount and is removed.
 func swapText(root *os.Root, target, incoming string) error {
 	existing, err := root.Lstat(target)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
