@@ -12,7 +12,7 @@ import (
 	"conclave/engine/team/evaluator"
 )
 
-// Bounds of submitted texts, in bytes.
+// Limits of submitted texts, in bytes.
 const (
 	maxAnswer = 256 << 10 // far below the limits of objects and prompts; larger contents belong in files
 	maxReason = 4 << 10   // of a vote's reason, a stop's summary, a restart's reason and instructions; longer ones are truncated
@@ -23,9 +23,9 @@ type proposal struct {
 	Content string `json:"content"`
 }
 
-// ballot is the payload of an accepted vote, before it is sealed. Label is the revision
-// that the model named, or the newest shown of the agent with Number. Repeats is the label
-// of an answer whose text the same reply submitted.
+// ballot is the payload of an accepted vote, before it is sealed. Label is the revision that
+// the model named, or else the newest one shown of the agent with Number. Repeats is the
+// label of the answer that the same reply also submitted.
 type ballot struct {
 	Number  int    `json:"number"`
 	Label   string `json:"label"`
@@ -116,7 +116,7 @@ func (r *rules) parseVote(arguments string) (action, *rejection) {
 	}, nil
 }
 
-// confidence reads a vote's confidence. Without ballot_confidence it is ignored.
+// confidence reads a vote's confidence, or ignores it without ballot_confidence.
 func (r *rules) confidence(argument json.RawMessage) (confidence *float64, valid bool) {
 	if !r.task.Confidence || len(argument) == 0 {
 		return nil, true
@@ -136,9 +136,9 @@ func (a action) repeating(label string) action {
 	return a
 }
 
-// find returns the newest answer shown of the agent that id names, and the label that it
-// names: the newest for agent2, that revision or an older one for agent2.1. Newer
-// revisions were not shown.
+// find returns the newest answer shown of the agent that id names, and the label that id
+// names: the newest one for agent2, or for agent2.1 that revision or an older one. It does
+// not find newer revisions, which were not shown.
 func (r *rules) find(id string) (a answer, label string, ok bool) {
 	id = strings.ToLower(strings.TrimSpace(id))
 	agent, _, versioned := strings.Cut(id, ".")
@@ -191,7 +191,7 @@ func parseRestart(arguments string) (action, *rejection) {
 	}, nil
 }
 
-// parseEvaluation reads the evaluation of an answer. Faulty tasks are rejected once; after
+// parseEvaluation reads the evaluation of an answer. It rejects invalid tasks once; after
 // that the evaluation counts without them.
 func (r *rules) parseEvaluation(arguments string) (action, *rejection) {
 	s, bad := evaluator.Parse(arguments, len(r.task.Criteria))
@@ -212,8 +212,8 @@ func (r *rules) parseEvaluation(arguments string) (action, *rejection) {
 // fillers are letters and symbols without a shape.
 const fillers = "\u115f\u1160\u3164\uffa0\u2800"
 
-// blank reports whether one of the texts shows nothing: it has only white space,
-// control characters, and marks without a width.
+// blank reports whether one of the texts has nothing visible: only white space, control
+// characters, and marks without a width.
 func blank(texts ...string) bool {
 	visible := func(c rune) bool {
 		return !unicode.In(c, unicode.White_Space, unicode.C, unicode.M) && !strings.ContainsRune(fillers, c)
@@ -227,7 +227,7 @@ func marshal(v any) json.RawMessage {
 	return raw
 }
 
-// orAnswer offers a new answer, if one is open.
+// orAnswer returns the words that offer a new answer, if one is open.
 func (r *rules) orAnswer() string {
 	if slices.Contains(r.open(), coordination.NewAnswer) {
 		return ", or submit an answer of your own with new_answer"

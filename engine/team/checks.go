@@ -10,8 +10,8 @@ import (
 	"conclave/engine/text"
 )
 
-// checks are the outcomes of checks on the answers shown. The descriptions are texts of
-// agents, or of the user.
+// checks are the outcomes of checks on the answers shown. The descriptions were written by
+// agents or by the user.
 type checks struct {
 	Descriptions []string
 	Rows         []checkRow
@@ -54,7 +54,7 @@ func (o *opening) loadChecks(ctx context.Context) (*checks, error) {
 // outcomes are the words for the verdicts of coordination.CheckRow.
 var outcomes = map[rune]string{'1': "passed", '0': "failed", '?': "not run", '.': "not run"}
 
-// within returns the checks with descriptions that contain none of the step's marks.
+// within returns the checks with the step's marks removed from their descriptions.
 func (c *checks) within(marks ...string) *checks {
 	if c == nil {
 		return nil

@@ -39,8 +39,8 @@ type restart struct {
 	Instructions string `json:"instructions"`
 }
 
-// seal builds the commit payload of an accepted action: it replaces anonymous numbers
-// by agent IDs. Stops, submissions and restarts name no agent.
+// seal builds the commit payload of an accepted action. It replaces anonymous numbers with
+// agent IDs; stops, submissions and restarts name no agent.
 func (o *opening) seal(a loop.Action) (step.Sealed, error) {
 	sealed, err := o.sealed(a)
 	if err == nil && o.rules != nil {
@@ -73,8 +73,8 @@ func (o *opening) sealed(a loop.Action) (step.Sealed, error) {
 	}
 }
 
-// inherited returns the manifest of a presented answer whose presenter leaves no files:
-// that of the winning answer. It is empty for divided work and without a winner.
+// inherited returns the manifest for a presented answer without files of its own: the
+// manifest of the winning answer. It is empty for divided work and if there is no winner.
 func (o *opening) inherited() string {
 	l := o.Launch
 	if l.Purpose != coordination.Present || l.Brief == nil || o.divided() {
@@ -88,8 +88,8 @@ func (o *opening) inherited() string {
 	return ""
 }
 
-// nextLabel returns the label of a new answer: agent<N>.final of a presenter, else one
-// revision above the agent's last one, which may be of an earlier attempt and not
+// nextLabel returns the label of a new answer: agent<N>.final for a presenter, and otherwise
+// one revision above the agent's last answer, which may be from an earlier attempt and not
 // shown.
 func (m Step) nextLabel() string {
 	if m.Launch.Purpose == coordination.Present {
@@ -104,10 +104,11 @@ func (m Step) nextLabel() string {
 	return fmt.Sprintf("agent%d.%d", m.Launch.Number, last+1)
 }
 
-// MaxReason bounds a reason or a summary outside the step's files, in bytes.
+// MaxReason bounds, in bytes, a reason or a summary outside the step's files.
 const MaxReason = 280
 
-// Outcome is how a step ended, read from its commit in the terms of coordination.
+// Outcome describes how a step ended, in terms of coordination. It is read from the step's
+// commit.
 type Outcome struct {
 	Action      coordination.Action     `json:"action,omitempty"`
 	Target      string                  `json:"target,omitempty"`
@@ -120,11 +121,11 @@ type Outcome struct {
 	Digest      coordination.Digest     `json:"digest,omitzero"`      // of an answer
 	Confidence  *float64                `json:"confidence,omitempty"` // of a vote
 
-	// Critique is the evaluation of an answer, without its step; nil for other actions.
+	// Critique is the evaluation of an answer, without its step; it is nil for other actions.
 	Critique *coordination.Critique `json:"critique,omitempty"`
 }
 
-// ReadOutcome translates a commit.
+// ReadOutcome converts a commit to an Outcome.
 func ReadOutcome(c artifact.Commit) (Outcome, error) {
 	o := Outcome{Action: coordination.Action(c.Kind), Heard: c.Heard, Seen: coordination.SeenOf(c.SeenSteps)}
 	var err error

@@ -18,8 +18,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// DigestOf returns the digest of an answer with a change of files, which has a hash. Checks
-// that were handed in do not make answers different.
+// DigestOf returns the digest of an answer with a change of files that has the given hash.
+// Checks that were handed in do not affect it.
 func DigestOf(text string, change artifact.Change, manifest string) (coordination.Digest, error) {
 	files := artifact.Manifest{Files: change.Files}
 	if len(check.Handed(files).Files) > 0 {
@@ -52,7 +52,8 @@ func normalize(text string) string {
 // answerLine matches a line "ANSWER: …", which may be emphasized.
 var answerLine = regexp.MustCompile(`^[\s*_#>]*ANSWER:[\s*_]*(.*\S)\s*$`)
 
-// lastLine returns the result in the last line of a text if that line is "ANSWER: …".
+// lastLine returns the result in the last line of a text if that line has the form "ANSWER:
+// …".
 func lastLine(text string) (result string, found bool) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	m := answerLine.FindStringSubmatch(lines[len(lines)-1])
@@ -72,8 +73,8 @@ func (a answer) saw(b answer) bool {
 	return step > 0 && step == b.Step && a.Number != b.Number
 }
 
-// agreements returns the groups of equal answers, ordered by their lowest numbers. It
-// leaves out answers whose authors were shown an equal one.
+// agreements returns the groups of equal answers, ordered by their lowest numbers. It omits
+// answers whose authors were shown an equal one.
 func (t task) agreements(answers []answer) []agreement {
 	if !t.ShowAgreement || t.Alone || t.divided() {
 		return nil
@@ -97,8 +98,8 @@ func (t task) agreements(answers []answer) []agreement {
 	return slices.DeleteFunc(groups, func(equal agreement) bool { return len(equal) < 2 })
 }
 
-// comparesLines reports whether all answers have a last line "ANSWER: …", which alone is
-// then compared.
+// comparesLines reports whether all answers have a last line "ANSWER: …". If so, only those
+// lines are compared.
 func (t task) comparesLines(answers []answer) bool {
 	return !slices.ContainsFunc(answers, func(a answer) bool { return a.Digest.Line(t.Agree) == "" })
 }
@@ -128,7 +129,8 @@ func RepresentativeKey(layout artifact.Layout, n int) string {
 	return layout.File(fmt.Sprintf("agreement/%03d.json", n))
 }
 
-// ReadClass reads the class of an answer; the zero Class if no judge has found one.
+// ReadClass reads the class of an answer. It returns the zero Class if no judge has
+// determined one.
 func ReadClass(ctx context.Context, store artifact.Store, layout artifact.Layout, d coordination.Digest) (Class, error) {
 	c, err := artifact.ReadJSON[Class](ctx, store, ClassKey(layout, d))
 	if errors.Is(err, artifact.ErrNotFound) {
@@ -140,7 +142,7 @@ func ReadClass(ctx context.Context, store artifact.Store, layout artifact.Layout
 	return c, nil
 }
 
-// Apply replaces the digests that a judge makes unnecessary by the class, if there is one.
+// Apply replaces the digests of an answer with its class, if it has one.
 func (c Class) Apply(d coordination.Digest) coordination.Digest {
 	if c.Class == "" {
 		return d

@@ -70,10 +70,10 @@ func (m Step) documents(ctx context.Context, store artifact.Store, number int, c
 	return []step.Document{document, m.lastAction(last)}, nil
 }
 
-// textFor returns an answer's text for people and other programs. It replaces the path of
-// the workspace by the path of the step's files, and the paths of peers/agent<N> by those
-// of the answers shown. In a directory the new paths are absolute; in a bucket they are
-// relative to the workspace and to the session.
+// textFor returns an answer's text for people and other programs. It replaces the path of the
+// workspace with the path of the step's files, and the paths of peers/agent<N> with those of
+// the answers shown. In a directory the new paths are absolute; in a bucket they are relative
+// to the workspace and to the session.
 func (m Step) textFor(ctx context.Context, store artifact.Store, number int, c artifact.Commit, text string) (string, error) {
 	if !step.HasPaths(text) {
 		return text, nil
@@ -101,8 +101,8 @@ func (m Step) textFor(ctx context.Context, store artifact.Store, number int, c a
 	return paths.Rewrite(text), nil
 }
 
-// abandoned returns the last_action.json of a step without an action, so that no reader
-// mistakes an older action for this step's.
+// abandoned returns the last_action.json of a step without an action, so that readers do not
+// mistake an older action for that of this step.
 func (m Step) abandoned(last artifact.LastAction) []step.Document {
 	if m.Launch.Purpose == coordination.Evaluate || m.Launch.Purpose == coordination.Evaluation {
 		return nil
@@ -110,8 +110,8 @@ func (m Step) abandoned(last artifact.LastAction) []step.Document {
 	return []step.Document{m.lastAction(last)}
 }
 
-// lastAction returns last_action.json. It never replaces that of a later step, and a
-// failure does not replace the commit of another attempt.
+// lastAction returns last_action.json. It never replaces that of a later step, and if the
+// step failed, it does not replace the document of another attempt's commit.
 func (m Step) lastAction(last artifact.LastAction) step.Document {
 	return step.Document{
 		Key: m.Layout.Agent(m.Launch.Agent, "last_action.json"), Body: last, Replace: true,
@@ -123,7 +123,7 @@ func (m Step) lastAction(last artifact.LastAction) step.Document {
 			if stored.StepNumber == last.StepNumber {
 				return last.Error != nil && stored.Error == nil
 			}
-			// A step without a number follows the steps before its launch.
+			// A step without a number comes after the steps before its launch.
 			return stored.StepNumber > max(last.StepNumber, m.Launch.After)
 		},
 	}

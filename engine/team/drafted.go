@@ -47,21 +47,22 @@ func CriteriaDocument(m draft.Made[config.Criteria]) CriteriaMade {
 	return CriteriaMade{m.Value, origin{m.Why, m.Usage}}
 }
 
-// PersonasOf returns the function that makes personas.json of a team.
+// PersonasOf returns the function that creates the personas.json of a team.
 func PersonasOf(t config.Team) func(draft.Made[[]string]) PersonasMade {
 	return func(m draft.Made[[]string]) PersonasMade {
 		return PersonasMade{byID(t, m.Value), origin{m.Why, m.Usage}}
 	}
 }
 
-// SubtasksOf returns the function that makes subtasks.json of a team.
+// SubtasksOf returns the function that creates the subtasks.json of a team.
 func SubtasksOf(t config.Team) func(draft.Made[[]draft.Subtask]) SubtasksMade {
 	return func(m draft.Made[[]draft.Subtask]) SubtasksMade {
 		return SubtasksMade{byID(t, m.Value), origin{m.Why, m.Usage}}
 	}
 }
 
-// byID names the values, in the order of the anonymous numbers, by the agents' IDs.
+// byID maps the IDs of a team's agents to values, which are in the order of the anonymous
+// numbers.
 func byID[T any](t config.Team, values []T) map[string]T {
 	named := make(map[string]T, len(t.Agents))
 	for i, id := range IDs(t) {
@@ -72,7 +73,7 @@ func byID[T any](t config.Team, values []T) map[string]T {
 	return named
 }
 
-// IDs returns the IDs of a team in byte order, the order of the anonymous numbers.
+// IDs returns the IDs of a team in byte order, which is the order of the anonymous numbers.
 func IDs(t config.Team) []string {
 	ids := make([]string, 0, len(t.Agents))
 	for _, a := range t.Agents {

@@ -11,12 +11,12 @@ import (
 // tokens. In a small context window they get only a share of it.
 const maxShown = 120 << 10
 
-// minShown is the size, in bytes, up to which an answer is always shown whole, unless
-// the window is small. maxShown suffices for as much of every agent.
+// minShown is the size, in bytes, up to which an answer is always shown in full, unless the
+// window is small. maxShown is large enough for this with any number of agents.
 const minShown = 4 << 10
 
-// mostShown is maxShown for a context window in tokens: at most a quarter of it, at
-// three bytes a token. 0 stands for an unknown window.
+// mostShown returns maxShown for a context window of the given tokens: at most a quarter of
+// it, at three bytes per token. A window of 0 is unknown.
 func mostShown(window int) int {
 	const part, bytesPerToken = 4, 3
 	if window <= 0 || window >= maxShown*part/bytesPerToken {
@@ -25,7 +25,7 @@ func mostShown(window int) int {
 	return window * bytesPerToken / part
 }
 
-// leastShown is minShown for such a window.
+// leastShown returns minShown for such a window.
 func leastShown(window int) int { return mostShown(window) / (maxShown / minShown) }
 
 // framed is an answer as the templates print it between delimiter lines.
@@ -45,8 +45,8 @@ type framed struct {
 	Diff     string   // path of the change as a patch; empty without file tools
 }
 
-// frameAnswers sanitizes answers and truncates the longest, so that all texts
-// together have at most total bytes. The first mark delimits lists of changed files.
+// frameAnswers sanitizes answers and truncates the longest ones so that all texts together
+// have at most total bytes. The first mark delimits lists of changed files.
 func (t task) frameAnswers(answers []answer, marks []string, total int) []framed {
 	all := make([]framed, 0, len(answers))
 	sizes := make([]int, 0, len(answers))
@@ -71,10 +71,10 @@ func (t task) frameAnswers(answers []answer, marks []string, total int) []framed
 	return all
 }
 
-// maxListed bounds the list of an answer's changed files, in bytes.
+// maxListed bounds, in bytes, the list of an answer's changed files.
 const maxListed = 4 << 10
 
-// listChanges lists the files that an answer changes in at most room bytes.
+// listChanges lists the files that an answer changes, in at most room bytes.
 func (t task) listChanges(f *framed, a answer, marks []string, room int) {
 	f.Based, f.Files, f.Mark = true, a.Files, marks[0]
 	if t.Files && a.Files > 0 && !a.Replaced {
@@ -91,7 +91,7 @@ func (t task) listChanges(f *framed, a answer, marks []string, room int) {
 	}
 }
 
-// bounded truncates a reason, a summary or an advice to maxReason.
+// bounded truncates a reason, a summary or a piece of advice to maxReason.
 func bounded(s string) string {
 	head, _ := text.Head(s, maxReason)
 	return head
@@ -101,9 +101,9 @@ func bounded(s string) string {
 // only the beginning of longer ones.
 const wholeLine = 2 << 10
 
-// wholeText returns an answer's text for peers/agent<N>.md: sanitized, with its longest
-// lines broken after a blank if possible. It is empty for a text that a step with
-// such a context window never truncates.
+// wholeText returns an answer's text for peers/agent<N>.md, sanitized, with its longest lines
+// broken, if possible after a space. It is empty for a text that a step with such a context
+// window never truncates.
 func wholeText(s string, window int) string {
 	s = text.Within(s)
 	if len(s) <= leastShown(window) {

@@ -10,24 +10,24 @@ import (
 	"conclave/engine/team/plan"
 )
 
-// scored is one input of the step's checklist: labels shown by an update, or a
-// result shown to the model.
+// scored is one input of the step's checklist: the labels that an update showed, or a result
+// that the model was shown.
 type scored struct {
 	labels []string
 	result *checklist.Result
 }
 
-// scored reports whether the answers shown can be scored by a checklist. A step with a plan
-// has none.
+// scored reports whether a checklist can score the answers shown. This is not the case in a
+// step with a plan.
 func (t task) scored() bool {
 	return t.Checklist != nil && t.Purpose == coordination.Coordinate && len(t.Plan) == 0 && t.Checklist.Open()
 }
 
-// gated reports whether the step has a checklist. It needs the choice between a new
-// answer and the end.
+// gated reports whether the step has a checklist. It does if the agent can choose between a
+// new answer and the end.
 func (t task) gated() bool { return t.scored() && t.offers(coordination.NewAnswer) }
 
-// checklist folds the state of the step's checklist; nil without one.
+// checklist computes the state of the step's checklist, or nil if it has none.
 func (r *rules) checklist() *checklist.State {
 	if !r.task.gated() {
 		return nil
@@ -46,12 +46,13 @@ func (r *rules) checklist() *checklist.State {
 // planned reports whether the step has a plan, or may get one from its checklist.
 func (t task) planned() bool { return len(t.Plan) > 0 || t.gated() }
 
-// scores reports whether the call is one of the checklist's or of the plan's.
+// scores reports whether the call is to a tool of the checklist or of the plan.
 func (r *rules) scores(call llm.ToolCall) bool {
 	return r.task.gated() && r.task.Checklist.Offers(call.Name) || r.task.planned() && plan.Offers(call.Name)
 }
 
-// score answers the calls of the checklist and of the plan and notes their results.
+// score answers the calls of the checklist and of the plan, and records their results in the
+// note.
 func (r *rules) score(all []llm.ToolCall) loop.Ruling {
 	ruling := loop.Ruling{Results: make(map[string]string)}
 	var n note
@@ -74,7 +75,7 @@ func (r *rules) score(all []llm.ToolCall) loop.Ruling {
 	return ruling
 }
 
-// plan folds the state of the step's plan; a proposal of the same reply replaces it.
+// plan computes the state of the step's plan. A proposal in the same reply replaces the plan.
 func (r *rules) plan(proposed []plan.Task) *plan.State {
 	if proposed != nil {
 		return plan.Begin(proposed)

@@ -10,10 +10,11 @@ import (
 	"conclave/engine/text"
 )
 
-// HistoryFile holds the earlier turns of a session's conversation, the oldest first.
+// HistoryFile is the file with the earlier turns of a session's conversation, the oldest
+// first.
 const HistoryFile = "history.json"
 
-// MaxConversation bounds a query and its earlier turns together, in bytes.
+// MaxConversation bounds, in bytes, a query together with its earlier turns.
 const MaxConversation = 256 << 10
 
 // CheckTurns refuses turns without a text and turns that exceed MaxConversation together
@@ -33,7 +34,8 @@ func CheckTurns(query string, turns []artifact.Turn) error {
 }
 
 // NewestTurns returns the newest turns that do not exceed MaxConversation together with the
-// query. Of a last turn that is too long it returns the beginning of both texts.
+// query. If the last turn alone is too long, it returns the beginnings of the turn's two
+// texts.
 func NewestTurns(query string, turns []artifact.Turn) []artifact.Turn {
 	room := MaxConversation - len(query)
 	kept := len(turns)
@@ -56,7 +58,7 @@ func NewestTurns(query string, turns []artifact.Turn) []artifact.Turn {
 	return []artifact.Turn{last}
 }
 
-// ReadTurns reads the number of earlier turns that session.json names, which may be 0.
+// ReadTurns reads as many earlier turns as session.json counts, which may be none.
 func ReadTurns(ctx context.Context, store artifact.Store, layout artifact.Layout, session artifact.Session) ([]artifact.Turn, error) {
 	if session.Turns == 0 {
 		return nil, nil
@@ -79,9 +81,9 @@ type pastTurn struct {
 	QueryBytes, AnswerBytes int
 }
 
-// frameTurns sanitizes the newest turns whose texts have at most total bytes together, and
-// returns them, the oldest first, with the number of turns left out. The oldest of them may
-// be truncated.
+// frameTurns sanitizes the newest turns whose texts together have at most total bytes. It
+// returns them, the oldest first, and the number of turns left out. The oldest returned turn
+// may be truncated.
 func frameTurns(turns []artifact.Turn, marks []string, total int) (framed []pastTurn, left int) {
 	const least = 200 // bytes, below which a truncated turn says nothing
 	for i, t := range slices.Backward(turns) {

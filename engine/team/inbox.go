@@ -9,8 +9,8 @@ import (
 	"conclave/engine/step"
 )
 
-// doorbell is the inbox of a running step: the bell announces news, and the store has
-// the texts.
+// doorbell is the inbox of a running step. The bell announces news; the texts are in the
+// store.
 type doorbell struct {
 	*opening
 	mount func(context.Context, step.Peer) error
@@ -18,8 +18,8 @@ type doorbell struct {
 
 var _ inbox = doorbell{}
 
-// news reads the bell. It leaves out the agent's own answers and, until the bell is
-// rung in the present attempt of the team, those of earlier attempts.
+// news reads the bell. It omits the agent's own answers. Until the bell has been rung in the
+// present attempt of the team, it also omits those of earlier attempts.
 func (d doorbell) news(ctx context.Context) (news, error) {
 	bell, err := d.Bell(ctx)
 	if err != nil {
@@ -63,8 +63,8 @@ func (d doorbell) fetch(ctx context.Context, arrivals []arrival) ([]answer, erro
 	return answers, nil
 }
 
-// read loads an answer from the commit of its step, with its files. An agent with
-// file tools gets a file with the whole of a text that may be truncated.
+// read loads an answer, with its files, from the commit of its step. For an agent with file
+// tools it adds a file with the full text if the text may be truncated.
 func (o *opening) read(ctx context.Context, shown coordination.Shown) (answer, step.Peer, error) {
 	commit, err := o.commit(ctx, shown)
 	if err != nil {
@@ -110,7 +110,7 @@ func (o *opening) read(ctx context.Context, shown coordination.Shown) (answer, s
 	}, peer, nil
 }
 
-// saw returns the answers that the author of a commit was shown, as steps by agent number.
+// saw returns the answers that the author of a commit was shown: their steps by agent number.
 func saw(ids []string, c artifact.Commit) map[int]int {
 	steps := make(map[int]int, len(c.SeenSteps))
 	for i, id := range ids {

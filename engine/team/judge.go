@@ -35,7 +35,8 @@ type rejection struct {
 	replaced  string // of voteReplaced: the label that the vote named
 }
 
-// withdrawn replaces the rules' results of a reply whose action news withdrew.
+// withdrawn replaces the rules' results for a reply whose action was withdrawn because of
+// news.
 const withdrawn = "Not submitted: something new came in before it counted. Read it below, then submit again or revise."
 
 // subjects begin the sentences about closed actions.
@@ -97,8 +98,8 @@ func (r *rules) judge(reply llm.Message) loop.Ruling {
 	return ruling
 }
 
-// workflowCalls returns the calls that would end the step, and rejects calls of
-// tools that the step does not have.
+// workflowCalls returns the calls that would end the step. It rejects calls of tools that the
+// step does not have.
 func (r *rules) workflowCalls(all []llm.ToolCall) ([]llm.ToolCall, *rejection) {
 	permitted := r.permitted()
 	var calls []llm.ToolCall
@@ -126,8 +127,8 @@ func (r *rules) workflowCalls(all []llm.ToolCall) ([]llm.ToolCall, *rejection) {
 	return calls, nil
 }
 
-// open returns the open actions: after an answer that repeats another, only the one that
-// endorses it.
+// open returns the open actions. After an answer that repeats another, this is only the
+// action that endorses it.
 func (r *rules) open() []coordination.Action {
 	if r.memory.repeated {
 		return []coordination.Action{r.endorsing()}
@@ -147,7 +148,7 @@ func (r *rules) permitted() []coordination.Action {
 	return permitted
 }
 
-// ends reports whether the call is of a workflow tool of this kind of step.
+// ends reports whether the call is to a workflow tool of this kind of step.
 func (t task) ends(call llm.ToolCall) bool {
 	return slices.Contains(t.actions(), coordination.Action(call.Name))
 }
@@ -169,7 +170,7 @@ func mixed(calls []llm.ToolCall) *rejection {
 	return nil
 }
 
-// agree merges calls of one workflow tool into the one action they ask for.
+// agree merges calls of one workflow tool into the single action that they request.
 func (r *rules) agree(calls []llm.ToolCall) (action, *rejection) {
 	var first action
 	for i, call := range calls {
@@ -186,8 +187,8 @@ func (r *rules) agree(calls []llm.ToolCall) (action, *rejection) {
 	return first, nil
 }
 
-// reject refuses the whole reply: after a partial run the model could not know which
-// calls took effect.
+// reject refuses the whole reply. If only a part of it were run, the model could not know
+// which calls took effect.
 func (r *rules) reject(calls []llm.ToolCall, why *rejection) loop.Ruling {
 	text := why.why + " Nothing was submitted and no tool was run. Finish by calling " + r.ways() + "."
 	if why.code == noToolCalls {
@@ -204,7 +205,7 @@ func (r *rules) reject(calls []llm.ToolCall, why *rejection) loop.Ruling {
 	return ruling
 }
 
-// ways names the calls that end the step.
+// ways lists the calls that end the step.
 func (r *rules) ways() string {
 	var names []string
 	for _, action := range r.open() {

@@ -10,8 +10,8 @@ import (
 	"conclave/engine/coordination"
 )
 
-// Resumed is the action of the entry with which a new run of a session seals the ledger: no
-// earlier run may add entries after it. The entry has no number.
+// Resumed is the action of the entry with which a new run of a session seals the ledger, so
+// that no earlier run can add entries after it. The entry has no number.
 const Resumed coordination.Action = "resumed"
 
 // Entry is ledger/<seq>.json: one accepted action or human message, or a seal.
@@ -60,7 +60,7 @@ func ReadBook(ctx context.Context, store artifact.Store, layout artifact.Layout,
 	}
 }
 
-// Seal seals the ledger for a run at a time, unless it has, and returns the seal's file.
+// Seal seals the ledger for a run, unless it already has, and returns the seal's file.
 func Seal(ctx context.Context, store artifact.Store, layout artifact.Layout, run string, now time.Time) (int, error) {
 	for {
 		b, err := ReadBook(ctx, store, layout, "")
@@ -78,7 +78,7 @@ func Seal(ctx context.Context, store artifact.Store, layout artifact.Layout, run
 	}
 }
 
-// SealedAfter returns the run that sealed the ledger after a file; empty if none did.
+// SealedAfter returns the run that sealed the ledger after a file, or "" if none did.
 func SealedAfter(ctx context.Context, store artifact.Store, layout artifact.Layout, file int) (run string, err error) {
 	for {
 		file++
@@ -94,7 +94,7 @@ func SealedAfter(ctx context.Context, store artifact.Store, layout artifact.Layo
 	}
 }
 
-// Follow appends the entry of the next file to the entries of the files before it.
+// Follow appends the entry in the next file to the entries of the files before it.
 func Follow(entries []Entry, e Entry) ([]Entry, error) {
 	if e.Action == Resumed {
 		return entries, nil

@@ -7,8 +7,8 @@ import (
 	"conclave/engine/loop"
 )
 
-// maxDenials is the number of denied calls, after a step's time is over, that ends
-// the step.
+// maxDenials is the number of denied calls, after a step's time is over, at which the step
+// ends.
 const maxDenials = 10
 
 // softDue reports whether the step has reached its soft limit.
@@ -16,8 +16,8 @@ func (r *rules) softDue() bool {
 	return r.task.Soft > 0 && r.memory.worked >= r.task.Soft
 }
 
-// timeOver reports whether only calls that end the step are left: the grace after
-// the request to finish is used up.
+// timeOver reports whether only calls that end the step remain open, because the grace after
+// the request to finish is over.
 func (r *rules) timeOver() bool {
 	return r.task.timed() && r.memory.guided && r.memory.worked >= r.memory.guidedAt+r.task.Grace
 }
@@ -25,8 +25,8 @@ func (r *rules) timeOver() bool {
 // timed reports whether the step has a hard limit.
 func (l limits) timed() bool { return l.Soft > 0 || l.Grace > 0 }
 
-// deny refuses calls that do not end the step. Denials are not rejections: they have
-// a limit of their own.
+// deny refuses calls that do not end the step. Denials do not count as rejections; they have
+// their own limit.
 func (r *rules) deny(all []llm.ToolCall) loop.Ruling {
 	ruling := loop.Ruling{Results: make(map[string]string)}
 	denied := 0
@@ -42,7 +42,7 @@ func (r *rules) deny(all []llm.ToolCall) loop.Ruling {
 	return ruling
 }
 
-// denied ends a step after maxDenials.
+// denied returns the error that ends a step after maxDenials.
 func (r *rules) denied() error {
 	if r.memory.denied < maxDenials {
 		return nil
@@ -53,8 +53,8 @@ func (r *rules) denied() error {
 // warnShare is the share of the allowance at which the agent is warned.
 const warnShare = 0.8
 
-// usedShare returns the used share of the allowance; 0 without one. Calls of unknown cost
-// count as free.
+// usedShare returns the used share of the allowance, or 0 if there is no allowance. Calls of
+// unknown cost count as free.
 func (r *rules) usedShare() float64 {
 	limit, used, share := r.task.Allowance, r.memory.usage, 0.0
 	if limit.Tokens > 0 {
@@ -66,7 +66,7 @@ func (r *rules) usedShare() float64 {
 	return share
 }
 
-// spent ends a step before a model call that exceeds the allowance.
+// spent returns the error that ends a step before a model call if the allowance is used up.
 func (r *rules) spent() error {
 	if r.usedShare() < 1 {
 		return nil
@@ -74,5 +74,5 @@ func (r *rules) spent() error {
 	return &loop.EndedError{Why: loop.EndAllowance}
 }
 
-// spending reports whether the warning about the budget is due, once.
+// spending reports whether to warn the agent about its budget, which happens once.
 func (r *rules) spending() bool { return !r.memory.warned && r.usedShare() >= warnShare }

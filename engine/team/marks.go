@@ -13,21 +13,21 @@ import (
 	"conclave/engine/llm"
 )
 
-// marks delimit the texts of others in an agent's prompt. The authors of the delimited
-// texts do not know them, and a retry derives the same ones.
+// marks delimit other authors' texts in an agent's prompt. These authors do not know the
+// marks. A retry derives the same ones.
 type marks struct {
-	// Mark delimits the agents' texts of the opening. It is the same for all agents that
+	// Mark delimits the texts of agents in the opening. It is the same for all agents that
 	// are shown the same answers, so that their prompts begin with the same bytes.
 	Mark string
 
 	// People delimits human messages; it is unique to the step.
 	People string
 
-	// Past delimits earlier turns; it is the same for all steps of a session. It is empty
-	// without earlier turns.
+	// Past delimits earlier turns. It is the same for all steps of a session, and empty if
+	// there are no earlier turns.
 	Past string
 
-	// Token is secret from all agents; the marks of updates derive from it.
+	// Token is unknown to all agents. The marks of updates derive from it.
 	Token string
 }
 
@@ -40,8 +40,8 @@ func digest(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// witness is an answer read for the opening, with the token of the step that committed it.
-// No agent sees the token, not even the author.
+// witness is an answer read for the opening, with the token of the step that committed it. No
+// agent knows the token, including the author.
 type witness struct{ label, token string }
 
 // marks derives the step's marks. If an answer has no token, as in a directory that
@@ -76,9 +76,9 @@ func (m marks) updateMark(arrivals []arrival) string {
 	return digest(parts...)
 }
 
-// The sentences of the templates that name the marks of an opening. The sentence about
-// messages from people comes last, so that no text of an agent can follow it. singleMark
-// is for openings before protocol 3.
+// Sentences of the templates that name the marks of an opening. The sentence about messages
+// from people comes last, so that no text of an agent can follow it. singleMark is for
+// openings before protocol 3.
 var (
 	answersMark = regexp.MustCompile(`(?m)^The texts of agents stand between lines with the mark ([0-9a-f]{12,})`)
 	peoplesMark = regexp.MustCompile(`The mark of messages from people is ([0-9a-f]{12,})\.\s*\z`)
@@ -86,8 +86,8 @@ var (
 	singleMark  = regexp.MustCompile(`with the mark ([0-9a-f]{12,})`)
 )
 
-// readMarks adds the marks of an opening to the live marks: a resumed step keeps the
-// conversation of its first launch, and so its marks.
+// readMarks adds the marks in an opening to the marks in use. A resumed step keeps the
+// conversation of its first launch, and therefore its marks.
 func (m *memory) readMarks(opening []llm.Message) {
 	for _, message := range opening {
 		answers, people := answersMark, peoplesMark
@@ -107,7 +107,7 @@ func (m *memory) readMarks(opening []llm.Message) {
 	}
 }
 
-// addMark adds a mark that the agent has been shown.
+// addMark adds a mark that the agent was shown.
 func (m *memory) addMark(mark string) {
 	if mark != "" && !slices.Contains(m.live, mark) {
 		m.live = append(m.live, mark)

@@ -15,7 +15,7 @@ import (
 	"conclave/engine/team/plan"
 )
 
-// memory is the fold of a step's journal. A ruling depends on the memory and the task only,
+// memory is the fold of a step's journal. A ruling depends only on the memory and the task,
 // and only newMemory and Learn change the memory.
 type memory struct {
 	people   string       // mark of human messages
@@ -45,7 +45,7 @@ type memory struct {
 	faulty   bool          // an evaluation with faulty tasks was rejected
 }
 
-// note is the rules' record in a journal entry.
+// note is the record of the rules in a journal entry.
 type note struct {
 	Answers   []answerNote       `json:"answers,omitempty"`
 	Mark      string             `json:"mark,omitempty"` // of the answers' texts
@@ -150,8 +150,8 @@ func (r *rules) Learn(ctx context.Context, e loop.Entry) error {
 	return nil
 }
 
-// resume starts a later launch of the step with its own allowance. It gets new time only
-// if the step failed for lack of time.
+// resume prepares the memory for a later launch of the step, which has its own allowance. The
+// launch gets new time only if the step failed for lack of time.
 func (m *memory) resume() {
 	m.usage, m.warned = llm.Usage{}, false
 	if m.denied >= maxDenials {
@@ -159,7 +159,7 @@ func (m *memory) resume() {
 	}
 }
 
-// show replaces the agents' older answers by those of an update.
+// show replaces older answers with the answers of an update.
 func (m *memory) show(answers []answer, notes []answerNote) {
 	labels := make([]string, 0, len(answers))
 	for i, a := range answers {
@@ -179,14 +179,14 @@ func (m *memory) show(answers []answer, notes []answerNote) {
 	}
 }
 
-// clone copies the slices that show changes.
+// clone copies the slices that show modifies.
 func (m memory) clone() memory {
 	m.answers, m.texts, m.scored = slices.Clone(m.answers), slices.Clone(m.texts), slices.Clone(m.scored)
 	return m
 }
 
-// recall resolves the answers of a note: from the task, from those fetched before,
-// or else from the inbox.
+// recall resolves the answers of a note: from the task, from those fetched before, or else
+// from the inbox.
 func (r *rules) recall(ctx context.Context, notes []answerNote) ([]answer, error) {
 	answers := make([]answer, 0, len(notes))
 	var missing []arrival

@@ -17,11 +17,12 @@ import (
 // which a new answer is too close to an earlier one.
 var overlaps = map[string]float64{"balanced": 0.7, "strict": 0.5}
 
-// endorsement is the reason of the vote, or the summary of the stop, of an agent that
+// endorsement is the reason for the vote, or the summary of the stop, of an agent that
 // submitted an equal answer twice.
 const endorsement = "Submitted the same answer."
 
-// review rules on a confirmed action with the agent's files at hand; nil accepts it.
+// review rules on an action to be confirmed, with access to the agent's files. It returns nil
+// to accept it.
 func (r *rules) review(ctx context.Context, a loop.Action) (*loop.Ruling, error) {
 	switch {
 	case a.Kind == string(coordination.Vote):
@@ -33,8 +34,8 @@ func (r *rules) review(ctx context.Context, a loop.Action) (*loop.Ruling, error)
 	}
 }
 
-// reviewVote rejects a vote whose reply also submitted the text of the answer voted for,
-// if the agent's files differ: such a submission is a new answer.
+// reviewVote rejects a vote if the same reply submitted the text of the answer voted for and
+// the agent's files differ from that answer's: such a submission is a new answer.
 func (r *rules) reviewVote(ctx context.Context, a loop.Action) (*loop.Ruling, error) {
 	var b ballot
 	if err := json.Unmarshal(a.Payload, &b); err != nil {
@@ -55,9 +56,9 @@ func (r *rules) reviewVote(ctx context.Context, a loop.Action) (*loop.Ruling, er
 		"Decide for one of them. Nothing was submitted. Finish by calling %s.", b.Repeats, r.ways())}, nil
 }
 
-// reviewAnswer rules on a new answer that is equal or too close to an answer that was
-// shown, including the agent's own. An answer with other files is always new. A presenter
-// may present an answer unchanged.
+// reviewAnswer rules on a new answer that is equal or too close to an answer that was shown,
+// including the agent's own. An answer with different files is always new. A presenter may
+// present an answer unchanged.
 func (r *rules) reviewAnswer(ctx context.Context, a loop.Action) (*loop.Ruling, error) {
 	var p proposal
 	if err := json.Unmarshal(a.Payload, &p); err != nil {
@@ -84,10 +85,11 @@ func (r *rules) reviewAnswer(ctx context.Context, a loop.Action) (*loop.Ruling, 
 	return r.duplicate(near), nil
 }
 
-// differs reports whether the answer has other files than manifest, which is empty if unknown.
+// differs reports whether the answer's files differ from those of manifest, which is empty if
+// unknown.
 func (a answer) differs(manifest string) bool { return manifest != "" && manifest != a.Manifest }
 
-// manifest returns the hash of the manifest of the agent's files; empty without files.
+// manifest returns the hash of the manifest of the agent's files, or "" if there are none.
 func (r *rules) manifest(ctx context.Context) (string, error) {
 	if r.task.Manifest == nil {
 		return "", nil
@@ -145,8 +147,8 @@ func (r *rules) duplicate(equals []answer) *loop.Ruling {
 	}
 }
 
-// lowestEqual returns the index of the first of the newest answers that is one of equals or,
-// compared as agree says, equal to one; -1 without such an answer.
+// lowestEqual returns the index of the first of the newest answers that is in equals, or that
+// is equal to one of them in the sense of agree. Without one it returns -1.
 func (r *rules) lowestEqual(equals []answer) int {
 	lines := r.task.comparesLines(r.memory.answers)
 	return slices.IndexFunc(r.memory.answers, func(a answer) bool {
@@ -162,7 +164,8 @@ func (a answer) sameLabel(b answer) bool { return a.Label == b.Label }
 // written returns the author's original text without surrounding white space.
 func (a answer) written() string { return strings.TrimSpace(cmp.Or(a.Raw, a.Text)) }
 
-// endorsing returns the action by which the agent endorses an answer; empty if none is open.
+// endorsing returns the action by which the agent can endorse an answer, or "" if none is
+// open.
 func (r *rules) endorsing() coordination.Action {
 	for _, action := range r.permitted() {
 		if action == coordination.Vote || action == coordination.Stop {
@@ -172,7 +175,7 @@ func (r *rules) endorsing() coordination.Action {
 	return ""
 }
 
-// endorsingCall asks for the call that endorses an answer.
+// endorsingCall returns the words that ask for the call that endorses an answer.
 func endorsingCall(way coordination.Action, a answer) string {
 	if way == coordination.Stop {
 		return `If nothing is left to do, call stop with {"status": "complete", "summary": "…"}.`
@@ -181,7 +184,7 @@ func endorsingCall(way coordination.Action, a answer) string {
 }
 
 // withoutEchoes separates the new answers that repeat the text of the answer for which the
-// same reply votes, and returns the label of that answer.
+// same reply votes. It returns them and the label of that answer.
 func (r *rules) withoutEchoes(calls []llm.ToolCall) (kept, echoes []llm.ToolCall, repeated string) {
 	voted := r.voted(calls)
 	for _, call := range calls {
@@ -199,7 +202,7 @@ func (r *rules) withoutEchoes(calls []llm.ToolCall) (kept, echoes []llm.ToolCall
 	return kept, echoes, repeated
 }
 
-// voted returns the answers that calls vote for, in their order.
+// voted returns the answers for which calls vote, in the order of the calls.
 func (r *rules) voted(calls []llm.ToolCall) []answer {
 	var voted []answer
 	for _, call := range calls {
@@ -217,7 +220,7 @@ func (r *rules) voted(calls []llm.ToolCall) []answer {
 	return voted
 }
 
-// orEnd returns ", or" and the vote or stop if it is open.
+// orEnd returns ", or" and the vote or stop, if it is open.
 func (r *rules) orEnd() string {
 	if way := r.endorsing(); way != "" {
 		return ", or " + string(way)
@@ -234,7 +237,7 @@ func words(text string) map[string]bool {
 	return set
 }
 
-// overlap returns the Jaccard similarity of two sets; 1 for two empty ones.
+// overlap returns the Jaccard similarity of two sets, which is 1 if both are empty.
 func overlap(a, b map[string]bool) float64 {
 	if len(a) == 0 && len(b) == 0 {
 		return 1

@@ -51,7 +51,7 @@ type prompt struct {
 	Gated                bool // the team votes or stops by a checklist
 }
 
-// owned is one part as presenters and other owners see it.
+// owned is one part as presenters and owners of other parts are shown it.
 type owned struct {
 	Agent   string
 	Subtask string
@@ -60,8 +60,8 @@ type owned struct {
 	Summary string
 }
 
-// Opening returns the first system and user message. It fails for a task that is invalid
-// or would break anonymity.
+// Opening returns the first system and user message. It fails for a task that is invalid or
+// that would break anonymity.
 func (r *rules) Opening() ([]llm.Message, error) {
 	if err := r.task.check(); err != nil {
 		return nil, fmt.Errorf("opening a step: %w", err)
@@ -140,7 +140,7 @@ func (r *rules) prompt() prompt {
 	return p
 }
 
-// frame frames every answer of the opening; together they have mostShown bytes.
+// frame frames every answer of the opening, within mostShown bytes in total.
 func (p *prompt) frame(answers []answer) {
 	all := slices.Clone(answers)
 	if p.Final != nil {
@@ -160,10 +160,11 @@ func (p *prompt) frame(answers []answer) {
 	}
 }
 
-// remark returns an agent's remark, ready to be put between delimiter lines.
+// remark returns an agent's remark, prepared for a place between delimiter lines.
 func (t task) remark(s string) string { return bounded(text.Within(s, t.all()...)) }
 
-// owned lists the parts, for a presenter with the status and summary of their owners' stops.
+// owned returns the parts. For a presenter it includes the status and the summary with which
+// their owners stopped.
 func (t task) owned() []owned {
 	list := make([]owned, 0, len(t.Parts))
 	own := t.owner()
@@ -194,7 +195,7 @@ func fill(name string, data any) (string, error) {
 	return strings.TrimSpace(b.String()), nil
 }
 
-// equipment returns the agent's workspace as the prompts describe it, without its tools.
+// equipment describes the agent's workspace for the prompts, without its tools.
 func (o *opening) equipment() equipment {
 	base := o.Layout.Base()
 	e := equipment{Files: o.Files, Window: o.Window, Based: base != nil}
@@ -209,8 +210,8 @@ func (o *opening) equipment() equipment {
 }
 
 // placeOf returns the directory with the files of an agent's answer, to which texts refer.
-// With a base it is empty: paths are those of the base, and peers/agent<N>/ lacks unchanged
-// files.
+// With a base it is empty, because paths are those of the base and peers/agent<N>/ does not
+// have unchanged files.
 func (o *opening) placeOf(number int) string {
 	if o.Layout.Base() != nil {
 		return ""
@@ -218,8 +219,8 @@ func (o *opening) placeOf(number int) string {
 	return "peers/" + agentName(number)
 }
 
-// changedFiles lists the files that an answer changes of a base, sorted by path; none
-// without a base.
+// changedFiles lists the files of a base that an answer changes, sorted by path. It returns
+// nil without a base.
 func changedFiles(c artifact.Change, base *artifact.Base) []changedFile {
 	if base == nil {
 		return nil

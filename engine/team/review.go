@@ -25,7 +25,7 @@ const (
 	verdictFile = "verdict.json"
 )
 
-// ownLabel returns the label of the agent's newest answer shown; empty without one.
+// ownLabel returns the label of the agent's newest answer that is shown, or "".
 func (m Step) ownLabel() string {
 	for _, shown := range m.Launch.Shown {
 		if shown.Number == m.Launch.Number {
@@ -90,8 +90,8 @@ func (m Step) evaluation(c artifact.Commit) ([]step.Document, error) {
 	return documents, nil
 }
 
-// loadPast reads the scores of the agent's last two accepted checklists of earlier steps,
-// the older first. Only steps with an action have any on record.
+// loadPast reads the scores of the agent's last two accepted checklists of earlier steps, the
+// older first. Only steps with an action have recorded any.
 func (o *opening) loadPast(ctx context.Context) error {
 	policy := o.task.Checklist
 	if policy == nil || policy.Own == "" {
@@ -115,7 +115,7 @@ func (o *opening) loadPast(ctx context.Context) error {
 	return nil
 }
 
-// checked is the part of a commit's payload with the step's accepted checklists.
+// checked is the part of a commit's payload that has the step's accepted checklists.
 type checked struct {
 	Checked []checklist.Scores `json:"checked,omitempty"`
 }
@@ -134,10 +134,10 @@ func (r *rules) withChecked(payload json.RawMessage) (json.RawMessage, error) {
 	return marshal(fields), nil
 }
 
-// maxPacket bounds an evaluation in a prompt, in bytes.
+// maxPacket bounds, in bytes, an evaluation in a prompt.
 const maxPacket = 16 << 10
 
-// maxMemo bounds a verification memo in a prompt, in bytes.
+// maxMemo bounds, in bytes, a verification memo in a prompt.
 const maxMemo = 4 << 10
 
 // sanitized returns the evaluation for a prompt, with a bounded packet and one line for each
@@ -155,7 +155,7 @@ func (r reviewed) sanitized(marks ...string) reviewed {
 // memo is the verification memo of an answer as templates print it.
 type memo struct{ Label, Text string }
 
-// memos returns the verification memos of the answers, ready to be put between delimiter
+// memos returns the verification memos of the answers, prepared for a place between delimiter
 // lines.
 func (t task) memos(answers []answer) []memo {
 	var all []memo
@@ -167,8 +167,8 @@ func (t task) memos(answers []answer) []memo {
 	return all
 }
 
-// mergeMemos shows a presenter with files the verification memos of all answers as one
-// file, where agents keep their own.
+// mergeMemos merges the verification memos of all answers into one file for a presenter with
+// files. The file is in the place where agents keep their own memos.
 func (o *opening) mergeMemos(context.Context) error {
 	if o.Launch.Purpose != coordination.Present || !o.Files {
 		return nil
@@ -189,8 +189,9 @@ func (o *opening) mergeMemos(context.Context) error {
 	return nil
 }
 
-// readMemo reads the verification memo among the files of an answer of the agent with an
-// anonymous number. Paths of the workspace are rewritten to those of its reader.
+// readMemo reads the verification memo among the files of an answer. The paths of its
+// workspace are rewritten to those of its reader. number is the anonymous number of the
+// author.
 func (o *opening) readMemo(ctx context.Context, number int, m artifact.Manifest) (string, error) {
 	i := slices.IndexFunc(m.Files, func(f artifact.File) bool { return f.Path == plan.Memo && f.Link == "" })
 	if i < 0 || m.Files[i].Size == 0 || !o.Files {
@@ -209,8 +210,8 @@ func (o *opening) readMemo(ctx context.Context, number int, m artifact.Manifest)
 	return relocate(rewritten, own, m), nil
 }
 
-// relocate puts the directory before the relative paths of files in a text. It leaves paths
-// alone that are part of a longer one.
+// relocate puts dir before the relative paths of files in a text. It does not change paths
+// that are part of a longer path.
 func relocate(s, dir string, m artifact.Manifest) string {
 	var pairs []string
 	for _, f := range m.Files {

@@ -12,28 +12,28 @@ import (
 	"conclave/engine/team/plan"
 )
 
-// rules are the loop.Rules of one agent's step: its task, and the memory
-// folded from its journal.
+// rules are the loop.Rules of one agent's step: its task and the memory, which is the fold of
+// its journal.
 type rules struct {
 	task   task
 	memory memory
 
-	// texts resolve the answers of restored notes: those of the task and those
-	// fetched. They do not affect judging.
+	// texts are the answers, of the task or fetched, to which restored notes refer. They do
+	// not affect rulings.
 	texts []answer
 }
 
 var _ loop.Rules = (*rules)(nil)
 
-// newRules returns the rules of a step on t. Opening reports an invalid task.
+// newRules returns the rules of a step with task t. Opening reports an invalid task.
 func newRules(t task) *rules {
 	return &rules{task: t, memory: newMemory(t), texts: slices.Clone(t.Answers)}
 }
 
-// Updates returns the news at a safe point: peers' answers as far as the launch and
-// the time left allow, human messages, and, once each, the warnings that time and
-// budget are nearly used. It ends the step with a loop.EndedError to restart or
-// because the allowance is spent, and with a loop.TimeOverError after maxDenials.
+// Updates returns the news at a safe point: peers' answers, as far as the launch and the
+// remaining time allow, human messages and, once each, the warnings that time and budget are
+// running out. It ends the step with a loop.EndedError if the step restarts or its allowance
+// is spent, and with a loop.TimeOverError after maxDenials.
 func (r *rules) Updates(ctx context.Context) (loop.Update, error) {
 	if err := cmp.Or(r.denied(), r.spent()); err != nil {
 		return loop.Update{}, err
@@ -57,8 +57,8 @@ func (r *rules) Updates(ctx context.Context) (loop.Update, error) {
 	return r.write(u)
 }
 
-// Confirm reads the news before an action counts, and then compares a new answer with
-// those that were shown.
+// Confirm reads the news before an action counts, and then compares a new answer with those
+// that were shown.
 func (r *rules) Confirm(ctx context.Context, a loop.Action) (loop.Update, error) {
 	u, err := r.confirmNews(ctx, a)
 	if err != nil || len(u.Messages) > 0 {
@@ -68,8 +68,8 @@ func (r *rules) Confirm(ctx context.Context, a loop.Action) (loop.Update, error)
 	return u, err
 }
 
-// confirmNews withdraws the action, once per step, if it admits any news. A step that is
-// out of time or money reads no news.
+// confirmNews withdraws the action, at most once per step, if it admits any news. A step that
+// is out of time or money reads no news.
 func (r *rules) confirmNews(ctx context.Context, a loop.Action) (loop.Update, error) {
 	if r.memory.confirmed || r.timeOver() || r.spent() != nil {
 		return loop.Update{}, nil
@@ -89,9 +89,9 @@ func (r *rules) confirmNews(ctx context.Context, a loop.Action) (loop.Update, er
 	return r.write(u)
 }
 
-// witnessed returns the material that the agent was shown: the newest answer step of
-// each agent by number, and the number of the last message. It includes the final answer
-// that an evaluating step judges, and excludes the answer of an earlier attempt.
+// witnessed returns the material that the agent was shown: the step of each agent's newest
+// answer, by number, and the number of the last message. It includes the final answer that an
+// evaluating step judges, and excludes the answer of an earlier attempt.
 func (r *rules) witnessed() (seen map[int]int, heard int) {
 	seen = make(map[int]int)
 	if r.task.Final != nil && r.task.Purpose == coordination.Evaluate {
@@ -106,7 +106,7 @@ func (r *rules) witnessed() (seen map[int]int, heard int) {
 	return seen, heard
 }
 
-// Offer returns the workflow tools and those of the checklist, sorted by name.
+// Offer returns the workflow tools and the tools of the checklist, sorted by name.
 func (r *rules) Offer() []llm.Tool {
 	var tools []llm.Tool
 	for _, action := range r.offered() {
@@ -122,10 +122,10 @@ func (r *rules) Offer() []llm.Tool {
 	return tools
 }
 
-// offered returns the actions whose tools the model sees. All agents that are shown the
-// same answers see the same actions, so that their prompts begin with the same bytes, and
-// Judge refuses calls of closed ones. Only the open actions are shown to an agent that
-// works alone, has called a closed tool, or has repeated an answer.
+// offered returns the actions whose tools the model sees. All agents that are shown the same
+// answers see the same actions, so that their prompts begin with the same bytes; Judge
+// refuses calls of closed actions. An agent sees only the open actions if it works alone, has
+// called a closed tool, or has repeated an answer.
 func (r *rules) offered() []coordination.Action {
 	if r.task.Alone || r.memory.strayed || r.memory.repeated {
 		return r.open()

@@ -25,7 +25,8 @@ type Step struct {
 	Query  string
 	Turns  []artifact.Turn // earlier turns of the conversation, the oldest first
 
-	// Secret is the session's, which no agent sees; empty for the step's own token.
+	// Secret is the session's secret, which no agent sees. If it is empty, the step's own
+	// token is used.
 	Secret string
 
 	Instructions  string          // of the caller; may be empty
@@ -37,23 +38,25 @@ type Step struct {
 	Contexts      []step.Context  // further material, by name
 	Window        int             // context window of the agent's model in tokens; 0 if unknown
 
-	// Scratch is the directory of workspaces; empty for the system's temporary directory.
+	// Scratch is the directory of workspaces; if empty, the system's temporary directory is
+	// used.
 	Scratch string
 
 	Attempt int       // counts the executions of the launch
 	Spent   llm.Usage // by earlier attempts
 
-	// Commits finds the commit of a shown answer in a directory that other programs write
-	// to. Its manifest must be in the store. nil reads action.json.
+	// Commits returns the commit of a shown answer in a directory to which other programs
+	// write. Its manifest must be in the store. If Commits is nil, the commit is read from
+	// action.json.
 	Commits func(ctx context.Context, shown coordination.Shown) (artifact.Commit, error)
 
-	// Bell reads the session's doorbell at safe points. Its error ends the attempt. nil
-	// isolates the running step.
+	// Bell reads the session's doorbell at safe points. An error ends the attempt. If Bell is
+	// nil, no news reaches the running step.
 	Bell func(ctx context.Context) (coordination.Ring, error)
 }
 
-// Spec reads the material that the launch shows and builds the step. The error is a
-// *step.UnwrittenError while a message of the launch is not stored.
+// Spec reads the material that the launch shows and builds the step. It fails with a
+// *step.UnwrittenError if a message of the launch is not stored yet.
 func (m Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error) {
 	o := &opening{Step: m, store: store, numbers: slices.Sorted(slices.Values(m.Agents))}
 	if err := o.load(ctx); err != nil {
@@ -88,7 +91,7 @@ func (m Step) divided() bool {
 	return m.Team.Orchestrator.CoordinationMode == coordination.Decomposition
 }
 
-// subtask returns an agent's part of divided work; empty in voting.
+// subtask returns an agent's part of divided work, or "" in voting.
 func (m Step) subtask(id string) string {
 	if !m.divided() {
 		return ""
@@ -97,8 +100,9 @@ func (m Step) subtask(id string) string {
 	return a.Subtask
 }
 
-// dir returns the directory of the step with a number. The first evaluation of an answer has
-// the directory evaluator/ below that of the answer, later ones have numbered ones in it.
+// dir returns the directory of the step with the given number. The first evaluation of an
+// answer has the directory evaluator/ below the answer's directory; later ones have numbered
+// directories in it.
 func (m Step) dir(number int) string {
 	if m.Launch.Purpose != coordination.Evaluation {
 		return m.Layout.Step(m.Launch.Agent, number, "")
@@ -109,13 +113,14 @@ func (m Step) dir(number int) string {
 	return m.evaluatorFile(m.Launch.After, "")
 }
 
-// evaluatorFile returns the key of a file of the evaluation of the agent's answer in a step.
+// evaluatorFile returns the key of a file of the evaluation of an answer, which is given by
+// its step.
 func (m Step) evaluatorFile(answer int, name string) string {
 	return m.Layout.Step(m.Launch.Agent, answer, "evaluator/"+name)
 }
 
-// opening is a step with its material loaded. Only it converts between anonymous numbers
-// and agent IDs.
+// opening is a step with its material loaded. It alone converts between anonymous numbers and
+// agent IDs.
 type opening struct {
 	Step
 	store   artifact.Store
@@ -154,7 +159,7 @@ func (o *opening) open(access step.Access) (loop.Rules, []llm.Message, error) {
 	return o.rules, messages, err
 }
 
-// witnessed returns the material shown to the agent so far, by agent ID.
+// witnessed returns the material that the agent has been shown so far, by agent ID.
 func (o *opening) witnessed() (seen map[string]int, heard int) {
 	seen = make(map[string]int)
 	if o.rules == nil {
@@ -206,7 +211,7 @@ func (o *opening) load(ctx context.Context) error {
 	return err
 }
 
-// plan builds the task as far as the launch and the configuration determine it.
+// plan builds the task, as far as it follows from the launch and the configuration.
 func (o *opening) plan() task {
 	l, c := o.Launch, o.Team.Orchestrator
 	t := task{
@@ -296,8 +301,8 @@ func (o *opening) checklist(t task) *checklist.Policy {
 	return p
 }
 
-// loadPrevious reads the final answer of the team's previous attempt and its
-// evaluation, and mounts the answer's files unless its author has a newer answer.
+// loadPrevious reads the final answer of the team's previous attempt and its evaluation. It
+// mounts the answer's files unless the author has a newer answer.
 func (o *opening) loadPrevious(ctx context.Context) error {
 	p := o.Launch.Previous
 	if p == nil {
@@ -328,7 +333,7 @@ func (o *opening) loadPrevious(ctx context.Context) error {
 	return nil
 }
 
-// place adds a peer to be mounted, in place of an older one of the same agent.
+// place adds a peer to mount, which replaces an older one of the same agent.
 func (o *opening) place(peer step.Peer) {
 	if i := o.mounted(peer.Number); i >= 0 {
 		o.peers[i] = peer
@@ -337,7 +342,7 @@ func (o *opening) place(peer step.Peer) {
 	}
 }
 
-// mounted returns the index of the agent's peer, -1 without one.
+// mounted returns the index of the agent's peer, or -1.
 func (o *opening) mounted(number int) int {
 	return slices.IndexFunc(o.peers, func(p step.Peer) bool { return p.Number == number })
 }

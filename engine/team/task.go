@@ -50,7 +50,7 @@ type task struct {
 	Inbox inbox // nil when nothing reaches the running step
 }
 
-// ownership describes a team of one and divided work.
+// ownership describes who owns which work: in a team of one, and in divided work.
 type ownership struct {
 	Alone   bool   // a team of one
 	Subtask string // this agent's part, where the work is divided
@@ -73,8 +73,8 @@ type shown struct {
 	Previous *previous           // the team's previous attempt; nil in the first
 }
 
-// reviewed is the evaluation of the agent's newest answer, for its next step; the zero value
-// without one. An evaluating step has only Pressure.
+// reviewed is the evaluation of the agent's newest answer for its next step. It is zero
+// without one. In an evaluating step only Pressure is set.
 type reviewed struct {
 	Packet    string // critique_packet.md
 	PacketDir string // its directory in the workspace of an agent with files
@@ -87,7 +87,7 @@ type reviewed struct {
 
 // equipment is the agent's workspace, tools and model.
 type equipment struct {
-	// Files reports file tools or a shell on a workspace that holds the answers'
+	// Files is set if the agent has file tools or a shell on a workspace with the answers'
 	// files at peers/agent<N>/ and the texts of Kept answers at peers/agent<N>.md.
 	Files  bool
 	Tools  []string // names of the ordinary tools at the opening; those of MCP servers may change later
@@ -99,8 +99,8 @@ type equipment struct {
 	Contexts   []string // names of directories with further material
 	MemoFile   string   // has the verification memos of all answers; empty for none
 
-	// Manifest returns the hash of the manifest of the agent's files, empty without files;
-	// nil for a step without a workspace.
+	// Manifest returns the hash of the manifest of the agent's files, or "" if there are
+	// none. It is nil for a step without a workspace.
 	Manifest func(context.Context) (string, error)
 }
 
@@ -112,7 +112,7 @@ type limits struct {
 	Updates   coordination.Updates
 }
 
-// answer is one answer as it is shown.
+// answer is one answer as the agent is shown it.
 type answer struct {
 	Number int    // the agent's anonymous number, from 1
 	Label  string // agent<Number>.<revision>
@@ -149,17 +149,17 @@ type message struct {
 	Text   string
 }
 
-// previous is the team's previous attempt. Its answer's files are counted if they
-// are at peers/agent<N>/.
+// previous is the team's previous attempt. The files of its answer are counted if they are at
+// peers/agent<N>/.
 type previous struct {
 	restart
 	Answer answer
 }
 
-// inbox is the source of answers and messages that arrive while the step runs. Its
-// errors end the attempt.
+// inbox provides the answers and messages that arrive while the step runs. Its errors end the
+// attempt.
 type inbox interface {
-	// news lists everything available, including material that the step already has.
+	// news lists everything that is available, including material that the step already has.
 	news(ctx context.Context) (news, error)
 
 	// fetch returns one answer for each arrival, in order, and mounts its files.
@@ -169,7 +169,7 @@ type inbox interface {
 	messages(ctx context.Context, numbers []int) ([]message, error)
 }
 
-// news is everything available to the step at a safe point.
+// news is everything that is available to the step at a safe point.
 type news struct {
 	Arrivals []arrival // the newest answer of each agent
 	Messages []int     // numbers of the messages to this agent
@@ -184,7 +184,7 @@ type arrival struct {
 	Seq    int    `json:"seq,omitempty"` // answers accepted later have higher ones; 0 if unknown
 }
 
-// ChecklistGated is the voting sensitivity that asks for a checklist.
+// ChecklistGated is the voting sensitivity that uses a checklist.
 const ChecklistGated = "checklist_gated"
 
 // divided reports whether every agent owns a part of the work.
@@ -196,8 +196,8 @@ const (
 	serverPrefix = "mcp__" // begins the names of MCP servers' tools
 )
 
-// has reports whether a call goes to the ordinary tools. MCP servers reject unknown
-// names themselves.
+// has reports whether a call goes to the ordinary tools. Unknown names that look like tools
+// of MCP servers are included, because the servers reject them.
 func (t task) has(tool string) bool {
 	return slices.Contains(t.Tools, tool) || strings.HasPrefix(tool, serverPrefix)
 }
@@ -224,7 +224,7 @@ func (t task) actions() []coordination.Action {
 	}
 }
 
-// owner returns the agent's own number if its part is unique, else 0.
+// owner returns the agent's own number if its part is unique, and otherwise 0.
 func (t task) owner() int {
 	own := 0
 	for _, p := range t.Parts {
@@ -241,8 +241,8 @@ func (t task) owner() int {
 
 var revisionForm = regexp.MustCompile(`^[1-9][0-9]{0,8}$`)
 
-// revision returns the ordinal in a label of the agent with number, 0 for a label of any
-// other form.
+// revision returns the ordinal in a label of the agent with the given number, or 0 if the
+// label has another form.
 func revision(number int, label string) int {
 	text, ok := strings.CutPrefix(label, agentName(number)+".")
 	if !ok || number < 1 || !revisionForm.MatchString(text) {
@@ -252,7 +252,7 @@ func revision(number int, label string) int {
 	return n
 }
 
-// checkLabel keeps everything but anonymous labels out of prompts and enums.
+// checkLabel refuses everything but anonymous labels in prompts and enums.
 func checkLabel(number int, label string) error {
 	if revision(number, label) == 0 {
 		return fmt.Errorf("answer of number %d has label %q: want agent<number>.<revision>", number, label)
@@ -260,7 +260,7 @@ func checkLabel(number int, label string) error {
 	return nil
 }
 
-// check refuses a task that offers no possible action or has a label that could break
+// check refuses a task that offers no possible action, or that has a label that could break
 // anonymity.
 func (t task) check() error {
 	actions := t.actions()

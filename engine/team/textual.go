@@ -12,13 +12,13 @@ import (
 	"conclave/engine/text"
 )
 
-// The values of text_answers that let text without a call count.
+// The values of text_answers with which text without a call counts.
 const (
 	textWhenAsked = "auto"
 	textAlways    = "always"
 )
 
-// textVote is the reason of a vote given as text.
+// textVote is the reason for a vote that was given as text.
 const textVote = "Voted for it without giving a reason."
 
 // heading precedes a label in a vote given as text, as in "Label: agent3" or "My vote: agent3".
@@ -43,7 +43,7 @@ func (r *rules) judgeText(content string) loop.Ruling {
 	return r.reject(nil, &rejection{code: noToolCalls, why: why})
 }
 
-// textCalls returns the tool call that a text stands for, or nil.
+// textCalls returns the tool call that a text represents, or nil.
 func (r *rules) textCalls(content string) []llm.ToolCall {
 	if r.task.TextAnswers != textWhenAsked && r.task.TextAnswers != textAlways {
 		return nil
@@ -69,7 +69,8 @@ func (r *rules) answersOnly() bool {
 	return slices.Equal(r.open(), []coordination.Action{coordination.NewAnswer})
 }
 
-// inText tells a model that may be unable to call tools how its text counts.
+// inText returns the words that tell a model, which may be unable to call tools, how its text
+// counts.
 func (r *rules) inText() string {
 	if r.task.TextAnswers != textWhenAsked && r.task.TextAnswers != textAlways {
 		return ""

@@ -12,15 +12,15 @@ import (
 //go:embed templates/*.txt
 var descriptions embed.FS
 
-// describe returns the description of a tool, by the name of its file; the golden files
-// cover every name.
+// describe returns the description of a tool by the name of its file. The golden files cover
+// every name.
 func describe(name string) string {
 	text, _ := descriptions.ReadFile("templates/" + name + ".txt")
 	return strings.TrimSpace(string(text))
 }
 
-// workflowTool returns the tool of an action as it is offered now. A vote's enum names the
-// agents with an answer shown.
+// workflowTool returns the tool of an action as it is offered now. The enum of a vote lists
+// the agents with an answer shown.
 func (r *rules) workflowTool(action coordination.Action) llm.Tool {
 	name := string(action)
 	switch action {
@@ -79,7 +79,7 @@ func (t task) answerDescription() string {
 	}
 }
 
-// electable names the agents that can be voted for.
+// electable returns the names of the agents that can be voted for.
 func (r *rules) electable() []string {
 	names := make([]string, 0, len(r.memory.answers))
 	for _, a := range r.memory.answers {

@@ -19,8 +19,8 @@ type admission struct {
 	Restart  bool      // the step ends, to begin again with the new answers
 }
 
-// admit selects the news that reaches the step. The rest stays news for the next safe point
-// or the agent's next launch. A step that cannot answer restarts, so that it does not vote
+// admit selects the news that reaches the step. The rest is left for the next safe point or
+// for the agent's next launch. A step that cannot answer restarts, so that it does not vote
 // for an answer that it has barely read.
 func (r *rules) admit(n news) admission {
 	a := admission{Messages: r.unreadMessages(n)}
@@ -38,14 +38,14 @@ func (r *rules) admit(n news) admission {
 	return a
 }
 
-// checked reports whether a checklist was accepted in the step.
+// checked reports whether the step has an accepted checklist.
 func (r *rules) checked() bool {
 	state := r.checklist()
 	return state != nil && state.Submitted()
 }
 
-// unseenArrivals returns the newest arrivals of each agent beyond those shown, in the
-// order of n.
+// unseenArrivals returns, in the order of n, each agent's newest arrival if it has not been
+// shown.
 func (r *rules) unseenArrivals(n news) []arrival {
 	shown := make(map[int]string, len(r.memory.answers))
 	for _, a := range r.memory.answers {
@@ -91,7 +91,7 @@ func (r *rules) unreadMessages(n news) []int {
 	return numbers
 }
 
-// update is the template data of one message to an agent at work.
+// update is the template data of a message to a running agent.
 type update struct {
 	note note
 
@@ -140,7 +140,7 @@ func (r *rules) news(ctx context.Context) (news, error) {
 }
 
 // gather reads the admitted texts. All updates of a step together may show as much as its
-// opening; each answer gets at least leastShown.
+// opening. Each answer gets at least leastShown.
 func (r *rules) gather(ctx context.Context, a admission) (update, error) {
 	var u update
 	answers, err := r.fetch(ctx, a.Answers)
@@ -189,8 +189,8 @@ func (r *rules) readMessages(ctx context.Context, numbers []int) ([]message, err
 	return messages, nil
 }
 
-// write fills the message of an update, if it has any content. The message names the
-// actions that are open once the update is learned.
+// write returns the message of an update, if it has any content. The message names the
+// actions that will be open once the update has been learned.
 func (r *rules) write(u update) (loop.Update, error) {
 	if len(u.Answers) == 0 && len(u.Said) == 0 && !u.note.WrapUp && !u.note.Spending {
 		return loop.Update{}, nil

@@ -17,7 +17,7 @@ const (
 	defaultCalls       = 1
 )
 
-// Policy configures the checklist of one step, which is one round of the agent.
+// Policy configures the checklist of one step, that is, of one round of the agent.
 type Policy struct {
 	Criteria      config.Criteria     // numbered E1 to En; empty means the default ones
 	Terminal      coordination.Action // ending verdict, vote or stop; empty means stop in decomposition, else vote
@@ -30,23 +30,23 @@ type Policy struct {
 	Labels        []string            // of the newest answer shown of each agent, in the order shown, its own included
 	Own           string              // label of the agent's own newest answer, never shown to the model; empty without one
 
-	// Past are the agent's last accepted checklists of earlier steps, at most PastNeeded, the
-	// oldest first.
+	// Past are the agent's last accepted checklists from earlier steps, at most PastNeeded,
+	// the oldest first.
 	Past []Scores
 
-	// Packet is the path of an evaluation of the answer, with its text, which is the report of
-	// every checklist; empty without one.
+	// Packet is the path of an evaluation of the answer, and PacketText its text, which
+	// serves as the report of every checklist. Both are empty without an evaluation.
 	Packet, PacketText string
 
-	// Read returns the content of a file of the agent's workspace; nil for an agent without
-	// files.
+	// Read returns the content of a file of the agent's workspace. It is nil for an agent
+	// without files.
 	Read func(path string) ([]byte, error)
 }
 
 // Scores are the scores of the answer that decided a checklist, by criterion.
 type Scores map[string]float64
 
-// PastNeeded is the number of earlier checklists that a plateau looks back on.
+// PastNeeded is the number of earlier checklists needed to detect a plateau.
 const PastNeeded = 2
 
 // Judged returns the criteria that the policy judges by.
@@ -78,7 +78,7 @@ func (p Policy) normal() Policy {
 // id names the criterion at index.
 func id(index int) string { return fmt.Sprintf("E%d", index+1) }
 
-// ids names all criteria in order.
+// ids returns the names of all criteria in order.
 func (p Policy) ids() []string {
 	names := make([]string, len(p.Criteria))
 	for i := range names {
@@ -87,7 +87,7 @@ func (p Policy) ids() []string {
 	return names
 }
 
-// agent returns the agent's part of a label: agent2 of agent2.1.
+// agent returns the agent in a label: agent2 for agent2.1.
 func agent(label string) string {
 	name, _, _ := strings.Cut(label, ".")
 	return name
@@ -96,11 +96,11 @@ func agent(label string) string {
 // maxScope truncates the subtask inside a default criterion, in bytes.
 const maxScope = 140
 
-// Defaults returns the criteria of a team that configured none, where the work is not
-// divided.
+// Defaults returns the criteria of a team that has configured none and does not divide its
+// work.
 func Defaults() config.Criteria { return Policy{}.defaults() }
 
-// defaults returns the criteria of a team that configured none.
+// defaults returns the criteria of a team that has configured none.
 func (p Policy) defaults() config.Criteria {
 	texts := []string{
 		"It does all that the task asks for, stated or plainly meant, and nothing that the task rules out.",
@@ -129,10 +129,10 @@ func (p Policy) defaults() config.Criteria {
 	return criteria
 }
 
-// threshold is the voting threshold before the answers left adjust it.
+// threshold is the voting threshold before it is adjusted to the number of answers left.
 const threshold = 5
 
-// passing returns the lowest passing score: the fewer answers are left, the lower.
+// passing returns the lowest score that passes, which is lower if fewer answers are left.
 func (p Policy) passing() int {
 	effective, left := threshold, max(0, p.AnswerLimit-p.Answers)
 	ratio := float64(left) / float64(p.AnswerLimit)
@@ -148,7 +148,7 @@ func (p Policy) passing() int {
 	return (20 - effective) / 2
 }
 
-// form returns an example of the wanted scores, as JSON.
+// form returns an example of the required scores, as JSON.
 func (p Policy) form() string {
 	scores := `{"E1": 7, "E2": 5}`
 	if len(p.Criteria) == 1 {

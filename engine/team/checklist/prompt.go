@@ -29,7 +29,7 @@ func (p Policy) Instructions() string {
 	return strings.TrimSpace(b.String())
 }
 
-// List returns the criteria as a list of a prompt, numbered E1 to En.
+// List returns the criteria as a list for a prompt, numbered E1 to En.
 func List(criteria config.Criteria) string {
 	var b strings.Builder
 	for i, c := range criteria {
@@ -38,7 +38,7 @@ func List(criteria config.Criteria) string {
 	return b.String()
 }
 
-// describe returns the criterion in the prompt.
+// describe returns the text of the criterion in the prompt.
 func describe(c config.Criterion, name string) string {
 	var b strings.Builder
 	b.WriteString(name)
@@ -65,7 +65,7 @@ func byNumber(x, y string) int {
 	return cmp.Or(cmp.Compare(a, b), strings.Compare(x, y))
 }
 
-// subject names the work to score.
+// subject returns the words for the work to score.
 func (p Policy) subject() string {
 	switch {
 	case p.Decomposition:
@@ -78,7 +78,7 @@ func (p Policy) subject() string {
 	return "every answer shown"
 }
 
-// order lists the steps of the work.
+// order returns the steps of the work in their order.
 func (p Policy) order() []string {
 	first := "Check " + p.subject()
 	if p.Own == "" {
@@ -106,7 +106,7 @@ func (p Policy) order() []string {
 	return append(calls, "If newer work of the others reaches you after your checklist, score your part once more.")
 }
 
-// extent names the criteria to score.
+// extent returns the words for the criteria to score.
 func (p Policy) extent() string {
 	if len(p.Criteria) == 1 {
 		return "a score for " + id(0)
@@ -140,7 +140,7 @@ func (p Policy) Offers(tool string) bool {
 	return p.Open() && (tool == submitChecklist || tool == proposeImprovements)
 }
 
-// Tools returns the two tools of the checklist; nil for a step without one.
+// Tools returns the two tools of the checklist, or nil for a step without one.
 func (p Policy) Tools() []llm.Tool {
 	if !p.Open() {
 		return nil

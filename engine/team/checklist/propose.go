@@ -25,8 +25,8 @@ const (
 	impactTooSmall          = "impact_too_small"
 )
 
-// plan is the JSON result of a propose_improvements call. A valid one has tasks, any
-// other an ErrorCode.
+// plan is the JSON result of a propose_improvements call. It has tasks if the call was valid,
+// and otherwise an ErrorCode.
 type plan struct {
 	Valid           bool     `json:"valid"`
 	ErrorCode       string   `json:"error_code,omitempty"`
@@ -37,8 +37,8 @@ type plan struct {
 	Message         string   `json:"message,omitempty"`
 }
 
-// task is one item of a plan: an improvement of a failed criterion or, at the end, the
-// check that the good parts stayed.
+// task is one item of a plan: an improvement of a failed criterion or, at the end, the check
+// that the good parts have been kept.
 type task struct {
 	ID            string   `json:"task_id"`
 	Type          string   `json:"type"` // improve or verify_preserve
@@ -50,15 +50,15 @@ type task struct {
 	Preserve      []kept   `json:"preserve,omitempty"`
 }
 
-// kept is a good part that must stay.
+// kept is a good part that must be kept.
 type kept struct {
 	CriterionID string `json:"criterion_id"`
 	What        string `json:"what"`
 	Source      string `json:"source,omitempty"`
 }
 
-// propose evaluates the arguments of a propose_improvements call. It has no effect on
-// the state.
+// propose evaluates the arguments of a propose_improvements call. It does not change the
+// state.
 func (s *State) propose(arguments string) *plan {
 	switch {
 	case s.latest == nil || s.latest.Status != accepted:
@@ -97,7 +97,7 @@ type Proposal struct {
 	Preserve []string
 }
 
-// proposal translates a valid plan.
+// proposal converts a valid plan.
 func (p *plan) proposal() *Proposal {
 	var all Proposal
 	for _, t := range p.TaskPlan {
@@ -120,7 +120,7 @@ func (p *plan) proposal() *Proposal {
 	return &all
 }
 
-// improve builds the tasks of the failed criteria, in order, and reports whether any
+// improve returns the tasks of the failed criteria, in order. It also reports whether any
 // criterion has an improvement that is not incremental.
 func (s *State) improve(improvements map[string]json.RawMessage) (tasks []task, bold bool, bad *plan) {
 	if len(s.latest.FailedCriteria) == 0 {
@@ -148,7 +148,7 @@ func (s *State) improve(improvements map[string]json.RawMessage) (tasks []task, 
 	return tasks, bold, nil
 }
 
-// tasks reads the improvements of a criterion and skips those without a plan.
+// tasks reads the improvements of a criterion. It skips those without a plan.
 func (s *State) tasks(index int, raw json.RawMessage) []task {
 	var all []task
 	for _, item := range list(raw) {
@@ -167,7 +167,7 @@ func (s *State) tasks(index int, raw json.RawMessage) []task {
 	return all
 }
 
-// preserve reads the parts that must stay.
+// preserve reads the parts that must be kept.
 func (s *State) preserve(raw json.RawMessage) ([]kept, *plan) {
 	fields, ok := llm.Object(raw)
 	if !ok || len(fields) == 0 {
@@ -200,7 +200,7 @@ const incremental = "incremental"
 
 func impossible(code, why string) *plan { return &plan{ErrorCode: code, Error: why} }
 
-// words lists the strings of a list that are not blank.
+// words returns the strings of a list that are not blank.
 func words(raw json.RawMessage) []string {
 	var all []string
 	for _, item := range list(raw) {

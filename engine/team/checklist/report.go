@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// leastReport is the number of characters, without white space around, of a report.
+// leastReport is the minimum length of a report, in characters, without surrounding white
+// space.
 const leastReport = 100
 
-// report checks the report of a checklist. The path may be relative to the workspace only,
-// and the file must be there when the checklist is submitted. The packet of an evaluation
-// needs no workspace.
+// report checks the report of a checklist. The path must be relative to the workspace, and
+// the file must exist when the checklist is submitted. The packet of an evaluation needs no
+// workspace.
 func (s *State) report(name string) *fault {
 	p, otherwise := s.policy, "leave report_path out"
 	if p.Packet != "" {

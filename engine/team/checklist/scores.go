@@ -33,7 +33,8 @@ type fault struct {
 	missing   []string
 }
 
-// sheets reads scores in the form of the mode, in the order shown.
+// sheets reads the scores in the form that the mode requires. They are in the order in which
+// the answers are shown.
 func (s *State) sheets(scores map[string]json.RawMessage) ([]sheet, *fault) {
 	flat := false
 	for key := range scores {
@@ -68,7 +69,7 @@ func (s *State) single(label string, fields map[string]json.RawMessage) ([]sheet
 	return []sheet{one}, nil
 }
 
-// ownPart picks the agent's own work from scores by label.
+// ownPart finds the scores of the agent's own work among scores by label.
 func (s *State) ownPart(scores map[string]json.RawMessage) ([]sheet, *fault) {
 	var entries []map[string]json.RawMessage
 	for _, key := range slices.Sorted(maps.Keys(scores)) {
@@ -87,8 +88,8 @@ func (s *State) ownPart(scores map[string]json.RawMessage) ([]sheet, *fault) {
 	return s.single("", entries[0])
 }
 
-// perAgent reads the scores of the answers shown. In a recheck, earlier scores fill
-// the gaps.
+// perAgent reads the scores of the answers shown. In a recheck, earlier scores replace
+// missing ones.
 func (s *State) perAgent(scores map[string]json.RawMessage) ([]sheet, *fault) {
 	labels, needed := s.policy.Labels, s.policy.Labels
 	if len(labels) == 0 {
@@ -120,7 +121,7 @@ func (s *State) perAgent(scores map[string]json.RawMessage) ([]sheet, *fault) {
 	return all, nil
 }
 
-// gaps reports criteria and labels that the given entries lack.
+// gaps returns a fault for the criteria and labels that the given entries lack.
 func (s *State) gaps(given []sheet, needed []string) *fault {
 	var criteria, labels []string
 	for _, one := range given {
@@ -142,7 +143,8 @@ func (s *State) gaps(given []sheet, needed []string) *fault {
 	return nil
 }
 
-// entry finds the scores of the answer with label, by the label or by its agent.
+// entry returns the scores of the answer with a label, which may be listed under the label or
+// its agent.
 func (s *State) entry(scores map[string]json.RawMessage, label string) (map[string]json.RawMessage, bool) {
 	for _, key := range []string{label, agent(label)} {
 		if fields, ok := llm.Object(scores[key]); ok {
@@ -174,7 +176,7 @@ func (s *State) sheet(label string, fields map[string]json.RawMessage) (sheet, *
 	return one, nil
 }
 
-// earlier returns a sheet of scores that were accepted before.
+// earlier returns a sheet with scores that were accepted before.
 func (s *State) earlier(label string, before map[string]float64) sheet {
 	one := sheet{label: label, scores: make([]float64, len(s.policy.Criteria))}
 	for i := range one.scores {
@@ -183,7 +185,7 @@ func (s *State) earlier(label string, before map[string]float64) sheet {
 	return one
 }
 
-// number reads a score: a number, or an object with a number under score.
+// number reads a score, either a number or an object with a number under score.
 func number(raw json.RawMessage) (float64, bool) {
 	var entry struct{ Score json.RawMessage }
 	if raw[0] == '{' {
@@ -201,14 +203,14 @@ func number(raw json.RawMessage) (float64, bool) {
 	return score, true
 }
 
-// form returns an example of the wanted scores, as a sentence.
+// form returns an example of the required scores, as a sentence.
 func (s *State) form() string { return s.policy.form() + "." }
 
 // criterionForm matches the names of criteria in arguments.
 var criterionForm = regexp.MustCompile(`^[EeTt][0-9]+$`)
 
-// criterion finds the value of the criterion at index under any of its names; null
-// counts as missing.
+// criterion returns the value of the criterion at index under any of its names. null counts
+// as missing.
 func criterion(fields map[string]json.RawMessage, index int) (json.RawMessage, bool) {
 	for _, raw := range named(fields, index) {
 		if string(raw) != "null" {
@@ -218,7 +220,7 @@ func criterion(fields map[string]json.RawMessage, index int) (json.RawMessage, b
 	return nil, false
 }
 
-// named lists the values under all names of the criterion at index.
+// named returns the values under all names of the criterion at index.
 func named(fields map[string]json.RawMessage, index int) []json.RawMessage {
 	name := id(index)
 	alias := "T" + name[1:]
@@ -231,8 +233,8 @@ func named(fields map[string]json.RawMessage, index int) []json.RawMessage {
 	return values
 }
 
-// entry reads an item that models send as an object or, in short, as the text of its
-// first field.
+// entry reads an item that models send as an object or, in short form, as the text of the
+// object's first field.
 func entry(item json.RawMessage, first string) map[string]json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(item, &fields) != nil || fields == nil {
@@ -241,14 +243,14 @@ func entry(item json.RawMessage, first string) map[string]json.RawMessage {
 	return fields
 }
 
-// word reads a string and trims it; other values are empty.
+// word reads a string and trims it. It returns "" for other values.
 func word(raw json.RawMessage) string {
 	var s string
 	_ = json.Unmarshal(raw, &s)
 	return strings.TrimSpace(s)
 }
 
-// list reads an array; other values are a list of one.
+// list reads an array. It returns any other value as a list of one.
 func list(raw json.RawMessage) []json.RawMessage {
 	var items []json.RawMessage
 	if json.Unmarshal(raw, &items) == nil {

@@ -7,7 +7,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// State is the progress of a step's checklist: the fold over its results and the
+// State is the progress of a step's checklist. It is the fold over the step's results and the
 // answers shown by updates, in order.
 type State struct {
 	policy   Policy
@@ -35,8 +35,8 @@ func (s *State) Accepted() []Scores {
 	return all
 }
 
-// Learn folds a result into the state. Errors that no payload can correct do not
-// change it.
+// Learn folds a result into the state. Errors that no payload can correct do not change the
+// state.
 func (s *State) Learn(r Result) {
 	switch {
 	case r.Status == accepted:
@@ -50,8 +50,8 @@ func (s *State) Learn(r Result) {
 	}
 }
 
-// Injected folds in the labels of answers that an update showed. Each replaces its
-// agent's older one and is pending until it is scored.
+// Injected folds in the labels of answers that an update showed. Each replaces its agent's
+// older answer and is pending until it is scored.
 func (s *State) Injected(labels []string) {
 	for _, label := range labels {
 		same := func(other string) bool { return agent(other) == agent(label) }
@@ -64,8 +64,8 @@ func (s *State) Injected(labels []string) {
 	}
 }
 
-// Recheck returns an update's sentence about the checklist; empty unless answers came after
-// one was accepted.
+// Recheck returns a sentence about the checklist for an update. It is empty unless answers
+// arrived after a checklist was accepted.
 func (s *State) Recheck() string {
 	if !s.recheck() {
 		return ""
@@ -76,9 +76,9 @@ func (s *State) Recheck() string {
 	return "These came after your checklist. Score them with one more submit_checklist: " + strings.Join(s.pending, ", ") + ". Scores you gave to other answers still count."
 }
 
-// Evaluate returns the results of a reply's checklist calls, by call ID, each as if the
-// earlier ones were learned, the results to learn, and the last valid proposal; nil without
-// one. It does not change the state.
+// Evaluate returns the results of a reply's checklist calls, by call ID, where each call sees
+// the effect of the earlier ones. It also returns the results to learn and the last valid
+// proposal, or nil. It does not change the state.
 func (s *State) Evaluate(calls []llm.ToolCall) (texts map[string]string, results []Result, proposed *Proposal) {
 	ahead := s.clone()
 	texts = make(map[string]string)
@@ -108,7 +108,7 @@ func (s *State) clone() *State {
 	return &c
 }
 
-// recheck reports whether answers came after an accepted checklist.
+// recheck reports whether answers have arrived since a checklist was accepted.
 func (s *State) recheck() bool { return s.accepted > 0 && len(s.pending) > 0 }
 
 // answered reports whether the agent has an answer of its own.

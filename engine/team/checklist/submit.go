@@ -33,8 +33,8 @@ const (
 	reportEmpty                = "report_empty"
 )
 
-// Result is the JSON result of a submit_checklist call. An accepted one has a Verdict,
-// any other an ErrorCode.
+// Result is the JSON result of a submit_checklist call. It has a Verdict if the call was
+// accepted, and otherwise an ErrorCode.
 type Result struct {
 	Status               string              `json:"status"`
 	Verdict              coordination.Action `json:"verdict,omitempty"`
@@ -62,7 +62,7 @@ type item struct {
 	Passed bool    `json:"passed"`
 }
 
-// plateau is a failed criterion that stopped improving.
+// plateau is a failed criterion that has stopped improving.
 type plateau struct {
 	ID           string    `json:"id"`
 	Text         string    `json:"text"`
@@ -86,8 +86,8 @@ func encode(v any) string {
 	return string(raw)
 }
 
-// submit evaluates the arguments of a submit_checklist call. The result changes the
-// state once it is learned.
+// submit evaluates the arguments of a submit_checklist call. It does not change the state;
+// learning the result does.
 func (s *State) submit(arguments string) Result {
 	fields, _ := llm.Object([]byte(arguments))
 	scores, ok := llm.Object(fields["scores"])
@@ -113,7 +113,7 @@ func (s *State) submit(arguments string) Result {
 	return r
 }
 
-// judged returns the accepted result; the best answer decides its verdict.
+// judged returns the result of an accepted call. The best answer determines its verdict.
 func (s *State) judged(sheets []sheet) Result {
 	best := sheets[0]
 	for _, one := range sheets[1:] {
@@ -158,11 +158,11 @@ func (s *State) byLabel(sheets []sheet) map[string]map[string]float64 {
 	return all
 }
 
-// past returns the accepted checklists, those of earlier steps first.
+// past returns the accepted checklists, starting with those of earlier steps.
 func (s *State) past() []Scores { return slices.Concat(s.policy.Past, s.Accepted()) }
 
-// plateau compares a failed criterion with the last two accepted results, those of earlier
-// steps included.
+// plateau compares a failed criterion with the last two accepted results, including those of
+// earlier steps.
 func (s *State) plateau(index int, score float64) (plateau, bool) {
 	past := s.past()
 	if len(past) < PastNeeded {
@@ -181,8 +181,8 @@ func (s *State) plateau(index int, score float64) (plateau, bool) {
 	return p, true
 }
 
-// covered lists the labels that stop pending when sheets are accepted: all of them for
-// a recheck and for the agent's own part, or if every one has a sheet.
+// covered returns the labels that are no longer pending once sheets are accepted. These are
+// all labels for a recheck, for the agent's own part, or if each of them has a sheet.
 func (s *State) covered(sheets []sheet) []string {
 	scored := func(label string) bool {
 		return slices.ContainsFunc(sheets, func(one sheet) bool { return one.label == label })
@@ -207,7 +207,7 @@ func (s *State) next(r Result) string {
 	return "Failed: " + strings.Join(r.FailedCriteria, ", ") + ". Call propose_improvements next, do what it plans, then call new_answer."
 }
 
-// invalid asks for a corrected payload.
+// invalid returns the result that asks for a corrected payload.
 func (s *State) invalid(f fault) Result {
 	r := s.result(validationError)
 	r.ErrorCode, r.RequiresResubmission, r.IncompleteScores = f.code, true, f.missing
@@ -215,7 +215,7 @@ func (s *State) invalid(f fault) Result {
 	return r
 }
 
-// refused rejects a call that no payload can correct.
+// refused returns the result of a call that no payload can correct.
 func (s *State) refused(code, why string) Result {
 	r := s.result(validationError)
 	r.ErrorCode, r.Explanation = code, why

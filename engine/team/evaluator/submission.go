@@ -23,10 +23,11 @@ type Submission struct {
 	Verdict Verdict    `json:"verdict"`
 	Tasks   *NextTasks `json:"next_tasks"` // nil without valid ones
 
-	// Ceiling is the one that next_tasks states, even if they are not valid.
+	// Ceiling is the status that next_tasks states, even if next_tasks is not valid.
 	Ceiling coordination.CeilingStatus `json:"ceiling_status,omitempty"`
 
-	// Faults of next_tasks; empty if they are valid or not needed.
+	// Faults are the faults of next_tasks. They are empty if next_tasks is valid or not
+	// needed.
 	Faults []Fault `json:"faults,omitempty"`
 }
 
@@ -48,8 +49,8 @@ func fault(code, format string, args ...any) *Fault {
 	return &Fault{Code: code, Why: fmt.Sprintf(format, args...)}
 }
 
-// Parse reads the arguments of submit_evaluation, for an answer that is judged by a number of
-// criteria. The fault is nil unless the submission is refused.
+// Parse reads the arguments of submit_evaluation for an answer that is judged by the given
+// number of criteria. It returns a fault only if it refuses the submission.
 func Parse(arguments string, criteria int) (Submission, *Fault) {
 	fields, ok := llm.Object([]byte(arguments))
 	if !ok {
@@ -67,7 +68,7 @@ func Parse(arguments string, criteria int) (Submission, *Fault) {
 	return s, nil
 }
 
-// readTasks reads next_tasks as far as they are needed.
+// readTasks reads the part of next_tasks that is needed.
 func (s *Submission) readTasks(raw json.RawMessage) {
 	tasks, faults := parseTasks(raw)
 	if ceiling := tasks.Assessment.Ceiling; ceiling.valid() {
@@ -132,7 +133,7 @@ func parseVerdict(raw json.RawMessage, criteria int) (Verdict, *Fault) {
 	return v, nil
 }
 
-// ids names n criteria in order.
+// ids returns the names of n criteria in order.
 func ids(n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -160,14 +161,14 @@ func (s Submission) Document(label string) string {
 	return b.String()
 }
 
-// word reads a string and trims it; other values are empty.
+// word reads a string and trims it. It returns "" for other values.
 func word(raw json.RawMessage) string {
 	var s string
 	_ = json.Unmarshal(raw, &s)
 	return strings.TrimSpace(s)
 }
 
-// prose reads a text, or a list of texts as a Markdown list; other values are empty.
+// prose reads a text, or a list of texts as a Markdown list. It returns "" for other values.
 func prose(raw json.RawMessage) string {
 	if s := word(raw); s != "" {
 		return s
@@ -179,7 +180,7 @@ func prose(raw json.RawMessage) string {
 	return strings.Join(lines, "\n")
 }
 
-// words reads the texts of a list that are not empty.
+// words returns the texts of a list that are not empty.
 func words(raw json.RawMessage) []string {
 	var items []json.RawMessage
 	_ = json.Unmarshal(raw, &items)

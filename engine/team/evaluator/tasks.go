@@ -45,7 +45,7 @@ type ceiling struct{ coordination.CeilingStatus }
 // MarshalText and UnmarshalText implement the JSON form.
 func (c ceiling) MarshalText() ([]byte, error) { return []byte(c.CeilingStatus), nil }
 
-// UnmarshalText accepts any text, which valid judges.
+// UnmarshalText accepts any text; the check of next_tasks refuses unknown ones.
 func (c *ceiling) UnmarshalText(value []byte) error {
 	c.CeilingStatus = coordination.CeilingStatus(strings.ToLower(strings.TrimSpace(string(value))))
 	return nil
@@ -69,7 +69,7 @@ type shift struct {
 	Transferable []string `json:"transferable_elements"` // the parts that carry over
 }
 
-// task is a task for the agent itself.
+// task is a task that the agent does itself.
 type task struct {
 	ID           string    `json:"id"`
 	Description  string    `json:"description"`
@@ -78,15 +78,15 @@ type task struct {
 	Execution    execution `json:"execution"`
 }
 
-// execution says who does a task.
+// execution determines who does a task.
 type execution struct {
 	Mode string `json:"mode"`
 }
 
-// inline is the execution by the agent itself, the only one.
+// inline means that the agent does the task itself; it is the only mode.
 const inline = "inline"
 
-// parseTasks reads next_tasks with all of their faults.
+// parseTasks reads next_tasks and returns all of its faults.
 func parseTasks(raw json.RawMessage) (NextTasks, []Fault) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return NextTasks{}, []Fault{*fault("tasks_missing", "With the verdict iterate, next_tasks has to say what the next version does.")}
@@ -132,7 +132,7 @@ func (t *NextTasks) all() []*task {
 	return all
 }
 
-// number gives IDs and modes to tasks without them.
+// number sets missing IDs and modes of tasks.
 func (t *NextTasks) number() {
 	taken := t.reserved()
 	for _, one := range t.all() {
@@ -158,7 +158,7 @@ func (t *NextTasks) reserved() map[string]bool {
 	return ids
 }
 
-// amplifyID is the ID of the task of the i-th breakthrough, from 0.
+// amplifyID returns the ID of the task for the i-th breakthrough, counted from 0.
 func amplifyID(i int) string { return fmt.Sprintf("amplify_%d", i+1) }
 
 func (t NextTasks) faults() []Fault {
@@ -215,7 +215,7 @@ func (t NextTasks) Plan(files bool) []plan.Task {
 	return plan.New(tasks, t.Preserve, files)
 }
 
-// Shift describes the change of approach in three lines; empty without one.
+// Shift describes the change of approach in three lines, or is empty without a change.
 func (t NextTasks) Shift() string {
 	s := t.Assessment.Shift
 	if s == nil {

@@ -31,7 +31,7 @@ const (
 
 var statuses = []string{pending, inProgress, completed, blocked}
 
-// IDs of the tasks that every plan ends with.
+// IDs of the tasks with which every plan ends.
 const (
 	PreserveID = "verify_preserve"
 	MemoID     = "write_verification_memo"
@@ -121,8 +121,9 @@ type result struct {
 	Remaining int    `json:"remaining"` // tasks that are pending or in progress
 }
 
-// Evaluate returns the results of a reply's calls of the plan's tools, by call ID, each as
-// if the earlier ones were learned, and the updates to learn. It does not change the state.
+// Evaluate returns the results of a reply's calls of the plan's tools, by call ID, where each
+// call sees the effect of the earlier ones. It also returns the updates to learn. It does not
+// change the state.
 func (s *State) Evaluate(calls []llm.ToolCall) (texts map[string]string, updates []Update) {
 	ahead := Begin(s.tasks)
 	texts = make(map[string]string)
