@@ -7,9 +7,9 @@ const (
 	minContained = 3   // letters of a word that counts as a part of another
 )
 
-// Nearest returns the first choice nearest to word, if at most a third of the word's
-// letters differ. Case, dashes, underscores and spaces do not count; a word that is part
-// of a choice, or the reverse, differs by one letter. If no choice is that near, it
+// Nearest returns the first of the choices nearest to word, if at most a third of the word's
+// letters differ. Case, dashes, underscores and spaces do not count; if a word is part of a
+// choice, or the reverse, it differs by one letter. If no choice is that near, Nearest
 // returns the only choice with the same first part: system_message for system_prompt.
 func Nearest(word string, choices []string) (nearest string, ok bool) {
 	folded := Fold(word)
@@ -28,8 +28,8 @@ func Nearest(word string, choices []string) (nearest string, ok bool) {
 	return nearest, ok
 }
 
-// sharing returns the choice that begins with the first part of a word of several parts,
-// if there is exactly one.
+// sharing returns the choice that begins with the first part of a word, if the word has
+// several parts and there is exactly one such choice.
 func sharing(word string, choices []string) (choice string, ok bool) {
 	const separators = "_-"
 	i := strings.IndexAny(word, separators)
@@ -62,8 +62,8 @@ func difference(a, b string) int {
 	return d
 }
 
-// distance counts the bytes that have to be inserted, deleted, replaced or
-// swapped with their neighbour to make b from a.
+// distance returns the number of bytes that must be inserted, deleted, replaced or swapped
+// with their neighbour to turn a into b.
 func distance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

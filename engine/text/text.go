@@ -16,8 +16,8 @@ const (
 	replacement = "\uFFFD" // for bytes that are not UTF-8
 )
 
-// Head returns the longest beginning of s of at most limit bytes that ends
-// between characters, and whether it is shorter than s.
+// Head returns the longest beginning of s that has at most limit bytes and ends between
+// characters. It reports whether that is shorter than s.
 func Head(s string, limit int) (string, bool) {
 	if len(s) <= limit {
 		return s, false
@@ -28,8 +28,8 @@ func Head(s string, limit int) (string, bool) {
 	return s[:max(0, limit)], true
 }
 
-// Truncate shortens s to at most limit bytes, which include the ellipsis that
-// marks a shortened text.
+// Truncate shortens s to at most limit bytes, including the ellipsis that marks a shortened
+// text.
 func Truncate(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -38,8 +38,8 @@ func Truncate(s string, limit int) string {
 	return head + ellipsis
 }
 
-// HeadRunes returns the first n characters of s as valid UTF-8: other bytes
-// would not survive JSON.
+// HeadRunes returns the first n characters of s as valid UTF-8, because other bytes would not
+// survive JSON.
 func HeadRunes(s string, n int) string {
 	s = strings.ToValidUTF8(s, replacement)
 	for i := range s {
@@ -84,14 +84,14 @@ func Terminal(s string) string {
 	}, s)
 }
 
-// reorders reports whether r is a bidirectional embedding, override or isolate,
-// which can show text in another order than it is written in.
+// reorders reports whether r is a bidirectional embedding, override or isolate. These can
+// show a text in another order than that in which it is written.
 func reorders(r rune) bool {
 	return '\u202A' <= r && r <= '\u202E' || '\u2066' <= r && r <= '\u2069'
 }
 
-// Markdown returns s on one line, with the characters escaped that would draw a
-// table, a link or an emphasis, and without control characters.
+// Markdown returns s on one line without control characters. It escapes the characters that
+// would start a table, a link or an emphasis.
 func Markdown(s string) string {
 	var b strings.Builder
 	for _, r := range OneLine(s) {
@@ -106,13 +106,13 @@ func Markdown(s string) string {
 	return b.String()
 }
 
-// Within prepares s to stand between lines of a delimiter: it sanitizes and trims s and
+// Within prepares s for a place between delimiter lines: it sanitizes and trims s and
 // replaces all delimiters in it.
 func Within(s string, delimiters ...string) string {
 	return strings.TrimSpace(Conceal(Sanitize(s), delimiters...))
 }
 
-// Conceal replaces all delimiters in s, one after the other; it ignores empty ones. The
+// Conceal replaces all delimiters in s, one after the other, and ignores empty ones. The
 // replacement shares no character with a delimiter, so it cannot complete one.
 func Conceal(s string, delimiters ...string) string {
 	for _, delimiter := range delimiters {
@@ -123,7 +123,7 @@ func Conceal(s string, delimiters ...string) string {
 	return s
 }
 
-// Tail returns the longest end of s of at most limit bytes that begins between
+// Tail returns the longest end of s that has at most limit bytes and begins between
 // characters.
 func Tail(s string, limit int) string {
 	if len(s) <= limit {
@@ -150,8 +150,8 @@ func Size(n int64) string {
 	}
 }
 
-// Share returns the limit to which each text is cut so that texts of these sizes fit
-// into total. Room left by short texts goes to long ones.
+// Share returns the length to which each text must be cut so that texts of these sizes fit
+// into total. Long texts get the room that short ones leave.
 func Share(sizes []int, total int) int {
 	limit := 0
 	for i, size := range slices.Sorted(slices.Values(sizes)) {
