@@ -10,7 +10,7 @@ import (
 	"conclave/engine/text"
 )
 
-// Elide makes elisions. Positions without bulk are left alone.
+// Elide makes elisions. It ignores positions without bulk.
 func (h *History) Elide(elisions []Elision) {
 	messages := slices.Clone(h.Messages)
 	for _, e := range elisions {
@@ -21,7 +21,7 @@ func (h *History) Elide(elisions []Elision) {
 	h.Messages = messages
 }
 
-// Compact replaces the turns before a position by a summary. Fixed messages stay, in
+// Compact replaces the turns before a position with a summary. Fixed messages are kept, in
 // order, before the summary.
 func (h *History) Compact(before int, summary []llm.Message) {
 	before = max(0, min(before, len(h.Messages)))
@@ -45,13 +45,14 @@ type Elision struct {
 	Shown   int `json:"shown,omitempty"` // bytes of a result that stay, from its beginning
 }
 
-// Lengths, in bytes, from which text is bulk.
+// Lengths, in bytes, from which text counts as bulk.
 const (
 	longResult   = 400
 	longArgument = 600
 )
 
-// placeholderRoom is an upper bound, in bytes, on the placeholder for elided text.
+// placeholderRoom is an upper bound, in bytes, on the length of a placeholder for elided
+// text.
 const placeholderRoom = 300
 
 func elided(messages []llm.Message, e Elision) llm.Message {
@@ -83,7 +84,7 @@ func elidedResult(result, tool string, shown int) string {
 		tool, count(len(result)))
 }
 
-// toolOf names the tool of the result at a position.
+// toolOf returns the name of the tool whose result is at a position.
 func toolOf(messages []llm.Message, at int) string {
 	for _, m := range slices.Backward(messages[:at]) {
 		if m.Role != llm.Assistant {
@@ -99,8 +100,8 @@ func toolOf(messages []llm.Message, at int) string {
 	return "a tool"
 }
 
-// elidedCall replaces long arguments by placeholders. Signed calls, and arguments that are
-// no JSON object, stay as they are.
+// elidedCall replaces long arguments with placeholders. It does not change signed calls, or
+// arguments that are not a JSON object.
 func elidedCall(call llm.ToolCall) llm.ToolCall {
 	var arguments map[string]json.RawMessage
 	if len(call.Extra) > 0 || len(call.Arguments) <= longArgument || json.Unmarshal([]byte(call.Arguments), &arguments) != nil {
@@ -134,8 +135,8 @@ func (h History) gain(e Elision) int {
 	return weigh(h.Messages[e.Message]) - weigh(elided(h.Messages, e))
 }
 
-// elidable lists elisions of bulk before a position, oldest first, until enough weight is
-// freed, and the weight freed.
+// elidable lists elisions of bulk before a position, the oldest first, until they free enough
+// weight. It also returns the weight that they free.
 func (h History) elidable(before, enough int) (elisions []Elision, freed int) {
 	for i, m := range h.Messages[:before] {
 		if freed >= enough {
@@ -151,8 +152,8 @@ func (h History) elidable(before, enough int) (elisions []Elision, freed int) {
 	return elisions, freed
 }
 
-// shorten lists elisions from a position on that free excess, if possible: the longest
-// results are cut to one length, then images and arguments go.
+// shorten lists elisions, from a position on, that free the weight excess if possible. It
+// first cuts the longest results to one length, and then removes images and arguments.
 func (h History) shorten(from, excess int) []Elision {
 	var sizes []int
 	total := 0

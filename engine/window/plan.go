@@ -15,7 +15,7 @@ type History struct {
 	gauge   gauge  // the last measurement
 }
 
-// Append adds messages. Fixed ones are never changed.
+// Append adds messages. Fixed messages are never changed.
 func (h *History) Append(fixed bool, messages ...llm.Message) {
 	for len(h.movable) < len(h.Messages) {
 		h.movable = append(h.movable, false)
@@ -26,19 +26,19 @@ func (h *History) Append(fixed bool, messages ...llm.Message) {
 
 func (h History) fixed(i int) bool { return i >= len(h.movable) || !h.movable[i] }
 
-// recentTurns is the number of turns that are recent as long as they take at most 30 % of
-// the room. The last one is always recent.
+// recentTurns is the number of last turns that are recent if they take at most 30 % of the
+// room. The last turn is always recent.
 const recentTurns = 6
 
-// minReplaced is the least weight of turns worth a model call to replace them while they
-// still fit.
+// minReplaced is the minimum weight of turns for which a summary, which costs a model call,
+// is made while they still fit.
 const minReplaced = 2000
 
-// Next plans the next step to fit a request with tools, and its reply, into a window of so
-// many tokens; 0 stands for an unknown window. The step makes elisions, or compacts the
-// turns before a position, or is empty. It is empty until 70 % of the room beside the fixed
-// messages is taken; then it frees about half, so that few calls invalidate the server's
-// cache.
+// Next plans the next step for fitting a request with tools, and its reply, into a window of
+// the given tokens; 0 is an unknown window. The step makes elisions, or compacts the turns
+// before a position, or is empty. It is empty until 70 % of the room beside the fixed
+// messages is taken. Then it frees about half of that room at once, because every change
+// invalidates the server's cache.
 func (h History) Next(tokens int, tools []llm.Tool) (elide []Elision, before int) {
 	if tokens <= 0 {
 		return nil, 0
@@ -66,7 +66,7 @@ func (h History) Next(tokens int, tools []llm.Tool) (elide []Elision, before int
 	return nil, 0
 }
 
-// budget divides a window, as weights of the conversation.
+// budget divides a window into weights of the conversation.
 type budget struct {
 	now    int
 	usable int // with room for the reply
@@ -90,10 +90,10 @@ func usable(tokens int) int {
 	return tokens - min(reply, tokens/2)
 }
 
-// over reports that the request does not fit.
+// over reports whether the request does not fit.
 func (b budget) over() bool { return b.now > b.usable }
 
-// worth reports whether freeing a weight justifies its cost.
+// worth reports whether freeing the given weight justifies its cost.
 func (b budget) worth(freed int) bool { return b.over() && freed > 0 || freed > b.room/10 }
 
 // movableWeight returns the weight of the messages before a position that are not fixed.
@@ -135,7 +135,7 @@ func (h History) old(b budget) int {
 	return turns[first]
 }
 
-// shortenLast shortens the last turn if it takes more than half of the room by itself.
+// shortenLast shortens the last turn if that turn alone takes more than half of the room.
 func (h History) shortenLast(b budget) []Elision {
 	turns := h.turns()
 	if !b.over() || len(turns) == 0 {
@@ -148,8 +148,8 @@ func (h History) shortenLast(b budget) []Elision {
 	return nil
 }
 
-// TooLong returns the error of a conversation whose fixed messages alone do not fit into
-// a window of so many tokens, or nil. The estimate is optimistic: in doubt the server
+// TooLong returns the error of a conversation whose fixed messages alone do not fit into a
+// window of the given tokens, or nil. The estimate is optimistic: in doubt the server
 // decides.
 func (h History) TooLong(tokens int, tools []llm.Tool) error {
 	if tokens <= 0 || h.fixedTokens(tools) <= tokens-min(tokens/8, 1024) {
@@ -158,8 +158,8 @@ func (h History) TooLong(tokens int, tools []llm.Tool) error {
 	return h.tooLong(tools, fmt.Sprintf("the conversation does not fit into the context window of %s tokens", count(tokens)))
 }
 
-// Refused returns the error of a conversation that a server refused for reason and that
-// cannot be shortened.
+// Refused returns the error of a conversation that a server refused, for the given reason,
+// and that cannot be shortened.
 func (h History) Refused(tools []llm.Tool, reason string) error {
 	return h.tooLong(tools, reason+"; the conversation cannot be made short enough")
 }

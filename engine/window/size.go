@@ -2,7 +2,7 @@ package window
 
 import "conclave/engine/llm"
 
-// Weights are in bytes of text. Their number of tokens is an estimate.
+// Weights are in bytes of text. The number of tokens is estimated from them.
 const (
 	messageWeight = 16       // of a message or a call without its texts: roles, delimiters
 	imageWeight   = 1600 * 4 // of any image: servers scale them down to about 1,600 tokens
@@ -38,12 +38,12 @@ func weigh(messages ...llm.Message) int {
 	return weight
 }
 
-// gauge is a measurement: the tokens of a conversation of this weight and of its tools.
-// The zero gauge stands for no measurement.
+// gauge is a measurement of a conversation: its weight, and the tokens that it takes with its
+// tools. The zero gauge means no measurement.
 type gauge struct{ tokens, weight int }
 
-// Measure takes a measurement from the usage of the reply that ends the conversation.
-// Usage that sums several calls, or is implausibly small, measures nothing.
+// Measure sets the measurement from the usage of the reply that ends the conversation. It
+// ignores usage that sums several calls or is implausibly small.
 func (h *History) Measure(u llm.Usage) {
 	h.gauge = gauge{}
 	if u.ModelCalls != 1 || u.InputTokens <= 0 || u.OutputTokens < 0 || len(h.Messages) == 0 {
@@ -59,7 +59,8 @@ func (h *History) Measure(u llm.Usage) {
 	}
 }
 
-// scale converts between weights of a conversation and tokens of a request with its tools.
+// scale converts between weights of a conversation and tokens of a request with that
+// conversation and its tools.
 type scale struct {
 	gauge gauge
 	bytes int // weight of the tools
@@ -88,7 +89,7 @@ func (s scale) rate() (tokens, bytes int) {
 	return newTokens, newBytes
 }
 
-// tokens estimates a request with a conversation of a weight.
+// tokens estimates the tokens of a request with a conversation of the given weight.
 func (s scale) tokens(weight int) int {
 	if s.gauge.weight == 0 {
 		return (weight + s.bytes) / bytesUnmeasured
@@ -101,8 +102,8 @@ func (s scale) tokens(weight int) int {
 	return tools + measured + (weight-s.gauge.weight)*tokens/bytes
 }
 
-// weight returns the inverse of tokens: the largest weight of a conversation. It is negative
-// where the tools alone exceed tokens.
+// weight is the inverse of tokens: it returns the largest weight of a conversation whose
+// request fits. It is negative if the tools alone need more tokens.
 func (s scale) weight(tokens int) int {
 	if s.gauge.weight == 0 {
 		return tokens*bytesUnmeasured - s.bytes
@@ -115,10 +116,10 @@ func (s scale) weight(tokens int) int {
 	return s.gauge.weight + (tokens-measured)*bytes/per
 }
 
-// Tokens estimates the request of a conversation.
+// Tokens estimates the tokens of a request with the conversation.
 func (h History) Tokens(tools []llm.Tool) int { return h.scale(tools).tokens(weigh(h.Messages...)) }
 
-// fixedTokens estimates the request of the fixed messages alone.
+// fixedTokens estimates the tokens of a request with only the fixed messages.
 func (h History) fixedTokens(tools []llm.Tool) int {
 	s, weight := h.scale(tools), h.fixedWeight()
 	if h.gauge.weight == 0 {
