@@ -4,7 +4,7 @@
 // Changes pairs the files of both trees and finds renames. Write prints every change in
 // git's extended format: modes, new, deleted and renamed files, links, files without a
 // newline at their end, and binary files with both contents. patch -p1 accepts all of
-// these except binary files.
+// these except binary files, and directories in the place of files or the other way round.
 //
 // Apply makes changes in a directory, all or none: new files are written beside the old
 // ones, the edits are recorded, and then they are made by renames. Recover reverts an Apply

@@ -133,11 +133,11 @@ func TestWrite_gitApplies(t *testing.T) {
 	require.Equal(t, before, read(t, dir))
 }
 
-// patch -p1 applies all changes except those of binary files and links.
+// patch -p1 applies all changes except those of binary files.
 func TestWrite_patchApplies(t *testing.T) {
 	t.Parallel()
 	from, to := maps.Clone(before), maps.Clone(after)
-	for _, path := range []string{"picture.png", "link", "becomes-link"} {
+	for _, path := range []string{"picture.png"} {
 		delete(from, path)
 		delete(to, path)
 	}
@@ -148,11 +148,26 @@ func TestWrite_patchApplies(t *testing.T) {
 	require.Equal(t, to, read(t, dir))
 }
 
+// patch -p1 and git apply accept names with spaces and renames without a changed line.
+func TestWrite_namesWithSpaces(t *testing.T) {
+	t.Parallel()
+	from := tree{"old name": regular("1\n2\n"), "trail ": regular("x\n"), "a mode": regular("y\n"), "an empty one": regular(""), "go ne": regular("z\n")}
+	to := tree{"new\tna me": regular("1\n2\n"), "trail ": regular("X\n"), "a mode": executable("y\n"), "new empty": regular(""), " n\u00e9w ": executable("new\n")}
+	p := written(t, patch.Changes(from.files(), to.files()))
+	require.Contains(t, string(p), "rename from \"old name\"\n")
+	for _, program := range [][]string{{"git", "apply", "-p1"}, {"patch", "-p1"}} {
+		dir := t.TempDir()
+		from.place(t, dir)
+		run(t, dir, p, program[0], program[1:]...)
+		require.Equal(t, to, read(t, dir), program[0])
+	}
+}
+
 func TestWrite_text(t *testing.T) {
 	t.Parallel()
 	from := tree{"a.go": regular("one\ntwo\n"), "b b.go": regular("1\n2\n3\n4\n"), "c": regular("x\n")}
 	to := tree{"a.go": executable("one\n2\n"), "d d.go": regular("1\n2\n3\n5\n"), "e": regular("new")}
-	require.Equal(t, strings.ReplaceAll(`diff --git a/a.go b/a.go
+	require.Equal(t, `diff --git a/a.go b/a.go
 old mode 100644
 new mode 100755
 index 814f4a422927b82f5f8a43f8fab6d3839e3983f2..99b356dcd03dde0755c749bcd4cae4b2b73a8fa8
@@ -169,13 +184,13 @@ index 587be6b4c3f93f93c489c0111bba5596147a26cb..00000000000000000000000000000000
 +++ /dev/null
 @@ -1 +0,0 @@
 -x
-diff --git a/b b.go b/d d.go
+diff --git "a/b b.go" "b/d d.go"
 similarity index 75%
-rename from b b.go
-rename to d d.go
+rename from "b b.go"
+rename to "d d.go"
 index 94ebaf900161394059478fd88aec30e59092a1d7..e0d13b09c85b36934c6ed353e8f800a096891351 100644
---- a/b b.go→
-+++ b/d d.go→
+--- "a/b b.go"
++++ "b/d d.go"
 @@ -1,4 +1,4 @@
  1
  2
@@ -190,10 +205,10 @@ index 0000000000000000000000000000000000000000..3e5126c4e761fd09582fc517918a1601
 @@ -0,0 +1 @@
 +new
 \ No newline at end of file
-`, "→", "\t"), string(written(t, patch.Changes(from.files(), to.files()))))
+`, string(written(t, patch.Changes(from.files(), to.files()))))
 }
 
-// git apply turns any tree into any other.
+// git apply turns any tree into any other, and so does patch -p1 without binary files.
 func TestWrite_anyTrees(t *testing.T) {
 	t.Parallel()
 	name := rapid.StringOfN(rapid.SampledFrom([]rune("ab \"\\ä\n\t-+=*?[")), 1, 6, -1)
@@ -230,15 +245,22 @@ func TestWrite_anyTrees(t *testing.T) {
 				to[path+"moved"] = f
 			}
 		}
-		runs++
-		dir := filepath.Join(root, fmt.Sprint(runs))
-		require.NoError(t, os.Mkdir(dir, 0o700))
-		from.place(t, dir)
-		changes := patch.Changes(from.files(), to.files())
-		if len(changes) > 0 {
-			run(t, dir, written(t, changes), "git", "apply", "--whitespace=nowarn")
+		programs := [][]string{{"git", "apply", "--whitespace=nowarn"}, {"patch", "-p1", "--binary", "-s"}}
+		p := written(t, patch.Changes(from.files(), to.files()))
+		switch {
+		case len(p) == 0:
+			return
+		case bytes.Contains(p, []byte("\nGIT binary patch\n")):
+			programs = programs[:1]
 		}
-		require.Equal(t, normal(to), normal(read(t, dir)))
+		for _, program := range programs {
+			runs++
+			dir := filepath.Join(root, fmt.Sprint(runs))
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			from.place(t, dir)
+			run(t, dir, p, program[0], program[1:]...)
+			require.Equal(t, normal(to), normal(read(t, dir)), program[0])
+		}
 	})
 }
 

@@ -35,14 +35,9 @@ func Write(w io.Writer, changes []Change, style Style) error {
 }
 
 // parts returns the change, or, as git does, the removal and the addition of a file that becomes a
-// link or the reverse. A mere rename of a name with spaces is divided, too: patch -p1 cannot read it.
+// link or the reverse.
 func (c Change) parts() []Change {
-	if c.Old == nil || c.New == nil {
-		return []Change{c}
-	}
-	linked := (c.Old.Mode == Link) != (c.New.Mode == Link)
-	unreadable := c.Similarity == 100 && strings.Contains(c.Old.Path+c.New.Path, " ") && !isBinary(c.Old.Content)
-	if linked || unreadable {
+	if c.Old != nil && c.New != nil && (c.Old.Mode == Link) != (c.New.Mode == Link) {
 		return []Change{{Old: c.Old}, {New: c.New}}
 	}
 	return []Change{c}
@@ -79,7 +74,7 @@ func (p printer) header(c Change) {
 	if to == nil {
 		to = c.Old
 	}
-	p.bold("diff --git " + Quote("a/"+from.Path) + " " + Quote("b/"+to.Path))
+	p.bold("diff --git " + headerName("a/", from) + " " + headerName("b/", to))
 	switch {
 	case c.Old == nil:
 		p.bold("new file mode " + string(c.New.Mode))
@@ -91,8 +86,8 @@ func (p printer) header(c Change) {
 	}
 	if from.Path != to.Path {
 		p.bold(fmt.Sprintf("similarity index %d%%", c.Similarity))
-		p.bold("rename from " + Quote(from.Path))
-		p.bold("rename to " + Quote(to.Path))
+		p.bold("rename from " + headerName("", from))
+		p.bold("rename to " + headerName("", to))
 	}
 }
 
@@ -103,8 +98,8 @@ func (p printer) text(c Change) error {
 	if err != nil || unified == "" {
 		return err
 	}
-	p.bold("--- " + name("a/", c.Old))
-	p.bold("+++ " + name("b/", c.New))
+	p.bold("--- " + headerName("a/", c.Old))
+	p.bold("+++ " + headerName("b/", c.New))
 	_, hunks, _ := strings.Cut(unified, "\n+++ ")
 	_, hunks, _ = strings.Cut(hunks, "\n")
 	for line := range strings.Lines(hunks) {
@@ -121,17 +116,16 @@ func content(f *File) []byte {
 	return f.Content
 }
 
-// name returns a file's name for the lines before the hunks. A name with spaces ends in a
-// tab; otherwise patch -p1 would cut it off.
-func name(side string, f *File) string {
-	if f == nil {
+// headerName returns a file's name in a header. git quotes no name because of its spaces,
+// but patch -p1 reads an unquoted name only up to the first of them.
+func headerName(side string, f *File) string {
+	switch {
+	case f == nil:
 		return "/dev/null"
+	case strings.Contains(f.Path, " "):
+		return quoted(side + f.Path)
 	}
-	quoted := Quote(side + f.Path)
-	if strings.Contains(quoted, " ") {
-		quoted += "\t"
-	}
-	return quoted
+	return Quote(side + f.Path)
 }
 
 // Quote returns a path as git prints it: in quotes with escapes if it has control
@@ -140,6 +134,10 @@ func Quote(path string) string {
 	if utf8.ValidString(path) && !strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f || r == '"' || r == '\\' }) {
 		return path
 	}
+	return quoted(path)
+}
+
+func quoted(path string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for i := range len(path) {
@@ -160,7 +158,7 @@ func Quote(path string) string {
 // binary prints both contents, so that the patch can be reversed.
 func (p printer) binary(c Change) error {
 	if p.style.Brief {
-		p.line("Binary files " + name("a/", c.Old) + " and " + name("b/", c.New) + " differ")
+		p.line("Binary files " + headerName("a/", c.Old) + " and " + headerName("b/", c.New) + " differ")
 		return nil
 	}
 	p.line("GIT binary patch")
