@@ -2,7 +2,6 @@ package patch
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -10,26 +9,22 @@ import (
 	"strings"
 )
 
-// ConflictError lists files that match neither the old nor the new version of their
-// change. Nothing was written.
-type ConflictError struct{ Paths []string }
+// ConflictError lists the files and links that conflict with the changes. Nothing was written.
+type ConflictError struct {
+	Paths []string // files that match neither the old nor the new version of their change
+	Links []string // links where the changes need directories
+}
 
 func (e *ConflictError) Error() string {
-	return "these files match neither side of the change: " + strings.Join(e.Paths, ", ")
+	var problems []string
+	if len(e.Paths) > 0 {
+		problems = append(problems, "these files match neither side of the change: "+strings.Join(e.Paths, ", "))
+	}
+	if len(e.Links) > 0 {
+		problems = append(problems, "the change has files below these links, which are not followed: "+strings.Join(e.Links, ", "))
+	}
+	return strings.Join(problems, "; ")
 }
-
-// UnrevertedError is an error of an Apply that could not revert its edits. Some files are changed
-// until Recover reverts them.
-type UnrevertedError struct {
-	Err    error // of the change
-	Revert error
-}
-
-func (e *UnrevertedError) Error() string {
-	return fmt.Sprintf("%s; the files changed so far could not be put back: %s", e.Err, e.Revert)
-}
-
-func (e *UnrevertedError) Unwrap() []error { return []error{e.Err, e.Revert} }
 
 // Options of Apply.
 type Options struct {
@@ -39,36 +34,65 @@ type Options struct {
 	Merge bool
 }
 
-// Apply makes all changes in a directory, or none. It returns the paths that it wrote or
-// removed; paths of empty directories end in a slash. It skips changes that the directory
-// already has, and fails with a *ConflictError if a file differs from the old version of its
-// change. It touches nothing outside the directory and follows no links in it.
+// Apply makes all changes in a directory, or none, and returns those that it made. It skips
+// changes that the directory already has. It fails with a *ConflictError if a file differs
+// from the old version of its change, and with an *UnrevertedError if it could neither make nor
+// revert all changes. It touches nothing outside the directory and follows no links in it.
 //
 // If an earlier Apply was killed, Apply fails with ErrInterrupted until Recover has reverted
 // it. It fails with ErrBusy while another Apply runs.
-func Apply(root *os.Root, changes []Change, o Options) ([]string, error) {
+func Apply(root *os.Root, changes []Change, o Options) ([]Change, error) {
 	if exists(root, Stage) {
 		return nil, leftStage(root, fs.ErrExist)
 	}
 	a := newApplying(root, changes)
+	made, err := a.planAll(changes, o.Merge)
+	if err != nil || o.Check || len(made) == 0 {
+		return made, err
+	}
+	return made, a.run()
+}
+
+// planAll plans the changes and returns those that the directory does not have.
+func (a *applying) planAll(changes []Change, merge bool) ([]Change, error) {
 	var conflict ConflictError
+	var missing []Change
 	for _, c := range changes {
-		file, err := a.plan(c, o.Merge)
+		before := a.planned()
+		file, err := a.plan(c, merge)
 		if err != nil {
 			return nil, err
 		}
+		if a.planned() > before {
+			missing = append(missing, c)
+		}
 		if file != "" {
-			conflict.Paths = append(conflict.Paths, file)
+			conflict.add(a.obstacle(file))
 		}
 	}
-	if len(conflict.Paths) > 0 {
+	if len(conflict.Paths)+len(conflict.Links) > 0 {
 		return nil, &conflict
 	}
-	written := a.paths()
-	if o.Check || len(written) == 0 {
-		return written, nil
+	return missing, nil
+}
+
+// obstacle returns the path that is in the way of a file, and whether it is a link above it.
+func (a *applying) obstacle(file string) (string, bool) {
+	_, err := a.reachable(file)
+	if blocked, ok := errors.AsType[*blockedError](err); ok {
+		return blocked.path, blocked.link
 	}
-	return written, a.run()
+	return file, false
+}
+
+func (e *ConflictError) add(name string, link bool) {
+	list := &e.Paths
+	if link {
+		list = &e.Links
+	}
+	if !slices.Contains(*list, name) {
+		*list = append(*list, name)
+	}
 }
 
 // applying is the state of one Apply.
@@ -106,16 +130,9 @@ func newApplying(root *os.Root, changes []Change) *applying {
 	return a
 }
 
-func (a *applying) paths() []string {
-	paths := slices.Clone(a.removed)
-	for _, f := range a.written {
-		paths = append(paths, f.Path)
-	}
-	for _, dir := range slices.Concat(a.removedDirs, a.dirs) {
-		paths = append(paths, dir+"/")
-	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
+// planned returns the number of planned edits.
+func (a *applying) planned() int {
+	return len(a.removed) + len(a.removedDirs) + len(a.written) + len(a.dirs)
 }
 
 // run makes the edits. If one fails, run reverts all of them; after a kill, Recover does.
@@ -126,15 +143,24 @@ func (a *applying) run() error {
 		return err
 	}
 	defer lock.Close()
+	err = a.makeAll(edits)
+	if err == nil {
+		_ = a.root.RemoveAll(Stage) // Recover removes a stage without a journal
+		return nil
+	}
+	if failed := revert(a.root, edits); failed != nil {
+		return &UnrevertedError{Err: err, Revert: failed}
+	}
+	return err
+}
+
+func (a *applying) makeAll(edits []edit) error {
 	for _, e := range edits {
 		if err := e.make(a.root); err != nil {
-			if left := revert(a.root, edits); left != nil {
-				return &UnrevertedError{Err: err, Revert: left}
-			}
 			return err
 		}
 	}
-	return removeStage(a.root)
+	return removeJournal(a.root)
 }
 
 // begin writes the new files into the stage and records the edits. The stage is locked

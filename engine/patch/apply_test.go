@@ -1,6 +1,7 @@
 package patch_test
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"testing"
@@ -11,15 +12,18 @@ import (
 )
 
 // applied applies the change from before to after to a directory that contains the files there.
-func applied(t *testing.T, before, after, there tree, o patch.Options) (got tree, paths []string, err error) {
+func applied(t *testing.T, before, after, there tree, o patch.Options) (got tree, names []string, err error) {
 	t.Helper()
 	dir := t.TempDir()
 	there.place(t, dir)
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
-	paths, err = patch.Apply(root, patch.Changes(before.files(), after.files()), o)
-	return read(t, dir), paths, err
+	made, err := patch.Apply(root, patch.Changes(before.files(), after.files()), o)
+	for _, c := range made {
+		names = append(names, c.Name())
+	}
+	return read(t, dir), names, err
 }
 
 func TestApply(t *testing.T) {
@@ -27,8 +31,10 @@ func TestApply(t *testing.T) {
 	got, paths, err := applied(t, before, after, before, patch.Options{})
 	require.NoError(t, err)
 	require.Equal(t, after, got)
-	require.NotContains(t, paths, "kept.go")
-	require.Contains(t, paths, "old/name.go")
+	require.Equal(t, []string{
+		"becomes-link", "crlf.txt", "empty", "gone.txt", "latin1", "link", "main.go", "new file", "new-empty",
+		"old/name.go => new/name.go", "no newline", `"n\303\244\"me\012.txt"`, "picture.png", "run.sh", "tool",
+	}, paths)
 
 	got, paths, err = applied(t, before, after, after, patch.Options{})
 	require.NoError(t, err, "the directory has the change already")
@@ -55,9 +61,8 @@ func TestApply_refuses(t *testing.T) {
 		"changed, to be renamed":   {func(f tree) { f["old/name.go"] = regular("mine\n") }, "old/name.go"},
 		"there, to be added":       {func(f tree) { f["tool"] = regular("mine\n") }, "tool"},
 		"a directory":              {func(f tree) { f["tool/file"] = regular("mine\n") }, "tool"},
-		"below a file":             {func(f tree) { f["new"] = regular("mine\n") }, "new/name.go"},
+		"below a file":             {func(f tree) { f["new"] = regular("mine\n") }, "new"},
 		"another link":             {func(f tree) { f["link"] = link("tool") }, "link"},
-		"a link that leads out":    {func(f tree) { f["new"] = link("/tmp") }, "new/name.go"},
 		"a link instead of a file": {func(f tree) { f["tool"] = link("main.go") }, "tool"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,6 +76,19 @@ func TestApply_refuses(t *testing.T) {
 			require.Equal(t, there, got)
 		})
 	}
+}
+
+// A link above a file of the change is named as such.
+func TestApply_links(t *testing.T) {
+	t.Parallel()
+	there := maps.Clone(before)
+	there["new"], there["main.go"] = link(t.TempDir()), regular("mine\n")
+	got, _, err := applied(t, before, after, there, patch.Options{Merge: true})
+	conflict, ok := errors.AsType[*patch.ConflictError](err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, patch.ConflictError{Paths: []string{"main.go"}, Links: []string{"new"}}, *conflict)
+	require.EqualError(t, err, "these files match neither side of the change: main.go; the change has files below these links, which are not followed: new")
+	require.Equal(t, there, got)
 }
 
 // A file becomes a directory, and a directory becomes a file. Empty directories are created and
@@ -93,9 +111,9 @@ func TestApply_directories(t *testing.T) {
 	require.Equal(t, regular("mine\n"), got["goes/mine"])
 
 	for path, there := range map[string]func(tree){
-		"dir":        func(f tree) { f["dir/mine"] = regular("mine\n") },
-		"file":       func(f tree) { f["file"] = link("dir") }, // the old name of file/x
-		"comes/deep": func(f tree) { f["comes"] = regular("mine\n") },
+		"dir":   func(f tree) { f["dir/mine"] = regular("mine\n") },
+		"file":  func(f tree) { f["file"] = link("dir") }, // the old name of file/x
+		"comes": func(f tree) { f["comes"] = regular("mine\n") },
 	} {
 		mine := maps.Clone(from)
 		there(mine)

@@ -158,6 +158,15 @@ func touching(first, second []udiff.Edit) bool {
 // path is not a directory.
 var errInTheWay = errors.New("a directory or a link is in the way")
 
+// blockedError is an errInTheWay that names the parent.
+type blockedError struct {
+	path string
+	link bool
+}
+
+func (e *blockedError) Error() string        { return e.path + " is no directory" }
+func (e *blockedError) Is(target error) bool { return target == errInTheWay }
+
 // read returns the file at a path, or nil if it is missing. A file or directory that the
 // changes remove counts as missing.
 func (a *applying) read(name string) (*File, error) {
@@ -199,8 +208,8 @@ func ReadFile(root *os.Root, name string) (File, error) {
 }
 
 // reachable reports whether all existing parents of a path are directories. If a parent is a
-// file that the changes remove or add, it returns false; for any other file it fails with
-// errInTheWay.
+// file that the changes remove or add, it returns false; for any other file it fails with a
+// *blockedError.
 func (a *applying) reachable(name string) (bool, error) {
 	for i, c := range name {
 		if c != '/' {
@@ -217,7 +226,7 @@ func (a *applying) reachable(name string) (bool, error) {
 		case a.gone[dir] || a.added[dir]:
 			return false, nil
 		default:
-			return false, errInTheWay
+			return false, &blockedError{path: dir, link: info.Mode().Type() == fs.ModeSymlink}
 		}
 	}
 	return true, nil

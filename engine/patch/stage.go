@@ -40,11 +40,28 @@ func (e *TouchedError) Error() string {
 		"which has their earlier versions, to keep everything as it is", strings.Join(e.Paths, ", "), Stage)
 }
 
+// UnrevertedError reports changes that an Apply could neither complete nor revert. Recover
+// reverts them.
+type UnrevertedError struct {
+	Err    error // of the change; nil for an earlier Apply
+	Revert error
+}
+
+func (e *UnrevertedError) Error() string {
+	reverting := fmt.Sprintf("its changes could not be reverted: %v", e.Revert)
+	if e.Err == nil {
+		return "an earlier apply was interrupted, and " + reverting
+	}
+	return fmt.Sprintf("%v; %s", e.Err, reverting)
+}
+
+func (e *UnrevertedError) Unwrap() error { return errors.Join(e.Err, e.Revert) }
+
 func staged(kind string, i int) string { return path.Join(Stage, kind+strconv.Itoa(i)) }
 
 // Recover reverts an Apply that was killed, and reports whether there was anything to
-// revert. It fails with a *TouchedError if that would lose later changes, and with
-// ErrBusy during an Apply.
+// revert. It fails with a *TouchedError if that would lose later changes, with a
+// *UnrevertedError if it could not revert all of them, and with ErrBusy during an Apply.
 func Recover(root *os.Root) (bool, error) {
 	if !exists(root, Stage) {
 		return false, nil
@@ -65,7 +82,11 @@ func Recover(root *os.Root) (bool, error) {
 	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&edits); err != nil {
 		return false, fmt.Errorf("read %s: %w", journalFile, err)
 	}
-	return true, revert(root, edits)
+	err = revert(root, edits)
+	if _, touched := errors.AsType[*TouchedError](err); err != nil && !touched {
+		err = &UnrevertedError{Revert: err}
+	}
+	return true, err
 }
 
 // openStage creates the stage and locks it. If a stage exists already, it fails with
@@ -153,8 +174,10 @@ func revert(root *os.Root, edits []edit) error {
 
 // removeStage removes the stage. The journal goes first: without it the rest is useless.
 func removeStage(root *os.Root) error {
-	if err := unless(root.Remove(journalFile), fs.ErrNotExist); err != nil {
+	if err := removeJournal(root); err != nil {
 		return err
 	}
 	return root.RemoveAll(Stage)
 }
+
+func removeJournal(root *os.Root) error { return unless(root.Remove(journalFile), fs.ErrNotExist) }

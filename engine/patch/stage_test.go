@@ -222,7 +222,8 @@ func TestApplying_takesBack(t *testing.T) {
 	require.Equal(t, there, filesIn(t, root))
 }
 
-// An error that cannot be reverted says so, and Recover reverts the edits once it can.
+// An error after which a file differs from what was written is no ordinary error: some of
+// the changes stay until Recover.
 func TestApplying_cannotTakeBack(t *testing.T) {
 	t.Parallel()
 	root := openDir(t)
@@ -236,12 +237,36 @@ func TestApplying_cannotTakeBack(t *testing.T) {
 		{Path: "b/below", Mode: Regular, Content: []byte("b is a file")},
 	}
 	err := a.run()
-	require.ErrorAs(t, err, new(*UnrevertedError))
-	require.ErrorAs(t, err, new(*TouchedError))
-	require.ErrorContains(t, err, "the files changed so far could not be put back: an earlier apply")
+	half, ok := errors.AsType[*UnrevertedError](err)
+	require.True(t, ok, "%v", err)
+	require.ErrorContains(t, half.Err, "b")
+	require.ErrorContains(t, err, "; its changes could not be reverted: ")
+	require.True(t, exists(root, journalFile), "Recover needs it")
 	require.NoError(t, root.Remove("a"))
 	requireRecovered(t, root, true)
 	require.Equal(t, there, filesIn(t, root))
+}
+
+// A recovery that fails says that changes remain.
+func TestRecover_halfDone(t *testing.T) {
+	t.Parallel()
+	root := openDir(t)
+	older.place(t, root)
+	lock, all, err := planned(t, root, older, newer).begin()
+	require.NoError(t, err)
+	for _, e := range all {
+		require.NoError(t, e.make(root))
+	}
+	require.NoError(t, lock.Close())
+	require.NoError(t, root.MkdirAll("gone/c", 0o755)) // a directory in the place of a file that was removed
+	err = unlocked(func() error { _, err := Recover(root); return err })
+	half, ok := errors.AsType[*UnrevertedError](err)
+	require.True(t, ok, "%v", err)
+	require.NoError(t, half.Err)
+	require.ErrorContains(t, err, "an earlier apply was interrupted, and its changes could not be reverted: restore gone/c: another file is there now")
+	require.NoError(t, root.Remove("gone/c"))
+	requireRecovered(t, root, true)
+	require.Equal(t, older, filesIn(t, root))
 }
 
 // For any trees, a kill after any number of edits is reverted.

@@ -38,6 +38,26 @@ func Stats(changes []Change) []Stat {
 	return stats
 }
 
+// Name returns the change's path as the statistics have it: both paths of a renamed file, and
+// an empty directory's with a slash at its end.
+func (c Change) Name() string {
+	switch {
+	case c.isDir():
+		return Quote(c.Path() + "/")
+	case c.Old != nil && c.Old.Path != c.Path():
+		return moved(c.Old.Path, c.Path())
+	}
+	return Quote(c.Path())
+}
+
+// moved formats the paths of a file; the first one is empty unless it was renamed.
+func moved(from, to string) string {
+	if from == "" {
+		return Quote(to)
+	}
+	return Quote(from) + " => " + Quote(to)
+}
+
 func lines(s string) int {
 	n := strings.Count(s, "\n")
 	if s != "" && !strings.HasSuffix(s, "\n") {
@@ -52,10 +72,7 @@ func FormatStats(stats []Stat, width int) string {
 	longest, most, added, deleted := 0, 0, 0, 0
 	names := make([]string, len(stats))
 	for i, s := range stats {
-		names[i] = Quote(s.Path)
-		if s.Renamed != "" {
-			names[i] = Quote(s.Renamed) + " => " + Quote(s.Path)
-		}
+		names[i] = moved(s.Renamed, s.Path)
 		longest, most = max(longest, len([]rune(names[i]))), max(most, s.Added+s.Deleted)
 		added, deleted = added+s.Added, deleted+s.Deleted
 	}

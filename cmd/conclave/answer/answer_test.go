@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -184,6 +185,52 @@ func TestApply(t *testing.T) {
 	require.ErrorContains(t, err, "or merge them with --3way")
 	require.ErrorContains(t, apply(conn, f, dir, changes, patch.Options{Merge: true}), "Only changes of different lines of a text file can be merged")
 	require.ErrorContains(t, apply(conn, f, filepath.Join(dir, "none"), changes, patch.Options{}), "make the directory first")
+	require.ErrorContains(t, apply(conn, f, filepath.Join(dir, "main.go"), changes, patch.Options{}), "name a directory")
+
+	require.NoError(t, os.Remove(filepath.Join(dir, "main.go")))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "bin")))
+	require.NoError(t, os.Symlink(t.TempDir(), filepath.Join(dir, "bin")))
+	err = apply(conn, f, dir, changes, patch.Options{})
+	require.ErrorContains(t, err, "below these links, which are not followed: bin; nothing was written. Move them away")
+	require.NotContains(t, err.Error(), "--3way")
+}
+
+// A rename is one file in every count; an empty directory is none.
+func TestApply_counts(t *testing.T) {
+	t.Parallel()
+	conn, out, dir := onABase(t)
+	f, err := find(t.Context(), conn, "s1", "")
+	require.NoError(t, err)
+	changes, err := f.changes(t.Context())
+	require.NoError(t, err)
+	changes = append(changes, patch.Change{New: &patch.File{Path: "hollow", Mode: patch.Dir}})
+	require.Contains(t, patch.FormatStats(patch.Stats(changes), 80), " 2 files changed")
+	require.NoError(t, apply(conn, f, dir, changes, patch.Options{Check: true}))
+	require.Equal(t, "agent1.1 can be applied to "+dir+": 2 files would change\n", out.String())
+
+	out.Reset()
+	conn.JSON = true
+	require.NoError(t, apply(conn, f, dir, changes, patch.Options{Check: true}))
+	var printed struct{ Files []string }
+	require.NoError(t, json.Unmarshal(out.Bytes(), &printed))
+	require.Equal(t, []string{"main.go", "new.txt"}, printed.Files)
+
+	out.Reset()
+	conn.JSON = false
+	require.NoError(t, apply(conn, f, dir, changes, patch.Options{}))
+	require.Equal(t, "main.go\nold.txt => new.txt\nhollow/\nagent1.1 of session s1 applied to "+dir+": 2 files changed\n", out.String())
+	require.DirExists(t, filepath.Join(dir, "hollow"))
+}
+
+// An error that left changes behind does not claim that there are none.
+func TestRefusal(t *testing.T) {
+	t.Parallel()
+	half := &patch.UnrevertedError{Err: errors.New("rename a b: permission denied"), Revert: errors.New("rename b a: permission denied")}
+	require.EqualError(t, refusal(half, patch.Options{}),
+		"rename a b: permission denied; its changes could not be reverted: rename b a: permission denied. Remove the cause and apply again, which reverts them first")
+	require.EqualError(t, refusal(errors.New("disk full"), patch.Options{}), "disk full; nothing was changed")
+	mixed := &patch.ConflictError{Paths: []string{"a"}, Links: []string{"dir"}}
+	require.ErrorContains(t, refusal(mixed, patch.Options{}), "Move them away, or the links, and merge the files with --3way")
 }
 
 // A killed apply has left a stage; only --check, which writes nothing, leaves it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/material"
 	"conclave/engine/patch"
+	"conclave/engine/text"
 )
 
 func applyCommand(c *hall.CLI) *cobra.Command {
@@ -103,25 +105,14 @@ func Offer(ctx context.Context, conn *hall.Connection, id, dir string) error {
 
 // apply makes the changes in dir and prints the outcome.
 func apply(conn *hall.Connection, f *found, dir string, changes []patch.Change, o patch.Options) error {
-	root, err := os.OpenRoot(dir)
+	root, err := openTarget(dir)
 	if err != nil {
-		return hall.Exitf(hall.ExitUsage, "apply %s of %s: %w; make the directory first", f.Label, f.Run, err)
+		return hall.Exitf(hall.ExitUsage, "apply %s of %s: %w", f.Label, f.Run, err)
 	}
 	defer root.Close()
-	written, err := recoverAndApply(conn, root, changes, o)
-	if conflict, ok := errors.AsType[*patch.ConflictError](err); ok {
-		return hall.Exitf(hall.ExitUsage, "apply %s of %s to %s: %w; nothing was written. %s",
-			f.Label, f.Run, dir, &patch.ConflictError{Paths: terminal(conflict.Paths)}, mergeRemedy(o))
-	}
-	if errors.Is(err, patch.ErrInterrupted) {
-		return hall.Exitf(hall.ExitUsage, "apply %s of %s to %s: %w; without --check its changes are reverted first", f.Label, f.Run, dir, err)
-	}
-	if unreverted, ok := errors.AsType[*patch.UnrevertedError](err); ok {
-		return hall.Exitf(hall.ExitUsage, "apply %s of %s to %s: %w. Remove the cause and apply again, which puts them back first",
-			f.Label, f.Run, dir, unreverted)
-	}
+	made, err := recoverAndApply(conn, root, changes, o)
 	if err != nil {
-		return hall.Exitf(hall.ExitUsage, "apply %s of %s to %s: %w; nothing was changed", f.Label, f.Run, dir, err)
+		return hall.Exitf(hall.ExitUsage, "apply %s of %s to %s: %w", f.Label, f.Run, dir, refusal(err, o))
 	}
 	if conn.Scripted() {
 		return conn.PrintJSON(struct {
@@ -130,21 +121,52 @@ func apply(conn *hall.Connection, f *found, dir string, changes []patch.Change, 
 			Directory string   `json:"directory"`
 			Checked   bool     `json:"checked"` // nothing was written
 			Files     []string `json:"files"`
-		}{f.Session, f.Label, dir, o.Check, append([]string{}, written...)})
+		}{f.Session, f.Label, dir, o.Check, filesOf(made)})
 	}
-	return conn.Print(summary(f, dir, written, o))
+	return conn.Print(summary(f, dir, made, o))
 }
 
-// mergeRemedy says how to proceed after a conflict.
-func mergeRemedy(o patch.Options) string {
-	if o.Merge {
+func openTarget(dir string) (*os.Root, error) {
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w; make the directory first", err)
+	}
+	if info, failed := os.Stat(dir); err != nil && failed == nil && !info.IsDir() {
+		return nil, fmt.Errorf("%s is a file; name a directory", dir)
+	}
+	return root, err
+}
+
+// refusal adds to an error of patch.Apply how the directory was left, and the remedy.
+func refusal(err error, o patch.Options) error {
+	if conflict, ok := errors.AsType[*patch.ConflictError](err); ok {
+		shown := &patch.ConflictError{Paths: terminal(conflict.Paths), Links: terminal(conflict.Links)}
+		return fmt.Errorf("%w; nothing was written. %s", shown, conflictRemedy(conflict, o))
+	}
+	if _, ok := errors.AsType[*patch.UnrevertedError](err); ok {
+		return fmt.Errorf("%w. Remove the cause and apply again, which reverts them first", err)
+	}
+	if errors.Is(err, patch.ErrInterrupted) {
+		return fmt.Errorf("%w; without --check its changes are reverted first", err)
+	}
+	return fmt.Errorf("%w; nothing was changed", err)
+}
+
+// conflictRemedy says how to go on after a conflict.
+func conflictRemedy(conflict *patch.ConflictError, o patch.Options) string {
+	switch {
+	case len(conflict.Paths) == 0:
+		return "Move them away"
+	case o.Merge:
 		return "Only changes of different lines of a text file can be merged; move these files away"
+	case len(conflict.Links) > 0:
+		return "Move them away, or the links, and merge the files with --3way"
 	}
 	return "Move them away, or merge them with --3way"
 }
 
-// recoverAndApply reverts an apply that was killed and then applies the changes.
-func recoverAndApply(conn *hall.Connection, root *os.Root, changes []patch.Change, o patch.Options) ([]string, error) {
+// recoverAndApply applies the changes after it has reverted an apply that was killed.
+func recoverAndApply(conn *hall.Connection, root *os.Root, changes []patch.Change, o patch.Options) ([]patch.Change, error) {
 	if !o.Check {
 		recovered, err := patch.Recover(root)
 		if err != nil {
@@ -157,14 +179,29 @@ func recoverAndApply(conn *hall.Connection, root *os.Root, changes []patch.Chang
 	return patch.Apply(root, changes, o)
 }
 
-func summary(f *found, dir string, written []string, o patch.Options) string {
-	switch {
-	case len(written) == 0:
+func summary(f *found, dir string, made []patch.Change, o patch.Options) string {
+	if len(made) == 0 {
 		return fmt.Sprintf("%s already has the change of %s\n", dir, f.Label)
-	case o.Check:
-		return fmt.Sprintf("%s can be applied to %s: %s would change\n", f.Label, dir, patch.Count(len(written), "file"))
 	}
-	return strings.Join(terminal(written), "\n") + fmt.Sprintf("\n%s of %s applied to %s: %s changed\n", f.Label, f.Run, dir, patch.Count(len(written), "file"))
+	size := patch.Count(len(patch.OfFiles(made)), "file")
+	if o.Check {
+		return fmt.Sprintf("%s can be applied to %s: %s would change\n", f.Label, dir, size)
+	}
+	var b strings.Builder
+	for _, c := range made {
+		b.WriteString(text.Terminal(c.Name()) + "\n")
+	}
+	fmt.Fprintf(&b, "%s of %s applied to %s: %s changed\n", f.Label, f.Run, dir, size)
+	return b.String()
+}
+
+// filesOf returns the path of each changed file, the new one if it was renamed.
+func filesOf(changes []patch.Change) []string {
+	files := []string{}
+	for _, c := range patch.OfFiles(changes) {
+		files = append(files, c.Path())
+	}
+	return files
 }
 
 func terminal(paths []string) []string {

@@ -27,6 +27,9 @@ Without LABEL the change is the decision's. In a session without a base every
 file is new. For the run of a pipeline LABEL is the directory of a step, such as
 003-lint; without it the change is that of the whole run.
 
+git apply takes all of the patch. GNU patch takes neither binary files nor a
+directory in the place of a file, or the other way round.
+
 The checks that agents hand in, under .conclave/, and their memory are left out.
 
 On a terminal the patch is coloured and goes through $PAGER, or less. The exit
@@ -90,8 +93,8 @@ func printChanges(conn *hall.Connection, f *found, changes []patch.Change) error
 
 func paths(changes []patch.Change) string {
 	var b strings.Builder
-	for _, c := range patch.OfFiles(changes) {
-		b.WriteString(patch.Quote(c.Path()) + "\n")
+	for _, name := range filesOf(changes) {
+		b.WriteString(patch.Quote(name) + "\n")
 	}
 	return b.String()
 }
