@@ -222,8 +222,7 @@ func TestApplying_takesBack(t *testing.T) {
 	require.Equal(t, there, filesIn(t, root))
 }
 
-// An error after which a file differs from what was written is no ordinary error: some of
-// the changes stay until Recover.
+// An UnrevertedError reports that some changes remain until Recover reverts them.
 func TestApplying_cannotTakeBack(t *testing.T) {
 	t.Parallel()
 	root := openDir(t)

@@ -23,8 +23,11 @@ func SecretFile(name string, content []byte) bool {
 	if privateFiles.MatchString(base) && !exampleFiles.MatchString(base) {
 		return true
 	}
-	return len(content) <= maxScanned && hasToken(content)
+	return len(content) <= maxScanned && (keyHeader.Match(content) || hasToken(content))
 }
+
+// keyHeader matches the beginning of a private key's file, which may be cut off.
+var keyHeader = regexp.MustCompile(`^\s*-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----\s+[A-Za-z0-9+/=]`)
 
 // tokens match private keys and tokens. Each has a text that its matches contain. They are
 // stricter than secretValue, because files may contain any text.
