@@ -152,7 +152,7 @@ func TestSeal_limits(t *testing.T) {
 		fill func(*testing.T, string)
 		want string
 	}{
-		"a file": {sparse("big", artifact.MaxFileBytes+1), "MB in a file"},
+		"a file": {sparse("big", artifact.MaxFileBytes+1), "bytes in a file"},
 		"all files": {func(t *testing.T, dir string) {
 			for i := range artifact.MaxBytes/artifact.MaxFileBytes + 1 {
 				sparse(fmt.Sprint(i), artifact.MaxFileBytes)(t, dir)

@@ -99,7 +99,7 @@ func (k *Keys) refresh() error {
 // changed returns the version of the file, and its content if the version is a new one. With
 // an error the version is zero, so that the next request tries again.
 func (k *Keys) changed() (now version, data string, err error) {
-	const remedy = "name a file that this user can read; `conclave serve key NAME >> FILE` makes one"
+	remedy := fmt.Sprintf("name a file that this user can read; `conclave serve key NAME >> %s` makes one", k.file)
 	info, err := os.Stat(k.file)
 	if err != nil {
 		return now, "", fmt.Errorf("read the keys: %w; %s", err, remedy)
