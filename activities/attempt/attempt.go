@@ -138,9 +138,6 @@ func newAttempt(ctx context.Context, p Process, token string) *Attempt {
 		process: p, details: d,
 	}
 	a.heart = newHeart(p.Steps, cmp.Or(info.HeartbeatTimeout, HeartbeatTimeout), d)
-	if info.Attempt == 1 {
-		a.heart.quiet = quiet(a.heart.timeout)
-	}
 	a.heart.beat = func(ctx context.Context, taskToken []byte, d details) error { return p.Heartbeat(ctx, taskToken, d) }
 	if p.Pending != nil {
 		a.heart.pending = func(ctx context.Context) (bool, error) {

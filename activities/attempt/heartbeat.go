@@ -23,10 +23,6 @@ const HeartbeatTimeout = 30 * time.Second
 // the longest delay between two attempts.
 const adoptionTime = 2 * time.Minute
 
-// quiet is the delay of the first heartbeat of a step's first attempt. The server needs no report
-// yet, and when many steps start together, immediate heartbeats would delay their model calls.
-func quiet(timeout time.Duration) time.Duration { return timeout / 100 }
-
 // interval is the time between two heartbeats.
 func interval(timeout time.Duration) time.Duration { return timeout / 4 }
 
@@ -82,7 +78,6 @@ func Repays(ctx context.Context) bool {
 type heart struct {
 	steps   *Steps
 	timeout time.Duration
-	quiet   time.Duration // before the first heartbeat
 	beat    func(ctx context.Context, taskToken []byte, d details) error
 
 	// pending reports whether the server still wants the step's result.
@@ -185,20 +180,20 @@ func (h *heart) end(cause error) {
 	}
 }
 
-// run sends heartbeats until the step's context ends, each when it is due. It sends one earlier if
-// the details have changed, the rate limits allow it, and no due heartbeat of another step waits.
+// run sends heartbeats until the step's context ends: one immediately, then one whenever it is due.
+// It sends one earlier if the details have changed, the rate limits allow it, and no due heartbeat
+// of another step waits.
 func (h *heart) run(ctx context.Context) {
-	due := time.Now().Add(h.quiet)
+	due := time.Now()
 	next := due
-	timer := time.NewTimer(h.quiet)
-	began := false
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-h.dirty:
-			if !began || next.Before(due) {
+			if next.Before(due) {
 				continue
 			}
 			if wait, ok := h.spare(time.Until(due)); ok {
@@ -207,7 +202,6 @@ func (h *heart) run(ctx context.Context) {
 			}
 			continue
 		case <-timer.C:
-			began = true
 		}
 		now := time.Now()
 		if !now.Before(due) || h.steps.idle() {
