@@ -54,7 +54,7 @@ func (j *journal) flush(ctx context.Context, e loop.Entry) error {
 		r.Files = delta
 	}
 	r.Files = j.left.Join(r.Files)
-	j.waiting, j.left, j.writing = nil, artifact.Delta{}, r.Files
+	j.waiting, j.left, j.writing, j.last = nil, artifact.Delta{}, r.Files, e.Kind
 	j.pending = make(chan error, 1)
 	go func(pending chan<- error, seq int) { pending <- j.create(ctx, r, seq) }(j.pending, j.written+1)
 	if e.Kind == loop.Reply {

@@ -105,3 +105,31 @@ func TestJournal_failsLate(t *testing.T) {
 	require.ErrorIs(t, err, full)
 	require.NotContains(t, w.objects(), "action.json")
 }
+
+// wasteful is a model whose replies cost money and cannot be used.
+type wasteful struct{}
+
+func (wasteful) Generate(context.Context, llm.Request) (llm.Reply, error) {
+	return llm.Reply{Usage: llm.Usage{ModelCalls: 1}}, &llm.Error{Kind: llm.BadReply, Message: "no JSON"}
+}
+
+// A record of a wasted reply is never reported as that of another entry, which would count as
+// progress.
+func TestJournal_reportsWaste(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	ports := b.ports()
+	ports.Model = wasteful{}
+	var kept []loop.EntryKind
+	ports.Progress = func(p step.Progress) {
+		if p.Kept > 0 {
+			kept = append(kept, p.Last)
+		}
+	}
+	_, err := step.Run(t.Context(), ports, b.spec)
+	require.Error(t, err)
+	require.NotEmpty(t, kept)
+	for _, kind := range kept {
+		require.Equal(t, loop.Wasted, kind)
+	}
+}
