@@ -135,6 +135,26 @@ func TestFind_kinds(t *testing.T) {
 	require.ElementsMatch(t, []string{"fifo", "out", "peers"}, left)
 }
 
+// Directories whose names can be listed, but not opened, are named and left out.
+func TestFind_unreadable(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"closed/a", "listed/a", "open/a"} {
+		writeFile(t, filepath.Join(dir, name), "x")
+	}
+	for name, mode := range map[string]os.FileMode{"closed": 0, "listed": 0o444} {
+		require.NoError(t, os.Chmod(filepath.Join(dir, name), mode))
+		t.Cleanup(func() { require.NoError(t, os.Chmod(filepath.Join(dir, name), 0o700)) })
+	}
+	names, left := find(t, dir)
+	require.Equal(t, []string{"open/a"}, names)
+	require.Equal(t, "closed", left[0])
+	require.Len(t, left, 2)
+}
+
 func TestFind_limits(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

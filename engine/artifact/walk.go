@@ -119,8 +119,8 @@ func (w *walk) list(ctx context.Context, dir string) (entries []fs.DirEntry, emp
 			}
 		}
 		ended := errors.Is(err, io.EOF)
-		if err != nil && !ended {
-			return nil, false, err
+		if err != nil && !ended { // a directory may be readable while its entries are not
+			return nil, false, w.leftOut(dir, err)
 		}
 		if !w.lenient && len(entries) > most {
 			return nil, false, &LimitError{What: "files", Path: path.Join(dir, entries[most].Name()), Max: int64(most)}

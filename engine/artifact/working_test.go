@@ -229,7 +229,7 @@ func TestWorkingCopy_unreadableFile(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "open"), "x")
 	scan(t, w)
 	require.NoError(t, os.Chmod(filepath.Join(dir, "closed"), 0))
-	require.Equal(t, []string{"closed"}, scan(t, w).Removed)
+	require.Equal(t, []string{"closed"}, []string(scan(t, w).Removed))
 	require.Len(t, w.Warnings(), 1)
 	require.Equal(t, []string{"open"}, paths(w.Manifest()))
 }
