@@ -29,17 +29,25 @@ type lender struct {
 	want  map[string]string // snapshot of the base
 }
 
+// tempDir returns a directory that is removed with the read-only copies in it.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Cleanup(func() { require.NoError(t, artifact.RemoveTree(dir)) })
+	return dir
+}
+
 func newLender(t *testing.T) *lender {
 	t.Helper()
 	store, dir := openStore(t), project(t)
 	for i := range 80 {
 		write(t, dir, map[string]string{fmt.Sprintf("many/%d", i): fmt.Sprint(i)})
 	}
-	kept := t.TempDir()
+	kept := tempDir(t)
 	trees := base.NewTrees(store, kept, 1<<30)
 	b, err := trees.Open(t.Context(), upload(t, base.Upload{Store: store, Dir: dir}).Hash)
 	require.NoError(t, err)
-	return &lender{t: t, trees: trees, base: b, store: store, dir: kept, home: t.TempDir(), want: snapshot(t, dir)}
+	return &lender{t: t, trees: trees, base: b, store: store, dir: kept, home: tempDir(t), want: snapshot(t, dir)}
 }
 
 // lend returns a copy and its directory after all later changes can be detected.
@@ -173,11 +181,11 @@ func TestLend_removes(t *testing.T) {
 // Without a base, Lend returns an empty directory.
 func TestLend_withoutABase(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "work")
+	dir := filepath.Join(tempDir(t), "work")
 	loan, err := base.NewTrees(openStore(t), "", 0).Lend(t.Context(), nil, dir, false)
 	require.NoError(t, err)
 	require.DirExists(t, dir)
-	require.NoError(t, loan.GiveBack(t.Context(), t.TempDir()))
+	require.NoError(t, loan.GiveBack(t.Context(), tempDir(t)))
 	require.NoDirExists(t, dir)
 }
 
@@ -185,7 +193,7 @@ func TestLend_withoutABase(t *testing.T) {
 func TestLend_replaced(t *testing.T) {
 	t.Parallel()
 	l := newLender(t)
-	victim := t.TempDir()
+	victim := tempDir(t)
 	write(t, victim, map[string]string{"precious": "x"})
 	for _, parent := range []string{"", l.home} {
 		loan, dir := l.lend(true)
@@ -241,7 +249,7 @@ func TestLendAnswer(t *testing.T) {
 // Untouched files that were written just before a step begins need not be written again.
 func TestLendAnswer_untouched(t *testing.T) {
 	t.Parallel()
-	l, source := newLender(t), t.TempDir()
+	l, source := newLender(t), tempDir(t)
 	for i := range 40 {
 		write(t, source, map[string]string{fmt.Sprint(i): fmt.Sprint(i)})
 	}

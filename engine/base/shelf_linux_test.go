@@ -15,7 +15,7 @@ func (l *lender) next(t *testing.T) *lender {
 	t.Helper()
 	l.trees.Close()
 	later := *l
-	later.home, later.trees = t.TempDir(), base.NewTrees(l.store, l.dir, 1<<30)
+	later.home, later.trees = tempDir(t), base.NewTrees(l.store, l.dir, 1<<30)
 	var err error
 	later.base, err = later.trees.Open(t.Context(), l.base.Hash())
 	require.NoError(t, err)
