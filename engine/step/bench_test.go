@@ -114,7 +114,9 @@ func newBench(t *testing.T, r *rules) *bench {
 	dir, err := artifact.NewDir(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = dir.Close() })
-	b := &bench{t: t, store: dir, scratch: t.TempDir(), now: time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC)}
+	scratch := t.TempDir()
+	t.Cleanup(func() { require.NoError(t, artifact.RemoveTree(scratch)) }) // it may have read-only directories
+	b := &bench{t: t, store: dir, scratch: scratch, now: time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC)}
 	layout := artifact.Layout{}
 	b.spec = step.Spec{
 		Layout: layout, Token: "run-l1", Shown: step.Shown{Seen: map[string]int{"agent_b": 1}},
