@@ -161,6 +161,20 @@ func TestRecover_withoutAJournal(t *testing.T) {
 	}
 }
 
+// killedAtTheEnd returns a directory in which an Apply was killed after its last edit.
+func killedAtTheEnd(t *testing.T) *os.Root {
+	t.Helper()
+	root := openDir(t)
+	older.place(t, root)
+	lock, all, err := planned(t, root, older, newer).begin()
+	require.NoError(t, err)
+	for _, e := range all {
+		require.NoError(t, e.make(root))
+	}
+	require.NoError(t, lock.Close())
+	return root
+}
+
 // Recovery preserves changes that a person has made since the kill.
 func TestRecover_keepsLaterChanges(t *testing.T) {
 	t.Parallel()
@@ -174,16 +188,9 @@ func TestRecover_keepsLaterChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			root := openDir(t)
-			older.place(t, root)
-			lock, all, err := planned(t, root, older, newer).begin()
-			require.NoError(t, err)
-			for _, e := range all {
-				require.NoError(t, e.make(root))
-			}
-			require.NoError(t, lock.Close())
+			root := killedAtTheEnd(t)
 			require.NoError(t, change.do(root))
-			err = unlocked(func() error { _, err := Recover(root); return err })
+			err := unlocked(func() error { _, err := Recover(root); return err })
 			if change.want == "" {
 				require.NoError(t, err)
 				return
@@ -249,16 +256,9 @@ func TestApplying_cannotTakeBack(t *testing.T) {
 // A recovery that fails says that changes remain.
 func TestRecover_halfDone(t *testing.T) {
 	t.Parallel()
-	root := openDir(t)
-	older.place(t, root)
-	lock, all, err := planned(t, root, older, newer).begin()
-	require.NoError(t, err)
-	for _, e := range all {
-		require.NoError(t, e.make(root))
-	}
-	require.NoError(t, lock.Close())
-	require.NoError(t, root.MkdirAll("gone/c", 0o755)) // a directory in the place of a file that was removed
-	err = unlocked(func() error { _, err := Recover(root); return err })
+	root := killedAtTheEnd(t)
+	require.NoError(t, root.MkdirAll("gone/c", 0o755)) // a directory in the place of a removed file
+	err := unlocked(func() error { _, err := Recover(root); return err })
 	half, ok := errors.AsType[*UnrevertedError](err)
 	require.True(t, ok, "%v", err)
 	require.NoError(t, half.Err)

@@ -19,7 +19,7 @@ const placeholder = "[redacted]"
 // Redactor replaces secrets with a placeholder. A nil Redactor changes nothing.
 type Redactor struct{ replacer *strings.Replacer }
 
-// New returns a Redactor for secrets in all their spellings, or nil if there are none.
+// New returns a Redactor that removes secrets and their encodings, or nil without secrets.
 func New(secrets []string) *Redactor {
 	var pairs []pair
 	for _, secret := range secrets {

@@ -17,7 +17,7 @@ func Leave(ctx context.Context, p Ports, s Spec, r Result) error {
 	return err
 }
 
-// leave is Leave. It also returns the path of the files, or nil if there are none.
+// leave implements Leave and returns the path of the stored files; it is nil without files.
 func leave(ctx context.Context, p Ports, s Spec, r Result) (partial *string, err error) {
 	if r.Step == 0 || len(r.Transcript) == 0 {
 		return nil, nil

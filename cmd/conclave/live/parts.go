@@ -31,7 +31,7 @@ func (h *Handler) step(w http.ResponseWriter, r *http.Request) {
 }
 
 // current returns the session that a request refers to, as of the last reading of its page. If
-// there is none, it sends the error and ok is false.
+// no session has that ID, it sends the error and ok is false.
 func (h *Handler) current(w http.ResponseWriter, r *http.Request) (f *followed, s *record.Session, ok bool) {
 	f, err := h.followed(r)
 	if err == nil {
