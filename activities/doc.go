@@ -16,5 +16,5 @@
 // This package has the parts that the products share: the teams and tools of a worker
 // (equipment.go, teams.go), claims, events and heartbeats (bookkeeping.go), and error types
 // (errors.go). The products import neither each other nor the adapters; package worker assembles
-// them.
+// them. Start with Equipment in equipment.go, then Attempt.Perform in package attempt.
 package activities

@@ -1,12 +1,12 @@
-// Package engine is the way into the core of conclave: agents that answer, vote, follow a
-// step graph or test a product, without Temporal, HTTP or any vendor.
+// Package engine has no code: its packages are the core of conclave, in which agents answer,
+// vote, follow a step graph or test a product, without Temporal, HTTP or any vendor.
 //
 // # The three products
 //
 //   - A session takes one query to a decision by a team. coordination is the protocol, and
 //     its package comment is the specification: rounds, votes, consensus. team is one
-//     agent's step: its prompts, its workflow tools, the ruling on every reply, a vote's
-//     included, and the commit of its action. team/checklist is the scored checklist that
+//     agent's step: its prompts, its workflow tools, the ruling on every reply, and the
+//     commit of its action. team/checklist is the scored checklist that
 //     may gate a vote, team/evaluator the evaluation of an answer before its agent's next
 //     step, and team/plan the plan that may follow from it. directory reads and writes
 //     a session directory that other programs write to, too.
@@ -41,6 +41,15 @@
 // # Reading order
 //
 // coordination, for the protocol; loop, for the machinery of a step; team, for the rules of
-// an agent; step, for durability. The pure packages (coordination, pipeline, scenario,
+// an agent; step, for durability. To find a single rule:
+//
+//   - A vote is judged in team/judge.go, which parses it with team/action.go. It is accepted
+//     in coordination/step.go and counted in coordination/decide.go.
+//   - A step is claimed in step/claim.go.
+//   - A message of `conclave say` is read in step/message.go and enters a prompt in
+//     team/prompt.go and team/update.go, in pipeline/agent/rules.go, or in
+//     scenario/agent/news.go.
+//
+// The pure packages (coordination, pipeline, scenario,
 // loop, window, llm) do no I/O; coordination, pipeline and scenario have no clock either.
 package engine

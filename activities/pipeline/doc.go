@@ -11,4 +11,6 @@
 //
 // Inputs and results are in pipeline.go. The other activities are registered under the names of
 // their methods. Workflow histories contain the registered names.
+//
+// Start with RunPipelineStep in step.go.
 package pipeline

@@ -9,4 +9,6 @@
 //
 // Inputs and results are in scenario.go. The activities are registered under the names of their
 // methods, which workflow histories contain.
+//
+// Start with RunScenarioStep in step.go.
 package scenario

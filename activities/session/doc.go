@@ -11,4 +11,6 @@
 //
 // Inputs and results are in session.go. The activities are registered under the names of their
 // methods, which workflow histories contain.
+//
+// Start with RunStep in step.go.
 package session

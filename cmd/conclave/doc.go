@@ -13,13 +13,13 @@
 //     directories are package project
 //   - step: step, which runs one step in a directory, without a server
 //   - runs: watch, status, result, say, pause, resume, finish, retry and cancel, which
-//     serve sessions and pipelines by ID; main fills its table of kinds
+//     serve sessions and pipelines by ID; package main fills its table of kinds
 //   - pull: pull, which copies and verifies the files of a run
 //   - answer: files, diff and apply, which show an answer's files and put them into a
 //     directory
-//   - view: view, which serves the pages of sessions or writes one; the pages are drawn by
-//     page from the readings of record, and live keeps them up to date. recordtest
-//     plays sessions for tests
+//   - view: view, which serves the pages of sessions or writes one; package
+//     record reads a session, page renders it, and live keeps the page up to date;
+//     recordtest writes sessions for tests
 //   - material: upload, and the flags --base and --context
 //   - export: export, which translates the record of a session for other tools
 //   - transcript: transcript, which prints one step of a run
@@ -39,12 +39,14 @@
 //     both on package desk, which starts, joins and follows the sessions of programs.
 //     Package access admits their requests, and desktest plays Temporal for their tests
 //
-// They share hall: streams, flags, target, connection, printing and exit codes. Tests run
-// command lines with halltest.
-// Package progress displays the progress of a run. Packages e2e, e2e/pages and bench are
-// the end-to-end tests, those in a browser, and the benchmarks; chaos tests a cluster of
-// several processes, which clustertest starts, under faults.
+// All of them share hall: streams, flags, target, connection, printing and exit codes.
+// Package progress displays the progress of a run.
 //
-// A command's flags are in command.go of its package, or in the file named after the
-// command, such as scenario/run.go.
+// Tests run command lines with halltest. Packages e2e, e2e/pages and bench are the end-to-end
+// tests, those in a browser, and the benchmarks; chaos tests a cluster of several processes,
+// which clustertest starts, under faults.
+//
+// Start with rootCommand in main.go, then the package of a command. A command's flags are in
+// command.go of its package, or in the file named after the command; those of `scenario run`
+// are declared in scenario/flags.go and defined in scenario/run.go.
 package main

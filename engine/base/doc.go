@@ -18,4 +18,6 @@
 //
 // Sweep removes bases that no session names and that were not used for a day. Uploads and
 // sweeps exclude each other: each announces itself before it looks for the other.
+//
+// Start with Upload.Run in upload.go and Trees.Open in trees.go.
 package base

@@ -3,4 +3,5 @@
 //
 // The descriptions are files.json and run_command.json. activities/tools implements the
 // tools; engine/config checks the configured calls of pipelines before anything runs.
+// Start with Check in builtin.go.
 package builtin

@@ -4,4 +4,6 @@
 // A directory of checks has executable files, each of which is a check, and may have
 // checks.yaml, a list of commands. Find reads it from a manifest; Runner runs one check in a
 // fresh copy of an answer's files. Package coordination decides which outcomes count.
+//
+// Start with Find in definition.go, then Runner.Run in run.go.
 package check

@@ -5,4 +5,6 @@
 // invalid reply or a failed call it returns the form's fallback, so a preparation never ends
 // a session. Agents have anonymous names in requests (agent1, agent2), in the byte order of
 // their IDs.
+//
+// Start with Make in make.go.
 package draft

@@ -5,4 +5,6 @@
 // restored: a scenario's credentials, which a step needs again when it resumes from its
 // journal. JSON applies either of them to a document without breaking it. LooksSecret,
 // SecretKey and Environment recognize secrets by their form and their names.
+//
+// Start with Redactor and Vault in redact.go.
 package redact

@@ -31,7 +31,8 @@
 //
 // A step whose completion was lost is found by its token and not run again.
 //
-// Start with Run in step.go, then journal.go and claim.go. message.go reads human messages.
+// Start with Run in step.go, then journal.go and claim.go, in which a step is claimed.
+// message.go reads the messages of `conclave say`.
 // Classify in classify.go gives every error of the engine its type. Heartbeats and retries
 // belong to the activities.
 package step

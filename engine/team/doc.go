@@ -122,6 +122,6 @@
 // values are the answers shown.
 //
 // Start with Step in step.go, then Judge in judge.go, which judges votes, and Updates in
-// rules.go. inbox.go reads the messages of `conclave say`; they enter a prompt in prompt.go,
+// rules.go. action.go checks the arguments of votes and answers. inbox.go reads the messages of `conclave say`; they enter a prompt in prompt.go,
 // and a running step in update.go. Prompts are in templates/ and, filled in, in testdata/.
 package team

@@ -6,4 +6,6 @@
 // unknown, never zero. The table contains list prices of plain calls, without discounts for batches
 // and surcharges for regions or cache writes. The figures in table.json are facts from the
 // providers' price lists, as collected by the MIT-licensed genai-prices.
+//
+// Start with Find in prices.go.
 package prices

@@ -11,4 +11,6 @@
 //     the beginning and at the end.
 //   - FlushInTime writes the last records of a cancelled run.
 //   - Board builds Markdown for the Web UI.
+//
+// Start with Listen in inbox.go.
 package drive

@@ -3,4 +3,6 @@
 //
 // MinIO is licensed under the AGPL. It runs as a separate process and is never linked. minio.go has
 // the build tag e2e.
+//
+// Start with StartMinIO in minio.go and NewProxy in proxy.go.
 package s3test

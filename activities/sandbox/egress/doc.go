@@ -5,4 +5,6 @@
 // HTTP method CONNECT. It parses the requested destination with the same parser as the list and
 // compares the parsed values. It resolves names itself, checks each address (address.go), and dials
 // the address that it has checked, because a second lookup could return another.
+//
+// Start with Serve in proxy.go.
 package egress

@@ -13,4 +13,6 @@
 //   - Each key has a limit of requests a minute.
 //
 // From returns the Caller of an admitted request: its name, its teams and its budget.
+//
+// Start with Gate.Handler in gate.go.
 package access

@@ -6,4 +6,6 @@
 //
 // The test has the build tag e2e; `make chaos` runs it. CONCLAVE_CHAOS_REPORT names the file
 // for its table.
+//
+// Start with TestChaos in chaos_test.go.
 package chaos

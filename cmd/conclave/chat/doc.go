@@ -7,4 +7,6 @@
 //   - stream.go sends server-sent events while the session runs.
 //   - wire.go has the JSON bodies. Other parameters of a request are ignored, such as
 //     temperature, or refused.
+//
+// Start with Handler.ServeHTTP in handler.go.
 package chat

@@ -5,4 +5,6 @@
 // Environment variables set by make locate the programs: TEMPORAL_SERVER_BIN,
 // TEMPORAL_SQL_BIN, POSTGRES_BIN (a directory) and MINIO_BIN. Everything listens on
 // 127.0.0.1. The other files have the build tags e2e and bench.
+//
+// Start with StartTemporal in temporal.go.
 package clustertest

@@ -5,4 +5,6 @@
 // caller's name and the hash of the request, so any Desk can join a repeated request to
 // it. The store has, under callers/, the requests without a key that wait for their reply
 // (retry.go) and the sessions that count against the budget of a key (budget.go).
+//
+// Start with Desk.Start in start.go, then Desk.Follow in follow.go.
 package desk

@@ -4,4 +4,6 @@
 //
 // Its tests have the build tag e2e; `make e2e` builds their programs. They connect
 // to 127.0.0.1 only.
+//
+// Start with TestThreeRounds in run_test.go.
 package e2e

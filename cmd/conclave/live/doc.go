@@ -6,4 +6,6 @@
 // Requests that change a run are forms with a token from the page's own origin. They send the
 // same updates as the commands. An access.Gate in front of every handler refuses other host
 // names and the pages of other sites.
+//
+// Start with Handler.ServeHTTP in handler.go, then follow.go.
 package live

@@ -19,4 +19,6 @@
 //
 // The directory workers has a file of each worker process (worker/roster). The stack
 // reports the activities of dead ones as failed.
+//
+// Start with Join in lease.go.
 package localstack

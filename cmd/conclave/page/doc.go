@@ -11,4 +11,6 @@
 // Write renders a complete page and truncates long texts to stay within the size limit. Live
 // renders the parts of a page that is kept up to date; it links to the texts of steps and
 // files instead of including them.
+//
+// Start with Write in render.go and Draw in live.go; view.go has the data of the templates.
 package page

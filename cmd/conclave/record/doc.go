@@ -6,4 +6,6 @@
 // A Reader caches write-once documents, so that it fetches only new ones when it reads the
 // session again. Documents are untrusted. Malformed ones are left out and listed in
 // Session.Problems.
+//
+// Start with Reader.Read in reader.go.
 package record

@@ -69,7 +69,7 @@
 //
 // # The plan
 //
-// The tasks come first and the evolution tasks after them; with ceiling_reached it is the
-// other way round. Breakthroughs follow as a task each, amplify_1, amplify_2, …: to apply their
-// principle elsewhere. Package plan adds the last tasks.
+// The tasks come first and the evolution tasks after them; with ceiling_reached it is the other way
+// round. Breakthroughs follow as a task each, amplify_1, amplify_2, …: to apply their principle
+// elsewhere. Package plan adds the last tasks. Start with Parse in submission.go.
 package evaluator

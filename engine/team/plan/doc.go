@@ -13,5 +13,6 @@
 // are no object arguments_invalid; none of them changes the plan. The tools are help, not
 // law: a step can end with open tasks.
 //
-// A State is the fold over the accepted updates, so a restored step has the same plan.
+// A State is the fold over the accepted updates, so a restored step has the same plan. Start with
+// New in plan.go.
 package plan

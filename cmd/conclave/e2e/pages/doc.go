@@ -1,2 +1,2 @@
-// Package pages tests the pages of sessions in a real browser.
+// Package pages tests the pages of sessions in a real browser. Start with browser_test.go.
 package pages
