@@ -53,7 +53,7 @@ func (m Models) observed(provider, name string, model loop.Model) loop.Model {
 // reachable returns an error if Temporal does not respond.
 func (c Config) reachable(ctx context.Context) error {
 	if _, err := c.Client.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
-		return fmt.Errorf("Temporal does not answer: %w", err) //nolint:staticcheck // a name
+		return fmt.Errorf("Temporal does not answer: %w", err) //nolint:staticcheck // Temporal is a name
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func Priority(team string) temporal.Priority {
 func Bookkeeping(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * time.Minute, // a large workspace over a slow line
-		HeartbeatTimeout:    10 * time.Second, // of activities.Beat: a killed worker is soon replaced
+		HeartbeatTimeout:    10 * time.Second, // activities.Beat sends heartbeats, so a killed worker is replaced soon
 		Summary:             summary,
 		Priority:            workflow.GetActivityOptions(ctx).Priority,
 		RetryPolicy: &temporal.RetryPolicy{
@@ -81,8 +81,7 @@ func Step(ctx workflow.Context, id, summary string, limit time.Duration, heartbe
 	})
 }
 
-// hostWait is how long a step waits until the process that it needs starts it. The process may have
-// ended.
+// hostWait is how long a step waits for the one process that can run it, which may have ended.
 const hostWait = 20 * time.Second
 
 // OnHost sends a step to the task queue of a single process.

@@ -40,7 +40,7 @@ func (b *Board) Ignored(signal string) {
 	}
 }
 
-// Files appends the directory of a file. It does nothing if the URL is empty.
+// Files appends the directory of the file at url, unless url is empty.
 func (b *Board) Files(url string) {
 	if url != "" {
 		b.Print("\nFiles: `%s`\n", url[:strings.LastIndex(url, "/")+1])
@@ -54,7 +54,7 @@ type Memo struct {
 	Bell coordination.Ring
 
 	fields map[string]any // as last set
-	epoch  int            // of the bell last set
+	epoch  int            // the bell's epoch when it was last set
 }
 
 // bounds has the lengths, in bytes, to which long fields are truncated.

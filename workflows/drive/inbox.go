@@ -31,7 +31,7 @@ type Verb[E any] struct {
 	Name, About string
 
 	Event E               // the event of a verb without an input
-	Input func(Request) E // the event of an input; nil for a verb without one
+	Input func(Request) E // makes the event from an input; nil for a verb without one
 	Keys  []string        // keys of the input; an input with any other key is refused
 }
 
@@ -78,9 +78,9 @@ type signal[E any] struct {
 	channel workflow.ReceiveChannel
 }
 
-// Listen registers handlers for both queries and for the verbs. The order of verbs is that in which
-// signals that arrive together are handled, because the order in which they were sent is unknown.
-// Registering a verb runs its pending updates, so the listener must be fully initialized.
+// Listen registers handlers for both queries and for the verbs. Signals that arrive together are
+// handled in the order of verbs, because the order in which they were sent is unknown. Registering
+// a verb runs its pending updates, so the listener must be fully initialized.
 func Listen[E any](ctx workflow.Context, noun string, listener listener[E], verbs []Verb[E], state, timeline any) (*Inbox[E], error) {
 	i := &Inbox[E]{ctx: ctx, noun: noun, listener: listener, updated: workflow.NewNamedBufferedChannel(ctx, "updated", 1)}
 	err := workflow.SetQueryHandlerWithOptions(ctx, StateQuery, state, workflow.QueryHandlerOptions{

@@ -13,9 +13,9 @@ import (
 	"conclave/engine/text"
 )
 
-// unknownKeys is a change of the workflow's version. Since version 1 unknown keys are refused, and
-// since version 2 signals that cannot be decoded are recorded. Workflows that accepted unknown keys
-// before continue to do so.
+// unknownKeys names a versioned change of the workflows: version 1 refuses unknown keys, and
+// version 2 records signals that cannot be decoded. Workflows that began earlier still accept
+// unknown keys.
 const (
 	unknownKeys = "refuse-unknown-keys"
 	noting      = 2
@@ -48,14 +48,14 @@ func (f Faults) Err(ctx workflow.Context, noun, example string) error {
 	return nil
 }
 
-// refusesUnknown records the version of the change in the history. It is only called for an input
-// with unknown keys.
+// refusesUnknown reports whether unknown keys are refused. It records a version in the history, so
+// it is only called for an input with unknown keys.
 func refusesUnknown(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, unknownKeys, workflow.DefaultVersion, noting) >= 1
 }
 
-// notesUnread records the version of the change in the history. It is only called for a signal that
-// cannot be decoded.
+// notesUnread reports whether unreadable signals are recorded. It records a version in the history,
+// so it is only called for such a signal.
 func notesUnread(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, unknownKeys, workflow.DefaultVersion, noting) >= noting
 }

@@ -27,7 +27,7 @@ func (r *Recorder) Write(ctx workflow.Context, h history) {
 	r.writing = h.StartRecord(detached)
 }
 
-// Select adds the record that is being written to the selector, which then finishes it.
+// Select adds the record in progress to the selector, and finishes the record once it is written.
 func (r *Recorder) Select(ctx workflow.Context, selector workflow.Selector, h history) {
 	if r.writing != nil {
 		selector.AddFuture(r.writing, func(workflow.Future) { _ = r.finish(ctx, h) })

@@ -20,7 +20,7 @@ func (p *run) show() {
 	fields := map[string]any{
 		drive.MemoQuery: p.in.Request, drive.MemoStatus: now.Status, drive.MemoStep: now.Step, drive.MemoParked: "",
 	}
-	if p.in.Resume { // the request is not loaded, and the starter may have set it
+	if p.in.Resume { // the request of a reopened run is not loaded, and the starter may have set the memo
 		delete(fields, drive.MemoQuery)
 	}
 	if now.Status == drive.Running && now.Paused {

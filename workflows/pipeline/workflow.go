@@ -46,7 +46,7 @@ type run struct {
 	clock clock
 
 	recorder drive.Recorder
-	messages []pipeline.Keep // those not on record
+	messages []pipeline.Keep // not on record yet
 	recorded int             // number of the last event on record
 	traced   int             // entries of the trace on record
 	over     bool            // the run ends with the next record
@@ -166,7 +166,7 @@ func (p *run) carryOut(commands []pipeline.Command) {
 			}
 		case pipeline.Done:
 			p.result = &c.Result
-		case pipeline.Launch, pipeline.Hold, pipeline.Release: // below
+		case pipeline.Launch, pipeline.Hold, pipeline.Release: // in the second loop
 		}
 	}
 	p.show()
@@ -184,7 +184,7 @@ func (p *run) carryOut(commands []pipeline.Command) {
 			if p.step != nil {
 				p.step.signal(p.ctx, drive.SaySignal, drive.Request{Text: c.Text})
 			}
-		case pipeline.Ring, pipeline.Done: // above
+		case pipeline.Ring, pipeline.Done: // in the first loop
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (s *run) cancelled() (acts.Result, error) {
 	}
 	drive.AwaitCancelled(ctx, s.selectStep, lost)
 	s.cleanUp(ctx)
-	s.finish(s.core.Status()) // for a step whose worker is lost
+	s.finish(s.core.Status()) // ends a step whose worker is lost
 	if !late {
 		s.index().End(ctx, string(scenario.Cancelled), "", s.core.Usage)
 	}
@@ -65,7 +65,7 @@ func (s *run) cleanUp(ctx workflow.Context) {
 		return
 	}
 	s.ctx = ctx
-	if t := s.step; t != nil { // its worker is lost
+	if t := s.step; t != nil { // the worker of the step is lost
 		s.step = nil
 		s.core.Step(scenario.Suspended{Launch: t.launch.ID})
 	}

@@ -27,7 +27,7 @@ func (s *session) setMemo(ctx workflow.Context, status string) {
 	if s.in.Continues != "" {
 		fields[drive.MemoContinues] = s.in.Continues
 	}
-	if s.in.Resume { // the query is not loaded, and the starter may have set it
+	if s.in.Resume { // the query of a reopened session is not loaded, and the starter may have set the memo
 		delete(fields, drive.MemoQuery)
 	}
 	if s.begun {

@@ -101,7 +101,7 @@ func (s *session) selectClock(selector workflow.Selector) {
 
 // startWait starts the timer for the core's wait.
 func (s *session) startWait(w coordination.Wait) {
-	if s.clock.waited != nil { // of a majority that is gone
+	if s.clock.waited != nil { // the majority that it was for is lost
 		s.clock.stopWait()
 	}
 	summary := "until agents retry after an outage"

@@ -24,7 +24,7 @@ type ledger struct {
 
 	writing acts.RecordInput // the newest record
 
-	round   int             // of the newest record's start
+	round   int             // in which the newest record started
 	overdue workflow.Future // fires recordEvery after the first waiting entry; nil without one
 	stop    func()          // stops that timer
 	due     bool            // write a record at once

@@ -78,8 +78,8 @@ func (s *session) run() (Result, error) {
 		return Result{}, err
 	}
 	for {
-		// A new run would lose running steps and waits. These end, so the history remains below its
-		// limit until the next opportunity.
+		// A new run would lose running steps and waits. All of them end in time, before the history
+		// reaches its limit.
 		if len(s.running) == 0 && len(s.checks) == 0 && !s.core.Waiting && !s.core.Calling && workflow.GetInfo(s.ctx).GetContinueAsNewSuggested() {
 			return Result{}, s.continueAsNew()
 		}
@@ -189,7 +189,7 @@ func (s *session) carryOut(commands []coordination.Command) {
 			s.startWait(c)
 		case coordination.AskCaller:
 			s.askCaller(c)
-		case coordination.Launch, coordination.Check, coordination.Cancel: // below
+		case coordination.Launch, coordination.Check, coordination.Cancel: // in the second loop
 		}
 	}
 	s.ledger.collect(s.ctx, s.core)
@@ -203,7 +203,7 @@ func (s *session) carryOut(commands []coordination.Command) {
 		case coordination.Cancel:
 			s.cancelStep(c)
 			s.cancelCheck(c.ID)
-		case coordination.Record, coordination.Ring, coordination.Wait, coordination.AskCaller, coordination.Done: // above
+		case coordination.Record, coordination.Ring, coordination.Wait, coordination.AskCaller, coordination.Done: // in the first loop
 		}
 	}
 }

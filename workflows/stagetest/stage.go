@@ -35,7 +35,7 @@ type Stage struct {
 	*testsuite.TestWorkflowEnvironment
 	Store *artifact.Dir
 	Cast  map[string]*Player // by agent ID
-	Judge loop.Model         // of equality; nil without one
+	Judge loop.Model         // judges whether answers are equal; may be nil
 
 	Attributes []string // the registered search attributes
 }
@@ -71,7 +71,7 @@ func NewOn(t *testing.T, store *artifact.Dir, scripts map[string][]any, change f
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 	s.TestWorkflowEnvironment = suite.NewTestWorkflowEnvironment()
 	s.SetTestTimeout(2 * time.Minute)
-	s.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // a busy machine is no deadlock
+	s.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // so that a busy machine is not reported as a deadlock
 	process := attempt.Process{
 		Equipment: activities.Equipment{
 			Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
