@@ -20,7 +20,7 @@ var shell []byte
 
 // decoded decodes the file tools once.
 var decoded = sync.OnceValue(func() (tools []llm.Tool) {
-	_ = json.Unmarshal(files, &tools) // a test reads them
+	_ = json.Unmarshal(files, &tools) // a test verifies that they can be decoded
 	return tools
 })
 
@@ -30,7 +30,7 @@ func Files() []llm.Tool { return slices.Clone(decoded()) }
 // Shell returns the shell tool without a description, which depends on the sandbox.
 func Shell() llm.Tool {
 	var tool llm.Tool
-	_ = json.Unmarshal(shell, &tool) // a test reads it
+	_ = json.Unmarshal(shell, &tool) // a test verifies that it can be decoded
 	return tool
 }
 

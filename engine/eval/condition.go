@@ -13,7 +13,7 @@ type Condition struct {
 	arm    string
 	strict bool // more than, not at least
 	than   string
-	least  float64 // if than is empty
+	least  float64 // the bound if than is empty
 }
 
 var comparison = regexp.MustCompile(`^\s*(\S+?)\s*(>=|>)\s*(\S+)\s*$`)

@@ -39,7 +39,7 @@ func Extract(answer string) string {
 	}
 	line := strings.TrimSpace(strings.Trim(found[len(found)-1][1], "*_` "))
 	if inner, ok := strings.CutPrefix(line, "("); ok && strings.Count(line, "(") == 1 && strings.HasSuffix(inner, ")") {
-		line = strings.TrimSuffix(inner, ")") // as the form has it
+		line = strings.TrimSuffix(inner, ")") // the form suggests brackets around the answer
 	}
 	return strings.TrimSpace(line)
 }

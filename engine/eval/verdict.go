@@ -14,7 +14,7 @@ type Verdict string
 const (
 	WorthIt    Verdict = "worth_it"     // better than its rival: the interval lies above 0
 	NotWorthIt Verdict = "not_worth_it" // at most worthwhile points better: the interval ends there
-	TooFew     Verdict = "too_few"      // the questions cannot tell
+	TooFew     Verdict = "too_few"      // the questions are too few to tell
 )
 
 // worthwhile is the smallest gain for which a team may be worth its tokens.

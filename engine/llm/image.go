@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	_ "image/gif" // decodes
+	_ "image/gif" // registers a decoder
 	_ "image/jpeg"
 	_ "image/png"
 	"strings"

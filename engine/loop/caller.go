@@ -33,7 +33,7 @@ func (c Caller) has(name string) bool {
 // AwaitedCall is a call of a caller's tool.
 type AwaitedCall struct {
 	Call      string `json:"call"` // its ID in the conversation
-	ID        string `json:"id"`   // by which the caller knows it
+	ID        string `json:"id"`   // the ID by which the caller knows it
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
 }

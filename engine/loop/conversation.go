@@ -17,7 +17,7 @@ type EntryKind string
 // The kinds of entries.
 const (
 	Opening    EntryKind = "opening"     // the first messages of a step
-	Updated    EntryKind = "update"      // an Update, after the results of an action that it turned down, if any
+	Updated    EntryKind = "update"      // an Update, preceded by the results of an action that it withdrew
 	Reply      EntryKind = "reply"       // a reply of the model, with its usage
 	Results    EntryKind = "results"     // the results of a reply's tool calls, and its accepted action
 	Rejection  EntryKind = "rejection"   // the results of a rejected reply
@@ -56,7 +56,7 @@ type Entry struct {
 	Held   []Held        `json:"held,omitempty"`
 
 	Action  *Action           `json:"action,omitempty"`  // the accepted and confirmed action; its entry is the last
-	Note    json.RawMessage   `json:"note,omitempty"`    // for the rules' Learn
+	Note    json.RawMessage   `json:"note,omitempty"`    // passed to the rules' Learn
 	States  map[string]string `json:"states,omitempty"`  // of the MCP servers that a reply calls, or of the shell after a call
 	Seconds float64           `json:"seconds,omitempty"` // duration of the model call or of the ordinary tools
 }
@@ -78,17 +78,17 @@ type Conversation struct {
 	window.History
 
 	Usage      llm.Usage
-	Replies    int // of the model, summaries included
+	Replies    int // replies of the model, including summaries
 	Rejections int
 	Rejected   string        // code of the last rejection
 	Worked     time.Duration // by the model and the tools, in all attempts
 	Action     *Action       // nil until the step is decided
 
-	awaits []AwaitedCall // of the last reply; nil if it has not waited
+	awaits []AwaitedCall // awaited calls of the last reply; nil if it did not wait
 	held   []Held
 
 	called   bool   // a reply had a tool call
-	tried    bool   // a reply had one as text that cannot be read
+	tried    bool   // a reply had a tool call as text that could not be read
 	added    int    // messages added so far, removed ones included
 	warned   bool   // the limit of model calls was announced
 	learned  int    // window in tokens, by refusals; 0 without a refusal

@@ -17,8 +17,8 @@ type Rules interface {
 	// The tools may change as entries are learned.
 	Offer() []llm.Tool
 
-	// Judge rules on a reply and has no side effects. When it is called, the last entry
-	// learned, apart from waits for the caller and resumptions, is the reply's own.
+	// Judge rules on a reply and has no side effects. At that time the reply's own entry is the
+	// last one learned, apart from waits for the caller and resumptions.
 	Judge(reply llm.Message) Ruling
 
 	// Updates returns the news before a model call. The news is journaled and learned before
@@ -37,8 +37,8 @@ type Rules interface {
 
 // Update is news from the rules; the zero Update is empty.
 type Update struct {
-	Messages []llm.Message   // for the model; not empty in an update of Confirm after a reply without tool calls
-	Note     json.RawMessage // for the rules' Learn
+	Messages []llm.Message   // messages for the model; required from Confirm after a reply without tool calls
+	Note     json.RawMessage // passed to the rules' Learn
 
 	// Ruling replaces the ruling of Judge by accepting another action or rejecting the reply;
 	// only Confirm sets it. Its Say becomes the result of every call that the rules answered.
@@ -54,8 +54,8 @@ func (u Update) empty() bool { return len(u.Messages) == 0 && len(u.Note) == 0 &
 // rejected or ends the step. With neither Action nor Rejected the loop continues.
 type Ruling struct {
 	Action    *Action           // ends the step, once it is confirmed
-	Rejected  string            // stable code of a failed attempt, without Action; else empty
-	Results   map[string]string // of tool calls by the rules, by call ID
+	Rejected  string            // stable code of a rejection; empty with an Action
+	Results   map[string]string // the rules' results of tool calls, by call ID
 	Say       string            // user message after a reply without tool calls
 	Withdrawn string            // replaces all Results, and Say, when Confirm withdraws the action
 
@@ -179,7 +179,7 @@ func (v Ruling) messages(reply llm.Message, outputs map[string]Output) []llm.Mes
 // withdrawn returns the ruling with the text Withdrawn in place of its results.
 func (v Ruling) withdrawn() Ruling { return v.saying(v.Withdrawn) }
 
-// overruled returns the ruling by, with by.Say in place of the results of v.
+// overruled returns by, with by.Say in place of the results of v.
 func (v Ruling) overruled(by Ruling) Ruling {
 	by.Results = v.Results
 	return by.saying(by.Say)

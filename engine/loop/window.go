@@ -49,7 +49,7 @@ func (r running) compact(ctx context.Context, before, size int, tools []llm.Tool
 			}
 			return err
 		}
-		// Another attempt would be cut off again.
+		// A second request would be cut off again.
 		text += "\n[cut here, at the limit of the tokens of a reply]"
 	}
 	if strings.TrimSpace(text) == "" {

@@ -15,8 +15,8 @@ import (
 // model is the state of translating one backend.
 type model struct {
 	*importer
-	agent   *yaml.Node // the agent here
-	backend *yaml.Node // its backend here
+	agent   *yaml.Node // the translated agent
+	backend *yaml.Node // its translated backend
 	kind    kind
 	name    string // the model's name
 	address string // as in the document; "" for the type's own

@@ -10,8 +10,8 @@ import (
 
 // kind is a type of backend in MassGen with its counterpart in conclave.
 type kind struct {
-	name string // there
-	as   string // the type here
+	name string // name in MassGen
+	as   string // type in conclave
 
 	// Set for services without a type of their own in conclave.
 	baseURL     string

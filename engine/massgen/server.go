@@ -18,7 +18,7 @@ type filters struct {
 // server is an MCP server of an agent.
 type server struct {
 	there string     // its name in the document
-	node  *yaml.Node // the server here
+	node  *yaml.Node // the translated server
 }
 
 var refusedInNames = regexp.MustCompile(`[^a-z0-9_-]+`)

@@ -13,10 +13,9 @@ import (
 	"conclave/engine/artifact"
 )
 
-// writeDocuments writes the files that people and other programs read, derived from the
-// commit. It may be repeated, even by two attempts at once. Files that replace older ones are
-// written last, so that their readers find the others. Only a step that is not the agent's
-// newest reads them first.
+// writeDocuments writes the files that people and other programs read, derived from the commit. It
+// may be repeated, even by two attempts at once. Files that replace older ones are written last, so
+// that their readers find the others. A step that is not the agent's newest reads them first.
 func (a *attempt) writeDocuments(ctx context.Context, newest bool) error {
 	store := a.ports.Store
 	documents, err := a.spec.Documents(a.result.Step, a.result.Commit)

@@ -70,7 +70,7 @@ func (t fencedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, e
 	fenced, stop := t.ports.fence(ctx)
 	defer stop()
 	out, err := t.ws.run(fenced, call)
-	if fenced.Err() != nil { // a tool may report its end as its result
+	if fenced.Err() != nil { // a tool that the fence has ended may return a result
 		return loop.Output{}, context.Cause(fenced)
 	}
 	out.Text = string(t.ports.redact([]byte(out.Text)))

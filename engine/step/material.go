@@ -31,7 +31,7 @@ func (w *workspace) mountMaterial(ctx context.Context, contexts []Context) error
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("making a workspace: %w", err)
 		}
-		if err := os.Chmod(dir, 0o555); err != nil { // the tools take it for a mount
+		if err := os.Chmod(dir, 0o555); err != nil { // the mode marks a mount for the tools
 			return fmt.Errorf("making a workspace: %w", err)
 		}
 	}

@@ -35,7 +35,7 @@ func (e *UnwrittenError) Error() string {
 	return fmt.Sprintf("message %d is not in the store after %v: its record may still be running; the step is tried again", e.Number, unwrittenPatience)
 }
 
-// A message is announced at the moment its record is scheduled.
+// Limits of the wait for a message, which is announced when its record is scheduled.
 const (
 	unwrittenPatience = 10 * time.Second
 	unwrittenPoll     = 200 * time.Millisecond

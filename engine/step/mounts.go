@@ -82,7 +82,7 @@ const maxDiffed = 1 << 20
 
 // diff returns the change of an answer as a patch; dir has the files that the answer added or
 // changed. The patch names binary files and those above maxDiffed without their contents, and
-// leaves out files for agents alone.
+// leaves out files meant only for agents.
 func (w *workspace) diff(ctx context.Context, c artifact.Change, dir string) ([]byte, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -110,8 +110,8 @@ func (p Paths) has(name string) bool {
 	return false
 }
 
-// RootPattern returns a pattern that matches one of the directories, with links resolved or
-// not. If there are no directories, it returns otherwise.
+// RootPattern returns a pattern that matches one of the directories, with links resolved or not.
+// Without directories it returns the given pattern otherwise.
 func RootPattern(otherwise string, dirs ...string) string {
 	var roots []string
 	for _, dir := range dirs {

@@ -156,7 +156,7 @@ type Access struct {
 // Attempt identifies one execution of a launch.
 type Attempt struct {
 	Number     int       // counts the executions; of two running ones the higher goes on
-	Spent      llm.Usage // by earlier attempts
+	Spent      llm.Usage // usage of earlier attempts
 	ResumeFrom string    // token of the suspended or failed step to continue; empty for none
 	FilesFrom  string    // token of an earlier step without an action whose files are given back; empty for none
 	Uncounted  bool      // nobody has counted the usage of that step, so this one reports it

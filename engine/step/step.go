@@ -146,7 +146,7 @@ func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 			return loop.Action{}, fmt.Errorf("learning the %s: %w", e.Kind, err)
 		}
 	}
-	shell := "" // the last state of it on record
+	shell := "" // the last recorded state of the shell
 	action, err := loop.Loop{
 		Model: fencedModel{Model: a.ports.Model, alive: a.ports.alive, interrupted: pending},
 		Tools: fencedTools{ws: a.ws, ports: a.ports, journal: a.journal, interrupted: pending},
@@ -237,8 +237,8 @@ func (a *attempt) witnessed() (seen map[string]int, heard int) {
 	return a.spec.Witnessed()
 }
 
-// storeWorkspace stores the changed files and returns the hash of the change. For an
-// unchanged workspace it returns otherwise.
+// storeWorkspace stores the changed files and returns the hash of the change. It returns the hash
+// otherwise if the workspace is unchanged.
 func (a *attempt) storeWorkspace(ctx context.Context, otherwise string) (string, error) {
 	c, hash, err := a.ws.seal(ctx)
 	if err != nil {

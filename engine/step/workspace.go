@@ -37,10 +37,10 @@ type workspace struct {
 	loans    []*base.Loan // copies of bases, those inside others first
 	unfilled string       // directory of the unchanged base while it is empty
 	touched  touched
-	lasted   bool // lasting was true before
+	lasted   bool // lasting has returned true
 
 	peers   map[string]string     // hash of the manifest of agent<N>, for mounted answers
-	answers map[string]*base.Loan // files of agent<N>, of the answers that have any
+	answers map[string]*base.Loan // files of agent<N>, if its answer has any
 	worked  bool                  // a tool has been called
 
 	unkept artifact.Delta // stored, but not journaled yet
@@ -86,7 +86,7 @@ func (w *workspace) fill(ctx context.Context, s Spec) (err error) {
 	if w.tools, err = w.ports.Tools(ctx, w.dir); err != nil {
 		return fmt.Errorf("opening the tools of the step: %w", err)
 	}
-	if w.lasting() { // it may look at any time
+	if w.lasting() { // a process of the tool may read it at any time
 		if err := w.showBase(ctx); err != nil {
 			return err
 		}

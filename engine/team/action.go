@@ -39,8 +39,8 @@ type ballot struct {
 type action struct {
 	kind    coordination.Action
 	payload json.RawMessage
-	same    string // equal for calls that ask for the same
-	result  string // of the call, for the model
+	same    string // equal for calls that request the same action
+	result  string // the call's result for the model
 }
 
 // parse reads a call of a workflow tool.

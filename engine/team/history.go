@@ -85,7 +85,7 @@ type pastTurn struct {
 // returns them, the oldest first, and the number of turns left out. The oldest returned turn
 // may be truncated.
 func frameTurns(turns []artifact.Turn, marks []string, total int) (framed []pastTurn, left int) {
-	const least = 200 // bytes, below which a truncated turn says nothing
+	const least = 200 // bytes; a shorter part of a turn is useless
 	for i, t := range slices.Backward(turns) {
 		p := pastTurn{Number: i + 1, Query: text.Within(t.Query, marks...), Answer: text.Within(t.Answer, marks...)}
 		p.QueryBytes, p.AnswerBytes = len(p.Query), len(p.Answer)

@@ -21,7 +21,7 @@ type Step struct {
 	Launch coordination.Launch
 	Token  string   // execution token
 	Agents []string // IDs of the whole team, in any order; an agent's number is its position in byte order, from 1
-	Open   bool     // other agents can join at any time, as in a directory, so that nobody is a team of one
+	Open   bool     // other agents can join at any time, as in a directory; the agent is then never a team of one
 	Query  string
 	Turns  []artifact.Turn // earlier turns of the conversation, the oldest first
 

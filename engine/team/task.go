@@ -23,7 +23,7 @@ type task struct {
 	Query   string
 	Turns   []artifact.Turn       // earlier turns of the conversation, the oldest first
 	Wishes  string                // instructions of the caller; may be empty
-	Offered []coordination.Action // open to the step, of its purpose and mode; never empty
+	Offered []coordination.Action // actions open to the step; never empty
 
 	Purpose       coordination.Purpose
 	SystemMessage string            // the agent's own, from the configuration; may be empty
@@ -36,7 +36,7 @@ type task struct {
 	TextAnswers   string            // whether text without a call counts; empty means never
 	Think         bool              // the agent is asked to reason in text before it calls a tool
 	Agree         string            // the comparison that finds equal answers
-	ShowAgreement bool              // name equal answers
+	ShowAgreement bool              // prompts name equal answers
 	Confidence    bool              // voters say how sure they are
 	HandsIn       bool              // checks that come with an answer are run
 

@@ -104,7 +104,7 @@ type update struct {
 	WrapUp   bool
 	Ending   bool // the session is about to end; else it is the step's time
 	Limited  bool // other calls will be denied
-	Seconds  int  // of work until then
+	Seconds  int  // seconds of work left until then
 	Spending bool
 
 	Again   string // kind of the withdrawn action

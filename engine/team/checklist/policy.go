@@ -22,7 +22,7 @@ type Policy struct {
 	Criteria      config.Criteria     // numbered E1 to En; empty means the default ones
 	Terminal      coordination.Action // ending verdict, vote or stop; empty means stop in decomposition, else vote
 	Answers       int                 // accepted answers of the agent
-	AnswerLimit   int                 // of the agent; 0 stands for 5
+	AnswerLimit   int                 // limit of the agent's answers; 0 stands for 5
 	CallsPerRound int                 // checklists accepted in the step, rechecks aside; 0 stands for 1
 	FirstAnswer   bool                // allows a checklist to an agent without an answer
 	Decomposition bool                // scores the agent's own part instead of all answers

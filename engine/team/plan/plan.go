@@ -16,7 +16,7 @@ type Task struct {
 	Description  string   `json:"description"`
 	Guidance     string   `json:"implementation_guidance,omitempty"`
 	Verification string   `json:"verification,omitempty"`
-	Preserve     []string `json:"preserve,omitempty"` // of the check that they have stayed
+	Preserve     []string `json:"preserve,omitempty"` // the parts that the task must find preserved
 	Status       string   `json:"status"`
 	Note         string   `json:"note,omitempty"`
 }
