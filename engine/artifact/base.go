@@ -17,8 +17,8 @@ type Base struct {
 	open     func(context.Context, File) (io.ReadCloser, error)
 
 	byPath    map[string]int  // indexes into the manifest
-	bySum     map[string]int  // of one file with the content
-	ancestors map[string]bool // of all files
+	bySum     map[string]int  // index of one file with the content
+	ancestors map[string]bool // directories of all files
 }
 
 // The limits of a base.

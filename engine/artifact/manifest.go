@@ -42,7 +42,7 @@ type LimitError struct {
 	What string // files, bytes, bytes in a file, directories in a path
 	Path string // where the limit was reached
 	Max  int64
-	Base bool // the directory is not a workspace, but to become a base
+	Base bool // the directory is to become a base
 }
 
 func (e *LimitError) Error() string {

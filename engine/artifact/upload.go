@@ -22,11 +22,11 @@ type upload struct {
 	scratch  string          // directory of spooled copies
 	stored   map[string]bool // hashes of content that the session has
 	uploaded sync.Map        // hashes of content that this upload stores
-	buffers  sync.Pool       // of small contents that were stored already, *[]byte
+	buffers  sync.Pool       // *[]byte, for small contents that were stored
 
 	mu    sync.Mutex
 	small []Content // not stored yet
-	bytes int       // of small
+	bytes int       // bytes of small
 }
 
 // Contents of at most maxUnasked bytes are stored together if there are many, in parts of

@@ -53,7 +53,7 @@ func (w *WorkingCopy) scanFiles(ctx context.Context, names []string) (delta Delt
 		}
 		info, err := root.Lstat(name)
 		if err != nil || !found.plain(name, info) {
-			return Delta{}, false, nil //nolint:nilerr // the walk reports it if it lasts
+			return Delta{}, false, nil //nolint:nilerr // a walk reports the error if it persists
 		}
 		found.infos[name] = info
 		found.files = append(found.files, File{Path: name, Mode: uint32(info.Mode().Perm()), Size: info.Size()})

@@ -42,6 +42,6 @@ func (l *Loan) Moved(dir string) error {
 	return l.locate()
 }
 
-// Untouched tells the loan that nobody has written to its files so far. Files that are older then
+// Untouched tells the loan that nobody has written to its files so far, so that their identities
 // show every later change.
 func (l *Loan) Untouched() { l.lent = time.Now() }

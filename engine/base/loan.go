@@ -19,15 +19,15 @@ import (
 type Loan struct {
 	trees    *Trees
 	base     *artifact.Base // nil for an answer and for an empty directory
-	key      string         // of the copies with the same files; empty for one that is not lent again
+	key      string         // equal for copies with the same files; empty for a copy that is not lent again
 	rewrite  rewrite        // nil for an empty directory
 	dir      string
-	real     string // dir without links in it
+	real     string // dir with its links resolved
 	readOnly bool
 	lent     time.Time
 
 	files artifact.Manifest
-	is    map[string]artifact.Identity // of the files and links
+	is    map[string]artifact.Identity // identities of the files and links
 	dirs  map[string]artifact.Identity
 }
 
@@ -176,7 +176,7 @@ func (l *Loan) move(to string) error {
 	return l.locate()
 }
 
-// lendSpare makes dir of a copy that nobody uses; nil without one.
+// lendSpare moves an unused copy to dir and returns its loan, or nil if there is none.
 func (t *Trees) lendSpare(key, dir string, readOnly bool) *Loan {
 	spare := t.spare(key, readOnly)
 	if spare == nil {
@@ -192,7 +192,7 @@ func (t *Trees) lendSpare(key, dir string, readOnly bool) *Loan {
 	return spare
 }
 
-// spare takes a copy that nobody uses, nil without one.
+// spare takes an unused copy from the list, or returns nil.
 func (t *Trees) spare(key string, readOnly bool) *Loan {
 	t.mu.Lock()
 	defer t.mu.Unlock()

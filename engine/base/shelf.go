@@ -19,8 +19,8 @@ const (
 	shelfDir    = "spares"
 	shelfTree   = "tree"
 	shelfRecord = "record"
-	newPrefix   = "new-"   // of a copy that is moved to the shelf
-	takenPrefix = "taken-" // of one that is moved from it
+	newPrefix   = "new-"   // begins the name of a copy that is being moved to the shelf
+	takenPrefix = "taken-" // begins the name of a copy that is being taken from it
 	// maxShelved is the number of copies on the shelf, and maxShelvedBytes the size of one.
 	maxShelved      = 4
 	maxShelvedBytes = 256 << 20

@@ -28,7 +28,7 @@ type Trees struct {
 	making map[string]*sync.Mutex    // trees that are being unpacked
 	spares []*Loan                   // copies given back, the oldest first
 
-	copying chan struct{} // held by the copy that is being made: the first of several is ready earlier
+	copying chan struct{} // held while a copy is made, so that the first of several copies is ready earlier
 }
 
 // maxBases is the number of manifests kept in memory.

@@ -30,7 +30,7 @@ func (d *Decoder) checkPipeline(p Pipeline) {
 	for i, s := range p.Steps {
 		key := nth("steps", i)
 		if d.invalid[key+".kind"] {
-			continue // the default that replaces the invalid kind would be judged
+			continue // later checks would see the default in place of the invalid kind
 		}
 		d.checkMeaningless(key, s)
 		d.checkDestinations(key, s, names)

@@ -59,7 +59,7 @@ type checking struct {
 	Checks []int    `json:"checks"` // indices in State.Checks
 }
 
-// keepChecks adds the checks that came with an answer of a. A check that the same author has
+// keepChecks adds the checks that came with the agent's answer. A check that the same author has
 // handed in before is not added again, and keeps the answers that its author had seen then.
 func (s *State) keepChecks(a *agent, ids []string, seen []Seen) {
 	a.Verdicts = ""
@@ -75,7 +75,7 @@ func (s *State) keepChecks(a *agent, ids []string, seen []Seen) {
 	}
 }
 
-// verdict returns the outcome of the i-th check on a's newest answer.
+// verdict returns the outcome of the i-th check on the agent's newest answer.
 func (a *agent) verdict(i int) verdict {
 	if i < len(a.Verdicts) {
 		return verdict(a.Verdicts[i])
@@ -83,8 +83,8 @@ func (a *agent) verdict(i int) verdict {
 	return notRun
 }
 
-// unchecked returns the indices of the checks that have neither run on a's newest answer nor
-// been started.
+// unchecked returns the indices of the checks that have neither run on the agent's newest answer
+// nor been started.
 func (s *State) unchecked(a *agent) []int {
 	var missing []int
 	for i := range s.Checks {
@@ -98,7 +98,7 @@ func (s *State) unchecked(a *agent) []int {
 // checking reports whether checks on any newest answer are in progress.
 func (s *State) checking() bool { return slices.ContainsFunc(s.Agents, s.isChecked) }
 
-// isChecked reports whether checks on a's newest answer are in progress.
+// isChecked reports whether checks on the agent's newest answer are in progress.
 func (s *State) isChecked(a *agent) bool {
 	return a.answered() && slices.ContainsFunc(s.Checkings, func(c checking) bool { return c.Agent == a.ID && c.Step == a.latest() })
 }
@@ -182,8 +182,8 @@ func (s *State) broken(i int) bool {
 	return !slices.ContainsFunc(answers, func(a *agent) bool { return a.verdict(i) == passes })
 }
 
-// counts reports whether the i-th check counts for a's answer: it does if its author is the
-// user, or another agent that had been shown no answer of a.
+// counts reports whether the i-th check counts for the agent's answer: it does if its author is the
+// user, or another agent that had been shown no answer of this one.
 func (s *State) counts(i int, a *agent) bool {
 	c := s.Checks[i]
 	return c.Author == "" || c.Author != a.ID && seenStep(c.Seen, a.ID) == 0
@@ -210,8 +210,8 @@ func (s *State) scoreOf(a *agent) score {
 	return score{user: user}
 }
 
-// beats reports whether a's answer has a higher mean voice than b's among the agents whose
-// checks count for both.
+// beats reports whether the answer of a has a higher mean voice than that of b among the agents
+// whose checks count for both.
 func (s *State) beats(a, b *agent) bool {
 	ahead := 0
 	for _, author := range s.Agents {
@@ -224,7 +224,8 @@ func (s *State) beats(a, b *agent) bool {
 	return ahead > 0
 }
 
-// voice returns the share of an author's counting checks that a's answer passes, in millionths.
+// voice returns the share of an author's counting checks that the agent's answer passes, in
+// millionths.
 func (s *State) voice(author string, a *agent) (share int, known bool) {
 	passed, run := 0, 0
 	for i, c := range s.Checks {
@@ -242,7 +243,7 @@ func (s *State) voice(author string, a *agent) (share int, known bool) {
 	return passed * 1_000_000 / max(run, 1), run > 0
 }
 
-// isOutdone reports whether checks decide and rank another answer above a's.
+// isOutdone reports whether checks decide and rank another answer above the agent's.
 func (s *State) isOutdone(a *agent) bool {
 	own := s.scoreOf(a)
 	return s.Config.Ballot == checksDecide && slices.ContainsFunc(s.agents((*agent).answered), func(other *agent) bool {
@@ -259,8 +260,8 @@ func (s *State) confirm(by Basis, target *agent) Decision {
 	return s.decideBy(by, Consensus, target)
 }
 
-// passed returns the share of the counting checks that a's answer passes, or nil if there are
-// none.
+// passed returns the share of the counting checks that the agent's answer passes, or nil if there
+// are none.
 func (s *State) passed(a *agent) *float64 {
 	passed, run := 0.0, 0.0
 	for i := range s.Checks {

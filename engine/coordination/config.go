@@ -98,7 +98,7 @@ const (
 
 // The values of Config.Ballot, the part of checks in a decision.
 const (
-	ballotText      = ""                  // none: they do not run
+	ballotText      = ""                  // checks do not run
 	checksShown     = "checks_shown"      // voters see them
 	checksBreakTies = "checks_break_ties" // they rank answers with as many votes
 	checksDecide    = "checks_decide"     // votes rank answers that do equally well

@@ -15,7 +15,7 @@ type Critique struct {
 	Verdict RoundVerdict  `json:"verdict,omitempty"`
 	Scores  []RoundScore  `json:"scores,omitempty"`
 	Ceiling CeilingStatus `json:"ceiling_status,omitempty"`
-	Tasks   bool          `json:"tasks,omitempty"` // they are the plan of the agent's next step
+	Tasks   bool          `json:"tasks,omitempty"` // the evaluation has tasks, the plan of the agent's next step
 
 	// Plateau is set if this evaluation and the previous one have found the ceiling reached,
 	// and the total score has hardly risen.
@@ -59,7 +59,7 @@ func (c *Critique) total() float64 {
 	return sum
 }
 
-// critiqueOf returns the evaluation of the newest answer of a, or nil.
+// critiqueOf returns the evaluation of the agent's newest answer, or nil.
 func (a *agent) critiqueOf() *Critique {
 	if a.Critique == nil || a.Critique.Step != a.latest() || a.Critique.Verdict == "" {
 		return nil
@@ -67,14 +67,13 @@ func (a *agent) critiqueOf() *Critique {
 	return a.Critique
 }
 
-// tasked reports whether the evaluation of the newest answer of a has tasks.
+// tasked reports whether the evaluation of the agent's newest answer has tasks.
 func (a *agent) tasked() bool {
 	c := a.critiqueOf()
 	return c != nil && c.Tasks
 }
 
-// unevaluated reports whether the newest answer of a has to be evaluated before a's next
-// step.
+// unevaluated reports whether the agent's newest answer has to be evaluated before its next step.
 func (s *State) unevaluated(a *agent) bool {
 	due := s.Config.Critiques && a.answered() && (a.Critique == nil || a.Critique.Step != a.latest())
 	return due && slices.Contains(s.offered(a), NewAnswer)
@@ -121,7 +120,7 @@ func (s *State) critiqueEnd(a *agent, run *Launch, event ending) {
 	a.Critique = &Critique{Step: run.After}
 }
 
-// critiqued sets the last evaluation of a, and whether a has reached a plateau.
+// critiqued sets the agent's last evaluation, and whether the agent has reached a plateau.
 func (a *agent) critiqued(c Critique) *Critique {
 	before := a.Critique
 	c.Plateau = before != nil && before.Ceiling == CeilingReached && c.Ceiling == CeilingReached && c.total() <= before.total()+plateauGain

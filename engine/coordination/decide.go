@@ -69,7 +69,7 @@ func (s *State) turn(quorum *agent) move {
 	launches = append(launches, s.launchNext()...)
 	if len(launches) == 0 && idle && s.secluded() {
 		s.reveal()
-		if s.settled() { // the only answer
+		if s.settled() { // each agent voted for the only answer that it was shown
 			return s.conclude(s.confirm("", s.majority()))
 		}
 		launches = s.launchNext()

@@ -40,7 +40,7 @@ func (d Digest) Equal(other Digest, agree string, lines bool) bool {
 	return d.Whole(agree) != "" && d.Whole(agree) == other.Whole(agree)
 }
 
-// keepDigest records the digest of a's new answer, and whether it copies one of the
+// keepDigest records the digest of the agent's new answer, and whether the answer copies one of the
 // answers in seen.
 func (s *State) keepDigest(a *agent, d Digest, seen []Seen) {
 	if s.Protocol < 3 {

@@ -169,7 +169,7 @@ func (l *Launch) heard() int {
 	return l.Messages[len(l.Messages)-1].Number
 }
 
-// start launches a new step of a.
+// start launches a new step of the agent.
 func (s *State) start(a *agent, l Launch) Launch {
 	l.Agent, l.Number, l.Answers, l.Given = a.ID, a.Number, len(a.Answers), a.answerCount()
 	l.Messages = s.messagesFor(a)
@@ -184,7 +184,7 @@ func (s *State) start(a *agent, l Launch) Launch {
 	return s.mint(a, l)
 }
 
-// resume launches the suspended or failed step of a again. The shown answers do not change,
+// resume launches the agent's suspended or failed step again. The shown answers do not change,
 // since the step's journal begins with them; the allowance is computed anew.
 func (s *State) resume(a *agent) Launch {
 	l := a.Rest.Launch
@@ -195,7 +195,7 @@ func (s *State) resume(a *agent) Launch {
 	return s.mint(a, l)
 }
 
-// mint gives a launch of a its ID and makes it the running one.
+// mint gives a launch an ID and makes it the agent's running one.
 func (s *State) mint(a *agent, l Launch) Launch {
 	s.Launches++
 	l.ID = LaunchID("l" + strconv.Itoa(s.Launches))
@@ -207,7 +207,7 @@ func (s *State) mint(a *agent, l Launch) Launch {
 	return l.clone()
 }
 
-// messagesFor returns the human messages to a.
+// messagesFor returns the human messages to the agent.
 func (s *State) messagesFor(a *agent) []Message {
 	var mine []Message
 	for _, m := range s.Messages {
@@ -218,7 +218,7 @@ func (s *State) messagesFor(a *agent) []Message {
 	return mine
 }
 
-// updates returns the limits of rule 23 for a step of a.
+// updates returns the limits of rule 23 for a step of the agent.
 func (s *State) updates(a *agent) Updates {
 	c := s.Config
 	switch {

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// stale reports whether a vote or stop of a missed a newer answer of any agent, active or
-// failed, or a human message to a.
+// stale reports whether a vote or stop of the agent missed a newer answer of any agent, active or
+// failed, or a human message to it.
 func (s *State) stale(a *agent, seen []Seen, heard int) bool {
 	return isNewer(a, seen) || s.hasUnseenPeer(a, seen) || s.hasUnread(a, heard)
 }
 
-// isNewer reports whether a has an answer newer than seen.
+// isNewer reports whether the agent has an answer newer than seen.
 func isNewer(a *agent, seen []Seen) bool { return a.answered() && seenStep(seen, a.ID) < a.latest() }
 
-// hasUnseenPeer reports whether a peer of a has an answer that is newer than seen and that
-// a may be shown.
+// hasUnseenPeer reports whether a peer has an answer that is newer than seen and that the agent may
+// be shown.
 func (s *State) hasUnseenPeer(a *agent, seen []Seen) bool {
 	return !s.secluded() && slices.ContainsFunc(s.Agents, func(peer *agent) bool { return peer != a && isNewer(peer, seen) })
 }
 
-// hasUnread reports whether there are messages to a after number heard that make a vote
+// hasUnread reports whether there are messages to the agent after number heard that make a vote
 // stale. Messages after the decision do not.
 func (s *State) hasUnread(a *agent, heard int) bool {
 	if s.Settled != nil {
@@ -30,12 +30,12 @@ func (s *State) hasUnread(a *agent, heard int) bool {
 	return s.hasMessages(a, heard, len(s.Messages))
 }
 
-// hasMessages reports whether there are messages to a with numbers in (after, upTo].
+// hasMessages reports whether there are messages to the agent with numbers in (after, upTo].
 func (s *State) hasMessages(a *agent, after, upTo int) bool {
 	return slices.ContainsFunc(s.messagesFor(a), func(m Message) bool { return m.Number > after && m.Number <= upTo })
 }
 
-// fresh reports whether a has a vote or stop that is not stale.
+// fresh reports whether the agent has a vote or stop that is not stale.
 func (s *State) fresh(a *agent) bool {
 	switch {
 	case a.Ballot != nil:
@@ -46,10 +46,10 @@ func (s *State) fresh(a *agent) bool {
 	return false
 }
 
-// hasPeerNews reports whether a's peers have answers that a has not been shown.
+// hasPeerNews reports whether peers have answers that the agent has not been shown.
 func (s *State) hasPeerNews(a *agent) bool { return s.hasUnseenPeer(a, a.Known) }
 
-// hasNews reports whether a has news: its first step of an attempt, an unseen answer of a
+// hasNews reports whether the agent has news: its first step of an attempt, an unseen answer of a
 // peer, or an unread message.
 func (s *State) hasNews(a *agent) bool {
 	return !a.Ran || s.hasPeerNews(a) || s.hasUnread(a, a.Heard)

@@ -2,7 +2,7 @@ package coordination
 
 import "slices"
 
-// owes reports whether a owes a fresh vote, a fresh stop or, without voting, an answer.
+// owes reports whether the agent owes a fresh vote, a fresh stop or, without voting, an answer.
 func (s *State) owes(a *agent) bool {
 	if s.Config.Mode == voting && !s.Config.votes() {
 		return !a.answered()
@@ -10,7 +10,7 @@ func (s *State) owes(a *agent) bool {
 	return !s.fresh(a)
 }
 
-// wants reports whether a should be launched: it owes an action or, without voting, has an
+// wants reports whether the agent should be launched: it owes an action or, without voting, has an
 // unread message. A secluded agent at its limit of answers waits.
 func (s *State) wants(a *agent) bool {
 	if s.secluded() && a.answered() && s.full(a) {
@@ -19,27 +19,27 @@ func (s *State) wants(a *agent) bool {
 	return s.owes(a) || s.Config.Mode == voting && !s.Config.votes() && s.hasUnread(a, a.Heard) && !s.full(a)
 }
 
-// full reports whether the limits leave a no further answer.
+// full reports whether the limits allow the agent no further answer.
 func (s *State) full(a *agent) bool {
 	c := s.Config
 	return c.AnswersGlobal > 0 && s.total() >= c.AnswersGlobal ||
 		c.AnswersPerAgent > 0 && c.Mode == voting && a.answerCount() >= c.AnswersPerAgent
 }
 
-// able reports whether a is active, idle and below its step limit.
+// able reports whether the agent is active, idle and below its step limit.
 func (s *State) able(a *agent) bool {
 	return a.active() && a.Run == nil && a.Steps < s.Config.MaxStepsPerAgent && (a.goesOn() || !s.outOfRounds(a))
 }
 
-// goesOn reports whether a has a step to resume or to begin again in the same round.
+// goesOn reports whether the agent has a step to resume, or to begin again in the same round.
 func (a *agent) goesOn() bool { return a.Rest != nil || a.Again || a.Retried }
 
-// outOfRounds reports whether max_rounds allows a no further round.
+// outOfRounds reports whether max_rounds allows the agent no further round.
 func (s *State) outOfRounds(a *agent) bool {
 	return s.Config.MaxRounds > 0 && s.roundsOf(a) >= s.Config.MaxRounds
 }
 
-// inLastRound reports whether the next step of a belongs to the last round.
+// inLastRound reports whether the agent's next step belongs to the last round.
 func (s *State) inLastRound(a *agent) bool {
 	rounds := s.roundsOf(a)
 	if !a.goesOn() {
@@ -48,8 +48,8 @@ func (s *State) inLastRound(a *agent) bool {
 	return s.Config.MaxRounds > 0 && rounds >= s.Config.MaxRounds
 }
 
-// roundsOf returns the number of rounds of this attempt: the session's in rounds, or a's own
-// with continuous pacing.
+// roundsOf returns the number of rounds of this attempt: the session's in rounds, or the agent's
+// own with continuous pacing.
 func (s *State) roundsOf(a *agent) int {
 	if s.Config.Pacing == pacingRounds {
 		return s.Round - s.Begun
@@ -57,8 +57,8 @@ func (s *State) roundsOf(a *agent) int {
 	return a.Rounds - a.Begun
 }
 
-// offered returns the actions open to a step of a that is launched together with beside. If
-// there are none, the agent waits for answers of others.
+// offered returns the actions open to a step of the agent that is launched together with those of
+// beside. If there are none, the agent waits for answers of others.
 func (s *State) offered(a *agent, beside ...*agent) []Action {
 	var offered []Action
 	if s.mayAnswer(a, beside) {
@@ -118,8 +118,8 @@ func (s *State) deferred() bool {
 	})
 }
 
-// overLeadCap reports whether one more answer of a would exceed the lead cap over a peer for
-// which counts is true. A first answer never does.
+// overLeadCap reports whether one more answer of the agent would exceed the lead cap over a peer
+// for which counts is true. A first answer never does.
 func (s *State) overLeadCap(a *agent, counts func(*agent) bool) bool {
 	lead := s.Config.LeadCap
 	return lead != nil && a.answered() && slices.ContainsFunc(s.Agents, func(peer *agent) bool {
@@ -127,18 +127,18 @@ func (s *State) overLeadCap(a *agent, counts func(*agent) bool) bool {
 	})
 }
 
-// mayCatchUp reports whether a runs or can still be launched.
+// mayCatchUp reports whether the agent runs or can still be launched.
 func (s *State) mayCatchUp(a *agent) bool {
 	return a.Run != nil || s.able(a) && (a.goesOn() || s.wants(a))
 }
 
-// waitsForPeer reports whether a waits for a slower peer that is running, whose answer would
-// make a's vote stale.
+// waitsForPeer reports whether the agent waits for a slower peer that is running, because the
+// peer's answer would make its vote stale.
 func (s *State) waitsForPeer(a *agent) bool {
 	return s.overLeadCap(a, func(peer *agent) bool { return peer.Run != nil })
 }
 
-// capped reports whether the session stops a. In decomposition, it stops agents that have
+// capped reports whether the session stops the agent. In decomposition, it stops agents that have
 // reached a limit of answers and have no unread message.
 func (s *State) capped(a *agent) bool {
 	c := s.Config
@@ -182,7 +182,7 @@ func (s *State) reveal() {
 	s.note(Entry{Kind: entryRevealed, Text: "every agent has worked out its answer; all are shown now"})
 }
 
-// shownTo returns the answers that a new step of a is shown (rules 4 and 69).
+// shownTo returns the answers that a new step of the agent is shown (rules 4 and 69).
 func (s *State) shownTo(a *agent) []Shown {
 	var shown []Shown
 	for _, n := range s.shown() {
@@ -193,7 +193,7 @@ func (s *State) shownTo(a *agent) []Shown {
 	return shown
 }
 
-// worksOn reports whether a is launched without news, to improve its own answer.
+// worksOn reports whether the agent is launched without news, to improve its own answer.
 func (s *State) worksOn(a *agent) bool {
 	return (s.Config.Solo || s.secluded() || a.tasked() || s.unevaluated(a)) && slices.Contains(s.offered(a), NewAnswer)
 }

@@ -58,7 +58,7 @@ func (s *State) recallAnswers(a *agent, r OnRecord) {
 	s.Round = max(s.Round, a.Rounds)
 }
 
-// recallEnd restores the vote or stop of a, and its running step.
+// recallEnd restores the agent's vote or stop, and its running step.
 func (s *State) recallEnd(a *agent, r OnRecord) {
 	if v := r.Vote; v != nil {
 		if target := s.agent(v.Target); target.answered() {

@@ -146,7 +146,7 @@ func (s *State) rest(run *Launch, e End, token string) *resumableStep {
 	return &resumableStep{Launch: launch, Token: token, Uncounted: s.Protocol >= Reckons && e.Usage.ModelCalls == 0}
 }
 
-// filesOf returns the token of the earlier step of a whose files a's new step starts with.
+// filesOf returns the token of the agent's earlier step whose files a new step starts with.
 func (s *State) filesOf(a *agent) string {
 	if a.Rest == nil || s.Protocol < Reckons {
 		return a.Left

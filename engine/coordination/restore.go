@@ -167,7 +167,7 @@ func (s *State) reject(by StepOf, final *Shown) {
 	s.evaluated(a, Evaluated{End: by.End, Again: true})
 }
 
-// openLaunch returns the launch that resumes an open step of a. It returns false if the agent
+// openLaunch returns the launch that resumes the agent's open step. It returns false if the agent
 // owes nothing, or if the step was shown an answer that is not accepted.
 func (s *State) openLaunch(a *agent, open OpenStep) (Launch, bool) {
 	if !s.owes(a) {

@@ -104,7 +104,7 @@ func (s *State) agreed() *agent {
 	return nil
 }
 
-// givers counts the active agents that independently gave an answer equal to a's.
+// givers counts the active agents that independently gave an answer equal to the given agent's.
 func (s *State) givers(a *agent) int {
 	return len(slices.DeleteFunc(s.pool(a), func(b *agent) bool { return !b.active() }))
 }

@@ -233,10 +233,10 @@ func (s *State) active() int { return len(s.agents((*agent).active)) }
 // attempt returns the number of the team's present attempt, from 1.
 func (s *State) attempt() int { return 1 + len(s.Earlier) }
 
-// active reports whether a exists, has joined the team and has not failed.
+// active reports whether the agent exists, has joined the team and has not failed.
 func (a *agent) active() bool { return a != nil && a.Error == nil && !a.Absent }
 
-// answered reports whether a has an answer in the present attempt.
+// answered reports whether the agent has an answer in the present attempt.
 func (a *agent) answered() bool { return a != nil && len(a.Answers) > a.Base }
 
 // answerCount returns the number of answers of the present attempt.

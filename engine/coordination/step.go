@@ -265,7 +265,7 @@ func (s *State) stopped(a *agent, run *Launch, e Stopped) {
 	s.note(Entry{Kind: entryStopped, Agent: a.ID, Step: e.Step, Reason: a.Halt.Summary, Text: text + s.staleness(a)})
 }
 
-// cast replaces the vote of a.
+// cast replaces the agent's vote.
 func (s *State) cast(a, target *agent, e Voted, seen []Seen) {
 	a.Ballot = &ballot{
 		Target: target.ID, TargetLabel: revision(target, e.TargetLabel, seen), Step: e.Step,
@@ -274,7 +274,7 @@ func (s *State) cast(a, target *agent, e Voted, seen []Seen) {
 	s.Cast++
 }
 
-// halt replaces the stop of a.
+// halt replaces the agent's stop.
 func (s *State) halt(a *agent, e Stopped, seen []Seen) {
 	a.Halt = &halt{Status: Complete, Summary: truncate(e.Summary), Step: e.Step, Seen: seen, Heard: s.boundHeard(e.Heard)}
 	if e.Status == Blocked {
@@ -282,7 +282,7 @@ func (s *State) halt(a *agent, e Stopped, seen []Seen) {
 	}
 }
 
-// staleness returns a remark if the accepted vote or stop of a was stale from the start.
+// staleness returns a remark if the agent's accepted vote or stop was stale from the start.
 func (s *State) staleness(a *agent) string {
 	if s.fresh(a) {
 		return ""

@@ -93,9 +93,8 @@ func fileNames(files []actionFile) string {
 	return strings.Join(names, " and ")
 }
 
-// isFinale reports an action outside the team's coordination: presenting an answer
-// isFinale reports whether the action is presenting an answer or evaluating it, which are not
-// part of the team's coordination.
+// isFinale reports whether the action presents or evaluates an answer, which is not part of the
+// team's coordination.
 func (a *action) isFinale() bool {
 	return a.final || a.kind == coordination.Submit || a.kind == coordination.RestartTeam
 }

@@ -47,7 +47,7 @@ type State struct {
 	Parked    *Failure `json:"parked,omitempty"` // the failure that waits for a person
 
 	Rest *Launch `json:"rest,omitempty"` // the failed or cancelled step of a run that is over; nil without one
-	Late bool    `json:"late,omitempty"` // that step came to an end of its own afterwards
+	Late bool    `json:"late,omitempty"` // that step ended by itself afterwards
 
 	Result   *Result `json:"outcome,omitempty"` // nil until the run is over
 	Finished bool    `json:"told,omitempty"`    // Done was drained
