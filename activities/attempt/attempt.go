@@ -28,7 +28,7 @@ type Process struct {
 	activities.Equipment
 
 	Store   artifact.Store
-	Trees   *base.Trees // of the bases that runs start from; nil to read them from Store
+	Trees   *base.Trees // keeps the bases that runs start from; nil to read them from Store
 	Now     func() time.Time
 	Scratch string // directory of the workspaces
 

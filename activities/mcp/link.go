@@ -31,7 +31,7 @@ type link struct {
 	server    Server
 	dir, home string
 	log       *slog.Logger
-	redactor  *redact.Redactor // of the server's secrets
+	redactor  *redact.Redactor // removes the server's secrets
 
 	connecting sync.Mutex
 	current    *session // guarded by connecting; nil after a broken connection

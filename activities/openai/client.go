@@ -66,7 +66,7 @@ type Client struct {
 	host     string
 	origin   string // scheme and host
 	key      string
-	redactor *redact.Redactor // of the key
+	redactor *redact.Redactor // removes the key from errors
 	model    string
 	params   map[string]any
 	shortIDs bool

@@ -31,8 +31,8 @@ func (e *stallError) Error() string { return e.what }
 
 type watchdog struct {
 	silent, idle *time.Timer
-	silentLimit  time.Duration // of silent
-	idleLimit    time.Duration // of idle; 0 before the first byte of the reply
+	silentLimit  time.Duration // the duration of silent
+	idleLimit    time.Duration // the duration of idle; 0 before the first byte of the reply
 }
 
 // newWatchdog returns the context of a request and its watchdog; release ends both. silent bounds

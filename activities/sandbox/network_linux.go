@@ -33,7 +33,7 @@ func openPassage() (*passage, error) {
 func (p *passage) serve(way Network) {
 	defer close(p.served)
 	defer closeFD(p.socket)
-	rights := make([]byte, unix.CmsgSpace(4)) // of one descriptor
+	rights := make([]byte, unix.CmsgSpace(4)) // room for one descriptor
 	n, err := 0, error(unix.EINTR)
 	for errors.Is(err, unix.EINTR) {
 		_, n, _, _, err = unix.Recvmsg(p.socket, make([]byte, 1), rights, unix.MSG_CMSG_CLOEXEC)

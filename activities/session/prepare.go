@@ -74,7 +74,7 @@ func (a *Activities) teamName(in PrepareInput) string {
 func (a *Activities) prepared(layout artifact.Layout, t config.Team, l artifact.Limits, c artifact.Caller, protocol int) Prepared {
 	within := t.Within(l.Seconds, l.CostUSD)
 	if len(c.ClientTools) > 0 && c.ClientToolsFor == artifact.ForPresenter && within.Orchestrator.FinalAnswerStrategy == "winner_reuse" {
-		within.Orchestrator.FinalAnswerStrategy = "winner_present" // else no step presents
+		within.Orchestrator.FinalAnswerStrategy = "winner_present" // otherwise no step presents a final answer
 	}
 	p := Prepared{
 		Protocol:       protocol,

@@ -25,7 +25,7 @@ const (
 // where the command's own searches do not find it.
 type capture struct {
 	spool string            // directory of the file
-	mask  *strings.Replacer // of host paths
+	mask  *strings.Replacer // replaces host paths
 
 	mu     sync.Mutex
 	head   []byte // all output, as long as it can be shown
@@ -154,7 +154,7 @@ const (
 type outputs struct {
 	files *fileTools
 	spool string            // directory of running commands' outputs
-	mask  *strings.Replacer // of host paths
+	mask  *strings.Replacer // replaces host paths
 	last  int               // number of the newest output
 }
 

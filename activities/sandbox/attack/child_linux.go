@@ -39,7 +39,7 @@ type target struct {
 	Prey    string // a file in it that an attack tries to change
 
 	Worker        int
-	WorkerAddress int64 // of a secret in its memory
+	WorkerAddress int64 // address of a secret in the worker's memory
 	Victim        int
 
 	Addresses []string // of sockets
