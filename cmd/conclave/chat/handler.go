@@ -17,7 +17,7 @@ type Handler struct {
 	desk    *desk.Desk
 	page    func(r *http.Request, session string) string // address of a session's page; empty without one
 	started time.Time
-	reads   bool // nothing is started
+	reads   bool // refuses to start sessions
 	mux     *http.ServeMux
 }
 
@@ -115,7 +115,7 @@ type wish struct {
 func apart(f func()) {
 	panicked := make(chan any)
 	go func() {
-		defer func() { panicked <- recover() }() //nolint:forbidigo // passed on below
+		defer func() { panicked <- recover() }() //nolint:forbidigo // raised again below
 		f()
 	}()
 	if p := <-panicked; p != nil {

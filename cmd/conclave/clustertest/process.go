@@ -53,7 +53,7 @@ func (p *Process) Start() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = child.Wait() // a server that was killed has no good end
+		_ = child.Wait() // a killed server exits with an error
 	}()
 	p.child, p.ended = child, ended
 	p.await()

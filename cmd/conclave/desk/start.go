@@ -25,7 +25,7 @@ import (
 // Question is a request for an answer.
 type Question struct {
 	ID    string // of the session; empty for a new one
-	Hash  string // of the request: a repeated one has the same
+	Hash  string // hash of the request, equal for a repeated one
 	Retry bool   // the client sends it again, without an ID
 	Team  Team
 	Input sessionflow.Input

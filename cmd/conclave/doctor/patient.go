@@ -65,7 +65,7 @@ func bad(detail, remedy string) check { return check{Detail: detail, Remedy: rem
 // failed converts an error to a check. Errors end with their remedy, after the last semicolon; the
 // given remedy is for errors without one.
 func failed(err error, remedy string) check {
-	if untrusted, ok := errors.AsType[*team.UntrustedError](err); ok { // it quotes a stranger's semicolons
+	if untrusted, ok := errors.AsType[*team.UntrustedError](err); ok { // its semicolons may come from a foreign file
 		return bad(untrusted.Reason(), untrusted.Remedy())
 	}
 	said := cluster.Explain(err)

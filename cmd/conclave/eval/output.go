@@ -114,14 +114,14 @@ func (o *output) adopt(s settings) error {
 		whole = append(append(whole, line...), '\n')
 	}
 	name := filepath.Join(o.dir, samplesFile)
-	if err := os.WriteFile(name+".new", whole, 0o644); err != nil { //nolint:gosec // results to pass on
+	if err := os.WriteFile(name+".new", whole, 0o644); err != nil { //nolint:gosec // results are meant to be shared
 		return fmt.Errorf("write the samples: %w", err)
 	}
 	if err := os.Rename(name+".new", name); err != nil {
 		return fmt.Errorf("write the samples: %w", err)
 	}
 	var err error
-	if o.file, err = os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0o644); err != nil { //nolint:gosec // results to pass on
+	if o.file, err = os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0o644); err != nil { //nolint:gosec // results are meant to be shared
 		return fmt.Errorf("write the samples: %w", err)
 	}
 	return nil
@@ -214,7 +214,7 @@ func (o *output) writeJSON(name string, v any) error {
 }
 
 func (o *output) write(name string, data []byte) error {
-	if err := os.WriteFile(filepath.Join(o.dir, name), data, 0o644); err != nil { //nolint:gosec // results to pass on
+	if err := os.WriteFile(filepath.Join(o.dir, name), data, 0o644); err != nil { //nolint:gosec // results are meant to be shared
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil

@@ -18,7 +18,7 @@ type unit struct {
 	epoch int
 
 	paid    llm.Usage       // for runs since the last outcome
-	charged map[string]bool // IDs of the runs in it, and in those of outcomes before
+	charged map[string]bool // IDs of the runs that paid or an earlier outcome includes
 
 	team *outcome // of the evaluated team; nil if it is no arm
 	pool []reply  // first answers, those of the team before those of sessions for more

@@ -137,7 +137,7 @@ func (conn *Connection) joinStack(ctx context.Context) error {
 	conn.lease, conn.Stack = lease, lease.Stack
 	conn.Options = client.Options{
 		HostPort: conn.Stack.TemporalAddress, Namespace: conn.Stack.Namespace,
-		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}}, // within a machine it only costs time
+		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}}, // compression within a machine only costs time
 	}
 	return nil
 }

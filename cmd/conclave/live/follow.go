@@ -43,9 +43,9 @@ type drawing interface {
 type followed struct {
 	id      string
 	base    string
-	epoch   string // of this process: versions of another one mean nothing here
+	epoch   string // of this process; versions of other processes are meaningless
 	subject subject
-	session *session                                  // the subject, if it is one; else nil
+	session *session                                  // the subject if it is a session; else nil
 	status  func(context.Context) ([]byte, error)     // status.json; nil without one
 	doing   func(context.Context) []progress.Activity // of the running steps; nil if they are unknown
 	live    page.Live

@@ -25,7 +25,7 @@ type Stack struct {
 	DataDir         string `json:"data_dir"`  // absolute
 	LogFile         string `json:"log_file"`  // of the servers
 	ServerVersion   string `json:"server_version"`
-	OtherUsers      bool   `json:"other_users"` // may connect, those of this machine
+	OtherUsers      bool   `json:"other_users"` // other users of this machine may connect
 	PID             int    `json:"pid"`         // only for people and their tools
 	Ports           Ports  `json:"ports"`
 }

@@ -13,7 +13,7 @@ type uploaded struct {
 	Files     int      `json:"files"`
 	Bytes     int64    `json:"bytes"`
 	Sent      int64    `json:"sent_bytes"`
-	Secrets   []string `json:"secrets"` // left out, unless they were asked for
+	Secrets   []string `json:"secrets"` // files with secrets, left out unless requested
 	LeftOut   []left   `json:"left_out"`
 }
 

@@ -98,7 +98,7 @@ func (s server) ask(ctx context.Context, req *mcp.CallToolRequest, in ask) (*mcp
 	}
 	s.desk.Remember(ticket.ID, dir)
 	report := progress(ctx, req)
-	if report != nil { // a client that gives up early knows the ID
+	if report != nil { // so that a client that gives up early knows the ID
 		report("session_id " + ticket.ID)
 	}
 	return s.await(ctx, ticket.ID, until, report)

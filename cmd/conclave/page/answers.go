@@ -25,8 +25,8 @@ type answer struct {
 	Checks  []check
 	Judged  *evaluation // nil without an evaluation
 	Dir     string
-	Terse   bool          // a page for want of room shows only the beginning
-	Drawn   template.HTML // of an earlier drawing
+	Terse   bool          // the page has room only for the beginning
+	Drawn   template.HTML // HTML of an earlier drawing
 }
 
 // folder is a place with files: an answer, or a visit of a pipeline's step.

@@ -26,7 +26,7 @@ type costRow struct {
 	Usage                 llm.Usage
 	Input, Cached, Output string // widths
 	CachedX, OutputX      string
-	Drawn                 template.HTML // of an earlier drawing
+	Drawn                 template.HTML // HTML of an earlier drawing
 }
 
 // ID returns the ID of the row's part of the page.

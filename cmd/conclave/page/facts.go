@@ -15,7 +15,7 @@ import (
 type fact struct {
 	Name  string
 	Lines []string
-	Drawn template.HTML // of an earlier drawing
+	Drawn template.HTML // HTML of an earlier drawing
 }
 
 // ID returns the ID of the fact's part of the page.

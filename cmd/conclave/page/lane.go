@@ -153,7 +153,7 @@ func actionWords(p *record.Step) string {
 type strip[T comparable] struct {
 	ID    string
 	Items []T
-	Drawn template.HTML // of an earlier drawing
+	Drawn template.HTML // HTML of an earlier drawing
 }
 
 // stripsOf splits an agent's symbols of one kind into strips.

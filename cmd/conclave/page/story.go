@@ -24,7 +24,7 @@ type story struct {
 	Notes  []note // messages and the decision
 	Ticks  []tick
 	Events []event
-	Count  int // of events; a page for want of room shows some of them
+	Count  int // number of events, of which a page without room shows only some
 }
 
 // lane has the steps of one agent.
@@ -37,7 +37,7 @@ type lane struct {
 	Marks   []strip[mark]
 	Updates []strip[mark]
 	Ties    []strip[tie]  // from votes to the answers that they name
-	Going   []bar         // of steps under way, which grow
+	Going   []bar         // bars of running steps, which grow
 	Gone    template.HTML // those bars, of an earlier drawing
 }
 
@@ -87,7 +87,7 @@ type event struct {
 	Clock string
 	Text  string
 	Note  string        // the reason or the message
-	Drawn template.HTML // of an earlier drawing
+	Drawn template.HTML // HTML of an earlier drawing
 }
 
 // storyOf draws the timeline up to now. For an ended session now is its end.
@@ -123,7 +123,7 @@ func storyOf(s *record.Session, now time.Time) story {
 // ahead returns a time after now that stays the same for a while, so that the drawing of a
 // running session keeps its scale until it is full.
 func ahead(began, now time.Time) time.Time {
-	const most = 365 * 24 * time.Hour // later the scale follows the clock; so it does without a beginning
+	const most = 365 * 24 * time.Hour // beyond this, or without a beginning, the scale follows the clock
 	took, room := now.Sub(began), 10*time.Second
 	if took > most {
 		return now

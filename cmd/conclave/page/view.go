@@ -33,7 +33,7 @@ type view struct {
 	Cost     cost
 	Glossary []term
 	Activity []progress.Activity
-	Terse    bool // for want of room
+	Terse    bool // shortened for want of room
 }
 
 // row is an agent on the board.
@@ -53,9 +53,9 @@ type stepView struct {
 	Source                 string // where a live page loads the transcript from
 	Path                   string // of the transcript
 	Entries                []entry
-	LeftOut                bool          // the transcript, for want of room
+	LeftOut                bool          // the transcript is left out for want of room
 	Said                   string        // the end of the reply under way
-	Drawn                  template.HTML // of an earlier drawing
+	Drawn                  template.HTML // HTML of an earlier drawing
 }
 
 // Live is the state of a page that a server keeps up to date.

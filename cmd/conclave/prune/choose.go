@@ -13,7 +13,7 @@ import (
 type filter struct {
 	now       time.Time
 	olderThan time.Duration // since their end
-	keep      int           // the newest of those with a status stay
+	keep      int           // number of the newest runs with these statuses that stay
 	statuses  []string      // empty for all
 
 	// elsewhere is set if another namespace may share the bucket, so that a run

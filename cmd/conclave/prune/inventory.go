@@ -27,7 +27,7 @@ import (
 type kind struct {
 	name     string // in JSON
 	noun     string // in messages
-	workflow string // type
+	workflow string // workflow type
 	failed   string // status of a run that Temporal ended
 	claim    string // file that identifies a run; of a scenario the prefix of several
 	record   string // file with the status

@@ -17,7 +17,7 @@ type report struct {
 	Leftovers []reportedFile `json:"leftovers"` // of the data directory
 	Kept      []reportedKept `json:"kept"`      // selected, but needed
 	Bases     reportedBases  `json:"bases"`
-	Bytes     int64          `json:"bytes"` // that are freed, or would be
+	Bytes     int64          `json:"bytes"` // bytes that are or would be freed
 }
 
 // reported is a run that is or would be removed.

@@ -41,7 +41,7 @@ func (v *verifier) step(ctx context.Context, agent, dir string) {
 	if !ok {
 		return
 	}
-	number, _ := strconv.Atoi(path.Base(dir)) // run has chosen numbers
+	number, _ := strconv.Atoi(path.Base(dir)) // run passes only directories with numbers
 	v.commits[numbered{agent, number}] = c
 	derived, err := v.derive(ctx, agent, dir, c, manifest)
 	if err != nil {

@@ -116,7 +116,7 @@ func (s *Stored) read(ctx context.Context, store artifact.Store, root string) er
 		if err != nil {
 			return fmt.Errorf("read %s: %w", store.URL(root+name), err)
 		}
-		_ = json.Unmarshal(data, &told) // a damaged document says nothing
+		_ = json.Unmarshal(data, &told) // a damaged document is ignored
 	}
 	s.Query, s.Created, s.Status, s.Usage = cmp.Or(told.Query, told.Request), told.CreatedAt, told.Status, cmp.Or(told.Cost, told.Usage)
 	if s.Kind == scenarios {

@@ -95,7 +95,7 @@ type Step struct {
 	Received   []string // labels that reached it while it worked
 
 	heardKnown bool
-	partial    bool // documents that are made from the commit are missing so far
+	partial    bool // documents derived from the commit are still missing
 	judged     int  // events about checks and evaluations that had been read with the step
 }
 

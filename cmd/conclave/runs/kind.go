@@ -36,8 +36,8 @@ type Kind struct {
 
 	Failed string // the status of a run that Temporal ended as failed
 
-	Statuses []string                        // with which runs end, but for cancelled
-	Files    func(id string) artifact.Layout // of a run in the store; nil if an ID does not tell
+	Statuses []string                        // the final statuses of runs, except cancelled
+	Files    func(id string) artifact.Layout // the layout of a run in the store; nil if the ID does not determine it
 
 	Dirs string // pattern of the directories of the runs in a store
 
@@ -90,8 +90,8 @@ type Run struct {
 	taskQueue string
 	closed    enumspb.WorkflowExecutionStatus // how Temporal closed it
 
-	Continues string // ID of the session whose conversation it goes on with
-	Team      string // its name, or of the file that has it; empty if it is unknown
+	Continues string // ID of the session whose conversation it continues
+	Team      string // name of the team or of its file; empty if it is unknown
 
 	Activities []progress.Activity
 

@@ -34,9 +34,9 @@ type Order struct {
 	Input   any    // of the workflow
 	Offline bool
 	IDFlag  string // the flag that sets the ID
-	Team    string // its name, or the file that has it; may be empty. Its sessions share a fairness key
+	Team    string // name of the team or of its file; may be empty. Its sessions share a fairness key
 
-	Continues string // ID of the session whose conversation the run goes on with
+	Continues string // ID of the session whose conversation the run continues
 }
 
 // Start starts a run and prints its ID. For programs it prints only the note on the built-in model.

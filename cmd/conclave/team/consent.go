@@ -18,7 +18,7 @@ import (
 // Source is the file of a team configuration.
 type Source struct {
 	File  string // "" if there is no file
-	Named bool   // on the command line, with all that is in it
+	Named bool   // the user named the file on the command line
 }
 
 // Choose returns the file of --config, or else ProjectFile if it exists in the working directory.
