@@ -161,7 +161,7 @@ func TestAppendEvents(t *testing.T) {
 	}
 }
 
-// Damaged states are skipped: an older one may still be whole.
+// Damaged states are skipped, because an older one may be intact.
 func TestSavedStates(t *testing.T) {
 	t.Parallel()
 	store, layout := newStore(t), artifact.InBucket("s1")

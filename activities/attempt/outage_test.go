@@ -33,7 +33,7 @@ func waiting(t *testing.T, replied bool) *Attempt {
 	return a
 }
 
-// An outage ends no attempt for good before the limit. The delays grow to a minute.
+// An outage ends the step only at the limit. The delays grow to a minute.
 func TestAttempt_waitsOutAnOutage(t *testing.T) {
 	t.Parallel()
 	a := waiting(t, true)
@@ -62,7 +62,7 @@ func (m modelError) Generate(context.Context, llm.Request) (llm.Reply, error) {
 	return llm.Reply{}, m.err
 }
 
-// Every reply ends an outage, even an error that is none.
+// Every reply ends an outage, even an error of another kind.
 func TestAttempt_repliesEndAnOutage(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -77,7 +77,7 @@ func TestGenerate_classifiesErrors(t *testing.T) {
 	}
 }
 
-// Of teams that ask each other the cause at the last one is left.
+// If teams ask each other, only the cause at the last one is kept.
 func TestGenerate_teamsThatAskEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestErrors_areShortAndWithoutTheKey(t *testing.T) {
 	}
 }
 
-// Causes can quote the wire, and are shown with failures.
+// A failure shows its cause, which may quote the server's bytes.
 func TestErrors_haveCausesWithoutTheKey(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{

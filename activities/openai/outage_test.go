@@ -20,8 +20,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// A server that is away is probed by one request at a time, whoever asks; a caller that
-// waited for a failed probe shares its error. A response lets everybody through.
+// A server that is away is probed by one request at a time. A caller that waited for a failed probe
+// shares its error, and a response lets all callers through.
 func TestOutages_oneProbeAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

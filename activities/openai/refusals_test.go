@@ -59,10 +59,10 @@ func TestRefusals_areRepeatedWithoutThePart(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		request llm.Request
-		words   string // that the request must not contain
+		words   string // words that the request must not contain
 		status  int
 		body    string
-		keeps   string // that it still contains
+		keeps   string // words that it still contains
 	}{
 		"stream_options, by name":   {hello, optionsPart, 400, `{"error":{"message":"Unknown field","param":"stream_options"}}`, streamPart},
 		"stream_options, in a list": {hello, optionsPart, 422, `{"detail":[{"loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}`, streamPart},

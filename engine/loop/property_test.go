@@ -109,7 +109,7 @@ func requireFolded(t require.TestingT, r *run) {
 	require.LessOrEqual(t, worked, r.conv.Worked)
 }
 
-// Every model call gets all news so far, once and in order. An action only counts if there are no
+// Every model call gets all news so far, once and in order. An action only counts if there is no
 // further news.
 func TestRun_newsNeverLost(t *testing.T) {
 	t.Parallel()

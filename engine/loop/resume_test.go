@@ -24,7 +24,7 @@ func TestResume_acceptedReply(t *testing.T) {
 	require.Equal(t, asJSON(t, whole.journal.entries[1:]), asJSON(t, again.journal.entries))
 }
 
-// News that arrived in the meantime cause an unconfirmed action to be refused.
+// News that arrived in the meantime causes an unconfirmed action to be refused.
 func TestResume_acceptedReplyWithNews(t *testing.T) {
 	t.Parallel()
 	script := []llm.Reply{says("", call("a", "new_answer", twoMoons)), says("", call("b", "vote", `{"agent_id": "agent1"}`))}
@@ -35,7 +35,7 @@ func TestResume_acceptedReplyWithNews(t *testing.T) {
 	require.Equal(t, []loop.EntryKind{loop.Updated, loop.Reply, loop.Results}, again.kinds())
 }
 
-// A confirmed action counts, whatever news there are and whatever the rules have learned since.
+// A confirmed action counts, whatever news there is and whatever the rules have learned since.
 func TestResume_confirmedAction(t *testing.T) {
 	t.Parallel()
 	script := []llm.Reply{says("", call("z", "draft", "{}")), says("", call("a", "draft", "{}"), call("b", "new_answer", twoMoons))}

@@ -86,7 +86,7 @@ func requireAdmitted(t *testing.T, cases map[string]admitCase) {
 	}
 }
 
-// Which news are admitted, and how many.
+// admit selects the news that is shown, and limits the number of answers in it.
 func TestAdmit_news(t *testing.T) {
 	t.Parallel()
 	shown, messages, all := shownBefore(), []int{1, 2}, much()
@@ -149,7 +149,7 @@ func TestAdmit_news(t *testing.T) {
 	})
 }
 
-// When news are admitted, and when the step restarts instead.
+// News is admitted, or the step restarts instead.
 func TestAdmit_terms(t *testing.T) {
 	t.Parallel()
 	shown, messages, all := shownBefore(), []int{1, 2}, much()

@@ -189,7 +189,7 @@ func TestDuplicate_withoutVote(t *testing.T) {
 	require.Equal(t, []string{"Your answer is the same as agent3.1, which is there already. Change something that matters. Nothing was submitted."}, p.results())
 }
 
-// News make both an answer and a vote possible again.
+// News makes both an answer and a vote possible again.
 func TestDuplicate_news(t *testing.T) {
 	t.Parallel()
 	w := &world{}

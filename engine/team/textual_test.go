@@ -96,7 +96,7 @@ func TestTextVote(t *testing.T) {
 	require.Equal(t, noToolCalls, newRules(task).Judge(llm.Message{Content: "agent3"}).Rejected, "voting is not open")
 }
 
-// News withdraw an answer given as text like any other answer.
+// News withdraws an answer given as text like any other answer.
 func TestTextAnswer_withdrawn(t *testing.T) {
 	t.Parallel()
 	w := &world{}

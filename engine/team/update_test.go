@@ -59,7 +59,7 @@ func TestUpdates_inject(t *testing.T) {
 	p.requireRestores(t, task)
 }
 
-// updates has every kind of update: the task, and the news that arrive during it.
+// updates has every kind of update: the task, and the news that arrives during it.
 var updates = map[string]struct {
 	task func(*task)
 	news func(*world)

@@ -86,7 +86,7 @@ func TestLearn_restores(t *testing.T) {
 	require.Zero(t, restored.used, "the calls before are undone")
 }
 
-// If the store does not answer, the step fails instead of assuming that there are no news or
+// If the store does not answer, the step fails instead of assuming that there is neither news nor
 // evidence.
 func TestRules_outages(t *testing.T) {
 	t.Parallel()
