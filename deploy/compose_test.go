@@ -98,7 +98,8 @@ func TestCompose_serve(t *testing.T) {
 	require.Equal(t, "trial", caller.Name)
 }
 
-// Prometheus finds the port at which the workers serve, and Grafana finds Prometheus and the dashboard.
+// Prometheus uses the port at which the workers serve, and Grafana finds Prometheus and the
+// dashboard.
 func TestCompose_isWatched(t *testing.T) {
 	t.Parallel()
 	c := readCompose(t)

@@ -130,7 +130,7 @@ func TestDockerfile_buildsAStaticWorkerThatAcceptsTheCommandLine(t *testing.T) {
 	t.Logf("conclave-worker: %.1f MB", float64(info.Size())/1e6)
 	require.Less(t, info.Size(), int64(100e6), "no server is linked in")
 
-	// It gets as far as a Temporal service that is not there.
+	// It gets as far as the connection to a Temporal service that does not exist.
 	code, stderr := run(t, binary, readCompose(t).Services["worker"])
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "connect to Temporal at")

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A release of one command for another platform: the archive has its checksum, the formula and the npm
-// packages name it.
+// The release of one command for another platform has an archive with its checksum, and the formula
+// and the npm packages name the archive.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

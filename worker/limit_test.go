@@ -59,7 +59,8 @@ func TestLimit_isSharedByTheProvidersModels(t *testing.T) {
 func TestLimit_tokensPerMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// 100 tokens a second, 1000 at once. A call is charged its own count.
+		// The limit is 100 tokens a second, 1000 at once. A call is charged the tokens that it
+		// used.
 		m := behind(settings.Provider{TokensPerMinute: count(6000)}, says{usage: llm.Usage{InputTokens: 1500, OutputTokens: 500, ModelCalls: 1}})
 		start := time.Now()
 		_, err := m.Generate(t.Context(), llm.Request{})

@@ -58,8 +58,8 @@ func TestScratch_ofADeadProcessIsRemoved(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// HOMEs of MCP servers outlive a killed process until the next worker starts, wherever that
-// one has its workspaces.
+// HOMEs of MCP servers outlive a killed process until the next worker starts, wherever that worker
+// keeps its workspaces.
 func TestTools_homesAreSwept(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)

@@ -104,8 +104,8 @@ func TestModel_sessionCannotChangeAProvidersAddress(t *testing.T) {
 		Getenv:    environment(map[string]string{"HOUSE_KEY": "the-house-key", "STOLEN_KEY": "stolen"}),
 		Providers: newProviders(map[string]settings.Provider{"house": {BaseURL: url, APIKeyEnv: "HOUSE_KEY"}}),
 	}
-	// No input gets this far: an address beside a provider is refused when it is
-	// read. It would not help either.
+	// No input has an address beside a provider, because parsing refuses it. Here the address has
+	// no effect either.
 	ask(t, m, config.Backend{Provider: "house", Model: "m", BaseURL: "http://127.0.0.1:1", APIKeyEnv: "STOLEN_KEY"})
 	require.Equal(t, "Bearer the-house-key", last.authorization)
 }

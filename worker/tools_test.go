@@ -219,7 +219,7 @@ func TestOptions_limitsAreTheOperators(t *testing.T) {
 	require.Equal(t, sandbox.Full, NewTools(s).options().Level)
 }
 
-// The whole way, at the level that this host supports.
+// The tools are opened and used at the level that this host supports.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

@@ -13,8 +13,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// failing returns the store behind a proxy that injects the faults, one each, into
-// the first requests of every method, and the proxy's counter.
+// failing returns the store behind a proxy, and the proxy's counter. The proxy injects each fault
+// into one of the first requests of every method.
 func failing(t *testing.T, g gateway, faults ...string) (*Store, func(fault string) int) {
 	t.Helper()
 	seen := make(chan map[string]int, 1)

@@ -13,7 +13,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// packed returns contents of a session's blobs, an empty one among them.
+// packed returns n contents of a session's blobs, one of which is empty.
 func packed(n int) (contents []artifact.Content) {
 	for i := range n {
 		data := []byte(strings.Repeat(fmt.Sprintf("%d,", i), i))

@@ -17,7 +17,7 @@ import (
 // host is probed once for all tests.
 var host = sync.OnceValue(func() sandbox.Host { return sandbox.Probe(context.Background()) })
 
-// confining returns the confining levels that this machine gives.
+// confining returns the levels, except off, that this host supports.
 func confining(t *testing.T) []sandbox.Level {
 	t.Helper()
 	switch host().Level {

@@ -20,17 +20,18 @@ import (
 const (
 	python = "/usr/bin/python3"
 
-	// raceMemory has room for the race detector, with which the child runs under the limit for a moment.
+	// raceMemory leaves room for the race detector, with which the child briefly runs under the
+	// limit.
 	raceMemory = 1 << 30
 )
 
-// remove is a Python function that keeps a file of 1 MiB without a name.
+// remove is a Python function that keeps an open file of 1 MiB without a name.
 const remove = `import tempfile,time as clock
 def removed():
   f=tempfile.TemporaryFile(buffering=0); f.write(b"x"*(1<<20)); clock.sleep(0.01); return f
 `
 
-// headless is a process whose first thread ends while another one acts.
+// headless returns a process whose first thread ends while another one runs do.
 func headless(do string) string {
 	return python + ` -c 'import ctypes,threading,time,platform
 def run():
@@ -40,7 +41,7 @@ threading.Thread(target=run).start()
 ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)'`
 }
 
-// eat is a process that uses that many bytes of memory.
+// eat returns a process that uses the given number of bytes of memory.
 func eat(bytes string) string {
 	return python + ` -c 'x=bytearray(` + bytes + `); import time; time.sleep(60)'`
 }
@@ -165,7 +166,7 @@ func TestLimits_excessCanBeRemoved(t *testing.T) {
 						require.NoError(t, os.WriteFile(filepath.Join(o.Workspace, fmt.Sprint(i)), make([]byte, 1<<20), 0o600))
 					}
 				})
-				b.must(t, `for f in *; do rm $f; sleep 0.05; done`) // longer than it takes to be measured
+				b.must(t, `for f in *; do rm $f; sleep 0.05; done`) // long enough to be measured
 				exit, _ := b.sh(t, `i=0; while [ $i -lt 60 ]; do head -c 1M /dev/zero > f$i; i=$((i+1)); done; sleep 60`)
 				require.NotEmpty(t, exit.Ended)
 			})

@@ -30,7 +30,8 @@ func reaching(t *testing.T, destination string) func(*sandbox.Options) {
 	}
 }
 
-// greeter is a server of the host that greets, and tells when a client's connection has ended.
+// greeter is a server on the host that greets its clients and reports when a client's connection
+// has ended.
 func greeter(t *testing.T) (address string, ended <-chan struct{}) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -54,8 +55,8 @@ func greeter(t *testing.T) (address string, ended <-chan struct{}) {
 	return l.Addr().String(), gone
 }
 
-// connect is a function of the shell that asks the proxy for a tunnel, and prints the status and, of a
-// tunnel, its first line.
+// connect is a shell function that asks the proxy for a tunnel and prints the status and the first
+// line from the tunnel.
 const connect = `
 connect() {
 	exec 3<>/dev/tcp/127.0.0.1/3128 && printf 'CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n' "$1" >&3

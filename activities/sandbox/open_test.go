@@ -70,7 +70,7 @@ func TestOpen_refusesOptions(t *testing.T) {
 	}
 }
 
-// With Beyond the files that are there when the sandbox opens do not count.
+// With Beyond, files that exist when the sandbox opens do not count.
 func TestOpen_beyond(t *testing.T) {
 	t.Parallel()
 	for beyond, ended := range map[bool]string{true: "", false: "files"} {

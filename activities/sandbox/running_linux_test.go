@@ -18,7 +18,7 @@ import (
 	"conclave/activities/sandbox"
 )
 
-// daemon leaves background processes in every way that a shell has; they write to a file.
+// daemon leaves background processes in all ways that a shell offers; they write to a file.
 const daemon = `
 tick() { while :; do echo x >> ticks; sleep 0.05; done; }
 tick & (tick &) ; (trap '' HUP TERM INT; tick) &

@@ -221,7 +221,7 @@ func TestEvidence_hasNoCredentials(t *testing.T) {
 	require.True(t, json.Valid([]byte(r.kept(t, "c.json"))))
 	require.NotContains(t, r.kept(t, "c.json"), "12345")
 
-	// A call that was kept has markers, which are restored.
+	// The call in the journal has markers, which are restored.
 	data := `{"name":"d","type":"stdout","data":"` + r.vault.Hide("it is 12345") + `"}`
 	require.NotContains(t, data, "12345")
 	out, err := r.Run(t.Context(), llm.ToolCall{Name: scenario.EvidenceTool, Arguments: data})

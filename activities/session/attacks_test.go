@@ -68,9 +68,9 @@ func many() map[string]string {
 	return files
 }
 
-// Forged checks never make the attacker's wrong answer win: of eleven classes of attacks, each
-// played 20 times with teams of different sizes, orders and votes, and with and without
-// checks of the user. The commands run for real, once for each class.
+// Forged checks never make the attacker's wrong answer win. Each of eleven classes of attacks is
+// played 20 times, with teams of different sizes, orders and votes, with and without checks of the
+// user. The commands run for real, once for each class.
 func TestForgedChecksNeverWin(t *testing.T) {
 	t.Parallel()
 	played := 0
@@ -149,8 +149,9 @@ func confine(ctx context.Context, c check.Confined) (check.Ended, error) {
 
 var host = sync.OnceValue(func() sandbox.Host { return sandbox.Probe(context.Background()) })
 
-// play decides a session of one to four honest agents and the attacker, and returns the
-// winner. The honest vote for right answers or, misled, for any; the attacker for its own.
+// play decides a session of one to four honest agents and the attacker, and returns the winner.
+// Honest agents vote for right answers or, if they are misled, for any answer; the attacker votes
+// for its own.
 func (m matrix) play(t *testing.T, chance *rand.Rand) string {
 	t.Helper()
 	agents := []string{"attacker"}

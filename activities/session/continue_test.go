@@ -79,7 +79,7 @@ func TestPrepare_continuesWithFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, change.Files, b.Manifest().Files)
 
-	// The session after that changes a file of it.
+	// The session that follows changes a file of this answer.
 	f.decided("newer", "Third?", "Yes.", f.team)
 	require.NoError(t, artifact.PutJSON(t.Context(), f.store, "sessions/newer/session.json", artifact.Session{
 		Query: "Third?", ConfigHash: f.team.Hash(), Turns: 1, Material: artifact.Material{Base: session.Base},

@@ -64,8 +64,8 @@ func TestDraft_isPaidOnce(t *testing.T) {
 	require.Equal(t, 1, model.calls)
 }
 
-// After a run that was cut off, stored preparations count with their cost, and nothing is
-// made. Criteria that were given are no preparation.
+// After a run that was cut off, stored preparations count with their cost, and nothing is made.
+// Criteria given with the query are not prepared.
 func TestRestoreDrafted(t *testing.T) {
 	t.Parallel()
 	model := replies(`{"agent1": "Be quick.", "agent2": "Be slow.", "agent3": "Be kind."}`)
@@ -83,7 +83,7 @@ func TestRestoreDrafted(t *testing.T) {
 	require.Equal(t, 1, model.calls)
 }
 
-// The calls of a team that another team asked name their depth.
+// If another team asked the team, its calls name their depth.
 func TestDraft_depth(t *testing.T) {
 	t.Parallel()
 	depth := -1

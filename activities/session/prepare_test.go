@@ -143,8 +143,8 @@ func TestPrepare_limits(t *testing.T) {
 	require.ErrorContains(t, err, "a limit in dollars is set, but the price of the model")
 }
 
-// A team whose caller's tools are for the presenter has a step that presents, and keeps its
-// hash, by which later steps find the operator's team.
+// A team whose caller's tools are for the presenter gets a step that presents. It keeps its hash,
+// by which later steps find the operator's team.
 func TestPrepare_toolsForThePresenter(t *testing.T) {
 	t.Parallel()
 	tools := json.RawMessage(`[{"type":"function","function":{"name":"book"}}]`)
@@ -196,8 +196,8 @@ func TestPrepare_refusesDeletedFiles(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A missing MCP server or sandbox fails the session before anything is paid for; a
-// missing variable may be another worker's.
+// A missing MCP server or sandbox fails the session before it costs anything. A missing variable
+// does not, because another worker may have it.
 func TestPrepare_refusesMissingTools(t *testing.T) {
 	t.Parallel()
 	lack := func(kind string) error {

@@ -83,8 +83,8 @@ func TestReckon_neverBegun(t *testing.T) {
 	require.Equal(t, attempt.Failure{}, f.reckon("l2", "another", attempt.Ended{Suspended: true}))
 }
 
-// A step that a pause closes between two attempts keeps the beginning of the outage that it
-// waits for, and one that no worker took that of its launch.
+// A step that a pause ends between two attempts keeps the start of the outage that it waits for. A
+// step that no worker took keeps that of its launch.
 func TestReckon_outage(t *testing.T) {
 	t.Parallel()
 	began := time.Now().UTC().Add(-time.Minute).Round(0) // below outage_seconds

@@ -57,8 +57,8 @@ func event(seq int) coordination.Entry {
 	return coordination.Entry{Seq: seq, Kind: "answer", Text: "answered"}
 }
 
-// The Records of one process read neither the events that they have written nor the ledger
-// behind an entry that they have created.
+// Later records of a process read neither the events that it has written nor the ledger after an
+// entry that it has created.
 func TestRecord_readsNothingBack(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)

@@ -74,8 +74,8 @@ func TestRecord_keepsJournalsOfAFailedSession(t *testing.T) {
 	require.Equal(t, s.Decision(), state.Core.Decision())
 }
 
-// What the store has of a run that was cut off: actions on the ledger and off it, steps that
-// ended without one, and an open step.
+// The store of a run that was cut off has actions on the ledger and others, steps that ended
+// without an action, and an open step.
 func TestRecord_read(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
@@ -158,7 +158,7 @@ func TestRecord_readResumedSteps(t *testing.T) {
 	}
 }
 
-// An evaluation without an outcome is made again; its usage counts all the same.
+// An evaluation without an outcome is repeated, and its usage counts nevertheless.
 func TestRecord_readEvaluations(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
@@ -194,7 +194,8 @@ func TestCanReopen_belongsToTheWorkflow(t *testing.T) {
 	require.ErrorContains(t, a.CanReopen(t.Context(), ReopenInput{Session: "s1", WorkflowID: "s1"}), "session s1 is being deleted")
 }
 
-// The calls of a judge of equality count after a run that was cut off, once: with the answer about which it was asked.
+// The calls of a judge of equality count once after a run that was cut off, with the answer that
+// they were about.
 func TestRecord_readJudgedAnswers(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)

@@ -112,7 +112,7 @@ func TestShell_worksInTheWorkspace(t *testing.T) {
 	})
 }
 
-// The state of the shell are the temporary files that commands have left.
+// The state of the shell is the set of temporary files that commands have left.
 func TestShell_state(t *testing.T) {
 	t.Parallel()
 	atEachLevel(t, generousLimits(), func(t *testing.T, d toolbox) {
@@ -255,7 +255,8 @@ func TestShell_worksAfterALimit(t *testing.T) {
 	worksAfter(t, limits, map[string]string{"while :; do :; done": "ended: it used more than 2 s of processor time; do less at once"})
 }
 
-// worksAfter demands that the shell still works after each command, which exceeds the limit that its value names.
+// worksAfter requires that the shell still works after each command, which exceeds the limit named
+// by its value.
 func worksAfter(t *testing.T, limits sandbox.Limits, commands map[string]string) {
 	t.Helper()
 	atEachLevel(t, limits, func(t *testing.T, d toolbox) {

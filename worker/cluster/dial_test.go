@@ -189,7 +189,7 @@ func TestDial_profile(t *testing.T) {
 	require.Equal(t, "operator", <-f.callers)
 }
 
-// A client without a certificate may see no more than a connection that ends.
+// A client without a certificate may only see that the connection ends.
 func TestDial_refusedByTLS(t *testing.T) {
 	for name, tt := range map[string]struct {
 		env  map[string]string

@@ -49,7 +49,7 @@ func TestLog_flags(t *testing.T) {
 	require.EqualError(t, err, `--log-level is "loud"; it takes debug, info, warn or error`)
 }
 
-// A worker that stops ends its polls, which is nothing to warn of.
+// A worker that stops ends its polls, which causes no warning.
 func TestLog_endOfPolls(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -107,7 +107,7 @@ func (s *temporalServer) CompleteActivity(_ context.Context, token []byte, _ any
 	return s.failures[string(token)]
 }
 
-// A lost task fails in a way that is tried again, with the details of its last heartbeat.
+// A lost task fails with a retryable error and the details of its last heartbeat.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestReport(t *testing.T) {
 	})
 }
 
-// A run that cannot be described is no reason to leave its tasks to their timeout.
+// The tasks of a run that cannot be described are reported nevertheless.
 func TestReport_withoutProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +157,8 @@ func TestReport_failures(t *testing.T) {
 	})
 }
 
-// The tasks of a large worker are reported a few at a time, and tried again over seconds.
+// The tasks of a large worker are reported a few at a time, and their retries are spread over
+// seconds.
 func TestReport_many(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

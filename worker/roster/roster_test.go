@@ -59,7 +59,7 @@ func TestReap(t *testing.T) {
 	require.FileExists(t, alive.path)
 }
 
-// Tokens are secrets of a kind: who has one can end the step.
+// Tokens are like secrets, because whoever has one can end the step.
 func TestOpen_isPrivate(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "workers")
@@ -107,7 +107,7 @@ func TestReap_failed(t *testing.T) {
 	require.Len(t, reaped(t, dir, ""), 1)
 }
 
-// A line that the end of the process has cut short is no task.
+// A line that was cut short by the end of the process is ignored.
 func TestReap_cutShort(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -110,8 +110,8 @@ func TestInbox_signals(t *testing.T) {
 	require.Equal(t, []string{"retry agent_a", "said again"}, got[2:])
 }
 
-// A signal that cannot be decoded or has an unknown key is noted and ignored; one that is
-// refused reaches the listener, which decides.
+// A signal that cannot be decoded or has an unknown key is recorded and ignored. The listener
+// decides about a signal that it refuses.
 func TestInbox_ignoredSignals(t *testing.T) {
 	t.Parallel()
 	c := &counter{refuses: "pause"}

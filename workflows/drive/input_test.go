@@ -39,7 +39,7 @@ type place struct {
 	Street string `json:"street"`
 }
 
-// Faults of an input name the place of the key and the nearest valid one, and no Go type.
+// Faults of an input name the place of the key and the nearest valid key, but no Go type.
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	for document, want := range map[string]string{

@@ -12,8 +12,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// "A step ended so is suspended: no failure, no counted step", with any error after
-// its cancellation.
+// A step that ends with any error after its cancellation is suspended: "A step ended so is
+// suspended: no failure, no counted step".
 func TestFailureOf(t *testing.T) {
 	t.Parallel()
 	used := llm.Usage{ModelCalls: 2}

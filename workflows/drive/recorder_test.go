@@ -54,7 +54,7 @@ func run(t *testing.T, flow func(ctx workflow.Context) error) error {
 	return env.GetWorkflowError()
 }
 
-// One record is written at a time; the last flush writes the entries that came meanwhile.
+// One record is written at a time. The last flush writes the entries added in the meantime.
 func TestRecorder(t *testing.T) {
 	t.Parallel()
 	d := &diary{entries: 2}
@@ -138,7 +138,7 @@ func TestFlushInTime(t *testing.T) {
 	}
 }
 
-// ending is a step that ends after a time; zero for one that does not.
+// ending is a step that ends after a time; zero means that it does not end.
 func ending(ctx workflow.Context, after time.Duration) workflow.Future {
 	if after == 0 {
 		future, _ := workflow.NewFuture(ctx)

@@ -55,8 +55,8 @@ func TestPipeline_CancelledBetweenAttempts(t *testing.T) {
 	require.Equal(t, result.Usage, last.Cost)
 }
 
-// A step that a pause closes between two attempts says so, and goes on with the beginning of
-// the outage that it waited for.
+// A step that a pause ends between two attempts reports this, and resumes with the start of the
+// outage that it waited for.
 func TestPipeline_PausedInAnOutage(t *testing.T) {
 	t.Parallel()
 	began := time.Now().UTC().Add(-time.Minute).Round(0) // less than the longest outage

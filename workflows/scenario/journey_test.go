@@ -71,8 +71,8 @@ func newScenario(t *testing.T, replies ...any) *stagetest.Stage {
 	return s
 }
 
-// under runs a scenario as a child with a workflow ID and its own run ID, which the
-// test environment gives to children only.
+// under runs a scenario as a child workflow with its own workflow ID and run ID, because the test
+// environment gives run IDs only to children.
 func under(ctx workflow.Context, id string, in scenarioflow.Input) (acts.Result, error) {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{WorkflowID: id})
 	var r acts.Result

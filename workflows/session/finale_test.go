@@ -11,8 +11,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// One step presents the final answer and another judges it; the result names the
-// winner's answer, final/ has the presented one.
+// One step presents the final answer and another judges it. The result names the winner's answer,
+// and final/ has the presented one.
 func TestFinale(t *testing.T) {
 	t.Parallel()
 	judged := gives(acts.StepResult{Outcome: team.Outcome{Action: coordination.Submit}})

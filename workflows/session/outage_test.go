@@ -100,8 +100,7 @@ func requireLeft(t *testing.T, s *stagetest.Stage, agent string, number int, cau
 	require.Contains(t, string(transcript), "half of it")
 }
 
-// The files of a step that a pause has suspended are named once the session has ended
-// without it.
+// The session ends without resuming a suspended step, whose files are then named.
 func TestSession_SuspendedStepOfADecision(t *testing.T) {
 	t.Parallel()
 	s := stagetest.New(t, map[string][]any{

@@ -56,7 +56,7 @@ func TestQuality_generatedCriteria(t *testing.T) {
 	require.Equal(t, []string{"It counts the moons.", "It names them."}, state.Preparations[0].Items)
 }
 
-// An invalid reply is not asked for again: the preset stands in, and the call counts.
+// An invalid reply is not requested again: the preset is used instead, and the call counts.
 func TestQuality_criteriaFallBack(t *testing.T) {
 	t.Parallel()
 	preset := "research"
@@ -96,7 +96,7 @@ func TestQuality_preset(t *testing.T) {
 	require.Contains(t, stagetest.User(a(1)), "Tests fail when the behaviour breaks.")
 }
 
-// Seed 001: a persona lasts until its agent sees a peer's answer; what then is configured.
+// Seed 001: a persona lasts until its agent sees a peer's answer, and then changes as configured.
 func TestQuality_personas(t *testing.T) {
 	t.Parallel()
 	for after, later := range map[string]string{"drop": "", "soften": "without being bound to it", "keep": "# Your approach\n\nCount twice."} {
@@ -157,7 +157,7 @@ func TestQuality_decomposer(t *testing.T) {
 	}
 }
 
-// Everything is off by default: no call and no file more than the protocol needs.
+// Everything is off by default: no call and no file beyond those of the protocol.
 func TestQuality_costsNothingWhenOff(t *testing.T) {
 	t.Parallel()
 	s := stagetest.New(t, map[string][]any{

@@ -16,9 +16,9 @@ import (
 
 var threeCalls = attempt.Failure{Step: 1, Usage: llm.Usage{InputTokens: 300, ModelCalls: 3}}
 
-// unreported is a team of two: agent_a answers and votes for itself; the first step of
-// agent_b, of three model calls, is cancelled without a report, as the server does with a
-// step that waits for its next attempt.
+// unreported is a team of two. agent_a answers and votes for itself. The first step of agent_b,
+// with three model calls, is cancelled without a report, as the server cancels a step that waits
+// for its next attempt.
 func unreported(protocol int, more ...outcome) *play {
 	p := newPlay(coordination.Config{}, map[string][]outcome{
 		"agent_a": {answers(), votesFor("agent_a", 1, 0)},
@@ -51,8 +51,8 @@ func TestUnreportedSuspension(t *testing.T) {
 	}
 }
 
-// The relaunched step knows since when its model's server has been away, although the pause
-// closed it between two attempts.
+// The relaunched step knows since when its model's server has been away, although the pause ended
+// the step between two attempts.
 func TestUnreportedOutage(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC)
@@ -122,7 +122,7 @@ func TestUnreportedCancel(t *testing.T) {
 	require.False(t, p.reckoned[0].Suspended)
 }
 
-// A budget that a step has spent without a report is spent.
+// A budget is spent even if the step that spent it made no report.
 func TestUnreportedBudget(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{Budget: coordination.Allowance{Tokens: 300}}, map[string][]outcome{"agent_a": {hangs(), answers()}})

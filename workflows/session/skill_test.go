@@ -19,9 +19,9 @@ import (
 	"conclave/workflows/stagetest"
 )
 
-// Teams with models of known skill decide as often rightly as the probabilities demand, and
-// a team that cannot judge is no worse than the vote of its first answers, because it is
-// told which answers are equal.
+// Teams with models of known skill decide correctly as often as the probabilities predict. A team
+// that cannot judge is no worse than the vote of its first answers, because it is told which
+// answers are equal.
 func TestSkill(t *testing.T) {
 	t.Parallel()
 	const sessions, skill = 100, 0.6

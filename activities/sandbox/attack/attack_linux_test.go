@@ -44,7 +44,7 @@ func TestLandlockOfAnyUser(t *testing.T) {
 	requireStopped(t, nobody, sandbox.Landlock, strings.Fields(perUser)...)
 }
 
-// requireStopped demands that a level keeps its promise; full promises everything.
+// requireStopped requires that a level stops every attack that it promises to stop.
 func requireStopped(t *testing.T, u user, level sandbox.Level, only ...string) {
 	t.Helper()
 	for _, r := range carryOut(t, u, level, only...) {
@@ -56,7 +56,7 @@ func requireStopped(t *testing.T, u user, level sandbox.Level, only ...string) {
 	}
 }
 
-// A judge that could not see success would report every attack as stopped.
+// A judge that cannot see success would report every attack as stopped.
 func TestOff(t *testing.T) {
 	for _, r := range carryOut(t, self, sandbox.Off, strings.Fields(`read_hostfile symlink_read symlink_write rename_in
 		write_outside make_outside overwrite_outside truncate_outside delete_outside chmod_outside stat_outside stat_outside_size
@@ -92,7 +92,7 @@ func TestKnownGapsAreDocumented(t *testing.T) {
 	require.NoError(t, err)
 	for _, a := range all() {
 		if a.known != "" {
-			name := strings.TrimSuffix(a.name, "_size") // a second try of the same gap
+			name := strings.TrimSuffix(a.name, "_size") // a second way to use the same gap
 			require.Contains(t, string(inside), "//   - "+name+":")
 			require.Contains(t, string(outside), "`"+name+"`")
 		}
@@ -127,7 +127,7 @@ func TestRunRefusesBeforeAnythingRuns(t *testing.T) {
 	}
 }
 
-// user runs the attacks.
+// user is the user who runs the attacks.
 type user int
 
 const (
@@ -135,7 +135,7 @@ const (
 	nobody user = 65534
 )
 
-// carryOut runs attacks, all if none is named, in a process of its own.
+// carryOut runs the named attacks, or all of them, in a separate process.
 func carryOut(t *testing.T, u user, level sandbox.Level, only ...string) []Result {
 	t.Helper()
 	if testing.Short() {
@@ -185,7 +185,7 @@ func logResults(t *testing.T, level sandbox.Level, j judged) {
 }
 
 // buildJudge makes a copy of this binary that any user can run. The race detector reserves more memory
-// than any limit allows, so that a binary with it is built again without it.
+// than any limit allows, so a binary with it is built again without it.
 func buildJudge(t *testing.T, program string) {
 	t.Helper()
 	if raceDetector {

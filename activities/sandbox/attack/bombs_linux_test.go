@@ -80,7 +80,7 @@ func threadBomb(target) (string, error) {
 	return "", nil
 }
 
-// spin uses processor time, in seconds of it.
+// spin uses processor time for the given number of seconds.
 func spin(args []string) error {
 	if len(args) < 1 {
 		return errors.New("spinning takes a number of seconds")
@@ -157,7 +157,8 @@ func memoryBombs() []attack {
 	}
 }
 
-// sharedBomb is a bomb that shows in the shared memory of the host, which includes files in memory.
+// sharedBomb is a bomb whose effect is visible in the shared memory of the host, which includes
+// files in memory.
 func sharedBomb(name, what string, setup func(*scene), try func(target) (string, error)) attack {
 	var before int64
 	return attack{
@@ -300,7 +301,8 @@ func diskBombs() []attack {
 	}
 }
 
-// diskBomb is a bomb that shows in the workspace, the temporary directory and the files in memory.
+// diskBomb is a bomb whose effect is visible in the workspace, the temporary directory and the
+// files in memory.
 func diskBomb(name, what string, try func(target) (string, error)) attack {
 	var before int64
 	return attack{
@@ -315,7 +317,7 @@ func diskBomb(name, what string, try func(target) (string, error)) attack {
 	}
 }
 
-// freeBomb is a bomb that shows in the free space of the disk.
+// freeBomb is a bomb whose effect is visible in the free space of the disk.
 func freeBomb(name, what string, try func(target) (string, error)) attack {
 	var before int64
 	return attack{
@@ -352,7 +354,7 @@ func reserve(target) (string, error) {
 	return "", nil
 }
 
-// unlinked makes, removes and fills files, and keeps each in its own way.
+// unlinked creates, removes and fills files; keep holds each of them open.
 func unlinked(keep func(*os.File) error) error {
 	var files []*os.File
 	for i := range pieces * 4 {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelAttacks are further attacks by the means of a host's administrator.
+// kernelAttacks are further attacks that use an administrator's system calls.
 func kernelAttacks() []attack {
 	return []attack{
 		{name: "mount_new", what: "make a file system to mount, by the new system calls", try: makeFilesystem, proof: claimed},
@@ -69,8 +69,8 @@ func kernelAttacks() []attack {
 	}
 }
 
-// systemCallAttacks are attacks with system calls that no agent needs: they are known for holes in the
-// kernel, or go around a system call filter.
+// systemCallAttacks are attacks with system calls that no agent needs, and that are known for holes
+// in the kernel or bypass a system call filter.
 func systemCallAttacks() []attack {
 	return []attack{
 		{

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testChild plays the parts of RunChild, for all attacks, and those that only the tests have.
+// testChild plays the roles of RunChild for all attacks, including those of the tests.
 func testChild(role string, args []string) int {
 	roles := map[string]func([]string) error{"victim": suffer, "hop": hop, "hog": hog, "spin": spin}
 	play, ok := roles[role]

@@ -12,8 +12,8 @@ import (
 	"conclave/activities/sandbox"
 )
 
-// supervisorAttacks are further attacks on the end of a command: on the processes that end it, and by
-// processes that are left behind.
+// supervisorAttacks are further attacks on the processes that end a command, and by processes that
+// outlive it.
 func supervisorAttacks() []attack {
 	return []attack{
 		{

@@ -211,7 +211,7 @@ func TestParseList_refusals(t *testing.T) {
 	require.Equal(t, "a.example:1, [::1]:2, 1.2.3.4:3", list(t, "A.example.:1", "[0::1]:2", "[::ffff:1.2.3.4]:3").String())
 }
 
-// nameServer answers every question for an IPv4 address with the same one, and notes the names.
+// nameServer gives the same answer to every question for an IPv4 address, and records the names.
 func nameServer(t *testing.T, answer [4]byte) (address string, asked <-chan string) {
 	t.Helper()
 	socket, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The slow reference: the same rules by regular expressions, big tables and bytes, sharing no code with
-// the parser and the judgement.
+// This reference implements the same rules slowly, with regular expressions, large tables and
+// bytes. It shares no code with the parser and the address checks.
 var (
 	refDestination = regexp.MustCompile(`\A(?:\[([0-9A-Fa-f:.]*)\]|([^\[:][^:]*|)):([0-9]+)\z`)
 	refPort        = regexp.MustCompile(`\A[1-9][0-9]{0,4}\z`)

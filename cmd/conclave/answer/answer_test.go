@@ -195,7 +195,7 @@ func TestApply(t *testing.T) {
 	require.NotContains(t, err.Error(), "--3way")
 }
 
-// A rename is one file in every count; an empty directory is none.
+// A rename counts as one file, an empty directory as none.
 func TestApply_counts(t *testing.T) {
 	t.Parallel()
 	conn, out, dir := onABase(t)
@@ -233,7 +233,7 @@ func TestRefusal(t *testing.T) {
 	require.ErrorContains(t, refusal(mixed, patch.Options{}), "Move them away, or the links, and merge the files with --3way")
 }
 
-// A killed apply has left a stage; only --check, which writes nothing, leaves it.
+// A killed apply has left a stage. Only --check, which writes nothing, keeps it.
 func TestApply_afterAKill(t *testing.T) {
 	t.Parallel()
 	conn, out, f, changes := changesOf(t)

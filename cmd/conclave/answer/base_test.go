@@ -17,8 +17,8 @@ import (
 	"conclave/engine/patch"
 )
 
-// onABase is a session whose decision has changed a base: main.go differs, old.txt is new.txt now.
-// The directory of the base is remembered.
+// onABase returns a session whose decision has changed main.go of a base and renamed old.txt to
+// new.txt. The directory of the base is remembered.
 func onABase(t *testing.T) (conn *hall.Connection, out *bytes.Buffer, dir string) {
 	t.Helper()
 	conn, out = sessionOf(t, "agent1.1")

@@ -91,7 +91,7 @@ func TestShown(t *testing.T) {
 	require.Equal(t, "\x1b[2Jcleared\n", string(changes[0].New.Content), "the changes stay as they are")
 }
 
-// A pager is the user's own command; without one that works the text is printed.
+// A pager is the user's own command. If it does not work, the text is printed.
 func TestPage(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer

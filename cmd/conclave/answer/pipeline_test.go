@@ -18,8 +18,8 @@ import (
 	"conclave/engine/patch"
 )
 
-// pipelineOf returns a store with run p1, whose steps append a line to a file of its base;
-// step 3 has not ended.
+// pipelineOf returns a store with run p1, whose steps append a line to a file of its base. Step 3
+// has not ended.
 func pipelineOf(t *testing.T, ended bool) (conn *hall.Connection, out *bytes.Buffer, dir string) {
 	t.Helper()
 	store, err := artifact.NewDir(t.TempDir())
@@ -56,7 +56,8 @@ func pipelineOf(t *testing.T, ended bool) (conn *hall.Connection, out *bytes.Buf
 	return conn, out, dir
 }
 
-// The change of a run is that after its last step, and goes to the directory of its base.
+// The change of a run is the change after its last step, and is applied to the directory of its
+// base.
 func TestPipeline_applies(t *testing.T) {
 	t.Parallel()
 	conn, out, dir := pipelineOf(t, true)

@@ -42,13 +42,13 @@ type ground struct {
 	trees *base.Trees
 	kept  string // their directory
 	home  string // of workspaces
-	other string // of copies that stay until the end: making files right after removing as many is slow on ext4
+	other string // directory of copies that stay until the end, because creating files after removing as many is slow on ext4
 	runs  int
 }
 
 // BenchmarkBase stores a directory of 10,000 files and runs steps on it in this process, as
-// BenchmarkStep does. The first of them finds no files of the base on the worker, those of
-// "unpacked" no copy to lend.
+// BenchmarkStep does. The first of these steps finds no files of the base on the worker, and those
+// named "unpacked" find no copy to lend.
 func BenchmarkBase(b *testing.B) {
 	m := newModelServer(b, alone.minds(0))
 	g := &ground{
@@ -56,7 +56,7 @@ func BenchmarkBase(b *testing.B) {
 		known: filepath.Join(b.TempDir(), "known"),
 	}
 	require.NoError(b, g.fill())
-	b.Run("writes=1000", g.writes) // before others have removed thousands of files, for the same reason
+	b.Run("writes=1000", g.writes) // before other cases have removed thousands of files, for the same reason
 	b.Run("upload=first", g.first)
 	b.Run("upload=again", g.again)
 	b.Run("session=second", g.second)
@@ -135,7 +135,7 @@ func (g *ground) second(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// unpacked is work on a worker without copies to lend.
+// unpacked measures work on a worker without copies to lend.
 func (g *ground) unpacked(b *testing.B) {
 	home, trees := g.home, g.trees
 	defer func() { g.home, g.trees = home, trees }()
@@ -145,10 +145,10 @@ func (g *ground) unpacked(b *testing.B) {
 	})
 }
 
-// work measures steps that change ten files, beyond one without a base.
+// work measures steps that change ten files, in addition to a step without a base.
 func (g *ground) work(b *testing.B) { g.workOn(b, func() {}) }
 
-// workOn is work. Prepare is called before each step.
+// workOn is like work, but calls prepare before each step.
 func (g *ground) workOn(b *testing.B, prepare func()) {
 	var beyond, requests samples
 	on, most := g.open(b), 2000.0
@@ -199,7 +199,7 @@ func (g *ground) run(b *testing.B, on *artifact.Base, calls []llm.ToolCall) time
 	return g.runWith(b, on, calls, nil)
 }
 
-// runWith is run. Opened is called when the workspace is there.
+// runWith is like run, but calls opened when the workspace is there.
 func (g *ground) runWith(b *testing.B, on *artifact.Base, calls []llm.ToolCall, opened func()) time.Duration {
 	b.Helper()
 	g.runs++
@@ -246,8 +246,8 @@ func (g *ground) together(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// writes measures a reply with 1,000 calls that write a file, beyond one with a single call, on
-// the store itself: the proxy costs as much as the client.
+// writes measures a reply with 1,000 calls that each write a file, in addition to a reply with one
+// call. It uses the store itself, because a proxy would cost as much as the client.
 func (g *ground) writes(b *testing.B) {
 	var took samples
 	cache, err := artifact.NewCache(g.stack.store(b, g.stack.S3Endpoint), b.TempDir(), 1<<30)

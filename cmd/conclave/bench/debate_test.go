@@ -21,9 +21,9 @@ func debate() minds {
 	}
 }
 
-// debater lists files first in every step. Then it answers if it has no answer,
-// improves its answer once if it is the improving one and sees another, and otherwise
-// votes for the newest answer of agent 3, else of any agent.
+// debater lists files first in every step. Then it answers if it has no answer. The improving
+// debater improves its answer once when it sees another. Otherwise a debater votes for the newest
+// answer of agent 3, or else of any agent.
 type debater struct {
 	number   int // of its agent
 	delay    time.Duration

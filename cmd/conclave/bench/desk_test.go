@@ -142,7 +142,7 @@ func (r *recital) Generate(context.Context, llm.Request) (llm.Reply, error) {
 	return llm.Reply{Message: r.replies[r.given-1], Usage: llm.Usage{InputTokens: 100, ModelCalls: 1}}, nil
 }
 
-// replies are those of a step: one for each batch of tool calls, then an answer.
+// replies returns the replies of a step: one for each batch of tool calls, then an answer.
 func replies(answer string, batches ...[]llm.ToolCall) []llm.Message {
 	var all []llm.Message
 	for _, calls := range append(batches, toolCall("new_answer", map[string]string{"content": answer})) {
@@ -161,7 +161,7 @@ func copyAll() []llm.ToolCall {
 	return toolCall("copy_path", map[string]string{"from": "peers/agent1", "to": "."})
 }
 
-// edit changes a word in some of the files, to a new one in every step.
+// edit changes a word in some of the files, to a different one in every step.
 func (d *desk) edit(some int) []llm.ToolCall {
 	var calls []llm.ToolCall
 	for n := range some {

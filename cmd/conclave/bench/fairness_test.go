@@ -17,7 +17,8 @@ import (
 // crowd is the number of sessions of one team that wait before another team's.
 const crowd = 1000
 
-// underWay is the place of the session of the crowd whose end the other team's session awaits.
+// underWay is the number of the session in the crowd after whose end the other team's session
+// starts.
 const underWay = 40
 
 // BenchmarkFairness starts a thousand sessions of one team on a worker with room for eight steps, and then

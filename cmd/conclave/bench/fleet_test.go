@@ -25,9 +25,9 @@ const (
 	stepsAtOnce    = sessionsAtOnce * agentsEach
 )
 
-// BenchmarkFleet runs 200 steps at once in one worker, each with three model calls of
-// about two seconds. It measures the worker's peak memory, and the time of a step from
-// its schedule to its end, less that of its model: among the others, and alone.
+// BenchmarkFleet runs 200 steps at once in one worker, each with three model calls of about two
+// seconds. It measures the worker's peak memory, and the time of a step from its schedule to its
+// end without its model's time, both among the others and alone.
 func BenchmarkFleet(b *testing.B) {
 	const queue = "fleet"
 	f := &fleet{spent: map[string]time.Duration{}}
@@ -95,8 +95,8 @@ func processTimes(pid int) (own, children time.Duration, err error) {
 	return time.Duration(ticks[0]+ticks[1]) * tick, time.Duration(ticks[2]+ticks[3]) * tick, nil
 }
 
-// fleet is the models of many agents, told apart by name. Each writes a file, reads it
-// and answers.
+// fleet holds the models of many agents, distinguished by name. Each writes a file, reads it and
+// answers.
 type fleet struct {
 	mu       sync.Mutex
 	expected int
@@ -104,7 +104,7 @@ type fleet struct {
 	spent    map[string]time.Duration
 }
 
-// meet delays the first replies until this many models were asked.
+// meet delays the first replies until the given number of models have been asked.
 func (f *fleet) meet(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -164,7 +164,7 @@ func (f *fleet) pace(model string, calls int) time.Duration {
 	return 1500*time.Millisecond + time.Duration(n*377%1000)*time.Millisecond
 }
 
-// run runs sessions at once, and returns the time of each step less its model's, in
+// run runs sessions at once, and returns the time of each step without its model's time, in
 // milliseconds.
 func (f *fleet) run(b *testing.B, s *stack, queue string, sessions, agents int) samples {
 	b.Helper()

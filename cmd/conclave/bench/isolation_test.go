@@ -27,9 +27,9 @@ import (
 // journey is the number of steps of the scenario.
 const journey = 10
 
-// BenchmarkIsolation runs the same ten steps twice with the same script: with an agent
-// for each, as scenarios do, and with one agent for all ten. It counts the bytes of
-// the requests to the model, four to a token.
+// BenchmarkIsolation runs the same ten steps twice with the same script: with an agent for each
+// step, as scenarios do, and with one agent for all ten. It counts the bytes of the requests to the
+// model, with four bytes for a token.
 func BenchmarkIsolation(b *testing.B) {
 	m := newModelServer(b, minds{"model-a": tester})
 	var sent atomic.Int64

@@ -16,10 +16,10 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// BenchmarkKill kills dev with -9 at random moments of a session, every other time
-// together with the servers, and starts it again at once. It measures the time until the
-// next model call, and the number of repeated ones. `make bench BENCH=Kill
-// BENCHFLAGS=-benchtime=100x` is the measurement of 100 kills.
+// BenchmarkKill kills dev with -9 at random moments of a session, every other time together with
+// the servers, and restarts it immediately. It measures the time until the next model call, and the
+// number of repeated ones. `make bench BENCH=Kill BENCHFLAGS=-benchtime=100x` is the measurement of
+// 100 kills.
 func BenchmarkKill(b *testing.B) {
 	w := &writer{calls: 6}
 	m := newModelServer(b, minds{"model-a": w.think})

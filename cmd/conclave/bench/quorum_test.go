@@ -11,8 +11,8 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// BenchmarkQuorum measures a team with one member that is ten times slower than the others,
-// once deciding when all votes are in and once at a quorum.
+// BenchmarkQuorum measures a team with one member ten times slower than the others, first with a
+// decision after all votes and then with a quorum.
 func BenchmarkQuorum(b *testing.B) {
 	think := func(number int, delay time.Duration) func(request) (call, time.Duration) {
 		return func(r request) (call, time.Duration) {

@@ -47,7 +47,7 @@ func BenchmarkResume(b *testing.B) {
 // votes for its answer when it sees it. It signals one of its calls.
 type writer struct {
 	calls  int
-	fatal  int // the call that it tells of, from 1
+	fatal  int // the number of the call that it signals, from 1
 	called chan struct{}
 }
 

@@ -27,7 +27,8 @@ func (s *samples) report(b *testing.B, unit string, target float64) {
 	b.ReportMetric(s.median(), fmt.Sprintf("%s(≤%v)", unit, target))
 }
 
-// percentile is the smallest value that so many percent of the measurements do not exceed.
+// percentile returns the smallest value that at least the given percentage of the measurements do
+// not exceed.
 func (s *samples) percentile(p float64) float64 {
 	slices.Sort(*s)
 	return (*s)[int(math.Ceil(float64(len(*s))*p/100))-1]

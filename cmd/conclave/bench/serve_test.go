@@ -19,7 +19,7 @@ import (
 // idleStreams is the number of streams that wait for one session.
 const idleStreams = 500
 
-// served is a `conclave serve` without a worker, before the workers of a stack.
+// served is a `conclave serve` without a worker, in front of a stack with workers.
 type served struct {
 	*stack
 	command *process
@@ -66,7 +66,8 @@ func (s *served) key() string {
 	return fmt.Sprintf("k%d", s.asked)
 }
 
-// answer asks for a session and returns the time that its caller waits beyond the session's own.
+// answer asks for a session and returns the time that its caller waits in addition to the session's
+// own time.
 func (s *served) answer() time.Duration {
 	s.b.Helper()
 	began := time.Now()
@@ -78,7 +79,7 @@ func (s *served) answer() time.Duration {
 }
 
 // direct starts a session in Temporal, as `conclave run` does, and returns the time that its caller
-// waits beyond the session's own.
+// waits in addition to the session's own time.
 func (s *served) direct() time.Duration {
 	s.b.Helper()
 	waited := s.session("conclave")
@@ -108,10 +109,10 @@ func (s *served) firstByte() time.Duration {
 	return took
 }
 
-// BenchmarkServe measures the time that HTTP adds to a session, and the time to the first byte of a
-// stream. A session takes some 100 ms more or less from one time to the next: the time added is the
-// wait of a caller beyond the session's own time, by HTTP less by a client of Temporal. Then it
-// measures the resident memory of a server with idle streams.
+// BenchmarkServe measures the time that HTTP adds to a session, the time to the first byte of a
+// stream, and the resident memory of a server with idle streams. Because the duration of a session
+// varies by some 100 ms, the added time is computed from waits: a caller's wait after the session's
+// own time over HTTP, less that of a client of Temporal.
 func BenchmarkServe(b *testing.B) {
 	var thinks atomic.Int64 // the time that every model call takes
 	thinks.Store(int64(100 * time.Millisecond))

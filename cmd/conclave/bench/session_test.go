@@ -21,7 +21,7 @@ func session(b *testing.B, delay time.Duration) {
 	m := newModelServer(b, threeRounds.minds(delay))
 	s := newStack(b, m)
 	model := callsInARow * delay // the critical path
-	unix.Sync()                  // or this one's syncs wait for the files of other benchmarks
+	unix.Sync()                  // otherwise this one's syncs wait for the files of other benchmarks
 
 	var added, ratio, events, size samples
 	for b.Loop() {

@@ -29,8 +29,8 @@ func BenchmarkSlowFleet(b *testing.B) {
 	f.measure(b, s, worker, s.PID)
 }
 
-// BenchmarkSlowFleetOnPostgres does the same on Temporal with PostgreSQL; the memory of the
-// stack is that of Temporal's server.
+// BenchmarkSlowFleetOnPostgres is like BenchmarkSlowFleet, but with Temporal on PostgreSQL; the
+// stack's memory is that of Temporal's server.
 func BenchmarkSlowFleetOnPostgres(b *testing.B) {
 	f := &slowModels{asked: map[string]int{}, calls: 1}
 	m := newModelServer(b, crowdMinds())
@@ -127,7 +127,7 @@ func (f *slowModels) think(r request) (call, time.Duration) {
 	return answer("It took its time."), slowReply
 }
 
-// counts are all calls, and the most that were in flight at a time.
+// counts returns the number of calls and the largest number in flight at once.
 func (f *slowModels) counts() (calls, inFlight int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkStart measures the time from the start of `conclave run` to its first model
-// call; it starts the embedded stack on the way.
+// BenchmarkStart measures the time from the start of `conclave run`, which starts the embedded
+// stack, to its first model call.
 func BenchmarkStart(b *testing.B) {
 	m := newModelServer(b, alone.minds(0))
 	// The first run loads the binary from the disk and creates a data directory.
@@ -32,7 +32,7 @@ func start(b *testing.B, m *modelServer, home func() *shell) {
 		took.add(firstCall(b, m, home()).Seconds())
 	}
 	b.ReportMetric(took.median(), "s-to-first-call")
-	b.ReportMetric(0, "ns/op") // the end of a session and of the stack is in it
+	b.ReportMetric(0, "ns/op") // it would include the end of a session and of the stack
 }
 
 // firstCall runs a session, with further flags, and returns the time to its first model call.

@@ -41,7 +41,7 @@ const looked = "There is nothing to add."
 // targets are those of a step; 0 for none.
 type targets struct{ ms, requests float64 }
 
-// measure runs steps that end with this many files, each on the given store; with
+// measure runs steps that end with the given number of files on the given store. If there are
 // files, the prompt shows the answer that has them.
 func (d *desk) measure(b *testing.B, files int, most targets, store func() artifact.Store, replies func() []llm.Message) {
 	b.Helper()

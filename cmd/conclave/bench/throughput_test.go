@@ -100,7 +100,7 @@ func throughput(b *testing.B, s *stack, m *modelServer, workers int, parts map[s
 		parts["worker"] = append(parts["worker"], w.Process.Pid)
 	}
 	s.awaitWorker(queue)
-	s.crowd(queue, 2) // the first sessions' own work is no throughput
+	s.crowd(queue, 2) // the first sessions' own work does not count
 
 	var perMinute, perSecond, events, history samples
 	spent := map[string]*samples{}
@@ -150,7 +150,7 @@ func (s *stack) crowd(queue string, sessions int) {
 	}
 }
 
-// partTimes is the processor time of each component so far, that of its children included.
+// partTimes returns the processor time of each component so far, including its children's.
 func partTimes(b *testing.B, parts map[string][]int) map[string]time.Duration {
 	b.Helper()
 	times := map[string]time.Duration{}
@@ -162,8 +162,8 @@ func partTimes(b *testing.B, parts map[string][]int) map[string]time.Duration {
 	return times
 }
 
-// familyTime is the processor time of a process and its children, those that have ended included; PostgreSQL has
-// one for each connection.
+// familyTime returns the processor time of a process and its children, including those that have
+// ended; PostgreSQL has one for each connection.
 func familyTime(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	total, ended, err := processTimes(pid)
@@ -174,7 +174,7 @@ func familyTime(b *testing.B, pid int) time.Duration {
 	for _, child := range strings.Fields(string(data)) {
 		id, err := strconv.Atoi(child)
 		require.NoError(b, err)
-		if own, _, err := processTimes(id); err == nil { // else it has ended since
+		if own, _, err := processTimes(id); err == nil { // otherwise it has ended in the meantime
 			total += own
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// size is how much runs at a time; CONCLAVE_CHAOS=short is for a look at it.
+// size is the number of concurrent runs; CONCLAVE_CHAOS=short selects a small one.
 type size struct {
 	sessions, pipelines, scenarios int
 	starts                         time.Duration // the time over which they start
@@ -25,7 +25,8 @@ func chosen() size {
 	return size{200, 30, 30, 4 * time.Minute}
 }
 
-// All runs end well on a cluster whose parts are killed, stalled and cut off, and nothing is done twice.
+// All runs end well on a cluster whose parts are killed, stalled and cut off, and no action is
+// doubled.
 func TestChaos(t *testing.T) {
 	began := time.Now()
 	c := newCluster(t)
@@ -72,8 +73,8 @@ func TestChaos(t *testing.T) {
 	require.Empty(t, report.overcounted, "every call on record was paid")
 }
 
-// strike has one fault after another until the runs have ended: each at least once and at most three times, so that a
-// busy machine can follow. Then it waits for the end.
+// strike causes one fault after another until the runs have ended: each kind at least once and at
+// most three times, so that a busy machine can follow. Then it waits for the end.
 func (c *cluster) strike(report *report, ended <-chan struct{}) {
 	const rounds, pause = 3, 8 * time.Second
 	for i := range rounds * len(faults) {

@@ -18,7 +18,7 @@ import (
 	"conclave/cmd/conclave/clustertest"
 )
 
-// cluster is everything that runs, and the faults that it can have.
+// cluster has all running parts and their possible faults.
 type cluster struct {
 	t        *testing.T
 	postgres clustertest.Postgres
@@ -78,7 +78,7 @@ func (c *cluster) startWorkers() {
 	}
 }
 
-// fault is that of one S3 request: half of them meet the present one.
+// fault returns the fault of one S3 request: half of the requests meet the present one.
 func (c *cluster) fault(*http.Request) string {
 	if fault := *c.storage.Load(); fault != "" && rand.IntN(2) == 0 {
 		return fault
@@ -94,7 +94,7 @@ func (c *cluster) storageFaults(fault string) (n int) {
 	return n
 }
 
-// names are those of some workers; of all without an argument.
+// names returns the names of the given workers, or of all workers.
 func (c *cluster) names(workers ...*fleetWorker) (names []string) {
 	if len(workers) == 0 {
 		workers = c.workers

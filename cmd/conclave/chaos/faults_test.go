@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fault is one kind of fault. A call that is open while it lasts may be paid for again.
+// fault is one kind of fault. A call that is in flight while it lasts may be paid for again.
 type fault struct {
 	name string
 	hits func(c *cluster) []string // the workers whose replies it can cost

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// faultyModel is a Chat Completions server whose calls are limited, refused, broken off or slow, each a
-// few times in a hundred. It knows which worker asks by its key.
+// faultyModel is a Chat Completions server that limits, refuses, breaks off or delays a few percent
+// of its calls each. It identifies workers by their keys.
 type faultyModel struct {
 	*httptest.Server
 
@@ -64,14 +64,14 @@ func (m *faultyModel) during(workers ...string) (over func()) {
 	}
 }
 
-// paid is the number of accepted calls, and how many of them a fault could cost.
+// paid returns the number of accepted calls, and how many of them a fault could have doubled.
 func (m *faultyModel) paid() (calls, exposed int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.calls, len(m.exposed)
 }
 
-// begin accepts a call or decides for a fault.
+// begin accepts a call or selects a fault.
 func (m *faultyModel) begin(worker, run string) (call int, fault string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,7 +93,7 @@ func (m *faultyModel) begin(worker, run string) (call int, fault string) {
 		return 0, fault
 	}
 	m.calls++
-	m.byRun[run]++ // a reply that breaks off is paid, too
+	m.byRun[run]++ // a reply that breaks off is paid for, too
 	m.open[m.calls] = worker
 	for w := range m.windows {
 		if slices.Contains(w.workers, worker) {
@@ -153,7 +153,7 @@ func breakOff(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// think waits; a worker that is gone ends it.
+// think waits, unless the worker disconnects.
 func (m *faultyModel) think(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):

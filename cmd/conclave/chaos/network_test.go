@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// island is a network namespace with one link to this machine, which can be cut: packets are lost in
-// both directions, and no connection is told.
+// island is a network namespace with one link to this machine. Cutting the link loses packets in
+// both directions without closing connections.
 type island struct {
 	t          *testing.T
 	name, link string

@@ -16,8 +16,9 @@ import (
 
 const deployment = "conclave"
 
-// Sessions that begin before an upgrade, after it and after the rollback end well, each on the build that it began
-// with, and no workflow task fails. Both builds work all the time; the first one leaves while nothing of it is left.
+// Sessions that begin before an upgrade, after it and after the rollback end well, each on the
+// build with which it began, and no workflow task fails. Both builds run all the time; the first
+// one is stopped once none of its sessions is left.
 func TestRollback(t *testing.T) {
 	c := newCluster(t)
 	old, fresh := c.deploy("old", os.Getenv("CONCLAVE_WORKER_BIN")), c.deploy("fresh", os.Getenv("CONCLAVE_WORKER_AHEAD_BIN"))
@@ -30,7 +31,7 @@ func TestRollback(t *testing.T) {
 		c.startAll(all[i*each:(i+1)*each], time.Second)
 	}
 	c.awaitAll(all)
-	current := make([]int, len(order)) // how many began on the build that was current
+	current := make([]int, len(order)) // number of sessions that began on the current build
 	for i, r := range all {
 		require.Empty(t, r.failed, r.id)
 		require.Empty(t, c.doubled(r.id))
@@ -38,7 +39,7 @@ func TestRollback(t *testing.T) {
 			current[i/each]++
 		}
 	}
-	for i, n := range current { // the server's queues hear of a change one after the other
+	for i, n := range current { // the server's queues learn of a change one after the other
 		require.GreaterOrEqual(t, n, each/2, "change %d: sessions on the current build: %v of %d", i, current, each)
 	}
 

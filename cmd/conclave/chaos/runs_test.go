@@ -34,7 +34,7 @@ type run struct {
 	failed string // why it ended badly
 }
 
-// plannedRuns are as many of each kind, mixed evenly.
+// plannedRuns returns the given number of runs of each kind, mixed evenly.
 func plannedRuns(sessions, pipelines, scenarios int) []*run {
 	var runs []*run
 	add := func(kind, workflow string, i, of int, input func(id string) any) {
@@ -69,7 +69,8 @@ const graph = `{"start": "main",
     {"id": "agent_x", "backend": {"provider": "faulty", "model": "model-x"}},
     {"id": "agent_y", "backend": {"provider": "faulty", "model": "model-y"}}]}}]}`
 
-// startAll starts the runs evenly over a time, and again whenever the server was away.
+// startAll starts the runs evenly over a period, and repeats starts that fail while the server is
+// away.
 func (c *cluster) startAll(runs []*run, over time.Duration) {
 	for _, r := range runs {
 		c.retry(func(ctx context.Context) error {

@@ -21,7 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// silent matches the panels without data where nothing is lost, no news arrive in a step, and no price is missing.
+// silent matches panels that have no data unless something is lost, news arrives in a step, or a
+// price is missing.
 var silent = regexp.MustCompile(`sandbox|repaid|resumed|injected|stale|waiting|unpriced`)
 
 // A real Prometheus scrapes a worker under load: every panel of the dashboard has data, and an alert fires once the

@@ -11,8 +11,8 @@ import (
 	"conclave/cmd/conclave/desk"
 )
 
-// Errors have the form of OpenAI's API. The official clients repeat a request only where a
-// repetition can help.
+// Errors have the form of OpenAI's API. The official clients repeat a request only if that can
+// help.
 func TestRefuse(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -53,7 +53,7 @@ func TestRefuse(t *testing.T) {
 	require.Empty(t, w.Body.String(), "nobody reads it")
 }
 
-// A panic apart ends the request that caused it, and not the server.
+// A panic in apart ends the request that caused it, but not the server.
 func TestApart(t *testing.T) {
 	t.Parallel()
 	done := false

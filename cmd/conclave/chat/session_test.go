@@ -224,7 +224,7 @@ func TestComplete_refuses(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, reads.ask(tabs).Code)
 }
 
-// A key's dollars of the day end with a refusal that clients do not repeat.
+// A key whose dollars for the day are spent gets a refusal that clients do not repeat.
 func TestComplete_budget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -385,7 +385,8 @@ func TestStream_fails(t *testing.T) {
 	}
 }
 
-// A connection that breaks off cancels nothing; the official clients' repetition joins the session.
+// A broken connection cancels nothing, and the request that the official clients repeat joins the
+// session.
 func TestComplete_breaksOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -408,7 +409,7 @@ func TestComplete_breaksOff(t *testing.T) {
 	})
 }
 
-// A server that cannot reach Temporal asks for a repetition.
+// A server that cannot reach Temporal asks clients to repeat the request.
 func TestComplete_unavailable(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, access.Caller{Name: "bob"}, false)

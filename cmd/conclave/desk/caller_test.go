@@ -45,7 +45,7 @@ func asking(t *testing.T, played *desktest.Temporal, d *desk.Desk) (*desktest.Se
 	return begun, calls
 }
 
-// The reply has the calls with all their arguments, and the usage since the reply before.
+// The reply has the calls with all their arguments, and the usage since the previous reply.
 func TestFollow_calls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestReturn(t *testing.T) {
 	require.Equal(t, begun.ID, id)
 }
 
-// Results that come before a retried step waits for them are held until it does.
+// Results that come before a retried step waits for them are held until the step waits.
 func TestReturn_afterRetry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -152,7 +152,8 @@ func TestSteer(t *testing.T) {
 	require.Equal(t, "session_over", refusal(t, err).Code)
 }
 
-// A budget in dollars means nothing where a session has no price: nothing more is started.
+// A budget in dollars cannot be enforced for sessions without a price, so no further session is
+// started.
 func TestBudget_withoutPrices(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,8 +178,8 @@ func TestBudget_withoutPrices(t *testing.T) {
 	})
 }
 
-// What a caller's sessions of today have cost counts against the dollars of its key, over all
-// processes; a repeated request costs nothing.
+// The cost of a caller's sessions of today counts against the dollars of its key in all processes;
+// a repeated request costs nothing.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -212,7 +213,7 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// A session that is retried is charged again with all that it costs, once, by every process.
+// A retried session is charged again with its whole cost, once by all processes together.
 func TestChargeRetry(t *testing.T) {
 	t.Parallel()
 	played := desktest.New(t)

@@ -42,8 +42,8 @@ func TestDesk_teams(t *testing.T) {
 	require.Contains(t, refused.Message, "you may ask: reviewers")
 }
 
-// A request that is repeated without a key finds the session of the request that broke
-// off, that of a process which ended on the same address included, and no other.
+// A request that is repeated without a key finds the session of the request that broke off, even if
+// the process that served it has ended, and no other session.
 func TestDesk_brokenOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, brokenOff)

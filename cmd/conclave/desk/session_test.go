@@ -97,7 +97,7 @@ func TestDesk_oneSession(t *testing.T) {
 	})
 }
 
-// The same key with another body, or another's session, is a conflict.
+// The same key with another body, or the ID of another caller's session, is a conflict.
 func TestDesk_conflicts(t *testing.T) {
 	t.Parallel()
 	played, d, ticket := started(t)
@@ -117,7 +117,7 @@ func TestDesk_conflicts(t *testing.T) {
 	require.Equal(t, 1, played.Count())
 }
 
-// A caller that goes away while its session starts has started it.
+// The session of a caller that disconnects during the start is started nevertheless.
 func TestDesk_startsForThoseWhoLeave(t *testing.T) {
 	t.Parallel()
 	played := desktest.New(t)
@@ -128,8 +128,8 @@ func TestDesk_startsForThoseWhoLeave(t *testing.T) {
 	require.Equal(t, ticket.ID, played.Begun(t).ID)
 }
 
-// A request without a key that its client sends again joins the session whose reply broke
-// off, on every process; one whose reply arrived starts a new session.
+// A request without a key that its client repeats joins the session whose reply broke off, in every
+// process. If the reply had arrived, the request starts a new session.
 func TestDesk_sentAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestDesk_Find(t *testing.T) {
 	require.ErrorContains(t, err, "there is no session \""+ticket.ID+"\" of yours")
 }
 
-// The events of a session are reported once each, also those before a lost query.
+// The events of a session are reported once each, including those before a failed query.
 func TestFollow_progress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -25,8 +25,8 @@ func begun(t *testing.T) (*desktest.Temporal, *desk.Desk, *desktest.Session) {
 	return played, d, played.Begun(t)
 }
 
-// A hundred callers of one session cost Temporal what one does, and each is told every event,
-// also those from before it came.
+// A hundred callers of one session cost Temporal no more than one, and each gets every event,
+// including those from before it joined.
 func TestFollow_together(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,7 +53,8 @@ func TestFollow_together(t *testing.T) {
 			require.Equal(t, minutes, n)
 		}
 		require.Equal(t, 1, played.Waits())
-		// 100 s of callers that come once a second, then four seconds between queries but after news.
+		// For 100 s callers join, one each second; after that the queries are four seconds apart,
+		// except after news.
 		require.Less(t, played.Asked(drive.TimelineQuery), 5*callers+minutes*60/4+minutes*20)
 	})
 }
@@ -70,7 +71,7 @@ func TestFollow_silently(t *testing.T) {
 	})
 }
 
-// Nobody looks at a session whose callers have left; the next caller is told everything.
+// Nobody queries a session whose callers have left; the next caller gets all events.
 func TestFollow_again(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,7 +92,7 @@ func TestFollow_again(t *testing.T) {
 }
 
 // A caller that has just returned the results of its tools is not asked for them again, although
-// others still follow the session as it was.
+// other followers still see the earlier state.
 func TestFollow_afterResults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -43,8 +43,8 @@ func TestStubs_areImportedByTheServersAlone(t *testing.T) {
 	}
 }
 
-// TestStubs_leaveWorkerVersioningWhole deploys a versioned worker, the one user
-// of compute providers that can work without one.
+// TestStubs_leaveWorkerVersioningWhole deploys a versioned worker, which uses the stub of compute
+// providers but needs none.
 func TestStubs_leaveWorkerVersioningWhole(t *testing.T) {
 	t.Parallel()
 	stack := join(t, t.TempDir(), localstack.Options{}).Stack

@@ -27,14 +27,14 @@ import (
 	"conclave/worker/roster"
 )
 
-// mortal is a worker whose activities die with it in their first attempt: they leave
-// their heartbeat details and a note of their task.
+// mortal is a worker whose activities die with it in their first attempt. They leave heartbeat
+// details and the record of their task.
 type mortal struct {
 	dir    string
 	client client.Client
 }
 
-// work waits for its death; its second attempt returns the details of the first.
+// work waits for its worker's death; its second attempt returns the details of the first.
 func (m mortal) work(ctx context.Context) (progress int, err error) {
 	if activity.HasHeartbeatDetails(ctx) {
 		return progress, activity.GetHeartbeatDetails(ctx, &progress)
@@ -72,7 +72,7 @@ func (m mortal) work(ctx context.Context) (progress int, err error) {
 	return 0, activity.ErrResultPending
 }
 
-// mortalIdentity is the name of the worker, which has died before it noted its task.
+// mortalIdentity is the name of a worker that died before it recorded its task.
 const mortalIdentity = "1@here@mortal"
 
 func patientActivity(ctx workflow.Context, id string) workflow.Context {

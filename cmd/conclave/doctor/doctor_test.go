@@ -181,7 +181,7 @@ func TestDoctor_attacksTheSandbox(t *testing.T) {
 	require.Contains(t, checks["sandbox"].Detail, "can do whatever the worker can")
 }
 
-// A command in a stranger's file does not pass for the remedy.
+// A command quoted from a foreign file is not mistaken for the remedy.
 func TestDoctor_aFileWithoutTrust(t *testing.T) {
 	s := newShell(t)
 	s.File("conclave.yaml", `{agents: [{id: agent_a, backend: {type: offline}, mcp_servers: [{name: x, command: sh, args: [-c, "true; rm -r x"]}]}]}`)

@@ -72,7 +72,7 @@ func (f frontend) serve(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// bucket is an S3 server with one bucket, which honours conditional writes if it is told to.
+// bucket is an S3 server with one bucket. It honours conditional writes only if the test says so.
 type bucket struct {
 	conditional bool
 	behind      time.Duration // its clock
@@ -101,7 +101,7 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve makes this server that of the environment.
+// serve makes the environment name this server.
 func (b *bucket) serve(t *testing.T) {
 	t.Helper()
 	b.objects = map[string][]byte{}

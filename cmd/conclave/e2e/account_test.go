@@ -17,12 +17,11 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// account is everything that a session leaves, without times and without the order of the agents'
-// turns.
+// account is everything that a session leaves, except times and the order of the agents' turns.
 type account struct {
 	result sessionflow.Result
 	calls  map[string]int    // of models
-	files  map[string]string // content by key; of those that tell the time, only that they are there
+	files  map[string]string // content by key; for files that contain times, only their existence
 	ledger []string          // accepted actions
 }
 
@@ -60,8 +59,8 @@ func timeless(t *testing.T, store artifact.Store, key string) string {
 	return string(data)
 }
 
-// ledger reads the accepted actions and checks them: one entry a step, every entry equal to its
-// step's action, and no action without an entry.
+// ledger reads the accepted actions and checks them: every step has one entry, every entry equals
+// its step's action, and every action has an entry.
 func ledger(t *testing.T, store artifact.Store, id string) []string {
 	t.Helper()
 	layout := artifact.InBucket(id)

@@ -86,7 +86,7 @@ func TestAgreement(t *testing.T) {
 	}
 }
 
-// Below min_active_agents nothing is decided by vote.
+// With fewer agents than min_active_agents nothing is decided by vote.
 func TestTooFewAgents(t *testing.T) {
 	t.Parallel()
 	model := newModelServer(t, map[string][]reply{

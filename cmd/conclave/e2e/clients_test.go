@@ -21,9 +21,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// thinking is a model that reads its requests: it votes when it may, calls the tool look, or
-// write_file for a question about a file, and answers then. A question to be retried waits until its
-// connection has broken.
+// thinking is a model that reads its requests. It calls the tool look, or write_file for a question
+// about a file, then answers, and votes when it may. It holds the reply to a question that is to be
+// retried until the connection has broken.
 type thinking struct {
 	*modelServer
 	asked  sync.Map // by the question: a channel that is closed when the model is asked
@@ -122,8 +122,8 @@ func (m *thinking) breaking(t *testing.T, to string) string {
 	return server.URL
 }
 
-// clients returns a directory with the scripts of testdata/clients, beside the packages of
-// .ci/clients, and skips the test where these cannot be had.
+// clients returns a directory with the scripts of testdata/clients and the packages of .ci/clients,
+// and skips the test if the packages are missing.
 func clients(t *testing.T) string {
 	t.Helper()
 	installed := os.Getenv("CONCLAVE_CLIENTS")
@@ -139,8 +139,8 @@ func clients(t *testing.T) string {
 	return dir
 }
 
-// Clients that others wrote ask one server: the official ones of OpenAI, those of the Model Context
-// Protocol, evaluation harnesses, and curl as the documentation has it.
+// Clients by other authors use one server: the official ones of OpenAI, those of the Model Context
+// Protocol, evaluation harnesses, and curl as in the documentation.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	dir := clients(t)
@@ -201,7 +201,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// documented returns a block of docs/calling.md as it is written, but for the address of the server.
+// documented returns a block of docs/calling.md with the address of the server replaced.
 func documented(t *testing.T, begins, at string) string {
 	t.Helper()
 	data, err := os.ReadFile("../../../docs/calling.md")
@@ -255,7 +255,8 @@ func TestSkill(t *testing.T) {
 	require.Equal(t, "mended\n", string(mended))
 }
 
-// A team is a member of a team by its address alone: its usage is the member's, once.
+// A team becomes a member of another team by its address alone; its usage counts once, as the
+// member's.
 func TestTeamInATeam(t *testing.T) {
 	t.Parallel()
 	model := newThinking(t)
@@ -278,7 +279,7 @@ func TestTeamInATeam(t *testing.T) {
 	require.EqualValues(t, 2*20, result.Cost.OutputTokens)
 }
 
-// A team that asks itself ends at the depth that is allowed, and no level asks twice.
+// A team that asks itself stops at the maximum depth, and no level asks twice.
 func TestTeamThatAsksItself(t *testing.T) {
 	t.Parallel()
 	free, err := net.Listen("tcp", "127.0.0.1:0")

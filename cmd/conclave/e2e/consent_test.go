@@ -15,8 +15,8 @@ import (
 	"conclave/cmd/conclave/hall/halltest"
 )
 
-// A user clones a repository with a conclave.yaml that starts a program and sends one
-// of his keys to a server of its author.
+// A user clones a repository with a conclave.yaml that starts a program and sends one of the user's
+// keys to the author's server.
 func TestConsent_ofAClonedRepository(t *testing.T) {
 	t.Parallel()
 	model := newModelServer(t, map[string][]reply{"model-a": {answer("Trusted."), answer("Asked.")}})
@@ -51,7 +51,7 @@ func TestConsent_ofAClonedRepository(t *testing.T) {
 	require.Contains(t, run.stdout, "Trusted.")
 	require.Equal(t, 1, model.calls("model-a"))
 
-	// A pull of the repository changes it; a person is asked, once.
+	// A pull of the repository changes the file, and the person is asked once.
 	c.file("conclave.yaml", good+"\n")
 	require.Equal(t, 1, c.conclave("run", "Why?").code)
 	term := halltest.NewTerminal(t)

@@ -33,8 +33,8 @@ func plain(model, text string) reply {
 		"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}]}`, model, text)}
 }
 
-// costs are those in the documents of a session: of the commits, by agent, and of each agent's last
-// action.
+// costs returns the costs in the documents of a session: those of the commits, by agent, and of
+// each agent's last action.
 func (s *site) costs(id string) (committed map[string]llm.Usage, last map[string]llm.Usage) {
 	s.t.Helper()
 	committed, last = map[string]llm.Usage{}, map[string]llm.Usage{}
@@ -163,9 +163,9 @@ func (s *site) between(id string) bool {
 	})
 }
 
-// A step that is cancelled while it waits for its next attempt is ended by the server, which knows
-// nothing of its cost: paid replies before a pause, the end of a pause and the decision count all
-// the same.
+// A step that is cancelled while it waits for its next attempt is ended by the server, which does
+// not know its cost. Paid replies before a pause, after it and before the decision count
+// nevertheless.
 func TestStepsBetweenAttemptsAreCounted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

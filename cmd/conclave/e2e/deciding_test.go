@@ -123,7 +123,7 @@ func TestChecks(t *testing.T) {
 	require.Contains(t, refused.stderr, "set orchestrator.ballot to checks_shown")
 }
 
-// A winner with too little support: exit code 2, and its answer is printed all the same.
+// If a winner has too little support, the exit code is 2, and its answer is printed nevertheless.
 func TestUndecided(t *testing.T) {
 	t.Parallel()
 	model := newModelServer(t, map[string][]reply{

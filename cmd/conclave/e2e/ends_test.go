@@ -15,7 +15,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// Every command gives the same reason for the end of a run, and the cost that was paid.
+// Every command gives the same reason for the end of a run, and the same cost.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	model := newModelServer(t, map[string][]reply{

@@ -15,8 +15,8 @@ import (
 	"conclave/engine/eval"
 )
 
-// An evaluation that is killed goes on with the same command, starts no session twice, and
-// ends with the figures of one that was not disturbed.
+// The same command continues an evaluation that was killed. It starts no session twice, and its
+// figures equal those of an undisturbed one.
 func TestEval(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

@@ -136,7 +136,7 @@ func is(w *background, identity string) bool {
 	return strings.Contains(identity, fmt.Sprintf("#%d-", w.Process.Pid))
 }
 
-// kill kills a worker in mid-step and returns the agents whose steps are lost.
+// kill kills a worker in the middle of its steps and returns the agents whose steps are lost.
 func (w crew) kill(t *testing.T, s *site, id string) []string {
 	t.Helper()
 	var lost []string

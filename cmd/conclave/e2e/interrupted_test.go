@@ -195,7 +195,7 @@ func TestScenarioIsTerminated(t *testing.T) {
 	require.Contains(t, status.stderr, "--retry "+id)
 	require.NotContains(t, c.conclave("scenario", "status", "shop").stdout, "running")
 
-	// A stock client goes on with it by its workflow ID alone.
+	// A stock client continues the run by its workflow ID alone.
 	require.Equal(t, 0, c.temporal("workflow", "start", "--address", at, "--task-queue", "conclave", "--type", "Scenario", "--workflow-id", "scenario-buy-"+id, "--input", `{"resume":true}`).code)
 	out := c.conclave("scenario", "watch", "shop", "buy", id, "--automation")
 	require.Equal(t, 0, out.code)

@@ -15,10 +15,10 @@ import (
 	"conclave/activities"
 )
 
-// within is far less than the heartbeat timeout, which a lost machine takes.
+// within is far less than the heartbeat timeout, after which a lost machine is replaced.
 const within = 20 * time.Second
 
-// fatal is a session whose step makes its second model call, in which its worker dies, again.
+// fatal is a session whose worker dies during a step's second model call, which is then repeated.
 func fatal(t *testing.T) (model *modelServer, asked, again <-chan struct{}) {
 	t.Helper()
 	lost, asked, hold := held(answer("Lost."))
@@ -74,7 +74,7 @@ func TestKilledWorkerIsReaped(t *testing.T) {
 	}
 }
 
-// clusterWorker starts workers that reach the site as they would a cluster.
+// clusterWorker starts workers that reach the site as they would reach a cluster.
 type clusterWorker struct {
 	cli  *cli
 	args []string
@@ -126,8 +126,8 @@ func TestKilledWorkerOfACluster(t *testing.T) {
 	}
 }
 
-// A worker that is suspended for longer than the heartbeat timeout still has the model call in
-// flight when it goes on. The next attempt takes the running step over, and nothing is paid for
+// A worker that is suspended for longer than the heartbeat timeout still has its model call in
+// flight when it continues. The next attempt adopts the running step, and nothing is paid for
 // twice.
 func TestSuspendedWorkerKeepsItsReply(t *testing.T) {
 	t.Parallel()

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A question comes from a file or a pipe; list tells the team of a pipeline's step from a
-// session that a person started, and has the cost.
+// A question comes from a file or a pipe. list distinguishes the session of a pipeline's step from
+// one that a person started, and shows the cost.
 func TestQueryFileAndList(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

@@ -77,8 +77,8 @@ func everywhere(lasts time.Duration, first, then string) []outage {
 	return list
 }
 
-// falling makes the first writes to a few keys hang, and then fail for some seconds, which is
-// longer than a step may go without a heartbeat.
+// falling makes the first writes to a few keys hang and then fail for some seconds, longer than a
+// step may run without a heartbeat.
 func falling(keys ...string) func(*http.Request) string {
 	var mu sync.Mutex
 	writes := map[string]int{}

@@ -50,7 +50,7 @@ func TestPipelineExampleRepair(t *testing.T) {
 		"- {when: {status: error, exit_code: 2, text_matches: 'is missing'}, to: report}\n      - {to: publish}\n    on_tool_error: fail"))
 }
 
-// The status of a team is an outcome.
+// A rule uses the status of a team as the outcome of its step.
 func TestPipelineOutcomeOfATeam(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -70,7 +70,7 @@ steps:
 	require.Equal(t, "consensus", r.Trace[0].Team)
 }
 
-// The limits of a run and of a step in money and time, and the tools of a step.
+// The limits of a run and of a step in money and time, and the tools of a step, apply.
 func TestPipelineLimits(t *testing.T) {
 	t.Parallel()
 	lost, _, hold := held(says("Lost."))

@@ -303,7 +303,7 @@ func TestPipelineKilledWorker(t *testing.T) {
 	for name, tt := range map[string]struct {
 		graph  string
 		script map[string][]reply
-		lost   string // whose last scripted reply but one nobody hears
+		lost   string // model whose last scripted reply but one is lost
 		trace  string
 	}{
 		"agent": {
@@ -392,7 +392,7 @@ func restored(t *testing.T, model *modelServer, dir string) {
 	require.Equal(t, "[Called step completed with result: "+p.Text+"]", note.Content)
 }
 
-// A killed step without a model repeats at most one command, and keeps its files.
+// A killed step without a model repeats at most one command and keeps its files.
 func TestPipelineKilledTools(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

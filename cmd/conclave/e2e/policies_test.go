@@ -21,15 +21,15 @@ import (
 	acts "conclave/activities/session"
 )
 
-// diligent is a Chat Completions server whose model obeys every prompt: it makes what a
-// structured call asks for, evaluates, carries out plans, scores, and votes or stops.
+// diligent is a Chat Completions server whose model obeys every prompt: it makes what a structured
+// call requests, evaluates, carries out plans, scores, and votes or stops.
 type diligent struct {
 	*httptest.Server
 	mu     sync.Mutex
 	calls  int
 	tokens int            // of all prompts with their tools, at four bytes each
 	forms  []string       // names of the structured calls
-	parts  map[string]int // prompts by the criteria of a part that they show
+	parts  map[string]int // number of prompts by the part whose criteria they show
 }
 
 func newDiligent(t *testing.T) *diligent {

@@ -46,8 +46,8 @@ func (s *site) memo(ctx context.Context, id, key string, v any) bool {
 	return ok && converter.GetDefaultDataConverter().FromPayload(payload, v) == nil
 }
 
-// until waits for a condition of the session. Models use it in other goroutines, so it does not
-// fail the test when it gives up; a later assertion does.
+// until waits for a condition of the session. It does not fail the test when it gives up, because
+// models call it in other goroutines; a later assertion does.
 func until(ok func() bool) {
 	for deadline := time.Now().Add(20 * time.Second); !ok() && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
@@ -132,7 +132,7 @@ func TestUncachedInjection(t *testing.T) {
 	s.replay("inject", "injection")
 }
 
-// An action without knowledge of the news is withheld: the agent reads the news and decides again.
+// An action without knowledge of the news is withdrawn: the agent reads the news and decides again.
 func TestUncachedConfirm(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -15,8 +15,8 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// A session whose provider refused every agent has failed. retry goes on with it under the same ID, and no
-// reply is paid twice.
+// A session whose provider refused every agent has failed. retry continues it under the same ID,
+// and no reply is paid for twice.
 func TestRetry_failedSession(t *testing.T) {
 	t.Parallel()
 	script := func(text string) []reply {
@@ -57,7 +57,7 @@ func TestRetry_failedSession(t *testing.T) {
 	require.Contains(t, c.conclave("list").stdout, "consensus")
 }
 
-// A cancelled session goes on with the conversation of the step that was running.
+// A cancelled session continues with the conversation of the step that was running.
 func TestRetry_cancelledSession(t *testing.T) {
 	t.Parallel()
 	lost, asked, hold := held(answer("Lost."))
@@ -77,7 +77,7 @@ func TestRetry_cancelledSession(t *testing.T) {
 	require.Equal(t, 4, model.calls("model-a"))
 }
 
-// A terminated session has saved nothing: a stock client goes on with it from its record.
+// A terminated session has saved no state: a stock client continues it from its record.
 func TestStockClient_resumesTerminated(t *testing.T) {
 	t.Parallel()
 	lost, asked, hold := held(vote("agent1", "Lost."))

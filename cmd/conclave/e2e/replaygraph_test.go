@@ -73,7 +73,7 @@ steps:
 limits: {seconds: 3600}
 `
 
-// Every ending of a run, with each workflow task replayed from the first event.
+// All ways in which a run can end are replayed from the first event with each workflow task.
 func TestUncachedPipeline(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

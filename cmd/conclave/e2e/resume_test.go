@@ -15,7 +15,7 @@ import (
 	"conclave/engine/scenario"
 )
 
-// A pipeline whose step failed for good goes on from that step; earlier steps are kept.
+// A pipeline whose step failed permanently continues from that step; earlier steps are kept.
 func TestRetry_failedPipeline(t *testing.T) {
 	t.Parallel()
 	model := newModelServer(t, map[string][]reply{

@@ -118,7 +118,7 @@ type streamed struct {
 	failure                    string // message of an error in the stream
 }
 
-// read reads a stream to its end, which a broken connection is, too.
+// readStream reads a stream to its end or until the connection breaks.
 func readStream(t *testing.T, r io.Reader) streamed {
 	t.Helper()
 	var out streamed
@@ -173,8 +173,8 @@ func question(text string, more ...string) string {
 	return string(data)
 }
 
-// A team is a model: its answer is the reply, the sum of its agents' usage the usage, and a
-// request that is repeated with its key costs nothing.
+// A team is a model: its answer is the reply, its usage is the sum of its agents' usage, and
+// repeating a request with its key costs nothing.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	model := newModelServer(t, threeRounds())
@@ -251,7 +251,7 @@ func (s served) broken(t *testing.T, streams int, kill func(first io.Reader)) {
 	}
 }
 
-// reads reads a stream until it has had all texts.
+// reads reads a stream until all texts have arrived.
 func reads(t *testing.T, r io.Reader, texts ...string) {
 	t.Helper()
 	lines, read := bufio.NewReader(r), ""
@@ -306,8 +306,8 @@ func oneAnswer(t *testing.T, replies int) (model *modelServer, asked <-chan stru
 
 const streams = 50
 
-// A server that is killed in the middle of streams loses nothing: the callers that repeat their
-// requests get the one answer. Where another process runs the steps no model is asked twice.
+// A killed server loses no stream: callers that repeat their requests get the same answer. If
+// another process runs the steps, no model call is repeated.
 func TestServeKilledInTheMiddleOfStreams(t *testing.T) {
 	t.Parallel()
 	model, asked, release := oneAnswer(t, 1)
@@ -327,8 +327,8 @@ func TestServeKilledInTheMiddleOfStreams(t *testing.T) {
 	require.Equal(t, 6, model.allCalls(), "no model is asked twice")
 }
 
-// A server on the local stack runs the steps itself: the one call whose reply the killed process
-// awaited is made again.
+// A server on the local stack runs the steps itself, so only the call whose reply the killed
+// process awaited is repeated.
 func TestServeKilledWithItsWorker(t *testing.T) {
 	t.Parallel()
 	for name, keeps := range map[string]bool{"the stack goes on": true, "the stack is killed": false} {
@@ -360,7 +360,7 @@ func TestServeKilledWithItsWorker(t *testing.T) {
 	}
 }
 
-// Official clients repeat a request without a key, and say so.
+// Official clients repeat a request without a key and mark it as repeated.
 func TestServeRepeatedWithoutAKey(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -386,7 +386,7 @@ func TestServeRepeatedWithoutAKey(t *testing.T) {
 	require.Equal(t, 2, strings.Count(out.stdout, `"session_id"`))
 }
 
-// Another address than loopback needs keys; a key has its teams.
+// An address other than loopback requires keys, and a key is limited to its teams.
 func TestServeWithKeys(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -439,9 +439,9 @@ func callsOf(named ...string) reply {
 	return reply{body: string(data)}
 }
 
-// The caller runs its own tools: the reply has the calls of all agents, equal ones once, and
-// the request with their results goes on in the same steps, also after the server, the worker and
-// the stack were killed: no call was under way, and none is made again.
+// The caller runs its own tools: the reply has the calls of all agents, equal ones once. The
+// request with their results continues the same steps, even after the server, the worker and the
+// stack were killed. No call was in flight, so none is repeated.
 func TestServeCallersTools(t *testing.T) {
 	t.Parallel()
 	look := callsOf("client__look", `{"at": "door"}`)

@@ -27,7 +27,7 @@ func (c *cli) stepLine(config string, more ...string) []string {
 	return append(append(line, more...), "Which of us is right?")
 }
 
-// The example brings three agents to consensus, and is small.
+// The example brings three agents to a consensus in a short script.
 func TestStepModeExample(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, "CONCLAVE="+binary(t, "CONCLAVE_BIN"))

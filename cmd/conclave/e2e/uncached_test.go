@@ -161,7 +161,7 @@ func (s *site) replayAs(definition any, workflowType, kind, id, name string) {
 	}
 }
 
-// Every ending of a session, with each workflow task replayed from the first event.
+// All ways in which a session can end are replayed from the first event with each workflow task.
 func TestUncached(t *testing.T) {
 	t.Parallel()
 	split := map[string][]reply{

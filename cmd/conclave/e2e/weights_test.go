@@ -60,8 +60,8 @@ func weightsServer(t *testing.T) string {
 	return base + "/v1"
 }
 
-// Two agents with the weights of a real model of half a billion parameters decide a question.
-// Their calls take turns in one slot of the server, which has read most of each prompt before.
+// Two agents with the weights of a real model of half a billion parameters decide a question. Their
+// calls take turns in the server's only slot, which has cached most of each prompt.
 func TestRealWeights(t *testing.T) {
 	base := weightsServer(t)
 	agent := func(id string) map[string]any {

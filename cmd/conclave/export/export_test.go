@@ -121,8 +121,9 @@ func TestExport_atif(t *testing.T) {
 	require.Equal(t, 1, rejections)
 }
 
-// Every trajectory keeps the rules of the public format: no unknown field, steps numbered from
-// 1, what only agents have, arguments that are objects, and results of calls of the same step.
+// Every trajectory follows the rules of the public format: no unknown field, steps numbered from 1,
+// fields that only agents may have, arguments that are objects, and results of calls of the same
+// step.
 func TestExport_atifRules(t *testing.T) {
 	t.Parallel()
 	fields := map[string][]string{

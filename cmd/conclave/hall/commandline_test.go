@@ -162,12 +162,12 @@ func TestCLI_PrintJSON(t *testing.T) {
 	require.ErrorContains(t, c.PrintJSON(func() {}), "encode the output")
 }
 
-// full is an output whose disk is full.
+// full is an output on a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// The work is done when its output cannot be written.
+// A failed write gives an error although the work is done.
 func TestCLI_Print_fails(t *testing.T) {
 	t.Parallel()
 	c := CLI{Stdout: full{}}

@@ -38,7 +38,8 @@ func TestRoot_unknownCommands(t *testing.T) {
 	}
 }
 
-// The help of a command leaves out the common flags without an effect on it; they are accepted.
+// The help of a command omits the common flags that have no effect on it, but the command accepts
+// them.
 func TestShowFlags(t *testing.T) {
 	t.Parallel()
 	execute := func(line ...string) string {

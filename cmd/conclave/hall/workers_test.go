@@ -54,7 +54,7 @@ func connect(q *queues, cluster bool) (*hall.Connection, *bytes.Buffer) {
 	return conn, stderr
 }
 
-// A command warns if no worker runs steps, and tells how to start one.
+// A command warns if no worker runs steps, and names the command that starts one.
 func TestWarnIdle(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -88,7 +88,7 @@ func TestWarnIdle(t *testing.T) {
 	}
 }
 
-// A command that gets no answer says whether waiting helps.
+// A command that gets no answer reports whether waiting helps.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -114,7 +114,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// Malformed addresses are refused before anything is tried, and flags that do not fit the target.
+// Malformed addresses, and flags that do not fit the target, are refused before any connection.
 func TestTarget_refuses(t *testing.T) {
 	halltest.New(t, nil)
 	for says, cli := range map[string]hall.CLI{
@@ -151,7 +151,7 @@ func TestConnectStore_refuses(t *testing.T) {
 	require.ErrorContains(t, err, "has no port")
 }
 
-// An unknown ID is told with the place that was searched and the commands that list IDs.
+// The error for an unknown ID names the place that was searched and the commands that list IDs.
 func TestNoRun(t *testing.T) {
 	t.Parallel()
 	store, err := artifact.NewDir(t.TempDir())

@@ -31,8 +31,8 @@ func processorTime(b *testing.B) float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6
 }
 
-// BenchmarkFollow is the look at such a session after an answer. It reports the bytes that each
-// reader is sent.
+// BenchmarkFollow updates such a session after an answer. It reports the bytes that each reader is
+// sent.
 func BenchmarkFollow(b *testing.B) {
 	p := recordtest.Thousand(b)
 	f := newFollowed("s1", "/sessions/s1", newSession(record.NewReader(p.Store, p.Layout, nil)))

@@ -21,7 +21,7 @@ import (
 	"conclave/engine/coordination"
 )
 
-// refresh is a look at the record by somebody who does not hold the lock.
+// refresh reads the record for a caller that does not hold the lock.
 func (f *followed) refresh(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -59,7 +59,7 @@ func (d drawn) Parts() ([]page.Part, error) {
 	return []page.Part{{ID: "head", HTML: "a head"}, {ID: "count", HTML: string(d)}}, nil
 }
 
-// Only the parts that changed have the new version, and whoever waits is told.
+// Only the changed parts get the new version, and all waiters are notified.
 func TestFollowed_versions(t *testing.T) {
 	t.Parallel()
 	f := newFollowed("s1", "/sessions/s1", &counter{})
@@ -90,7 +90,7 @@ func TestFollowed_versions(t *testing.T) {
 	require.Equal(t, map[string]string{"head": "a head", "count": "2"}, partsByID(all))
 }
 
-// A version counts only in the process that gave it.
+// A version is valid only in the process that assigned it.
 func TestFollowed_since(t *testing.T) {
 	t.Parallel()
 	f := newFollowed("s1", "/sessions/s1", &counter{})
@@ -101,7 +101,7 @@ func TestFollowed_since(t *testing.T) {
 	}
 }
 
-// A page is read again when it is older than the interval of news, and shows the notice.
+// A page is read again when it is older than newsInterval, and shows the notice.
 func TestFollowed_page(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -130,8 +130,8 @@ func TestFollowed_page(t *testing.T) {
 	})
 }
 
-// A page is looked at as long as somebody reads it: at once for news, every second for work,
-// every other second for the rest.
+// A page is updated while it has readers: at once for news, every second for activities, and every
+// other second for other changes.
 func TestFollowed_watch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestHandler_forgets(t *testing.T) {
 	})
 }
 
-// ask looks at the page of a session.
+// ask requests the page of a session.
 func ask(t *testing.T, h *Handler, id string) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, sessions+id, nil)
@@ -220,7 +220,7 @@ func ask(t *testing.T, h *Handler, id string) {
 	require.NoError(t, err)
 }
 
-// The page of a directory can be looked at again after any time.
+// The page of a directory is kept forever.
 func TestDirectory_stays(t *testing.T) {
 	t.Parallel()
 	p := recordtest.New(t, "Why?", coordination.Config{Agents: []string{"agent_a"}})
@@ -233,7 +233,7 @@ func TestDirectory_stays(t *testing.T) {
 	})
 }
 
-// Notices are shown once, and only so many wait to be shown.
+// Notices are shown once, and the number of waiting notices is bounded.
 func TestHandler_notices(t *testing.T) {
 	t.Parallel()
 	h := New(nil, Options{})
@@ -248,7 +248,7 @@ func TestHandler_notices(t *testing.T) {
 	require.Equal(t, notice{text: "again", failed: true}, h.takeNotice(key))
 }
 
-// The name of a download holds no character that ends it or the header.
+// The name of a download contains no character that would end it or the header.
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	for r, want := range map[rune]rune{'a': 'a', ' ': ' ', '~': '~', '.': '.', '"': '_', '\\': '_', '\n': '_', '\r': '_', 0: '_', 0x7f: '_', 'é': '_', '😀': '_'} {

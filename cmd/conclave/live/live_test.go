@@ -112,7 +112,7 @@ func TestHandler_follows(t *testing.T) {
 	}
 	s.close()
 
-	// A reader who was away gets all that is newer than the last message, and nothing else.
+	// A reader that reconnects gets everything newer than its last message, and nothing else.
 	p.Answer(1, "agent_b", "Why not?", nil)
 	again := follow(t, events, s.lastID)
 	for parts := again.next(); parts["answer-agent2.1"] == ""; parts = again.next() {

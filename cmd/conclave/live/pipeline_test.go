@@ -88,7 +88,7 @@ func TestHandler_listOfStore(t *testing.T) {
 	require.Contains(t, body, "it holds no session")
 }
 
-// A directory with the run of a pipeline has its page.
+// The directory of a pipeline's run has a page.
 func TestDirectory_pipeline(t *testing.T) {
 	t.Parallel()
 	r := recordtest.NewRun(t, "p1")
@@ -109,7 +109,7 @@ func TestDirectory_pipeline(t *testing.T) {
 	require.Contains(t, html, "The final text")
 }
 
-// The text of a reply under way is a part of its own, which leaves with its step.
+// The text of an unfinished reply is a separate part, which is removed with its step.
 func TestFollowed_reply(t *testing.T) {
 	t.Parallel()
 	p := recordtest.New(t, "Why?", coordination.Config{Agents: []string{"agent_a", "agent_b"}})

@@ -15,8 +15,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// The page of a run that has just been started loads itself again until there is a record. A run
-// that ended without a record, and one that never was, have no page.
+// The page of a run that has just been started reloads itself until there is a record. A run that
+// ended without a record has no page, and neither has an unknown one.
 func TestHandler_starting(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -77,7 +77,7 @@ func (s *site) form(pairs ...string) url.Values {
 	return form
 }
 
-// A form does the same as the command of its name; the page then says so, once.
+// A form has the same effect as the command of its name, and the page then shows this once.
 func TestSteer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
@@ -115,7 +115,7 @@ func TestSteer(t *testing.T) {
 	}
 }
 
-// A run that is gone or has ended, and a server that does not answer, are told on the page.
+// The page reports a run that is gone or has ended, and a server that does not answer.
 func TestSteer_fails(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
@@ -171,7 +171,7 @@ func TestSteer_refuses(t *testing.T) {
 	require.Empty(t, readOnly.sent)
 }
 
-// The list has the sessions of Temporal, with a link where a run has a page.
+// The list has the sessions of Temporal, with a link for each run that has a page.
 func TestHandler_listOfTemporal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(o *Options) {

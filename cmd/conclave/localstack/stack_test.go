@@ -135,7 +135,7 @@ func TestJoin_running(t *testing.T) {
 	require.ErrorContains(t, err, "join the embedded stack on "+dataDir)
 }
 
-// The locks of a killed stack outlive its listeners by a moment.
+// The locks of a killed stack outlive its listeners briefly.
 func TestLease_Ends(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestLease_Ends(t *testing.T) {
 	})
 }
 
-// A command waits for the stack that another one starts, as long as it may.
+// A command waits for a stack that another command starts, within its time limit.
 func TestJoin_starting(t *testing.T) {
 	t.Parallel()
 	dir := directory(filepath.Join(t.TempDir(), "data"))
@@ -164,7 +164,7 @@ func TestJoin_starting(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }
 
-// Locks that anybody could take would let anybody stop the stack.
+// If everybody could take the locks, everybody could stop the stack.
 func TestJoin_worldWritable(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -202,7 +202,7 @@ func TestChild_Fail(t *testing.T) {
 	require.JSONEq(t, `{"error":"permission denied"}`, sent.String())
 }
 
-// The log of the run before is kept; the one before that is not.
+// The log of the previous run is kept, and the one before that is removed.
 func TestOpenLog(t *testing.T) {
 	t.Parallel()
 	dir := directory(t.TempDir())

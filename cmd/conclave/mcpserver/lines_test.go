@@ -13,7 +13,7 @@ import (
 	"conclave/cmd/conclave/desk/desktest"
 )
 
-// A line that is no message is answered, and the next one is served.
+// A line that is not a message gets an error reply, and the next one is served.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	const (
@@ -46,7 +46,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A version of the protocol with batches keeps them.
+// Versions of the protocol with batches accept them.
 func TestLines_batch(t *testing.T) {
 	t.Parallel()
 	const (

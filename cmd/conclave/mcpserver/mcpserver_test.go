@@ -68,7 +68,7 @@ func textOf(r *mcp.CallToolResult) string { return r.Content[0].(*mcp.TextConten
 
 type fields = map[string]any
 
-// inBubble runs a test with a clock of its own, and a server with one client.
+// inBubble runs a test with a simulated clock and a server with one client.
 func inBubble(t *testing.T, by access.Caller, o Options, client *mcp.ClientOptions, test func(*testing.T, *desktest.Temporal, *mcp.ClientSession)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestAsk(t *testing.T) {
 	})
 }
 
-// A client that does not wait gets the session's ID, and the answer with it: nothing is
+// A client that does not wait gets the session's ID and later the answer by this ID; nothing is
 // started twice.
 func TestAsk_handle(t *testing.T) {
 	inBubble(t, access.Caller{}, Options{}, nil, func(t *testing.T, played *desktest.Temporal, s *mcp.ClientSession) {
@@ -182,7 +182,7 @@ func TestAsk_refuses(t *testing.T) {
 	})
 }
 
-// A session without an answer is an error in words, with the command that goes on with it.
+// A session without an answer is an error with a sentence and the command that continues it.
 func TestResult_failed(t *testing.T) {
 	inBubble(t, access.Caller{}, Options{}, nil, func(t *testing.T, played *desktest.Temporal, s *mcp.ClientSession) {
 		out, _ := call[outcome](t, s, "ask_team", fields{"question": "q", "wait_seconds": 0})
@@ -194,7 +194,7 @@ func TestResult_failed(t *testing.T) {
 	})
 }
 
-// A handle that was never given, or that belongs to somebody else, is refused in words.
+// An ID that does not exist, or belongs to another caller, is refused with a sentence.
 func TestHandles(t *testing.T) {
 	inBubble(t, desktest.Alice, Options{}, nil, func(t *testing.T, played *desktest.Temporal, s *mcp.ClientSession) {
 		other, err := played.Desk(t).Start(t.Context(), access.Caller{Name: "bob"}, desk.Question{Team: desk.WorkersTeam("default")})
@@ -235,7 +235,7 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// A client that gives up before the answer knows the session from the first progress.
+// A client that gives up before the answer knows the session from the first progress message.
 func TestAsk_givenUp(t *testing.T) {
 	var reported []string
 	progress := &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
@@ -256,7 +256,7 @@ func TestAsk_givenUp(t *testing.T) {
 	})
 }
 
-// A result that is late says on whom the session waits.
+// A late result says for whom the session waits.
 func TestResult_late(t *testing.T) {
 	inBubble(t, access.Caller{}, Options{}, nil, func(t *testing.T, played *desktest.Temporal, s *mcp.ClientSession) {
 		out, whole := call[outcome](t, s, "ask_team", fields{"question": "q", "wait_seconds": 0})
@@ -302,8 +302,8 @@ func TestSteer(t *testing.T) {
 	})
 }
 
-// "." is the client's root when it grants one, for clients of the protocol before and after
-// requests of servers were removed from it.
+// "." is the client's root if the client grants it, in versions of the protocol before and after
+// the removal of requests from servers.
 func TestAsk_root(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n"), 0o600))
@@ -362,8 +362,7 @@ func TestRootOf(t *testing.T) {
 	}
 }
 
-// The tools are served over HTTP without a session of the protocol, to the caller that the
-// gate has admitted.
+// The tools are served over HTTP without protocol sessions, to the caller admitted by the gate.
 func TestHandler(t *testing.T) {
 	t.Parallel()
 	played := desktest.New(t)

@@ -130,7 +130,7 @@ agents:
 	require.Nil(t, got.Models[1].TokensPerSecond)
 }
 
-// A model that calls no tool, or another one, can take part where plain text counts.
+// A model that calls no tool, or the wrong one, can take part if plain text counts.
 func TestCheck_withoutCalls(t *testing.T) {
 	s := newShell(t)
 	url, _ := newServer(t)

@@ -12,7 +12,7 @@ import (
 	"conclave/engine/scenario"
 )
 
-// The page of a run offers what the state of the run allows.
+// The page of a run offers the actions that the state of the run allows.
 func TestDrawScenario_states(t *testing.T) {
 	t.Parallel()
 	now := recordtest.Began.Add(5 * time.Minute)
@@ -52,7 +52,7 @@ func TestDrawScenario_states(t *testing.T) {
 	}
 }
 
-// A step is drawn once, however often its run is looked at, and again when it changes.
+// A step is drawn once for all readings of its run, and again when it changes.
 func TestDrawScenario_once(t *testing.T) {
 	t.Parallel()
 	reads, canvas := 0, NewCanvas()

@@ -144,7 +144,7 @@ func TestCeilingWords(t *testing.T) {
 	require.Empty(t, ceilingWords(""))
 }
 
-// A page without a decision for want of support says so in its heading.
+// The heading of a page says that a session is undecided for lack of support.
 func TestWrite_undecided(t *testing.T) {
 	t.Parallel()
 	for _, script := range recordtest.Scripts {
@@ -156,7 +156,8 @@ func TestWrite_undecided(t *testing.T) {
 	}
 }
 
-// A share of equal first answers is told if there is one: a revision seldom equals any of them.
+// The share of equal first answers is shown unless it is zero, because a revision seldom equals any
+// of them.
 func TestSupport(t *testing.T) {
 	t.Parallel()
 	none, third := 0.0, 1.0/3

@@ -66,8 +66,8 @@ func TestCompareLabels(t *testing.T) {
 	require.Zero(t, compareLabels("agent1.1", "agent1.1"))
 }
 
-// The pair that is compared first: the final answer with the one before it, else with the one
-// that has the next most votes.
+// The first comparison is between the final answer and its predecessor, or else the answer with the
+// next most votes.
 func TestCompareOf(t *testing.T) {
 	t.Parallel()
 	want := map[string][2]string{
@@ -102,7 +102,7 @@ func TestCostOf(t *testing.T) {
 	require.True(t, strings.HasSuffix(c.Line.Points, " 1000,0.0"), c.Line.Points)
 }
 
-// Against a budget the line ends below or above it; without prices tokens are counted.
+// With a budget the line ends below or above it; without prices it shows tokens.
 func TestCumulative(t *testing.T) {
 	t.Parallel()
 	spent := func(usd *float64) *record.Session {
@@ -126,7 +126,7 @@ func TestCumulative(t *testing.T) {
 	require.Empty(t, cumulative(stepsAt([2]float64{0, 1})).Points)
 }
 
-// Each entry of a transcript has a heading, and texts of which the long ones are folded.
+// Each entry of a transcript has a heading and texts, of which long ones are folded.
 func TestEntriesOf(t *testing.T) {
 	t.Parallel()
 	one := 1
@@ -282,8 +282,8 @@ func TestItem_cost(t *testing.T) {
 	require.Equal(t, "1:00", Item{Took: time.Minute}.Clock())
 }
 
-// A report of scenario runs: verdicts, attempts, screenshots small, logs as text, other files as
-// links, and an index of all runs.
+// A report of scenario runs has verdicts, attempts, small screenshots, logs as text, links to other
+// files, and an index of all runs.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	why := "the button <is> not there"
@@ -317,7 +317,7 @@ func TestScenarios(t *testing.T) {
 	require.Contains(t, visible(string(html)), "1 run, all passed")
 }
 
-// A file is sent as text, as an image, or as neither.
+// A file is sent as text or as an image; other files are not shown.
 func TestFile(t *testing.T) {
 	t.Parallel()
 	picture := pictureOf(t, 4)

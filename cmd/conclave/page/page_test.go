@@ -45,7 +45,8 @@ func golden(t *testing.T, name, got string) {
 	require.Equal(t, string(want), got)
 }
 
-// The page of a session of each kind of end, without what all pages have in common.
+// The page of a session with each kind of end, without the parts that all pages have in common,
+// matches its golden file.
 func TestWrite_golden(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"three rounds", "dissent", "tie", "finished by a person", "one failure", "all failed", "checks", "evaluated"} {
@@ -86,7 +87,8 @@ func TestWrite_tells(t *testing.T) {
 	}
 }
 
-// The paragraph tells who moved to the winner; other changes are among the facts below it.
+// The paragraph names the agents that changed to the winner; other changes are among the facts
+// below it.
 func TestWrite_backToItsOwn(t *testing.T) {
 	t.Parallel()
 	s := sessionOf(t, recordtest.Named(t, "back to its own"))

@@ -54,7 +54,7 @@ func TestPipeline_files(t *testing.T) {
 	require.Contains(t, string(html), `haiku.txt <small>19 bytes, as in <a href="#visit-1">visit 1</a></small>`)
 }
 
-// A step under way that a team decides leads to the session of the team.
+// A running step that a team decides links to the session of the team.
 func TestDrawPipeline_team(t *testing.T) {
 	t.Parallel()
 	run := &record.Pipeline{ID: "p1", Request: "A haiku", Status: "running", Step: "decide", Nodes: []string{"main", "decide"}}

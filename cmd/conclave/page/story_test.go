@@ -26,7 +26,7 @@ func stepsAt(times ...[2]float64) *record.Session {
 	return s
 }
 
-// Work is drawn to scale; times in which nothing ran are drawn short.
+// Working time is drawn to scale; idle time is drawn shorter.
 func TestAxis(t *testing.T) {
 	t.Parallel()
 	a := newAxis(stepsAt([2]float64{0, 12}, [2]float64{6, 24}, [2]float64{3600, 3624}), after(3624))
@@ -189,7 +189,7 @@ func TestStoryOf(t *testing.T) {
 	require.Equal(t, "0:00", s.Ticks[0].Text)
 }
 
-// A pause of a night is a band, drawn short.
+// A pause of a night is a band and is drawn shorter.
 func TestStoryOf_pause(t *testing.T) {
 	t.Parallel()
 	for _, script := range recordtest.Scripts {
@@ -235,7 +235,7 @@ func TestShortLabel(t *testing.T) {
 	require.Equal(t, "other", shortLabel("other"))
 }
 
-// Rows of the board name what agents do.
+// Rows of the board describe the agents' activities.
 func TestNewRow(t *testing.T) {
 	t.Parallel()
 	for want, a := range map[string]coordination.AgentView{

@@ -110,7 +110,8 @@ func TestZeroed(t *testing.T) {
 	}
 }
 
-// A text is cut at a limit of bytes, between characters, and says how much is left out.
+// A text is truncated to a number of bytes, between characters, with the length of the omitted
+// rest.
 func TestCutter(t *testing.T) {
 	t.Parallel()
 	c := &cutter{limit: 5}

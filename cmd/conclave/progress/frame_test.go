@@ -97,8 +97,8 @@ func presenting() Snapshot {
 	return s
 }
 
-// received is a session with an agent that was shown an answer while it worked, and one
-// that was so in an earlier step.
+// received is a session with an agent that was shown an answer while it worked, and one to which
+// this happened in an earlier step.
 func received() Snapshot {
 	s := secondRound()
 	s.Received = Receive(nil, []coordination.Entry{

@@ -25,7 +25,7 @@ func TestOpen_refuses(t *testing.T) {
 	require.ErrorContains(t, err, "make the project")
 }
 
-// Folders without a definition, links and files are no scenarios.
+// Folders without a definition, links and files are not scenarios.
 func TestSlugs(t *testing.T) {
 	t.Parallel()
 	p := open(t, t.TempDir())
@@ -81,7 +81,7 @@ func TestLoad_values(t *testing.T) {
 	require.ErrorContains(t, err, "prd.md: it is not UTF-8 text")
 }
 
-// Documents of any size are not read whole, and misspelt keys are named with their place.
+// Documents are read up to a maximum size, and misspelt keys are named with their position.
 func TestDescribe_refuses(t *testing.T) {
 	t.Parallel()
 	steps := "steps: [{id: '01', title: x, file: 01-open.md}]\n"
@@ -106,7 +106,7 @@ func TestDescribe_refuses(t *testing.T) {
 	require.Equal(t, "buy", d.Plan.Title)
 }
 
-// A definition that cannot be edited is left as it is.
+// A definition that cannot be edited is not changed.
 func TestSave_refuses(t *testing.T) {
 	t.Parallel()
 	p := open(t, t.TempDir())

@@ -43,7 +43,7 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// A result is written for people, indented, and only if it is one of the run.
+// A result is written with indentation, and only if it belongs to the run.
 func TestNote(t *testing.T) {
 	t.Parallel()
 	p := open(t, t.TempDir())
@@ -57,7 +57,7 @@ func TestNote(t *testing.T) {
 	require.Equal(t, text, read(t, p.Path("buy", "runs", "r1", "result.json")))
 }
 
-// Statistics are written only where they change, and a fault in meta.yaml is named.
+// Statistics are written only if they change, and a fault in meta.yaml is named.
 func TestFold(t *testing.T) {
 	t.Parallel()
 	p := open(t, t.TempDir())
@@ -129,7 +129,7 @@ func (o outage) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	return o.Store.List(ctx, prefix)
 }
 
-// A copy that an outage interrupts names the file, and is whole after the next update.
+// If an outage interrupts a copy, the error names the file, and the next update completes the copy.
 func TestCopy_outages(t *testing.T) {
 	t.Parallel()
 	store, err := artifact.NewDir(t.TempDir())

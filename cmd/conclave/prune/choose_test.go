@@ -64,7 +64,7 @@ func TestChoose_conditions(t *testing.T) {
 	}
 }
 
-// The sessions of a pipeline's steps go with its run, and not before.
+// The sessions of a pipeline's steps are removed with its run, never before it.
 func TestChoose_stepsGoWithTheirPipeline(t *testing.T) {
 	t.Parallel()
 	make := func(open bool) []*run {
@@ -88,7 +88,7 @@ func TestChoose_stepsGoWithTheirPipeline(t *testing.T) {
 	require.Empty(t, chosen, "a session of its steps runs")
 }
 
-// A session stays while one that stays continues it, directly or through others.
+// A session is kept while a kept session continues it, directly or through others.
 func TestChoose_sparesWhatIsContinued(t *testing.T) {
 	t.Parallel()
 	a, b, c, alone := ended("a", "consensus", 40), ended("b", "consensus", 35), ended("c", "consensus", 1), ended("alone", "consensus", 50)

@@ -46,7 +46,7 @@ func (s *shop) take() *inventory {
 	return inv
 }
 
-// The inventory joins files and histories, and lists the newest end first.
+// The inventory combines files and histories, and lists the newest end first.
 func TestTake(t *testing.T) {
 	t.Parallel()
 	s, _ := served(t)
@@ -67,7 +67,8 @@ func TestTake(t *testing.T) {
 	require.Empty(t, s.errs.String())
 }
 
-// Without --yes nothing goes; a person sees the list, the sum and the command that removes it.
+// Without --yes nothing is removed; a person sees the list, the total and the command that removes
+// it.
 func TestPrune_dryRun(t *testing.T) {
 	t.Parallel()
 	s, server := served(t)
@@ -121,7 +122,7 @@ func TestPrune_nothingToRemove(t *testing.T) {
 	require.NotContains(t, s.errs.String(), "--yes")
 }
 
-// A run that was reopened after the inventory is left alone, and named.
+// A run that was reopened after the inventory is kept and named.
 func TestPrune_reopenedMeanwhile(t *testing.T) {
 	t.Parallel()
 	s, server := served(t)

@@ -70,7 +70,7 @@ func (s *shop) keys(prefix string) []string {
 	return keys
 }
 
-// inventory is what take finds in the store alone.
+// inventory returns the inventory of the store alone.
 func (s *shop) inventory() *inventory {
 	s.t.Helper()
 	inv := &inventory{conn: s.conn, byRoot: map[string]*run{}}
@@ -153,8 +153,8 @@ func (b *breaking) DeleteAll(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// After an interrupted removal the remaining files are marked, cannot be taken by a new
-// session, and goes with the next removal, whatever its conditions are.
+// After an interrupted removal the remaining files are marked, cannot be claimed by a new session,
+// and are deleted by the next removal, whatever its conditions.
 func TestRemove_canBeRepeated(t *testing.T) {
 	t.Parallel()
 	for left := range 5 {
@@ -214,8 +214,8 @@ func TestDelete_refuses(t *testing.T) {
 	require.Empty(t, s.keys("pipelines/"))
 }
 
-// Teams go when no run that stays refers to them, directly or through a definition that
-// is still used; old logs go with their age.
+// Registered teams are removed once no kept run refers to them, directly or through a definition in
+// use; old logs are removed by age.
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -255,7 +255,7 @@ func TestLeftovers(t *testing.T) {
 		}
 		return list
 	}
-	// 6 is of an older claim, 8, 9 and a of nobody; d is named by 2, e is the default,
+	// 6 belongs to an older claim, and 8, 9 and a to nobody; d is named by 2, e is the default, and
 	// f was registered just now.
 	require.Equal(t, []string{"6.json", "8.json", "9.json", "a.json", "s.1", "b.json"}, found(nil, filter{olderThan: day}))
 	require.Equal(t, []string{"2.json", "6.json", "8.json", "9.json", "a.json", "d.json", "c.1", "s.1", "b.json"}, found([]*run{inv.byRoot["sessions/s10/"]}, filter{}))

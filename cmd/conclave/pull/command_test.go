@@ -94,7 +94,8 @@ func TestPull_printsProblems(t *testing.T) {
 	require.Equal(t, "agents/agent_a/001/answer.json", summary.Verified.Problems[1].Path)
 }
 
-// A pull leaves a page that needs nothing else, and verifies it as neither missing nor extra.
+// A pull writes a page that needs no other file; the verification counts it as neither missing nor
+// extra.
 func TestPull_page(t *testing.T) {
 	t.Parallel()
 	p, dir := answered(t), t.TempDir()

@@ -19,7 +19,7 @@ var wholeEvents = []string{
 	`{"seq":7,"kind":"judged","agent":"agent_a","step":3}`,
 }
 
-// newRecorded is a copy of a session with everything that it records of itself.
+// newRecorded returns a copy of a session with all its records.
 func newRecorded(t *testing.T) directory {
 	t.Helper()
 	d := directory{t: t, root: newDecided(t).pull()}
@@ -182,7 +182,7 @@ func TestVerify_whatIsHealthy(t *testing.T) {
 	}
 }
 
-// An end without a number excuses one step between the numbers that are told around it.
+// An end without a number excuses one step whose number lies between those of the ends around it.
 func TestTold_excuse(t *testing.T) {
 	t.Parallel()
 	told := told{"agent_a": {1, 0, 4, 0}}

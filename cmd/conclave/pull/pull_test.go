@@ -274,7 +274,8 @@ func TestCopySession_resumesAnInterruptedCopy(t *testing.T) {
 	require.Equal(t, tree(t, whole), tree(t, dir))
 }
 
-// A file that the store cannot give does not keep the others, and comes with a later pull.
+// A file that the store cannot provide does not prevent the copy of the others, and is copied by a
+// later pull.
 func TestCopySession_leavesOutWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -309,7 +310,7 @@ func TestCopySession_leavesOutABrokenBody(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, "ledger/000001.json"))
 }
 
-// Without a claim that can be read the rest is copied into a directory that has nothing else.
+// If the claim is unreadable, the rest is copied into a directory that contains nothing else.
 func TestCopySession_damagedClaim(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(b bucket) error{
@@ -334,7 +335,7 @@ func TestCopySession_damagedClaim(t *testing.T) {
 	}
 }
 
-// Half of a session that is being deleted is not copied.
+// A session that is being deleted is not copied in part.
 func TestCopySession_refusesADeletedSession(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)

@@ -34,8 +34,8 @@ func (o once) Generate(context.Context, llm.Request) (llm.Reply, error) {
 	}, nil
 }
 
-// decided is a store with a complete session: agent_a answered with files, agent_b
-// without, agent_a voted, agent_b stopped, agent_a submitted, and its answer is final.
+// decided is a store with a complete session. agent_a answered with files and agent_b without;
+// agent_a voted, agent_b stopped, agent_a submitted, and its answer is final.
 type decided struct {
 	t      *testing.T
 	store  *artifact.Dir

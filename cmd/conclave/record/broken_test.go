@@ -65,8 +65,8 @@ func (o outage) Objects(ctx context.Context, prefix string) iter.Seq2[artifact.O
 	return o.Store.Objects(ctx, prefix)
 }
 
-// An outage of the storage is an error that names the document, never a record with gaps.
-// The reader goes on when the storage is back.
+// An outage of the storage is an error that names the document; it never yields a record with gaps.
+// Reading succeeds again after the outage.
 func TestRead_outages(t *testing.T) {
 	t.Parallel()
 	p := recordtest.Evaluated(t)
@@ -109,7 +109,7 @@ func TestRead_outages(t *testing.T) {
 	}
 }
 
-// A damaged document is named and left out; the rest of the session is read.
+// A damaged document is named and left out, and the rest of the session is read.
 func TestRead_damagedDocuments(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]func(*Session) bool{
@@ -148,7 +148,7 @@ func TestRead_damagedDocuments(t *testing.T) {
 	}
 }
 
-// Objects that are no steps of an agent are passed over.
+// Objects that do not belong to a step of an agent are ignored.
 func TestRead_otherObjects(t *testing.T) {
 	t.Parallel()
 	p := recordtest.New(t, "Why?", teamOfTwo)

@@ -9,7 +9,7 @@ import (
 	"conclave/engine/coordination"
 )
 
-// Outcomes of checks and evaluations come after the step of their answer: a reader that has
+// Outcomes of checks and evaluations are recorded after the step of their answer. A reader that has
 // read the answer reads them later.
 func TestReader_judgements(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestReader_judgements(t *testing.T) {
 	require.NotEmpty(t, transcript.Lines)
 }
 
-// The state has the ground and the support of the decision.
+// The state has the basis and the support of the decision.
 func TestRead_ground(t *testing.T) {
 	t.Parallel()
 	s := reading(t, recordtest.Checked(t).Dir)

@@ -32,7 +32,8 @@ func voted(number, end int) *Step {
 	}
 }
 
-// A vote goes stale at the first thing that its agent had not seen, unless it was replaced before.
+// A vote becomes stale at the first answer or message that its agent had not seen, unless it was
+// replaced before.
 func TestLink_stale(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -79,7 +80,7 @@ func TestLink_stale(t *testing.T) {
 	}
 }
 
-// The session knows which votes stand; what the documents suggest yields to it.
+// The session's state determines which votes stand, even if the documents suggest otherwise.
 func TestLink_trustsTheState(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -144,7 +145,8 @@ func TestLink_ends(t *testing.T) {
 	require.Zero(t, running.Ended)
 }
 
-// The votes of other programs name no label: it is that of the newest answer they had seen.
+// The votes of other programs name no label; they get that of the newest answer that their agents
+// had seen.
 func TestLink_labelsOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	vote := &Step{Agent: "zed", Number: 1, Action: "vote", Started: at(1), Ended: at(30), Seen: map[string]int{"amy": 2}, Vote: &Vote{Target: "amy"}}

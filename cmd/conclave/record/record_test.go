@@ -81,8 +81,8 @@ func TestReader_again(t *testing.T) {
 	require.True(t, s.Running(), "an earlier reading stays as it was")
 }
 
-// The documents of a step are made from its commit: a reader that comes in between reads the step
-// again.
+// The documents of a step are derived from its commit. A reader that finds only the commit reads
+// the step again.
 func TestReader_between(t *testing.T) {
 	t.Parallel()
 	for _, late := range []string{"agent_a/001/answer.json", "agent_a/001/transcript.jsonl", "agent_c/001/workspace.json", "agent_a/002/vote.json"} {

@@ -81,7 +81,7 @@ func TestStart_continues(t *testing.T) {
 	require.LessOrEqual(t, len([]rune(server.Find("s1").Memo[drive.MemoQuery].(string))), maxMemoQuery+1)
 }
 
-// An ID is used once; the error names the flag and the command that follows the run.
+// An ID can be used once. The error names the flag and the command that follows the existing run.
 func TestStart_fails(t *testing.T) {
 	t.Parallel()
 	interrupted, cancel := context.WithCancel(t.Context())
@@ -185,7 +185,7 @@ func TestAwait_fails(t *testing.T) {
 	require.Equal(t, context.Canceled, err)
 }
 
-// A command that stops waiting says how the run goes on; a program gets the running result.
+// A command that stops waiting says how the run continues; a program gets the running result.
 func TestConclude(t *testing.T) {
 	t.Parallel()
 	interrupted, cancel := context.WithCancel(t.Context())

@@ -17,7 +17,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// reopens is the kind of sessions that go on with an input.
+// reopens is the kind of a session that continues with an input.
 func reopens(err error) *Kind {
 	kind := *session
 	kind.Reopen = func(_ context.Context, _ *hall.Connection, _ Run, agent string) (any, error) {
@@ -33,8 +33,8 @@ func failed(kind *Kind) *halltest.Execution {
 	}
 }
 
-// A run that ended without a result goes on as a new run under the same ID, which keeps what
-// the memo says of its origin.
+// A run that ended without a result continues as a new run under the same ID, which keeps the
+// memo's fields about its origin.
 func TestSteer_retryReopens(t *testing.T) {
 	t.Parallel()
 	kind, server := reopens(nil), &halltest.Server{}
@@ -52,7 +52,7 @@ func TestSteer_retryReopens(t *testing.T) {
 	require.NotContains(t, again.Memo, drive.MemoRequest)
 }
 
-// asked is the state of a run that ends while it is asked for it.
+// asked is the state of a run that ends while it is queried.
 type asked func()
 
 func (a asked) MarshalJSON() ([]byte, error) {

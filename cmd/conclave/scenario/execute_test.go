@@ -121,7 +121,7 @@ func TestExecute(t *testing.T) {
 	require.Equal(t, 1, status.TotalRuns)
 }
 
-// One that does not pass is the exit code of all; its reason is in the table.
+// If one run does not pass, the exit code says so, and the table has its reason.
 func TestExecute_aFailure(t *testing.T) {
 	t.Parallel()
 	th := newTheater(t, flags{}, map[string]scenario.Status{"buy": scenario.Fail, "leave": scenario.Pass})
@@ -173,7 +173,7 @@ func TestExecute_refused(t *testing.T) {
 	require.Empty(t, runs)
 }
 
-// The same ID is not started twice.
+// An ID cannot be used by two runs.
 func TestExecute_theIDIsInUse(t *testing.T) {
 	t.Parallel()
 	th := newTheater(t, flags{id: "release-42"}, map[string]scenario.Status{"buy": scenario.Pass, "leave": scenario.Pass})
@@ -183,7 +183,7 @@ func TestExecute_theIDIsInUse(t *testing.T) {
 	require.Regexp(t, `(?m)^leave +#3 +pass`, th.stdout.String())
 }
 
-// An interrupted command says how to go on; the run is kept.
+// An interrupted command prints how the run continues, and the run is kept.
 func TestExecute_interrupted(t *testing.T) {
 	t.Parallel()
 	th := newTheater(t, flags{}, nil)

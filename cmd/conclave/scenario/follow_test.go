@@ -20,7 +20,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// ended is a server on which a person has ended every workflow; with an error, it knows none.
+// ended is a server on which a person has ended every workflow; with an error, it knows no
+// workflow.
 type ended struct {
 	client.Client
 	status enumspb.WorkflowExecutionStatus

@@ -44,7 +44,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// A run in words: its status, and the reason why it did not pass.
+// A run is described by its status and the reason why it did not pass.
 func TestRun_words(t *testing.T) {
 	t.Parallel()
 	paused := ran("a", scenario.Running)
@@ -72,8 +72,8 @@ func TestRun_words(t *testing.T) {
 	require.Equal(t, "1.5 s", duration(1500))
 }
 
-// One run prints its result.json; several print a status of all, with the errors of those
-// that did not get to their end.
+// For one run its result.json is printed; for several a status of all, with the errors of runs that
+// did not end.
 func TestPrintJSON(t *testing.T) {
 	t.Parallel()
 	printed := func(o *order) string {

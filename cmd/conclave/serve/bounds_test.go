@@ -46,8 +46,8 @@ func dial(t *testing.T, handler http.HandlerFunc) net.Conn {
 	return client
 }
 
-// A client that sends its request slowly, or not to the end, is cut off, whether the handler reads
-// the body or has refused the request without reading it.
+// A client that sends its request slowly or incompletely is disconnected, whether the handler reads
+// the body or has refused the request.
 func TestBounded_slowRequests(t *testing.T) {
 	t.Parallel()
 	reads := func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }
@@ -109,7 +109,7 @@ func TestBounded_slowReplies(t *testing.T) {
 	})
 }
 
-// A client that stops reading is cut off; one that reads slowly gets the whole reply.
+// A client that stops reading is disconnected; one that reads slowly gets the whole reply.
 func TestBounded_slowReaders(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a long answer ", 1<<16)

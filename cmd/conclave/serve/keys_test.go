@@ -14,7 +14,8 @@ import (
 	"conclave/cmd/conclave/hall"
 )
 
-// A fault of a running server's keys is one line with the place and who is still admitted.
+// A fault in a running server's keys is reported in one line with its position and the callers
+// still admitted.
 func TestLoadKeys(t *testing.T) {
 	t.Parallel()
 	alice, aliceLine := access.NewKey(access.Caller{Name: "alice"})

@@ -25,7 +25,7 @@ Anonymous:             0 kB
 Anonymous:             0 kB
 `
 
-// Of the program's pages those are released that can be read again.
+// Only those pages of the program are released that can be read again.
 func TestUnchanged(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []mapping{{0x400000, 0x3c4b000}, {0x3c4b000, 0x8212000}}, unchanged(table, "/usr/bin/conclave"))
@@ -33,7 +33,7 @@ func TestUnchanged(t *testing.T) {
 	require.Empty(t, unchanged("", "/usr/bin/conclave"))
 }
 
-// residentFiles returns the resident memory of this process that files back, in KiB.
+// residentFiles returns the resident memory of this process that is backed by files, in KiB.
 func residentFiles(t *testing.T) int {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")

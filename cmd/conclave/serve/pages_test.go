@@ -14,7 +14,8 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// A key sees and steers the sessions that it has started, and retries none beyond its budget.
+// The holder of a key sees and steers the sessions started with it, and cannot retry any beyond its
+// budget.
 func TestServer_ownPages(t *testing.T) {
 	t.Parallel()
 	bob := access.Caller{Name: "bob", USDPerDay: 0.5}

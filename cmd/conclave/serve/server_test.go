@@ -144,7 +144,7 @@ func TestServer_keys(t *testing.T) {
 	require.Contains(t, body, "teams: reviewers.")
 }
 
-// A taken port is an error, unless any port will do.
+// A taken port is an error, unless any port is acceptable.
 func TestServer_port(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -165,7 +165,7 @@ func TestServer_port(t *testing.T) {
 	require.ErrorIs(t, <-s.Failed(), http.ErrServerClosed)
 }
 
-// Without keys the server is this user's alone, here the tests'.
+// Without keys the server admits only this user, here the user of the tests.
 func TestServer_thisUser(t *testing.T) {
 	t.Parallel()
 	conn := desktest.New(t).Connection(t)
@@ -176,7 +176,7 @@ func TestServer_thisUser(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 }
 
-// A reply that is out when the server stops breaks off; its session goes on.
+// A reply in progress breaks off when the server stops, but its session continues.
 func TestServer_stops(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, Options{})
@@ -213,7 +213,7 @@ func startAgain(t *testing.T, s started) started {
 	return started{t: t, played: s.played, conn: s.conn, Server: next}
 }
 
-// A page is where the client has found the server; this machine finds it on loopback.
+// The address of a page is that at which the client reached the server; this machine uses loopback.
 func TestServer_reached(t *testing.T) {
 	t.Parallel()
 	const by = "http://team.example:8333"
@@ -266,7 +266,7 @@ func announcement(t *testing.T, o Options, scripted bool) string {
 	return out.String()
 }
 
-// serve ends with its context, and with an error when the server fails by itself.
+// serve ends with its context, or with an error if the server fails by itself.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	conn := desktest.New(t).Connection(t)

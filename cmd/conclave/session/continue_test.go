@@ -15,8 +15,8 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// recordedSession is the connection to a store with the sessions s1, which is decided, s2, which
-// continued it, and open.
+// recordedSession returns the connection to a store with the sessions s1, which is decided, s2,
+// which continues it, and open.
 func recordedSession(t *testing.T) (*hall.Connection, *bytes.Buffer) {
 	t.Helper()
 	store, err := artifact.NewDir(t.TempDir())
@@ -40,7 +40,7 @@ func recordedSession(t *testing.T) (*hall.Connection, *bytes.Buffer) {
 	}, &out
 }
 
-// Without a team of its own a session takes that of the session it continues.
+// Without a team of its own a session uses that of the session that it continues.
 func TestProceed(t *testing.T) {
 	t.Parallel()
 	conn, _ := recordedSession(t)
@@ -67,7 +67,7 @@ func TestProceed(t *testing.T) {
 	}
 }
 
-// On a cluster the workers take the team, unless it is to be offline.
+// On a cluster the workers choose the team, except for an offline session.
 func TestProceed_onACluster(t *testing.T) {
 	t.Parallel()
 	conn, _ := recordedSession(t)

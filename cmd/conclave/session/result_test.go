@@ -203,8 +203,8 @@ func TestResultOfASessionThatTemporalEnded(t *testing.T) {
 	require.NotNil(t, r.Votes, "votes is an object in JSON")
 }
 
-// Another process, which may have the servers, can run a session that is only started;
-// the sandbox is the same for both.
+// A session that is only started can run in another process, which may have the servers. The
+// sandbox is the same for both.
 func TestRefuses(t *testing.T) {
 	t.Parallel()
 	server, sandbox := &activities.LackError{Type: activities.NoServer}, &activities.LackError{Type: activities.NoSandbox}

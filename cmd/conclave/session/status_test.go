@@ -56,7 +56,8 @@ func TestClosedState_onRecord(t *testing.T) {
 	require.NotNil(t, r.Voters, "a list for scripts")
 }
 
-// A session that ended after it was looked up has the reason of its end, and nothing to follow.
+// A session that ended after it was looked up shows the reason of its end and no command that
+// follows it.
 func TestStatus_endedMeanwhile(t *testing.T) {
 	t.Parallel()
 	server := &halltest.Server{}

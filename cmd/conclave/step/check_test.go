@@ -134,7 +134,7 @@ func TestCheck_staysInside(t *testing.T) {
 	require.Contains(t, stderr, "agents is a symbolic link, not a directory: make it a directory that can be read, or name another session directory")
 }
 
-// A flag without effect causes a warning, and no error.
+// A flag without effect causes a warning, but no error.
 func TestUnusedFlags(t *testing.T) {
 	s := newShell(t)
 	s.step("d/agents/agent_a/001/answer.json", `{"agent_id": "agent_a", "answer": "Yes.", "timestamp": "2026-11-21T10:00:00Z"}`)

@@ -66,8 +66,8 @@ func TestStep_withoutAction(t *testing.T) {
 	require.Equal(t, 3, last.StepNumber)
 }
 
-// The files of a step without an action stay under it; the next launch begins with them,
-// unless it is to be fresh.
+// The files of a step without an action are kept. The next launch begins with them, unless it is
+// fresh.
 func TestStep_partialFiles(t *testing.T) {
 	for _, fresh := range []bool{false, true} {
 		s := newShell(t)

@@ -32,7 +32,7 @@ func hanging(begun func()) said {
 	})
 }
 
-// An interrupted step is continued: no call is paid twice, and its files are there.
+// An interrupted step is continued: no call is paid for twice, and its files are there.
 func TestResume(t *testing.T) {
 	s := newShell(t)
 	var interrupt context.CancelFunc
@@ -163,8 +163,8 @@ func TestResume_bareClaim(t *testing.T) {
 	require.Equal(t, 4, last.StepNumber)
 }
 
-// A step killed after its commit has acted: the next launch writes the derived documents
-// and is that step.
+// A step killed after its commit has acted. The next launch writes the derived documents and
+// returns that step.
 func TestResume_committed(t *testing.T) {
 	s := newShell(t)
 	m := newScripted(t, map[string][]said{"agent_a": {writes("plan.md", "# Plan\n"), answers("Mine."), votes("agent1")}})

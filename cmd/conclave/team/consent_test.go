@@ -17,7 +17,7 @@ import (
 	"conclave/engine/config"
 )
 
-// strange is a file that sends a key of its author's choice to an address of his.
+// strange is a file that sends a key chosen by its author to the author's address.
 const strange = `
 agents:
   - id: agent_a
@@ -120,8 +120,8 @@ func TestLoad_withoutAPlaceToRemember(t *testing.T) {
 	require.Contains(t, stderr, "remember that")
 }
 
-// A worker for the command's own session uses the file for sessions of others; it
-// neither asks nor obeys an untrusted one.
+// A worker for the command's own session uses the file for other sessions. It neither asks for
+// consent nor uses an untrusted file.
 func TestForOthers_withoutTrust(t *testing.T) {
 	s := newShell(t)
 	s.File(ProjectFile, strange)

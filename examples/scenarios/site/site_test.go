@@ -105,7 +105,7 @@ func reply(t *testing.T, server *httptest.Server, messages []map[string]any) (to
 	return call.Name, arguments
 }
 
-// The model replies with one tool call at a time, whatever it is asked.
+// The model replies with one tool call at a time, whatever the request.
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	server := site(t, false)

@@ -184,8 +184,8 @@ func TestOwner_ofAHalfClosedConnection(t *testing.T) {
 	})
 }
 
-// A stranger connects, sends and resets, and the server's own user connects from the
-// same port before the server accepts the first connection.
+// Another user connects, sends and resets; then the server's own user connects from the same port
+// before the server accepts the first connection.
 func TestOwner_ofAPortUsedAgain(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, find owner) {
@@ -229,8 +229,8 @@ func freePort(t *testing.T) uint16 {
 	return addressOf(l).Port()
 }
 
-// Strangers connect, send, and close or reset at once from a few ports, and the
-// server's user connects from the same ports: no byte of a stranger is ever read.
+// Other users connect, send, and close or reset at once from a few ports, and the server's user
+// connects from the same ports. No byte of another user is ever read.
 func TestListener_underARace(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

@@ -80,7 +80,7 @@ const shows = `window.shows = (n) => new Promise((shown) => {
   look();
 }), true`
 
-// BenchmarkFollow shows an answer that comes to such a session.
+// BenchmarkFollow shows an answer that is added to such a session.
 func BenchmarkFollow(b *testing.B) {
 	p, address := thousand(b)
 	t := metered(b)

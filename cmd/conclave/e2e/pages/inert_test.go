@@ -18,8 +18,8 @@ import (
 // attack is the script of every injection.
 const attack = `window.hit=1`
 
-// injections are a hundred texts that would run a script, load something or leave their place in
-// a page that trusts them.
+// injections returns a hundred texts that would run a script, load something or leave their place
+// if the page trusted them.
 func injections() []string {
 	shapes := []string{
 		`<script>%s</script>`, `<img src=x onerror="%s">`, `<svg onload="%s">`, `<svg><script>%s</script></svg>`, `<iframe srcdoc="<script>parent.%s</script>">`,
@@ -38,7 +38,8 @@ func injections() []string {
 	return all
 }
 
-// A hundred injections in every text of a session do nothing, on a page from a file and live.
+// A hundred injections in every text of a session have no effect, on a page from a file and on a
+// live one.
 func TestPage_inert(t *testing.T) {
 	all := injections()
 	require.Len(t, all, 100)

@@ -45,7 +45,7 @@ func others(t *testing.T) []string {
 	return []string{of + "/pipelines/p1", of + "/", served(t, store) + "/scenarios/r1"}
 }
 
-// The pages of other kinds fit a small screen, log nothing, and have nothing serious for axe, in
+// The pages of other kinds fit a small screen, log nothing and have no serious findings of axe, in
 // light and in dark.
 func TestPage_others(t *testing.T) {
 	t.Parallel()
@@ -65,8 +65,7 @@ func TestPage_others(t *testing.T) {
 	}
 }
 
-// On paper a page has its texts and says what it compares, without controls, however long its
-// drawing is on a screen.
+// A printed page has its texts, names the compared answers, has no controls and fits the paper.
 func TestPage_print(t *testing.T) {
 	t.Parallel()
 	b := open(t, written(t, recordtest.ThreeRounds(t)), 800)

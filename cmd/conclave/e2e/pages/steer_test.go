@@ -22,8 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crossing is a model server for two agents. The model a says half of a sentence, and answers
-// when it is released; b refuses the first request and answers the next. Later requests wait.
+// crossing is a model server for two agents. Model a sends half of a sentence and answers when it
+// is released. Model b refuses the first request and answers the next. Later requests wait.
 type crossing struct {
 	release chan struct{}
 	asked   [2]atomic.Int64

@@ -32,7 +32,7 @@ func TestPage_keyboard(t *testing.T) {
 	b.eventually(`document.getElementById("step-agent_b-001").open`)
 	b.key("/")
 	require.Equal(t, "search", eval[string](b, `document.activeElement.id`))
-	eval[bool](b, `(() => { document.getElementById("search").value = ""; return true })()`) // the protocol types what a person's key would not
+	eval[bool](b, `(() => { document.getElementById("search").value = ""; return true })()`) // the protocol enters text that a key press could not
 	b.key("rejected: no_tool_calls")
 	require.Equal(t, "rejected: no_tool_calls", eval[string](b, `document.getElementById("search").value`))
 	require.Equal(t, "1 found", eval[string](b, `document.getElementById("matches").innerText`))
@@ -79,7 +79,7 @@ func TestPage_links(t *testing.T) {
 	require.Empty(t, broken)
 }
 
-// Nothing is wider than a small screen, but for what scrolls by itself.
+// Nothing is wider than a small screen, except elements that scroll by themselves.
 func TestPage_narrow(t *testing.T) {
 	t.Parallel()
 	for _, p := range []*recordtest.Play{recordtest.ThreeRounds(t), recordtest.TwentySix(t)} {
@@ -102,7 +102,7 @@ func serious(b *tab) []string {
 	return eval[[]string](b, `axe.run().then((r) => r.violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) => v.id + ": " + v.nodes.map((n) => n.html.slice(0, 120)).join(" | ")))`)
 }
 
-// axe finds nothing serious, in light and in dark, with everything open.
+// axe finds no serious problem, in light and in dark, with everything open.
 func TestPage_accessible(t *testing.T) {
 	axe := axeScript(t)
 	for _, scheme := range []string{"light", "dark"} {
