@@ -109,11 +109,11 @@
 // # Staleness
 //
 //  16. A vote or stop is stale if any agent, active or failed, has an accepted answer
-//     newer than the one that the vote saw. The agent's own answers count, and the vote
-//     of an agent that did not see a peer saw answer 0 of that peer. It is also stale
-//     if its step did not receive a message to its agent. Other votes and stops never
-//     make it stale, nor do messages sent after the team has decided, unless the team
-//     begins again. Rule 69 makes an exception.
+//     newer than the one that the vote saw. The agent's own answers count, and a vote
+//     that saw no answer of a peer saw answer 0 of that peer. It is also stale if its
+//     step did not receive a message to its agent. Other votes and stops never make it
+//     stale, nor do messages sent after the team has decided, unless the team begins
+//     again. Rule 69 makes an exception.
 //  17. The answers that a step saw are those that it reports, from its launch and
 //     later, within bounds: unknown agents and agents without an answer are dropped,
 //     and no step has seen an answer or received a message that did not exist when the
@@ -192,8 +192,8 @@
 //     decision is forced from the existing answers: plurality.
 //  36. Agents that can be launched are launched. While a step runs, nothing more is
 //     decided, except by rule 76.
-//  37. If an active agent still owes something, it is at its step limit, or the global
-//     limit rules out the answer that it owes. A decision is forced: limit.
+//  37. If an active agent still owes something, a decision is forced: limit. Such an
+//     agent is at its step limit, or the global limit rules out the answer that it owes.
 //  38. Where nobody votes, the session is decided: presented. The winner is the
 //     presenter if it has an answer, or else the first configured agent with one.
 //  39. Otherwise all votes are fresh and split, and on_split decides. With revote, all
@@ -224,13 +224,13 @@
 //     decomposition, the last configured active agent; otherwise the winner. In
 //     decomposition, if the presenter's step fails, the next such agent joins the
 //     parts, unless the session is parked for it.
-//  45. The presenter is shown all answers and a brief of the decision: the winner and
+//  45. The presenter is shown all answers and an account of the decision: the winner and
 //     the reasons of its voters, or how the owners of the parts stopped, except those
 //     that the session stopped. It is offered new_answer only, and its step counts
 //     towards no limit. If the step fails or ends without an action, the winning answer
-//     is final, with any on_agent_failure; in decomposition, a failed step leads to
+//     is final, whatever on_agent_failure is; in decomposition, a failed step leads to
 //     this only if no other agent can present. In decomposition the winner is the agent
-//     that presented, or until one has presented, the winner of rule 38.
+//     that presented; until one has presented, it is the winner of rule 38.
 //  46. While max_orchestration_restarts allows another attempt, the same agent then
 //     judges the final answer: submit, or begin again. Without a judgement the answer
 //     is submitted.
@@ -272,7 +272,7 @@
 //     the next wait takes 60 s again. Requests, the session's time and its budget apply
 //     as if a step were running.
 //  56. If none of these servers has ever replied in this session, the session is parked
-//     instead, with any on_agent_failure.
+//     instead, whatever on_agent_failure is.
 //  57. An outage of the presenter is waited out likewise, unless another agent can join
 //     the parts. If its server has never replied, the presenter has failed.
 //
@@ -407,13 +407,14 @@
 //
 // # Evaluated answers
 //
-//  86. With evaluations, an agent's newest answer is evaluated once, by a step of its own,
+//  86. With evaluations, an agent's newest answer is evaluated once, by a separate step,
 //     before the agent's next step, if that step may answer. The evaluation sees the
-//     same answers as the agent's step would. It is not a step of the agent and counts towards
-//     no limit; its usage counts as the agent's. In rounds the next wave waits for all evaluations.
-//  87. If the evaluation has tasks, the agent's next step accepts a new answer only. The tool
-//     vote is listed all the same, since all agents of a wave have the same tools; a call of it
-//     is refused.
+//     same answers as the agent's step would. It is not a step of the agent and counts
+//     towards no limit; its usage counts as the agent's. In rounds the next wave waits
+//     for all evaluations.
+//  87. If the evaluation has tasks, the agent's next step accepts a new answer only. The
+//     tool vote is listed all the same, since all agents of a wave have the same tools,
+//     but a call of it is refused.
 //  88. An evaluation that fails is not repeated, and the agent continues without one.
 //     It is suspended and resumed like any other step.
 //  89. An answer is at a plateau if its evaluation and the one before both say that the

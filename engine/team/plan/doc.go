@@ -8,11 +8,15 @@
 //	get_task_plan                       the tasks, with their status and notes
 //	update_task {task_id, status, note} sets both; a note that is left out stays
 //
-// The statuses are pending (all, at first), in_progress, completed and blocked. An update of
-// an unknown task, or without a plan, is task_unknown, one with another status status_invalid, arguments that
-// are no object arguments_invalid; none of them changes the plan. The tools are help, not
-// law: a step can end with open tasks.
+// The statuses are pending (all, at first), in_progress, completed and blocked. An update
+// that is refused changes nothing:
 //
-// A State is the fold over the accepted updates, so a restored step has the same plan. Start with
-// New in plan.go.
+//	task_unknown       the task is unknown, or there is no plan
+//	status_invalid     the status is none of the four
+//	arguments_invalid  the arguments are not an object
+//
+// The tools do not bind the agent: a step can end with open tasks.
+//
+// A State is the fold over the accepted updates, so a restored step has the same plan.
+// Start with New in plan.go.
 package plan
