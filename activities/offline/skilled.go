@@ -73,6 +73,10 @@ func (m *skilled) Generate(ctx context.Context, req llm.Request) (llm.Reply, err
 	if !asked {
 		return llm.Reply{}, &llm.Error{Kind: llm.BadRequest, Message: "the question is not in params.targets of the model of known skill; ask one of its questions"}
 	}
+	if !answerable(q) {
+		return llm.Reply{}, &llm.Error{Kind: llm.BadRequest, Message: "the model of known skill has no right and wrong answer to the question " + q.ID +
+			": it answers questions that are scored by match, exact, choice or includes; leave out the others"}
+	}
 	message := llm.Message{Role: llm.Assistant}
 	switch {
 	case bare:
@@ -104,6 +108,15 @@ func (m *skilled) question(req llm.Request) (found eval.Question, asked bool) {
 		return found, asked
 	}
 	return found, false
+}
+
+// answerable reports whether the targets of a question give a right answer and wrong ones.
+func answerable(q eval.Question) bool {
+	if len(q.Target) == 0 || len(q.Wrong()) == 0 {
+		return false
+	}
+	_, right := q.Score("", "ANSWER: "+q.Target[0])
+	return right != nil && *right
 }
 
 // chance returns the random source for a decision in one step.

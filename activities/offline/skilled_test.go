@@ -117,6 +117,28 @@ func TestSkilled_leavesTheRest(t *testing.T) {
 	require.ErrorContains(t, err, "the question is not in params.targets")
 }
 
+// A question whose targets give no right or no wrong answer fails the call with its ID.
+func TestSkilled_cannotAnswer(t *testing.T) {
+	t.Parallel()
+	for name, line := range map[string]string{
+		"command":    `{"id":"x","input":"Write f.","target":"python3 test.py","scorer":"command"}`,
+		"checks":     `{"id":"x","input":"Write f.","scorer":"checks","checks":[{"command":"true"}]}`,
+		"graded":     `{"id":"x","input":"Why?","target":"because","scorer":"model_graded"}`,
+		"pattern":    `{"id":"x","input":"Which?","target":"^\\d{3}$","scorer":"pattern"}`,
+		"one choice": `{"id":"x","input":"Which?","target":"A","choices":["only"]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			questions, err := eval.ReadQuestions([]byte(line), "")
+			require.NoError(t, err)
+			file := filepath.Join(t.TempDir(), "questions.jsonl")
+			require.NoError(t, os.WriteFile(file, []byte(line), 0o600))
+			_, err = skilledModel(t, "agent_a", file, 0.5, 0.5, 1).Generate(t.Context(), llm.Request{Messages: prompt(questions[0].Prompt()), Tools: []llm.Tool{newAnswer}})
+			require.ErrorContains(t, err, "no right and wrong answer to the question x")
+		})
+	}
+}
+
 func TestSkilled_refuses(t *testing.T) {
 	t.Parallel()
 	_, file := dataSet(t, 1)
