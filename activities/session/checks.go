@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -142,16 +141,6 @@ func (a *Activities) keepChecks(ctx context.Context, session string, c artifact.
 	return err
 }
 
-// read returns the content of a file in a base.
-func read(ctx context.Context, b *artifact.Base, f artifact.File) ([]byte, error) {
-	r, err := b.Open(ctx, f)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = r.Close() }()
-	return io.ReadAll(io.LimitReader(r, f.Size))
-}
-
 func (a *Activities) define(ctx context.Context, layout artifact.Layout, found []check.Definition) ([]string, error) {
 	var ids []string
 	for _, d := range found {
@@ -177,30 +166,28 @@ func (a *Activities) userChecks(ctx context.Context, layout artifact.Layout, ref
 	if err := base.Use(ctx, a.Store, hash, a.Now); err != nil {
 		return nil, err
 	}
-	contents := map[string][]byte{}
+	var unread error
+	found, err := check.OfUser(ctx, stored.Manifest(), func(ctx context.Context, f artifact.File) (content []byte, err error) {
+		content, unread = stored.ReadFile(ctx, f)
+		return content, unread
+	})
+	switch {
+	case unread != nil:
+		return nil, unread
+	case err != nil:
+		return nil, activities.Invalid(fmt.Errorf("checks: %w", err))
+	}
 	for _, f := range stored.Manifest().Files {
 		if f.SHA256 == "" {
 			continue
 		}
-		content, err := read(ctx, stored, f)
+		content, err := stored.ReadFile(ctx, f)
 		if err != nil {
 			return nil, err
 		}
 		if _, err := artifact.PutBlob(ctx, a.Store, layout, content); err != nil {
 			return nil, err
 		}
-		contents[f.SHA256] = content
-	}
-	found, err := check.Find(ctx, check.Place(stored.Manifest()), true, func(_ context.Context, f artifact.File) ([]byte, error) {
-		return contents[f.SHA256], nil
-	})
-	switch {
-	case err != nil:
-		return nil, activities.Invalid(fmt.Errorf("checks: %w", err))
-	case len(found) == 0:
-		return nil, activities.Invalid(errors.New("checks: the directory has neither an executable file nor checks.yaml"))
-	case len(found) > coordination.MaxSessionChecks:
-		return nil, activities.Invalid(fmt.Errorf("checks: %d are too many, at most %d are accepted", len(found), coordination.MaxSessionChecks))
 	}
 	return a.define(ctx, layout, found)
 }

@@ -79,6 +79,16 @@ func (b *Base) Open(ctx context.Context, f File) (io.ReadCloser, error) {
 	return b.open(ctx, b.manifest.Files[at])
 }
 
+// ReadFile returns the content with f's hash from the base.
+func (b *Base) ReadFile(ctx context.Context, f File) ([]byte, error) {
+	r, err := b.Open(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }()
+	return io.ReadAll(io.LimitReader(r, f.Size))
+}
+
 // contains reports whether the base has an entry at a path.
 func (b *Base) contains(name string) bool {
 	_, ok := b.File(name)

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,6 +88,25 @@ func TestFind_mistakes(t *testing.T) {
 	found, err := find(t, store, tree(t, store, map[string]string{".conclave/checks/checks.yaml": ""}), false)
 	require.NoError(t, err)
 	require.Empty(t, found)
+}
+
+func TestOfUser_refuses(t *testing.T) {
+	t.Parallel()
+	many := map[string]string{}
+	for i := range 101 {
+		many[fmt.Sprintf("c%d*", i)] = fmt.Sprint("exit ", i)
+	}
+	for want, files := range map[string]map[string]string{
+		"neither an executable file nor checks.yaml; links and subdirectories do not count": {"deep/run*": "exit 0", "notes.md": "x"},
+		"101 are too many, at most 100 are accepted":                                        many,
+		"reading checks.yaml: entry 1 has no command":                                       {"checks.yaml": "- {name: a}"},
+	} {
+		store := open(t)
+		_, err := check.OfUser(t.Context(), tree(t, store, files), func(ctx context.Context, f artifact.File) ([]byte, error) {
+			return artifact.ReadFile(ctx, store, artifact.InBucket("s"), f)
+		})
+		require.ErrorContains(t, err, want)
+	}
 }
 
 // unconfined runs a command without a sandbox.

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"conclave/engine/artifact"
+	"conclave/engine/coordination"
 )
 
 // Dir holds the checks of an answer, in its workspace and in the copy in which they run.
@@ -107,6 +108,20 @@ func Find(ctx context.Context, files artifact.Manifest, user bool, read func(con
 	return slices.CompactFunc(found, func(a, b Definition) bool { return a.ID == b.ID }), nil
 }
 
+// OfUser returns the checks of a user's directory. The error names the mistake.
+func OfUser(ctx context.Context, files artifact.Manifest, read func(context.Context, artifact.File) ([]byte, error)) ([]Definition, error) {
+	found, err := Find(ctx, Place(files), true, read)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) == 0:
+		return nil, errors.New("the directory has neither an executable file nor checks.yaml; links and subdirectories do not count")
+	case len(found) > coordination.MaxSessionChecks:
+		return nil, fmt.Errorf("%d are too many, at most %d are accepted", len(found), coordination.MaxSessionChecks)
+	}
+	return found, nil
+}
+
 func readList(ctx context.Context, f artifact.File, read func(context.Context, artifact.File) ([]byte, error)) ([]Definition, error) {
 	if f.Size > maxList {
 		return nil, fmt.Errorf("%d bytes are too many, at most %d are accepted", f.Size, maxList)
@@ -115,6 +130,11 @@ func readList(ctx context.Context, f artifact.File, read func(context.Context, a
 	if err != nil {
 		return nil, err
 	}
+	return Parse(data)
+}
+
+// Parse reads the commands of checks.yaml. They have neither IDs nor files.
+func Parse(data []byte) ([]Definition, error) {
 	var list []listed
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)

@@ -5,6 +5,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -106,7 +107,7 @@ func TestChecks(t *testing.T) {
 	c := newCLI(t)
 	team := c.file("team.yaml", model.teamWith(orchestrator(map[string]any{"ballot": "checks_decide", "disable_injection": true}), pair...))
 	require.NoError(t, os.Mkdir(filepath.Join(c.home, "hidden"), 0o700))
-	c.file("hidden/checks.yaml", "- {name: secret sum, command: sh add.sh 20 22, stdout: \"42\"}\n")
+	c.file("hidden/checks.yaml", "- {name: secret sum, command: sh add.sh 20 22, stdout: \"42\"}\n- {name: misspelt, command: sh ad.sh}\n")
 	out := c.conclave("run", "--automation", "--config", team, "--checks", "hidden", "Add.")
 	require.Equal(t, 0, out.code, out.stderr)
 	result := out.result(t, "plurality")
@@ -116,11 +117,19 @@ func TestChecks(t *testing.T) {
 	require.Contains(t, model.request("model-b", 3), "agent1.1: check 1 passed")
 	require.Contains(t, model.request("model-b", 3), "agent2.1: check 1 failed")
 	require.NotContains(t, model.prompts(), "secret sum")
+	require.Contains(t, out.stderr, "the check misspelt fails on every answer and was left out")
+	require.InDelta(t, 1, *result.Support.Checks, 1e-9)
 
 	plain := c.file("plain.yaml", model.teamWith(orchestrator(nil), pair...))
 	refused := c.conclave("run", "--config", plain, "--checks", "hidden", "Add.")
 	require.Equal(t, 1, refused.code)
 	require.Contains(t, refused.stderr, "set orchestrator.ballot to checks_shown")
+
+	c.file("hidden/checks.yaml", "- {name: nothing}\n")
+	refused = c.conclave("run", "--config", team, "--checks", "hidden", "Add.")
+	require.Equal(t, 1, refused.code)
+	require.Contains(t, refused.stderr, "--checks hidden: reading checks.yaml: entry 1 has no command")
+	require.Equal(t, 1, strings.Count(c.conclave("list", "--json").stdout, `"session_id"`), "nothing was started")
 }
 
 // If a winner has too little support, the exit code is 2, and its answer is printed nevertheless.

@@ -12,10 +12,15 @@ import (
 
 // judged has the outcomes of checks and the scores of evaluations, with a row for each answer.
 type judged struct {
-	Checks   []string // titles of the columns
+	Checks   []checkColumn
 	Checked  []checkedRow
 	Criteria []string // IDs of the columns
 	Scored   []scoredRow
+}
+
+type checkColumn struct {
+	Name   string
+	Broken bool // it fails on every answer and does not count
 }
 
 type checkedRow struct {
@@ -35,12 +40,13 @@ func (j judged) Any() bool { return len(j.Checked)+len(j.Scored) > 0 }
 func judgedOf(s *record.Session) judged {
 	var j judged
 	var ids []string
-	answers := s.Answers()
+	answers, broken := s.Answers(), s.Broken()
 	slices.SortStableFunc(answers, func(a, b *record.Step) int { return compareLabels(a.Answer.Label, b.Answer.Label) })
 	for _, p := range answers {
 		for _, c := range p.Checks {
 			if !slices.Contains(ids, c.Check) {
-				ids, j.Checks = append(ids, c.Check), append(j.Checks, line(c.Title()))
+				fails := slices.ContainsFunc(broken, func(b record.Check) bool { return b.Check == c.Check })
+				ids, j.Checks = append(ids, c.Check), append(j.Checks, checkColumn{line(c.Title()), fails})
 			}
 		}
 		if p.Evaluation != nil {

@@ -23,7 +23,7 @@ func TestJudgedOf_checks(t *testing.T) {
 	t.Parallel()
 	j := judgedOf(sessionOf(t, recordtest.Checked(t)))
 	require.True(t, j.Any())
-	require.Equal(t, []string{"name of c1", "name of c2"}, j.Checks)
+	require.Equal(t, []checkColumn{{Name: "name of c1"}, {Name: "name of c2"}}, j.Checks)
 	var outcomes [][]string
 	for _, row := range j.Checked {
 		cells := []string{row.Label}

@@ -2,6 +2,8 @@ package record
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"conclave/engine/artifact"
@@ -28,6 +30,31 @@ func (c Check) Title() string {
 		return c.Name
 	}
 	return c.Check
+}
+
+// Broken returns the checks that fail on the newest answer of every agent on which they have
+// run. They do not count.
+func (s *Session) Broken() []Check {
+	newest := map[string]*Step{}
+	for _, p := range s.Answers() {
+		if !p.Answer.Final {
+			newest[p.Agent] = p
+		}
+	}
+	var failed []Check
+	passed := map[string]bool{}
+	for _, agent := range slices.Sorted(maps.Keys(newest)) {
+		for _, c := range newest[agent].Checks {
+			switch {
+			case c.Passed == nil:
+			case *c.Passed:
+				passed[c.Check] = true
+			case !slices.ContainsFunc(failed, func(f Check) bool { return f.Check == c.Check }):
+				failed = append(failed, c)
+			}
+		}
+	}
+	return slices.DeleteFunc(failed, func(c Check) bool { return passed[c.Check] })
 }
 
 // Evaluation is the evaluation of an answer.

@@ -53,3 +53,27 @@ func TestRead_ground(t *testing.T) {
 	require.Zero(t, s.State.Support.Share)
 	require.InDelta(t, 1, *s.State.Support.Checks, 0)
 }
+
+// A check that passes on an older answer only is broken; one that could not be run is not.
+func TestSession_broken(t *testing.T) {
+	t.Parallel()
+	p := recordtest.New(t, "Sort.", coordination.Config{Agents: []string{"agent_a", "agent_b"}, Ballot: "checks_shown", Checks: []string{"c1", "c2", "c3"}})
+	p.Answer(1, "agent_a", "sort", nil)
+	p.Check(1, "agent_a", "101")
+	require.Equal(t, []string{"c2"}, broken(t, p))
+	p.Answer(1, "agent_b", "sort -n", nil)
+	p.Check(1, "agent_b", "01?")
+	require.Empty(t, broken(t, p))
+	p.Answer(1, "agent_a", "sort -h", nil)
+	p.Check(1, "agent_a", "00?")
+	require.Equal(t, []string{"c1"}, broken(t, p))
+}
+
+func broken(t *testing.T, p *recordtest.Play) []string {
+	t.Helper()
+	var ids []string
+	for _, c := range reading(t, p.Dir).Broken() {
+		ids = append(ids, c.Check)
+	}
+	return ids
+}

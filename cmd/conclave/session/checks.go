@@ -8,8 +8,12 @@ import (
 
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/material"
+	"conclave/cmd/conclave/record"
+	"conclave/engine/artifact"
 	"conclave/engine/base"
+	"conclave/engine/check"
 	"conclave/engine/config"
+	"conclave/engine/text"
 )
 
 // checkChecks refuses a missing directory of checks and a team that runs no checks. A zero Team
@@ -30,6 +34,26 @@ func checkChecks(dir string, t config.Team) error {
 	return nil
 }
 
+// reportBroken names the checks that fail on every answer, if the user gave checks. They were
+// left out, so that a mistake in one would otherwise go unnoticed.
+func reportBroken(ctx context.Context, conn *hall.Connection, id string) {
+	if conn.Store == nil {
+		return
+	}
+	layout := artifact.InBucket(id)
+	began, err := artifact.ReadJSON[artifact.Session](ctx, conn.Store, layout.File("session.json"))
+	if err != nil || began.Checks == "" {
+		return
+	}
+	s, err := record.NewReader(conn.Store, layout, nil).Read(ctx)
+	if err != nil {
+		return // the answer counts more than a remark about it
+	}
+	for _, c := range s.Broken() {
+		conn.Warnf("the check %s fails on every answer and was left out; see its output with %s", text.OneLine(text.Terminal(c.Title())), conn.CommandLine("view", id))
+	}
+}
+
 // showChecks sets orchestrator.show_checks in the team of the session.
 func (o *order) showChecks(dir string) (err error) {
 	switch {
@@ -45,7 +69,8 @@ func (o *order) showChecks(dir string) (err error) {
 	return err
 }
 
-// uploadChecks stores the user's checks and returns their reference, or "" without checks.
+// uploadChecks stores the user's checks and returns their reference, or "" without checks. It
+// refuses a directory without a valid check, so that no session begins with it.
 func uploadChecks(ctx context.Context, conn *hall.Connection, dir string) (string, error) {
 	if dir == "" {
 		return "", nil
@@ -56,6 +81,13 @@ func uploadChecks(ctx context.Context, conn *hall.Connection, dir string) (strin
 	done, err := material.Upload(ctx, conn.CLI, conn.Store, dir, false)
 	if err != nil {
 		return "", err
+	}
+	stored, err := base.Open(ctx, conn.Store, done.Hash)
+	if err != nil {
+		return "", err
+	}
+	if _, err := check.OfUser(ctx, stored.Manifest(), stored.ReadFile); err != nil {
+		return "", fmt.Errorf("--checks %s: %w", dir, err)
 	}
 	return base.Reference(done.Hash), nil
 }

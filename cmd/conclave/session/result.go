@@ -29,6 +29,7 @@ func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r ses
 	if err != nil {
 		return err
 	}
+	reportBroken(ctx, conn, r.SessionID)
 	if run.Offline {
 		conn.Infof("%s", team.OfflineNote)
 	}
