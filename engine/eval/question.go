@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -76,9 +77,13 @@ const maxIDBytes = 40
 
 var questionID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
+// maxFaults bounds the faults that one error names.
+const maxFaults = 10
+
 // ReadQuestions reads a data set with one JSON object per line. It numbers questions without
 // an ID. Errors name the line.
 func ReadQuestions(data []byte, scorer string) ([]Question, error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	var questions []Question
 	var faults []error
 	seen := map[string]int{}
@@ -105,23 +110,43 @@ func ReadQuestions(data []byte, scorer string) ([]Question, error) {
 	if len(questions) == 0 && len(faults) == 0 {
 		faults = append(faults, errors.New(`it has no question; give lines such as {"id": "q1", "input": "2 + 2?", "target": "4"}`))
 	}
+	if more := len(faults) - maxFaults; more > 0 {
+		faults = append(faults[:maxFaults], fmt.Errorf("and %d more lines", more))
+	}
 	return questions, errors.Join(faults...)
 }
 
 func readQuestion(line []byte, number int) (Question, error) {
-	var q Question
+	var l struct {
+		Question
+		ID any `json:"id"`
+	}
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&q); err != nil {
-		return q, fmt.Errorf("%w; a question has id, input, target, choices, files, metadata, scorer, base and checks", err)
+	d.UseNumber()
+	err := d.Decode(&l)
+	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax || errors.Is(err, io.ErrUnexpectedEOF) {
+		return l.Question, fmt.Errorf("not a JSON object: %w; give one question a line", err)
+	}
+	if err != nil {
+		return l.Question, fmt.Errorf("%w; a question has id, input (a text), target, choices, files, metadata, scorer, base and checks", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return q, errors.New("more than one JSON value; give one question a line")
+		return l.Question, errors.New("more than one JSON value; give one question a line")
 	}
-	if q.ID == "" {
-		q.ID = fmt.Sprintf("q%d", number)
+	switch id := l.ID.(type) {
+	case string:
+		l.Question.ID = id
+	case json.Number:
+		l.Question.ID = id.String()
+	case nil:
+	default:
+		return l.Question, errors.New("the id is neither a text nor a number")
 	}
-	return q, nil
+	if l.Question.ID == "" {
+		l.Question.ID = fmt.Sprintf("q%d", number)
+	}
+	return l.Question, nil
 }
 
 // check refuses a question that cannot be asked or scored.
@@ -135,6 +160,14 @@ func (q Question) check(scorer string) error {
 		return errors.New("base and files exclude each other; leave one out")
 	case len(q.Choices) > len(letters):
 		return fmt.Errorf("%d choices; give at most %d", len(q.Choices), len(letters))
+	}
+	if dir, list := q.ChecksAt(); len(q.Checks) > 0 && dir == "" && list == nil {
+		return fmt.Errorf("checks is %.40q; give a directory, or a list as in checks.yaml", q.Checks)
+	}
+	for name := range q.Files {
+		if !filepath.IsLocal(name) {
+			return fmt.Errorf("the file %.60q lies outside the question's files; give a relative path", name)
+		}
 	}
 	return q.checkScorer(q.ScoredBy(scorer))
 }

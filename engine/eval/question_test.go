@@ -2,6 +2,7 @@ package eval_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,11 +29,31 @@ func TestReadQuestions(t *testing.T) {
 	require.JSONEq(t, `{"id":"a","input":"2 + 2?","target":"4","metadata":{"kind":"sum"}}`, string(again))
 }
 
+// Files of other tools may have numbers as IDs and begin with a byte order mark.
+func TestReadQuestions_otherTools(t *testing.T) {
+	t.Parallel()
+	questions, err := eval.ReadQuestions([]byte("\ufeff{\"id\":7,\"input\":\"x\",\"target\":\"y\"}\r\n{\"id\":null,\"input\":\"x\",\"target\":\"y\"}\r\n"), "")
+	require.NoError(t, err)
+	require.Equal(t, []string{"7", "q2"}, []string{questions[0].ID, questions[1].ID})
+}
+
+// A file in another format gives one error of bounded length.
+func TestReadQuestions_boundsFaults(t *testing.T) {
+	t.Parallel()
+	_, err := eval.ReadQuestions([]byte(strings.Repeat("question,answer\n", 500)), "")
+	require.ErrorContains(t, err, "line 1: not a JSON object")
+	require.ErrorContains(t, err, "and 490 more lines")
+	require.Less(t, strings.Count(err.Error(), "\n"), 12)
+}
+
 func TestReadQuestions_refuses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ data, want string }{
 		"nothing":             {"\n", "it has no question"},
 		"unknown field":       {`{"id":"a","input":"x","target":"y","answer":"z"}`, `line 1: json: unknown field "answer"; a question has id`},
+		"no object":           {`{"id":"a",`, "line 1: not a JSON object: unexpected EOF; give one question a line"},
+		"messages":            {`{"id":"a","input":[{"role":"user","content":"x"}],"target":"y"}`, "a question has id, input (a text)"},
+		"id of a kind":        {`{"id":[1],"input":"x","target":"y"}`, "the id is neither a text nor a number"},
 		"two values":          {`{"id":"a","input":"x","target":"y"} {}`, "one question a line"},
 		"no input":            {`{"id":"a","target":"y"}`, "line 1: no input"},
 		"no target":           {`{"id":"a","input":"x"}`, "no target"},
@@ -45,6 +66,8 @@ func TestReadQuestions_refuses(t *testing.T) {
 		"choice":              {`{"id":"a","input":"x","target":"C","choices":["x","y"]}`, "neither a letter nor the text of a choice"},
 		"choice without any":  {`{"id":"a","input":"x","target":"C","scorer":"choice"}`, "needs choices"},
 		"checks without any":  {`{"id":"a","input":"x","scorer":"checks"}`, "the scorer checks needs checks"},
+		"checks of a kind":    {`{"id":"a","input":"x","target":"y","checks":{"name":"n"}}`, `checks is "{\"name\":\"n\"}"; give a directory, or a list as in checks.yaml`},
+		"file outside":        {`{"id":"a","input":"x","target":"y","files":{"../f":"g"}}`, `the file "../f" lies outside the question's files`},
 		"base and files":      {`{"id":"a","input":"x","target":"y","base":"b","files":{"f":"g"}}`, "base and files exclude each other"},
 		"every fault is told": {"{}\n{\"input\":\"x\"}", "line 2: no target"},
 	} {
@@ -89,6 +112,7 @@ func TestScore(t *testing.T) {
 		"dollars":                     {eval.Match, "3.5", "ANSWER: $3.50", right},
 		"fraction":                    {eval.Match, "1/2", "ANSWER: 0.5", right},
 		"negative":                    {eval.Match, "-4", "ANSWER: 4", wrong},
+		"minus sign":                  {eval.Match, "-4", "ANSWER: \u22124", right},
 		"word":                        {eval.Match, "Paris", "ANSWER: \"paris\".", right},
 		"two numbers":                 {eval.Match, "4", "ANSWER: 4 or 5", wrong},
 		"identifier":                  {eval.Match, "2", "ANSWER: h2o", wrong},

@@ -22,9 +22,10 @@ type Sample struct {
 	Cost      llm.Usage `json:"cost"`
 	Seconds   float64   `json:"seconds"`
 
-	// Paid is the cost of the runs that were started since the previous outcome of the
-	// question.
+	// Paid is the cost of Runs: the sessions and pipeline runs of the question that no
+	// earlier outcome has paid for.
 	Paid llm.Usage `json:"paid"`
+	Runs []string  `json:"runs,omitempty"`
 	// Failed is the reason why there is no answer; it is empty if there is one.
 	Failed string `json:"failed,omitempty"`
 	// Samples is the number of answers that a vote counted.

@@ -116,6 +116,7 @@ var number = regexp.MustCompile(`[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s*
 // its last equals sign. Otherwise it returns the text without case, closing punctuation and
 // extra spaces.
 func Canonical(text string) string {
+	text = strings.ReplaceAll(text, "\u2212", "-") // the minus sign
 	if i := strings.LastIndex(text, "="); i >= 0 && number.MatchString(text[i:]) {
 		text = text[i+1:]
 	}

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -166,7 +167,7 @@ func compare(a, b []Sample) Pair {
 	slices.Sort(each) // sums of floating-point numbers depend on the order
 	p.N = len(each)
 	p.Difference, p.CI95 = stats.Difference(each)
-	p.Difference, p.CI95, p.P = round(p.Difference), rounded(p.CI95), round(stats.McNemar(wins, losses))
+	p.Difference, p.CI95, p.P = round(p.Difference), rounded(p.CI95), significant(stats.McNemar(wins, losses))
 	if needed, ok := stats.Needed(each); ok {
 		p.Needed = &needed
 	}
@@ -218,6 +219,23 @@ func share(k, n int) float64 {
 		return 0
 	}
 	return round(float64(k) / float64(n))
+}
+
+// Probability returns P as text.
+func (p Pair) Probability() string {
+	if p.P < 1e-4 {
+		return "<0.0001"
+	}
+	return fmt.Sprintf("%.4f", p.P)
+}
+
+// significant rounds to four significant digits.
+func significant(x float64) float64 {
+	if x == 0 {
+		return 0
+	}
+	unit := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(x))))
+	return math.Round(x*unit) / unit
 }
 
 func round(x float64) float64 { return math.Round(x*1e4) / 1e4 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -103,6 +104,14 @@ func TestSummarize_asByHand(t *testing.T) {
 		}
 		require.InDelta(t, min(1, 2*tail), s.Pairs[0].P, 1e-4)
 	}
+}
+
+// A small p-value is neither 0 nor printed as 0.
+func TestSummarize_smallProbability(t *testing.T) {
+	t.Parallel()
+	p := eval.Summarize(played(1, map[string]string{"single": strings.Repeat("0", 40), "team": strings.Repeat("1", 40)}), arms(t, "single,team")).Pairs[0]
+	require.InEpsilon(t, math.Pow(.5, 39), p.P, 1e-3)
+	require.Equal(t, "<0.0001", p.Probability())
 }
 
 // With several epochs, questions are compared rather than their repetitions.

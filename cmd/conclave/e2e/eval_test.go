@@ -65,7 +65,7 @@ func TestEval(t *testing.T) {
 	samples, err := eval.ReadSamples(after)
 	require.NoError(t, err)
 	for _, s := range samples {
-		if s.Arm == "team" {
+		if s.Arm == "team" || s.Arm == "plain" {
 			require.FileExists(t, filepath.Join(c.home, "killed", "sessions", s.SessionID+".html"))
 		}
 	}

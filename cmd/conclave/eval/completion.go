@@ -4,10 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
+	"time"
 
 	acts "conclave/activities/pipeline"
+	"conclave/cmd/conclave/page"
+	"conclave/cmd/conclave/record"
 	"conclave/cmd/conclave/runs"
 	"conclave/engine/artifact"
 	"conclave/engine/config"
@@ -50,6 +55,22 @@ func (r *runner) complete(ctx context.Context, id, request string, agent config.
 	a.text, err = runs.WholeText(ctx, r.conn, a.layout, result.Final, result.FinalTruncated, result.FinalPath)
 	a.seconds = r.lasted(ctx, id)
 	return a, err
+}
+
+// drawPipeline writes the page of a pipeline run, if it was prepared.
+func (r *runner) drawPipeline(ctx context.Context, id string) error {
+	run, err := record.ReadPipeline(ctx, r.conn.Store, artifact.InPipeline(id))
+	if errors.Is(err, record.ErrNone) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read pipeline run %s: %w", id, err)
+	}
+	html, err := page.Pipeline(ctx, run, time.Now())
+	if err != nil {
+		return err
+	}
+	return r.out.write(filepath.Join(pagesDir, id+".html"), html)
 }
 
 // lasted returns the duration of a run in seconds, or 0 if the server does not report it.

@@ -3,7 +3,6 @@ package eval
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,6 +25,27 @@ type materials struct {
 
 	mu   sync.Mutex
 	refs map[string]string // reference by directory or content
+}
+
+// checkMaterial refuses a question whose directories are missing or whose checks are malformed.
+func checkMaterial(dir string, q eval.Question) error {
+	m := &materials{dir: dir}
+	checks, list := q.ChecksAt()
+	for field, name := range map[string]string{"base": q.Base, "checks": checks} {
+		if name == "" {
+			continue
+		}
+		switch info, err := os.Stat(m.path(name)); {
+		case err != nil:
+			return fmt.Errorf("its %s: %w; name a directory, relative to the file of questions", field, err)
+		case !info.IsDir():
+			return fmt.Errorf("its %s %s is no directory", field, name)
+		}
+	}
+	if _, err := check.Parse(list); err != nil {
+		return fmt.Errorf("its checks: %w", err)
+	}
+	return nil
 }
 
 // base returns the reference to the files that a question starts from, or "" if it has none.
@@ -143,32 +163,21 @@ func (m *materials) definitions(ctx context.Context, q eval.Question, layout art
 	if err != nil {
 		return nil, err
 	}
-	contents := map[string][]byte{}
+	found, err := check.OfUser(ctx, stored.Manifest(), stored.ReadFile)
+	if err != nil {
+		return nil, fmt.Errorf("its checks: %w", err)
+	}
 	for _, f := range stored.Manifest().Files {
 		if f.SHA256 == "" {
 			continue
 		}
-		if contents[f.SHA256], err = content(ctx, stored, f); err != nil {
+		content, err := stored.ReadFile(ctx, f)
+		if err != nil {
 			return nil, err
 		}
-		if _, err := artifact.PutBlob(ctx, m.conn.Store, layout, contents[f.SHA256]); err != nil {
+		if _, err := artifact.PutBlob(ctx, m.conn.Store, layout, content); err != nil {
 			return nil, err
 		}
 	}
-	found, err := check.Find(ctx, check.Place(stored.Manifest()), true, func(_ context.Context, f artifact.File) ([]byte, error) {
-		return contents[f.SHA256], nil
-	})
-	if err == nil && len(found) == 0 {
-		err = errors.New("the checks have neither an executable file nor checks.yaml")
-	}
-	return found, err
-}
-
-func content(ctx context.Context, b *artifact.Base, f artifact.File) ([]byte, error) {
-	r, err := b.Open(ctx, f)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = r.Close() }()
-	return io.ReadAll(io.LimitReader(r, f.Size))
+	return found, nil
 }

@@ -79,7 +79,7 @@ func (m *meter) done(u *unit) {
 	defer m.mu.Unlock()
 	m.left--
 	m.asked++
-	m.run = m.run.Add(u.cost())
+	m.run = m.run.Add(u.spent)
 	line := fmt.Sprintf("%d of %d · %s: %s", m.total-m.left, m.total, u.q.ID, u.words())
 	if m.left > 0 {
 		share := float64(m.left) / float64(m.asked)
@@ -106,8 +106,6 @@ func (u *unit) samplesOf() []eval.Sample {
 	}
 	return own
 }
-
-func (u *unit) cost() llm.Usage { return paid(u.samplesOf()) }
 
 // words describes the outcomes of the unit's arms.
 func (u *unit) words() string {
@@ -148,7 +146,21 @@ func (p *plan) playsOffline() bool {
 // settings returns the settings of the output directory.
 func (p *plan) settings(c *hall.CLI, file string) settings {
 	return settings{
-		ID: p.id, Data: file, DataHash: p.hash, Team: p.team.Hash(), Source: p.source, Scorer: p.scorer,
+		ID: p.id, Data: file, DataHash: p.hash, Team: p.team.Hash(), Others: p.hashes(), Source: p.source, Scorer: p.scorer,
 		Arms: p.names(), Epochs: p.epochs, Questions: len(p.questions), Version: c.Version,
 	}
+}
+
+// hashes returns the hashes of the teams of other arms and of the grader.
+func (p *plan) hashes() map[string]string {
+	hashes := map[string]string{}
+	for _, arm := range p.arms {
+		if arm.Other != "" {
+			hashes[arm.Slug()] = p.others[arm.Name].Hash()
+		}
+	}
+	if p.graderHash != "" {
+		hashes["grader"] = p.graderHash
+	}
+	return hashes
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,6 +39,9 @@ type settings struct {
 	Epochs    int      `json:"epochs"`
 	Questions int      `json:"questions"`
 	Version   string   `json:"conclave"`
+
+	// Others has the hashes of the teams of other arms and of the grader.
+	Others map[string]string `json:"others,omitempty"`
 }
 
 // arms parses the names of the arms.
@@ -67,7 +71,7 @@ func open(dir string, s settings) (*output, error) {
 	if lock == nil {
 		return nil, fmt.Errorf("another eval run writes to %s; wait for it, or choose another --out", dir)
 	}
-	o, err := read(dir)
+	o, err := readDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		o, err = &output{dir: dir}, nil
 	}
@@ -89,8 +93,14 @@ func (o *output) adopt(s settings) error {
 	case was.ID == "":
 	case was.ID != s.ID:
 		return fmt.Errorf("%s belongs to the evaluation %s; choose another --out, or --id %s", o.dir, was.ID, was.ID)
-	case was.DataHash != s.DataHash || was.Team != s.Team || was.Scorer != s.Scorer:
-		return fmt.Errorf("%s has outcomes of other questions, of another team or scorer; choose another --id", o.dir)
+	default:
+		if err := s.agree(o.dir, was.identity()); err != nil {
+			return err
+		}
+	}
+	if earlier := maps.Clone(was.Others); earlier != nil {
+		maps.Copy(earlier, s.Others)
+		s.Others = earlier
 	}
 	for _, arm := range was.Arms {
 		if !slices.Contains(s.Arms, arm) {
@@ -113,15 +123,11 @@ func (o *output) adopt(s settings) error {
 		}
 		whole = append(append(whole, line...), '\n')
 	}
-	name := filepath.Join(o.dir, samplesFile)
-	if err := os.WriteFile(name+".new", whole, 0o644); err != nil { //nolint:gosec // results are meant to be shared
-		return fmt.Errorf("write the samples: %w", err)
-	}
-	if err := os.Rename(name+".new", name); err != nil {
-		return fmt.Errorf("write the samples: %w", err)
+	if err := o.write(samplesFile, whole); err != nil {
+		return err
 	}
 	var err error
-	if o.file, err = os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0o644); err != nil { //nolint:gosec // results are meant to be shared
+	if o.file, err = os.OpenFile(filepath.Join(o.dir, samplesFile), os.O_APPEND|os.O_WRONLY, 0o644); err != nil { //nolint:gosec // results are meant to be shared
 		return fmt.Errorf("write the samples: %w", err)
 	}
 	return nil
@@ -129,13 +135,17 @@ func (o *output) adopt(s settings) error {
 
 // read reads an evaluation, given by its directory or its ID.
 func read(of string) (*output, error) {
-	dir := of
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		dir = "eval-" + of
+	o, err := readDir(of)
+	if errors.Is(err, fs.ErrNotExist) {
+		return readDir("eval-" + of)
 	}
+	return o, err
+}
+
+func readDir(dir string) (*output, error) {
 	data, err := os.ReadFile(filepath.Join(dir, settingsFile))
 	if err != nil {
-		return nil, fmt.Errorf("read the evaluation %s: %w", of, err)
+		return nil, fmt.Errorf("read the evaluation: %w", err)
 	}
 	o := &output{dir: dir}
 	if err := json.Unmarshal(data, &o.settings); err != nil {
@@ -213,8 +223,14 @@ func (o *output) writeJSON(name string, v any) error {
 	return o.write(name, append(data, '\n'))
 }
 
+// write replaces a file as a whole, so that a kill leaves the old one or the new one.
 func (o *output) write(name string, data []byte) error {
-	if err := os.WriteFile(filepath.Join(o.dir, name), data, 0o644); err != nil { //nolint:gosec // results are meant to be shared
+	file := filepath.Join(o.dir, name)
+	err := os.WriteFile(file+".new", data, 0o644) //nolint:gosec // results are meant to be shared
+	if err == nil {
+		err = os.Rename(file+".new", file)
+	}
+	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil

@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/eval"
+	"conclave/engine/llm"
 )
 
 func TestOutput_goesOn(t *testing.T) {
@@ -26,7 +28,8 @@ func TestOutput_goesOn(t *testing.T) {
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, append(data, `{"id":"b","epoch":1,"arm":"te`...), 0o600))
-	o, err = open(dir, settings{ID: "x", DataHash: "d", Team: "t", Arms: []string{"team", "plain"}})
+	later := settings{ID: "x", DataHash: "d", Team: "t", Arms: []string{"team", "plain"}, Others: map[string]string{"team-b": "1", "grader": "1"}}
+	o, err = open(dir, later)
 	require.NoError(t, err)
 	require.True(t, o.has(eval.Key{ID: "a", Epoch: 1, Arm: "team"}))
 	require.False(t, o.has(eval.Key{ID: "b", Epoch: 1, Arm: "team"}), "it was cut off")
@@ -42,13 +45,50 @@ func TestOutput_goesOn(t *testing.T) {
 		want string
 	}{
 		"another evaluation": {settings{ID: "y", DataHash: "d", Team: "t"}, "belongs to the evaluation x"},
-		"other questions":    {settings{ID: "x", DataHash: "e", Team: "t"}, "has outcomes of other questions"},
-		"another team":       {settings{ID: "x", DataHash: "d", Team: "u"}, "has outcomes of other questions"},
-		"another scorer":     {settings{ID: "x", DataHash: "d", Team: "t", Scorer: "exact"}, "has outcomes of other questions"},
+		"other questions":    {settings{ID: "x", DataHash: "e", Team: "t"}, "has outcomes with another file of questions; choose another --id"},
+		"another team":       {settings{ID: "x", DataHash: "d", Team: "u"}, "with another team; choose another --id"},
+		"another scorer":     {settings{ID: "x", DataHash: "d", Team: "t", Scorer: "exact"}, "with another scorer"},
+		"a changed rival":    {settings{ID: "x", DataHash: "d", Team: "t", Others: map[string]string{"team-b": "2"}}, "with another team in the arm team-b"},
+		"another grader":     {settings{ID: "x", DataHash: "d", Team: "t", Others: map[string]string{"grader": "2"}}, "with another grader"},
 	} {
 		_, err := open(dir, tc.now)
 		require.ErrorContains(t, err, tc.want, name)
 	}
+}
+
+// The ID of an evaluation belongs to its questions, teams and grader, in any directory.
+func TestSettings_claim(t *testing.T) {
+	t.Parallel()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	first := settings{ID: "x", DataHash: "d", Team: "t"}
+	require.NoError(t, first.claim(t.Context(), store))
+	require.NoError(t, first.claim(t.Context(), store), "the same command goes on")
+	graded := settings{ID: "x", DataHash: "d", Team: "t", Others: map[string]string{"grader": "1"}}
+	require.NoError(t, graded.claim(t.Context(), store), "a grader can be added")
+	require.NoError(t, settings{ID: "y", DataHash: "e", Team: "t"}.claim(t.Context(), store))
+	for want, now := range map[string]settings{
+		"with another file of questions; choose another --id": {ID: "x", DataHash: "e", Team: "t"},
+		"with another grader": {ID: "x", DataHash: "d", Team: "t", Others: map[string]string{"grader": "2"}},
+	} {
+		require.ErrorContains(t, now.claim(t.Context(), store), want)
+	}
+}
+
+// Runs that earlier outcomes have paid for are not counted again when an arm is added.
+func TestUnit_chargesOnce(t *testing.T) {
+	t.Parallel()
+	o := &output{samples: []eval.Sample{
+		{ID: "q", Epoch: 1, Arm: "team", Runs: []string{"eval-x-q-1"}},
+		{ID: "q", Epoch: 2, Arm: "team", Runs: []string{"eval-x-q-2"}},
+	}}
+	u := newUnit(&runner{out: o}, eval.Question{ID: "q"}, 1)
+	for _, id := range []string{"eval-x-q-1", "eval-x-q-1-plain", "eval-x-q-1-plain"} {
+		u.charge(id, llm.Usage{InputTokens: 10, ModelCalls: 1})
+	}
+	require.EqualValues(t, 10, u.spent.InputTokens)
+	require.Equal(t, []string{"eval-x-q-1-plain"}, u.runs)
 }
 
 // The page links to the pages of sessions that are there, and escapes the texts of models.

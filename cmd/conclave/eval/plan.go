@@ -28,6 +28,8 @@ type plan struct {
 	source    string
 	others    map[string]config.Team // by arm
 	grader    *config.Agent
+
+	graderHash string // of its configuration; empty without a grader
 }
 
 // newPlan checks the flags and reads all files, so that an evaluation with invalid input does not
@@ -72,8 +74,11 @@ func (f flags) check() error {
 	return nil
 }
 
+// maxData is the maximum size of a data set in bytes.
+const maxData = 256 << 20
+
 func (p *plan) readQuestions(file string) error {
-	data, err := team.ReadFile(file)
+	data, err := team.ReadUpTo(maxData, file)
 	if err != nil {
 		return fmt.Errorf("read the questions: %w", err)
 	}
@@ -84,6 +89,11 @@ func (p *plan) readQuestions(file string) error {
 	p.hash = hex.EncodeToString(sum[:])
 	if p.limit > 0 {
 		p.questions = p.questions[:min(p.limit, len(p.questions))]
+	}
+	for _, q := range p.questions {
+		if err := checkMaterial(p.dir, q); err != nil {
+			return fmt.Errorf("read the questions of %s: question %s: %w", file, q.ID, err)
+		}
 	}
 	graded := slices.ContainsFunc(p.questions, func(q eval.Question) bool { return q.ScoredBy(p.scorer) == eval.Graded })
 	if graded && p.flags.grader == "" {
@@ -120,7 +130,7 @@ func (p *plan) readTeams(c *hall.CLI, t hall.Target, w *team.Worker) error {
 			return fmt.Errorf("--grader: %w", err)
 		}
 		single = team.Resolve(single)
-		p.grader = &single.Agents[0]
+		p.grader, p.graderHash = &single.Agents[0], single.Hash()
 	}
 	return p.checkPrices(w)
 }

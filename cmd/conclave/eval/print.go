@@ -54,7 +54,7 @@ func pairTable(pairs []eval.Pair) string {
 		if p.Needed != nil {
 			needed = fmt.Sprintf("about %d", *p.Needed)
 		}
-		fmt.Fprintf(&b, "%s less %s\t%+.1f\t%+.1f to %+.1f\t%.4f\t%s\n", p.A, p.B, 100*p.Difference, 100*p.CI95[0], 100*p.CI95[1], p.P, needed)
+		fmt.Fprintf(&b, "%s less %s\t%+.1f\t%+.1f to %+.1f\t%s\t%s\n", p.A, p.B, 100*p.Difference, 100*p.CI95[0], 100*p.CI95[1], p.Probability(), needed)
 	}
 	return b.String()
 }

@@ -61,6 +61,9 @@ func run(ctx context.Context, c *hall.CLI, k kinds, f flags, file string) error 
 		if err := conn.CheckBucket(ctx); err != nil {
 			return err
 		}
+		if err := out.settings.claim(ctx, conn.Store); err != nil {
+			return err
+		}
 		stop, err := team.RunWorker(conn, w)
 		if err != nil {
 			return err
@@ -82,7 +85,7 @@ func (r *runner) askAll(ctx context.Context) error {
 	group.SetLimit(r.plan.concurrency)
 	for epoch := 1; epoch <= r.plan.epochs; epoch++ {
 		for _, q := range r.plan.questions {
-			u := &unit{runner: r, q: q, epoch: epoch, charged: map[string]bool{}}
+			u := newUnit(r, q, epoch)
 			if len(u.missing()) == 0 {
 				continue
 			}

@@ -10,17 +10,27 @@ import (
 	"conclave/engine/eval"
 )
 
-// score returns whether an answer is correct, and the extracted part that was compared.
+// score returns whether an answer is correct, and the extracted part that was compared. It
+// scores an answer once, because commands may take long.
 func (u *unit) score(ctx context.Context, a reply) (extracted string, correct *bool, err error) {
 	scorer := u.q.ScoredBy(u.plan.scorer)
 	if extracted, correct = u.q.Score(u.plan.scorer, a.text); correct != nil {
 		return extracted, correct, nil
 	}
-	switch scorer {
-	case eval.Command, eval.Checks:
+	key := a.session
+	if a.step != nil {
+		key += " " + a.step.Dir
+	}
+	correct, known := u.scores[key]
+	switch {
+	case known:
+	case scorer == eval.Command || scorer == eval.Checks:
 		correct, err = u.tried(ctx, scorer, a)
-	case eval.Graded:
+	case scorer == eval.Graded:
 		correct, err = u.graded(ctx, a)
+	}
+	if err == nil {
+		u.scores[key] = correct
 	}
 	return extracted, correct, err
 }

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -29,12 +30,16 @@ func TestRun_refuses(t *testing.T) {
 	s.File("q.jsonl", questions)
 	s.File("graded.jsonl", `{"input":"Why?","target":"because","scorer":"model_graded"}`)
 	s.File("bad.jsonl", "{\"input\":\"x\",\"target\":\"y\"}\n{\"input\":\"x\"}\n")
+	s.File("based.jsonl", `{"id":"q7","input":"x","target":"y","base":"nowhere"}`)
+	s.File("checked.jsonl", `{"id":"q8","input":"x","scorer":"checks","checks":[{"name":"c"}]}`)
 	s.File("team.yaml", "agents: [{id: agent_a, backend: {model: m, base_url: 'http://127.0.0.1:1/v1'}}]")
 	s.File("known.yaml", "agents: [{id: agent_a, backend: {type: offline, params: {skill: 1, targets: q.jsonl}}}]")
 	for line, want := range map[string]string{
 		"none.jsonl --offline":                                     "read the questions",
 		"bad.jsonl --offline":                                      "bad.jsonl: line 2: no target",
 		"graded.jsonl --offline":                                   "--grader",
+		"based.jsonl --offline":                                    "question q7: its base: stat nowhere: no such file or directory; name a directory",
+		"checked.jsonl --offline":                                  "question q8: its checks: entry 1 has no command",
 		"q.jsonl --offline --arms best":                            `--arms: no arm "best"`,
 		"q.jsonl --offline --arms team,team=none.yaml":             "the arm team=none.yaml: read the team configuration",
 		"q.jsonl --offline --scorer best":                          `--scorer: no scorer "best"`,
@@ -84,9 +89,13 @@ func TestReport(t *testing.T) {
 	require.Equal(t, 3, sum.Arms["single"].Failed)
 	require.Equal(t, eval.TooFew, sum.Verdict)
 
+	require.NoError(t, os.Mkdir("one", 0o700))
+	code, _, _ = s.Run("eval", "report", "one")
+	require.Equal(t, hall.ExitOK, code, "a directory with the name of the ID is not an evaluation")
+
 	code, _, stderr := s.Run("eval", "report", "two")
 	require.Equal(t, hall.ExitUsage, code)
-	require.Contains(t, stderr, "read the evaluation two")
+	require.Contains(t, stderr, "read the evaluation: open eval-two")
 	s.StartedNothing()
 }
 

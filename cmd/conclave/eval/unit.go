@@ -18,10 +18,25 @@ type unit struct {
 	epoch int
 
 	paid    llm.Usage       // for runs since the last outcome
-	charged map[string]bool // IDs of the runs that paid or an earlier outcome includes
+	runs    []string        // IDs of these runs
+	spent   llm.Usage       // for all runs of this command
+	charged map[string]bool // IDs of all runs that have been paid for
+
+	scores map[string]*bool // by answer, those found by commands or a grader
 
 	team *outcome // of the evaluated team; nil if it is no arm
 	pool []reply  // first answers, those of the team before those of sessions for more
+}
+
+// newUnit returns a question in one epoch. Runs of earlier outcomes have been paid for.
+func newUnit(r *runner, q eval.Question, epoch int) *unit {
+	u := &unit{runner: r, q: q, epoch: epoch, charged: map[string]bool{}, scores: map[string]*bool{}}
+	for _, s := range u.samplesOf() {
+		for _, id := range s.Runs {
+			u.charged[id] = true
+		}
+	}
+	return u
 }
 
 // missing returns the arms that lack an outcome.
@@ -34,7 +49,8 @@ func (u *unit) missing() []eval.Arm {
 // charge counts the cost of a run once.
 func (u *unit) charge(id string, cost llm.Usage) {
 	if !u.charged[id] {
-		u.charged[id], u.paid = true, u.paid.Add(cost)
+		u.charged[id], u.runs = true, append(u.runs, id)
+		u.paid, u.spent = u.paid.Add(cost), u.spent.Add(cost)
 	}
 }
 
@@ -106,17 +122,27 @@ func (u *unit) answer(ctx context.Context, arm eval.Arm, missing bool) error {
 			s, err = u.scored(ctx, o.decision())
 		}
 	default:
-		var bare reply
-		if bare, err = u.complete(ctx, u.plan.session(u.q, u.epoch, arm.Slug()), u.q.Prompt(), u.plan.team.Agents[0]); err == nil {
-			s, err = u.scored(ctx, bare)
-		}
+		s, err = u.plain(ctx, arm)
 	}
 	if err != nil {
 		return err
 	}
 	s.ID, s.Epoch, s.Arm = u.q.ID, u.epoch, arm.Name
-	s.Paid, u.paid = u.paid, llm.Usage{}
+	s.Paid, s.Runs = u.paid, u.runs
+	u.paid, u.runs = llm.Usage{}, nil
 	return u.out.add(s)
+}
+
+// plain returns the outcome of a bare completion.
+func (u *unit) plain(ctx context.Context, arm eval.Arm) (eval.Sample, error) {
+	bare, err := u.complete(ctx, u.plan.session(u.q, u.epoch, arm.Slug()), u.q.Prompt(), u.plan.team.Agents[0])
+	if err == nil {
+		err = u.drawPipeline(ctx, bare.session)
+	}
+	if err != nil {
+		return eval.Sample{}, err
+	}
+	return u.scored(ctx, bare)
 }
 
 // samples returns the number of first answers that an arm needs, or 0 for an arm that

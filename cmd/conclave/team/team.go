@@ -129,7 +129,10 @@ const OfflineNote = "offline: the built-in deterministic model answers and votes
 const maxInputFile = 1 << 20
 
 // ReadFile reads a regular file named on the command line. It refuses pipes, which may never end.
-func ReadFile(name string) ([]byte, error) {
+func ReadFile(name string) ([]byte, error) { return ReadUpTo(maxInputFile, name) }
+
+// ReadUpTo is ReadFile with a maximum size in bytes.
+func ReadUpTo(most int64, name string) ([]byte, error) {
 	if name == "-" {
 		return nil, errors.New("- is not a file: standard input is not read; name a file")
 	}
@@ -145,12 +148,12 @@ func ReadFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxInputFile+1))
+	data, err := io.ReadAll(io.LimitReader(file, most+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxInputFile {
-		return nil, fmt.Errorf("%s has more than %d bytes, the most that is read", name, maxInputFile)
+	if int64(len(data)) > most {
+		return nil, fmt.Errorf("%s has more than %d bytes, the most that is read", name, most)
 	}
 	return data, nil
 }
