@@ -192,7 +192,7 @@ func (a *Attempt) Perform(ctx context.Context, assemble func(context.Context) er
 	}
 	if err == nil {
 		for _, warning := range a.Result.Warnings {
-			activity.GetLogger(ctx).Warn("a file is no part of the answer", "step", a.Result.Step, "file", warning)
+			activity.GetLogger(ctx).Warn("a file is not part of the answer", "step", a.Result.Step, "file", warning)
 		}
 		return nil, nil
 	}

@@ -73,7 +73,7 @@ func packsOf(key string) (prefix string, ok bool) {
 func (s *Store) PutBlobs(ctx context.Context, prefix string, contents []artifact.Content) error {
 	dir, ok := packsOf(prefix)
 	if !ok {
-		return fmt.Errorf("put %d contents: %q is no prefix of blobs", len(contents), prefix)
+		return fmt.Errorf("put %d contents: %q is not a prefix of blobs", len(contents), prefix)
 	}
 	h := packHeader{Format: packFormat}
 	for _, c := range contents {

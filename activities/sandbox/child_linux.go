@@ -163,7 +163,7 @@ func (s spec) isolate() (*tasks, error) {
 		return tasks, err
 	}
 	if err := s.enterRoot(); err != nil {
-		return nil, fmt.Errorf("make the root of its own: %w", err)
+		return nil, fmt.Errorf("make the root of the sandbox: %w", err)
 	}
 	if own, err := openTasks(); err == nil && own.self == 1 {
 		return own, nil

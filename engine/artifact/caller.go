@@ -81,7 +81,7 @@ func (c Caller) Tools() ([]ClientTool, error) {
 		Function ClientTool `json:"function"`
 	}
 	if err := json.Unmarshal(c.ClientTools, &given); err != nil {
-		return nil, errors.New(`client_tools is no list of tools: give [{"type":"function","function":{"name":…,"description":…,"parameters":…}}]`)
+		return nil, errors.New(`client_tools is not a list of tools: give [{"type":"function","function":{"name":…,"description":…,"parameters":…}}]`)
 	}
 	if len(given) > maxClientTools {
 		return nil, fmt.Errorf("there are %d client_tools, at most %d are accepted", len(given), maxClientTools)
@@ -100,7 +100,7 @@ func (c Caller) Tools() ([]ClientTool, error) {
 		case len(g.Function.Parameters) == 0 || string(g.Function.Parameters) == "null":
 			g.Function.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		case json.Unmarshal(g.Function.Parameters, &object) != nil:
-			return nil, fmt.Errorf("client_tools[%d].function.parameters is no JSON Schema of an object", i)
+			return nil, fmt.Errorf("client_tools[%d].function.parameters is not a JSON Schema of an object", i)
 		}
 		names[g.Function.Name] = true
 		tools = append(tools, g.Function)

@@ -144,7 +144,7 @@ func LoadChange(ctx context.Context, store Store, layout Layout, hash string) (C
 		return none, nil
 	}
 	if !isSum(hash) {
-		return none, nameError("manifest hash", hash, "it is no sha256 in lower-case hex")
+		return none, nameError("manifest hash", hash, "it is not a sha256 in lower-case hex")
 	}
 	key := layout.Blob(hash)
 	data, err := readBounded(ctx, store, key)

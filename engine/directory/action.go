@@ -189,7 +189,7 @@ func readSeen(d document, name string, w *warnings) (seen []coordination.Seen) {
 	for _, id := range slices.Sorted(maps.Keys(entries)) {
 		n, ok := parseNumber(entries[id])
 		if !ok {
-			w.add(name, "has seen_steps of %q that is no step number; it counts as not seen", truncate(id))
+			w.add(name, "has seen_steps of %q that is not a step number; it counts as not seen", truncate(id))
 			continue
 		}
 		if n > 0 {

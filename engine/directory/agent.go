@@ -166,11 +166,11 @@ func parseStepName(dir, name string, w *warnings) (int, bool) {
 	case err == nil && n >= 1 && n <= maxStep && name == fmt.Sprintf("%03d", n):
 		return n, true
 	case err != nil || n > maxStep:
-		w.add(dir+"/"+name, "is no step number: they are decimal, from 001 to %d; it is ignored", maxStep)
+		w.add(dir+"/"+name, "is not a step number: they are decimal, from 001 to %d; it is ignored", maxStep)
 	case n == 0:
-		w.add(dir+"/"+name, "is no step number: they begin with 001; it is ignored")
+		w.add(dir+"/"+name, "is not a step number: they begin with 001; it is ignored")
 	default:
-		w.add(dir+"/"+name, "is no step number: step %d is called %03d; it is ignored", n, n)
+		w.add(dir+"/"+name, "is not a step number: step %d is called %03d; it is ignored", n, n)
 	}
 	return 0, false
 }

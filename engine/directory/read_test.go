@@ -204,7 +204,7 @@ func TestRead_names(t *testing.T) {
 		"agents/a/000", "agents/a/0003", "agents/a/006", "agents/a/02", "agents/a/1", "agents/a/1000000", "agents/a/١٢٣",
 		"agents/back\\slash", "agents/bell\a", "agents/notes",
 	}, named)
-	require.Contains(t, strings.Join(warnings, "\n"), "agents/a/0003: is no step number: step 3 is called 003; it is ignored")
+	require.Contains(t, strings.Join(warnings, "\n"), "agents/a/0003: is not a step number: step 3 is called 003; it is ignored")
 
 	_, err := d.Launch("notes", coordination.Config{})
 	var unusable *UnusableError
@@ -272,7 +272,7 @@ func TestRead_unfinishedSteps(t *testing.T) {
 	require.Len(t, warnings, 3)
 	require.Contains(t, warnings[0], "agents/a/003/step.json: is not valid JSON")
 	require.Contains(t, warnings[1], `agents/a/004/step.json: has no "token"; the step cannot be resumed`)
-	require.Contains(t, warnings[2], `agents/b/001/step.json: has seen_steps of "a" that is no step number`)
+	require.Contains(t, warnings[2], `agents/b/001/step.json: has seen_steps of "a" that is not a step number`)
 	a, _ := d.Agent("a")
 	require.Equal(t, 4, a.Steps)
 	require.Len(t, a.Unfinished, 1)
@@ -302,11 +302,11 @@ func TestRead_seenSteps(t *testing.T) {
 		"none":         {`{}`, nil, ""},
 		"zero":         {`{"a": 1, "v": 0}`, a1, ""},
 		"unknown":      {`{"a": 1, "gone": 7}`, []coordination.Seen{{Agent: "a", Step: 1}, {Agent: "gone", Step: 7}}, ""},
-		"a string":     {`{"a": "1"}`, nil, `has seen_steps of "a" that is no step number; it counts as not seen`},
-		"a fraction":   {`{"a": 1.0}`, nil, `has seen_steps of "a" that is no step number`},
-		"negative":     {`{"a": -1}`, nil, `has seen_steps of "a" that is no step number`},
-		"huge":         {`{"a": 99999999999999999999}`, nil, `has seen_steps of "a" that is no step number`},
-		"null for one": {`{"a": null}`, nil, `has seen_steps of "a" that is no step number`},
+		"a string":     {`{"a": "1"}`, nil, `has seen_steps of "a" that is not a step number; it counts as not seen`},
+		"a fraction":   {`{"a": 1.0}`, nil, `has seen_steps of "a" that is not a step number`},
+		"negative":     {`{"a": -1}`, nil, `has seen_steps of "a" that is not a step number`},
+		"huge":         {`{"a": 99999999999999999999}`, nil, `has seen_steps of "a" that is not a step number`},
+		"null for one": {`{"a": null}`, nil, `has seen_steps of "a" that is not a step number`},
 		"a crowd": {
 			`{` + crowd(1001) + `}`, nil, "has more than 1000 agents under \"seen_steps\"",
 		},

@@ -22,7 +22,7 @@ var comparison = regexp.MustCompile(`^\s*(\S+?)\s*(>=|>)\s*(\S+)\s*$`)
 // comparison such as team>=single or single>0.5.
 func ParseCondition(text string, arms []Arm) (Condition, error) {
 	c := Condition{text: strings.TrimSpace(text), arm: string(Team)}
-	wrong := fmt.Errorf("%q is no condition; give an accuracy such as 0.8, or a comparison of arms such as team>=single", text)
+	wrong := fmt.Errorf("%q is not a condition; give an accuracy such as 0.8, or a comparison of arms such as team>=single", text)
 	value := c.text
 	if m := comparison.FindStringSubmatch(text); m != nil {
 		c.arm, c.strict, value = m[1], m[2] == ">", m[3]

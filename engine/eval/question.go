@@ -191,7 +191,7 @@ func (q Question) checkScorer(scorer string) error {
 			return errors.New("a target is empty; give the right answer")
 		}
 		if _, err := regexp.Compile(target); scorer == Pattern && err != nil {
-			return fmt.Errorf("the target is no regular expression (RE2): %w", err)
+			return fmt.Errorf("the target is not a regular expression (RE2): %w", err)
 		}
 		if _, found := q.letter(target); scorer == Choice && !found {
 			return fmt.Errorf("the target %.40q is neither a letter nor the text of a choice", target)

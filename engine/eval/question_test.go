@@ -62,7 +62,7 @@ func TestReadQuestions_refuses(t *testing.T) {
 		"id":                  {`{"id":"a b","input":"x","target":"y"}`, `the id "a b"; give at most 40 letters`},
 		"same id":             {"{\"id\":\"a\",\"input\":\"x\",\"target\":\"y\"}\n{\"id\":\"a\",\"input\":\"x\",\"target\":\"y\"}", `line 2: the id "a" is that of line 1, too`},
 		"scorer":              {`{"id":"a","input":"x","target":"y","scorer":"best"}`, `no scorer "best"; use match, exact`},
-		"pattern":             {`{"id":"a","input":"x","target":"(","scorer":"pattern"}`, "no regular expression (RE2)"},
+		"pattern":             {`{"id":"a","input":"x","target":"(","scorer":"pattern"}`, "not a regular expression (RE2)"},
 		"choice":              {`{"id":"a","input":"x","target":"C","choices":["x","y"]}`, "neither a letter nor the text of a choice"},
 		"choice without any":  {`{"id":"a","input":"x","target":"C","scorer":"choice"}`, "needs choices"},
 		"checks without any":  {`{"id":"a","input":"x","scorer":"checks"}`, "the scorer checks needs checks"},

@@ -164,7 +164,7 @@ type blockedError struct {
 	link bool
 }
 
-func (e *blockedError) Error() string        { return e.path + " is no directory" }
+func (e *blockedError) Error() string        { return e.path + " is not a directory" }
 func (e *blockedError) Is(target error) bool { return target == errInTheWay }
 
 // read returns the file at a path, or nil if it is missing. A file or directory that the

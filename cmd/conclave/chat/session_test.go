@@ -205,7 +205,7 @@ func TestComplete_refuses(t *testing.T) {
 		"does a team ask itself?":           {reviewers(""), "4", 400},
 		"X-Conclave-Depth is \"deep\"":      {reviewers(""), "deep", 400},
 		"has no tool_call_id":               {`{"model":"conclave/reviewers","messages":[{"role":"user","content":"q"},{"role":"tool","content":"r"}]}`, "", 400},
-		`"x" is no call of this server`:     {`{"model":"conclave/reviewers","messages":[{"role":"tool","content":"r","tool_call_id":"x"}]}`, "", 400},
+		`"x" is not a call of this server`:  {`{"model":"conclave/reviewers","messages":[{"role":"tool","content":"r","tool_call_id":"x"}]}`, "", 400},
 	} {
 		w := s.ask(tc.body, "X-Conclave-Depth", tc.header)
 		require.Equal(t, tc.status, w.Code, want)
@@ -293,7 +293,7 @@ func toolsOf(t *testing.T, streams string) {
 		"give auto with the results":           strings.Replace(body(whole), `"tools":`, `"tool_choice":"none","tools":`, 1),
 		"the agents choose; give auto or none": strings.Replace(body(whole), `"tools":`, `"tool_choice":"required","tools":`, 1),
 		`there is no model "conclave/nobody"`:  strings.Replace(body(whole), `"conclave"`, `"conclave/nobody"`, 1),
-		`tool_call_id "call_1" is no call`:     body(question + `,{"role":"tool","tool_call_id":"call_1","content":"r"}`),
+		`tool_call_id "call_1" is not a call`:  body(question + `,{"role":"tool","tool_call_id":"call_1","content":"r"}`),
 	} {
 		w := s.ask(refused)
 		require.Contains(t, []int{http.StatusBadRequest, http.StatusNotFound}, w.Code)

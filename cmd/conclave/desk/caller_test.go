@@ -83,7 +83,7 @@ func TestReturn(t *testing.T) {
 	other := "c" + artifact.SessionHash("other") + "_l1_1"
 	for want, results := range map[string][]coordination.ToolResult{
 		"the results of " + calls[1].ID + " are missing; send the results of all calls together": whole[:1],
-		`the tool_call_id "call_1" is no call of this server`:                                    {{ID: "call_1"}},
+		`the tool_call_id "call_1" is not a call of this server`:                                 {{ID: "call_1"}},
 		"the results are of calls of two sessions":                                               {whole[0], {ID: other}},
 		"no session has made the call " + other:                                                  {{ID: other}},
 	} {

@@ -66,7 +66,7 @@ func (d *Desk) calledSession(ctx context.Context, results []coordination.ToolRes
 		found := callForm.FindStringSubmatch(r.ID)
 		switch {
 		case found == nil:
-			return "", badResults("the tool_call_id %.80q is no call of this server; send the id of a tool call in its reply", r.ID)
+			return "", badResults("the tool_call_id %.80q is not a call of this server; send the id of a tool call in its reply", r.ID)
 		case hash != "" && found[1] != hash:
 			return "", badResults("the results are of calls of two sessions; send each session its own")
 		}

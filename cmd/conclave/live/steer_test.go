@@ -93,7 +93,7 @@ func TestSteer(t *testing.T) {
 		{verb: "say", text: "Be brief.", agent: "agent_a", sent: "s1 say agent_a Be brief.", says: "agent_a reads it"},
 		{verb: "say", text: " \n", says: "the message is empty", failed: true},
 		{verb: "say", text: "a\xffb", says: "TEXT", failed: true},
-		{verb: "delete", says: `"delete" is no request to a run; it is one of say, pause, resume, finish, retry`, failed: true},
+		{verb: "delete", says: `"delete" is not a request to a run; it is one of say, pause, resume, finish, retry`, failed: true},
 	} {
 		s.sent = nil
 		status, to, _ := s.post("/sessions/s1/"+tc.verb, s.form("agent", tc.agent, "text", tc.text))

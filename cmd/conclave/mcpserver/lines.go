@@ -84,7 +84,7 @@ func (r *lineReader) check(line []byte) *jsonrpc.Error {
 	for _, raw := range messages {
 		m, err := jsonrpc.DecodeMessage(raw)
 		if err != nil {
-			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("%.80s is no message of JSON-RPC 2.0; send an object with jsonrpc, method and id", raw)}
+			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("%.80s is not a message of JSON-RPC 2.0; send an object with jsonrpc, method and id", raw)}
 		}
 		if first, ok := m.(*jsonrpc.Request); ok && first.Method == "initialize" {
 			r.batches = hasBatches(first.Params)

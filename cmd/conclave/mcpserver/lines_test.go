@@ -29,7 +29,7 @@ func TestLines(t *testing.T) {
 		`[]`:                        `"code":-32600,"message":"the line is an array; send each message as a line of its own"`,
 		`[1]`:                       `"code":-32600,"message":"the line is an array`,
 		`[` + ping + `]`:            `the line is an array`,
-		`"x"`:                       `is no message of JSON-RPC 2.0; send an object with jsonrpc, method and id`,
+		`"x"`:                       `is not a message of JSON-RPC 2.0; send an object with jsonrpc, method and id`,
 		`null`:                      `"code":-32600`,
 		`{"id":3,"method":"ping"}`:  `"id":3,`,
 		`{"jsonrpc":"2.0","id":{}}`: `"id":null,`,
@@ -57,7 +57,7 @@ func TestLines_batch(t *testing.T) {
 	joined := strings.Join(replies, "\n")
 	require.Len(t, replies, 4, joined)
 	require.Contains(t, joined, "the line is an array")
-	require.Contains(t, joined, `"message":"1 is no message of JSON-RPC 2.0`)
+	require.Contains(t, joined, `"message":"1 is not a message of JSON-RPC 2.0`)
 }
 
 // served returns the lines with which a server answers its input, up to the last one.

@@ -42,7 +42,7 @@ func (v *verifier) workspace(ctx context.Context, dir string) string {
 	}
 	c.Base = v.base.Hash()
 	if err := c.Check(v.base); err != nil {
-		v.report(name, "is no manifest: %v", err)
+		v.report(name, "is not a manifest: %v", err)
 		return hash
 	}
 	v.found.Manifests++
@@ -88,7 +88,7 @@ func (v *verifier) files(ctx context.Context, dir string, m artifact.Manifest) {
 	case err != nil:
 		v.report(dir, "cannot be read: %v", cause(err))
 	case !info.IsDir():
-		v.report(dir, "is no directory") // WalkDir would follow a link
+		v.report(dir, "is not a directory") // WalkDir would follow a link
 	default:
 		_ = fs.WalkDir(v.root.FS(), dir, func(name string, e fs.DirEntry, err error) error {
 			switch {

@@ -239,7 +239,7 @@ func TestVerify_workspaces(t *testing.T) {
 		"a link for a workspace": {func(d directory) {
 			require.NoError(t, os.Rename(d.path(step1+"workspace"), d.path("elsewhere")))
 			require.NoError(t, os.Symlink("../../../elsewhere", d.path(step1+"workspace")))
-		}, []string{step1 + "workspace is no directory", files + "my notes.md is missing", files + "run.sh is missing", files + "zz is missing"}},
+		}, []string{step1 + "workspace is not a directory", files + "my notes.md is missing", files + "run.sh is missing", files + "zz is missing"}},
 		"a link for a step": {func(d directory) {
 			require.NoError(t, os.Rename(d.path("agents/agent_b/002"), d.path("elsewhere")))
 			require.NoError(t, os.Symlink("../../elsewhere", d.path("agents/agent_b/002")))
@@ -250,7 +250,7 @@ func TestVerify_workspaces(t *testing.T) {
 		"a manifest rewritten with its file": {func(d directory) {
 			d.replace(step1+"workspace.json", `"mode": 448`, `"mode": 493`)
 		}, []string{step1 + "workspace.json is not what action.json commits"}},
-		"a manifest that leads out": {func(d directory) { d.replace(step1+"workspace.json", `"zz"`, `"../zz"`) }, []string{step1 + "workspace.json is no manifest", step1 + "workspace.json is not what"}},
+		"a manifest that leads out": {func(d directory) { d.replace(step1+"workspace.json", `"zz"`, `"../zz"`) }, []string{step1 + "workspace.json is not a manifest", step1 + "workspace.json is not what"}},
 		"a manifest cut short":      {func(d directory) { d.write(step1+"workspace.json", "{") }, []string{step1 + "workspace.json is malformed", step1 + "workspace.json is not what"}},
 		"no manifest":               {func(d directory) { d.remove(step1 + "workspace.json") }, []string{step1 + "workspace.json is missing"}},
 		"files of a vote":           {func(d directory) { d.write("agents/agent_a/002/workspace/x", "") }, []string{"agents/agent_a/002/workspace/x is extra"}},

@@ -85,7 +85,7 @@ func (l *List) check() error {
 		if near, ok := text.Nearest(s, l.valid()); ok {
 			hint = "did you mean " + near + "?"
 		}
-		return fmt.Errorf("--status: no %s is %q; %s", l.Kind.Noun, text.Truncate(s, hall.MaxEcho), hint)
+		return fmt.Errorf("--status: no %s has the status %q; %s", l.Kind.Noun, text.Truncate(s, hall.MaxEcho), hint)
 	}
 	return nil
 }

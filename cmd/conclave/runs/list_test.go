@@ -23,11 +23,11 @@ func TestList_refusesFlags(t *testing.T) {
 		return []*cobra.Command{(&List{Kind: &kind}).Add(c, &cobra.Command{Use: "list"})}
 	})
 	for says, line := range map[string][]string{
-		`no session is "consensu"; did you mean consensus?`:                                 {"list", "--status", "consensu"},
-		`no session is "x"; it takes cancelled, consensus, failed, parked, paused, running`: {"list", "--status", "failed,x"},
-		"--limit is -1; give the number of runs to list, or 0 for all":                      {"list", "--limit", "-1"},
-		"give an age such as 36h, 30d or 12w":                                               {"list", "--since", "yesterday"},
-		"list takes 0 argument(s), got 1":                                                   {"list", "x"},
+		`no session has the status "consensu"; did you mean consensus?`:                                 {"list", "--status", "consensu"},
+		`no session has the status "x"; it takes cancelled, consensus, failed, parked, paused, running`: {"list", "--status", "failed,x"},
+		"--limit is -1; give the number of runs to list, or 0 for all":                                  {"list", "--limit", "-1"},
+		"give an age such as 36h, 30d or 12w":                                                           {"list", "--since", "yesterday"},
+		"list takes 0 argument(s), got 1":                                                               {"list", "x"},
 	} {
 		code, stdout, stderr := s.Run(line...)
 		require.Equal(t, hall.ExitUsage, code)

@@ -167,7 +167,7 @@ func TestSteer(t *testing.T) {
 		"say to one":               {Request{Verb: "say", Text: "Hurry.", Agent: "agent_b"}, nil, "say", "sent; agent_b reads it", false},
 		"say nothing":              {Request{Verb: "say", Text: " \n"}, nil, "", "the message is empty; write one", true},
 		"say too much":             {Request{Verb: "say", Text: string(make([]byte, 1<<20))}, nil, "", "shorten it, or send several messages", true},
-		"another verb":             {Request{Verb: "dance"}, nil, "", `"dance" is no request to a run; it is one of say, pause, resume, finish, retry`, true},
+		"another verb":             {Request{Verb: "dance"}, nil, "", `"dance" is not a request to a run; it is one of say, pause, resume, finish, retry`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -47,7 +47,7 @@ func (r Request) update() (Update, error) {
 	case drive.SaySignal:
 		return r.say()
 	}
-	return Update{}, fmt.Errorf("%q is no request to a run; it is one of say, pause, resume, finish, retry", r.Verb)
+	return Update{}, fmt.Errorf("%q is not a request to a run; it is one of say, pause, resume, finish, retry", r.Verb)
 }
 
 func (r Request) say() (Update, error) {

@@ -50,7 +50,7 @@ func makeKey(c *hall.CLI, by access.Caller) error {
 	}
 	for _, t := range by.Teams {
 		if t == "" || strings.ContainsAny(t, ": ,#\n") {
-			return fmt.Errorf("the team %q has a character that no team's name has", t)
+			return fmt.Errorf("the team %q has a character that names of teams cannot have", t)
 		}
 	}
 	if by.PerMinute < 0 || by.USDPerDay < 0 {

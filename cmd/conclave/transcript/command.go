@@ -126,7 +126,7 @@ func readStep(ctx context.Context, conn *hall.Connection, want request) (shownSt
 		return shownStep{}, fmt.Errorf("look for session %s: %w", want.session, err)
 	}
 	if !exists && want.evaluation {
-		return shownStep{}, hall.Exitf(hall.ExitUsage, "--evaluation: %s is no session with files %s; only answers of sessions are evaluated", want.session, conn.Target)
+		return shownStep{}, hall.Exitf(hall.ExitUsage, "--evaluation: %s is not a session with files %s; only answers of sessions are evaluated", want.session, conn.Target)
 	}
 	if !exists {
 		return readPipelineStep(ctx, conn, want)

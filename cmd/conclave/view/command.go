@@ -74,7 +74,7 @@ func run(ctx context.Context, c *hall.CLI, kinds []*runs.Kind, of string, f flag
 		return errors.New("--output writes the page of one session; name it")
 	}
 	if host, _, err := net.SplitHostPort(f.listen); err != nil || !net.ParseIP(host).IsLoopback() {
-		return fmt.Errorf("--listen %s is no loopback address with a port; give one such as 127.0.0.1:8333, or use `conclave serve` for others", f.listen)
+		return fmt.Errorf("--listen %s is not a loopback address with a port; give one such as 127.0.0.1:8333, or use `conclave serve` for others", f.listen)
 	}
 	if info, err := os.Stat(of); of != "" && err == nil && info.IsDir() {
 		return viewDir(ctx, c, of, f)

@@ -49,7 +49,7 @@ func TestView_refuses(t *testing.T) {
 		f    flags
 		want string
 	}{
-		"another address": {t.TempDir(), flags{listen: "0.0.0.0:80"}, "--listen 0.0.0.0:80 is no loopback address"},
+		"another address": {t.TempDir(), flags{listen: "0.0.0.0:80"}, "--listen 0.0.0.0:80 is not a loopback address"},
 		"no session":      {t.TempDir(), flags{}, "it holds no session"},
 		"no directory":    {"./nothing/here", flags{}, "there is no such directory"},
 		"all in one file": {"", flags{output: "x.html"}, "--output writes the page of one session; name it"},

@@ -12,7 +12,7 @@
 // that is refused changes nothing:
 //
 //	task_unknown       the task is unknown, or there is no plan
-//	status_invalid     the status is none of the four
+//	status_invalid     the status is another word
 //	arguments_invalid  the arguments are not an object
 //
 // The tools do not bind the agent: a step can end with open tasks.
