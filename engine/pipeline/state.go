@@ -3,6 +3,7 @@ package pipeline
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"conclave/engine/llm"
@@ -233,10 +234,11 @@ type Entry struct {
 	Time time.Time `json:"time,omitzero"` // set by State.Stamp
 }
 
-// The texts of entries that begin a pause or a park.
+// The texts of entries that begin a pause or a park, and the beginning of that of an end.
 const (
 	textPaused = "paused"
 	textParked = "waits for a person to retry or cancel"
+	textEnded  = "ended: "
 )
 
 // Pauses reports whether the run was paused at the entry.
@@ -244,6 +246,15 @@ func (e Entry) Pauses() bool { return e.Text == textPaused }
 
 // Parks reports whether the run was parked at the entry.
 func (e Entry) Parks() bool { return e.Text == textParked }
+
+// Ends reports whether the run ended at the entry.
+func (e Entry) Ends() bool { return e.Step == "" && strings.HasPrefix(e.Text, textEnded) }
+
+// Cancels reports whether the entry is the end of a step that was still running when the run
+// ended.
+func (e Entry) Cancels() bool {
+	return e.Step != "" && e.Text == e.Step+" "+textEnded+string(Cancelled)
+}
 
 const (
 	keptEntries    = 50  // of the timeline, which continue-as-new carries
@@ -277,7 +288,7 @@ func (s *State) trace(g TraceEntry) {
 	if old := len(s.Trace) - 1 - keptEntries; old >= 0 {
 		s.Trace[old].Text = "" // the result and continue-as-new carry the whole trace
 	}
-	text := g.Step + " ended: " + g.End()
+	text := g.Step + " " + textEnded + g.End()
 	switch g.Action {
 	case Jump:
 		text = g.Step + " jumped to " + truncate(g.To)

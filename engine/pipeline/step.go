@@ -194,7 +194,7 @@ func (s *State) fault(l Launch, at Ref, o outcome, cause Failure) {
 func (s *State) end(status Status, reason string, final *Ref) {
 	s.Pending, s.Parked = nil, nil
 	s.Result = &Result{Status: status, Reason: truncate(reason), Final: s.final(final)}
-	text := "ended: " + string(status)
+	text := textEnded + string(status)
 	if reason != "" {
 		text += ", " + truncate(reason)
 	}

@@ -155,7 +155,7 @@ func (w *watch) await(ctx context.Context) (end ending) {
 
 // ended returns the result of a session that Temporal ended without one.
 func ended(run runs.Run, status string, err *artifact.Error) sessionflow.Result {
-	return sessionflow.Result{SessionID: run.ID, Status: status, Error: err, DurationSeconds: run.Elapsed().Round(time.Millisecond).Seconds()}
+	return sessionflow.Result{SessionID: run.ID, Status: status, Error: err, DurationSeconds: run.Seconds()}
 }
 
 // look queries the news that the followers want and returns the interval until the next

@@ -80,7 +80,7 @@ run was cancelled; 4 interrupted.`,
 
 func listCommand(c *hall.CLI) *cobra.Command {
 	list := &runs.List{Kind: Kind(), Titles: [2]string{"RUN", "REQUEST"}, JSON: func(r runs.Listed) any {
-		return listed{ID: r.ID, Status: r.Shown(), Request: r.Query, CreatedAt: r.Started, Seconds: r.Elapsed().Seconds(), Usage: r.Usage}
+		return listed{ID: r.ID, Status: r.Shown(), Request: r.Query, CreatedAt: r.Started, Seconds: r.Seconds(), Usage: r.Usage}
 	}}
 	return list.Add(c, &cobra.Command{
 		Use:   "list",

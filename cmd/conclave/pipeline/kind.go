@@ -28,9 +28,13 @@ func Kind() *runs.Kind {
 		Statuses:  []string{string(pipeline.Completed), string(pipeline.Failed), string(pipeline.MaxIterations)}, Files: artifact.InPipeline, Dirs: artifact.InPipeline("*").Root(),
 		Page: "/pipelines/", Offer: live.Offer,
 		OfflineNote: offlineNote,
-		Running: func(r runs.Run) any {
+		Running: func(ctx context.Context, conn *hall.Connection, r runs.Run) any {
 			open := running(r)
 			open.Status = pipeline.Status(r.Shown())
+			var state acts.State
+			if answered, _ := runs.QueryState(ctx, conn, r, &state); answered {
+				open = completed(open, state)
+			}
 			return open
 		},
 		Watch: watch,
@@ -148,7 +152,7 @@ func watch(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 		if f.Behind(state.Events) {
 			var entries []pipeline.Entry
 			if err := f.Query(ctx, drive.TimelineQuery, &entries); err == nil {
-				s.News, s.Missed = f.News(shownEntries(entries))
+				s.News, s.Missed = f.News(shownEntries(inOrder(entries, state.Step)))
 			}
 		}
 		return s, nil
@@ -161,6 +165,21 @@ func watch(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 		open.Status = drive.Parked
 	}
 	return runs.Conclude(ctx, conn, r, result, open, err, printResult)
+}
+
+// inOrder puts the end of a run after the end of the step that it cancelled, and leaves it out while
+// that step, the current one, still runs.
+func inOrder(entries []pipeline.Entry, step string) []pipeline.Entry {
+	for i := 1; i < len(entries); i++ {
+		if end, last := entries[i-1], entries[i]; end.Ends() && last.Cancels() {
+			end.Seq, last.Seq = last.Seq, end.Seq
+			entries[i-1], entries[i] = last, end
+		}
+	}
+	if last := len(entries) - 1; step != "" && last >= 0 && entries[last].Ends() {
+		return entries[:last]
+	}
+	return entries
 }
 
 // shownEntries converts the timeline of a pipeline for display.

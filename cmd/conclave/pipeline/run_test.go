@@ -7,6 +7,8 @@ import (
 
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/runs"
+	"conclave/engine/llm"
+	"conclave/engine/pipeline"
 	"conclave/workflows/drive"
 )
 
@@ -22,4 +24,25 @@ func TestReopen_refuses(t *testing.T) {
 	input, err := reopen(t.Context(), conn, ended, "")
 	require.NoError(t, err)
 	require.NotNil(t, input)
+}
+
+// The end of a run follows that of the step that it cancelled, once that step has ended.
+func TestInOrder(t *testing.T) {
+	t.Parallel()
+	s := pipeline.New(pipeline.Protocol, pipeline.Graph{
+		Start: "main", Seconds: 5, MaxTransitions: 10, Steps: []pipeline.Node{{Name: "main", Kind: pipeline.Agent, MaxIterations: 5}},
+	})
+	s.Drain()
+	texts := func() (told []string) {
+		for i, e := range inOrder(s.Timeline(), s.View().Step) {
+			require.Equal(t, i+1, e.Seq)
+			told = append(told, e.Text)
+		}
+		return told
+	}
+	s.Step(pipeline.TimeUp{})
+	s.Drain()
+	require.Equal(t, []string{"main begins"}, texts())
+	s.Step(pipeline.Suspended{Launch: "l1", Number: 1, Usage: llm.Usage{ModelCalls: 1}})
+	require.Equal(t, []string{"main begins", "main ended: cancelled", "ended: error, the run's time of 5 s is over: limits.seconds"}, texts())
 }

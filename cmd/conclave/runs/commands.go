@@ -150,7 +150,7 @@ answer, which is exit code 2 without --wait.`,
   conclave result --wait --json 20261121-153012-k3f9 | jq -r .answer`,
 	}, false, func(ctx context.Context, conn *hall.Connection, run Run) error {
 		if run.Running() && !wait {
-			return notEnded(conn, run)
+			return notEnded(ctx, conn, run)
 		}
 		if run.Running() && !conn.WarnIdle(ctx, run.queue(conn)) {
 			defer NoteSilence(ctx, conn, run, func(why string, _ bool) { conn.Infof("%s", why) })()
@@ -163,9 +163,9 @@ answer, which is exit code 2 without --wait.`,
 
 // notEnded returns the error for a run that is still open. For programs it also prints the running
 // result.
-func notEnded(conn *hall.Connection, run Run) error {
+func notEnded(ctx context.Context, conn *hall.Connection, run Run) error {
 	if conn.Scripted() {
-		if err := conn.PrintJSON(run.Kind.Running(run)); err != nil {
+		if err := conn.PrintJSON(run.Kind.Running(ctx, conn, run)); err != nil {
 			return err
 		}
 	}

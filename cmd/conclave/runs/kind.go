@@ -50,8 +50,8 @@ type Kind struct {
 	// OfflineNote is printed wherever the built-in model answers.
 	OfflineNote string
 
-	// Running returns the JSON result of a run that has not ended.
-	Running func(Run) any
+	// Running returns the JSON result of a run that has not ended, with its last known state.
+	Running func(context.Context, *hall.Connection, Run) any
 	// Watch follows a run to its end and prints the result.
 	Watch func(context.Context, *hall.Connection, Run) error
 	// Result waits for the end of a run and prints the result.
@@ -139,6 +139,11 @@ func (r Run) Elapsed() time.Duration {
 		return time.Since(r.Started)
 	}
 	return r.Closed.Sub(r.Started)
+}
+
+// Seconds returns the elapsed time in seconds, rounded to milliseconds.
+func (r Run) Seconds() float64 {
+	return float64(r.Elapsed().Round(time.Millisecond).Milliseconds()) / 1000
 }
 
 // find returns the run with a workflow ID. If there is none, it returns the newest run with

@@ -94,8 +94,15 @@ func TestNotEnded_namesWhatItWaitsFor(t *testing.T) {
 			"then `conclave retry s1` continues it",
 		drive.Paused: "session s1 is paused and has no result yet; `conclave resume s1` resumes it",
 	} {
-		err := notEnded(conn, Run{Kind: session, ID: "s1", Workflow: "s1", waiting: waiting})
+		err := notEnded(t.Context(), conn, Run{Kind: session, ID: "s1", Workflow: "s1", waiting: waiting})
 		require.EqualError(t, err, says)
 		require.Equal(t, hall.ExitNoAnswer, hall.ExitCode(err))
 	}
+}
+
+func TestRun_seconds(t *testing.T) {
+	t.Parallel()
+	began := time.Unix(1e9, 0)
+	require.Equal(t, 1.235, Run{Started: began, Closed: began.Add(1234567890)}.Seconds()) //nolint:testifylint // exactly the number in JSON
+	require.Zero(t, Run{}.Seconds())
 }

@@ -115,7 +115,7 @@ func listCommand(c *hall.CLI) *cobra.Command {
 		}
 		return listed{
 			SessionID: r.ID, Kind: kind, Status: r.Shown(), Query: r.Query, CreatedAt: r.Started,
-			Seconds: r.Elapsed().Seconds(), Cost: r.Usage, Continues: r.Continues,
+			Seconds: r.Seconds(), Cost: r.Usage, Continues: r.Continues,
 		}
 	}}
 	return list.Add(c, &cobra.Command{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"conclave/activities/attempt"
 	acts "conclave/activities/session"
@@ -27,10 +26,10 @@ func Kind() *runs.Kind {
 		Statuses:  statuses(), Files: artifact.InBucket, Dirs: artifact.InBucket("*").Root(),
 		Page: "/sessions/", Offer: live.Offer,
 		OfflineNote: team.OfflineNote,
-		Running: func(run runs.Run) any {
+		Running: func(ctx context.Context, conn *hall.Connection, run runs.Run) any {
 			r := running(run)
 			r.Status = run.Shown()
-			return r
+			return completed(r, run.Counting(lastState(ctx, conn, run)))
 		},
 		Watch: watch,
 		Result: func(ctx context.Context, conn *hall.Connection, run runs.Run) error {
@@ -89,7 +88,7 @@ func statuses() []string {
 func running(run runs.Run) sessionflow.Result {
 	return sessionflow.Result{
 		SessionID: run.ID, Status: drive.Running, Votes: map[string]int{}, Voters: []string{}, Failed: []coordination.FailedAgent{},
-		DurationSeconds: run.Elapsed().Round(time.Millisecond).Seconds(),
+		DurationSeconds: run.Seconds(),
 	}
 }
 
@@ -100,11 +99,16 @@ func await(ctx context.Context, conn *hall.Connection, run runs.Run) (sessionflo
 	if err != nil || !runs.CutOff(r.Error) {
 		return r, err
 	}
+	return completed(r, lastState(ctx, conn, run)), nil
+}
+
+// lastState returns the state of a session, or the last recorded one if no worker answers.
+func lastState(ctx context.Context, conn *hall.Connection, run runs.Run) acts.State {
 	var state acts.State
-	if runs.Query(ctx, conn, run.Workflow, drive.StateQuery, &state) != nil {
+	if answered, _ := runs.QueryState(ctx, conn, run, &state); !answered {
 		state, _ = recorded(ctx, conn, run)
 	}
-	return completed(r, state), nil
+	return state
 }
 
 // endedResult returns the result of a session that Temporal ended.

@@ -9,10 +9,14 @@ import (
 
 	acts "conclave/activities/session"
 	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/hall/halltest"
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/runs"
+	"conclave/engine/artifact"
 	"conclave/engine/coordination"
+	"conclave/engine/llm"
 	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 func TestHolds_nameTheReleasingCommand(t *testing.T) {
@@ -68,4 +72,28 @@ func TestComplete_openSession(t *testing.T) {
 	require.Equal(t, 1, r.Rounds)
 	require.Equal(t, 2, r.Agents)
 	require.Equal(t, []coordination.FailedAgent{{ID: "agent_a", Error: failure}}, r.Failed)
+}
+
+// The JSON result of a parked session names the failed agents, and has the cost.
+func TestKind_resultOfAParkedSession(t *testing.T) {
+	t.Parallel()
+	failure := coordination.Failure{Type: "Outage", Message: "no reply"}
+	state := acts.State{Status: drive.Running, View: coordination.View{
+		Round: 2, Parked: new("retry, finish or cancel: agent_a failed"), Cost: llm.Usage{ModelCalls: 5},
+		Agents: []coordination.AgentView{{ID: "agent_a", Error: &failure}},
+	}}
+	server := &halltest.Server{}
+	server.Add(&halltest.Execution{ID: "asked", Type: sessionflow.Type, State: state})
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	require.NoError(t, artifact.PutJSON(t.Context(), store, "sessions/recorded/status.json", state))
+	conn, _, _ := server.Connect(store)
+	for _, id := range []string{"asked", "recorded"} {
+		r, ok := Kind().Running(t.Context(), conn, runs.Run{Kind: Kind(), ID: id, Workflow: id, Status: drive.Running}).(sessionflow.Result)
+		require.True(t, ok)
+		require.Equal(t, []coordination.FailedAgent{{ID: "agent_a", Error: failure}}, r.Failed, id)
+		require.EqualValues(t, 5, r.Cost.ModelCalls)
+		require.Equal(t, 2, r.Rounds)
+	}
 }
