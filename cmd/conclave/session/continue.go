@@ -10,6 +10,7 @@ import (
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/material"
 	"conclave/cmd/conclave/progress"
+	"conclave/cmd/conclave/runs"
 	"conclave/cmd/conclave/team"
 	"conclave/engine/artifact"
 	"conclave/engine/config"
@@ -28,7 +29,12 @@ func (o *order) proceed(ctx context.Context, conn *hall.Connection, w *team.Work
 		return nil
 	}
 	c, err := acts.Continue(ctx, conn.Store, id)
-	if refused, ok := errors.AsType[*acts.ContinueError](err); ok {
+	refused, ok := errors.AsType[*acts.ContinueError](err)
+	if ok && runs.IsOpen(ctx, conn, []*runs.Kind{Kind()}, id) {
+		return hall.Exitf(hall.ExitUsage, "session %s cannot be continued: it is still open; `%s` waits for its decision, `%s` decides it now",
+			id, conn.CommandLine("watch", id), conn.CommandLine("finish", id))
+	}
+	if ok {
 		return hall.Exitf(hall.ExitUsage, "%w; `%s` shows all sessions with their states", refused, conn.CommandLine("list"))
 	}
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	acts "conclave/activities/session"
 	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/hall/halltest"
 	"conclave/cmd/conclave/team"
 	"conclave/engine/artifact"
 	"conclave/engine/config"
@@ -16,7 +17,7 @@ import (
 )
 
 // recordedSession returns the connection to a store with the sessions s1, which is decided, s2,
-// which continues it, and open.
+// which continues it, open, which still runs, and ended, which has no decision.
 func recordedSession(t *testing.T) (*hall.Connection, *bytes.Buffer) {
 	t.Helper()
 	store, err := artifact.NewDir(t.TempDir())
@@ -33,10 +34,14 @@ func recordedSession(t *testing.T) (*hall.Connection, *bytes.Buffer) {
 		put(layout.File("status.json"), acts.State{Status: "consensus", Final: &acts.FinalAnswer{Agent: "agent_a"}})
 		put(layout.Final("agent_a", "answer.json"), artifact.Answer{Answer: "So."})
 	}
-	put(artifact.InBucket("open").File("session.json"), artifact.Session{Query: "Why?", ConfigHash: of.Hash()})
+	server := &halltest.Server{}
+	server.Add(&halltest.Execution{ID: "open", Type: sessionflow.Type})
+	for _, id := range []string{"open", "ended"} {
+		put(artifact.InBucket(id).File("session.json"), artifact.Session{Query: "Why?", ConfigHash: of.Hash()})
+	}
 	var out bytes.Buffer
 	return &hall.Connection{
-		Store: store, Target: hall.Target{DataDir: t.TempDir()}, CLI: &hall.CLI{Stdout: &out, Stderr: &out, Queue: drive.TaskQueue},
+		Client: server, Store: store, Target: hall.Target{DataDir: t.TempDir()}, CLI: &hall.CLI{Stdout: &out, Stderr: &out, Queue: drive.TaskQueue},
 	}, &out
 }
 
@@ -57,8 +62,9 @@ func TestProceed(t *testing.T) {
 	require.Equal(t, config.Default().Hash(), own.team.Hash())
 
 	for id, says := range map[string]string{
-		"open": "session open cannot be continued: it has no decision; `conclave list",
-		"none": "session none cannot be continued: the store has no such session",
+		"open":  "session open cannot be continued: it is still open; `conclave watch open",
+		"ended": "session ended cannot be continued: it has no decision; `conclave list",
+		"none":  "session none cannot be continued: the store has no such session",
 	} {
 		refused := order{input: sessionflow.Input{Continues: id}}
 		err := refused.proceed(t.Context(), conn, w, true)
