@@ -5,15 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/hall/halltest"
 	"conclave/cmd/conclave/progress"
+	"conclave/cmd/conclave/runs"
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/engine/scenario"
+	scenarioflow "conclave/workflows/scenario"
 )
 
 func TestRecentRun_activities(t *testing.T) {
@@ -57,4 +61,18 @@ func TestBoard_noteSilence(t *testing.T) {
 		b.noteSilence(fmt.Sprintf("polled: %v", polled), polled)
 	}
 	require.Equal(t, "polled: false\npolled: true\npolled: true\npolled: false\n", out.String())
+}
+
+// On a local stack, a run of another task queue has no worker in this process.
+func TestLookUp_foreignQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := &halltest.Server{NoWorker: true}
+		server.Add(&halltest.Execution{ID: "scenario-buy-r1", Type: scenarioflow.Type, Queue: "team-q"})
+		conn, _, _ := server.Connect(nil)
+		conn.Target = hall.Target{DataDir: "/data"}
+		r, notes := &run{slug: "buy", id: "r1"}, make(chan string, 1)
+		defer runs.NoteSilence(t.Context(), conn, r.lookUp(t.Context(), conn), func(why string, _ bool) { notes <- why })()
+		require.Contains(t, <-notes, "no worker polls the task queue team-q")
+	})
 }

@@ -13,6 +13,7 @@ import (
 	"conclave/cmd/conclave/runs"
 	"conclave/cmd/conclave/team"
 	"conclave/engine/scenario"
+	"conclave/engine/text"
 	"conclave/workflows/drive"
 )
 
@@ -162,7 +163,7 @@ func findRun(from *project.Project, slug, id string) (*run, error) {
 		return r, nil
 	}
 	if err == nil {
-		err = fmt.Errorf("no run of scenario %s is open; `conclave scenario status` lists the runs", slug)
+		err = fmt.Errorf("no run of scenario %s is open; `conclave scenario status %s %s` lists the runs", slug, text.ShellQuote(from.Dir()), slug)
 	}
 	return nil, err
 }
@@ -173,7 +174,7 @@ func update(name, next, accepted string) func(context.Context, *hall.Connection,
 		asking, cancel := context.WithTimeout(ctx, runs.UpdateTimeout)
 		defer cancel()
 		var silence atomic.Pointer[string]
-		stop := runs.NoteSilence(asking, conn, runs.Run{Workflow: r.workflow()}, func(why string, polled bool) {
+		stop := runs.NoteSilence(asking, conn, r.lookUp(asking, conn), func(why string, polled bool) {
 			if polled {
 				conn.Infof("%s", why)
 				return

@@ -36,7 +36,7 @@ func follow(ctx context.Context, conn *hall.Connection, o *order, r *run, b *boa
 	ended := make(chan error, 1)
 	var result json.RawMessage
 	go func() { ended <- conn.Client.GetWorkflow(waiting, r.workflow(), "").Get(waiting, &result) }()
-	defer runs.NoteSilence(waiting, conn, runs.Run{Workflow: r.workflow()}, b.noteSilence)()
+	defer runs.NoteSilence(waiting, conn, r.lookUp(waiting, conn), b.noteSilence)()
 	tick := time.NewTicker(runs.PollInterval)
 	defer tick.Stop()
 	for {
@@ -57,6 +57,11 @@ func follow(ctx context.Context, conn *hall.Connection, o *order, r *run, b *boa
 			b.showActivities(waiting, conn, r)
 		}
 	}
+}
+
+// lookUp returns the run as described by Temporal, which knows its task queue.
+func (r *run) lookUp(ctx context.Context, conn *hall.Connection) runs.Run {
+	return runs.Refreshed(ctx, conn, runs.Run{Kind: Kind(), Workflow: r.workflow()})
 }
 
 // setResult parses and stores a newer result.json.
@@ -136,14 +141,19 @@ func withoutResult(ctx context.Context, conn *hall.Connection, dir string, r *ru
 		return fmt.Errorf("%s: %s", r, failed.Message())
 	}
 	if ended, ok := errors.AsType[*temporal.WorkflowExecutionError](err); ok {
-		return fmt.Errorf("%s was ended from outside: %w; `conclave scenario run DIR %s --retry %s` continues it", r, errors.Unwrap(ended), r.slug, r.id)
+		return fmt.Errorf("%s was ended from outside: %w; `%s` continues it", r, errors.Unwrap(ended), r.retryCommand(conn.CLI, dir))
 	}
-	return hall.Exitf(hall.ExitInterrupted, "lost the connection to %s: %w; nothing of it is lost, `conclave scenario watch` continues it", r, err)
+	return hall.Exitf(hall.ExitInterrupted, "lost the connection to %s: %w; nothing of it is lost, `%s` continues it", r, err, commandLine(conn.CLI, "watch", dir, r))
 }
 
 // cutOff describes how Temporal ended a run and how the run can continue.
 func (r *run) cutOff(c *hall.CLI, dir string, why *artifact.Error) string {
-	return fmt.Sprintf("%s was %s; `%s` continues it", r, why.Message, c.CommandLine("scenario run", dir, r.slug, "--retry", r.id))
+	return fmt.Sprintf("%s was %s; `%s` continues it", r, why.Message, r.retryCommand(c, dir))
+}
+
+// retryCommand returns the command line that continues a run that has ended.
+func (r *run) retryCommand(c *hall.CLI, dir string) string {
+	return c.CommandLine("scenario run", dir, r.slug, "--retry", r.id)
 }
 
 // catchUp copies the results of the project's open runs from the store. It only prints errors.

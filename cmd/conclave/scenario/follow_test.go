@@ -72,7 +72,8 @@ func TestWithoutResult(t *testing.T) {
 		{unknown, serviceerror.NewNotFound("no such workflow"), "there is no run r1 of scenario buy where this command looks; check --address and --data-dir", hall.ExitUsage},
 		{open, temporal.NewApplicationError("no provider", activities.ConfigInvalid), "run r1 of scenario buy: no provider", hall.ExitUsage},
 		{open, temporal.NewApplicationError("the store is down", "Storage"), "run r1 of scenario buy: the store is down", hall.ExitUsage},
-		{open, context.DeadlineExceeded, "lost the connection to run r1 of scenario buy: context deadline exceeded; nothing of it is lost", hall.ExitInterrupted},
+		{open, context.DeadlineExceeded, "lost the connection to run r1 of scenario buy: context deadline exceeded; nothing of it is lost, `conclave scenario watch shop buy r1` continues it", hall.ExitInterrupted},
+		{open, &temporal.WorkflowExecutionError{}, "`conclave scenario run shop buy --retry r1` continues it", hall.ExitUsage},
 	} {
 		err := withoutResult(t.Context(), c.server.conn(), "shop", r, c.err)
 		require.ErrorContains(t, err, c.want)
