@@ -312,9 +312,11 @@ func TestScenarios(t *testing.T) {
 	require.Less(t, strings.Index(string(html), "<small>r2"), strings.Index(string(html), "<small>r1"), "the newest is first")
 	require.Contains(t, visible(string(html)), "before.png middle.png after.png", "before and after are beside each other, in this order")
 	require.Contains(t, visible(string(html)), "03 Leave skipped Steps"[:len("03 Leave skipped")])
-	html, err = Scenarios([]ScenarioRun{{Run: passed}}, nil, recordtest.Began)
+	passed.Steps = []scenario.Result{{ID: "01", Title: "Search", Status: scenario.Pass, Flaky: true}}
+	html, err = Scenarios([]ScenarioRun{{Run: passed}}, []scenario.Run{passed}, recordtest.Began)
 	require.NoError(t, err)
 	require.Contains(t, visible(string(html)), "1 run, all passed")
+	require.Equal(t, 3, strings.Count(visible(string(html)), "pass flaky"), "the run, its step and its row in the index")
 }
 
 // A file is sent as text or as an image; other files are not shown.
