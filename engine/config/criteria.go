@@ -71,9 +71,9 @@ func (d *Decoder) criteria(n *node, key string) Criteria {
 			d.report(item.position, key, "item %d: expected an object with the key text, found %s", i+1, item.found())
 			continue
 		}
-		c := Criterion{Text: item.first("text", "description", "name"), Category: "standard"}
+		c := Criterion{Text: item.first(textKeys...), Category: "standard"}
 		if c.Text == "" {
-			d.report(item.position, key, "item %d: no text; every criterion needs a non-empty text, description or name", i+1)
+			d.textless(item, key, i)
 			continue
 		}
 		for _, f := range d.fields(item, nth(key, i)) {
@@ -84,10 +84,24 @@ func (d *Decoder) criteria(n *node, key string) Criteria {
 	return all
 }
 
+// textless reports a criterion without a text. A text of another type is reported by its key.
+func (d *Decoder) textless(item *node, key string, i int) {
+	for _, name := range textKeys {
+		if v := item.get(name); v != nil && v.kind != str && v.kind != null {
+			d.unexpected(v, join(nth(key, i), name), "a string")
+			return
+		}
+	}
+	d.report(item.position, key, "item %d: no text; every criterion needs a non-empty text, description or name", i+1)
+}
+
+// textKeys are the keys that can hold the text of a criterion, the preferred one first.
+var textKeys = []string{"text", "description", "name"}
+
 // criterionKeys are the keys of a criterion. Those without an entry in criterionKinds are
 // strings.
 var (
-	criterionKeys  = []string{"text", "description", "name", "category", "verify_by", "anti_patterns", "score_anchors"}
+	criterionKeys  = append(slices.Clone(textKeys), "category", "verify_by", "anti_patterns", "score_anchors")
 	criterionKinds = map[string]kind{"anti_patterns": list, "score_anchors": mapping}
 )
 

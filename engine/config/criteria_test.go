@@ -77,6 +77,8 @@ func TestParseCriteria_reportsProblems(t *testing.T) {
 		"{}":                           "c.json:1:1: no key criteria; evaluation criteria are an array, or an object with the key criteria",
 		`[{"text": "a", "text": "b"}]`: "c.json:1:16: [0].text: duplicate key, set on line 1 already; remove one of them",
 		`{"criteria": {}}`:             "c.json:1:14: expected an array of criteria, found a mapping",
+		`[{"text": 5}]`:                "c.json:1:11: [0].text: expected a string, found 5",
+		`[{"text": "", "name": [1]}]`:  "c.json:1:23: [0].name: expected a string, found a list",
 		"[\n\"a\",\n{\"text\": \" \"},\n{\"text\": \"b\"}]": "c.json:2:1: item 1: expected an object with the key text, found the string \"a\"\n" +
 			"c.json:3:1: item 2: no text; every criterion needs a non-empty text, description or name",
 	} {
