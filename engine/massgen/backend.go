@@ -61,6 +61,7 @@ func (im *importer) backend(a *yaml.Node, e entry) {
 	}
 	filters.apply(im, m.kind)
 	m.locate(e)
+	m.limitOnce()
 	arrange(m.backend, "type", "provider", "model", "base_url", "api_key_env", "params")
 }
 

@@ -22,6 +22,8 @@ func TestParam(t *testing.T) {
 		{"type: openai, model: m, max_tokens: 9", map[string]any{"max_completion_tokens": 9}, "max_tokens", "moved to backend.params.max_completion_tokens"},
 		{"type: openai, model: m, base_url: 'http://h/v1', max_tokens: 9", map[string]any{"max_tokens": 9}, "max_tokens", "moved to backend.params.max_tokens"},
 		{"type: groq, model: m, max_tokens: 9", map[string]any{"max_tokens": 9}, "max_tokens", "moved to backend.params.max_tokens"},
+		{"type: groq, model: m, max_completion_tokens: 8, max_tokens: 9", map[string]any{"max_tokens": 9}, "max_completion_tokens", "not carried over: agents[0].backend.max_tokens sets the same limit"},
+		{"type: openai, model: m, params: {max_tokens: 9, max_completion_tokens: 8}", map[string]any{"max_completion_tokens": 8}, "params.max_tokens", "not carried over: agents[0].backend.params.max_completion_tokens sets the same limit"},
 		{"type: openai, model: m, reasoning: {effort: high}", map[string]any{"reasoning_effort": "high"}, "reasoning.effort", "moved to backend.params.reasoning_effort"},
 		{"type: openai, model: m, reasoning: {summary: auto}", nil, "reasoning.summary", "belongs to the Responses API"},
 		{"type: openai, model: m, reasoning: {other: x}", nil, "reasoning.other", noCounterpart},

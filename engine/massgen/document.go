@@ -143,6 +143,16 @@ func set(n *yaml.Node, key string, value *yaml.Node) {
 	n.Content = append(n.Content, str(key), value)
 }
 
+// remove removes a key of a mapping.
+func remove(n *yaml.Node, key string) {
+	for i := 0; i < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			n.Content = slices.Delete(n.Content, i, i+2)
+			return
+		}
+	}
+}
+
 // section returns the mapping under a key, which it adds if it is missing.
 func section(n *yaml.Node, key string) *yaml.Node {
 	s := get(n, key)

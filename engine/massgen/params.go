@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v4"
+
+	"conclave/engine/config"
 )
 
 // own carries conclave's own params over, to those that have moved there.
@@ -74,4 +76,21 @@ func (m *model) text(params *yaml.Node, e entry) {
 		}
 		m.notes.drop(key, "belongs to the Responses API; set response_format in backend.params for the Chat Completions API")
 	}
+}
+
+// limitOnce leaves out one of the two limits of a reply's length, because servers refuse a request
+// with both. OpenAI needs the newer one, and every other server takes the older one.
+func (m *model) limitOnce() {
+	kept, other := "max_tokens", "max_completion_tokens"
+	if as := text(get(m.backend, "type")); as == config.OpenAI && get(m.backend, "base_url") == nil || as == "azure" {
+		kept, other = other, kept
+	}
+	params := get(m.backend, "params")
+	limit, second := get(params, kept), get(params, other)
+	if limit == nil || second == nil {
+		return
+	}
+	m.notes.forget(m.paths[second])
+	m.notes.at(m.paths[second], second, "not carried over: %s sets the same limit, and is used", m.paths[limit])
+	remove(params, other)
 }
