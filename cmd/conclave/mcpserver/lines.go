@@ -70,27 +70,38 @@ func (r *lineReader) check(line []byte) *jsonrpc.Error {
 	if len(line) >= mcp.DefaultMaxLineLength {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the line has more than %d bytes; give large material as base or context", mcp.DefaultMaxLineLength-1)}
 	}
-	var raw json.RawMessage
-	if err := json.Unmarshal(line, &raw); err != nil {
-		return &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: fmt.Sprintf("the line is not JSON: %v; send one message of JSON-RPC 2.0 as one line", err)}
-	}
-	messages := []json.RawMessage{raw}
-	if line[0] == '[' {
-		_ = json.Unmarshal(line, &messages) // valid
-		if len(messages) == 0 || !r.batches {
-			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the line is an array; send each message as a line of its own"}
-		}
-	}
-	for _, raw := range messages {
-		m, err := jsonrpc.DecodeMessage(raw)
-		if err != nil {
-			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("%.80s is not a message of JSON-RPC 2.0; send an object with jsonrpc, method and id", raw)}
-		}
+	messages, refused := messagesIn("line", line, r.batches)
+	for _, m := range messages {
 		if first, ok := m.(*jsonrpc.Request); ok && first.Method == "initialize" {
 			r.batches = hasBatches(first.Params)
 		}
 	}
-	return nil
+	return refused
+}
+
+// messagesIn returns the message in a line or a body, or the messages of a batch. If it holds none, the
+// error is the answer.
+func messagesIn(what string, data []byte, batches bool) ([]jsonrpc.Message, *jsonrpc.Error) {
+	var raw json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: fmt.Sprintf("the %s is not JSON: %v; send one message of JSON-RPC 2.0 as one %[1]s", what, err)}
+	}
+	all := []json.RawMessage{raw}
+	if raw[0] == '[' {
+		_ = json.Unmarshal(raw, &all) // valid
+		if len(all) == 0 || !batches {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the %s is an array; send each message as a %[1]s of its own", what)}
+		}
+	}
+	var messages []jsonrpc.Message
+	for _, raw := range all {
+		m, err := jsonrpc.DecodeMessage(raw)
+		if err != nil {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("%.80s is not a message of JSON-RPC 2.0; send an object with jsonrpc, method and id", raw)}
+		}
+		messages = append(messages, m)
+	}
+	return messages, nil
 }
 
 // hasBatches reports whether the version that a client asks for has batches, which later ones

@@ -47,9 +47,9 @@ func New(d *desk.Desk, by access.Caller, o Options) *mcp.Server {
 // Handler serves MCP over HTTP to callers admitted by an access.Gate. It keeps no protocol
 // sessions, so several processes may serve one address.
 func Handler(d *desk.Desk, o Options) http.Handler {
-	return mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+	return checked(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
 		return New(d, access.From(r.Context()), o)
-	}, &mcp.StreamableHTTPOptions{Stateless: true, DisableLocalhostProtection: true}) // the gate checks the host
+	}, &mcp.StreamableHTTPOptions{Stateless: true, DisableLocalhostProtection: true})) // the gate checks the host
 }
 
 // Run serves one client over standard input and output until its input ends.
