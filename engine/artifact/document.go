@@ -72,6 +72,7 @@ type Claim struct {
 	Agents []string `json:"agents,omitempty"`
 
 	Agent string `json:"agent,omitempty"` // the agent_id of last_action.json
+	Query string `json:"query,omitempty"` // in a directory without session.json
 
 	// ResumeFrom is the token of the execution that this one resumes, or empty. Uncounted is
 	// set if the usage of that execution has not been counted.

@@ -21,7 +21,7 @@ func (a *attempt) claim(ctx context.Context) error {
 	s, store := a.spec, a.ports.Store
 	mine := artifact.Claim{
 		Token: s.Token, SeenSteps: s.Shown.Seen, Labels: s.Shown.Labels, Agents: s.Shown.Agents, StartedAt: artifact.Timestamp(a.ports.Now()),
-		Agent: s.Agent, ResumeFrom: s.Attempt.ResumeFrom, Uncounted: s.Attempt.Uncounted,
+		Agent: s.Agent, Query: s.Query, ResumeFrom: s.Attempt.ResumeFrom, Uncounted: s.Attempt.Uncounted,
 	}
 	for n := s.After + 1; n <= s.After+maxClaims; n++ {
 		err := s.create(ctx, store, n, mine)

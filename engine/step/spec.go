@@ -95,6 +95,9 @@ type Spec struct {
 	// After is the number above which the step claims the first free one.
 	After int
 
+	// Query is recorded in the claim if the session has no document of its own for it.
+	Query string
+
 	// Reserve makes sure that a number is free before it is claimed; it returns false if the
 	// number is taken. It is nil unless other programs write steps to the store without
 	// claiming their numbers.

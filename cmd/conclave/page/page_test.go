@@ -119,6 +119,14 @@ func TestWrite_large(t *testing.T) {
 	require.Contains(t, html, "agents/agent_a/001/transcript.jsonl")
 }
 
+// Other programs record no question.
+func TestWrite_withoutAQuestion(t *testing.T) {
+	t.Parallel()
+	html := drawn(t, recordtest.New(t, "", coordination.Config{Agents: recordtest.Three}))
+	require.Contains(t, html, "<title>(no question) · conclave</title>")
+	require.Contains(t, html, "<h1>(no question)</h1>")
+}
+
 func TestWrite_thousandSteps(t *testing.T) {
 	t.Parallel()
 	html := drawn(t, recordtest.Thousand(t))

@@ -2,13 +2,16 @@ package record
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -213,4 +216,23 @@ func TestRead_deriveWarns(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, bucket.State.Agents, "a bucket has no directory to judge")
 	require.True(t, bucket.Running())
+}
+
+// A directory of step mode has its question in the claims of its steps. The first one counts.
+func TestRead_queryOfSteps(t *testing.T) {
+	t.Parallel()
+	p := recordtest.New(t, "Why?", coordination.Config{Agents: []string{"agent_a"}})
+	p.Answer(1, "agent_a", "Because.", nil)
+	require.NoError(t, os.Remove(filepath.Join(p.Dir, "status.json")))
+	require.NoError(t, os.Remove(filepath.Join(p.Dir, "session.json")))
+	require.Empty(t, reading(t, p.Dir).Query)
+	for number, query := range []string{"Why so?", "Why not?"} {
+		claim := artifact.Claim{StartedAt: recordtest.Began.Add(time.Duration(number) * time.Hour), Query: query}
+		dir := filepath.Join(p.Dir, "agents", "agent_b", fmt.Sprintf("%03d", number+1))
+		require.NoError(t, os.MkdirAll(dir, 0o700))
+		data, err := json.Marshal(claim)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "step.json"), data, 0o600))
+	}
+	require.Equal(t, "Why so?", reading(t, p.Dir).Query)
 }

@@ -63,6 +63,9 @@ func (r *Reader) Read(ctx context.Context) (*Session, error) {
 	if r.foreign && len(s.Steps) == 0 {
 		return nil, ErrNone
 	}
+	if i := slices.IndexFunc(s.Steps, func(p *Step) bool { return p.Query != "" }); s.Query == "" && i >= 0 {
+		s.Query = s.Steps[i].Query
+	}
 	if s.State.Status == "" {
 		r.derive(s)
 	}

@@ -74,6 +74,7 @@ type Agent struct {
 type Step struct {
 	Agent    string
 	Number   int
+	Query    string // recorded in the claim; empty for a step of a session
 	Dir      string // relative to the session, such as agents/agent_a/001/
 	Action   string // empty without one
 	Started  time.Time

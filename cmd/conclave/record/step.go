@@ -49,7 +49,7 @@ func (s *stepReader) read(ctx context.Context, name string, into any) (bool, err
 func (s *stepReader) claim(ctx context.Context) error {
 	var claim artifact.Claim
 	_, err := s.read(ctx, "step.json", &claim)
-	s.p.Started, s.p.Shown, s.p.Seen = claim.StartedAt, claim.Labels, claim.SeenSteps
+	s.p.Started, s.p.Shown, s.p.Seen, s.p.Query = claim.StartedAt, claim.Labels, claim.SeenSteps, claim.Query
 	return err
 }
 

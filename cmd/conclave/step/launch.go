@@ -297,6 +297,7 @@ func (s *runner) specify(ctx context.Context, l prepared) (prepared, error) {
 		return prepared{}, err
 	}
 	l.last = &artifact.LastAction{}
+	spec.Query = s.query
 	l.spec = capture(directory.AdaptSpec(s.store, spec), l.last)
 	return l, nil
 }

@@ -118,6 +118,9 @@ func TestStep_lifecycle(t *testing.T) {
 	require.EqualValues(t, 1, l.Cost["model_calls"])
 	require.FileExists(t, "d/agents/agent_a/001/workspace/plan.md")
 	require.NoDirExists(t, "d/final")
+	var claim artifact.Claim
+	s.read("agents/agent_b/002/step.json", &claim)
+	require.Equal(t, "Which of us is right?", claim.Query, "the page of the directory shows it")
 	s.StartedNothing()
 }
 
