@@ -181,8 +181,8 @@ func (h *heart) end(cause error) {
 }
 
 // run sends heartbeats until the step's context ends: one immediately, then one whenever it is due.
-// It sends one earlier if the details have changed, the rate limits allow it, and no due heartbeat
-// of another step waits.
+// After a change of the details it sends one earlier, with all changes of the gathering time, if
+// the rate limits allow it and no due heartbeat of another step waits.
 func (h *heart) run(ctx context.Context) {
 	due := time.Now()
 	next := due
@@ -196,7 +196,9 @@ func (h *heart) run(ctx context.Context) {
 			if next.Before(due) {
 				continue
 			}
-			if wait, ok := h.spare(time.Until(due)); ok {
+			left := time.Until(due)
+			if wait, ok := h.spare(left); ok {
+				wait = min(max(wait, gathering), left)
 				next = time.Now().Add(wait)
 				timer.Reset(wait)
 			}

@@ -226,8 +226,8 @@ func TestHeart_endsWithoutANextAttempt(t *testing.T) {
 	})
 }
 
-// Changed details are reported at once while the worker has heartbeats to spare, and
-// otherwise with the next one that is due.
+// Changed details are reported soon, together with those that follow at once, while the worker
+// has heartbeats to spare, and otherwise with the next one that is due.
 func TestHeart_reportsNewDetails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -240,9 +240,13 @@ func TestHeart_reportsNewDetails(t *testing.T) {
 		})
 		go h.run(ctx)
 		synctest.Wait()
-		h.update(func(d *details) { d.Step = 1 })
+		for n := range 5 {
+			h.update(func(d *details) { d.Step = n + 1 })
+			time.Sleep(gathering / 5)
+		}
 		synctest.Wait()
-		require.EqualValues(t, 1, reported.Load())
+		require.EqualValues(t, 5, reported.Load())
+		require.EqualValues(t, 2, beats.Load(), "the first one and one for all changes")
 
 		for range spareRate { // others use them up
 			h.steps.spare(time.Hour)
