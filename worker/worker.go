@@ -99,6 +99,10 @@ const (
 	// cache; that worker may have been killed.
 	stickyTimeout = 2 * time.Second
 
+	// startTime is how long the steps of a wave usually take from their launch to their first model
+	// calls. The record of the wave before them needs the same processors and disk.
+	startTime = 100 * time.Millisecond
+
 	// heartbeatThrottle bounds the delay of a cancellation if the server cannot push it.
 	heartbeatThrottle = 5 * time.Second
 )
@@ -256,7 +260,16 @@ func (c Config) process(workspaces string, running *attempt.Steps) attempt.Proce
 		Store: c.Store, Trees: base.NewTrees(c.Store, c.treesDir(), treeBytes), Now: time.Now, Bell: doorbell(c.Client), Scratch: workspaces,
 		Heartbeat: c.Client.RecordActivityHeartbeat, HeartbeatTimeout: c.HeartbeatTimeout, Pending: pending(c.Client), Steps: running,
 		Marks:  &attempt.Marks{},
+		Yield:  yield,
 		Redact: c.redact(),
+	}
+}
+
+// yield waits until the steps of a wave have started.
+func yield(ctx context.Context) {
+	select {
+	case <-time.After(startTime):
+	case <-ctx.Done():
 	}
 }
 

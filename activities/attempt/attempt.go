@@ -58,6 +58,10 @@ type Process struct {
 	// Marks is shared by the steps of this process; it may be nil.
 	Marks *Marks
 
+	// Yield delays work for which nobody waits, so that steps that start at the same time come
+	// first. If nil, nothing is delayed.
+	Yield func(context.Context)
+
 	// Redact removes the secrets of this process from tool results and from everything that is
 	// stored for a step. If nil, nothing is removed.
 	Redact func([]byte) []byte

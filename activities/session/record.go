@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/activity"
 	"golang.org/x/sync/errgroup"
@@ -36,6 +37,9 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	if err := a.writeResults(ctx, layout, in.Results); err != nil { // steps wait for them, too
 		return err
 	}
+	if a.Yield != nil && !in.Over && !in.awaited() {
+		a.Yield(ctx)
+	}
 	if err := a.enterAll(ctx, layout, run, in); err != nil {
 		return err
 	}
@@ -47,6 +51,11 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 		a.memories.end(ctx)
 	}
 	return nil
+}
+
+// awaited reports whether running steps wait for a message or a result in the record.
+func (in RecordInput) awaited() bool {
+	return len(in.Results) > 0 || slices.ContainsFunc(in.Entries, func(e coordination.Accepted) bool { return e.Action == coordination.Say })
 }
 
 // writeRecord writes the documents derived from the history concurrently.

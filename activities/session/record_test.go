@@ -1,6 +1,8 @@
 package session
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 // books is a session's directory with the activity Record.
 type books struct {
 	*testsuite.TestActivityEnvironment
+	*Activities
 	t     *testing.T
 	store *artifact.Dir
 }
@@ -31,8 +34,37 @@ func newBooks(t *testing.T) *books {
 	b := &books{t: t, store: store}
 	var suite testsuite.WorkflowTestSuite
 	b.TestActivityEnvironment = suite.NewTestActivityEnvironment()
-	(&Activities{Process: attempt.Process{Store: store, Now: time.Now}}).RegisterBookkeeping(b)
+	b.Activities = &Activities{Process: attempt.Process{Store: store, Now: time.Now}}
+	b.RegisterBookkeeping(b.TestActivityEnvironment)
 	return b
+}
+
+// A record lets the steps that start with it come first, unless running steps wait for it or the
+// session is over.
+func TestRecord_yields(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		in     RecordInput
+		yields bool
+	}{
+		"a wave":       {RecordInput{Entries: []coordination.Accepted{accepted(1, "agent_a")}}, true},
+		"a pause":      {RecordInput{Events: []coordination.Entry{event(1)}}, true},
+		"a message":    {RecordInput{Entries: []coordination.Accepted{accepted(1, "agent_a"), {Seq: 2, Action: coordination.Say, Message: 1}}}, false},
+		"a result":     {RecordInput{Results: []coordination.ToolResult{{ID: "c1", Content: "42"}}}, false},
+		"the last one": {RecordInput{Over: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBooks(t)
+			yielded := false
+			b.Yield = func(ctx context.Context) {
+				_, err := b.store.Get(ctx, artifact.InBucket("s1").File("status.json"))
+				yielded = errors.Is(err, artifact.ErrNotFound)
+			}
+			b.record(tt.in)
+			require.Equal(t, tt.yields, yielded)
+		})
+	}
 }
 
 func (b *books) record(in RecordInput) {
