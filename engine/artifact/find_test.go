@@ -15,9 +15,9 @@ import (
 )
 
 // find returns the paths that Find lists.
-func find(t *testing.T, dir string) (names []string, left []string) {
+func find(t *testing.T, dir string, tracked ...string) (names []string, left []string) {
 	t.Helper()
-	found, warnings, err := artifact.Find(t.Context(), dir)
+	found, warnings, err := artifact.Find(t.Context(), dir, artifact.Git{Tracked: tracked})
 	require.NoError(t, err)
 	for _, f := range found {
 		names = append(names, f.Path)
@@ -84,8 +84,12 @@ func TestFind_asGit(t *testing.T) {
 			for f, content := range ignore {
 				writeFile(t, filepath.Join(dir, f), content)
 			}
-			want := strings.Split(strings.TrimSuffix(git("ls-files", "-co", "--exclude-standard", "-z"), "\x00"), "\x00")
-			slices.Sort(want)
+			list := func(flags string) []string {
+				names := strings.FieldsFunc(git("ls-files", flags, "--exclude-standard", "-z"), func(r rune) bool { return r == 0 })
+				slices.Sort(names)
+				return names
+			}
+			want := list("-co")
 			got, _ := find(t, dir)
 			require.Equal(t, want, got)
 
@@ -101,6 +105,10 @@ func TestFind_asGit(t *testing.T) {
 			}
 			got, _ = find(t, below)
 			require.Equal(t, inside, got, "a directory of the repository")
+
+			git("add", "-f", "a.log", "b/keep.log", "build/out", "deep/a/b/c/z", "star/x/y", "dirs/keep/f")
+			got, _ = find(t, dir, list("-ci")...)
+			require.Equal(t, list("-co"), got, "ignored files that are tracked")
 		})
 	}
 }
@@ -116,6 +124,22 @@ func TestFind_conclaveignore(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "sub/.conclaveignore"), "c.txt\n")
 	names, left := find(t, dir)
 	require.Equal(t, []string{".conclaveignore", "a.txt", "keep.log"}, names)
+	require.Empty(t, left)
+}
+
+// Files that git tracks are listed although .gitignore matches them, but not with their ignored
+// neighbours; .conclaveignore leaves them out.
+func TestFind_tracked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, f := range []string{"a.log", "b.log", "build/keep/a", "build/keep/b", "build/c", "own/a", "sub/b.log"} {
+		writeFile(t, filepath.Join(dir, f), "x")
+	}
+	writeFile(t, filepath.Join(dir, ".gitignore"), "*.log\nbuild/\nown/\n")
+	writeFile(t, filepath.Join(dir, ".conclaveignore"), "b.log\nown/\n")
+	writeFile(t, filepath.Join(dir, "build/keep/.gitignore"), "!b\n")
+	names, left := find(t, dir, "a.log", "b.log", "build/keep/a", "own/a", "sub/b.log", "gone/c")
+	require.Equal(t, []string{".conclaveignore", ".gitignore", "a.log", "build/keep/a"}, names)
 	require.Empty(t, left)
 }
 
@@ -160,7 +184,7 @@ func TestFind_limits(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "big"), "")
 	require.NoError(t, os.Truncate(filepath.Join(dir, "big"), artifact.MaxBaseFileBytes+1))
-	_, _, err := artifact.Find(t.Context(), dir)
+	_, _, err := artifact.Find(t.Context(), dir, artifact.Git{})
 	require.ErrorContains(t, err, "MB in a file")
 	require.ErrorContains(t, err, ".conclaveignore")
 
@@ -170,7 +194,7 @@ func TestFind_limits(t *testing.T) {
 		writeFile(t, name, "")
 		require.NoError(t, os.Truncate(name, artifact.MaxBaseFileBytes))
 	}
-	_, _, err = artifact.Find(t.Context(), dir)
+	_, _, err = artifact.Find(t.Context(), dir, artifact.Git{})
 	require.ErrorContains(t, err, "more than 2.0 GB")
 }
 

@@ -47,6 +47,9 @@ func (w *walk) readIgnored(root *os.Root, dir, name string) error {
 		dir = ""
 	}
 	w.ignoring.Add(dir, lines)
+	if name == ignoreFile {
+		w.own.Add(dir, lines)
+	}
 	return nil
 }
 
@@ -130,6 +133,7 @@ func (w *walk) ignoreAsRepository(dir string, excludes []string) error {
 		below = path.Join(below, element)
 	}
 	w.ignoring.Above = below + "/"
+	w.own.Above = w.ignoring.Above
 	return nil
 }
 
@@ -137,7 +141,7 @@ func (w *walk) ignoreAsRepository(dir string, excludes []string) error {
 // .conclaveignore at the top. In a session with a base, .gitignore and .conclaveignore apply
 // in every directory, to keep build output out of the change.
 func (w *walk) ignoreAsWorkspace() error {
-	w.ignoring.Add("", alwaysIgnored)
+	w.usual.Add("", alwaysIgnored)
 	if w.base != nil {
 		w.nested = []string{gitignoreFile, ignoreFile}
 		return nil

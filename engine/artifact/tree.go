@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 )
 
 // Found is a file of a directory, without its hash.
@@ -14,22 +15,30 @@ type Found struct {
 	Info fs.FileInfo // nil for directories
 }
 
-// Find lists the files of a directory that a session may start from: those that git would
-// add, without .git and the files that .gitignore or .conclaveignore exclude. In a git
-// repository, the patterns of the files in excludes apply before those. Special files, links
+// Git has the settings of git for a directory in a repository.
+type Git struct {
+	// Excludes are files of ignore patterns that apply before those of the directory.
+	Excludes []string
+
+	// Tracked are files that git tracks although a pattern matches them.
+	Tracked []string
+}
+
+// Find lists the files of a directory that a session may start from: those that git tracks or
+// would add, without .git and the files that .conclaveignore excludes. Special files, links
 // that lead out and unreadable directories are left out with a warning. A directory above the
 // limits of a base fails with a *LimitError.
-func Find(ctx context.Context, dir string, excludes ...string) ([]Found, []Warning, error) {
+func Find(ctx context.Context, dir string, git Git) ([]Found, []Warning, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w", dir, err)
 	}
 	defer root.Close()
 	w := &walk{
-		root: root, foreign: true, nested: []string{gitignoreFile, ignoreFile}, infos: map[string]fs.FileInfo{},
+		root: root, foreign: true, nested: []string{gitignoreFile, ignoreFile}, infos: map[string]fs.FileInfo{}, tracked: withParents(git.Tracked),
 		limits: &limits{files: maxBaseEntries, fileBytes: MaxBaseFileBytes, bytes: MaxBaseBytes},
 	}
-	if err := w.ignoreAsRepository(dir, excludes); err != nil {
+	if err := w.ignoreAsRepository(dir, git.Excludes); err != nil {
 		return nil, nil, err
 	}
 	err = w.run(ctx)
@@ -47,6 +56,17 @@ func Find(ctx context.Context, dir string, excludes ...string) ([]Found, []Warni
 		found = append(found, Found{File: f, Info: w.infos[f.Path]})
 	}
 	return found, w.warnings, nil
+}
+
+// withParents returns the set of the paths and of all directories above them.
+func withParents(names []string) map[string]bool {
+	set := map[string]bool{}
+	for _, name := range names {
+		for ; name != "." && !set[name]; name = path.Dir(name) {
+			set[name] = true
+		}
+	}
+	return set
 }
 
 // maxBaseEntries limits the files, links and directories that Find visits.

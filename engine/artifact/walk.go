@@ -31,7 +31,11 @@ type walk struct {
 	root     *os.Root
 	base     *Base                  // of the workspace; nil for none
 	mounts   []string               // paths that are left out
+	usual    ignore.List            // patterns that count before all others
 	ignoring ignore.List            // patterns of the directories above
+	own      ignore.List            // those of them that are in a .conclaveignore
+	inside   bool                   // of an ignored directory: only files to be kept are listed
+	tracked  map[string]bool        // files that git tracks although they are ignored, and their parents
 	nested   []string               // names of the ignore files that every directory may have
 	limits   *limits                // nil for those of a workspace
 	foreign  bool                   // the directory is not a workspace: .git is left out everywhere
@@ -70,12 +74,9 @@ func (w *walk) dir(ctx context.Context, dir string, depth int) error {
 	if depth >= maxDepth {
 		return w.beyond(dir, &LimitError{What: "names in a path", Path: dir, Max: maxDepth})
 	}
-	above := w.ignoring
-	defer func() { w.ignoring = above }()
-	for _, name := range w.nested {
-		if err := w.readIgnored(w.root, dir, name); err != nil {
-			return err
-		}
+	defer w.leave(w.ignoring, w.own, w.inside)
+	if err := w.enter(dir); err != nil {
+		return err
 	}
 	entries, empty, err := w.list(ctx, dir)
 	if err != nil {
@@ -93,6 +94,22 @@ func (w *walk) dir(ctx context.Context, dir string, depth int) error {
 		}
 	}
 	return nil
+}
+
+// enter adds the patterns of a directory.
+func (w *walk) enter(dir string) error {
+	w.inside = w.inside || dir != "." && w.ignoring.Ignores(dir, true)
+	for _, name := range w.nested {
+		if err := w.readIgnored(w.root, dir, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave restores the patterns of the directory above.
+func (w *walk) leave(ignoring, own ignore.List, inside bool) {
+	w.ignoring, w.own, w.inside = ignoring, own, inside
 }
 
 // list returns the entries of a directory that are not ignored, in the order of the paths
@@ -147,15 +164,21 @@ func byPath(a, b fs.DirEntry) int {
 	return cmp.Compare(key(a), key(b))
 }
 
-// ignored reports whether an entry is left out of the manifest. Files of the base never are.
+// ignored reports whether an entry is left out of the manifest. Files of the base never are, and
+// files that git tracks only by a .conclaveignore.
 func (w *walk) ignored(name string, dir bool) bool {
 	switch {
 	case slices.Contains(w.mounts, name), w.foreign && path.Base(name) == gitDir:
 		return true
 	case name == ignoreFile && !dir || w.base.Has(name):
 		return false
+	case w.tracked[name]:
+		return w.own.Ignores(name, dir)
+	case w.inside:
+		return true
 	}
-	return w.ignoring.Ignores(name, dir)
+	ignored, matched := w.ignoring.Match(name, dir)
+	return ignored || !matched && w.usual.Ignores(name, dir)
 }
 
 // entry adds one entry, a directory with everything below it.

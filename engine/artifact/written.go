@@ -41,9 +41,9 @@ func (w *WorkingCopy) scanFiles(ctx context.Context, names []string) (delta Delt
 	if err != nil {
 		return Delta{}, false, err
 	}
-	above := found.ignoring
+	ignoring, own, inside := found.ignoring, found.own, found.inside
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
-		found.ignoring = above
+		found.leave(ignoring, own, inside)
 		ignored, err := found.ignores(name)
 		if err != nil {
 			return Delta{}, false, err
@@ -72,10 +72,8 @@ func (w *WorkingCopy) scanFiles(ctx context.Context, names []string) (delta Delt
 func (w *walk) ignores(name string) (bool, error) {
 	dir := "."
 	for element := range strings.SplitSeq(name, "/") {
-		for _, file := range w.nested {
-			if err := w.readIgnored(w.root, dir, file); err != nil {
-				return false, err
-			}
+		if err := w.enter(dir); err != nil {
+			return false, err
 		}
 		dir = path.Join(dir, element)
 		if w.ignored(dir, dir != name) {

@@ -16,7 +16,7 @@ func TestWorkingCopy_ScanFiles(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(7, 7))
 	names := []string{
-		"a", "b/c", "b/d/e", "empty/now", "build/out", "b/skipped.log", "node_modules/x", "peers/agent1/x", "base/x", "nested/.gitignore",
+		"a", "b/c", "b/d/e", "empty/now", "build/out", "build/new", "b/skipped.log", "node_modules/x", "peers/agent1/x", "base/x", "nested/.gitignore",
 		"nested/kept", "nested/dropped", ".gitignore", ".conclaveignore", "name\n\xff",
 	}
 	contents := []string{"", "x", "other", "*.log\n", "kept\n", "build/\n"}
@@ -50,6 +50,34 @@ func TestWorkingCopy_ScanFiles(t *testing.T) {
 			require.Equal(t, found, w.Manifest())
 		}
 	}
+}
+
+// In a directory that is ignored although the base has files in it, only those files count.
+func TestWorkingCopy_ignoredDirectoryOfTheBase(t *testing.T) {
+	t.Parallel()
+	d, dir := openDir(t, t.TempDir()), t.TempDir()
+	for _, name := range []string{"build/kept", "build/deep/kept", "node_modules/kept"} {
+		writeFile(t, filepath.Join(dir, name), "of the base")
+	}
+	m, _, _ := seal(t, d, dir)
+	usual := m.Files[0] // uploads include directories that workspaces ignore
+	usual.Path = "node_modules/kept"
+	m.Files = append(m.Files, usual)
+	b, err := artifact.NewBase("base", m, nil)
+	require.NoError(t, err)
+	w := artifact.OpenWorkingCopy(d, layout.On(b), dir, "")
+	writeFile(t, filepath.Join(dir, ".gitignore"), "build/\n")
+	scan(t, w)
+	written := []string{"build/kept", "build/new", "build/deep/kept", "build/deep/new", "node_modules/new"}
+	for _, name := range written {
+		writeFile(t, filepath.Join(dir, name), "changed")
+	}
+	delta, err := w.ScanFiles(t.Context(), written)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"build/kept", "build/deep/kept", "node_modules/new"}, changed(delta))
+	delta, err = w.ScanStorable(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, delta)
 }
 
 // ScanFiles falls back to a walk if a file no longer exists, is not a file or cannot be stored.

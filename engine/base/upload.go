@@ -23,8 +23,8 @@ type Upload struct {
 	// Known is the file that remembers the hashes of unchanged files; empty for none.
 	Known string
 
-	// Excludes are files of ignore patterns that count before those of the directory.
-	Excludes []string
+	// Git has the settings of git for the directory.
+	Git artifact.Git
 
 	// Secrets includes files that hold secrets.
 	Secrets bool
@@ -63,7 +63,7 @@ func (u Upload) Run(ctx context.Context) (Uploaded, error) {
 	if err != nil {
 		return Uploaded{}, fmt.Errorf("upload %s: %w", u.Dir, err)
 	}
-	found, warnings, err := artifact.Find(ctx, dir, u.Excludes...)
+	found, warnings, err := artifact.Find(ctx, dir, u.Git)
 	if err != nil {
 		return Uploaded{}, fmt.Errorf("upload %s: %w", u.Dir, err)
 	}

@@ -27,12 +27,18 @@ type pattern struct {
 // Ignores reports whether the last pattern that matches a path excludes it. The parents
 // of the path must not be ignored.
 func (l *List) Ignores(name string, dir bool) bool {
+	ignored, _ := l.Match(name, dir)
+	return ignored
+}
+
+// Match is Ignores. It also reports whether any pattern matches the path.
+func (l *List) Match(name string, dir bool) (ignored, matched bool) {
 	for i := len(l.patterns) - 1; i >= 0; i-- {
 		if p := &l.patterns[i]; p.matches(l.Above+name, dir) {
-			return !p.include
+			return !p.include, true
 		}
 	}
-	return false
+	return false, false
 }
 
 func (p *pattern) matches(name string, dir bool) bool {

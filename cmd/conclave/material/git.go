@@ -6,7 +6,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"conclave/engine/artifact"
 )
+
+// settings returns the settings of git for a directory, or none if it is in no repository or git
+// is not installed.
+func settings(ctx context.Context, dir string) artifact.Git {
+	s := artifact.Git{Excludes: excludes(ctx, dir)}
+	for name := range strings.SplitSeq(git(ctx, dir, "ls-files", "-z", "--cached", "--ignored", "--exclude-standard"), "\x00") {
+		if name != "" {
+			s.Tracked = append(s.Tracked, name)
+		}
+	}
+	return s
+}
 
 // excludes returns the files, besides .gitignore, from which git reads ignore patterns for a
 // directory: core.excludesFile, then the repository's info/exclude, which takes precedence. It

@@ -63,6 +63,9 @@ func TestUpload_excludesOfGit(t *testing.T) {
 	put(config, "[core]\nexcludesFile = ~/mine\n")
 	require.Equal(t, []string{"a.usual", "kept"}, uploaded(linked), "core.excludesFile replaces the usual file")
 	require.Equal(t, []string{"b.mine"}, uploaded(filepath.Join(outside, "sub")), "it is in no repository")
-	_, _, err := artifact.Find(t.Context(), linked, filepath.Join(home, "missing/file"), filepath.Join(home, "none"))
+	run("add", "-f", "a.own", "sub/b.mine")
+	require.Equal(t, []string{"a.own", "a.usual", "kept", "sub/b.mine"}, uploaded(repository), "tracked files travel")
+	require.Equal(t, []string{"b.mine"}, uploaded(filepath.Join(repository, "sub")))
+	_, _, err := artifact.Find(t.Context(), linked, artifact.Git{Excludes: []string{filepath.Join(home, "missing/file"), filepath.Join(home, "none")}})
 	require.NoError(t, err)
 }

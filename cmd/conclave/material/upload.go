@@ -21,7 +21,7 @@ import (
 // Upload stores a directory. On stderr it reports the progress, the files left out, and
 // the sizes.
 func Upload(ctx context.Context, c *hall.CLI, store artifact.Store, dir string, secrets bool) (base.Uploaded, error) {
-	u := base.Upload{Store: store, Dir: dir, Secrets: secrets, Now: time.Now, Excludes: excludes(ctx, dir)}
+	u := base.Upload{Store: store, Dir: dir, Secrets: secrets, Now: time.Now, Git: settings(ctx, dir)}
 	if kept, err := c.KeepDir(); err == nil {
 		u.Known = knownFile(kept, dir)
 	}
