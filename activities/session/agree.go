@@ -15,8 +15,8 @@ import (
 )
 
 // findEqual determines the class of an answer if the team has a judge of equality, and adds it to
-// the answer's digest. The judge compares the answer with the first answer of each class that has
-// the same files. If a call fails, the two answers count as different. Classes are stored for
+// the answer's digest. The judge compares the answer with the first answer of each class, unless
+// they are equal without a judge or their files differ. If a call fails, the two answers count as different. Classes are stored for
 // retries and for the prompts of other agents.
 func (a *Activities) findEqual(ctx context.Context, in StepInput, commit artifact.Commit, r *StepResult) error {
 	layout := artifact.InBucket(in.Session)
@@ -77,7 +77,7 @@ func (a *Activities) classify(ctx context.Context, judge config.Agent, id string
 		if err != nil {
 			return class, err
 		}
-		same := first.Digest.Normalized == own.Digest.Normalized
+		same := first.Digest.Equal(own.Digest, config.NormalizedEqual, true)
 		if !same && first.Manifest == own.Manifest {
 			made, err := a.compare(ctx, judge, draft.Equal(session.Query, first.Text, own.Text))
 			if err != nil {

@@ -75,7 +75,7 @@ func TestFind_mistakes(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
 		"- {name: a}":                   "reading checks.yaml: entry 1 has no command",
-		"- {command: x, timeout: 3}":    "want a list of {name, command, exit_code, stdout}",
+		"- {command: x, timeout: 3}":    "want a list of {name, command, exit_code, stdout}: yaml: construct errors: line 1: field timeout not found",
 		"command: x":                    "want a list of",
 		"- {command: \"a\\0b\"}":        "entry 1 has no command",
 		strings.Repeat("# long\n", 1e4): "70000 bytes are too many",

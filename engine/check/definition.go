@@ -139,7 +139,7 @@ func Parse(data []byte) ([]Definition, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&list); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("want a list of {name, command, exit_code, stdout}: %w", err)
+		return nil, fmt.Errorf("want a list of {name, command, exit_code, stdout}: %s", strings.ReplaceAll(err.Error(), " in type check.listed", ""))
 	}
 	found := make([]Definition, 0, len(list))
 	for i, l := range list {

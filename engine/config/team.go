@@ -227,8 +227,11 @@ type agreeJudge struct {
 // Judge is the ID of the judge of equality among the agents of Team.Models.
 const Judge = "agree_judge"
 
-// JudgedEqual is the value of agree with which a model decides which answers are equal.
-const JudgedEqual = "judge"
+// Values of agree, which says when answers are equal.
+const (
+	NormalizedEqual = "normalized" // apart from case, white space and closing punctuation
+	JudgedEqual     = "judge"      // if a model says so
+)
 
 // JudgeOf returns the judge of equality, an agent without tools, if the team has one.
 func (t Team) JudgeOf() (Agent, bool) {

@@ -50,6 +50,18 @@ func TestSession_aJudgeFindsEqualAnswers(t *testing.T) {
 	require.Equal(t, 3+judge.asked.Load(), result.Cost.ModelCalls)
 }
 
+// Answers that end with the same line "ANSWER: …" are equal whatever the judge says.
+func TestSession_equalLinesNeedNoJudge(t *testing.T) {
+	t.Parallel()
+	s, judge := newJudged(t, map[string][]any{
+		"agent_a": {stagetest.Answer("By counting.\nANSWER: 4")}, "agent_b": {stagetest.Answer("A guess.\nANSWER: 5")}, "agent_c": {stagetest.Answer("2 + 2.\nANSWER: 4.")},
+	}, true)
+	result := stagetest.Play[session.Result](t, s, session.Type, session.Input{Query: "2 + 2?", SessionID: "s1"})
+	require.Equal(t, coordination.ByAgreement, result.DecidedBy)
+	require.Equal(t, "agent_a", result.Winner)
+	require.LessOrEqual(t, judge.asked.Load(), int64(2), "a different line is compared")
+}
+
 // Voters are told which answers a judge finds equal. Without an early decision the votes
 // count as always.
 func TestSession_votersSeeTheJudgement(t *testing.T) {

@@ -141,7 +141,11 @@ func footer(s Snapshot, color bool) []string {
 		lines = append(lines, "  "+yellow.on("ignored the signal "+Line(s.State.Ignored), color))
 	}
 	if s.State.Winner != "" {
-		lines = append(lines, "  "+bold.on("decided for "+Line(s.State.Winner), color))
+		decided := "decided for "
+		if s.State.Status == string(coordination.Undecided) {
+			decided = "undecided, the best answer is that of "
+		}
+		lines = append(lines, "  "+bold.on(decided+Line(s.State.Winner), color))
 	}
 	return append(lines, holdLines(s.Holds, color)...)
 }

@@ -215,3 +215,10 @@ func TestFrame_withoutColour(t *testing.T) {
 		}
 	}
 }
+
+func TestFooter_undecided(t *testing.T) {
+	t.Parallel()
+	s := decided()
+	s.State.Status = "undecided"
+	require.Contains(t, footer(s, false), "  undecided, the best answer is that of agent_b")
+}

@@ -92,7 +92,7 @@ func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Resul
 		return err
 	}
 	how := ground(r)
-	conn.Infof("\n%s (%s) by %s%s · %s · %s", r.Winner, r.WinnerLabel, how, turnout(r), progress.Plural(r.Rounds, "round"), progress.FinalCost(r.Cost))
+	conn.Infof("\n%s (%s) %s%s · %s · %s", r.Winner, r.WinnerLabel, how, turnout(r), progress.Plural(r.Rounds, "round"), progress.FinalCost(r.Cost))
 	conn.Infof("why it won, and how it came about: %s", conn.CommandLine("view", r.SessionID))
 	conn.Infof("all answers, votes and files: %s", runs.PullCommand(conn, r.SessionID, r.AnswerPath, "/sessions/"))
 	return nil
@@ -100,13 +100,17 @@ func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Resul
 
 // ground returns the status of a decision and the reason for it.
 func ground(r sessionflow.Result) string {
+	how := "by " + r.Status
+	if coordination.Status(r.Status) == coordination.Undecided {
+		how = r.Status
+	}
 	switch {
 	case coordination.Status(r.Status) == coordination.Presented:
-		return "presentation, without a vote"
+		return "by presentation, without a vote"
 	case r.DecidedBy == coordination.ByAgreement:
-		return r.Status + " · equal first answers, without a vote"
+		return how + " · equal first answers, without a vote"
 	}
-	how := r.Status + " · " + progress.Plural(r.Votes[r.Winner], "fresh vote")
+	how += " · " + progress.Plural(r.Votes[r.Winner], "fresh vote")
 	if r.DecidedBy == coordination.ByChecks {
 		how += ", ahead by checks"
 	}

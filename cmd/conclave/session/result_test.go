@@ -241,15 +241,16 @@ func TestGround(t *testing.T) {
 	t.Parallel()
 	votes := map[string]int{"agent_a": 2}
 	for want, r := range map[string]sessionflow.Result{
-		"presentation, without a vote":                        {Status: "presented"},
-		"consensus · 2 fresh votes":                           {Status: "consensus", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByVotes},
-		"consensus · 2 fresh votes, a quorum":                 {Status: "consensus", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByQuorum},
-		"consensus · 2 fresh votes, a quorum without agent_c": {Status: "consensus", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByQuorum, Cut: []string{"agent_c"}},
-		"consensus · equal first answers, without a vote":     {Status: "consensus", Winner: "agent_a", DecidedBy: coordination.ByAgreement},
+		"by presentation, without a vote":                        {Status: "presented"},
+		"by consensus · 2 fresh votes":                           {Status: "consensus", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByVotes},
+		"by consensus · 2 fresh votes, a quorum":                 {Status: "consensus", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByQuorum},
+		"by consensus · 2 fresh votes, a quorum without agent_c": {Status: "consensus", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByQuorum, Cut: []string{"agent_c"}},
+		"by consensus · equal first answers, without a vote":     {Status: "consensus", Winner: "agent_a", DecidedBy: coordination.ByAgreement},
+		"undecided · 2 fresh votes":                              {Status: "undecided", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByVotes},
 	} {
 		require.Equal(t, want, ground(r))
 	}
 	byChecks := sessionflow.Result{Status: "plurality", Winner: "agent_b", Votes: votes, DecidedBy: coordination.ByChecks}
-	require.Equal(t, "plurality · 0 fresh votes, ahead by checks", ground(byChecks))
+	require.Equal(t, "by plurality · 0 fresh votes, ahead by checks", ground(byChecks))
 	require.Equal(t, "only 33 % of the active agents support it", weakness(sessionflow.Result{Support: &coordination.Support{Share: 1.0 / 3}}))
 }
