@@ -30,7 +30,7 @@ type attributes struct {
 	client client.Client
 
 	mu    sync.Mutex
-	known map[string]registered // by namespace
+	known map[string]registered // registered attributes by namespace
 }
 
 // registered is the result of one request to the server.

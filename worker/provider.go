@@ -124,7 +124,7 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 type limit struct {
 	*rate.Limiter
 	all      int    // the provider's, for all workers together
-	unit, of string // for people
+	unit, of string // words for people: what is counted, and whose limit it is
 	workers  int
 }
 
@@ -174,7 +174,7 @@ func (l *limit) until(now time.Time, n int) time.Duration {
 		return 0
 	}
 	missing := float64(n) - l.TokensAt(now)
-	const rounding = 1e-6 // of the limiter's floating-point count
+	const rounding = 1e-6 // rounding error of the limiter's count
 	if missing <= rounding {
 		return 0
 	}

@@ -45,7 +45,7 @@ type Tools struct {
 	refusal error // the reason why this host cannot give a shell; nil if it can
 
 	tempMutex sync.Mutex
-	temp      *scratch // for the HOMEs of MCP servers; nil before the first server
+	temp      *scratch // directory for the HOMEs of MCP servers; nil before the first server
 
 	shared mcp.Pool // the servers that the steps of a run share
 }

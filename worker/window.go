@@ -34,7 +34,7 @@ func (m Models) Window(a config.Agent) int {
 // Sources of a context window in a session. Sessions do not ask the server for it.
 const (
 	Configured = "configuration"
-	Tabled     = "table" // of prices and windows
+	Tabled     = "table" // the table of prices and windows
 )
 
 // WindowFrom returns the context window of an agent's model in tokens and its source, or 0 and ""

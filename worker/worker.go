@@ -50,7 +50,7 @@ type Config struct {
 	Teams activities.Teams
 
 	Models  Models
-	Tools   *Tools // by default those of an empty configuration
+	Tools   *Tools // default: the tools of an empty configuration
 	Scratch string // parent of the workspaces' directory; by default the system's temporary one
 	Cache   string // directory of the content cache; empty for none
 

@@ -49,7 +49,7 @@ type room struct {
 	templateLines           int
 	comments, whats         int
 	functions               []function
-	methods                 map[string]int // by receiver
+	methods                 map[string]int // number of methods, by receiver
 }
 
 // function is the length of a function in lines.

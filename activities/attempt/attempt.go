@@ -98,7 +98,7 @@ type Failure struct {
 // Attempt is one attempt of a step. It is used by one goroutine at a time.
 type Attempt struct {
 	Token  string // execution token: the same in every attempt of a launch, new after a reset
-	Number int    // of the attempt, from 1
+	Number int    // number of the attempt, from 1
 
 	// Look reads the doorbell. It never fails: if the server does not answer, it returns the
 	// previous ring. It is nil if the step receives no updates.
@@ -118,10 +118,10 @@ type Attempt struct {
 	Result step.Result
 
 	process Process
-	details details // of the attempts before this one
+	details details // details of the attempts before this one
 	heart   *heart
 	counted bool          // this attempt counts as one without progress
-	limit   time.Duration // since the first attempt began; 0 for none
+	limit   time.Duration // time since the first attempt began; 0 for no limit
 
 	lastTool string // description of the last tool call
 

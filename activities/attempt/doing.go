@@ -119,7 +119,7 @@ type Report struct {
 	Said     string              // the end of an unfinished reply
 	Progress bool                // the attempt that sent the details has made progress
 	Away     time.Time           // beginning of an outage of the model's server; zero for none
-	Usage    llm.Usage           // of the step so far
+	Usage    llm.Usage           // usage of the step so far
 }
 
 // Reported decodes heartbeat details. It returns an empty Report for details of another format.

@@ -27,10 +27,10 @@ func (e *noProgressError) Error() string {
 
 // Delays before retries that another worker may take.
 const (
-	lackDelay  = 10 * time.Second // until a better equipped worker may have taken the step
-	stopDelay  = time.Second      // until another worker may be up
-	fenceDelay = 2 * time.Second  // until the server may be less busy
-	lagDelay   = time.Second      // until another worker may take the step
+	lackDelay  = 10 * time.Second // time until a better equipped worker may have taken the step
+	stopDelay  = time.Second      // time until another worker may be up
+	fenceDelay = 2 * time.Second  // time until the server may be less busy
+	lagDelay   = time.Second      // time until another worker may take the step
 )
 
 // maxSpread bounds the random part of a delay, which keeps the steps of a worker from retrying all

@@ -89,7 +89,7 @@ type heart struct {
 	mu      sync.Mutex
 	details details
 	call    *coordination.Doing     // the present call of a model or a tool; nil between calls
-	cancel  context.CancelCauseFunc // of the step's context; nil before it runs
+	cancel  context.CancelCauseFunc // cancels the step's context; nil before the step runs
 	ended   error                   // cause of the end of that context
 	task    *task                   // nil after the server gave up the attempt
 	acked   time.Time               // when the last acknowledged report was sent

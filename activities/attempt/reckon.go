@@ -18,7 +18,7 @@ type Ended struct {
 	Token     string               `json:"token"`
 	Suspended bool                 `json:"suspended,omitempty"` // the step will be resumed
 	Cause     coordination.Failure `json:"cause,omitzero"`      // why the step was given up
-	AwaySince time.Time            `json:"away_since,omitzero"` // as in its launch
+	AwaySince time.Time            `json:"away_since,omitzero"` // copied from the step's launch
 }
 
 // Reckon completes the record of a step whose activity did not report its end: the step was

@@ -48,7 +48,7 @@ type Steps struct {
 	spares  *rate.Limiter
 
 	mu      sync.Mutex
-	running map[string]*running // by execution token
+	running map[string]*running // running steps by execution token
 	hearts  map[*heart]struct{}
 	due     int // heartbeats that wait for their turn
 	lagging bool

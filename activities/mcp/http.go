@@ -75,7 +75,7 @@ func refuseRedirect(req *http.Request, _ []*http.Request) error {
 type roundTripper struct {
 	endpoint      *url.URL
 	token         string
-	calls, others http.RoundTripper // for tool calls, which have a deadline, and for other requests
+	calls, others http.RoundTripper // clients for tool calls, which have a deadline, and for other requests
 	life          context.Context
 	end           context.CancelCauseFunc
 }

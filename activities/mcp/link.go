@@ -22,7 +22,7 @@ import (
 // server.
 const (
 	maxReconnects = 8
-	firstPause    = 500 * time.Millisecond // before the second reconnect; doubled each time
+	firstPause    = 500 * time.Millisecond // pause before the second reconnect; doubled each time
 	maxPause      = 10 * time.Second
 )
 

@@ -16,7 +16,7 @@ type offer struct {
 	link     *link
 	allowed  []string // nil for all
 	excluded []string
-	names    *names // of the step
+	names    *names // names of the step's tools
 	release  func() // ends the step's use of the server
 
 	mu      sync.Mutex

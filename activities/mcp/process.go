@@ -21,7 +21,7 @@ import (
 const (
 	closeGrace = time.Second
 	termGrace  = 600 * time.Millisecond
-	killGrace  = 2 * time.Second // for the system to end killed processes
+	killGrace  = 2 * time.Second // time for the system to end killed processes
 
 	// drainGrace bounds the reading of output after the program has exited, because its children
 	// may hold the pipe open.
@@ -39,7 +39,7 @@ type process struct {
 	in     *os.File      // our end of standard input
 	out    *os.File      // our end of standard output
 	err    *os.File      // our end of standard error
-	tail   tail          // of standard error and of noise on standard output
+	tail   tail          // the end of standard error, and of noise on standard output
 	exited chan struct{} // closed when the program has exited and is reaped
 	quiet  chan struct{} // closed at the end of standard error
 	state  *os.ProcessState
@@ -72,7 +72,7 @@ func start(s Server, dir, home, mark string) (*process, error) {
 	}
 	go func() {
 		defer close(p.quiet)
-		_, _ = io.Copy(&p.tail, p.err) // until the pipe is closed
+		_, _ = io.Copy(&p.tail, p.err) // reads until the pipe is closed
 	}()
 	return p, nil
 }
@@ -185,7 +185,7 @@ func within(limit time.Duration, channels ...<-chan struct{}) bool {
 // stop ends the program and all processes that it started, and releases the pipes.
 func (p *process) stop() {
 	p.stopping.Do(func() {
-		before := p.family() // before the program's exit hides its relatives
+		before := p.family() // read before the program's exit hides its relatives
 		p.in.Close()
 		if !within(closeGrace, p.exited) {
 			p.terminate()

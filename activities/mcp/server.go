@@ -38,8 +38,8 @@ type Server struct {
 
 	Shared bool // the steps of a run share the server, which runs in its own directory
 
-	CallTimeout  time.Duration // of one tool call; 0 means 2 minutes
-	StartTimeout time.Duration // of connecting; 0 means 30 seconds
+	CallTimeout  time.Duration // longest time of one tool call; 0 means 2 minutes
+	StartTimeout time.Duration // longest time of connecting; 0 means 30 seconds
 }
 
 // StartError reports a failed connection and the last lines of the server's standard error.

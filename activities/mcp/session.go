@@ -264,7 +264,7 @@ func fromSDK(e *jsonrpc.Error) bool {
 // track records how far the transport got with one call.
 type track struct {
 	sent   atomic.Bool  // the server may have received it
-	status atomic.Int64 // of the last HTTP response, 0 before the first
+	status atomic.Int64 // status of the last HTTP response, 0 before the first
 }
 
 type trackKey struct{}

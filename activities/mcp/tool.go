@@ -26,7 +26,7 @@ const (
 
 type tool struct {
 	own     string   // its name at the server
-	offered llm.Tool // as models see it
+	offered llm.Tool // the tool as models see it
 
 	// optional lists the top-level arguments that may be omitted but must not be null.
 	optional []string

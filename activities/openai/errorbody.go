@@ -16,8 +16,8 @@ import (
 type errorBody struct {
 	code, kind, message, param string
 
-	window     int           // in tokens, from llama.cpp
-	retryAfter time.Duration // from Google
+	window     int           // context window in tokens, from llama.cpp
+	retryAfter time.Duration // requested wait, from Google
 }
 
 // parseErrorBody accepts {"error": {…}}, {"error": "…"}, the same in a list, and

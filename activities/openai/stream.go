@@ -138,7 +138,7 @@ type chunk struct {
 		Message      streamDelta `json:"message"`
 		FinishReason string      `json:"finish_reason"`
 
-		Usage json.RawMessage `json:"usage"` // at Moonshot
+		Usage json.RawMessage `json:"usage"` // Moonshot states the usage here
 	} `json:"choices"`
 	Usage json.RawMessage `json:"usage"`
 	XGroq struct {

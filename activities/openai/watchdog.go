@@ -12,9 +12,9 @@ import (
 
 // Limits of one HTTP request. A server may be silent while its model writes a tool call.
 const (
-	silentTimeout  = 10 * time.Minute // by default, without an event: a queue, a long prompt, hidden thoughts, keep-alives, or a response that is not a stream
-	idleTimeout    = 3 * time.Minute  // without a byte, after the first of the reply
-	closingTimeout = 10 * time.Second // without a byte, after the last of the reply
+	silentTimeout  = 10 * time.Minute // default time without an event: a queue, a long prompt, hidden thoughts, keep-alives, or a response that is not a stream
+	idleTimeout    = 3 * time.Minute  // time without a byte after the first of the reply
+	closingTimeout = 10 * time.Second // time without a byte after the last of the reply
 	totalTimeout   = 30 * time.Minute // extended by the excess of a configured limit of silence over silentTimeout
 
 	maxBody = 32 << 20 // bytes of a response

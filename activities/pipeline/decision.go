@@ -59,7 +59,7 @@ func (a *Activities) equipDecision(ctx context.Context, run *attempt.Attempt, s 
 // decision is the final answer of a session.
 type decision struct {
 	store   artifact.Store
-	session artifact.Layout // with its base
+	session artifact.Layout // layout of the team's session, with its base
 	answer  artifact.Answer
 	files   artifact.Manifest
 }

@@ -72,7 +72,7 @@ type Prepared struct {
 	// attempt.HeartbeatTimeout.
 	HeartbeatTimeoutSeconds int `json:"heartbeat_timeout_seconds,omitempty"`
 
-	URL     string `json:"url"`               // of the run's directory, for people
+	URL     string `json:"url"`               // URL of the run's directory, for people
 	Offline bool   `json:"offline,omitempty"` // the built-in model plays agents
 
 	// Seal is the number of the newest reopening that this run of the workflow knows; 0 if the run
@@ -99,7 +99,7 @@ func (in StepInput) TeamSession() string {
 type TeamDecision struct {
 	Session string    `json:"session"`
 	Status  string    `json:"status"`
-	Path    string    `json:"path"` // of the final answer's answer.json
+	Path    string    `json:"path"` // path of the final answer's answer.json
 	Cost    llm.Usage `json:"cost"`
 }
 
@@ -136,7 +136,7 @@ type RecordInput struct {
 	Run      string           `json:"run"`
 	Messages []pipeline.Keep  `json:"messages,omitempty"`
 	Events   []pipeline.Entry `json:"events,omitempty"`
-	Status   State            `json:"status"` // without the request and the trace
+	Status   State            `json:"status"` // state without the request and the trace
 
 	// Trace has the trace entries that follow the first Traced ones.
 	Traced int                   `json:"traced,omitempty"`
@@ -169,7 +169,7 @@ type ConcludeInput struct {
 	Run     string         `json:"run"`
 	Final   *pipeline.Ref  `json:"final,omitempty"`
 	History []pipeline.Ref `json:"history"`
-	Result  Result         `json:"result"` // without the texts
+	Result  Result         `json:"result"` // result without the texts
 }
 
 // Result is the result of a run's workflow and the content of result.json.
@@ -180,7 +180,7 @@ type Result struct {
 
 	Trace       []pipeline.TraceEntry `json:"trace"`
 	History     []HistoryEntry        `json:"history"`
-	Transitions int                   `json:"transitions"` // from one step to another
+	Transitions int                   `json:"transitions"` // number of transitions from one step to another
 	Usage       llm.Usage             `json:"usage"`
 
 	// Final is the text of the run, truncated to maxAnswer. FinalPath has the complete text.

@@ -37,13 +37,13 @@ type savedState struct {
 
 // ReopenInput identifies an ended run for a new run of its workflow.
 type ReopenInput struct {
-	Run        string `json:"run,omitempty"` // of the pipeline; empty for the one that the workflow has claimed
+	Run        string `json:"run,omitempty"` // ID of the pipeline's run; empty for the one that the workflow has claimed
 	WorkflowID string `json:"workflow_id"`
 }
 
 // Reopening is a pipeline run that a new run of its workflow continues.
 type Reopening struct {
-	Run     string            `json:"run"` // of the pipeline
+	Run     string            `json:"run"` // ID of the pipeline's run
 	Request string            `json:"request"`
 	Saved   Saved             `json:"saved"`
 	Event   pipeline.Reopened `json:"event"`

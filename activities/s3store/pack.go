@@ -27,7 +27,7 @@ import (
 type packHeader struct {
 	Format int      `json:"format"`
 	Files  []string `json:"files"` // hashes of the contents
-	Sizes  []int64  `json:"sizes"` // in bytes
+	Sizes  []int64  `json:"sizes"` // sizes in bytes
 }
 
 // packFormat is the newest supported format of packs.
@@ -43,7 +43,7 @@ type packs struct {
 	loading sync.Mutex // held while packs are listed and read
 
 	mu     sync.Mutex
-	places map[string]place // by the key of the content
+	places map[string]place // places in packs, by the key of the content
 	read   map[string]bool  // keys of the packs whose contents are in places
 	kept   []keptPack       // the least recently added first
 	room   int64            // bytes of kept; 0 means maxKept

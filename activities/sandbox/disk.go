@@ -47,8 +47,8 @@ type quota struct {
 	s       *Sandbox
 	volumes []*volume
 	before  usage         // measured after the previous command
-	left    usage         // of the limits, at the last measurement
-	ended   time.Time     // of the last measurement
+	left    usage         // rest of the limits, at the last measurement
+	ended   time.Time     // end of the last measurement
 	took    time.Duration // duration of the last measurement
 
 	// unnamed returns the size of the command's open files without a name, and whether it may have
@@ -63,7 +63,7 @@ type volume struct {
 	dir   string
 	floor int64 // bytes that commands leave free
 	first int64 // bytes free at the start
-	free  usage // at the last measurement
+	free  usage // free space at the last measurement
 	now   usage
 }
 

@@ -31,7 +31,7 @@ type guard struct {
 	reason string
 	spent  atomic.Int64 // processor time at the last measurement
 
-	threads int          // of the command, at the last measurement
+	threads int          // number of the command's threads, at the last measurement
 	command atomic.Int64 // process ID of the command until it is reaped
 }
 

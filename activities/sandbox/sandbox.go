@@ -47,7 +47,7 @@ func (l Level) require(h Host) error {
 // LevelError reports that the host cannot provide the required confinement.
 type LevelError struct {
 	Required Level
-	Given    Level    // of the host
+	Given    Level    // level that the host gives
 	Missing  []string // a sentence for each missing feature, with its remedy
 }
 
@@ -63,7 +63,7 @@ func (e *LevelError) Error() string {
 
 // Limits bounds one command and all its processes. Zero means no limit.
 type Limits struct {
-	Time      time.Duration // from start to end
+	Time      time.Duration // time from start to end
 	CPU       time.Duration // processor time
 	Memory    int64         // bytes
 	Processes int           // processes and threads

@@ -33,10 +33,10 @@ type recorder struct {
 	store     artifact.Store
 	layout    artifact.Layout
 	run, step string
-	attempt   int // of the step, from 1
+	attempt   int // number of the step's attempt, from 1
 	vault     *redact.Vault
 	now       func() time.Time
-	began     time.Time       // of the step
+	began     time.Time       // time when the step began
 	shared    func() []string // the directories of servers that the run's steps share; nil if they share none
 	read      func(workspace, name string, most int64) (content []byte, objection string, err error)
 }

@@ -43,9 +43,9 @@ type PrepareInput struct {
 	artifact.Owner
 
 	Plan    scenario.Plan     `json:"plan"`
-	Files   map[string]string `json:"files,omitempty"` // of the steps, by name
+	Files   map[string]string `json:"files,omitempty"` // contents of the steps' files, by name
 	PRD     string            `json:"prd,omitempty"`
-	PRDHash string            `json:"prd_sha256,omitempty"` // of the prd.md stored at PRDKey, instead of PRD
+	PRDHash string            `json:"prd_sha256,omitempty"` // hash of the prd.md stored at PRDKey, instead of PRD
 
 	After int `json:"after,omitempty"` // lower bound of the run's number, exclusive
 
@@ -68,7 +68,7 @@ type Prepared struct {
 	ConfigHash string        `json:"config_hash"`
 	Plan       scenario.Plan `json:"plan"`
 	RunNumber  int           `json:"run_number"`
-	Execution  int           `json:"execution"` // of the run's workflows, from 1
+	Execution  int           `json:"execution"` // number among the run's workflows, from 1
 	StartedAt  time.Time     `json:"started_at"`
 
 	StepTimeoutSeconds int `json:"step_timeout_seconds,omitempty"` // 0 for the default
@@ -101,7 +101,7 @@ type Prepared struct {
 	// attempt.HeartbeatTimeout.
 	HeartbeatTimeoutSeconds int `json:"heartbeat_timeout_seconds,omitempty"`
 
-	URL     string `json:"url"`               // of result.json, for people
+	URL     string `json:"url"`               // URL of result.json, for people
 	Offline bool   `json:"offline,omitempty"` // the built-in model plays the agent
 }
 
@@ -117,7 +117,7 @@ type StepInput struct {
 // StepResult is the outcome of a step. It consists of paths and short text.
 type StepResult struct {
 	Token    string          `json:"token"`
-	Number   int             `json:"number"` // of the launch, among the step's launches
+	Number   int             `json:"number"` // number among the step's launches
 	Status   scenario.Status `json:"status"`
 	Evidence []string        `json:"evidence"` // paths, as in result.json
 	Error    *string         `json:"error,omitempty"`
@@ -138,19 +138,19 @@ type Result struct {
 	Scenario  string          `json:"scenario"` // slug
 	Title     string          `json:"title"`
 	Status    scenario.Status `json:"status"`         // running, pass, fail or cancelled
-	Paused    bool            `json:"paused"`         // by a person
+	Paused    bool            `json:"paused"`         // whether a person has paused the run
 	Only      []string        `json:"only,omitempty"` // ids of the steps of a partial run
 
 	StartedAt   time.Time  `json:"started_at"`
 	CompletedAt *time.Time `json:"completed_at"` // null while it runs
 	DurationMS  int64      `json:"duration_ms"`  // working time of all its workflows
 
-	Steps      []scenario.Result `json:"steps"`       // that have ended, in order: before, steps, after
+	Steps      []scenario.Result `json:"steps"`       // ended steps, in order: before, steps, after
 	FailedStep *string           `json:"failed_step"` // the first that did not pass; null for none
-	Error      *string           `json:"error"`       // of FailedStep
+	Error      *string           `json:"error"`       // error of FailedStep
 
 	Cost      llm.Usage `json:"cost"`
-	Execution int       `json:"execution"` // of the run's workflows, from 1
+	Execution int       `json:"execution"` // number among the run's workflows, from 1
 }
 
 // State is a summary of a run: the answer to the state query.
@@ -167,7 +167,7 @@ type State struct {
 
 // Event is an entry of events.jsonl.
 type Event struct {
-	Seq  int       `json:"seq"` // from 1
+	Seq  int       `json:"seq"` // number of the event, from 1
 	Time time.Time `json:"time"`
 	Kind string    `json:"kind"` // started, step_started, step_ended, suspended, paused, resumed, said, ignored, cancelled, ended
 	Step string    `json:"step,omitempty"`
@@ -178,7 +178,7 @@ type Event struct {
 type RecordInput struct {
 	Result Result  `json:"result"`           // Steps continue the recorded ones
 	Kept   int     `json:"kept,omitempty"`   // number of recorded steps
-	Events []Event `json:"events,omitempty"` // since the last record
+	Events []Event `json:"events,omitempty"` // events since the last record
 
 	Messages []scenario.Keep `json:"messages,omitempty"` // messages of people since the last record
 }

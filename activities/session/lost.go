@@ -28,7 +28,7 @@ type record struct {
 	last time.Time // the newest claim or commit
 	lost coordination.Lost
 
-	events   map[string]coordination.Event // of committed steps on the ledger, by agent and step
+	events   map[string]coordination.Event // events of committed steps on the ledger, by agent and step
 	lacking  []committed
 	rejected []committed
 }

@@ -32,7 +32,7 @@ type savedState struct {
 type ReopenInput struct {
 	Session    string `json:"session,omitempty"` // empty for the one that the workflow has claimed
 	WorkflowID string `json:"workflow_id"`
-	Agent      string `json:"agent,omitempty"` // whose failed step is retried; empty for all
+	Agent      string `json:"agent,omitempty"` // agent whose failed step is retried; empty for all
 }
 
 // Reopening is a session that a new run of its workflow continues.

@@ -85,7 +85,7 @@ type Prepared struct {
 	// attempt.HeartbeatTimeout.
 	HeartbeatTimeoutSeconds int `json:"heartbeat_timeout_seconds,omitempty"`
 
-	URL     string `json:"url"`               // of the session's directory, for people
+	URL     string `json:"url"`               // URL of the session's directory, for people
 	Offline bool   `json:"offline,omitempty"` // the built-in model plays agents of the team
 
 	// Preparations lists the preparations to make before the first step; Drafted has those already
@@ -107,7 +107,7 @@ type Saved struct {
 	Prepared Prepared            `json:"prepared"`
 
 	Recorded    int  `json:"recorded"`         // number of the last event on record
-	SecondsLeft int  `json:"seconds_left"`     // of the session's time
+	SecondsLeft int  `json:"seconds_left"`     // rest of the session's time
 	Warned      bool `json:"warned,omitempty"` // the core has received TimeShort
 }
 
@@ -144,7 +144,7 @@ type StepResult struct {
 // RecordInput is the part of the history since the previous Record.
 type RecordInput struct {
 	Session string                  `json:"session"`
-	Team    string                  `json:"team,omitempty"` // as in Prepared
+	Team    string                  `json:"team,omitempty"` // the same as in Prepared
 	Entries []coordination.Accepted `json:"entries"`
 	Events  []coordination.Entry    `json:"events"`
 
@@ -203,7 +203,7 @@ type State struct {
 type FinalAnswer struct {
 	Agent string `json:"agent"` // its author
 	Label string `json:"label"`
-	Path  string `json:"path"` // of its answer.json
+	Path  string `json:"path"` // path of its answer.json
 }
 
 // PresentInput is the session's decision.
@@ -216,5 +216,5 @@ type PresentInput struct {
 type Presented struct {
 	Answer    string `json:"answer"` // truncated to maxAnswer
 	Truncated bool   `json:"truncated,omitempty"`
-	Path      string `json:"path"` // of the whole answer
+	Path      string `json:"path"` // path of the whole answer
 }

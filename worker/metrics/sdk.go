@@ -18,7 +18,7 @@ var sdkBuckets = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 600}
 // they first occur, and the labels of one name may vary.
 type sdkMetrics struct {
 	mu         sync.Mutex
-	counters   map[string]*prometheus.CounterVec // by name and labels
+	counters   map[string]*prometheus.CounterVec // counters by name and labels
 	gauges     map[string]*prometheus.GaugeVec
 	histograms map[string]*prometheus.HistogramVec
 }

@@ -70,7 +70,7 @@ type table struct {
 type provider struct {
 	Name   string           `json:"name"`
 	Hosts  []string         `json:"hosts"`
-	Prefix string           `json:"prefix"` // of its models' names at a router; empty if others also sell them there
+	Prefix string           `json:"prefix"` // prefix of its models' names at a router; empty if others also sell them there
 	Models map[string]entry `json:"models"`
 }
 

@@ -40,7 +40,7 @@ type Task struct {
 
 // Dead is a process that has died, and the activities that it was running.
 type Dead struct {
-	Identity string // as the server knows it
+	Identity string // the worker's identity as the server knows it
 	Tasks    []Task
 }
 
@@ -58,7 +58,7 @@ type Roster struct {
 	mu    sync.Mutex
 	file  *os.File // locked
 	tasks map[string]entry
-	lines int // of tasks in the file
+	lines int // number of lines with tasks in the file
 }
 
 type entry struct {

@@ -109,7 +109,7 @@ var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 // check reports problems that tags cannot express.
 func check(s Settings, c *config.Decoder) {
-	var providers []string // with valid names
+	var providers []string // providers with valid names
 	for _, n := range slices.Sorted(maps.Keys(s.Providers)) {
 		key := c.Key("providers", n)
 		if checkName(c, key, n, "provider") {

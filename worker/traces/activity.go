@@ -55,7 +55,7 @@ func (a *tracedActivity) ExecuteActivity(ctx context.Context, in *interceptor.Ex
 		}
 		return result, err
 	}
-	ctx = trace.ContextWithRemoteSpanContext(ctx, root) // of calls outside of steps, such as drafts
+	ctx = trace.ContextWithRemoteSpanContext(ctx, root) // root is the parent of calls outside of steps, such as drafts
 	name, attributes := stepOf(input)
 	if name == "" {
 		return a.Next.ExecuteActivity(ctx, in)

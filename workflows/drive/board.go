@@ -53,7 +53,7 @@ type Memo struct {
 	// Bell is the doorbell. It is set as MemoDoorbell once it has been rung.
 	Bell coordination.Ring
 
-	fields map[string]any // as last set
+	fields map[string]any // the memo's fields as last set
 	epoch  int            // the bell's epoch when it was last set
 }
 

@@ -23,7 +23,7 @@ type Request struct {
 	Results []coordination.ToolResult `json:"results,omitempty"`
 
 	malformed string   // why the JSON could not be decoded
-	keys      []string // of the JSON object
+	keys      []string // keys of the JSON object
 }
 
 // Verb is a request that people can send to a workflow, as a signal or an update.
@@ -57,7 +57,7 @@ type listener[E any] interface {
 // Inbox receives the verbs of a workflow.
 type Inbox[E any] struct {
 	ctx      workflow.Context
-	noun     string // of the workflow, in errors
+	noun     string // word for the workflow in errors
 	listener listener[E]
 	signals  []signal[E]
 	updated  workflow.Channel // wakes the loop after an update

@@ -40,7 +40,7 @@ const (
 // would make workflow tasks fail until it is registered.
 type Index struct {
 	Kind, Team string
-	Registered []string // as the preparing worker found them
+	Registered []string // registered attributes, as the preparing worker found them
 }
 
 // Begin sets the attributes of a running workflow.

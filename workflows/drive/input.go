@@ -180,7 +180,7 @@ func unknownIn(data []byte, path string, t reflect.Type) string {
 const continuedKey = "continued"
 
 type field struct {
-	name string // in JSON
+	name string // name in JSON
 	typ  reflect.Type
 }
 

@@ -47,7 +47,7 @@ const MaxInput = 256 << 10
 const (
 	MemoQuery   = "query"   // truncated, as the title of a scenario
 	MemoStatus  = "status"  // running, paused, parked, or how the workflow ended
-	MemoRound   = "round"   // of a session
+	MemoRound   = "round"   // round of a session
 	MemoStep    = "step"    // the current step of a pipeline or scenario
 	MemoOffline = "offline" // true if the built-in model plays the agents
 	MemoPaused  = "paused"  // whether a person has paused the workflow; absent until it is prepared

@@ -38,7 +38,7 @@ type step struct {
 	delay    workflow.Future              // set while the launch waits for the session to end
 	delays   int                          // number of delays so far
 	verbs    []teamVerb                   // received since the step began
-	spent    llm.Usage                    // by the session, once it has decided
+	spent    llm.Usage                    // usage of the session, once it has decided
 	began    time.Time                    // start of the session
 	took     time.Duration                // duration of the session, once it has ended
 	activity workflow.Future              // nil until the step's own activity runs

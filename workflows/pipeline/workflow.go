@@ -166,7 +166,7 @@ func (p *run) carryOut(commands []pipeline.Command) {
 			}
 		case pipeline.Done:
 			p.result = &c.Result
-		case pipeline.Launch, pipeline.Hold, pipeline.Release: // in the second loop
+		case pipeline.Launch, pipeline.Hold, pipeline.Release: // carried out by the second loop
 		}
 	}
 	p.show()
@@ -184,7 +184,7 @@ func (p *run) carryOut(commands []pipeline.Command) {
 			if p.step != nil {
 				p.step.signal(p.ctx, drive.SaySignal, drive.Request{Text: c.Text})
 			}
-		case pipeline.Ring, pipeline.Done: // in the first loop
+		case pipeline.Ring, pipeline.Done: // carried out by the first loop
 		}
 	}
 }

@@ -43,7 +43,7 @@ type run struct {
 	core     *scenario.State // nil while preparing
 	begun    time.Time       // start of this execution
 	held     time.Time       // start of the pause; zero without one
-	idle     time.Duration   // of the pauses before
+	idle     time.Duration   // total time of the earlier pauses
 	over     bool            // every command is carried out
 	ended    *time.Time      // nil before the end
 
@@ -151,7 +151,7 @@ func (s *run) start() {
 	p := s.prepared
 	s.id = cmp.Or(p.RunID, s.id)
 	s.in.StepTimeoutSeconds = cmp.Or(p.StepTimeoutSeconds, s.in.StepTimeoutSeconds, DefaultStepSeconds)
-	s.in.Plan.Slug, s.in.Plan.Title = p.Plan.Slug, p.Plan.Title // of a resumed run
+	s.in.Plan.Slug, s.in.Plan.Title = p.Plan.Slug, p.Plan.Title // slug and title of a resumed run
 	s.core = scenario.New(p.Protocol, p.Plan, p.Earlier)
 	s.core.Rest, s.core.RestStep, s.core.Carried, s.core.Open = p.Rest, p.RestStep, p.Spent, p.Open
 	s.core.Said, s.core.Heard, s.core.Announced = p.Messages, p.Messages, p.Messages

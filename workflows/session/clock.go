@@ -10,7 +10,7 @@ import (
 
 // clock measures the session's time. It stops while the session is paused or parked.
 type clock struct {
-	left   time.Duration // at since, or while the clock is stopped
+	left   time.Duration // time left at since, or while the clock is stopped
 	since  time.Time     // when it was last started
 	grace  time.Duration // time before the end at which the core is warned; 0 for never
 	warned bool
@@ -26,7 +26,7 @@ type clock struct {
 	waited   workflow.Future // the end of the core's wait; nil without one
 	stopWait workflow.CancelFunc
 
-	waitFrom, waitUntil time.Time // of the core's last wait
+	waitFrom, waitUntil time.Time // begin and end of the core's last wait
 }
 
 // setClock sets and starts the clock. The warning comes a grace period before the end, which is at

@@ -88,8 +88,8 @@ type Result struct {
 	AnswerTruncated bool           `json:"answer_truncated,omitempty"`
 	AnswerPath      *string        `json:"answer_path"` // null without an answer
 	Votes           map[string]int `json:"votes"`       // target to count
-	Voters          []string       `json:"voters"`      // with a fresh vote
-	Agents          int            `json:"agents"`      // that have joined the team
+	Voters          []string       `json:"voters"`      // agents with a fresh vote
+	Agents          int            `json:"agents"`      // number of agents that have joined the team
 
 	// Failed lists the agents that had failed at the end.
 	Failed []coordination.FailedAgent `json:"failed"`

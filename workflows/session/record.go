@@ -19,12 +19,12 @@ type ledger struct {
 	recorder drive.Recorder
 	entries  []coordination.Accepted
 	events   []coordination.Entry
-	results  []coordination.ToolResult // of the caller
+	results  []coordination.ToolResult // results of the caller's tools
 	last     int                       // number of the last event collected from the core
 
 	writing acts.RecordInput // the newest record
 
-	round   int             // in which the newest record started
+	round   int             // round in which the newest record started
 	overdue workflow.Future // fires recordEvery after the first waiting entry; nil without one
 	stop    func()          // stops that timer
 	due     bool            // write a record at once

@@ -189,7 +189,7 @@ func (s *session) carryOut(commands []coordination.Command) {
 			s.startWait(c)
 		case coordination.AskCaller:
 			s.askCaller(c)
-		case coordination.Launch, coordination.Check, coordination.Cancel: // in the second loop
+		case coordination.Launch, coordination.Check, coordination.Cancel: // carried out by the second loop
 		}
 	}
 	s.ledger.collect(s.ctx, s.core)
@@ -203,7 +203,7 @@ func (s *session) carryOut(commands []coordination.Command) {
 		case coordination.Cancel:
 			s.cancelStep(c)
 			s.cancelCheck(c.ID)
-		case coordination.Record, coordination.Ring, coordination.Wait, coordination.AskCaller, coordination.Done: // in the first loop
+		case coordination.Record, coordination.Ring, coordination.Wait, coordination.AskCaller, coordination.Done: // carried out by the first loop
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 type Player struct {
 	Replies []any                           // llm.Message, error or Block
 	Asked   int                             // calls so far
-	Saw     func(call int, req llm.Request) // from 1; may be nil
+	Saw     func(call int, req llm.Request) // called with the number of the model call, from 1; may be nil
 
 	mu sync.Mutex
 }

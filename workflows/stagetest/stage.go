@@ -34,7 +34,7 @@ import (
 type Stage struct {
 	*testsuite.TestWorkflowEnvironment
 	Store *artifact.Dir
-	Cast  map[string]*Player // by agent ID
+	Cast  map[string]*Player // players by agent ID
 	Judge loop.Model         // judges whether answers are equal; may be nil
 
 	Attributes []string // the registered search attributes

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	peers    = "peers"             // in the workspace: the answers of others, read-only for the agent
+	peers    = "peers"             // directory in the workspace with the answers of others, read-only for the agent
 	attacker = "conclave-attacker" // name of this binary in the sandbox, found by PATH
 
 	// keyVariable is the environment variable of the worker that holds a secret.
@@ -42,8 +42,8 @@ type target struct {
 	WorkerAddress int64 // address of a secret in the worker's memory
 	Victim        int
 
-	Addresses []string // of sockets
-	Paths     []string // of further files
+	Addresses []string // addresses of sockets
+	Paths     []string // paths of further files
 	Number    int64
 	Data      []byte
 }
@@ -58,7 +58,7 @@ type workOrder struct {
 type account struct {
 	Fault  string // an error of the sandbox itself
 	Exit   sandbox.Exit
-	Bytes  int64  // of output that reached the worker
+	Bytes  int64  // number of output bytes that reached the worker
 	Output []byte // the first MiB of them
 	Took   time.Duration
 }
@@ -68,7 +68,7 @@ type account struct {
 type report struct {
 	Started bool   `json:"attack_started,omitempty"`
 	Ended   bool   `json:"attack_ended,omitempty"`
-	Proof   string `json:"attack_proof,omitempty"` // of success, as far as the attacker can tell
+	Proof   string `json:"attack_proof,omitempty"` // proof of success, as far as the attacker can tell
 	Error   string `json:"attack_error,omitempty"` // the failure otherwise
 }
 

@@ -22,11 +22,11 @@ import (
 type attack struct {
 	name, what string
 
-	try   func(target) (string, error) // in the sandbox; returns the attacker's own proof of success
-	proof func(*scene, trial) string   // on the host, afterwards; returns evidence of success, or ""
+	try   func(target) (string, error) // runs in the sandbox; returns the attacker's own proof of success
+	proof func(*scene, trial) string   // runs on the host afterwards; returns evidence of success, or ""
 
-	setup   func(*scene) error    // on the host, before; may return a *skipped
-	observe func(*scene)          // on the host, every 20 ms
+	setup   func(*scene) error    // runs on the host before; may return a *skipped
+	observe func(*scene)          // runs on the host every 20 ms
 	limits  func(*sandbox.Limits) // changes the standard limits
 	known   string                // why level landlock does not promise to stop it; empty if it does
 	fatal   bool                  // the attacker may be killed

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	headerTimeout = 30 * time.Second // for a client's request
+	headerTimeout = 30 * time.Second // time for a client's request
 	dialTimeout   = 20 * time.Second // includes resolving the name
 	maxHeader     = 16 << 10         // bytes of a client's request
-	maxTunnels    = 128              // at a time
+	maxTunnels    = 128              // most tunnels at a time
 )
 
 // Proxy connects the clients of a listener to destinations on a list.
@@ -27,7 +27,7 @@ type Proxy struct {
 	served chan struct{} // closed when the listener is
 	life   context.Context
 	end    context.CancelFunc
-	slots  chan struct{} // as many as tunnels
+	slots  chan struct{} // one slot for each tunnel
 
 	lookup func(ctx context.Context, name string) ([]netip.Addr, error)
 	dial   func(ctx context.Context, to netip.AddrPort) (net.Conn, error)

@@ -28,8 +28,8 @@ type call struct {
 // conversation summarizes a request.
 type conversation struct {
 	task    string   // the first request
-	replies int      // of the model
-	results []string // of its tool calls, in order
+	replies int      // number of the model's replies
+	results []string // results of its tool calls, in order
 }
 
 func (r request) conversation() conversation {
