@@ -36,8 +36,8 @@ type Options struct {
 
 // Apply makes all changes in a directory, or none, and returns those that it made. It skips
 // changes that the directory already has. It fails with a *ConflictError if a file differs
-// from the old version of its change, and with an *UnrevertedError if it could neither make nor
-// revert all changes. It touches nothing outside the directory and follows no links in it.
+// from the old version of its change, even if another program edits it during Apply, and with an
+// *UnrevertedError if it could neither make nor revert all changes. It touches nothing outside the directory and follows no links in it.
 //
 // If an earlier Apply was killed, Apply fails with ErrInterrupted until Recover has reverted
 // it. It fails with ErrBusy while another Apply runs.
@@ -103,14 +103,15 @@ type applying struct {
 	added   map[string]bool // paths that they add or change
 	parents map[string]bool // directories above those
 
-	removed     []string // removed before anything is written
-	removedDirs []string // of the old tree's empty directories; they may have files now
+	was         map[string][]byte // SHA-256 of the files that are removed or replaced
+	removed     []string          // removed before anything is written
+	removedDirs []string          // of the old tree's empty directories; they may have files now
 	written     []File
 	dirs        []string // empty directories to be made
 }
 
 func newApplying(root *os.Root, changes []Change) *applying {
-	a := &applying{root: root, gone: map[string]bool{}, added: map[string]bool{}, parents: map[string]bool{}}
+	a := &applying{root: root, was: map[string][]byte{}, gone: map[string]bool{}, added: map[string]bool{}, parents: map[string]bool{}}
 	for _, c := range changes {
 		if c.Old != nil {
 			a.gone[c.Old.Path] = true
@@ -143,24 +144,36 @@ func (a *applying) run() error {
 		return err
 	}
 	defer lock.Close()
-	err = a.makeAll(edits)
+	return finish(a.root, edits, edits)
+}
+
+// finish makes the remaining edits, and reverts all of them if one fails.
+func finish(root *os.Root, all, remaining []edit) error {
+	err := makeAll(root, all, remaining)
 	if err == nil {
-		_ = a.root.RemoveAll(Stage) // Recover removes a stage without a journal
+		_ = root.RemoveAll(Stage) // Recover removes a stage without a journal
 		return nil
 	}
-	if failed := revert(a.root, edits); failed != nil {
+	if failed := revert(root, all); failed != nil {
 		return &UnrevertedError{Err: err, Revert: failed}
 	}
 	return err
 }
 
-func (a *applying) makeAll(edits []edit) error {
-	for _, e := range edits {
-		if err := e.make(a.root); err != nil {
+func makeAll(root *os.Root, all, remaining []edit) error {
+	for _, e := range remaining {
+		if err := e.make(root); err != nil {
 			return err
 		}
 	}
-	return removeJournal(a.root)
+	paths, err := edited(root, all)
+	if err != nil {
+		return err
+	}
+	if len(paths) > 0 {
+		return &ConflictError{Paths: paths}
+	}
+	return removeJournal(root)
 }
 
 // begin writes the new files into the stage and records the edits. The stage is locked

@@ -19,6 +19,7 @@ import (
 type edit struct {
 	From, To string
 	Sum      []byte // SHA-256 of a file that moves out of the stage
+	Was      []byte // SHA-256 of a file that moves into the stage, as Apply has compared it
 
 	Made    string
 	Cleared string
@@ -31,7 +32,7 @@ func (a *applying) edits() []edit {
 	removed := map[string]bool{}
 	for i, name := range a.removed {
 		removed[name] = true
-		edits = append(edits, edit{From: name, To: staged("removed", i)})
+		edits = append(edits, edit{From: name, To: staged("removed", i), Was: a.was[name]})
 	}
 	isDir := func(name string) bool {
 		info, err := a.root.Lstat(name)
@@ -58,7 +59,7 @@ func (a *applying) edits() []edit {
 	for i, f := range a.written {
 		mkdir(path.Dir(f.Path))
 		if _, gone := made[f.Path]; !gone && !removed[f.Path] && exists(a.root, f.Path) {
-			edits = append(edits, edit{From: f.Path, To: staged("old", i)})
+			edits = append(edits, edit{From: f.Path, To: staged("old", i), Was: a.was[f.Path]})
 		}
 		edits = append(edits, edit{From: staged("new", i), To: f.Path, Sum: sum(f.Content)})
 	}
@@ -93,9 +94,11 @@ func (a *applying) clearing() []edit {
 	})
 }
 
-// make makes the edit.
+// make makes the edit. It fails with a *ConflictError for a file that would be overwritten.
 func (e edit) make(root *os.Root) error {
 	switch {
+	case e.isPlacing() && exists(root, e.To):
+		return &ConflictError{Paths: []string{e.To}}
 	case e.Made != "":
 		return root.Mkdir(e.Made, 0o755)
 	case e.Cleared != "":
@@ -137,6 +140,24 @@ func (e edit) isTouched(root *os.Root) (bool, error) {
 	}
 	f, err := ReadFile(root, e.To)
 	return !bytes.Equal(sum(f.Content), e.Sum), err
+}
+
+// edited returns the files that another program has edited between their comparison and the edits
+// that moved them into the stage, or since.
+func edited(root *os.Root, edits []edit) (paths []string, err error) {
+	for _, e := range edits {
+		if len(e.Was) == 0 {
+			continue
+		}
+		f, err := ReadFile(root, e.To)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(sum(f.Content), e.Was) {
+			paths = append(paths, e.From)
+		}
+	}
+	return paths, nil
 }
 
 func exists(root *os.Root, name string) bool {

@@ -57,6 +57,7 @@ func (a *applying) planMove(c Change, merge bool) (bool, error) {
 	}
 	joined, ok := join(*c.Old, *c.New, *found)
 	if ok {
+		a.was[c.Old.Path] = sum(found.Content)
 		a.removed = append(a.removed, c.Old.Path)
 		a.written = append(a.written, joined)
 	}
@@ -71,6 +72,10 @@ func (a *applying) planFile(c Change, merge bool) (bool, error) {
 		return false, nil
 	case err != nil:
 		return false, err
+	case found != nil:
+		a.was[c.Path()] = sum(found.Content)
+	}
+	switch {
 	case same(found, c.New):
 		return true, nil
 	case same(found, c.Old):

@@ -229,6 +229,52 @@ func TestApplying_takesBack(t *testing.T) {
 	require.Equal(t, there, filesIn(t, root))
 }
 
+// Nothing is applied if another program edits a file after its comparison, and the edit stays.
+func TestApplying_editedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		path string
+		made bool // the edit comes through an open file, after its replacement
+	}{
+		"a replaced file":             {"a", false},
+		"a removed file":              {"gone/deep/b", false},
+		"a file where a new one goes": {"filled/in", false},
+		"an open, replaced file":      {"a", true},
+		"an open, removed file":       {"gone/deep/b", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := openDir(t)
+			older.place(t, root)
+			lock, edits, err := planned(t, root, older, newer).begin()
+			require.NoError(t, err)
+			defer lock.Close()
+			open, err := root.OpenFile(tt.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+			require.NoError(t, err)
+			defer open.Close()
+			remaining := edits
+			if tt.made {
+				for _, e := range edits {
+					require.NoError(t, e.make(root))
+				}
+				remaining = nil
+			}
+			_, err = open.WriteString("mine")
+			require.NoError(t, err)
+			err = finish(root, edits, remaining)
+			var conflict *ConflictError
+			require.ErrorAs(t, err, &conflict)
+			require.Equal(t, []string{tt.path}, conflict.Paths)
+			want := maps.Clone(older)
+			want[tt.path] = "mine"
+			if tt.path == "filled/in" {
+				delete(want, "filled/")
+			}
+			require.Equal(t, want, filesIn(t, root))
+		})
+	}
+}
+
 // An UnrevertedError reports that some changes remain until Recover reverts them.
 func TestApplying_cannotTakeBack(t *testing.T) {
 	t.Parallel()
@@ -237,18 +283,20 @@ func TestApplying_cannotTakeBack(t *testing.T) {
 	there.place(t, root)
 	a := newApplying(root, nil)
 	a.removed = []string{"c"}
-	a.written = []File{
-		{Path: "a", Mode: Regular, Content: []byte("one")},
-		{Path: "a", Mode: Regular, Content: []byte("two")},
-		{Path: "b/below", Mode: Regular, Content: []byte("b is a file")},
-	}
-	err := a.run()
+	a.written = []File{{Path: "a", Mode: Regular, Content: []byte("one")}, {Path: "b/below", Mode: Regular, Content: []byte("b is a file")}}
+	lock, edits, err := a.begin()
+	require.NoError(t, err)
+	defer lock.Close()
+	require.NoError(t, edits[0].make(root))
+	require.NoError(t, root.WriteFile("c", []byte("mine"), 0o600))
+	err = finish(root, edits, edits[1:])
 	half, ok := errors.AsType[*UnrevertedError](err)
 	require.True(t, ok, "%v", err)
 	require.ErrorContains(t, half.Err, "b")
 	require.ErrorContains(t, err, "; its changes could not be reverted: ")
 	require.True(t, exists(root, journalFile), "Recover needs it")
-	require.NoError(t, root.Remove("a"))
+	require.NoError(t, lock.Close())
+	require.NoError(t, root.Remove("c"))
 	requireRecovered(t, root, true)
 	require.Equal(t, there, filesIn(t, root))
 }

@@ -228,6 +228,8 @@ func TestRefusal(t *testing.T) {
 	half := &patch.UnrevertedError{Err: errors.New("rename a b: permission denied"), Revert: errors.New("rename b a: permission denied")}
 	require.EqualError(t, refusal(half, patch.Options{}),
 		"rename a b: permission denied; its changes could not be reverted: rename b a: permission denied. Remove the cause and apply again, which reverts them first")
+	half.Err = &patch.ConflictError{Paths: []string{"main.go"}}
+	require.ErrorContains(t, refusal(half, patch.Options{}), "main.go; its changes could not be reverted")
 	require.EqualError(t, refusal(errors.New("disk full"), patch.Options{}), "disk full; nothing was changed")
 	mixed := &patch.ConflictError{Paths: []string{"a"}, Links: []string{"dir"}}
 	require.ErrorContains(t, refusal(mixed, patch.Options{}), "Move them away, or the links, and merge the files with --3way")

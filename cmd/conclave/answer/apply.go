@@ -139,12 +139,12 @@ func openTarget(dir string) (*os.Root, error) {
 
 // refusal adds to an error of patch.Apply how the directory was left, and the remedy.
 func refusal(err error, o patch.Options) error {
+	if _, ok := errors.AsType[*patch.UnrevertedError](err); ok { // perhaps because of a conflict
+		return fmt.Errorf("%w. Remove the cause and apply again, which reverts them first", err)
+	}
 	if conflict, ok := errors.AsType[*patch.ConflictError](err); ok {
 		shown := &patch.ConflictError{Paths: terminal(conflict.Paths), Links: terminal(conflict.Links)}
 		return fmt.Errorf("%w; nothing was written. %s", shown, conflictRemedy(conflict, o))
-	}
-	if _, ok := errors.AsType[*patch.UnrevertedError](err); ok {
-		return fmt.Errorf("%w. Remove the cause and apply again, which reverts them first", err)
 	}
 	if errors.Is(err, patch.ErrInterrupted) {
 		return fmt.Errorf("%w; without --check its changes are reverted first", err)
