@@ -74,7 +74,7 @@ func (s *State) request(event Event) {
 	switch e := event.(type) {
 	case Pause:
 		s.Paused = true
-		s.note("", textPaused)
+		s.add(Entry{Kind: EntryPaused, Text: "paused"})
 	case Resume:
 		s.Paused = false
 		s.note("", "resumed")

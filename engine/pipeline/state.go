@@ -3,7 +3,6 @@ package pipeline
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"conclave/engine/llm"
@@ -227,34 +226,24 @@ func (s *State) View() View {
 
 // Entry is one line of the timeline.
 type Entry struct {
-	Seq  int    `json:"seq"` // from 1
-	Step string `json:"step,omitempty"`
-	Text string `json:"text"`
+	Seq  int       `json:"seq"`            // from 1
+	Kind EntryKind `json:"kind,omitempty"` // empty for most
+	Step string    `json:"step,omitempty"`
+	Text string    `json:"text"` // for people
 
 	Time time.Time `json:"time,omitzero"` // set by State.Stamp
 }
 
-// The texts of entries that begin a pause or a park, and the beginning of that of an end.
+// EntryKind marks the entries that programs act upon.
+type EntryKind string
+
+// The kinds of entries.
 const (
-	textPaused = "paused"
-	textParked = "waits for a person to retry or cancel"
-	textEnded  = "ended: "
+	EntryPaused    EntryKind = "paused"    // the run
+	EntryParked    EntryKind = "parked"    // the run
+	EntryCancelled EntryKind = "cancelled" // a step that still ran at the end of the run
+	EntryEnded     EntryKind = "ended"     // the run
 )
-
-// Pauses reports whether the run was paused at the entry.
-func (e Entry) Pauses() bool { return e.Text == textPaused }
-
-// Parks reports whether the run was parked at the entry.
-func (e Entry) Parks() bool { return e.Text == textParked }
-
-// Ends reports whether the run ended at the entry.
-func (e Entry) Ends() bool { return e.Step == "" && strings.HasPrefix(e.Text, textEnded) }
-
-// Cancels reports whether the entry is the end of a step that was still running when the run
-// ended.
-func (e Entry) Cancels() bool {
-	return e.Step != "" && e.Text == e.Step+" "+textEnded+string(Cancelled)
-}
 
 const (
 	keptEntries    = 50  // of the timeline, which continue-as-new carries
@@ -274,12 +263,16 @@ func (s *State) Stamp(now time.Time) {
 	}
 }
 
-func (s *State) note(step, text string) {
+func (s *State) note(step, text string) { s.add(Entry{Step: step, Text: text}) }
+
+// add numbers an entry and appends it to the timeline.
+func (s *State) add(e Entry) {
 	s.Events++
+	e.Seq = s.Events
 	if len(s.Recent) == keptEntries {
 		s.Recent = slices.Delete(s.Recent, 0, 1)
 	}
-	s.Recent = append(s.Recent, Entry{Seq: s.Events, Step: step, Text: text})
+	s.Recent = append(s.Recent, e)
 }
 
 // trace appends an ended step.
@@ -288,15 +281,18 @@ func (s *State) trace(g TraceEntry) {
 	if old := len(s.Trace) - 1 - keptEntries; old >= 0 {
 		s.Trace[old].Text = "" // the result and continue-as-new carry the whole trace
 	}
-	text := g.Step + " " + textEnded + g.End()
+	e := Entry{Step: g.Step, Text: g.Step + " ended: " + g.End()}
+	if g.Status == Cancelled {
+		e.Kind = EntryCancelled
+	}
 	switch g.Action {
 	case Jump:
-		text = g.Step + " jumped to " + truncate(g.To)
+		e.Text = g.Step + " jumped to " + truncate(g.To)
 	case Call:
-		text = g.Step + " called " + truncate(g.To)
+		e.Text = g.Step + " called " + truncate(g.To)
 	case NoAction:
 	}
-	s.note(g.Step, text)
+	s.add(e)
 }
 
 func truncate(s string) string { return text.HeadRunes(s, keptCharacters) }

@@ -182,7 +182,7 @@ func (s *State) fault(l Launch, at Ref, o outcome, cause Failure) {
 	s.Pending = &l
 	if s.Graph.Park {
 		s.Parked = &cause
-		s.note(l.Step, textParked)
+		s.add(Entry{Kind: EntryParked, Step: l.Step, Text: "waits for a person to retry or cancel"})
 		return
 	}
 	s.Rest = s.Pending
@@ -194,9 +194,9 @@ func (s *State) fault(l Launch, at Ref, o outcome, cause Failure) {
 func (s *State) end(status Status, reason string, final *Ref) {
 	s.Pending, s.Parked = nil, nil
 	s.Result = &Result{Status: status, Reason: truncate(reason), Final: s.final(final)}
-	text := textEnded + string(status)
+	text := "ended: " + string(status)
 	if reason != "" {
 		text += ", " + truncate(reason)
 	}
-	s.note("", text)
+	s.add(Entry{Kind: EntryEnded, Text: text})
 }

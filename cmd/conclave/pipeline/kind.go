@@ -171,12 +171,12 @@ func watch(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 // that step, the current one, still runs.
 func inOrder(entries []pipeline.Entry, step string) []pipeline.Entry {
 	for i := 1; i < len(entries); i++ {
-		if end, last := entries[i-1], entries[i]; end.Ends() && last.Cancels() {
+		if end, last := entries[i-1], entries[i]; end.Kind == pipeline.EntryEnded && last.Kind == pipeline.EntryCancelled {
 			end.Seq, last.Seq = last.Seq, end.Seq
 			entries[i-1], entries[i] = last, end
 		}
 	}
-	if last := len(entries) - 1; step != "" && last >= 0 && entries[last].Ends() {
+	if last := len(entries) - 1; step != "" && last >= 0 && entries[last].Kind == pipeline.EntryEnded {
 		return entries[:last]
 	}
 	return entries
@@ -187,10 +187,10 @@ func shownEntries(entries []pipeline.Entry) []coordination.Entry {
 	var shown []coordination.Entry
 	for _, e := range entries {
 		kind := ""
-		switch {
-		case e.Pauses():
+		switch e.Kind {
+		case pipeline.EntryPaused:
 			kind = coordination.EntryPaused
-		case e.Parks():
+		case pipeline.EntryParked:
 			kind = coordination.EntryFailed
 		}
 		shown = append(shown, coordination.Entry{Seq: e.Seq, Kind: kind, Text: e.Text, Time: e.Time})
