@@ -15,6 +15,7 @@ import (
 type Activity struct {
 	Agent string // of the step; empty for other work
 	Work  string // name of other work; empty for a step
+	First bool   // the first model call of a step
 	Said  string // the end of the reply under way
 
 	Session string // ID of the team's session that is the work; empty for other work
@@ -93,14 +94,7 @@ func (a Activity) logged(now time.Time) bool {
 	if a.waits() {
 		return max(lasts, a.Until.Sub(a.Since)) >= loggedWait
 	}
-	return a.Kind == "" || lasts >= loggedCall || a.isFirst() && lasts >= loggedWait
-}
-
-// isFirst reports whether the activity is the first model call of a step.
-func (a Activity) isFirst() bool {
-	number, _, _ := strings.Cut(a.What, ",")
-	number, _, _ = strings.Cut(number, ";")
-	return a.Kind == coordination.CallsModel && number == "model call 1"
+	return a.Kind == "" || lasts >= loggedCall || a.First && lasts >= loggedWait
 }
 
 // logLine returns the line for a log and its key. The line is printed again only when

@@ -63,6 +63,7 @@ func TestLines_activities(t *testing.T) {
 		return a
 	}
 	calling := doing(coordination.CallsModel, 0, 0, "model call 1")
+	calling.First = true
 	brief := doing(coordination.RateLimited, 5, 6, "slow\ndown")
 	long := doing(coordination.RateLimited, 5, 17, "slow\ndown")
 	longer := doing(coordination.RateLimited, 5, 300, "slow\ndown")

@@ -58,7 +58,7 @@ func activitiesIn(ctx context.Context, conn *hall.Connection, workflow string, r
 		id := child.GetWorkflowId()
 		all = append(all, teamActivity(conn, id))
 		for _, a := range Activities(ctx, conn, id) {
-			all = append(all, progress.Activity{Work: cmp.Or(a.Agent, a.Work) + " of the team", Doing: a.Doing})
+			all = append(all, progress.Activity{Work: cmp.Or(a.Agent, a.Work) + " of the team", First: a.First, Doing: a.Doing})
 		}
 	}
 	return all
@@ -84,7 +84,9 @@ func activitiesOf(conn *hall.Connection, workflow string, infos []*workflowpb.Pe
 		}
 		a := progress.Activity{Work: info.GetActivityType().GetName(), Doing: doing}
 		if id, ok := p.step(); ok {
-			a.Agent, a.Work, a.Said = id, "", attempt.Reported(info.GetHeartbeatDetails()).Said
+			report := attempt.Reported(info.GetHeartbeatDetails())
+			a.Agent, a.Work, a.Said = id, "", report.Said
+			a.First = doing.Kind == coordination.CallsModel && report.Usage.ModelCalls == 0
 		}
 		all = append(all, a)
 	}

@@ -63,6 +63,7 @@ func TestActivitiesOf(t *testing.T) {
 		require.NoError(t, err)
 		return payloads
 	}
+	spent := llm.Usage{ModelCalls: 2}
 	limited := coordination.Doing{Kind: coordination.RateLimited, Since: seconds(-9), Until: seconds(12), What: "slow down"}
 	calling := coordination.Doing{Kind: coordination.CallsModel, Since: seconds(-9), What: "model call 3"}
 	failure := func(kind string) *failurepb.Failure {
@@ -87,8 +88,8 @@ func TestActivitiesOf(t *testing.T) {
 		kind     string // of the activity; by default a session's step
 		want     coordination.Doing
 	}{
-		"at work":        {&info{State: started, Attempt: 1, LastStartedTime: at(-60), LastHeartbeatTime: at(-4), HeartbeatDetails: beat(map[string]any{"doing": calling})}, "", calling},
-		"in a scenario":  {&info{State: started, Attempt: 1, LastStartedTime: at(-60), LastHeartbeatTime: at(-4), HeartbeatDetails: beat(map[string]any{"doing": calling})}, "RunScenarioStep", calling},
+		"at work":        {&info{State: started, Attempt: 1, LastStartedTime: at(-60), LastHeartbeatTime: at(-4), HeartbeatDetails: beat(map[string]any{"doing": calling, "usage": spent})}, "", calling},
+		"in a scenario":  {&info{State: started, Attempt: 1, LastStartedTime: at(-60), LastHeartbeatTime: at(-4), HeartbeatDetails: beat(map[string]any{"doing": calling, "usage": spent})}, "RunScenarioStep", calling},
 		"between calls":  {&info{State: started, Attempt: 1, LastStartedTime: at(-60), LastHeartbeatTime: at(-4), HeartbeatDetails: beat(map[string]any{})}, "", coordination.Doing{}},
 		"waiting inside": {&info{State: started, Attempt: 1, LastStartedTime: at(-60), LastHeartbeatTime: at(-4), HeartbeatDetails: beat(map[string]any{"fruitless": 1, "doing": limited})}, "", limited},
 		"just scheduled": {&info{State: scheduled, Attempt: 1, ScheduledTime: at(-1)}, "", coordination.Doing{}},
@@ -108,13 +109,13 @@ func TestActivitiesOf(t *testing.T) {
 			coordination.Doing{Since: seconds(-1), What: "trying again after: the server has no capacity"},
 		},
 		"calling again": {
-			&info{State: started, Attempt: 2, LastFailure: failure("Network"), LastStartedTime: at(-9), LastHeartbeatTime: at(-9), HeartbeatDetails: beat(map[string]any{"fruitless": 1, "doing": calling})}, "",
+			&info{State: started, Attempt: 2, LastFailure: failure("Network"), LastStartedTime: at(-9), LastHeartbeatTime: at(-9), HeartbeatDetails: beat(map[string]any{"fruitless": 1, "doing": calling, "usage": spent})}, "",
 			coordination.Doing{Kind: coordination.CallsModel, Since: seconds(-9), What: "model call 3; trying again after: the server has no capacity"},
 		},
 		"limited again": {
 			&info{State: started, Attempt: 2, LastFailure: failure("RateLimited"), LastStartedTime: at(-9), LastHeartbeatTime: at(-9), HeartbeatDetails: beat(map[string]any{"fruitless": 1, "doing": limited})}, "", limited,
 		},
-		"progress again": {&info{State: started, Attempt: 2, LastFailure: failure("Network"), LastStartedTime: at(-9), LastHeartbeatTime: at(-9), HeartbeatDetails: beat(map[string]any{"doing": calling})}, "", calling},
+		"progress again": {&info{State: started, Attempt: 2, LastFailure: failure("Network"), LastStartedTime: at(-9), LastHeartbeatTime: at(-9), HeartbeatDetails: beat(map[string]any{"doing": calling, "usage": spent})}, "", calling},
 		"worker killed": {
 			&info{State: started, Attempt: 1, LastStartedTime: at(-60), LastHeartbeatTime: at(-20)}, "",
 			coordination.Doing{Kind: coordination.Queued, Since: seconds(-20), Until: seconds(10), What: "its worker is gone; another one will take the step"},
@@ -147,6 +148,32 @@ func TestActivitiesOf(t *testing.T) {
 			}
 			require.Equal(t, []progress.Activity{want}, got)
 		})
+	}
+}
+
+// A model call is the first one of its step until the step has used the model.
+func TestActivitiesOf_first(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		kind  coordination.DoingKind
+		calls int64
+		want  bool
+	}{
+		{coordination.CallsModel, 0, true},
+		{coordination.CallsModel, 1, false},
+		{coordination.RateLimited, 0, false},
+	} {
+		details, err := converter.GetDefaultDataConverter().ToPayloads(map[string]any{
+			"doing": coordination.Doing{Kind: tt.kind, What: "anything"}, "usage": llm.Usage{ModelCalls: tt.calls},
+		})
+		require.NoError(t, err)
+		got := activitiesOf(&hall.Connection{}, "s1", []*workflowpb.PendingActivityInfo{{
+			ActivityId: "agent_a-l1", ActivityType: &commonpb.ActivityType{Name: "RunStep"}, State: enumspb.PENDING_ACTIVITY_STATE_STARTED,
+			LastStartedTime: timestamppb.New(now), LastHeartbeatTime: timestamppb.New(now), HeartbeatDetails: details,
+		}}, now)
+		require.Len(t, got, 1)
+		require.Equal(t, tt.want, got[0].First)
 	}
 }
 
