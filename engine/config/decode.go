@@ -191,11 +191,12 @@ func (d *Decoder) unknown(f field, parent string, valid []string) {
 		d.report(f.position, key, "API keys do not belong in a configuration; put the key into an environment variable and name that in %s, as in api_key_env: OPENAI_API_KEY", d.keyField())
 		return
 	}
-	if len(d.problems) >= maxShown { // a suggestion would not be printed
-		d.report(f.position, key, "unknown key")
-		return
+	message := "unknown key"
+	if len(d.problems) < maxShown { // later suggestions are not printed
+		message += "; " + d.hint(key, f.key, parent, valid)
 	}
-	d.report(f.position, key, "unknown key; %s", d.hint(key, f.key, parent, valid))
+	d.report(f.position, key, "%s", message)
+	d.problems[len(d.problems)-1].Unknown = true
 }
 
 // hint returns the right place for an unknown key, the nearest valid key, or all valid

@@ -15,6 +15,7 @@ type problem struct {
 	Line, Column int    // from 1
 	Key          string // such as agents[0].backend.model; empty for the whole document
 	Message      string // the fault, and the remedy or the nearest valid choice
+	Unknown      bool   // the fault is a key that does not exist
 }
 
 // Error formats the problem on one line: file:line:column: key: message.

@@ -31,7 +31,11 @@ func (im *importer) settle(name string) error {
 		}
 		removed := false
 		for _, p := range problems {
-			removed = im.remove(p.Key, p.Message) || removed
+			reason := "not carried over: " + p.Message
+			if p.Unknown {
+				reason = noCounterpart
+			}
+			removed = im.remove(p.Key, reason) || removed
 		}
 		if !removed {
 			return err
@@ -48,8 +52,9 @@ var required = regexp.MustCompile(`^agents\[\d+\](\.id|\.backend(\.(type|model))
 // server.
 var serverPart = regexp.MustCompile(`^(agents\[\d+\]\.mcp_servers\[\d+\])(\.(name|command|url|args\[\d+\]))?$`)
 
-// remove marks the value of a key for removal, and reports whether there was one.
-func (im *importer) remove(key, message string) bool {
+// remove marks the value of a key for removal and notes the reason. It reports whether there
+// was a value to remove.
+func (im *importer) remove(key, reason string) bool {
 	if m := serverPart.FindStringSubmatch(key); m != nil {
 		key = m[1]
 	}
@@ -62,12 +67,7 @@ func (im *importer) remove(key, message string) bool {
 		path = found
 	}
 	im.notes.forget(path)
-	if strings.HasPrefix(message, "unknown key") {
-		im.notes.add(path, n.Line, below(n), noCounterpart)
-	} else {
-		message, _, _ = strings.Cut(message, "; remove the key or set it to")
-		im.notes.add(path, n.Line, below(n), "not carried over: %s", message)
-	}
+	im.notes.add(path, n.Line, below(n), "%s", reason)
 	*n = yaml.Node{} // removed by prune
 	return true
 }
