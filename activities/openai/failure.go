@@ -21,18 +21,14 @@ const maxExcerpt = 500
 
 // failure builds an error that names the model, the host, the event and the remedy.
 func (c *Client) failure(kind llm.Kind, status int, event, remedy string, cause error) *llm.Error {
-	message := c.subject() + event
 	if remedy != "" {
-		message += "; " + remedy
+		event += "; " + remedy
 	}
-	return &llm.Error{Kind: kind, Status: status, Message: message, Err: c.redactor.Error(cause)}
+	return &llm.Error{
+		Kind: kind, Status: status, Detail: event, Err: c.redactor.Error(cause),
+		Message: fmt.Sprintf("model %s at %s: %s", c.model, c.host, event),
+	}
 }
-
-// subject is the prefix of the client's error messages.
-func (c *Client) subject() string { return fmt.Sprintf("model %s at %s: ", c.model, c.host) }
-
-// hostSubject is the prefix for errors of connections, which concern all models of the server.
-func (c *Client) hostSubject() string { return fmt.Sprintf("server %s: ", c.host) }
 
 // unusable returns the error for a response that is not a valid reply.
 func (c *Client) unusable(reason string, cause error) *llm.Error {

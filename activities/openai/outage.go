@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http/httptrace"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,7 +90,7 @@ func (o *Outages) call(ctx context.Context, c *Client, away func(*llm.Error), re
 	case ok && connected.Load():
 		o.note(r, r.model, failed)
 	case ok:
-		failed.Message = c.hostSubject() + strings.TrimPrefix(failed.Message, c.subject())
+		failed.Message = "server " + c.host + ": " + failed.Detail // without the model, because it concerns all of them
 		o.note(r, r.host, failed)
 	}
 	return reply, err

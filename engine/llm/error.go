@@ -28,7 +28,8 @@ type Error struct {
 	Cut        bool          // of a BadReply: the reply beside the error is usable, but cut at its token limit
 	Since      time.Time     // of an outage: when the server's replies ceased; zero if unknown
 	Message    string
-	Err        error // the cause, or nil
+	Detail     string // the part of Message after the names of the model and the host
+	Err        error  // the cause, or nil
 }
 
 func (e *Error) Error() string { return e.Message }
