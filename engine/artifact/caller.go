@@ -59,32 +59,52 @@ func (c Caller) Check(limit int) error {
 		return errors.New("the instructions are not UTF-8 text")
 	case c.Depth < 0 || c.Depth > MaxTeamDepth:
 		return fmt.Errorf("the depth is %d: teams may ask teams at most %d deep; does a team ask itself?", c.Depth, MaxTeamDepth)
-	case len(c.ClientTools) > limit:
-		return fmt.Errorf("the client_tools have %d bytes, at most %d are accepted", len(c.ClientTools), limit)
-	case c.ClientToolsFor != "" && c.ClientToolsFor != ForAll && c.ClientToolsFor != ForPresenter:
-		return fmt.Errorf("client_tools_for is %q: give %s or %s", c.ClientToolsFor, ForAll, ForPresenter)
 	}
-	_, err := c.Tools()
+	if err := CheckClientTools("client_tools", c.ClientTools, limit); err != nil {
+		return err
+	}
+	return CheckClientToolsFor(c.ClientToolsFor)
+}
+
+// CheckClientTools refuses malformed tools and more than limit bytes of them. Errors name the
+// list as given.
+func CheckClientTools(name string, list json.RawMessage, limit int) error {
+	if len(list) > limit {
+		return fmt.Errorf("the %s have %d bytes, at most %d are accepted", name, len(list), limit)
+	}
+	_, err := clientTools(name, list)
 	return err
 }
 
-// Tools returns the caller's tools. Workflows may call it: the same text is always decoded
+// CheckClientToolsFor refuses unknown values of Caller.ClientToolsFor.
+func CheckClientToolsFor(agents string) error {
+	switch agents {
+	case "", ForAll, ForPresenter:
+		return nil
+	}
+	return fmt.Errorf("client_tools_for is %q: give %s or %s", agents, ForAll, ForPresenter)
+}
+
+// Tools returns the caller's tools.
+func (c Caller) Tools() ([]ClientTool, error) { return clientTools("client_tools", c.ClientTools) }
+
+// clientTools decodes a list of tools. Workflows may call it: the same text is always decoded
 // to the same tools.
 //
 //workflowcheck:ignore
-func (c Caller) Tools() ([]ClientTool, error) {
-	if len(c.ClientTools) == 0 || string(c.ClientTools) == "null" {
+func clientTools(name string, list json.RawMessage) ([]ClientTool, error) {
+	if len(list) == 0 || string(list) == "null" {
 		return nil, nil
 	}
 	var given []struct {
 		Type     string     `json:"type"`
 		Function ClientTool `json:"function"`
 	}
-	if err := json.Unmarshal(c.ClientTools, &given); err != nil {
-		return nil, errors.New(`client_tools is not a list of tools: give [{"type":"function","function":{"name":…,"description":…,"parameters":…}}]`)
+	if err := json.Unmarshal(list, &given); err != nil {
+		return nil, errors.New(name + ` is not a list of tools: give [{"type":"function","function":{"name":…,"description":…,"parameters":…}}]`)
 	}
 	if len(given) > maxClientTools {
-		return nil, fmt.Errorf("there are %d client_tools, at most %d are accepted", len(given), maxClientTools)
+		return nil, fmt.Errorf("there are %d %s, at most %d are accepted", len(given), name, maxClientTools)
 	}
 	tools := make([]ClientTool, 0, len(given))
 	names := map[string]bool{}
@@ -92,15 +112,15 @@ func (c Caller) Tools() ([]ClientTool, error) {
 		var object map[string]any
 		switch {
 		case g.Type != "function":
-			return nil, fmt.Errorf("client_tools[%d] has the type %q: only functions are supported", i, g.Type)
+			return nil, fmt.Errorf("%s[%d] has the type %q: only functions are supported", name, i, g.Type)
 		case !clientToolName.MatchString(g.Function.Name):
-			return nil, fmt.Errorf("client_tools[%d] has the name %q: give 1 to 56 letters, digits, dashes and underscores", i, g.Function.Name)
+			return nil, fmt.Errorf("%s[%d] has the name %q: give 1 to 56 letters, digits, dashes and underscores", name, i, g.Function.Name)
 		case names[g.Function.Name]:
-			return nil, fmt.Errorf("client_tools[%d] has the name %q of an earlier one", i, g.Function.Name)
+			return nil, fmt.Errorf("%s[%d] has the name %q of an earlier one", name, i, g.Function.Name)
 		case len(g.Function.Parameters) == 0 || string(g.Function.Parameters) == "null":
 			g.Function.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		case json.Unmarshal(g.Function.Parameters, &object) != nil:
-			return nil, fmt.Errorf("client_tools[%d].function.parameters is not a JSON Schema of an object", i)
+			return nil, fmt.Errorf("%s[%d].function.parameters is not a JSON Schema of an object", name, i)
 		}
 		names[g.Function.Name] = true
 		tools = append(tools, g.Function)

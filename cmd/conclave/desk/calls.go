@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strings"
 
 	acts "conclave/activities/session"
 	"conclave/cmd/conclave/access"
@@ -113,17 +112,17 @@ func (d *Desk) calls(ctx context.Context, session string, open []coordination.Ca
 	return whole, nil
 }
 
-// inRequest replaces names of a session's input by those of a request, in error messages.
-var inRequest = strings.NewReplacer("client_tools_for", "client_tools_for", "client_tools", "tools")
-
-// CheckTools refuses tools that no session would accept.
+// CheckTools refuses tools that no session would accept, with the names of a request's
+// parameters.
 func CheckTools(c artifact.Caller) error {
-	if err := c.Check(drive.MaxInput); err != nil {
-		param := "tools"
-		if strings.HasPrefix(err.Error(), "client_tools_for") {
-			param = "metadata.client_tools_for"
-		}
-		return &Refusal{Status: http.StatusBadRequest, Code: "invalid_value", Param: param, Message: inRequest.Replace(err.Error())}
+	param := "tools"
+	err := artifact.CheckClientTools(param, c.ClientTools, drive.MaxInput)
+	if err == nil {
+		param = "metadata.client_tools_for"
+		err = artifact.CheckClientToolsFor(c.ClientToolsFor)
+	}
+	if err != nil {
+		return &Refusal{Status: http.StatusBadRequest, Code: "invalid_value", Param: param, Message: err.Error()}
 	}
 	return nil
 }
