@@ -172,7 +172,7 @@ func (r *record) addCommit(ctx context.Context, agent string, number int, c arti
 		if err := json.Unmarshal(c.Payload, &answer); err != nil {
 			return err
 		}
-		if !strings.HasSuffix(answer.Label, ".final") {
+		if !coordination.IsFinal(answer.Label) {
 			class, err := team.ReadClass(ctx, r.store, r.layout, outcome.Digest)
 			if err != nil {
 				return err

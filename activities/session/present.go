@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"conclave/activities"
 	"conclave/engine/artifact"
@@ -68,7 +67,7 @@ func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d 
 		return answer, "", fmt.Errorf("reading the final answer: %w", err)
 	}
 	return artifact.Answer{
-		AgentID: shown.Agent, Answer: said.Answer, Timestamp: commit.Timestamp, Label: finalLabel(shown.Label), Step: shown.Step,
+		AgentID: shown.Agent, Answer: said.Answer, Timestamp: commit.Timestamp, Label: coordination.FinalLabelOf(shown.Label), Step: shown.Step,
 	}, commit.Manifest, nil
 }
 
@@ -157,10 +156,4 @@ func (a *Activities) clearFinal(ctx context.Context, layout artifact.Layout, age
 		}
 	}
 	return nil
-}
-
-// finalLabel returns agent<N>.final for the label of an answer by agent<N>.
-func finalLabel(label string) string {
-	agent, _, _ := strings.Cut(label, ".")
-	return agent + ".final"
 }

@@ -191,7 +191,7 @@ func (s *State) standsIn(run *Launch, e Failed) bool {
 
 func (s *State) presented(a *agent, e Answered) {
 	a.Step = e.Step
-	final := Shown{Agent: a.ID, Number: a.Number, Label: a.finalLabel(), Step: e.Step}
+	final := Shown{Agent: a.ID, Number: a.Number, Label: FinalLabel(a.Number), Step: e.Step}
 	d := &s.Finale.Decision
 	d.Final = &final
 	if s.Config.Mode == Decomposition { // the presenter wins

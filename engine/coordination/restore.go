@@ -2,7 +2,6 @@ package coordination
 
 import (
 	"slices"
-	"strings"
 
 	"conclave/engine/llm"
 )
@@ -69,28 +68,7 @@ type OpenStep struct {
 func Restore(c Config, lost Lost) *State {
 	s := New(Protocol, c)
 	s.Preparation = lost.Preparation
-	var final *Shown
-	for _, r := range lost.Ledger {
-		if n := s.attempt(); r.Attempt > n && n <= len(lost.Rejected) {
-			s.reject(lost.Rejected[n-1], final)
-			final = nil
-		}
-		switch a := s.agent(r.Agent); {
-		case r.Action == Say:
-			s.said(Said{Agent: r.Agent, Text: r.Text})
-		case a == nil:
-		case strings.HasSuffix(r.Label, ".final"):
-			final = &Shown{Agent: a.ID, Number: a.Number, Label: r.Label, Step: r.Step}
-			a.Step = max(a.Step, r.Step)
-		default:
-			s.enact(a, r.Event)
-		}
-		s.Accepted = r.Seq
-	}
-	for n := s.attempt(); n <= len(lost.Rejected); n++ {
-		s.reject(lost.Rejected[n-1], final)
-		final = nil
-	}
+	s.replay(lost)
 	s.Shared = s.Config.Secluded && slices.ContainsFunc(lost.Ledger, sawPeer)
 	s.Pending, s.Recent, s.Events = nil, nil, lost.Events
 	for _, r := range lost.Lacking {
@@ -111,20 +89,50 @@ func Restore(c Config, lost Lost) *State {
 		}
 	}
 	for _, open := range lost.Open {
-		a := s.agent(open.Agent)
-		if a == nil {
-			continue
+		if a := s.agent(open.Agent); a != nil {
+			s.reopenStep(a, open)
 		}
-		s.admit(a)
-		if l, ok := s.openLaunch(a, open); ok {
-			s.Round = max(s.Round, l.Round)
-			a.Step, a.Rounds = max(a.Step, open.Step), l.Round
-			a.Rest = &resumableStep{Launch: l, Token: open.Token, Uncounted: open.Usage.ModelCalls > 0}
-			continue
-		}
-		a.Usage, a.Left = a.Usage.Add(open.Usage), open.Token
 	}
 	return s
+}
+
+// replay enacts the ledger and the rejections of the team's attempts.
+func (s *State) replay(lost Lost) {
+	var final *Shown
+	for _, r := range lost.Ledger {
+		if n := s.attempt(); r.Attempt > n && n <= len(lost.Rejected) {
+			s.reject(lost.Rejected[n-1], final)
+			final = nil
+		}
+		switch a := s.agent(r.Agent); {
+		case r.Action == Say:
+			s.said(Said{Agent: r.Agent, Text: r.Text})
+		case a == nil:
+		case IsFinal(r.Label):
+			final = &Shown{Agent: a.ID, Number: a.Number, Label: r.Label, Step: r.Step}
+			a.Step = max(a.Step, r.Step)
+		default:
+			s.enact(a, r.Event)
+		}
+		s.Accepted = r.Seq
+	}
+	for n := s.attempt(); n <= len(lost.Rejected); n++ {
+		s.reject(lost.Rejected[n-1], final)
+		final = nil
+	}
+}
+
+// reopenStep makes a resume an open step, or counts the step's usage if that is impossible.
+func (s *State) reopenStep(a *agent, open OpenStep) {
+	s.admit(a)
+	l, ok := s.openLaunch(a, open)
+	if !ok {
+		a.Usage, a.Left = a.Usage.Add(open.Usage), open.Token
+		return
+	}
+	s.Round = max(s.Round, l.Round)
+	a.Step, a.Rounds = max(a.Step, open.Step), l.Round
+	a.Rest = &resumableStep{Launch: l, Token: open.Token, Uncounted: open.Usage.ModelCalls > 0}
 }
 
 // enact steps an event as the end of a new launch that was offered every action and shown
@@ -194,4 +202,90 @@ func (s *State) openLaunch(a *agent, open OpenStep) (Launch, bool) {
 		l.Offered = slices.DeleteFunc(l.Offered, func(action Action) bool { return action == Vote })
 	}
 	return l, len(l.Offered) > 0
+}
+
+// OnRecord is the record of one agent in a directory of steps that another program
+// launched, one at a time.
+type OnRecord struct {
+	Agent   string
+	Step    int   // the highest claimed number
+	Steps   int   // steps that ended with an action; limited by MaxStepsPerAgent
+	Answers []int // steps of its answers
+	Base    int   // those of earlier attempts of the team, which no longer count
+
+	Usage llm.Usage // of its steps
+
+	// Vote or Stop is the action that no later answer has withdrawn; at most one is set.
+	// Their Launch and Usage are ignored.
+	Vote *Voted
+	Stop *Stopped
+
+	Running bool // a step of it is running
+}
+
+// Recall builds the state of a team from the records of its agents and the messages to them.
+// The result equals the state after stepping each of these actions, before the next Drain,
+// except for facts that records do not have: failures, and the order of answers (rule 41).
+//
+// An agent without a record has done nothing. Records of other agents are ignored, as are
+// votes for agents without an answer.
+func Recall(c Config, record []OnRecord, said []Message) *State {
+	s := New(Protocol, c)
+	s.Messages = slices.Clone(said)
+	for _, r := range record {
+		if a := s.agent(r.Agent); a != nil {
+			s.recallAnswers(a, r)
+		}
+	}
+	// Answers come first, because a vote names answers and has seen them.
+	for _, r := range record {
+		if a := s.agent(r.Agent); a != nil {
+			s.recallEnd(a, r)
+		}
+	}
+	return s
+}
+
+func (s *State) recallAnswers(a *agent, r OnRecord) {
+	s.admit(a)
+	a.Answers = slices.Compact(slices.Sorted(slices.Values(r.Answers)))
+	a.Base = min(max(r.Base, 0), len(a.Answers))
+	a.Step = max(r.Step, a.latest())
+	a.Steps, a.Rounds, a.Ran = r.Steps, r.Steps, r.Steps > 0
+	a.Usage = r.Usage
+	s.Round = max(s.Round, a.Rounds)
+}
+
+// recallEnd restores the agent's vote or stop, and its running step.
+func (s *State) recallEnd(a *agent, r OnRecord) {
+	if v := r.Vote; v != nil {
+		if target := s.agent(v.Target); target.answered() {
+			s.cast(a, target, *v, s.boundSeen(v.Seen))
+			a.Known, a.Heard = a.Ballot.Seen, a.Ballot.Heard
+		}
+	}
+	if e := r.Stop; e != nil {
+		s.halt(a, *e, s.boundSeen(e.Seen))
+		a.Known, a.Heard = a.Halt.Seen, a.Halt.Heard
+	}
+	if r.Running {
+		s.mint(a, Launch{Agent: a.ID, Number: a.Number})
+	}
+}
+
+// LaunchOf launches a step of an agent after another program has decided that it is the
+// agent's turn. The allowance is the rest of the budget, and the round is the agent's own
+// count. It returns false if the team has no such agent, no action is open to it, it is at
+// its step limit, or the budget is spent.
+func (s *State) LaunchOf(id string) (Launch, bool) {
+	a := s.agent(id)
+	if a == nil || !s.able(a) || !s.Affords() {
+		return Launch{}, false
+	}
+	offered := s.offered(a)
+	if len(offered) == 0 {
+		return Launch{}, false
+	}
+	a.Rounds++
+	return s.start(a, Launch{Round: a.Rounds, Shown: s.shownTo(a), Offered: offered, Allowance: s.allowance(1)}), true
 }

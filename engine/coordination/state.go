@@ -2,7 +2,6 @@ package coordination
 
 import (
 	"slices"
-	"strconv"
 
 	"conclave/engine/llm"
 )
@@ -263,34 +262,4 @@ func shallow[T any](p *T) *T {
 	}
 	v := *p
 	return &v
-}
-
-// label returns the label of the agent's m-th answer, from 1.
-func (a *agent) label(m int) string {
-	return "agent" + strconv.Itoa(a.Number) + "." + strconv.Itoa(m)
-}
-
-// latestLabel returns the label of the agent's latest accepted answer, or "".
-func (a *agent) latestLabel() string {
-	if !a.answered() {
-		return ""
-	}
-	return a.label(len(a.Answers))
-}
-
-// finalLabel returns the label of a final answer that the agent presents.
-func (a *agent) finalLabel() string { return "agent" + strconv.Itoa(a.Number) + ".final" }
-
-// revision returns the label of the answer that a vote for target names: named, if that is
-// one of target's labels; else the answer that the voter saw; else the latest.
-func revision(target *agent, named string, seen []Seen) string {
-	for m := range target.Answers {
-		if target.label(m+1) == named {
-			return named
-		}
-	}
-	if m := slices.Index(target.Answers, seenStep(seen, target.ID)); m >= 0 {
-		return target.label(m + 1)
-	}
-	return target.latestLabel()
 }

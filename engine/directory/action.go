@@ -133,7 +133,7 @@ func (a *action) readAnswer(d document) (err error) {
 		return err
 	}
 	if label, err := d.optional("label"); err == nil {
-		a.final = a.committed && strings.HasSuffix(label, ".final")
+		a.final = a.committed && coordination.IsFinal(label)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func newLedger(entries []team.Entry) ledger {
 		switch {
 		case e.Action == coordination.Say:
 			l.messages = append(l.messages, coordination.Message{Number: e.Message, Agent: e.Agent})
-		case strings.HasSuffix(e.Label, ".final"):
+		case coordination.IsFinal(e.Label):
 		default:
 			l.entries[entryKey(e.Agent, e.Step)] = e
 		}

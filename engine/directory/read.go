@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -75,14 +74,9 @@ func (d *Directory) number() {
 		a := &d.Agents[i]
 		a.Number = i + 1
 		for m := range a.Answers {
-			a.Answers[m].Label = label(a.Number, m+1)
+			a.Answers[m].Label = coordination.Label(a.Number, m+1)
 		}
 	}
-}
-
-// label returns the label of an agent's answer.
-func label(number, revision int) string {
-	return "agent" + strconv.Itoa(number) + "." + strconv.Itoa(revision)
 }
 
 // resolve sets the vote or stop of an agent that is in force: the last one since its latest

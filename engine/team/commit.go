@@ -93,7 +93,7 @@ func (o *opening) inherited() string {
 // shown.
 func (m Step) nextLabel() string {
 	if m.Launch.Purpose == coordination.Present {
-		return fmt.Sprintf("agent%d.final", m.Launch.Number)
+		return coordination.FinalLabel(m.Launch.Number)
 	}
 	last := m.Launch.Answers
 	for _, shown := range m.Launch.Shown {
@@ -101,7 +101,7 @@ func (m Step) nextLabel() string {
 			last = max(last, revision(shown.Number, shown.Label))
 		}
 	}
-	return fmt.Sprintf("agent%d.%d", m.Launch.Number, last+1)
+	return coordination.Label(m.Launch.Number, last+1)
 }
 
 // MaxReason bounds, in bytes, a reason or a summary outside the step's files.

@@ -280,7 +280,7 @@ func (t task) check() error {
 			return err
 		}
 	}
-	if f := t.Final; f != nil && (f.Number < 1 || f.Label != f.agent()+".final") {
+	if f := t.Final; f != nil && (f.Number < 1 || f.Label != coordination.FinalLabel(f.Number)) {
 		if err := checkLabel(f.Number, f.Label); err != nil {
 			return fmt.Errorf("the final answer: %w", err)
 		}

@@ -55,7 +55,7 @@ func find(ctx context.Context, conn *hall.Connection, id, label string) (*found,
 	if err != nil {
 		return nil, err
 	}
-	if agent, _, _ := strings.Cut(decided, "."); label == "" || label == agent+".final" {
+	if label == "" || label == coordination.FinalLabelOf(decided) {
 		label = decided
 	}
 	var labels []string

@@ -69,8 +69,7 @@ func (v *verifier) finalOf(ctx context.Context, agent string) {
 // finalSource compares the final label and files with those of the source answer.
 // A presenter without files presents those of the winning answer.
 func (v *verifier) finalSource(ctx context.Context, dir, label, manifest string, source answer) {
-	number, _, _ := strings.Cut(source.Label, ".")
-	if label != number+".final" {
+	if label != coordination.FinalLabelOf(source.Label) {
 		v.report(dir+"answer.json", "has the label %s, and its source has %s", label, source.Label)
 	}
 	name := dir + "workspace.json"

@@ -1,8 +1,6 @@
 package record
 
 import (
-	"fmt"
-
 	"conclave/engine/coordination"
 	"conclave/engine/directory"
 	"conclave/workflows/drive"
@@ -43,5 +41,3 @@ func (r *Reader) derive(s *Session) {
 		s.State.Winner = c.Winner
 	}
 }
-
-func labelOf(number, revision int) string { return fmt.Sprintf("agent%d.%d", number, revision) }

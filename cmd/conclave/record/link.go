@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"conclave/engine/coordination"
 )
 
 // link connects the steps with each other and with the events.
@@ -66,7 +68,7 @@ func (s *Session) label() {
 		}
 		count[p.Agent]++
 		if len(s.Events) == 0 {
-			p.Answer.Label = labelOf(1+slices.Index(ids, p.Agent), count[p.Agent])
+			p.Answer.Label = coordination.Label(1+slices.Index(ids, p.Agent), count[p.Agent])
 		}
 	}
 	for _, a := range s.Agents {

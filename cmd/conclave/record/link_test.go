@@ -19,7 +19,7 @@ func at(seconds int) time.Time { return recordtest.Began.Add(time.Duration(secon
 func answered(agent string, number, end int) *Step {
 	return &Step{
 		Agent: agent, Number: number, Action: string(coordination.NewAnswer), Started: at(end - 1), Ended: at(end), Over: true,
-		Answer: &Answer{Label: labelOf(int(agent[0]-'a')+1, number)},
+		Answer: &Answer{Label: coordination.Label(int(agent[0]-'a')+1, number)},
 	}
 }
 

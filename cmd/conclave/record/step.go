@@ -109,7 +109,7 @@ func (s *stepReader) answer(ctx context.Context) (bool, time.Time, error) {
 	var a artifact.Answer
 	found, err := s.read(ctx, "answer.json", &a)
 	if found {
-		s.p.Answer = &Answer{Label: a.Label, Text: a.Answer, Final: strings.HasSuffix(a.Label, ".final")}
+		s.p.Answer = &Answer{Label: a.Label, Text: a.Answer, Final: coordination.IsFinal(a.Label)}
 	}
 	return found, a.Timestamp, err
 }

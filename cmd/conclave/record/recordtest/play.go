@@ -262,9 +262,9 @@ func (l *launch) seenSteps() []coordination.Seen {
 func (p *Play) Answer(seconds float64, agent, text string, files map[string]string) {
 	p.t.Helper()
 	l := p.of(seconds, agent)
-	label := fmt.Sprintf("agent%d.%d", l.Number, l.Answers+1)
+	label := coordination.Label(l.Number, l.Answers+1)
 	if l.Purpose == coordination.Present {
-		label = fmt.Sprintf("agent%d.final", l.Number)
+		label = coordination.FinalLabel(l.Number)
 	}
 	manifest := p.files(l, files)
 	end := p.end(l, string(coordination.NewAnswer), map[string]string{"answer": text, "label": label}, manifest)

@@ -96,7 +96,7 @@ func (p *Play) changes() []string {
 		case e.Action == coordination.Vote && known && !own && e.Target != last.Target:
 			wants = append(wants, fmt.Sprintf("%s moved from %s to %s", e.Agent, last.TargetLabel, e.TargetLabel))
 		}
-		if e.Action == coordination.Vote || e.Action == coordination.NewAnswer && !strings.HasSuffix(e.Label, ".final") {
+		if e.Action == coordination.Vote || e.Action == coordination.NewAnswer && !coordination.IsFinal(e.Label) {
 			before[e.Agent] = e
 		}
 	}
@@ -122,7 +122,7 @@ func (p *Play) stale() []string {
 			if j > i && e.Agent == vote.Agent && e.Action != coordination.Say {
 				break
 			}
-			if e.Action == coordination.NewAnswer && e.Agent != vote.Agent && e.Step > seen[e.Agent] && !strings.HasSuffix(e.Label, ".final") {
+			if e.Action == coordination.NewAnswer && e.Agent != vote.Agent && e.Step > seen[e.Agent] && !coordination.IsFinal(e.Label) {
 				wants = append(wants, fmt.Sprintf("%s's vote for %s (step %03d)", vote.Agent, vote.TargetLabel, vote.Step))
 				break
 			}
