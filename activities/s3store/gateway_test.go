@@ -15,6 +15,8 @@ import (
 	"github.com/versity/versitygw/backend/posix"
 	"github.com/versity/versitygw/embedgw"
 	"github.com/versity/versitygw/s3api"
+
+	"conclave/activities/s3store/s3test"
 )
 
 const gatewayEnv = "CONCLAVE_TEST_GATEWAY"
@@ -114,6 +116,12 @@ func (g gateway) options(bucket, prefix string) Options {
 		Bucket: bucket, Prefix: prefix, Endpoint: "http://" + g.Address,
 		AccessKeyID: g.AccessKey, SecretAccessKey: g.SecretKey,
 	}
+}
+
+// bucket creates a bucket.
+func (g gateway) bucket(t *testing.T, name string) {
+	t.Helper()
+	s3test.CreateBucket(t, "http://"+g.Address, g.AccessKey, g.SecretKey, name)
 }
 
 func open(t *testing.T, opts Options) *Store {

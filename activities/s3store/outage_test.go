@@ -39,7 +39,7 @@ func failing(t *testing.T, g gateway, faults ...string) (*Store, func(fault stri
 // testOutage checks that every method succeeds once the store is back.
 func testOutage(t *testing.T, g gateway) {
 	t.Helper()
-	require.NoError(t, open(t, g.options("bucket", "")).EnsureBucket(t.Context()))
+	g.bucket(t, "bucket")
 	for _, fault := range []string{"busy", "silence", "hang up", "lost answer", "half answer"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +75,7 @@ func testOutage(t *testing.T, g gateway) {
 // testLostAnswers checks that Create distinguishes winners from losers.
 func testLostAnswers(t *testing.T, g gateway) {
 	t.Helper()
-	require.NoError(t, open(t, g.options("bucket", "")).EnsureBucket(t.Context()))
+	g.bucket(t, "bucket")
 	s, count := failing(t, g, slices.Repeat([]string{"lost answer", "busy", "hang up"}, 3)...)
 	require.NoError(t, s.Create(t.Context(), "claim", []byte("token 1")))
 	require.Equal(t, 6, count("lost answer"), "the first PUT wins and the others are refused by it; then it is read back")

@@ -40,9 +40,9 @@ func restricted(t *testing.T, m s3test.Server, prefix string) *Store {
 func TestMinIO_bucketPolicy(t *testing.T) {
 	t.Parallel()
 	m := s3test.StartMinIO(t)
+	s3test.CreateBucket(t, m.Endpoint(), m.AccessKey, m.SecretKey, "sessions")
 	root, err := New(t.Context(), Options{Bucket: "sessions", Prefix: "team-b", Endpoint: m.Endpoint(), AccessKeyID: m.AccessKey, SecretAccessKey: m.SecretKey})
 	require.NoError(t, err)
-	require.NoError(t, root.EnsureBucket(t.Context()))
 	require.NoError(t, root.Create(t.Context(), "sessions/s1/session.json", []byte("{}")))
 
 	own := restricted(t, m, "team-a")

@@ -8,13 +8,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-
 	"conclave/engine/artifact"
 )
 
-// Reasons why a store cannot be used. The errors of Probe and EnsureBucket wrap them.
+// Reasons why a store cannot be used. The errors of Probe wrap them.
 var (
 	errConditionalWrites = errors.New("the store does not honour conditional writes")
 	errUnreachable       = errors.New("the store cannot be reached")
@@ -22,7 +19,7 @@ var (
 	errRefused           = errors.New("the store refuses the credentials")
 )
 
-// probeTimeout bounds Probe and EnsureBucket.
+// probeTimeout bounds Probe.
 const probeTimeout = 20 * time.Second
 
 // Probe verifies that objects can be written and read, and that the store refuses the second of two
@@ -65,36 +62,6 @@ func (s *Store) probe(ctx context.Context, key string) error {
 	}
 	if string(stored) != string(first) {
 		return fmt.Errorf("%w: it refused a second writer, but stored its object", errConditionalWrites)
-	}
-	return nil
-}
-
-// EnsureBucket creates the bucket if it is missing.
-func (s *Store) EnsureBucket(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	s = s.withFewTries()
-	head := &s3.HeadBucketInput{Bucket: &s.bucket}
-	_, err := s.client.HeadBucket(ctx, head)
-	if err == nil {
-		return nil
-	}
-	if status(err) != http.StatusNotFound {
-		return s.unusable("look for", err)
-	}
-	in := &s3.CreateBucketInput{Bucket: &s.bucket}
-	if region := s.client.Options().Region; region != defaultRegion {
-		in.CreateBucketConfiguration = &types.CreateBucketConfiguration{
-			LocationConstraint: types.BucketLocationConstraint(region),
-		}
-	}
-	_, err = s.client.CreateBucket(ctx, in)
-	if status(err) == http.StatusConflict {
-		// Another process has created the bucket in the meantime: check that it can be used.
-		_, err = s.client.HeadBucket(ctx, head)
-	}
-	if err != nil {
-		return s.unusable("create", err)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func TestStore_conforms(t *testing.T) {
 
 func testConformance(t *testing.T, g gateway) {
 	t.Helper()
-	require.NoError(t, open(t, g.options("bucket", "")).EnsureBucket(t.Context()))
+	g.bucket(t, "bucket")
 	var opened atomic.Int64
 	storetest.Run(t, func(t *testing.T) artifact.Store {
 		t.Helper()
@@ -40,7 +40,7 @@ func testSmallPages(t *testing.T, g gateway) {
 	opts.ChecksumsWhenRequired = true
 	s := open(t, opts)
 	s.pageSize = 3
-	require.NoError(t, s.EnsureBucket(t.Context()))
+	g.bucket(t, "bucket")
 	require.NoError(t, s.Probe(t.Context()))
 	var want, got []string
 	for i := range 10 {
@@ -60,7 +60,7 @@ func testSmallPages(t *testing.T, g gateway) {
 func TestList_returnsOnlyKeysOfThePrefix(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t)
-	require.NoError(t, open(t, g.options("shared", "")).EnsureBucket(t.Context()))
+	g.bucket(t, "shared")
 	a, ab := open(t, g.options("shared", "a")), open(t, g.options("shared", "/ab/"))
 	require.NoError(t, a.Put(t.Context(), "x", strings.NewReader("a")))
 	require.NoError(t, ab.Put(t.Context(), "y", strings.NewReader("ab")))
@@ -86,8 +86,7 @@ func testProbe(t *testing.T, g gateway) {
 	require.ErrorIs(t, err, errNoBucket)
 	require.ErrorContains(t, err, `"bucket"`)
 
-	require.NoError(t, s.EnsureBucket(t.Context()))
-	require.NoError(t, s.EnsureBucket(t.Context()), "again")
+	g.bucket(t, "bucket")
 	require.NoError(t, s.Probe(t.Context()))
 	for key, err := range s.List(t.Context(), "") {
 		require.NoError(t, err)
@@ -96,9 +95,7 @@ func testProbe(t *testing.T, g gateway) {
 
 	opts := g.options("bucket", "")
 	opts.SecretAccessKey = "wrong-secret-key"
-	wrong := open(t, opts)
-	require.ErrorIs(t, wrong.Probe(t.Context()), errRefused)
-	require.ErrorIs(t, wrong.EnsureBucket(t.Context()), errRefused)
+	require.ErrorIs(t, open(t, opts).Probe(t.Context()), errRefused)
 	opts = g.options("bucket", "")
 	opts.AccessKeyID = "unknown"
 	require.ErrorIs(t, open(t, opts).Probe(t.Context()), errRefused)
@@ -148,7 +145,7 @@ func TestNew_readsTheEnvironment(t *testing.T) {
 	t.Setenv("AWS_ENDPOINT_URL_S3", "http://"+g.Address)
 	t.Setenv("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
 	s := open(t, Options{Bucket: "from-env"})
-	require.NoError(t, s.EnsureBucket(t.Context()))
+	g.bucket(t, "from-env")
 	require.NoError(t, s.Probe(t.Context()))
 	require.True(t, s.client.Options().UsePathStyle)
 	require.Equal(t, "us-east-1", s.client.Options().Region)
@@ -163,7 +160,7 @@ func TestNew_ignoresTheEnvironmentWithExplicitKeys(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "other")
 	t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
 	s := open(t, g.options("explicit", ""))
-	require.NoError(t, s.EnsureBucket(t.Context()))
+	g.bucket(t, "explicit")
 	require.NoError(t, s.Probe(t.Context()))
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
-	"conclave/activities/s3store"
+	"conclave/activities/s3store/s3test"
 	"conclave/cmd/conclave/clustertest"
 	sessionflow "conclave/workflows/session"
 )
@@ -58,12 +58,7 @@ func newCluster(b *testing.B, m *modelServer) (*stack, map[string][]int) {
 		S3Endpoint: minio.Endpoints[0], S3Region: "us-east-1", S3AccessKey: minio.AccessKey, S3SecretKey: minio.SecretKey,
 	}}
 	s.team = s.file("team.yaml", m.team(deaf))
-	store, err := s3store.New(b.Context(), s3store.Options{
-		Bucket: s.Bucket, Endpoint: s.S3Endpoint, Region: s.S3Region, AccessKeyID: s.S3AccessKey, SecretAccessKey: s.S3SecretKey,
-	})
-	require.NoError(b, err)
-	require.NoError(b, store.EnsureBucket(b.Context()))
-	require.NoError(b, store.Close())
+	s3test.CreateBucket(b, s.S3Endpoint, s.S3AccessKey, s.S3SecretKey, s.Bucket)
 	return s, map[string][]int{"temporal": {temporal.PID()}, "postgres": {database.PID()}, "s3": {minio.Nodes[0].PID(), minio.Nodes[1].PID()}}
 }
 

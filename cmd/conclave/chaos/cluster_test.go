@@ -42,13 +42,13 @@ func newCluster(t *testing.T) *cluster {
 	c.storage.Store(&none)
 	c.temporal = clustertest.StartTemporal(t, c.postgres)
 	c.client = c.temporal.Dial(t)
+	s3test.CreateBucket(t, c.minio.Endpoints[1], c.minio.AccessKey, c.minio.SecretKey, bucket)
 	var err error
 	c.store, err = s3store.New(t.Context(), s3store.Options{
 		Bucket: bucket, Endpoint: c.minio.Endpoints[1], Region: "us-east-1", AccessKeyID: c.minio.AccessKey, SecretAccessKey: c.minio.SecretKey,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.store.Close() })
-	require.NoError(t, c.store.EnsureBucket(t.Context()))
 	return c
 }
 

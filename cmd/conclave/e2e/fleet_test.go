@@ -181,11 +181,11 @@ func (w crew) requireShared(t *testing.T, s *site, id string, lost []string) {
 func TestTwoWorkersOnMinIO(t *testing.T) {
 	t.Parallel()
 	minio := s3test.StartMinIO(t)
+	s3test.CreateBucket(t, minio.Endpoint(), minio.AccessKey, minio.SecretKey, "sessions")
 	store, err := s3store.New(t.Context(), s3store.Options{
 		Bucket: "sessions", Prefix: "fleet", Endpoint: minio.Endpoint(), AccessKeyID: minio.AccessKey, SecretAccessKey: minio.SecretKey,
 	})
 	require.NoError(t, err)
-	require.NoError(t, store.EnsureBucket(t.Context()))
 	release := make(chan struct{})
 	script, second := fleet(release)
 	calls := map[string]int{}
