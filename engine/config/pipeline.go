@@ -104,13 +104,18 @@ type condition struct {
 // history is a pipeline.Policy as written in files.
 type history string
 
-const noHistory history = "none"
+// The values of history.
+const (
+	allHistory  history = "all"
+	lastHistory history = "last"
+	noHistory   history = "none"
+)
 
 // MarshalJSON writes all and none as booleans, so that the hashes of older files do not
 // change.
 func (h history) MarshalJSON() ([]byte, error) {
 	switch h {
-	case "all":
+	case allHistory:
 		return []byte("true"), nil
 	case noHistory:
 		return []byte("false"), nil
@@ -120,10 +125,13 @@ func (h history) MarshalJSON() ([]byte, error) {
 
 // Policy returns the policy of the pipeline.
 func (h history) Policy() pipeline.Policy {
-	if h == noHistory {
-		return pipeline.HideTexts
+	switch h {
+	case allHistory:
+		return pipeline.AllTexts
+	case lastHistory:
+		return pipeline.LastTexts
 	}
-	return pipeline.Policy(h)
+	return pipeline.HideTexts
 }
 
 type toolUse struct {

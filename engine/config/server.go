@@ -33,11 +33,9 @@ const (
 	typeHTTP  = "streamable-http"
 )
 
-// Scopes of an MCPServer; an empty one means step.
-const (
-	ScopeStep    = "step"
-	ScopeSession = "session"
-)
+// ScopeSession is the scope of an MCPServer that the steps of a session share. Any other
+// server runs for one step.
+const ScopeSession = "session"
 
 // Defines reports whether the server is defined here rather than only named.
 func (s MCPServer) Defines() bool {
