@@ -79,7 +79,7 @@ func (s *State) await(a *agent, run *Launch, e Awaiting) {
 		names = append(names, c.Name)
 		s.countCall(c.ID)
 	}
-	s.note(Entry{Kind: entrySuspended, Agent: a.ID, Step: e.Step, Text: a.ID + " waits for the caller's tools: " + truncate(strings.Join(names, ", "))})
+	s.note(Entry{Kind: EntrySuspended, Agent: a.ID, Step: e.Step, Text: a.ID + " waits for the caller's tools: " + truncate(strings.Join(names, ", "))})
 }
 
 // callID matches the ID of a call: the session's hash, the launch and the number.
@@ -220,7 +220,7 @@ func (s *State) toolResults(e ToolResults) {
 			a.Rest = &resumableStep{Launch: a.Run.Launch, Token: a.Run.Token}
 			a.Rest.Launch.Answered = true
 			a.Run = nil
-			s.note(Entry{Kind: entryResumed, Agent: a.ID, Text: a.ID + " has the results of the caller's tools"})
+			s.note(Entry{Kind: EntryResumed, Agent: a.ID, Text: a.ID + " has the results of the caller's tools"})
 		}
 	}
 }

@@ -172,7 +172,7 @@ func (s *State) checked(e Checked) {
 	if n := counts[unknown]; n > 0 {
 		text += ", " + strconv.Itoa(n) + " could not be run"
 	}
-	s.note(Entry{Kind: entryChecked, Agent: a.ID, Step: c.Step, Label: a.latestLabel(), Text: text})
+	s.note(Entry{Kind: EntryChecked, Agent: a.ID, Step: c.Step, Label: a.latestLabel(), Text: text})
 }
 
 // broken reports whether a check fails on every answer on which it has run. Such a check is

@@ -106,16 +106,16 @@ func (s *State) critiqueEnd(a *agent, run *Launch, event ending) {
 	switch e := event.(type) {
 	case Suspended:
 		a.Rest = s.rest(run, e.End, e.Token)
-		s.note(Entry{Kind: entrySuspended, Agent: a.ID, Text: "the evaluation of " + label + " was suspended"})
+		s.note(Entry{Kind: EntrySuspended, Agent: a.ID, Text: "the evaluation of " + label + " was suspended"})
 		return
 	case Critiqued:
 		c := a.critiqued(Critique{Step: run.After, Verdict: e.Verdict, Scores: e.Scores, Ceiling: e.Ceiling, Tasks: e.Tasks})
-		s.note(Entry{Kind: entryCritiqued, Agent: a.ID, Step: run.After, Label: label, Text: "the evaluation of " + label + ": " + c.text()})
+		s.note(Entry{Kind: EntryCritiqued, Agent: a.ID, Step: run.After, Label: label, Text: "the evaluation of " + label + ": " + c.text()})
 		return
 	case Failed:
-		s.note(Entry{Kind: entryRefused, Agent: a.ID, Step: run.After, Label: label, Reason: truncate(e.Cause.Message), Text: label + " was not evaluated: " + truncate(e.Cause.Type)})
+		s.note(Entry{Kind: EntryRefused, Agent: a.ID, Step: run.After, Label: label, Reason: truncate(e.Cause.Message), Text: label + " was not evaluated: " + truncate(e.Cause.Type)})
 	default:
-		s.note(Entry{Kind: entryRefused, Agent: a.ID, Step: run.After, Label: label, Text: label + " was not evaluated"})
+		s.note(Entry{Kind: EntryRefused, Agent: a.ID, Step: run.After, Label: label, Text: label + " was not evaluated"})
 	}
 	a.Critique = &Critique{Step: run.After}
 }

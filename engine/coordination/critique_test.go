@@ -266,6 +266,6 @@ func TestRule86_NewAttempt(t *testing.T) {
 	require.Equal(t, []Purpose{Coordinate}, purposes(commands))
 	require.Equal(t, []string{"a"}, evaluated(p.batch(p.answer("a"))))
 	require.True(t, slices.ContainsFunc(p.state.Timeline(), func(e Entry) bool {
-		return e.Kind == entryCritiqued && e.Text == "the evaluation of agent1.1: converged"
+		return e.Kind == EntryCritiqued && e.Text == "the evaluation of agent1.1: converged"
 	}))
 }

@@ -233,9 +233,9 @@ func (s *State) end(d Decision, unstarted []Check) []Command {
 	s.Outcome = &d
 	s.Forced, s.Paused, s.Waiting, s.Majority = "", false, false, nil
 	s.Calling, s.Gone = false, false
-	kind := entryCancelled
+	kind := EntryCancelled
 	if d.Status != Cancelled {
-		kind = entryDecided
+		kind = EntryDecided
 		s.Finale = nil // the finale of a cancelled session is kept: it continues if the session is reopened
 	}
 	s.note(Entry{Kind: kind, Agent: d.Winner, Step: d.WinnerStep, Label: d.WinnerLabel, Text: d.text()})

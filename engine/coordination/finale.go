@@ -164,7 +164,7 @@ func (s *State) finaleEnd(a *agent, run *Launch, event ending) {
 	if s.joins(run) {
 		text = a.ID + " ended without an action; the parts were not joined, the present answer stands"
 	}
-	s.note(Entry{Kind: entryRefused, Agent: a.ID, Step: step, Text: text})
+	s.note(Entry{Kind: EntryRefused, Agent: a.ID, Step: step, Text: text})
 	if f.Stage = stageOver; run.Purpose == Present {
 		f.Stage = s.afterPresenting()
 	}
@@ -184,7 +184,7 @@ func (s *State) standsIn(run *Launch, e Failed) bool {
 	}
 	s.Finale.By = next.ID
 	s.note(Entry{
-		Kind: entryRefused, Agent: run.Agent, Step: e.Step, Text: run.Agent + " presented nothing; " + next.ID + " presents instead",
+		Kind: EntryRefused, Agent: run.Agent, Step: e.Step, Text: run.Agent + " presented nothing; " + next.ID + " presents instead",
 	})
 	return true
 }
@@ -198,17 +198,17 @@ func (s *State) presented(a *agent, e Answered) {
 		d.Winner, d.WinnerLabel, d.WinnerStep = a.ID, final.Label, e.Step
 	}
 	s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: NewAnswer, Label: final.Label})
-	s.note(Entry{Kind: entryPresented, Agent: a.ID, Step: e.Step, Label: final.Label, Text: a.ID + " presented the final answer"})
+	s.note(Entry{Kind: EntryPresented, Agent: a.ID, Step: e.Step, Label: final.Label, Text: a.ID + " presented the final answer"})
 }
 
 func (s *State) evaluated(a *agent, e Evaluated) {
 	a.Step = e.Step
 	if !e.Again {
 		s.Finale.Stage = stageOver
-		s.note(Entry{Kind: entryJudged, Agent: a.ID, Step: e.Step, Text: a.ID + " submits the final answer"})
+		s.note(Entry{Kind: EntryJudged, Agent: a.ID, Step: e.Step, Text: a.ID + " submits the final answer"})
 		return
 	}
-	s.note(Entry{Kind: entryJudged, Agent: a.ID, Step: e.Step, Reason: truncate(e.Reason), Text: a.ID + " wants the team to begin again"})
+	s.note(Entry{Kind: EntryJudged, Agent: a.ID, Step: e.Step, Reason: truncate(e.Reason), Text: a.ID + " wants the team to begin again"})
 	d := s.Finale.Decision.clone()
 	s.Fallback = &d
 	s.Earlier = append(s.Earlier, RejectedAnswer{Number: s.attempt(), Answer: d.answer(s), Agent: a.ID, Step: e.Step})

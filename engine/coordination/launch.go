@@ -76,9 +76,9 @@ func (s *State) noteRound(before, launched int, revote bool) {
 	switch {
 	case revote:
 		s.Revotes++
-		s.note(Entry{Kind: entryRevote, Text: "round " + strconv.Itoa(s.Round) + ": the vote was split, everybody votes again"})
+		s.note(Entry{Kind: EntryRevote, Text: "round " + strconv.Itoa(s.Round) + ": the vote was split, everybody votes again"})
 	case s.Round > before:
-		s.note(Entry{Kind: entryRound, Text: "round " + strconv.Itoa(s.Round) + ": " + strconv.Itoa(launched) + " launched"})
+		s.note(Entry{Kind: EntryRound, Text: "round " + strconv.Itoa(s.Round) + ": " + strconv.Itoa(launched) + " launched"})
 	}
 }
 

@@ -160,7 +160,7 @@ func (s *State) stopCapped() {
 	for _, a := range s.Agents {
 		if s.capped(a) {
 			a.Halt = &halt{Status: Complete, Summary: "stopped at its limit of answers", Seen: s.allSeen(), Heard: len(s.Messages)}
-			s.note(Entry{Kind: entryStopped, Agent: a.ID, Text: a.ID + " is stopped at its limit of answers"})
+			s.note(Entry{Kind: EntryStopped, Agent: a.ID, Text: a.ID + " is stopped at its limit of answers"})
 		}
 	}
 }
@@ -179,7 +179,7 @@ func (s *State) secluded() bool {
 // reveal ends the seclusion for the rest of this attempt.
 func (s *State) reveal() {
 	s.Shared = true
-	s.note(Entry{Kind: entryRevealed, Text: "every agent has worked out its answer; all are shown now"})
+	s.note(Entry{Kind: EntryRevealed, Text: "every agent has worked out its answer; all are shown now"})
 }
 
 // shownTo returns the answers that a new step of the agent is shown (rules 4 and 69).

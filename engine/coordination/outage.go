@@ -111,14 +111,14 @@ func (s *State) wait() move {
 	s.Waits++
 	s.Waiting = true
 	seconds := min(s.Waits*waitStep, maxWait)
-	s.note(Entry{Kind: entryWaiting, Text: "in an outage of their model servers: " + strings.Join(s.inOutage(), ", ") + "; trying again in " + strconv.Itoa(seconds) + " s"})
+	s.note(Entry{Kind: EntryWaiting, Text: "in an outage of their model servers: " + strings.Join(s.inOutage(), ", ") + "; trying again in " + strconv.Itoa(seconds) + " s"})
 	return move{wait: &Wait{Seconds: seconds}}
 }
 
 // waited handles the end of a wait.
 func (s *State) waited() {
 	if !s.Waiting {
-		s.note(Entry{Kind: entryIgnored, Text: "the end of a wait ignored: none is out"})
+		s.note(Entry{Kind: EntryIgnored, Text: "the end of a wait ignored: none is out"})
 		return
 	}
 	s.Waiting = false
@@ -146,7 +146,7 @@ func (s *State) revive(a *agent) {
 	if a.Rest != nil && a.Rest.Launch.Purpose == Coordinate {
 		a.Steps = max(a.Steps-1, 0)
 	}
-	s.note(Entry{Kind: entryRetried, Agent: a.ID, Text: "the failed step of " + a.ID + " is retried"})
+	s.note(Entry{Kind: EntryRetried, Agent: a.ID, Text: "the failed step of " + a.ID + " is retried"})
 }
 
 // rejoin adds the agents in an outage, which try again, to a new wave.

@@ -50,7 +50,7 @@ func (s *State) close(target *agent) move {
 		if !s.Waiting {
 			s.Waiting = true
 			m.wait = &Wait{Seconds: s.Config.QuorumGrace, Firsts: true}
-			s.note(Entry{Kind: entryWaiting, Label: s.Majority.Label, Text: "a majority has voted for " + s.Majority.Label +
+			s.note(Entry{Kind: EntryWaiting, Label: s.Majority.Label, Text: "a majority has voted for " + s.Majority.Label +
 				"; first answers under way are waited for, " + strconv.Itoa(m.wait.Seconds) + " s at most"})
 		}
 		return m

@@ -55,7 +55,7 @@ func (s *State) reopen(e Reopened) {
 		s.ignore("reopening ignored: " + err.Error())
 		return
 	}
-	s.note(Entry{Kind: entryReopened, Text: "the session goes on in a new run"})
+	s.note(Entry{Kind: EntryReopened, Text: "the session goes on in a new run"})
 	s.goOn(e)
 }
 

@@ -117,7 +117,7 @@ func (s *State) refuseSaid(e Said) error {
 
 // Unread records that a person's request could not be read, and why.
 func (s *State) Unread(request, why string) {
-	s.note(Entry{Kind: entryIgnored, Reason: truncate(why), Text: request + " ignored"})
+	s.note(Entry{Kind: EntryIgnored, Reason: truncate(why), Text: request + " ignored"})
 }
 
 // stepRequest applies a person's request.
@@ -134,7 +134,7 @@ func (s *State) stepRequest(asked request) {
 		s.note(Entry{Kind: EntryPaused, Text: "paused"})
 	case Resume:
 		s.Paused = false
-		s.note(Entry{Kind: entryResumed, Text: "resumed"})
+		s.note(Entry{Kind: EntryResumed, Text: "resumed"})
 	case Retry:
 		s.retry(e.Agent)
 	case Said:

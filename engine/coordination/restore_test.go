@@ -41,7 +41,7 @@ func TestRestore_goesOnWithEverythingOnRecord(t *testing.T) {
 	require.Equal(t, []Action{NewAnswer, Vote}, resumed.Offered)
 	entries := s.Timeline()
 	require.Equal(t, 21, entries[0].Seq, "the timeline goes on")
-	require.Equal(t, entryVote, entries[0].Kind)
+	require.Equal(t, EntryVote, entries[0].Kind)
 	require.Equal(t, map[string]int{"c": 1}, s.View().Votes)
 }
 

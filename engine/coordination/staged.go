@@ -63,7 +63,7 @@ func (s *State) grow() []Launch {
 
 func (s *State) join(a *agent, why string) {
 	a.Absent = false
-	s.note(Entry{Kind: entryJoined, Agent: a.ID, Text: a.ID + " joins: " + why})
+	s.note(Entry{Kind: EntryJoined, Agent: a.ID, Text: a.ID + " joins: " + why})
 }
 
 // admit makes an agent on record a member of a staged team.

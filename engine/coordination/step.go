@@ -98,14 +98,14 @@ func (s *State) ended(event ending) (*agent, *Launch) {
 	s.noteInjected(a, &run, event)
 	if s.Done() { // a cancelled step
 		s.keepRest(a, run, event)
-		s.note(Entry{Kind: entryIgnored, Agent: a.ID, Text: a.ID + " ended after the " + s.Outcome.noun() + "; only its usage counts"})
+		s.note(Entry{Kind: EntryIgnored, Agent: a.ID, Text: a.ID + " ended after the " + s.Outcome.noun() + "; only its usage counts"})
 		return nil, nil
 	}
 	if s.cutting(&run) {
 		if run.Purpose != Evaluation { // whose number is not the agent's
 			a.Step = max(a.Step, e.Step)
 		}
-		s.note(Entry{Kind: entryIgnored, Agent: a.ID, Step: e.Step, Text: a.ID + " ended after the decision of a quorum; only its usage counts"})
+		s.note(Entry{Kind: EntryIgnored, Agent: a.ID, Step: e.Step, Text: a.ID + " ended after the decision of a quorum; only its usage counts"})
 		return nil, nil
 	}
 	return a, &run
@@ -115,7 +115,7 @@ func (s *State) ended(event ending) (*agent, *Launch) {
 func (s *State) suspended(a *agent, run *Launch, e Suspended) {
 	a.Step = max(a.Step, e.Step)
 	a.Rest = s.rest(run, e.End, e.Token)
-	s.note(Entry{Kind: entrySuspended, Agent: a.ID, Step: e.Step, Text: a.ID + " was suspended"})
+	s.note(Entry{Kind: EntrySuspended, Agent: a.ID, Step: e.Step, Text: a.ID + " was suspended"})
 }
 
 func (s *State) failed(a *agent, run *Launch, e Failed) {
@@ -140,14 +140,14 @@ func (s *State) restarted(a *agent, run *Launch, e Restarted) {
 	a.Steps--
 	a.Again = true
 	s.leave(a, e.Token)
-	s.note(Entry{Kind: entryRestarted, Agent: a.ID, Step: e.Step, Text: a.ID + " restarts with the news"})
+	s.note(Entry{Kind: EntryRestarted, Agent: a.ID, Step: e.Step, Text: a.ID + " restarts with the news"})
 }
 
 // refuse ends a step without an action. Its agent keeps its status, and the step counts
 // towards its limit.
 func (s *State) refuse(a *agent, step int, why string) {
 	a.Step = max(a.Step, step)
-	s.note(Entry{Kind: entryRefused, Agent: a.ID, Step: step, Text: a.ID + ": " + why})
+	s.note(Entry{Kind: EntryRefused, Agent: a.ID, Step: step, Text: a.ID + ": " + why})
 }
 
 func (s *State) timeShort() {
@@ -179,7 +179,7 @@ func (s *State) cancelRequested() {
 }
 
 // ignore notes an event that changes nothing.
-func (s *State) ignore(text string) { s.note(Entry{Kind: entryIgnored, Text: text}) }
+func (s *State) ignore(text string) { s.note(Entry{Kind: EntryIgnored, Text: text}) }
 
 // accept puts an entry into the ledger and returns its number.
 func (s *State) accept(entry Accepted) int {
@@ -225,7 +225,7 @@ func (s *State) answered(a *agent, run *Launch, e Answered) {
 	s.keepChecks(a, e.Checks, seen)
 	label := a.latestLabel()
 	a.Newest = s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: NewAnswer, Label: label, Seen: seen})
-	s.note(Entry{Kind: entryAnswer, Agent: a.ID, Step: e.Step, Label: label, Text: a.ID + " answered " + label + outdated(fresh)})
+	s.note(Entry{Kind: EntryAnswer, Agent: a.ID, Step: e.Step, Label: label, Text: a.ID + " answered " + label + outdated(fresh)})
 }
 
 // voted accepts a vote, which replaces the agent's earlier one.
@@ -244,7 +244,7 @@ func (s *State) voted(a *agent, run *Launch, e Voted) {
 	label := a.Ballot.TargetLabel
 	s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: Vote, Target: target.ID, TargetLabel: label, Seen: seen})
 	s.note(Entry{
-		Kind: entryVote, Agent: a.ID, Step: e.Step, Target: target.ID, Label: label, Reason: a.Ballot.Reason,
+		Kind: EntryVote, Agent: a.ID, Step: e.Step, Target: target.ID, Label: label, Reason: a.Ballot.Reason,
 		Text: a.ID + " voted for " + target.ID + " (" + label + ")" + s.remark(a, target.latestLabel()),
 	})
 }
@@ -262,7 +262,7 @@ func (s *State) stopped(a *agent, run *Launch, e Stopped) {
 	if a.Halt.Status == Blocked {
 		text = a.ID + " is blocked"
 	}
-	s.note(Entry{Kind: entryStopped, Agent: a.ID, Step: e.Step, Reason: a.Halt.Summary, Text: text + s.staleness(a)})
+	s.note(Entry{Kind: EntryStopped, Agent: a.ID, Step: e.Step, Reason: a.Halt.Summary, Text: text + s.staleness(a)})
 }
 
 // cast replaces the agent's vote.

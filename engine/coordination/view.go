@@ -244,40 +244,40 @@ type Entry struct {
 }
 
 // Revote reports whether the entry begins a round that repeats a split vote.
-func (e Entry) Revote() bool { return e.Kind == entryRevote }
+func (e Entry) Revote() bool { return e.Kind == EntryRevote }
 
 // Ignored reports whether the entry describes an event that changed nothing.
-func (e Entry) Ignored() bool { return e.Kind == entryIgnored }
+func (e Entry) Ignored() bool { return e.Kind == EntryIgnored }
 
 // The kinds of timeline entries.
 const (
-	entryRound     = "round"
-	entryRevote    = "revote"
+	EntryRound     = "round"
+	EntryRevote    = "revote"
 	EntryInjected  = "update_injected" // answers reached the step while it worked
-	entryAnswer    = "answer"
-	entryVote      = "vote"
-	entryStopped   = "stopped"   // the agent's part is complete or blocked
-	entryRefused   = "refused"   // the step ended without an accepted action
-	entrySuspended = "suspended" // the step was cancelled and can be resumed
-	entryRestarted = "restarted" // the step ended itself for news
+	EntryAnswer    = "answer"
+	EntryVote      = "vote"
+	EntryStopped   = "stopped"   // the agent's part is complete or blocked
+	EntryRefused   = "refused"   // the step ended without an accepted action
+	EntrySuspended = "suspended" // the step was cancelled and can be resumed
+	EntryRestarted = "restarted" // the step ended itself for news
 	EntryFailed    = "failed"
-	entryRetried   = "retried"
-	entryWaiting   = "waiting"  // every model server is away
-	entryRevealed  = "revealed" // secluded agents are shown all answers
+	EntryRetried   = "retried"
+	EntryWaiting   = "waiting"  // every model server is away
+	EntryRevealed  = "revealed" // secluded agents are shown all answers
 	entrySaid      = "said"     // a person's message
 	EntryPaused    = "paused"
-	entryResumed   = "resumed"
+	EntryResumed   = "resumed"
 	entryAsked     = "asked"
 	entryDrafted   = "drafted"   // criteria, personas or subtasks were made
-	entryCritiqued = "critiqued" // the evaluation of an answer
-	entryPresented = "presented"
-	entryJudged    = "judged"
-	entryDecided   = "decided"
-	entryCancelled = "cancelled"
-	entryReopened  = "reopened"
-	entryChecked   = "checked"
-	entryJoined    = "joined"  // the agent joins the staged team
-	entryIgnored   = "ignored" // a stale or impossible event, which changed nothing
+	EntryCritiqued = "critiqued" // the evaluation of an answer
+	EntryPresented = "presented"
+	EntryJudged    = "judged"
+	EntryDecided   = "decided"
+	EntryCancelled = "cancelled"
+	EntryReopened  = "reopened"
+	EntryChecked   = "checked"
+	EntryJoined    = "joined"  // the agent joins the staged team
+	EntryIgnored   = "ignored" // a stale or impossible event, which changed nothing
 )
 
 // The timeline keeps its newest entries, and older ones for as long as a polling client may
@@ -292,7 +292,7 @@ const (
 // DecidedAt returns the time of the last decision, or zero if the timeline has none.
 func (s *State) DecidedAt() time.Time {
 	for _, e := range slices.Backward(s.Timeline()) {
-		if e.Kind == entryDecided {
+		if e.Kind == EntryDecided {
 			return e.Time
 		}
 	}

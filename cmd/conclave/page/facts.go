@@ -9,6 +9,7 @@ import (
 
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/record"
+	"conclave/engine/coordination"
 )
 
 // fact is a question about the session with its answer.
@@ -130,7 +131,7 @@ func rejected(s *record.Session) []string {
 		}
 	}
 	for _, e := range s.Events {
-		if e.Kind == record.EventRefused {
+		if e.Kind == coordination.EntryRefused {
 			told = append(told, line(e.Text)+".")
 		}
 	}
@@ -203,7 +204,7 @@ func percentOf(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) 
 func checkLines(s *record.Session) []string {
 	var told []string
 	for _, e := range s.Events {
-		if e.Kind == record.EventChecked {
+		if e.Kind == coordination.EntryChecked {
 			told = append(told, line(e.Text)+".")
 		}
 	}
@@ -214,7 +215,7 @@ func checkLines(s *record.Session) []string {
 func joined(s *record.Session) []string {
 	var told []string
 	for _, e := range s.Events {
-		if e.Kind == record.EventJoined {
+		if e.Kind == coordination.EntryJoined {
 			told = append(told, line(e.Text)+".")
 		}
 	}

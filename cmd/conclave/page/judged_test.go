@@ -94,7 +94,7 @@ func TestStoryOf_judgements(t *testing.T) {
 	marks := map[string][]string{}
 	for _, l := range storyOf(sessionOf(t, recordtest.Checked(t)), recordtest.Began).Lanes {
 		for _, m := range itemsOf(l.Updates) {
-			if m.Class == record.EventChecked || m.Class == record.EventJoined {
+			if m.Class == coordination.EntryChecked || m.Class == coordination.EntryJoined {
 				marks[l.Agent] = append(marks[l.Agent], m.Title)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"conclave/cmd/conclave/record"
+	"conclave/engine/coordination"
 )
 
 // The symbols, drawn around the origin.
@@ -22,7 +23,7 @@ const (
 )
 
 // eventSymbols are the symbols of the events that are drawn below their agent's lane.
-var eventSymbols = map[string]string{record.EventInjected: diamond, record.EventChecked: tickmark, record.EventJoined: plus}
+var eventSymbols = map[string]string{coordination.EntryInjected: diamond, coordination.EntryChecked: tickmark, coordination.EntryJoined: plus}
 
 func colorClass(i int) string { return fmt.Sprintf("c%d", i%13) }
 

@@ -7,6 +7,7 @@ import (
 
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/record"
+	"conclave/engine/coordination"
 )
 
 // ties draws lines from votes to the answers that they name.
@@ -43,11 +44,11 @@ func (d *drawing) bands() {
 	}
 	for i, e := range d.s.Events {
 		switch e.Kind {
-		case record.EventPaused:
-			until := d.until(i, record.EventResumed, record.EventDecided, record.EventCancelled)
+		case coordination.EntryPaused:
+			until := d.until(i, coordination.EntryResumed, coordination.EntryDecided, coordination.EntryCancelled)
 			add("pause", "paused "+seconds(until.Sub(e.Time)), "paused for "+seconds(until.Sub(e.Time)), e.Time, until)
-		case record.EventWaiting:
-			until := d.until(i, record.EventRound, record.EventRetried, record.EventDecided, record.EventCancelled)
+		case coordination.EntryWaiting:
+			until := d.until(i, coordination.EntryRound, coordination.EntryRetried, coordination.EntryDecided, coordination.EntryCancelled)
 			add("wait", "waiting", line(e.Text), e.Time, until)
 		}
 	}
@@ -82,7 +83,7 @@ func (d *drawing) notes() {
 	}
 	for _, e := range d.s.Events {
 		switch e.Kind {
-		case record.EventDecided, record.EventCancelled, record.EventReopened:
+		case coordination.EntryDecided, coordination.EntryCancelled, coordination.EntryReopened:
 			d.story.Notes = append(d.story.Notes, note{
 				Class: "decided", X: d.x(e.Time), Text: line(e.Text), Title: line(e.Text), Anchor: sideOf(d.axis.at(e.Time)),
 				Y: d.story.Bottom + 16, Top: storyTop - 6, Bottom: d.story.Bottom + 2,

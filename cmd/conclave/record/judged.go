@@ -116,7 +116,7 @@ func (s *stepReader) judgements(ctx context.Context) error {
 func judged(about []coordination.Entry) int {
 	n := 0
 	for _, e := range about {
-		if e.Kind == EventChecked || e.Kind == EventCritiqued {
+		if e.Kind == coordination.EntryChecked || e.Kind == coordination.EntryCritiqued {
 			n++
 		}
 	}

@@ -33,17 +33,17 @@ func (s *Session) accept() {
 	for _, p := range s.Steps {
 		events := about[p.Agent][p.Number]
 		p.Accepted = p.Action != "" && (len(s.Events) == 0 ||
-			first(events, EventAnswer, EventVote, EventStopped, EventPresented, EventJudged) != nil)
-		if e := first(events, EventInjected); e != nil {
+			first(events, coordination.EntryAnswer, coordination.EntryVote, coordination.EntryStopped, coordination.EntryPresented, coordination.EntryJudged) != nil)
+		if e := first(events, coordination.EntryInjected); e != nil {
 			p.Received = strings.Fields(e.Label)
 		}
-		if e := first(events, EventFailed); e != nil && p.Action == "" {
+		if e := first(events, coordination.EntryFailed); e != nil && p.Action == "" {
 			p.Over = true
 			if p.Ended.IsZero() {
 				p.Ended = e.Time
 			}
 		}
-		if e := first(events, EventRefused, EventSuspended, EventRestarted); e != nil && p.Ended.IsZero() {
+		if e := first(events, coordination.EntryRefused, coordination.EntrySuspended, coordination.EntryRestarted); e != nil && p.Ended.IsZero() {
 			p.Ended = e.Time
 		}
 		if p.Started.IsZero() {
@@ -105,7 +105,7 @@ func (s *Session) replaced(vote *Step) time.Time {
 		}
 	}
 	for _, e := range s.Events {
-		if e.Kind == EventRevote || e.Kind == EventJudged && e.Reason != "" {
+		if e.Kind == coordination.EntryRevote || e.Kind == coordination.EntryJudged && e.Reason != "" {
 			earlier(e.Time)
 		}
 	}
@@ -129,7 +129,7 @@ func (s *Session) stale(answers []*Step, vote *Step) *Stale {
 		}
 	}
 	for _, e := range s.Events {
-		if e.Kind == EventRevealed && !e.Time.Before(vote.Ended) {
+		if e.Kind == coordination.EntryRevealed && !e.Time.Before(vote.Ended) {
 			consider(Stale{At: e.Time})
 		}
 	}

@@ -55,11 +55,11 @@ func TestLink_stale(t *testing.T) {
 		"a message to another":         {messages: []step.Message{{Number: 2, SaidAt: at(15), Agent: "b"}}},
 		"a message that it has heard":  {messages: []step.Message{{Number: 1, SaidAt: at(15)}}},
 		"a message before an answer":   {steps: []*Step{answered("b", 2, 20)}, messages: []step.Message{{Number: 2, SaidAt: at(15)}}, want: &Stale{At: at(15), Message: 2}},
-		"answers shown late":           {events: []coordination.Entry{{Kind: EventRevealed, Time: at(12)}}, want: &Stale{At: at(12)}},
-		"answers shown before":         {events: []coordination.Entry{{Kind: EventRevealed, Time: at(3)}}},
-		"a vote of all anew":           {events: []coordination.Entry{{Kind: EventRevote, Time: at(14)}}, steps: []*Step{answered("b", 2, 20)}, replaced: at(14)},
-		"a restart of the team":        {events: []coordination.Entry{{Kind: EventJudged, Time: at(14), Reason: "incomplete"}}, replaced: at(14)},
-		"a judge who was content":      {events: []coordination.Entry{{Kind: EventJudged, Time: at(14)}}},
+		"answers shown late":           {events: []coordination.Entry{{Kind: coordination.EntryRevealed, Time: at(12)}}, want: &Stale{At: at(12)}},
+		"answers shown before":         {events: []coordination.Entry{{Kind: coordination.EntryRevealed, Time: at(3)}}},
+		"a vote of all anew":           {events: []coordination.Entry{{Kind: coordination.EntryRevote, Time: at(14)}}, steps: []*Step{answered("b", 2, 20)}, replaced: at(14)},
+		"a restart of the team":        {events: []coordination.Entry{{Kind: coordination.EntryJudged, Time: at(14), Reason: "incomplete"}}, replaced: at(14)},
+		"a judge who was content":      {events: []coordination.Entry{{Kind: coordination.EntryJudged, Time: at(14)}}},
 		"stale, then replaced":         {steps: []*Step{answered("b", 2, 20), voted(3, 30)}, want: &Stale{At: at(20), Label: "agent2.2"}, replaced: at(30)},
 		"replaced at the same instant": {steps: []*Step{answered("b", 2, 30), voted(3, 30)}, replaced: at(30)},
 	} {
@@ -70,7 +70,7 @@ func TestLink_stale(t *testing.T) {
 			s.Team.Orchestrator.Visibility = tc.visibility
 			if len(s.Events) > 0 { // the session counted every action
 				for _, p := range s.Steps {
-					s.Events = append(s.Events, coordination.Entry{Kind: map[bool]string{true: EventVote, false: EventAnswer}[p.Vote != nil], Agent: p.Agent, Step: p.Number})
+					s.Events = append(s.Events, coordination.Entry{Kind: map[bool]string{true: coordination.EntryVote, false: coordination.EntryAnswer}[p.Vote != nil], Agent: p.Agent, Step: p.Number})
 				}
 			}
 			s.link()
@@ -115,11 +115,11 @@ func TestLink_trustsTheState(t *testing.T) {
 func TestLink_accepts(t *testing.T) {
 	t.Parallel()
 	for kind, accepted := range map[string]bool{
-		EventAnswer: true, EventVote: true, EventStopped: true, EventPresented: true, EventJudged: true,
-		EventRefused: false, EventSuspended: false, EventRestarted: false, EventFailed: false, EventIgnored: false,
+		coordination.EntryAnswer: true, coordination.EntryVote: true, coordination.EntryStopped: true, coordination.EntryPresented: true, coordination.EntryJudged: true,
+		coordination.EntryRefused: false, coordination.EntrySuspended: false, coordination.EntryRestarted: false, coordination.EntryFailed: false, coordination.EntryIgnored: false,
 	} {
 		p := answered("a", 1, 10)
-		s := &Session{Steps: []*Step{p}, Events: []coordination.Entry{{Kind: kind, Agent: "a", Step: 1, Time: at(12)}, {Kind: EventAnswer, Agent: "b", Step: 1}}}
+		s := &Session{Steps: []*Step{p}, Events: []coordination.Entry{{Kind: kind, Agent: "a", Step: 1, Time: at(12)}, {Kind: coordination.EntryAnswer, Agent: "b", Step: 1}}}
 		s.link()
 		require.Equal(t, accepted, p.Accepted, kind)
 		require.Equal(t, at(10), p.Ended, kind)
@@ -129,7 +129,7 @@ func TestLink_accepts(t *testing.T) {
 // A step without an action ends with the event about it.
 func TestLink_ends(t *testing.T) {
 	t.Parallel()
-	for kind, over := range map[string]bool{EventFailed: true, EventRefused: false, EventSuspended: false, EventRestarted: false} {
+	for kind, over := range map[string]bool{coordination.EntryFailed: true, coordination.EntryRefused: false, coordination.EntrySuspended: false, coordination.EntryRestarted: false} {
 		p := &Step{Agent: "a", Number: 1}
 		s := &Session{Steps: []*Step{p}, Events: []coordination.Entry{{Kind: kind, Agent: "a", Step: 1, Time: at(12)}}}
 		s.link()
@@ -139,7 +139,7 @@ func TestLink_ends(t *testing.T) {
 		require.False(t, p.Accepted, kind)
 	}
 	running := &Step{Agent: "a", Number: 1, Started: at(1)}
-	s := &Session{Steps: []*Step{running}, Events: []coordination.Entry{{Kind: EventInjected, Agent: "a", Step: 1, Label: "agent2.1 agent3.2", Time: at(3)}}}
+	s := &Session{Steps: []*Step{running}, Events: []coordination.Entry{{Kind: coordination.EntryInjected, Agent: "a", Step: 1, Label: "agent2.1 agent3.2", Time: at(3)}}}
 	s.link()
 	require.Equal(t, []string{"agent2.1", "agent3.2"}, running.Received)
 	require.Zero(t, running.Ended)

@@ -198,7 +198,7 @@ func (s *Session) Winner() *Step {
 		return nil
 	}
 	for i := len(s.Events) - 1; i >= 0; i-- {
-		if e := s.Events[i]; e.Kind == EventDecided {
+		if e := s.Events[i]; e.Kind == coordination.EntryDecided {
 			return s.Step(e.Agent, e.Step)
 		}
 	}
@@ -215,7 +215,7 @@ func (s *Session) Winner() *Step {
 func (s *Session) Ended() time.Time {
 	var last time.Time
 	for _, e := range s.Events {
-		if e.Time.After(last) && e.Kind != EventIgnored {
+		if e.Time.After(last) && e.Kind != coordination.EntryIgnored {
 			last = e.Time
 		}
 	}
@@ -236,33 +236,3 @@ func (s *Session) Began() time.Time {
 	}
 	return s.Steps[0].Started
 }
-
-// The kinds of events that the record uses.
-const (
-	EventRound     = "round"
-	EventRevote    = "revote"
-	EventInjected  = "update_injected"
-	EventAnswer    = "answer"
-	EventVote      = "vote"
-	EventStopped   = "stopped"
-	EventRefused   = "refused"
-	EventFailed    = coordination.EntryFailed
-	EventRetried   = "retried"
-	EventWaiting   = "waiting"
-	EventSaid      = "said"
-	EventPaused    = coordination.EntryPaused
-	EventResumed   = "resumed"
-	EventAsked     = "asked"
-	EventPresented = "presented"
-	EventJudged    = "judged"
-	EventDecided   = "decided"
-	EventCancelled = "cancelled"
-	EventReopened  = "reopened"
-	EventIgnored   = "ignored"
-	EventRevealed  = "revealed"
-	EventSuspended = "suspended"
-	EventRestarted = "restarted"
-	EventChecked   = "checked"
-	EventJoined    = "joined"
-	EventCritiqued = "critiqued"
-)

@@ -119,7 +119,7 @@ func TestSession_winner(t *testing.T) {
 	}{
 		"running":            {state: acts.State{Status: drive.Running, View: coordination.View{Winner: "a"}}},
 		"no decision":        {state: acts.State{Status: "failed"}},
-		"by the events":      {state: decidedFor("a", nil), events: []coordination.Entry{{Kind: EventDecided, Agent: "a", Step: 1}}, winner: first, final: first},
+		"by the events":      {state: decidedFor("a", nil), events: []coordination.Entry{{Kind: coordination.EntryDecided, Agent: "a", Step: 1}}, winner: first, final: first},
 		"without events":     {state: decidedFor("a", nil), winner: second, final: second},
 		"presented":          {state: decidedFor("a", &acts.FinalAnswer{Agent: "a", Label: "agent1.final"}), winner: second, final: final},
 		"a lost final":       {state: decidedFor("a", &acts.FinalAnswer{Agent: "b", Label: "agent2.final"}), winner: second, final: second},
@@ -146,7 +146,7 @@ func TestSession_times(t *testing.T) {
 	require.Equal(t, at(12), s.Ended(), "a running step has no end")
 	s.Created = at(1)
 	require.Equal(t, at(1), s.Began())
-	s.Events = []coordination.Entry{{Kind: EventAnswer, Time: at(10)}, {Kind: EventIgnored, Time: at(90)}}
+	s.Events = []coordination.Entry{{Kind: coordination.EntryAnswer, Time: at(10)}, {Kind: coordination.EntryIgnored, Time: at(90)}}
 	require.Equal(t, at(10), s.Ended(), "late events are after the end")
 }
 
