@@ -59,9 +59,9 @@ func classify(err error) step.Class {
 		return step.Class{Type: lack.Type, Free: true, After: lackDelay}
 	}
 	switch {
-	case is[*stepTimeError](err):
+	case step.Wraps[*stepTimeError](err):
 		return step.Class{Type: step.TimeOver, Final: true}
-	case is[*noProgressError](err):
+	case step.Wraps[*noProgressError](err):
 		return step.Class{Type: "NoProgress", Final: true}
 	case errors.Is(err, errStopped):
 		return step.Class{Type: "WorkerStopped", Free: true, After: stopDelay}
@@ -69,22 +69,17 @@ func classify(err error) step.Class {
 		return step.Class{Type: step.Fenced, Free: true, After: fenceDelay}
 	case errors.Is(err, errLagging):
 		return step.Class{Type: "WorkerLagging", Free: true, After: lagDelay}
-	case is[*storageError](err):
+	case step.Wraps[*storageError](err):
 		return step.Class{Type: step.Storage, Free: true}
 	default:
 		return step.Class{Type: activities.Internal}
 	}
 }
 
-func is[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
-}
-
 // applicationError returns err as a Temporal application error of class c.
 func applicationError(err error, c step.Class, details ...any) error {
 	after := c.After
-	if !is[*llm.Error](err) { // a model's server sets the delay
+	if !step.Wraps[*llm.Error](err) { // a model's server sets the delay
 		after = spread(after)
 	}
 	options := temporal.ApplicationErrorOptions{NonRetryable: c.Final, NextRetryDelay: after, Cause: err, Details: details}
@@ -133,7 +128,7 @@ func (e *storageError) Unwrap() error { return e.err }
 
 // fault wraps err, except for regular answers of a store and names that are invalid as keys.
 func fault(err error) error {
-	if err == nil || errors.Is(err, artifact.ErrNotFound) || errors.Is(err, artifact.ErrExists) || is[*artifact.NameError](err) {
+	if err == nil || errors.Is(err, artifact.ErrNotFound) || errors.Is(err, artifact.ErrExists) || step.Wraps[*artifact.NameError](err) {
 		return err
 	}
 	return &storageError{err}

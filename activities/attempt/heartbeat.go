@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"conclave/engine/coordination"
+	"conclave/engine/step"
 )
 
 // HeartbeatTimeout is the default time without heartbeats after which the server gives a step to
@@ -253,7 +254,7 @@ func (h *heart) next(ctx context.Context) time.Duration {
 	case err == nil:
 		return every - rand.N(every/10)
 	case ctx.Err() != nil:
-	case is[*serviceerror.NotFound](err):
+	case step.Wraps[*serviceerror.NotFound](err):
 		h.lose(t)
 		return 0 // ask whether the step is wanted
 	case endCause(err) != nil:

@@ -31,7 +31,7 @@ func (p Process) Reckon(ctx context.Context, s step.Spec, e Ended) (Failure, err
 	s.Token = e.Token
 	r, err := step.Recover(ctx, ports, s)
 	switch {
-	case is[*artifact.MalformedError](err):
+	case step.Wraps[*artifact.MalformedError](err):
 		activity.GetLogger(ctx).Warn("the usage of a step is incomplete", "token", e.Token, "error", err)
 	case err != nil && !errors.Is(err, artifact.ErrNotFound):
 		return Failure{}, err

@@ -79,7 +79,7 @@ func TestStorage_classifies(t *testing.T) {
 	} {
 		for method, err := range calls(t, storage{failing{err: answer}}) {
 			require.Equal(t, answer, err, method)
-			require.False(t, is[*storageError](err), method)
+			require.False(t, step.Wraps[*storageError](err), method)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (a *attempt) claim(ctx context.Context) error {
 			return fmt.Errorf("claiming step %d: %w", n, err)
 		}
 		existing, err := artifact.ReadJSON[artifact.Claim](ctx, store, s.Dir(n)+"step.json")
-		if s.Reserve != nil && (errors.Is(err, artifact.ErrNotFound) || is[*artifact.MalformedError](err)) {
+		if s.Reserve != nil && (errors.Is(err, artifact.ErrNotFound) || Wraps[*artifact.MalformedError](err)) {
 			continue // taken without a claim
 		}
 		if err != nil {
@@ -68,7 +68,7 @@ func (a *attempt) claimOf(ctx context.Context, token string, below int) (int, ar
 	for n := below - 1; n > 0 && n >= a.result.Step-maxClaims; n-- {
 		c, err := artifact.ReadJSON[artifact.Claim](ctx, a.ports.Store, a.spec.Dir(n)+"step.json")
 		switch {
-		case errors.Is(err, artifact.ErrNotFound), is[*artifact.MalformedError](err):
+		case errors.Is(err, artifact.ErrNotFound), Wraps[*artifact.MalformedError](err):
 		case err != nil:
 			return 0, artifact.Claim{}, fmt.Errorf("looking for the step to resume: %w", err)
 		case c.Token == token:
@@ -88,7 +88,7 @@ func (a *attempt) adopt(ctx context.Context) (adopted bool, err error) {
 	s.Token = s.Attempt.ResumeFrom
 	found, err := Find(ctx, a.ports, s)
 	switch {
-	case errors.Is(err, artifact.ErrNotFound), is[*artifact.MalformedError](err):
+	case errors.Is(err, artifact.ErrNotFound), Wraps[*artifact.MalformedError](err):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("looking for the commit of the step to resume: %w", err)

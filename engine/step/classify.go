@@ -35,23 +35,18 @@ func Classify(err error) (Class, bool) {
 		return Class{Type: string(model.Kind), Final: !model.Retryable(), Free: limited, After: model.RetryAfter}, true
 	}
 	switch {
-	case is[*loop.NoActionError](err):
+	case Wraps[*loop.NoActionError](err):
 		return Class{Type: NoAction, Final: true}, true
-	case is[*loop.TimeOverError](err):
+	case Wraps[*loop.TimeOverError](err):
 		return Class{Type: TimeOver, Final: true}, true
-	case is[*loop.OverspentError](err):
+	case Wraps[*loop.OverspentError](err):
 		return Class{Type: budgetSpent, Final: true}, true
-	case is[*artifact.LimitError](err), is[*artifact.NameError](err):
+	case Wraps[*artifact.LimitError](err), Wraps[*artifact.NameError](err):
 		return Class{Type: workspaceInvalid, Final: true}, true
 	case errors.Is(err, errOvertaken):
 		return Class{Type: Fenced, Free: true}, true
-	case is[*UnwrittenError](err):
+	case Wraps[*UnwrittenError](err):
 		return Class{Type: Storage, Free: true}, true
 	}
 	return Class{}, false
-}
-
-func is[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
 }

@@ -160,7 +160,7 @@ func (d Document) outdated(ctx context.Context, store artifact.Store) (bool, err
 	}
 	existing, err := artifact.ReadJSON[json.RawMessage](ctx, store, d.Key)
 	switch {
-	case errors.Is(err, artifact.ErrNotFound), is[*artifact.MalformedError](err):
+	case errors.Is(err, artifact.ErrNotFound), Wraps[*artifact.MalformedError](err):
 		return false, nil
 	case err != nil:
 		return false, err

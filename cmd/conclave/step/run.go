@@ -214,9 +214,9 @@ func outcomeOf(ctx context.Context, err error) outcome {
 		return outcome{code: hall.ExitInterrupted, kind: stepInterrupted}
 	case errors.Is(err, errStepTime):
 		return outcome{code: hall.ExitTimeout, kind: stepTimeout}
-	case is[*directory.UnusableError](err):
+	case step.Wraps[*directory.UnusableError](err):
 		return outcome{code: hall.ExitUsage}
-	case is[*directory.NothingOfferedError](err):
+	case step.Wraps[*directory.NothingOfferedError](err):
 		return outcome{code: hall.ExitNoAnswer, kind: nothingOffered, final: true}
 	case activities.Lacks(err, activities.ToolsUnavailable):
 		return outcome{code: hall.ExitNoAnswer, kind: activities.ToolsUnavailable}
@@ -237,9 +237,4 @@ func outcomeOf(ctx context.Context, err error) outcome {
 		o.final = model.Kind == llm.ContextTooLong || model.Kind == llm.ContentPolicy
 	}
 	return o
-}
-
-func is[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
 }
