@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"conclave/engine/text"
 )
 
 const equalSystem = `You compare two answers to one task. They are equal if somebody who has one gains nothing from the other: they come to the same result and say the same about it, whatever the words, the order or the detail of their reasons. They differ if a result, a recommendation or a condition of one is missing from the other or contradicts it.
@@ -46,5 +48,6 @@ func shortened(answer string) string {
 		return answer
 	}
 	const half = maxCompared / 2
-	return strings.ToValidUTF8(answer[:half], "") + "\n…\n" + strings.ToValidUTF8(answer[len(answer)-half:], "")
+	head, _ := text.Head(answer, half)
+	return head + "\n…\n" + text.Tail(answer, half)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
+
+	"conclave/engine/text"
 )
 
 // Stat is the size of a file's change. Added and Deleted count lines; they are 0 for a binary
@@ -80,7 +82,7 @@ func FormatStats(stats []Stat, width int) string {
 	bars := max(10, width-longest-12)
 	var b strings.Builder
 	for i, s := range stats {
-		fmt.Fprintf(&b, " %-*s | ", longest, shorten(names[i], longest))
+		fmt.Fprintf(&b, " %-*s | ", longest, text.TruncateStart(names[i], longest))
 		if s.Binary {
 			fmt.Fprintf(&b, "Bin %d -> %d bytes\n", s.OldSize, s.NewSize)
 			continue
@@ -99,16 +101,6 @@ func FormatStats(stats []Stat, width int) string {
 		b.WriteString(", " + Count(deleted, "deletion") + "(-)")
 	}
 	return b.String() + "\n"
-}
-
-// shorten truncates a name at its beginning, because the end distinguishes files of one
-// directory.
-func shorten(name string, width int) string {
-	r := []rune(name)
-	if len(r) <= width {
-		return name
-	}
-	return "…" + string(r[len(r)-width+1:])
 }
 
 // Count formats a number with a noun, such as "2 files".

@@ -51,6 +51,26 @@ func HeadRunes(s string, n int) string {
 	return s
 }
 
+// TruncateRunes shortens s to at most n characters, including the ellipsis that marks a
+// shortened text.
+func TruncateRunes(s string, n int) string {
+	s = strings.ToValidUTF8(s, replacement)
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return strings.TrimSpace(HeadRunes(s, max(0, n-1))) + ellipsis
+}
+
+// TruncateStart is TruncateRunes for texts whose end distinguishes them, such as paths.
+func TruncateStart(s string, n int) string {
+	s = strings.ToValidUTF8(s, replacement)
+	more := utf8.RuneCountInString(s) - n
+	if more <= 0 {
+		return s
+	}
+	return ellipsis + s[len(HeadRunes(s, more+1)):]
+}
+
 // OneLine collapses every run of white space in s to one space.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 

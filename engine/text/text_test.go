@@ -61,6 +61,24 @@ func TestHeadRunes(t *testing.T) {
 	require.Empty(t, text.HeadRunes("abc", 0))
 }
 
+func TestTruncateRunes(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		s          string
+		n          int
+		head, tail string
+	}{
+		{"日本語", 3, "日本語", "日本語"},
+		{"日本語", 2, "日…", "…語"},
+		{"long enough", 6, "long…", "…nough"},
+		{"a\xffb", 2, "a…", "…b"},
+		{"abc", 1, "…", "…"},
+	} {
+		require.Equal(t, tt.head, text.TruncateRunes(tt.s, tt.n), "%q, %d", tt.s, tt.n)
+		require.Equal(t, tt.tail, text.TruncateStart(tt.s, tt.n), "%q, %d", tt.s, tt.n)
+	}
+}
+
 func TestOneLine(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "a b c", text.OneLine(" a\n\tb  c\r\n"))

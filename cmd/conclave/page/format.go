@@ -20,14 +20,7 @@ func clean(s string) string { return text.Terminal(s) }
 func line(s string) string { return progress.Line(s) }
 
 // brief is like line, but truncates the result to n characters.
-func brief(s string, n int) string {
-	s = line(s)
-	head := text.HeadRunes(s, n)
-	if len(head) < len(s) {
-		head = strings.TrimSpace(text.HeadRunes(s, n-1)) + "…"
-	}
-	return head
-}
+func brief(s string, n int) string { return text.TruncateRunes(line(s), n) }
 
 // stamp returns a machine-readable time. The script shows it in the reader's time zone.
 func stamp(t time.Time) template.HTML {

@@ -116,7 +116,7 @@ func word(s string) string {
 	cut := ""
 	if len(s) > maxWord {
 		cut = fmt.Sprintf("… (%d bytes)", len(s))
-		s = strings.ToValidUTF8(s[:maxWord], "")
+		s, _ = text.Head(s, maxWord)
 	}
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s) + cut
