@@ -96,7 +96,7 @@ func (t Teams) ByName(name string) (config.Team, error) {
 		return team, nil
 	}
 	if t.Dir != "" && registeredName.MatchString(name) {
-		return load(t, "team", name, config.Parse)
+		return teamKind.load(t, name)
 	}
 	names := slices.Sorted(maps.Keys(t.Named))
 	return config.Team{}, fmt.Errorf("this worker has no team %q; it has: %s", name, strings.Join(names, ", "))
@@ -107,7 +107,7 @@ func (t Teams) Pipeline(name string) (config.Pipeline, error) {
 	if t.Dir == "" || !registeredName.MatchString(name) {
 		return config.Pipeline{}, fmt.Errorf("this worker has no pipeline %.80q; send it as config", name)
 	}
-	return load(t, "pipeline", name, parsePipeline)
+	return pipelineKind.load(t, name)
 }
 
 // ByHash returns the team of a running session: the worker's own or, if the worker lacks it, the
@@ -118,36 +118,44 @@ func (t Teams) ByHash(ctx context.Context, store artifact.Store, layout artifact
 			return team, nil
 		}
 	}
-	return find(ctx, t, store, layout, hash, "team", config.Parse)
+	return teamKind.find(ctx, t, store, layout, hash)
 }
 
 // PipelineByHash returns the pipeline of a run: the registered one, or else the copy in the run's
 // directory.
 func (t Teams) PipelineByHash(ctx context.Context, store artifact.Store, layout artifact.Layout, hash string) (config.Pipeline, error) {
-	return find(ctx, t, store, layout, hash, "pipeline", parsePipeline)
+	return pipelineKind.find(ctx, t, store, layout, hash)
 }
 
-// parser is the type of config.Parse and parsePipeline.
-type parser[D definition] = func(name string, data []byte, reach config.Reach) (D, error)
+// kind is a kind of definition: its name, and the function that reads one.
+type kind[D definition] struct {
+	name  string
+	parse func(name string, data []byte, reach config.Reach) (D, error)
+}
 
-// load reads a registered definition of the given kind.
-func load[D definition](t Teams, kind, name string, parse parser[D]) (D, error) {
+var (
+	teamKind     = kind[config.Team]{"team", config.Parse}
+	pipelineKind = kind[config.Pipeline]{"pipeline", parsePipeline}
+)
+
+// load reads a registered definition.
+func (k kind[D]) load(t Teams, name string) (D, error) {
 	var none D
 	data, err := os.ReadFile(t.file(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return none, fmt.Errorf("%s %.12s… is not registered in %s", kind, name, t.Dir)
+		return none, fmt.Errorf("%s %.12s… is not registered in %s", k.name, name, t.Dir)
 	}
 	if err != nil {
-		return none, fmt.Errorf("reading a registered %s: %w", kind, err)
+		return none, fmt.Errorf("reading a registered %s: %w", k.name, err)
 	}
-	return parse("registered "+kind, data, config.Local)
+	return k.parse("registered "+k.name, data, config.Local)
 }
 
 // find returns the registered definition with a hash, or else the stored config.json. The latter is
 // validated like an input: it must match the hash and may only name providers.
-func find[D definition](ctx context.Context, t Teams, store artifact.Store, layout artifact.Layout, hash, kind string, parse parser[D]) (D, error) {
+func (k kind[D]) find(ctx context.Context, t Teams, store artifact.Store, layout artifact.Layout, hash string) (D, error) {
 	if t.Dir != "" && registeredName.MatchString(hash) {
-		if d, err := load(t, kind, hash, parse); err == nil {
+		if d, err := k.load(t, hash); err == nil {
 			return d, nil
 		}
 	}
@@ -156,7 +164,7 @@ func find[D definition](ctx context.Context, t Teams, store artifact.Store, layo
 	if err != nil {
 		return none, fmt.Errorf("reading the stored configuration: %w", err)
 	}
-	d, err := parse("config.json", data, config.Cluster)
+	d, err := k.parse("config.json", data, config.Cluster)
 	if err != nil {
 		return none, Invalid(err)
 	}

@@ -55,30 +55,32 @@ func (a *Activities) PrepareScenario(ctx context.Context, in PrepareInput) (Prep
 	if err := a.keepDefinition(ctx, layout, in); err != nil {
 		return Prepared{}, err
 	}
-	p := Prepared{Protocol: min(in.Protocol, scenario.Protocol), StartedAt: claim.ClaimedAt, StepTimeoutSeconds: in.StepTimeoutSeconds, Attributes: a.Attributes(ctx, in.Index)}
+	p := Prepared{
+		Protocol: min(in.Protocol, scenario.Protocol), RunID: in.RunID, Plan: in.Plan, Execution: 1,
+		StartedAt: claim.ClaimedAt, StepTimeoutSeconds: in.StepTimeoutSeconds, Attributes: a.Attributes(ctx, in.Index),
+	}
 	if p.RunNumber, err = a.runNumber(ctx, in, created); err != nil {
 		return Prepared{}, err
 	}
-	return a.begin(ctx, layout, in.RunID, p, in.Plan, team, 1)
+	return a.begin(ctx, layout, p, team)
 }
 
 // begin stores the team, completes the prepared run, and writes a result with status running.
-func (a *Activities) begin(ctx context.Context, layout artifact.Layout, run string, p Prepared, plan scenario.Plan, team config.Team, execution int) (Prepared, error) {
+func (a *Activities) begin(ctx context.Context, layout artifact.Layout, p Prepared, team config.Team) (Prepared, error) {
 	canonical, err := team.Canonical()
 	if err != nil {
 		return Prepared{}, activities.Invalid(err)
 	}
-	p.RunID = run
 	if err := a.Store.Put(ctx, layout.File("config.json"), bytes.NewReader(canonical)); err != nil {
 		return Prepared{}, err
 	}
-	p.ConfigHash, p.Plan, p.Execution = team.Hash(), plan, execution
+	p.ConfigHash = team.Hash()
 	p.HeartbeatTimeoutSeconds = int(a.HeartbeatTimeout / time.Second)
 	p.URL, p.Offline = a.Store.URL(layout.File("result.json")), team.Agents[0].Backend.Type == config.Offline
-	core := scenario.New(p.Protocol, plan, p.Earlier)
+	core := scenario.New(p.Protocol, p.Plan, p.Earlier)
 	result := Result{
-		RunID: run, RunNumber: p.RunNumber, RunPath: RunPath(plan.Slug, run), Scenario: plan.Slug, Title: plan.Title, Status: scenario.Running,
-		Only: plan.Only, StartedAt: p.StartedAt, DurationMS: p.WorkedMS, Steps: core.Results, Cost: core.Usage, Execution: execution,
+		RunID: p.RunID, RunNumber: p.RunNumber, RunPath: RunPath(p.Plan.Slug, p.RunID), Scenario: p.Plan.Slug, Title: p.Plan.Title, Status: scenario.Running,
+		Only: p.Plan.Only, StartedAt: p.StartedAt, DurationMS: p.WorkedMS, Steps: core.Results, Cost: core.Usage, Execution: p.Execution,
 	}
 	return p, artifact.PutJSON(ctx, a.Store, layout.File("result.json"), result)
 }

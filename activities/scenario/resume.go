@@ -42,8 +42,10 @@ func (a *Activities) resume(ctx context.Context, layout artifact.Layout, in Prep
 	if _, _, err := a.claimRun(ctx, layout, number, in, claim{ConfigHash: team.Hash(), StepTimeoutSeconds: timeout, Before: before}); err != nil {
 		return Prepared{}, err
 	}
-	p := Prepared{Protocol: min(in.Protocol, scenario.Protocol), RunNumber: before.RunNumber, StartedAt: before.StartedAt, WorkedMS: before.DurationMS, StepTimeoutSeconds: timeout}
-	p.Earlier = before.Steps
+	p := Prepared{
+		Protocol: min(in.Protocol, scenario.Protocol), RunID: in.RunID, Plan: plan, Execution: number, StepTimeoutSeconds: timeout,
+		RunNumber: before.RunNumber, StartedAt: before.StartedAt, WorkedMS: before.DurationMS, Earlier: before.Steps,
+	}
 	cut, err := a.cutOff(ctx, layout, *before)
 	if err != nil {
 		return Prepared{}, err
@@ -57,7 +59,7 @@ func (a *Activities) resume(ctx context.Context, layout artifact.Layout, in Prep
 	if p.Events, err = a.countEvents(ctx, layout); err != nil {
 		return Prepared{}, err
 	}
-	return a.begin(ctx, layout, in.RunID, p, plan, team, number)
+	return a.begin(ctx, layout, p, team)
 }
 
 // lastClaim returns the newest claim of a run and its number, or 0 if there is no claim.

@@ -3,5 +3,5 @@
 //
 // Head, Tail, HeadRunes and the functions whose names begin with Truncate shorten; OneLine,
 // Sanitize, Terminal, Markdown and Within clean; Nearest corrects a misspelt name; Size formats
-// bytes.
+// bytes. Start with Truncate in text.go.
 package text

@@ -132,7 +132,10 @@ func await(ctx context.Context, conn *hall.Connection, r runs.Run) (acts.Result,
 }
 
 func conclude(ctx context.Context, conn *hall.Connection, r runs.Run, result acts.Result, err error) error {
-	return runs.Conclude(ctx, conn, r, result, running(r), err, printResult)
+	if err != nil {
+		return runs.LeaveOpen(ctx, conn, r, running(r), err)
+	}
+	return printResult(ctx, conn, r, result)
 }
 
 // watch follows a run to its end, prints a line for every transition, and then the result.
@@ -160,11 +163,14 @@ func watch(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 	result, err := runs.Follow(ctx, conn, r, progress.NewLines(out), snapshot, func(ctx context.Context) (acts.Result, error) {
 		return await(ctx, conn, r)
 	})
+	if err == nil {
+		return printResult(ctx, conn, r, result)
+	}
 	open := completed(running(r), last)
 	if errors.Is(err, runs.ErrParked) {
 		open.Status = drive.Parked
 	}
-	return runs.Conclude(ctx, conn, r, result, open, err, printResult)
+	return runs.LeaveOpen(ctx, conn, r, open, err)
 }
 
 // inOrder puts the end of a run after the end of the step that it cancelled, and leaves it out while

@@ -152,11 +152,9 @@ func RefusedInput(errorType string) bool {
 	return false
 }
 
-// Conclude prints an awaited result. If waiting failed, it prints the running result for programs.
-func Conclude[R any](ctx context.Context, conn *hall.Connection, run Run, result R, running any, waitErr error, print func(context.Context, *hall.Connection, Run, R) error) error {
-	if waitErr == nil {
-		return print(ctx, conn, run, result)
-	}
+// LeaveOpen prints the running result for programs and returns the error of a command whose wait
+// for the run failed.
+func LeaveOpen(ctx context.Context, conn *hall.Connection, run Run, running any, waitErr error) error {
 	if conn.Scripted() {
 		if err := conn.PrintJSON(running); err != nil {
 			return err

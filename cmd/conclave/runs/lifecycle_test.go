@@ -186,7 +186,7 @@ func TestAwait_fails(t *testing.T) {
 }
 
 // A command that stops waiting says how the run continues; a program gets the running result.
-func TestConclude(t *testing.T) {
+func TestLeaveOpen(t *testing.T) {
 	t.Parallel()
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -207,15 +207,12 @@ func TestConclude(t *testing.T) {
 			t.Parallel()
 			conn, stdout, _ := (&halltest.Server{}).Connect(nil)
 			conn.Cluster, conn.Automation = tt.cluster, true
-			err := Conclude(tt.ctx, conn, run, result{}, result{Status: "running"}, tt.waitErr, nil)
+			err := LeaveOpen(tt.ctx, conn, run, result{Status: "running"}, tt.waitErr)
 			require.ErrorContains(t, err, tt.says)
 			require.Equal(t, tt.code, hall.ExitCode(err))
 			require.JSONEq(t, `{"answer":"","status":"running","why":""}`, stdout.String())
 		})
 	}
-	conn, stdout, _ := (&halltest.Server{}).Connect(nil)
-	require.NoError(t, Conclude(t.Context(), conn, run, result{Answer: "42"}, result{}, nil, func(_ context.Context, c *hall.Connection, _ Run, r result) error { return c.Print(r.Answer) }))
-	require.Equal(t, "42", stdout.String())
 }
 
 // A truncated text is read in full from the store; without it, a person is told where it is.

@@ -119,7 +119,10 @@ func endedResult(run runs.Run, status string, err *artifact.Error) sessionflow.R
 }
 
 func conclude(ctx context.Context, conn *hall.Connection, run runs.Run, r, running sessionflow.Result, err error) error {
-	return runs.Conclude(ctx, conn, run, r, running, err, printResult)
+	if err != nil {
+		return runs.LeaveOpen(ctx, conn, run, running, err)
+	}
+	return printResult(ctx, conn, run, r)
 }
 
 // watch follows a session and prints the result. Progress goes to stderr, or to stdout with
