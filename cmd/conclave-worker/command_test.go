@@ -118,7 +118,7 @@ func TestConfig_defaultTeam(t *testing.T) {
 	require.Equal(t, config.Default(), cfg.Teams.Named["default"], "the built-in team of three")
 	require.Nil(t, cfg.Metrics, "nothing is counted without an address")
 
-	cfg, err = flags{settings: path}.config()
+	cfg, err = flags{WorkerFlags: cluster.WorkerFlags{Settings: path}}.config()
 	require.NoError(t, err)
 	require.Equal(t, "agent_x", cfg.Teams.Named["default"].Agents[0].ID)
 	require.Equal(t, 4, cfg.MaxConcurrentSteps)
@@ -126,7 +126,7 @@ func TestConfig_defaultTeam(t *testing.T) {
 	require.NotNil(t, cfg.Metrics)
 	require.Equal(t, "127.0.0.1:0", cfg.MetricsAddress)
 
-	cfg, err = flags{settings: path, offline: true, maxSteps: 2}.config()
+	cfg, err = flags{WorkerFlags: cluster.WorkerFlags{Settings: path, Offline: true, MaxSteps: 2}}.config()
 	require.NoError(t, err)
 	require.Equal(t, config.Offline, cfg.Teams.Named["default"].Agents[0].Backend.Type)
 	require.Equal(t, 2, cfg.MaxConcurrentSteps, "a flag comes before the file")

@@ -42,14 +42,9 @@ func main() {
 
 // flags are the flags of `conclave worker` that apply to a cluster.
 type flags struct {
-	settings                  string // file
+	cluster.WorkerFlags
 	address, namespace, queue string
 	bucket, prefix            string
-	maxSteps                  int
-	stateDir                  string
-	deployment                string
-	log                       cluster.Log
-	offline                   bool
 }
 
 // Exit codes.
@@ -100,7 +95,7 @@ ID is that of the binary. It gets work once the version is the current one:
 		DisableAutoGenTag: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			logger, err := f.log.New(log)
+			logger, err := f.Log.New(log)
 			if err != nil {
 				return err
 			}
@@ -109,17 +104,12 @@ ID is that of the binary. It gets work once the version is the current one:
 	}
 	set := cmd.Flags()
 	set.SortFlags = false
-	set.StringVar(&f.settings, "worker-config", "", "the operator's configuration `FILE`: providers, teams, limits")
 	set.StringVar(&f.address, "address", "", "Temporal `HOST:PORT` (default from TEMPORAL_ADDRESS or temporal.toml)")
 	set.StringVar(&f.namespace, "namespace", "", "Temporal `NAMESPACE` (default from TEMPORAL_NAMESPACE or temporal.toml, else default)")
 	set.StringVar(&f.queue, "task-queue", drive.TaskQueue, "task queue `NAME`")
 	set.StringVar(&f.bucket, "bucket", "", "S3 `BUCKET` of the sessions")
 	set.StringVar(&f.prefix, "prefix", "", "key `PREFIX` in the bucket")
-	set.IntVar(&f.maxSteps, "max-concurrent-steps", 0, "how many steps run at a time (default from --worker-config, else 32)")
-	set.StringVar(&f.stateDir, "state-dir", "", "the `DIR` in which the next worker finds the steps of one that was killed (default ~/.local/state/conclave/workers)")
-	set.StringVar(&f.deployment, "deployment", "", "belong to the worker deployment `NAME`: a run stays with the build of the worker that it began with")
-	f.log.Flags(set)
-	set.BoolVar(&f.offline, "offline", false, "the default team uses the built-in deterministic model")
+	f.WorkerFlags.Flags(set)
 	return cmd
 }
 
@@ -147,7 +137,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		return err
 	}
 	cfg.Store, cfg.Tools.Log = store, log
-	cfg.Roster, cfg.Server, cfg.Namespace = cmp.Or(f.stateDir, cluster.DefaultRoster()), cluster.Name(options), options.Namespace
+	cfg.Roster, cfg.Server, cfg.Namespace = cmp.Or(f.StateDir, cluster.DefaultRoster()), cluster.Name(options), options.Namespace
 	options.MetricsHandler = cfg.Metrics.Handler()
 	if cfg.Client, err = cluster.Dial(ctx, options, log); err != nil {
 		return fmt.Errorf("%w; check --address and TEMPORAL_*", err)
@@ -161,7 +151,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	}
 	return worker.Run(ctx, cfg, func() {
 		log.Info("working", "version", cluster.Version(), "address", options.HostPort, "namespace", options.Namespace, "task_queue", f.queue, "store", store.URL(""),
-			"deployment", f.deployment, "build", cluster.BuildID(), "metrics_address", cfg.MetricsAddress)
+			"deployment", f.Deployment, "build", cluster.BuildID(), "metrics_address", cfg.MetricsAddress)
 	})
 }
 
@@ -169,11 +159,11 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 func (f flags) config() (worker.Config, error) {
 	var s settings.Settings
 	var err error
-	if f.maxSteps < 0 {
-		return worker.Config{}, fmt.Errorf("--max-concurrent-steps is %d; it must be at least 1", f.maxSteps)
+	if err := f.Check(); err != nil {
+		return worker.Config{}, err
 	}
-	if f.settings != "" {
-		if s, err = settings.Load(f.settings); err != nil {
+	if f.Settings != "" {
+		if s, err = settings.Load(f.Settings); err != nil {
 			return worker.Config{}, err
 		}
 	}
@@ -181,12 +171,12 @@ func (f flags) config() (worker.Config, error) {
 	if !given {
 		team = config.Default()
 	}
-	if f.offline {
+	if f.Offline {
 		team = team.Offline()
 	}
 	cfg := worker.Config{
-		TaskQueue: f.queue, MaxConcurrentSteps: f.maxSteps, Cache: worker.DefaultCache(),
-		Deployment: f.deployment,
+		TaskQueue: f.queue, MaxConcurrentSteps: f.MaxSteps, Cache: worker.DefaultCache(),
+		Deployment: f.Deployment,
 		Teams:      activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
 	}
 	cfg.Configure(s)

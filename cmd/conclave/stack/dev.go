@@ -182,7 +182,7 @@ func prepareDev(ctx context.Context, c *hall.CLI, t hall.Target, f devFlags) (p 
 		}
 		return p, err
 	}
-	flags := workerFlags{settings: f.settings, offline: f.offline}
+	flags := cluster.WorkerFlags{Settings: f.settings, Offline: f.offline}
 	if p.settings, err = workerSettings(c, t, flags); err != nil {
 		return p, err
 	}

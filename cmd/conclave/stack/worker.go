@@ -19,19 +19,8 @@ import (
 	"conclave/worker/settings"
 )
 
-// workerFlags are the flags of worker besides the common ones.
-type workerFlags struct {
-	settings string // file
-	maxSteps int
-	stateDir string
-	offline  bool
-
-	deployment string
-	log        cluster.Log
-}
-
 func workerCommand(c *hall.CLI) *cobra.Command {
-	var f workerFlags
+	var f cluster.WorkerFlags
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Worker process for a cluster",
@@ -61,16 +50,11 @@ ID is that of the binary. It gets work once the version is the current one:
 		Args: hall.Arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runWorker(cmd.Context(), c, f) },
 	}
-	cmd.Flags().StringVar(&f.settings, "worker-config", "", "the operator's configuration `FILE`: providers, teams, limits")
-	cmd.Flags().IntVar(&f.maxSteps, "max-concurrent-steps", 0, "how many steps run at a time (default from --worker-config, else 32)")
-	cmd.Flags().StringVar(&f.stateDir, "state-dir", "", "on a cluster, the `DIR` in which the next worker finds the steps of one that was killed (default ~/.local/state/conclave/workers)")
-	cmd.Flags().StringVar(&f.deployment, "deployment", "", "on a cluster, belong to the worker deployment `NAME`: a run stays with the build of the worker that it began with")
-	f.log.Flags(cmd.Flags())
-	cmd.Flags().BoolVar(&f.offline, "offline", false, "the default team uses the built-in deterministic model")
+	f.Flags(cmd.Flags())
 	return cmd
 }
 
-func runWorker(ctx context.Context, c *hall.CLI, f workerFlags) error {
+func runWorker(ctx context.Context, c *hall.CLI, f cluster.WorkerFlags) error {
 	t, err := c.Target()
 	if err != nil {
 		return err
@@ -83,7 +67,7 @@ func runWorker(ctx context.Context, c *hall.CLI, f workerFlags) error {
 	if err != nil {
 		return err
 	}
-	logger, err := f.log.New(plainWriter{c.Stderr})
+	logger, err := f.Log.New(plainWriter{c.Stderr})
 	if err != nil {
 		return err
 	}
@@ -104,12 +88,12 @@ func runWorker(ctx context.Context, c *hall.CLI, f workerFlags) error {
 	if err != nil {
 		return err
 	}
-	cfg.MaxConcurrentSteps, cfg.Tools, cfg.Deployment = f.maxSteps, tools, f.deployment
+	cfg.MaxConcurrentSteps, cfg.Tools, cfg.Deployment = f.MaxSteps, tools, f.Deployment
 	if t.Cluster {
-		cfg.Roster, cfg.Server, cfg.Namespace = cmp.Or(f.stateDir, cluster.DefaultRoster()), cluster.Name(t.Options), t.Options.Namespace
+		cfg.Roster, cfg.Server, cfg.Namespace = cmp.Or(f.StateDir, cluster.DefaultRoster()), cluster.Name(t.Options), t.Options.Namespace
 	}
 	cfg.Configure(s)
-	if f.settings != "" {
+	if f.Settings != "" {
 		for _, missing := range cfg.Missing(ctx) {
 			c.Infof("warning: %s", missing)
 		}
@@ -118,20 +102,21 @@ func runWorker(ctx context.Context, c *hall.CLI, f workerFlags) error {
 }
 
 // workerSettings checks the flags and reads the operator's configuration.
-func workerSettings(c *hall.CLI, t hall.Target, f workerFlags) (s settings.Settings, err error) {
+func workerSettings(c *hall.CLI, t hall.Target, f cluster.WorkerFlags) (s settings.Settings, err error) {
+	if err := f.Check(); err != nil {
+		return s, err
+	}
 	switch {
-	case f.maxSteps < 0:
-		return s, fmt.Errorf("--max-concurrent-steps is %d; it must be at least 1", f.maxSteps)
-	case !t.Cluster && f.stateDir != "":
+	case !t.Cluster && f.StateDir != "":
 		return s, errors.New("--state-dir belongs to a cluster's worker; the local stack uses its data directory: leave it out")
-	case !t.Cluster && f.deployment != "":
+	case !t.Cluster && f.Deployment != "":
 		return s, errors.New("--deployment belongs to a cluster's worker; every worker of a local stack runs the same build: leave it out")
 	case t.Cluster && c.Bucket == "":
 		return s, errors.New("a cluster's worker keeps sessions in a bucket: name it with --bucket, its credentials and endpoint with AWS_*")
-	case f.settings == "":
+	case f.Settings == "":
 		return s, nil
 	}
-	if s, err = settings.Load(f.settings); err != nil || t.Cluster {
+	if s, err = settings.Load(f.Settings); err != nil || t.Cluster {
 		return s, err
 	}
 	for name, named := range s.Teams {
@@ -167,21 +152,21 @@ func workerTools(ctx context.Context, t hall.Target, standard config.Team, s set
 
 // workerTeam returns the operator's default team, or else that of this invocation. Missing keys of
 // the latter are an error. On a cluster it must satisfy the rules for a session's input.
-func workerTeam(c *hall.CLI, t hall.Target, f workerFlags, s settings.Settings) (standard config.Team, source string, err error) {
+func workerTeam(c *hall.CLI, t hall.Target, f cluster.WorkerFlags, s settings.Settings) (standard config.Team, source string, err error) {
 	standard, own := s.Teams[activities.DefaultTeam]
-	switch source = f.settings; {
+	switch source = f.Settings; {
 	case own && c.Config != "":
-		return standard, source, fmt.Errorf("--config, but %s has a default team, too; leave out --config or teams.default", f.settings)
+		return standard, source, fmt.Errorf("--config, but %s has a default team, too; leave out --config or teams.default", f.Settings)
 	case own:
 	case t.Cluster:
-		standard, source, err = team.Load(c, config.Cluster, f.offline)
+		standard, source, err = team.Load(c, config.Cluster, f.Offline)
 	default:
-		standard, source, err = team.Load(c, config.Local, f.offline)
+		standard, source, err = team.Load(c, config.Local, f.Offline)
 	}
 	if err != nil {
 		return standard, source, err
 	}
-	if f.offline {
+	if f.Offline {
 		return standard.Offline(), source, nil
 	}
 	if !t.Cluster {
@@ -192,7 +177,7 @@ func workerTeam(c *hall.CLI, t hall.Target, f workerFlags, s settings.Settings) 
 	if err := cfg.Models.CheckProviders(standard); err != nil {
 		return standard, source, fmt.Errorf("use the team of %s: %w", source, err)
 	}
-	if f.settings == "" {
+	if f.Settings == "" {
 		err = team.MissingKeys(standard)
 	}
 	return standard, source, err
