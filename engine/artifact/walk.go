@@ -19,8 +19,8 @@ import (
 
 // Warning reports a path that is left out of a manifest.
 type Warning struct {
-	Path    string
-	Problem string
+	Path    string `json:"path"`
+	Problem string `json:"problem"`
 }
 
 func (w Warning) String() string { return fmt.Sprintf("%q was left out: %s", w.Path, w.Problem) }

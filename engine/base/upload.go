@@ -45,12 +45,12 @@ type Progress struct {
 
 // Uploaded is a stored directory.
 type Uploaded struct {
-	Hash    string
-	Files   int   // with links and empty directories
-	Bytes   int64 // of contents
-	Sent    int64 // bytes of contents that the store did not have
-	Secrets []string
-	LeftOut []artifact.Warning
+	Hash    string             `json:"-"`
+	Files   int                `json:"files"`      // with links and empty directories
+	Bytes   int64              `json:"bytes"`      // of contents
+	Sent    int64              `json:"sent_bytes"` // bytes of contents that the store did not have
+	Secrets []string           `json:"secrets"`    // paths of files with secrets that are left out
+	LeftOut []artifact.Warning `json:"left_out"`
 }
 
 // parallel is the number of packs that are read and stored at a time.

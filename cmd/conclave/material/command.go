@@ -4,22 +4,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/cmd/conclave/hall"
+	"conclave/engine/artifact"
 	"conclave/engine/base"
 )
 
 // uploaded is the JSON output of upload.
 type uploaded struct {
-	Reference string   `json:"reference"`
-	Files     int      `json:"files"`
-	Bytes     int64    `json:"bytes"`
-	Sent      int64    `json:"sent_bytes"`
-	Secrets   []string `json:"secrets"` // files with secrets, left out unless requested
-	LeftOut   []left   `json:"left_out"`
-}
-
-type left struct {
-	Path    string `json:"path"`
-	Problem string `json:"problem"`
+	Reference string `json:"reference"`
+	base.Uploaded
 }
 
 // Command returns `conclave upload`.
@@ -71,12 +63,7 @@ func printUploaded(c *hall.CLI, done base.Uploaded) error {
 	if !c.Scripted() {
 		return c.Print(reference + "\n")
 	}
-	out := uploaded{
-		Reference: reference, Files: done.Files, Bytes: done.Bytes, Sent: done.Sent,
-		Secrets: append([]string{}, done.Secrets...), LeftOut: []left{},
-	}
-	for _, w := range done.LeftOut {
-		out.LeftOut = append(out.LeftOut, left{Path: w.Path, Problem: w.Problem})
-	}
-	return c.PrintJSON(out)
+	done.Secrets = append([]string{}, done.Secrets...) // never null
+	done.LeftOut = append([]artifact.Warning{}, done.LeftOut...)
+	return c.PrintJSON(uploaded{reference, done})
 }
