@@ -56,6 +56,9 @@ type Result struct {
 	Output   string  `json:"output"` // truncated
 }
 
+// Title returns the name of the check, or else its ID.
+func (r Result) Title() string { return cmp.Or(r.Name, r.Check) }
+
 // Answer is an answer to check.
 type Answer struct {
 	Files artifact.Manifest

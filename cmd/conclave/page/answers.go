@@ -22,7 +22,7 @@ type answer struct {
 	Text    cut
 	Files   []file
 	Removed []string
-	Checks  []check
+	Checks  []checked
 	Judged  *evaluation // nil without an evaluation
 	Dir     string
 	Terse   bool          // the page has room only for the beginning
@@ -59,8 +59,8 @@ type file struct {
 	Shown      bool // the content is in the page
 }
 
-// check is the outcome of a check.
-type check struct {
+// checked is a check of an answer, as the data of a template.
+type checked struct {
 	Name, Outcome, Class, Detail, Output string
 	Seconds                              string
 }
@@ -84,7 +84,7 @@ func answersOf(ctx context.Context, s *record.Session, c *cutter, contents conte
 		cutText := c.cut(a.Text, p.Dir+"answer.json")
 		one := answer{
 			Label: a.Label, Agent: p.Agent, Step: stepID(p), Final: p == final, Text: cutText, HTML: c.markdown(cutText.Text),
-			Checks: checksOf(p), Judged: evaluationOf(p, c), Dir: p.Dir,
+			Checks: checkedOf(p), Judged: evaluationOf(p, c), Dir: p.Dir,
 		}
 		of := folder{part: "answer-" + a.Label, name: a.Label, dir: p.Dir}
 		for _, f := range a.Files {

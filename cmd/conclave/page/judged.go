@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"conclave/cmd/conclave/record"
+	"conclave/engine/check"
 	"conclave/engine/coordination"
 )
 
@@ -25,7 +26,7 @@ type checkColumn struct {
 
 type checkedRow struct {
 	Label string
-	Cells []check // Outcome is empty for a check that was not run
+	Cells []checked // Outcome is empty for a check that was not run
 }
 
 type scoredRow struct {
@@ -70,8 +71,8 @@ func judgedOf(s *record.Session) judged {
 }
 
 // cellsOf returns the outcomes of an answer's checks, in the order of the columns.
-func cellsOf(p *record.Step, ids []string) []check {
-	cells := make([]check, len(ids))
+func cellsOf(p *record.Step, ids []string) []checked {
+	cells := make([]checked, len(ids))
 	for _, c := range p.Checks {
 		cells[slices.Index(ids, c.Check)] = checkOf(c)
 	}
@@ -100,21 +101,18 @@ func ceilingWords(c coordination.CeilingStatus) string {
 	return strings.ReplaceAll(strings.TrimPrefix(line(string(c)), "ceiling_"), "_", " ")
 }
 
-func checksOf(p *record.Step) []check {
-	var list []check
+func checkedOf(p *record.Step) []checked {
+	var list []checked
 	for _, each := range p.Checks {
 		list = append(list, checkOf(each))
 	}
 	return list
 }
 
-func checkOf(c record.Check) check {
-	one := check{Name: line(c.Title()), Outcome: "unknown", Class: "unknown", Output: clean(c.Output), Seconds: fmt.Sprintf("%.1f s", c.Seconds)}
-	if c.Passed != nil {
-		one.Outcome, one.Class = "failed", "failed"
-		if *c.Passed {
-			one.Outcome, one.Class = "passed", "passed"
-		}
+func checkOf(c check.Result) checked {
+	one := checked{Name: line(c.Title()), Outcome: "failed", Class: "failed", Output: clean(c.Output), Seconds: fmt.Sprintf("%.1f s", c.Seconds)}
+	if c.Passed {
+		one.Outcome, one.Class = "passed", "passed"
 	}
 	switch {
 	case c.Limit != "":

@@ -8,6 +8,7 @@ import (
 
 	"conclave/cmd/conclave/record"
 	"conclave/cmd/conclave/record/recordtest"
+	"conclave/engine/check"
 	"conclave/engine/coordination"
 )
 
@@ -55,9 +56,8 @@ func TestJudgedOf_scores(t *testing.T) {
 // A check that was not run on an answer leaves its cell empty, as a missing score does.
 func TestJudgedOf_missing(t *testing.T) {
 	t.Parallel()
-	passed := true
 	p := &record.Step{
-		Answer: &record.Answer{Label: "agent1.1"}, Checks: []record.Check{{Check: "b", Passed: &passed}},
+		Answer: &record.Answer{Label: "agent1.1"}, Checks: []check.Result{{Check: "b", Passed: true}},
 		Evaluation: &record.Evaluation{},
 	}
 	cells := cellsOf(p, []string{"a", "b"})

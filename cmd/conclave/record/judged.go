@@ -7,54 +7,35 @@ import (
 	"time"
 
 	"conclave/engine/artifact"
+	"conclave/engine/check"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/step"
 	"conclave/engine/team/evaluator"
 )
 
-// Check is the outcome of a check on an answer.
-type Check struct {
-	Check    string  `json:"check"` // its ID
-	Name     string  `json:"name"`
-	Passed   *bool   `json:"passed"` // nil if it is unknown
-	ExitCode *int    `json:"exit_code"`
-	Limit    string  `json:"limit"` // that ended it
-	Seconds  float64 `json:"seconds"`
-	Output   string  `json:"output"`
-}
-
-// Title returns the name of the check, or else its ID.
-func (c Check) Title() string {
-	if c.Name != "" {
-		return c.Name
-	}
-	return c.Check
-}
-
 // Broken returns the checks that fail on the newest answer of every agent on which they have
 // run. They do not count.
-func (s *Session) Broken() []Check {
+func (s *Session) Broken() []check.Result {
 	newest := map[string]*Step{}
 	for _, p := range s.Answers() {
 		if !p.Answer.Final {
 			newest[p.Agent] = p
 		}
 	}
-	var failed []Check
+	var failed []check.Result
 	passed := map[string]bool{}
 	for _, agent := range slices.Sorted(maps.Keys(newest)) {
 		for _, c := range newest[agent].Checks {
 			switch {
-			case c.Passed == nil:
-			case *c.Passed:
+			case c.Passed:
 				passed[c.Check] = true
-			case !slices.ContainsFunc(failed, func(f Check) bool { return f.Check == c.Check }):
+			case !slices.ContainsFunc(failed, func(f check.Result) bool { return f.Check == c.Check }):
 				failed = append(failed, c)
 			}
 		}
 	}
-	return slices.DeleteFunc(failed, func(c Check) bool { return passed[c.Check] })
+	return slices.DeleteFunc(failed, func(c check.Result) bool { return passed[c.Check] })
 }
 
 // Evaluation is the evaluation of an answer.

@@ -25,7 +25,7 @@ func TestReader_judgements(t *testing.T) {
 	require.NoError(t, err)
 	checks := s.Step("agent_a", 1).Checks
 	require.Len(t, checks, 1)
-	require.True(t, *checks[0].Passed)
+	require.True(t, checks[0].Passed)
 	require.Equal(t, "name of c1", checks[0].Title())
 	require.Nil(t, s.Step("agent_a", 1).Evaluation)
 

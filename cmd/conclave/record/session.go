@@ -5,6 +5,7 @@ import (
 
 	acts "conclave/activities/session"
 	"conclave/engine/artifact"
+	"conclave/engine/check"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/step"
@@ -90,7 +91,7 @@ type Step struct {
 	Answer     *Answer
 	Vote       *Vote
 	Stop       *Stop
-	Checks     []Check     // on its answer
+	Checks     []check.Result // on its answer
 	Evaluation *Evaluation // of its answer; nil without one
 	Rejections []Rejection
 	Received   []string // labels that reached it while it worked
