@@ -60,7 +60,7 @@ func TestModel_evaluates(t *testing.T) {
 	require.Len(t, reply.Message.ToolCalls, 1)
 	s, bad := evaluator.Parse(reply.Message.ToolCalls[0].Arguments, 2)
 	require.Nil(t, bad)
-	require.Equal(t, coordination.Converged, s.Verdict.Verdict)
+	require.Equal(t, coordination.Converged, s.Rating.Verdict)
 	require.Empty(t, s.Faults)
 }
 

@@ -159,7 +159,7 @@ func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 	return c.retrying(ctx, w, func() (llm.Reply, error) {
 		return c.outages.call(ctx, c, away, func(ctx context.Context, responded func(status int)) (llm.Reply, error) {
 			w.try()
-			return c.attempt(ctx, req, func(status int) {
+			return c.send(ctx, req, func(status int) {
 				if status < 400 {
 					w.end()
 				}
@@ -169,9 +169,9 @@ func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 	})
 }
 
-// attempt makes a request. If the server refuses an optional part, attempt repeats the request
+// send makes a request. If the server refuses an optional part, send repeats the request
 // immediately without that part.
-func (c *Client) attempt(ctx context.Context, req llm.Request, responded func(status int)) (llm.Reply, error) {
+func (c *Client) send(ctx context.Context, req llm.Request, responded func(status int)) (llm.Reply, error) {
 	wanted := c.wanted &^ c.refusals.of(c.server) &^ c.images.of(c.server)
 	var spent llm.Usage // includes streams that were refused after they had begun
 	for sent := wanted; ; {

@@ -68,7 +68,7 @@ func (d Directory) Resume(runner string, u Unfinished, rules coordination.Config
 		a, _ := d.Agent(id)
 		at := slices.IndexFunc(a.Answers, func(answer answer) bool { return answer.Step == u.SeenSteps[id] })
 		if at >= 0 {
-			shown := coordination.Shown{Agent: id, Number: i + 1, Label: label(i+1, at+1), Step: a.Answers[at].Step}
+			shown := coordination.Shown{Agent: id, Number: i + 1, Label: coordination.Label(i+1, at+1), Step: a.Answers[at].Step}
 			l.Shown, labels = append(l.Shown, shown), append(labels, shown.Label)
 		}
 	}

@@ -15,7 +15,7 @@ type Summary struct {
 	Order   []string           `json:"order"` // of the arms
 	Pairs   []Pair             `json:"pairs"`
 	Team    *TeamFigures       `json:"team"` // null without the arm team
-	Verdict Verdict            `json:"verdict"`
+	Verdict Worth              `json:"verdict"`
 	Reason  string             `json:"sentence"` // the verdict for people
 }
 

@@ -153,7 +153,7 @@ func TestVerdict(t *testing.T) {
 	for name, tc := range map[string]struct {
 		outcomes map[string]string
 		list     string
-		verdict  eval.Verdict
+		verdict  eval.Worth
 		sentence string
 	}{
 		"worth it": {

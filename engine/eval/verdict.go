@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Verdict says whether a team is worth its tokens.
-type Verdict string
+// Worth says whether a team is worth its tokens.
+type Worth string
 
 // The verdicts.
 const (
-	WorthIt    Verdict = "worth_it"     // better than its rival: the interval lies above 0
-	NotWorthIt Verdict = "not_worth_it" // at most worthwhile points better: the interval ends there
-	TooFew     Verdict = "too_few"      // the questions are too few to tell
+	WorthIt    Worth = "worth_it"     // better than its rival: the interval lies above 0
+	NotWorthIt Worth = "not_worth_it" // at most worthwhile points better: the interval ends there
+	TooFew     Worth = "too_few"      // the questions are too few to tell
 )
 
 // worthwhile is the smallest gain for which a team may be worth its tokens.
@@ -40,7 +40,7 @@ func rival(order []string, arms []Arm) (string, bool) {
 
 // judge returns the verdict with a sentence that explains it. The verdict is TooFew if the
 // summary lacks the team or its rival.
-func (s Summary) judge(arms []Arm) (Verdict, string) {
+func (s Summary) judge(arms []Arm) (Worth, string) {
 	against, found := rival(s.Order, arms)
 	if _, there := s.Arms[string(Team)]; !found || !there {
 		return TooFew, "There is nothing to compare: the verdict needs the arm team and another one."

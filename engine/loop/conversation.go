@@ -112,7 +112,7 @@ func (c *Conversation) Add(e Entry) {
 		c.Replies++
 		c.called = c.called || slices.ContainsFunc(e.Messages, func(m llm.Message) bool { return len(m.ToolCalls) > 0 })
 		c.tried = c.tried || slices.ContainsFunc(e.Messages, func(m llm.Message) bool {
-			return len(m.ToolCalls) == 0 && Attempted(text.WithoutThoughts(m.Content))
+			return len(m.ToolCalls) == 0 && LooksLikeCall(text.WithoutThoughts(m.Content))
 		})
 		c.refusals, c.refused = 0, ""
 		c.Measure(usage)

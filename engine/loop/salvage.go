@@ -43,8 +43,8 @@ func Salvage(reply llm.Message, tools []llm.Tool) (message llm.Message, written 
 	return reply, written
 }
 
-// Attempted reports whether a text looks like a call, even if it cannot be read.
-func Attempted(content string) bool {
+// LooksLikeCall reports whether a text looks like a call, even if it cannot be read.
+func LooksLikeCall(content string) bool {
 	named := strings.Contains(content, `"name"`) && (strings.Contains(content, `"arguments"`) || strings.Contains(content, `"parameters"`))
 	return named && framed.MatchString(content) || tagged.MatchString(content)
 }

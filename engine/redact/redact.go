@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// placeholder replaces a removed secret.
-const placeholder = "[redacted]"
+// mask replaces a removed secret.
+const mask = "[redacted]"
 
-// Redactor replaces secrets with a placeholder. A nil Redactor changes nothing.
+// Redactor replaces secrets with a mask. A nil Redactor changes nothing.
 type Redactor struct{ replacer *strings.Replacer }
 
 // New returns a Redactor that removes secrets and their encodings, or nil without secrets.
@@ -24,7 +24,7 @@ func New(secrets []string) *Redactor {
 	var pairs []pair
 	for _, secret := range secrets {
 		for _, spelling := range spellings(secret) {
-			pairs = append(pairs, pair{spelling, placeholder})
+			pairs = append(pairs, pair{spelling, mask})
 		}
 	}
 	if len(pairs) == 0 {
@@ -87,9 +87,9 @@ func NewVault(seed string, secrets []string) *Vault {
 		hide = append(hide, pair{value, marker}, pair{quoted, marker})
 		restore = append(restore, pair{marker, value})
 		restoreJSON = append(restoreJSON, pair{marker, quoted})
-		redact = append(redact, pair{marker, placeholder})
+		redact = append(redact, pair{marker, mask})
 		for _, spelling := range spellings(value) {
-			redact = append(redact, pair{spelling, placeholder})
+			redact = append(redact, pair{spelling, mask})
 		}
 	}
 	if len(hide) == 0 {
@@ -122,7 +122,7 @@ func (v *Vault) RestoreJSON(document string) string {
 	return v.restoreJSON.Replace(document)
 }
 
-// Redact replaces secrets and markers with a placeholder.
+// Redact replaces secrets and markers with a mask.
 func (v *Vault) Redact(s string) string {
 	if v == nil {
 		return s

@@ -10,15 +10,15 @@ import (
 // BaseURLVar is the variable with the address of the application.
 const BaseURLVar = "BASE_URL"
 
-// Vars are the values of the placeholders in the files of a scenario and in prd.md.
+// Vars are the values of the variables in the files of a scenario and in prd.md.
 type Vars struct {
 	Values map[string]string
 	Used   map[string]bool // by Expand
 }
 
-// placeholder matches ${NAME} and ${NAME:-default}. It also matches $${NAME}, which expands
+// variable matches ${NAME} and ${NAME:-default}. It also matches $${NAME}, which expands
 // to the text ${NAME}.
-var placeholder = regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}\n]*))?\}`)
+var variable = regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}\n]*))?\}`)
 
 var varName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
@@ -35,7 +35,7 @@ func ParseVars(given []string) (Vars, error) {
 	return v, nil
 }
 
-// Expand replaces the placeholders of a file. If one has no value, the error names its
+// Expand replaces the variables in a file. If one has no value, the error names its
 // line.
 func (v Vars) Expand(file, content string) (string, error) {
 	var missing error
@@ -43,11 +43,11 @@ func (v Vars) Expand(file, content string) (string, error) {
 	var b strings.Builder
 	for line := range strings.Lines(content) {
 		number++
-		b.WriteString(placeholder.ReplaceAllStringFunc(line, func(found string) string {
+		b.WriteString(variable.ReplaceAllStringFunc(line, func(found string) string {
 			if plain, escaped := strings.CutPrefix(found, "$$"); escaped {
 				return "$" + plain
 			}
-			m := placeholder.FindStringSubmatch(found)
+			m := variable.FindStringSubmatch(found)
 			v.Used[m[1]] = true
 			value, ok := v.Values[m[1]]
 			switch {
@@ -71,7 +71,7 @@ func remedy(name string) string {
 	return "--var " + name + "=VALUE"
 }
 
-// Unused returns the variables that no placeholder names, sorted.
+// Unused returns the variables that no file has, sorted.
 func (v Vars) Unused() []string {
 	var unused []string
 	for name := range v.Values {

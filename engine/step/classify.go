@@ -50,3 +50,9 @@ func Classify(err error) (Class, bool) {
 	}
 	return Class{}, false
 }
+
+// Wraps reports whether the chain of err has an error of type E.
+func Wraps[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}

@@ -10,14 +10,14 @@ import (
 	"conclave/engine/text"
 )
 
-// checks are the outcomes of checks on the answers shown. The descriptions were written by
+// checks are the verdicts of checks on the answers shown. The descriptions were written by
 // agents or by the user.
 type checks struct {
 	Descriptions []string
 	Rows         []checkRow
 }
 
-// checkRow is the outcomes of all checks on one answer.
+// checkRow has the verdicts of all checks on one answer.
 type checkRow struct {
 	Label    string
 	Outcomes []string
@@ -44,15 +44,15 @@ func (o *opening) loadChecks(ctx context.Context) (*checks, error) {
 	for _, row := range table.Rows {
 		r := checkRow{Label: row.Label}
 		for _, verdict := range row.Verdicts {
-			r.Outcomes = append(r.Outcomes, outcomes[verdict])
+			r.Outcomes = append(r.Outcomes, verdictWords[verdict])
 		}
 		c.Rows = append(c.Rows, r)
 	}
 	return c, nil
 }
 
-// outcomes are the words for the verdicts of coordination.CheckRow.
-var outcomes = map[rune]string{'1': "passed", '0': "failed", '?': "not run", '.': "not run"}
+// verdictWords are the words for the verdicts of coordination.CheckRow.
+var verdictWords = map[rune]string{'1': "passed", '0': "failed", '?': "not run", '.': "not run"}
 
 // within returns the checks with the step's marks removed from their descriptions.
 func (c *checks) within(marks ...string) *checks {

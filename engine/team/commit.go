@@ -139,7 +139,7 @@ func ReadOutcome(c artifact.Commit) (Outcome, error) {
 		var s evaluator.Submission
 		s, err = decode[evaluator.Submission](c.Kind, c.Payload)
 		o.Critique = &coordination.Critique{
-			Verdict: s.Verdict.Verdict, Scores: s.Verdict.RoundScores(), Ceiling: s.Ceiling, Tasks: s.Tasks != nil,
+			Verdict: s.Rating.Verdict, Scores: s.Rating.RoundScores(), Ceiling: s.Ceiling, Tasks: s.Tasks != nil,
 		}
 	case coordination.Vote:
 		var v sealedVote

@@ -82,7 +82,7 @@ func (m Step) evaluation(c artifact.Commit) ([]step.Document, error) {
 	file := func(name string) string { return m.evaluatorFile(m.Launch.After, name) }
 	documents := []step.Document{
 		{Key: file(packetFile), Text: s.Document(m.ownLabel())},
-		{Key: file(verdictFile), Body: s.Verdict},
+		{Key: file(verdictFile), Body: s.Rating},
 	}
 	if s.Tasks != nil {
 		documents = append(documents, step.Document{Key: file(tasksFile), Body: s.Tasks})

@@ -37,7 +37,7 @@ func (r *rules) judgeText(content string) loop.Ruling {
 		return loop.Ruling{Action: &loop.Action{Kind: string(accepted.kind), Payload: accepted.payload}, Withdrawn: withdrawn}
 	}
 	why := "Your reply had no tool call."
-	if loop.Attempted(content) {
+	if loop.LooksLikeCall(content) {
 		why = "Your reply looks like a tool call, but it cannot be read as a call of an offered tool. Write the call alone, without text around it."
 	}
 	return r.reject(nil, &rejection{code: noToolCalls, why: why})
@@ -58,7 +58,7 @@ func (r *rules) textCalls(content string) []llm.ToolCall {
 		}
 	}
 	asked := r.task.TextAnswers == textAlways || r.memory.silent
-	if !asked || !r.answersOnly() || blank(content) || loop.Attempted(content) {
+	if !asked || !r.answersOnly() || blank(content) || loop.LooksLikeCall(content) {
 		return nil
 	}
 	return []llm.ToolCall{{Name: string(coordination.NewAnswer), Arguments: string(marshal(proposal{Content: content}))}}

@@ -28,8 +28,8 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// outcome is an ended session.
-type outcome struct {
+// endedSession is a session with its decision.
+type endedSession struct {
 	result  sessionflow.Result
 	session *record.Session
 	layout  artifact.Layout
@@ -68,7 +68,7 @@ func (r *runner) hand(d definition) (name string, inline json.RawMessage, err er
 
 // ask runs the session of a question, or joins the one that an earlier evaluation started,
 // and reads its record.
-func (r *runner) ask(ctx context.Context, id string, q eval.Question, of config.Team) (*outcome, error) {
+func (r *runner) ask(ctx context.Context, id string, q eval.Question, of config.Team) (*endedSession, error) {
 	in := sessionflow.Input{Query: q.Prompt()}
 	var err error
 	if in.Team, in.Config, err = r.hand(of); err != nil {
@@ -90,7 +90,7 @@ func (r *runner) ask(ctx context.Context, id string, q eval.Question, of config.
 	if !ok {
 		return nil, fmt.Errorf("session %s has a result of another kind", id)
 	}
-	o := &outcome{result: result, layout: artifact.InBucket(id)}
+	o := &endedSession{result: result, layout: artifact.InBucket(id)}
 	reader := record.NewReader(r.conn.Store, o.layout, nil)
 	if o.session, err = reader.Read(ctx); errors.Is(err, record.ErrNone) {
 		o.session, err = &record.Session{ID: id}, nil // refused before it was prepared
@@ -183,7 +183,7 @@ func firsts(s *record.Session) []*record.Step {
 }
 
 // decision returns the answer of an ended session.
-func (o *outcome) decision() reply {
+func (o *endedSession) decision() reply {
 	d := reply{session: o.result.SessionID, cost: o.result.Cost, seconds: o.result.DurationSeconds, layout: o.layout, step: o.session.Final()}
 	d.text = o.result.Answer
 	if d.step != nil && d.step.Answer != nil {
@@ -202,7 +202,7 @@ func (o *outcome) decision() reply {
 }
 
 // first returns a step's first answer as the reply of an arm.
-func (o *outcome) first(p *record.Step) reply {
+func (o *endedSession) first(p *record.Step) reply {
 	return reply{
 		text: p.Answer.Text, session: o.session.ID, cost: p.Usage, seconds: p.Ended.Sub(p.Started).Seconds(),
 		layout: o.layout, step: p,

@@ -24,7 +24,7 @@ type unit struct {
 
 	scores map[string]*bool // by answer, those found by commands or a grader
 
-	team *outcome // of the evaluated team; nil if it is no arm
+	team *endedSession // of the evaluated team; nil if it is no arm
 	pool []reply  // first answers, those of the team before those of sessions for more
 }
 
@@ -55,7 +55,7 @@ func (u *unit) charge(id string, cost llm.Usage) {
 }
 
 // ask runs the session of the question with a team.
-func (u *unit) ask(ctx context.Context, arm string, of config.Team) (*outcome, error) {
+func (u *unit) ask(ctx context.Context, arm string, of config.Team) (*endedSession, error) {
 	id := u.plan.session(u.q, u.epoch, arm)
 	o, err := u.runner.ask(ctx, id, u.q, of)
 	if err == nil {
@@ -117,7 +117,7 @@ func (u *unit) answer(ctx context.Context, arm eval.Arm, missing bool) error {
 	case arm.Decides():
 		s, err = u.decide(ctx)
 	case arm.Other != "":
-		var o *outcome
+		var o *endedSession
 		if o, err = u.ask(ctx, arm.Slug(), u.plan.others[arm.Name]); err == nil {
 			s, err = u.scored(ctx, o.decision())
 		}

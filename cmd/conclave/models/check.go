@@ -168,7 +168,7 @@ func (m *model) judge(at worker.Models, request llm.Request, reply llm.Reply) {
 	message, written := loop.Salvage(reply.Message, request.Tools)
 	offered := request.Tools[0].Name
 	switch {
-	case len(message.ToolCalls) == 0 && loop.Attempted(text.WithoutThoughts(message.Content)):
+	case len(message.ToolCalls) == 0 && loop.LooksLikeCall(text.WithoutThoughts(message.Content)):
 		m.Calls, m.OK = none, m.text
 		m.Detail = "it tried to call a tool in text" + instead(message.Content) + fmt.Sprintf(
 			", which cannot be read as a call of %s; check again, since the replies of a small model vary, or choose a larger model", offered)

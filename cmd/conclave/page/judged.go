@@ -81,7 +81,7 @@ func cellsOf(p *record.Step, ids []string) []checked {
 
 func scoredOf(p *record.Step, criteria []string) scoredRow {
 	e := p.Evaluation
-	row := scoredRow{Label: p.Answer.Label, Verdict: line(string(e.Verdict.Verdict)), Ceiling: ceilingWords(e.Ceiling())}
+	row := scoredRow{Label: p.Answer.Label, Verdict: line(string(e.Verdict)), Ceiling: ceilingWords(e.Ceiling())}
 	total := 0.0
 	for _, name := range criteria {
 		score, known := e.Scores[name]
@@ -150,7 +150,7 @@ func evaluationOf(p *record.Step, c *cutter) *evaluation {
 		return nil
 	}
 	one := &evaluation{
-		Verdict: line(string(e.Verdict.Verdict)), Ceiling: ceilingWords(e.Ceiling()), ID: "evaluation-" + p.Answer.Label,
+		Verdict: line(string(e.Verdict)), Ceiling: ceilingWords(e.Ceiling()), ID: "evaluation-" + p.Answer.Label,
 		Packet: c.cut(e.Packet, p.Dir+"evaluator/critique_packet.md"),
 	}
 	one.HTML = c.markdown(one.Packet.Text)

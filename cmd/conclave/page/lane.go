@@ -67,7 +67,7 @@ func (d *drawing) evaluated(p *record.Step, y int) bar {
 	from, to := d.axis.at(e.Started), d.axis.at(e.Ended)
 	return bar{
 		Href: "#answer-" + p.Answer.Label, Class: "bar evaluated", X: percent(from), W: percent(to - from), Y: y + barHeight/3, H: barHeight / 3,
-		Title: "evaluation of " + p.Answer.Label + ": " + line(string(e.Verdict.Verdict)) + ", " + seconds(e.Ended.Sub(e.Started)),
+		Title: "evaluation of " + p.Answer.Label + ": " + line(string(e.Verdict)) + ", " + seconds(e.Ended.Sub(e.Started)),
 	}
 }
 

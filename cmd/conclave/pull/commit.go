@@ -20,8 +20,8 @@ import (
 	"conclave/engine/team"
 )
 
-// outcomes are the documents of actions. A committed step has exactly one of them.
-var outcomes = []string{"answer.json", "vote.json", "stop.json"}
+// actionFiles are the documents of actions. A committed step has exactly one of them.
+var actionFiles = []string{"answer.json", "vote.json", "stop.json"}
 
 // answer is a step's answer, from which final/ may have been made.
 type answer struct {
@@ -178,7 +178,7 @@ func (v *verifier) outcome(ctx context.Context, dir string, c artifact.Commit, d
 		}
 		want[path.Base(d.Key)] = d.Body
 	}
-	for _, name := range outcomes {
+	for _, name := range actionFiles {
 		data := v.read(ctx, dir+name)
 		body, expected := want[name]
 		switch {

@@ -40,7 +40,7 @@ func (s *Session) Broken() []check.Result {
 
 // Evaluation is the evaluation of an answer.
 type Evaluation struct {
-	evaluator.Verdict
+	evaluator.Rating
 	Packet  string               // Markdown
 	Tasks   *evaluator.NextTasks // for the next version; nil without a plan
 	Started time.Time
@@ -68,7 +68,7 @@ func (s *stepReader) judgements(ctx context.Context) error {
 		return err
 	}
 	var e Evaluation
-	found, err := s.read(ctx, "evaluator/verdict.json", &e.Verdict)
+	found, err := s.read(ctx, "evaluator/verdict.json", &e.Rating)
 	if err != nil || !found {
 		return err
 	}

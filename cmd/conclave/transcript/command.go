@@ -157,8 +157,8 @@ func readStep(ctx context.Context, conn *hall.Connection, want request) (shownSt
 		return s, fmt.Errorf("show step %03d of %s in session %s: %w", s.Number, want.agent, want.session, err)
 	}
 	s.Failure = failureOf(ctx, conn, s, layout)
-	if verdict, err := artifact.ReadJSON[evaluator.Verdict](ctx, conn.Store, dir+evaluations+"verdict.json"); err == nil {
-		s.Verdict, s.Hint = &verdict, conn.CommandLine("transcript", want.session, want.agent, strconv.Itoa(s.Number), "--evaluation")
+	if rating, err := artifact.ReadJSON[evaluator.Rating](ctx, conn.Store, dir+evaluations+"verdict.json"); err == nil {
+		s.Rating, s.Hint = &rating, conn.CommandLine("transcript", want.session, want.agent, strconv.Itoa(s.Number), "--evaluation")
 	}
 	return s, nil
 }

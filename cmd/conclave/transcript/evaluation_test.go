@@ -22,7 +22,7 @@ func evaluated(t *testing.T) *hall.Connection {
 	}
 	put("step.json", artifact.Claim{Token: "e1"})
 	put("action.json", artifact.Commit{Token: "e1", Kind: string(coordination.SubmitEvaluation), Payload: []byte(`{}`)})
-	put("verdict.json", evaluator.Verdict{Verdict: coordination.Iterate, Scores: map[string]float64{"E1": 6, "E2": 5.5}})
+	put("verdict.json", evaluator.Rating{Verdict: coordination.Iterate, Scores: map[string]float64{"E1": 6, "E2": 5.5}})
 	line := `{"time":"2026-11-22T09:00:00Z","kind":"opening","messages":[{"role":"system","content":"You evaluate one answer."}]}` + "\n"
 	require.NoError(t, p.Store.Put(t.Context(), layout.Step("agent_a", 1, evaluations+"transcript.jsonl"), strings.NewReader(line)))
 	return p

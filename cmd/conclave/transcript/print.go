@@ -31,7 +31,7 @@ type shownStep struct {
 	Failure *artifact.Error
 
 	Evaluation bool               // the transcript is that of the evaluation of its answer
-	Verdict    *evaluator.Verdict // of the evaluation of its answer; nil without one
+	Rating     *evaluator.Rating // of the evaluation of its answer; nil without one
 	Hint       string             // the command line that shows the evaluation
 }
 
@@ -92,8 +92,8 @@ func end(s shownStep) string {
 	}
 }
 
-// verdict describes a verdict with its scores.
-func verdict(v *evaluator.Verdict) string {
+// ratingWords describes a verdict with its scores.
+func ratingWords(v *evaluator.Rating) string {
 	words := progress.Line(string(v.Verdict))
 	for _, s := range v.RoundScores() {
 		words += fmt.Sprintf(" · %s %g", s.ID, s.Score)
@@ -116,8 +116,8 @@ func (p *printer) foot(s shownStep) {
 		words += " · " + progress.Clock(s.Commit.Timestamp.Sub(s.Claim.StartedAt))
 	}
 	p.line(0, "%s", words)
-	if s.Verdict != nil {
-		p.line(0, "evaluated: %s; `%s` shows it", verdict(s.Verdict), s.Hint)
+	if s.Rating != nil {
+		p.line(0, "evaluated: %s; `%s` shows it", ratingWords(s.Rating), s.Hint)
 	}
 	if s.Failure != nil && s.Commit == nil {
 		p.line(0, "failed: %s", progress.Line(s.Failure.Type+": "+s.Failure.Message))

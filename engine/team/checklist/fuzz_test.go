@@ -53,17 +53,17 @@ func checkResult(t *testing.T, r Result) {
 	if r.Status != accepted {
 		require.Equal(t, validationError, r.Status)
 		require.NotEmpty(t, r.ErrorCode)
-		require.Empty(t, r.Verdict)
+		require.Empty(t, r.Action)
 		return
 	}
 	require.Empty(t, r.ErrorCode)
-	require.Contains(t, []coordination.Action{coordination.Vote, coordination.Stop, coordination.NewAnswer}, r.Verdict)
+	require.Contains(t, []coordination.Action{coordination.Vote, coordination.Stop, coordination.NewAnswer}, r.Action)
 	require.Len(t, r.Items, 2)
 	require.Equal(t, len(r.Items), r.TrueCount+len(r.FailedCriteria))
 	for _, item := range r.Items {
 		require.True(t, item.Score >= 0 && item.Score <= 10)
 	}
-	if r.Verdict != coordination.NewAnswer {
+	if r.Action != coordination.NewAnswer {
 		require.Empty(t, r.FailedCriteria)
 	}
 }

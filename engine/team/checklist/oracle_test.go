@@ -87,7 +87,7 @@ func TestSubmit_agreesWithASlowImplementation(t *testing.T) {
 		best, want, failed := verdict(all, limit, max(0, limit-given), coordination.Vote)
 		r := New(p).submit(scores("{" + strings.Join(sheets, ", ") + "}"))
 		require.Equal(t, accepted, r.Status)
-		require.Equal(t, want, r.Verdict)
+		require.Equal(t, want, r.Action)
 		require.Equal(t, p.Labels[best], r.BestAgent)
 		require.ElementsMatch(t, failed, r.FailedCriteria)
 	})

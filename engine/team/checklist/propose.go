@@ -63,7 +63,7 @@ func (s *State) propose(arguments string) *plan {
 	switch {
 	case s.latest == nil || s.latest.Status != accepted:
 		return impossible(checklistRequired, "First have a checklist accepted by submit_checklist.")
-	case s.latest.Verdict != coordination.NewAnswer:
+	case s.latest.Action != coordination.NewAnswer:
 		return impossible(iterateRequired, "The checklist says to end, so there is nothing to improve. "+s.next(*s.latest))
 	case len(s.pending) > 0:
 		return impossible(recheckRequired, "First score what came since your checklist, with submit_checklist: "+strings.Join(s.pending, ", ")+".")

@@ -72,7 +72,7 @@ func TestRecheck(t *testing.T) {
 			require.Equal(t, encode(r), texts["1"], "evaluating changes nothing")
 			require.Equal(t, []Result{r}, results)
 			require.Equal(t, c.code, r.ErrorCode, r.Explanation)
-			require.Equal(t, c.verdict, r.Verdict)
+			require.Equal(t, c.verdict, r.Action)
 			require.Equal(t, c.best, r.BestAgent)
 			s.Learn(r)
 			if c.code != "" {
@@ -94,7 +94,7 @@ func TestRecheck_afterFlat(t *testing.T) {
 	s.Injected([]string{"agent1.1"})
 	r := submit(t, s, `{"agent1.1": {"E1": 1, "E2": 1}}`)
 	require.Equal(t, "agent2.1", r.BestAgent)
-	require.Equal(t, coordination.Vote, r.Verdict)
+	require.Equal(t, coordination.Vote, r.Action)
 }
 
 // In decomposition the recheck is a flat score of the agent's own work.
@@ -105,7 +105,7 @@ func TestRecheck_part(t *testing.T) {
 	s.Injected([]string{"agent1.2", "agent3.1"})
 	require.Contains(t, s.Recheck(), "your part once more")
 	r := submit(t, s, `{"E1": 9, "E2": 5}`)
-	require.Equal(t, coordination.NewAnswer, r.Verdict)
+	require.Equal(t, coordination.NewAnswer, r.Action)
 	require.Equal(t, []string{"agent1.2", "agent3.1"}, r.Rechecked)
 	require.Equal(t, quotaUsed, s.submit(scores(`{"E1": 9, "E2": 9}`)).ErrorCode)
 }

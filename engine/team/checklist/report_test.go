@@ -58,7 +58,7 @@ func TestReport_isRead(t *testing.T) {
 			r := New(c.policy).submit(c.arguments)
 			require.Equal(t, c.code, r.ErrorCode, r.Explanation)
 			require.Equal(t, c.code != "", r.RequiresResubmission)
-			require.Equal(t, c.code == "", r.Verdict != "")
+			require.Equal(t, c.code == "", r.Action != "")
 		})
 	}
 }

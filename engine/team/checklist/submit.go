@@ -33,11 +33,11 @@ const (
 	reportEmpty                = "report_empty"
 )
 
-// Result is the JSON result of a submit_checklist call. It has a Verdict if the call was
+// Result is the JSON result of a submit_checklist call. It has an Action if the call was
 // accepted, and otherwise an ErrorCode.
 type Result struct {
 	Status               string              `json:"status"`
-	Verdict              coordination.Action `json:"verdict,omitempty"`
+	Action               coordination.Action `json:"verdict,omitempty"`
 	ErrorCode            string              `json:"error_code,omitempty"`
 	RequiresResubmission bool                `json:"requires_resubmission"`
 	Explanation          string              `json:"explanation"`
@@ -134,9 +134,9 @@ func (s *State) judged(sheets []sheet) Result {
 			r.PlateauedCriteria = append(r.PlateauedCriteria, p)
 		}
 	}
-	r.Verdict = coordination.NewAnswer
+	r.Action = coordination.NewAnswer
 	if s.answered() && r.TrueCount >= r.Required {
-		r.Verdict = s.policy.Terminal
+		r.Action = s.policy.Terminal
 	}
 	if best.label != "" {
 		r.BestAgent = best.label
@@ -197,10 +197,10 @@ func (s *State) covered(sheets []sheet) []string {
 // next returns the advice after an accepted result.
 func (s *State) next(r Result) string {
 	switch {
-	case r.Verdict == coordination.Vote && r.BestAgent != "":
+	case r.Action == coordination.Vote && r.BestAgent != "":
 		return "End with vote, for " + r.BestAgent + "."
-	case r.Verdict != coordination.NewAnswer:
-		return "End with " + string(r.Verdict) + "."
+	case r.Action != coordination.NewAnswer:
+		return "End with " + string(r.Action) + "."
 	case len(r.FailedCriteria) == 0:
 		return "Submit your work with new_answer."
 	}

@@ -114,7 +114,7 @@ func TestSubmit(t *testing.T) {
 			s := New(c.policy)
 			r := s.submit(c.arguments)
 			require.Equal(t, c.code, r.ErrorCode, r.Explanation)
-			require.Equal(t, c.verdict, r.Verdict, r.Explanation)
+			require.Equal(t, c.verdict, r.Action, r.Explanation)
 			require.NotEmpty(t, r.Explanation)
 			require.Equal(t, c.code != "", r.RequiresResubmission)
 			require.False(t, s.Submitted(), "evaluating changes nothing")
@@ -186,7 +186,7 @@ func TestSubmit_bestAnswer(t *testing.T) {
 			t.Parallel()
 			r := New(pair()).submit(scores(c.scores))
 			require.Equal(t, c.best, r.BestAgent)
-			require.Equal(t, c.verdict, r.Verdict)
+			require.Equal(t, c.verdict, r.Action)
 			require.Len(t, r.PerAgentScores, 2)
 		})
 	}
@@ -198,7 +198,7 @@ func TestSubmit_guidance(t *testing.T) {
 	p := pair()
 	p.Criteria[1].Category = "stretch"
 	r := New(p).submit(scores(poor))
-	require.Equal(t, coordination.NewAnswer, r.Verdict, "a failed stretch criterion fails like any other")
+	require.Equal(t, coordination.NewAnswer, r.Action, "a failed stretch criterion fails like any other")
 	require.Equal(t, accepted, New(p).submit(`{"scores": `+poor+`, "report_path": 7}`).Status)
 }
 

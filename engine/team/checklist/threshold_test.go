@@ -41,7 +41,7 @@ func TestSubmit_required(t *testing.T) {
 		verdict := func() coordination.Action {
 			r := New(p).submit(encode(map[string]any{"scores": all}))
 			require.Equal(t, n, r.Required)
-			return r.Verdict
+			return r.Action
 		}
 		require.Equal(t, coordination.Vote, verdict())
 		all[id(n-1)] = 0

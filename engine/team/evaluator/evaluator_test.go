@@ -59,10 +59,10 @@ func TestParse_accepts(t *testing.T) {
 	s, bad := Parse(arguments(t, form(t)), 2)
 	require.Nil(t, bad)
 	require.Empty(t, s.Faults)
-	require.Equal(t, coordination.Iterate, s.Verdict.Verdict)
-	require.Equal(t, []coordination.RoundScore{{ID: "E1", Score: 3}, {ID: "E2", Score: 8.5}}, s.Verdict.RoundScores())
+	require.Equal(t, coordination.Iterate, s.Rating.Verdict)
+	require.Equal(t, []coordination.RoundScore{{ID: "E1", Score: 3}, {ID: "E2", Score: 8.5}}, s.Rating.RoundScores())
 	require.Equal(t, coordination.CeilingReached, s.Ceiling)
-	require.JSONEq(t, `{"verdict":"iterate","scores":{"E1":3,"E2":8.5}}`, arguments(t, s.Verdict), "the verdict block has nothing else")
+	require.JSONEq(t, `{"verdict":"iterate","scores":{"E1":3,"E2":8.5}}`, arguments(t, s.Rating), "the verdict block has nothing else")
 
 	document := s.Document("agent1.1")
 	require.Contains(t, document, "# Evaluation of agent1.1\n\n## criteria_interpretation\n\nRight means right.\n")

@@ -20,7 +20,7 @@ var Parts = []string{
 // Submission is an evaluation as it was submitted.
 type Submission struct {
 	Packet  []string   `json:"packet"` // by the order of Parts
-	Verdict Verdict    `json:"verdict"`
+	Rating  Rating     `json:"verdict"`
 	Tasks   *NextTasks `json:"next_tasks"` // nil without valid ones
 
 	// Ceiling is the status that next_tasks states, even if next_tasks is not valid.
@@ -31,8 +31,8 @@ type Submission struct {
 	Faults []Fault `json:"faults,omitempty"`
 }
 
-// Verdict is verdict.json.
-type Verdict struct {
+// Rating is verdict.json: the verdict with its reasons in numbers.
+type Rating struct {
 	Verdict coordination.RoundVerdict `json:"verdict"`
 	Scores  map[string]float64        `json:"scores"` // by criterion
 }
@@ -61,7 +61,7 @@ func Parse(arguments string, criteria int) (Submission, *Fault) {
 	if s.Packet, bad = parsePacket(fields["packet"]); bad != nil {
 		return Submission{}, bad
 	}
-	if s.Verdict, bad = parseVerdict(fields["verdict"], criteria); bad != nil {
+	if s.Rating, bad = parseRating(fields["verdict"], criteria); bad != nil {
 		return Submission{}, bad
 	}
 	s.readTasks(fields["next_tasks"])
@@ -75,7 +75,7 @@ func (s *Submission) readTasks(raw json.RawMessage) {
 		s.Ceiling = ceiling.CeilingStatus
 	}
 	switch {
-	case s.Verdict.Verdict == coordination.Converged:
+	case s.Rating.Verdict == coordination.Converged:
 	case len(faults) > 0:
 		s.Faults = faults
 	default:
@@ -101,32 +101,32 @@ func parsePacket(raw json.RawMessage) ([]string, *Fault) {
 	return packet, nil
 }
 
-func parseVerdict(raw json.RawMessage, criteria int) (Verdict, *Fault) {
+func parseRating(raw json.RawMessage, criteria int) (Rating, *Fault) {
 	fields, ok := llm.Object(raw)
 	if !ok {
-		return Verdict{}, fault("verdict_invalid", `verdict has to be a JSON object: {"verdict": "iterate", "scores": {"E1": 7}}.`)
+		return Rating{}, fault("verdict_invalid", `verdict has to be a JSON object: {"verdict": "iterate", "scores": {"E1": 7}}.`)
 	}
-	v := Verdict{Verdict: coordination.RoundVerdict(strings.ToLower(word(fields["verdict"]))), Scores: map[string]float64{}}
+	v := Rating{Verdict: coordination.RoundVerdict(strings.ToLower(word(fields["verdict"]))), Scores: map[string]float64{}}
 	if v.Verdict != coordination.Iterate && v.Verdict != coordination.Converged {
-		return Verdict{}, fault("verdict_unknown", "The verdict is iterate or converged.")
+		return Rating{}, fault("verdict_unknown", "The verdict is iterate or converged.")
 	}
 	scores, ok := llm.Object(fields["scores"])
 	if !ok {
-		return Verdict{}, fault("scores_invalid", `scores has to be a JSON object: {"E1": 7, "E2": 5}.`)
+		return Rating{}, fault("scores_invalid", `scores has to be a JSON object: {"E1": 7, "E2": 5}.`)
 	}
 	for _, name := range slices.Sorted(maps.Keys(scores)) {
 		if !slices.Contains(ids(criteria), name) {
-			return Verdict{}, fault("scores_unknown", "There is no criterion %.32q; they are E1 to E%d.", name, criteria)
+			return Rating{}, fault("scores_unknown", "There is no criterion %.32q; they are E1 to E%d.", name, criteria)
 		}
 	}
 	for _, name := range ids(criteria) {
 		value, given := scores[name]
 		if !given {
-			return Verdict{}, fault("scores_incomplete", "scores has no score for %s.", name)
+			return Rating{}, fault("scores_incomplete", "scores has no score for %s.", name)
 		}
 		var score *float64
 		if json.Unmarshal(value, &score) != nil || score == nil || *score < 0 || *score > 10 {
-			return Verdict{}, fault("scores_out_of_range", "The score of %s has to be a number from 0 to 10.", name)
+			return Rating{}, fault("scores_out_of_range", "The score of %s has to be a number from 0 to 10.", name)
 		}
 		v.Scores[name] = *score
 	}
@@ -143,7 +143,7 @@ func ids(n int) []string {
 }
 
 // RoundScores returns the scores in the order of the criteria.
-func (v Verdict) RoundScores() []coordination.RoundScore {
+func (v Rating) RoundScores() []coordination.RoundScore {
 	var scores []coordination.RoundScore
 	for _, name := range ids(len(v.Scores)) {
 		scores = append(scores, coordination.RoundScore{ID: name, Score: v.Scores[name]})

@@ -42,7 +42,7 @@ func (p *Play) Evaluate(seconds float64, agent string, verdict coordination.Roun
 	p.t.Helper()
 	l := p.of(seconds, agent)
 	require.Equal(p.t, coordination.Evaluation, l.Purpose)
-	judged := evaluator.Verdict{Verdict: verdict, Scores: map[string]float64{}}
+	judged := evaluator.Rating{Verdict: verdict, Scores: map[string]float64{}}
 	for i, s := range scores {
 		judged.Scores[fmt.Sprintf("E%d", i+1)] = s
 	}
