@@ -193,3 +193,9 @@ func TestPlace(t *testing.T) {
 	require.Equal(t, ".conclave/checks/a/b", placed.Files[0].Path)
 	require.NotEqual(t, check.ResultKey(artifact.InBucket("s"), "m", "a", "x"), check.ResultKey(artifact.InBucket("s"), "m", "b", "x"))
 }
+
+func TestTitle(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "sum", check.Result{Check: "c1", Name: "sum"}.Title())
+	require.Equal(t, "c1", check.Result{Check: "c1"}.Title())
+}

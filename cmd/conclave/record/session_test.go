@@ -150,10 +150,8 @@ func TestSession_times(t *testing.T) {
 	require.Equal(t, at(10), s.Ended(), "late events are after the end")
 }
 
-func TestCheck_title(t *testing.T) {
+func TestCeiling_withoutAPlan(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "sum", Check{Check: "c1", Name: "sum"}.Title())
-	require.Equal(t, "c1", Check{Check: "c1"}.Title())
 	require.Empty(t, (&Evaluation{}).Ceiling())
 }
 
