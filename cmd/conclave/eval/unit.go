@@ -25,7 +25,7 @@ type unit struct {
 	scores map[string]*bool // by answer, those found by commands or a grader
 
 	team *endedSession // of the evaluated team; nil if it is no arm
-	pool []reply  // first answers, those of the team before those of sessions for more
+	pool []reply       // first answers, those of the team before those of sessions for more
 }
 
 // newUnit returns a question in one epoch. Runs of earlier outcomes have been paid for.

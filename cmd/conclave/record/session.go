@@ -92,7 +92,7 @@ type Step struct {
 	Vote       *Vote
 	Stop       *Stop
 	Checks     []check.Result // on its answer
-	Evaluation *Evaluation // of its answer; nil without one
+	Evaluation *Evaluation    // of its answer; nil without one
 	Rejections []Rejection
 	Received   []string // labels that reached it while it worked
 

@@ -30,9 +30,9 @@ type shownStep struct {
 	// Failure is the final error of the step, or nil if it did not fail.
 	Failure *artifact.Error
 
-	Evaluation bool               // the transcript is that of the evaluation of its answer
+	Evaluation bool              // the transcript is that of the evaluation of its answer
 	Rating     *evaluator.Rating // of the evaluation of its answer; nil without one
-	Hint       string             // the command line that shows the evaluation
+	Hint       string            // the command line that shows the evaluation
 }
 
 // over reports whether the step has ended. A step that failed before its first reply has no

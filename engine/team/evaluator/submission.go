@@ -19,9 +19,9 @@ var Parts = []string{
 
 // Submission is an evaluation as it was submitted.
 type Submission struct {
-	Packet  []string   `json:"packet"` // by the order of Parts
-	Rating  Rating     `json:"verdict"`
-	Tasks   *NextTasks `json:"next_tasks"` // nil without valid ones
+	Packet []string   `json:"packet"` // by the order of Parts
+	Rating Rating     `json:"verdict"`
+	Tasks  *NextTasks `json:"next_tasks"` // nil without valid ones
 
 	// Ceiling is the status that next_tasks states, even if next_tasks is not valid.
 	Ceiling coordination.CeilingStatus `json:"ceiling_status,omitempty"`
