@@ -36,10 +36,16 @@ func TestJudgedOf_checks(t *testing.T) {
 	require.Equal(t, [][]string{
 		{"agent1.1", "passed: exit code 0", "failed: exit code 1"},
 		{"agent2.1", "passed: exit code 0", "passed: exit code 0"},
-		{"agent3.1", "failed: exit code 1", "unknown: ended by a limit: 60 seconds"},
+		{"agent3.1", "failed: exit code 1", ": "},
 	}, outcomes)
 	require.Empty(t, j.Scored)
 	require.False(t, judgedOf(sessionOf(t, recordtest.ThreeRounds(t))).Any())
+}
+
+func TestCheckOf_limit(t *testing.T) {
+	t.Parallel()
+	got := checkOf(check.Result{Check: "c1", Limit: "60 seconds"})
+	require.Equal(t, []string{"failed", "ended by a limit: 60 seconds"}, []string{got.Outcome, got.Detail})
 }
 
 func TestJudgedOf_scores(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/engine/check"
 	"conclave/engine/coordination"
 	"conclave/engine/team/evaluator"
 )
@@ -18,18 +19,14 @@ func (p *Play) Check(seconds float64, agent, verdicts string) {
 	require.True(p.t, out, "no checks of %s are out", agent)
 	require.Len(p.t, verdicts, len(c.Checks))
 	delete(p.checking, agent)
-	var listed []map[string]any
+	listed := []check.Result{}
 	for i, id := range c.Checks {
-		one := map[string]any{"check": id, "name": "name of " + id, "seconds": 0.5, "output": "output of " + id, "exit_code": 0}
-		switch verdicts[i] {
-		case '1':
-			one["passed"] = true
-		case '0':
-			one["passed"], one["exit_code"] = false, 1
-		default:
-			one["exit_code"], one["limit"] = nil, "60 seconds"
+		if verdicts[i] != '?' { // such a check leaves no result
+			passed := verdicts[i] == '1'
+			listed = append(listed, check.Result{
+				Check: id, Name: "name of " + id, Passed: passed, ExitCode: new(map[bool]int{true: 0, false: 1}[passed]), Seconds: 0.5, Output: "output of " + id,
+			})
 		}
-		listed = append(listed, one)
 	}
 	p.put(p.Layout.Step(agent, c.Answer.Step, "checks.json"), listed)
 	p.State.Step(coordination.Checked{ID: c.ID, Verdicts: verdicts})
