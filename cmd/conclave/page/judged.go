@@ -46,7 +46,7 @@ func judgedOf(s *record.Session) judged {
 	for _, p := range answers {
 		for _, c := range p.Checks {
 			if !slices.Contains(ids, c.Check) {
-				fails := slices.ContainsFunc(broken, func(b record.Check) bool { return b.Check == c.Check })
+				fails := slices.ContainsFunc(broken, func(b check.Result) bool { return b.Check == c.Check })
 				ids, j.Checks = append(ids, c.Check), append(j.Checks, checkColumn{line(c.Title()), fails})
 			}
 		}
