@@ -179,7 +179,7 @@ func (t *Tools) confines(ctx context.Context) error {
 		if t.settings.Sandbox.Level != string(sandbox.Off) {
 			t.host = sandbox.Probe(asking)
 		}
-		t.refusal = t.tryShell()
+		t.refusal = t.tryShell(asking)
 	})
 	return t.refusal
 }
@@ -206,8 +206,8 @@ func (t *Tools) Confine(ctx context.Context, c check.Confined) (ended check.Ende
 // maxCheckOutput bounds the output of a check, in bytes.
 const maxCheckOutput = 1 << 20
 
-// tryShell opens a sandbox on an empty workspace as a test.
-func (t *Tools) tryShell() error {
+// tryShell opens a sandbox on an empty workspace as a test, and runs a command in gVisor.
+func (t *Tools) tryShell(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "conclave-shell-")
 	if err != nil {
 		return fmt.Errorf("making a directory to try the sandbox in: %w", err)
@@ -217,6 +217,11 @@ func (t *Tools) tryShell() error {
 	o.Temp, o.Workspace = dir, dir+"/files"
 	if err := os.Mkdir(o.Workspace, 0o700); err != nil {
 		return fmt.Errorf("making a directory to try the sandbox in: %w", err)
+	}
+	if o.Level == sandbox.Gvisor { // the probe has not tried it
+		if err := t.host.Try(ctx, o.Level); err != nil {
+			return lack(activities.NoSandbox, "no shell: %w", err)
+		}
 	}
 	box, err := sandbox.Open(o)
 	if err != nil {

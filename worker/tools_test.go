@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/url"
@@ -26,7 +27,7 @@ func without(s settings.Settings, level sandbox.Level) *Tools {
 	t := NewTools(s)
 	t.probed.Do(func() {
 		t.host = sandbox.Host{Level: level, Missing: []string{"user namespaces are off: switch them on"}}
-		t.refusal = t.tryShell()
+		t.refusal = t.tryShell(context.Background())
 	})
 	return t
 }
@@ -194,6 +195,9 @@ func TestOptions_levelIsTheOperators(t *testing.T) {
 	require.False(t, tools.repeatable("run_command"), "an unconfined command may have any effect")
 	require.True(t, tools.repeatable("write_file"))
 	require.False(t, tools.repeatable("mcp__browser__open"))
+
+	s.Sandbox.Level = "gvisor"
+	require.ErrorContains(t, without(s, sandbox.Full).Lacks(t.Context(), shell()), "there is no program runsc")
 
 	s.Sandbox.Toolchains = []string{"/no/such/directory"}
 	s.Sandbox.Level = "landlock"

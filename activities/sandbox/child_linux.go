@@ -193,9 +193,12 @@ func hideDescriptors(trees bool) error {
 	return nil
 }
 
-// confine removes this thread's rights. It returns the listener of the filter, or -1 if there is
-// none.
+// confine removes this thread's rights, unless the program is gVisor, which needs them to confine the
+// command. It returns the listener of the filter, or -1 if there is none.
 func (s spec) confine() (int, error) {
+	if s.Level == Gvisor {
+		return -1, nil
+	}
 	if err := s.limitResources(); err != nil {
 		return -1, fmt.Errorf("limit resources: %w", err)
 	}

@@ -15,6 +15,9 @@ func probe(context.Context) Host {
 	}}
 }
 
+// try does nothing, because this system confines at no level.
+func try(context.Context, Host) error { return nil }
+
 func (s *Sandbox) prepare() {}
 
 func (s *Sandbox) release() error { return nil }

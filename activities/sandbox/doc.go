@@ -1,5 +1,5 @@
 // Package sandbox runs agents' commands with access only to their workspace. docs/sandbox.md
-// describes its levels: full, landlock and off.
+// describes its levels: gvisor, full, landlock and off.
 //
 // A command runs under a child process, which is this binary, started again. One thread of the
 // child confines itself and starts the command; the other threads watch the command and kill its
@@ -12,7 +12,8 @@
 // unprivileged user. Level landlock has no namespaces: a command can detect other files and
 // processes, and can change the mode, times and attributes of files that belong to the worker's
 // user, who should not be root. Level off provides a clean environment, a limit on time, disk and
-// output, and the end of the process group.
+// output, and the end of the process group. Level gvisor leaves the confinement to gVisor's program
+// runsc, and the child only guards it.
 //
 // Without a delegated cgroup, memory and processor time are polled ten times a second, as are
 // processes if the kernel does not count them. The disk is measured every second. After Run no

@@ -55,7 +55,7 @@ func Open(o Options) (_ *Sandbox, err error) {
 	}
 	s := &Sandbox{options: o, temp: temp, inside: o.Workspace, tempIn: temp}
 	s.life, s.end = context.WithCancelCause(context.Background())
-	if o.Level == Full {
+	if o.Level == Full || o.Level == Gvisor {
 		s.inside, s.tempIn = workspacePath, "/tmp"
 	}
 	s.prepare()

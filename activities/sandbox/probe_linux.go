@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -26,6 +27,9 @@ const trialTime = 10 * time.Second
 
 func probe(ctx context.Context) Host {
 	h := Host{Level: Off, Landlock: landlockVersion()}
+	if runsc, err := exec.LookPath("runsc"); err == nil {
+		h.Gvisor = runsc
+	}
 	var first error
 	if h.Landlock > 0 && filters {
 		for _, level := range []Level{Full, Landlock} {

@@ -51,6 +51,9 @@ func lowerLimit(resource int, value uint64, hard bool) (before unix.Rlimit, err 
 // not to the child's own memory and threads. The filter prevents the command from changing them.
 func (s spec) forkLimits() map[int]uint64 {
 	limits := map[int]uint64{}
+	if s.Level == Gvisor {
+		return limits // they would apply to gVisor itself
+	}
 	if s.Limits.Processes > 0 && s.Counted {
 		limits[unix.RLIMIT_NPROC] = uint64(s.Limits.Processes + ownThreads)
 	}

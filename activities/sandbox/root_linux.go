@@ -152,12 +152,8 @@ func (s spec) mountParts() error {
 // mountKernel mounts /dev/shm and /proc. It omits /proc if the worker's container hides parts of
 // its own.
 func (s spec) mountKernel() error {
-	size := int64(shmSize)
-	if s.Limits.Memory > 0 {
-		size = min(size, s.Limits.Memory/4)
-	}
 	shm, err := newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC,
-		fmt.Sprintf("size=%d", size), "nr_inodes=4096", "mode=1777")
+		fmt.Sprintf("size=%d", s.sharedSize()), "nr_inodes=4096", "mode=1777")
 	if err != nil {
 		return err
 	}
@@ -175,6 +171,14 @@ func (s spec) mountKernel() error {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
 	return nil
+}
+
+// sharedSize is the size of /dev/shm.
+func (s spec) sharedSize() int64 {
+	if s.Limits.Memory > 0 {
+		return min(shmSize, s.Limits.Memory/4)
+	}
+	return shmSize
 }
 
 // newFilesystem returns a detached file system with options such as "size=1m".
@@ -259,14 +263,8 @@ func (s spec) hostTrees() ([]tree, map[string]string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	readable := append(existingSystemFiles(), systemDirs...)
-	for _, dir := range s.Toolchains {
-		if !strings.HasPrefix(dir, "/usr/") {
-			readable = append(readable, dir)
-		}
-	}
 	links := map[string]string{}
-	for _, name := range readable {
+	for _, name := range s.readable() {
 		if target, err := os.Readlink(name); err == nil {
 			links[name[1:]] = target
 			continue
@@ -288,6 +286,17 @@ func (s spec) hostTrees() ([]tree, map[string]string, error) {
 		trees = append(trees, tree{fd, name[1:]})
 	}
 	return trees, links, nil
+}
+
+// readable returns the host's files and directories that commands can read. Some may not exist.
+func (s spec) readable() []string {
+	all := append(existingSystemFiles(), systemDirs...)
+	for _, dir := range s.Toolchains {
+		if !strings.HasPrefix(dir, "/usr/") {
+			all = append(all, dir)
+		}
+	}
+	return all
 }
 
 // existingSystemFiles expands the patterns of systemFiles.

@@ -88,7 +88,7 @@ func (r *confinedRun) group(sp *spec) error {
 	if r.s.options.Host.Cgroup == "" {
 		return nil
 	}
-	group, err := newCgroup(r.s.options.Host.Cgroup, r.s.options.Limits)
+	group, err := newCgroup(r.s.options.Host.Cgroup, sp.Limits)
 	if err != nil {
 		return err
 	}

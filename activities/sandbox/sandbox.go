@@ -14,6 +14,7 @@ type Level string
 
 // The levels, from strongest to weakest. The package documentation lists their gaps.
 const (
+	Gvisor   Level = "gvisor"
 	Full     Level = "full"
 	Landlock Level = "landlock"
 	Off      Level = "off"
@@ -22,6 +23,8 @@ const (
 // strength returns a number that orders the levels; 0 if the level is unknown.
 func (l Level) strength() int {
 	switch l {
+	case Gvisor:
+		return 4
 	case Full:
 		return 3
 	case Landlock:
@@ -35,10 +38,12 @@ func (l Level) strength() int {
 
 // require returns an error if the host cannot provide the level.
 func (l Level) require(h Host) error {
-	if l.strength() == 0 {
-		return fmt.Errorf("unknown sandbox level %q; use one of full, landlock, off", string(l))
-	}
-	if h.Level.strength() < l.strength() {
+	switch {
+	case l.strength() == 0:
+		return fmt.Errorf("unknown sandbox level %q; use one of gvisor, full, landlock, off", string(l))
+	case l == Gvisor && h.Gvisor == "":
+		return &LevelError{Required: l, Given: h.Level, Missing: []string{"there is no program runsc on the PATH of the worker; install gVisor"}}
+	case l != Gvisor && h.Level.strength() < l.strength():
 		return &LevelError{Required: l, Given: h.Level, Missing: h.Missing}
 	}
 	return nil
@@ -85,16 +90,17 @@ const (
 
 // Host describes the sandbox features of a host.
 type Host struct {
-	Level    Level    // the strongest that works
+	Level    Level    // the strongest that works, without gVisor
 	Missing  []string // a sentence for each feature missing for level full, with its remedy
 	Landlock int      // the kernel's Landlock version; 0 if it has no Landlock
 	Cgroup   string   // a cgroup v2 directory in which groups can limit memory and processes, or empty
+	Gvisor   string   // the path of gVisor's program runsc, or empty
 }
 
 // Options configures a sandbox.
 type Options struct {
-	// Workspace is the absolute path of the commands' directory. At level full commands see it as
-	// /workspace.
+	// Workspace is the absolute path of the commands' directory. At levels gvisor and full commands
+	// see it as /workspace.
 	Workspace string
 	// Temp is an absolute path outside the workspace, in which /tmp and the home directory are
 	// created. If empty, the system's temporary directory is used.
@@ -135,7 +141,7 @@ const proxyAddress = "127.0.0.1:3128"
 
 const proxyPort = 3128
 
-// workspacePath is the path of the workspace at level full.
+// workspacePath is the path of the workspace at levels gvisor and full.
 const workspacePath = "/workspace"
 
 // Command is a program to run.
@@ -159,5 +165,15 @@ type Exit struct {
 	CPU      time.Duration // processor time of all its known processes
 }
 
-// Probe tests the host with a few attacks in a sandbox, which takes some tens of milliseconds.
+// Probe tests the host with a few attacks in a sandbox, which takes some tens of milliseconds. It
+// finds gVisor, but does not start it.
 func Probe(ctx context.Context) Host { return probe(ctx) }
+
+// Try runs a command and a few attacks at a level.
+func (h Host) Try(ctx context.Context, level Level) error {
+	if err := level.require(h); err != nil {
+		return err
+	}
+	h.Level = level
+	return try(ctx, h)
+}

@@ -47,14 +47,18 @@ func (s *Sandbox) release() error {
 }
 
 func (s *Sandbox) start(c Command, stdout, stderr stream) (*running, error) {
-	if s.options.Level == Off {
+	switch s.options.Level {
+	case Off:
 		return s.startUnconfined(c, stdout, stderr)
+	case Gvisor:
+		return s.startGvisor(c, stdout, stderr)
+	default:
+		return s.startChild(s.spec(c), stdout, stderr)
 	}
-	return s.startConfined(c, stdout, stderr)
 }
 
-func (s *Sandbox) startConfined(c Command, stdout, stderr stream) (*running, error) {
-	sp := s.spec(c)
+// startChild starts the child that confines a command, or guards gVisor.
+func (s *Sandbox) startChild(sp spec, stdout, stderr stream) (*running, error) {
 	controlRead, control, err := os.Pipe()
 	if err != nil {
 		return nil, err

@@ -111,7 +111,7 @@ func TestRunRefusesBeforeAnythingRuns(t *testing.T) {
 	for want, o := range map[string]Options{
 		`no attack "sneeze"; there are: env_secret, `: {Level: sandbox.Full, Host: sandbox.Host{Level: sandbox.Full}, Only: []string{"tcp", "sneeze"}},
 		"user namespaces are off":                     {Level: sandbox.Full, Host: sandbox.Host{Level: sandbox.Landlock, Missing: []string{"user namespaces are off"}}},
-		"full, landlock, off":                         {Level: "strong", Host: sandbox.Host{Level: sandbox.Full}},
+		"gvisor, full, landlock, off":                 {Level: "strong", Host: sandbox.Host{Level: sandbox.Full}},
 	} {
 		dir, err := os.MkdirTemp("/var/tmp", "refused") //nolint:usetesting // a path short enough for sockets
 		require.NoError(t, err)

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ attack got through. 4: interrupted.`,
 			return check(cmd.Context(), c, f)
 		},
 	}
-	cmd.Flags().StringVar(&f.level, "level", "", "required `LEVEL`: full, landlock or off (default from --worker-config, else full)")
+	cmd.Flags().StringVar(&f.level, "level", "", "required `LEVEL`: gvisor, full, landlock or off (default from --worker-config, else full)")
 	cmd.Flags().StringSliceVar(&f.only, "only", nil, "run only the attacks of these `NAMES`")
 	cmd.Flags().StringVar(&f.settings, "worker-config", "", "the operator's configuration `FILE`, for its sandbox.level and sandbox.toolchains")
 	return cmd
@@ -159,10 +160,10 @@ func (f checkFlags) options(c *hall.CLI) (attack.Options, error) {
 		o.Level = sandbox.Level(f.level)
 	}
 	switch o.Level {
-	case sandbox.Full, sandbox.Landlock, sandbox.Off:
+	case sandbox.Gvisor, sandbox.Full, sandbox.Landlock, sandbox.Off:
 		return o, nil
 	default:
-		return o, fmt.Errorf("--level is %q; it takes full, landlock or off", o.Level)
+		return o, fmt.Errorf("--level is %q; it takes gvisor, full, landlock or off", o.Level)
 	}
 }
 
@@ -180,6 +181,7 @@ type hostReport struct {
 	Missing     []string      `json:"missing"`
 	LandlockABI int           `json:"landlock_abi"`
 	Cgroup      string        `json:"cgroup"` // empty if a watchdog replaces control groups
+	Gvisor      string        `json:"gvisor"` // path of runsc; empty if there is none
 }
 
 // describe returns the report on the host before any attack.
@@ -187,7 +189,7 @@ func describe(o attack.Options) Report {
 	h := o.Host
 	return Report{
 		Level: o.Level, Attacks: []attack.Result{},
-		Host: hostReport{Level: h.Level, Missing: append([]string{}, h.Missing...), LandlockABI: h.Landlock, Cgroup: h.Cgroup},
+		Host: hostReport{Level: h.Level, Missing: append([]string{}, h.Missing...), LandlockABI: h.Landlock, Cgroup: h.Cgroup, Gvisor: h.Gvisor},
 	}
 }
 
@@ -225,7 +227,7 @@ func showHost(c *hall.CLI, r Report) error {
 	if r.Host.Cgroup != "" {
 		limits = "enforced by control groups, in " + r.Host.Cgroup
 	}
-	fmt.Fprintf(&b, "  Landlock:  %s\n  limits:    %s\n", landlock, limits)
+	fmt.Fprintf(&b, "  Landlock:  %s\n  gVisor:    %s\n  limits:    %s\n", landlock, cmp.Or(r.Host.Gvisor, "there is no runsc on the PATH"), limits)
 	return c.Print(text.Terminal(b.String()) + "\n")
 }
 

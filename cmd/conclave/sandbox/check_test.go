@@ -23,7 +23,7 @@ func TestCheck_usage(t *testing.T) {
 	}{
 		{[]string{"sandbox", "chekc"}, "there is `conclave sandbox check`"},
 		{[]string{"sandbox", "check", "x"}, "takes 0 argument(s)"},
-		{[]string{"sandbox", "check", "--level", "strong"}, `--level is "strong"; it takes full, landlock or off`},
+		{[]string{"sandbox", "check", "--level", "strong"}, `--level is "strong"; it takes gvisor, full, landlock or off`},
 		{[]string{"sandbox", "check", "--levl", "off"}, "did you mean --level?"},
 		{[]string{"sandbox", "check", "--only", ""}, "--only names no attack"},
 		{[]string{"sandbox", "check", "--worker-config", "nowhere.yaml"}, "nowhere.yaml"},
