@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -75,11 +76,16 @@ func (all providers) limited() bool {
 func (all providers) follow(ctx context.Context, count func(context.Context) (int, error)) {
 	tick := time.NewTicker(shareInterval)
 	defer tick.Stop()
+	known := 1
 	for {
 		if workers, err := count(ctx); err == nil {
 			for _, p := range all {
 				p.queue.share(workers)
 			}
+			if workers != known {
+				slog.Info("the providers' limits per minute are divided by the live workers", "workers", workers)
+			}
+			known = workers
 		}
 		select {
 		case <-ctx.Done():

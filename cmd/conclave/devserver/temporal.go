@@ -116,6 +116,9 @@ func dynamicSettings() dynamicconfig.StaticClient {
 		dynamicconfig.EnableCancelActivityWorkerCommand.Key(): true,
 		// The sessions of one team do not wait for all sessions of another.
 		dynamicconfig.MatchingEnableFairness.Key(): true,
+		// A killed worker is no longer counted after two of its heartbeats, which are a minute apart.
+		dynamicconfig.MatchingWorkerRegistryEntryTTL.Key():         2 * time.Minute,
+		dynamicconfig.MatchingWorkerRegistryEvictionInterval.Key(): 10 * time.Second,
 		// Disables requests to the internet.
 		dynamicconfig.EnableServerVersionCheck.Key(): false,
 		// In a single process, partitions of a task queue would only forward to each other.
