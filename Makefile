@@ -91,10 +91,10 @@ worth: build ## accuracy and tokens of a team of small models against votes, hou
 	@CONCLAVE_BIN=$(BIN)/conclave .ci/worth.sh $(TOOLS)/worth; status=$$?; test $$status != 3 || { echo 'make worth: skipped'; exit 0; }; \
 	go run ./.ci/worth $(TOOLS)/worth > $(TOOLS)/worth.md && mv $(TOOLS)/worth.md docs/worth.md; exit $$status
 
-# CHAOS=short runs twenty sessions for two minutes.
+# CHAOS=short is what CI runs: twenty sessions, without a worker whose clock is ahead, for three minutes.
 chaos: build $(TOOLS)/minio ## sessions, pipelines and scenarios on a real cluster whose parts are killed, stalled and cut off
 	@CONCLAVE_CHAOS=$(CHAOS) CONCLAVE_CHAOS_REPORT=$(BIN)/chaos.md CONCLAVE_BIN=$(BIN)/conclave CONCLAVE_WORKER_BIN=$(BIN)/conclave-worker MINIO_BIN=$(TOOLS)/minio \
-		.ci/chaos.sh $(TOOLS)/chaos go test -tags e2e -count=1 -v -timeout 60m ./cmd/conclave/chaos; \
+		.ci/chaos.sh $(TOOLS)/chaos go test -tags e2e -count=1 -v -timeout 60m $(if $(filter short,$(CHAOS)),-run '^TestChaos$$') ./cmd/conclave/chaos; \
 		status=$$?; test $$status != 3 || { echo 'make chaos: skipped'; exit 0; }; exit $$status
 
 # CI kills once of each kind.

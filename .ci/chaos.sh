@@ -1,10 +1,10 @@
 #!/bin/sh
 # chaos.sh OUTDIR COMMAND... leaves the programs of a cluster in OUTDIR and runs the command with the variables
-# that name them: PostgreSQL's programs of this machine, Temporal's server and its tool for databases in the
-# version of go.mod, built with PostgreSQL's driver, and conclave-worker with a clock that is a minute ahead.
+# that name them: PostgreSQL's programs of this machine, Temporal's server and its tool for databases with
+# PostgreSQL's driver, and conclave-worker with a clock that is a minute ahead.
 #
-# Temporal's server takes five minutes of two processors, once. Exit 3: PostgreSQL or the modules cannot be
-# had here, for a reason that it prints.
+# Temporal's server has the modules of go.mod, so that most of it has been compiled for the embedded server
+# already. Exit 3: PostgreSQL or the modules cannot be had here, for a reason that it prints.
 set -eu
 
 out=${1:?usage: chaos.sh OUTDIR COMMAND...}
@@ -26,12 +26,19 @@ version=$(go list -m -f '{{.Version}}' go.temporal.io/server)
 server=$out/temporal-$version
 if ! test -x "$server/server" || ! test -x "$server/sql"; then
 	echo "chaos.sh: building Temporal $version" >&2
-	(cd / && GOFLAGS=-p=2 GOBIN=$server go install "go.temporal.io/server/cmd/tools/sql@$version" "go.temporal.io/server/cmd/server@$version") ||
+	cp go.mod "$out/temporal.mod"
+	cp go.sum "$out/temporal.sum"
+	go mod edit -dropreplace=github.com/jackc/pgx/v5 "$out/temporal.mod" # the embedded server has no such driver
+	mkdir -p "$server"
+	go build -mod=mod -modfile="$out/temporal.mod" -o "$server/" go.temporal.io/server/cmd/server go.temporal.io/server/cmd/tools/sql ||
 		missing "Temporal $version cannot be built here"
 fi
 
+export POSTGRES_BIN="$dir" TEMPORAL_SERVER_BIN="$server/server" TEMPORAL_SQL_BIN="$server/sql"
+test "${CONCLAVE_CHAOS:-}" != short || exec "$@" # it has no time for the program that follows
+
 # No program can change the clock of another that asks the kernel directly, so this one asks a package time
-# that adds a minute.
+# that adds a minute. All its packages are compiled once more.
 ahead=$out/ahead
 mkdir -p "$ahead"
 goroot=$(go env GOROOT)
@@ -41,5 +48,5 @@ printf '{"Replace": {"%s": "%s"}}\n' "$goroot/src/time/time.go" "$ahead/time.go"
 # Without the version of the repository its build ID is a checksum, different from that of the other worker.
 go build -buildvcs=false -overlay "$ahead/overlay.json" -o "$ahead/conclave-worker" ./cmd/conclave-worker
 
-POSTGRES_BIN=$dir TEMPORAL_SERVER_BIN=$server/server TEMPORAL_SQL_BIN=$server/sql \
-	CONCLAVE_WORKER_AHEAD_BIN=$ahead/conclave-worker exec "$@"
+export CONCLAVE_WORKER_AHEAD_BIN="$ahead/conclave-worker"
+exec "$@"

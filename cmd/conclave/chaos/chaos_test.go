@@ -12,17 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// size is the number of concurrent runs; CONCLAVE_CHAOS=short selects a small one.
+// size is the number of concurrent runs; CONCLAVE_CHAOS=short selects the small one of CI.
 type size struct {
 	sessions, pipelines, scenarios int
 	starts                         time.Duration // the time over which they start
+	pause                          time.Duration // before each fault
 }
 
 func chosen() size {
 	if os.Getenv("CONCLAVE_CHAOS") == "short" {
-		return size{20, 3, 3, 2 * time.Minute}
+		return size{20, 3, 3, 100 * time.Second, 2 * time.Second}
 	}
-	return size{200, 30, 30, 4 * time.Minute}
+	return size{200, 30, 30, 4 * time.Minute, 8 * time.Second}
 }
 
 // All runs end well on a cluster whose parts are killed, stalled and cut off, and no action is
@@ -40,7 +41,7 @@ func TestChaos(t *testing.T) {
 		c.awaitAll(runs)
 	}()
 	report := &report{began: began, struck: map[string]int{}}
-	c.strike(report, ended)
+	c.strike(report, ended, n.pause)
 	report.lasted = time.Since(began)
 
 	for _, r := range runs {
@@ -75,8 +76,8 @@ func TestChaos(t *testing.T) {
 
 // strike causes one fault after another until the runs have ended: each kind at least once and at
 // most three times, so that a busy machine can follow. Then it waits for the end.
-func (c *cluster) strike(report *report, ended <-chan struct{}) {
-	const rounds, pause = 3, 8 * time.Second
+func (c *cluster) strike(report *report, ended <-chan struct{}, pause time.Duration) {
+	const rounds = 3
 	for i := range rounds * len(faults) {
 		select {
 		case <-ended:
