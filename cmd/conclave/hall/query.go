@@ -48,9 +48,9 @@ func (q *Query) Read(ctx context.Context, args []string) (string, error) {
 	var err error
 	switch last := len(args) - 1; {
 	case q.file == "-", q.file == "" && args[last] == "-":
-		query, err = q.readStdin(ctx)
+		query, err = whileOpen(ctx, func() (string, error) { return q.read(q.cli.Stdin, "standard input") })
 	case q.file != "":
-		query, err = q.readFile()
+		query, err = whileOpen(ctx, q.readFile)
 	default:
 		return args[last], CheckQuery(q.name, args[last])
 	}
@@ -66,16 +66,21 @@ func (q *Query) Read(ctx context.Context, args []string) (string, error) {
 	return query, nil
 }
 
-// readStdin reads standard input until ctx ends, because a terminal may never reach its end.
-func (q *Query) readStdin(ctx context.Context) (query string, err error) {
-	done := make(chan struct{})
+// whileOpen calls read and returns early if ctx ends, because a terminal or a pipe may never reach
+// its end.
+func whileOpen(ctx context.Context, read func() (string, error)) (string, error) {
+	type reading struct {
+		query string
+		err   error
+	}
+	done := make(chan reading, 1)
 	go func() {
-		defer close(done)
-		query, err = q.read(q.cli.Stdin, "standard input")
+		query, err := read()
+		done <- reading{query, err}
 	}()
 	select {
-	case <-done:
-		return query, err
+	case r := <-done:
+		return r.query, r.err
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}

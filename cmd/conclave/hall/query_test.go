@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -71,13 +72,17 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends a command that waits for a query on standard input.
+// Ctrl-C ends a command that waits for a query on standard input or from a named pipe.
 func TestQuery_interrupted(t *testing.T) {
 	t.Parallel()
 	waiting, _ := io.Pipe()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, stderr, code := ask(ctx, waiting, "f", "-")
-	require.Equal(t, ExitInterrupted, code)
-	require.Contains(t, stderr, "interrupted before anything was started")
+	for _, args := range [][]string{{"f", "-"}, {"f", "--query-file", pipe}} {
+		_, stderr, code := ask(ctx, waiting, args...)
+		require.Equal(t, ExitInterrupted, code)
+		require.Contains(t, stderr, "interrupted before anything was started")
+	}
 }
