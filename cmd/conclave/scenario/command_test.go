@@ -106,6 +106,12 @@ func TestUsageErrors_startNothing(t *testing.T) {
 	require.Len(t, entries, 1, "nothing was written")
 	require.NoDirExists(t, "shop/scenarios/buy/runs")
 	s.StartedNothing()
+
+	s.File("conclave.yaml", "agents: [{id: a, backend: {type: offline}}, {id: b, backend: {type: offline}}]")
+	code, _, stderr = s.Run("scenario", "run", "shop", "buy")
+	require.Equal(t, hall.ExitUsage, code)
+	require.Contains(t, stderr, "2 agents are too many; a step has exactly one, under agents or agent\n"+
+		"conclave.yaml was found, not named; name the file of the one agent with --config FILE, or put it into shop/conclave.yaml")
 }
 
 func TestCreate_statusAndList(t *testing.T) {

@@ -51,6 +51,9 @@ func readTester(c *hall.CLI, t hall.Target, offline bool, dir string) (tester co
 	} else {
 		tester, err = team.ReadSingle(c, from, offline)
 	}
+	if _, invalid := errors.AsType[config.Problems](err); invalid && !from.Named {
+		err = fmt.Errorf("%w\n%s was found, not named; name the file of the one agent with --config FILE, or put it into %s", err, source, filepath.Join(dir, team.ProjectFile))
+	}
 	if err != nil {
 		return tester, source, err
 	}
