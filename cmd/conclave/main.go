@@ -107,7 +107,7 @@ type versions struct {
 	Go             string `json:"go"`
 	Platform       string `json:"platform"`
 	TemporalSDK    string `json:"temporal_sdk"`
-	TemporalServer string `json:"temporal_server"` // of the embedded stack
+	TemporalServer string `json:"temporal_server"` // version of the embedded Temporal server
 	TemporalUI     string `json:"temporal_ui"`
 }
 

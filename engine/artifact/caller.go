@@ -24,7 +24,7 @@ const (
 
 // Caller is the part of a session's input that a program adds to the query.
 type Caller struct {
-	Instructions string `json:"instructions,omitempty"` // for every answer
+	Instructions string `json:"instructions,omitempty"` // instructions for every answer
 	Depth        int    `json:"depth,omitempty"`        // 1 for a team that answers an agent of another team; 0 for a person's
 
 	// ClientTools are the tools that the caller runs, as in requests of OpenAI's API.

@@ -72,7 +72,7 @@ type Claim struct {
 	Agents []string `json:"agents,omitempty"`
 
 	Agent string `json:"agent,omitempty"` // the agent_id of last_action.json
-	Query string `json:"query,omitempty"` // in a directory without session.json
+	Query string `json:"query,omitempty"` // the query, in a directory without session.json
 
 	// ResumeFrom is the token of the execution that this one resumes, or empty. Uncounted is
 	// set if the usage of that execution has not been counted.
@@ -117,7 +117,7 @@ type Vote struct {
 	SeenSteps   map[string]int `json:"seen_steps"`
 	Timestamp   time.Time      `json:"timestamp"`
 	TargetLabel string         `json:"target_label"`
-	Confidence  *float64       `json:"confidence,omitempty"` // from 0 to 1
+	Confidence  *float64       `json:"confidence,omitempty"` // confidence from 0 to 1
 }
 
 // LastAction is last_action.json, the only step file that is replaced. No

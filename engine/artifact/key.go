@@ -24,7 +24,7 @@ const (
 type NameError struct {
 	What    string // key, path, session id, …
 	Name    string
-	Problem string // with the remedy
+	Problem string // problem with its remedy
 }
 
 func (e *NameError) Error() string { return fmt.Sprintf("%s %q: %s", e.What, e.Name, e.Problem) }

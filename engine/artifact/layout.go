@@ -10,7 +10,7 @@ import (
 // has a single session at its root.
 type Layout struct {
 	root string // such as sessions/<id>/
-	base *Base  // that the session starts from; nil without one
+	base *Base  // base that the session starts from; nil without one
 }
 
 // InBucket returns the layout of a session in a bucket: sessions/<id>/….

@@ -81,6 +81,6 @@ func (*Section) Close() error { return nil }
 // Object describes a stored object.
 type Object struct {
 	Key      string
-	Size     int64 // in bytes
+	Size     int64 // size in bytes
 	Modified time.Time
 }

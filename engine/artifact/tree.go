@@ -79,8 +79,8 @@ func Open(root *os.Root, f File) (*os.File, error) { return openRegular(root, f.
 // changes one of its fields.
 type Identity struct {
 	Size     int64  `json:"size"`
-	Modified int64  `json:"mtime"` // in nanoseconds
-	Changed  int64  `json:"ctime"` // in nanoseconds
+	Modified int64  `json:"mtime"` // time in nanoseconds
+	Changed  int64  `json:"ctime"` // time in nanoseconds
 	Inode    uint64 `json:"inode"`
 }
 

@@ -146,7 +146,7 @@ const spoolMemory = 1 << 20
 type spooled struct {
 	sum  string
 	body io.ReadSeeker
-	data []byte   // of a copy in memory
+	data []byte   // content of a copy in memory
 	temp *os.File // nil if the copy is in memory
 }
 

@@ -29,19 +29,19 @@ func (w Warning) String() string { return fmt.Sprintf("%q was left out: %s", w.P
 // follow links.
 type walk struct {
 	root     *os.Root
-	base     *Base                  // of the workspace; nil for none
+	base     *Base                  // base of the workspace; nil for none
 	mounts   []string               // paths that are left out
 	usual    ignore.List            // patterns that count before all others
 	ignoring ignore.List            // patterns of the directories above
 	own      ignore.List            // those of them that are in a .conclaveignore
-	inside   bool                   // of an ignored directory: only files to be kept are listed
+	inside   bool                   // whether the directory is ignored: only files to be kept are listed
 	tracked  map[string]bool        // files that git tracks although they are ignored, and their parents
 	nested   []string               // names of the ignore files that every directory may have
 	limits   *limits                // nil for those of a workspace
 	foreign  bool                   // the directory is not a workspace: .git is left out everywhere
 	lenient  bool                   // warn instead of failing for entries that no answer can have
 	infos    map[string]fs.FileInfo // filled unless nil
-	files    []File                 // without hashes
+	files    []File                 // files without hashes
 	warnings []Warning
 	entries  int
 	bytes    int64
@@ -50,7 +50,7 @@ type walk struct {
 
 // limits are the maximum sizes of a tree.
 type limits struct {
-	files     int // with links and directories
+	files     int // number of files, links and directories
 	fileBytes int64
 	bytes     int64
 }

@@ -27,7 +27,7 @@ type WorkingCopy struct {
 
 	files    map[string]tracked
 	stored   map[string]bool // hashes of content that the session has
-	warnings []Warning       // of the last scan
+	warnings []Warning       // warnings of the last scan
 }
 
 // tracked is a file as it was stored, with the identity that it had then.

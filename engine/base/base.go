@@ -136,7 +136,7 @@ type reader struct {
 	hash  string
 
 	mu sync.Mutex
-	at map[string]place // of contents in packs; nil until the index is read
+	at map[string]place // places of contents in packs; nil until the index is read
 }
 
 // place is the position of a content in a pack.

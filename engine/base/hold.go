@@ -16,9 +16,9 @@ const (
 	holds  = Root + "holds/"  // notices of uploads and starts
 	sweeps = Root + "sweeps/" // notices of sweeps
 
-	holdTime  = 12 * time.Hour         // after which the notice of a killed upload no longer counts
-	sweepTime = time.Minute            // the same for a sweep; a running one stops earlier
-	sweepWait = 100 * time.Millisecond // between looks at a running sweep
+	holdTime  = 12 * time.Hour         // time after which the notice of a killed upload no longer counts
+	sweepTime = time.Minute            // time after which the notice of a killed sweep no longer counts; a running one stops earlier
+	sweepWait = 100 * time.Millisecond // pause between looks at a running sweep
 )
 
 // notice is the content of an object below holds or sweeps.

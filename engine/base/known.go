@@ -13,9 +13,9 @@ import (
 // known remembers the hashes of a directory's files between uploads.
 type known struct {
 	Format int              `json:"format"`
-	Store  string           `json:"store"` // to which Base was uploaded
+	Store  string           `json:"store"` // store to which Base was uploaded
 	Base   string           `json:"base"`  // hash of the last upload
-	Files  map[string]entry `json:"files"` // by path; names that are not UTF-8 are not remembered
+	Files  map[string]entry `json:"files"` // files by path; names that are not UTF-8 are not remembered
 
 	mu sync.Mutex
 }

@@ -28,7 +28,7 @@ const indexFormat = 1
 type packIndex struct {
 	Pack  string   `json:"pack"`  // hash of the contents' hashes
 	Files []string `json:"files"` // hashes of the contents
-	Sizes []int64  `json:"sizes"` // in bytes
+	Sizes []int64  `json:"sizes"` // sizes in bytes
 }
 
 func readIndex(ctx context.Context, store artifact.Store, hash string) (index, error) {

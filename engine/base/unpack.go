@@ -34,7 +34,7 @@ func unpack(ctx context.Context, store artifact.Store, hash string, m artifact.M
 type unpacker struct {
 	store artifact.Store
 	dst   string
-	named map[string][]artifact.File // by content
+	named map[string][]artifact.File // files by content
 }
 
 func (u *unpacker) run(ctx context.Context, ix index) error {

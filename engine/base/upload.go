@@ -46,8 +46,8 @@ type Progress struct {
 // Uploaded is a stored directory.
 type Uploaded struct {
 	Hash    string             `json:"-"`
-	Files   int                `json:"files"`      // with links and empty directories
-	Bytes   int64              `json:"bytes"`      // of contents
+	Files   int                `json:"files"`      // number of files, links and empty directories
+	Bytes   int64              `json:"bytes"`      // bytes of contents
 	Sent    int64              `json:"sent_bytes"` // bytes of contents that the store did not have
 	Secrets []string           `json:"secrets"`    // paths of files with secrets that are left out
 	LeftOut []artifact.Warning `json:"left_out"`

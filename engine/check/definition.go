@@ -36,12 +36,12 @@ const (
 type Definition struct {
 	ID       string  `json:"id"` // hash of all but the name
 	Name     string  `json:"name"`
-	Command  string  `json:"command"` // for sh -c in a copy of the answer's files
+	Command  string  `json:"command"` // command for sh -c in a copy of the answer's files
 	ExitCode int     `json:"exit_code"`
 	Stdout   *string `json:"stdout"` // nil for any
 	User     bool    `json:"user,omitempty"`
 
-	Files artifact.Manifest `json:"files"` // of the directory of checks, under Dir
+	Files artifact.Manifest `json:"files"` // files of the directory of checks, under Dir
 }
 
 // listed is an entry of checks.yaml.

@@ -22,7 +22,7 @@ const timeLimit = 60 * time.Second
 // Limits of the output of a check, in bytes.
 const (
 	maxOutput = 64 << 10 // compared
-	maxKept   = 2 << 10  // on record
+	maxKept   = 2 << 10  // kept on record
 )
 
 // answerFile is the file with the answer's text in the copy in which a user's check runs.
@@ -31,7 +31,7 @@ const answerFile = ".conclave/answer.md"
 // Confined is a command that runs confined in a directory.
 type Confined struct {
 	Dir      string // absolute
-	Command  string // for sh -c
+	Command  string // command for sh -c
 	ReadOnly []string
 	Env      map[string]string
 	Time     time.Duration

@@ -21,9 +21,9 @@ type Decoder struct {
 	single   bool // exactly one agent, which needs no ID
 
 	problems  Problems
-	warnings  Problems            // of files of criteria
+	warnings  Problems            // warnings about files of criteria
 	invalid   map[string]bool     // keys that have a problem
-	positions map[string]position // of every decoded value, by key
+	positions map[string]position // positions of every decoded value, by key
 	listed    map[string]bool     // sections whose valid keys were already listed
 }
 

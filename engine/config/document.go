@@ -45,7 +45,7 @@ type node struct {
 
 // field is one entry of a mapping.
 type field struct {
-	position // of the key
+	position // position of the key
 	key      string
 	value    *node
 }

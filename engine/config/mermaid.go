@@ -149,7 +149,7 @@ func (c condition) label() string {
 // path is the path of a run through the graph.
 type path struct {
 	visits map[string]int // entries of each step
-	taken  []edge         // without labels
+	taken  []edge         // edges that were taken, without labels
 }
 
 // walk returns the path of a run. A return to a caller takes no arrow.

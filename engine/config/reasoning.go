@@ -42,7 +42,7 @@ func (b Backend) reasons() bool {
 	on, off := false, false
 	params := maps.Clone(b.Params)
 	if nested, ok := b.Params["chat_template_kwargs"].(map[string]any); ok {
-		maps.Copy(params, nested) // as vLLM, SGLang and llama.cpp take them
+		maps.Copy(params, nested) // vLLM, SGLang and llama.cpp take them in this form
 	}
 	for param, value := range params {
 		if slices.Contains(reasoningParams, param) {

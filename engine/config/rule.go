@@ -9,7 +9,7 @@ import (
 
 // rule is the specification of one key, from the tags of its field.
 type rule struct {
-	index     int // of the field
+	index     int // index of the field
 	key       string
 	enum      []string
 	def       *node    // the default; nil without one

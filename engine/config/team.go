@@ -17,7 +17,7 @@ const (
 )
 
 const (
-	defaultModel = "gpt-5.2" // of the built-in team
+	defaultModel = "gpt-5.2" // default model of the built-in team
 	maxAgents    = 26
 )
 

@@ -19,7 +19,7 @@ const defaultCallerSeconds = 3600
 // Call is a call of a tool that the session's caller runs.
 type Call struct {
 	ID   string `json:"id"`
-	Name string `json:"name"` // as the caller names it
+	Name string `json:"name"` // the tool's name, as the caller gave it
 
 	// Arguments are JSON as the model wrote it; empty if ArgumentsPath has them.
 	Arguments     string `json:"arguments,omitempty"`

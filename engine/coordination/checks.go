@@ -9,8 +9,8 @@ import (
 
 // Limits of checks.
 const (
-	MaxChecks        = 10  // of an answer; further ones are not run
-	MaxSessionChecks = 100 // of a session, those of the user included
+	MaxChecks        = 10  // most checks of an answer; further ones are not run
+	MaxSessionChecks = 100 // most checks of a session, those of the user included
 )
 
 // check is a check of the session.
@@ -30,7 +30,7 @@ type CheckTable struct {
 // CheckRow is an answer's row of a CheckTable.
 type CheckRow struct {
 	Label    string `json:"label"`
-	Verdicts string `json:"verdicts"` // as in Checked, '.' for a check that has not run
+	Verdicts string `json:"verdicts"` // verdicts as in Checked, '.' for a check that has not run
 }
 
 func (t *CheckTable) clone() *CheckTable {

@@ -12,7 +12,7 @@ type Launch struct {
 	ID      LaunchID `json:"id"`
 	Agent   string   `json:"agent"`
 	Number  int      `json:"number"` // the agent's anonymous number
-	Round   int      `json:"round"`  // from 1
+	Round   int      `json:"round"`  // number of the round, from 1
 	Purpose Purpose  `json:"purpose,omitempty"`
 
 	After   int `json:"after"`             // the agent's last finished step, 0 before its first; the new step takes the first free number above it. Of an evaluation: the step of the answer
@@ -26,7 +26,7 @@ type Launch struct {
 	Allowance Allowance `json:"allowance,omitzero"` // limits on the step's spending
 	Revote    bool      `json:"revote,omitempty"`   // all votes were fresh and split; the prompt does not show the votes
 
-	Checks   *CheckTable     `json:"checks,omitempty"`   // for voters; nil without checks
+	Checks   *CheckTable     `json:"checks,omitempty"`   // check outcomes for voters; nil without checks
 	Brief    *Brief          `json:"verdict,omitempty"`  // the decision for a presenter; nil for other steps
 	Final    *Shown          `json:"final,omitempty"`    // the answer that an evaluating step judges; nil for other steps
 	Previous *RejectedAnswer `json:"previous,omitempty"` // nil before the first rejection
@@ -74,7 +74,7 @@ const (
 // Updates limits the peers' answers that reach a running step. Human messages always
 // reach it.
 type Updates struct {
-	Mode           string `json:"mode,omitempty"`            // as Config.Updates
+	Mode           string `json:"mode,omitempty"`            // mode, as in Config.Updates
 	Most           int    `json:"most,omitempty"`            // number of updates; 0 is no limit
 	UntilChecklist bool   `json:"until_checklist,omitempty"` // the first accepted checklist ends them
 }
@@ -89,13 +89,13 @@ type Allowance struct {
 // Brief describes a decision to its presenter. Reasons and stops are in the order of the
 // anonymous numbers.
 type Brief struct {
-	Strategy string     `json:"strategy"`          // as Config.Strategy
-	Label    string     `json:"label,omitempty"`   // of the winning answer; empty where nobody voted
+	Strategy string     `json:"strategy"`          // strategy, as in Config.Strategy
+	Label    string     `json:"label,omitempty"`   // label of the winning answer; empty where nobody voted
 	Votes    int        `json:"votes,omitempty"`   // fresh votes for the winner
 	Voters   int        `json:"voters,omitempty"`  // all fresh votes
 	Tied     bool       `json:"tied,omitempty"`    // another answer has as many votes
-	Reasons  []string   `json:"reasons,omitempty"` // of the winner's voters; truncated
-	Stops    []StopNote `json:"stops,omitempty"`   // of the owners of the parts, in decomposition
+	Reasons  []string   `json:"reasons,omitempty"` // reasons of the winner's voters; truncated
+	Stops    []StopNote `json:"stops,omitempty"`   // stops of the owners of the parts, in decomposition
 }
 
 // StopNote describes how the owner of a part stopped.
@@ -108,7 +108,7 @@ type StopNote struct {
 // RejectedAnswer is a final answer that its evaluation rejected, after which the team began
 // again.
 type RejectedAnswer struct {
-	Number int    `json:"number"` // of the rejection, from 1
+	Number int    `json:"number"` // number of the rejection, from 1
 	Answer Shown  `json:"answer"`
 	Agent  string `json:"agent"` // the evaluating agent
 	Step   int    `json:"step"`  // its step, whose commit has the reason
@@ -176,7 +176,7 @@ const (
 
 // Message is the number of a human message; its text is in messages/<Number>.json.
 type Message struct {
-	Number int    `json:"number"`          // from 1, in the session
+	Number int    `json:"number"`          // number of the check in the session, from 1
 	Agent  string `json:"agent,omitempty"` // the recipient; empty for all agents
 }
 
@@ -215,23 +215,23 @@ type Shown struct {
 	Number int    `json:"number"`
 	Label  string `json:"label"`         // agent<N>.<M>
 	Step   int    `json:"step"`          // its directory is agents/<Agent>/<Step>
-	Seq    int    `json:"seq,omitempty"` // of its ledger entry: answers accepted later have higher ones; 0 if unknown
+	Seq    int    `json:"seq,omitempty"` // number of its ledger entry: answers accepted later have higher ones; 0 if unknown
 }
 
 // Accepted is one ledger entry: an accepted action, or a human message.
 type Accepted struct {
-	Seq         int        `json:"seq"`             // from 1
+	Seq         int        `json:"seq"`             // number of the entry, from 1
 	Agent       string     `json:"agent,omitempty"` // the actor, or the recipient of a message
 	Step        int        `json:"step,omitempty"`
 	Action      Action     `json:"action"`
-	Label       string     `json:"label,omitempty"`        // of an answer; agent<N>.final of a presented one
-	Target      string     `json:"target,omitempty"`       // of a vote
-	TargetLabel string     `json:"target_label,omitempty"` // of a vote
-	Status      StopStatus `json:"status,omitempty"`       // of a stop
+	Label       string     `json:"label,omitempty"`        // label of an answer; agent<N>.final of a presented one
+	Target      string     `json:"target,omitempty"`       // target of a vote
+	TargetLabel string     `json:"target_label,omitempty"` // label of the answer that a vote names
+	Status      StopStatus `json:"status,omitempty"`       // status of a stop
 	Message     int        `json:"message,omitempty"`      // number of a human message
-	Text        string     `json:"text,omitempty"`         // of a human message
+	Text        string     `json:"text,omitempty"`         // text of a human message
 	Seen        []Seen     `json:"seen,omitempty"`
-	Attempt     int        `json:"attempt,omitempty"` // of the team; 0 for the first
+	Attempt     int        `json:"attempt,omitempty"` // number of the team's attempt; 0 for the first
 	Time        time.Time  `json:"time,omitzero"`     // set by State.Stamp
 }
 
@@ -242,7 +242,7 @@ type Status string
 const (
 	Consensus Status = "consensus"
 	Plurality Status = "plurality"
-	Presented Status = "presented" // without a vote: decomposition, skip_voting
+	Presented Status = "presented" // decided without a vote: decomposition, skip_voting
 	Finished  Status = "finished"
 	Limit     Status = "limit"
 	Timeout   Status = "timeout"
@@ -274,11 +274,11 @@ type Decision struct {
 
 	By      Basis    `json:"by,omitempty"`      // set if votes alone did not decide
 	Cut     []string `json:"cut,omitempty"`     // agents whose steps a quorum has cancelled, in configured order
-	Support *Support `json:"support,omitempty"` // of the winner; nil without votes or agreement
+	Support *Support `json:"support,omitempty"` // support of the winner; nil without votes or agreement
 	Despite Status   `json:"despite,omitempty"` // the status that an undecided session would have had
 
 	Final *Shown `json:"final,omitempty"` // the presented answer; nil if the winner's answer stands
-	Cause cause  `json:"cause,omitempty"` // of a failed session
+	Cause cause  `json:"cause,omitempty"` // cause of a failed session
 	Asked Status `json:"asked,omitempty"` // the status that forced the decision of a session without answers
 }
 

@@ -10,7 +10,7 @@ import "slices"
 type Config struct {
 	Agents           []string `json:"agents"`               // IDs in configured order; an ID given twice counts once
 	OnSplit          string   `json:"on_split"`             // default revote
-	MaxRevotes       int      `json:"max_revotes"`          // per session; negative is 0
+	MaxRevotes       int      `json:"max_revotes"`          // most revotes in a session; negative is 0
 	MaxStepsPerAgent int      `json:"max_steps_per_agent"`  // default 12
 	OnAgentFailure   string   `json:"on_agent_failure"`     // default continue
 	MinActive        int      `json:"min_active,omitempty"` // active agents needed to decide by vote; 0 and 1 set no minimum
@@ -20,7 +20,7 @@ type Config struct {
 
 	Updates         string `json:"updates,omitempty"`
 	DeferUpdates    bool   `json:"defer_updates,omitempty"`     // peers' answers wait for an agent's next step
-	BeforeChecklist bool   `json:"before_checklist,omitempty"`  // with DeferUpdates: they wait only after the first checklist
+	BeforeChecklist bool   `json:"before_checklist,omitempty"`  // with DeferUpdates, answers wait only after the first checklist
 	UpdatesPerStep  int    `json:"updates_per_step,omitempty"`  // 0: no limit
 	LeadCap         *int   `json:"lead_cap,omitempty"`          // answers ahead of the slowest peer; nil: no limit
 	AnswersPerAgent int    `json:"answers_per_agent,omitempty"` // 0: no limit; in decomposition without news between them
@@ -31,7 +31,7 @@ type Config struct {
 	Solo            bool   `json:"solo,omitempty"`              // with continuous pacing, an agent without news keeps improving its answer
 	Agree           string `json:"agree,omitempty"`             // default normalized
 
-	MaxRounds   int      `json:"max_rounds,omitempty"`   // of an attempt of the team; 0: no limit
+	MaxRounds   int      `json:"max_rounds,omitempty"`   // most rounds of an attempt of the team; 0: no limit
 	Quorum      bool     `json:"quorum,omitempty"`       // a majority decides while other steps run
 	QuorumGrace int      `json:"quorum_grace,omitempty"` // seconds for which it waits for first answers
 	Start       int      `json:"start,omitempty"`        // agents that begin; 0: all
@@ -72,7 +72,7 @@ const (
 // The values of Config.Updates, the way in which new answers reach a running step.
 const (
 	noUpdates = ""        // never
-	Inject    = "inject"  // in an update at its next safe point
+	Inject    = "inject"  // shown in an update at the step's next safe point
 	Restart   = "restart" // it ends at its next safe point and is launched again
 )
 
@@ -92,7 +92,7 @@ const (
 
 // The values of Config.Agree, the comparison that finds equal answers.
 const (
-	agreeNormalized = "normalized" // after NFKC and case folding, ignoring closing punctuation
+	agreeNormalized = "normalized" // equal after NFKC and case folding, ignoring closing punctuation
 	agreeExact      = "exact"      // byte for byte
 )
 

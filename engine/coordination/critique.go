@@ -10,8 +10,8 @@ const quality = 4
 // Critique is the evaluation of an agent's answer by the evaluator of rounds. Its
 // Verdict is empty if there was no outcome.
 type Critique struct {
-	Step    int           `json:"step"`            // of the answer
-	Label   string        `json:"label,omitempty"` // of the answer, in a View
+	Step    int           `json:"step"`            // number of the answer's step
+	Label   string        `json:"label,omitempty"` // label of the answer, in a View
 	Verdict RoundVerdict  `json:"verdict,omitempty"`
 	Scores  []RoundScore  `json:"scores,omitempty"`
 	Ceiling CeilingStatus `json:"ceiling_status,omitempty"`

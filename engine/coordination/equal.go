@@ -7,8 +7,8 @@ import (
 
 // Digest holds the hashes by which answers are compared; they are empty if unknown.
 type Digest struct {
-	Exact      string `json:"exact,omitempty"`      // of the text and the files
-	Normalized string `json:"normalized,omitempty"` // of the normalized text and the files
+	Exact      string `json:"exact,omitempty"`      // hash of the text and the files
+	Normalized string `json:"normalized,omitempty"` // hash of the normalized text and the files
 
 	// Hashes of the last line if it is "ANSWER: …"; empty otherwise.
 	ExactLine      string `json:"exact_line,omitempty"`
@@ -93,7 +93,7 @@ type standing struct {
 	pooled votes // including votes for equal answers
 	givers int   // agents that gave an equal answer, including this one
 	newest int   // ledger entry of the answer
-	score  score // by checks
+	score  score // rank by checks
 }
 
 // votes are counts of votes for an answer.

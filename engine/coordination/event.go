@@ -33,7 +33,7 @@ type Answered struct {
 	End
 	Seen   []Seen   // the answers shown to the step, at its launch and later
 	Heard  int      // number of the last human message it received
-	Digest Digest   // of the answer
+	Digest Digest   // digest of the answer
 	Checks []string // IDs of the checks handed in with it
 }
 
@@ -53,7 +53,7 @@ type Voted struct {
 	Reason      string
 	Seen        []Seen
 	Heard       int
-	Confidence  *float64 // from 0 to 1; nil if the voter gave none
+	Confidence  *float64 // confidence from 0 to 1; nil if the voter gave none
 }
 
 // Stopped ends a step with a stop: the agent has done its part, or is blocked.
@@ -70,7 +70,7 @@ type Failed struct {
 	End
 	Cause  Failure
 	Token  string
-	Outage Outage // of the model's server; empty if the step failed for another reason
+	Outage Outage // outage of the model's server; empty if the step failed for another reason
 }
 
 // Suspended ends a step that was cancelled in order to be resumed. Only its usage counts.

@@ -7,7 +7,7 @@ import (
 
 // majority is a majority of final votes that waits for first answers in progress.
 type majority struct {
-	Label string `json:"label"`          // of the answer voted for
+	Label string `json:"label"`          // label of the answer voted for
 	Over  bool   `json:"over,omitempty"` // the wait has ended
 }
 

@@ -11,7 +11,7 @@ import (
 // Bounds of human messages.
 const (
 	MaxText     = 4 << 10 // bytes of a message
-	maxMessages = 100     // of a session
+	maxMessages = 100     // most messages of a session
 )
 
 // Held reports whether the session is paused or parked, that is, waits for a person. Its

@@ -8,7 +8,7 @@ import (
 
 // Lost is the record of a session whose run was cut off before it could save its State.
 type Lost struct {
-	Ledger []Recorded // in order
+	Ledger []Recorded // entries in order
 	Events int        // number of timeline entries on record
 
 	// Preparation is the cost of the preparations before the first step.
@@ -213,7 +213,7 @@ type OnRecord struct {
 	Answers []int // steps of its answers
 	Base    int   // those of earlier attempts of the team, which no longer count
 
-	Usage llm.Usage // of its steps
+	Usage llm.Usage // usage of its steps
 
 	// Vote or Stop is the action that no later answer has withdrawn; at most one is set.
 	// Their Launch and Usage are ignored.

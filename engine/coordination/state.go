@@ -19,7 +19,7 @@ const Protocol = 4
 type State struct {
 	Protocol int      `json:"protocol"`
 	Config   Config   `json:"config"`
-	Agents   []*agent `json:"agents"` // in configured order
+	Agents   []*agent `json:"agents"` // agents in configured order
 	Round    int      `json:"round"`  // the newest round, from 1; 0 before the first
 	Revotes  int      `json:"revotes"`
 	Cast     int      `json:"cast,omitempty"` // votes accepted
@@ -29,15 +29,15 @@ type State struct {
 	Pending  []Accepted `json:"pending"`  // those the next Drain hands out
 
 	Shared    bool       `json:"shared,omitempty"`   // the seclusion of this attempt has ended
-	Messages  []Message  `json:"messages,omitempty"` // from people
+	Messages  []Message  `json:"messages,omitempty"` // messages from people
 	Paused    bool       `json:"paused,omitempty"`
 	Short     bool       `json:"short,omitempty"`    // the session's time is nearly over
-	Waits     int        `json:"waits,omitempty"`    // in a row, since a step ended without an outage
+	Waits     int        `json:"waits,omitempty"`    // number of consecutive waits since a step ended without an outage
 	Waiting   bool       `json:"waiting,omitempty"`  // the last Wait has not ended
 	Stranded  bool       `json:"stranded,omitempty"` // agents below the minimum have never reached their servers
-	Majority  *majority  `json:"majority,omitempty"` // of a quorum that waits for first answers
+	Majority  *majority  `json:"majority,omitempty"` // majority of a quorum that waits for first answers
 	Checks    []check    `json:"checks,omitempty"`
-	Checkings []checking `json:"checkings,omitempty"` // that have not ended
+	Checkings []checking `json:"checkings,omitempty"` // checks that have not ended
 	Checkups  int        `json:"checkups,omitempty"`  // IDs of checkings minted
 	Places    int        `json:"places,omitempty"`    // agents that work at a time in a staged team; 0: all
 	Begun     int        `json:"begun,omitempty"`     // rounds before this attempt of the team
@@ -50,7 +50,7 @@ type State struct {
 	Fallback *Decision        `json:"fallback,omitempty"` // the decision of the last rejected attempt
 	Outcome  *Decision        `json:"outcome"`            // nil until the session is done
 
-	Preparation llm.Usage `json:"preparation,omitzero"` // of the calls before the first step
+	Preparation llm.Usage `json:"preparation,omitzero"` // usage of the calls before the first step
 
 	Called   []callsOf `json:"called,omitempty"`  // the calls of the caller's tools
 	Calling  bool      `json:"calling,omitempty"` // the last AskCaller has not ended
@@ -70,9 +70,9 @@ type agent struct {
 	Steps    int          `json:"steps"`              // ended steps of this attempt, with or without an action; limited by MaxStepsPerAgent
 	Answers  []int        `json:"answers"`            // steps of its accepted answers; the M-th one is agent<N>.<M>
 	Newest   int          `json:"newest"`             // ledger entry of its latest answer, 0 without one
-	Digest   Digest       `json:"digest,omitzero"`    // of its latest answer
-	Verdicts string       `json:"verdicts,omitempty"` // of the checks on its latest answer, by index
-	First    Digest       `json:"first,omitzero"`     // of its first answer of this attempt, if no other was shown to it
+	Digest   Digest       `json:"digest,omitzero"`    // digest of its latest answer
+	Verdicts string       `json:"verdicts,omitempty"` // verdicts of the checks on its latest answer, by index
+	First    Digest       `json:"first,omitzero"`     // digest of its first answer of this attempt, if no other was shown to it
 	Copied   bool         `json:"copied,omitempty"`   // its latest answer equals one that its author was shown
 	Ballot   *ballot      `json:"ballot"`             // its vote, fresh or stale; nil without one
 	Error    *Failure     `json:"error"`              // its failure; nil while it is active
@@ -96,7 +96,7 @@ type agent struct {
 	Critique *Critique `json:"critique,omitempty"` // the last evaluation of an answer of this attempt, even one that failed
 	Judged   *Critique `json:"judged,omitempty"`   // the last one that did not fail
 
-	Usage llm.Usage `json:"usage"` // of all its steps, failed ones and evaluations of its answers included
+	Usage llm.Usage `json:"usage"` // usage of all its steps, failed ones and evaluations of its answers included
 }
 
 // runningStep is a launched step that has not ended.
@@ -128,10 +128,10 @@ type ballot struct {
 	TargetLabel string `json:"target_label"`
 	Step        int    `json:"step"`
 	Reason      string `json:"reason"` // truncated
-	Seen        []Seen `json:"seen"`   // in byte order of the IDs
+	Seen        []Seen `json:"seen"`   // answers seen, in byte order of the agents' IDs
 	Heard       int    `json:"heard,omitempty"`
 
-	Confidence *float64 `json:"confidence,omitempty"` // from 0 to 1; nil if unknown
+	Confidence *float64 `json:"confidence,omitempty"` // confidence from 0 to 1; nil if unknown
 }
 
 // halt is an accepted stop that has not been withdrawn.
@@ -139,7 +139,7 @@ type halt struct {
 	Status  StopStatus `json:"status"`
 	Summary string     `json:"summary"` // truncated
 	Step    int        `json:"step"`    // 0 if the session stopped the agent at its limit
-	Seen    []Seen     `json:"seen"`    // in byte order of the IDs
+	Seen    []Seen     `json:"seen"`    // answers seen, in byte order of the agents' IDs
 	Heard   int        `json:"heard,omitempty"`
 }
 

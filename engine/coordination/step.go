@@ -102,7 +102,7 @@ func (s *State) ended(event ending) (*agent, *Launch) {
 		return nil, nil
 	}
 	if s.cutting(&run) {
-		if run.Purpose != Evaluation { // whose number is not the agent's
+		if run.Purpose != Evaluation { // the number of an evaluation is not the agent's
 			a.Step = max(a.Step, e.Step)
 		}
 		s.note(Entry{Kind: EntryIgnored, Agent: a.ID, Step: e.Step, Text: a.ID + " ended after the decision of a quorum; only its usage counts"})

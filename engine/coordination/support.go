@@ -36,7 +36,7 @@ func (d Decision) DecidedBy() Basis {
 
 // Support is the support of a winning answer. Unknown parts are nil.
 type Support struct {
-	Share      float64  `json:"share"`      // of the active agents, with a fresh vote for it; by agreement, with an equal answer
+	Share      float64  `json:"share"`      // share of the active agents with a fresh vote for the winner; by agreement, with an equal answer
 	Confidence *float64 `json:"confidence"` // mean of those voters
 	Agreement  *float64 `json:"agreement"`  // share of the independent first answers that equal it
 	Checks     *float64 `json:"checks"`     // share of the checks that it passed

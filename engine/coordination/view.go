@@ -16,16 +16,16 @@ type View struct {
 	Paused     bool           `json:"paused"`
 	Parked     *string        `json:"parked"` // the remedy and the failures; null while it is not parked
 	Round      int            `json:"round"`
-	Agents     []AgentView    `json:"agents"` // in configured order
+	Agents     []AgentView    `json:"agents"` // agents in configured order
 	Votes      map[string]int `json:"votes"`  // fresh votes by target
 	Winner     string         `json:"winner"` // agent ID, empty until there is one
 	Cost       llm.Usage      `json:"cost"`
 	Events     int            `json:"events"`
 	Superseded int            `json:"superseded_votes"`  // accepted votes that were replaced, withdrawn or voided
 	Completion int            `json:"completion"`        // percentage of active agents that owe nothing; 100 only when the session is done
-	Attempt    int            `json:"attempt"`           // of the team, from 1
-	Messages   int            `json:"messages"`          // from people
-	Calls      []Call         `json:"calls,omitempty"`   // of the caller's tools, without a result
+	Attempt    int            `json:"attempt"`           // number of the team's attempt, from 1
+	Messages   int            `json:"messages"`          // number of messages from people
+	Calls      []Call         `json:"calls,omitempty"`   // calls of the caller's tools without a result
 	Reported   llm.Usage      `json:"reported,omitzero"` // the cost when the caller was last asked
 }
 
@@ -41,8 +41,8 @@ type AgentView struct {
 	Answers     int       `json:"answers"`
 	LatestLabel string    `json:"latest_label"` // empty without an answer
 	Vote        *VoteView `json:"vote"`
-	Stop        *StopView `json:"stop,omitempty"`       // in decomposition
-	Purpose     Purpose   `json:"purpose,omitempty"`    // of the running step
+	Stop        *StopView `json:"stop,omitempty"`       // stop, in decomposition
+	Purpose     Purpose   `json:"purpose,omitempty"`    // purpose of the running step
 	Evaluation  *Critique `json:"evaluation,omitempty"` // the last one of an answer of this attempt
 	Cost        llm.Usage `json:"cost"`
 	Error       *Failure  `json:"error"`
@@ -56,7 +56,7 @@ type VoteView struct {
 	Stale       bool   `json:"stale"`
 	Reason      string `json:"reason"` // truncated to 280 characters
 
-	Confidence *float64 `json:"confidence,omitempty"` // from 0 to 1
+	Confidence *float64 `json:"confidence,omitempty"` // confidence from 0 to 1
 }
 
 // StopView is an agent's stop in a View.
@@ -72,7 +72,7 @@ type Phase string
 
 // The phases of a session.
 const (
-	PhasePreparing       Phase = "preparing"       // before the first launch
+	PhasePreparing       Phase = "preparing"       // the time before the first launch
 	PhaseInitialAnswers  Phase = "initial_answers" // the first wave, and later ones while there is no answer
 	PhaseCoordinating    Phase = "coordinating"
 	PhaseWaitingForTools Phase = "waiting_for_tools" // nothing runs until the caller returns results
@@ -230,15 +230,15 @@ func (s *State) phase() Phase {
 
 // Entry is one line of the timeline.
 type Entry struct {
-	Seq    int    `json:"seq"`   // from 1
+	Seq    int    `json:"seq"`   // number of the entry, from 1
 	Round  int    `json:"round"` // wave it happened in, 0 before the first
 	Kind   string `json:"kind"`
 	Agent  string `json:"agent,omitempty"`
 	Step   int    `json:"step,omitempty"`
-	Label  string `json:"label,omitempty"`  // of the answer or of the vote's target; of update_injected the labels of all answers, with spaces between
-	Target string `json:"target,omitempty"` // of a vote
-	Reason string `json:"reason,omitempty"` // of the vote, stop or failure, or the message; truncated to 280 characters
-	Text   string `json:"text"`             // for people, without the reason
+	Label  string `json:"label,omitempty"`  // label of the answer or of the vote's target; of update_injected the labels of all answers, with spaces between
+	Target string `json:"target,omitempty"` // target of a vote
+	Reason string `json:"reason,omitempty"` // reason of the vote, stop or failure, or the message; truncated to 280 characters
+	Text   string `json:"text"`             // text for people, without the reason
 
 	Time time.Time `json:"time,omitzero"` // set by State.Stamp
 }
@@ -286,7 +286,7 @@ const (
 	keptEntries    = 50
 	keptFor        = 15 * time.Second
 	mostEntries    = 500
-	keptCharacters = 280 // of an agent's text
+	keptCharacters = 280 // longest text of an agent, in characters
 )
 
 // DecidedAt returns the time of the last decision, or zero if the timeline has none.

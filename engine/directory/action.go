@@ -27,7 +27,7 @@ type action struct {
 	heard     int
 	final     bool // an answer by a presenter
 
-	text string // of an answer
+	text string // text of an answer
 	vote coordination.Voted
 	stop coordination.Stopped
 	seen []coordination.Seen

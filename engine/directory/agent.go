@@ -27,7 +27,7 @@ type agent struct {
 	Steps    int       // highest taken number, including files and links
 	Last     int       // number of the last step that ended, also with an unreadable action
 	Finished int       // number of steps with an action
-	Usage    llm.Usage // of the steps with an action.json
+	Usage    llm.Usage // usage of the steps with an action.json
 
 	// Answers are the answers that count, in order; the M-th is agent<Number>.<M>. The first
 	// Earlier ones precede a restart of the team and count for labels only.
@@ -52,7 +52,7 @@ type agent struct {
 type answer struct {
 	Step  int
 	Label string
-	Text  string // as in the directory; empty except in the agent's latest answer
+	Text  string // text as in the directory; empty except in the agent's latest answer
 	Files bool   // its workspace is not empty
 }
 

@@ -70,7 +70,7 @@ func (a *answers) commitText(ctx context.Context, text string, shown coordinatio
 		return "", err
 	}
 	claim := readClaim(a.root, artifact.Layout{}.Step(shown.Agent, shown.Step, ""), new(warnings))
-	number := shown.Number // in the text
+	number := shown.Number // the agent's number in the text
 	if claim != nil && slices.Contains(claim.Agents, shown.Agent) {
 		number = 1 + slices.Index(claim.Agents, shown.Agent)
 	} else {

@@ -10,7 +10,7 @@ import (
 // report is the output of `conclave step --check`: the agents of a directory and the state of
 // the team, with the keys of the contract's state JSON.
 type report struct {
-	Agents []agentReport  `json:"agents"` // in byte order of their IDs
+	Agents []agentReport  `json:"agents"` // agents in byte order of their IDs
 	Votes  map[string]int `json:"votes"`  // fresh votes by target
 
 	// Next are the agents that owe an action: a first answer, a vote, or a new vote that
@@ -24,7 +24,7 @@ type report struct {
 	// takes the plurality or launches another step.
 	Split bool `json:"split"`
 
-	Reason   string    `json:"reason"` // for people, why there is no consensus; empty with one
+	Reason   string    `json:"reason"` // tells people why there is no consensus; empty with one
 	Warnings []warning `json:"warnings"`
 }
 

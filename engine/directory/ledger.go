@@ -16,9 +16,9 @@ import (
 // ledger holds the actions that the workflow of a session accepted. It is zero for
 // a directory without a ledger.
 type ledger struct {
-	entries  map[string]team.Entry // by agent and step
-	runs     []string              // of the workflow
-	attempt  int                   // of the team, the last one; 0 without a ledger
+	entries  map[string]team.Entry // entries by agent and step
+	runs     []string              // runs of the workflow
+	attempt  int                   // number of the team's last attempt; 0 without a ledger
 	messages []coordination.Message
 }
 
@@ -77,7 +77,7 @@ func newLedger(entries []team.Entry) ledger {
 func (l *ledger) checkMessages(root *os.Root, w *warnings) {
 	for i, m := range l.messages {
 		name := artifact.Layout{}.Message(m.Number)
-		found, err := readInto(root, name, &step.Message{}) // as the step will read it
+		found, err := readInto(root, name, &step.Message{}) // read as the step will read it
 		switch {
 		case err != nil:
 		case !found:

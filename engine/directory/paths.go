@@ -19,7 +19,7 @@ const workspaceAnywhere = "[^\\s\"'`<>()\\[\\]{}|,;:=]*/"
 
 // peerPaths rewrites texts for a step that numbers these agents.
 type peerPaths struct {
-	numbers map[string]int // by agent ID
+	numbers map[string]int // numbers by agent ID
 	pattern *regexp.Regexp // path of a workspace in the session directory
 }
 

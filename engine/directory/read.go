@@ -13,8 +13,8 @@ import (
 
 // Directory is the record of a session directory.
 type Directory struct {
-	Agents   []agent                // with a step, in byte order of their IDs
-	Messages []coordination.Message // from people, if there is a ledger
+	Agents   []agent                // agents with a step, in byte order of their IDs
+	Messages []coordination.Message // messages from people, if there is a ledger
 
 	unusable map[string]string // problem by ID, for agents whose directory cannot be read
 	taken    map[string]int    // highest taken number by ID, for agents without a step

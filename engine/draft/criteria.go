@@ -51,7 +51,7 @@ func parseCriteria(raw json.RawMessage, least, most int) (config.Criteria, error
 			Primary any `json:"primary"`
 		} `json:"criteria"`
 	}
-	_ = json.Unmarshal(raw, &marks) // without marks the categories count
+	_ = json.Unmarshal(raw, &marks) // if there are no marks, the categories count
 	primary := -1
 	for i := range criteria {
 		if i < len(marks.Criteria) && marks.Criteria[i].Primary == true {

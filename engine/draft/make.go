@@ -15,7 +15,7 @@ import (
 // Form is one preparation.
 type Form[T any] struct {
 	Request  llm.Request
-	Parse    func(json.RawMessage) (T, error) // of the JSON object of the reply
+	Parse    func(json.RawMessage) (T, error) // reads the JSON object of the reply
 	Fallback T
 }
 

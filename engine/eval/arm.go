@@ -23,7 +23,7 @@ const (
 
 // Arm is one way to answer the questions.
 type Arm struct {
-	Name  string // as it was given
+	Name  string // name as it was given
 	Kind  Kind
 	K     int    // samples of a majority; 0 for as many as the team's tokens buy
 	Other string // file of another team; empty for the evaluated one

@@ -12,7 +12,7 @@ import (
 // Summary is the result of an evaluation, summary.json.
 type Summary struct {
 	Arms    map[string]Figures `json:"arms"`
-	Order   []string           `json:"order"` // of the arms
+	Order   []string           `json:"order"` // order of the arms
 	Pairs   []Pair             `json:"pairs"`
 	Team    *TeamFigures       `json:"team"` // null without the arm team
 	Verdict Worth              `json:"verdict"`
@@ -41,7 +41,7 @@ type Pair struct {
 	B          string         `json:"b"`
 	Difference float64        `json:"difference"` // accuracy of A less that of B
 	CI95       stats.Interval `json:"ci95"`
-	P          float64        `json:"p"`                // of the exact McNemar test
+	P          float64        `json:"p"`                // p-value of the exact McNemar test
 	Needed     *int           `json:"questions_needed"` // null if no difference was seen
 	N          int            `json:"n"`                // questions
 }

@@ -13,7 +13,7 @@ type Worth string
 // The verdicts.
 const (
 	WorthIt    Worth = "worth_it"     // better than its rival: the interval lies above 0
-	NotWorthIt Worth = "not_worth_it" // at most worthwhile points better: the interval ends there
+	NotWorthIt Worth = "not_worth_it" // better by at most the points that are worthwhile: the interval ends there
 	TooFew     Worth = "too_few"      // the questions are too few to tell
 )
 

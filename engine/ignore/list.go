@@ -16,7 +16,7 @@ type List struct {
 
 // pattern is one line of an ignore file.
 type pattern struct {
-	dir     string // of the file; empty, or ending in "/"
+	dir     string // directory of the file; empty, or ending in "/"
 	include bool   // the line begins with "!"
 	dirs    bool   // it matches only directories
 	base    bool   // it matches the last element of a path

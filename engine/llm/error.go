@@ -25,8 +25,8 @@ type Error struct {
 	Status     int           // HTTP status, 0 if none arrived
 	RetryAfter time.Duration // requested by the server; 0 if not
 	Window     int           // context window in tokens, if the server names it for a ContextTooLong; else 0
-	Cut        bool          // of a BadReply: the reply beside the error is usable, but cut at its token limit
-	Since      time.Time     // of an outage: when the server's replies ceased; zero if unknown
+	Cut        bool          // the reply beside a BadReply is usable, but cut at its token limit
+	Since      time.Time     // time when the server's replies ceased in an outage; zero if unknown
 	Message    string
 	Detail     string // the part of Message after the names of the model and the host
 	Err        error  // the cause, or nil

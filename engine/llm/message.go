@@ -117,7 +117,7 @@ type Form struct {
 type Reply struct {
 	Message Message
 	Usage   Usage
-	Waited  time.Duration // for the call's turn, before the request was sent
+	Waited  time.Duration // time of waiting for the call's turn, before the request was sent
 }
 
 // Result returns the message that answers the call.

@@ -37,11 +37,11 @@ const reasonCallLimit = "model_calls"
 // prints the same entries.
 type Entry struct {
 	Kind     EntryKind     `json:"kind"`
-	Messages []llm.Message `json:"messages"`           // of a Compacted entry: in place of the turns before the position Before
-	Usage    *llm.Usage    `json:"usage,omitempty"`    // of a reply, wasted or not, or of a summary
-	Reason   string        `json:"reason,omitempty"`   // of a rejection: a stable code; of a refusal: the server's message
-	Salvaged string        `json:"salvaged,omitempty"` // of a reply: the content that its tool calls were read from
-	Window   int           `json:"window,omitempty"`   // of a refusal: the context window in tokens that the server stated
+	Messages []llm.Message `json:"messages"`           // in a Compacted entry, the messages in place of the turns before the position Before
+	Usage    *llm.Usage    `json:"usage,omitempty"`    // usage of a reply, wasted or not, or of a summary
+	Reason   string        `json:"reason,omitempty"`   // stable code of a rejection, or the server's message of a refusal
+	Salvaged string        `json:"salvaged,omitempty"` // content from which the tool calls of a reply were read
+	Window   int           `json:"window,omitempty"`   // context window in tokens that the server stated in a refusal
 
 	// Positions count the messages of the conversation before the entry.
 	Elided []window.Elision `json:"elided,omitempty"`
@@ -57,7 +57,7 @@ type Entry struct {
 
 	Action  *Action           `json:"action,omitempty"`  // the accepted and confirmed action; its entry is the last
 	Note    json.RawMessage   `json:"note,omitempty"`    // passed to the rules' Learn
-	States  map[string]string `json:"states,omitempty"`  // of the MCP servers that a reply calls, or of the shell after a call
+	States  map[string]string `json:"states,omitempty"`  // states of the MCP servers that a reply calls, or of the shell after a call
 	Seconds float64           `json:"seconds,omitempty"` // duration of the model call or of the ordinary tools
 }
 
@@ -81,7 +81,7 @@ type Conversation struct {
 	Replies    int // replies of the model, including summaries
 	Rejections int
 	Rejected   string        // code of the last rejection
-	Worked     time.Duration // by the model and the tools, in all attempts
+	Worked     time.Duration // working time of the model and the tools, in all attempts
 	Action     *Action       // nil until the step is decided
 
 	awaits []AwaitedCall // awaited calls of the last reply; nil if it did not wait
@@ -92,7 +92,7 @@ type Conversation struct {
 	added    int    // messages added so far, removed ones included
 	warned   bool   // the limit of model calls was announced
 	learned  int    // window in tokens, by refusals; 0 without a refusal
-	refusals int    // since the last reply
+	refusals int    // refusals since the last reply
 	refused  string // reason of the last refusal, until something is shortened
 }
 

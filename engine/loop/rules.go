@@ -96,7 +96,7 @@ type Output struct {
 	Images []llm.Image `json:"images,omitempty"`
 
 	Failed   bool `json:"failed,omitempty"`    // the call did not succeed
-	ExitCode *int `json:"exit_code,omitempty"` // of a command that exited by itself; nil for other calls
+	ExitCode *int `json:"exit_code,omitempty"` // exit code of a command that exited by itself; nil for other calls
 
 	// Files are the paths in the workspace that the call may have written; nil if unknown.
 	Files []string `json:"-"`
@@ -146,7 +146,7 @@ const (
 // Rules.Updates and Rules.Confirm return it.
 type EndedError struct {
 	Why   string
-	Calls []AwaitedCall // of the caller's tools, for whose results it waits
+	Calls []AwaitedCall // calls of the caller's tools, for whose results it waits
 }
 
 func (e *EndedError) Error() string {

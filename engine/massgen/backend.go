@@ -19,7 +19,7 @@ type model struct {
 	backend *yaml.Node // its translated backend
 	kind    kind
 	name    string // the model's name
-	address string // as in the document; "" for the type's own
+	address string // address as in the document; "" for the type's own
 }
 
 // backend translates the backend of an agent, with the servers and tools in it.

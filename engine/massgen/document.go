@@ -20,7 +20,7 @@ const (
 // entry is one key of a mapping with its value.
 type entry struct {
 	key   string
-	path  string // of the key in the document: agents[0].backend.model
+	path  string // path of the key in the document: agents[0].backend.model
 	line  int
 	value *yaml.Node
 }

@@ -12,7 +12,7 @@ import (
 // Note explains why keys are not carried over unchanged.
 type Note struct {
 	Keys []string `json:"keys"` // their paths in the document: agents[0].backend.cwd
-	Line int      `json:"line"` // of the first one; 0 for a missing key
+	Line int      `json:"line"` // line of the first key; 0 for a missing key
 
 	// Below lists the keys inside Keys, relative to them and without positions in lists.
 	Below []string `json:"below,omitempty"`

@@ -105,7 +105,7 @@ type applying struct {
 
 	was         map[string][]byte // SHA-256 of the files that are removed or replaced
 	removed     []string          // removed before anything is written
-	removedDirs []string          // of the old tree's empty directories; they may have files now
+	removedDirs []string          // empty directories of the old tree, to be removed; they may have files now
 	written     []File
 	dirs        []string // empty directories to be made
 }

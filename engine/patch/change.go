@@ -106,7 +106,7 @@ func Changes(old, current []File) []Change {
 // The bounds of the search for renames, equal to git's.
 const (
 	minSimilarity = 50      // percent
-	maxPairs      = 400_000 // of deleted and added files whose contents are compared
+	maxPairs      = 400_000 // most pairs of deleted and added files whose contents are compared
 )
 
 // pair returns the deleted and added files as changes. Similar files become renames, the most

@@ -23,7 +23,7 @@ type edit struct {
 
 	Made    string
 	Cleared string
-	Mode    fs.FileMode // of the cleared directory
+	Mode    fs.FileMode // mode of the cleared directory
 }
 
 // edits returns the edits that make the planned changes, in order.

@@ -43,7 +43,7 @@ func (e *TouchedError) Error() string {
 // UnrevertedError reports changes that an Apply could neither complete nor revert. Recover
 // reverts them.
 type UnrevertedError struct {
-	Err    error // of the change; nil for an earlier Apply
+	Err    error // error of the change; nil for an earlier Apply
 	Revert error
 }
 

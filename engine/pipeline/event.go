@@ -15,7 +15,7 @@ type Event interface{ event() }
 // are stale and change nothing. Its JSON is the activity's result.
 type Ended struct {
 	Launch string `json:"-"`
-	Number int    `json:"number"` // of the step's directory
+	Number int    `json:"number"` // number of the step's directory
 	Status Status `json:"status"` // Completed, MaxIterations, CallPending, or Failed by a tool call
 	Action action `json:"action,omitempty"`
 	To     string `json:"to,omitempty"` // destination of a jump or call
@@ -107,7 +107,7 @@ type TimeUp struct{}
 // Reopened continues a run that failed, was cancelled or was terminated, in a new execution
 // of its workflow.
 type Reopened struct {
-	Run string // that ended: the execution tokens of its steps begin with it
+	Run string // run that ended: the execution tokens of its steps begin with it
 
 	// Unclaimed is set if the running step had claimed no number.
 	Unclaimed bool
@@ -194,7 +194,7 @@ type Launch struct {
 type Return struct {
 	Messages string `json:"messages"` // SHA-256 of the blob with its conversation
 	Called   Ref    `json:"called"`   // the step that ended the call
-	Status   Status `json:"status"`   // of that step
+	Status   Status `json:"status"`   // status of that step
 }
 
 // Stop ends the running step, which can continue later.
@@ -222,7 +222,7 @@ type Done struct{ Result Result }
 // Result is how a run ended.
 type Result struct {
 	Status Status `json:"status"`
-	Reason string `json:"reason,omitempty"` // for a person; empty for a regular end
+	Reason string `json:"reason,omitempty"` // reason for a person; empty for a regular end
 	Limit  string `json:"limit,omitempty"`  // type of the error of a run that reached a limit of its own
 
 	// Final is the step with the run's text; nil if the run has no text.

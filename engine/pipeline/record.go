@@ -29,7 +29,7 @@ type Claimed struct {
 	Token  string
 	Number int
 	Ended  *Ended    // nil without a commit
-	Usage  llm.Usage // without a commit
+	Usage  llm.Usage // usage of a step without a commit
 }
 
 // Reach advances the recorded state to a launch and returns the launch's step. The launch may

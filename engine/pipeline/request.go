@@ -9,7 +9,7 @@ import (
 // Bounds of human messages.
 const (
 	maxText     = 4 << 10 // bytes of one
-	maxMessages = 100     // in a run
+	maxMessages = 100     // most messages of a run
 )
 
 // Refuse returns the reason, for people, why a person's request has no effect now. It returns

@@ -4,7 +4,7 @@ import "slices"
 
 // Branch leads from a step to another if all its conditions match the step's end.
 type Branch struct {
-	When        Status `json:"when,omitempty"` // of the step or, for a session, of its team; empty for any
+	When        Status `json:"when,omitempty"` // status of the step or, for a session, of its team; empty for any
 	ExitCode    *int   `json:"exit_code,omitempty"`
 	Failed      *bool  `json:"failed,omitempty"`       // whether the step, or a tool call of it, failed
 	TextMatches string `json:"text_matches,omitempty"` // an RE2 pattern; Ended.Matched has those that match

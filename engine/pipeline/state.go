@@ -38,8 +38,8 @@ type State struct {
 	History     []Ref        `json:"history"`
 	Workspace   string       `json:"workspace,omitempty"`
 
-	Spent map[string]tally `json:"spent,omitempty"` // by step
-	Usage llm.Usage        `json:"usage"`           // of all steps, failed and suspended ones included
+	Spent map[string]tally `json:"spent,omitempty"` // usage and time by step
+	Usage llm.Usage        `json:"usage"`           // usage of all steps, failed and suspended ones included
 
 	Messages  []Keep   `json:"messages,omitempty"` // texts only until they are drained
 	Announced int      `json:"rung,omitempty"`     // messages announced to the running step
@@ -47,7 +47,7 @@ type State struct {
 	Parked    *Failure `json:"parked,omitempty"` // the failure that waits for a person
 
 	Rest *Launch `json:"rest,omitempty"` // the failed or cancelled step of a run that is over; nil without one
-	Late bool    `json:"late,omitempty"` // that step ended by itself afterwards
+	Late bool    `json:"late,omitempty"` // whether that step ended by itself afterwards
 
 	Result   *Result `json:"outcome,omitempty"` // nil until the run is over
 	Finished bool    `json:"told,omitempty"`    // Done was drained
@@ -81,7 +81,7 @@ type TraceEntry struct {
 	Error  *Failure  `json:"error,omitempty"`
 	Usage  llm.Usage `json:"usage"`
 
-	ExitCode *int   `json:"exit_code,omitempty"` // of a tools step's commands
+	ExitCode *int   `json:"exit_code,omitempty"` // exit code of a tools step's commands
 	Failed   bool   `json:"failed,omitempty"`    // a call of a tools step failed
 	Team     string `json:"team,omitempty"`      // status of a session step's team
 }
@@ -226,7 +226,7 @@ func (s *State) View() View {
 
 // Entry is one line of the timeline.
 type Entry struct {
-	Seq  int       `json:"seq"`            // from 1
+	Seq  int       `json:"seq"`            // number of the entry, from 1
 	Kind EntryKind `json:"kind,omitempty"` // empty for most
 	Step string    `json:"step,omitempty"`
 	Text string    `json:"text"` // for people
@@ -246,8 +246,8 @@ const (
 )
 
 const (
-	keptEntries    = 50  // of the timeline, which continue-as-new carries
-	keptCharacters = 280 // of a text
+	keptEntries    = 50  // most entries of the timeline that continue-as-new carries
+	keptCharacters = 280 // most characters of a text
 )
 
 // Timeline returns the last 50 entries, oldest first.

@@ -33,7 +33,7 @@ var keyHeader = regexp.MustCompile(`^\s*-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?--
 // stricter than secretValue, because files may contain any text.
 var tokens = []struct {
 	prefix string
-	form   *regexp.Regexp // at the prefix
+	form   *regexp.Regexp // form of the token, beginning at the prefix
 }{
 	{"-----BEGIN ", regexp.MustCompile(`^-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----\s+[A-Za-z0-9+/=:\s,-]{64}`)},
 	{"sk-", regexp.MustCompile(`^sk-(proj-|ant-|or-v1-|svcacct-)?[A-Za-z0-9_-]{32,}`)},

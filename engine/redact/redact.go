@@ -72,7 +72,7 @@ func (e *redactedError) Is(target error) bool { return errors.Is(e.cause, target
 
 // Vault replaces secrets with markers and restores them. A nil Vault changes nothing.
 type Vault struct {
-	redactor                   *Redactor // of secrets and markers
+	redactor                   *Redactor // replaces secrets and markers
 	hide, restore, restoreJSON *strings.Replacer
 }
 

@@ -27,7 +27,7 @@ type Suspended struct {
 	Token  string // empty if the step left nothing to resume
 	Usage  llm.Usage
 
-	DurationMS int64     // since its launch
+	DurationMS int64     // time since its launch
 	AwaySince  time.Time // when the model's server ceased to reply; zero if it replied
 }
 
@@ -42,7 +42,7 @@ type Resume struct{}
 
 // Cancel ends the running step and skips all others except those of Plan.After.
 type Cancel struct {
-	DurationMS int64 // of the running step
+	DurationMS int64 // time of the running step
 }
 
 func (Ended) event()     {}
@@ -98,7 +98,7 @@ type Stop struct{ ID string }
 
 // Keep writes a message to the store, before any command that announces it.
 type Keep struct {
-	Number int    `json:"number"` // from 1
+	Number int    `json:"number"` // number of the event, from 1
 	Text   string `json:"text"`
 }
 

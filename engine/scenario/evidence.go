@@ -25,7 +25,7 @@ var (
 // Bounds of a piece of evidence, in bytes.
 const (
 	maxPiece     = 10 << 20
-	maxRecording = 50 << 20 // of a video or a trace
+	maxRecording = 50 << 20 // most bytes of a video or a trace
 )
 
 // Kind is a type of evidence.

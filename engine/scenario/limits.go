@@ -11,7 +11,7 @@ import (
 
 // Limits bound a step or a run. A zero field sets no limit.
 type Limits struct {
-	Seconds    int     `json:"seconds,omitempty" yaml:"seconds,omitempty"` // of work, pauses excluded
+	Seconds    int     `json:"seconds,omitempty" yaml:"seconds,omitempty"` // seconds of work, pauses excluded
 	ModelCalls int     `json:"model_calls,omitempty" yaml:"model_calls,omitempty"`
 	CostUSD    float64 `json:"cost_usd,omitempty" yaml:"cost_usd,omitempty"`
 }

@@ -98,14 +98,14 @@ func parseDraft(own section, below []section) (draft, error) {
 type section struct {
 	level   int
 	heading string
-	line    int // of the heading, from 1
+	line    int // number of the heading's line, from 1
 	body    string
 }
 
 // sections splits Markdown at its headings. It ignores headings in fenced code.
 func sections(markdown string) []section {
 	all := []section{{}}
-	fence := "" // of the code that a line is in; empty outside
+	fence := "" // fence of the code that a line is in; empty outside
 	number := 0
 	for line := range strings.Lines(normalize(markdown)) {
 		number++

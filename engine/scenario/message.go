@@ -9,7 +9,7 @@ import (
 // Bounds of the messages of people.
 const (
 	maxMessage  = 4 << 10 // bytes of one
-	maxMessages = 100     // in a run
+	maxMessages = 100     // most messages of a run
 )
 
 func (s *State) refuseSaid(text string) error {

@@ -20,9 +20,9 @@ const minSecret = 4
 type topic int
 
 const (
-	other       topic = iota // for people only
-	application              // for every step
-	credentials              // for steps that ask for them, and redacted
+	other       topic = iota // sections for people only
+	application              // sections for every step
+	credentials              // the section for steps that ask for it; its values are redacted
 )
 
 // topics maps the headings of prd.md that agents read, in lower case, to topics. A section's
@@ -49,7 +49,7 @@ type Project struct {
 func ParseProject(prd string) (Project, error) {
 	var p Project
 	var about, secret []string
-	var open [7]topic // by level, of the newest heading
+	var open [7]topic // topics of the newest headings, by level
 	for _, s := range sections(prd) {
 		topic := topicOf(s.heading)
 		if s.level > 0 {

@@ -18,7 +18,7 @@ type Result struct {
 	EvidencePaths []string  `json:"evidence_paths"`
 	Error         *string   `json:"error"`
 	Summary       string    `json:"summary"`
-	Cost          llm.Usage `json:"cost"` // of all attempts
+	Cost          llm.Usage `json:"cost"` // cost of all attempts
 	Attempts      []Attempt `json:"attempts"`
 	Warnings      []string  `json:"warnings,omitempty"`
 }

@@ -19,7 +19,7 @@ type Run struct {
 	Status      Status   `json:"status"`
 	StartedAt   string   `json:"started_at"`
 	CompletedAt *string  `json:"completed_at"` // nil until it ends
-	DurationMS  int64    `json:"duration_ms"`  // without pauses
+	DurationMS  int64    `json:"duration_ms"`  // time without pauses
 	Steps       []Result `json:"steps"`
 	Execution   int      `json:"execution"` // number of the workflow execution, from 1: every retry is another one
 }
@@ -88,7 +88,7 @@ type Statistics struct {
 	FlakyCount     int     `json:"flaky_count" yaml:"flaky_count"` // passed runs with a flaky step
 	CancelledCount int     `json:"cancelled_count" yaml:"cancelled_count"`
 	LastRun        *string `json:"last_run" yaml:"last_run"`       // start of the newest run
-	LastResult     *Status `json:"last_result" yaml:"last_result"` // of the newest run
+	LastResult     *Status `json:"last_result" yaml:"last_result"` // result of the newest run
 	AvgDurationMS  int64   `json:"avg_duration_ms" yaml:"avg_duration_ms"`
 }
 

@@ -34,7 +34,7 @@ const Reckons = 2
 type State struct {
 	Protocol int      `json:"protocol"`
 	Plan     Plan     `json:"plan"`
-	Results  []Result `json:"results"` // of the ended steps, in the order of Plan.All
+	Results  []Result `json:"results"` // results of the ended steps, in the order of Plan.All
 
 	// Earlier maps step ids to the results of the resumed run.
 	Earlier map[string]Result `json:"earlier,omitempty"`
@@ -67,8 +67,8 @@ type State struct {
 	Over       bool      `json:"over,omitempty"`
 	Finished   bool      `json:"told,omitempty"` // Done was drained
 	Usage      llm.Usage `json:"usage"`
-	Worked     int64     `json:"worked_ms,omitempty"` // by the steps of this execution
-	Spent      llm.Usage `json:"spent,omitzero"`      // by the same
+	Worked     int64     `json:"worked_ms,omitempty"` // time of the steps of this execution
+	Spent      llm.Usage `json:"spent,omitzero"`      // usage of the steps of this execution
 }
 
 // OpenStep is a step without a recorded result. It continues from the execution token.

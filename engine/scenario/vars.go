@@ -13,7 +13,7 @@ const BaseURLVar = "BASE_URL"
 // Vars are the values of the variables in the files of a scenario and in prd.md.
 type Vars struct {
 	Values map[string]string
-	Used   map[string]bool // by Expand
+	Used   map[string]bool // names that Expand has used
 }
 
 // variable matches ${NAME} and ${NAME:-default}. It also matches $${NAME}, which expands

@@ -114,7 +114,7 @@ func (a *attempt) writeTranscript(ctx context.Context) error {
 	}
 	blob := a.spec.Layout.Blob(a.result.Commit.Transcript)
 	err := a.ports.Store.Copy(ctx, blob, a.dir()+"transcript.jsonl")
-	if err != nil && !errors.Is(err, artifact.ErrNotFound) { // without a blob the file is the one of the commit
+	if err != nil && !errors.Is(err, artifact.ErrNotFound) { // without a blob, the file is the one of the commit
 		return fmt.Errorf("writing the transcript of %s: %w", a.dir(), err)
 	}
 	return nil

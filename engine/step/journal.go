@@ -33,12 +33,12 @@ type journal struct {
 	*attempt
 	writer  string
 	written int            // objects
-	waiting []Line         // for the next object
+	waiting []Line         // lines for the next object
 	left    artifact.Delta // files of an earlier step, for the first object
 	files   artifact.Delta // all so far
 	spent   llm.Usage
-	pending chan error     // of the object that is being written; nil for none
-	writing artifact.Delta // in that object
+	pending chan error     // outcome of the object that is being written; nil for none
+	writing artifact.Delta // files in the object that is being written
 	last    loop.EntryKind
 
 	transcript bytes.Buffer
@@ -58,7 +58,7 @@ func (j *journal) append(ctx context.Context, e loop.Entry) error {
 	}
 	l := Line{Time: artifact.Timestamp(j.ports.Now()), Entry: e}
 	j.waiting = append(j.waiting, l)
-	if err := j.transcribe(l); err != nil { // before the entry: a write that is cut short may have succeeded
+	if err := j.transcribe(l); err != nil { // written before the entry: a write that is cut short may have succeeded
 		return err
 	}
 	if mustJournal(e) {

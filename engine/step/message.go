@@ -15,7 +15,7 @@ import (
 // Message is messages/<NNN>.json: a human message. Launches and the doorbell contain only its
 // number.
 type Message struct {
-	Number int       `json:"number"`          // from 1, over all messages of the run
+	Number int       `json:"number"`          // number among all messages of the run, from 1
 	Agent  string    `json:"agent,omitempty"` // the recipient; empty for everybody
 	Text   string    `json:"text"`
 	SaidAt time.Time `json:"said_at"`

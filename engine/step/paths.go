@@ -13,8 +13,8 @@ import (
 // Paths rewrites paths of a step's workspace in the text of the step's answer.
 type Paths struct {
 	Own     string            // replaces the path of the workspace; empty makes the paths in it relative
-	Peers   map[int]string    // by N, the replacements of peers/agent<N>; paths of other peers become relative
-	Files   artifact.Manifest // of the answer; a path below /workspace is rewritten only if it names one of these files
+	Peers   map[int]string    // replacements of peers/agent<N>, by N; paths of other peers become relative
+	Files   artifact.Manifest // files of the answer; a path below /workspace is rewritten only if it names one of these files
 	Scratch string            // directory of workspaces, if its name may be unusual
 }
 

@@ -89,7 +89,7 @@ type Progress struct {
 type Spec struct {
 	Layout artifact.Layout
 	Token  string                  // execution token: unique to the launch, equal for all of its attempts
-	Agent  string                  // for last_action.json
+	Agent  string                  // the agent in last_action.json
 	Dir    func(number int) string // key prefix, ending in "/", of the step with a number
 
 	// After is the number above which the step claims the first free one.
@@ -168,7 +168,7 @@ type Attempt struct {
 // Shown is the material with which the step begins.
 type Shown struct {
 	Seen   map[string]int // answer steps by agent
-	Labels []string       // of the answers
+	Labels []string       // labels of the answers
 	Agents []string       // IDs by the numbers in labels, from 1; nil without labels
 	Peers  []Peer         // mounted read-only at peers/agent<N>/ and peers/agent<N>.md
 
@@ -198,7 +198,7 @@ type Context struct {
 type Peer struct {
 	Number   int    // anonymous number
 	Manifest string // hash; empty for an answer without files
-	Text     string // of peers/agent<N>.md; empty for no such file
+	Text     string // text of peers/agent<N>.md; empty for no such file
 }
 
 // Sealed is the committed form of an action.
@@ -233,9 +233,9 @@ type Result struct {
 	Step       int
 	Commit     artifact.Commit
 	Usage      llm.Usage
-	Files      int       // in the committed workspace
+	Files      int       // number of files in the committed workspace
 	Warnings   []string  // about files left out of the workspace
-	StartedAt  time.Time // of the claim; zero if unknown
+	StartedAt  time.Time // time of the claim; zero if unknown
 	Transcript []byte    // set without a commit
 
 	// Seen are the answer steps, by agent, that a step without a commit was shown. For a

@@ -27,7 +27,7 @@ const workDir = "files"
 // workspace is the directory in which a step works.
 type workspace struct {
 	home   string // contains dir
-	dir    string // of the tools
+	dir    string // directory in which the tools work
 	store  artifact.Store
 	layout artifact.Layout
 	tools  Tools
@@ -185,7 +185,7 @@ func (w *workspace) replace(ctx context.Context, name string, peer Peer) error {
 // parts are empty.
 type staged struct {
 	files, text, diff string
-	loan              *base.Loan // of the files
+	loan              *base.Loan // loan of the files
 }
 
 // stage restores all of a peer, or nothing, outside the tools' directory.

@@ -15,7 +15,7 @@ import (
 // Limits of submitted texts, in bytes.
 const (
 	maxAnswer = 256 << 10 // far below the limits of objects and prompts; larger contents belong in files
-	maxReason = 4 << 10   // of a vote's reason, a stop's summary, a restart's reason and instructions; longer ones are truncated
+	maxReason = 4 << 10   // most bytes of a vote's reason, a stop's summary, a restart's reason and instructions; longer ones are truncated
 )
 
 // proposal is the payload of an accepted new_answer, before it is sealed.
@@ -32,7 +32,7 @@ type ballot struct {
 	Reason  string `json:"reason"`
 	Repeats string `json:"repeats,omitempty"`
 
-	Confidence *float64 `json:"confidence,omitempty"` // from 0 to 1
+	Confidence *float64 `json:"confidence,omitempty"` // confidence from 0 to 1
 }
 
 // action is a parsed call of a workflow tool.

@@ -24,7 +24,7 @@ type sealedVote struct {
 	TargetLabel string `json:"target_label"`
 	Reason      string `json:"reason"`
 
-	Confidence *float64 `json:"confidence,omitempty"` // from 0 to 1
+	Confidence *float64 `json:"confidence,omitempty"` // confidence from 0 to 1
 }
 
 // stop is the committed payload of a stop.
@@ -113,13 +113,13 @@ type Outcome struct {
 	Action      coordination.Action     `json:"action,omitempty"`
 	Target      string                  `json:"target,omitempty"`
 	TargetLabel string                  `json:"target_label,omitempty"`
-	Reason      string                  `json:"reason,omitempty"` // of a vote or a restart, truncated to MaxReason
+	Reason      string                  `json:"reason,omitempty"` // reason of a vote or a restart, truncated to MaxReason
 	Status      coordination.StopStatus `json:"status,omitempty"`
-	Summary     string                  `json:"summary,omitempty"` // of a stop, truncated to MaxReason
+	Summary     string                  `json:"summary,omitempty"` // summary of a stop, truncated to MaxReason
 	Seen        []coordination.Seen     `json:"seen,omitempty"`
 	Heard       int                     `json:"heard,omitempty"`      // number of the last human message shown
-	Digest      coordination.Digest     `json:"digest,omitzero"`      // of an answer
-	Confidence  *float64                `json:"confidence,omitempty"` // of a vote
+	Digest      coordination.Digest     `json:"digest,omitzero"`      // digest of an answer
+	Confidence  *float64                `json:"confidence,omitempty"` // confidence of a vote
 
 	// Critique is the evaluation of an answer, without its step; it is nil for other actions.
 	Critique *coordination.Critique `json:"critique,omitempty"`

@@ -108,8 +108,8 @@ func (t task) comparesLines(answers []answer) bool {
 // class. It is written once.
 type Class struct {
 	Class string    `json:"class"`
-	Token string    `json:"token"` // of the step whose answer was judged
-	Usage llm.Usage `json:"usage"` // of the judge
+	Token string    `json:"token"` // token of the step whose answer was judged
+	Usage llm.Usage `json:"usage"` // usage of the judge
 }
 
 // ClassKey returns the key of the Class of an answer.

@@ -93,7 +93,7 @@ func (m Step) textFor(ctx context.Context, store artifact.Store, number int, c a
 		case shown == 0:
 		case local:
 			dir := filepath.Join(store.URL(m.Layout.File("agents")), id, fmt.Sprintf("%03d", shown), "workspace")
-			paths.Peers[i+1] = filepath.ToSlash(dir) // under the agent's ID, which another program may have chosen
+			paths.Peers[i+1] = filepath.ToSlash(dir) // the directory has the agent's ID, which another program may have chosen
 		default:
 			paths.Peers[i+1] = artifact.Layout{}.Step(id, shown, "workspace")
 		}

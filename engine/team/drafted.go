@@ -85,8 +85,8 @@ func IDs(t config.Team) []string {
 
 // Drafts are the preparations of a session for one of its steps.
 type Drafts struct {
-	Criteria config.Criteria // of the agent's part; empty for those of the session
-	Persona  string          // of the agent; empty for none
+	Criteria config.Criteria // criteria of the agent's part; empty for those of the session
+	Persona  string          // persona of the agent; empty for none
 }
 
 // ReadDrafts reads the preparations for an agent. It returns the team with the subtasks that a

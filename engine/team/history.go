@@ -75,7 +75,7 @@ func ReadTurns(ctx context.Context, store artifact.Store, layout artifact.Layout
 
 // pastTurn is an earlier turn as the templates print it between delimiter lines.
 type pastTurn struct {
-	Number                  int // from 1
+	Number                  int // number of the turn, from 1
 	Query, Answer           string
 	QueryCut, AnswerCut     int // bytes shown of a truncated text, else 0
 	QueryBytes, AnswerBytes int

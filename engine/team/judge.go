@@ -32,7 +32,7 @@ const (
 // rejection is a stable code, and a sentence for the model.
 type rejection struct {
 	code, why string
-	replaced  string // of voteReplaced: the label that the vote named
+	replaced  string // label that the vote named, for voteReplaced
 }
 
 // withdrawn replaces the rules' results for a reply whose action was withdrawn because of

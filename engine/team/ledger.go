@@ -16,8 +16,8 @@ const Resumed coordination.Action = "resumed"
 
 // Entry is ledger/<seq>.json: one accepted action or human message, or a seal.
 type Entry struct {
-	Run  string `json:"run"`            // of the workflow
-	From string `json:"from,omitempty"` // of a seal: the run before
+	Run  string `json:"run"`            // run of the workflow
+	From string `json:"from,omitempty"` // the run before, in a seal
 	coordination.Accepted
 }
 
@@ -26,7 +26,7 @@ type Book struct {
 	Entries []Entry // those that count, in order
 	Files   int
 	Seal    int    // file of the last seal; 0 without one
-	Run     string // of the last file
+	Run     string // run of the last file
 }
 
 // Ledger reads the entries that count, in order.

@@ -25,7 +25,7 @@ type memory struct {
 	messages map[int]bool // shown, by number
 
 	injected int // answers shown by updates
-	bytes    int // of their texts
+	bytes    int // bytes of their texts
 
 	worked    time.Duration
 	usage     llm.Usage
@@ -41,14 +41,14 @@ type memory struct {
 
 	scored   []scored      // inputs of the step's checklist
 	proposed []plan.Task   // the newest plan of the checklist; nil without one
-	planned  []plan.Update // of the newest plan
+	planned  []plan.Update // updates of the newest plan
 	faulty   bool          // an evaluation with faulty tasks was rejected
 }
 
 // note is the record of the rules in a journal entry.
 type note struct {
 	Answers   []answerNote       `json:"answers,omitempty"`
-	Mark      string             `json:"mark,omitempty"` // of the answers' texts
+	Mark      string             `json:"mark,omitempty"` // mark between the answers' texts
 	Messages  []int              `json:"messages,omitempty"`
 	WrapUp    bool               `json:"wrap_up,omitempty"`
 	Spending  bool               `json:"spending,omitempty"`
@@ -58,13 +58,13 @@ type note struct {
 	Replaced  string             `json:"replaced,omitempty"` // label of the revision that a rejected vote named
 	Checklist []checklist.Result `json:"checklist,omitempty"`
 	Proposed  []plan.Task        `json:"proposed,omitempty"`
-	Plan      []plan.Update      `json:"plan,omitempty"` // of Proposed, if there is one
+	Plan      []plan.Update      `json:"plan,omitempty"` // plan of Proposed, if there is one
 }
 
 // answerNote refers to an answer that an update showed.
 type answerNote struct {
 	arrival
-	Bytes int `json:"bytes,omitempty"` // of its text, as far as shown
+	Bytes int `json:"bytes,omitempty"` // bytes of its text, as far as shown
 }
 
 // answersOf reads from the note of an update's journal entry which answer steps the update

@@ -33,7 +33,7 @@ type prompt struct {
 	Shown                []framed
 	Judged               *framed // the final answer of an evaluating step
 	Earlier              *framed // the answer of the previous attempt
-	Reason, Instructions string  // of its evaluation
+	Reason, Instructions string  // both from its evaluation
 	Said                 []message
 	Outcome              coordination.Brief
 	Owned                []owned

@@ -29,7 +29,7 @@ type Step struct {
 	// token is used.
 	Secret string
 
-	Instructions  string          // of the caller; may be empty
+	Instructions  string          // instructions of the caller; may be empty
 	Team          config.Team     // the configuration of the whole team
 	SystemMessage string          // the agent's own; may be empty
 	Persona       string          // the agent's; may be empty
@@ -43,7 +43,7 @@ type Step struct {
 	Scratch string
 
 	Attempt int       // counts the executions of the launch
-	Spent   llm.Usage // by earlier attempts
+	Spent   llm.Usage // usage of earlier attempts
 
 	// Commits returns the commit of a shown answer in a directory to which other programs
 	// write. Its manifest must be in the store. If Commits is nil, the commit is read from
@@ -126,7 +126,7 @@ type opening struct {
 	store   artifact.Store
 	numbers []string // the team's IDs by number - 1
 
-	task      task // without Tools and Inbox
+	task      task // the task without Tools and Inbox
 	peers     []step.Peer
 	papers    []step.Paper
 	witnesses []witness

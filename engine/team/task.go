@@ -28,7 +28,7 @@ type task struct {
 	Purpose       coordination.Purpose
 	SystemMessage string            // the agent's own, from the configuration; may be empty
 	Persona       string            // the agent's, made for this task; may be empty
-	Sensitivity   string            // of voting; empty means lenient
+	Sensitivity   string            // sensitivity of voting; empty means lenient
 	Novelty       string            // required difference of a new answer from those shown; empty means lenient, any difference
 	Criteria      config.Criteria   // may be empty
 	Checklist     *checklist.Policy // nil where voting is not gated by one
@@ -65,7 +65,7 @@ type part struct {
 
 // shown is the material that the opening shows.
 type shown struct {
-	Answers  []answer            // at most one of each agent; the agent's own is included and not marked
+	Answers  []answer            // at most one answer of each agent; the agent's own is included and not marked
 	Messages []message           // human messages so far, in order
 	Checks   *checks             // the outcomes of checks on the answers; nil without any
 	Brief    *coordination.Brief // the decision, for a presenter; else nil
@@ -78,11 +78,11 @@ type shown struct {
 type reviewed struct {
 	Packet    string // critique_packet.md
 	PacketDir string // its directory in the workspace of an agent with files
-	Label     string // of the answer
-	Objective string // of the tasks; empty without valid ones
+	Label     string // label of the answer
+	Objective string // aim of the tasks; empty without valid ones
 	Shift     string // the change of approach; may be empty
 	Plan      []plan.Task
-	Pressure  string // of an evaluating step: gentle, balanced or aggressive
+	Pressure  string // pressure on an evaluating step: gentle, balanced or aggressive
 }
 
 // equipment is the agent's workspace, tools and model.
@@ -118,10 +118,10 @@ type answer struct {
 	Label  string // agent<Number>.<revision>
 	Step   int
 	Text   string
-	Files  int  // number of files in its workspace, or that it changes of a base
+	Files  int  // number of files in its workspace; with a base, of those that it has changed
 	Kept   bool // the whole text is at peers/agent<Number>.md, in the form of wholeText
 
-	Changed  []changedFile // of a base
+	Changed  []changedFile // changed files of a base
 	Replaced bool          // files of a newer answer are mounted at its place
 
 	Manifest string // hash of the manifest of its files; empty without files

@@ -14,7 +14,7 @@ import (
 
 // admission is the part of the news that reaches the step at this safe point.
 type admission struct {
-	Answers  []arrival // by agent number
+	Answers  []arrival // answers by agent number
 	Messages []int     // ascending
 	Restart  bool      // the step ends, to begin again with the new answers
 }
@@ -95,10 +95,10 @@ func (r *rules) unreadMessages(n news) []int {
 type update struct {
 	note note
 
-	Mark       string // of the answers
-	People     string // of the messages
+	Mark       string // mark between the answers
+	People     string // mark between the messages of people
 	Answers    []newcomer
-	Agreements []agreement // of all answers shown
+	Agreements []agreement // agreements of all answers shown
 	Said       []message
 
 	WrapUp   bool

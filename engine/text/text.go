@@ -13,7 +13,7 @@ import (
 
 const (
 	ellipsis    = "…"
-	replacement = "\uFFFD" // for bytes that are not UTF-8
+	replacement = "\uFFFD" // replaces bytes that are not UTF-8
 )
 
 // Head returns the longest beginning of s that has at most limit bytes and ends between

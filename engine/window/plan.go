@@ -11,7 +11,7 @@ import (
 type History struct {
 	Messages []llm.Message
 
-	movable []bool // by message: may be shortened; messages beyond its end are fixed
+	movable []bool // whether a message may be shortened; messages beyond its end are fixed
 	gauge   gauge  // the last measurement
 }
 
@@ -69,8 +69,8 @@ func (h History) Next(tokens int, tools []llm.Tool) (elide []Elision, before int
 // budget divides a window into weights of the conversation.
 type budget struct {
 	now    int
-	usable int // with room for the reply
-	room   int // of usable, beside the fixed messages
+	usable int // size with room for the reply
+	room   int // part of usable beside the fixed messages
 	low    int // goal of elisions
 	middle int // largest acceptable result of elisions
 	high   int // threshold of any step

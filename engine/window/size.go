@@ -4,14 +4,14 @@ import "conclave/engine/llm"
 
 // Weights are in bytes of text. The number of tokens is estimated from them.
 const (
-	messageWeight = 16       // of a message or a call without its texts: roles, delimiters
-	imageWeight   = 1600 * 4 // of any image: servers scale them down to about 1,600 tokens
+	messageWeight = 16       // weight of a message or a call without its texts: roles, delimiters
+	imageWeight   = 1600 * 4 // weight of any image: servers scale them down to about 1,600 tokens
 	maxTokens     = 1 << 30  // bounds reported tokens, so that products do not overflow
 )
 
 // Estimates, in bytes per token. English and code have about four.
 const (
-	bytesUnmeasured = 3 // before the first measurement; conservative
+	bytesUnmeasured = 3 // estimate before the first measurement; conservative
 	bytesOfTools    = 4
 	bytesAtMost     = 8 // a report of fewer tokens is incomplete
 )

@@ -21,7 +21,7 @@ type Gate struct {
 	loopback bool
 
 	mu     sync.Mutex
-	limits map[string]*limit // by the caller's name
+	limits map[string]*limit // limits by the caller's name
 }
 
 // limit is the rate limit of one caller.

@@ -24,8 +24,8 @@ type Keys struct {
 
 	mu      sync.Mutex
 	read    version
-	fault   string            // that was returned last; empty without one
-	callers map[string]Caller // by the hash of the key, in hex
+	fault   string            // fault that was returned last; empty without one
+	callers map[string]Caller // callers by the hash of the key, in hex
 }
 
 // version identifies a version of a file; the zero version is one that could not be read.

@@ -13,7 +13,7 @@ import (
 // Caller is the holder of a key.
 type Caller struct {
 	Name      string   // empty without keys
-	Teams     []string // that it may ask; nil for all
+	Teams     []string // teams that the caller may ask; nil for all
 	PerMinute int      // requests; 0 for no limit
 	USDPerDay float64  // 0 for no limit
 }
@@ -28,7 +28,7 @@ const format = "name:sha256-of-key[:team,team[:requests_per_minute[:usd_per_day]
 // error names the first faulty line; the callers are those of the other lines.
 func parse(file, data string) (callers map[string]Caller, err error) {
 	callers = map[string]Caller{}
-	lines := map[string]int{} // by name and by key
+	lines := map[string]int{} // number of the line, by name and by key
 	faulty := 0
 	for i, line := range strings.Split(data, "\n") {
 		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {

@@ -19,15 +19,15 @@ import (
 
 // found is an answer of a session, or the files after a step of a pipeline's run.
 type found struct {
-	layout artifact.Layout // with the base of the session or run
+	layout artifact.Layout // layout with the base of the session or run
 	store  artifact.Store
 
 	Run     string            // "session s1" or "pipeline run p1"
 	Session string            // ID of the session or run
-	Label   string            // of the answer, or directory of the step
+	Label   string            // label of the answer, or directory of the step
 	Agent   string            // empty for a step of a pipeline
 	Files   artifact.Manifest // all files of the answer
-	Change  artifact.Change   // of the base
+	Change  artifact.Change   // change of the base
 }
 
 // labelForm is the form of labels; agent<N>.final is a presented answer.
@@ -114,7 +114,7 @@ func (f *found) load(ctx context.Context, key string) error {
 type UnknownError struct {
 	Session string
 	Label   string   // empty for the decision
-	Labels  []string // of its answers
+	Labels  []string // labels of its answers
 }
 
 func (e *UnknownError) Error() string {

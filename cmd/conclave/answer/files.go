@@ -53,8 +53,8 @@ session of a cluster, name the bucket with --bucket.`,
 // listed is a file in the output of files --json.
 type listed struct {
 	Path       string `json:"path"`
-	PathBase64 []byte `json:"path_base64,omitempty"` // of a name that is not UTF-8
-	Mode       string `json:"mode"`                  // as git writes it
+	PathBase64 []byte `json:"path_base64,omitempty"` // path of a name that is not UTF-8
+	Mode       string `json:"mode"`                  // mode as git writes it
 	Size       int64  `json:"size"`
 	Link       string `json:"link,omitempty"`
 }

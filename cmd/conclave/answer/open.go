@@ -13,7 +13,7 @@ import (
 // Answer is an answer of a session with its files.
 type Answer struct {
 	Session, Label, Agent string
-	Paths                 []string // of its files
+	Paths                 []string // paths of its files
 
 	found *found
 }

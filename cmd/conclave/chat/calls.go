@@ -61,7 +61,7 @@ func (h *Handler) checkResults(by access.Caller, in request) error {
 // question. It refuses other messages beside the results: they would belong to neither.
 func resultsOf(messages []message) (results []coordination.ToolResult, err error) {
 	isResult := func(m message) bool { return m.Role == "tool" || m.Role == "function" }
-	first := len(messages) // of the messages after the last reply
+	first := len(messages) // position of the first message after the last reply
 	for first > 0 && messages[first-1].Role != "assistant" {
 		first--
 	}

@@ -106,7 +106,7 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request) {
 type wish struct {
 	model      string
 	stream     bool
-	usageApart bool // in an event of its own
+	usageApart bool // whether the usage has an event of its own
 	tools      bool // the caller may be asked to run tools
 }
 

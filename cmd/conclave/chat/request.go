@@ -30,7 +30,7 @@ const (
 const (
 	depthHeader   = "X-Conclave-Depth"
 	sessionHeader = "X-Conclave-Session"
-	retryHeader   = "X-Stainless-Retry-Count" // of OpenAI's clients
+	retryHeader   = "X-Stainless-Retry-Count" // header of OpenAI's clients that counts retries
 )
 
 // modelPrefix is the model name of the default team and the prefix of the other names.

@@ -55,7 +55,7 @@ type stream struct {
 	out     http.ResponseWriter
 	control *http.ResponseController
 	err     error         // the connection broke
-	silence time.Duration // after which timer fires
+	silence time.Duration // time after which timer fires
 	timer   *time.Timer   // nil unless the stream is kept alive
 }
 

@@ -42,7 +42,7 @@ type message struct {
 }
 
 type toolCall struct {
-	Index    *int     `json:"index,omitempty"` // in a stream
+	Index    *int     `json:"index,omitempty"` // set only in a stream
 	ID       string   `json:"id"`
 	Type     string   `json:"type"`
 	Function function `json:"function"`

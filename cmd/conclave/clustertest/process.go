@@ -125,7 +125,7 @@ func ports(t testing.TB, n int) []int {
 		if err != nil {
 			continue
 		}
-		defer listener.Close() // after all are chosen, so that they differ
+		defer listener.Close() // closed after all are chosen, so that they differ
 		if free = append(free, port); len(free) == n {
 			return free
 		}

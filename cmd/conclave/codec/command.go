@@ -28,7 +28,7 @@ cannot read what is encrypted. docs/security.md has the details.`,
 // madeKey is the JSON output of `codec key`.
 type madeKey struct {
 	ID    string `json:"id"`
-	Value string `json:"value"` // of the environment variable
+	Value string `json:"value"` // value of the environment variable
 }
 
 func keyCommand(c *hall.CLI) *cobra.Command {

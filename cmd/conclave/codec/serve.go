@@ -119,7 +119,7 @@ func isLoopback(host string) bool {
 type gate struct {
 	codec    http.Handler
 	loopback bool
-	origins  []string // of Web UIs
+	origins  []string // origins of Web UIs
 	token    string   // empty on loopback without one
 }
 

@@ -24,7 +24,7 @@ import (
 // bills holds the costs of ended sessions, which change only if a session is retried.
 type bills struct {
 	mu    *sync.Mutex
-	ended map[string]llm.Usage // by session
+	ended map[string]llm.Usage // usage of ended sessions, by session
 }
 
 func newBills() bills { return bills{&sync.Mutex{}, map[string]llm.Usage{}} }

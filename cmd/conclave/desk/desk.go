@@ -91,12 +91,12 @@ func (d *Desk) Team(by access.Caller, name string) (Team, error) {
 
 // Refusal is the reason why a request has no answer.
 type Refusal struct {
-	Status  int    // of HTTP
+	Status  int    // HTTP status
 	Code    string // stable
 	Param   string // the part of the request that is wrong; may be empty
 	Message string
 
-	cause error // of a service that is away; may be nil
+	cause error // error of a service that is away; may be nil
 }
 
 func (r *Refusal) Error() string { return r.Message }

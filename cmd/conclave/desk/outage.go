@@ -12,7 +12,7 @@ import (
 
 // How long Temporal or the store may be unavailable before the caller gets an error.
 const (
-	startPatience  = time.Minute      // until a request has its session
+	startPatience  = time.Minute      // longest wait until a request has its session
 	followPatience = 10 * time.Minute // while the caller waits for the reply
 )
 

@@ -24,7 +24,7 @@ import (
 
 // Question is a request for an answer.
 type Question struct {
-	ID    string // of the session; empty for a new one
+	ID    string // ID of the session; empty for a new one
 	Hash  string // hash of the request, equal for a repeated one
 	Retry bool   // the client sends it again, without an ID
 	Team  Team
@@ -62,7 +62,7 @@ func list(names []string) string {
 // Ticket is a question whose session has started. Close reports whether its caller
 // received the reply.
 type Ticket struct {
-	ID    string // of the session
+	ID    string // ID of the session
 	Close func(received bool)
 }
 

@@ -38,7 +38,7 @@ type watch struct {
 
 	mu        sync.Mutex
 	followers map[*follower]bool
-	events    []coordination.Entry // as of the last look
+	events    []coordination.Entry // events as of the last look
 }
 
 // follower is a caller who follows a session.

@@ -7,7 +7,7 @@ type gathering struct {
 	flush func(dir string) error
 
 	mu   sync.Mutex
-	dirs map[string]*flushes // of directories with a running sync
+	dirs map[string]*flushes // directories with a running sync
 }
 
 // flushes are the current and the next sync of a directory.

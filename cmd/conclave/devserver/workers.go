@@ -49,7 +49,7 @@ func (s *servers) reapWorkers() error {
 type reaper struct {
 	client client.Client
 	dir    string
-	reaped map[string]time.Time // by identity
+	reaped map[string]time.Time // time when a worker was reaped, by its identity
 }
 
 func (r *reaper) run(ctx context.Context) {

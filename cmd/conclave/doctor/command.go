@@ -17,8 +17,8 @@ import (
 
 // Versions are the versions of this program and its parts.
 type Versions struct {
-	Conclave string // with its commit and platform, on one line
-	SDK      string // of Temporal
+	Conclave string // conclave's version with commit and platform, on one line
+	SDK      string // version of Temporal's SDK
 }
 
 // flags are the flags of doctor besides the common ones.

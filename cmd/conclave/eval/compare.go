@@ -12,7 +12,7 @@ import (
 type comparison struct {
 	A     string      `json:"a"`
 	B     string      `json:"b"`
-	Pairs []eval.Pair `json:"pairs"` // of each arm, b less a
+	Pairs []eval.Pair `json:"pairs"` // one pair for each arm, b less a
 }
 
 // compare prints the differences between two evaluations for the arms that both have.

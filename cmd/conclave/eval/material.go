@@ -21,7 +21,7 @@ import (
 // concurrent use.
 type materials struct {
 	conn *hall.Connection
-	dir  string // of the data set
+	dir  string // directory of the data set
 
 	mu   sync.Mutex
 	refs map[string]string // reference by directory or content

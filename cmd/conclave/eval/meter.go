@@ -24,9 +24,9 @@ type meter struct {
 	mu    sync.Mutex
 	total int // questions and epochs
 	left  int
-	asked int       // in this run
-	paid  llm.Usage // in earlier runs
-	run   llm.Usage // in this run
+	asked int       // questions asked in this run
+	paid  llm.Usage // usage of earlier runs
+	run   llm.Usage // usage of this run
 }
 
 // newMeter counts the questions that lack an outcome and the costs of the outcomes that exist.

@@ -35,7 +35,7 @@ type settings struct {
 	Team      string   `json:"team"` // hash of its configuration
 	Source    string   `json:"source"`
 	Scorer    string   `json:"scorer"`
-	Arms      []string `json:"arms"` // of the last run, in order
+	Arms      []string `json:"arms"` // arms of the last run, in order
 	Epochs    int      `json:"epochs"`
 	Questions int      `json:"questions"`
 	Version   string   `json:"conclave"`
@@ -104,7 +104,7 @@ func (o *output) adopt(s settings) error {
 	}
 	for _, arm := range was.Arms {
 		if !slices.Contains(s.Arms, arm) {
-			s.Arms = append(s.Arms, arm) // of an earlier run
+			s.Arms = append(s.Arms, arm) // an arm of an earlier run
 		}
 	}
 	o.settings, o.known = s, map[eval.Key]bool{}

@@ -19,17 +19,17 @@ import (
 type plan struct {
 	flags
 	id        string
-	dir       string // of the data set, to which its paths are relative
-	hash      string // of the data set
+	dir       string // directory of the data set, to which its paths are relative
+	hash      string // hash of the data set
 	questions []eval.Question
 	arms      []eval.Arm
 	condition *eval.Condition
 	team      config.Team
 	source    string
-	others    map[string]config.Team // by arm
+	others    map[string]config.Team // teams of other arms, by arm
 	grader    *config.Agent
 
-	graderHash string // of its configuration; empty without a grader
+	graderHash string // hash of the grader's configuration; empty without a grader
 }
 
 // newPlan checks the flags and reads all files, so that an evaluation with invalid input does not

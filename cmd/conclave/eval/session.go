@@ -33,7 +33,7 @@ type endedSession struct {
 	result  sessionflow.Result
 	session *record.Session
 	layout  artifact.Layout
-	firsts  []*record.Step // of the agents, made without seeing another answer
+	firsts  []*record.Step // first answers of the agents, made without seeing another answer
 }
 
 // reply is an answer of an arm with its cost.

@@ -17,14 +17,14 @@ type unit struct {
 	q     eval.Question
 	epoch int
 
-	paid    llm.Usage       // for runs since the last outcome
+	paid    llm.Usage       // usage of the runs since the last outcome
 	runs    []string        // IDs of these runs
-	spent   llm.Usage       // for all runs of this command
+	spent   llm.Usage       // usage of all runs of this command
 	charged map[string]bool // IDs of all runs that have been paid for
 
-	scores map[string]*bool // by answer, those found by commands or a grader
+	scores map[string]*bool // scores found by commands or a grader, by answer
 
-	team *endedSession // of the evaluated team; nil if it is no arm
+	team *endedSession // outcome of the evaluated team; nil if it is no arm
 	pool []reply       // first answers, those of the team before those of sessions for more
 }
 

@@ -34,7 +34,7 @@ type (
 		Step    int             `json:"step"`
 		Action  string          `json:"action"`
 		Counted bool            `json:"accepted"`
-		Label   string          `json:"label"` // of the answer, or of the vote's target
+		Label   string          `json:"label"` // label of the answer, or of the vote's target
 		Text    string          `json:"text"`  // the answer, or the reason
 		Stale   bool            `json:"stale"`
 		Started time.Time       `json:"started_at"`

@@ -28,7 +28,7 @@ type CLI struct {
 	Config                    string
 	WorkerConfig              string // configuration file of the worker in this process; set only by commands with the flag
 	JSON, Automation          bool
-	Version                   string // of conclave
+	Version                   string // version of conclave
 }
 
 // Execute adds the common flags to root, executes one command line, and returns its exit code.

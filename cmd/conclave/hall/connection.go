@@ -29,7 +29,7 @@ type Connection struct {
 	Client client.Client  // nil if only the store is connected
 	Store  artifact.Store // nil on a cluster without a bucket
 
-	Stack localstack.Stack // of a local stack
+	Stack localstack.Stack // set for a local stack
 	Pages string           // address of the pages that this command serves; empty without them
 	lease *localstack.Lease
 }

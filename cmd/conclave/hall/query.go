@@ -18,7 +18,7 @@ import (
 // "-", or the file of --query-file.
 type Query struct {
 	cli  *CLI
-	name string // in the usage line
+	name string // name in the usage line
 	file string
 }
 

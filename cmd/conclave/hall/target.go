@@ -20,7 +20,7 @@ import (
 // Target is the place where sessions run: a cluster, or a data directory on this machine.
 type Target struct {
 	Cluster bool
-	Options client.Options // of a cluster
+	Options client.Options // client options for a cluster
 	DataDir string         // absolute; of a local stack
 
 	// OtherUsers admits all users of this machine to a local stack that this

@@ -43,11 +43,11 @@ type drawing interface {
 type followed struct {
 	id      string
 	base    string
-	epoch   string // of this process; versions of other processes are meaningless
+	epoch   string // epoch of this process; versions of other processes are meaningless
 	subject subject
 	session *session                                  // the subject if it is a session; else nil
 	status  func(context.Context) ([]byte, error)     // status.json; nil without one
-	doing   func(context.Context) []progress.Activity // of the running steps; nil if they are unknown
+	doing   func(context.Context) []progress.Activity // returns the activities of the running steps; nil if they are unknown
 	live    page.Live
 
 	mu       sync.Mutex
@@ -56,11 +56,11 @@ type followed struct {
 	order    []string
 	drawn    drawing       // nil before the first reading
 	last     []byte        // status.json
-	read     time.Time     // of the last whole reading
-	looked   time.Time     // of the last drawing
+	read     time.Time     // time of the last whole reading
+	looked   time.Time     // time of the last drawing
 	changed  chan struct{} // closed by the next change
 	readers  int
-	stopping context.CancelFunc // of the loop; nil without readers
+	stopping context.CancelFunc // stops the loop; nil without readers
 }
 
 // versioned is a part with the version of its last change.

@@ -22,7 +22,7 @@ import (
 
 // Options configure a Handler.
 type Options struct {
-	Kinds    []*runs.Kind // of the runs that can be steered and listed
+	Kinds    []*runs.Kind // kinds of the runs that can be steered and listed
 	ReadOnly bool
 	AnyUser  bool // every user of this machine may connect
 }
@@ -31,12 +31,12 @@ type Options struct {
 type Handler struct {
 	Options
 	conn  *hall.Connection // nil for a directory
-	token string           // in every form
+	token string           // token that every form has
 	mux   *http.ServeMux
 
 	mu      sync.Mutex
-	pages   map[string]*followed // by base
-	used    map[string]time.Time // by base
+	pages   map[string]*followed // followed pages by base
+	used    map[string]time.Time // time of the last use, by base
 	notices map[string]notice
 }
 

@@ -19,7 +19,7 @@ import (
 type scenarioRun struct {
 	store  artifact.Store
 	layout artifact.Layout
-	base   string // of the page
+	base   string // base of the page
 	canvas *page.Canvas
 	last   scenario.Run
 }

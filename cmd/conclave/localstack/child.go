@@ -16,7 +16,7 @@ import (
 // while the process serves, because garbage collection would release the locks.
 type Child struct {
 	DataDir    string
-	Ports      Ports // that the starter wants
+	Ports      Ports // ports that the starter wants
 	OtherUsers bool  // whether other users of this machine may connect
 
 	dir     directory

@@ -33,7 +33,7 @@ type Options struct {
 // Lease keeps the stack running until it is released or its process dies.
 type Lease struct {
 	Stack   Stack
-	Started bool     // by this lease's Join
+	Started bool     // whether this lease's Join started the stack
 	lock    *os.File // shared
 }
 

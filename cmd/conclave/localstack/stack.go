@@ -20,10 +20,10 @@ type Stack struct {
 	S3Endpoint      string `json:"s3_endpoint"` // http://127.0.0.1:port, path-style
 	S3AccessKey     string `json:"s3_access_key"`
 	S3SecretKey     string `json:"s3_secret_key"`
-	S3Region        string `json:"s3_region"` // in the signature of requests
+	S3Region        string `json:"s3_region"` // region in the signature of requests
 	Bucket          string `json:"bucket"`    // exists when the stack is ready
 	DataDir         string `json:"data_dir"`  // absolute
-	LogFile         string `json:"log_file"`  // of the servers
+	LogFile         string `json:"log_file"`  // log file of the servers
 	ServerVersion   string `json:"server_version"`
 	OtherUsers      bool   `json:"other_users"` // other users of this machine may connect
 	PID             int    `json:"pid"`         // only for people and their tools

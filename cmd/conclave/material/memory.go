@@ -14,7 +14,7 @@ import (
 // memory is the file in the data directory with the local directory of a session's
 // or run's base. No store and no history contains a path of this machine.
 type memory struct {
-	Store     string `json:"store"`     // of the session
+	Store     string `json:"store"`     // store of the session
 	Directory string `json:"directory"` // absolute
 }
 

@@ -24,7 +24,7 @@ func Lines(in io.Reader, out io.Writer) mcp.Transport {
 type lineReader struct {
 	in   *bufio.Reader
 	out  io.Writer // receives the errors
-	rest []byte    // of the line that is being read
+	rest []byte    // rest of the line that is being read
 
 	batches bool // the version of the protocol has them
 }

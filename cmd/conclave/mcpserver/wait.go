@@ -24,10 +24,10 @@ const (
 type outcome struct {
 	SessionID string   `json:"session_id"`
 	Status    string   `json:"status"`          // running, or how it ended
-	Phase     string   `json:"phase,omitempty"` // of a session that is not over
+	Phase     string   `json:"phase,omitempty"` // phase of a session that is not over
 	Answer    string   `json:"answer,omitempty"`
 	Winner    string   `json:"winner,omitempty"` // label
-	Votes     int      `json:"votes,omitempty"`  // for it
+	Votes     int      `json:"votes,omitempty"`  // number of votes for the answer
 	Tokens    int64    `json:"tokens,omitempty"`
 	TotalUSD  *float64 `json:"total_usd,omitempty"`
 }

@@ -22,7 +22,7 @@ type calls string
 
 // The values of calls.
 const (
-	native calls = "native" // by the API's tool_calls
+	native calls = "native" // made by the API's tool_calls
 	asText calls = "text"   // the reply's text is the call
 	none   calls = "none"
 )
@@ -38,10 +38,10 @@ type model struct {
 	Reachable bool  `json:"reachable"` // the server has replied
 	Calls     calls `json:"calls,omitempty"`
 
-	ContextWindow *int    `json:"context_window"`        // in tokens, as conclave assumes it; null if it is unknown
+	ContextWindow *int    `json:"context_window"`        // context window in tokens, as conclave assumes it; null if it is unknown
 	WindowSource  *string `json:"context_window_source"` // configuration or table; null if it is unknown
 
-	ServedWindow *int `json:"served_window"` // in tokens, as the server states it; null if it does not
+	ServedWindow *int `json:"served_window"` // context window in tokens, as the server states it; null if it does not
 
 	Usage             bool     `json:"usage"` // the server counts tokens
 	InputTokens       int64    `json:"input_tokens"`
@@ -49,7 +49,7 @@ type model struct {
 	OutputTokens      int64    `json:"output_tokens"`
 	TotalUSD          *float64 `json:"total_usd"` // null if the price is unknown
 	Seconds           float64  `json:"seconds"`
-	TokensPerSecond   *float64 `json:"tokens_per_second"` // of output; null if they are not counted
+	TokensPerSecond   *float64 `json:"tokens_per_second"` // output tokens per second; null if they are not counted
 
 	Detail string `json:"detail"` // the fault or restriction, with its remedy; empty without one
 

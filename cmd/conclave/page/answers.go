@@ -40,7 +40,7 @@ type folder struct {
 type shownFiles map[string]shownFile
 
 type shownFile struct {
-	id string // of the content
+	id string // ID of the content
 	of folder
 }
 
@@ -48,7 +48,7 @@ type shownFile struct {
 type file struct {
 	Path, Size string
 	Link       string // target of a symbolic link
-	ID         string // of the part with the content
+	ID         string // ID of the part with the content
 	Source     string // where a live page loads it from
 	Same       string // ID of the same content elsewhere in the page
 	In         string // ID of the part with that content

@@ -31,7 +31,7 @@ type costRow struct {
 
 // ID returns the ID of the row's part of the page.
 func (r costRow) ID() string {
-	if r.Href == "" { // of an agent
+	if r.Href == "" { // a row of an agent
 		return slug("spent", r.Name)
 	}
 	return slug("cost", r.Name)
@@ -42,8 +42,8 @@ type costLineDrawing struct {
 	Points string // empty without two points
 	Last   string
 	Budget string // empty without a budget
-	Y      string // of the budget's line
-	Share  string // of the budget
+	Y      string // y coordinate of the budget's line
+	Share  string // share of the budget
 }
 
 func costOf(s *record.Session) cost {

@@ -105,7 +105,7 @@ func slug(words ...string) string {
 
 // cutter truncates long texts.
 type cutter struct {
-	limit  int // of one text, in bytes
+	limit  int // longest text, in bytes
 	images int // bytes of images for which there is room
 
 	rendered map[string]template.HTML // Markdown that was rendered before; nil to keep none

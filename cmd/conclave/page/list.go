@@ -15,7 +15,7 @@ import (
 // Item is a session or another run in the list of all runs.
 type Item struct {
 	ID, Kind, Status, Query string
-	Href                    string // of its page; empty without one
+	Href                    string // address of its page; empty without one
 	Parent                  string // pipeline run of which it is a step
 	Team                    string
 	Started                 time.Time

@@ -19,7 +19,7 @@ import (
 // Part is a part of a live page. It is replaced when it changes.
 type Part struct {
 	ID     string `json:"id"`
-	Parent string `json:"parent"` // to which a new part is appended
+	Parent string `json:"parent"` // ID of the part to which a new part is appended
 	HTML   string `json:"html"`
 
 	// Frame is the HTML without nested parts, which are sent separately. It is empty if there
@@ -45,8 +45,8 @@ var sections = []string{"head", "decision", "steer", "why", "told", "board", "st
 
 // Canvas caches the rendering of those parts of a session that rarely change.
 type Canvas struct {
-	drawn    map[string]remembered // by the ID of the part
-	strips   map[string]any        // by ID
+	drawn    map[string]remembered // drawn parts by their ID
+	strips   map[string]any        // data of strips by their ID
 	rendered map[string]template.HTML
 }
 

@@ -35,7 +35,7 @@ type visitView struct {
 	HTML     template.HTML
 	Entries  []entry
 	Files    []file
-	Linked   bool // to the page of its session
+	Linked   bool // whether it links to the page of its session
 }
 
 // Shown returns the status, or the reason why the run waits.
@@ -72,7 +72,7 @@ type node struct {
 
 type edge struct {
 	Path, Tip, Text, Title string
-	X, Y                   int // of the text
+	X, Y                   int // position of the text
 }
 
 // The sizes of the graph's drawing, in pixels.
@@ -267,7 +267,7 @@ func nodeOf(p *record.Pipeline, name string, y int) node {
 type way struct {
 	from, to int // indices of the steps
 	times    int
-	worked   time.Duration // in the visits to which it led
+	worked   time.Duration // time worked in the visits to which it led
 }
 
 // edgeOf draws a transition to the right of the steps. A longer transition is farther to

@@ -127,7 +127,7 @@ func mayFit(s *record.Session, transcripts map[string]step.Transcript, limit int
 	add := func(size int) { total += min(size, limit) }
 	for _, p := range s.Steps {
 		if p.Answer != nil {
-			add(2 * len(p.Answer.Text)) // as Markdown and as text
+			add(2 * len(p.Answer.Text)) // the text is there as Markdown and as plain text
 			for _, f := range p.Answer.Files {
 				add(int(min(f.Size, maxPage)) / 2) // equal files are shown once
 			}

@@ -19,7 +19,7 @@ type ScenarioRun struct {
 	scenario.Run
 	Problem  string
 	Evidence func(path string) []byte
-	Link     func(path string) string // from the page to a file; empty for none
+	Link     func(path string) string // returns the link from the page to a file; "" for none
 }
 
 // runView is a run as the data of a template.

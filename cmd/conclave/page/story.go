@@ -9,7 +9,7 @@ import (
 
 // The sizes of the story's drawing, in pixels.
 const (
-	storyTop   = 46 // of the first lane
+	storyTop   = 46 // top of the first lane
 	laneHeight = 46
 	barHeight  = 14
 )
@@ -18,7 +18,7 @@ const (
 type story struct {
 	Width  int // class of the least width
 	Height int
-	Bottom int // of the lanes
+	Bottom int // bottom of the lanes
 	Lanes  []lane
 	Bands  []band // pauses, waits and compressed times
 	Notes  []note // messages and the decision
@@ -31,12 +31,12 @@ type story struct {
 type lane struct {
 	Agent   string
 	Class   string // color
-	Y       int    // of the bars
+	Y       int    // y coordinate of the bars
 	Text    int    // baseline of the agent's name
 	Bars    []strip[bar]
 	Marks   []strip[mark]
 	Updates []strip[mark]
-	Ties    []strip[tie]  // from votes to the answers that they name
+	Ties    []strip[tie]  // lines from votes to the answers that they name
 	Going   []bar         // bars of running steps, which grow
 	Gone    template.HTML // those bars, of an earlier drawing
 }
@@ -57,9 +57,9 @@ type mark struct {
 	Href, Title, Class string
 	X                  string
 	Y                  int
-	Path               string // of the symbol, around 0 0
+	Path               string // path of the symbol, around 0 0
 	Label              string
-	Anchor             string // of the label: start, middle or end
+	Anchor             string // anchor of the label: start, middle or end
 }
 
 type tie struct {
@@ -74,7 +74,7 @@ type band struct {
 type note struct {
 	Class, X, Text, Title string
 	Anchor                string
-	Y                     int // of its text
+	Y                     int // y coordinate of its text
 	Top, Bottom           int
 }
 
@@ -154,10 +154,10 @@ type point struct {
 type drawing struct {
 	s     *record.Session
 	axis  axis
-	end   time.Time // of the axis
+	end   time.Time // end of the axis
 	now   time.Time
 	story story
-	ends  map[string]point // of answers, by label
+	ends  map[string]point // ends of answers, by label
 }
 
 func (d *drawing) x(t time.Time) string { return percent(d.axis.at(t)) }

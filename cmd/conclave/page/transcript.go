@@ -27,7 +27,7 @@ type part struct {
 	Text   cut
 	Fold   bool
 	Failed bool
-	Image  template.URL // of a checked image; empty for a text
+	Image  template.URL // address of a checked image; empty for a text
 }
 
 // entriesOf prepares a transcript for the page. Path names the file with the full text.

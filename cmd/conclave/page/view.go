@@ -43,7 +43,7 @@ type row struct {
 	Winner bool
 	State  string
 	Doing  string
-	Vote   *record.Step // that stands; nil without one
+	Vote   *record.Step // vote that stands; nil without one
 }
 
 // stepView is a step with its transcript.
@@ -51,7 +51,7 @@ type stepView struct {
 	*record.Step
 	ID, Class, Words, Took string
 	Source                 string // where a live page loads the transcript from
-	Path                   string // of the transcript
+	Path                   string // path of the transcript
 	Entries                []entry
 	LeftOut                bool          // the transcript is left out for want of room
 	Said                   string        // the end of the reply under way
@@ -65,7 +65,7 @@ type Live struct {
 	Temporal string // address of the workflow in Temporal's page; empty if it is unknown
 	Since    string // the version from which the reader follows the page
 	Notice   string // the outcome of the reader's last request
-	Failed   bool   // of that request
+	Failed   bool   // whether that request failed
 	Running  []progress.Activity
 }
 

@@ -31,7 +31,7 @@ type runFlags struct {
 // order is the validated input of a run.
 type order struct {
 	id      string
-	file    file // as it will run
+	file    file // the pipeline's file as it will run
 	input   pipelineflow.Input
 	offline bool
 }

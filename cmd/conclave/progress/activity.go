@@ -13,7 +13,7 @@ import (
 // Activity is the current activity of a step or of other work. Its kind is empty while a
 // step is being set up.
 type Activity struct {
-	Agent string // of the step; empty for other work
+	Agent string // agent of the step; empty for other work
 	Work  string // name of other work; empty for a step
 	First bool   // the first model call of a step
 	Said  string // the end of the reply under way

@@ -18,7 +18,7 @@ import (
 type definition struct {
 	Plan  scenario.Plan
 	Tags  []string
-	Files map[string]string // of steps, by name
+	Files map[string]string // files of steps, by name
 	PRD   string            // prd.md of the project; empty if missing
 }
 

@@ -152,7 +152,7 @@ var ErrNoRun = errors.New("the store has no such run")
 type Copy struct {
 	project *Project
 	store   artifact.Store
-	prefix  string // of the run in the store; ends in "/"
+	prefix  string // prefix of the run in the store; ends in "/"
 	slug    string
 	id      string
 

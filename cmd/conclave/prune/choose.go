@@ -12,7 +12,7 @@ import (
 // filter selects the ended runs to remove. All of its conditions must hold.
 type filter struct {
 	now       time.Time
-	olderThan time.Duration // since their end
+	olderThan time.Duration // age since the end of a run
 	keep      int           // number of the newest runs with these statuses that stay
 	statuses  []string      // empty for all
 

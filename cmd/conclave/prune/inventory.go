@@ -25,8 +25,8 @@ import (
 
 // kind is a kind of run that can be deleted.
 type kind struct {
-	name     string // in JSON
-	noun     string // in messages
+	name     string // name of the kind in JSON
+	noun     string // name of the kind in messages
 	workflow string // workflow type
 	failed   string // status of a run that Temporal ended
 	claim    string // file that identifies a run; of a scenario the prefix of several
@@ -52,11 +52,11 @@ const unknown = "unknown"
 // run is a session or other run, with the information that the store and Temporal have about it.
 type run struct {
 	kind *kind
-	id   string // of a scenario's run <slug>/<run id>; the workflow's without files
+	id   string // workflow ID; <slug>/<run id> for a scenario's run with files
 	root string // prefix of its files; empty without any
 
 	objects  int
-	bytes    int64 // of files and histories
+	bytes    int64 // bytes of files and histories
 	modified time.Time
 	claimKey string // the newest, if it has several
 	claim    claim
@@ -78,7 +78,7 @@ type run struct {
 // claim has those fields of the claims of all kinds that prune uses.
 type claim struct {
 	Query      string `json:"query"`
-	Request    string `json:"request"` // of a pipeline
+	Request    string `json:"request"` // request of a pipeline
 	ConfigHash string `json:"config_hash"`
 	WorkflowID string `json:"workflow_id"`
 	Continues  string `json:"continues"` // a session's ID

@@ -18,7 +18,7 @@ import (
 
 // leftover is an unused file in the data directory.
 type leftover struct {
-	name  string // below the data directory
+	name  string // name below the data directory
 	bytes int64
 }
 

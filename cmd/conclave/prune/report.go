@@ -14,7 +14,7 @@ import (
 type report struct {
 	DryRun    bool           `json:"dry_run"`
 	Runs      []reported     `json:"runs"`      // newest first
-	Leftovers []reportedFile `json:"leftovers"` // of the data directory
+	Leftovers []reportedFile `json:"leftovers"` // leftovers of the data directory
 	Kept      []reportedKept `json:"kept"`      // selected, but needed
 	Bases     reportedBases  `json:"bases"`
 	Bytes     int64          `json:"bytes"` // bytes that are or would be freed
@@ -35,7 +35,7 @@ type reported struct {
 }
 
 type reportedFile struct {
-	Name  string `json:"name"` // below the data directory
+	Name  string `json:"name"` // name below the data directory
 	Bytes int64  `json:"bytes"`
 	Error string `json:"error,omitempty"`
 }

@@ -38,7 +38,7 @@ func (v *verifier) workspace(ctx context.Context, dir string) string {
 	c := artifact.Change{Files: m.Files}
 	if v.base != nil && !strings.HasPrefix(name, "final/") {
 		c = m.Since(v.base)
-		hash, _ = c.Hash() // of the change, as it was committed
+		hash, _ = c.Hash() // hash of the change, as it was committed
 	}
 	c.Base = v.base.Hash()
 	if err := c.Check(v.base); err != nil {

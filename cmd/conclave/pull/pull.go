@@ -26,8 +26,8 @@ type result struct {
 	SessionID string `json:"session_id"`
 	Dir       string `json:"dir"` // absolute
 	Status    string `json:"status"`
-	Files     int    `json:"files"`  // of the session
-	Copied    int    `json:"copied"` // by this pull
+	Files     int    `json:"files"`  // number of the session's files
+	Copied    int    `json:"copied"` // number of files copied by this pull
 	Bytes     int64  `json:"bytes"`  // copied by this pull
 
 	// Continues is the ID of the session that this one continues.
@@ -76,12 +76,12 @@ type copier struct {
 	layout artifact.Layout
 	claim  string // sessionClaim or pipelineClaim
 	target *artifact.Dir
-	root   *os.Root // of target
-	dir    string   // of target, absolute
+	root   *os.Root // root of target
+	dir    string   // absolute path of target
 
-	copied map[string]bool // before the files were listed
+	copied map[string]bool // files copied before the list was read
 
-	base  *artifact.Base // of the session; nil without one
+	base  *artifact.Base // base of the session; nil without one
 	trees *base.Trees    // unpacked in cache
 	cache string         // temporary directory; empty without a base
 

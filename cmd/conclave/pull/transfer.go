@@ -142,7 +142,7 @@ func (c *copier) transferLastAction(ctx context.Context, name string) (int64, er
 	if err != nil {
 		return 0, &sourceError{err}
 	}
-	step := path.Dir(name) + "/" // of a pipeline
+	step := path.Dir(name) + "/" // directory of a pipeline's step
 	if top, agent, _ := strings.Cut(path.Dir(name), "/"); top == "agents" {
 		step = artifact.Layout{}.Step(agent, last.StepNumber, "")
 	}

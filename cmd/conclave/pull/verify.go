@@ -16,7 +16,7 @@ import (
 // verification is the result of a verification.
 type verification struct {
 	Manifests int `json:"manifests"` // compared with the files that they list
-	Steps     int `json:"steps"`     // with a commit, compared with the documents derived from it
+	Steps     int `json:"steps"`     // number of steps with a commit, compared with the documents derived from it
 
 	Problems []problem `json:"problems"`
 }
@@ -71,13 +71,13 @@ func verifyDir(ctx context.Context, dir string) (verification, error) {
 
 // verifier verifies one directory. If ctx ends, its methods stop early and run returns the error.
 type verifier struct {
-	store *artifact.Dir // for documents
-	root  *os.Root      // for workspaces
+	store *artifact.Dir // store for documents
+	root  *os.Root      // root for workspaces
 	found verification
 
-	base     *artifact.Base // of the session; nil without one
-	agents   []string       // of the team
-	answers  []answer       // of all steps
+	base     *artifact.Base // base of the session; nil without one
+	agents   []string       // agents of the team
+	answers  []answer       // answers of all steps
 	commits  map[numbered]artifact.Commit
 	replaced map[string]bool // documents that follow from commits and that later commits replace
 }

@@ -42,7 +42,7 @@ func (s *Session) Broken() []check.Result {
 type Evaluation struct {
 	evaluator.Rating
 	Packet  string               // Markdown
-	Tasks   *evaluator.NextTasks // for the next version; nil without a plan
+	Tasks   *evaluator.NextTasks // tasks for the next version; nil without a plan
 	Started time.Time
 	Ended   time.Time
 	Usage   llm.Usage

@@ -20,7 +20,7 @@ import (
 type Stored struct {
 	ID      string
 	Kind    string // sessions, pipelines or scenarios, as in the keys of its files
-	Query   string // of a scenario its title
+	Query   string // query; the title of a scenario
 	Status  string // empty if it is unknown
 	Created time.Time
 	Usage   *llm.Usage // nil if it is unknown
@@ -45,7 +45,7 @@ var claims = map[string]string{"sessions": "session.json", "pipelines": "pipelin
 // List returns the sessions and the runs of pipelines and scenarios in a store, the newest first.
 // A run with unreadable documents has only its ID.
 func List(ctx context.Context, store artifact.Store) ([]Stored, error) {
-	found := map[string]*Stored{} // by the root of the run's files
+	found := map[string]*Stored{} // found runs by the root of their files
 	for kind, claim := range claims {
 		for o, err := range store.Objects(ctx, kind+"/") {
 			if err != nil {

@@ -22,7 +22,7 @@ import (
 type Reader struct {
 	store  artifact.Store
 	layout artifact.Layout
-	root   *os.Root // of a directory that may lack status.json; nil for a bucket
+	root   *os.Root // root of a directory that may lack status.json; nil for a bucket
 
 	mu       sync.Mutex
 	found    map[string][]int  // numbers of the steps, by the agent's part of the key

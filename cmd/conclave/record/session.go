@@ -22,7 +22,7 @@ type Session struct {
 	Team      Team
 	Turns     []Turn // earlier ones
 	Agents    []*Agent
-	Steps     []*Step // by start
+	Steps     []*Step // steps by start
 	Events    []coordination.Entry
 	Messages  []step.Message
 	Criteria  []Criterion
@@ -67,7 +67,7 @@ type Criterion struct {
 // Agent is a member of the team.
 type Agent struct {
 	coordination.AgentView
-	Model string // with its provider; empty if it is unknown
+	Model string // model with its provider; empty if it is unknown
 	Steps []*Step
 }
 
@@ -91,8 +91,8 @@ type Step struct {
 	Answer     *Answer
 	Vote       *Vote
 	Stop       *Stop
-	Checks     []check.Result // on its answer
-	Evaluation *Evaluation    // of its answer; nil without one
+	Checks     []check.Result // checks of its answer
+	Evaluation *Evaluation    // evaluation of its answer; nil without one
 	Rejections []Rejection
 	Received   []string // labels that reached it while it worked
 
@@ -106,7 +106,7 @@ type Answer struct {
 	Label   string
 	Text    string
 	Final   bool            // presented
-	Files   []artifact.File // with a base: those that differ from it
+	Files   []artifact.File // files; with a base only those that differ from it
 	Removed []string        // paths of the base that the answer lacks
 }
 
@@ -117,7 +117,7 @@ type Vote struct {
 	Reason      string
 	Confidence  *float64
 	Stale       *Stale    // nil while it is fresh, and if it was replaced while fresh
-	Replaced    time.Time // by a later action of its agent, or by a new vote of all; zero if it stands
+	Replaced    time.Time // time of a later action of its agent, or of a new vote of all; zero if it stands
 }
 
 // Stale is the reason why a vote or stop became stale.

@@ -17,7 +17,7 @@ import (
 type commands struct {
 	cli    *hall.CLI
 	kinds  []*Kind
-	others []*Kind // that have commands of their own
+	others []*Kind // kinds that have commands of their own
 }
 
 // Commands returns the commands that take the ID of a run of these kinds. say and retry

@@ -162,13 +162,13 @@ func (f *Follower) diagnose(ctx context.Context) error {
 // releases it. Parked is nil unless the run is parked; onRetry describes the effect of
 // retry.
 func Holds(c *hall.CLI, workflow string, paused bool, parked *string, onRetry string) []progress.Hold {
-	const maxParked = 300 // in bytes: every failed agent has a row of its own
+	const maxParked = 300 // longest text in bytes: every failed agent has a row of its own
 	var holds []progress.Hold
 	if paused {
 		holds = append(holds, progress.Hold{Why: "paused by a person", Release: "`" + c.CommandLine("resume", workflow) + "` resumes it"})
 	}
 	if parked != nil {
-		_, why, _ := strings.Cut(*parked, ": ") // without the remedies: Release has the commands
+		_, why, _ := strings.Cut(*parked, ": ") // text without the remedies: Release has the commands
 		holds = append(holds, progress.Hold{
 			Why:     "parked: " + text.Truncate(why, maxParked),
 			Release: "`" + c.CommandLine("retry", workflow) + "` " + onRetry,

@@ -24,8 +24,8 @@ import (
 
 // Kind describes runs of one kind, such as sessions, to the commands that take an ID.
 type Kind struct {
-	Type   string // of the workflow
-	Noun   string // of a run, in messages
+	Type   string // type of the workflow
+	Noun   string // word for a run in messages
 	List   string // the command that lists its runs
 	MemoID string // the memo field with the ID of a run
 

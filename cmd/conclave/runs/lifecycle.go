@@ -29,9 +29,9 @@ const maxMemoQuery = 200
 type Order struct {
 	Kind    *Kind
 	ID      string
-	Query   string // for people
-	Source  string // of the team or the steps, for people; may be empty
-	Input   any    // of the workflow
+	Query   string // query for people
+	Source  string // source of the team or the steps, for people; may be empty
+	Input   any    // input of the workflow
 	Offline bool
 	IDFlag  string // the flag that sets the ID
 	Team    string // name of the team or of its file; may be empty. Its sessions share a fairness key

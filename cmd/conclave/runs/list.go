@@ -27,7 +27,7 @@ import (
 // List is a command that lists runs, with its flags.
 type List struct {
 	Kind   *Kind
-	Titles [2]string // of the first and the last column
+	Titles [2]string // titles of the first and the last column
 	JSON   func(Listed) any
 	Teams  bool // the runs have teams, by which --team selects
 

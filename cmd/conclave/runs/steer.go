@@ -16,7 +16,7 @@ import (
 type Request struct {
 	Verb  string // the name of the command
 	Agent string // the agent that it concerns; empty for all
-	Text  string // of say
+	Text  string // text of say
 }
 
 // update returns the update that the corresponding command sends.

@@ -22,11 +22,11 @@ const UpdateTimeout = 2 * hall.ReachTimeout
 
 // Update is a person's request to a run.
 type Update struct {
-	Name    string // of the workflow update
+	Name    string // name of the workflow update
 	Agent   string // the agent that it concerns; empty for all
 	Payload any    // nil for none
 
-	Action     string // in messages, before the words "session ID"
+	Action     string // words in messages before "session ID"
 	Next       string // the command that shows the effect
 	Accepted   string // the message for people; Next stands for %s
 	Unanswered string // the message if no agent has an answer; empty to use Accepted

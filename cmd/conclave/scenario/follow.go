@@ -232,7 +232,7 @@ type board struct {
 	cli    *hall.CLI
 	resume func(*run) string // the command line that resumes a run
 	mu     sync.Mutex
-	warned bool // that no worker polls the task queue
+	warned bool // whether it has said that no worker polls the task queue
 }
 
 func newBoard(c *hall.CLI, o *order) *board {

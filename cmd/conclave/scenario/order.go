@@ -21,7 +21,7 @@ import (
 // order is the validated input of one command's runs.
 type order struct {
 	flags   flags
-	dir     string // as given on the command line
+	dir     string // directory as given on the command line
 	project *project.Project
 	values  project.Values
 	tester  config.Team

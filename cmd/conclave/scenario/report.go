@@ -24,7 +24,7 @@ const maxReason = 300
 type allRuns struct {
 	Status scenario.Status   `json:"status"` // pass if all passed, else fail
 	Runs   []json.RawMessage `json:"runs"`   // each result.json
-	Errors []string          `json:"errors"` // of runs that did not get to their end
+	Errors []string          `json:"errors"` // errors of runs that did not get to their end
 }
 
 // report updates the statistics, prints the results and returns the exit code as an error.

@@ -24,7 +24,7 @@ type summary struct {
 	LastResult *scenario.Status `json:"last_result"`
 	LastRun    *string          `json:"last_run"`
 	TotalRuns  int              `json:"total_runs"`
-	PassRate   int              `json:"pass_rate"` // of runs with a verdict, 0 to 100
+	PassRate   int              `json:"pass_rate"` // pass rate of runs with a verdict, 0 to 100
 	Running    int              `json:"running"`
 }
 
@@ -32,7 +32,7 @@ type summary struct {
 type projectStatus struct {
 	Project       string    `json:"project"`
 	ScenarioCount int       `json:"scenario_count"`
-	Passing       int       `json:"passing"` // by their newest runs
+	Passing       int       `json:"passing"` // number of scenarios whose newest run passed
 	Failing       int       `json:"failing"`
 	NeverRun      int       `json:"never_run"`
 	Scenarios     []summary `json:"scenarios"`

@@ -11,8 +11,8 @@ import (
 // Limits of connections. A reply may take hours, so only its parts have deadlines.
 const (
 	headerTime = 10 * time.Second
-	bodyTime   = 30 * time.Second // in which the body of a request must arrive
-	writeTime  = 30 * time.Second // in which a client must take a part of a reply
+	bodyTime   = 30 * time.Second // time in which the body of a request must arrive
+	writeTime  = 30 * time.Second // time in which a client must take a part of a reply
 	idleTime   = 2 * time.Minute
 	maxHeaders = 64 << 10 // bytes
 	maxPart    = 64 << 10 // bytes of a reply

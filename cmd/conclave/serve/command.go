@@ -133,7 +133,7 @@ func open(ctx context.Context, c *hall.CLI, t hall.Target, chosen teams, logger 
 type announced struct {
 	Address string   `json:"address"`
 	Models  []string `json:"models"`
-	DataDir string   `json:"data_dir,omitempty"` // of a local stack
+	DataDir string   `json:"data_dir,omitempty"` // data directory of a local stack
 	Offline bool     `json:"offline"`
 }
 

@@ -15,7 +15,7 @@ import (
 type madeKey struct {
 	Name string `json:"name"`
 	Key  string `json:"key"`
-	Line string `json:"line"` // for the file of --keys
+	Line string `json:"line"` // line for the file of --keys
 }
 
 func keyCommand(c *hall.CLI) *cobra.Command {

@@ -41,12 +41,12 @@ type Server struct {
 type Options struct {
 	Listen   string // HOST:PORT
 	Keys     *access.Keys
-	AnyUser  bool // of this machine, on loopback without keys
+	AnyUser  bool // admit any user of this machine; for loopback without keys
 	AnyPort  bool // another port if that of Listen is taken
 	ReadOnly bool
 	Teams    []desk.Team
-	Kinds    []*runs.Kind // of the runs that the pages list and steer
-	Version  string       // of conclave
+	Kinds    []*runs.Kind // kinds of the runs that the pages list and steer
+	Version  string       // version of conclave
 }
 
 // Start starts a server for the sessions of a connection.

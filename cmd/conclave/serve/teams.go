@@ -18,7 +18,7 @@ import (
 type teams struct {
 	worker  *team.Worker
 	named   []named // the default first
-	source  string  // of the default
+	source  string  // source of the default team
 	offline bool
 }
 

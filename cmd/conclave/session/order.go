@@ -19,7 +19,7 @@ type order struct {
 	id      string
 	input   sessionflow.Input
 	team    config.Team // the zero value if a cluster's worker has it
-	source  string      // of the team
+	source  string      // source of the team
 	offline bool
 }
 

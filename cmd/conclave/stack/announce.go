@@ -31,7 +31,7 @@ type served struct {
 	TaskQueue       string `json:"task_queue"`
 	UIAddress       string `json:"ui_address"`
 	S3Endpoint      string `json:"s3_endpoint"`
-	APIAddress      string `json:"api_address"` // of the teams as models
+	APIAddress      string `json:"api_address"` // address at which the teams are models
 	Bucket          string `json:"bucket"`
 	DataDir         string `json:"data_dir"`
 	OtherUsers      bool   `json:"other_users"` // may use the servers

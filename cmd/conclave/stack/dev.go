@@ -163,7 +163,7 @@ func join(ctx context.Context, c *hall.CLI, t hall.Target, f devFlags) (*hall.Co
 // preparedDev is the worker that dev runs.
 type preparedDev struct {
 	standard config.Team
-	source   string // of standard
+	source   string // source of the standard team
 	keys     error  // missing ones
 	tools    *worker.Tools
 	settings settings.Settings // only with a worker configuration

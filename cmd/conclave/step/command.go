@@ -95,9 +95,9 @@ func warnUnused(c *hall.CLI, cmd *cobra.Command, name string, flags ...string) {
 
 // order is the validated input of a step.
 type order struct {
-	flags    // with an absolute dir
+	flags    // flags with an absolute dir
 	query    string
-	team     config.Team // of one agent, whose ID may be empty
+	team     config.Team // team of one agent, whose ID may be empty
 	criteria json.RawMessage
 	worker   *team.Worker
 }

@@ -32,7 +32,7 @@ type runner struct {
 	cli    *hall.CLI
 	root   *os.Root
 	store  *artifact.Dir
-	layout artifact.Layout // with the base of the session, if any
+	layout artifact.Layout // layout with the base of the session, if any
 
 	contexts []step.Context
 	local    *worker.Local
@@ -41,7 +41,7 @@ type runner struct {
 	judged   config.Criteria
 	turns    []artifact.Turn // earlier turns of the conversation
 	found    directory.Directory
-	prefix   string // of the tokens of steps with the same prompt
+	prefix   string // prefix of the tokens of steps with the same prompt
 	named    bool   // the configuration has the agent's ID
 }
 
@@ -157,7 +157,7 @@ func (s *runner) fingerprint() string {
 // prepared is a step that is ready to run and locked by this process.
 type prepared struct {
 	launch  coordination.Launch
-	agents  []string // in the order of the launch's numbers
+	agents  []string // agents in the order of the launch's numbers
 	spec    step.Spec
 	token   string
 	lock    *directory.Lock // nil if the step could not be prepared

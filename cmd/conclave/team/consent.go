@@ -127,7 +127,7 @@ type trusted struct {
 	File   string   `json:"file"`
 	SHA256 string   `json:"sha256"`
 	Allows []string `json:"allows"`
-	Record string   `json:"record"` // of the trust
+	Record string   `json:"record"` // record of the trust
 }
 
 func trustFile(c *hall.CLI, file string) error {

@@ -29,7 +29,7 @@ type request struct {
 	session, agent string
 	step           int // 0 for the last
 	full           bool
-	evaluation     bool // of the answer of the step
+	evaluation     bool // whether the evaluation of the step's answer is shown
 }
 
 // Command returns `conclave transcript`.

@@ -42,7 +42,7 @@ func (s shownStep) over() bool { return s.Over || s.Failure != nil }
 // options are the options of formatStep.
 type options struct {
 	Full bool           // do not truncate texts
-	Zone *time.Location // of the times; nil for UTC
+	Zone *time.Location // zone of the times; nil for UTC
 }
 
 // formatStep formats a step for a person.
@@ -64,7 +64,7 @@ type printer struct {
 	out     strings.Builder
 	options options
 	tools   map[string]string // names of the tools that were called, by call ID
-	day     string            // of the previous entry
+	day     string            // day of the previous entry
 }
 
 func (p *printer) head(s shownStep) {
@@ -185,7 +185,7 @@ func heading(e loop.Entry) string {
 	case loop.Rejection:
 		return "rejection: " + progress.Line(e.Reason)
 	case loop.Updated:
-		if len(e.Messages) > 0 && e.Messages[0].Role == llm.ToolRole { // in place of a result
+		if len(e.Messages) > 0 && e.Messages[0].Role == llm.ToolRole { // the update stands in place of a result
 			return "update: the action was withdrawn"
 		}
 	case loop.Wasted:

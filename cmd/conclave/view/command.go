@@ -192,7 +192,7 @@ type source struct {
 	store  artifact.Store
 	layout artifact.Layout
 	kind   string
-	root   *os.Root // of a directory on this machine; nil for a store
+	root   *os.Root // root of a directory on this machine; nil for a store
 }
 
 // draw renders a standalone page.

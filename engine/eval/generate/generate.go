@@ -15,7 +15,7 @@ import (
 type Options struct {
 	Seed  uint64
 	Count int
-	Kinds []string // in turn
+	Kinds []string // kinds of questions, made in turn
 }
 
 // maxCount bounds the questions of one data set.

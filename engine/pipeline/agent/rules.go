@@ -28,13 +28,13 @@ const (
 	kindMaxIterations = string(pipeline.MaxIterations)
 	kindJump          = string(pipeline.Jump)
 	kindCall          = string(pipeline.Call)
-	kindFailed        = string(pipeline.Failed) // by a tool call
+	kindFailed        = string(pipeline.Failed) // failed by a tool call
 )
 
 // payload is the JSON of every loop.Action of a step.
 type payload struct {
-	Text string `json:"text"`         // beside the action; the step's text except for a call
-	To   string `json:"to,omitempty"` // of a jump or a call
+	Text string `json:"text"`         // text beside the action; the step's text except for a call
+	To   string `json:"to,omitempty"` // destination of a jump or a call
 	results
 }
 
@@ -49,8 +49,8 @@ type rules struct {
 
 	spending bool // the end of the allowance was announced
 
-	results results   // of a tools step's calls
-	usage   llm.Usage // of this launch
+	results results   // results of a tools step's calls
+	usage   llm.Usage // usage of this launch
 }
 
 var _ loop.Rules = (*rules)(nil)
@@ -262,7 +262,7 @@ func (r *rules) Learn(_ context.Context, e loop.Entry) error {
 		if r.task.Kind == pipeline.Tools { // the exit codes of an agent's commands do not count
 			r.results.add(r.conv, e.Outcomes)
 		}
-	case loop.Resumed: // with an allowance of its own
+	case loop.Resumed: // the resumed step has an allowance of its own
 		r.usage, r.spending = llm.Usage{}, false
 	case loop.Updated:
 		if len(e.Note) == 0 {

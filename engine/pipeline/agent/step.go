@@ -21,18 +21,18 @@ type Step struct {
 	Launch  pipeline.Launch
 	Token   string    // execution token
 	Attempt int       // counts the executions of the launch
-	Spent   llm.Usage // by earlier attempts
+	Spent   llm.Usage // usage of earlier attempts
 
 	// Agent is the ID of the agent that provides the step's model and tools, or "" if the
 	// step has no agent.
 	Agent string
 
-	Prompt       string   // of the definition
-	Destinations []string // of the definition
-	Request      string   // of the run
+	Prompt       string   // prompt of the definition
+	Destinations []string // destinations of the definition
+	Request      string   // request of the run
 
-	StopAtFailure bool     // of the definition: on_tool_error is fail
-	Patterns      []string // of the definition: text_matches of every rule, empty for none
+	StopAtFailure bool     // whether the definition's on_tool_error is fail
+	Patterns      []string // text_matches of every rule of the definition, empty for none
 
 	// Team is the status of a session step's team, or "" for other steps.
 	Team string

@@ -15,8 +15,8 @@ import (
 
 // Bounds of prompts, in bytes.
 const (
-	maxHistory  = 64 << 10  // of the texts of earlier steps; the newest are shown
-	maxQuestion = 256 << 10 // of a team's question
+	maxHistory  = 64 << 10  // most bytes of the texts of earlier steps; the newest are shown
+	maxQuestion = 256 << 10 // most bytes of a team's question
 )
 
 // task is the content and the limits of one launch.

@@ -18,7 +18,7 @@ type Step struct {
 	Launch        scenario.Launch
 	Token         string    // execution token
 	Attempt       int       // counts the executions of the launch
-	Spent         llm.Usage // by earlier attempts
+	Spent         llm.Usage // usage of earlier attempts
 	MaxModelCalls int       // 0 for the default
 	Browser       Browser
 	BeginAgain    bool // begin again after an interruption that has cost the tools their state
@@ -26,7 +26,7 @@ type Step struct {
 	Agent string // ID of the agent with the step's model and tools
 
 	Scenario string // slug
-	Content  string // of the step's file
+	Content  string // content of the step's file
 	Project  string // its summary; may be empty
 	System   string // the agent's own system message; may be empty
 

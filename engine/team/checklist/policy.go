@@ -27,7 +27,7 @@ type Policy struct {
 	FirstAnswer   bool                // allows a checklist to an agent without an answer
 	Decomposition bool                // scores the agent's own part instead of all answers
 	Subtask       string              // the agent's part in decomposition, for the default criteria
-	Labels        []string            // of the newest answer shown of each agent, in the order shown, its own included
+	Labels        []string            // labels of the newest answers shown, one of each agent, its own included, in the order shown
 	Own           string              // label of the agent's own newest answer, never shown to the model; empty without one
 
 	// Past are the agent's last accepted checklists from earlier steps, at most PastNeeded,

@@ -11,11 +11,11 @@ import (
 // answers shown by updates, in order.
 type State struct {
 	policy   Policy
-	accepted int                           // in this step
+	accepted int                           // number of checklists accepted in this step
 	latest   *Result                       // accepted or correctable
 	history  []Result                      // accepted results
 	pending  []string                      // labels shown by updates and not scored yet
-	scores   map[string]map[string]float64 // of the latest accepted one, never written to
+	scores   map[string]map[string]float64 // scores of the latest accepted checklist, never written to
 }
 
 // New begins the checklist of a step.

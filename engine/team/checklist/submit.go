@@ -52,7 +52,7 @@ type Result struct {
 	BestAgent      string                        `json:"best_agent,omitempty"` // the label that Items score
 	PerAgentScores map[string]map[string]float64 `json:"per_agent_scores,omitempty"`
 	Rechecked      []string                      `json:"rechecked,omitempty"`   // labels no longer pending
-	ReportPath     string                        `json:"report_path,omitempty"` // as given
+	ReportPath     string                        `json:"report_path,omitempty"` // path as the agent gave it
 }
 
 // item is the score of one criterion of the best answer.

@@ -19,7 +19,7 @@ var Parts = []string{
 
 // Submission is an evaluation as it was submitted.
 type Submission struct {
-	Packet []string   `json:"packet"` // by the order of Parts
+	Packet []string   `json:"packet"` // parts in the order of Parts
 	Rating Rating     `json:"verdict"`
 	Tasks  *NextTasks `json:"next_tasks"` // nil without valid ones
 
@@ -34,7 +34,7 @@ type Submission struct {
 // Rating is verdict.json: the verdict with its reasons in numbers.
 type Rating struct {
 	Verdict coordination.RoundVerdict `json:"verdict"`
-	Scores  map[string]float64        `json:"scores"` // by criterion
+	Scores  map[string]float64        `json:"scores"` // scores by criterion
 }
 
 // Fault is an error of a submission: a stable code and a sentence for the model.

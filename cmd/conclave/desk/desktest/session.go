@@ -176,7 +176,7 @@ type workflowRun struct {
 	client.WorkflowRun
 	id      string
 	session *Session
-	err     error // of a session that the server does not know
+	err     error // error for a session that the server does not know
 }
 
 func (r workflowRun) GetID() string { return r.id }

@@ -178,7 +178,7 @@ func (s *Server) GetWorkflow(_ context.Context, id, _ string) client.WorkflowRun
 type encoded struct{ payloads *commonpb.Payloads }
 
 func value(v any) encoded {
-	payloads, _ := converter.GetDefaultDataConverter().ToPayloads(v) // of a test, encodable
+	payloads, _ := converter.GetDefaultDataConverter().ToPayloads(v) // values of a test can be encoded
 	return encoded{payloads}
 }
 
@@ -365,7 +365,7 @@ func Failed(t *testing.T, err error) error {
 	env := suite.NewTestWorkflowEnvironment()
 	env.ExecuteWorkflow(func(workflow.Context) error { return err })
 	require.Error(t, env.GetWorkflowError())
-	failures := temporal.GetDefaultFailureConverter() // which encodes the details
+	failures := temporal.GetDefaultFailureConverter() // this converter encodes the details
 	var wrapped *temporal.WorkflowExecutionError
 	require.ErrorAs(t, env.GetWorkflowError(), &wrapped)
 	cause := failures.FailureToError(failures.ErrorToFailure(errors.Unwrap(wrapped)))

@@ -16,7 +16,7 @@ import (
 
 // Terminal is a pseudo-terminal operated by a test.
 type Terminal struct {
-	TTY *os.File // for the command
+	TTY *os.File // terminal for the command
 
 	t      *testing.T
 	master *os.File

@@ -32,17 +32,17 @@ type Play struct {
 	Store  *artifact.Dir
 	Layout artifact.Layout
 	State  *coordination.State
-	Ledger []team.Entry // as written
+	Ledger []team.Entry // entries as they were written
 
 	now      time.Time
 	running  map[string]*launch
-	checking map[string]coordination.Check // by the author of the answer
+	checking map[string]coordination.Check // running checks by the author of the answer
 	events   []coordination.Entry
 	decision *coordination.Decision
 	query    string
-	lines    int                  // of events.jsonl
+	lines    int                  // number of lines of events.jsonl
 	encoded  bytes.Buffer         // events.jsonl
-	ends     map[string]time.Time // of steps, by directory
+	ends     map[string]time.Time // ends of steps, by directory
 }
 
 // launch is a running step.

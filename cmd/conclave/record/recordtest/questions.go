@@ -20,7 +20,7 @@ import (
 type Question struct {
 	Asked string
 	Where string   // the part of the page that answers it: an ID, or the name of a fact
-	Wants []string // without any the answer is None
+	Wants []string // expected answers; without any the answer is None
 	None  string
 }
 
