@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,4 +99,30 @@ func TestEval_command(t *testing.T) {
 		outcomes[s.ID] = *s.Correct
 	}
 	require.Equal(t, map[string]bool{"files": true, "checked": false, "graded": true}, outcomes)
+}
+
+// An evaluation ends with a parked session, and the same command goes on with it once the cause is
+// mended. If no answer can be scored, the last line leads to a session.
+func TestEval_parked(t *testing.T) {
+	t.Parallel()
+	model := newModelServer(t, map[string][]reply{
+		"model-a": {fails(http.StatusUnauthorized), answer("ANSWER: 4"), vote("agent1", "Mine.")},
+		"model-b": {fails(http.StatusUnauthorized)},
+	})
+	c := newCLI(t)
+	data := c.file("q.jsonl", `{"id":1,"input":"2 + 2?","target":4}`)
+	evaluate := func(id, team string) output {
+		return c.conclave("eval", "run", data, "--config", team, "--id", id, "--out", filepath.Join(c.home, id), "--arms", "single,team")
+	}
+	parks := c.file("parks.yaml", model.teamWith(orchestrator(map[string]any{"on_agent_failure": "park"}), "agent_a"))
+	out := evaluate("parks", parks)
+	require.Equal(t, 2, out.code, out.stderr)
+	require.Contains(t, out.stderr, "session eval-parks-1-1 is parked")
+	out = evaluate("parks", parks)
+	require.Equal(t, 0, out.code, out.stderr)
+	require.Equal(t, 3, model.calls("model-a"))
+
+	out = evaluate("fails", c.file("fails.yaml", model.team("agent_b")))
+	require.Equal(t, 2, out.code, out.stderr)
+	require.Contains(t, out.stderr, "`conclave result eval-fails-1-1` shows one, and another --id asks again")
 }

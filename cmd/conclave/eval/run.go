@@ -129,7 +129,7 @@ func (r *runner) conclude(ctx context.Context, asking error) error {
 	case asking != nil:
 		return hall.Exitf(hall.ExitNoAnswer, "%d of %d questions have no outcome: %w; the same command goes on", left, r.plan.size(), asking)
 	case !scored(r.out.samples):
-		return hall.Exitf(hall.ExitNoAnswer, "no answer could be scored: all of them failed, or have no line ANSWER: …; `%s` shows one", r.cli.CommandLine("result", r.out.samples[0].SessionID))
+		return hall.Exitf(hall.ExitNoAnswer, "no answer could be scored: all of them failed, or have no line ANSWER: …; `%s` shows one, and another --id asks again", r.cli.CommandLine("result", r.out.samples[0].SessionID))
 	}
 	r.cli.Infof("%s has the report with the page of each session", filepath.Join(r.out.dir, pageFile))
 	if r.plan.condition != nil {

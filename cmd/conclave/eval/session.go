@@ -124,7 +124,10 @@ func (r *runner) await(ctx context.Context, kind *runs.Kind, id, query string, i
 	starting, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
 	_, err := r.conn.Client.ExecuteWorkflow(starting, options, kind.Type, input)
-	if _, taken := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); err != nil && !taken {
+	if _, taken := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); taken {
+		err = r.release(ctx, kind, id)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("start %s %s: %w", kind.Noun, id, err)
 	}
 	waiting, stop := context.WithCancelCause(ctx)
@@ -145,6 +148,28 @@ const (
 	parkedPoll   = 5 * time.Second // how often a run is asked whether it waits for a person
 )
 
+// parked returns why a run waits for a person, or "" if it does not.
+func (r *runner) parked(ctx context.Context, id string) (why string, err error) {
+	described, err := r.conn.Client.DescribeWorkflowExecution(ctx, id, "")
+	if err != nil {
+		return "", err
+	}
+	info := described.GetWorkflowExecutionInfo()
+	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return "", nil
+	}
+	return runs.Memo(info.GetMemo(), drive.MemoParked, ""), nil
+}
+
+// release retries the failed steps of a run that an earlier evaluation has left parked.
+func (r *runner) release(ctx context.Context, kind *runs.Kind, id string) error {
+	why, err := r.parked(ctx, id)
+	if err == nil && why != "" {
+		_, err = runs.Steer(ctx, r.conn, []*runs.Kind{kind}, id, runs.Request{Verb: drive.RetrySignal})
+	}
+	return err
+}
+
 // watchParked cancels the wait if the run is parked until a person acts.
 func (r *runner) watchParked(ctx context.Context, stop context.CancelCauseFunc, kind *runs.Kind, id string) {
 	poll := time.NewTicker(parkedPoll)
@@ -155,11 +180,11 @@ func (r *runner) watchParked(ctx context.Context, stop context.CancelCauseFunc, 
 			return
 		case <-poll.C:
 		}
-		described, err := r.conn.Client.DescribeWorkflowExecution(ctx, id, "")
+		why, err := r.parked(ctx, id)
 		if err != nil {
 			continue // the next poll may succeed
 		}
-		if why := runs.Memo(described.GetWorkflowExecutionInfo().GetMemo(), drive.MemoParked, ""); why != "" {
+		if why != "" {
 			stop(hall.Exitf(hall.ExitNoAnswer, "%s %s is parked: %s; mend it, then run the same command again: it goes on", kind.Noun, id, why))
 			return
 		}

@@ -24,6 +24,8 @@ type unit struct {
 
 	scores map[string]*bool // scores found by commands or a grader, by answer
 
+	asked string // ID of the newest session
+
 	team *endedSession // outcome of the evaluated team; nil if it is no arm
 	pool []reply       // first answers, those of the team before those of sessions for more
 }
@@ -57,6 +59,7 @@ func (u *unit) charge(id string, cost llm.Usage) {
 // ask runs the session of the question with a team.
 func (u *unit) ask(ctx context.Context, arm string, of config.Team) (*endedSession, error) {
 	id := u.plan.session(u.q, u.epoch, arm)
+	u.asked = id
 	o, err := u.runner.ask(ctx, id, u.q, of)
 	if err == nil {
 		u.charge(id, o.result.Cost)
@@ -187,7 +190,7 @@ func (u *unit) fill(ctx context.Context, arm eval.Arm, n int) error {
 // vote returns the outcome of a vote on answers.
 func (u *unit) vote(ctx context.Context, answers []reply) (eval.Sample, error) {
 	if len(answers) == 0 {
-		return eval.Sample{Failed: "no agent gave a first answer"}, nil
+		return eval.Sample{Failed: "no agent gave a first answer", SessionID: u.asked}, nil
 	}
 	var keys []string
 	var spent llm.Usage
