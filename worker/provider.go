@@ -124,7 +124,7 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 type limit struct {
 	*rate.Limiter
 	all      int    // the provider's, for all workers together
-	unit, of string // words for people: what is counted, and whose limit it is
+	unit, of string // words for people: the unit and the owner of the limit
 	workers  int
 }
 

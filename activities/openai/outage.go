@@ -90,7 +90,7 @@ func (o *Outages) call(ctx context.Context, c *Client, away func(*llm.Error), re
 	case ok && connected.Load():
 		o.note(r, r.model, failed)
 	case ok:
-		failed.Message = "server " + c.host + ": " + failed.Detail // without the model, because it concerns all of them
+		failed.Message = "server " + c.host + ": " + failed.Detail // the message leaves the model out, because it concerns all of them
 		o.note(r, r.host, failed)
 	}
 	return reply, err

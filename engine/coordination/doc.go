@@ -228,8 +228,8 @@
 //     the reasons of its voters, or how the owners of the parts stopped, except those
 //     that the session stopped. It is offered new_answer only, and its step counts
 //     towards no limit. If the step fails or ends without an action, the winning answer
-//     is final, whatever on_agent_failure is; in decomposition, a failed step leads to
-//     this only if no other agent can present. In decomposition the winner is the agent
+//     is final, for every value of on_agent_failure; in decomposition, a failed step
+//     leads to this only if no other agent can present. In decomposition the winner is the agent
 //     that presented; until one has presented, it is the winner of rule 38.
 //  46. While max_orchestration_restarts allows another attempt, the same agent then
 //     judges the final answer: submit, or begin again. Without a judgement the answer
@@ -272,7 +272,7 @@
 //     the next wait takes 60 s again. Requests, the session's time and its budget apply
 //     as if a step were running.
 //  56. If none of these servers has ever replied in this session, the session is parked
-//     instead, whatever on_agent_failure is.
+//     instead, for every value of on_agent_failure.
 //  57. An outage of the presenter is waited out likewise, unless another agent can join
 //     the parts. If its server has never replied, the presenter has failed.
 //

@@ -229,7 +229,7 @@ type Entry struct {
 	Seq  int       `json:"seq"`            // number of the entry, from 1
 	Kind EntryKind `json:"kind,omitempty"` // empty for most
 	Step string    `json:"step,omitempty"`
-	Text string    `json:"text"` // for people
+	Text string    `json:"text"` // text for people
 
 	Time time.Time `json:"time,omitzero"` // set by State.Stamp
 }

@@ -93,7 +93,7 @@ func (s *State) permits(l Launch, e Ended) bool {
 		(e.Action == Jump || e.Action == Call && !s.deepest() && e.Messages != "" && !slices.Contains(l.Closed, e.To))
 }
 
-// finish chooses what follows a step without an action: its caller, else the destination of
+// finish chooses the successor of a step without an action: its caller, else the destination of
 // its static rule, else the end of the run. A caller without model calls left ends as well.
 func (s *State) finish(at Ref, o outcome) {
 	if len(s.Stack) == 0 {

@@ -31,7 +31,7 @@ type shownStep struct {
 	Failure *artifact.Error
 
 	Evaluation bool              // the transcript is that of the evaluation of its answer
-	Rating     *evaluator.Rating // of the evaluation of its answer; nil without one
+	Rating     *evaluator.Rating // rating of its answer by the evaluator; nil without one
 	Hint       string            // the command line that shows the evaluation
 }
 
