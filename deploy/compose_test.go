@@ -1,8 +1,10 @@
 package deploy_test
 
 import (
+	"bytes"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -62,6 +64,21 @@ func readCompose(t *testing.T) compose {
 	var c compose
 	require.NoError(t, loader.Load(&c))
 	return c
+}
+
+// The parser of the Compose Specification accepts the file.
+func TestCompose_specification(t *testing.T) {
+	t.Parallel()
+	program := checker(t, "COMPOSE_BIN")
+	data, err := os.ReadFile("compose.yaml")
+	require.NoError(t, err)
+	broken := filepath.Join(t.TempDir(), "compose.yaml")
+	require.NoError(t, os.WriteFile(broken, bytes.ReplaceAll(data, []byte("healthcheck:"), []byte("healthchek:")), 0o600))
+	said, err := exec.CommandContext(t.Context(), program, "compose.yaml").CombinedOutput()
+	require.NoError(t, err, string(said))
+	said, err = exec.CommandContext(t.Context(), program, broken).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(said), "healthchek", "it finds a key that does not exist")
 }
 
 // after returns the argument that follows a flag.

@@ -108,6 +108,18 @@ func TestDockerfile(t *testing.T) {
 	require.Contains(t, d.all("COPY"), "--from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/")
 }
 
+func TestHadolint(t *testing.T) {
+	t.Parallel()
+	program := checker(t, "HADOLINT_BIN")
+	said, err := exec.CommandContext(t.Context(), program, "Dockerfile").CombinedOutput()
+	require.NoError(t, err, string(said))
+	unpinned := filepath.Join(t.TempDir(), "Dockerfile")
+	require.NoError(t, os.WriteFile(unpinned, []byte("FROM golang\n"), 0o600))
+	said, err = exec.CommandContext(t.Context(), program, unpinned).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(said), "DL3006", "it finds an image without a tag")
+}
+
 func TestDockerfile_buildsAStaticWorkerThatAcceptsTheCommandLine(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -66,10 +66,7 @@ func TestHelm_templatesUseDefinedValues(t *testing.T) {
 // With HELM_BIN, helm itself lints the chart, and renders it with everything switched on.
 func TestHelm_rendered(t *testing.T) {
 	t.Parallel()
-	helm := os.Getenv("HELM_BIN")
-	if helm == "" {
-		t.Skip("HELM_BIN is not set: make charts runs this test")
-	}
+	helm := checker(t, "HELM_BIN")
 	required := slices.Clip([]string{"--set", "temporal.address=temporal:7233", "--set", "bucket.name=sessions"})
 	all := append(required, "--set", "temporal.tls=true,temporal.apiKeySecret.name=cloud,temporal.certificateSecret=mtls,bucket.endpoint=http://s3:9000,"+
 		"bucket.credentialsSecret=s3,payloadKeySecret=payload,modelKeySecrets={models,mcp},autoscaling.enabled=true,worker.hostUsers=false,serve.enabled=true,serve.keysSecret=keys,serve.readOnly=true,worker.serviceAccount.annotations.role=x")
@@ -90,12 +87,41 @@ func TestHelm_rendered(t *testing.T) {
 		require.Equal(t, deployments-1, kinds["Service"], name)
 		require.Equal(t, name == "all", kinds["ScaledObject"] == 1, name)
 		require.NotContains(t, string(rendered), "<no value>", name)
+		requireKnownToKubernetes(t, string(rendered))
 	}
 	for missing, set := range map[string][]string{"bucket.name": nil, "serve.keysSecret": append(required, "--set", "serve.enabled=true")} {
 		said, err := exec.CommandContext(t.Context(), helm, append([]string{"template", "release", chart, "--kube-version", "1.31.0"}, set...)...).CombinedOutput()
 		require.Error(t, err)
 		require.Contains(t, string(said), missing+" is missing")
 	}
+}
+
+// requireKnownToKubernetes validates objects against the schemas of Kubernetes. KEDA's are not among them.
+func requireKnownToKubernetes(t *testing.T, rendered string) {
+	t.Helper()
+	program := checker(t, "KUBECTL_VALIDATE_BIN")
+	objects := slices.DeleteFunc(strings.Split(rendered, "\n---\n"), func(object string) bool { return strings.Contains(object, "keda.sh/") })
+	validate := func(objects string) (string, error) {
+		file := filepath.Join(t.TempDir(), "objects.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(objects), 0o600))
+		said, err := exec.CommandContext(t.Context(), program, "--version", "1.30", file).CombinedOutput()
+		return string(said), err
+	}
+	said, err := validate(strings.Join(objects, "\n---\n"))
+	require.NoError(t, err, said)
+	said, err = validate(strings.ReplaceAll(rendered, "readOnlyRootFilesystem", "readOnlyRoot"))
+	require.Error(t, err)
+	require.Contains(t, said, "readOnlyRoot", "it finds a field that does not exist")
+}
+
+// checker returns the program in a variable, which make charts sets.
+func checker(t *testing.T, variable string) string {
+	t.Helper()
+	program := os.Getenv(variable)
+	if program == "" {
+		t.Skip(variable + " is not set: make charts runs this test")
+	}
+	return program
 }
 
 func TestSystemd_unit(t *testing.T) {
