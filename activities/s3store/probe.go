@@ -84,5 +84,5 @@ func (s *Store) unusable(verb string, err error) error {
 	case status(err) == 0 && !errors.Is(err, context.Canceled):
 		remedy = "check that credentials and region are configured (AWS_* variables or a profile)"
 	}
-	return fmt.Errorf("%s %s: %w: %s", verb, s.location(), reason, remedy)
+	return fmt.Errorf("%s %s: %w; %s", verb, s.location(), reason, remedy)
 }

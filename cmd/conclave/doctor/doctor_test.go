@@ -102,6 +102,26 @@ func TestDoctor_unreachableCluster(t *testing.T) {
 	require.True(t, checks["clock"].OK)
 }
 
+// A bucket that cannot be opened is no fault of Temporal.
+func TestDoctor_unusableBucket(t *testing.T) {
+	s := newShell(t)
+	server := frontend{version: "1.29.3"}.serve(t)
+	code, checks := diagnose(t, s, "--address", server, "--bucket", "X", "--skip", "models,sandbox")
+	require.Equal(t, hall.ExitUsage, code)
+	require.True(t, checks["temporal"].OK, checks["temporal"].Detail)
+	require.Equal(t, `open the bucket X: bucket name "X": use 3 to 63 lower-case letters, digits, '.' and '-'`, checks["bucket"].Detail)
+	require.False(t, checks["clock"].OK)
+
+	(&bucket{missing: true}).serve(t)
+	_, checks = diagnose(t, s, "--address", server, "--bucket", "sessions", "--skip", "models,sandbox")
+	require.Equal(t, "create it, or name another one", checks["bucket"].Remedy)
+
+	code, stdout, stderr := s.Run("doctor", "--address", server, "--prefix", "team-a")
+	require.Equal(t, hall.ExitUsage, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "--prefix needs --bucket")
+}
+
 func TestDoctor_theStackDoesNotStart(t *testing.T) {
 	s := newShell(t)
 	s.File("file", "")

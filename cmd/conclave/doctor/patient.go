@@ -46,8 +46,16 @@ func open(ctx context.Context, c *hall.CLI, v Versions, f flags) (*patient, erro
 		p.storeless = errors.New("the local stack does not run")
 		return p, nil
 	}
+	if c.Bucket == "" && c.Prefix != "" {
+		return nil, p.refused
+	}
 	if c.Bucket != "" {
 		p.conn, p.storeless = c.ConnectStore(ctx)
+	}
+	if p.storeless != nil { // the reason why Connect failed
+		storeless := *c
+		storeless.Bucket, storeless.Prefix = "", ""
+		p.conn, p.refused = storeless.Connect(ctx, t, slog.New(slog.DiscardHandler))
 	}
 	return p, nil
 }

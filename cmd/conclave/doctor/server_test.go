@@ -75,6 +75,7 @@ func (f frontend) serve(t *testing.T) string {
 // bucket is an S3 server with one bucket. It honours conditional writes only if the test says so.
 type bucket struct {
 	conditional bool
+	missing     bool
 	behind      time.Duration // its clock
 
 	mu      sync.Mutex
@@ -87,6 +88,9 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Date", time.Now().Add(-b.behind).UTC().Format(http.TimeFormat))
 	stored, found := b.objects[r.URL.Path]
 	switch {
+	case b.missing:
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, "<Error><Code>NoSuchBucket</Code><Message>none</Message></Error>")
 	case r.Method == http.MethodPut && found && b.conditional:
 		w.WriteHeader(http.StatusPreconditionFailed)
 	case r.Method == http.MethodPut:
