@@ -17,13 +17,14 @@ type size struct {
 	sessions, pipelines, scenarios int
 	starts                         time.Duration // the time over which they start
 	pause                          time.Duration // before each fault
+	rounds                         int           // the most of each fault
 }
 
 func chosen() size {
 	if os.Getenv("CONCLAVE_CHAOS") == "short" {
-		return size{20, 3, 3, 100 * time.Second, 2 * time.Second}
+		return size{20, 3, 3, 100 * time.Second, 2 * time.Second, 1}
 	}
-	return size{200, 30, 30, 4 * time.Minute, 8 * time.Second}
+	return size{200, 30, 30, 4 * time.Minute, 8 * time.Second, 3}
 }
 
 // All runs end well on a cluster whose parts are killed, stalled and cut off, and no action is
@@ -41,7 +42,7 @@ func TestChaos(t *testing.T) {
 		c.awaitAll(runs)
 	}()
 	report := &report{began: began, struck: map[string]int{}}
-	c.strike(report, ended, n.pause)
+	c.strike(report, ended, n)
 	report.lasted = time.Since(began)
 
 	for _, r := range runs {
@@ -75,16 +76,15 @@ func TestChaos(t *testing.T) {
 }
 
 // strike causes one fault after another until the runs have ended: each kind at least once and at
-// most three times, so that a busy machine can follow. Then it waits for the end.
-func (c *cluster) strike(report *report, ended <-chan struct{}, pause time.Duration) {
-	const rounds = 3
-	for i := range rounds * len(faults) {
+// most n.rounds times, so that a busy machine can follow. Then it waits for the end.
+func (c *cluster) strike(report *report, ended <-chan struct{}, n size) {
+	for i := range n.rounds * len(faults) {
 		select {
 		case <-ended:
 			if i >= len(faults) {
 				return
 			}
-		case <-time.After(pause):
+		case <-time.After(n.pause):
 		}
 		f := faults[i%len(faults)]
 		over := c.model.during(f.hits(c)...)
@@ -100,7 +100,7 @@ func (c *cluster) strike(report *report, ended <-chan struct{}, pause time.Durat
 		select {
 		case <-ended:
 			waiting = false
-		case <-time.After(pause):
+		case <-time.After(n.pause):
 		}
 	}
 }
