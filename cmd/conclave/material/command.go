@@ -23,8 +23,8 @@ func Command(c *hall.CLI) *cobra.Command {
 		Long: `Store the files of a directory as a base or a context of sessions, and print its
 reference, sha256:…, for the input of workflows that other clients start.
 
-.gitignore files count as in git, and .conclaveignore files after them; .git never
-travels. Links stay links; those that lead out of the directory, sockets, devices and
+.gitignore files count as in git, where they do not concern tracked files, and
+.conclaveignore files after them, for all files; .git never travels. Links stay links; those that lead out of the directory, sockets, devices and
 unreadable files are named and left out, as are files with secrets: .env, private
 keys, tokens. At most 100,000 files, 2 GiB together and 100 MB each are accepted.
 
