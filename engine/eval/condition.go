@@ -27,6 +27,9 @@ func ParseCondition(text string, arms []Arm) (Condition, error) {
 	if m := comparison.FindStringSubmatch(text); m != nil {
 		c.arm, c.strict, value = m[1], m[2] == ">", m[3]
 	}
+	if strings.HasSuffix(c.arm, "=") { // of =>
+		return c, wrong
+	}
 	var err error
 	if c.least, err = strconv.ParseFloat(value, 64); err != nil {
 		c.than = value

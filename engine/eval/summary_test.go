@@ -207,7 +207,7 @@ func TestCondition(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"": "is not a condition", "high": "is not a condition", "2": "from 0 to 1", "team>=plain": "there is no arm plain", "NaN": "from 0 to 1",
+		"": "is not a condition", "high": "is not a condition", "2": "from 0 to 1", "team>=plain": "there is no arm plain", "team=>single": "is not a condition", "NaN": "from 0 to 1",
 	} {
 		_, err := eval.ParseCondition(text, of)
 		require.ErrorContains(t, err, want, text)
