@@ -13,7 +13,7 @@ import (
 type Claimed struct {
 	WorkflowID string `json:"workflow_id"`
 	ID         string `json:"id"`
-	Scenario   string `json:"scenario,omitempty"` // slug
+	Scenario   string `json:"scenario,omitempty"` // the scenario's slug
 }
 
 // Keep stores the record, replacing that of an earlier session or run of the workflow.

@@ -56,7 +56,7 @@ func (l *Local) Ports(a config.Agent) (step.Ports, error) {
 func (l *Local) SharedServers(a config.Agent) []string {
 	servers, err := l.tools.serversOf(a)
 	if err != nil {
-		return nil // Open reports it
+		return nil // Open reports the error
 	}
 	var names []string
 	for _, s := range servers {

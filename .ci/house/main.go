@@ -61,7 +61,7 @@ type function struct {
 // comment is one comment line in a production file.
 type comment struct {
 	place, text string
-	begins      bool // a paragraph
+	begins      bool // the line begins a paragraph
 }
 
 func main() {

@@ -129,7 +129,7 @@ func (a *Attempt) pausing(ctx context.Context) bool {
 	if a.Look == nil {
 		return false
 	}
-	bell, _ := a.Look(ctx) // it never fails
+	bell, _ := a.Look(ctx) // the call never fails
 	return bell.Directive == coordination.Pausing
 }
 

@@ -48,7 +48,7 @@ type details struct {
 	// Replied is set once the model's server has replied during this launch of the step.
 	Replied bool `json:"replied,omitempty"`
 
-	Doing *coordination.Doing `json:"doing,omitempty"` // replaced, never changed
+	Doing *coordination.Doing `json:"doing,omitempty"` // replaced as a whole, never changed
 	Said  string              `json:"said,omitempty"`  // the end of an unfinished reply
 }
 
@@ -323,7 +323,7 @@ func (h *heart) update(change func(*details)) details {
 	change(&h.details)
 	select {
 	case h.dirty <- struct{}{}:
-	default: // marked already
+	default: // a mark is there already
 	}
 	return h.details
 }

@@ -12,7 +12,7 @@ const maxSettle = 10 * time.Second
 // changes combines notices of a changed list of tools into as few fetches as possible.
 type changes struct {
 	mu      sync.Mutex
-	seen    int           // changes announced
+	seen    int           // number of changes announced
 	fetched int           // changes covered by a finished fetch
 	passed  bool          // the SDK has a notice that it has not handled
 	wake    chan struct{} // holds one value when a fetch is due

@@ -33,7 +33,7 @@ type poolKey struct {
 type pooledServer struct {
 	link  *link
 	home  string
-	users int         // running steps
+	users int         // number of running steps
 	over  bool        // the run has ended
 	idle  *time.Timer // nil while there are users
 }

@@ -109,7 +109,7 @@ func (s *session) transport(server Server, dir, home, mark string) (sdk.Transpor
 	}
 	s.process = p
 	conn := newStdio(p, s.changes)
-	context.AfterFunc(s.life, func() { _ = conn.Close() }) // never fails
+	context.AfterFunc(s.life, func() { _ = conn.Close() }) // the call never fails
 	return conn, nil
 }
 

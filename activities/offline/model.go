@@ -28,7 +28,7 @@ import (
 // plays a pipeline step: it follows lines of its prompt such as "offline: call lint" and ends with
 // a text.
 type model struct {
-	mark  string // identifies its answers
+	mark  string // identifies the model's answers
 	first int    // index of its first angle
 }
 

@@ -122,7 +122,7 @@ func answerable(q eval.Question) bool {
 // chance returns the random source for a decision in one step.
 func (m *skilled) chance(q eval.Question, step string) *rand.Rand {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s\x00%s", m.skill.Seed, q.ID, m.agent, step))
-	return rand.New(rand.NewPCG(binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:]))) //nolint:gosec // a repeatable draw
+	return rand.New(rand.NewPCG(binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:]))) //nolint:gosec // the draw is repeatable
 }
 
 // answer returns a right or wrong answer. A presenter repeats the chosen answer.

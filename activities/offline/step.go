@@ -21,7 +21,7 @@ const directiveMark = "offline:"
 // Each directive is followed once, in order, unless the step is not offered its destination.
 type directive struct {
 	tool string
-	to   string // destination
+	to   string // destination of the jump or call
 }
 
 // step follows the directives of a pipeline step, then writes a text with the request and the

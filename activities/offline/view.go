@@ -24,9 +24,9 @@ type view struct {
 }
 
 type candidate struct {
-	agent    string // agent<N>
+	agent    string // agent<N> of the answer
 	number   int
-	revision int // the highest shown
+	revision int // highest revision shown
 }
 
 func (c candidate) label() string { return fmt.Sprintf("%s.%d", c.agent, c.revision) }

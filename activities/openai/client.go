@@ -31,7 +31,7 @@ type Options struct {
 	// default is true.
 	Params map[string]any
 
-	NoStreamOptions bool // omit stream_options
+	NoStreamOptions bool // whether requests omit stream_options
 	ShortCallIDs    bool // send IDs of tool calls as nine letters and digits
 
 	// SilentTimeout bounds the time until the first content of a reply; 0 means ten minutes.
@@ -64,7 +64,7 @@ type Client struct {
 	chat     sdk.ChatCompletionService
 	models   sdk.ModelService
 	host     string
-	origin   string // scheme and host
+	origin   string // scheme and host of the address
 	key      string
 	redactor *redact.Redactor // removes the key from errors
 	model    string

@@ -121,7 +121,7 @@ func classify(status int, p errorBody) (llm.Kind, int) {
 	case hasAny(p.code+" "+p.kind, "insufficient_quota", "billing"):
 		return llm.AuthFailed, 0
 	case hasAny(p.code+" "+p.kind, "content_filter", "content_policy"),
-		status == http.StatusForbidden && hasAny(p.message, "moderation", "flagged"): // OpenRouter
+		status == http.StatusForbidden && hasAny(p.message, "moderation", "flagged"): // OpenRouter refuses content with 403
 		return llm.ContentPolicy, 0
 	case long || status == http.StatusRequestEntityTooLarge:
 		return llm.ContextTooLong, window

@@ -253,7 +253,7 @@ func (s *stream) spent() llm.Usage {
 	switch {
 	case !s.started && s.usage == nil:
 		return llm.Usage{}
-	case json.Unmarshal(s.usage, &u) != nil: // missing or malformed
+	case json.Unmarshal(s.usage, &u) != nil: // the usage is missing or malformed
 		return llm.Usage{ModelCalls: 1}
 	}
 	return usage(u)

@@ -8,12 +8,12 @@ import (
 // listedModel is an entry in a server's list of models. Each server states the model's context
 // window under one of these keys.
 type listedModel struct {
-	MaxModelLen      int `json:"max_model_len"`      // vLLM, SGLang
-	ContextLength    int `json:"context_length"`     // OpenRouter, Together
-	ContextWindow    int `json:"context_window"`     // Groq
-	MaxContextLength int `json:"max_context_length"` // Mistral, LM Studio
+	MaxModelLen      int `json:"max_model_len"`      // key of vLLM and SGLang
+	ContextLength    int `json:"context_length"`     // key of OpenRouter and Together
+	ContextWindow    int `json:"context_window"`     // key of Groq
+	MaxContextLength int `json:"max_context_length"` // key of Mistral and LM Studio
 	Meta             struct {
-		Context int `json:"n_ctx"` // llama.cpp
+		Context int `json:"n_ctx"` // key of llama.cpp
 	} `json:"meta"`
 }
 

@@ -45,7 +45,7 @@ type PrepareInput struct {
 	ID       string `json:"id"`
 	artifact.Owner
 	Request  string          `json:"request"`
-	Pipeline string          `json:"pipeline,omitempty"` // a registered name
+	Pipeline string          `json:"pipeline,omitempty"` // name of a registered pipeline
 	Config   json.RawMessage `json:"config,omitempty"`
 	artifact.Material
 }

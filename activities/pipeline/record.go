@@ -16,8 +16,8 @@ import (
 
 // Maximum lengths of the texts in a result, in bytes.
 const (
-	maxAnswer = 8 << 10 // the final text
-	maxEntry  = 280     // a step's text
+	maxAnswer = 8 << 10 // most bytes of the final text
+	maxEntry  = 280     // longest text of a step
 )
 
 // RecordPipeline writes human messages for running steps, then the documents derived from the

@@ -51,7 +51,7 @@ type packs struct {
 
 // place is the position of a content in a pack.
 type place struct {
-	pack         string // key
+	pack         string // key of the pack
 	offset, size int64
 }
 

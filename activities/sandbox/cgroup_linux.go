@@ -16,8 +16,8 @@ import (
 type cgroup struct {
 	dir       string
 	fd        int
-	memory    bool // limited
-	processes bool // limited
+	memory    bool // whether memory is limited
+	processes bool // whether processes are limited
 }
 
 // ownThreads is an upper bound on the number of the child's own threads in a command's cgroup.

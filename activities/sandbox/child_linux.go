@@ -31,8 +31,8 @@ type spec struct {
 	Env        []string
 	Path       []string // directories of programs
 	Dir        string   // relative to the workspace
-	Workspace  string   // the host's path
-	Temp       string   // the host's path
+	Workspace  string   // path on the host
+	Temp       string   // path on the host
 	ReadOnly   []string
 	Toolchains []string
 	Trees      bool // treesFD and the next descriptor are open

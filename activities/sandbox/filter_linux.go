@@ -18,7 +18,7 @@ type rule struct {
 	call   uint32
 	answer unix.Errno // 0 means that the call pretends to succeed
 	tests  [][]test
-	ask    bool // the listener decides
+	ask    bool // whether the listener decides
 }
 
 // test compares the lower half of an argument. The kernel ignores the upper halves of the arguments
@@ -53,7 +53,7 @@ var absent = []uint32{
 const (
 	newNamespaces = 0x7e020080 // the CLONE_NEW flags that clone takes
 	setID         = unix.S_ISUID | unix.S_ISGID
-	ioctlSetOwner = 0x8901 // FIOSETOWN
+	ioctlSetOwner = 0x8901 // number of FIOSETOWN
 )
 
 func (s spec) rules() []rule {

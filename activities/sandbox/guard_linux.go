@@ -68,7 +68,7 @@ func (g *guard) kill() {
 	<-g.dying
 	for {
 		if g.spec.Level == Full {
-			_ = unix.Kill(-1, unix.SIGKILL) // fails without processes
+			_ = unix.Kill(-1, unix.SIGKILL) // fails if there are no processes
 		} else {
 			if group := g.command.Load(); group > 0 {
 				_ = unix.Kill(-int(group), unix.SIGKILL) // reaches most of them at once

@@ -50,7 +50,7 @@ var runscEnvironment = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/
 // bundle is the directory of a container, in the format of the Open Container Initiative.
 type bundle struct {
 	dir, id string
-	program string // runsc
+	program string // path of runsc
 }
 
 // newBundle writes the bundle of a command into a new directory.

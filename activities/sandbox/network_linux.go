@@ -14,8 +14,8 @@ import (
 // command's loopback and passes it to the worker, whose proxy serves it. The child does not import
 // package net, whose initialization would delay every command.
 type passage struct {
-	socket int           // receives the listener
-	theirs *os.File      // the child's end
+	socket int           // socket that receives the listener
+	theirs *os.File      // the child's end of the socket
 	served chan struct{} // closed when proxy is known
 	proxy  io.Closer     // nil if the child made no listener
 }

@@ -22,7 +22,7 @@ type Sandbox struct {
 	host    hostState
 	used    atomic.Pointer[usage] // the last measurement
 
-	life context.Context // ends with errClosed
+	life context.Context // ends with the error errClosed
 	end  context.CancelCauseFunc
 	mu   sync.Mutex // orders runs.Add and end
 	runs sync.WaitGroup

@@ -70,8 +70,8 @@ func (e *LevelError) Error() string {
 type Limits struct {
 	Time      time.Duration // time from start to end
 	CPU       time.Duration // processor time
-	Memory    int64         // bytes
-	Processes int           // processes and threads
+	Memory    int64         // memory in bytes
+	Processes int           // number of processes and threads
 	Disk      int64         // bytes in the workspace and the temporary directory, including those of earlier commands
 	Files     int           // files and directories in the workspace and the temporary directory
 	Output    int64         // bytes of standard output and standard error that are delivered

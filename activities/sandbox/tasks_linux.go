@@ -26,9 +26,9 @@ type task struct {
 	pid, parent int
 	at          string // path in /proc of a running thread, since the first one may end before the others
 	threads     int
-	cpu         time.Duration // includes reaped children
+	cpu         time.Duration // time, with that of reaped children
 	memory      int64         // bytes, including shared memory
-	ended       bool          // a zombie
+	ended       bool          // the process is a zombie
 }
 
 // openTasks opens the current /proc. The host's remains usable in a namespace that has no /proc of

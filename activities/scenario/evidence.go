@@ -43,7 +43,7 @@ type recorder struct {
 
 // Tools implements loop.Tools.
 func (r recorder) Tools() []llm.Tool {
-	types, _ := json.Marshal(scenario.EvidenceTypes()) // strings cannot fail
+	types, _ := json.Marshal(scenario.EvidenceTypes()) // encoding of strings cannot fail
 	return append(slices.Clone(r.others.Tools()), llm.Tool{
 		Name: scenario.EvidenceTool,
 		Description: "Keep a piece of evidence of this step: a file of your workspace (path), or text (data). " +

@@ -12,7 +12,7 @@ import (
 // ReckonInput is a step that ended without a report. Its launch has only the fields that identify
 // the step.
 type ReckonInput struct {
-	Scenario string          `json:"scenario"` // slug
+	Scenario string          `json:"scenario"` // the scenario's slug
 	Run      string          `json:"run"`
 	Launch   scenario.Launch `json:"launch"`
 	attempt.Ended

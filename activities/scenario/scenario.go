@@ -107,7 +107,7 @@ type Prepared struct {
 
 // StepInput describes one launch. The activity reads large values from the run's directory.
 type StepInput struct {
-	Scenario       string          `json:"scenario"` // slug
+	Scenario       string          `json:"scenario"` // the scenario's slug
 	Run            string          `json:"run"`
 	ConfigHash     string          `json:"config_hash"`
 	Launch         scenario.Launch `json:"launch"`
@@ -135,7 +135,7 @@ type Result struct {
 	RunID     string          `json:"run_id"`
 	RunNumber int             `json:"run_number"`
 	RunPath   string          `json:"run_path"` // relative to the project or the store
-	Scenario  string          `json:"scenario"` // slug
+	Scenario  string          `json:"scenario"` // the scenario's slug
 	Title     string          `json:"title"`
 	Status    scenario.Status `json:"status"`         // running, pass, fail or cancelled
 	Paused    bool            `json:"paused"`         // whether a person has paused the run
@@ -158,7 +158,7 @@ type State struct {
 	Result
 
 	Step string             `json:"step,omitempty"` // id of the running one
-	Plan []scenario.StepRef `json:"plan"`           // all steps
+	Plan []scenario.StepRef `json:"plan"`           // all steps of the run
 
 	// Ignored describes the last signal if it could not be decoded. A later valid request clears
 	// it.

@@ -201,7 +201,7 @@ type State struct {
 
 // FinalAnswer refers to the final answer.
 type FinalAnswer struct {
-	Agent string `json:"agent"` // its author
+	Agent string `json:"agent"` // author of the answer
 	Label string `json:"label"`
 	Path  string `json:"path"` // path of its answer.json
 }
@@ -214,7 +214,7 @@ type PresentInput struct {
 
 // Presented is the final answer.
 type Presented struct {
-	Answer    string `json:"answer"` // truncated to maxAnswer
+	Answer    string `json:"answer"` // answer, truncated to maxAnswer
 	Truncated bool   `json:"truncated,omitempty"`
 	Path      string `json:"path"` // path of the whole answer
 }

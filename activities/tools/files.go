@@ -18,10 +18,10 @@ const (
 	maxOutput  = 48 << 10  // bytes of a result
 	maxLine    = 4 << 10   // bytes shown of one line
 	maxFile    = 8 << 20   // bytes of a file that is written or edited
-	maxEntries = 1000      // entries listed
-	maxMatches = 200       // lines found
+	maxEntries = 1000      // most entries listed
+	maxMatches = 200       // most lines found
 	maxVisited = 100_000   // files and directories visited
-	maxCopied  = 10_000    // files copied
+	maxCopied  = 10_000    // most files copied
 	maxBytes   = 256 << 20 // bytes searched or copied
 )
 
@@ -40,7 +40,7 @@ type fileTools struct {
 	mounts  []string // read-only directories
 	tools   []llm.Tool
 	schemas map[string]*builtin.Schema
-	images  int      // shown so far
+	images  int      // images shown so far
 	written []string // paths that the current call may have written, never nil
 }
 

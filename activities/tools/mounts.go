@@ -11,9 +11,9 @@ import (
 // context also base or context. If the base itself contains an entry with such a name, the
 // directory is in .conclave/ instead.
 const (
-	peers       = "peers"   // shown answers
+	peers       = "peers"   // directory of the answers shown
 	baseName    = "base"    // the files that the workspace started with
-	contextName = "context" // further material
+	contextName = "context" // directory of further material
 	ownDir      = ".conclave"
 )
 

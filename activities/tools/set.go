@@ -83,7 +83,7 @@ func (o *Opened) Tools() []llm.Tool {
 func (o *Opened) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	var out loop.Output
 	var err error
-	var written []string // unknown
+	var written []string // nil means unknown
 	tools := o.Tools()
 	switch {
 	case !slices.ContainsFunc(tools, func(t llm.Tool) bool { return t.Name == call.Name }):

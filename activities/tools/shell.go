@@ -19,7 +19,7 @@ import (
 // Limits of a command in addition to the operator's.
 const (
 	maxCommand   = 100 << 10 // bytes of a command line: the kernel's limit is 128 KiB
-	maxDelivered = 64 << 20  // bytes of output
+	maxDelivered = 64 << 20  // most bytes of output
 	maxFiles     = 200_000   // files and directories in the workspace and /tmp
 )
 

@@ -25,7 +25,7 @@ import (
 type cache struct {
 	Store
 	dir string
-	max int64 // bytes
+	max int64 // most bytes in the cache
 
 	mu   sync.Mutex
 	size int64 // bytes cached, as far as this process knows

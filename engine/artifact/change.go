@@ -13,7 +13,7 @@ import (
 // without one. It is sorted and minimal, so equal trees have equal bytes and equal hashes.
 type Change struct {
 	Base    string `json:"base,omitempty"` // hash of the base's manifest
-	Files   []File `json:"files"`          // added or changed
+	Files   []File `json:"files"`          // files added or changed
 	Removed paths  `json:"removed,omitempty"`
 }
 

@@ -24,7 +24,7 @@ import (
 // which no key can name.
 type Dir struct {
 	root *os.Root
-	path string // absolute
+	path string // absolute path
 }
 
 var _ Store = (*Dir)(nil)

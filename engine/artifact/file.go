@@ -13,7 +13,7 @@ import (
 // a target inside the workspace, or an empty directory.
 type File struct {
 	Path   string // slash-separated, relative; any bytes but NUL
-	Dir    bool   // an empty directory
+	Dir    bool   // whether it is an empty directory
 	Mode   uint32 // permission bits
 	Size   int64
 	SHA256 string

@@ -9,7 +9,7 @@ import (
 // Layout builds the keys of one session's directory. The zero Layout is for a store that
 // has a single session at its root.
 type Layout struct {
-	root string // such as sessions/<id>/
+	root string // prefix such as sessions/<id>/
 	base *Base  // base that the session starts from; nil without one
 }
 

@@ -26,7 +26,7 @@ type Manifest struct {
 const (
 	maxFiles     = 20_000  // files, links and directories, besides those of the base
 	maxFileBytes = 2 << 30 // one file; well below the 5 GiB of a single upload to S3
-	maxBytes     = 8 << 30 // all files
+	maxBytes     = 8 << 30 // most bytes of all files
 	maxDepth     = 64      // names in a path
 )
 

@@ -4,7 +4,7 @@ package artifact
 // to stored directories.
 type Material struct {
 	Base    string    `json:"base,omitempty"`    // the workspace of every step
-	Context []Context `json:"context,omitempty"` // shown read-only
+	Context []Context `json:"context,omitempty"` // directories shown read-only
 }
 
 // Context is a directory that agents may only read, at context/<name>/.

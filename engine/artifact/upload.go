@@ -25,7 +25,7 @@ type upload struct {
 	buffers  sync.Pool       // *[]byte, for small contents that were stored
 
 	mu    sync.Mutex
-	small []Content // not stored yet
+	small []Content // contents not stored yet
 	bytes int       // bytes of small
 }
 

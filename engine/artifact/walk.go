@@ -40,7 +40,7 @@ type walk struct {
 	limits   *limits                // nil for those of a workspace
 	foreign  bool                   // the directory is not a workspace: .git is left out everywhere
 	lenient  bool                   // warn instead of failing for entries that no answer can have
-	infos    map[string]fs.FileInfo // filled unless nil
+	infos    map[string]fs.FileInfo // filled unless it is nil
 	files    []File                 // files without hashes
 	warnings []Warning
 	entries  int

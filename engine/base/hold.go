@@ -14,7 +14,7 @@ import (
 // for notices of the other side, so at least one of two sees the other.
 const (
 	holds  = Root + "holds/"  // notices of uploads and starts
-	sweeps = Root + "sweeps/" // notices of sweeps
+	sweeps = Root + "sweeps/" // prefix of the notices of sweeps
 
 	holdTime  = 12 * time.Hour         // time after which the notice of a killed upload no longer counts
 	sweepTime = time.Minute            // time after which the notice of a killed sweep no longer counts; a running one stops earlier
@@ -67,7 +67,7 @@ func hold(ctx context.Context, store artifact.Store, now func() time.Time) (rele
 	if err != nil {
 		return nil, err
 	}
-	release = func() { _ = store.Delete(context.WithoutCancel(ctx), own) } // it expires otherwise
+	release = func() { _ = store.Delete(context.WithoutCancel(ctx), own) } // otherwise the notice expires
 	for {
 		running, err := announced(ctx, store, sweeps, "", now())
 		if err == nil && !running {

@@ -24,7 +24,7 @@ type Trees struct {
 	max   int64  // bytes of the directory
 
 	mu     sync.Mutex
-	bases  map[string]*artifact.Base // read before
+	bases  map[string]*artifact.Base // bases read before
 	making map[string]*sync.Mutex    // trees that are being unpacked
 	spares []*Loan                   // copies given back, the oldest first
 

@@ -27,7 +27,7 @@ const listFile = "checks.yaml"
 
 // Limits of one directory of checks.
 const (
-	maxList    = 64 << 10 // bytes of checks.yaml
+	maxList    = 64 << 10 // most bytes of checks.yaml
 	maxCommand = 16 << 10 // bytes of a command
 	maxFiles   = 8 << 20  // bytes of all files
 )

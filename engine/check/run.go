@@ -21,7 +21,7 @@ const timeLimit = 60 * time.Second
 
 // Limits of the output of a check, in bytes.
 const (
-	maxOutput = 64 << 10 // compared
+	maxOutput = 64 << 10 // compared with the expected output
 	maxKept   = 2 << 10  // kept on record
 )
 
@@ -30,7 +30,7 @@ const answerFile = ".conclave/answer.md"
 
 // Confined is a command that runs confined in a directory.
 type Confined struct {
-	Dir      string // absolute
+	Dir      string // absolute path
 	Command  string // command for sh -c
 	ReadOnly []string
 	Env      map[string]string
@@ -47,13 +47,13 @@ type Ended struct {
 
 // Result is the outcome of a check on an answer.
 type Result struct {
-	Check    string  `json:"check"` // its ID
+	Check    string  `json:"check"` // ID of the check
 	Name     string  `json:"name"`
 	Passed   bool    `json:"passed"`
 	ExitCode *int    `json:"exit_code"` // null if a limit ended it
 	Limit    string  `json:"limit,omitempty"`
 	Seconds  float64 `json:"seconds"`
-	Output   string  `json:"output"` // truncated
+	Output   string  `json:"output"` // truncated text
 }
 
 // Title returns the name of the check, or else its ID.

@@ -39,7 +39,7 @@ type node struct {
 	kind   kind
 	text   string  // scalars: as written; a number has the form of JSON
 	plain  bool    // YAML scalars without quotes, which may be meant as strings
-	items  []*node // lists
+	items  []*node // items of a list
 	fields []field // mappings: in order, duplicates included
 }
 

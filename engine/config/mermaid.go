@@ -176,7 +176,7 @@ func (p Pipeline) walk(trace []pipeline.TraceEntry, at string) path {
 		case next == "":
 		case g.Action == pipeline.Jump:
 			p.follow(&way, edge{from: g.Step, to: g.To, arrow: agentArrow})
-		case g.Status == pipeline.Failed && next == g.Step: // tried again
+		case g.Status == pipeline.Failed && next == g.Step: // the step was tried again
 		case top >= 0 && stack[top] == next && g.Status != pipeline.Failed:
 			stack = stack[:top]
 		default:

@@ -12,7 +12,7 @@ import (
 // problem is one fault of a configuration.
 type problem struct {
 	File         string // the name given to Parse
-	Line, Column int    // both from 1
+	Line, Column int    // line and column, from 1
 	Key          string // such as agents[0].backend.model; empty for the whole document
 	Message      string // the fault, and the remedy or the nearest valid choice
 	Unknown      bool   // the fault is a key that does not exist

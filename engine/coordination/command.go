@@ -92,7 +92,7 @@ type Brief struct {
 	Strategy string     `json:"strategy"`          // strategy, as in Config.Strategy
 	Label    string     `json:"label,omitempty"`   // label of the winning answer; empty where nobody voted
 	Votes    int        `json:"votes,omitempty"`   // fresh votes for the winner
-	Voters   int        `json:"voters,omitempty"`  // all fresh votes
+	Voters   int        `json:"voters,omitempty"`  // number of all fresh votes
 	Tied     bool       `json:"tied,omitempty"`    // another answer has as many votes
 	Reasons  []string   `json:"reasons,omitempty"` // reasons of the winner's voters; truncated
 	Stops    []StopNote `json:"stops,omitempty"`   // stops of the owners of the parts, in decomposition
@@ -102,7 +102,7 @@ type Brief struct {
 type StopNote struct {
 	Number  int        `json:"number"`
 	Status  StopStatus `json:"status"`
-	Summary string     `json:"summary"` // truncated
+	Summary string     `json:"summary"` // truncated text
 }
 
 // RejectedAnswer is a final answer that its evaluation rejected, after which the team began
@@ -134,7 +134,7 @@ type Ring struct {
 type Check struct {
 	ID     LaunchID
 	Answer Shown
-	Checks []string // their IDs
+	Checks []string // IDs of the checks
 }
 
 // Wait requests a Waited event after some seconds. It is withdrawn early when State.Waiting

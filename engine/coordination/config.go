@@ -9,14 +9,14 @@ import "slices"
 // rule off.
 type Config struct {
 	Agents           []string `json:"agents"`               // IDs in configured order; an ID given twice counts once
-	OnSplit          string   `json:"on_split"`             // default revote
+	OnSplit          string   `json:"on_split"`             // default: revote
 	MaxRevotes       int      `json:"max_revotes"`          // most revotes in a session; negative is 0
-	MaxStepsPerAgent int      `json:"max_steps_per_agent"`  // default 12
-	OnAgentFailure   string   `json:"on_agent_failure"`     // default continue
+	MaxStepsPerAgent int      `json:"max_steps_per_agent"`  // default: 12
+	OnAgentFailure   string   `json:"on_agent_failure"`     // default: continue
 	MinActive        int      `json:"min_active,omitempty"` // active agents needed to decide by vote; 0 and 1 set no minimum
 
-	Mode   string `json:"mode,omitempty"`   // default voting
-	Pacing string `json:"pacing,omitempty"` // default rounds
+	Mode   string `json:"mode,omitempty"`   // default: voting
+	Pacing string `json:"pacing,omitempty"` // default: rounds
 
 	Updates         string `json:"updates,omitempty"`
 	DeferUpdates    bool   `json:"defer_updates,omitempty"`     // peers' answers wait for an agent's next step
@@ -29,7 +29,7 @@ type Config struct {
 	SkipVoting      bool   `json:"skip_voting,omitempty"`       // done when every agent has answered
 	Secluded        bool   `json:"secluded,omitempty"`          // each agent refines its own answer before it is shown those of others
 	Solo            bool   `json:"solo,omitempty"`              // with continuous pacing, an agent without news keeps improving its answer
-	Agree           string `json:"agree,omitempty"`             // default normalized
+	Agree           string `json:"agree,omitempty"`             // default: normalized
 
 	MaxRounds   int      `json:"max_rounds,omitempty"`   // most rounds of an attempt of the team; 0: no limit
 	Quorum      bool     `json:"quorum,omitempty"`       // a majority decides while other steps run
@@ -37,7 +37,7 @@ type Config struct {
 	Start       int      `json:"start,omitempty"`        // agents that begin; 0: all
 	Grow        int      `json:"grow,omitempty"`         // agents that join when there is no majority; default 1
 	Early       bool     `json:"early,omitempty"`        // equal first answers of a majority decide
-	Ballot      string   `json:"ballot,omitempty"`       // default text
+	Ballot      string   `json:"ballot,omitempty"`       // default: text
 	Checks      []string `json:"checks,omitempty"`       // IDs of the user's checks
 	ShowChecks  bool     `json:"show_checks,omitempty"`  // voters are shown how answers do in the user's checks
 	MinSupport  float64  `json:"min_support,omitempty"`  // share of votes below which a session is undecided
@@ -45,7 +45,7 @@ type Config struct {
 	Critiques     bool `json:"critiques,omitempty"`       // an answer is evaluated before its agent's next step
 	StopAtCeiling bool `json:"stop_at_ceiling,omitempty"` // the session ends at the plateau of every answer
 
-	Strategy         string `json:"strategy,omitempty"` // default winner_reuse
+	Strategy         string `json:"strategy,omitempty"` // default: winner_reuse
 	SkipPresentation bool   `json:"skip_presentation,omitempty"`
 	Presenter        string `json:"presenter,omitempty"` // empty: the winner; in decomposition the last configured agent
 	MaxRestarts      int    `json:"max_restarts,omitempty"`
@@ -71,7 +71,7 @@ const (
 
 // The values of Config.Updates, the way in which new answers reach a running step.
 const (
-	noUpdates = ""        // never
+	noUpdates = ""        // new answers never reach it
 	Inject    = "inject"  // shown in an update at the step's next safe point
 	Restart   = "restart" // it ends at its next safe point and is launched again
 )
@@ -93,20 +93,20 @@ const (
 // The values of Config.Agree, the comparison that finds equal answers.
 const (
 	agreeNormalized = "normalized" // equal after NFKC and case folding, ignoring closing punctuation
-	agreeExact      = "exact"      // byte for byte
+	agreeExact      = "exact"      // equal byte for byte
 )
 
 // The values of Config.Ballot, the part of checks in a decision.
 const (
 	ballotText      = ""                  // checks do not run
-	checksShown     = "checks_shown"      // voters see them
+	checksShown     = "checks_shown"      // voters see the outcomes
 	checksBreakTies = "checks_break_ties" // they rank answers with as many votes
 	checksDecide    = "checks_decide"     // votes rank answers that do equally well
 )
 
 // The values of Config.OnAgentFailure, the policy for a step that exhausts its retries.
 const (
-	failureContinue = "continue" // the rest decide
+	failureContinue = "continue" // the other agents decide
 	failurePark     = "park"     // the session waits for a person
 	failureFail     = "fail"     // the session fails
 )

@@ -85,7 +85,7 @@ type Suspended struct {
 type Awaiting struct {
 	End
 	Token string
-	Calls []Call // never empty
+	Calls []Call // calls; never empty
 }
 
 // Restarted ends a step that stopped itself at a safe point, without an action, to

@@ -22,10 +22,10 @@ type State struct {
 	Agents   []*agent `json:"agents"` // agents in configured order
 	Round    int      `json:"round"`  // the newest round, from 1; 0 before the first
 	Revotes  int      `json:"revotes"`
-	Cast     int      `json:"cast,omitempty"` // votes accepted
-	Launches int      `json:"launches"`       // launch IDs minted
+	Cast     int      `json:"cast,omitempty"` // number of votes accepted
+	Launches int      `json:"launches"`       // number of launch IDs given
 
-	Accepted int        `json:"accepted"` // ledger entries written
+	Accepted int        `json:"accepted"` // number of ledger entries written
 	Pending  []Accepted `json:"pending"`  // those the next Drain hands out
 
 	Shared    bool       `json:"shared,omitempty"`   // the seclusion of this attempt has ended
@@ -57,7 +57,7 @@ type State struct {
 	Gone     bool      `json:"gone,omitempty"`    // the caller has not returned in time
 	Reported llm.Usage `json:"reported,omitzero"` // the cost when the caller was last asked
 
-	Events int     `json:"events"` // timeline entries written
+	Events int     `json:"events"` // number of timeline entries written
 	Recent []Entry `json:"recent"` // the last of them
 }
 
@@ -127,7 +127,7 @@ type ballot struct {
 	Target      string `json:"target"`
 	TargetLabel string `json:"target_label"`
 	Step        int    `json:"step"`
-	Reason      string `json:"reason"` // truncated
+	Reason      string `json:"reason"` // truncated text
 	Seen        []Seen `json:"seen"`   // answers seen, in byte order of the agents' IDs
 	Heard       int    `json:"heard,omitempty"`
 
@@ -137,7 +137,7 @@ type ballot struct {
 // halt is an accepted stop that has not been withdrawn.
 type halt struct {
 	Status  StopStatus `json:"status"`
-	Summary string     `json:"summary"` // truncated
+	Summary string     `json:"summary"` // truncated text
 	Step    int        `json:"step"`    // 0 if the session stopped the agent at its limit
 	Seen    []Seen     `json:"seen"`    // answers seen, in byte order of the agents' IDs
 	Heard   int        `json:"heard,omitempty"`

@@ -96,7 +96,7 @@ func (s *State) ended(event ending) (*agent, *Launch) {
 	a.Run = nil
 	a.Usage = a.Usage.Add(e.Usage)
 	s.noteInjected(a, &run, event)
-	if s.Done() { // a cancelled step
+	if s.Done() { // the end of a cancelled step
 		s.keepRest(a, run, event)
 		s.note(Entry{Kind: EntryIgnored, Agent: a.ID, Text: a.ID + " ended after the " + s.Outcome.noun() + "; only its usage counts"})
 		return nil, nil

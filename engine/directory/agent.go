@@ -131,7 +131,7 @@ func (a *agent) readStep(root *os.Root, dir string, number int, l ledger, w *war
 	case !counts:
 	case act.kind == coordination.NewAnswer:
 		if n := len(a.Answers); n > 0 {
-			a.Answers[n-1].Text = "" // save memory
+			a.Answers[n-1].Text = "" // saves memory
 		}
 		files := act.manifest != "" || hasFiles(root, dir+"workspace", w)
 		a.Answers = append(a.Answers, answer{Step: number, Text: act.text, Files: files})

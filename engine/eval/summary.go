@@ -43,7 +43,7 @@ type Pair struct {
 	CI95       stats.Interval `json:"ci95"`
 	P          float64        `json:"p"`                // p-value of the exact McNemar test
 	Needed     *int           `json:"questions_needed"` // null if no difference was seen
-	N          int            `json:"n"`                // questions
+	N          int            `json:"n"`                // number of questions
 }
 
 // TeamFigures explain why the team is better or worse than its rivals.
@@ -55,7 +55,7 @@ type TeamFigures struct {
 	Helped     int            `json:"helped"`
 	Hurt       int            `json:"hurt"`
 	AnyRight   float64        `json:"any_right"` // share of the questions
-	Lost       int            `json:"lost"`      // agents
+	Lost       int            `json:"lost"`      // number of agents that failed
 	Statuses   map[string]int `json:"statuses"`
 }
 

@@ -14,8 +14,8 @@ import (
 
 // Limits of an image, below those of the providers.
 const (
-	maxImage  = 5 << 20 // bytes
-	maxSide   = 8000    // pixels
+	maxImage  = 5 << 20 // most bytes of an image
+	maxSide   = 8000    // most pixels on a side
 	maxPixels = 32_000_000
 )
 

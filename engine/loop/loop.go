@@ -254,7 +254,7 @@ func (r running) answer(ctx context.Context, reply llm.Message) error {
 	}
 	e.Messages = append(ruling.messages(reply, outputs), news.Messages...)
 	if len(e.Messages) == 0 && e.Action == nil {
-		return nil // turn reports it
+		return nil // turn reports the error
 	}
 	return r.record(ctx, e)
 }

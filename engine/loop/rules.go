@@ -107,7 +107,7 @@ type Output struct {
 type NoActionError struct {
 	Attempts int    // rejected replies; 0 if the calls were used up
 	Reason   string // code of the last rejection
-	Calls    int    // model calls
+	Calls    int    // number of model calls
 	Silent   bool   // no reply of the step called a tool
 	Tried    bool   // a reply had a call as text that cannot be read
 }

@@ -33,7 +33,7 @@ func (im *importer) backend(a *yaml.Node, e entry) {
 		case "params":
 			m.own(key)
 		case "provider", "api_key_env", "context_window", "price_per_million", "silent_timeout_seconds", "max_concurrent_calls":
-			im.carry(m.backend, key.key, key) // conclave's own keys
+			im.carry(m.backend, key.key, key) // keys that conclave has, too
 		case "api_key":
 			m.key(key)
 		case "agent_config", "group_config":
@@ -89,7 +89,7 @@ func (m *model) identify(e entry) {
 		as = config.OpenAI
 		m.notes.at(path, source, "missing; it is openai here")
 	case !known && isType(text(there)):
-		as = text(there) // conclave's own
+		as = text(there) // a type that conclave has, too
 	case !known:
 		as = config.OpenAI
 		m.notes.at(path, there, "unknown type %q; openai, which stands for any server of the Chat Completions API, replaces it: set backend.base_url and backend.api_key_env", text(there))

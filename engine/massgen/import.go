@@ -31,7 +31,7 @@ type importer struct {
 	paths map[*yaml.Node]string // paths in the document of the values carried over
 	ids   map[string]string     // the agents' new IDs by their IDs in the document
 	kept  map[string]bool       // legal IDs of the document
-	used  map[string]bool       // new IDs
+	used  map[string]bool       // new IDs in use
 }
 
 // Import translates a configuration. It fails if the document is not a team of MassGen.

@@ -68,7 +68,7 @@ func (im *importer) remove(key, reason string) bool {
 	}
 	im.notes.forget(path)
 	im.notes.add(path, n.Line, below(n), "%s", reason)
-	*n = yaml.Node{} // removed by prune
+	*n = yaml.Node{} // prune removes it
 	return true
 }
 

@@ -28,7 +28,7 @@ func (e *ConflictError) Error() string {
 
 // Options of Apply.
 type Options struct {
-	Check bool // write nothing
+	Check bool // whether nothing is written
 
 	// Merge applies a change to a text file that has changed in other lines, a rename included.
 	Merge bool
@@ -101,7 +101,7 @@ type applying struct {
 
 	gone    map[string]bool // paths that the changes remove
 	added   map[string]bool // paths that they add or change
-	parents map[string]bool // directories above those
+	parents map[string]bool // parents of those directories
 
 	was         map[string][]byte // SHA-256 of the files that are removed or replaced
 	removed     []string          // removed before anything is written

@@ -25,7 +25,7 @@ const (
 
 // File is a file of a tree. The content of a link is its target.
 type File struct {
-	Path    string // slash-separated, relative
+	Path    string // slash-separated relative path
 	Mode    Mode
 	Content []byte
 }
@@ -105,7 +105,7 @@ func Changes(old, current []File) []Change {
 
 // The bounds of the search for renames, equal to git's.
 const (
-	minSimilarity = 50      // percent
+	minSimilarity = 50      // similarity in percent
 	maxPairs      = 400_000 // most pairs of deleted and added files whose contents are compared
 )
 

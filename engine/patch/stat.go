@@ -16,7 +16,7 @@ type Stat struct {
 	Renamed          string // the old path of a renamed file
 	Added, Deleted   int
 	Binary           bool
-	OldSize, NewSize int // bytes
+	OldSize, NewSize int // sizes in bytes
 }
 
 // Stats returns the size of each change of a file.

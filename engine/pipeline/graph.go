@@ -11,7 +11,7 @@ type Graph struct {
 	Steps []Node `json:"steps"`
 
 	MaxTransitions int `json:"max_transitions"`
-	MaxDepth       int `json:"max_call_depth"` // waiting callers
+	MaxDepth       int `json:"max_call_depth"` // most waiting callers
 
 	// Seconds and CostUSD limit the whole run; 0 is no limit. The driver keeps the time.
 	Seconds int     `json:"seconds,omitempty"`

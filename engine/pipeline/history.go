@@ -11,7 +11,7 @@ type Policy string
 
 // The values of Policy.
 const (
-	HideTexts Policy = ""     // no text
+	HideTexts Policy = ""     // texts of earlier steps are not shown
 	AllTexts  Policy = "all"  // the texts of every visit
 	LastTexts Policy = "last" // the newest of every step
 )

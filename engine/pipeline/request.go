@@ -8,7 +8,7 @@ import (
 
 // Bounds of human messages.
 const (
-	maxText     = 4 << 10 // bytes of one
+	maxText     = 4 << 10 // most bytes of one message
 	maxMessages = 100     // most messages of a run
 )
 

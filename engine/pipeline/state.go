@@ -28,9 +28,9 @@ type State struct {
 	Graph    Graph `json:"graph"`
 
 	Stack    []frame   `json:"stack"`             // waiting callers, the innermost last
-	Pending  *Launch   `json:"pending,omitempty"` // the next step
+	Pending  *Launch   `json:"pending,omitempty"` // launch of the next step
 	Running  *launched `json:"running,omitempty"` // the launched step
-	Launches int       `json:"launches"`          // launch IDs minted
+	Launches int       `json:"launches"`          // number of launch IDs given
 	Newest   int       `json:"newest"`            // highest number of a step
 
 	Transitions int          `json:"transitions"`
@@ -50,7 +50,7 @@ type State struct {
 	Late bool    `json:"late,omitempty"` // whether that step ended by itself afterwards
 
 	Result   *Result `json:"outcome,omitempty"` // nil until the run is over
-	Finished bool    `json:"told,omitempty"`    // Done was drained
+	Finished bool    `json:"told,omitempty"`    // whether Done was drained
 
 	Events int     `json:"events"`
 	Recent []Entry `json:"recent"`
@@ -60,13 +60,13 @@ type State struct {
 type frame struct {
 	Step       string `json:"step"`
 	Messages   string `json:"messages"`   // SHA-256 of the blob with its conversation
-	Iterations int    `json:"iterations"` // its model calls
+	Iterations int    `json:"iterations"` // number of its model calls
 }
 
 // launched is a running step.
 type launched struct {
 	Launch  Launch `json:"launch"`
-	Stopped bool   `json:"stopped,omitempty"` // Stop was drained
+	Stopped bool   `json:"stopped,omitempty"` // whether Stop was drained
 	Holding bool   `json:"held,omitempty"`    // Hold was drained, and Release was not
 }
 
@@ -77,7 +77,7 @@ type TraceEntry struct {
 	Status Status    `json:"status"`
 	Action action    `json:"action"` // empty without one
 	To     string    `json:"to,omitempty"`
-	Text   string    `json:"text,omitempty"` // truncated
+	Text   string    `json:"text,omitempty"` // truncated text
 	Error  *Failure  `json:"error,omitempty"`
 	Usage  llm.Usage `json:"usage"`
 
@@ -239,10 +239,10 @@ type EntryKind string
 
 // The kinds of entries.
 const (
-	EntryPaused    EntryKind = "paused"    // the run
-	EntryParked    EntryKind = "parked"    // the run
+	EntryPaused    EntryKind = "paused"    // the run was paused
+	EntryParked    EntryKind = "parked"    // the run was parked
 	EntryCancelled EntryKind = "cancelled" // a step that still ran at the end of the run
-	EntryEnded     EntryKind = "ended"     // the run
+	EntryEnded     EntryKind = "ended"     // the run has ended
 )
 
 const (

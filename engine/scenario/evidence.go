@@ -76,7 +76,7 @@ type Evidence struct {
 	StepID      string `json:"step_id"`
 	Type        string `json:"type"`
 	Name        string `json:"name"`
-	File        string `json:"file"` // <name>.<ext>
+	File        string `json:"file"` // file name: <name>.<ext>
 	CapturedAt  string `json:"captured_at"`
 	Size        int64  `json:"size"`
 	SHA256      string `json:"sha256"`

@@ -28,7 +28,7 @@ type Definition struct {
 
 // Bounds of a definition.
 const (
-	maxTitle = 200      // characters
+	maxTitle = 200      // most characters of a title
 	maxFile  = 64 << 10 // bytes of a step's file
 )
 

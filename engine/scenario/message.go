@@ -8,7 +8,7 @@ import (
 
 // Bounds of the messages of people.
 const (
-	maxMessage  = 4 << 10 // bytes of one
+	maxMessage  = 4 << 10 // most bytes of one message
 	maxMessages = 100     // most messages of a run
 )
 

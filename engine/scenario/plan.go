@@ -56,7 +56,7 @@ const (
 type StepRef struct {
 	ID     string `json:"id"` // two digits, "01" for the first
 	Title  string `json:"title"`
-	File   string `json:"file"` // <id>-<slug>.md
+	File   string `json:"file"` // file name: <id>-<slug>.md
 	Limits Limits `json:"limits,omitzero" yaml:"limits,omitempty"`
 }
 

@@ -40,7 +40,7 @@ func topicOf(heading string) topic { return topics[strings.ToLower(strings.Trim(
 type Project struct {
 	about       string
 	credentials string   // the sections as they stand
-	values      []string // declared in them
+	values      []string // values declared in them
 }
 
 // ParseProject reads a prd.md. It refuses credentials that it could not redact: a line of a

@@ -12,7 +12,7 @@ type Run struct {
 	RunID       string   `json:"run_id"`
 	RunNumber   int      `json:"run_number"`
 	RunPath     string   `json:"run_path"` // relative to the project or the store
-	Scenario    string   `json:"scenario"` // its slug
+	Scenario    string   `json:"scenario"` // slug of the scenario
 	Title       string   `json:"title,omitempty"`
 	Only        []string `json:"only"` // ids of the steps of a partial run
 	Paused      bool     `json:"paused"`

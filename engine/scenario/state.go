@@ -65,7 +65,7 @@ type State struct {
 	Unrecorded bool      `json:"unsaid,omitempty"` // a result is not recorded
 	Halted     bool      `json:"halted,omitempty"` // a step did not pass: only Plan.After is still to run
 	Over       bool      `json:"over,omitempty"`
-	Finished   bool      `json:"told,omitempty"` // Done was drained
+	Finished   bool      `json:"told,omitempty"` // whether Done was drained
 	Usage      llm.Usage `json:"usage"`
 	Worked     int64     `json:"worked_ms,omitempty"` // time of the steps of this execution
 	Spent      llm.Usage `json:"spent,omitzero"`      // usage of the steps of this execution

@@ -32,10 +32,10 @@ var (
 type journal struct {
 	*attempt
 	writer  string
-	written int            // objects
+	written int            // number of objects written
 	waiting []Line         // lines for the next object
 	left    artifact.Delta // files of an earlier step, for the first object
-	files   artifact.Delta // all so far
+	files   artifact.Delta // all files so far
 	spent   llm.Usage
 	pending chan error     // outcome of the object that is being written; nil for none
 	writing artifact.Delta // files in the object that is being written

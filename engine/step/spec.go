@@ -216,7 +216,7 @@ type Sealed struct {
 // Document is a file written beside a step.
 type Document struct {
 	Key  string
-	Body any    // written as JSON
+	Body any    // value that is written as JSON
 	Text string // written as it is, in place of Body; not with Replace
 
 	// Replace overwrites an existing file, which is otherwise kept.

@@ -26,7 +26,7 @@ const workDir = "files"
 
 // workspace is the directory in which a step works.
 type workspace struct {
-	home   string // contains dir
+	home   string // directory that contains dir
 	dir    string // directory in which the tools work
 	store  artifact.Store
 	layout artifact.Layout

@@ -39,9 +39,9 @@ type framed struct {
 	Bytes int
 
 	Based    bool     // Files are changes of a base
-	Mark     string   // delimits Changed
+	Mark     string   // mark that delimits Changed
 	Changed  []string // files that it changes, with their kinds
-	Unlisted int      // further ones
+	Unlisted int      // number of further files
 	Diff     string   // path of the change as a patch; empty without file tools
 }
 

@@ -22,15 +22,15 @@ type memory struct {
 	live     []string     // all marks in the conversation
 	answers  []answer     // the newest shown of each agent
 	texts    []answer     // all that were ever shown
-	messages map[int]bool // shown, by number
+	messages map[int]bool // messages shown, by number
 
 	injected int // answers shown by updates
 	bytes    int // bytes of their texts
 
 	worked    time.Duration
 	usage     llm.Usage
-	guided    bool          // asked to finish
-	guidedAt  time.Duration // worked until then
+	guided    bool          // whether the agent was asked to finish
+	guidedAt  time.Duration // time worked until then
 	warned    bool          // warned that the budget is nearly used
 	confirmed bool          // an action was withdrawn
 	replaced  []string      // labels of replaced revisions for which a vote was rejected

@@ -30,7 +30,7 @@ type task struct {
 	Persona       string            // the agent's, made for this task; may be empty
 	Sensitivity   string            // sensitivity of voting; empty means lenient
 	Novelty       string            // required difference of a new answer from those shown; empty means lenient, any difference
-	Criteria      config.Criteria   // may be empty
+	Criteria      config.Criteria   // criteria; may be empty
 	Checklist     *checklist.Policy // nil where voting is not gated by one
 	Revote        bool              // all votes were fresh and split
 	TextAnswers   string            // whether text without a call counts; empty means never
@@ -76,7 +76,7 @@ type shown struct {
 // reviewed is the evaluation of the agent's newest answer for its next step. It is zero
 // without one. In an evaluating step only Pressure is set.
 type reviewed struct {
-	Packet    string // critique_packet.md
+	Packet    string // text of critique_packet.md
 	PacketDir string // its directory in the workspace of an agent with files
 	Label     string // label of the answer
 	Objective string // aim of the tasks; empty without valid ones

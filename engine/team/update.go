@@ -15,7 +15,7 @@ import (
 // admission is the part of the news that reaches the step at this safe point.
 type admission struct {
 	Answers  []arrival // answers by agent number
-	Messages []int     // ascending
+	Messages []int     // numbers, ascending
 	Restart  bool      // the step ends, to begin again with the new answers
 }
 
@@ -108,7 +108,7 @@ type update struct {
 	Spending bool
 
 	Again   string // kind of the withdrawn action
-	Judging bool   // an evaluating step
+	Judging bool   // whether the step evaluates
 	Recheck string // the checklist's request to score again
 	Ways    string // the calls that end the step
 	CanVote bool

@@ -41,7 +41,7 @@ func (h *History) Compact(before int, summary []llm.Message) {
 // Elision removes the bulk of one message: the text of a tool result, the images of a
 // message, or the long arguments of a reply's calls.
 type Elision struct {
-	Message int `json:"message"`         // position
+	Message int `json:"message"`         // position of the message
 	Shown   int `json:"shown,omitempty"` // bytes of a result that stay, from its beginning
 }
 

@@ -92,7 +92,7 @@ func (h History) task() string {
 // piece is one text of the record.
 type piece struct {
 	head, text string
-	whole      bool // never cut
+	whole      bool // whether the text is never cut
 }
 
 // pieces lists the texts of the record before a position.

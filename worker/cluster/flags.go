@@ -8,7 +8,7 @@ import (
 
 // WorkerFlags are the flags that `conclave worker` and conclave-worker share.
 type WorkerFlags struct {
-	Settings   string // the operator's file
+	Settings   string // path of the operator's file
 	MaxSteps   int    // 0 for the default
 	StateDir   string
 	Deployment string

@@ -27,7 +27,7 @@ const (
 	keyID    = "encryption-key-id"
 )
 
-const keyBytes = 32 // AES-256
+const keyBytes = 32 // AES-256 has keys of 32 bytes
 
 // Codec encrypts payloads. It is safe for concurrent use.
 type Codec struct {
@@ -85,7 +85,7 @@ func NewKey(id string) (string, error) {
 		return "", fmt.Errorf("%q is not the ID of a key; it takes up to 64 letters, digits, ., _ and -", id)
 	}
 	key := make([]byte, keyBytes)
-	_, _ = rand.Read(key) // never fails
+	_, _ = rand.Read(key) // the call never fails
 	return id + ":" + base64.StdEncoding.EncodeToString(key), nil
 }
 

@@ -61,7 +61,7 @@ func (m entry) Cost(u llm.Usage) float64 {
 
 // table is the content of table.json.
 type table struct {
-	AsOf      string     `json:"as_of"`   // YYYY-MM-DD
+	AsOf      string     `json:"as_of"`   // date as YYYY-MM-DD
 	Routers   []string   `json:"routers"` // hosts that sell calls at the providers' prices
 	Providers []provider `json:"providers"`
 }

@@ -38,7 +38,7 @@ const (
 	pace      = 10 * time.Millisecond
 	maxSpread = 10 * time.Second
 
-	reporters = 8 // concurrent requests
+	reporters = 8 // most concurrent requests
 )
 
 // Reap calls lost for each dead process of a server in dir, and removes the files of these

@@ -56,7 +56,7 @@ type Roster struct {
 	head head
 
 	mu    sync.Mutex
-	file  *os.File // locked
+	file  *os.File // locked file
 	tasks map[string]entry
 	lines int // number of lines with tasks in the file
 }

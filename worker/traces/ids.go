@@ -37,7 +37,7 @@ func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 		return root.TraceID(), root.SpanID()
 	}
 	var traceID trace.TraceID
-	_, _ = rand.Read(traceID[:]) // it never fails
+	_, _ = rand.Read(traceID[:]) // the call never fails
 	return traceID, ids{}.NewSpanID(ctx, traceID)
 }
 

@@ -31,7 +31,7 @@ func Fair(ctx workflow.Context, team string) workflow.Context {
 // Priority returns the priority of a team's workflows. It is empty if the name is longer than the
 // server accepts as a fairness key, because then it cannot be the name of a team.
 func Priority(team string) temporal.Priority {
-	const longest = 64 // bytes
+	const longest = 64 // longest key in bytes
 	if len(team) > longest {
 		return temporal.Priority{}
 	}

@@ -17,8 +17,8 @@ const (
 // state without its large fields.
 const (
 	SaySignal    = "say"    // a message to the agents
-	PauseSignal  = "pause"  // suspend running steps
-	ResumeSignal = "resume" // end a pause
+	PauseSignal  = "pause"  // suspends running steps
+	ResumeSignal = "resume" // ends a pause
 	FinishSignal = "finish" // decide now with the present answers and votes
 	RetrySignal  = "retry"  // run failed steps again
 

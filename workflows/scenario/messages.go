@@ -15,7 +15,7 @@ const Type = "Scenario"
 
 // Memo keys of a scenario's workflow, in addition to those of drive.
 const (
-	MemoScenario  = "scenario" // slug
+	MemoScenario  = "scenario" // slug of the scenario
 	MemoRun       = "run_id"
 	memoRunNumber = "run_number"
 )

@@ -56,9 +56,9 @@ type run struct {
 	recorder drive.Recorder
 	events   []acts.Event
 	messages []scenario.Keep   // messages that are not recorded yet
-	recorded int               // events on record
+	recorded int               // number of events on record
 	due      bool              // the run has changed since the last record
-	kept     []scenario.Result // steps on record
+	kept     []scenario.Result // results on record
 	writing  acts.RecordInput
 }
 

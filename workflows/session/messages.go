@@ -19,7 +19,7 @@ const Type = "Session"
 // Memo keys of a session, in addition to those of drive.
 const (
 	MemoSession = "session_id"
-	memoWinner  = "winner" // label
+	memoWinner  = "winner" // label of an answer
 )
 
 // Input starts a session. With Resume alone it continues an ended session. Unknown keys are
@@ -87,7 +87,7 @@ type Result struct {
 	Answer          string         `json:"answer"` // truncated to 8 KB
 	AnswerTruncated bool           `json:"answer_truncated,omitempty"`
 	AnswerPath      *string        `json:"answer_path"` // null without an answer
-	Votes           map[string]int `json:"votes"`       // target to count
+	Votes           map[string]int `json:"votes"`       // number of votes by target
 	Voters          []string       `json:"voters"`      // agents with a fresh vote
 	Agents          int            `json:"agents"`      // number of agents that have joined the team
 

@@ -167,7 +167,7 @@ func (s *session) reopen() (int, error) {
 	s.core, s.prepared, s.ledger.last = r.Saved.Core, r.Saved.Prepared, r.Saved.Recorded
 	s.core.Step(coordination.Reopened{Run: r.Run, Agent: input.Agent, Unclaimed: r.Unclaimed})
 	s.ledger.collect(s.ctx, s.core)
-	if s.core.Done() { // its decision stands
+	if s.core.Done() { // the decision stands
 		d := s.core.Decision()
 		s.decision = &d
 	}

@@ -13,7 +13,7 @@ import (
 // Player is a model with scripted replies.
 type Player struct {
 	Replies []any                           // llm.Message, error or Block
-	Asked   int                             // calls so far
+	Asked   int                             // number of calls so far
 	Saw     func(call int, req llm.Request) // called with the number of the model call, from 1; may be nil
 
 	mu sync.Mutex

@@ -40,7 +40,7 @@ func NewProxy(t *testing.T, target string, decide func(*http.Request) string) (a
 	p := &proxy{t: t, decide: decide, closing: make(chan struct{}), counts: map[string]int{}}
 	p.forward = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
-		r.Out.Host = r.In.Host // it is signed
+		r.Out.Host = r.In.Host // the host is signed
 	}}
 	server := httptest.NewServer(p)
 	t.Cleanup(func() {

@@ -11,7 +11,7 @@ import (
 // Outcomes of an attack, for Result.Outcome.
 const (
 	stopped  = "stopped"
-	open     = "open"       // it succeeded
+	open     = "open"       // the attack succeeded
 	notTried = "not tried"  // this host offers no way to try it; Detail has the reason
 	unknown  = "no verdict" // the check itself failed; Detail has the error
 )

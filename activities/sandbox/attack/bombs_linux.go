@@ -85,7 +85,7 @@ func forkBomb(t target) (string, error) {
 		cmd := &exec.Cmd{Path: path, Args: []string{"sleep-" + t.Token, "20"}}
 		if err = cmd.Start(); err != nil {
 			failed++
-			time.Sleep(5 * time.Millisecond) // some may end
+			time.Sleep(5 * time.Millisecond) // some processes may end
 		}
 		if n%4 == 0 {
 			time.Sleep(time.Millisecond)

@@ -69,7 +69,7 @@ type report struct {
 	Started bool   `json:"attack_started,omitempty"`
 	Ended   bool   `json:"attack_ended,omitempty"`
 	Proof   string `json:"attack_proof,omitempty"` // proof of success, as far as the attacker can tell
-	Error   string `json:"attack_error,omitempty"` // the failure otherwise
+	Error   string `json:"attack_error,omitempty"` // reason of a failure
 }
 
 // runChild performs one part of an attack in list.

@@ -37,7 +37,7 @@ type trial struct {
 	account
 	report report
 	lost   string // why the worker gave no account: it is dead or hangs
-	hung   bool   // the worker hangs
+	hung   bool   // whether the worker hangs
 }
 
 type check struct {

@@ -171,7 +171,7 @@ func (s *scene) startVictim(cmd *exec.Cmd) error {
 	}
 	dead := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // it is killed
+		_ = cmd.Wait() // the victim is killed
 		close(dead)
 	}()
 	s.victim, s.target.Victim = dead, cmd.Process.Pid

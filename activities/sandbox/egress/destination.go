@@ -26,7 +26,7 @@ func (d Destination) String() string {
 }
 
 const (
-	maxName  = 253 // bytes, of DNS
+	maxName  = 253 // most bytes of a DNS name
 	maxLabel = 63
 )
 

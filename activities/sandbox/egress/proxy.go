@@ -63,7 +63,7 @@ func (p *Proxy) start(l net.Listener) {
 	}
 	go func() {
 		defer close(p.served)
-		_ = p.server.Serve(l) // ends with Close
+		_ = p.server.Serve(l) // Close ends it
 	}()
 }
 

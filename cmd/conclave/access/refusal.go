@@ -56,7 +56,7 @@ func ErrorJSON(kind, code, param, message string) []byte {
 	}{}
 	body.Error.Message, body.Error.Type = message, kind
 	body.Error.Param, body.Error.Code = orNull(param), orNull(code)
-	data, _ := json.Marshal(body) // strings only
+	data, _ := json.Marshal(body) // encoding of strings cannot fail
 	return data
 }
 

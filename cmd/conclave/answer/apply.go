@@ -119,7 +119,7 @@ func apply(conn *hall.Connection, f *found, dir string, changes []patch.Change, 
 			SessionID string   `json:"session_id"`
 			Label     string   `json:"label"`
 			Directory string   `json:"directory"`
-			Checked   bool     `json:"checked"` // nothing was written
+			Checked   bool     `json:"checked"` // whether the command only looked
 			Files     []string `json:"files"`
 		}{f.Session, f.Label, dir, o.Check, filesOf(made)})
 	}

@@ -69,7 +69,7 @@ code is 0 with and without changes.`,
 type changed struct {
 	Path    string `json:"path"`
 	From    string `json:"from,omitempty"` // the old path of a renamed file
-	Added   int    `json:"added"`          // lines
+	Added   int    `json:"added"`          // number of lines
 	Deleted int    `json:"deleted"`
 	Binary  bool   `json:"binary"`
 }

@@ -22,7 +22,7 @@ import (
 
 // Bounds of a request.
 const (
-	maxBody = 4 << 20 // bytes
+	maxBody = 4 << 20 // most bytes of a body
 	maxKey  = 256     // bytes of an Idempotency-Key
 )
 

@@ -109,14 +109,14 @@ type completion struct {
 type choice struct {
 	Index        int          `json:"index"`
 	Message      replyMessage `json:"message"`
-	Logprobs     *struct{}    `json:"logprobs"` // always null
+	Logprobs     *struct{}    `json:"logprobs"` // the field is always null
 	FinishReason string       `json:"finish_reason"`
 }
 
 type replyMessage struct {
 	Role      string     `json:"role"`
 	Content   *string    `json:"content"` // null with tool calls
-	Refusal   *string    `json:"refusal"` // always null
+	Refusal   *string    `json:"refusal"` // the field is always null
 	ToolCalls []toolCall `json:"tool_calls,omitempty"`
 }
 

@@ -63,7 +63,7 @@ type Desk struct {
 // server identifies a process among those that serve the same address.
 type server struct {
 	Address string `json:"address"` // host name and address
-	Process string `json:"process"` // unique
+	Process string `json:"process"` // unique ID of this process
 }
 
 // New returns a desk for a server that listens on an address. The first team is the default.
@@ -92,7 +92,7 @@ func (d *Desk) Team(by access.Caller, name string) (Team, error) {
 // Refusal is the reason why a request has no answer.
 type Refusal struct {
 	Status  int    // HTTP status
-	Code    string // stable
+	Code    string // code for programs, which stays the same
 	Param   string // the part of the request that is wrong; may be empty
 	Message string
 

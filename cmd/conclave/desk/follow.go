@@ -17,7 +17,7 @@ import (
 // Reply is the end of a session, or its wait for tools, as its caller receives it.
 type Reply struct {
 	Session string
-	Answer  string // whole
+	Answer  string // the whole answer
 	Usage   llm.Usage
 	Result  sessionflow.Result
 

@@ -24,7 +24,7 @@ const longCall = 2 * time.Minute
 // outage has lasted for patience.
 func throughOutage(ctx context.Context, patience time.Duration, call func(context.Context) error) error {
 	const first, last = 250 * time.Millisecond, 5 * time.Second
-	var since time.Time // the outage's begin
+	var since time.Time // begin of the outage
 	for interval := first; ; interval = min(2*interval, last) {
 		began := time.Now()
 		err := call(ctx)

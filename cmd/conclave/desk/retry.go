@@ -95,7 +95,7 @@ func (d *Desk) pending(ctx context.Context, by access.Caller, hash, session stri
 func (d *Desk) record(ctx context.Context, key string, p pending) {
 	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
-	data, _ := json.Marshal(p) // strings and booleans
+	data, _ := json.Marshal(p) // encoding of strings and booleans cannot fail
 	if err := d.conn.Store.Put(ctx, key, bytes.NewReader(data)); err != nil && ctx.Err() == nil {
 		d.conn.Warnf("a repeated request will not find its session: %v", err)
 	}

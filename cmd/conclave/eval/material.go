@@ -66,7 +66,7 @@ func (m *materials) checks(ctx context.Context, q eval.Question) (string, error)
 	case dir != "":
 		return m.upload(ctx, m.path(dir))
 	case list != nil:
-		return m.inline(ctx, map[string]string{"checks.yaml": string(list)}) // JSON is YAML
+		return m.inline(ctx, map[string]string{"checks.yaml": string(list)}) // JSON is valid YAML
 	}
 	return "", nil
 }

@@ -22,7 +22,7 @@ type meter struct {
 	began time.Time
 
 	mu    sync.Mutex
-	total int // questions and epochs
+	total int // number of questions and epochs
 	left  int
 	asked int       // questions asked in this run
 	paid  llm.Usage // usage of earlier runs

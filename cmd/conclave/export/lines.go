@@ -14,7 +14,7 @@ import (
 // The lines of the plain format.
 type (
 	sessionLine struct {
-		Type    string     `json:"type"` // session
+		Type    string     `json:"type"` // always session
 		Session string     `json:"session_id"`
 		Query   string     `json:"query"`
 		Status  string     `json:"status"`
@@ -25,11 +25,11 @@ type (
 		Ended   *time.Time `json:"ended_at"`
 	}
 	eventLine struct {
-		Type string `json:"type"` // event
+		Type string `json:"type"` // always event
 		coordination.Entry
 	}
 	stepLine struct {
-		Type    string          `json:"type"` // step
+		Type    string          `json:"type"` // always step
 		Agent   string          `json:"agent"`
 		Step    int             `json:"step"`
 		Action  string          `json:"action"`
@@ -43,7 +43,7 @@ type (
 		Error   *artifact.Error `json:"error"`
 	}
 	entryLine struct {
-		Type  string    `json:"type"` // entry
+		Type  string    `json:"type"` // always entry
 		Agent string    `json:"agent"`
 		Step  int       `json:"step"`
 		Time  time.Time `json:"time"`

@@ -55,7 +55,7 @@ type followed struct {
 	parts    map[string]versioned
 	order    []string
 	drawn    drawing       // nil before the first reading
-	last     []byte        // status.json
+	last     []byte        // content of status.json
 	read     time.Time     // time of the last whole reading
 	looked   time.Time     // time of the last drawing
 	changed  chan struct{} // closed by the next change

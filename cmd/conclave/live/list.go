@@ -40,7 +40,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 			}
 			for _, each := range found {
 				if by.Name != "" && runs.Memo(each.Memo, drive.MemoCaller, "") != by.Name {
-					continue // a key's own
+					continue // the key's own sessions only
 				}
 				items = append(items, itemOf(each))
 			}

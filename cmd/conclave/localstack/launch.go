@@ -18,7 +18,7 @@ const ChildCommand = "__stack"
 
 // The descriptors of the files that the child inherits, after the three standard ones.
 const (
-	lockFD   = 3 // stack.lock, locked
+	lockFD   = 3 // descriptor of the locked stack.lock
 	reportFD = 4 // pipe for the report
 )
 

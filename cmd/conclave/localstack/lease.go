@@ -34,7 +34,7 @@ type Options struct {
 type Lease struct {
 	Stack   Stack
 	Started bool     // whether this lease's Join started the stack
-	lock    *os.File // shared
+	lock    *os.File // shared lock
 }
 
 // Release releases the lease without waiting for the child to exit. Further calls do nothing.

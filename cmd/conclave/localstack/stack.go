@@ -22,7 +22,7 @@ type Stack struct {
 	S3SecretKey     string `json:"s3_secret_key"`
 	S3Region        string `json:"s3_region"` // region in the signature of requests
 	Bucket          string `json:"bucket"`    // exists when the stack is ready
-	DataDir         string `json:"data_dir"`  // absolute
+	DataDir         string `json:"data_dir"`  // absolute path
 	LogFile         string `json:"log_file"`  // log file of the servers
 	ServerVersion   string `json:"server_version"`
 	OtherUsers      bool   `json:"other_users"` // other users of this machine may connect

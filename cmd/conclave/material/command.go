@@ -63,7 +63,7 @@ func printUploaded(c *hall.CLI, done base.Uploaded) error {
 	if !c.Scripted() {
 		return c.Print(reference + "\n")
 	}
-	done.Secrets = append([]string{}, done.Secrets...) // never null
+	done.Secrets = append([]string{}, done.Secrets...) // the JSON list is never null
 	done.LeftOut = append([]artifact.Warning{}, done.LeftOut...)
 	return c.PrintJSON(uploaded{reference, done})
 }

@@ -15,7 +15,7 @@ import (
 // or run's base. No store and no history contains a path of this machine.
 type memory struct {
 	Store     string `json:"store"`     // store of the session
-	Directory string `json:"directory"` // absolute
+	Directory string `json:"directory"` // absolute path
 }
 
 func memoryFile(conn *hall.Connection, id string) (string, error) {

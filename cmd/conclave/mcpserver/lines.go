@@ -88,7 +88,7 @@ func messagesIn(what string, data []byte, batches bool) ([]jsonrpc.Message, *jso
 	}
 	all := []json.RawMessage{raw}
 	if raw[0] == '[' {
-		_ = json.Unmarshal(raw, &all) // valid
+		_ = json.Unmarshal(raw, &all) // the JSON is valid
 		if len(all) == 0 || !batches {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the %s is an array; send each message as a %[1]s of its own", what)}
 		}
@@ -125,7 +125,7 @@ func errorLine(line []byte, refused *jsonrpc.Error) []byte {
 	default:
 		request.ID = nil
 	}
-	data, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": request.ID, "error": refused}) // always encodable
+	data, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": request.ID, "error": refused}) // these values can always be encoded
 	return append(data, '\n')
 }
 

@@ -26,7 +26,7 @@ type outcome struct {
 	Status    string   `json:"status"`          // running, or how it ended
 	Phase     string   `json:"phase,omitempty"` // phase of a session that is not over
 	Answer    string   `json:"answer,omitempty"`
-	Winner    string   `json:"winner,omitempty"` // label
+	Winner    string   `json:"winner,omitempty"` // label of an answer
 	Votes     int      `json:"votes,omitempty"`  // number of votes for the answer
 	Tokens    int64    `json:"tokens,omitempty"`
 	TotalUSD  *float64 `json:"total_usd,omitempty"`

@@ -32,7 +32,7 @@ type model struct {
 	Agents []string `json:"agents"`
 	Type   string   `json:"type"`
 	Model  string   `json:"model"`
-	Server string   `json:"server"` // its host
+	Server string   `json:"server"` // host of the server
 
 	OK        bool  `json:"ok"`        // its agents can take part
 	Reachable bool  `json:"reachable"` // the server has replied

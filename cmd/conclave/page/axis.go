@@ -20,7 +20,7 @@ type span struct {
 	from, to time.Time
 	idle     bool
 	at       float64 // seconds drawn before it
-	drawn    float64 // seconds
+	drawn    float64 // length in seconds
 }
 
 // compressed reports whether a span is drawn at less than half of its length.

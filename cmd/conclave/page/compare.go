@@ -82,7 +82,7 @@ func diffLines(left, right string) []diffLine {
 	if left == right {
 		return sameLines(left)
 	}
-	const all = 1 << 20 // lines of context
+	const all = 1 << 20 // enough lines of context for all
 	u, err := udiff.ToUnifiedDiff("", "", left, udiff.Lines(left, right), all)
 	if err != nil || len(u.Hunks) == 0 {
 		return sameLines(right)

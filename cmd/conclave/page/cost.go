@@ -24,7 +24,7 @@ type cost struct {
 type costRow struct {
 	Name, Href, Class     string
 	Usage                 llm.Usage
-	Input, Cached, Output string // widths
+	Input, Cached, Output string // widths of the bars
 	CachedX, OutputX      string
 	Drawn                 template.HTML // HTML of an earlier drawing
 }

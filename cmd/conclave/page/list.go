@@ -28,7 +28,7 @@ type Item struct {
 type Filter struct {
 	Status, Text, Team string
 	Days               string // started within so many; empty for all
-	MinCost            string // dollars
+	MinCost            string // cost in dollars
 	Sort               string // cost or time taken; empty for the newest first
 }
 

@@ -13,7 +13,7 @@ import (
 // an agent that had just answered.
 type change struct {
 	to   string // agent whose answer got the vote
-	told string // sentence about it
+	told string // sentence about the change
 }
 
 // changes returns the changed minds of a session by agent.

@@ -36,7 +36,7 @@ type scenarioStep struct {
 	Part     string // ID of the part of the page
 	Took     string
 	Why      string
-	Attempts []attemptView // several, or one
+	Attempts []attemptView // one attempt or several
 }
 
 type attemptView struct {

@@ -43,7 +43,7 @@ func entriesOf(t step.Transcript, c *cutter, path string) []entry {
 type layout struct {
 	*cutter
 	path    string
-	tools   map[string]string // names by call
+	tools   map[string]string // names of tools by call
 	entries []entry
 }
 

@@ -97,7 +97,7 @@ paused or parked; with --json they are running. It never runs a step.`,
 type listed struct {
 	ID        string     `json:"id"`
 	Status    string     `json:"status"`
-	Request   string     `json:"request"` // shortened
+	Request   string     `json:"request"` // shortened text
 	CreatedAt time.Time  `json:"created_at"`
 	Seconds   float64    `json:"duration_seconds"`
 	Usage     *llm.Usage `json:"usage"` // null if it is unknown

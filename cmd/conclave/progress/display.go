@@ -71,7 +71,7 @@ func New(out io.Writer) Display {
 type lines struct {
 	out        io.Writer
 	activities *Log
-	holds      map[string]bool   // current ones
+	holds      map[string]bool   // current holds
 	failed     map[string]string // the first agent with each error
 }
 

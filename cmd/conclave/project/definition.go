@@ -144,7 +144,7 @@ func (p *Project) text(file string) (string, error) {
 // saved is the outcome of Save.
 type saved struct {
 	New     bool     // the scenario did not exist
-	Files   []string // written ones, absolute
+	Files   []string // absolute paths of the written files
 	Removed []string // files of removed steps
 }
 

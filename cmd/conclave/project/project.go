@@ -23,7 +23,7 @@ const (
 // Project is an open directory.
 type Project struct {
 	root *os.Root
-	dir  string // absolute
+	dir  string // absolute path
 }
 
 // Open opens an existing directory.

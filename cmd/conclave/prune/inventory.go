@@ -72,7 +72,7 @@ type run struct {
 	caller   string // workflow ID of its parent
 
 	parent   *run   // the pipeline run that it is a step of
-	children []*run // its steps' sessions
+	children []*run // sessions of its steps
 }
 
 // claim has those fields of the claims of all kinds that prune uses.
@@ -81,7 +81,7 @@ type claim struct {
 	Request    string `json:"request"` // request of a pipeline
 	ConfigHash string `json:"config_hash"`
 	WorkflowID string `json:"workflow_id"`
-	Continues  string `json:"continues"` // a session's ID
+	Continues  string `json:"continues"` // ID of a session
 }
 
 // String names the run in messages.

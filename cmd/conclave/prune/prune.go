@@ -192,7 +192,7 @@ func removeRuns(ctx context.Context, conn *hall.Connection, chosen []*run) (remo
 			return nil
 		})
 	}
-	_ = group.Wait() // failures are collected
+	_ = group.Wait() // failures are collected elsewhere
 	awaitGone(ctx, conn, removed)
 	return removed, failed
 }

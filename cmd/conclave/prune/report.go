@@ -13,9 +13,9 @@ import (
 // report is the JSON output of prune and delete.
 type report struct {
 	DryRun    bool           `json:"dry_run"`
-	Runs      []reported     `json:"runs"`      // newest first
+	Runs      []reported     `json:"runs"`      // runs, the newest first
 	Leftovers []reportedFile `json:"leftovers"` // leftovers of the data directory
-	Kept      []reportedKept `json:"kept"`      // selected, but needed
+	Kept      []reportedKept `json:"kept"`      // selected runs that are still needed
 	Bases     reportedBases  `json:"bases"`
 	Bytes     int64          `json:"bytes"` // bytes that are or would be freed
 }
@@ -26,7 +26,7 @@ type reported struct {
 	ID        string     `json:"id"`
 	PartOf    string     `json:"part_of,omitempty"` // the pipeline run that it is a step of
 	Status    string     `json:"status"`
-	Query     string     `json:"query"` // shortened
+	Query     string     `json:"query"` // shortened text
 	EndedAt   *time.Time `json:"ended_at"`
 	Objects   int        `json:"objects"`
 	Histories int        `json:"histories"`

@@ -150,7 +150,7 @@ func (v *verifier) derive(ctx context.Context, agent, dir string, c artifact.Com
 type original struct {
 	artifact.Store
 	base           *artifact.Base
-	blob, manifest string // keys
+	blob, manifest string // keys of both objects
 }
 
 func (o original) Open(ctx context.Context, key string) (io.ReadCloser, error) {

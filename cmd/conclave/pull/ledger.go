@@ -158,7 +158,7 @@ func (v *verifier) told(events []byte, counted map[numbered]bool) told {
 		}
 		at := numbered{e.Agent, e.Step}
 		if what := accepted[e.Kind]; what != "" && e.Step > 0 && !counted[at] {
-			counted[at] = true // once is enough
+			counted[at] = true // one report is enough
 			v.report("ledger", "lacks the %s of %s's step %d, which events.jsonl has", what, e.Agent, e.Step)
 		}
 	}

@@ -24,7 +24,7 @@ const parallel = 8
 // result is the JSON output of a pull.
 type result struct {
 	SessionID string `json:"session_id"`
-	Dir       string `json:"dir"` // absolute
+	Dir       string `json:"dir"` // absolute path
 	Status    string `json:"status"`
 	Files     int    `json:"files"`  // number of the session's files
 	Copied    int    `json:"copied"` // number of files copied by this pull
@@ -82,7 +82,7 @@ type copier struct {
 	copied map[string]bool // files copied before the list was read
 
 	base  *artifact.Base // base of the session; nil without one
-	trees *base.Trees    // unpacked in cache
+	trees *base.Trees    // trees unpacked in the cache
 	cache string         // temporary directory; empty without a base
 
 	mu     sync.Mutex

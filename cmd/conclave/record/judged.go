@@ -41,7 +41,7 @@ func (s *Session) Broken() []check.Result {
 // Evaluation is the evaluation of an answer.
 type Evaluation struct {
 	evaluator.Rating
-	Packet  string               // Markdown
+	Packet  string               // text in Markdown
 	Tasks   *evaluator.NextTasks // tasks for the next version; nil without a plan
 	Started time.Time
 	Ended   time.Time

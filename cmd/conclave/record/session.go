@@ -18,9 +18,9 @@ type Session struct {
 	Query     string
 	Created   time.Time  // zero if it is unknown
 	Continues string     // ID of the session whose turns come before
-	State     acts.State // status.json
+	State     acts.State // content of status.json
 	Team      Team
-	Turns     []Turn // earlier ones
+	Turns     []Turn // earlier turns of the conversation
 	Agents    []*Agent
 	Steps     []*Step // steps by start
 	Events    []coordination.Entry
@@ -105,7 +105,7 @@ type Step struct {
 type Answer struct {
 	Label   string
 	Text    string
-	Final   bool            // presented
+	Final   bool            // whether the answer was presented
 	Files   []artifact.File // files; with a base only those that differ from it
 	Removed []string        // paths of the base that the answer lacks
 }

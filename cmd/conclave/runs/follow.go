@@ -27,7 +27,7 @@ type Follower struct {
 	display  progress.Display
 	snapshot snapshot
 
-	shown      int       // events shown
+	shown      int       // number of events shown
 	answered   time.Time // when a worker last answered
 	described  time.Time // when the server was last asked for activities
 	warnedIdle bool

@@ -76,7 +76,7 @@ type Run struct {
 	Kind     *Kind
 	ID       string
 	Workflow string // its workflow ID, which may differ from the ID
-	Query    string // shortened
+	Query    string // shortened text
 	Status   string // a documented status, or running
 	Pipeline string // workflow ID of the pipeline run of which a session is a step
 	Offline  bool

@@ -47,7 +47,7 @@ func Commands(c *hall.CLI) []*cobra.Command {
 type checkFlags struct {
 	level    string
 	only     []string
-	settings string // file
+	settings string // path of the worker's configuration
 }
 
 func checkCommand(c *hall.CLI) *cobra.Command {
@@ -169,7 +169,7 @@ func (f checkFlags) options(c *hall.CLI) (attack.Options, error) {
 
 // Report is the outcome of a check, and its JSON output.
 type Report struct {
-	Level   sandbox.Level   `json:"level"` // required
+	Level   sandbox.Level   `json:"level"` // required level
 	Host    hostReport      `json:"host"`
 	Attacks []attack.Result `json:"attacks"` // empty if the host does not offer the level
 	attack.Totals

@@ -38,7 +38,7 @@ type run struct {
 
 	copy     *project.Copy   // nil on a cluster without a bucket
 	document []byte          // the newest result.json; nil before the first
-	result   scenario.Run    // document, parsed
+	result   scenario.Run    // document as parsed
 	earlier  int             // executions of a retried run that have ended
 	shown    int             // steps whose end was printed
 	paused   bool            // the pause was printed

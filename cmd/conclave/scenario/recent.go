@@ -11,7 +11,7 @@ import (
 type recentRun struct {
 	RunID       string          `json:"run_id"`
 	RunNumber   int             `json:"run_number"`
-	RunPath     string          `json:"run_path"` // relative to DIR
+	RunPath     string          `json:"run_path"` // path relative to DIR
 	Status      scenario.Status `json:"status"`
 	Paused      bool            `json:"paused"`
 	Flaky       bool            `json:"flaky"`

@@ -23,7 +23,7 @@ const maxReason = 300
 // allRuns is the JSON output of several runs.
 type allRuns struct {
 	Status scenario.Status   `json:"status"` // pass if all passed, else fail
-	Runs   []json.RawMessage `json:"runs"`   // each result.json
+	Runs   []json.RawMessage `json:"runs"`   // result.json of each run
 	Errors []string          `json:"errors"` // errors of runs that did not get to their end
 }
 

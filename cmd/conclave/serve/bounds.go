@@ -14,7 +14,7 @@ const (
 	bodyTime   = 30 * time.Second // time in which the body of a request must arrive
 	writeTime  = 30 * time.Second // time in which a client must take a part of a reply
 	idleTime   = 2 * time.Minute
-	maxHeaders = 64 << 10 // bytes
+	maxHeaders = 64 << 10 // most bytes of headers
 	maxPart    = 64 << 10 // bytes of a reply
 )
 

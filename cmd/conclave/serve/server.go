@@ -39,7 +39,7 @@ type Server struct {
 
 // Options configure a server.
 type Options struct {
-	Listen   string // HOST:PORT
+	Listen   string // address as HOST:PORT
 	Keys     *access.Keys
 	AnyUser  bool // admit any user of this machine; for loopback without keys
 	AnyPort  bool // another port if that of Listen is taken

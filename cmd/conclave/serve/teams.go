@@ -17,7 +17,7 @@ import (
 // teams are the teams offered by a server, with the worker that runs their sessions.
 type teams struct {
 	worker  *team.Worker
-	named   []named // the default first
+	named   []named // teams, the default first
 	source  string  // source of the default team
 	offline bool
 }

@@ -100,7 +100,7 @@ type listed struct {
 	SessionID string     `json:"session_id"`
 	Kind      string     `json:"kind"` // session, or pipeline_step for one of a pipeline
 	Status    string     `json:"status"`
-	Query     string     `json:"query"` // shortened
+	Query     string     `json:"query"` // shortened text
 	CreatedAt time.Time  `json:"created_at"`
 	Seconds   float64    `json:"duration_seconds"`
 	Cost      *llm.Usage `json:"cost"` // null if it is unknown

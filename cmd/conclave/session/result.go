@@ -36,7 +36,7 @@ func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r ses
 	if r.Winner == "" {
 		if exitCode(r) == hall.ExitNoAnswer {
 			suggestTranscript(conn, r)
-			if r.Agents > 0 { // it was prepared
+			if r.Agents > 0 { // the session was prepared
 				runs.SuggestRetry(conn, run, r.Status)
 			}
 		}

@@ -79,7 +79,7 @@ the next; the flags choose others.
 type devFlags struct {
 	offline, otherUsers bool
 	ports               localstack.Ports
-	settings            string // file
+	settings            string // path of the worker's configuration
 }
 
 func dev(ctx context.Context, c *hall.CLI, kinds []*runs.Kind, f devFlags) error {
@@ -164,7 +164,7 @@ func join(ctx context.Context, c *hall.CLI, t hall.Target, f devFlags) (*hall.Co
 type preparedDev struct {
 	standard config.Team
 	source   string // source of the standard team
-	keys     error  // missing ones
+	keys     error  // names the missing keys
 	tools    *worker.Tools
 	settings settings.Settings // only with a worker configuration
 }

@@ -149,7 +149,7 @@ func (s *runner) fingerprint() string {
 	for _, t := range s.turns {
 		prompt = append(prompt, t.Query, t.Answer)
 	}
-	data, _ := json.Marshal(prompt) // strings always encode
+	data, _ := json.Marshal(prompt) // encoding of strings cannot fail
 	sum := sha256.Sum256(data)
 	return tokenPrefix + hex.EncodeToString(sum[:6]) + "-"
 }

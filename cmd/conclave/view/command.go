@@ -26,7 +26,7 @@ import (
 type flags struct {
 	listen   string
 	readOnly bool
-	output   string // file
+	output   string // path of the file
 }
 
 // Command returns `conclave view`. It lists and steers runs of the kinds.

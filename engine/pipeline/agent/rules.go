@@ -82,7 +82,7 @@ func (r *rules) Offer() []llm.Tool {
 }
 
 func controlTool(name, description string, destinations []string) llm.Tool {
-	schema, _ := json.Marshal(map[string]any{ // strings cannot fail
+	schema, _ := json.Marshal(map[string]any{ // encoding of strings cannot fail
 		"type":     "object",
 		"required": []string{"step_name"},
 		"properties": map[string]any{
@@ -168,12 +168,12 @@ func (r *rules) control(call llm.ToolCall, text string, results map[string]strin
 
 // answer returns the JSON result of a control call.
 func answer(success bool, message string) string {
-	data, _ := json.Marshal(map[string]any{"success": success, "message": message}) // cannot fail
+	data, _ := json.Marshal(map[string]any{"success": success, "message": message}) // encoding of strings cannot fail
 	return string(data)
 }
 
 func action(kind string, p payload) *loop.Action {
-	data, _ := json.Marshal(p) // strings cannot fail
+	data, _ := json.Marshal(p) // encoding of strings cannot fail
 	return &loop.Action{Kind: kind, Payload: data}
 }
 

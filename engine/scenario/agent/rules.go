@@ -22,7 +22,7 @@ const kindReported = "reported"
 // Bounds of a report.
 const (
 	maxReported = 2000 // characters of an error or a summary
-	maxPaths    = 200  // evidence paths
+	maxPaths    = 200  // most evidence paths
 )
 
 // report is a step's verdict: the arguments of report_result, and the commit's payload.
@@ -163,7 +163,7 @@ func (r *rules) knows(tool string) bool {
 
 func (r *rules) accept(report report) *loop.Action {
 	report.Used = r.used
-	payload, _ := json.Marshal(report) // strings cannot fail
+	payload, _ := json.Marshal(report) // encoding of strings cannot fail
 	return &loop.Action{Kind: kindReported, Payload: payload}
 }
 

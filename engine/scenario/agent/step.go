@@ -25,7 +25,7 @@ type Step struct {
 
 	Agent string // ID of the agent with the step's model and tools
 
-	Scenario string // slug
+	Scenario string // the scenario's slug
 	Content  string // content of the step's file
 	Project  string // its summary; may be empty
 	System   string // the agent's own system message; may be empty

@@ -12,7 +12,7 @@ import (
 type State struct {
 	policy   Policy
 	accepted int                           // number of checklists accepted in this step
-	latest   *Result                       // accepted or correctable
+	latest   *Result                       // latest checklist that is accepted or can be corrected
 	history  []Result                      // accepted results
 	pending  []string                      // labels shown by updates and not scored yet
 	scores   map[string]map[string]float64 // scores of the latest accepted checklist, never written to

@@ -43,8 +43,8 @@ type Result struct {
 	Explanation          string              `json:"explanation"`
 	IncompleteScores     []string            `json:"incomplete_scores,omitempty"` // labels, or label and criterion
 
-	TrueCount         int       `json:"true_count"` // criteria that pass
-	Required          int       `json:"required"`   // criteria that must
+	TrueCount         int       `json:"true_count"` // number of criteria that pass
+	Required          int       `json:"required"`   // number of criteria that must pass
 	Items             []item    `json:"items"`
 	FailedCriteria    []string  `json:"failed_criteria"`
 	PlateauedCriteria []plateau `json:"plateaued_criteria"`

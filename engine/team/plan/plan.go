@@ -115,7 +115,7 @@ func Tools() []llm.Tool {
 
 // result is the JSON result of update_task.
 type result struct {
-	Status    string `json:"status"` // ok or error
+	Status    string `json:"status"` // either ok or error
 	ErrorCode string `json:"error_code,omitempty"`
 	Error     string `json:"error,omitempty"`
 	Remaining int    `json:"remaining"` // tasks that are pending or in progress

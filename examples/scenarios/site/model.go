@@ -73,7 +73,7 @@ func complete(w http.ResponseWriter, r *http.Request) {
 	}
 	c := asked.conversation()
 	next := c.next()
-	arguments, _ := json.Marshal(next.arguments) // strings cannot fail
+	arguments, _ := json.Marshal(next.arguments) // encoding of strings cannot fail
 	in, out := len(body)/4, len(arguments)/4
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{ // fails if the reader has gone

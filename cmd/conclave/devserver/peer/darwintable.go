@@ -8,8 +8,8 @@ import (
 // The kinds of records in the connection table of macOS (xnu, in_pcblist.c). Each
 // connection has a record with its addresses, then one with its socket, then others.
 const (
-	kindSocket    = 0x001 // struct xsocket_n
-	kindAddresses = 0x010 // struct xinpcb_n
+	kindSocket    = 0x001 // kind of struct xsocket_n
+	kindAddresses = 0x010 // kind of struct xinpcb_n
 )
 
 // Byte offsets of fields in the records.
@@ -43,7 +43,7 @@ func findRecord(table []byte, local, remote netip.AddrPort) (uid uint32, found b
 		}
 		record = record[:length]
 		switch kind := binary.NativeEndian.Uint32(record[recordKind:]); {
-		case offset == 0: // the header
+		case offset == 0: // the header of the table
 		case kind == kindAddresses && length >= addressesSize:
 			matches = recordAddresses(record, local, remote)
 		case kind == kindSocket && length >= socketSize && matches:

@@ -28,7 +28,7 @@ type Gate struct {
 
 	mu     sync.Mutex
 	logged map[uint32]bool
-	broken bool // failed was called
+	broken bool // whether failed was called
 }
 
 // owner returns the user who owns the other end of an accepted connection, or

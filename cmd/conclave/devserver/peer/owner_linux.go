@@ -120,7 +120,7 @@ const (
 	noCookie         = ^uint32(0)
 	// replyTimeout is the maximum wait for a reply. The kernel sends it before the
 	// request returns.
-	replyTimeout = 1 // second
+	replyTimeout = 1 // time in seconds
 )
 
 func (d *diagnostics) find(local, remote netip.AddrPort) (socket, error) {
@@ -227,7 +227,7 @@ func findInTables(local, remote netip.AddrPort) (socket, error) {
 	for range tableReads {
 		for _, table := range tables {
 			content, err := os.ReadFile(table)
-			if errors.Is(err, os.ErrNotExist) && strings.HasSuffix(table, "6") { // no IPv6
+			if errors.Is(err, os.ErrNotExist) && strings.HasSuffix(table, "6") { // the kernel has no IPv6
 				continue
 			}
 			if err != nil {

@@ -41,7 +41,7 @@ type Play struct {
 	decision *coordination.Decision
 	query    string
 	lines    int                  // number of lines of events.jsonl
-	encoded  bytes.Buffer         // events.jsonl
+	encoded  bytes.Buffer         // content of events.jsonl
 	ends     map[string]time.Time // ends of steps, by directory
 }
 
