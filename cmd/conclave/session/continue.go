@@ -89,8 +89,5 @@ func (o *order) inherit(ctx context.Context, conn *hall.Connection, w *team.Work
 		return err
 	}
 	o.offline = slices.ContainsFunc(of.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline })
-	if o.offline {
-		return nil
-	}
 	return w.Startable(of)
 }

@@ -73,6 +73,27 @@ func TestProceed(t *testing.T) {
 	}
 }
 
+// The keys of a team with an offline agent are checked before the session starts.
+func TestProceed_missingKey(t *testing.T) {
+	t.Parallel()
+	conn, _ := recordedSession(t)
+	of, err := config.Parse("mixed.yaml", []byte(`agents:
+  - {id: a, backend: {type: offline}}
+  - {id: b, backend: {model: m, base_url: "http://127.0.0.1:1/v1", api_key_env: NOWHERE_SET_API_KEY}}
+`), config.Local)
+	require.NoError(t, err)
+	_, err = team.Registry(conn.Target).Register(of)
+	require.NoError(t, err)
+	layout := artifact.InBucket("mixed")
+	require.NoError(t, artifact.PutJSON(t.Context(), conn.Store, layout.File("session.json"), artifact.Session{Query: "Why?", ConfigHash: of.Hash()}))
+	require.NoError(t, artifact.PutJSON(t.Context(), conn.Store, layout.File("status.json"), acts.State{Status: "consensus", Final: &acts.FinalAnswer{Agent: "a"}}))
+	require.NoError(t, artifact.PutJSON(t.Context(), conn.Store, layout.Final("a", "answer.json"), artifact.Answer{Answer: "So."}))
+	w, err := team.OpenWorker(conn.CLI, conn.Target)
+	require.NoError(t, err)
+	o := order{input: sessionflow.Input{Query: "And then?", Continues: "mixed"}}
+	require.ErrorContains(t, o.proceed(t.Context(), conn, w, true), "NOWHERE_SET_API_KEY is not set")
+}
+
 // On a cluster the workers choose the team, except for an offline session.
 func TestProceed_onACluster(t *testing.T) {
 	t.Parallel()
