@@ -131,11 +131,13 @@ func (a *Activities) keepChecks(ctx context.Context, session string, c artifact.
 	if r.Digest, err = team.DigestOf(said.Answer, change, c.Manifest); err != nil {
 		return err
 	}
-	found, err := check.Find(ctx, handed, false, func(ctx context.Context, f artifact.File) ([]byte, error) {
-		return artifact.ReadFile(ctx, a.Store, layout, f)
+	var unread error
+	found, err := check.Find(ctx, handed, false, func(ctx context.Context, f artifact.File) (content []byte, err error) {
+		content, unread = artifact.ReadFile(ctx, a.Store, layout, f)
+		return content, unread
 	})
 	if err != nil {
-		return nil
+		return unread
 	}
 	r.Checks, err = a.define(ctx, layout, found[:min(len(found), coordination.MaxChecks)])
 	return err

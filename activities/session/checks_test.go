@@ -2,8 +2,11 @@ package session
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -50,6 +53,38 @@ func TestRunStep_handsInChecks(t *testing.T) {
 	restored := lost.Ledger[0].Event.(coordination.Answered)
 	require.Equal(t, result.Checks, restored.Checks, "the session was cut off")
 	require.Equal(t, result.Digest, restored.Digest)
+}
+
+// away is a store that cannot return one content.
+type away struct {
+	artifact.Store
+	key string
+}
+
+func (a away) Open(ctx context.Context, key string) (io.ReadCloser, error) {
+	if key == a.key {
+		return nil, errors.New("the bucket is away")
+	}
+	return a.Store.Open(ctx, key)
+}
+
+// A fault of the store fails the step's activity, so that the checks are not lost.
+func TestKeepChecks_unreadable(t *testing.T) {
+	t.Parallel()
+	const list = "- {name: sum, command: ./add.sh}\n"
+	f := newFloor(t,
+		calls("write_file", map[string]string{"path": ".conclave/checks/checks.yaml", "content": list}),
+		calls("new_answer", map[string]string{"content": "Because."}))
+	_, err := f.ExecuteActivity("RunStep", StepInput{
+		Session: "s1", ConfigHash: f.team.Hash(), Checks: true,
+		Launch: coordination.Launch{ID: "l1", Agent: "agent_a", Number: 1, Round: 1, Offered: []coordination.Action{coordination.NewAnswer}},
+	})
+	require.NoError(t, err)
+	layout := artifact.InBucket("s1")
+	commit, err := artifact.ReadJSON[artifact.Commit](t.Context(), f.store, layout.Step("agent_a", 1, "action.json"))
+	require.NoError(t, err)
+	f.Store = away{f.store, layout.Blob(fmt.Sprintf("%x", sha256.Sum256([]byte(list))))}
+	require.ErrorContains(t, f.keepChecks(t.Context(), "s1", commit, &StepResult{}), "the bucket is away")
 }
 
 // commitAnswer stores an answer without files as step 1 of an agent.
