@@ -30,7 +30,7 @@ type importer struct {
 	notes notes
 	paths map[*yaml.Node]string // paths in the document of the values carried over
 	ids   map[string]string     // the agents' new IDs by their IDs in the document
-	kept  map[string]bool       // legal IDs of the document
+	kept  map[string]bool       // IDs of the document that stay as they are
 	used  map[string]bool       // new IDs in use
 }
 

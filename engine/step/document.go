@@ -15,7 +15,8 @@ import (
 
 // writeDocuments writes the files that people and other programs read, derived from the commit. It
 // may be repeated, even by two attempts at once. Files that replace older ones are written last, so
-// that their readers find the others. A step that is not the agent's newest reads them first.
+// that their readers find the others. Unless the step is the agent's newest, it first reads these,
+// because they may be of a newer step.
 func (a *attempt) writeDocuments(ctx context.Context, newest bool) error {
 	store := a.ports.Store
 	documents, err := a.spec.Documents(a.result.Step, a.result.Commit)

@@ -56,7 +56,7 @@ type owned struct {
 	Agent   string
 	Subtask string
 	Mine    bool
-	Stopped coordination.StopStatus // empty while not stopped
+	Stopped coordination.StopStatus // status of the stop; empty before it
 	Summary string
 }
 

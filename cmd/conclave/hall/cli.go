@@ -38,7 +38,7 @@ func (c *CLI) Execute(ctx context.Context, root *cobra.Command, args []string) i
 	root.SetIn(c.Stdin)
 	root.SetOut(c.Stdout)
 	root.SetErr(c.Stderr)
-	root.InitDefaultCompletionCmd(args...) // it stores the streams when it is created
+	root.InitDefaultCompletionCmd(args...) // after the streams are set, because the command stores them
 	if completion, _, err := root.Find([]string{"completion"}); err == nil && completion != root {
 		ShowFlags(completion)
 	}

@@ -24,7 +24,7 @@ type definition struct {
 
 // Values are the placeholder values that the command line sets for a run.
 type Values struct {
-	BaseURL string // replaces that of prd.md; empty for none
+	BaseURL string // address that replaces that of prd.md; empty for none
 	Vars    scenario.Vars
 }
 

@@ -148,7 +148,7 @@ func (p *Project) replace(file string, fill func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = p.root.Remove(temp) }() // fails after the rename, which is fine
+	defer func() { _ = p.root.Remove(temp) }() // after the rename there is nothing to remove
 	if err := errors.Join(fill(f), f.Close()); err != nil {
 		return err
 	}

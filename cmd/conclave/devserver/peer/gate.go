@@ -38,8 +38,8 @@ type owner func(*net.TCPConn) (uid uint32, err error)
 // Reports are the functions that a Gate calls to report refusals and failures, at most once for
 // each cause.
 type Reports struct {
-	Refused func(uid uint32) // the first refusal of a user
-	Failed  func(error)      // the first connection whose user could not be determined
+	Refused func(uid uint32) // reports the first refusal of a user
+	Failed  func(error)      // reports the first connection whose user could not be determined
 }
 
 // New returns a gate, or an error if this system cannot distinguish users. It tests
