@@ -23,14 +23,14 @@ type Base struct {
 
 // The limits of a base.
 const (
-	MaxBaseFiles     = 100_000
+	maxBaseFiles     = 100_000
 	MaxBaseBytes     = 2 << 30
 	MaxBaseFileBytes = 100 << 20
 )
 
 // NewBase returns the base with the given hash and manifest; open reads a file's content.
 func NewBase(hash string, m Manifest, open func(context.Context, File) (io.ReadCloser, error)) (*Base, error) {
-	if err := m.checkCount(MaxBaseFiles); err != nil {
+	if err := m.checkCount(maxBaseFiles); err != nil {
 		return nil, fmt.Errorf("base %s: %w", hash, err)
 	}
 	b := &Base{

@@ -42,8 +42,8 @@ func Find(ctx context.Context, dir string, git Git) ([]Found, []Warning, error) 
 		return nil, nil, err
 	}
 	err = w.run(ctx)
-	if err == nil && len(w.files) > MaxBaseFiles {
-		err = &LimitError{What: "files", Path: w.files[MaxBaseFiles].Path, Max: MaxBaseFiles}
+	if err == nil && len(w.files) > maxBaseFiles {
+		err = &LimitError{What: "files", Path: w.files[maxBaseFiles].Path, Max: maxBaseFiles}
 	}
 	if limit, ok := errors.AsType[*LimitError](err); ok {
 		limit.Base = true
@@ -70,7 +70,7 @@ func withParents(names []string) map[string]bool {
 }
 
 // maxBaseEntries limits the files, links and directories that Find visits.
-const maxBaseEntries = 2 * MaxBaseFiles
+const maxBaseEntries = 2 * maxBaseFiles
 
 // Open opens the regular file of a directory that Find has listed.
 func Open(root *os.Root, f File) (*os.File, error) { return openRegular(root, f.Path) }

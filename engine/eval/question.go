@@ -261,7 +261,7 @@ func (q Question) Wrong() []string {
 	for i := range q.Choices {
 		others = append(others, letters[i:i+1])
 	}
-	value, whole := new(big.Int).SetString(Canonical(strings.Join(q.Target[:min(1, len(q.Target))], "")), 10)
+	value, whole := new(big.Int).SetString(canonical(strings.Join(q.Target[:min(1, len(q.Target))], "")), 10)
 	for i := int64(1); len(q.Choices) == 0 && i <= 4; i++ {
 		if whole {
 			others = append(others, new(big.Int).Add(value, big.NewInt(i)).String())

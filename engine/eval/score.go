@@ -78,7 +78,7 @@ func (q Question) hits(scorer, target, answer, extracted string) bool {
 		want, _ := q.letter(target)
 		return q.chosen(extracted) == want
 	default:
-		return Canonical(extracted) == Canonical(target)
+		return canonical(extracted) == canonical(target)
 	}
 }
 
@@ -100,22 +100,22 @@ func (q Question) chosen(extracted string) string {
 func (q Question) VoteKey(scorer, answer string) string {
 	extracted := Extract(answer)
 	if scorer = q.ScoredBy(scorer); scorer == Choice && extracted != "" {
-		return cmp.Or(q.chosen(extracted), Canonical(extracted))
+		return cmp.Or(q.chosen(extracted), canonical(extracted))
 	}
 	if extracted == "" {
 		return normalize(answer)
 	}
-	return Canonical(extracted)
+	return canonical(extracted)
 }
 
 // number matches a decimal number or a fraction, with signs and with commas between
 // thousands.
 var number = regexp.MustCompile(`[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s*/\s*\d+)?|[-+]?\.\d+`)
 
-// Canonical returns the number in a text, in lowest terms, if the text has exactly one after
+// canonical returns the number in a text, in lowest terms, if the text has exactly one after
 // its last equals sign. Otherwise it returns the text without case, closing punctuation and
 // extra spaces.
-func Canonical(text string) string {
+func canonical(text string) string {
 	text = strings.ReplaceAll(text, "\u2212", "-") // the minus sign
 	if i := strings.LastIndex(text, "="); i >= 0 && number.MatchString(text[i:]) {
 		text = text[i+1:]

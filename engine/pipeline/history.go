@@ -65,7 +65,7 @@ type Ref struct {
 
 // remember adds an ended step to the history of the run (rule 12).
 func (s *State) remember(at Ref, said bool, note string) {
-	if s.Protocol < Outcomes {
+	if s.Protocol < outcomes {
 		note = ""
 	}
 	at.Note, at.Textless = note, !said

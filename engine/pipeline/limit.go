@@ -22,7 +22,7 @@ type tally struct {
 
 // count adds to the tally of a step.
 func (s *State) count(step string, visits int, usage llm.Usage, seconds float64) {
-	if s.Protocol < Outcomes {
+	if s.Protocol < outcomes {
 		return
 	}
 	if s.Spent == nil {

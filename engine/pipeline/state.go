@@ -17,9 +17,9 @@ const Protocol = 3
 // store if the step ended without reporting it.
 const Reckons = 2
 
-// Outcomes is the first protocol that counts visits and the spending of steps, and that
+// outcomes is the first protocol that counts visits and the spending of steps, and that
 // notes failed steps in the history.
-const Outcomes = 3
+const outcomes = 3
 
 // State is a run: plain data that survives JSON unchanged. It is not safe for
 // concurrent use.

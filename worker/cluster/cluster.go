@@ -70,7 +70,7 @@ func encrypt(o *client.Options) error {
 // Dial connects to Temporal. If ctx ends first, Dial returns its error unwrapped.
 func Dial(ctx context.Context, o client.Options, logger *slog.Logger) (client.Client, error) {
 	o.Logger = sdklog.NewStructuredLogger(logger)
-	o.Identity = cmp.Or(o.Identity, Identity())
+	o.Identity = cmp.Or(o.Identity, identity())
 	limited, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	c, err := client.DialContext(limited, o)
@@ -101,8 +101,8 @@ func DefaultRoster() string {
 	return dir
 }
 
-// Identity returns the name of this process in histories, which includes its version and host.
-func Identity() string { return "conclave/" + process() }
+// identity returns the name of this process in histories, which includes its version and host.
+func identity() string { return "conclave/" + process() }
 
 // WorkerIdentity returns the name of the worker in this process.
 func WorkerIdentity() string { return "conclave-worker/" + process() }

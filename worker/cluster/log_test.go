@@ -97,5 +97,5 @@ func TestLog_normalWorkIsNoError(t *testing.T) {
 func TestIdentity_hasVersionAndHost(t *testing.T) {
 	t.Parallel()
 	require.Regexp(t, `^conclave-worker/\S+@\S+#\d+-[A-Z2-7]{8}$`, WorkerIdentity())
-	require.Regexp(t, `^conclave/\S+@\S+#\d+-[A-Z2-7]{8}$`, Identity())
+	require.Regexp(t, `^conclave/\S+@\S+#\d+-[A-Z2-7]{8}$`, identity())
 }

@@ -17,7 +17,7 @@ type Destination struct {
 	Port uint16
 }
 
-// String returns the destination in the format that Parse accepts.
+// String returns the destination in the format that parse accepts.
 func (d Destination) String() string {
 	if d.Name == "" {
 		return netip.AddrPortFrom(d.Addr, d.Port).String()
@@ -30,10 +30,10 @@ const (
 	maxLabel = 63
 )
 
-// Parse parses host:port, where host is a DNS name, an IPv4 address or an IPv6 address in brackets.
+// parse parses host:port, where host is a DNS name, an IPv4 address or an IPv6 address in brackets.
 // It accepts each address in one notation only, and refuses names that a resolver might treat as an
 // address.
-func Parse(s string) (d Destination, err error) {
+func parse(s string) (d Destination, err error) {
 	host, port, bracketed, err := split(s)
 	if err != nil {
 		return d, err
@@ -149,7 +149,7 @@ func ParseList(entries []string) (List, error) {
 
 // ParseEntry parses one entry of an operator's list.
 func ParseEntry(entry string) (Destination, error) {
-	d, err := Parse(entry)
+	d, err := parse(entry)
 	if err != nil {
 		return d, fmt.Errorf("%w; give it as HOST:PORT, such as pypi.org:443", err)
 	}

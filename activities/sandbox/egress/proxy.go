@@ -94,7 +94,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this proxy accepts CONNECT only: use https, or a client that tunnels", http.StatusMethodNotAllowed)
 		return
 	}
-	d, err := Parse(r.RequestURI)
+	d, err := parse(r.RequestURI)
 	switch {
 	case err != nil:
 		http.Error(w, fmt.Sprintf("cannot connect to %q: %v", r.RequestURI, err), http.StatusBadRequest)

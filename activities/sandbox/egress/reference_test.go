@@ -220,7 +220,7 @@ func TestHostile_parsedAsByTheReference(t *testing.T) {
 	for range n {
 		s := r.destination()
 		want := refParse(s)
-		if got := canonical(Parse(s)); got != want {
+		if got := canonical(parse(s)); got != want {
 			require.Equal(t, want, got, "%q", s)
 		}
 		if want != "" {

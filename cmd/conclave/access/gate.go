@@ -81,7 +81,7 @@ func (g *Gate) admit(r *http.Request) (Caller, *refusal) {
 		return Caller{}, &refusal{http.StatusForbidden, "forbidden_host", fmt.Sprintf(
 			"the request is for the host %q, but this server listens on loopback; use http://127.0.0.1", r.Host)}
 	}
-	if err := CheckOrigin(r); err != nil {
+	if err := checkOrigin(r); err != nil {
 		return Caller{}, &refusal{http.StatusForbidden, "forbidden_origin", err.Error()}
 	}
 	if g.keys == nil {
@@ -110,8 +110,8 @@ func hostOf(address string) string {
 	return strings.Trim(address, "[]")
 }
 
-// CheckOrigin refuses a request from another site's page. Programs send no Origin header.
-func CheckOrigin(r *http.Request) error {
+// checkOrigin refuses a request from another site's page. Programs send no Origin header.
+func checkOrigin(r *http.Request) error {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
 		if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" && r.Method != http.MethodGet && r.Method != http.MethodHead {

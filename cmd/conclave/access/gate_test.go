@@ -224,7 +224,7 @@ func TestCheckOrigin(t *testing.T) {
 		r.Host = "conclave.example:8333"
 		r.Header.Set("Origin", tc.origin)
 		r.Header.Set("Sec-Fetch-Site", tc.site)
-		err := CheckOrigin(r)
+		err := checkOrigin(r)
 		if tc.says == "" {
 			require.NoError(t, err, "%+v", tc)
 			continue

@@ -71,8 +71,8 @@ func CheckText(name, content string, limit int, remedy string) error {
 	return nil
 }
 
-// CheckQuery applies CheckText to the query or request of a run.
-func CheckQuery(name, content string) error {
+// checkQuery applies CheckText to the query or request of a run.
+func checkQuery(name, content string) error {
 	return CheckText(name, content, drive.MaxInput, "put large material where the agents can read it")
 }
 

@@ -106,8 +106,8 @@ func TestCheckText(t *testing.T) {
 	require.NoError(t, CheckText("TEXT", "ä", 2, ""))
 	require.EqualError(t, CheckText("TEXT", "abc", 2, "shorten it"), "the TEXT has 3 bytes, at most 2 are accepted; shorten it")
 	require.ErrorContains(t, CheckText("TEXT", "\xff", 2, ""), "the TEXT is not UTF-8 text; convert it, for instance with iconv")
-	require.NoError(t, CheckQuery("QUERY", strings.Repeat("x", drive.MaxInput)))
-	require.ErrorContains(t, CheckQuery("QUERY", strings.Repeat("x", drive.MaxInput+1)), "put large material where the agents can read it")
+	require.NoError(t, checkQuery("QUERY", strings.Repeat("x", drive.MaxInput)))
+	require.ErrorContains(t, checkQuery("QUERY", strings.Repeat("x", drive.MaxInput+1)), "put large material where the agents can read it")
 }
 
 func TestChooseRunID(t *testing.T) {

@@ -52,12 +52,12 @@ func (q *Query) Read(ctx context.Context, args []string) (string, error) {
 	case q.file != "":
 		query, err = whileOpen(ctx, q.readFile)
 	default:
-		return args[last], CheckQuery(q.name, args[last])
+		return args[last], checkQuery(q.name, args[last])
 	}
 	if err != nil {
 		return "", err
 	}
-	if err := CheckQuery(q.name, query); err != nil {
+	if err := checkQuery(q.name, query); err != nil {
 		return "", err
 	}
 	if query = strings.TrimRight(query, "\r\n"); strings.TrimSpace(query) == "" {

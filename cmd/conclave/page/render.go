@@ -26,7 +26,7 @@ var (
 	pages = template.Must(template.New("").Funcs(functions).Funcs(template.FuncMap{
 		"style":  func() template.HTML { return template.HTML("<style>" + style + "</style>") },
 		"script": func() template.HTML { return template.HTML("<script>" + script + "</script>") },
-		"policy": func() string { return StandalonePolicy },
+		"policy": func() string { return standalonePolicy },
 	}).ParseFS(embedded, "templates/*.tmpl"))
 )
 
@@ -39,7 +39,7 @@ func asset(name string) string {
 // The Content-Security-Policy of a standalone document, and the one that a server sends
 // with its pages.
 var (
-	StandalonePolicy = "default-src 'none'; style-src " + hashOf(style) + "; script-src " + hashOf(script) +
+	standalonePolicy = "default-src 'none'; style-src " + hashOf(style) + "; script-src " + hashOf(script) +
 		"; img-src data:; base-uri 'none'; form-action 'none'"
 	ServedPolicy = "default-src 'none'; style-src " + hashOf(style) + "; script-src " + hashOf(script) +
 		"; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"

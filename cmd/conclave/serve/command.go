@@ -140,7 +140,7 @@ type announced struct {
 func announce(conn *hall.Connection, s *Server, o Options, chosen teams) error {
 	out := announced{Address: s.Address, DataDir: conn.Target.DataDir, Offline: chosen.offline}
 	for _, t := range o.Teams {
-		out.Models = append(out.Models, Model(t))
+		out.Models = append(out.Models, modelOf(t))
 	}
 	if o.Keys != nil {
 		warnOfTeams(conn.CLI, o.Keys, o.Teams)

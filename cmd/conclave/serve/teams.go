@@ -121,7 +121,7 @@ func (t teams) offer(conn *hall.Connection) ([]desk.Team, error) {
 	return offered, nil
 }
 
-// Model returns the model that stands for a team.
-func Model(t desk.Team) string { return chat.ModelName(t.Name) }
+// modelOf returns the model that stands for a team.
+func modelOf(t desk.Team) string { return chat.ModelName(t.Name) }
 
 func list(names []string) string { return strings.Join(names, ", ") }

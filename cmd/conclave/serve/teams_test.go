@@ -111,7 +111,7 @@ func TestOffer(t *testing.T) {
 	require.NoError(t, err)
 	var models []string
 	for _, o := range offered {
-		models = append(models, Model(o))
+		models = append(models, modelOf(o))
 	}
 	require.Equal(t, []string{"conclave", "conclave/reviewers"}, models)
 	require.True(t, offered[0].Offline, "its agents are the built-in model")

@@ -40,8 +40,8 @@ const (
 // Memo is the path of the verification memo in a workspace.
 const Memo = "memory/short_term/verification_latest.md"
 
-// Sections are the sections of the verification memo.
-var Sections = []string{"Verification Contract", "Inputs and Artifacts", "Replay Steps", "Latest Verification Result", "Stale If"}
+// sections are the sections of the verification memo.
+var sections = []string{"Verification Contract", "Inputs and Artifacts", "Replay Steps", "Latest Verification Result", "Stale If"}
 
 // maxNote bounds the note of a task, in bytes.
 const maxNote = 1 << 10
@@ -53,11 +53,11 @@ func New(tasks []Task, preserve []string, files bool) []Task {
 		tasks = append(tasks, Task{ID: PreserveID, Description: "Check that these strengths are as good as before.", Preserve: preserve})
 	}
 	memo := Task{
-		ID: MemoID, Description: "Write " + Memo + " with the sections " + strings.Join(Sections, ", ") + ".",
+		ID: MemoID, Description: "Write " + Memo + " with the sections " + strings.Join(sections, ", ") + ".",
 		Guidance: "State the environment, every command as it was run, the paths of all files involved, relative to the workspace, and when the result no longer holds.",
 	}
 	if !files {
-		memo.Description = "End your answer with a verification memo: the sections " + strings.Join(Sections, ", ") + "."
+		memo.Description = "End your answer with a verification memo: the sections " + strings.Join(sections, ", ") + "."
 		memo.Guidance = "State briefly what the result rests on, how each claim was checked and can be checked again, and when it no longer holds."
 	}
 	tasks = append(tasks, memo)
