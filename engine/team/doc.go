@@ -7,7 +7,7 @@
 // The rules (task.go and rules.go) name agents only by anonymous numbers and labels:
 // agent2, agent2.1. IDs, models and providers are not among their inputs, so no
 // prompt can name them; Opening refuses labels of any other form. Numbers and IDs meet
-// in step.go, inbox.go and commit.go only.
+// in step.go, opening.go, inbox.go and commit.go only.
 //
 // # Kinds of steps
 //
