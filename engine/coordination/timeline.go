@@ -1,0 +1,123 @@
+package coordination
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"conclave/engine/text"
+)
+
+// Entry is one line of the timeline.
+type Entry struct {
+	Seq    int    `json:"seq"`   // number of the entry, from 1
+	Round  int    `json:"round"` // wave it happened in, 0 before the first
+	Kind   string `json:"kind"`
+	Agent  string `json:"agent,omitempty"`
+	Step   int    `json:"step,omitempty"`
+	Label  string `json:"label,omitempty"`  // label of the answer or of the vote's target; of update_injected the labels of all answers, with spaces between
+	Target string `json:"target,omitempty"` // target of a vote
+	Reason string `json:"reason,omitempty"` // reason of the vote, stop or failure, or the message; truncated to 280 characters
+	Text   string `json:"text"`             // text for people, without the reason
+
+	Time time.Time `json:"time,omitzero"` // set by State.Stamp
+}
+
+// Revote reports whether the entry begins a round that repeats a split vote.
+func (e Entry) Revote() bool { return e.Kind == EntryRevote }
+
+// Ignored reports whether the entry describes an event that changed nothing.
+func (e Entry) Ignored() bool { return e.Kind == EntryIgnored }
+
+// The kinds of timeline entries.
+const (
+	EntryRound     = "round"
+	EntryRevote    = "revote"
+	EntryInjected  = "update_injected" // answers reached the step while it worked
+	EntryAnswer    = "answer"
+	EntryVote      = "vote"
+	EntryStopped   = "stopped"   // the agent's part is complete or blocked
+	EntryRefused   = "refused"   // the step ended without an accepted action
+	EntrySuspended = "suspended" // the step was cancelled and can be resumed
+	EntryRestarted = "restarted" // the step ended itself for news
+	EntryFailed    = "failed"
+	EntryRetried   = "retried"
+	EntryWaiting   = "waiting"  // every model server is away
+	EntryRevealed  = "revealed" // secluded agents are shown all answers
+	entrySaid      = "said"     // a person's message
+	EntryPaused    = "paused"
+	EntryResumed   = "resumed"
+	entryAsked     = "asked"
+	entryDrafted   = "drafted"   // criteria, personas or subtasks were made
+	EntryCritiqued = "critiqued" // the evaluation of an answer
+	EntryPresented = "presented"
+	EntryJudged    = "judged"
+	EntryDecided   = "decided"
+	EntryCancelled = "cancelled"
+	EntryReopened  = "reopened"
+	EntryChecked   = "checked"
+	EntryJoined    = "joined"  // the agent joins the staged team
+	EntryIgnored   = "ignored" // a stale or impossible event, which changed nothing
+)
+
+// The timeline keeps its newest entries, and older ones for as long as a polling client may
+// need them. mostEntries bounds the payload of continue-as-new.
+const (
+	keptEntries    = 50
+	keptFor        = 15 * time.Second
+	mostEntries    = 500
+	keptCharacters = 280 // longest text of an agent, in characters
+)
+
+// DecidedAt returns the time of the last decision, or zero if the timeline has none.
+func (s *State) DecidedAt() time.Time {
+	for _, e := range slices.Backward(s.Timeline()) {
+		if e.Kind == EntryDecided {
+			return e.Time
+		}
+	}
+	return time.Time{}
+}
+
+// Timeline returns the newest entries, oldest first: the last 50, and all of the last 15
+// seconds, but at most 500.
+func (s *State) Timeline() []Entry {
+	if len(s.Recent) == 0 {
+		return []Entry{}
+	}
+	return slices.Clone(s.Recent)
+}
+
+// Stamp sets the time of events and ledger entries that have none. The state has no clock, so
+// the driver calls it after Step and Drain.
+func (s *State) Stamp(now time.Time) {
+	for i := range s.Recent {
+		if s.Recent[i].Time.IsZero() {
+			s.Recent[i].Time = now
+		}
+	}
+	old := slices.IndexFunc(s.Recent, func(e Entry) bool { return now.Sub(e.Time) < keptFor })
+	if old < 0 {
+		old = len(s.Recent)
+	}
+	s.Recent = slices.Delete(s.Recent, 0, max(0, min(old, len(s.Recent)-keptEntries)))
+	for i := range s.Pending {
+		if s.Pending[i].Time.IsZero() {
+			s.Pending[i].Time = now
+		}
+	}
+}
+
+func (s *State) note(e Entry) {
+	s.Events++
+	e.Seq, e.Round = s.Events, s.Round
+	if len(s.Recent) == mostEntries {
+		s.Recent = slices.Delete(s.Recent, 0, 1)
+	}
+	s.Recent = append(s.Recent, e)
+}
+
+func quoted(text string) string { return strconv.Quote(truncate(text)) }
+
+// truncate keeps the first 280 characters of an agent's text.
+func truncate(s string) string { return text.HeadRunes(s, keptCharacters) }
