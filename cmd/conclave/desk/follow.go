@@ -84,7 +84,7 @@ func (d *Desk) reply(ctx context.Context, id string, r sessionflow.Result) (Repl
 		return reply, noAnswer(id, r)
 	}
 	err := throughOutage(ctx, followPatience, func(ctx context.Context) (err error) {
-		reply.Answer, err = runs.WholeText(ctx, d.conn, artifact.InBucket(id), r.Answer, r.AnswerTruncated, r.AnswerPath)
+		reply.Answer, err = runs.WholeText(ctx, d.conn, artifact.InBucket(id), runs.Text{Content: r.Answer, Truncated: r.AnswerTruncated, Path: r.AnswerPath})
 		return err
 	})
 	if err != nil {

@@ -52,7 +52,7 @@ func (r *runner) complete(ctx context.Context, id, request string, agent config.
 		}
 		return a, nil
 	}
-	a.text, err = runs.WholeText(ctx, r.conn, a.layout, result.Final, result.FinalTruncated, result.FinalPath)
+	a.text, err = runs.WholeText(ctx, r.conn, a.layout, runs.Text{Content: result.Final, Truncated: result.FinalTruncated, Path: result.FinalPath})
 	a.seconds = r.lasted(ctx, id)
 	return a, err
 }

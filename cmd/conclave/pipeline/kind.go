@@ -40,7 +40,10 @@ func Kind() *runs.Kind {
 		Watch: watch,
 		Result: func(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 			result, err := await(ctx, conn, r)
-			return conclude(ctx, conn, r, result, err)
+			if err != nil {
+				return runs.LeaveOpen(ctx, conn, r, running(r), err)
+			}
+			return printResult(ctx, conn, r, result)
 		},
 		Await: func(ctx context.Context, conn *hall.Connection, r runs.Run) (any, string, error) {
 			result, err := await(ctx, conn, r)
@@ -129,13 +132,6 @@ func await(ctx context.Context, conn *hall.Connection, r runs.Run) (acts.Result,
 		result = completed(result, state)
 	}
 	return result, err
-}
-
-func conclude(ctx context.Context, conn *hall.Connection, r runs.Run, result acts.Result, err error) error {
-	if err != nil {
-		return runs.LeaveOpen(ctx, conn, r, running(r), err)
-	}
-	return printResult(ctx, conn, r, result)
 }
 
 // watch follows a run to its end, prints a line for every transition, and then the result.
@@ -257,7 +253,7 @@ func limited(r acts.Result) bool {
 // printFinal prints the whole final text on stdout, and a summary of the run on stderr.
 func printFinal(ctx context.Context, conn *hall.Connection, r acts.Result) error {
 	if r.Final != "" {
-		if err := runs.PrintText(ctx, conn, artifact.InPipeline(r.ID), r.Final, r.FinalTruncated, r.FinalPath); err != nil {
+		if err := runs.PrintText(ctx, conn, artifact.InPipeline(r.ID), runs.Text{Content: r.Final, Truncated: r.FinalTruncated, Path: r.FinalPath}); err != nil {
 			return err
 		}
 	}

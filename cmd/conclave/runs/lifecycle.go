@@ -174,23 +174,30 @@ func LeaveOpen(ctx context.Context, conn *hall.Connection, run Run, running any,
 	return hall.Exitf(hall.ExitInterrupted, "lost the connection to %s: %w; nothing of it is lost, %s", run, waitErr, how)
 }
 
-// PrintText prints the text of a result. It reads a truncated text in full from its path.
-func PrintText(ctx context.Context, conn *hall.Connection, layout artifact.Layout, final string, truncated bool, path *string) error {
-	whole, err := WholeText(ctx, conn, layout, final, truncated, path)
-	if err != nil {
-		conn.Infof("only the first %d bytes of the text are shown: %v; the whole text is at %s", len(final), err, *path)
-	} else {
-		final = whole
-	}
-	return conn.Print(strings.TrimRight(text.Terminal(final), "\n") + "\n")
+// Text is the text of a result. Path names the document with the whole text; it is nil if there
+// is none.
+type Text struct {
+	Content   string
+	Truncated bool
+	Path      *string
 }
 
-// WholeText returns the text of a result. It reads a truncated text in full from its path.
-func WholeText(ctx context.Context, conn *hall.Connection, layout artifact.Layout, final string, truncated bool, path *string) (string, error) {
-	if !truncated || path == nil {
-		return final, nil
+// PrintText prints a text. It reads a truncated text in full from its path.
+func PrintText(ctx context.Context, conn *hall.Connection, layout artifact.Layout, t Text) error {
+	whole, err := WholeText(ctx, conn, layout, t)
+	if err != nil {
+		conn.Infof("only the first %d bytes of the text are shown: %v; the whole text is at %s", len(t.Content), err, *t.Path)
+		whole = t.Content
 	}
-	return readText(ctx, conn, layout, *path)
+	return conn.Print(strings.TrimRight(text.Terminal(whole), "\n") + "\n")
+}
+
+// WholeText returns a text in full.
+func WholeText(ctx context.Context, conn *hall.Connection, layout artifact.Layout, t Text) (string, error) {
+	if !t.Truncated || t.Path == nil {
+		return t.Content, nil
+	}
+	return readText(ctx, conn, layout, *t.Path)
 }
 
 func readText(ctx context.Context, conn *hall.Connection, layout artifact.Layout, path string) (string, error) {

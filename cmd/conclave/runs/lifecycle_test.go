@@ -241,7 +241,7 @@ func TestPrintText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn, stdout, stderr := (&halltest.Server{}).Connect(tt.store)
-			require.NoError(t, PrintText(t.Context(), conn, layout, "The whole", tt.truncated, tt.path))
+			require.NoError(t, PrintText(t.Context(), conn, layout, Text{Content: "The whole", Truncated: tt.truncated, Path: tt.path}))
 			require.Equal(t, tt.want, stdout.String())
 			require.Contains(t, stderr.String(), tt.says)
 		})

@@ -34,7 +34,10 @@ func Kind() *runs.Kind {
 		Watch: watch,
 		Result: func(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 			r, err := await(ctx, conn, run)
-			return conclude(ctx, conn, run, r, running(run), err)
+			if err != nil {
+				return runs.LeaveOpen(ctx, conn, run, running(run), err)
+			}
+			return printResult(ctx, conn, run, r)
 		},
 		Await: func(ctx context.Context, conn *hall.Connection, run runs.Run) (any, string, error) {
 			r, err := await(ctx, conn, run)
@@ -118,13 +121,6 @@ func endedResult(run runs.Run, status string, err *artifact.Error) sessionflow.R
 	return r
 }
 
-func conclude(ctx context.Context, conn *hall.Connection, run runs.Run, r, running sessionflow.Result, err error) error {
-	if err != nil {
-		return runs.LeaveOpen(ctx, conn, run, running, err)
-	}
-	return printResult(ctx, conn, run, r)
-}
-
 // watch follows a session and prints the result. Progress goes to stderr, or to stdout with
 // --automation.
 func watch(ctx context.Context, conn *hall.Connection, run runs.Run) error {
@@ -139,11 +135,14 @@ func watch(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 	r, err := runs.Follow(ctx, conn, run, display, v.snapshot, func(ctx context.Context) (sessionflow.Result, error) {
 		return await(ctx, conn, run)
 	})
+	if err == nil {
+		return printResult(ctx, conn, run, completed(r, v.state))
+	}
 	open := completed(running(run), v.state)
 	if errors.Is(err, runs.ErrParked) {
 		open.Status = drive.Parked
 	}
-	return conclude(ctx, conn, run, completed(r, v.state), open, err)
+	return runs.LeaveOpen(ctx, conn, run, open, err)
 }
 
 // view is the state of a followed session, as of its last snapshot.

@@ -65,7 +65,7 @@ func writeAnswer(ctx context.Context, conn *hall.Connection, id, name string) er
 	if err != nil || r.Winner == "" {
 		return err
 	}
-	text, err := runs.WholeText(ctx, conn, artifact.InBucket(id), r.Answer, r.AnswerTruncated, r.AnswerPath)
+	text, err := runs.WholeText(ctx, conn, artifact.InBucket(id), runs.Text{Content: r.Answer, Truncated: r.AnswerTruncated, Path: r.AnswerPath})
 	if err == nil {
 		err = os.WriteFile(name, []byte(text), 0o644) //nolint:gosec // a document for people
 	}

@@ -88,7 +88,7 @@ func exitCode(r sessionflow.Result) int {
 
 // printAnswer prints the full answer on stdout and how it was decided on stderr.
 func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Result) error {
-	if err := runs.PrintText(ctx, conn, artifact.InBucket(r.SessionID), r.Answer, r.AnswerTruncated, r.AnswerPath); err != nil {
+	if err := runs.PrintText(ctx, conn, artifact.InBucket(r.SessionID), runs.Text{Content: r.Answer, Truncated: r.AnswerTruncated, Path: r.AnswerPath}); err != nil {
 		return err
 	}
 	how := ground(r)
