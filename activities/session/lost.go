@@ -165,30 +165,9 @@ func (r *record) addCommit(ctx context.Context, agent string, number int, c arti
 		return err
 	}
 	end := coordination.End{Step: number, Usage: c.Usage}
-	var event coordination.Event
-	switch outcome.Action {
-	case coordination.NewAnswer:
-		var answer team.Answer
-		if err := json.Unmarshal(c.Payload, &answer); err != nil {
-			return err
-		}
-		if !coordination.IsFinal(answer.Label) {
-			class, err := team.ReadClass(ctx, r.store, r.layout, outcome.Digest)
-			if err != nil {
-				return err
-			}
-			if class.Token == c.Token { // the judge of equality was asked about this answer
-				end.Usage = end.Usage.Add(class.Usage)
-			}
-			event = coordination.Answered{End: end, Seen: outcome.Seen, Heard: outcome.Heard, Digest: class.Apply(outcome.Digest)}
-		}
-	case coordination.Vote:
-		event = coordination.Voted{
-			End: end, Target: outcome.Target, TargetLabel: outcome.TargetLabel, Reason: outcome.Reason, Seen: outcome.Seen, Heard: outcome.Heard,
-			Confidence: outcome.Confidence,
-		}
-	case coordination.Stop:
-		event = coordination.Stopped{End: end, Status: outcome.Status, Summary: outcome.Summary, Seen: outcome.Seen, Heard: outcome.Heard}
+	event, err := r.eventOf(ctx, c, outcome, &end)
+	if err != nil {
+		return err
 	}
 	made := committed{at: c.Timestamp, Recorded: coordination.Recorded{
 		Accepted: coordination.Accepted{Agent: agent, Step: number, Action: outcome.Action}, Event: event,
@@ -205,6 +184,33 @@ func (r *record) addCommit(ctx context.Context, agent string, number int, c arti
 	}
 	r.lost.Ended = append(r.lost.Ended, coordination.StepOf{Agent: agent, End: end})
 	return nil
+}
+
+// eventOf returns the event of a committed action, or nil if the action is none of a team's round.
+// It adds the usage of the judge of equality to the end.
+func (r *record) eventOf(ctx context.Context, c artifact.Commit, o team.Outcome, end *coordination.End) (coordination.Event, error) {
+	switch o.Action {
+	case coordination.NewAnswer:
+		var answer team.Answer
+		if err := json.Unmarshal(c.Payload, &answer); err != nil || coordination.IsFinal(answer.Label) {
+			return nil, err
+		}
+		class, err := team.ReadClass(ctx, r.store, r.layout, o.Digest)
+		if err != nil {
+			return nil, err
+		}
+		if class.Token == c.Token { // the judge was asked about this answer
+			end.Usage = end.Usage.Add(class.Usage)
+		}
+		return coordination.Answered{End: *end, Seen: o.Seen, Heard: o.Heard, Digest: class.Apply(o.Digest)}, nil
+	case coordination.Vote:
+		return coordination.Voted{
+			End: *end, Target: o.Target, TargetLabel: o.TargetLabel, Reason: o.Reason, Seen: o.Seen, Heard: o.Heard, Confidence: o.Confidence,
+		}, nil
+	case coordination.Stop:
+		return coordination.Stopped{End: *end, Status: o.Status, Summary: o.Summary, Seen: o.Seen, Heard: o.Heard}, nil
+	}
+	return nil, nil
 }
 
 // succeed ends an open step after which the agent has made the step with a later number. It counts

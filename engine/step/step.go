@@ -131,11 +131,7 @@ func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 	rules := &storable{Rules: &informed{Rules: opened, lost: lost.String()}, ws: a.ws, seal: a.spec.Seal}
 	pending := interrupted(entries)
 	if len(entries) == 0 {
-		if len(a.journal.left.Changed) > 0 {
-			opening = append(opening, llm.Message{Role: llm.User, Content: a.givenBack()})
-		}
-		entries = []loop.Entry{{Kind: loop.Opening, Messages: opening}}
-		if err := a.journal.append(ctx, entries[0]); err != nil {
+		if entries, err = a.begin(ctx, opening); err != nil {
 			return loop.Action{}, err
 		}
 	}
@@ -146,8 +142,23 @@ func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 			return loop.Action{}, fmt.Errorf("learning the %s: %w", e.Kind, err)
 		}
 	}
+	action, err := a.loop(pending).Run(ctx, conv, rules)
+	return action, a.explained(err)
+}
+
+// begin journals the opening of a new step.
+func (a *attempt) begin(ctx context.Context, opening []llm.Message) ([]loop.Entry, error) {
+	if len(a.journal.left.Changed) > 0 {
+		opening = append(opening, llm.Message{Role: llm.User, Content: a.givenBack()})
+	}
+	entry := loop.Entry{Kind: loop.Opening, Messages: opening}
+	return []loop.Entry{entry}, a.journal.append(ctx, entry)
+}
+
+// loop returns the fenced loop of the step. pending are the interrupted calls.
+func (a *attempt) loop(pending map[string]bool) loop.Loop {
 	shell := "" // the last recorded state of the shell
-	action, err := loop.Loop{
+	return loop.Loop{
 		Model: fencedModel{Model: a.ports.Model, alive: a.ports.alive, interrupted: pending},
 		Tools: fencedTools{ws: a.ws, ports: a.ports, journal: a.journal, interrupted: pending},
 		Journal: func(ctx context.Context, e loop.Entry) error {
@@ -157,15 +168,19 @@ func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 		Window: a.ports.Window,
 
 		MaxModelCalls: a.spec.MaxModelCalls, Caller: a.ports.Caller,
-	}.Run(ctx, conv, rules)
+	}
+}
+
+// explained replaces the error of a model that never called a tool by one with a remedy.
+func (a *attempt) explained(err error) error {
 	if none, ok := errors.AsType[*loop.NoActionError](err); ok && none.Silent && a.ports.NoCalls != "" {
 		explanation := a.ports.NoCalls
 		if none.Tried {
 			explanation = cmp.Or(a.ports.UnreadCalls, explanation)
 		}
-		err = &silentError{explanation: explanation, err: err}
+		return &silentError{explanation: explanation, err: err}
 	}
-	return action, err
+	return err
 }
 
 // silentError replaces a loop.NoActionError if the model never called a tool.

@@ -126,6 +126,12 @@ func (r *rules) Learn(ctx context.Context, e loop.Entry) error {
 		return fmt.Errorf("recalling the answers of the %s: %w", e.Kind, err)
 	}
 	m.show(answers, n.Answers)
+	m.fold(n)
+	return nil
+}
+
+// fold adds a note, apart from its answers.
+func (m *memory) fold(n note) {
 	m.addMark(n.Mark)
 	for _, number := range n.Messages {
 		m.messages[number] = true
@@ -147,7 +153,6 @@ func (r *rules) Learn(ctx context.Context, e loop.Entry) error {
 	for _, result := range n.Checklist {
 		m.scored = append(m.scored, scored{result: &result})
 	}
-	return nil
 }
 
 // resume prepares the memory for a later launch of the step, which has its own allowance. The

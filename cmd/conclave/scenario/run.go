@@ -148,6 +148,12 @@ func execute(ctx context.Context, conn *hall.Connection, o *order) error {
 			warnExposed(conn.CLI, o)
 		}
 	}
+	o.runAll(ctx, conn, b)
+	return report(ctx, conn.CLI, o)
+}
+
+// runAll starts and follows the runs, several at a time. Each run has its own problem.
+func (o *order) runAll(ctx context.Context, conn *hall.Connection, b *board) {
 	var failed atomic.Pointer[run]
 	var group errgroup.Group
 	group.SetLimit(o.flags.parallel)
@@ -173,8 +179,7 @@ func execute(ctx context.Context, conn *hall.Connection, o *order) error {
 			return nil
 		})
 	}
-	_ = group.Wait() // each run has its own problem
-	return report(ctx, conn.CLI, o)
+	_ = group.Wait()
 }
 
 // isOpen reports whether a run's workflow is open, because the result of a terminated
