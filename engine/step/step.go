@@ -131,7 +131,7 @@ func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 	rules := &storable{Rules: &informed{Rules: opened, lost: lost.String()}, ws: a.ws, seal: a.spec.Seal}
 	pending := interrupted(entries)
 	if len(entries) == 0 {
-		if entries, err = a.begin(ctx, opening); err != nil {
+		if entries, err = begin(ctx, a, opening); err != nil {
 			return loop.Action{}, err
 		}
 	}
@@ -142,12 +142,12 @@ func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 			return loop.Action{}, fmt.Errorf("learning the %s: %w", e.Kind, err)
 		}
 	}
-	action, err := a.loop(pending).Run(ctx, conv, rules)
-	return action, a.explained(err)
+	action, err := loopOf(a, pending).Run(ctx, conv, rules)
+	return action, a.ports.explained(err)
 }
 
 // begin journals the opening of a new step.
-func (a *attempt) begin(ctx context.Context, opening []llm.Message) ([]loop.Entry, error) {
+func begin(ctx context.Context, a *attempt, opening []llm.Message) ([]loop.Entry, error) {
 	if len(a.journal.left.Changed) > 0 {
 		opening = append(opening, llm.Message{Role: llm.User, Content: a.givenBack()})
 	}
@@ -155,8 +155,8 @@ func (a *attempt) begin(ctx context.Context, opening []llm.Message) ([]loop.Entr
 	return []loop.Entry{entry}, a.journal.append(ctx, entry)
 }
 
-// loop returns the fenced loop of the step. pending are the interrupted calls.
-func (a *attempt) loop(pending map[string]bool) loop.Loop {
+// loopOf returns the fenced loop of an attempt. pending are the interrupted calls.
+func loopOf(a *attempt, pending map[string]bool) loop.Loop {
 	shell := "" // the last recorded state of the shell
 	return loop.Loop{
 		Model: fencedModel{Model: a.ports.Model, alive: a.ports.alive, interrupted: pending},
@@ -172,11 +172,11 @@ func (a *attempt) loop(pending map[string]bool) loop.Loop {
 }
 
 // explained replaces the error of a model that never called a tool by one with a remedy.
-func (a *attempt) explained(err error) error {
-	if none, ok := errors.AsType[*loop.NoActionError](err); ok && none.Silent && a.ports.NoCalls != "" {
-		explanation := a.ports.NoCalls
+func (p Ports) explained(err error) error {
+	if none, ok := errors.AsType[*loop.NoActionError](err); ok && none.Silent && p.NoCalls != "" {
+		explanation := p.NoCalls
 		if none.Tried {
-			explanation = cmp.Or(a.ports.UnreadCalls, explanation)
+			explanation = cmp.Or(p.UnreadCalls, explanation)
 		}
 		return &silentError{explanation: explanation, err: err}
 	}
