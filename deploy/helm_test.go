@@ -63,10 +63,10 @@ func TestHelm_templatesUseDefinedValues(t *testing.T) {
 	require.Greater(t, count, 30)
 }
 
-// With HELM_BIN, helm itself lints the chart, and renders it with everything switched on.
+// Helm itself lints the chart, and renders it with everything switched on.
 func TestHelm_rendered(t *testing.T) {
 	t.Parallel()
-	helm := checker(t, "HELM_BIN")
+	helm, validator := checker(t, "HELM_BIN"), checker(t, "KUBECTL_VALIDATE_BIN")
 	required := slices.Clip([]string{"--set", "temporal.address=temporal:7233", "--set", "bucket.name=sessions"})
 	all := append(required, "--set", "temporal.tls=true,temporal.apiKeySecret.name=cloud,temporal.certificateSecret=mtls,bucket.endpoint=http://s3:9000,"+
 		"bucket.credentialsSecret=s3,payloadKeySecret=payload,modelKeySecrets={models,mcp},autoscaling.enabled=true,worker.hostUsers=false,serve.enabled=true,serve.keysSecret=keys,serve.readOnly=true,worker.serviceAccount.annotations.role=x")
@@ -87,7 +87,7 @@ func TestHelm_rendered(t *testing.T) {
 		require.Equal(t, deployments-1, kinds["Service"], name)
 		require.Equal(t, name == "all", kinds["ScaledObject"] == 1, name)
 		require.NotContains(t, string(rendered), "<no value>", name)
-		requireKnownToKubernetes(t, string(rendered))
+		requireKnownToKubernetes(t, validator, string(rendered))
 	}
 	for missing, set := range map[string][]string{"bucket.name": nil, "serve.keysSecret": append(required, "--set", "serve.enabled=true")} {
 		said, err := exec.CommandContext(t.Context(), helm, append([]string{"template", "release", chart, "--kube-version", "1.31.0"}, set...)...).CombinedOutput()
@@ -97,9 +97,8 @@ func TestHelm_rendered(t *testing.T) {
 }
 
 // requireKnownToKubernetes validates objects against the schemas of Kubernetes. KEDA's are not among them.
-func requireKnownToKubernetes(t *testing.T, rendered string) {
+func requireKnownToKubernetes(t *testing.T, program, rendered string) {
 	t.Helper()
-	program := checker(t, "KUBECTL_VALIDATE_BIN")
 	objects := slices.DeleteFunc(strings.Split(rendered, "\n---\n"), func(object string) bool { return strings.Contains(object, "keda.sh/") })
 	validate := func(objects string) (string, error) {
 		file := filepath.Join(t.TempDir(), "objects.yaml")
