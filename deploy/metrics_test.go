@@ -51,7 +51,7 @@ func readPanels(t *testing.T) []panel {
 // metric matches the name of a metric of conclave or the Temporal SDK.
 var metric = regexp.MustCompile(`\b(conclave|temporal)_[a-z0-9_]+`)
 
-// Every metric of an alert or a panel is documented.
+// Every metric of an alert or a panel is documented, and every alert is tested.
 func TestMetrics_areDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/metrics.md")
@@ -73,8 +73,11 @@ func TestMetrics_areDocumented(t *testing.T) {
 			require.True(t, documented[name], "%s: %s", where, name)
 		}
 	}
+	tested, err := os.ReadFile("prometheus/alerts_test.yaml")
+	require.NoError(t, err)
 	for _, r := range readRules(t) {
 		check(r.Alert, r.Expr)
+		require.Equal(t, 2, strings.Count(string(tested), "alertname: "+r.Alert), "%s: that it fires, and that it does not", r.Alert)
 		require.NotEmpty(t, r.Annotations["summary"], r.Alert)
 		require.NotEmpty(t, r.Annotations["description"], r.Alert)
 		require.Contains(t, []string{"warning", "critical"}, r.Labels["severity"], r.Alert)
@@ -90,7 +93,7 @@ func TestMetrics_areDocumented(t *testing.T) {
 	}
 }
 
-// promtool accepts the rules and the configuration, and parses the queries of the panels.
+// promtool accepts the configurations, parses the queries of the panels, and fires every alert for its cause.
 func TestPrometheus_acceptsTheFiles(t *testing.T) {
 	t.Parallel()
 	promtool, err := exec.LookPath("promtool")
@@ -103,6 +106,7 @@ func TestPrometheus_acceptsTheFiles(t *testing.T) {
 		require.NoError(t, err, "%s", out)
 	}
 	run("check", "rules", "prometheus/alerts.yaml")
+	run("test", "rules", "prometheus/alerts_test.yaml")
 	run("check", "config", "prometheus/prometheus.yml")
 	run("check", "config", "prometheus/compose.yml")
 	var rules strings.Builder
