@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +27,7 @@ const (
 // attributes caches which of conclave's search attributes exist in each namespace.
 type attributes struct {
 	client client.Client
+	log    *slog.Logger
 
 	mu    sync.Mutex
 	known map[string]registered // registered attributes by namespace
@@ -62,26 +62,23 @@ func (a *attributes) registered(ctx context.Context) []string {
 	switch {
 	case asked:
 	case err != nil:
-		slog.Warn("runs are not indexed: the server does not list its search attributes", "namespace", namespace, "error", err)
+		a.log.Warn("runs are not indexed: the server does not list its search attributes", "namespace", namespace, "error", err)
 	case len(names) < len(drive.Attributes()):
-		slog.Warn("runs are not indexed by all search attributes; register the missing ones: "+createCommand(namespace, names), "namespace", namespace)
+		a.log.Warn("runs are not indexed by all search attributes; register the missing ones: "+createCommand(namespace, names), "namespace", namespace)
 	}
 	a.known[namespace] = registered{names: names, at: time.Now()}
 	return names
 }
 
-// createCommand returns the commands that register the missing search attributes.
+// createCommand returns the command that registers the missing search attributes. The temporal CLI
+// pairs names and types by their order.
 func createCommand(namespace string, have []string) string {
-	byType := map[string]string{}
+	command := "temporal operator search-attribute create --namespace " + namespace
 	all := drive.Attributes()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if !slices.Contains(have, name) {
-			byType[all[name].String()] += " --name " + name
+			command += " --name " + name + " --type " + all[name].String()
 		}
 	}
-	var commands []string
-	for _, kind := range slices.Sorted(maps.Keys(byType)) {
-		commands = append(commands, "temporal operator search-attribute create --namespace "+namespace+" --type "+kind+byType[kind])
-	}
-	return strings.Join(commands, " && ")
+	return command
 }

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"testing"
@@ -49,7 +50,7 @@ func TestAttributes_thoseOfTheNamespace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := &operated{has: tc.has, err: tc.err}
-			known := &attributes{client: server, known: map[string]registered{}}
+			known := &attributes{client: server, log: slog.New(slog.DiscardHandler), known: map[string]registered{}}
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestActivityEnvironment()
 			ask := func(ctx context.Context) ([]string, error) { return known.registered(ctx), nil }
@@ -69,7 +70,7 @@ func TestAttributes_thoseOfTheNamespace(t *testing.T) {
 // The warning has the command that registers what is missing.
 func TestCreateCommand(t *testing.T) {
 	t.Parallel()
-	const create = "temporal operator search-attribute create --namespace prod --type "
-	require.Equal(t, create+"Double --name ConclaveCostUsd && "+create+"Keyword --name ConclaveTeam --name ConclaveWinner",
+	require.Equal(t, "temporal operator search-attribute create --namespace prod --name ConclaveCostUsd --type Double"+
+		" --name ConclaveTeam --type Keyword --name ConclaveWinner --type Keyword",
 		createCommand("prod", []string{drive.AttributeStatus, drive.AttributeKind}))
 }

@@ -13,6 +13,7 @@ import (
 // earlier step left open, such as a browser.
 type host struct {
 	queue string
+	log   *slog.Logger
 	open  func(queue string) sdkworker.Worker
 
 	mu     sync.Mutex
@@ -22,8 +23,8 @@ type host struct {
 
 // newHost returns a host whose queue name starts with that of the steps. open creates the worker
 // for the queue.
-func newHost(steps string, open func(queue string) sdkworker.Worker) *host {
-	return &host{queue: steps + "-" + strings.ToLower(rand.Text()[:10]), open: open}
+func newHost(steps string, log *slog.Logger, open func(queue string) sdkworker.Worker) *host {
+	return &host{queue: steps + "-" + strings.ToLower(rand.Text()[:10]), log: log, open: open}
 }
 
 // use starts to poll the task queue and returns its name, or "" if the queue cannot be polled.
@@ -38,7 +39,7 @@ func (h *host) use() string {
 	}
 	w := h.open(h.queue)
 	if err := w.Start(); err != nil {
-		slog.Warn("the steps of a run may lose their browser: this worker cannot poll a queue of its own", "error", err)
+		h.log.Warn("the steps of a run may lose their browser: this worker cannot poll a queue of its own", "error", err)
 		return ""
 	}
 	h.worker = w

@@ -23,13 +23,13 @@ func (c Config) serveMetrics() (stop func(), err error) {
 	if c.Metrics == nil || c.MetricsAddress == "" {
 		return func() {}, nil
 	}
-	_, stop, err = c.Metrics.Serve(c.MetricsAddress)
+	_, stop, err = c.Metrics.Serve(c.MetricsAddress, c.Log)
 	return stop, err
 }
 
 // openTraces returns the tracer configured by the environment, or nil.
 func (c Config) openTraces() (*traces.Tracer, error) {
-	return traces.Open(context.Background(), traces.Options{Version: cluster.Version(), Instance: cluster.WorkerIdentity(), Redact: c.redact()})
+	return traces.Open(context.Background(), traces.Options{Version: cluster.Version(), Instance: cluster.WorkerIdentity(), Redact: c.redact(), Log: c.Log})
 }
 
 // redact returns a function that removes the secrets of this process.

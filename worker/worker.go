@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"runtime/debug"
@@ -78,6 +79,9 @@ type Config struct {
 	// Metrics is served at MetricsAddress, unless that is empty. It may be nil.
 	Metrics        *metrics.Metrics
 	MetricsAddress string
+
+	// Log receives what the worker itself reports. The default is slog.Default.
+	Log *slog.Logger
 
 	// onFatal is called when the worker cannot continue, for example because its namespace does not
 	// exist.
@@ -162,7 +166,7 @@ func Start(c Config) (stop func(), err error) {
 // poll starts to poll the task queues. If it fails, stop closes the pollers started before.
 func (c Config) poll(p attempt.Process, noted interceptor.WorkerInterceptor, running *attempt.Steps) (stop stack, err error) {
 	sessions, steps := c.sessionWorker(noted), c.stepWorker(c.TaskQueue+drive.StepsSuffix, noted, running)
-	own := newHost(c.TaskQueue+drive.StepsSuffix, func(queue string) sdkworker.Worker {
+	own := newHost(c.TaskQueue+drive.StepsSuffix, c.Log, func(queue string) sdkworker.Worker {
 		w := c.stepWorker(queue, noted, running)
 		(&scenario.Activities{Process: p, ReadFile: tools.ReadFile}).RegisterSteps(w)
 		return w
@@ -195,6 +199,7 @@ func (c *Config) complete() {
 	c.TaskQueue = cmp.Or(c.TaskQueue, drive.TaskQueue)
 	c.MaxConcurrentSteps = cmp.Or(c.MaxConcurrentSteps, defaultSteps)
 	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, attempt.HeartbeatTimeout)
+	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Tools == nil {
 		c.Tools = NewTools(settings.Default())
 	}
@@ -255,7 +260,7 @@ func (c Config) process(workspaces string, running *attempt.Steps) attempt.Proce
 			Teams: c.Teams, Model: c.Models.Model, Priced: c.Models.Priced, Window: c.Models.Window, NoCalls: c.Models.NoCalls,
 			Tools: c.openTools, EndShared: c.Tools.shared.End, SharedDirs: c.Tools.shared.Dirs, Lacks: c.Tools.Lacks, Repeatable: c.Tools.repeatable,
 			Confine: c.Tools.Confine,
-			Indexed: (&attributes{client: c.Client, known: map[string]registered{}}).registered,
+			Indexed: (&attributes{client: c.Client, log: c.Log, known: map[string]registered{}}).registered,
 		},
 		Store: c.Store, Trees: base.NewTrees(c.Store, c.treesDir(), treeBytes), Now: time.Now, Bell: doorbell(c.Client), Scratch: workspaces,
 		Heartbeat: c.Client.RecordActivityHeartbeat, HeartbeatTimeout: c.HeartbeatTimeout, Pending: pending(c.Client), Steps: running,

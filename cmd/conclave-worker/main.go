@@ -136,7 +136,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	cfg.Store, cfg.Tools.Log = store, log
+	cfg.Store, cfg.Tools.Log, cfg.Log = store, log, log
 	cfg.Roster, cfg.Server, cfg.Namespace = cmp.Or(f.StateDir, cluster.DefaultRoster()), cluster.Name(options), options.Namespace
 	options.MetricsHandler = cfg.Metrics.Handler()
 	if cfg.Client, err = cluster.Dial(ctx, options, log); err != nil {

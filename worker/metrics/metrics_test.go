@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -135,12 +136,16 @@ func TestModel_countsCalls(t *testing.T) {
 	call(llm.Usage{}, &llm.Error{Kind: llm.RateLimited, Message: "slower"})
 	call(llm.Usage{}, context.Canceled)
 	call(llm.Usage{}, io.ErrUnexpectedEOF)
+	stopped, stop := context.WithCancelCause(t.Context())
+	stop(errors.New("the worker stops"))
+	_, err := m.Model("cloud", "gpt", answering{err: context.Cause(stopped)}).Generate(stopped, llm.Request{})
+	require.Error(t, err)
 	requireLines(t, m,
 		`conclave_model_calls_total{model="gpt",outcome="ok",provider="cloud"} 2`,
 		`conclave_model_calls_total{model="gpt",outcome="RateLimited",provider="cloud"} 1`,
-		`conclave_model_calls_total{model="gpt",outcome="Cancelled",provider="cloud"} 1`,
+		`conclave_model_calls_total{model="gpt",outcome="Cancelled",provider="cloud"} 2`,
 		`conclave_model_calls_total{model="gpt",outcome="other",provider="cloud"} 1`,
-		`conclave_model_call_seconds_count{model="gpt",provider="cloud"} 5`,
+		`conclave_model_call_seconds_count{model="gpt",provider="cloud"} 6`,
 		`conclave_model_tokens_total{model="gpt",provider="cloud",type="input"} 15`,
 		`conclave_model_tokens_total{model="gpt",provider="cloud",type="cached_input"} 4`,
 		`conclave_model_tokens_total{model="gpt",provider="cloud",type="output"} 5`,
@@ -234,14 +239,14 @@ func TestReadyz_followsTheWorker(t *testing.T) {
 func TestServe_refusesAPortInUse(t *testing.T) {
 	t.Parallel()
 	m := New("v1")
-	at, stop, err := m.Serve("127.0.0.1:0")
+	at, stop, err := m.Serve("127.0.0.1:0", slog.Default())
 	require.NoError(t, err)
 	defer stop()
 	res, err := http.Get("http://" + at.String() + "/healthz")
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	require.Equal(t, http.StatusOK, res.StatusCode)
-	_, _, err = New("v1").Serve(at.String())
+	_, _, err = New("v1").Serve(at.String(), slog.Default())
 	require.ErrorContains(t, err, "serve metrics at "+at.String())
 	require.ErrorContains(t, err, "set metrics_address to a free port of this host")
 }

@@ -62,7 +62,7 @@ func (c countedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply,
 	began := time.Now()
 	reply, err := c.Model.Generate(ctx, req)
 	m, u := c.metrics, reply.Usage
-	m.calls.WithLabelValues(c.provider, c.name, callOutcome(err)).Inc()
+	m.calls.WithLabelValues(c.provider, c.name, callOutcome(ctx, err)).Inc()
 	m.latency.WithLabelValues(c.provider, c.name).Observe(time.Since(began).Seconds())
 	for kind, n := range map[string]int64{"input": u.InputTokens, "cached_input": u.CachedInputTokens, "output": u.OutputTokens, "reasoning": u.ReasoningTokens} {
 		m.tokens.WithLabelValues(c.provider, c.name, kind).Add(float64(max(n, 0)))
@@ -78,15 +78,15 @@ func (c countedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply,
 }
 
 // callOutcome returns "ok", the kind of the model's error, "Cancelled" or "other".
-func callOutcome(err error) string {
+func callOutcome(ctx context.Context, err error) string {
 	failed, ok := errors.AsType[*llm.Error](err)
 	switch {
 	case err == nil:
 		return outcomeOK
+	case ctx.Err() != nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // err may be the context's cause
+		return "Cancelled"
 	case ok:
 		return string(failed.Kind)
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return "Cancelled"
 	}
 	return string(other)
 }

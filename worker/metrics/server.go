@@ -70,7 +70,7 @@ func (h *health) state(ctx context.Context) error {
 }
 
 // Serve serves /metrics, /healthz and /readyz at an address until stop is called.
-func (m *Metrics) Serve(address string) (at net.Addr, stop func(), err error) {
+func (m *Metrics) Serve(address string, log *slog.Logger) (at net.Addr, stop func(), err error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, nil, fmt.Errorf("serve metrics at %s: %w; set metrics_address to a free port of this host", address, err)
@@ -79,7 +79,7 @@ func (m *Metrics) Serve(address string) (at net.Addr, stop func(), err error) {
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			slog.Error("metrics are no longer served", "address", address, "error", err)
+			log.Error("metrics are no longer served", "address", address, "error", err)
 		}
 	})
 	return listener.Addr(), func() { _ = server.Close(); serving.Wait() }, nil

@@ -64,7 +64,7 @@ func (a *tracedActivity) ExecuteActivity(ctx context.Context, in *interceptor.Ex
 	ctx, span := a.tracer.tracer.Start(ctx, "invoke_agent "+name, trace.WithAttributes(attributes...))
 	defer span.End()
 	result, err := a.Next.ExecuteActivity(ctx, in)
-	fail(span, err)
+	fail(ctx, span, err)
 	span.SetAttributes(outcomeOf(result)...)
 	return result, err
 }
@@ -163,17 +163,17 @@ func usage(u llm.Usage) []attribute.KeyValue {
 
 // fail marks the span of a failed call. It records only the type of the error, because messages may
 // contain confidential text.
-func fail(span trace.Span, err error) {
+func fail(ctx context.Context, span trace.Span, err error) {
 	if err == nil {
 		return
 	}
 	kind := "other"
 	if application, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		kind = application.Type()
+	} else if ctx.Err() != nil || errors.Is(err, context.Canceled) { // err may be the context's cause
+		kind = "cancelled"
 	} else if call, ok := errors.AsType[*llm.Error](err); ok {
 		kind = string(call.Kind)
-	} else if errors.Is(err, context.Canceled) {
-		kind = "cancelled"
 	}
 	span.SetStatus(codes.Error, kind)
 	span.SetAttributes(semconv.ErrorTypeKey.String(kind))

@@ -34,7 +34,7 @@ func (m tracedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply, 
 		semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(m.provider), semconv.GenAIRequestModel(m.name)))
 	defer span.End()
 	reply, err := m.Model.Generate(ctx, req)
-	fail(span, err)
+	fail(ctx, span, err)
 	span.SetAttributes(usage(reply.Usage)...)
 	if m.tracer.content && span.IsRecording() {
 		span.SetAttributes(semconv.GenAIInputMessagesKey.String(m.tracer.text(req.Messages)))
@@ -70,7 +70,7 @@ func (o tracedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, e
 		semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(call.Name), semconv.GenAIToolCallID(call.ID), semconv.GenAIToolType("function")))
 	defer span.End()
 	out, err := o.opened.Run(ctx, call)
-	fail(span, err)
+	fail(ctx, span, err)
 	if out.ExitCode != nil {
 		span.SetAttributes(attribute.Int("process.exit.code", *out.ExitCode))
 	}

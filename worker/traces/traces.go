@@ -27,6 +27,7 @@ type Tracer struct {
 	tracer   trace.Tracer
 	sampler  sdktrace.Sampler
 	redact   func([]byte) []byte
+	log      *slog.Logger
 	content  bool // export the text of prompts, replies and tool calls
 }
 
@@ -36,6 +37,9 @@ type Options struct {
 
 	// Redact removes secrets from content; it may be nil.
 	Redact func([]byte) []byte
+
+	// Log receives failures to export. The default is slog.Default.
+	Log *slog.Logger
 
 	// Getenv reads the environment. The default is os.Getenv.
 	Getenv func(string) string
@@ -48,6 +52,7 @@ func Open(ctx context.Context, o Options) (*Tracer, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 	exporter, err := o.export(ctx)
 	if err != nil || exporter == nil {
 		return nil, err
@@ -61,11 +66,11 @@ func Open(ctx context.Context, o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the resource of traces: %w; check OTEL_RESOURCE_ATTRIBUTES", err)
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { slog.Warn("spans could not be exported", "error", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Log.Warn("spans could not be exported", "error", err) }))
 	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(described), sdktrace.WithSampler(sampler), sdktrace.WithIDGenerator(ids{}))
 	return &Tracer{
 		provider: p, tracer: p.Tracer("conclave", trace.WithSchemaURL(semconv.SchemaURL), trace.WithInstrumentationVersion(o.Version)), sampler: sampler,
-		redact: o.Redact, content: strings.EqualFold(o.Getenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"), "true"),
+		redact: o.Redact, log: o.Log, content: strings.EqualFold(o.Getenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"), "true"),
 	}, nil
 }
 
@@ -101,6 +106,6 @@ func (t *Tracer) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
-		slog.Warn("the last spans could not be exported", "error", err)
+		t.log.Warn("the last spans could not be exported", "error", err)
 	}
 }

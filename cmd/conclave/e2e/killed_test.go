@@ -76,15 +76,16 @@ func TestKilledWorkerIsReaped(t *testing.T) {
 
 // clusterWorker starts workers that reach the site as they would reach a cluster.
 type clusterWorker struct {
-	cli  *cli
-	args []string
+	cli     *cli
+	address string // of Temporal
+	args    []string
 }
 
 func newClusterWorker(t *testing.T, s *site, model *modelServer, settings string) clusterWorker {
 	t.Helper()
 	c := newCLI(t, "AWS_ENDPOINT_URL_S3="+s.stack.S3Endpoint, "AWS_REGION="+s.stack.S3Region, "AWS_ACCESS_KEY_ID="+s.stack.S3AccessKey,
 		"AWS_SECRET_ACCESS_KEY="+s.stack.S3SecretKey, "OPENAI_BASE_URL="+model.URL+"/v1")
-	return clusterWorker{cli: c, args: []string{
+	return clusterWorker{cli: c, address: s.stack.TemporalAddress, args: []string{
 		"worker", "--address", s.stack.TemporalAddress, "--bucket", s.stack.Bucket, "--state-dir", filepath.Join(c.home, "state"),
 		"--worker-config", c.file("worker.yaml", settings),
 		"--config", c.file("team.yaml", "agents:\n  - {id: agent_a, backend: {type: openai, model: model-a}}\n"),
@@ -97,6 +98,12 @@ func (w clusterWorker) start() *background {
 	b := w.cli.start(w.args...)
 	b.prints(w.cli.t, "worker on the task queue conclave")
 	return b
+}
+
+// conclave runs a command on the worker's cluster to its end.
+func (w clusterWorker) conclave(args ...string) output {
+	w.cli.t.Helper()
+	return w.cli.conclave(append(args, "--address", w.address)...)
 }
 
 // On a cluster the next worker of the machine reaps its predecessor. The history has no more events

@@ -28,7 +28,8 @@ func (l *List) search(ctx context.Context, conn *hall.Connection, span time.Dura
 	if _, unknown := errors.AsType[*serviceerror.InvalidArgument](err); unknown {
 		if l.team != "" {
 			return nil, fmt.Errorf("the namespace has no search attribute %s, by which --team selects: register it with "+
-				"`temporal operator search-attribute create --type Keyword --name %[1]s`; it is set in runs that begin after that", drive.AttributeTeam)
+				"`temporal operator search-attribute create --namespace %s --name %[1]s --type Keyword`; it is set in runs that begin after that",
+				drive.AttributeTeam, conn.Options.Namespace)
 		}
 		return list(ctx, conn, l.Kind, span)
 	}

@@ -81,10 +81,11 @@ func TestSearch_withoutAttributes(t *testing.T) {
 	t.Parallel()
 	server := &searched{answers: map[string][]string{"WorkflowType": {"s1"}}, err: serviceerror.NewInvalidArgument("invalid query")}
 	conn := &hall.Connection{Client: server}
+	conn.Options.Namespace = "prod"
 	found, err := (&List{Kind: session, statuses: []string{"failed"}}).search(t.Context(), conn, 0)
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	_, err = (&List{Kind: session, team: "a"}).search(t.Context(), conn, 0)
 	require.ErrorContains(t, err, "the namespace has no search attribute ConclaveTeam")
-	require.ErrorContains(t, err, "temporal operator search-attribute create --type Keyword --name ConclaveTeam")
+	require.ErrorContains(t, err, "temporal operator search-attribute create --namespace prod --name ConclaveTeam --type Keyword")
 }

@@ -88,7 +88,7 @@ func runWorker(ctx context.Context, c *hall.CLI, f cluster.WorkerFlags) error {
 	if err != nil {
 		return err
 	}
-	cfg.MaxConcurrentSteps, cfg.Tools, cfg.Deployment = f.MaxSteps, tools, f.Deployment
+	cfg.MaxConcurrentSteps, cfg.Tools, cfg.Deployment, cfg.Log = f.MaxSteps, tools, f.Deployment, logger
 	if t.Cluster {
 		cfg.Roster, cfg.Server, cfg.Namespace = cmp.Or(f.StateDir, cluster.DefaultRoster()), cluster.Name(t.Options), t.Options.Namespace
 	}
@@ -186,6 +186,9 @@ func workerTeam(c *hall.CLI, t hall.Target, f cluster.WorkerFlags, s settings.Se
 // work runs a worker until the command is interrupted or the worker cannot continue.
 func work(ctx context.Context, conn *hall.Connection, cfg worker.Config, describedTeam string) error {
 	started := func() {
+		if cfg.Deployment != "" {
+			conn.Infof("build %s of the worker deployment %s", cluster.BuildID(), cfg.Deployment)
+		}
 		conn.Infof("worker on the task queue %s %s, store %s, %s", conn.Queue, conn.Target, conn.Store.URL(""), describedTeam)
 		if cfg.MetricsAddress != "" {
 			conn.Infof("metrics and health at %s", cfg.MetricsAddress)
