@@ -8,6 +8,7 @@ TCTL          := v1.18.0
 # AGPL: a process of its own in tests, never in go.mod. It has no version tags.
 MINIO         := v0.0.0-20260212201848-7aac2a2c5b7c
 OLLAMA        := v0.6.5
+JAEGER        := v1.76.0
 HELM          := v3.18.6
 KUBEVALIDATE  := v0.0.4
 COMPOSE       := v2.16.2
@@ -19,7 +20,7 @@ BIN   := $(CURDIR)/bin
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-race test-plain test-skill e2e mend minio servers llama models worth chaos faults replay hostile charts release fuzz bench capacity lint size fmt tidy record ci
+.PHONY: help build test test-race test-plain test-skill e2e mend traces minio servers llama models worth chaos faults replay hostile charts release fuzz bench capacity lint size fmt tidy record ci
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +71,9 @@ e2e: build $(TOOLS)/gotestsum $(TOOLS)/temporal $(TOOLS)/tctl $(TOOLS)/minio $(T
 mend: build ## a scripted team mends twenty bugs of five public packages
 	.ci/packages.sh $(BIN)/packages
 	CONCLAVE_PACKAGES=$(BIN)/packages CONCLAVE_BIN=$(BIN)/conclave go test -tags e2e -count=1 -parallel 3 -timeout 30m -run '^TestMend$$' ./cmd/conclave/e2e
+
+traces: build $(TOOLS)/jaeger ## the spans of a session in Jaeger, which takes minutes to build
+	JAEGER_BIN=$(TOOLS)/jaeger CONCLAVE_BIN=$(BIN)/conclave go test -tags e2e -count=1 -timeout 10m -run '^TestTracesInJaeger$$' ./cmd/conclave/e2e
 
 minio: $(TOOLS)/minio ## what every store must do, on MinIO
 	MINIO_BIN=$(TOOLS)/minio go test -race -tags e2e -count=1 -timeout 10m -run 'TestMinIO' ./activities/s3store/...
@@ -192,6 +196,10 @@ $(TOOLS)/minio:
 	GOBIN=$(TOOLS) go install github.com/minio/minio@$(MINIO)
 $(TOOLS)/ollama:
 	GOBIN=$(TOOLS) go install github.com/ollama/ollama@$(OLLAMA)
+# Its go.mod has replacements, which go install refuses.
+$(TOOLS)/jaeger:
+	mkdir -p $(TOOLS) && go mod download github.com/jaegertracing/jaeger@$(JAEGER)
+	cd $$(go env GOMODCACHE)/github.com/jaegertracing/jaeger@$(JAEGER) && go build -o $@ ./cmd/all-in-one
 $(TOOLS)/helm:
 	GOBIN=$(TOOLS) go install helm.sh/helm/v3/cmd/helm@$(HELM)
 $(TOOLS)/kubectl-validate:
