@@ -30,8 +30,8 @@ const (
 	// calls from delaying the reports of other steps.
 	stepSpareRate, stepSpareBurst = 1, 3
 
-	// gathering is the delay of a heartbeat for new details. It covers the several changes at the
-	// start of a step, and is longer than most steps need from the last reply to their end.
+	// gathering is the delay of a heartbeat for new details. It covers the changes at the start of a
+	// step, and is longer than the time from the last reply of most steps to their end.
 	gathering = 100 * time.Millisecond
 
 	// busyPause is the delay of a heartbeat for new details while due heartbeats wait.
