@@ -101,3 +101,16 @@ func TestParse_listsTheKeysOfALargeSectionOnce(t *testing.T) {
 	require.Contains(t, first, "orchestrator.vitamins: unknown key; valid: coordination_mode, pacing, ")
 	require.Equal(t, "team.yaml:2:29: orchestrator.zebra: unknown key; the valid ones are listed above", second)
 }
+
+// Only keys that do not exist are marked as unknown.
+func TestProblems_unknown(t *testing.T) {
+	t.Parallel()
+	_, err := Parse("team.yaml", []byte("agents: [{id: a, backend: {type: openai, model: m, models: n}}]\norchestrator: {fairness_enabled: 3}"), Local)
+	var unknown []bool
+	var problems Problems
+	require.ErrorAs(t, err, &problems)
+	for _, p := range problems {
+		unknown = append(unknown, p.Unknown)
+	}
+	require.Equal(t, []bool{true, false}, unknown, err.Error())
+}

@@ -474,3 +474,26 @@ func TestSuspended_outage(t *testing.T) {
 func pausing(l Launch, since time.Time) []Event {
 	return []Event{Pause{}, Suspended{Launch: l.ID, Number: 1, Token: "t", AwaySince: since}, Resume{}}
 }
+
+// Programs tell the waits and the end of a run by the kinds of its entries.
+func TestTimeline_kinds(t *testing.T) {
+	t.Parallel()
+	kinds := func(s *State) []EntryKind {
+		var found []EntryKind
+		for _, e := range s.Timeline() {
+			if e.Kind != "" {
+				found = append(found, e.Kind)
+			}
+		}
+		return found
+	}
+	r := start(t, Graph{Start: "decide", Park: true, Steps: []Node{{Name: "decide", Kind: Session}}}).play("decide breaks no line")
+	r.state.Step(Retry{})
+	r.drain()
+	launch := r.at.ID
+	r.state.Step(Pause{})
+	r.state.Step(Cancel{})
+	r.drain()
+	r.state.Step(Suspended{Launch: launch, Number: 2, Token: "t"})
+	require.Equal(t, []EntryKind{EntryParked, EntryPaused, EntryEnded, EntryCancelled}, kinds(r.state))
+}
