@@ -21,7 +21,9 @@ func TestSession_stepsHaveTheFairnessKeyOfTheTeam(t *testing.T) {
 		p.runFrom(t, session.Input{Query: "Who?"})
 		require.NotEmpty(t, p.log.steps)
 		for _, step := range p.log.steps {
-			require.Equal(t, want, workflow.GetActivityOptions(step).Priority.FairnessKey)
+			priority := workflow.GetActivityOptions(step).Priority
+			require.Equal(t, want, priority.FairnessKey)
+			require.Zero(t, priority.PriorityKey, "that of the workflow applies")
 		}
 	}
 }
