@@ -90,14 +90,22 @@ func (t *stepRun) assemble(ctx context.Context) error {
 	protect(&t.Ports, t.vault)
 	t.offerEvidence()
 	t.plan, t.offline = plan, agent.Backend.Type == config.Offline
+	s := t.step(team)
+	s.Content, s.Project = string(content), project.Summary(asks)
+	t.Spec = s.Spec()
+	return nil
+}
+
+// step returns the step of the team's agent, without its texts.
+func (t *stepRun) step(team config.Team) scenarioagent.Step {
+	agent := team.Agents[0]
 	s := scenarioagent.Step{
 		Layout: t.layout, Launch: t.in.Launch, Token: t.Token, Attempt: t.Number, Spent: t.Result.Usage, Agent: agent.ID,
-		Scenario: t.in.Scenario, Content: string(content), Project: project.Summary(asks), System: agent.SystemMessage,
+		Scenario: t.in.Scenario, System: agent.SystemMessage,
 		MaxModelCalls: scenario.Bound(team.Orchestrator.MaxModelCallsPerStep, t.in.Launch.Limits.ModelCalls),
-		BeginAgain:    plan.OnLostTools != scenario.Tell,
+		BeginAgain:    t.plan.OnLostTools != scenario.Tell, Browser: t.browser(),
 	}
-	s.Browser = t.browser()
-	if plan.RequireEvidence {
+	if t.plan.RequireEvidence {
 		s.Pieces = func(ctx context.Context) (int, error) {
 			stored, err := t.evidence(ctx)
 			return len(stored), err
@@ -106,8 +114,7 @@ func (t *stepRun) assemble(ctx context.Context) error {
 	if t.Look != nil {
 		s.News = t.news
 	}
-	t.Spec = s.Spec()
-	return nil
+	return s
 }
 
 // sharedDirs returns the directories of the servers that the run's steps share.
