@@ -80,7 +80,7 @@ type Config struct {
 	Metrics        *metrics.Metrics
 	MetricsAddress string
 
-	// Log receives what the worker itself reports. The default is slog.Default.
+	// Log receives the messages of the worker itself. The default is slog.Default.
 	Log *slog.Logger
 
 	// onFatal is called when the worker cannot continue, for example because its namespace does not
