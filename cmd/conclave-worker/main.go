@@ -109,7 +109,7 @@ ID is that of the binary. It gets work once the version is the current one:
 	set.StringVar(&f.queue, "task-queue", drive.TaskQueue, "task queue `NAME`")
 	set.StringVar(&f.bucket, "bucket", "", "S3 `BUCKET` of the sessions")
 	set.StringVar(&f.prefix, "prefix", "", "key `PREFIX` in the bucket")
-	f.WorkerFlags.Flags(set)
+	f.Flags(set)
 	return cmd
 }
 
