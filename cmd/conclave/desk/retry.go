@@ -22,9 +22,10 @@ type pending struct {
 
 // brokenOff returns the newest session that an equal request of the caller started,
 // whose reply nobody received, or "". The official clients of OpenAI's API mark a
-// repeated request, which may arrive before the broken connection is recorded.
+// repeated request, which may arrive before the broken connection is recorded: on a busy machine,
+// seconds before.
 func (d *Desk) brokenOff(ctx context.Context, by access.Caller, hash string) string {
-	const lag, interval = time.Second, 100 * time.Millisecond
+	const lag, interval = 5 * time.Second, 100 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
 	for deadline := time.Now().Add(lag); ; {
