@@ -274,10 +274,10 @@ func TestTools_network(t *testing.T) {
 	require.Nil(t, tools.options().Network.Serve)
 	require.True(t, tools.repeatable("run_command"))
 
-	s.Sandbox.Network = []string{"PyPI.org:443", "10.1.2.3:8080"}
+	s.Sandbox.Network = []string{"Code.Example:443", "10.1.2.3:8080"}
 	tools = NewTools(s)
 	n := tools.options().Network
-	require.Equal(t, "pypi.org:443, 10.1.2.3:8080", n.Reaches)
+	require.Equal(t, "code.example:443, 10.1.2.3:8080", n.Reaches)
 	require.False(t, tools.repeatable("run_command"))
 	require.True(t, tools.repeatable("read_file"))
 

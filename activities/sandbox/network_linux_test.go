@@ -112,7 +112,7 @@ func TestNetwork_needsLevelFull(t *testing.T) {
 	dir := t.TempDir()
 	for _, level := range []sandbox.Level{sandbox.Landlock, sandbox.Off} {
 		o := sandbox.Options{Workspace: dir, Temp: os.TempDir(), Level: level, Host: sandbox.Host{Level: sandbox.Full}}
-		reaching(t, "pypi.org:443")(&o)
+		reaching(t, "code.example:443")(&o)
 		_, err := sandbox.Open(o)
 		require.ErrorContains(t, err, "only level full can limit it to a list", level)
 	}

@@ -361,9 +361,9 @@ func TestShell_descriptionOfANetwork(t *testing.T) {
 		t.Skip("commands have a network at level full only")
 	}
 	serve := func(socket *os.File) io.Closer { return socket }
-	d := openToolbox(t, tools.Set{Shell: &sandbox.Options{Level: sandbox.Full, Host: host(), Network: sandbox.Network{Reaches: "pypi.org:443", Serve: serve}}})
+	d := openToolbox(t, tools.Set{Shell: &sandbox.Options{Level: sandbox.Full, Host: host(), Network: sandbox.Network{Reaches: "code.example:443", Serve: serve}}})
 	list := d.set.Tools()
-	require.Contains(t, list[len(list)-1].Description, "of the network it reaches only pypi.org:443, with programs that use the proxy in $HTTPS_PROXY. ")
+	require.Contains(t, list[len(list)-1].Description, "of the network it reaches only code.example:443, with programs that use the proxy in $HTTPS_PROXY. ")
 	require.NotContains(t, list[len(list)-1].Description, "there is no network")
 }
 

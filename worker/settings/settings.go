@@ -78,7 +78,7 @@ func (s MCPServer) definition(name string) config.MCPServer {
 // sandbox holds the limits of the agents' shell.
 type sandbox struct {
 	Level          string   `json:"level" default:"full" enum:"gvisor,full,landlock,off" doc:"How well commands have to be confined: gvisor needs the program runsc; full needs user namespaces; landlock leaves some attacks open; off confines nothing. conclave sandbox check tells what this host supports."`
-	Network        []string `json:"network,omitempty" doc:"The exact destinations that commands can reach, each as host:port, such as pypi.org:443, through a proxy. Without it commands have no network. Addresses that are local or private have to be named themselves."`
+	Network        []string `json:"network,omitempty" doc:"The exact destinations that commands can reach, each as host:port, such as code.example:443, through a proxy. Without it commands have no network. Addresses that are local or private have to be named themselves."`
 	TimeoutSeconds int      `json:"timeout_seconds" default:"600" min:"1" max:"86400" doc:"How long one command may run."`
 	CPUSeconds     int      `json:"cpu_seconds" default:"600" min:"1" max:"86400" doc:"How much processor time one command may take, of all its processes together."`
 	MemoryMB       int      `json:"memory_mb" default:"2048" min:"64" max:"1048576" doc:"How much memory the processes of one command may have together."`

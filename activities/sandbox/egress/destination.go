@@ -151,7 +151,7 @@ func ParseList(entries []string) (List, error) {
 func ParseEntry(entry string) (Destination, error) {
 	d, err := parse(entry)
 	if err != nil {
-		return d, fmt.Errorf("%w; give it as HOST:PORT, such as pypi.org:443", err)
+		return d, fmt.Errorf("%w; give it as HOST:PORT, such as code.example:443", err)
 	}
 	if d.Name == "localhost" || strings.HasSuffix(d.Name, ".localhost") {
 		return d, fmt.Errorf("no host name reaches the loopback interface; give its address, 127.0.0.1:%d", d.Port)

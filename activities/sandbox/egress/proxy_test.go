@@ -71,7 +71,7 @@ func ask(t *testing.T, proxy, line string) (conn *net.TCPConn, status int, body 
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = opened.Close() })
 	require.NoError(t, opened.SetDeadline(time.Now().Add(time.Minute)))
-	_, err = io.WriteString(opened, line+" HTTP/1.1\r\nHost: pypi.org:443\r\n\r\n")
+	_, err = io.WriteString(opened, line+" HTTP/1.1\r\nHost: code.example:443\r\n\r\n")
 	require.NoError(t, err)
 	method, _, _ := strings.Cut(line, " ")
 	response, err := http.ReadResponse(bufio.NewReader(opened), &http.Request{Method: method})
@@ -104,7 +104,7 @@ func TestProxy_connectsToTheList(t *testing.T) {
 
 func TestProxy_refuses(t *testing.T) {
 	t.Parallel()
-	p := newProxy(list(t, "pypi.org:443", "files.example:443", "192.168.1.9:5000"))
+	p := newProxy(list(t, "code.example:443", "files.example:443", "192.168.1.9:5000"))
 	dialled := make(chan netip.AddrPort, 10)
 	p.dial = func(_ context.Context, to netip.AddrPort) (net.Conn, error) {
 		dialled <- to
@@ -115,16 +115,16 @@ func TestProxy_refuses(t *testing.T) {
 		status int
 		says   string
 	}{
-		"CONNECT evil.example:443":          {http.StatusForbidden, "evil.example:443 is not on the operator's list; commands can reach pypi.org:443, files.example:443"},
-		"CONNECT pypi.org:80":               {http.StatusForbidden, "pypi.org:80 is not on"},
-		"CONNECT 127.0.0.1:443":             {http.StatusForbidden, "not on the operator's list"},
-		"CONNECT pypi.org.evil.example:443": {http.StatusForbidden, "not on the operator's list"},
-		"CONNECT [::ffff:192.168.1.9]:5001": {http.StatusForbidden, "192.168.1.9:5001 is not on"},
-		"CONNECT pypi.org":                  {http.StatusBadRequest, ""},
-		"CONNECT 0x7f.1:443":                {http.StatusBadRequest, "not one in its usual form"},
-		"GET http://pypi.org:443/":          {http.StatusMethodNotAllowed, "CONNECT only"},
-		"CONNECT pypi.org:443":              {http.StatusForbidden, "its address is local, private or reserved"},
-		"CONNECT [::ffff:192.168.1.9]:5000": {http.StatusBadGateway, "nobody answers"},
+		"CONNECT evil.example:443":              {http.StatusForbidden, "evil.example:443 is not on the operator's list; commands can reach code.example:443, files.example:443"},
+		"CONNECT code.example:80":               {http.StatusForbidden, "code.example:80 is not on"},
+		"CONNECT 127.0.0.1:443":                 {http.StatusForbidden, "not on the operator's list"},
+		"CONNECT code.example.evil.example:443": {http.StatusForbidden, "not on the operator's list"},
+		"CONNECT [::ffff:192.168.1.9]:5001":     {http.StatusForbidden, "192.168.1.9:5001 is not on"},
+		"CONNECT code.example":                  {http.StatusBadRequest, ""},
+		"CONNECT 0x7f.1:443":                    {http.StatusBadRequest, "not one in its usual form"},
+		"GET http://code.example:443/":          {http.StatusMethodNotAllowed, "CONNECT only"},
+		"CONNECT code.example:443":              {http.StatusForbidden, "its address is local, private or reserved"},
+		"CONNECT [::ffff:192.168.1.9]:5000":     {http.StatusBadGateway, "nobody answers"},
 	} {
 		_, status, body := ask(t, proxy, line)
 		require.Equal(t, want.status, status, "%s: %s", line, body)
@@ -140,7 +140,7 @@ func TestProxy_refuses(t *testing.T) {
 func TestProxy_dialsTheJudgedAddresses(t *testing.T) {
 	t.Parallel()
 	to := echo(t)
-	p := newProxy(list(t, "PyPI.org.:443"))
+	p := newProxy(list(t, "Code.Example.:443"))
 	var dialled []netip.AddrPort
 	p.dial = func(_ context.Context, addr netip.AddrPort) (net.Conn, error) {
 		dialled = append(dialled, addr)
@@ -150,7 +150,7 @@ func TestProxy_dialsTheJudgedAddresses(t *testing.T) {
 		return net.Dial("tcp", to.String())
 	}
 	proxy := serving(t, p, "10.1.1.1", "151.101.0.223", "2a04:4e42::223", "127.0.0.1")
-	_, status, body := ask(t, proxy, "CONNECT pypi.org:443")
+	_, status, body := ask(t, proxy, "CONNECT code.example:443")
 	require.Equal(t, http.StatusOK, status, body)
 	require.NoError(t, p.Close())
 	require.Equal(t, []netip.AddrPort{netip.MustParseAddrPort("151.101.0.223:443"), netip.MustParseAddrPort("[2a04:4e42::223]:443")}, dialled)
@@ -194,16 +194,16 @@ func TestProxy_unknownName(t *testing.T) {
 func TestParseList_refusals(t *testing.T) {
 	t.Parallel()
 	for entry, says := range map[string]string{
-		"pypi.org":           "the port is missing; give it as HOST:PORT, such as pypi.org:443",
-		"https://pypi.org":   "the port is not a number",
-		"*.pypi.org:443":     "neither an address nor a DNS name",
-		"pypi.org:0443":      "the port is not a number from 1 to 65535",
-		"localhost:8080":     "give its address, 127.0.0.1:8080",
-		"LOCALHOST.:8080":    "give its address, 127.0.0.1:8080",
-		"db.localhost:5432":  "give its address",
-		"[fe80::1%eth0]:443": "IPv6 address without a zone",
-		"2130706433:80":      "looks like an address",
-		"":                   "the port is missing",
+		"code.example":         "the port is missing; give it as HOST:PORT, such as code.example:443",
+		"https://code.example": "the port is not a number",
+		"*.code.example:443":   "neither an address nor a DNS name",
+		"code.example:0443":    "the port is not a number from 1 to 65535",
+		"localhost:8080":       "give its address, 127.0.0.1:8080",
+		"LOCALHOST.:8080":      "give its address, 127.0.0.1:8080",
+		"db.localhost:5432":    "give its address",
+		"[fe80::1%eth0]:443":   "IPv6 address without a zone",
+		"2130706433:80":        "looks like an address",
+		"":                     "the port is missing",
 	} {
 		_, err := ParseList([]string{"a.example:1", entry})
 		require.ErrorContains(t, err, says, entry)
@@ -248,9 +248,9 @@ func TestLookup_resolvesAbsoluteNames(t *testing.T) {
 	r := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "udp", server)
 	}}
-	found, err := lookupBy(r)(t.Context(), "pypi")
+	found, err := lookupBy(r)(t.Context(), "code")
 	require.NoError(t, err)
 	require.Equal(t, []netip.Addr{netip.MustParseAddr("151.101.0.223")}, found)
-	require.Equal(t, []string{"pypi.", "pypi."}, []string{<-asked, <-asked}, "one question for each family, without search domains")
+	require.Equal(t, []string{"code.", "code."}, []string{<-asked, <-asked}, "one question for each family, without search domains")
 	require.Empty(t, asked)
 }

@@ -135,10 +135,10 @@ type hostile struct{ *rand.Rand }
 
 var (
 	hostileHosts = []string{
-		"pypi.org", "PyPI.org.", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:ffff:7f00:0001]", "127.1", "0x7f.1", "0x7f000001",
+		"code.example", "Code.Example.", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:ffff:7f00:0001]", "127.1", "0x7f.1", "0x7f000001",
 		"2130706433", "017700000001", "0177.0.0.1", "127.0.0.1.", "127.0.0.01", "localhost", "localhost.", "[::]", "[fe80::1%eth0]", "[::1%25lo]",
-		"pypi.org@127.0.0.1", "pypi.org#", "pypi.org/..", "pypi.org?", "xn--pypi-.org", "pyp\u0456.org", "ｐｙｐｉ.org", "１２７.0.0.1", "pypi。org",
-		"pypi%2eorg", "pypi.org\x00.evil.example", "pypi.org\r\nHost: x", "pypi..org", ".pypi.org", "-pypi.org", "pypi-.org", "*.org", "", ".", "[", "]", "[]",
+		"code.example@127.0.0.1", "code.example#", "code.example/..", "code.example?", "xn--code-.example", "cod\u0435.example", "ｃｏｄｅ.example", "１２７.0.0.1", "code。example",
+		"code%2eexample", "code.example\x00.evil.example", "code.example\r\nHost: x", "code..example", ".code.example", "-code.example", "code-.example", "*.org", "", ".", "[", "]", "[]",
 		"169.254.169.254", "[::ffff:a9fe:a9fe]", "[64:ff9b::a9fe:a9fe]", "[2002:7f00:1::]", "[2001:0:7f00:1::]", "1.2.3.4", "1.2.3", "1.2.3.4.5", "256.1.1.1",
 		"a_b.example", strings.Repeat("a", 63) + ".org", strings.Repeat("a", 64) + ".org", strings.Repeat("a.", 126) + "a", strings.Repeat("a.", 127) + "a",
 		"example.0x", "example.0x7g", "example.123", "1e100.net", "0.0.0.0", "[1:2:3:4:5:6:7:8]", "[1:2:3:4:5:6:7::]", "[1::3::5]", "[1:2:3:4:5:6:1.2.3.4]", "[::1.2.3.04]",
