@@ -53,10 +53,11 @@ func defaultExcludes() string {
 	return filepath.Join(config, "git", "ignore")
 }
 
-// git returns the output of a git command, or "" if it fails.
+// git returns the output of a git command, or "" if it fails. The configuration of a repository
+// may name programs, which git does not start here.
 func git(ctx context.Context, dir string, args ...string) string {
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir = dir
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.DevNull}, args...)...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_OPTIONAL_LOCKS=0")
 	out, err := cmd.Output()
 	if err != nil {
 		return ""

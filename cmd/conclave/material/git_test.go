@@ -69,3 +69,22 @@ func TestUpload_excludesOfGit(t *testing.T) {
 	_, _, err := artifact.Find(t.Context(), linked, artifact.Git{Excludes: []string{filepath.Join(home, "missing/file"), filepath.Join(home, "none")}})
 	require.NoError(t, err)
 }
+
+// A directory from elsewhere may have a repository whose configuration names a program.
+func TestSettings_startNoProgramOfTheRepository(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	dir := t.TempDir()
+	marker, hook := filepath.Join(dir, "started"), filepath.Join(dir, "hook.sh")
+	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\ntouch '"+marker+"'\n"), 0o700)) //nolint:gosec // git starts it
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("a\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a"), []byte("x"), 0o600))
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-f", "a"}, {"config", "core.fsmonitor", hook}} {
+		out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	require.Equal(t, []string{"a"}, settings(t.Context(), dir).Tracked)
+	require.NoFileExists(t, marker)
+}
