@@ -42,9 +42,9 @@ test "${CONCLAVE_CHAOS:-}" != short || exec "$@" # it has no time for the progra
 ahead=$out/ahead
 mkdir -p "$ahead"
 goroot=$(go env GOROOT)
-sed 's/^\tsec, nsec, mono := runtimeNow()$/&\n\tsec += 60/' "$goroot/src/time/time.go" >"$ahead/time.go"
-! cmp -s "$goroot/src/time/time.go" "$ahead/time.go" || missing "package time has changed: its Now is not found"
-printf '{"Replace": {"%s": "%s"}}\n' "$goroot/src/time/time.go" "$ahead/time.go" >"$ahead/overlay.json"
+sed 's/^\tsec, nsec, mono := runtimeNow()$/&\n\tsec += 60/' "$goroot/src/time/time.go" >"$ahead/time.overlay"
+! cmp -s "$goroot/src/time/time.go" "$ahead/time.overlay" || missing "package time has changed: its Now is not found"
+printf '{"Replace": {"%s": "%s"}}\n' "$goroot/src/time/time.go" "$ahead/time.overlay" >"$ahead/overlay.json"
 # Without the version of the repository its build ID is a checksum, different from that of the other worker.
 go build -buildvcs=false -overlay "$ahead/overlay.json" -o "$ahead/conclave-worker" ./cmd/conclave-worker
 
