@@ -52,7 +52,8 @@ func UseMaterial(ctx context.Context, store artifact.Store, m artifact.Material,
 	return nil
 }
 
-// Start returns the layout on top of the base of a session or run.
+// Start opens the base of a session or run and returns the layout that starts from it, or layout
+// unchanged if there is no base.
 func Start(ctx context.Context, trees *base.Trees, layout artifact.Layout, m artifact.Material) (artifact.Layout, error) {
 	if m.Base == "" {
 		return layout, nil

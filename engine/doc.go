@@ -44,11 +44,12 @@
 // an agent; step, for durability. To find a single rule:
 //
 //   - A vote is judged in team/judge.go, which parses it with team/action.go. It is accepted
-//     in coordination/step.go and counted in coordination/decide.go.
+//     in coordination/step.go, found fresh or stale in coordination/news.go, and counted in
+//     coordination/decide.go.
 //   - A step is claimed in step/claim.go.
 //   - A message of `conclave say` is read in step/message.go and enters a prompt in
-//     team/prompt.go and team/update.go, in pipeline/agent/rules.go, or in
-//     scenario/agent/news.go.
+//     team/prompt.go and team/update.go, in pipeline/agent/rules.go (in task.go beside it for
+//     the question of a team), or in scenario/agent/news.go.
 //
 // The pure packages (coordination, pipeline, scenario,
 // loop, window, llm) do no I/O; coordination, pipeline and scenario have no clock either.

@@ -148,7 +148,8 @@ func (q *queue) wait(now time.Time, ahead []*waiter, w *waiter) (wait time.Durat
 	return wait, limit
 }
 
-// try admits a call and returns 0, or returns the longest time to wait before the next try.
+// try admits the call and returns 0. Otherwise it returns the longest time to wait before the next
+// call of try, and a channel that is closed when the queue changes.
 func (q *queue) try(w *waiter) (wait time.Duration, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

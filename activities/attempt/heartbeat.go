@@ -264,8 +264,8 @@ func (h *heart) next(ctx context.Context) time.Duration {
 }
 
 func (h *heart) report(ctx context.Context) error {
-	// The heartbeat timeout restarts when the report arrives. The answer may remain unread while
-	// the process is suspended, so acked is the time before sending.
+	// The server restarts the heartbeat timeout when it receives the report. This process may be
+	// suspended before it reads the reply, so acked is the time before sending.
 	sent := time.Now()
 	h.mu.Lock()
 	t, d := h.task, h.details

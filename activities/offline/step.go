@@ -13,7 +13,7 @@ import (
 // directiveMark begins a line of a prompt that is addressed to this model.
 const directiveMark = "offline:"
 
-// directive is a line in the system prompt of a pipeline step that begins with directiveMark:
+// directive is a line of a pipeline step's system prompt; the line begins with directiveMark:
 //
 //	offline: call lint
 //	offline: jump export

@@ -84,7 +84,7 @@ func enum(tool llm.Tool, argument string) []string {
 }
 
 // read adds a user message to the view: the question, if it is the first message, the labels of
-// answers, and the model's own answer, which is recognised by its mark.
+// answers, and the model's own answer, which is recognized by its mark.
 func (v *view) read(text, mark string) {
 	if v.question == "" {
 		v.question = question(text)

@@ -50,7 +50,7 @@ type status struct {
 	Exit  Exit
 }
 
-// The child runs during package initialisation. The package has few imports, so that this happens
+// The child runs during package initialization. The package has few imports, so that this happens
 // early.
 var _ = runChild()
 

@@ -3,8 +3,8 @@
 //
 // A command runs under a child process, which is this binary, started again. One thread of the
 // child confines itself and starts the command; the other threads watch the command and kill its
-// remaining processes. The child recognises its role by its name, its empty environment and its
-// pipes. It runs during the initialisation of this package, before main; the package has few
+// remaining processes. The child recognizes its role by its name, its empty environment and its
+// pipes. It runs during the initialization of this package, before main; the package has few
 // imports, so that this happens early.
 //
 // Level full uses namespaces, its own root, Landlock, a system call filter and resource limits. If

@@ -27,8 +27,8 @@ type hostState struct {
 func (s *Sandbox) prepare() {
 	s.host.outer = os.Geteuid()
 	if s.options.Level == Full && os.Geteuid() == 0 {
-		// If the file system does not support mounts that change owners, commands run as root of
-		// the host within their namespace (see spec.AskThreads).
+		// If the file system does not support idmapped mounts, the command's user is root on the
+		// host, whose processes the kernel does not count (see counted).
 		if idmap, err := openIDMap(nobodyID); err == nil {
 			if idmappable(idmap, s.options.Workspace) && idmappable(idmap, s.temp) {
 				s.host.idmap, s.host.outer = idmap, nobodyID

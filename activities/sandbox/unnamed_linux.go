@@ -92,8 +92,8 @@ func (u *unnamed) descriptor(at, number string) error {
 	return nil
 }
 
-// inMemory reports whether a file outside the workspace is in memory, which the memory limit
-// covers.
+// inMemory reports whether a file is in memory, other than in the workspace or the temporary
+// directory. The memory limit covers such a file.
 func (u *unnamed) inMemory(name string, device uint64) bool {
 	if device == u.own || device == u.temp {
 		return false

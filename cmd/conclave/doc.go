@@ -47,6 +47,6 @@
 // which clustertest starts, under faults.
 //
 // Start with rootCommand in main.go, then the package of a command. A command's flags are in
-// command.go of its package, or in the file named after the command; those of `scenario run`
-// are declared in scenario/flags.go and defined in scenario/run.go.
+// command.go of its package, or in the file named after the command; for one of
+// `scenario run`, add a field in scenario/flags.go and define it in runCommand of scenario/run.go.
 package main

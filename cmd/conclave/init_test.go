@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The child of a sandbox runs before most packages of the program are initialised,
+// The child of a sandbox runs before most packages of the program are initialized,
 // because each sandboxed command pays for the packages before it.
 func TestSandboxChild_initialisedEarly(t *testing.T) {
 	if runtime.GOOS != "linux" {

@@ -116,7 +116,7 @@ func (w *walk) leave(ignoring, own ignore.List, inside bool) {
 // below them, and reports whether the directory is empty. If it exceeds the limit, list
 // returns only the first entries, one more than the limit.
 func (w *walk) list(ctx context.Context, dir string) (entries []fs.DirEntry, empty bool, err error) {
-	// Without blocking: the name may have been replaced by a FIFO.
+	// O_NONBLOCK keeps the open from hanging if the name has been replaced by a FIFO.
 	f, err := w.root.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, false, w.leftOut(dir, err)

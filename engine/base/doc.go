@@ -12,8 +12,8 @@
 //     from it; base/holds/ and base/sweeps/ keep uploads and sweeps apart.
 //
 // Upload stores a directory, and reads only files that have changed since the last time.
-// Promote stores the tree of a session. Both write packs before the index and the manifest
-// last, so that a manifest never lacks a content. Open reads a base; Trees keeps unpacked
+// Promote stores the tree of a session. Both write the packs first, then the index,
+// then the manifest, so that a stored manifest never names content that is missing. Open reads a base; Trees keeps unpacked
 // bases on a machine and copies them, by reflink where the file system can.
 //
 // Sweep removes bases that no session names and that were not used for a day. Uploads and

@@ -23,8 +23,9 @@ type restoring struct {
 	changed map[string]bool // directories whose entries or attributes may have changed; they are writable
 }
 
-// restore makes the directory equal to the files lent: those with another identity are written
-// again, and everything else is removed, ignored files and special ones included.
+// restore brings the directory back to the files that were lent. It rewrites those that are
+// missing or changed, and removes everything else, ignored and special files included. If too many
+// files must be rewritten, it fails with errChanged.
 func (l *Loan) restore(ctx context.Context) error {
 	root, err := os.OpenRoot(l.dir)
 	if err != nil {

@@ -83,8 +83,8 @@ func (t Team) SessionOnly() []string {
 	return keys
 }
 
-// Idle returns the keys of orchestrator.coordination that configure an evaluator of rounds
-// that is switched off.
+// Idle returns the keys of orchestrator.coordination that have no effect because the evaluator of
+// rounds is switched off.
 func (t Team) Idle() []string {
 	c := t.Orchestrator.Coordination
 	if t.Evaluates() {

@@ -37,7 +37,8 @@ func (d *Decoder) any(n *node, key string) any {
 }
 
 // anyNumber returns an int64 for a whole number in any notation, and otherwise a float64.
-// Numbers therefore survive being written and read again.
+// A number therefore keeps its type when it is written and read again, even 1.0, which JSON
+// writes as 1.
 func (d *Decoder) anyNumber(n *node, key string) any {
 	if i, err := strconv.ParseInt(n.text, 10, 64); err == nil {
 		return i

@@ -5,7 +5,7 @@
 // It is a pure state machine: [State.Step] applies an event, [State.Drain] returns the
 // commands that follow. It has no clock, no randomness, no I/O and no goroutines, and
 // does not depend on models, prompts or storage: a driver runs the launched steps,
-// writes the ledger, keeps the time, and steps every outcome as an event. Start
+// writes the ledger, keeps the time, and passes every outcome to Step as an event. Start
 // with this page, then read a session in testdata, then state.go.
 //
 // # An agent
@@ -139,9 +139,9 @@
 //
 // # News for a running step
 //
-//  22. With update_mode inject or restart, the bell tells running steps about new
-//     answers. It rings when an answer is accepted that a running step takes and has
-//     not seen, when there is a message for a running step, and when all steps are
+//  22. With update_mode inject or restart, the doorbell tells running steps about new
+//     answers. It rings when an answer is accepted that a running step takes (rule 23)
+//     and has not seen, when there is a message for a running step, and when all steps are
 //     asked to wrap up, pause, resume or end. It never rings without cause.
 //  23. A step takes peers' answers if its agent has an answer (a first answer is worked
 //     out alone), unless disable_injection or defer_peer_updates_until_restart is set;
@@ -172,7 +172,8 @@
 //
 // # Deciding
 //
-// Drain asks these questions in order; the first that applies is the outcome.
+// Drain tries rules 30 to 39 in order, and the first that applies takes effect. Rules 40 to
+// 43 name the winner and the effects of a decision.
 //
 //  30. With on_agent_failure fail, the session fails if an agent has failed before the
 //     team has decided. A failure in the finale or in a later attempt never loses the

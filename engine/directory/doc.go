@@ -25,7 +25,8 @@
 //     vote.json and stop.json. A step with more than one of them is ignored, and so
 //     are last_action.json, status.json and final/. The directory, not the
 //     document, names the agent.
-//   - An agent's latest answer has the highest number, and the files beside it. A
+//   - An agent's latest answer is the one with the highest step number; its files are
+//     beside it. A
 //     vote or stop stands until its agent's next action.
 //   - Where there is a ledger, the steps of its workflow count if they are on it;
 //     steps of other programs count as they are.

@@ -11,7 +11,7 @@
 //  1. Steps run one after another, in the order of the scenario. A run uses the
 //     definition as it was when the run began.
 //  2. A step reads its own file, the summary of the project, and the id and status
-//     of the previous step; the first one, that it is the first. The length of its
+//     of the previous step. The first step is told that it is the first. The length of its
 //     first request does not depend on the steps before it.
 //  3. A step ends with a verdict, pass or fail. A step without a verdict, because
 //     its agent gave none, its limits were reached or its retries were exhausted, ends

@@ -43,8 +43,8 @@ type State struct {
 	Stopped  bool    `json:"stopped,omitempty"`  // its Stop was drained
 	Launches int     `json:"launches"`
 
-	// Rest is the execution token from which the next launch of the step RestStep continues.
-	// Carried is the usage up to then. An empty RestStep means the next step.
+	// Rest is the execution token that the next launch of the step RestStep resumes; if RestStep
+	// is empty, that of the next step to run. Carried is the usage so far.
 	Rest      string    `json:"rest,omitempty"`
 	RestStep  string    `json:"rest_step,omitempty"`
 	Carried   llm.Usage `json:"carried,omitzero"`

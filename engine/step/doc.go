@@ -6,7 +6,7 @@
 //     retry finds its own claim by the token.
 //   - restore: a new workspace with peers' files read-only under peers/agent<N>/ and
 //     their long texts at peers/agent<N>.md; then the files and the conversation of
-//     earlier attempts, from the journal, which the rules learn.
+//     earlier attempts, from the journal. The rules learn its entries.
 //   - loop: the model and the tools, until the rules accept an action. The rules may mount
 //     peers' newer files while it runs.
 //   - journal: every reply, and every batch of tool results with the changed files, is

@@ -121,7 +121,7 @@
 // its checklist, and the mark of human messages. The list of tools ends with the vote, whose
 // values are the answers shown.
 //
-// Start with Step in step.go, then Judge in judge.go, which judges votes, and Updates in
-// rules.go. action.go checks the arguments of votes and answers. inbox.go reads the messages of `conclave say`; they enter a prompt in prompt.go,
-// and a running step in update.go. Prompts are in templates/ and, filled in, in testdata/.
+// Start with Step in step.go, then Judge in judge.go and Updates in rules.go. A vote is judged in
+// judge.go; its arguments are checked in action.go. Messages of `conclave say` are read by
+// inbox.go; prompt.go puts them into the opening prompt, update.go into a running step. Prompts are in templates/ and, filled in, in testdata/.
 package team

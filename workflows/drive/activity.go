@@ -60,9 +60,9 @@ func Preparing(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithTaskQueue(Bookkeeping(ctx, summary), stepsQueue(ctx))
 }
 
-// Step returns a context with the options for a step that may take limit. heartbeat is the
-// heartbeat timeout in seconds; 0, as in older histories, means the default. The activity counts
-// its own attempts. The ID is short, so that it can be typed in `temporal activity …`.
+// Step returns a context with the options for a step that may run for limit. heartbeat is the
+// heartbeat timeout in seconds; 0, as in older histories, means the default. The number of
+// attempts has no limit here, because the activity counts them itself. The ID is short, so that it can be typed in `temporal activity …`.
 func Step(ctx workflow.Context, id, summary string, limit time.Duration, heartbeat int) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID:          id,

@@ -58,7 +58,8 @@ func (h *Handler) checkResults(by access.Caller, in request) error {
 }
 
 // resultsOf returns the tool results at the end of a request, or nil if the request is a new
-// question. It refuses other messages beside the results: they would belong to neither.
+// question. It refuses results mixed with other messages after the last reply, which would be
+// neither results nor a new question.
 func resultsOf(messages []message) (results []coordination.ToolResult, err error) {
 	isResult := func(m message) bool { return m.Role == "tool" || m.Role == "function" }
 	first := len(messages) // position of the first message after the last reply
