@@ -24,7 +24,7 @@ type Flags struct {
 // Add adds the flags to a command.
 func (f *Flags) Add(set *pflag.FlagSet) {
 	set.StringVar(&f.base, "base", "", "start every step with the files of `DIR`, without ignored files and secrets")
-	set.StringArrayVar(&f.context, "context", nil, "show the files of `DIR[=NAME]` read-only as context/NAME/; repeatable")
+	set.StringArrayVar(&f.context, "context", nil, "show the files of `DIR[=NAME]` read-only as context/NAME/ (default: the name of DIR); repeatable")
 	set.BoolVar(&f.secrets, "include-secrets", false, "with --base and --context: include .env, private keys and files with tokens")
 }
 

@@ -49,14 +49,15 @@ func pruneCommand(c *hall.CLI) *cobra.Command {
 store and their histories. Without --yes it only shows what would go, and how much
 that frees.
 
-A run must meet all given conditions; the default is --older-than 30d. The age counts from the end of a run, or from the last change of its files if its
-history is gone.
+A run must meet all given conditions; the default is --older-than 30d. The age counts
+from the end of a run, or from the last change of its files if its history is gone.
 
 Runs that have not ended are kept, paused and parked ones included, and so are
 sessions that a kept session continues. The sessions of a pipeline's steps go with its
-run. On this machine prune also removes registered teams that no run refers to, old
-logs, and the hashes of directories that were not uploaded lately. It keeps the files
-of scenarios in their project.
+run. Bases that no kept run names are removed after a day without use. On this machine
+prune also removes registered teams that no run refers to, old logs, and the hashes of
+directories that were not uploaded lately. It keeps the files of scenarios in their
+project.
 
 On a cluster, name the bucket with --bucket, and the namespace if it is not the
 default: a run that has neither a history there nor an end on record is left alone.

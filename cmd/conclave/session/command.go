@@ -36,7 +36,8 @@ data directory. With an address the session is started on that cluster and
 followed.
 
 --continue starts a session that continues the conversation of a decided one: its
-agents are shown the earlier questions and answers. Limits, budget and labels start anew.
+agents are shown the earlier questions and answers and start from the files of its decision.
+Limits, budget and labels start anew.
 
 Exit codes: 0 decided, 1 wrong usage or configuration and nothing started,
 2 no answer, undecided (act_when), or parked without a terminal (it stays open),
