@@ -194,7 +194,7 @@ func hideDescriptors(trees bool) error {
 }
 
 // confine removes this thread's rights, unless the program is gVisor, which needs them to confine the
-// command. It returns the listener of the filter, or -1 if there is none.
+// command. It returns the listener of the filter, or -1 if the filter has no listener.
 func (s spec) confine() (int, error) {
 	if s.Level == Gvisor {
 		return -1, nil

@@ -186,7 +186,7 @@ func (r *record) addCommit(ctx context.Context, agent string, number int, c arti
 	return nil
 }
 
-// eventOf returns the event of a committed action, or nil if the action is none of a team's round.
+// eventOf returns the event of a committed action, or nil if it does not belong to a round of a team.
 // It adds the usage of the judge of equality to the end.
 func (r *record) eventOf(ctx context.Context, c artifact.Commit, o team.Outcome, end *coordination.End) (coordination.Event, error) {
 	switch o.Action {

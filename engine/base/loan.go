@@ -176,7 +176,7 @@ func (l *Loan) move(to string) error {
 	return l.locate()
 }
 
-// lendSpare moves an unused copy to dir and returns its loan, or nil if there is none.
+// lendSpare moves an unused copy to dir and returns its loan, or nil if no copy can be moved.
 func (t *Trees) lendSpare(key, dir string, readOnly bool) *Loan {
 	spare := t.spare(key, readOnly)
 	if spare == nil {

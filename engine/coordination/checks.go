@@ -260,8 +260,8 @@ func (s *State) confirm(by Basis, target *agent) Decision {
 	return s.decideBy(by, Consensus, target)
 }
 
-// passed returns the share of the counting checks that the agent's answer passes, or nil if there
-// are none.
+// passed returns the share of the counting checks that the agent's answer passes, or nil if
+// no check counts.
 func (s *State) passed(a *agent) *float64 {
 	passed, run := 0.0, 0.0
 	for i := range s.Checks {

@@ -46,7 +46,7 @@ type Launch struct {
 	Owed bool `json:"owed,omitempty"`
 
 	// FilesFrom is the execution token of the suspended or failed step that this one replaces
-	// and whose files it receives; it is empty if there is none.
+	// and whose files it receives; it is empty for a step that replaces no other.
 	FilesFrom string `json:"files_from,omitempty"`
 
 	// Uncounted is set if no event has counted the usage of that step; this step then reports

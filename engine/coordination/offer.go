@@ -58,7 +58,7 @@ func (s *State) roundsOf(a *agent) int {
 }
 
 // offered returns the actions open to a step of the agent that is launched together with those of
-// beside. If there are none, the agent waits for answers of others.
+// beside. Without an open action the agent waits for answers of others.
 func (s *State) offered(a *agent, beside ...*agent) []Action {
 	var offered []Action
 	if s.mayAnswer(a, beside) {

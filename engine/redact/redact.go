@@ -76,7 +76,7 @@ type Vault struct {
 	hide, restore, restoreJSON *strings.Replacer
 }
 
-// NewVault returns a Vault for secrets, or nil if there are none. Markers derive from seed,
+// NewVault returns a Vault for secrets, or nil if secrets is empty. Markers derive from seed,
 // which must be secret so that foreign text cannot contain one.
 func NewVault(seed string, secrets []string) *Vault {
 	sum := sha256.Sum256([]byte("credential " + seed))

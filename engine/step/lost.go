@@ -108,7 +108,7 @@ func isLostNote(e loop.Entry) bool {
 	return e.Kind == loop.Updated && len(e.Note) > 0 && json.Unmarshal(e.Note, &n) == nil && n.Lost
 }
 
-// String describes the losses to the agent. It is empty if there are none.
+// String describes the losses to the agent. It returns "" if nothing was lost.
 func (l losses) String() string {
 	var lost []string
 	switch n := len(l.servers); {

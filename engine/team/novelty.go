@@ -89,7 +89,7 @@ func (r *rules) reviewAnswer(ctx context.Context, a loop.Action) (*loop.Ruling, 
 // unknown.
 func (a answer) differs(manifest string) bool { return manifest != "" && manifest != a.Manifest }
 
-// manifest returns the hash of the manifest of the agent's files, or "" if there are none.
+// manifest returns the hash of the manifest of the agent's files, or "" for a step without files.
 func (r *rules) manifest(ctx context.Context) (string, error) {
 	if r.task.Manifest == nil {
 		return "", nil

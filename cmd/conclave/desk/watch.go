@@ -204,7 +204,7 @@ func (w *watch) lastNews() []coordination.Entry {
 	return w.news(ctx)
 }
 
-// newest returns the number of the last event, or 0 if there are none.
+// newest returns the number of the last event, or 0 if events is empty.
 func newest(events []coordination.Entry) int {
 	if len(events) == 0 {
 		return 0

@@ -143,8 +143,8 @@ func (c *cutter) imageOf(data []byte, size int64) (template.URL, bool) {
 	return c.dataURI(data)
 }
 
-// AnswerText returns the content of ANSWER.md: the final answer of a session, or a sentence
-// why there is none.
+// AnswerText returns the content of ANSWER.md: the final answer of a session, or the
+// reason why the session ended without one.
 func AnswerText(s *record.Session) string {
 	if p := s.Final(); p != nil && p.Answer != nil {
 		return strings.TrimRight(clean(p.Answer.Text), "\n") + "\n"

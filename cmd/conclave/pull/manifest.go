@@ -16,7 +16,7 @@ import (
 )
 
 // manifest compares the workspace in dir with its manifest and returns the manifest's hash, or ""
-// if there is none. It also compares partial/, the files of a step without an action.
+// if dir has no manifest. It also compares partial/, the files of a step without an action.
 func (v *verifier) manifest(ctx context.Context, dir string) string {
 	v.workspace(ctx, dir+"partial")
 	return v.workspace(ctx, dir+"workspace")

@@ -146,7 +146,7 @@ func (r Run) Seconds() float64 {
 	return float64(r.Elapsed().Round(time.Millisecond).Milliseconds()) / 1000
 }
 
-// find returns the run with a workflow ID. If there is none, it returns the newest run with
+// find returns the run with a workflow ID. Otherwise it returns the newest run with
 // that run ID or SLUG/RUN_ID, of the first kind that has one.
 func find(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) (Run, error) {
 	run, err := describe(ctx, conn, id, kinds...)

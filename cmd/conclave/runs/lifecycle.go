@@ -174,8 +174,8 @@ func LeaveOpen(ctx context.Context, conn *hall.Connection, run Run, running any,
 	return hall.Exitf(hall.ExitInterrupted, "lost the connection to %s: %w; nothing of it is lost, %s", run, waitErr, how)
 }
 
-// Text is the text of a result. Path names the document with the whole text; it is nil if there
-// is none.
+// Text is the text of a result. Path names the document with the whole text; it is nil if no
+// document has it.
 type Text struct {
 	Content   string
 	Truncated bool

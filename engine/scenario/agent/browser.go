@@ -13,7 +13,7 @@ const (
 	browserPrefix = "__browser_"
 )
 
-// browserGuide returns the instructions for the tools of a browser, or "" if there are none.
+// browserGuide returns the instructions for the tools of a browser, or "" if tools has no browser.
 func browserGuide(tools []llm.Tool) string {
 	offered, prefix := map[string]bool{}, ""
 	for _, tool := range tools {
