@@ -39,7 +39,7 @@ func checkMaterial(dir string, q eval.Question) error {
 		case err != nil:
 			return fmt.Errorf("its %s: %w; name a directory, relative to the file of questions", field, err)
 		case !info.IsDir():
-			return fmt.Errorf("its %s %s is no directory", field, name)
+			return fmt.Errorf("its %s %s is not a directory", field, name)
 		}
 	}
 	if _, err := check.Parse(list); err != nil {
