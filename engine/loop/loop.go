@@ -160,14 +160,19 @@ func (r running) waste(ctx context.Context, u llm.Usage, seconds float64) error 
 	return r.record(ctx, Entry{Kind: Wasted, Usage: &u, Seconds: seconds})
 }
 
+// silent reports whether the model has never called a tool, although it was offered some.
+func (r running) silent() bool {
+	return r.conv.silent() && (len(r.rules.Offer()) > 0 || len(r.Tools.Tools()) > 0)
+}
+
 // bounds returns an error if the conversation may not call the model again. It depends only
-// on the conversation.
+// on the conversation and the rules.
 func (r running) bounds() error {
 	switch {
 	case r.conv.Rejections >= maxRejections:
-		return &NoActionError{Attempts: r.conv.Rejections, Reason: r.conv.Rejected, Silent: r.conv.silent(), Tried: r.conv.tried}
+		return &NoActionError{Attempts: r.conv.Rejections, Reason: r.conv.Rejected, Silent: r.silent(), Tried: r.conv.tried}
 	case r.conv.Replies >= r.limit():
-		return &NoActionError{Calls: r.conv.Replies, Silent: r.conv.silent(), Tried: r.conv.tried}
+		return &NoActionError{Calls: r.conv.Replies, Silent: r.silent(), Tried: r.conv.tried}
 	}
 	return nil
 }

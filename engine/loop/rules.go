@@ -108,7 +108,7 @@ type NoActionError struct {
 	Attempts int    // rejected replies; 0 if the calls were used up
 	Reason   string // code of the last rejection
 	Calls    int    // number of model calls
-	Silent   bool   // no reply of the step called a tool
+	Silent   bool   // no reply of the step called a tool, although tools are offered
 	Tried    bool   // a reply had a call as text that cannot be read
 }
 

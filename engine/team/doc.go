@@ -59,6 +59,10 @@
 // a vote. Where only a new answer is open, the text is the answer; with auto, only after a
 // reply without calls was rejected and if the model has called nothing since.
 //
+// With text_answers always, a step is plain (plain in textual.go) if the agent has no other
+// tools and a single action is open, an answer or a vote. Its prompt asks for text and offers no
+// tool; a text that names a single agent is a vote for it, and the text is its reason.
+//
 // An agent may agree with an answer by repeating it. If one reply has both a vote and a
 // new answer equal to the answer voted for, only the vote counts. After answer_duplicate
 // only the vote is offered (in divided work, the stop); if the agent submits the same text

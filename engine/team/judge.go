@@ -190,8 +190,12 @@ func (r *rules) agree(calls []llm.ToolCall) (action, *rejection) {
 // reject refuses the whole reply. If only a part of it were run, the model could not know
 // which calls took effect.
 func (r *rules) reject(calls []llm.ToolCall, why *rejection) loop.Ruling {
-	text := why.why + " Nothing was submitted and no tool was run. Finish by calling " + r.ways() + "."
-	if why.code == noToolCalls {
+	text := why.why + " Nothing was submitted"
+	if !r.textOnly() {
+		text += " and no tool was run. Finish by calling " + r.ways()
+	}
+	text += "."
+	if why.code == noToolCalls || r.textOnly() {
 		text += r.inText()
 	}
 	results := make(map[string]string, len(calls))

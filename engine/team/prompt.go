@@ -44,6 +44,8 @@ type prompt struct {
 	CanAnswer            bool
 	CanVote              bool
 	CanStop              bool
+	Plain                bool     // the reply is plain text
+	Electable            []string // the agents that a plain reply can vote for
 	Divided              bool
 	Shell                bool // the agent can run commands in its workspace
 	Servers              bool // it has tools of MCP servers
@@ -79,6 +81,8 @@ func (r *rules) Opening() ([]llm.Message, error) {
 		name = "system_whole.tmpl"
 	case data.Divided:
 		name = "system_divided.tmpl"
+	case data.Plain:
+		name = "system_plain.tmpl"
 	case data.Alone:
 		name = "system_alone.tmpl"
 	}
@@ -100,6 +104,7 @@ func (r *rules) prompt() prompt {
 		CanAnswer: slices.Contains(open, coordination.NewAnswer),
 		CanVote:   slices.Contains(open, coordination.Vote),
 		CanStop:   slices.Contains(open, coordination.Stop),
+		Plain:     t.plain(),
 		Divided:   t.divided(),
 		Shell:     t.Files && slices.Contains(t.Tools, runCommand),
 		Servers:   t.usesServers(),
@@ -126,6 +131,7 @@ func (r *rules) prompt() prompt {
 	p.Checks = t.Checks.within(t.Mark, t.People)
 	p.frame(r.memory.answers)
 	if p.CanVote {
+		p.Electable = r.electable()
 		p.Agreements = t.agreements(r.memory.answers)
 	}
 	p.Memos = t.memos(r.memory.answers)

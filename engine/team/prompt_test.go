@@ -58,6 +58,9 @@ func files(t *task) {
 	}
 }
 
+// plain makes the task one of an agent without tools that replies in text.
+func plain(t *task) { t.TextAnswers, t.Tools = textAlways, nil }
+
 func gated(t *task) {
 	t.Sensitivity = ChecklistGated
 	t.Criteria = config.Criteria{{Text: "Names both moons."}}
@@ -202,6 +205,12 @@ func TestOpening(t *testing.T) {
 		"vote_only":       func(t *task) { t.Offered = []coordination.Action{coordination.Vote}; files(t) },
 		"vote_revote":     func(t *task) { t.Offered, t.Revote = []coordination.Action{coordination.Vote}, true },
 		"answer_only":     func(t *task) { t.Offered = []coordination.Action{coordination.NewAnswer} },
+		"plain_first":     func(t *task) { plain(t); first(t); t.Think = true },
+		"plain_vote":      func(t *task) { plain(t); t.Offered = []coordination.Action{coordination.Vote} },
+		"plain_revote":    func(t *task) { plain(t); t.Offered, t.Revote = []coordination.Action{coordination.Vote}, true },
+		"plain_answer":    func(t *task) { plain(t); t.Offered = []coordination.Action{coordination.NewAnswer} },
+		"plain_alone":     func(t *task) { plain(t); alone(t); t.Offered = []coordination.Action{coordination.Vote} },
+		"plain_both":      plain,
 		"answer_revoted":  func(t *task) { t.Offered, t.Revote = []coordination.Action{coordination.NewAnswer}, true },
 		"balanced":        func(t *task) { t.Sensitivity = "balanced" },
 		"strict":          func(t *task) { t.Sensitivity = "strict" },

@@ -106,8 +106,12 @@ func (r *rules) witnessed() (seen map[int]int, heard int) {
 	return seen, heard
 }
 
-// Offer returns the workflow tools and the tools of the checklist, sorted by name.
+// Offer returns the workflow tools and the tools of the checklist, sorted by name. A plain step
+// has none.
 func (r *rules) Offer() []llm.Tool {
+	if r.textOnly() {
+		return nil
+	}
 	var tools []llm.Tool
 	for _, action := range r.offered() {
 		tools = append(tools, r.workflowTool(action))

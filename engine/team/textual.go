@@ -18,14 +18,26 @@ const (
 	textAlways    = "always"
 )
 
-// textVote is the reason for a vote that was given as text.
-const textVote = "Voted for it without giving a reason."
-
 // heading precedes a label in a vote given as text, as in "Label: agent3" or "My vote: agent3".
 var heading = regexp.MustCompile(`(?i)^(my )?(label|vote|answer)\W*:\W`)
 
+// plain reports whether the prompts of the task ask for a reply in plain text and offer no
+// workflow tool: with text_answers always, if the agent has no other tools and the only open
+// action is a new answer or a vote without a confidence.
+func (t task) plain() bool {
+	if t.TextAnswers != textAlways || t.Purpose != coordination.Coordinate || t.divided() || t.Confidence ||
+		t.scored() || len(t.Plan) > 0 || len(t.Tools) > 0 {
+		return false
+	}
+	voting := len(t.Answers) > 0 && t.offers(coordination.Vote)
+	return voting != t.offers(coordination.NewAnswer)
+}
+
+// labelled matches the names and labels of agents, such as agent3 and agent1.2.
+var labelled = regexp.MustCompile(`(?i)\bagent\d+(\.\d+)?\b`)
+
 // judgeText rules on a reply without tool calls. A label, alone or after a heading, is a
-// vote. Where only a new answer is open, the text is the answer if text was asked for or
+// vote; in a plain step, so is a text that names a single agent. Where only a new answer is open, the text is the answer if text was asked for or
 // text_answers is always.
 func (r *rules) judgeText(content string) loop.Ruling {
 	content = text.WithoutThoughts(content)
@@ -37,7 +49,10 @@ func (r *rules) judgeText(content string) loop.Ruling {
 		return loop.Ruling{Action: &loop.Action{Kind: string(accepted.kind), Payload: accepted.payload}, Withdrawn: withdrawn}
 	}
 	why := "Your reply had no tool call."
-	if loop.LooksLikeCall(content) {
+	switch {
+	case r.textOnly():
+		why = "Your reply cannot be read."
+	case loop.LooksLikeCall(content):
 		why = "Your reply looks like a tool call, but it cannot be read as a call of an offered tool. Write the call alone, without text around it."
 	}
 	return r.reject(nil, &rejection{code: noToolCalls, why: why})
@@ -53,8 +68,10 @@ func (r *rules) textCalls(content string) []llm.ToolCall {
 	label = strings.Trim(label[len(heading.FindString(label)):], decoration)
 	if slices.Contains(r.permitted(), coordination.Vote) {
 		if _, _, found := r.find(label); found {
-			arguments := marshal(map[string]string{"agent_id": label, "reason": textVote})
-			return []llm.ToolCall{{Name: string(coordination.Vote), Arguments: string(arguments)}}
+			return textVote(label, "Voted for it without giving a reason.")
+		}
+		if label := r.onlyLabel(content); label != "" && r.textOnly() {
+			return textVote(label, content)
 		}
 	}
 	asked := r.task.TextAnswers == textAlways || r.memory.silent
@@ -64,10 +81,38 @@ func (r *rules) textCalls(content string) []llm.ToolCall {
 	return []llm.ToolCall{{Name: string(coordination.NewAnswer), Arguments: string(marshal(proposal{Content: content}))}}
 }
 
+// textVote returns the call that a vote given as text represents.
+func textVote(label, reason string) []llm.ToolCall {
+	arguments := marshal(map[string]string{"agent_id": label, "reason": reason})
+	return []llm.ToolCall{{Name: string(coordination.Vote), Arguments: string(arguments)}}
+}
+
+// onlyLabel returns the label in a text that names a single agent, in one or more places, or
+// "" for any other text.
+func (r *rules) onlyLabel(content string) string {
+	labels := labelled.FindAllString(content, -1)
+	if len(labels) == 0 {
+		return ""
+	}
+	named, _, found := r.find(labels[0])
+	for _, label := range labels[1:] {
+		other, _, also := r.find(label)
+		found = found && also && other.Number == named.Number
+	}
+	if !found {
+		return ""
+	}
+	return labels[0]
+}
+
 // answersOnly reports whether a new answer is the only open action.
 func (r *rules) answersOnly() bool {
 	return slices.Equal(r.open(), []coordination.Action{coordination.NewAnswer})
 }
+
+// textOnly reports whether the step is plain and offers no workflow tool now. News can open a second action,
+// and with it the tools.
+func (r *rules) textOnly() bool { return r.task.plain() && len(r.open()) == 1 }
 
 // inText returns the words that tell a model, which may be unable to call tools, how its text
 // counts.
@@ -75,11 +120,15 @@ func (r *rules) inText() string {
 	if r.task.TextAnswers != textWhenAsked && r.task.TextAnswers != textAlways {
 		return ""
 	}
+	begin := " If you cannot call tools, reply"
+	if r.textOnly() {
+		begin = " Reply"
+	}
 	switch {
 	case r.answersOnly():
-		return " If you cannot call tools, reply with your complete answer as plain text and nothing else: that text is then your answer."
+		return begin + " with your complete answer as plain text and nothing else: that text is then your answer."
 	case slices.Contains(r.open(), coordination.Vote):
-		return fmt.Sprintf(" If you cannot call tools, reply with the label that you vote for and nothing else. The labels are: %s.", strings.Join(r.electable(), ", "))
+		return fmt.Sprintf("%s with the label that you vote for and nothing else. The labels are: %s.", begin, strings.Join(r.electable(), ", "))
 	}
 	return ""
 }

@@ -96,6 +96,71 @@ func TestTextVote(t *testing.T) {
 	require.Equal(t, noToolCalls, newRules(task).Judge(llm.Message{Content: "agent3"}).Rejected, "voting is not open")
 }
 
+// With text_answers always, an agent without tools is offered none where only an answer or only
+// a vote is open, and its vote may stand in a sentence.
+func TestPlainStep(t *testing.T) {
+	t.Parallel()
+	voting := func(t *task) { plain(t); t.Offered = []coordination.Action{coordination.Vote} }
+	for name, c := range map[string]struct {
+		change func(*task)
+		plain  bool
+	}{
+		"an answer":             {func(t *task) { plain(t); first(t) }, true},
+		"a first turn":          {func(t *task) { plain(t); t.Answers = nil }, true},
+		"a vote":                {voting, true},
+		"either":                {plain, false},
+		"with files":            {func(t *task) { voting(t); t.Tools = []string{"read_file"} }, false},
+		"with a confidence":     {func(t *task) { voting(t); t.Confidence = true }, false},
+		"with a checklist":      {func(t *task) { plain(t); gated(t); t.Offered = t.Offered[:1] }, false},
+		"divided work":          {func(t *task) { plain(t); divided(t) }, false},
+		"a final answer":        {func(t *task) { plain(t); presenting(t) }, false},
+		"only where asked":      {func(t *task) { voting(t); t.TextAnswers = textWhenAsked }, false},
+		"an answer, not a vote": {func(t *task) { plain(t); t.Offered = t.Offered[:1] }, true},
+	} {
+		rules := newRules(with(evaluation(), c.change))
+		require.Equal(t, c.plain, len(rules.Offer()) == 0, name)
+	}
+
+	rules := newRules(with(evaluation(), voting))
+	for content, label := range map[string]string{
+		"The vote is agent1.":                   "agent1.2",
+		"agent3, since Agent3.1 counts right":   "agent3.1",
+		"agent1 or agent3":                      "",
+		"agent1: wrong. Vote for agent2, then.": "",
+		"Mars has two moons.":                   "",
+	} {
+		v := rules.Judge(llm.Message{Content: content})
+		if label == "" {
+			require.Equal(t, "Your reply cannot be read. Nothing was submitted. Reply with the label that you vote for and nothing else. The labels are: agent1, agent3.", v.Say, content)
+			continue
+		}
+		require.NotNil(t, v.Action, content)
+		require.Contains(t, string(v.Action.Payload), `"label":"`+label+`"`, content)
+	}
+	require.Contains(t, newRules(with(evaluation(), func(t *task) { plain(t); first(t) })).Judge(llm.Message{}).Say,
+		"Reply with your complete answer as plain text")
+
+	p := play(t, t.Context(), with(evaluation(), voting), says("Two."), says("Two."), says("Two."))
+	var none *loop.NoActionError
+	require.ErrorAs(t, p.err, &none)
+	require.False(t, none.Silent, "it was offered no tool")
+}
+
+// News that opens a vote brings the tools back, and the text no longer counts.
+func TestPlainStep_news(t *testing.T) {
+	t.Parallel()
+	w := &world{}
+	task := atWork(w, func(t *task) {
+		plain(t)
+		t.Answers = nil
+		t.Updates = coordination.Updates{Mode: coordination.Inject, Most: 1}
+	})
+	p := play(t, t.Context(), task,
+		turn{says: "Two.", while: func() { w.answer(2, 1, "Mars has two moons.") }}, says("2."), does(call("vote", `{"agent_id": "agent2", "reason": "It is complete."}`)))
+	require.NoError(t, p.err)
+	require.Equal(t, "vote", p.action.Kind)
+}
+
 // News withdraws an answer given as text like any other answer.
 func TestTextAnswer_withdrawn(t *testing.T) {
 	t.Parallel()
