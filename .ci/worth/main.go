@@ -31,14 +31,14 @@ func main() {
 	fmt.Print(page)
 }
 
-// small is the name of the model that .ci/weights.sh downloads.
-const small = "Qwen2.5-Coder-0.5B-Instruct (Q4_K_M)"
+// small is the name of the model that worth.sh makes of the one that .ci/weights.sh downloads.
+const small = "Qwen2.5-Coder-0.5B-Instruct (Q4_0)"
 
 // intro is the text above the tables, a format string for the name of the model.
 const intro = "# Our own figures\n\n" +
 	"`make worth` asks generated questions (`conclave eval gen`, seed 7) of %s: three agents of one\n" +
-	"model at temperature 0.7 that answer once and vote, with reasoning asked for (`think_first: on`). It continues where it was\n" +
-	"interrupted; the tables cover the questions asked so far. [docs/evaluation.md](evaluation.md)\n" +
+	"model at temperature 0.7 without tools that answer once and vote in plain text (`text_answers: always`), with reasoning asked\n" +
+	"for (`think_first: on`). It continues where it was interrupted; the tables cover the questions asked so far. [docs/evaluation.md](evaluation.md)\n" +
 	"explains arms and figures.\n"
 
 // limits is the text after intro on the page of the small model.
