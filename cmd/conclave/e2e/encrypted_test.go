@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -11,9 +12,12 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/prototext"
 )
@@ -47,7 +51,8 @@ func behindTLS(t *testing.T, c *cli, address string) (env []string) {
 }
 
 // A worker and commands with a key, and with a certificate of their own, keep a session unreadable for
-// a client without the key. The codec server makes it readable for the temporal CLI.
+// a client without the key. The codec server makes it readable for the temporal CLI
+// and for the Web UI.
 func TestEncryptedHistory(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -88,6 +93,44 @@ func TestEncryptedHistory(t *testing.T) {
 	query := base64.StdEncoding.EncodeToString([]byte(`"Where is the treasure?"`)) // the summary's payload
 	require.NotContains(t, c.temporal(show...).stdout, query)
 	require.Contains(t, c.temporal(append(show, "--codec-endpoint", "http://"+at)...).stdout, query)
+	s.showsInWebUI(t, c, "hidden", "Where is the treasure?")
 	require.NoError(t, worker.Process.Kill())
 	worker.ends(t)
+}
+
+// showsInWebUI requires that the Web UI, in a browser, shows a text on the page of a workflow if its
+// setting names a codec server, and else does not.
+func (s *site) showsInWebUI(t *testing.T, c *cli, id, text string) {
+	t.Helper()
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Log("no chromium: the Web UI is not tried")
+		return
+	}
+	at := freeAddress(t)
+	c.start("codec", "serve", "--listen", at, "--web-ui", s.stack.UIAddress).prints(t, "codec server on http://"+at)
+	ctx, stop := chromedp.NewExecAllocator(t.Context(), chromedp.Headless, chromedp.NoSandbox, chromedp.ExecPath(chromium), chromedp.UserDataDir(t.TempDir()))
+	defer stop()
+	ctx, end := chromedp.NewContext(ctx)
+	defer end()
+	open := func() {
+		t.Helper()
+		require.NoError(t, chromedp.Do(ctx, chromedp.Navigate(s.stack.UIAddress+"/namespaces/"+s.stack.Namespace+"/workflows/"+id)))
+		require.Eventually(t, func() bool { return inPage[bool](t, ctx, `/agent_a|==/.test(document.body.innerText)`) }, time.Minute, 50*time.Millisecond,
+			"the page shows the input, readable or encrypted")
+	}
+	open()
+	require.NotContains(t, inPage[string](t, ctx, "document.body.innerText"), text)
+	// The settings that the dialog behind the symbol of glasses stores.
+	inPage[bool](t, ctx, `localStorage.setItem("endpoint", JSON.stringify("http://`+at+`")), localStorage.setItem("overrideRemoteCodecConfiguration", "true"), true`)
+	open()
+	require.Eventually(t, func() bool { return strings.Contains(inPage[string](t, ctx, "document.body.innerText"), text) }, time.Minute, 50*time.Millisecond)
+}
+
+// inPage evaluates an expression in the browser's page.
+func inPage[T any](t *testing.T, ctx context.Context, expression string) T {
+	t.Helper()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	require.NoError(t, err, expression)
+	return value
 }
