@@ -20,7 +20,7 @@ sys.path.insert(0, path)
 import gguf  # noqa: E402
 from gguf import GGMLQuantizationType as Type  # noqa: E402
 
-EMBEDDING = "token_embd.weight"  # keeps eight bits: it is the output layer, too
+EMBEDDING = "token_embd.weight"  # keeps eight bits, since a token reads only one of its rows
 
 reader = gguf.GGUFReader(os.path.join(libraries, name))
 writer = gguf.GGUFWriter(to + ".part", str(reader.fields["general.architecture"].contents()))
