@@ -8,6 +8,7 @@ import (
 	"conclave/engine/check"
 	"conclave/engine/config"
 	"conclave/engine/loop"
+	"conclave/engine/overlay"
 	"conclave/engine/step"
 )
 
@@ -23,6 +24,10 @@ type Equipment struct {
 	// Tools opens an agent's ordinary tools on a workspace; the step closes them. It returns the
 	// errors of Lacks, or a *LackError of type ToolsUnavailable.
 	Tools func(ctx context.Context, agent config.Agent, workspace string, s Sharing) (step.Tools, error)
+
+	// Overlays returns the mount namespace in which an agent's tools can work, or nil if they need
+	// copies of the files of a base. A nil Overlays returns nil.
+	Overlays func(context.Context, config.Agent) *overlay.Mounts
 
 	// SharedDirs returns the directories of a run's shared servers that are connected in this
 	// process. A nil SharedDirs returns no directories.

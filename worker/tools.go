@@ -48,6 +48,8 @@ type Tools struct {
 	temp      *scratch // directory for the HOMEs of MCP servers; nil before the first server
 
 	shared mcp.Pool // the servers that the steps of a run share
+
+	overlays *overlays // mounts of workspaces; nil outside of a worker
 }
 
 // NewTools returns the tools of a worker with the given settings.
@@ -117,6 +119,7 @@ func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string, s ac
 			return nil, err
 		}
 		o := t.options()
+		o.Tree = t.overlays.tree(workspace)
 		set.Shell = &o
 	}
 	opened, err := tools.Open(ctx, workspace, set)

@@ -26,7 +26,9 @@ import (
 	"conclave/activities/tools"
 	"conclave/engine/artifact"
 	"conclave/engine/base"
+	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/overlay"
 	"conclave/worker/cluster"
 	"conclave/worker/metrics"
 	"conclave/worker/settings"
@@ -144,7 +146,8 @@ func Start(c Config) (stop func(), err error) {
 			return nil, err
 		}
 		sweep(os.TempDir()) // the HOMEs of a killed worker's MCP servers are there
-		workspaces, open = s.dir, append(open, s.close, c.Tools.release)
+		c.Tools.overlays = &overlays{tools: c.Tools, workspaces: s.dir, trees: c.treesDir(), log: c.Log}
+		workspaces, open = s.dir, append(open, s.close, c.Tools.release, c.Tools.overlays.close)
 	}
 	sdkworker.SetBinaryChecksum(binaryName())
 	running := attempt.NewSteps()
@@ -259,6 +262,7 @@ func (c Config) process(workspaces string, running *attempt.Steps) attempt.Proce
 		Equipment: activities.Equipment{
 			Teams: c.Teams, Model: c.Models.Model, Priced: c.Models.Priced, Window: c.Models.Window, NoCalls: c.Models.NoCalls,
 			Tools: c.openTools, EndShared: c.Tools.shared.End, SharedDirs: c.Tools.shared.Dirs, Lacks: c.Tools.Lacks, Repeatable: c.Tools.repeatable,
+			Overlays: c.overlays,
 			Confine: c.Tools.Confine,
 			Indexed: (&attributes{client: c.Client, log: c.Log, known: map[string]registered{}}).registered,
 		},
@@ -268,6 +272,14 @@ func (c Config) process(workspaces string, running *attempt.Steps) attempt.Proce
 		Yield:  yield,
 		Redact: c.redact(),
 	}
+}
+
+// overlays returns the mounts for an agent's workspaces, or nil if they are copies.
+func (c Config) overlays(ctx context.Context, agent config.Agent) *overlay.Mounts {
+	if c.Tools.overlays == nil {
+		return nil
+	}
+	return c.Tools.overlays.of(ctx, agent)
 }
 
 // yield waits until the steps of a wave have started.

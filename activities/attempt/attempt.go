@@ -16,6 +16,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/overlay"
 	"conclave/engine/step"
 )
 
@@ -247,6 +248,9 @@ func (a *Attempt) EquipTools(ctx context.Context, agent config.Agent) error {
 	}
 	a.Ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) {
 		return a.process.Tools(ctx, agent, workspace, activities.Sharing{Run: a.Spec.Layout.Root(), All: a.ShareServers})
+	}
+	if a.process.Overlays != nil {
+		a.Ports.Overlays = func(ctx context.Context) *overlay.Mounts { return a.process.Overlays(ctx, agent) }
 	}
 	return nil
 }

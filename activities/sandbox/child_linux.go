@@ -21,7 +21,7 @@ const (
 const (
 	controlFD = 3 // receives the spec; closed when the command is to end or the worker has died
 	statusFD  = 4 // sends the status at the end
-	treesFD   = 5 // the mounts of the workspace and the temporary directory, if spec.Trees; then the socket of spec.Network
+	treesFD   = 5 // the first of the mounts of spec.Trees; the socket of spec.Network follows the last one
 )
 
 // spec tells the child how to confine the command.
@@ -35,8 +35,8 @@ type spec struct {
 	Temp       string   // path on the host
 	ReadOnly   []string
 	Toolchains []string
-	Trees      bool // treesFD and the next descriptor are open
-	Switch     bool // the child starts as the worker's user and becomes the namespace's
+	Trees      []string // mount points, in the new root, of the mounts passed from treesFD on
+	Switch     bool     // the child starts as the worker's user and becomes the namespace's
 	Landlock   int
 	Limits     Limits
 	Accounted  bool // a memory cgroup limits the memory
@@ -155,7 +155,7 @@ func refuse(err error) Exit {
 // isolate hides the child's descriptors and, at level full, enters the new root. It uses the
 // namespace's own /proc if there is one.
 func (s spec) isolate() (*tasks, error) {
-	if err := hideDescriptors(s.Trees); err != nil {
+	if err := hideDescriptors(len(s.Trees)); err != nil {
 		return nil, err
 	}
 	tasks, err := openTasks()
@@ -172,22 +172,14 @@ func (s spec) isolate() (*tasks, error) {
 }
 
 // networkFD returns the descriptor of the socket over which the listener is passed.
-func (s spec) networkFD() int {
-	if s.Trees {
-		return treesFD + 2
-	}
-	return treesFD
-}
+func (s spec) networkFD() int { return treesFD + len(s.Trees) }
 
 // hideDescriptors prevents the command from inheriting the child's descriptors.
-func hideDescriptors(trees bool) error {
-	first := uint(treesFD)
-	if trees {
-		first += 2
-		unix.CloseOnExec(treesFD)
-		unix.CloseOnExec(treesFD + 1)
+func hideDescriptors(trees int) error {
+	for fd := treesFD; fd < treesFD+trees; fd++ {
+		unix.CloseOnExec(fd)
 	}
-	if err := unix.CloseRange(first, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+	if err := unix.CloseRange(uint(treesFD+trees), ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("close descriptors on exec: %w", err)
 	}
 	return nil

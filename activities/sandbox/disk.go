@@ -71,12 +71,13 @@ type volume struct {
 func (s *Sandbox) watchDisk(ctx context.Context, end context.CancelCauseFunc, unnamed func() (int64, bool)) *quota {
 	q := &quota{s: s, unnamed: unnamed, before: *s.used.Load(), ended: time.Now()}
 	q.left = usage{bytes: s.options.Limits.Disk - q.before.bytes, files: s.options.Limits.Files - q.before.files}
-	for _, dir := range []string{s.options.Workspace, s.temp} {
+	dirs := []string{s.temp, s.options.Workspace}
+	if s.options.Tree != nil || sameVolume(s.options.Workspace, s.temp) {
+		dirs = dirs[:1]
+	}
+	for _, dir := range dirs {
 		if free, err := freeSpace(dir); err == nil {
 			q.volumes = append(q.volumes, &volume{dir: dir, floor: min(minFree, free.bytes/2), first: free.bytes, free: free, now: free})
-		}
-		if sameVolume(s.options.Workspace, s.temp) {
-			break
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -104,7 +104,7 @@ func makeTemp(parent string) (string, error) {
 }
 
 func (o *Options) check() error {
-	workspace, err := directory(o.Workspace)
+	workspace, err := o.workspace()
 	if err != nil {
 		return fmt.Errorf("workspace: %w", err)
 	}
@@ -128,6 +128,17 @@ func (o *Options) check() error {
 	}
 	o.Toolchains, err = toolchains(*o)
 	return err
+}
+
+// workspace returns the real path of the workspace, or the given one if it is a mount of its own.
+func (o *Options) workspace() (string, error) {
+	switch {
+	case o.Tree == nil:
+		return directory(o.Workspace)
+	case o.Level != Full:
+		return "", fmt.Errorf("it is a mount of its own, which needs level %q", Full)
+	}
+	return o.Workspace, nil
 }
 
 // directory returns the real path of an existing directory.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -251,6 +252,12 @@ var systemFiles = []string{
 // readOnly are the attributes of all mounts except the workspace and the temporary directory.
 const readOnly = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
+// The mount points, in the new root, of the workspace and the temporary directory.
+const (
+	workspaceMount = "workspace"
+	tempMount      = "tmp"
+)
+
 // tree is a detached mount.
 type tree struct {
 	fd int
@@ -310,11 +317,14 @@ func existingSystemFiles() []string {
 }
 
 func (s spec) ownTrees() ([]tree, error) {
-	if s.Trees {
-		return []tree{{treesFD, workspacePath[1:]}, {treesFD + 1, "tmp"}}, nil
-	}
 	var trees []tree
-	for at, dir := range map[string]string{workspacePath[1:]: s.Workspace, "tmp": s.Temp} {
+	for i, at := range s.Trees {
+		trees = append(trees, tree{treesFD + i, at})
+	}
+	for at, dir := range map[string]string{workspaceMount: s.Workspace, tempMount: s.Temp} {
+		if slices.Contains(s.Trees, at) {
+			continue
+		}
 		fd, err := cloneTree(unix.AT_FDCWD, dir, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 		if err != nil {
 			return nil, err

@@ -31,14 +31,12 @@ type confinedRun struct {
 
 // launch prepares the mounts, the output and the cgroup of the child, and starts it.
 func (r *confinedRun) launch(sp *spec, stdout, stderr stream) error {
-	if sp.Trees {
-		for _, dir := range []string{r.s.options.Workspace, r.s.temp} {
-			tree, err := ownedTree(r.s.host.idmap, dir)
-			if err != nil {
-				return err
-			}
-			r.cmd.ExtraFiles = append(r.cmd.ExtraFiles, tree)
+	for _, at := range sp.Trees {
+		tree, err := r.s.tree(at)
+		if err != nil {
+			return err
 		}
+		r.cmd.ExtraFiles = append(r.cmd.ExtraFiles, tree)
 	}
 	if sp.Network {
 		passage, err := openPassage()

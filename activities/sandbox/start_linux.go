@@ -30,7 +30,7 @@ func (s *Sandbox) prepare() {
 		// If the file system does not support idmapped mounts, the command's user is root on the
 		// host, whose processes the kernel does not count (see counted).
 		if idmap, err := openIDMap(nobodyID); err == nil {
-			if idmappable(idmap, s.options.Workspace) && idmappable(idmap, s.temp) {
+			if (s.options.Tree != nil || idmappable(idmap, s.options.Workspace)) && idmappable(idmap, s.temp) {
 				s.host.idmap, s.host.outer = idmap, nobodyID
 			} else {
 				idmap.Close()
@@ -86,9 +86,31 @@ func (s *Sandbox) spec(c Command) spec {
 		AskThreads: s.options.Limits.Processes > 0 && !s.counted(), Counted: s.counted(),
 		Level: s.options.Level, Args: c.Args, Env: s.environment(c.Env), Path: searchPath(s.options.Toolchains),
 		Dir: c.Dir, Workspace: s.options.Workspace, Temp: s.temp, ReadOnly: s.options.ReadOnly,
-		Toolchains: s.options.Toolchains, Trees: s.host.idmap != nil, Switch: s.host.outer != os.Geteuid(),
+		Toolchains: s.options.Toolchains, Trees: s.trees(), Switch: s.host.outer != os.Geteuid(),
 		Landlock: s.options.Host.Landlock, Limits: s.options.Limits, Network: s.options.Network.Serve != nil,
 	}
+}
+
+// trees returns the mount points of the mounts that the child cannot make itself.
+func (s *Sandbox) trees() (at []string) {
+	if s.options.Tree != nil || s.host.idmap != nil {
+		at = append(at, workspaceMount)
+	}
+	if s.host.idmap != nil {
+		at = append(at, tempMount)
+	}
+	return at
+}
+
+// tree returns a detached mount for one of these mount points.
+func (s *Sandbox) tree(at string) (*os.File, error) {
+	switch {
+	case at == tempMount:
+		return ownedTree(s.host.idmap, s.temp)
+	case s.options.Tree != nil:
+		return s.options.Tree(s.host.outer)
+	}
+	return ownedTree(s.host.idmap, s.options.Workspace)
 }
 
 // counted reports whether the kernel counts a command's processes separately from the user's

@@ -51,6 +51,24 @@ func copyTree(ctx context.Context, m artifact.Manifest, src, dst string) error {
 	})
 }
 
+// Clones reports whether copies of files in one directory share their blocks in another.
+func Clones(from, to string) (bool, error) {
+	src, err := os.CreateTemp(from, "clone-")
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = errors.Join(src.Close(), os.Remove(src.Name())) }()
+	dst, err := os.CreateTemp(to, "clone-")
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = errors.Join(dst.Close(), os.Remove(dst.Name())) }()
+	if _, err := src.WriteString("x"); err != nil {
+		return false, err
+	}
+	return clone(dst, src), nil
+}
+
 // copiers is the number of files that are copied at a time.
 const copiers = 8
 

@@ -25,6 +25,7 @@ type Loan struct {
 	real     string // dir with its links resolved
 	readOnly bool
 	lent     time.Time
+	mount    *mount // nil for a copy
 
 	files artifact.Manifest
 	is    map[string]artifact.Identity // identities of the files and links
@@ -124,8 +125,11 @@ func (l *Loan) PutBack() bool {
 
 // GiveBack removes the directory, or restores its files and keeps them below parent to lend
 // them again. No process may write to them any more. It does nothing if the directory is no
-// longer at its path.
+// longer at its path. A mount is removed.
 func (l *Loan) GiveBack(ctx context.Context, parent string) error {
+	if l.mount != nil {
+		return l.mount.end()
+	}
 	if !l.InPlace() {
 		return nil
 	}
@@ -145,6 +149,9 @@ func (l *Loan) GiveBack(ctx context.Context, parent string) error {
 // InPlace reports whether the path still names the directory itself: an agent may have
 // renamed it, or a directory above it, and put a link in its place.
 func (l *Loan) InPlace() bool {
+	if l.mount != nil {
+		return l.mount.inPlace(l.dir)
+	}
 	real, err := filepath.EvalSymlinks(l.dir)
 	if err != nil || real != l.real {
 		return false

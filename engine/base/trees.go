@@ -25,7 +25,7 @@ type Trees struct {
 
 	mu     sync.Mutex
 	bases  map[string]*artifact.Base // bases read before
-	making map[string]*sync.Mutex    // trees that are being unpacked
+	making map[string]*sync.Mutex    // locks of the trees
 	spares []*Loan                   // copies given back, the oldest first
 
 	copying chan struct{} // held while a copy is made, so that the first of several copies is ready earlier
@@ -105,7 +105,8 @@ func (t *Trees) place(ctx context.Context, b *artifact.Base, m artifact.Manifest
 		return err
 	}
 	// The tree was evicted, or something has changed it.
-	if err := errors.Join(os.RemoveAll(dir), artifact.RemoveTree(t.tree(b.Hash()))); err != nil {
+	_, err = removeUnused(t.tree(b.Hash()))
+	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
 		return err
 	}
 	return unpack(ctx, t.store, b.Hash(), m, dir)
@@ -114,6 +115,12 @@ func (t *Trees) place(ctx context.Context, b *artifact.Base, m artifact.Manifest
 // keep unpacks a base unless its tree exists. Concurrent calls for one base wait for each
 // other.
 func (t *Trees) keep(ctx context.Context, b *artifact.Base) error {
+	defer t.lock(b)()
+	return t.unpackOnce(ctx, b)
+}
+
+// lock waits for other users of a base's tree in this process.
+func (t *Trees) lock(b *artifact.Base) (unlock func()) {
 	t.mu.Lock()
 	making := t.making[b.Hash()]
 	if making == nil {
@@ -122,7 +129,11 @@ func (t *Trees) keep(ctx context.Context, b *artifact.Base) error {
 	}
 	t.mu.Unlock()
 	making.Lock()
-	defer making.Unlock()
+	return making.Unlock
+}
+
+// unpackOnce is keep for the holder of the lock.
+func (t *Trees) unpackOnce(ctx context.Context, b *artifact.Base) error {
 	now := time.Now()
 	if os.Chtimes(t.tree(b.Hash()), now, now) == nil { // evict removes the least recently used
 		return nil
@@ -155,7 +166,7 @@ func isDir(path string) bool {
 const unpacking = "unpacking-"
 
 // evict removes leftovers of killed processes, then the least recently used trees until the
-// rest is within the maximum. It keeps the tree with the given hash.
+// rest is within the maximum. It keeps the tree with the given hash and those that are mounted.
 func (t *Trees) evict(hash string) {
 	type kept struct {
 		path string
@@ -188,8 +199,9 @@ func (t *Trees) evict(hash string) {
 		if all <= t.max {
 			return
 		}
-		_ = artifact.RemoveTree(tree.path)
-		all -= tree.size
+		if removed, err := removeUnused(tree.path); removed && err == nil {
+			all -= tree.size
+		}
 	}
 }
 

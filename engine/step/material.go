@@ -60,13 +60,18 @@ func (w *workspace) mountMaterial(ctx context.Context, contexts []Context) error
 	return nil
 }
 
-// lend makes a read-only copy of a base in the workspace.
+// lend makes a read-only copy or mount of a base in the workspace.
 func (w *workspace) lend(ctx context.Context, files *artifact.Base, name string) (*base.Loan, error) {
 	dir := filepath.Join(w.dir, name)
 	err := os.MkdirAll(filepath.Dir(dir), 0o755)
 	if err == nil {
 		var loan *base.Loan
-		if loan, err = w.ports.Trees.Lend(ctx, files, dir, true); err == nil {
+		if w.whole != nil {
+			loan, err = w.ports.Trees.MountIn(ctx, w.whole, files, name)
+		} else {
+			loan, err = w.ports.Trees.Lend(ctx, files, dir, true)
+		}
+		if err == nil {
 			return loan, nil
 		}
 	}
@@ -121,7 +126,10 @@ func (w *workspace) putBack(ctx context.Context) error {
 		if err != nil || name == "." || loan.InPlace() {
 			continue
 		}
-		if err := w.clearWay(name); err != nil {
+		if loan.Mounted() {
+			err = loan.GiveBack(ctx, "") // else the mount would be in the way
+		}
+		if err := errors.Join(err, w.clearWay(name)); err != nil {
 			return fmt.Errorf("restoring %s in the workspace: %w", name, err)
 		}
 		if loan.PutBack() {

@@ -10,6 +10,7 @@ import (
 	"conclave/engine/base"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/overlay"
 )
 
 // Ports connect a step to its model, its tools and the store.
@@ -45,6 +46,10 @@ type Ports struct {
 	// Trees copies the session's base and context into workspaces. Without it they are read
 	// from Store for every step.
 	Trees *base.Trees
+
+	// Overlays returns the mount namespace in which the agent's tools can work, or nil if they need
+	// copies. It is called only if the session has a base. A nil Overlays returns nil.
+	Overlays func(context.Context) *overlay.Mounts
 
 	// Repeatable reports whether an interrupted call of a tool can run again without harm in
 	// the workspace as it was before the call. The model is told that the outcome of other

@@ -117,6 +117,11 @@ func (w *workspace) check(ctx context.Context) (problem, err error) {
 
 // seal stores the change of the workspace for an answer.
 func (w *workspace) seal(ctx context.Context) (artifact.Change, string, error) {
+	if w.whole != nil {
+		if err := w.whole.Intact(); err != nil {
+			return artifact.Change{}, "", err
+		}
+	}
 	if w.touched.checked {
 		return w.copy.SealScanned(ctx)
 	}

@@ -34,7 +34,8 @@ type workspace struct {
 	copy   *artifact.WorkingCopy
 	ports  Ports
 
-	loans    []*base.Loan // copies of bases, those inside others first
+	loans    []*base.Loan // copies and mounts of bases, those inside others first
+	whole    *base.Loan   // mount at dir; nil if dir has copies
 	unfilled string       // directory of the unchanged base while it is empty
 	touched  touched
 	lasted   bool // lasting has returned true
@@ -64,7 +65,7 @@ func openWorkspace(ctx context.Context, p Ports, s Spec) (*workspace, error) {
 }
 
 func (w *workspace) fill(ctx context.Context, s Spec) (err error) {
-	whole, err := w.ports.Trees.Lend(ctx, s.Layout.Base(), w.dir, false)
+	whole, err := w.lendWhole(ctx, s.Layout.Base())
 	if err != nil {
 		return fmt.Errorf("making a workspace: %w", err)
 	}
@@ -96,6 +97,20 @@ func (w *workspace) fill(ctx context.Context, s Spec) (err error) {
 	}
 	w.scanned(false)
 	return nil
+}
+
+// lendWhole makes the tools' directory with the files of a base. It mounts them if it can, and
+// copies them otherwise.
+func (w *workspace) lendWhole(ctx context.Context, b *artifact.Base) (*base.Loan, error) {
+	if b != nil && w.ports.Overlays != nil {
+		if mounts := w.ports.Overlays(ctx); mounts != nil {
+			if whole, err := w.ports.Trees.Mount(ctx, mounts, b, w.dir); err == nil {
+				w.dir, w.whole = whole.Dir(), whole
+				return whole, nil
+			}
+		}
+	}
+	return w.ports.Trees.Lend(ctx, b, w.dir, false)
 }
 
 // maxRead is how many bytes of a file the rules may read, from its beginning.
@@ -154,31 +169,64 @@ func (w *workspace) mount(ctx context.Context, peer Peer) error {
 }
 
 func (w *workspace) replace(ctx context.Context, name string, peer Peer) error {
-	// The root confines links made in the workspace.
-	root, err := os.OpenRoot(w.home)
+	stage, err := w.openStage()
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	staged, err := w.stage(ctx, root, name, peer)
+	defer stage.close()
+	staged, err := w.stage(ctx, stage, name, peer)
 	if err != nil {
 		return err
 	}
-	target, outgoing := path.Join(workDir, peersDir, name), name+".old"
+	root, target, outgoing := stage.root, path.Join(stage.work, peersDir, name), path.Join(stage.at, name+".old")
 	if err := swap(root, target, staged.files, outgoing); err != nil {
 		return err
 	}
 	delete(w.answers, name)
 	if staged.loan != nil {
-		if err := staged.loan.Moved(filepath.Join(w.home, target)); err != nil {
+		if err := staged.loan.Moved(stage.path(target)); err != nil {
 			return err
 		}
 		w.answers[name] = staged.loan
 	}
-	if err := artifact.RemoveTree(filepath.Join(w.home, outgoing)); err != nil {
+	if err := artifact.RemoveTree(stage.path(outgoing)); err != nil {
 		return err
 	}
 	return errors.Join(swapText(root, target+".md", staged.text), swapText(root, target+".diff", staged.diff))
+}
+
+// stage is a directory from which files can be moved to the tools' directory. The root confines
+// links made in the workspace; at and work are paths of the two directories in it.
+type stage struct {
+	root     *os.Root
+	at, work string
+}
+
+// openStage makes a directory for the parts of a peer. It is beside the tools' directory, or in it
+// if that is a mount, which no file can be moved to.
+func (w *workspace) openStage() (*stage, error) {
+	dir, s := w.home, &stage{at: ".", work: workDir}
+	if w.whole != nil {
+		at, err := os.MkdirTemp(w.dir, ".conclave-mount-")
+		if err != nil {
+			return nil, err
+		}
+		dir, s.at, s.work = w.dir, filepath.Base(at), "."
+	}
+	var err error
+	s.root, err = os.OpenRoot(dir)
+	return s, err
+}
+
+// path returns the path of a file for this process.
+func (s *stage) path(name string) string { return filepath.Join(s.root.Name(), name) }
+
+// close removes the directory if it is in a mount.
+func (s *stage) close() {
+	if s.at != "." {
+		_ = artifact.RemoveTree(s.path(s.at))
+	}
+	s.root.Close()
 }
 
 // staged has the names of a peer's parts outside the tools' directory; the names of missing
@@ -189,7 +237,8 @@ type staged struct {
 }
 
 // stage restores all of a peer, or nothing, outside the tools' directory.
-func (w *workspace) stage(ctx context.Context, root *os.Root, name string, peer Peer) (s staged, err error) {
+func (w *workspace) stage(ctx context.Context, to *stage, name string, peer Peer) (s staged, err error) {
+	root, name := to.root, path.Join(to.at, name)
 	defer func() {
 		for _, made := range []string{s.text, s.diff} {
 			if err != nil && made != "" {
@@ -211,23 +260,31 @@ func (w *workspace) stage(ctx context.Context, root *os.Root, name string, peer 
 		return s, err
 	}
 	s.files = name + ".new"
-	if s.loan, err = w.restore(ctx, peer.Manifest, change, filepath.Join(w.home, s.files)); err != nil || w.layout.Base() == nil {
+	if s.loan, err = w.restore(ctx, peer.Manifest, change, to.path(s.files)); err != nil || w.layout.Base() == nil {
 		return s, err
 	}
-	diff, err := w.diff(ctx, change, filepath.Join(w.home, s.files))
+	diff, err := w.diff(ctx, change, to.path(s.files))
 	if err == nil {
 		s.diff = name + ".diff"
 		err = root.WriteFile(s.diff, diff, 0o444)
 	}
 	if err != nil {
-		err = errors.Join(err, artifact.RemoveTree(filepath.Join(w.home, s.files)))
+		err = errors.Join(err, artifact.RemoveTree(to.path(s.files)))
 	}
 	return s, err
 }
 
-// restore makes dir with the files of an answer's change, all of them or nothing.
+// restore makes dir with the files of an answer's change, all of them or nothing. The loan is nil
+// in a mount, from which the files cannot be moved to be lent again.
 func (w *workspace) restore(ctx context.Context, manifest string, c artifact.Change, dir string) (*base.Loan, error) {
-	w.copy.Has(artifact.Manifest{Files: c.Files})
+	files := artifact.Manifest{Files: c.Files}
+	w.copy.Has(files)
+	if w.whole != nil {
+		if err := files.Restore(ctx, w.store, w.layout, dir, true); err != nil {
+			return nil, errors.Join(err, artifact.RemoveTree(dir))
+		}
+		return nil, nil
+	}
 	loan, err := w.ports.Trees.LendAnswer(ctx, w.store, w.layout, manifest, c, dir)
 	if err != nil {
 		return nil, errors.Join(err, artifact.RemoveTree(dir))

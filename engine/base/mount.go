@@ -1,0 +1,269 @@
+package base
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"conclave/engine/artifact"
+	"conclave/engine/filelock"
+	"conclave/engine/overlay"
+)
+
+// mount is the part of a loan that is not a copy.
+type mount struct {
+	mounts   *overlay.Mounts
+	at, name string      // the overlay, and the directory in it if the loan is not the overlay itself
+	is       os.FileInfo // directory that the mount shows
+	tree     string      // unpacked base
+	lock     *os.File    // keeps the unpacked base from being removed; nil for a copy in an overlay
+}
+
+// Mount creates dir, which must not exist, and mounts the unpacked base on it so that only the
+// changes take space. The loan's directory is a path at which this process sees the mount; dir and
+// the directories beside it, whose names begin with its name, are removed by the caller after the
+// loan has been given back. On failure they do not exist.
+func (t *Trees) Mount(ctx context.Context, mounts *overlay.Mounts, b *artifact.Base, dir string) (*Loan, error) {
+	l := t.loan(b, dir, false)
+	err := t.mountOn(ctx, mounts, l)
+	if err != nil {
+		return nil, fmt.Errorf("mount base %s on %s: %w", b.Hash(), dir, err)
+	}
+	return l, nil
+}
+
+func (t *Trees) mountOn(ctx context.Context, mounts *overlay.Mounts, l *Loan) (err error) {
+	// A link on the path would lead out of the namespace of the mounts.
+	parent, err := filepath.EvalSymlinks(filepath.Dir(l.dir))
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(parent, filepath.Base(l.dir))
+	m, is, err := t.use(ctx, l.base)
+	if err != nil {
+		return err
+	}
+	m.mounts, m.at = mounts, dir
+	made := []string{dir, dir + ".upper", dir + ".work"}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.end())
+			for _, dir := range made {
+				err = errors.Join(err, artifact.RemoveTree(dir))
+			}
+		}
+	}()
+	for _, dir := range made {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := mounts.Overlay(m.tree, made[1], made[2], dir); err != nil {
+		return err
+	}
+	l.dir, l.is, l.mount, l.lent = mounts.Path(dir), is, m, time.Now()
+	return m.show(l.dir)
+}
+
+// MountIn mounts a base on a directory in the mount of another loan, which it creates. Nothing
+// there can be changed. If mounting fails, it makes a copy, which the mount of the other loan keeps
+// from view as soon as that is given back.
+func (t *Trees) MountIn(ctx context.Context, whole *Loan, b *artifact.Base, name string) (*Loan, error) {
+	dir := filepath.Join(whole.dir, name)
+	l := t.loan(b, dir, true)
+	m, is, err := t.use(ctx, b)
+	if err == nil {
+		l.is, l.mount, m.mounts, m.at, m.name = is, m, whole.mount.mounts, whole.mount.at, name
+		if err = os.Mkdir(dir, 0o755); err == nil {
+			err = m.mounts.ReadOnly(m.tree, m.at, name)
+		}
+		if err == nil {
+			return l, m.show(dir)
+		}
+		err = errors.Join(m.end(), artifact.RemoveTree(dir))
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	l.mount = &mount{}
+	if err := t.Place(ctx, b, dir); err != nil {
+		return nil, err
+	}
+	return l, l.mount.show(dir)
+}
+
+// use keeps an unpacked base from being removed. It returns the identities of its files, and fails
+// if they are not those of the base.
+func (t *Trees) use(ctx context.Context, b *artifact.Base) (*mount, map[string]artifact.Identity, error) {
+	if t.dir == "" {
+		return nil, nil, errors.New("there is no directory for unpacked bases")
+	}
+	dir, err := filepath.Abs(t.dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	unlock := t.lock(b)
+	defer unlock()
+	if err := t.unpackOnce(ctx, b); err != nil {
+		return nil, nil, err
+	}
+	m := &mount{}
+	if m.tree, err = filepath.EvalSymlinks(filepath.Join(dir, b.Hash())); err != nil {
+		return nil, nil, err
+	}
+	if m.lock, err = lockTree(m.tree); err != nil {
+		return nil, nil, err
+	}
+	is, err := m.identify(b)
+	if err == nil {
+		return m, is, nil
+	}
+	err = errors.Join(err, m.lock.Close())
+	if errors.Is(err, errUnequal) { // the next step gets a new tree
+		_, gone := removeUnused(m.tree)
+		err = errors.Join(err, gone)
+	}
+	return nil, nil, err
+}
+
+// identify returns the identities of the files of the base. The first time, it gives them to the
+// owner that mounts require.
+func (m *mount) identify(b *artifact.Base) (map[string]artifact.Identity, error) {
+	is, err := identify(b, m.tree)
+	if !errors.Is(err, errOwner) {
+		return is, err
+	}
+	if alone, err := filelock.TryFile(m.lock, filelock.Exclusive); err != nil || !alone {
+		return nil, errors.Join(errOwner, err)
+	}
+	user, group := overlay.Owner()
+	err = filepath.WalkDir(m.tree, func(name string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(name, user, group))
+	})
+	if err != nil {
+		return nil, err
+	}
+	if shared, err := filelock.TryFile(m.lock, filelock.Shared); err != nil || !shared {
+		return nil, errors.Join(errOwner, err)
+	}
+	return identify(b, m.tree)
+}
+
+var (
+	errOwner   = errors.New("files of the unpacked base belong to another user")
+	errUnequal = errors.New("the files of the unpacked base have been changed")
+)
+
+// identify returns the identities of the files and links in an unpacked base. It fails with
+// errUnequal if there are others than those of the base, or if one has another type, size or mode,
+// and with errOwner if one does not belong to the owner of mounts.
+func identify(b *artifact.Base, tree string) (map[string]artifact.Identity, error) {
+	files := make(map[string]artifact.File, len(b.Manifest().Files))
+	dirs := map[string]bool{".": true}
+	for _, f := range b.Manifest().Files {
+		files[f.Path] = f
+		dir := f.Path
+		if !f.Dir {
+			dir = filepath.Dir(f.Path)
+		}
+		for ; !dirs[dir]; dir = filepath.Dir(dir) {
+			dirs[dir] = true
+		}
+	}
+	is := make(map[string]artifact.Identity, len(files))
+	found := 0
+	err := filepath.WalkDir(tree, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		if !owned(info) {
+			return errOwner
+		}
+		name, err = filepath.Rel(tree, name)
+		if err != nil {
+			return err
+		}
+		found++
+		if e.IsDir() {
+			if !dirs[name] {
+				return fmt.Errorf("%w: %q", errUnequal, name)
+			}
+			return nil
+		}
+		f, listed := files[name]
+		if !listed || !same(f, info) {
+			return fmt.Errorf("%w: %q", errUnequal, name)
+		}
+		is[name] = artifact.Identify(info)
+		return nil
+	})
+	if err == nil && found != len(is)+len(dirs) {
+		err = errUnequal // a directory is missing
+	}
+	for name, f := range files {
+		if _, there := is[name]; err == nil && !f.Dir && !there {
+			err = fmt.Errorf("%w: %q", errUnequal, name)
+		}
+	}
+	return is, err
+}
+
+// same reports whether a file has the type, size and mode of a manifest.
+func same(f artifact.File, info fs.FileInfo) bool {
+	if f.Link != "" {
+		return info.Mode().Type() == fs.ModeSymlink && info.Size() == int64(len(f.Link))
+	}
+	return info.Mode().IsRegular() && info.Size() == f.Size && info.Mode().Perm() == fs.FileMode(f.Mode).Perm()
+}
+
+// Intact returns an error if the base below a mount has changed since it was lent, so that the
+// files of the workspace may be wrong.
+func (l *Loan) Intact() error {
+	if l.mount == nil || l.mount.lock == nil {
+		return nil
+	}
+	is, err := identify(l.base, l.mount.tree)
+	if err == nil && !maps.Equal(is, l.is) {
+		err = errUnequal
+	}
+	if err != nil {
+		return fmt.Errorf("read the files of base %s in %s: %w; do not change that directory while steps run", l.base.Hash(), l.mount.tree, err)
+	}
+	return nil
+}
+
+// Mounted reports whether the loan is a mount.
+func (l *Loan) Mounted() bool { return l.mount != nil }
+
+// show notes the directory of a mount.
+func (m *mount) show(dir string) (err error) {
+	m.is, err = os.Lstat(dir)
+	return err
+}
+
+// inPlace reports whether a path still names the mount.
+func (m *mount) inPlace(dir string) bool {
+	info, err := os.Lstat(dir)
+	return err == nil && os.SameFile(info, m.is)
+}
+
+// end removes the mount.
+func (m *mount) end() error {
+	if m.lock == nil {
+		return nil
+	}
+	var err error
+	if m.mounts != nil {
+		err = m.mounts.Unmount(m.at, m.name)
+	}
+	return errors.Join(err, m.lock.Close())
+}

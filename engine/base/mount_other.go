@@ -1,0 +1,20 @@
+//go:build !linux
+
+package base
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"conclave/engine/artifact"
+)
+
+// owned returns true, because this system has no mounts that require an owner.
+func owned(fs.FileInfo) bool { return true }
+
+// lockTree fails, because this system has no mounts of an unpacked base.
+func lockTree(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+// removeUnused removes an unpacked base. It reports whether it has.
+func removeUnused(tree string) (bool, error) { return true, artifact.RemoveTree(tree) }

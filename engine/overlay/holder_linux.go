@@ -1,0 +1,214 @@
+package overlay
+
+import (
+	"bytes"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	holderName = "conclave-mounts" // the name under which this binary runs as the holder
+	socketFD   = 3
+)
+
+var _ = runHolder()
+
+func runHolder() bool { //nolint:unparam // a package variable needs a value
+	if len(os.Args) != 1 || os.Args[0] != holderName || len(os.Environ()) > 0 || !isSocket(socketFD) {
+		return false
+	}
+	unix.CloseOnExec(socketFD)
+	h := &holder{mounts: map[string]int{}, uppers: map[string]string{}}
+	for h.serve() {
+	}
+	syscall.Exit(0)
+	return false
+}
+
+func isSocket(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
+}
+
+// holder is the process whose mount namespace has the mounts.
+type holder struct {
+	private bool           // mounts of the namespace are not those of others
+	mounts  map[string]int // descriptors of the mounts by path
+	uppers  map[string]string
+}
+
+// serve answers the next request. It returns false when the worker has ended.
+func (h *holder) serve() bool {
+	message, _, err := receive(socketFD)
+	if err != nil {
+		return false
+	}
+	var q request
+	var tree *os.File
+	if err = gob.NewDecoder(bytes.NewReader(message)).Decode(&q); err == nil {
+		tree, err = h.do(q)
+	}
+	reply := []byte(success)
+	if err != nil {
+		reply = []byte(failure + err.Error())
+	}
+	err = send(socketFD, reply, tree)
+	if tree != nil {
+		tree.Close()
+	}
+	return err == nil
+}
+
+func (h *holder) do(q request) (*os.File, error) {
+	if !h.private {
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			return nil, fmt.Errorf("make mounts private: %w", err)
+		}
+		h.private = true
+	}
+	switch q.Op {
+	case opOverlay:
+		return nil, h.overlay(q)
+	case opReadOnly:
+		return nil, h.readOnly(q)
+	case opUnmount:
+		return nil, h.unmount(filepath.Join(q.At, q.Name))
+	case opClone:
+		return h.clone(q)
+	}
+	return nil, fmt.Errorf("%q is not an operation", q.Op)
+}
+
+// overlay mounts an overlay. The layers are named by descriptors, because some characters of paths
+// have a meaning in the options of a mount.
+func (h *holder) overlay(q request) error {
+	config, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("make an overlay: %w", err)
+	}
+	defer unix.Close(config)
+	options := map[string]string{"xino": "off"} // files have the inode of their layer
+	for option, dir := range map[string]string{"lowerdir": q.Lower, "upperdir": q.Upper, "workdir": q.Work} {
+		fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("open %s: %w", dir, err)
+		}
+		defer unix.Close(fd)
+		options[option] = fmt.Sprintf("/proc/self/fd/%d", fd)
+	}
+	for option, value := range options {
+		if err := unix.FsconfigSetString(config, option, value); err != nil {
+			return fmt.Errorf("make an overlay with %s: %w", option, err)
+		}
+	}
+	for _, option := range []string{"userxattr", "volatile"} { // a workspace need not survive the machine
+		if err := unix.FsconfigSetFlag(config, option); err != nil {
+			return fmt.Errorf("make an overlay with %s: %w", option, err)
+		}
+	}
+	if err := unix.FsconfigCreate(config); err != nil {
+		return fmt.Errorf("make an overlay: %w", err)
+	}
+	mount, err := unix.Fsmount(config, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	if err != nil {
+		return fmt.Errorf("make a mount of an overlay: %w", err)
+	}
+	if err := unix.MoveMount(mount, "", unix.AT_FDCWD, q.At, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return errors.Join(err, unix.Close(mount))
+	}
+	h.mounts[q.At], h.uppers[q.At] = mount, q.Upper
+	return nil
+}
+
+// readOnly mounts a directory on one of an overlay. It follows no links, which an agent may have made.
+func (h *holder) readOnly(q request) error {
+	overlay, found := h.mounts[q.At]
+	if !found {
+		return fs.ErrNotExist
+	}
+	target, err := unix.Openat2(overlay, q.Name, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	mount, err := unix.OpenTree(unix.AT_FDCWD, q.Lower, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return fmt.Errorf("copy the mount of %s: %w", q.Lower, err)
+	}
+	err = unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH, &unix.MountAttr{
+		Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,
+	})
+	if err == nil {
+		err = unix.MoveMount(mount, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	}
+	if err != nil {
+		return errors.Join(err, unix.Close(mount))
+	}
+	h.mounts[filepath.Join(q.At, q.Name)] = mount
+	return nil
+}
+
+// unmount removes a mount, wherever its directory has been moved since.
+func (h *holder) unmount(at string) error {
+	mount, found := h.mounts[at]
+	if !found {
+		return nil
+	}
+	delete(h.mounts, at)
+	delete(h.uppers, at)
+	return errors.Join(unix.Unmount(fmt.Sprintf("/proc/self/fd/%d", mount), unix.MNT_DETACH), unix.Close(mount))
+}
+
+// clone returns a detached copy of an overlay and of the mounts in it.
+func (h *holder) clone(q request) (*os.File, error) {
+	mount, found := h.mounts[q.At]
+	if !found {
+		return nil, fs.ErrNotExist
+	}
+	if q.Owner != 0 {
+		if err := give(fmt.Sprintf("/proc/self/fd/%d", mount), h.uppers[q.At], q.Owner); err != nil {
+			return nil, fmt.Errorf("give files to the user %d: %w", q.Owner, err)
+		}
+	}
+	fd, err := unix.OpenTree(mount, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), q.At), nil
+}
+
+// give makes owner the owner of root's files in an overlay. Those are in the upper directory: the
+// files of the lower one have that owner already.
+func give(mount, upper string, owner int) error {
+	root, err := os.OpenRoot(mount)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return filepath.WalkDir(upper, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != 0 || info.Mode()&fs.ModeCharDevice != 0 { // a removed file is a device
+			return nil
+		}
+		name, err = filepath.Rel(upper, name)
+		if err != nil {
+			return err
+		}
+		return root.Lchown(name, owner, owner)
+	})
+}
