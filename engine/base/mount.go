@@ -185,25 +185,20 @@ func identify(b *artifact.Base, tree string) (map[string]artifact.Identity, erro
 		if err != nil {
 			return err
 		}
-		if !owned(info) {
-			return errOwner
-		}
 		name, err = filepath.Rel(tree, name)
 		if err != nil {
 			return err
 		}
-		found++
-		if e.IsDir() {
-			if !dirs[name] {
-				return fmt.Errorf("%w: %q", errUnequal, name)
-			}
-			return nil
-		}
 		f, listed := files[name]
-		if !listed || !same(f, info) {
+		switch {
+		case e.IsDir() && !dirs[name], !e.IsDir() && !(listed && same(f, info)):
 			return fmt.Errorf("%w: %q", errUnequal, name)
+		case !owned(info):
+			return errOwner
+		case !e.IsDir():
+			is[name] = artifact.Identify(info)
 		}
-		is[name] = artifact.Identify(info)
+		found++
 		return nil
 	})
 	if err == nil && found != len(is)+len(dirs) {

@@ -209,6 +209,9 @@ func give(mount, upper string, owner int) error {
 		if err != nil {
 			return err
 		}
-		return root.Lchown(name, owner, owner)
+		if err := root.Lchown(name, owner, owner); !errors.Is(err, unix.EROFS) { // a read-only mount is in front of it
+			return err
+		}
+		return nil
 	})
 }
