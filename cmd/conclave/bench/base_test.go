@@ -21,6 +21,7 @@ import (
 	"conclave/engine/base"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
+	"conclave/engine/overlay"
 	"conclave/engine/step"
 	"conclave/engine/team"
 )
@@ -40,9 +41,10 @@ type ground struct {
 	known string
 	hash  string
 	trees *base.Trees
-	kept  string // their directory
-	home  string // of workspaces
-	other string // directory of copies that stay until the end, because creating files after removing as many is slow on ext4
+	kept  string          // their directory
+	home  string          // of workspaces
+	mount *overlay.Mounts // of workspaces; nil if copies share their blocks or there are no mounts
+	other string          // directory of copies that stay until the end, because creating files after removing as many is slow on ext4
 	runs  int
 }
 
@@ -61,11 +63,27 @@ func BenchmarkBase(b *testing.B) {
 	b.Run("upload=again", g.again)
 	b.Run("session=second", g.second)
 	g.kept = b.TempDir()
+	g.openMounts(b)
 	g.trees = base.NewTrees(g.filled, g.kept, treeBytes)
 	b.Run("step=cold", g.work)
 	b.Run("step=warm", g.work)
 	b.Run("step=unpacked", g.unpacked)
 	b.Run("agents=3", g.together)
+}
+
+// openMounts opens the mounts that a worker would use.
+func (g *ground) openMounts(b *testing.B) {
+	b.Helper()
+	shared, err := base.Clones(g.kept, g.home)
+	require.NoError(b, err)
+	if shared {
+		return
+	}
+	if g.mount, err = overlay.Open(); err != nil {
+		b.Log("without mounts: ", err)
+		return
+	}
+	b.Cleanup(g.mount.Close)
 }
 
 // fill writes the person's directory.
@@ -152,7 +170,8 @@ func (g *ground) work(b *testing.B) { g.workOn(b, func() {}) }
 func (g *ground) workOn(b *testing.B, prepare func()) {
 	var beyond, requests samples
 	on, most := g.open(b), 2000.0
-	if clones(b, g.home) {
+	if shared, err := base.Clones(g.kept, g.home); shared || g.mount != nil {
+		require.NoError(b, err)
 		most = 500
 	}
 	for b.Loop() {
@@ -211,6 +230,7 @@ func (g *ground) runWith(b *testing.B, on *artifact.Base, calls []llm.ToolCall, 
 	require.NoError(b, err)
 	_, err = step.Run(b.Context(), step.Ports{
 		Store: g.filled, Trees: g.trees, Model: &recital{replies: replies("It is mended.", calls)}, Now: time.Now, Scratch: g.home,
+		Overlays: func(context.Context) *overlay.Mounts { return g.mount },
 		Tools: func(ctx context.Context, dir string) (step.Tools, error) {
 			if opened != nil {
 				opened()
@@ -242,7 +262,7 @@ func (g *ground) together(b *testing.B) {
 		open(3)
 		g.home = home
 	}
-	used.report(b, "disk/base", 0.2) // with reflinks
+	used.report(b, "disk/base", 0.2) // with reflinks or mounts
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -265,21 +285,6 @@ func (g *ground) writes(b *testing.B) {
 	}
 	took.report(b, "ms-beyond-one", 1000)
 	b.ReportMetric(0, "ns/op")
-}
-
-// clones reports whether a file system has reflinks.
-func clones(b *testing.B, dir string) bool {
-	b.Helper()
-	from, err := os.CreateTemp(dir, "from-")
-	require.NoError(b, err)
-	defer from.Close()
-	to, err := os.CreateTemp(dir, "to-")
-	require.NoError(b, err)
-	defer to.Close()
-	_, err = from.WriteString("x")
-	require.NoError(b, err)
-	require.NoError(b, errors.Join(os.Remove(from.Name()), os.Remove(to.Name())))
-	return unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) == nil
 }
 
 // freeBytes returns the free bytes of the file system of a directory.
