@@ -1,12 +1,18 @@
 package overlay_test
 
 import (
+	"bufio"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
+	"conclave/engine/artifact"
 	"conclave/engine/overlay"
 )
 
@@ -25,6 +31,7 @@ func open(t *testing.T) *stand {
 	t.Cleanup(mounts.Close)
 	home, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, artifact.RemoveTree(home)) })
 	s := &stand{Mounts: mounts, home: home}
 	user, group := overlay.Owner()
 	for name, dir := range map[string]*string{"lo,w:er \\": &s.lower, "up:per": &s.upper, "wo,rk": &s.work, "a t\n": &s.at} {
@@ -92,4 +99,71 @@ func TestOverlay(t *testing.T) {
 	require.NoError(t, s.Unmount(s.at, ""))
 	require.NoFileExists(t, filepath.Join(seen, "kept"))
 	require.NoError(t, s.Unmount(s.at, ""), "a second time")
+}
+
+// A path with a link in it names no mount, and a directory that does not exist cannot be one.
+func TestOverlay_refusals(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	require.ErrorContains(t, s.Overlay(s.lower+"-missing", s.upper, s.work, s.at), "-missing")
+	require.Error(t, s.ReadOnly(s.lower, s.at, "sub"), "there is no overlay yet")
+	_, err := s.Clone(s.at, os.Geteuid())
+	require.Error(t, err)
+	link := filepath.Join(s.home, "link")
+	require.NoError(t, os.Symlink(s.at, link))
+	require.ErrorContains(t, s.Overlay(s.lower, s.upper, s.work, link), "cannot be seen")
+	require.NoError(t, s.Unmount(link, ""))
+	require.Error(t, s.Overlay(s.lower, s.upper, s.work, s.at), "the directories of an earlier mount")
+	require.Nil(t, s.Tree(s.at))
+	require.Nil(t, (*overlay.Mounts)(nil).Tree(s.at))
+}
+
+// A clone gives the files that this process has written to another user, and leaves the others alone.
+func TestClone_givesFiles(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	seen := s.mount(t)
+	require.NoError(t, os.MkdirAll(filepath.Join(seen, "new/deep"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(seen, "new/deep/f"), nil, 0o600))
+	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(seen, "new/link")))
+	require.NoError(t, os.Remove(filepath.Join(seen, "sub/removed")))
+	require.NoError(t, os.Mkdir(filepath.Join(seen, "base"), 0o755))
+	require.NoError(t, s.ReadOnly(s.lower, s.at, "base"))
+	user, _ := overlay.Owner()
+	tree, err := s.Tree(seen)(user)
+	require.NoError(t, err)
+	require.NoError(t, tree.Close())
+	for _, name := range []string{".", "kept", "sub", "new", "new/deep", "new/deep/f", "new/link", "base", "base/kept"} {
+		var st unix.Stat_t
+		require.NoError(t, unix.Lstat(filepath.Join(seen, name), &st))
+		require.EqualValues(t, user, st.Uid, name)
+	}
+	require.NoFileExists(t, filepath.Join(seen, "sub/removed"))
+}
+
+// The mounts and their holder end with a process that is killed.
+func TestOpen_killed(t *testing.T) {
+	t.Parallel()
+	open(t)
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, artifact.RemoveTree(dir)) })
+	for _, name := range []string{"lower", "upper", "work", "at"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "lower/file"), nil, 0o644))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = append(os.Environ(), mounter+"="+dir)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	seen, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	seen = strings.TrimSpace(seen)
+	require.FileExists(t, seen)
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
+	require.Eventually(t, func() bool { _, err := os.Stat(seen); return err != nil }, 10*time.Second, time.Millisecond)
 }

@@ -1,0 +1,40 @@
+package overlay_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"conclave/engine/overlay"
+)
+
+// mounter is the variable that makes this binary a process with a mount, for a test to kill. Its
+// value is the directory of the mount.
+const mounter = "OVERLAY_MOUNTER"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(mounter); dir != "" {
+		if err := hold(dir); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// hold mounts an overlay, prints the path of a file in it and waits.
+func hold(dir string) error {
+	mounts, err := overlay.Open()
+	if err != nil {
+		return err
+	}
+	at := filepath.Join(dir, "at")
+	if err := mounts.Overlay(filepath.Join(dir, "lower"), filepath.Join(dir, "upper"), filepath.Join(dir, "work"), at); err != nil {
+		return err
+	}
+	fmt.Println(mounts.Path(filepath.Join(at, "file")))
+	time.Sleep(time.Hour)
+	return nil
+}
