@@ -27,6 +27,7 @@
 //   - artifact: keys, blobs, manifests and documents of the store; package storetest
 //     specifies a store by tests.
 //   - base: the directories that sessions start from: upload, packs, copies, removal.
+//   - overlay: mounts in which steps change the files of a base without a copy.
 //   - config: the configuration files, checked, with their schema.
 //   - check: checks of answers: their definitions, and one run in a fresh copy.
 //   - eval: the questions of an evaluation, the scoring of answers and the summary; package

@@ -22,9 +22,9 @@ import (
 // reflinks and this host allows mounts, and as copies otherwise. It tries the mounts once.
 type overlays struct {
 	tools      *Tools
-	workspaces string // directory of workspaces
-	trees      string // directory of unpacked bases; empty if there is none
-	log        *slog.Logger
+	workspaces string       // directory of workspaces
+	trees      string       // directory of unpacked bases; empty if there is none
+	log        *slog.Logger // nil to log nothing
 
 	tried    sync.Once
 	mounts   *overlay.Mounts // nil if bases are copied
@@ -47,6 +47,7 @@ func (o *overlays) of(ctx context.Context, a config.Agent) *overlay.Mounts {
 func (o *overlays) decide(ctx context.Context) {
 	err := o.try(ctx)
 	switch {
+	case o.log == nil:
 	case o.mounts == nil:
 		o.log.Info("the files of bases are copied into workspaces", "reason", err)
 	case !o.commands:
@@ -71,18 +72,15 @@ func (o *overlays) try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(o.workspaces, "conclave-overlay-")
+	t := &trial{mounts: mounts}
+	defer t.remove()
+	if err = t.makeDirs(o.workspaces, o.trees); err == nil {
+		err = t.mount()
+	}
 	if err != nil {
 		mounts.Close()
 		return err
 	}
-	defer func() { _ = artifact.RemoveTree(dir) }()
-	t := &trial{mounts: mounts, at: filepath.Join(dir, "files"), lower: filepath.Join(dir, "lower")}
-	if err := t.overlay(); err != nil {
-		mounts.Close()
-		return err
-	}
-	defer func() { _ = mounts.Unmount(t.at, "") }()
 	o.mounts = mounts
 	err = t.command(ctx, o.tools)
 	o.commands = err == nil
@@ -91,27 +89,50 @@ func (o *overlays) try(ctx context.Context) error {
 
 // trial is a small overlay with which the host is tried.
 type trial struct {
-	mounts    *overlay.Mounts
-	at, lower string
+	mounts         *overlay.Mounts
+	dir, at, lower string
 }
 
-// overlay mounts the overlay and changes a file in it.
-func (t *trial) overlay() error {
+// makeDirs makes the directories of the overlay where a worker has them.
+func (t *trial) makeDirs(workspaces, trees string) (err error) {
+	workspaces, err = filepath.EvalSymlinks(workspaces)
+	if err != nil {
+		return err
+	}
+	if trees, err = filepath.EvalSymlinks(trees); err != nil {
+		return err
+	}
+	if t.lower, err = os.MkdirTemp(trees, "trial-"); err != nil {
+		return err
+	}
+	if t.dir, err = os.MkdirTemp(workspaces, "conclave-trial-"); err != nil {
+		return err
+	}
+	t.at = filepath.Join(t.dir, "files")
 	user, group := overlay.Owner()
-	for _, dir := range []string{t.lower, t.at, t.at + ".upper", t.at + ".work"} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
+	for _, dir := range []string{filepath.Join(t.lower, "base"), t.at, t.at + ".upper", t.at + ".work"} {
+		err = errors.Join(err, os.Mkdir(dir, 0o755))
 	}
 	for _, name := range []string{"file", "tool"} {
 		name = filepath.Join(t.lower, name)
-		if err := errors.Join(os.WriteFile(name, []byte("lower"), 0o644), os.Lchown(name, user, group)); err != nil {
-			return err
+		err = errors.Join(err, os.WriteFile(name, []byte("lower"), 0o644), os.Lchown(name, user, group))
+	}
+	return errors.Join(err, os.Chmod(t.lower, 0o755), os.Lchown(t.lower, user, group))
+}
+
+func (t *trial) remove() {
+	if t.at != "" {
+		_ = t.mounts.Unmount(t.at, "") // fails if the mounts are closed
+	}
+	for _, dir := range []string{t.lower, t.dir} {
+		if dir != "" {
+			_ = artifact.RemoveTree(dir)
 		}
 	}
-	if err := errors.Join(os.Mkdir(filepath.Join(t.lower, "base"), 0o755), os.Lchown(t.lower, user, group)); err != nil {
-		return err
-	}
+}
+
+// mount mounts the overlay and changes a file in it.
+func (t *trial) mount() error {
 	if err := t.mounts.Overlay(t.lower, t.at+".upper", t.at+".work", t.at); err != nil {
 		return err
 	}
@@ -133,7 +154,7 @@ func (t *trial) command(ctx context.Context, tools *Tools) (err error) {
 		return err
 	}
 	o := tools.options()
-	o.Workspace, o.Temp, o.ReadOnly = t.mounts.Path(t.at), filepath.Dir(t.at), []string{"base"}
+	o.Workspace, o.Temp, o.ReadOnly = t.mounts.Path(t.at), t.dir, []string{"base"}
 	o.Tree = t.mounts.Tree(o.Workspace)
 	box, err := sandbox.Open(o)
 	if err != nil {

@@ -34,7 +34,8 @@ type Tools struct {
 	// Getenv reads the worker's environment. The default is os.Getenv.
 	Getenv func(string) string
 
-	// Log receives the output of MCP servers that is not shown to agents; nil discards it.
+	// Log receives the output of MCP servers that is not shown to agents, and how the files of bases
+	// get into workspaces; nil discards both.
 	Log *slog.Logger
 
 	settings settings.Settings

@@ -146,7 +146,7 @@ func Start(c Config) (stop func(), err error) {
 			return nil, err
 		}
 		sweep(os.TempDir()) // the HOMEs of a killed worker's MCP servers are there
-		c.Tools.overlays = &overlays{tools: c.Tools, workspaces: s.dir, trees: c.treesDir(), log: c.Log}
+		c.Tools.overlays = &overlays{tools: c.Tools, workspaces: s.dir, trees: c.treesDir(), log: c.Tools.Log}
 		workspaces, open = s.dir, append(open, s.close, c.Tools.release, c.Tools.overlays.close)
 	}
 	sdkworker.SetBinaryChecksum(binaryName())
@@ -263,8 +263,8 @@ func (c Config) process(workspaces string, running *attempt.Steps) attempt.Proce
 			Teams: c.Teams, Model: c.Models.Model, Priced: c.Models.Priced, Window: c.Models.Window, NoCalls: c.Models.NoCalls,
 			Tools: c.openTools, EndShared: c.Tools.shared.End, SharedDirs: c.Tools.shared.Dirs, Lacks: c.Tools.Lacks, Repeatable: c.Tools.repeatable,
 			Overlays: c.overlays,
-			Confine: c.Tools.Confine,
-			Indexed: (&attributes{client: c.Client, log: c.Log, known: map[string]registered{}}).registered,
+			Confine:  c.Tools.Confine,
+			Indexed:  (&attributes{client: c.Client, log: c.Log, known: map[string]registered{}}).registered,
 		},
 		Store: c.Store, Trees: base.NewTrees(c.Store, c.treesDir(), treeBytes), Now: time.Now, Bell: doorbell(c.Client), Scratch: workspaces,
 		Heartbeat: c.Client.RecordActivityHeartbeat, HeartbeatTimeout: c.HeartbeatTimeout, Pending: pending(c.Client), Steps: running,

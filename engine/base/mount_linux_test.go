@@ -136,14 +136,18 @@ func TestMount_damagedTrees(t *testing.T) {
 	t.Parallel()
 	mounts := openMounts(t)
 	for name, damage := range map[string]func(tree string) error{
-		"a file more":    func(tree string) error { return os.WriteFile(filepath.Join(tree, "new"), nil, 0o644) },
-		"a file less":    func(tree string) error { return os.Remove(filepath.Join(tree, "main.go")) },
-		"another size":   func(tree string) error { return os.WriteFile(filepath.Join(tree, "main.go"), []byte("x"), 0o644) },
-		"another mode":   func(tree string) error { return os.Chmod(filepath.Join(tree, "main.go"), 0o755) },
-		"a directory":    func(tree string) error { return os.Mkdir(filepath.Join(tree, "another"), 0o755) },
-		"none":           func(tree string) error { return os.Remove(filepath.Join(tree, "hollow")) },
-		"another kind":   func(tree string) error { return errors.Join(os.Remove(filepath.Join(tree, "main.go")), os.Symlink("x", filepath.Join(tree, "main.go"))) },
-		"another target": func(tree string) error { return errors.Join(os.Remove(filepath.Join(tree, "link")), os.Symlink("elsewhere/x", filepath.Join(tree, "link"))) },
+		"a file more":  func(tree string) error { return os.WriteFile(filepath.Join(tree, "new"), nil, 0o644) },
+		"a file less":  func(tree string) error { return os.Remove(filepath.Join(tree, "main.go")) },
+		"another size": func(tree string) error { return os.WriteFile(filepath.Join(tree, "main.go"), []byte("x"), 0o644) },
+		"another mode": func(tree string) error { return os.Chmod(filepath.Join(tree, "main.go"), 0o755) },
+		"a directory":  func(tree string) error { return os.Mkdir(filepath.Join(tree, "another"), 0o755) },
+		"none":         func(tree string) error { return os.Remove(filepath.Join(tree, "hollow")) },
+		"another kind": func(tree string) error {
+			return errors.Join(os.Remove(filepath.Join(tree, "main.go")), os.Symlink("x", filepath.Join(tree, "main.go")))
+		},
+		"another target": func(tree string) error {
+			return errors.Join(os.Remove(filepath.Join(tree, "link")), os.Symlink("elsewhere/x", filepath.Join(tree, "link")))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

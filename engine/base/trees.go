@@ -16,8 +16,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Trees keeps bases on this machine, unpacked, and copies them to workspaces. Processes
-// may share the directory, which must be as private as the store: copies are not verified.
+// Trees keeps bases on this machine, unpacked, and copies or mounts them in workspaces. Processes
+// may share the directory, which must be as private as the store: contents are not verified.
 type Trees struct {
 	store artifact.Store
 	dir   string // empty to unpack every copy from the store

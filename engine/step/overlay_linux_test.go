@@ -92,7 +92,9 @@ func TestOverlay_asInCopies(t *testing.T) {
 				require.ErrorIs(t, err, errScriptOver)
 				resumed := &rules{}
 				b.spec.Attempt.Number = 2
-				b.spec.Open = func(a step.Access) (loop.Rules, []llm.Message, error) { return resumed, nil, a.Mount(t.Context(), late) }
+				b.spec.Open = func(a step.Access) (loop.Rules, []llm.Message, error) {
+					return resumed, nil, a.Mount(t.Context(), late)
+				}
 				result, err := step.Run(t.Context(), mountedPorts(t, b, trees, mounts, append(script[half:len(script):len(script)], done("Two."))...), b.spec)
 				require.NoError(t, err)
 				require.Equal(t, mounts != nil, b.work[:6] == "/proc/", b.work)
