@@ -71,30 +71,41 @@ func (t *Trees) mountOn(ctx context.Context, mounts *overlay.Mounts, l *Loan) (e
 }
 
 // MountIn mounts a base on a directory in the mount of another loan, which it creates. Nothing
-// there can be changed. If mounting fails, it makes a copy, which the mount of the other loan keeps
-// from view as soon as that is given back.
+// there can be changed. If mounting fails, it makes a copy, which is removed with the other loan.
 func (t *Trees) MountIn(ctx context.Context, whole *Loan, b *artifact.Base, name string) (*Loan, error) {
-	dir := filepath.Join(whole.dir, name)
-	l := t.loan(b, dir, true)
-	m, is, err := t.use(ctx, b)
+	l := t.loan(b, filepath.Join(whole.dir, name), true)
+	err := t.mountReadOnly(ctx, whole, l, name)
 	if err == nil {
-		l.is, l.mount, m.mounts, m.at, m.name = is, m, whole.mount.mounts, whole.mount.at, name
-		if err = os.Mkdir(dir, 0o755); err == nil {
-			err = m.mounts.ReadOnly(m.tree, m.at, name)
-		}
-		if err == nil {
-			return l, m.show(dir)
-		}
-		err = errors.Join(m.end(), artifact.RemoveTree(dir))
+		return l, l.mount.show(l.dir)
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	l.mount = &mount{}
-	if err := t.Place(ctx, b, dir); err != nil {
+	if err := errors.Join(artifact.RemoveTree(l.dir), t.Place(ctx, b, l.dir)); err != nil {
 		return nil, err
 	}
-	return l, l.mount.show(dir)
+	return l, l.mount.show(l.dir)
+}
+
+func (t *Trees) mountReadOnly(ctx context.Context, whole, l *Loan, name string) (err error) {
+	if l.base.Hash() == whole.base.Hash() { // its files are known
+		l.is, l.mount = whole.is, &mount{tree: whole.mount.tree}
+		l.mount.lock, err = lockTree(whole.mount.tree)
+	} else {
+		l.mount, l.is, err = t.use(ctx, l.base)
+	}
+	if err != nil {
+		return err
+	}
+	l.mount.mounts, l.mount.at, l.mount.name = whole.mount.mounts, whole.mount.at, name
+	if err = os.Mkdir(l.dir, 0o755); err == nil {
+		err = l.mount.mounts.ReadOnly(l.mount.tree, l.mount.at, name)
+	}
+	if err != nil {
+		err = errors.Join(err, l.mount.end())
+	}
+	return err
 }
 
 // use keeps an unpacked base from being removed. It returns the identities of its files, and fails
@@ -163,18 +174,7 @@ var (
 // errUnequal if there are others than those of the base, or if one has another type, size or mode,
 // and with errOwner if one does not belong to the owner of mounts.
 func identify(b *artifact.Base, tree string) (map[string]artifact.Identity, error) {
-	files := make(map[string]artifact.File, len(b.Manifest().Files))
-	dirs := map[string]bool{".": true}
-	for _, f := range b.Manifest().Files {
-		files[f.Path] = f
-		dir := f.Path
-		if !f.Dir {
-			dir = filepath.Dir(f.Path)
-		}
-		for ; !dirs[dir]; dir = filepath.Dir(dir) {
-			dirs[dir] = true
-		}
-	}
+	files, dirs := entries(b.Manifest())
 	is := make(map[string]artifact.Identity, len(files))
 	found := 0
 	err := filepath.WalkDir(tree, func(name string, e fs.DirEntry, err error) error {
@@ -185,8 +185,7 @@ func identify(b *artifact.Base, tree string) (map[string]artifact.Identity, erro
 		if err != nil {
 			return err
 		}
-		name, err = filepath.Rel(tree, name)
-		if err != nil {
+		if name, err = filepath.Rel(tree, name); err != nil {
 			return err
 		}
 		f, listed := files[name]
@@ -201,15 +200,25 @@ func identify(b *artifact.Base, tree string) (map[string]artifact.Identity, erro
 		found++
 		return nil
 	})
-	if err == nil && found != len(is)+len(dirs) {
-		err = errUnequal // a directory is missing
-	}
-	for name, f := range files {
-		if _, there := is[name]; err == nil && !f.Dir && !there {
-			err = fmt.Errorf("%w: %q", errUnequal, name)
-		}
+	if err == nil && found != len(files)+len(dirs) {
+		err = fmt.Errorf("%w: there are %d of %d", errUnequal, found, len(files)+len(dirs))
 	}
 	return is, err
+}
+
+// entries returns the files and links of a manifest and their directories.
+func entries(m artifact.Manifest) (files map[string]artifact.File, dirs map[string]bool) {
+	files, dirs = make(map[string]artifact.File, len(m.Files)), map[string]bool{".": true}
+	for _, f := range m.Files {
+		dir := f.Path
+		if !f.Dir {
+			files[f.Path], dir = f, filepath.Dir(f.Path)
+		}
+		for ; !dirs[dir]; dir = filepath.Dir(dir) {
+			dirs[dir] = true
+		}
+	}
+	return files, dirs
 }
 
 // same reports whether a file has the type, size and mode of a manifest.

@@ -121,14 +121,19 @@ func TestMountIn(t *testing.T) {
 func TestMountIn_copies(t *testing.T) {
 	t.Parallel()
 	l, mounts := newLender(t), openMounts(t)
-	whole := l.mount(mounts)
-	write(t, filepath.Join(l.dir, l.base.Hash()), map[string]string{"extra": "x"})
-	require.ErrorContains(t, whole.Intact(), "extra")
-	shown, err := l.trees.MountIn(t.Context(), whole, l.base, "base")
+	whole, other := l.mount(mounts), tempDir(t)
+	write(t, other, map[string]string{"guide": "Read me."})
+	b, err := l.trees.Open(t.Context(), upload(t, base.Upload{Store: l.store, Dir: other}).Hash)
+	require.NoError(t, err)
+	require.NoError(t, l.trees.Place(t.Context(), b, filepath.Join(l.home, "placed")))
+	write(t, filepath.Join(l.dir, b.Hash()), map[string]string{"extra": "x"})
+	shown, err := l.trees.MountIn(t.Context(), whole, b, "guides")
 	require.NoError(t, err)
 	require.True(t, shown.InPlace())
-	require.Equal(t, l.want, snapshot(t, shown.Dir()))
+	require.Equal(t, snapshot(t, other), snapshot(t, shown.Dir()))
+	write(t, shown.Dir(), map[string]string{"changed": "x"})
 	require.NoError(t, shown.GiveBack(t.Context(), ""))
+	require.NoError(t, shown.Intact(), "a copy does not depend on the unpacked base")
 }
 
 // A tree that was damaged is not mounted. The next mount gets a new tree.

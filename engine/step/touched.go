@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -66,11 +67,28 @@ func (w *workspace) scan(ctx context.Context) error {
 	} else {
 		delta, err = w.copy.ScanFiles(ctx, slices.Collect(maps.Keys(w.touched.files)))
 	}
-	if err != nil {
+	if err = cmp.Or(err, w.verify(delta)); err != nil {
 		return err
 	}
 	w.unkept = w.unkept.Join(delta)
 	w.scanned(false)
+	return nil
+}
+
+// verify returns an error if changes that a scan has found may not be those of the step, because
+// the files below its mount have changed.
+func (w *workspace) verify(delta artifact.Delta) error {
+	if w.whole == nil {
+		return nil
+	}
+	for _, f := range delta.Changed {
+		if w.touched.unknown || !w.touched.files[f.Path] {
+			return w.whole.Intact()
+		}
+	}
+	if len(delta.Removed) > 0 {
+		return w.whole.Intact()
+	}
 	return nil
 }
 
@@ -100,7 +118,7 @@ func (w *workspace) check(ctx context.Context) (problem, err error) {
 		return nil, nil
 	}
 	delta, err := w.copy.Scan(ctx)
-	if err == nil {
+	if err = cmp.Or(err, w.verify(delta)); err == nil {
 		// If the answer is withdrawn, the next entry has these changes.
 		w.unkept = w.unkept.Join(delta)
 		w.scanned(true)
@@ -117,13 +135,11 @@ func (w *workspace) check(ctx context.Context) (problem, err error) {
 
 // seal stores the change of the workspace for an answer.
 func (w *workspace) seal(ctx context.Context) (artifact.Change, string, error) {
-	if w.whole != nil {
-		if err := w.whole.Intact(); err != nil {
+	if !w.touched.checked {
+		delta, err := w.copy.Scan(ctx)
+		if err = cmp.Or(err, w.verify(delta)); err != nil {
 			return artifact.Change{}, "", err
 		}
 	}
-	if w.touched.checked {
-		return w.copy.SealScanned(ctx)
-	}
-	return w.copy.Seal(ctx)
+	return w.copy.SealScanned(ctx)
 }
