@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"conclave/activities/sandbox"
@@ -19,16 +20,18 @@ import (
 )
 
 // overlays decides how the files of bases get into workspaces: as mounts, if the file system has no
-// reflinks and this host allows mounts, and as copies otherwise. It tries the mounts once.
+// reflinks and this host allows mounts, and as copies otherwise. It tries the mounts once, and once
+// more with a command.
 type overlays struct {
 	tools      *Tools
 	workspaces string       // directory of workspaces
 	trees      string       // directory of unpacked bases; empty if there is none
 	log        *slog.Logger // nil to log nothing
 
-	tried    sync.Once
-	mounts   *overlay.Mounts // nil if bases are copied
-	commands bool            // agents' commands can use the mounts
+	opened   sync.Once
+	mounts   atomic.Pointer[overlay.Mounts] // nil if bases are copied
+	ran      sync.Once
+	commands bool // commands can use the mounts
 }
 
 // of returns the mounts for an agent's workspaces, or nil if its tools need copies. Only commands in
@@ -37,28 +40,34 @@ func (o *overlays) of(ctx context.Context, a config.Agent) *overlay.Mounts {
 	if len(a.MCPServers) > 0 || o.trees == "" {
 		return nil
 	}
-	o.tried.Do(func() { o.decide(context.WithoutCancel(ctx)) })
-	if a.Tools.Shell && !o.commands {
+	o.opened.Do(func() { o.say("files of bases", o.open()) })
+	if !a.Tools.Shell || o.mounts.Load() == nil {
+		return o.mounts.Load()
+	}
+	o.ran.Do(func() {
+		err := o.run(context.WithoutCancel(ctx))
+		o.commands = err == nil
+		o.say("files of bases for agents with a shell", err)
+	})
+	if !o.commands {
 		return nil
 	}
-	return o.mounts
+	return o.mounts.Load()
 }
 
-func (o *overlays) decide(ctx context.Context) {
-	err := o.try(ctx)
+// say logs how files get into workspaces. The error is the reason for copies.
+func (o *overlays) say(files string, err error) {
 	switch {
 	case o.log == nil:
-	case o.mounts == nil:
-		o.log.Info("the files of bases are copied into workspaces", "reason", err)
-	case !o.commands:
-		o.log.Info("the files of bases are mounted in workspaces, but copied for agents with a shell", "reason", err)
+	case err != nil:
+		o.log.Info(files+" are copied into workspaces", "reason", err)
 	default:
-		o.log.Info("the files of bases are mounted in workspaces")
+		o.log.Info(files + " are mounted in workspaces")
 	}
 }
 
-// try returns the reason why files are copied, or nil.
-func (o *overlays) try(ctx context.Context) error {
+// open opens the mounts, or returns the reason why files are copied.
+func (o *overlays) open() error {
 	if err := os.MkdirAll(o.trees, 0o700); err != nil {
 		return fmt.Errorf("make the directory of unpacked bases: %w", err)
 	}
@@ -74,17 +83,28 @@ func (o *overlays) try(ctx context.Context) error {
 	}
 	t := &trial{mounts: mounts}
 	defer t.remove()
-	if err = t.makeDirs(o.workspaces, o.trees); err == nil {
-		err = t.mount()
-	}
-	if err != nil {
+	if err := t.mount(o.workspaces, o.trees); err != nil {
 		mounts.Close()
 		return err
 	}
-	o.mounts = mounts
-	err = t.command(ctx, o.tools)
-	o.commands = err == nil
-	return err
+	o.mounts.Store(mounts)
+	return nil
+}
+
+// run runs a command in an overlay. It returns the reason why commands need copies, or nil.
+func (o *overlays) run(ctx context.Context) error {
+	if level := o.tools.settings.Sandbox.Level; level != string(sandbox.Full) {
+		return fmt.Errorf("commands run at sandbox level %q, and only level %q sees mounts", level, sandbox.Full)
+	}
+	if err := o.tools.confines(ctx); err != nil {
+		return err
+	}
+	t := &trial{mounts: o.mounts.Load()}
+	defer t.remove()
+	if err := t.mount(o.workspaces, o.trees); err != nil {
+		return err
+	}
+	return t.command(ctx, o.tools.options())
 }
 
 // trial is a small overlay with which the host is tried.
@@ -132,7 +152,10 @@ func (t *trial) remove() {
 }
 
 // mount mounts the overlay and changes a file in it.
-func (t *trial) mount() error {
+func (t *trial) mount(workspaces, trees string) error {
+	if err := t.makeDirs(workspaces, trees); err != nil {
+		return err
+	}
 	if err := t.mounts.Overlay(t.lower, t.at+".upper", t.at+".work", t.at); err != nil {
 		return err
 	}
@@ -146,14 +169,7 @@ func (t *trial) mount() error {
 }
 
 // command runs a command that changes files in the overlay.
-func (t *trial) command(ctx context.Context, tools *Tools) (err error) {
-	if level := tools.settings.Sandbox.Level; level != string(sandbox.Full) {
-		return fmt.Errorf("commands run at sandbox level %q, and only level %q sees mounts", level, sandbox.Full)
-	}
-	if err := tools.confines(ctx); err != nil {
-		return err
-	}
-	o := tools.options()
+func (t *trial) command(ctx context.Context, o sandbox.Options) (err error) {
 	o.Workspace, o.Temp, o.ReadOnly = t.mounts.Path(t.at), t.dir, []string{"base"}
 	o.Tree = t.mounts.Tree(o.Workspace)
 	box, err := sandbox.Open(o)
@@ -190,12 +206,12 @@ func (o *overlays) tree(workspace string) func(owner int) (*os.File, error) {
 	if o == nil {
 		return nil
 	}
-	return o.mounts.Tree(workspace)
+	return o.mounts.Load().Tree(workspace)
 }
 
 // close ends the mounts.
 func (o *overlays) close() {
-	if o.mounts != nil {
-		o.mounts.Close()
+	if mounts := o.mounts.Load(); mounts != nil {
+		mounts.Close()
 	}
 }

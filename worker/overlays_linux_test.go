@@ -53,11 +53,12 @@ func TestOverlays_ofAgents(t *testing.T) {
 	needMounts(t)
 	o, log := overlaysOf(t, sandbox.Full)
 	require.Nil(t, o.of(t.Context(), named(config.MCPServer{Name: "browser"})))
-	require.Nil(t, o.mounts, "nothing is tried for an agent that cannot use mounts")
+	require.Nil(t, o.mounts.Load(), "nothing is tried for an agent that cannot use mounts")
 	mounts := o.of(t.Context(), shell())
 	require.NotNil(t, mounts, log.String())
 	require.Same(t, mounts, o.of(t.Context(), named()))
-	require.Contains(t, log.String(), `msg="the files of bases are mounted in workspaces"`)
+	require.Contains(t, log.String(), `msg="files of bases are mounted in workspaces"`)
+	require.Contains(t, log.String(), `msg="files of bases for agents with a shell are mounted in workspaces"`)
 	require.NotNil(t, o.tree(mounts.Path(o.workspaces)))
 	require.Nil(t, o.tree(o.workspaces))
 	require.Nil(t, (*overlays)(nil).tree(o.workspaces))
@@ -73,7 +74,7 @@ func TestOverlays_withoutLevelFull(t *testing.T) {
 	o, log := overlaysOf(t, sandbox.Off)
 	require.Nil(t, o.of(t.Context(), shell()))
 	require.NotNil(t, o.of(t.Context(), named()))
-	require.Contains(t, log.String(), `copied for agents with a shell`)
+	require.Contains(t, log.String(), `files of bases for agents with a shell are copied`)
 	require.Contains(t, log.String(), `only level \"full\" sees mounts`)
 }
 
@@ -88,6 +89,6 @@ func TestOverlays_copies(t *testing.T) {
 	o, log = overlaysOf(t, sandbox.Full)
 	require.NoError(t, os.WriteFile(o.trees, nil, 0o600))
 	require.Nil(t, o.of(t.Context(), named()))
-	require.Contains(t, log.String(), "the files of bases are copied into workspaces")
+	require.Contains(t, log.String(), "files of bases are copied into workspaces")
 	require.Contains(t, log.String(), "make the directory of unpacked bases")
 }
