@@ -20,7 +20,7 @@ const (
 
 var _ = runHolder()
 
-func runHolder() bool { //nolint:unparam // a package variable needs a value
+func runHolder() bool {
 	if len(os.Args) != 1 || os.Args[0] != holderName || len(os.Environ()) > 0 || !isSocket(socketFD) {
 		return false
 	}
@@ -93,14 +93,14 @@ func (h *holder) overlay(q request) error {
 	if err != nil {
 		return fmt.Errorf("make an overlay: %w", err)
 	}
-	defer unix.Close(config)
+	defer closeFD(config)
 	options := map[string]string{"xino": "off"} // files have the inode of their layer
 	for option, dir := range map[string]string{"lowerdir": q.Lower, "upperdir": q.Upper, "workdir": q.Work} {
 		fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return fmt.Errorf("open %s: %w", dir, err)
 		}
-		defer unix.Close(fd)
+		defer closeFD(fd)
 		options[option] = fmt.Sprintf("/proc/self/fd/%d", fd)
 	}
 	for option, value := range options {
@@ -127,6 +127,9 @@ func (h *holder) overlay(q request) error {
 	return nil
 }
 
+// closeFD closes a descriptor to which nothing was written.
+func closeFD(fd int) { _ = unix.Close(fd) }
+
 // readOnly mounts a directory on one of an overlay. It follows no links, which an agent may have made.
 func (h *holder) readOnly(q request) error {
 	overlay, found := h.mounts[q.At]
@@ -139,7 +142,7 @@ func (h *holder) readOnly(q request) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(target)
+	defer closeFD(target)
 	mount, err := unix.OpenTree(unix.AT_FDCWD, q.Lower, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
 		return fmt.Errorf("copy the mount of %s: %w", q.Lower, err)

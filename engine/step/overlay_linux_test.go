@@ -2,7 +2,6 @@ package step_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -138,6 +137,6 @@ func TestOverlay_holderGone(t *testing.T) {
 	ports := mountedPorts(t, b, base.NewTrees(b.store, t.TempDir(), 1<<30), mounts)
 	ports.Model = &linking{Model: ports.Model, at: 1, then: done("Two."), do: mounts.Close}
 	_, err := step.Run(t.Context(), ports, b.spec)
-	require.Error(t, err)
-	require.False(t, errors.Is(err, errScriptOver))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NotErrorIs(t, err, errScriptOver)
 }
