@@ -110,7 +110,7 @@ func (r *rules) workflowCalls(all []llm.ToolCall) ([]llm.ToolCall, *rejection) {
 		case !r.task.gated() && r.task.scored() && (r.task.Checklist.Offers(call.Name) || plan.Offers(call.Name)):
 			return nil, &rejection{code: toolNotOffered, why: "The checklist is not open to you in this turn."}
 		case !r.task.has(call.Name) && !r.scores(call):
-			return nil, &rejection{code: unknownTool, why: fmt.Sprintf("There is no tool %.64q. The tools are %s.", call.Name, r.toolNames())}
+			return nil, &rejection{code: unknownTool, why: fmt.Sprintf("There is no tool %.64q. %s", call.Name, r.toolNames())}
 		}
 	}
 	called := func(action coordination.Action) bool {
@@ -218,11 +218,15 @@ func (r *rules) ways() string {
 	return strings.Join(names, " or ")
 }
 
-// toolNames lists all tools that a reply may call.
+// toolNames returns a sentence with all tools that a reply may call.
 func (r *rules) toolNames() string {
 	var names []string
 	for _, tool := range r.Offer() {
 		names = append(names, tool.Name)
 	}
-	return strings.Join(append(names, r.task.Tools...), ", ")
+	names = append(names, r.task.Tools...)
+	if len(names) == 0 {
+		return "You have no tools."
+	}
+	return "The tools are " + strings.Join(names, ", ") + "."
 }

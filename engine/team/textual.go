@@ -21,9 +21,12 @@ const (
 // heading precedes a label in a vote given as text, as in "Label: agent3" or "My vote: agent3".
 var heading = regexp.MustCompile(`(?i)^(my )?(label|vote|answer)\W*:\W`)
 
-// plain reports whether the prompts of the task ask for a reply in plain text and offer no
-// workflow tool: with text_answers always, if the agent has no other tools and the only open
-// action is a new answer or a vote without a confidence.
+// labelled matches the names and labels of agents, such as agent3 and agent1.2.
+var labelled = regexp.MustCompile(`(?i)\bagent\d+(\.\d+)?\b`)
+
+// plain reports whether the prompt asks for a reply in plain text and the task begins without
+// tools: text_answers is always, the agent has no tools of its own, and the only open action is a
+// new answer or a vote without a confidence.
 func (t task) plain() bool {
 	if t.TextAnswers != textAlways || t.Purpose != coordination.Coordinate || t.divided() || t.Confidence ||
 		t.scored() || len(t.Plan) > 0 || len(t.Tools) > 0 {
@@ -33,12 +36,9 @@ func (t task) plain() bool {
 	return voting != t.offers(coordination.NewAnswer)
 }
 
-// labelled matches the names and labels of agents, such as agent3 and agent1.2.
-var labelled = regexp.MustCompile(`(?i)\bagent\d+(\.\d+)?\b`)
-
-// judgeText rules on a reply without tool calls. A label, alone or after a heading, is a
-// vote; in a plain step, so is a text that names a single agent. Where only a new answer is open, the text is the answer if text was asked for or
-// text_answers is always.
+// judgeText rules on a reply without tool calls. A label, alone or after a heading, is a vote; in
+// a plain step, so is a text that names a single agent. Where only a new answer is open, the text
+// is the answer if text was asked for or text_answers is always.
 func (r *rules) judgeText(content string) loop.Ruling {
 	content = text.WithoutThoughts(content)
 	if calls := r.textCalls(content); len(calls) > 0 {
@@ -110,8 +110,8 @@ func (r *rules) answersOnly() bool {
 	return slices.Equal(r.open(), []coordination.Action{coordination.NewAnswer})
 }
 
-// textOnly reports whether the step is plain and offers no workflow tool now. News can open a second action,
-// and with it the tools.
+// textOnly reports whether the step is plain and has one open action. News can open a second one,
+// and then the workflow tools are offered.
 func (r *rules) textOnly() bool { return r.task.plain() && len(r.open()) == 1 }
 
 // inText returns the words that tell a model, which may be unable to call tools, how its text

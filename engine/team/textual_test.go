@@ -139,6 +139,8 @@ func TestPlainStep(t *testing.T) {
 	}
 	require.Contains(t, newRules(with(evaluation(), func(t *task) { plain(t); first(t) })).Judge(llm.Message{}).Say,
 		"Reply with your complete answer as plain text")
+	require.Equal(t, `There is no tool "search". You have no tools. Nothing was submitted. Reply with the label that you vote for and nothing else. The labels are: agent1, agent3.`,
+		rules.Judge(reply(call("search", "{}"))).Say)
 
 	p := play(t, t.Context(), with(evaluation(), voting), says("Two."), says("Two."), says("Two."))
 	var none *loop.NoActionError
