@@ -1,20 +1,28 @@
-"""requantize.py LIBRARIES FROM TO writes the model LIBRARIES/FROM with weights of four bits (Q4_0).
+"""requantize.py DIR FROM TO writes the model DIR/FROM to the file TO with weights of four bits (Q4_0).
 
 The tensors of a model of this width cannot be divided into the blocks of Q4_K, so most of those
 of a Q4_K_M file have five bits, for which llama.cpp has no fast kernels: on two processors Q4_0
-generates 1.7 times as many tokens a second. The package gguf is installed into LIBRARIES/gguf.
+generates 1.7 times as many tokens a second. The package gguf is installed into DIR/gguf. Exit 3: it
+cannot be had here.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 
-PACKAGES = ["gguf==0.19.0", "numpy==2.4.6", "pyyaml", "tqdm"]
+PACKAGES = ["gguf==0.19.0", "numpy==2.4.6", "pyyaml==6.0.3", "tqdm==4.70.1"]
 
-libraries, name, to = sys.argv[1:]
-path = os.path.join(libraries, "gguf")
+models, name, to = sys.argv[1:]
+path = os.path.join(models, "gguf")
 if not os.path.isdir(path):
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", path, *PACKAGES], check=True)
+    part = path + ".part"  # left by an interrupted installation
+    shutil.rmtree(part, ignore_errors=True)
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", part, *PACKAGES]
+    if subprocess.run(install).returncode:
+        print("requantize.py: the packages", *PACKAGES, "cannot be had here", file=sys.stderr)
+        sys.exit(3)
+    os.replace(part, path)
 sys.path.insert(0, path)
 
 import gguf  # noqa: E402
@@ -22,7 +30,7 @@ from gguf import GGMLQuantizationType as Type  # noqa: E402
 
 EMBEDDING = "token_embd.weight"  # keeps eight bits, since a token reads only one of its rows
 
-reader = gguf.GGUFReader(os.path.join(libraries, name))
+reader = gguf.GGUFReader(os.path.join(models, name))
 writer = gguf.GGUFWriter(to + ".part", str(reader.fields["general.architecture"].contents()))
 for field in reader.fields.values():
     if field.name.startswith("GGUF.") or field.name == "general.architecture":

@@ -1,10 +1,11 @@
 #!/bin/sh
 # worth.sh OUTDIR measures whether a team is worth its tokens, on generated questions of four
-# kinds, and leaves an evaluation of each in OUTDIR. The model is that of .ci/weights.sh, or
-# WORTH_MODEL at OPENAI_BASE_URL. It may be interrupted: the next run goes on. After every
-# round all kinds have as many questions.
+# kinds, and leaves an evaluation of each in OUTDIR. The model is that of .ci/weights.sh with
+# weights of four bits, or WORTH_MODEL at OPENAI_BASE_URL. The script may be interrupted: its
+# next run continues. After every round all kinds have the same number of questions.
 #
-# WORTH_QUESTIONS is the number of questions of each kind, 60 by default.
+# WORTH_QUESTIONS is the number of questions of each kind, 60 by default. The outcomes of the
+# small model for that number are recorded in docs/worth and are not paid for again.
 set -eu
 
 out=${1:?usage: worth.sh OUTDIR}
@@ -28,6 +29,7 @@ else
 		PYTHONPATH=$models/python python3 "$here/serve-weights.py" "$weights" "$port" $((4096 * slots)) "$slots" "$threads" >"$out/server.log" 2>&1 &
 	fi
 	trap 'kill $!' EXIT
+	trap 'exit 130' INT TERM # otherwise the server outlives an interrupted script
 	until curl -sf "http://127.0.0.1:$port/health" >/dev/null; do
 		kill -0 $! || { tail -n 3 "$out/server.log" >&2; exit 2; }
 		sleep 1
@@ -35,8 +37,8 @@ else
 	backend="type: llamacpp, model: qwen2.5-coder-0.5b-instruct, base_url: 'http://127.0.0.1:$port/v1', context_window: 4096, silent_timeout_seconds: 3600"
 fi
 
-# The agents of a small model have no tools and reply in text. Without a seed, a call that is
-# repeated because its reply was cut off has another outcome.
+# The agents of a small model have no tools and reply in text. They have no seed, so that the
+# repetition of a call whose reply was cut off can end differently.
 team() { # orchestrator settings
 	echo 'agents:'
 	for n in 1 2 3; do
@@ -47,13 +49,15 @@ team() { # orchestrator settings
 team '' >"$out/text.yaml"
 team ', ballot: checks_decide' >"$out/checks_decide.yaml"
 
-# Outcomes that are in the repository need not be paid again.
-recorded=$here/../docs/worth
+default=60
+most=${WORTH_QUESTIONS:-$default}
+# recorded is empty for other models and other questions, whose outcomes are not recorded.
+recorded=
+test -n "${OPENAI_BASE_URL:-}" || test "$most" != "$default" || recorded=$here/../docs/worth
 for kind in code arithmetic choice strings; do
 	test -d "$out/$kind" || test ! -d "$recorded/$kind" || cp -r "$recorded/$kind" "$out/$kind"
 done
 
-most=${WORTH_QUESTIONS:-60}
 cd "$out"
 n=0
 while test "$n" -lt "$most"; do
@@ -66,6 +70,6 @@ while test "$n" -lt "$most"; do
 		"$conclave" --data-dir "$out/data" eval run "$kind.jsonl" --config text.yaml --arms "$arms" \
 			--limit "$n" --concurrency 2 --id "$kind" --out "$out/$kind" >"$kind.txt" ||
 			test $? = 2 # the first answers of a small model may all be unreadable
-		test -n "${OPENAI_BASE_URL:-}" || { mkdir -p "$recorded/$kind" && cp "$kind/eval.json" "$kind/samples.jsonl" "$recorded/$kind/"; }
+		test -z "$recorded" || { mkdir -p "$recorded/$kind" && cp "$kind/eval.json" "$kind/samples.jsonl" "$recorded/$kind/"; }
 	done
 done
