@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -81,6 +82,18 @@ func TestCompose_workersFindTheirCluster(t *testing.T) {
 	require.Contains(t, c.Services["bucket"].Command[0], w.Environment["AWS_ENDPOINT_URL_S3"])
 	require.Equal(t, c.Services["s3"].Environment["MINIO_ROOT_USER"], w.Environment["AWS_ACCESS_KEY_ID"])
 	require.Equal(t, c.Services["s3"].Environment["MINIO_ROOT_PASSWORD"], w.Environment["AWS_SECRET_ACCESS_KEY"])
+}
+
+// A worker that is stopped has the time to hand its steps over: it is out within 20 seconds.
+func TestGracePeriods(t *testing.T) {
+	t.Parallel()
+	const out = 20 * time.Second
+	compose, err := time.ParseDuration(readCompose(t).Services["worker"].StopGrace)
+	require.NoError(t, err)
+	require.Greater(t, compose, out)
+	pod, ok := readValues(t)["worker"].(map[string]any)["terminationGracePeriodSeconds"].(int)
+	require.True(t, ok)
+	require.Greater(t, time.Duration(pod)*time.Second, out)
 }
 
 func TestWorkerConfiguration(t *testing.T) {

@@ -68,7 +68,7 @@ func TestHelm_rendered(t *testing.T) {
 	t.Parallel()
 	helm, validator := checker(t, "HELM_BIN"), checker(t, "KUBECTL_VALIDATE_BIN")
 	required := slices.Clip([]string{"--set", "temporal.address=temporal:7233", "--set", "bucket.name=sessions"})
-	all := append(required, "--set", "temporal.tls=true,temporal.apiKeySecret.name=cloud,temporal.certificateSecret=mtls,bucket.endpoint=http://s3:9000,"+
+	all := append(required, "--set", "temporal.tls=true,temporal.apiKeySecret.name=cloud,temporal.certificateSecret=mtls,temporal.authoritySecret=authority,bucket.endpoint=http://s3:9000,"+
 		"bucket.credentialsSecret=s3,payloadKeySecret=payload,modelKeySecrets={models,mcp},autoscaling.enabled=true,worker.hostUsers=false,serve.enabled=true,serve.keysSecret=keys,serve.readOnly=true,worker.serviceAccount.annotations.role=x")
 	for name, set := range map[string][]string{"required": required, "all": all} {
 		said, err := exec.CommandContext(t.Context(), helm, append([]string{"lint", "--strict", chart}, set...)...).CombinedOutput()
@@ -85,7 +85,8 @@ func TestHelm_rendered(t *testing.T) {
 		require.Equal(t, deployments, kinds["Deployment"], name)
 		require.Equal(t, deployments, kinds["NetworkPolicy"], name)
 		require.Equal(t, deployments-1, kinds["Service"], name)
-		require.Equal(t, name == "all", kinds["ScaledObject"] == 1, name)
+		require.Equal(t, deployments-1, kinds["ScaledObject"], name)
+		require.Equal(t, deployments-1, kinds["TriggerAuthentication"], name)
 		require.NotContains(t, string(rendered), "<no value>", name)
 		requireKnownToKubernetes(t, validator, string(rendered))
 	}
@@ -93,6 +94,38 @@ func TestHelm_rendered(t *testing.T) {
 		said, err := exec.CommandContext(t.Context(), helm, append([]string{"template", "release", chart, "--kube-version", "1.31.0"}, set...)...).CombinedOutput()
 		require.Error(t, err)
 		require.Contains(t, string(said), missing+" is missing")
+	}
+}
+
+// The authority of the server's certificate is optional, with and without a certificate of the client's.
+// KEDA gets the credentials of the workers.
+func TestHelm_credentials(t *testing.T) {
+	t.Parallel()
+	helm := checker(t, "HELM_BIN")
+	const (
+		client    = "TEMPORAL_TLS_CLIENT_CERT_PATH, value: /etc/temporal/tls.crt"
+		server    = "TEMPORAL_TLS_SERVER_CA_CERT_PATH, value: /etc/temporal-authority/ca.crt"
+		reference = "authenticationRef: {name: release-temporal}"
+		key       = "{parameter: apiKey, name: cloud, key: api-key}"
+		pair      = "{parameter: cert, name: mtls, key: tls.crt}"
+		authority = "{parameter: ca, name: own, key: ca.crt}"
+	)
+	for _, tt := range []struct {
+		set string
+		has []string
+	}{
+		{"temporal.tls=true", nil},
+		{"temporal.authoritySecret=own", []string{server}},
+		{"temporal.apiKeySecret.name=cloud", []string{reference, key}},
+		{"temporal.certificateSecret=mtls", []string{client, reference, pair}},
+		{"temporal.certificateSecret=mtls,temporal.authoritySecret=own", []string{client, server, reference, pair, authority}},
+	} {
+		rendered, err := exec.CommandContext(t.Context(), helm, "template", "release", chart, "--kube-version", "1.31.0",
+			"--set", "temporal.address=temporal:7233,bucket.name=sessions,autoscaling.enabled=true,"+tt.set).CombinedOutput()
+		require.NoError(t, err, string(rendered))
+		for _, part := range []string{client, server, reference, key, pair, authority} {
+			require.Equal(t, slices.Contains(tt.has, part), strings.Contains(string(rendered), part), "%s: %s", tt.set, part)
+		}
 	}
 }
 

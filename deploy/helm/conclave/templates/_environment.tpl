@@ -11,7 +11,9 @@
 {{- if .Values.temporal.certificateSecret }}
 - {name: TEMPORAL_TLS_CLIENT_CERT_PATH, value: /etc/temporal/tls.crt}
 - {name: TEMPORAL_TLS_CLIENT_KEY_PATH, value: /etc/temporal/tls.key}
-- {name: TEMPORAL_TLS_SERVER_CA_CERT_PATH, value: /etc/temporal/ca.crt}
+{{- end }}
+{{- if .Values.temporal.authoritySecret }}
+- {name: TEMPORAL_TLS_SERVER_CA_CERT_PATH, value: /etc/temporal-authority/ca.crt}
 {{- end }}
 - {name: AWS_REGION, value: {{ .Values.bucket.region | quote }}}
 {{- with .Values.bucket.endpoint }}
@@ -26,5 +28,25 @@
 {{- with .Values.payloadKeySecret }}
 - name: CONCLAVE_PAYLOAD_KEY
   valueFrom: {secretKeyRef: {name: {{ . }}, key: key}}
+{{- end }}
+{{- end -}}
+
+{{- define "conclave.certificateMounts" -}}
+{{- if .Values.temporal.certificateSecret }}
+- {name: certificate, mountPath: /etc/temporal, readOnly: true}
+{{- end }}
+{{- if .Values.temporal.authoritySecret }}
+- {name: authority, mountPath: /etc/temporal-authority, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{- define "conclave.certificateVolumes" -}}
+{{- with .Values.temporal.certificateSecret }}
+- name: certificate
+  secret: {secretName: {{ . }}}
+{{- end }}
+{{- with .Values.temporal.authoritySecret }}
+- name: authority
+  secret: {secretName: {{ . }}}
 {{- end }}
 {{- end -}}
