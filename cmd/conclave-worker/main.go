@@ -79,11 +79,11 @@ AWS_*; it must honour conditional writes, which is checked before any work start
 Keys of models come from the environment variables that providers name.
 
 The worker ends on SIGTERM: it takes no more work, hands running steps over to other
-workers within 5 seconds, and exits with 0. With metrics_address in --worker-config it
-serves /metrics for Prometheus, /healthz and /readyz.
+workers within 5 seconds, and exits with 0, at the latest after 20 seconds. With
+metrics_address in --worker-config it serves /metrics for Prometheus, /healthz and /readyz.
 
-With --deployment the worker is a version of a Temporal worker deployment, whose build
-ID is that of the binary. It gets work once the version is the current one:
+With --deployment the worker joins a Temporal worker deployment, as the version with the
+build ID of its binary, which its log names. A version gets work once it is the current one:
 
   temporal worker deployment set-current-version --deployment-name NAME --build-id ID`,
 		Example: `  conclave-worker --address temporal.example.com:7233 --bucket sessions --worker-config worker.yaml

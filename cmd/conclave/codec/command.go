@@ -14,8 +14,8 @@ func Command(c *hall.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "codec",
 		Short: "The encryption of histories: key, serve",
-		Long: `Encrypt everything that sessions store in Temporal on a cluster. Workers and commands that
-have ` + codec.Variable + ` in their environment encrypt with its first key; those without
+		Long: `Encrypt the payloads that sessions store in Temporal on a cluster. Workers and commands with
+` + codec.Variable + ` in their environment encrypt with its first key; those without it
 cannot read what is encrypted. docs/security.md has the details.`,
 		Example: `  export ` + codec.Variable + `=$(conclave codec key 2026)
   conclave codec serve --web-ui https://temporal.example.com`,
@@ -35,14 +35,15 @@ func keyCommand(c *hall.CLI) *cobra.Command {
 	return &cobra.Command{
 		Use:   "key [ID]",
 		Short: "Make a key for " + codec.Variable,
-		Long: `Make a key and print it as ` + codec.Variable + ` takes it. The ID, by default today's date, is
-stored with every payload, so that the key can be found when there are several.
+		Long: `Make a key and print it in the format of ` + codec.Variable + `. The ID, by default today's date, is
+stored with every payload, so that the right one of several keys is found.
 
-To change the key, put the new one before the old one: NEW,OLD. The first key encrypts,
-all of them decrypt. Remove the old one when the retention of the namespace is over.
-Payloads encrypted with a lost key stay unreadable.`,
+The first key encrypts, and all of them decrypt. To change the key, give every worker and
+client OLD,NEW, so that all of them can read the new key's payloads, and only then NEW,OLD.
+Remove the old key after the retention period of the namespace. Payloads encrypted with a
+lost key stay unreadable.`,
 		Example: `  conclave codec key
-  export ` + codec.Variable + `="$(conclave codec key 2027),$` + codec.Variable + `"
+  export ` + codec.Variable + `="$` + codec.Variable + `,$(conclave codec key 2027)"
   kubectl create secret generic conclave-payload --from-literal=key="$(conclave codec key)"`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

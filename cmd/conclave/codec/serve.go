@@ -39,13 +39,15 @@ func serveCommand(c *hall.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Decrypt payloads for Temporal's Web UI and command line",
-		Long: `Serve a codec server until interrupted: Temporal's Web UI and command line send it encrypted
-payloads and show what it returns. The keys are those of ` + codec.Variable + `. Set its address as the codec
-endpoint in the Web UI, and name the Web UI's address with --web-ui: other origins are refused.
+		Long: `Run a codec server until interrupted. Temporal's Web UI and command line send it encrypted
+payloads and show what it returns. Its keys are those of ` + codec.Variable + `.
 
-Everybody who can reach it can decrypt. On another address than loopback it needs --token-env,
-the name of the variable with a token that clients send as "Authorization: Bearer TOKEN", and a
-proxy in front of it that adds TLS.`,
+In the Web UI, enter the server's address as the codec endpoint. --web-ui names the address
+of that Web UI: pages of other origins are refused.
+
+Everybody who can reach the server can decrypt. On an address other than loopback it needs
+--token-env, the name of the variable with a token that clients send as
+"Authorization: Bearer TOKEN", and a proxy in front of it that adds TLS.`,
 		Example: `  conclave codec serve --web-ui http://127.0.0.1:8080
   temporal workflow show --workflow-id s1 --codec-endpoint http://127.0.0.1:8334
   conclave codec serve --listen 0.0.0.0:8334 --token-env CODEC_TOKEN --web-ui https://temporal.example.com`,
@@ -55,8 +57,8 @@ proxy in front of it that adds TLS.`,
 	set := cmd.Flags()
 	set.SortFlags = false
 	set.StringVar(&o.listen, "listen", defaultListen, "`HOST:PORT` to listen on")
-	set.StringSliceVar(&o.webUIs, "web-ui", nil, "the `URL` of a Web UI whose pages may ask; may be repeated")
-	set.StringVar(&o.tokenEnv, "token-env", "", "`NAME` of the variable with the token of clients; required on other addresses than loopback")
+	set.StringSliceVar(&o.webUIs, "web-ui", nil, "the `URL` of a Web UI that may use the server; may be repeated")
+	set.StringVar(&o.tokenEnv, "token-env", "", "`NAME` of the variable with the token of clients; required on addresses other than loopback")
 	return cmd
 }
 

@@ -44,8 +44,8 @@ each fault:
   sandbox   the attacks of ` + "`conclave sandbox check`" + `, which take about half a minute
 
 Without an address it checks the local stack, and starts it for its own duration unless
-one runs. On a cluster, --bucket names the bucket of the workers; run it with their
-environment and --worker-config on a worker's host to check that host.
+one runs. On a cluster, --bucket names the bucket of the workers. To check the host of a
+worker, run doctor there, with the worker's environment and --worker-config.
 
 The calls of models are charged like any others; --skip models makes none.
 

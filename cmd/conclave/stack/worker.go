@@ -31,16 +31,16 @@ AWS_*, keys of models from the variables that teams and providers name.
 
 --worker-config defines the providers that teams can name, the teams that sessions
 can name, and the limits of this worker. --config is the default team, for sessions
-without a team, unless the worker configuration has one. On a cluster only providers
-may contain addresses of models.
+without a team; leave it out if the worker configuration defines that team. On a
+cluster only providers may contain addresses of models.
 Without an address the worker joins the local stack.
 
 The worker ends on SIGTERM: it takes no more work, hands running steps over to other
-workers within 5 seconds, and exits with 0. With metrics_address in --worker-config it
-serves /metrics for Prometheus, /healthz and /readyz.
+workers within 5 seconds, and exits with 0, at the latest after 20 seconds. With
+metrics_address in --worker-config it serves /metrics for Prometheus, /healthz and /readyz.
 
-With --deployment the worker is a version of a Temporal worker deployment, whose build
-ID is that of the binary. It gets work once the version is the current one:
+With --deployment the worker joins a Temporal worker deployment, as the version with the
+build ID of its binary, which its log names. A version gets work once it is the current one:
 
   temporal worker deployment set-current-version --deployment-name NAME --build-id ID`,
 		Example: `  AWS_REGION=eu-central-1 conclave worker --address temporal.example.com:7233 --bucket sessions --worker-config worker.yaml
