@@ -136,7 +136,7 @@ BENCH ?= .
 BENCHED = $(sort $(dir $(shell grep -rl '^func Benchmark' --include='*_test.go' engine workflows activities cmd)))
 
 bench: build $(TOOLS)/benchstat ## measurements as tables; BENCHFLAGS=-count=6 for medians of six runs
-	@echo 'measuring, for two to three minutes; the output of go test is kept in bin/bench.txt' >&2
+	@echo 'measuring, for several minutes; the output of go test is kept in bin/bench.txt' >&2
 	@CONCLAVE_BIN=$(BIN)/conclave go test -tags bench -vet=off -run '^$$' -bench '$(BENCH)' $(BENCHFLAGS) $(addprefix ./,$(BENCHED)) \
 		> $(BIN)/bench.txt || { cat $(BIN)/bench.txt; exit 1; }
 	@$(TOOLS)/benchstat $(BIN)/bench.txt

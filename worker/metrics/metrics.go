@@ -53,7 +53,7 @@ func New(version string) *Metrics {
 	}
 	m.started = counter("conclave_sessions_started_total", "Sessions that this worker prepared.", "team")
 	m.ended = counter("conclave_sessions_ended_total", "Sessions whose end this worker recorded.", "team", "status")
-	m.resumed = counter("conclave_sessions_resumed_total", "Ended sessions and pipelines that were taken up again.", "kind")
+	m.resumed = counter("conclave_sessions_resumed_total", "Ended sessions and pipelines that were continued.", "kind")
 	m.decision = histogram("conclave_session_seconds", "Time from the start of a session to its end.", sessionBuckets, "status")
 	m.runs = counter("conclave_runs_ended_total", "Pipelines and scenario runs whose end this worker recorded.", "kind", "status")
 	m.injected = counter("conclave_updates_injected_total", "Steps that received answers while they worked.", "team")
@@ -61,7 +61,7 @@ func New(version string) *Metrics {
 	m.stale = counter("conclave_votes_stale_total", "Votes of ended sessions that did not count: replaced, withdrawn or stale.", "team")
 	m.steps = histogram("conclave_step_seconds", "Duration of the attempts of steps.", stepBuckets, "kind", "outcome")
 	m.continued = counter("conclave_steps_resumed_total", "Steps that a later attempt went on with from the journal.", "kind")
-	m.repaid = counter("conclave_model_calls_repaid_total", "Attempts that repeat a model call during which the one before ended.", "kind")
+	m.repaid = counter("conclave_model_calls_repaid_total", "Attempts that repeat a model call, because the attempt before ended during it.", "kind")
 	m.calls = counter("conclave_model_calls_total", "Model calls.", "provider", "model", "outcome")
 	m.latency = histogram("conclave_model_call_seconds", "Duration of model calls, with waits for servers that were away.", callBuckets, "provider", "model")
 	m.tokens = counter("conclave_model_tokens_total", "Tokens of model calls.", "provider", "model", "type")
