@@ -39,9 +39,9 @@ func isSocket(fd int) bool {
 
 // holder is the process whose mount namespace has the mounts.
 type holder struct {
-	private bool           // mounts of the namespace are not those of others
-	mounts  map[string]int // descriptors of the mounts by path
-	uppers  map[string]string
+	private bool              // mounts do not spread to or from other namespaces
+	mounts  map[string]int    // descriptors of the mounts by path
+	uppers  map[string]string // directories with the changes of the overlays by path
 }
 
 // serve answers the next request. It returns false when the worker has ended.
