@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -146,6 +147,7 @@ func Explain(err error) string {
 	if e, ok := errors.AsType[*serviceerror.Unavailable](err); ok {
 		return strings.Replace(text, e.Error(), "the server cannot be reached ("+reason(e.Message)+")", 1)
 	}
+	text = encrypted.ReplaceAllString(text, "the payloads are encrypted; set "+codec.Variable+" as on the workers")
 	_, late := errors.AsType[*serviceerror.DeadlineExceeded](err)
 	if late || errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded {
 		text = strings.Replace(text, "rpc error: code = DeadlineExceeded desc = context deadline exceeded", "context deadline exceeded", 1)
@@ -153,6 +155,9 @@ func Explain(err error) string {
 	}
 	return text
 }
+
+// encrypted matches the SDK's error for an encrypted payload that is read without a key.
+var encrypted = regexp.MustCompile(`(payload item \d+: )?encoding binary/encrypted: payload encoding is not supported`)
 
 // reason extracts the operating system's error from a gRPC error message.
 func reason(message string) string {

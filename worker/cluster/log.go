@@ -42,6 +42,15 @@ func (l Log) New(w io.Writer) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format is %q; it takes text or json", l.Format)
 }
 
+// Announce returns plain, which prints messages for people, or with the JSON format a function that logs
+// them, so that every line of the log is JSON.
+func (l Log) Announce(log *slog.Logger, plain func(format string, args ...any)) func(format string, args ...any) {
+	if l.Format != jsonFormat {
+		return plain
+	}
+	return func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }
+}
+
 // Warnings returns a logger of warnings and errors, as text.
 func Warnings(w io.Writer) *slog.Logger {
 	return slog.New(calm{slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn})})

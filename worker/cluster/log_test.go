@@ -49,6 +49,24 @@ func TestLog_flags(t *testing.T) {
 	require.EqualError(t, err, `--log-level is "loud"; it takes debug, info, warn or error`)
 }
 
+// With the JSON format messages for people are lines of the log, too.
+func TestLog_announce(t *testing.T) {
+	t.Parallel()
+	for format, want := range map[string]string{"text": "printed", "json": "working"} {
+		var out bytes.Buffer
+		flags := parsed(t, "--log-format", format)
+		log, err := flags.New(&out)
+		require.NoError(t, err)
+		printed := ""
+		flags.Announce(log, func(string, ...any) { printed = "printed" })("%s", "working")
+		var line struct{ Msg string }
+		if format == "json" {
+			require.NoError(t, json.Unmarshal(out.Bytes(), &line))
+		}
+		require.Equal(t, want, line.Msg+printed)
+	}
+}
+
 // A worker that stops ends its polls, which causes no warning.
 func TestLog_endOfPolls(t *testing.T) {
 	t.Parallel()

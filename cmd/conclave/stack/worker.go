@@ -93,12 +93,13 @@ func runWorker(ctx context.Context, c *hall.CLI, f cluster.WorkerFlags) error {
 		cfg.Roster, cfg.Server, cfg.Namespace = cmp.Or(f.StateDir, cluster.DefaultRoster()), cluster.Name(t.Options), t.Options.Namespace
 	}
 	cfg.Configure(s)
+	announce := f.Log.Announce(logger, c.Infof)
 	if f.Settings != "" {
 		for _, missing := range cfg.Missing(ctx) {
-			c.Infof("warning: %s", missing)
+			announce("warning: %s", missing)
 		}
 	}
-	return work(ctx, conn, cfg, fmt.Sprintf("default team from %s: %s", source, team.Describe(standard)))
+	return work(ctx, conn, cfg, announce, fmt.Sprintf("default team from %s: %s", source, team.Describe(standard)))
 }
 
 // workerSettings checks the flags and reads the operator's configuration.
@@ -184,14 +185,14 @@ func workerTeam(c *hall.CLI, t hall.Target, f cluster.WorkerFlags, s settings.Se
 }
 
 // work runs a worker until the command is interrupted or the worker cannot continue.
-func work(ctx context.Context, conn *hall.Connection, cfg worker.Config, describedTeam string) error {
+func work(ctx context.Context, conn *hall.Connection, cfg worker.Config, announce func(string, ...any), describedTeam string) error {
 	started := func() {
 		if cfg.Deployment != "" {
-			conn.Infof("build %s of the worker deployment %s", cluster.BuildID(), cfg.Deployment)
+			announce("build %s of the worker deployment %s", cluster.BuildID(), cfg.Deployment)
 		}
-		conn.Infof("worker on the task queue %s %s, store %s, %s", conn.Queue, conn.Target, conn.Store.URL(""), describedTeam)
+		announce("worker on the task queue %s %s, store %s, %s", conn.Queue, conn.Target, conn.Store.URL(""), describedTeam)
 		if cfg.MetricsAddress != "" {
-			conn.Infof("metrics and health at %s", cfg.MetricsAddress)
+			announce("metrics and health at %s", cfg.MetricsAddress)
 		}
 	}
 	if conn.Cluster {
