@@ -131,9 +131,6 @@ func TestNormalWorkIsNoError(t *testing.T) {
 func requireCalm(t *testing.T, b *background) {
 	t.Helper()
 	for line := range strings.Lines(b.log.String()) {
-		if !strings.HasPrefix(line, "{") {
-			continue // notes for a person, such as the first line
-		}
 		var entry struct{ Level, Msg string }
 		require.NoError(t, json.Unmarshal([]byte(line), &entry), line)
 		require.NotEqual(t, "ERROR", entry.Level, line)
