@@ -74,6 +74,10 @@ func TestEncryptedHistory(t *testing.T) {
 	require.Equal(t, 0, out.code, out.stderr)
 	require.Contains(t, out.stdout, "Where is the treasure?")
 
+	out = newCLI(t).conclave("result", "hidden", "--address", s.stack.TemporalAddress)
+	require.Equal(t, 1, out.code)
+	require.Contains(t, out.stderr, "the payloads are encrypted; set CONCLAVE_PAYLOAD_KEY as on the workers")
+
 	history := s.history("hidden")
 	require.NotEmpty(t, history.GetEvents())
 	encrypted := 0

@@ -11,6 +11,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/activities"
@@ -155,6 +156,9 @@ func RefusedInput(errorType string) bool {
 // LeaveOpen prints the running result for programs and returns the error of a command whose wait
 // for the run failed.
 func LeaveOpen(ctx context.Context, conn *hall.Connection, run Run, running any, waitErr error) error {
+	if errors.Is(waitErr, converter.ErrEncodingIsNotSupported) { // an ended run, without the key of its result
+		return waitErr
+	}
 	if conn.Scripted() {
 		if err := conn.PrintJSON(running); err != nil {
 			return err

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/activities"
@@ -213,6 +215,18 @@ func TestLeaveOpen(t *testing.T) {
 			require.JSONEq(t, `{"answer":"","status":"running","why":""}`, stdout.String())
 		})
 	}
+}
+
+// The encrypted result of an ended session is no lost connection.
+func TestLeaveOpen_encrypted(t *testing.T) {
+	t.Parallel()
+	conn, stdout, _ := (&halltest.Server{}).Connect(nil)
+	conn.Cluster, conn.Automation = true, true
+	cause := fmt.Errorf("wait for session s1: encoding binary/encrypted: %w", converter.ErrEncodingIsNotSupported)
+	err := LeaveOpen(t.Context(), conn, Run{Kind: session, ID: "s1", Workflow: "s1"}, result{Status: "running"}, cause)
+	require.Equal(t, cause, err)
+	require.Equal(t, hall.ExitUsage, hall.ExitCode(err))
+	require.Empty(t, stdout.String(), "it is not running")
 }
 
 // A truncated text is read in full from the store; without it, a person is told where it is.
