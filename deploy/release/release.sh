@@ -3,8 +3,10 @@
 # formula and npm packages. It publishes nothing. Run it in the repository's root: make release.
 set -eu
 
-version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo devel)}
+# Without a tag the version is still one that npm accepts.
+version=${VERSION:-$(git describe --tags --dirty 2>/dev/null || echo "0.0.0-$(git rev-parse --short HEAD 2>/dev/null || echo devel)")}
 version=${version#v}
+stamp=$(git rev-parse --is-inside-work-tree 2>/dev/null || echo false) # commands know their commit
 targets=${TARGETS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64}
 commands=${COMMANDS:-conclave conclave-worker}
 base=${BASE_URL:-https://example.com/conclave/releases/download}
@@ -24,7 +26,7 @@ pack() { # NAME OS ARCH
 	cp LICENSE README.md CHANGELOG.md "$dir/"
 	for command in $commands; do
 		echo "building $command for $2/$3" >&2
-		CGO_ENABLED=0 GOOS=$2 GOARCH=$3 go build -trimpath -ldflags='-s -w' -o "$dir/$command" "./cmd/$command"
+		CGO_ENABLED=0 GOOS=$2 GOARCH=$3 go build -trimpath -buildvcs="$stamp" -ldflags='-s -w' -o "$dir/$command" "./cmd/$command"
 		sh "$here/sbom.sh" "$dir/$command" >"$dir/$command.cdx.json" # its bill of materials
 	done
 	tar -C "$dist" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$date" -cf - "$1" | gzip -n >"$dist/$1.tar.gz"
