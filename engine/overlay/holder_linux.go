@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 
@@ -25,6 +26,8 @@ func runHolder() bool {
 		return false
 	}
 	unix.CloseOnExec(socketFD)
+	// A service manager sends these to all processes of a worker, which then still needs its mounts.
+	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	h := &holder{mounts: map[string]int{}, uppers: map[string]string{}}
 	for h.serve() {
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -166,4 +167,20 @@ func TestOpen_killed(t *testing.T) {
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
 	require.Eventually(t, func() bool { _, err := os.Stat(seen); return err != nil }, 10*time.Second, time.Millisecond)
+}
+
+// The mounts outlast the signals that a service manager sends to all processes of a worker.
+func TestOpen_signals(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	seen := s.mount(t)
+	holder, err := strconv.Atoi(strings.Split(seen, "/")[2])
+	require.NoError(t, err)
+	for _, number := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP} {
+		require.NoError(t, unix.Kill(holder, number))
+	}
+	tree, err := s.Clone(s.at, os.Geteuid())
+	require.NoError(t, err)
+	require.NoError(t, tree.Close())
+	require.FileExists(t, filepath.Join(seen, "kept"))
 }
