@@ -135,9 +135,10 @@ func (w *workspace) putBack(ctx context.Context) error {
 		if loan.PutBack() {
 			continue
 		}
-		if w.loans[i], err = w.lend(ctx, loan.Base(), name); err != nil {
+		if loan, err = w.lend(ctx, loan.Base(), name); err != nil {
 			return err
 		}
+		w.loans[i] = loan
 	}
 	return nil
 }

@@ -72,6 +72,10 @@ func TestOverlay_asInCopies(t *testing.T) {
 			command("echo x > base/main.go; rm -rf base peers context 2>/dev/null; cat base/main.go context/docs/guide.md; ls peers"),
 			command("rm -rf .conclave* && ls -A"),
 		},
+		"permissions": {
+			command("chmod -R a-w . 2>/dev/null; mkdir -m 0 /tmp/closed; ls"), read("peers/agent3/main.go"),
+			command("chmod u+w . && mkdir -m 0 closed && echo new > open"), command("chmod 0 src; cat main.go"),
+		},
 		"adopts": {
 			write("mine.go", "x"), command("rm -rf src; echo x > src"), call(step.AdoptFiles, map[string]string{"agent_id": "agent2"}),
 			command("ls -R src"), call(step.AdoptFiles, map[string]string{"agent_id": "agent3"}), command("cat main.go"),

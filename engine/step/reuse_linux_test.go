@@ -16,6 +16,7 @@ import (
 	"conclave/engine/base"
 	"conclave/engine/builtin"
 	"conclave/engine/llm"
+	"conclave/engine/loop"
 	"conclave/engine/step"
 )
 
@@ -216,6 +217,42 @@ func TestBase_readOnlyDirectoriesComeBack(t *testing.T) {
 			require.Equal(t, os.FileMode(0o500), info.Mode().Perm())
 		})
 	}
+}
+
+// spoiling are tools whose calls do something else.
+type spoiling struct {
+	openTools
+	do func()
+}
+
+type openTools = step.Tools
+
+func (s spoiling) Run(context.Context, llm.ToolCall) (loop.Output, error) {
+	s.do()
+	return loop.Output{}, nil
+}
+
+// A step whose read-only directory cannot be restored fails and leaves nothing.
+func TestBase_readOnlyDirectoryIsLost(t *testing.T) {
+	t.Parallel()
+	b, _ := basedBench(t)
+	b.spec.Adopts = false
+	b.spec.Shown.Context = []step.Context{{Name: "docs", Files: b.storedDir("guide.md", "Read me.\n")}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ports := b.ports(write("new", "x"))
+	open := ports.Tools
+	ports.Tools = func(ctx context.Context, dir string) (step.Tools, error) {
+		opened, err := open(ctx, dir)
+		return spoiling{opened, func() {
+			require.NoError(t, artifact.RemoveTree(filepath.Join(dir, "context")))
+			cancel()
+		}}, err
+	}
+	_, err := step.Run(ctx, ports, b.spec)
+	require.ErrorIs(t, err, context.Canceled)
+	left, err := os.ReadDir(b.scratch)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 // A copy to which a process may still write is not lent again.
