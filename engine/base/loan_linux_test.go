@@ -50,6 +50,22 @@ func newLender(t *testing.T) *lender {
 	return &lender{t: t, trees: trees, base: b, store: store, dir: kept, home: tempDir(t), want: snapshot(t, dir)}
 }
 
+// A damaged tree that cannot be removed does not prevent a copy.
+func TestPlace_unremovableTree(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("root can remove every tree")
+	}
+	l := newLender(t)
+	l.lend(false)
+	require.NoError(t, os.Remove(filepath.Join(l.dir, l.base.Hash(), "main.go")))
+	require.NoError(t, os.Chmod(l.dir, 0o500))
+	t.Cleanup(func() { require.NoError(t, os.Chmod(l.dir, 0o700)) })
+	placed := filepath.Join(l.home, "placed")
+	require.NoError(t, l.trees.Place(t.Context(), l.base, placed))
+	l.requireBase(placed, false)
+}
+
 // lend returns a copy and its directory after all later changes can be detected.
 func (l *lender) lend(readOnly bool) (*base.Loan, string) {
 	l.t.Helper()

@@ -74,9 +74,8 @@ func (t *Trees) mountOn(ctx context.Context, mounts *overlay.Mounts, l *Loan) (e
 // there can be changed. If mounting fails, it makes a copy, which is removed with the other loan.
 func (t *Trees) MountIn(ctx context.Context, whole *Loan, b *artifact.Base, name string) (*Loan, error) {
 	l := t.loan(b, filepath.Join(whole.dir, name), true)
-	err := t.mountReadOnly(ctx, whole, l, name)
-	if err == nil {
-		return l, l.mount.show(l.dir)
+	if t.mountReadOnly(ctx, whole, l, name) == nil {
+		return l, nil
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -101,6 +100,9 @@ func (t *Trees) mountReadOnly(ctx context.Context, whole, l *Loan, name string) 
 	l.mount.mounts, l.mount.at, l.mount.name = whole.mount.mounts, whole.mount.at, name
 	if err = os.Mkdir(l.dir, 0o755); err == nil {
 		err = l.mount.mounts.ReadOnly(l.mount.tree, l.mount.at, name)
+	}
+	if err == nil {
+		err = l.mount.show(l.dir)
 	}
 	if err != nil {
 		err = errors.Join(err, l.mount.end())
@@ -146,7 +148,7 @@ func (t *Trees) use(ctx context.Context, b *artifact.Base) (*mount, map[string]a
 // owner that mounts require.
 func (m *mount) identify(b *artifact.Base) (map[string]artifact.Identity, error) {
 	is, err := identify(b, m.tree)
-	if !errors.Is(err, errOwner) {
+	if !errors.Is(err, errOwner) || !own(m.lock) {
 		return is, err
 	}
 	if alone, err := filelock.TryFile(m.lock, filelock.Exclusive); err != nil || !alone {

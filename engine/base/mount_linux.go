@@ -19,6 +19,17 @@ func owned(info fs.FileInfo) bool {
 	return ok && int(st.Uid) == user && int(st.Gid) == group
 }
 
+// own reports whether a directory belongs to this process's user or to the owner that mounts
+// require.
+func own(dir *os.File) bool {
+	info, err := dir.Stat()
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid() || owned(info)
+}
+
 // lockTree locks an unpacked base against its removal.
 func lockTree(tree string) (*os.File, error) {
 	f, err := os.Open(tree)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -189,6 +190,25 @@ func TestMount_keepsTheTree(t *testing.T) {
 	require.NoError(t, artifact.RemoveTree(filepath.Join(l.dir, b.Hash())))
 	require.NoError(t, small.Place(t.Context(), b, filepath.Join(l.home, "third")))
 	require.NoDirExists(t, tree)
+}
+
+// The tree of another user keeps its owner, so that this user can go on using it.
+func TestMount_treeOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a tree of another user")
+	}
+	l, mounts := newLender(t), openMounts(t)
+	l.lend(false)
+	tree := filepath.Join(l.dir, l.base.Hash())
+	require.NoError(t, filepath.WalkDir(tree, func(name string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(name, 1234, 1234))
+	}))
+	_, err := l.trees.Mount(t.Context(), mounts, l.base, filepath.Join(l.home, "mount"))
+	require.ErrorContains(t, err, "belong to another user")
+	info, err := os.Stat(filepath.Join(tree, "main.go"))
+	require.NoError(t, err)
+	require.EqualValues(t, 1234, info.Sys().(*syscall.Stat_t).Uid)
 }
 
 // become changes the files of a directory to those of a tree, as an agent would: it renames the

@@ -104,9 +104,9 @@ func (t *Trees) place(ctx context.Context, b *artifact.Base, m artifact.Manifest
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	// The tree was evicted, or something has changed it.
-	_, err = removeUnused(t.tree(b.Hash()))
-	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+	// The tree was evicted, or something has changed it. Another user's tree cannot be removed.
+	_, _ = removeUnused(t.tree(b.Hash()))
+	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
 	return unpack(ctx, t.store, b.Hash(), m, dir)
