@@ -42,9 +42,9 @@ func isSocket(fd int) bool {
 
 // holder is the process whose mount namespace has the mounts.
 type holder struct {
-	private bool              // mounts do not spread to or from other namespaces
-	mounts  map[string]int    // descriptors of the mounts by path
-	uppers  map[string]string // directories with the changes of the overlays by path
+	apart  bool              // mounts do not spread to the host; the host can still unmount its file systems
+	mounts map[string]int    // descriptors of the mounts by path
+	uppers map[string]string // directories with the changes of the overlays by path
 }
 
 // serve answers the next request. It returns false when the worker has ended.
@@ -70,11 +70,11 @@ func (h *holder) serve() bool {
 }
 
 func (h *holder) do(q request) (*os.File, error) {
-	if !h.private {
-		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-			return nil, fmt.Errorf("make mounts private: %w", err)
+	if !h.apart {
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+			return nil, fmt.Errorf("separate the mounts from those of the host: %w", err)
 		}
-		h.private = true
+		h.apart = true
 	}
 	switch q.Op {
 	case opOverlay:

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -142,21 +143,22 @@ func TestClone_givesFiles(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(seen, "sub/removed"))
 }
 
-// The mounts and their holder end with a process that is killed.
-func TestOpen_killed(t *testing.T) {
-	t.Parallel()
+// startMounter starts a process that mounts an overlay below a directory with the given ones. It
+// returns the path of a file in the overlay.
+func startMounter(t *testing.T, attributes *syscall.SysProcAttr, dirs ...string) (*exec.Cmd, string) {
+	t.Helper()
 	open(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, artifact.RemoveTree(dir)) })
-	for _, name := range []string{"lower", "upper", "work", "at"} {
+	for _, name := range append(dirs, "lower", "upper", "work", "at") {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "lower/file"), nil, 0o644))
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Env = append(os.Environ(), mounter+"="+dir)
+	cmd.Env, cmd.SysProcAttr = append(os.Environ(), mounter+"="+dir), attributes
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -164,9 +166,39 @@ func TestOpen_killed(t *testing.T) {
 	require.NoError(t, err)
 	seen = strings.TrimSpace(seen)
 	require.FileExists(t, seen)
+	return cmd, seen
+}
+
+// The mounts and their holder end with a process that is killed.
+func TestOpen_killed(t *testing.T) {
+	t.Parallel()
+	cmd, seen := startMounter(t, nil)
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
 	require.Eventually(t, func() bool { _, err := os.Stat(seen); return err != nil }, 10*time.Second, time.Millisecond)
+}
+
+// The holder does not keep a file system that is unmounted elsewhere.
+func TestOpen_unmountsElsewhere(t *testing.T) {
+	t.Parallel()
+	same := func(id int) syscall.SysProcIDMap {
+		return syscall.SysProcIDMap{ContainerID: id, HostID: id, Size: 1}
+	}
+	a := &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{same(os.Geteuid())}, GidMappings: []syscall.SysProcIDMap{same(os.Getegid())},
+		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN},
+	}
+	if user, group := overlay.Owner(); user != os.Geteuid() {
+		a.UidMappings, a.GidMappings = append(a.UidMappings, same(user)), append(a.GidMappings, same(group))
+	}
+	cmd, seen := startMounter(t, a, "volume")
+	mounts, err := os.ReadFile(filepath.Join("/proc", strings.Split(seen, "/")[2], "mountinfo"))
+	require.NoError(t, err)
+	require.Contains(t, string(mounts), " overlay ")
+	require.NotContains(t, string(mounts), "/volume ")
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
 }
 
 // The mounts outlast the signals that a service manager sends to all processes of a worker.
