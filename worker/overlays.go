@@ -107,7 +107,7 @@ func (o *overlays) run(ctx context.Context) error {
 	return t.command(ctx, o.tools.options())
 }
 
-// trial is a small overlay with which the host is tried.
+// trial is a small overlay that shows whether this host allows mounts.
 type trial struct {
 	mounts         *overlay.Mounts
 	dir, at, lower string
@@ -186,7 +186,7 @@ func (t *trial) command(ctx context.Context, o sandbox.Options) (err error) {
 		return err
 	}
 	if exit.Code != 0 || !strings.HasSuffix(out.String(), "changed\nchanged\n") {
-		return fmt.Errorf("a command in a mounted workspace ended with %d: %s", exit.Code, out.String())
+		return fmt.Errorf("a command in a mounted workspace exited with code %d: %s", exit.Code, out.String())
 	}
 	return t.unchanged("file")
 }

@@ -102,9 +102,9 @@ type Options struct {
 	// Workspace is the absolute path of the commands' directory. At levels gvisor and full commands
 	// see it as /workspace.
 	Workspace string
-	// Tree returns a detached mount of the workspace, whose files belong to the given user of the host.
-	// It is for a workspace that other processes do not see at its path, which is then not resolved,
-	// and whose changes are on the file system of Temp. It needs level full.
+	// Tree, if set, returns a detached mount of the workspace in which all files belong to the given
+	// user of the host. It is for a workspace in another mount namespace: the path of the workspace is
+	// not resolved, and changes must be on the file system of Temp. It needs level full.
 	Tree func(owner int) (*os.File, error) `json:"-"`
 	// Temp is an absolute path outside the workspace, in which /tmp and the home directory are
 	// created. If empty, the system's temporary directory is used.

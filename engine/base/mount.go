@@ -15,19 +15,19 @@ import (
 	"conclave/engine/overlay"
 )
 
-// mount is the part of a loan that is not a copy.
+// mount has the fields of a loan that is not a copy.
 type mount struct {
 	mounts   *overlay.Mounts
 	at, name string      // the overlay, and the directory in it if the loan is not the overlay itself
-	is       os.FileInfo // directory that the mount shows
+	is       os.FileInfo // directory as it is in the mount
 	tree     string      // unpacked base
 	lock     *os.File    // keeps the unpacked base from being removed; nil for a copy in an overlay
 }
 
-// Mount creates dir, which must not exist, and mounts the unpacked base on it so that only the
-// changes take space. The loan's directory is a path at which this process sees the mount; dir and
-// the directories beside it, whose names begin with its name, are removed by the caller after the
-// loan has been given back. On failure they do not exist.
+// Mount creates dir, which must not exist, and mounts the unpacked base on it, so that only
+// changes take space. The loan's directory is the path at which this process sees the mount. The
+// caller removes dir, and the directories beside it whose names begin with its name, after the loan
+// has been given back. If mounting fails, Mount removes them.
 func (t *Trees) Mount(ctx context.Context, mounts *overlay.Mounts, b *artifact.Base, dir string) (*Loan, error) {
 	l := t.loan(b, dir, false)
 	err := t.mountOn(ctx, mounts, l)
@@ -38,7 +38,7 @@ func (t *Trees) Mount(ctx context.Context, mounts *overlay.Mounts, b *artifact.B
 }
 
 func (t *Trees) mountOn(ctx context.Context, mounts *overlay.Mounts, l *Loan) (err error) {
-	// A link on the path would lead out of the namespace of the mounts.
+	// A link in the path would lead out of the namespace of the mounts.
 	parent, err := filepath.EvalSymlinks(filepath.Dir(l.dir))
 	if err != nil {
 		return err
@@ -70,8 +70,8 @@ func (t *Trees) mountOn(ctx context.Context, mounts *overlay.Mounts, l *Loan) (e
 	return m.show(l.dir)
 }
 
-// MountIn mounts a base on a directory in the mount of another loan, which it creates. Nothing
-// there can be changed. If mounting fails, it makes a copy, which is removed with the other loan.
+// MountIn mounts a base, read-only, on a new directory in the mount of another loan. If mounting
+// fails, it makes a writable copy there, which is removed with the other loan.
 func (t *Trees) MountIn(ctx context.Context, whole *Loan, b *artifact.Base, name string) (*Loan, error) {
 	l := t.loan(b, filepath.Join(whole.dir, name), true)
 	if t.mountReadOnly(ctx, whole, l, name) == nil {
@@ -250,7 +250,7 @@ func (l *Loan) Intact() error {
 // Mounted reports whether the loan is a mount.
 func (l *Loan) Mounted() bool { return l.mount != nil }
 
-// show notes the directory of a mount.
+// show records the directory of a mount.
 func (m *mount) show(dir string) (err error) {
 	m.is, err = os.Lstat(dir)
 	return err

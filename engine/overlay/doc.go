@@ -4,10 +4,10 @@
 // The mounts are in a mount namespace that a child process holds. The child is this binary, started
 // again: it recognizes its role by its name, its empty environment and its socket, and serves the
 // requests of this process during the initialization of this package, before main. It ends when the
-// socket is closed, so the mounts end with this process even if that is killed.
+// socket is closed, so the mounts end with this process even if this process is killed.
 //
-// This process reaches a mount below Mounts.Path. Such a path must not be resolved to one without
-// links, which would name the host's directory below the mount.
+// This process reaches the mounts at the paths that Mounts.Path returns. Do not resolve the links of
+// such a path: the result would name the host's directory below the mount.
 //
 // Start with Mounts in mounts_linux.go, then the child in holder_linux.go.
 package overlay

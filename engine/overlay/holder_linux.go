@@ -47,7 +47,7 @@ type holder struct {
 	uppers map[string]string // directories with the changes of the overlays by path
 }
 
-// serve answers the next request. It returns false when the worker has ended.
+// serve answers the next request. It returns false once the worker has ended.
 func (h *holder) serve() bool {
 	message, _, err := receive(socketFD)
 	if err != nil {
@@ -89,8 +89,8 @@ func (h *holder) do(q request) (*os.File, error) {
 	return nil, fmt.Errorf("%q is not an operation", q.Op)
 }
 
-// overlay mounts an overlay. The layers are named by descriptors, because some characters of paths
-// have a meaning in the options of a mount.
+// overlay mounts an overlay. The layers are named by descriptors, because some characters have
+// a special meaning in mount options.
 func (h *holder) overlay(q request) error {
 	config, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -133,7 +133,8 @@ func (h *holder) overlay(q request) error {
 // closeFD closes a descriptor to which nothing was written.
 func closeFD(fd int) { _ = unix.Close(fd) }
 
-// readOnly mounts a directory on one of an overlay. It follows no links, which an agent may have made.
+// readOnly mounts a directory, read-only, on a directory of an overlay. It follows no links, because
+// an agent may have made them.
 func (h *holder) readOnly(q request) error {
 	overlay, found := h.mounts[q.At]
 	if !found {
@@ -163,7 +164,7 @@ func (h *holder) readOnly(q request) error {
 	return nil
 }
 
-// unmount removes a mount, wherever its directory has been moved since.
+// unmount removes a mount, even if its directory has been renamed since.
 func (h *holder) unmount(at string) error {
 	mount, found := h.mounts[at]
 	if !found {
@@ -192,8 +193,8 @@ func (h *holder) clone(q request) (*os.File, error) {
 	return os.NewFile(uintptr(fd), q.At), nil
 }
 
-// give makes owner the owner of root's files in an overlay. Those are in the upper directory: the
-// files of the lower one have that owner already.
+// give makes a user the owner of root's files in an overlay. It looks for them in the upper directory
+// only, because those of the lower one already belong to that user.
 func give(mount, upper string, owner int) error {
 	root, err := os.OpenRoot(mount)
 	if err != nil {
@@ -215,7 +216,7 @@ func give(mount, upper string, owner int) error {
 		if err != nil {
 			return err
 		}
-		if err := root.Lchown(name, owner, owner); !errors.Is(err, unix.EROFS) { // a read-only mount is in front of it
+		if err := root.Lchown(name, owner, owner); !errors.Is(err, unix.EROFS) { // a read-only mount covers it
 			return err
 		}
 		return nil

@@ -16,7 +16,7 @@ const (
 	opClone    = "clone"
 )
 
-// request is a message to the holder. It is not JSON, which cannot hold every path.
+// request is a message to the holder. It is encoded with gob, because JSON cannot hold every path.
 type request struct {
 	Op                 string
 	At                 string // path of the overlay

@@ -18,7 +18,7 @@ import (
 
 // Mounts is a mount namespace. Its methods may be called concurrently.
 type Mounts struct {
-	holder *exec.Cmd // never waited for before Close, so that no other process gets its ID
+	holder *exec.Cmd // waited for only in Close, so that no other process gets its ID before
 	mu     sync.Mutex
 	socket *os.File
 }
@@ -55,14 +55,15 @@ func mappings(id int) []syscall.SysProcIDMap {
 	return ids
 }
 
-// Path returns the path at which this process sees the mounts on an absolute path without links.
+// Path returns the path at which this process sees an absolute path without links as it is in the
+// namespace.
 func (m *Mounts) Path(name string) string {
 	return filepath.Join("/proc", strconv.Itoa(m.holder.Process.Pid), "root", name)
 }
 
-// Overlay mounts lower on the directory at. Changes go to the empty directory upper. It and the empty
-// directory work must be on one file system. Nothing may change lower while it is mounted. The paths
-// are absolute and have no links.
+// Overlay mounts lower on the directory at. Changes go to the empty directory upper, which
+// must be on one file system with the empty directory work. Nothing may change lower while it is
+// mounted. The paths must be absolute and have no links.
 func (m *Mounts) Overlay(lower, upper, work, at string) error {
 	_, err := m.ask(request{Op: opOverlay, Lower: lower, Upper: upper, Work: work, At: at})
 	if err == nil {
@@ -74,7 +75,7 @@ func (m *Mounts) Overlay(lower, upper, work, at string) error {
 	return nil
 }
 
-// visible returns an error unless this process sees an overlay on a path.
+// visible returns an error unless this process sees an overlay at a path.
 func (m *Mounts) visible(at string) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(m.Path(at), &st); err != nil {
@@ -86,8 +87,7 @@ func (m *Mounts) visible(at string) error {
 	return nil
 }
 
-// ReadOnly mounts the directory lower, which nobody can change there, on a directory of the overlay
-// at a path.
+// ReadOnly mounts the directory lower, read-only, on the directory name of the overlay at a path.
 func (m *Mounts) ReadOnly(lower, at, name string) error {
 	if _, err := m.ask(request{Op: opReadOnly, Lower: lower, At: at, Name: name}); err != nil {
 		return fmt.Errorf("mount %s on %s of %s: %w", lower, name, at, err)
@@ -150,12 +150,12 @@ func (m *Mounts) ask(q request) (*os.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := send(int(m.socket.Fd()), message.Bytes(), nil); err != nil {
-		return nil, fmt.Errorf("ask the holder of the namespace: %w", err)
+		return nil, fmt.Errorf("send a request to the holder of the mount namespace: %w", err)
 	}
 	reply, tree, err := receive(int(m.socket.Fd()))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("hear from the holder of the namespace: %w", err)
+		return nil, fmt.Errorf("read the reply of the holder of the mount namespace: %w", err)
 	case strings.HasPrefix(string(reply), failure):
 		return nil, errors.New(string(reply[len(failure):]))
 	}

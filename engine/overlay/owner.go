@@ -6,7 +6,7 @@ import "os"
 // commands of a root worker run as that user.
 const nobody = 65534
 
-// Owner returns the user and the group to whom the files of a lower directory have to belong.
+// Owner returns the user and the group to whom the files of a lower directory must belong.
 func Owner() (user, group int) {
 	if os.Geteuid() == 0 {
 		return nobody, nobody

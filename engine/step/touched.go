@@ -75,8 +75,8 @@ func (w *workspace) scan(ctx context.Context) error {
 	return nil
 }
 
-// verify returns an error if changes that a scan has found may not be those of the step, because
-// the files below its mount have changed.
+// verify returns an error if the files below the step's mount have changed, because then the changes
+// that a scan has found may not be those of the step.
 func (w *workspace) verify(delta artifact.Delta) error {
 	if w.whole == nil {
 		return nil

@@ -203,7 +203,7 @@ type stage struct {
 }
 
 // openStage makes a directory for the parts of a peer. It is beside the tools' directory, or in it
-// if that is a mount, which no file can be moved to.
+// if that is a mount, into which nothing outside can be moved.
 func (w *workspace) openStage() (*stage, error) {
 	dir, s := w.home, &stage{at: ".", work: workDir}
 	if w.whole != nil {
