@@ -120,6 +120,33 @@ func TestOverlay_refusals(t *testing.T) {
 	require.Nil(t, (*overlay.Mounts)(nil).Tree(s.at))
 }
 
+// The holder keeps neither descriptors nor mounts of what was unmounted or could not be mounted.
+func TestUnmount_leavesNothing(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	kept := func() [2]int {
+		open, err := os.ReadDir(filepath.Dir(s.Path("/")) + "/fd")
+		require.NoError(t, err)
+		mounts, err := os.ReadFile(filepath.Dir(s.Path("/")) + "/mountinfo")
+		require.NoError(t, err)
+		return [2]int{len(open), strings.Count(string(mounts), "\n")}
+	}
+	require.NoError(t, s.Unmount(s.at, ""))
+	before := kept()
+	seen := s.mount(t)
+	require.NoError(t, os.Mkdir(filepath.Join(seen, "base"), 0o755))
+	require.NoError(t, s.ReadOnly(s.lower, s.at, "base"))
+	require.Error(t, s.ReadOnly(s.lower+"-missing", s.at, "base"))
+	require.Error(t, s.ReadOnly(s.lower, s.at, "missing"))
+	require.Error(t, s.Overlay(s.lower, s.upper+"-missing", s.work, s.at+"-other"))
+	tree, err := s.Clone(s.at, os.Geteuid())
+	require.NoError(t, err)
+	require.NoError(t, tree.Close())
+	require.NoError(t, s.Unmount(s.at, "base"))
+	require.NoError(t, s.Unmount(s.at, ""))
+	require.Equal(t, before, kept())
+}
+
 // A clone gives the files that this process has written to another user, and leaves the others alone.
 func TestClone_givesFiles(t *testing.T) {
 	t.Parallel()

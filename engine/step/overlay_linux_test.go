@@ -144,3 +144,15 @@ func TestOverlay_holderGone(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.NotErrorIs(t, err, errScriptOver)
 }
+
+// A step that begins without the holder of the mounts works in copies.
+func TestOverlay_holderGoneBefore(t *testing.T) {
+	t.Parallel()
+	mounts := openMounts(t)
+	mounts.Close()
+	b, _ := basedBench(t)
+	ports := mountedPorts(t, b, base.NewTrees(b.store, t.TempDir(), 1<<30), mounts, command("test -e main.go -a ! -e none"), done("Two."))
+	_, err := step.Run(t.Context(), ports, b.spec)
+	require.NoError(t, err)
+	require.NotContains(t, b.work, "/proc/")
+}
