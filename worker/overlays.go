@@ -25,7 +25,7 @@ import (
 type overlays struct {
 	tools      *Tools
 	workspaces string       // directory of workspaces
-	trees      string       // directory of unpacked bases; empty if there is none
+	trees      string       // directory of unpacked bases; empty to copy every base from the store
 	log        *slog.Logger // nil to log nothing
 
 	opened   sync.Once

@@ -31,7 +31,7 @@ func main() {
 	fmt.Print(page)
 }
 
-// small is the name of the model that worth.sh makes of the one that .ci/weights.sh downloads.
+// small names the model of .ci/weights.sh after .ci/requantize.py has changed its weights to four bits.
 const small = "Qwen2.5-Coder-0.5B-Instruct (Q4_0)"
 
 // intro is the text above the tables, a format string for the name of the model.

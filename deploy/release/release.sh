@@ -3,10 +3,10 @@
 # formula and npm packages. It publishes nothing. Run it in the repository's root: make release.
 set -eu
 
-# Without a tag the version is still one that npm accepts.
+# npm accepts only versions of three numbers, so a commit without a tag is 0.0.0-COMMIT.
 version=${VERSION:-$(git describe --tags --dirty 2>/dev/null || echo "0.0.0-$(git rev-parse --short HEAD 2>/dev/null || echo devel)")}
 version=${version#v}
-stamp=$(git rev-parse --is-inside-work-tree 2>/dev/null || echo false) # commands know their commit
+stamp=$(git rev-parse --is-inside-work-tree 2>/dev/null || echo false) # the binaries record their commit
 targets=${TARGETS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64}
 commands=${COMMANDS:-conclave conclave-worker}
 base=${BASE_URL:-https://example.com/conclave/releases/download}

@@ -13,9 +13,10 @@
 //
 // Upload stores a directory, and reads only files that have changed since the last time.
 // Promote stores the tree of a session. Both write the packs first, then the index,
-// then the manifest, so that a stored manifest never names content that is missing. Open reads a base; Trees keeps unpacked
-// bases on a machine, copies them, by reflink where the file system can, and mounts them, so that
-// only changes take space.
+// then the manifest, so that a stored manifest never names content that is missing.
+//
+// Open reads a base. Trees keeps unpacked bases on a machine. It copies them, by reflink
+// where the file system has them, or mounts them, so that only changes take space.
 //
 // Sweep removes bases that no session names and that were not used for a day. Uploads and
 // sweeps exclude each other: each announces itself before it looks for the other.

@@ -132,7 +132,7 @@ func (t *Trees) use(ctx context.Context, b *artifact.Base) (*mount, map[string]a
 	if m.lock, err = lockTree(m.tree); err != nil {
 		return nil, nil, err
 	}
-	is, err := m.identify(b)
+	is, err := m.claim(b)
 	if err == nil {
 		return m, is, nil
 	}
@@ -144,11 +144,11 @@ func (t *Trees) use(ctx context.Context, b *artifact.Base) (*mount, map[string]a
 	return nil, nil, err
 }
 
-// identify returns the identities of the files of the base. The first time, it gives them to the
-// owner that mounts require.
-func (m *mount) identify(b *artifact.Base) (map[string]artifact.Identity, error) {
+// claim returns the identities of the files of the base. It first gives them to the owner that mounts
+// require, if no mount has done so before.
+func (m *mount) claim(b *artifact.Base) (map[string]artifact.Identity, error) {
 	is, err := identify(b, m.tree)
-	if !errors.Is(err, errOwner) || !own(m.lock) {
+	if !errors.Is(err, errOwner) || !canGive(m.lock) {
 		return is, err
 	}
 	if alone, err := filelock.TryFile(m.lock, filelock.Exclusive); err != nil || !alone {
@@ -194,7 +194,7 @@ func identify(b *artifact.Base, tree string) (map[string]artifact.Identity, erro
 		switch {
 		case e.IsDir() && !dirs[name], !e.IsDir() && !(listed && same(f, info)):
 			return fmt.Errorf("%w: %q", errUnequal, name)
-		case !owned(info):
+		case !hasOwner(info):
 			return errOwner
 		case !e.IsDir():
 			is[name] = artifact.Identify(info)

@@ -12,22 +12,22 @@ import (
 	"conclave/engine/overlay"
 )
 
-// owned reports whether a file belongs to the owner that mounts require.
-func owned(info fs.FileInfo) bool {
+// hasOwner reports whether a file belongs to the owner that mounts require.
+func hasOwner(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	user, group := overlay.Owner()
 	return ok && int(st.Uid) == user && int(st.Gid) == group
 }
 
-// own reports whether a directory belongs to this process's user or to the owner that mounts
-// require.
-func own(dir *os.File) bool {
+// canGive reports whether this process may give the files of a directory to the owner that mounts
+// require: they are its own, or another mount has begun to.
+func canGive(dir *os.File) bool {
 	info, err := dir.Stat()
 	if err != nil {
 		return false
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(st.Uid) == os.Geteuid() || owned(info)
+	return ok && int(st.Uid) == os.Geteuid() || hasOwner(info)
 }
 
 // lockTree locks an unpacked base against its removal.

@@ -17,7 +17,6 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/base"
 	"conclave/engine/overlay"
-	"conclave/engine/patch"
 )
 
 func openMounts(t *testing.T) *overlay.Mounts {
@@ -262,16 +261,7 @@ func TestRoundTrip_throughMounts(t *testing.T) {
 		if runs == 30 { // each writes a store
 			return
 		}
-		from, to := anyTree(t, "base"), anyTree(t, "answer")
-		for name, entry := range from {
-			switch rapid.IntRange(0, 3).Draw(t, "what happens") {
-			case 0:
-				to[name] = entry
-			case 1:
-				to[name+".moved"] = entry
-			}
-		}
-		to = withoutClashes(to)
+		from, to := anyChange(t)
 		runs++
 		dir := func(name string) string { return filepath.Join(home, fmt.Sprint(runs), name) }
 		require.NoError(t, os.MkdirAll(dir("base"), 0o755))
@@ -292,15 +282,7 @@ func TestRoundTrip_throughMounts(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, loan.Intact())
 		require.NoError(t, loan.GiveBack(t.Context(), ""))
-		change, err := artifact.LoadChange(t.Context(), store, layout, hash)
-		require.NoError(t, err)
-		changes, err := base.Changes(t.Context(), store, layout, change)
-		require.NoError(t, err)
-		root, err := os.OpenRoot(dir("base"))
-		require.NoError(t, err)
-		defer root.Close()
-		_, err = patch.Apply(root, changes, patch.Options{})
-		require.NoError(t, err)
+		applied(t.Context(), t, store, layout, hash, dir("base"))
 		require.Equal(t, to, treeOf(t, dir("base")))
 	})
 }

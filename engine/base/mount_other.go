@@ -10,11 +10,11 @@ import (
 	"conclave/engine/artifact"
 )
 
-// owned returns true, because this system has no mounts that require an owner.
-func owned(fs.FileInfo) bool { return true }
+// hasOwner returns true, because this system has no mounts that require an owner.
+func hasOwner(fs.FileInfo) bool { return true }
 
-// own returns true, because this system has no mounts that require an owner.
-func own(*os.File) bool { return true }
+// canGive returns true, because this system has no mounts that require an owner.
+func canGive(*os.File) bool { return true }
 
 // lockTree fails, because this system has no mounts of an unpacked base.
 func lockTree(string) (*os.File, error) { return nil, errors.ErrUnsupported }

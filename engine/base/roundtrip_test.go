@@ -2,6 +2,7 @@ package base_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -107,6 +108,35 @@ func anyTree(t *rapid.T, label string) tree {
 	return drawn
 }
 
+// anyChange draws a tree and another one, in which some of its files have stayed or moved.
+func anyChange(t *rapid.T) (from, to tree) {
+	from, to = anyTree(t, "base"), anyTree(t, "answer")
+	for name, entry := range from {
+		switch rapid.IntRange(0, 3).Draw(t, "what happens") {
+		case 0:
+			to[name] = entry
+		case 1:
+			to[name+".moved"] = entry
+		}
+	}
+	return from, withoutClashes(to)
+}
+
+// applied applies the change that was stored with the given hash to a directory, which has the
+// base, and returns it.
+func applied(ctx context.Context, t require.TestingT, store artifact.Store, layout artifact.Layout, hash, dir string) []patch.Change {
+	change, err := artifact.LoadChange(ctx, store, layout, hash)
+	require.NoError(t, err)
+	changes, err := base.Changes(ctx, store, layout, change)
+	require.NoError(t, err)
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	defer root.Close()
+	_, err = patch.Apply(root, changes, patch.Options{})
+	require.NoError(t, err)
+	return changes
+}
+
 // Any tree is unchanged on its way from base through step to apply. Through diff and git only empty
 // directories are lost.
 func TestRoundTrip_anyTrees(t *testing.T) {
@@ -116,16 +146,7 @@ func TestRoundTrip_anyTrees(t *testing.T) {
 		if runs == 30 { // each writes a store
 			return
 		}
-		from, to := anyTree(t, "base"), anyTree(t, "answer")
-		for name, entry := range from { // some files stay or move
-			switch rapid.IntRange(0, 3).Draw(t, "what happens") {
-			case 0:
-				to[name] = entry
-			case 1:
-				to[name+".moved"] = entry
-			}
-		}
-		to = withoutClashes(to)
+		from, to := anyChange(t)
 		runs++
 		dir := func(name string) string { return filepath.Join(home, fmt.Sprint(runs), name) }
 		for _, name := range []string{"base", "answer", "git"} {
@@ -145,15 +166,7 @@ func TestRoundTrip_anyTrees(t *testing.T) {
 		layout := artifact.InBucket(fmt.Sprint(runs)).On(b)
 		_, hash, err := artifact.OpenWorkingCopy(store, layout, dir("answer"), home).Seal(t.Context())
 		require.NoError(t, err)
-		change, err := artifact.LoadChange(t.Context(), store, layout, hash)
-		require.NoError(t, err)
-		changes, err := base.Changes(t.Context(), store, layout, change)
-		require.NoError(t, err)
-		root, err := os.OpenRoot(dir("base"))
-		require.NoError(t, err)
-		defer root.Close()
-		_, err = patch.Apply(root, changes, patch.Options{})
-		require.NoError(t, err)
+		changes := applied(t.Context(), t, store, layout, hash, dir("base"))
 		require.Equal(t, to, treeOf(t, dir("base")))
 		if len(patch.OfFiles(changes)) > 0 {
 			gitApply(t, dir("git"), changes)

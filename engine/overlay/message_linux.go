@@ -48,7 +48,7 @@ func send(socket int, message []byte, tree *os.File) error {
 	}
 }
 
-// receive returns the next message and its descriptor, which is nil if there is none.
+// receive returns the next message and the descriptor sent with it, or nil for a message without one.
 func receive(socket int) ([]byte, *os.File, error) {
 	message, rights := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4))
 	n, used, _, _, err := unix.Recvmsg(socket, message, rights, unix.MSG_CMSG_CLOEXEC)

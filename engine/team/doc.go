@@ -122,10 +122,12 @@
 // the agent's tools and whether there is a base, and the user message begins with the
 // material that the agents of a wave share: query, further material, criteria, answers, open
 // actions. The agent's own material follows: its part, its system_message, human messages,
-// its checklist, and the mark of human messages. The list of tools ends with the vote, whose
+// its checklist, and the mark of human messages. In a plain step, human messages and their mark
+// precede the open action, so that a weak model reads that last. The list of tools ends with the vote, whose
 // values are the answers shown.
 //
 // Start with Step in step.go, then Judge in judge.go and Updates in rules.go. A vote is judged in
 // judge.go; its arguments are checked in action.go. Messages of `conclave say` are read by
-// inbox.go; prompt.go puts them into the opening prompt, update.go into a running step. Prompts are in templates/ and, filled in, in testdata/.
+// inbox.go; prompt.go puts them into the opening prompt, update.go into a running step. Replies in
+// plain text are judged in textual.go. Prompts are in templates/ and, filled in, in testdata/.
 package team
