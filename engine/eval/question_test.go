@@ -82,17 +82,22 @@ func TestReadQuestions_refuses(t *testing.T) {
 func TestExtract(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{
-		"ANSWER: 42":                              "42",
-		"It is.\n\n**ANSWER: 42**":                "42",
-		"**Answer:** (42)":                        "42",
-		"answer: f(x)":                            "f(x)",
-		"ANSWER: 1\nNo, wait.\nANSWER: 2\nBye.":   "2",
-		"> ANSWER: `blue`":                        "blue",
-		"The answer is 42":                        "",
-		"ANSWER:":                                 "",
-		"My ANSWER: none":                         "",
-		"ANSWER: (your answer)\nANSWER: 3 apples": "3 apples",
-		"": "",
+		"ANSWER: 42":                                 "42",
+		"It is.\n\n**ANSWER: 42**":                   "42",
+		"**Answer:** (42)":                           "42",
+		"answer: f(x)":                               "f(x)",
+		"ANSWER: 1\nNo, wait.\nANSWER: 2\nBye.":      "2",
+		"> ANSWER: `blue`":                           "blue",
+		"The answer is 42":                           "",
+		"ANSWER:":                                    "",
+		"My ANSWER: none":                            "",
+		"ANSWER: (your answer)\nANSWER: 3 apples":    "3 apples",
+		`It is \boxed{42}.`:                          "42",
+		`\boxed{1}, no: \(\boxed{26\text{ rolls}}\)`: "26 rolls",
+		"\\boxed{7}\nANSWER: 8":                      "8",
+		`ANSWER: $\boxed{\frac{1}{2}}$`:              `\frac{1}{2}`,
+		`\boxed{42`:                                  "",
+		"":                                           "",
 	} {
 		require.Equal(t, want, eval.Extract(answer), "%q", answer)
 	}

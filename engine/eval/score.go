@@ -31,17 +31,38 @@ func Scorers() []string {
 // answerLine matches a line "ANSWER: …", which may be emphasized.
 var answerLine = regexp.MustCompile(`(?im)^[\s*_#>` + "`" + `]*ANSWER[*_]*\s*:[\s*_` + "`" + `]*(.*\S)\s*$`)
 
-// Extract returns the text of the last line "ANSWER: …", or "".
+// boxed matches the LaTeX command \boxed{…}, whose content may have braces of its own, and words
+// matches \text{…} in it.
+var (
+	boxed = regexp.MustCompile(`\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}`)
+	words = regexp.MustCompile(`\\text\{([^{}]*)\}`)
+)
+
+// Extract returns the text of the last line "ANSWER: …". An answer without such a line may have its
+// result in \boxed{…}, as models trained on mathematics write it; the last one counts. Extract
+// returns "" for an answer with neither.
 func Extract(answer string) string {
 	found := answerLine.FindAllStringSubmatch(answer, -1)
 	if len(found) == 0 {
-		return ""
+		return inBox(answer)
 	}
 	line := strings.TrimSpace(strings.Trim(found[len(found)-1][1], "*_` "))
+	if result := inBox(line); result != "" {
+		return result
+	}
 	if inner, ok := strings.CutPrefix(line, "("); ok && strings.Count(line, "(") == 1 && strings.HasSuffix(inner, ")") {
 		line = strings.TrimSuffix(inner, ")") // the form suggests brackets around the answer
 	}
 	return strings.TrimSpace(line)
+}
+
+// inBox returns the content of the last \boxed{…} of a text, or "".
+func inBox(text string) string {
+	found := boxed.FindAllStringSubmatch(text, -1)
+	if len(found) == 0 {
+		return ""
+	}
+	return strings.TrimSpace(words.ReplaceAllString(found[len(found)-1][1], "$1"))
 }
 
 // Score returns whether an answer is right, and the part of it that was compared. correct is
