@@ -2,7 +2,7 @@
 # worth.sh OUTDIR measures whether a team is worth its tokens, on generated questions of four
 # kinds, and leaves an evaluation of each in OUTDIR. The model is that of .ci/weights.sh with
 # weights of four bits, or WORTH_MODEL at OPENAI_BASE_URL. The script may be interrupted: its
-# next run continues. After every round all kinds have the same number of questions.
+# next run continues.
 #
 # WORTH_QUESTIONS is the number of questions of each kind, 60 by default. The outcomes of the
 # small model for that number are recorded in docs/worth and are not paid for again.
@@ -22,16 +22,17 @@ else
 	"$here/weights.sh" "$models" || exit $?
 	weights=$models/qwen2.5-coder-0.5b-q4_0.gguf
 	test -f "$weights" || python3 "$here/requantize.py" "$models" qwen2.5-coder-0.5b.gguf "$weights" || exit $?
-	port=${WORTH_PORT:-8199} slots=4 threads=${WORTH_THREADS:-2}
+	port=${WORTH_PORT:-8199} slots=16 threads=${WORTH_THREADS:-2}
 	if test -x "$out/../llama-server"; then # make llama builds it
 		"$out/../llama-server" -m "$weights" --host 127.0.0.1 --port "$port" -c $((4096 * slots)) -np "$slots" -t "$threads" -tb "$threads" --jinja >"$out/server.log" 2>&1 &
 	else
 		PYTHONPATH=$models/python python3 "$here/serve-weights.py" "$weights" "$port" $((4096 * slots)) "$slots" "$threads" >"$out/server.log" 2>&1 &
 	fi
-	trap 'kill $!' EXIT
+	server=$!
+	trap 'kill "$server"' EXIT
 	trap 'exit 130' INT TERM # otherwise the server outlives an interrupted script
 	until curl -sf "http://127.0.0.1:$port/health" >/dev/null; do
-		kill -0 $! || { tail -n 3 "$out/server.log" >&2; exit 2; }
+		kill -0 "$server" || { tail -n 3 "$out/server.log" >&2; exit 2; }
 		sleep 1
 	done
 	backend="type: llamacpp, model: qwen2.5-coder-0.5b-instruct, base_url: 'http://127.0.0.1:$port/v1', context_window: 4096, silent_timeout_seconds: 3600"
@@ -42,7 +43,7 @@ fi
 team() { # orchestrator settings
 	echo 'agents:'
 	for n in 1 2 3; do
-		echo "  - {id: agent_$n, tools: {files: false}, backend: {$backend, params: {temperature: 0.7, repeat_penalty: 1.1, max_tokens: 300}}}"
+		echo "  - {id: agent_$n, tools: {files: false}, backend: {$backend, params: {temperature: 0.7, repeat_penalty: 1.1, max_tokens: 450}}}"
 	done
 	echo "orchestrator: {max_steps_per_agent: 4, max_new_answers_per_agent: 1, max_revotes: 0, think_first: \"on\", text_answers: always$1}"
 }
@@ -54,22 +55,26 @@ most=${WORTH_QUESTIONS:-$default}
 # recorded is empty for other models and other questions, whose outcomes are not recorded.
 recorded=
 test -n "${OPENAI_BASE_URL:-}" || test "$most" != "$default" || recorded=$here/../docs/worth
-for kind in code arithmetic choice strings; do
+kinds='code choice arithmetic strings'
+for kind in $kinds; do
 	test -d "$out/$kind" || test ! -d "$recorded/$kind" || cp -r "$recorded/$kind" "$out/$kind"
 done
 
-cd "$out"
-n=0
-while test "$n" -lt "$most"; do
-	n=$((n + 10))
-	test "$n" -le "$most" || n=$most
-	for kind in code arithmetic choice strings; do
-		"$conclave" eval gen --seed 7 --count "$most" --kinds "$kind" >"$kind.jsonl"
-		arms=plain,single,first-vote,majority:match,team
-		test "$kind" != code || arms=$arms,team=checks_decide.yaml
-		"$conclave" --data-dir "$out/data" eval run "$kind.jsonl" --config text.yaml --arms "$arms" \
-			--limit "$n" --concurrency 2 --id "$kind" --out "$out/$kind" >"$kind.txt" ||
-			test $? = 2 # the first answers of a small model may all be unreadable
-		test -z "$recorded" || { mkdir -p "$recorded/$kind" && cp "$kind/eval.json" "$kind/samples.jsonl" "$recorded/$kind/"; }
+# record keeps the outcomes so far, also of an interrupted run.
+record() {
+	test -n "$recorded" || return 0
+	for kind in $kinds; do
+		test ! -s "$out/$kind/samples.jsonl" || { mkdir -p "$recorded/$kind" && cp "$out/$kind/eval.json" "$out/$kind/samples.jsonl" "$recorded/$kind/"; }
 	done
+}
+trap 'record; test -z "${server:-}" || kill "$server"' EXIT
+
+cd "$out"
+for kind in $kinds; do
+	"$conclave" eval gen --seed 7 --count "$most" --kinds "$kind" >"$kind.jsonl"
+	arms=plain,single,first-vote,majority:match,team
+	test "$kind" != code || arms=$arms,team=checks_decide.yaml
+	"$conclave" --data-dir "$out/data" eval run "$kind.jsonl" --config text.yaml --arms "$arms" \
+		--concurrency 8 --id "$kind" --out "$out/$kind" >"$kind.txt" ||
+		test $? = 2 # the first answers of a small model may all be unreadable
 done
