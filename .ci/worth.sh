@@ -1,11 +1,12 @@
 #!/bin/sh
-# worth.sh OUTDIR measures whether a team is worth its tokens, on generated questions of four
-# kinds, and leaves an evaluation of each in OUTDIR. The model is that of .ci/weights.sh with
+# worth.sh OUTDIR measures whether a team is worth its tokens, on generated questions,
+# and leaves an evaluation of each kind in OUTDIR. The model is that of .ci/weights.sh with
 # weights of four bits, or WORTH_MODEL at OPENAI_BASE_URL. The script may be interrupted: its
 # next run continues.
 #
 # WORTH_QUESTIONS is the number of questions of each kind, 60 by default. The outcomes of the
-# small model for that number are recorded in docs/worth and are not paid for again.
+# small model for that number are recorded in docs/worth and are not paid for again. WORTH_KINDS
+# lists the kinds, of those of conclave eval gen --kinds.
 set -eu
 
 out=${1:?usage: worth.sh OUTDIR}
@@ -55,7 +56,7 @@ most=${WORTH_QUESTIONS:-$default}
 # recorded is empty for other models and other questions, whose outcomes are not recorded.
 recorded=
 test -n "${OPENAI_BASE_URL:-}" || test "$most" != "$default" || recorded=$here/../docs/worth
-kinds='code choice arithmetic strings'
+kinds=${WORTH_KINDS:-code choice arithmetic}
 for kind in $kinds; do
 	test -d "$out/$kind" || test ! -d "$recorded/$kind" || cp -r "$recorded/$kind" "$out/$kind"
 done

@@ -16,7 +16,7 @@ import (
 )
 
 // kinds lists the evaluations in the order of the page.
-var kinds = []string{"arithmetic", "choice", "strings", "code"}
+var kinds = []string{"code", "choice", "arithmetic", "strings"}
 
 func main() {
 	if len(os.Args) != 2 {
@@ -38,12 +38,11 @@ const small = "Qwen2.5-Coder-0.5B-Instruct (Q4_0)"
 const intro = "# Our own figures\n\n" +
 	"`make worth` asks generated questions (`conclave eval gen`, seed 7) of %s: three agents of one\n" +
 	"model at temperature 0.7 without tools that answer once and vote in plain text (`text_answers: always`), with reasoning asked\n" +
-	"for (`think_first: on`). It continues where it was interrupted; the tables cover the questions asked so far. [docs/evaluation.md](evaluation.md)\n" +
-	"explains arms and figures.\n"
+	"for (`think_first: on`). [docs/evaluation.md](evaluation.md) explains arms and figures, and `worth/` has the outcome of each question.\n"
 
 // limits is the text after intro on the page of the small model.
-const limits = "\nA model of half a billion parameters is near the lower end of models that call tools, and agents\n" +
-	"of one model err alike. The figures do not carry over to larger models;\n" +
+const limits = "\nA model of half a billion parameters is right on few of these questions (guessing gives 25 % on multiple choice), its votes are\n" +
+	"hardly better than chance, and agents of one model err alike. The figures do not carry over to larger models;\n" +
 	"`OPENAI_BASE_URL=… WORTH_MODEL=… make worth` measures those.\n"
 
 // write returns the page for the evaluations of a model in a directory.
@@ -54,6 +53,7 @@ func write(dir, model string) (string, error) {
 		b.WriteString(limits)
 	}
 	asked := 0
+	var sections strings.Builder
 	for _, kind := range kinds {
 		s, err := read(filepath.Join(dir, kind, "summary.json"))
 		if errors.Is(err, fs.ErrNotExist) || len(s.Order) == 0 {
@@ -63,12 +63,13 @@ func write(dir, model string) (string, error) {
 			return "", err
 		}
 		asked++
-		section(&b, kind, s)
+		headline(&b, s)
+		section(&sections, kind, s)
 	}
 	if asked == 0 {
 		return "", fmt.Errorf("%s has no evaluation with an outcome", dir)
 	}
-	return b.String(), nil
+	return b.String() + sections.String(), nil
 }
 
 func read(file string) (s eval.Summary, err error) {
@@ -108,6 +109,19 @@ func section(b *strings.Builder, kind string, s eval.Summary) {
 			fmt.Fprintf(b, "Of %d votes where right and wrong answers were shown, %.0f %% were for a right one; chance gives %.0f %%. ", t.Votes, 100**t.Judging, 100**t.ByChance)
 		}
 		fmt.Fprintf(b, "Against the vote of its first answers the team has helped %d and hurt %d; agents lost: %d.\n", t.Helped, t.Hurt, t.Lost)
+	}
+}
+
+// headline compares a team that decides by running checks with one that votes on text, if both were
+// asked.
+func headline(b *strings.Builder, s eval.Summary) {
+	for _, p := range s.Pairs {
+		if p.A != "team=checks_decide.yaml" || p.B != string(eval.Team) {
+			continue
+		}
+		fmt.Fprintf(b, "\n**On code, a team that decides by running the two examples of each question (`ballot: checks_decide`) is right on %d of %d, one\n"+
+			"that votes on the text on %d: %+.1f points, 95 %% from %+.1f to %+.1f (p = %.4f).**\n",
+			s.Arms[p.A].Correct, s.Arms[p.A].N, s.Arms[p.B].Correct, 100*p.Difference, 100*p.CI95[0], 100*p.CI95[1], p.P)
 	}
 }
 
