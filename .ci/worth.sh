@@ -15,6 +15,29 @@ conclave=${CONCLAVE_BIN:-$here/../bin/conclave}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
+default=60
+most=${WORTH_QUESTIONS:-$default}
+kinds=${WORTH_KINDS:-code choice arithmetic}
+# recorded is empty for other models and other questions, whose outcomes are not recorded.
+recorded=
+test -n "${OPENAI_BASE_URL:-}" || test "$most" != "$default" || recorded=$here/../docs/worth
+for kind in $kinds; do
+	test -d "$out/$kind" || test ! -d "$recorded/$kind" || cp -r "$recorded/$kind" "$out/$kind"
+done
+
+# leave records the outcomes, also those of an interrupted run, and ends the server.
+server=
+leave() {
+	for kind in $kinds; do
+		test -z "$recorded" || test ! -s "$out/$kind/samples.jsonl" || {
+			mkdir -p "$recorded/$kind" && cp "$out/$kind/eval.json" "$out/$kind/samples.jsonl" "$recorded/$kind/"
+		}
+	done
+	test -z "$server" || kill "$server"
+}
+trap leave EXIT
+trap 'exit 130' INT TERM # without it a signal would end the script and not the server
+
 if test -n "${OPENAI_BASE_URL:-}"; then
 	model=${WORTH_MODEL:?name the model at OPENAI_BASE_URL in WORTH_MODEL}
 	backend="type: openai, model: '$model', base_url: '$OPENAI_BASE_URL'${OPENAI_API_KEY:+, api_key_env: OPENAI_API_KEY}"
@@ -30,8 +53,6 @@ else
 		PYTHONPATH=$models/python python3 "$here/serve-weights.py" "$weights" "$port" $((4096 * slots)) "$slots" "$threads" >"$out/server.log" 2>&1 &
 	fi
 	server=$!
-	trap 'kill "$server"' EXIT
-	trap 'exit 130' INT TERM # otherwise the server outlives an interrupted script
 	until curl -sf "http://127.0.0.1:$port/health" >/dev/null; do
 		kill -0 "$server" || { tail -n 3 "$out/server.log" >&2; exit 2; }
 		sleep 1
@@ -50,25 +71,6 @@ team() { # orchestrator settings
 }
 team '' >"$out/text.yaml"
 team ', ballot: checks_decide' >"$out/checks_decide.yaml"
-
-default=60
-most=${WORTH_QUESTIONS:-$default}
-# recorded is empty for other models and other questions, whose outcomes are not recorded.
-recorded=
-test -n "${OPENAI_BASE_URL:-}" || test "$most" != "$default" || recorded=$here/../docs/worth
-kinds=${WORTH_KINDS:-code choice arithmetic}
-for kind in $kinds; do
-	test -d "$out/$kind" || test ! -d "$recorded/$kind" || cp -r "$recorded/$kind" "$out/$kind"
-done
-
-# record keeps the outcomes so far, also of an interrupted run.
-record() {
-	test -n "$recorded" || return 0
-	for kind in $kinds; do
-		test ! -s "$out/$kind/samples.jsonl" || { mkdir -p "$recorded/$kind" && cp "$out/$kind/eval.json" "$out/$kind/samples.jsonl" "$recorded/$kind/"; }
-	done
-}
-trap 'record; test -z "${server:-}" || kill "$server"' EXIT
 
 cd "$out"
 for kind in $kinds; do

@@ -41,9 +41,12 @@ const intro = "# Our own figures\n\n" +
 	"for (`think_first: on`). [docs/evaluation.md](evaluation.md) explains arms and figures, and `worth/` has the outcome of each question.\n"
 
 // limits is the text after intro on the page of the small model.
-const limits = "\nA model of half a billion parameters is right on few of these questions (guessing gives 25 % on multiple choice), its votes are\n" +
-	"hardly better than chance, and agents of one model err alike. The figures do not carry over to larger models;\n" +
-	"`OPENAI_BASE_URL=… WORTH_MODEL=… make worth` measures those.\n"
+const limits = "\nAn answer without the line `ANSWER:` is read at its last `\\boxed{…}`, which this model writes on most questions of\n" +
+	"arithmetic. That reading, the words in which plain votes are asked for, and the limit of 450 tokens a reply were chosen after\n" +
+	"a trial on the first questions of arithmetic, so that replies can be read. Those questions were then asked again and are in\n" +
+	"the tables.\n" +
+	"\nThe three agents are one model of half a billion parameters, so they err alike. On multiple choice guessing gives 25 %. The\n" +
+	"figures do not carry over to larger models; `OPENAI_BASE_URL=… WORTH_MODEL=… make worth` measures those.\n"
 
 // write returns the page for the evaluations of a model in a directory.
 func write(dir, model string) (string, error) {
