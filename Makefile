@@ -165,9 +165,8 @@ fmt: $(TOOLS)/gofumpt ## format the code
 tidy: ## tidy go.mod
 	go mod tidy
 
-# RECORD chooses whose histories are written anew. Those of protocol 2 are of
-# sessions that may still run: they stay as they are.
-RECORD ?= TestUncachedPipeline|TestUncachedScenario
+# RECORD chooses whose histories are written anew.
+RECORD ?= TestUncached
 
 record: ## record histories of real workflows into workflows/testdata/histories
 	CONCLAVE_RECORD=$(CURDIR)/workflows/testdata/histories go test -tags e2e -count=1 -run '$(RECORD)' ./cmd/conclave/e2e/...

@@ -15,9 +15,8 @@ import (
 	"conclave/workflows/session"
 )
 
-// Every recorded history replays. `make record` records a history from a real run and
-// names it for its events and protocol. It is never recorded again: a change that
-// breaks it is gated on the protocol.
+// Every recorded history replays. `make record` records histories from real runs and
+// names them for their events and protocol.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/histories/*/*.json")

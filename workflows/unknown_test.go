@@ -1,16 +1,11 @@
 package workflows_test
 
 import (
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	commonpb "go.temporal.io/api/common/v1"
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/workflows/drive"
@@ -56,46 +51,4 @@ func TestInput_unknownKey(t *testing.T) {
 			require.NotContains(t, refused.Error(), "Go ")
 		})
 	}
-}
-
-// Workflows that accepted unknown keys, in inputs and signals, before they were refused replay.
-func TestReplay_unknownKeys(t *testing.T) {
-	t.Parallel()
-	for _, file := range []string{"protocol2/said.json", "protocol2/paused.json", "pipeline1/paused_told_cancelled.json", "scenario1/replaced_paused_cancelled.json"} {
-		t.Run(file, func(t *testing.T) {
-			t.Parallel()
-			data, err := os.Open("testdata/histories/" + file)
-			require.NoError(t, err)
-			defer data.Close()
-			h, err := client.HistoryFromJSON(data, client.HistoryJSONOptions{})
-			require.NoError(t, err)
-			extended := 0
-			for _, e := range h.Events {
-				started, signaled := e.GetWorkflowExecutionStartedEventAttributes(), e.GetWorkflowExecutionSignaledEventAttributes()
-				extended += extend(started.GetInput()) + extend(signaled.GetInput())
-			}
-			require.Positive(t, extended)
-			replayer := worker.NewWorkflowReplayer()
-			replayer.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: session.Type})
-			replayer.RegisterWorkflowWithOptions(pipelineflow.Workflow, workflow.RegisterOptions{Name: pipelineflow.Type})
-			replayer.RegisterWorkflowWithOptions(scenarioflow.Workflow, workflow.RegisterOptions{Name: scenarioflow.Type})
-			require.NoError(t, replayer.ReplayWorkflowHistoryWithOptions(nil, h, worker.ReplayWorkflowHistoryOptions{
-				OriginalExecution: workflow.Execution{ID: h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId()},
-			}))
-		})
-	}
-}
-
-// extend adds an unknown key to the JSON objects of payloads, and returns their number.
-func extend(payloads *commonpb.Payloads) (extended int) {
-	for _, p := range payloads.GetPayloads() {
-		if rest, ok := strings.CutPrefix(string(p.GetData()), "{"); ok {
-			extended++
-			p.Data = []byte(`{"of_yesterday":1,` + rest)
-			if rest == "}" {
-				p.Data = []byte(`{"of_yesterday":1}`)
-			}
-		}
-	}
-	return extended
 }

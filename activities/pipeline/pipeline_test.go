@@ -243,7 +243,7 @@ func TestRecordPipeline(t *testing.T) {
 func TestRecordPipeline_late(t *testing.T) {
 	t.Parallel()
 	f, p := prepared(t)
-	core := pipeline.New(pipeline.Protocol, p.Graph)
+	core := pipeline.New(p.Graph)
 	core.Drain()
 	record := func(seal int, status string) error {
 		_, err := run[any](f, "RecordPipeline", RecordInput{

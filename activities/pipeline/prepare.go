@@ -37,7 +37,7 @@ func (a *Activities) PreparePipeline(ctx context.Context, in PrepareInput) (Prep
 	if err := activities.UseMaterial(ctx, a.Store, in.Material, a.Now); err != nil {
 		return Prepared{}, err
 	}
-	prepared := a.prepared(layout, p, min(in.Protocol, pipeline.Protocol))
+	prepared := a.prepared(layout, p, pipeline.Protocol)
 	prepared.Attributes = a.Attributes(ctx, in.Index)
 	return prepared, nil
 }

@@ -15,7 +15,7 @@ import (
 // of a new run.
 func (a *Activities) restore(ctx context.Context, layout artifact.Layout, last savedState, g pipeline.Graph) (*pipeline.State, error) {
 	if last.Core == nil {
-		return pipeline.New(pipeline.Protocol, g), nil
+		return pipeline.New(g), nil
 	}
 	status, err := artifact.ReadJSON[State](ctx, a.Store, layout.File("status.json"))
 	if err != nil {

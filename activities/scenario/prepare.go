@@ -56,7 +56,7 @@ func (a *Activities) PrepareScenario(ctx context.Context, in PrepareInput) (Prep
 		return Prepared{}, err
 	}
 	p := Prepared{
-		Protocol: min(in.Protocol, scenario.Protocol), RunID: in.RunID, Plan: in.Plan, Execution: 1,
+		Protocol: scenario.Protocol, RunID: in.RunID, Plan: in.Plan, Execution: 1,
 		StartedAt: claim.ClaimedAt, StepTimeoutSeconds: in.StepTimeoutSeconds, Attributes: a.Attributes(ctx, in.Index),
 	}
 	if p.RunNumber, err = a.runNumber(ctx, in, created); err != nil {
@@ -77,7 +77,7 @@ func (a *Activities) begin(ctx context.Context, layout artifact.Layout, p Prepar
 	p.ConfigHash = team.Hash()
 	p.HeartbeatTimeoutSeconds = int(a.HeartbeatTimeout / time.Second)
 	p.URL, p.Offline = a.Store.URL(layout.File("result.json")), team.Agents[0].Backend.Type == config.Offline
-	core := scenario.New(p.Protocol, p.Plan, p.Earlier)
+	core := scenario.New(p.Plan, p.Earlier)
 	result := Result{
 		RunID: p.RunID, RunNumber: p.RunNumber, RunPath: RunPath(p.Plan.Slug, p.RunID), Scenario: p.Plan.Slug, Title: p.Plan.Title, Status: scenario.Running,
 		Only: p.Plan.Only, StartedAt: p.StartedAt, DurationMS: p.WorkedMS, Steps: core.Results, Cost: core.Usage, Execution: p.Execution,

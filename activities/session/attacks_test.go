@@ -167,7 +167,7 @@ func (m matrix) play(t *testing.T, chance *rand.Rand) string {
 		config.Checks = m.user
 	}
 	misled := chance.IntN(2) == 0
-	s := coordination.New(coordination.Protocol, config)
+	s := coordination.New(config)
 	for commands := s.Drain(); ; commands = s.Drain() {
 		for _, command := range commands {
 			switch c := command.(type) {

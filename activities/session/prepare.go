@@ -47,7 +47,7 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 	if err := activities.UseMaterial(ctx, a.Store, in.Material, a.Now); err != nil {
 		return Prepared{}, err
 	}
-	p := a.prepared(layout, t, in.Limits, in.Caller, min(in.Protocol, coordination.Protocol))
+	p := a.prepared(layout, t, in.Limits, in.Caller, coordination.Protocol)
 	p.CreatedAt, p.Team, p.Attributes = created, a.teamName(in), a.Attributes(ctx, in.Index)
 	p.Preparations = preparations(t, len(in.Criteria) > 0)
 	if in.Checks != "" {

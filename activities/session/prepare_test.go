@@ -31,18 +31,6 @@ func (f *floor) prepare(in PrepareInput) (Prepared, error) {
 	return p, err
 }
 
-// The result fixes the protocol: the newest version that both the workflow and the
-// worker implement.
-func TestPrepare_fixesTheProtocol(t *testing.T) {
-	t.Parallel()
-	for asked, want := range map[int]int{0: 0, 1: 1, coordination.Protocol: coordination.Protocol, coordination.Protocol + 1: coordination.Protocol} {
-		p, err := newFloor(t).prepare(PrepareInput{Protocol: asked})
-		require.NoError(t, err)
-		require.Equal(t, want, p.Protocol)
-		require.Equal(t, 120, p.GraceSeconds)
-	}
-}
-
 // The result fixes the heartbeat timeout of the session's steps.
 func TestPrepare_fixesTheHeartbeatTimeout(t *testing.T) {
 	t.Parallel()

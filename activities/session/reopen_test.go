@@ -59,7 +59,7 @@ func TestRecord_keepsJournalsOfAFailedSession(t *testing.T) {
 	b := newBooks(t)
 	key := artifact.InBucket("s1").Journal("run-l1", 1)
 	require.NoError(t, artifact.CreateJSON(t.Context(), b.store, key, "entry"))
-	s := coordination.New(coordination.Protocol, coordination.Config{Agents: []string{"a"}})
+	s := coordination.New(coordination.Config{Agents: []string{"a"}})
 	s.Drain()
 	s.Step(coordination.Failed{End: coordination.End{Launch: "l1"}})
 	s.Drain()

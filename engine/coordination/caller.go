@@ -10,9 +10,6 @@ import (
 	"strings"
 )
 
-// Callers is the first protocol in which steps wait for the results of a caller's tools.
-const Callers = 4
-
 // defaultCallerSeconds is the default of client_tools_timeout_seconds.
 const defaultCallerSeconds = 3600
 

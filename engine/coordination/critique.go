@@ -2,11 +2,6 @@ package coordination
 
 import "slices"
 
-// quality is the first protocol in which answers are evaluated between the steps of their
-// agents, a step without an action leaves its files to the agent's next step, and the cost of
-// preparations counts.
-const quality = 4
-
 // Critique is the evaluation of an agent's answer by the evaluator of rounds. Its
 // Verdict is empty if there was no outcome.
 type Critique struct {
@@ -154,7 +149,7 @@ func (p Purpose) ofFinale() bool { return p == Present || p == Evaluate }
 
 // drafted counts the cost of a preparation.
 func (s *State) drafted(e Drafted) {
-	if s.Protocol < quality || s.Done() {
+	if s.Done() {
 		s.ignore("the cost of a preparation ignored")
 		return
 	}
@@ -164,7 +159,7 @@ func (s *State) drafted(e Drafted) {
 
 // leave keeps the files of a step that ended without an action for the agent's next step.
 func (s *State) leave(a *agent, token string) {
-	if s.Protocol >= quality && token != "" {
+	if token != "" {
 		a.Left = token
 	}
 }

@@ -236,22 +236,6 @@ func TestRule91_FilesOfAStepWithoutAnAction(t *testing.T) {
 	p.batch(Exhausted{End: End{Launch: p.latest["a"], Step: 1}, Token: "t1"}, p.answer("b"))
 	require.Equal(t, "t1", p.state.Agents[0].Run.Launch.FilesFrom)
 	require.Empty(t, p.state.Agents[1].Run.Launch.FilesFrom)
-
-	old := New(3, team("a", "b"))
-	old.Drain()
-	old.Step(Exhausted{End: End{Launch: "l1", Step: 1}, Token: "t1"})
-	require.Empty(t, old.Agents[0].Left)
-}
-
-// Rules 86 to 91 hold from protocol 4 on.
-func TestRule86_OlderProtocols(t *testing.T) {
-	t.Parallel()
-	s := New(3, critical(func(c *Config) { c.StopAtCeiling = true }, "a"))
-	require.False(t, s.Config.Critiques)
-	require.False(t, s.Config.StopAtCeiling)
-	s.Drain()
-	s.Step(Drafted{Usage: llm.Usage{ModelCalls: 1, InputTokens: 30}})
-	require.Zero(t, s.Cost())
 }
 
 // 86. In a new attempt of the team, answers are evaluated again.

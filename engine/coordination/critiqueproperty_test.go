@@ -18,7 +18,7 @@ func TestCritiqueProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") }
-		s := New(Protocol, randomCritical(pick))
+		s := New(randomCritical(pick))
 		running := map[LaunchID]Launch{}
 		evaluated := map[string]int{} // tries, by label and attempt of the team
 		step := map[string]int{}

@@ -256,8 +256,6 @@
 //
 // # Outages
 //
-// These rules hold from protocol 3 on; before that, an outage is a failure like any other.
-//
 //  53. An agent whose step failed because its model's server was away has failed, but
 //     on_agent_failure does not apply, and the agent tries again by itself: its step is
 //     resumed, and counted once. Unless a person retries it, its launch says since when
@@ -279,8 +277,6 @@
 //
 // # Usage
 //
-// These rules hold from protocol 3 on.
-//
 //  58. A step that was cancelled while it waited for its next attempt, or whose worker
 //     was lost, reports nothing. The driver reads its usage from the store and steps
 //     the step's end with it, so that every model call counts, in the cost and in the
@@ -293,8 +289,6 @@
 //     the agent had no open action in between.
 //
 // # Going on after an end
-//
-// These rules hold from protocol 3 on.
 //
 //  62. A new run can reopen a session that failed, was cancelled, or whose run ended
 //     before a decision. It cannot reopen a session with a winner, nor one that the next
@@ -310,8 +304,6 @@
 //
 // # Cancellation
 //
-// These rules hold from protocol 3 on.
-//
 //  66. CancelRequested ends a session that has no decision yet, with the status cancelled
 //     and without a winner. It takes precedence over all other events of its batch, and
 //     over a pause, a park and a wait. Answers and votes stay; running steps are
@@ -320,8 +312,6 @@
 //     with that answer.
 //
 // # Few agents
-//
-// The rules from here to the part "Rounds" hold from protocol 3 on.
 //
 //  68. While fewer than min_active_agents agents are active, nothing is decided by vote.
 //     If so many agents have failed for good that the rest cannot reach that number, the
@@ -351,8 +341,6 @@
 //     agent's newest answer ends with an "ANSWER: …" line, only those lines are compared.
 //
 // # Rounds
-//
-// The rules to the end of this list hold from protocol 4 on.
 //
 //  75. max_rounds limits the rounds of an attempt: the waves, or with continuous pacing
 //     the rounds of each agent. In its last round an agent that has an answer is not

@@ -43,11 +43,8 @@ func (d Digest) Equal(other Digest, agree string, lines bool) bool {
 // keepDigest records the digest of the agent's new answer, and whether the answer copies one of the
 // answers in seen.
 func (s *State) keepDigest(a *agent, d Digest, seen []Seen) {
-	if s.Protocol < 3 {
-		return
-	}
 	a.Digest = d
-	if s.Protocol >= worth && a.answerCount() == 1 && !slices.ContainsFunc(seen, func(n Seen) bool { return n.Agent != a.ID }) {
+	if a.answerCount() == 1 && !slices.ContainsFunc(seen, func(n Seen) bool { return n.Agent != a.ID }) {
 		a.First = d
 	}
 	a.Copied = slices.ContainsFunc(s.Agents, func(peer *agent) bool {

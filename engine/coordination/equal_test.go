@@ -8,11 +8,11 @@ import (
 
 // agreeing plays a session in which agent_a and agent_c independently give equal answers, and
 // returns the decision. agent_b has two votes, the others one each.
-func agreeing(t *testing.T, protocol int, change func(*Config), digests map[string]Digest) Decision {
+func agreeing(t *testing.T, change func(*Config), digests map[string]Digest) Decision {
 	t.Helper()
 	config := teamWith(change, "agent_b", "agent_a", "agent_c", "agent_d")
 	config.OnSplit = splitPlurality
-	p := playerOf(New(protocol, config))
+	p := playerOf(New(config))
 	p.drain()
 	for _, id := range config.Agents {
 		answer := p.answer(id).(Answered)
@@ -33,13 +33,12 @@ func TestRule74_EqualAnswersPool(t *testing.T) {
 	other := Digest{Exact: "y", Normalized: "y", ExactLine: "7", NormalizedLine: "7"}
 	lines := map[string]Digest{"agent_a": line, "agent_b": other, "agent_c": line, "agent_d": {NormalizedLine: "8"}}
 	lines["agent_c"] = Digest{Exact: "z", Normalized: "z", ExactLine: "42", NormalizedLine: "42"}
-	require.Equal(t, "agent_a", agreeing(t, Protocol, normalized, same).Winner)
-	require.Equal(t, "agent_b", agreeing(t, Protocol, exact, same).Winner, "their bytes differ")
-	require.Equal(t, "agent_a", agreeing(t, Protocol, normalized, lines).Winner, "only the last lines are compared")
+	require.Equal(t, "agent_a", agreeing(t, normalized, same).Winner)
+	require.Equal(t, "agent_b", agreeing(t, exact, same).Winner, "their bytes differ")
+	require.Equal(t, "agent_a", agreeing(t, normalized, lines).Winner, "only the last lines are compared")
 	lines["agent_d"] = Digest{Normalized: "w"}
-	require.Equal(t, "agent_b", agreeing(t, Protocol, normalized, lines).Winner, "one answer has no such line")
-	require.Equal(t, "agent_b", agreeing(t, Protocol, normalized, nil).Winner, "nothing is known of the answers")
-	require.Equal(t, "agent_b", agreeing(t, 2, normalized, same).Winner, "protocol 2 has no such rule")
+	require.Equal(t, "agent_b", agreeing(t, normalized, lines).Winner, "one answer has no such line")
+	require.Equal(t, "agent_b", agreeing(t, normalized, nil).Winner, "nothing is known of the answers")
 }
 
 // 73. The issue: "equal answers … given independently pool in plurality and forced decisions".

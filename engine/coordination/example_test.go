@@ -9,7 +9,7 @@ import (
 // Three agents reach a consensus in three rounds: a better answer by agent_c makes the first two
 // votes stale.
 func Example_threeRounds() {
-	state := coordination.New(coordination.Protocol, coordination.Config{Agents: []string{"agent_a", "agent_b", "agent_c"}})
+	state := coordination.New(coordination.Config{Agents: []string{"agent_a", "agent_b", "agent_c"}})
 	rounds := []map[string]string{
 		{"agent_a": "answer", "agent_b": "answer", "agent_c": "answer"},
 		{"agent_a": "agent_b", "agent_b": "agent_b", "agent_c": "answer"},

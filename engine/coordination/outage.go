@@ -6,11 +6,7 @@ import (
 	"strings"
 )
 
-// outages is the first protocol in which an outage of a model server is waited out.
-const outages = 3
-
-// Outage is the outage of a failed step's model server. Protocols before 3 treat every
-// outage as a failure.
+// Outage is the outage of a failed step's model server.
 type Outage string
 
 // The values of Outage.

@@ -19,7 +19,7 @@ type player struct {
 }
 
 // newPlayer starts a session with the current protocol.
-func newPlayer(config Config) *player { return playerOf(New(Protocol, config)) }
+func newPlayer(config Config) *player { return playerOf(New(config)) }
 
 func playerOf(state *State) *player {
 	return &player{state: state, launches: map[LaunchID]Launch{}, latest: map[string]LaunchID{}}

@@ -99,9 +99,9 @@ func startRandom(choose pick) (*State, func(rename func(string) string) *State) 
 			other.Agents = append(other.Agents, rename(id))
 		}
 		other.Presenter = rename(config.Presenter)
-		return New(Protocol, other)
+		return New(other)
 	}
-	return New(Protocol, config), again
+	return New(config), again
 }
 
 func playRandom(t require.TestingT, choose pick, more func() bool) {

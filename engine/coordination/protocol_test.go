@@ -8,11 +8,12 @@ import (
 )
 
 // DESIGN: "State carries protocol, an integer frozen at start and kept over
-// continue-as-new; every later change of behaviour is gated on it".
+// continue-as-new".
 func TestProtocol_IsFrozenAtStart(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, Protocol, New(Protocol, team("a", "b")).Protocol)
-	s := New(Protocol+5, team("a", "b"))
+	require.Equal(t, Protocol, New(team("a", "b")).Protocol)
+	s := New(team("a", "b"))
+	s.Protocol = Protocol + 5
 	s.Drain()
 	data, err := json.Marshal(s)
 	require.NoError(t, err)

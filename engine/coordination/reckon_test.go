@@ -29,13 +29,11 @@ func TestRule58_SuspendedStepSpendsTheBudget(t *testing.T) {
 func TestRule59_UsageIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		protocol  int
 		usage     llm.Usage
 		uncounted bool
 	}{
-		"reported":         {Protocol, threeCalls, false},
-		"unknown":          {Protocol, llm.Usage{}, true},
-		"unknown, earlier": {2, llm.Usage{}, false},
+		"reported": {threeCalls, false},
+		"unknown":  {llm.Usage{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +43,7 @@ func TestRule59_UsageIsReportedOnce(t *testing.T) {
 			} {
 				c := team("a")
 				c.OnAgentFailure = "park"
-				s := New(tt.protocol, c)
+				s := New(c)
 				s.Drain()
 				s.Step(Pause{})
 				s.Drain()

@@ -118,7 +118,7 @@ func tokenIn(run string, id LaunchID) string { return run + "-" + string(id) }
 
 // keepRest keeps a cancelled step if the session failed, since it can be reopened.
 func (s *State) keepRest(a *agent, run Launch, event ending) {
-	if s.Protocol < reopenings || s.Outcome.Winner != "" {
+	if s.Outcome.Winner != "" {
 		return
 	}
 	switch e := event.(type) {
@@ -131,24 +131,17 @@ func (s *State) keepRest(a *agent, run Launch, event ending) {
 	}
 }
 
-// reopenings is the first protocol in which a failed session keeps its cancelled steps.
-const reopenings = 3
-
-// Reckons is the first protocol in which the driver reads the usage of a step from the
-// store if the step ended without reporting it.
-const Reckons = 3
-
 // rest returns the record of a suspended or failed step. If it reports no model call, its
 // usage is zero or unknown.
 func (s *State) rest(run *Launch, e End, token string) *resumableStep {
 	launch := *run
 	launch.AwaySince = e.AwaySince
-	return &resumableStep{Launch: launch, Token: token, Uncounted: s.Protocol >= Reckons && e.Usage.ModelCalls == 0}
+	return &resumableStep{Launch: launch, Token: token, Uncounted: e.Usage.ModelCalls == 0}
 }
 
 // filesOf returns the token of the agent's earlier step whose files a new step starts with.
 func (s *State) filesOf(a *agent) string {
-	if a.Rest == nil || s.Protocol < Reckons {
+	if a.Rest == nil {
 		return a.Left
 	}
 	return cmp.Or(a.Rest.Token, a.Rest.Launch.ResumeFrom)

@@ -66,7 +66,7 @@ type OpenStep struct {
 // ledger lacks. Facts without a record start afresh: failures, steps that count without an
 // action, revotes.
 func Restore(c Config, lost Lost) *State {
-	s := New(Protocol, c)
+	s := New(c)
 	s.Preparation = lost.Preparation
 	s.replay(lost)
 	s.Shared = s.Config.Secluded && slices.ContainsFunc(lost.Ledger, sawPeer)
@@ -230,7 +230,7 @@ type OnRecord struct {
 // An agent without a record has done nothing. Records of other agents are ignored, as are
 // votes for agents without an answer.
 func Recall(c Config, record []OnRecord, said []Message) *State {
-	s := New(Protocol, c)
+	s := New(c)
 	s.Messages = slices.Clone(said)
 	for _, r := range record {
 		if a := s.agent(r.Agent); a != nil {

@@ -166,7 +166,7 @@ func parseTeam(t *testing.T, text string) *player {
 		config.LeadCap = &lead
 	}
 	require.Empty(t, o, "no such setting")
-	return playerOf(New(Protocol, config))
+	return playerOf(New(config))
 }
 
 func parseEvent(t *testing.T, p *player, verb, text string) Event {

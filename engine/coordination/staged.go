@@ -2,10 +2,6 @@ package coordination
 
 import "slices"
 
-// worth is the first protocol with quorums, staged teams, early agreement, limits of
-// rounds and the support of decisions.
-const worth = 4
-
 // belowMinimum reports whether too few agents are active to decide by vote.
 func (s *State) belowMinimum() bool {
 	return s.Config.votes() && s.Config.MinActive > 1 && s.active() < s.Config.MinActive

@@ -14,26 +14,24 @@ func TestRule68_TooFewAgents(t *testing.T) {
 	atLeast := func(n int, policy string) func(*Config) {
 		return func(c *Config) { c.MinActive, c.OnAgentFailure = n, policy }
 	}
-	lone := func(protocol int, change func(*Config)) (*player, []Command) {
-		p := playerOf(New(protocol, teamWith(change, "a", "b")))
+	lone := func(change func(*Config)) (*player, []Command) {
+		p := playerOf(New(teamWith(change, "a", "b")))
 		p.drain()
 		p.batch(p.answer("a"), p.answer("b"))
 		return p, p.batch(p.vote("a", "a"), p.fail("b"))
 	}
-	_, commands := lone(Protocol, atLeast(2, failureContinue))
+	_, commands := lone(atLeast(2, failureContinue))
 	d := decision(t, commands)
 	require.Equal(t, FailedAll, d.Status)
 	require.Equal(t, causeTooFew, d.Cause)
 
-	p, commands := lone(Protocol, atLeast(2, failurePark))
+	p, commands := lone(atLeast(2, failurePark))
 	require.Empty(t, only[Done](commands))
 	require.True(t, p.state.Held())
 	require.Equal(t, Finished, decision(t, p.batch(Finish{})).Status)
 
-	_, commands = lone(Protocol, atLeast(1, failureContinue))
+	_, commands = lone(atLeast(1, failureContinue))
 	require.Equal(t, Consensus, decision(t, commands).Status)
-	_, commands = lone(2, atLeast(2, failureContinue))
-	require.Equal(t, Consensus, decision(t, commands).Status, "protocol 2 has no such rule")
 }
 
 // 53. An outage is waited for once, not by every launch. A resumed step gets the beginning of the
@@ -46,7 +44,7 @@ func TestRule53_TheOutageGoesOn(t *testing.T) {
 		f.Outage, f.AwaySince = Interrupted, since
 		return f
 	}
-	p := playerOf(New(Protocol, team("a")))
+	p := playerOf(New(team("a")))
 	p.drain()
 	require.Equal(t, Wait{Seconds: 60}, only[Wait](p.batch(away(p)))[0])
 	require.Equal(t, since, only[Launch](p.batch(Waited{}))[0].AwaySince)

@@ -6,10 +6,9 @@ import (
 	"conclave/engine/llm"
 )
 
-// Protocol is the version of the rules for new sessions. A State keeps the version with which
-// it was started, and later rules do not apply to it, so its behaviour never changes. The
-// first version is 2; the package comment names the rules that later versions added.
-const Protocol = 4
+// Protocol is the version of the rules. A State keeps the version with which it was started;
+// a run of another version is not continued by this one.
+const Protocol = 5
 
 // State is the state of a session's coordination: plain data that survives JSON
 // unchanged at any point. It is the payload of continue-as-new.
@@ -143,20 +142,9 @@ type halt struct {
 	Heard   int        `json:"heard,omitempty"`
 }
 
-// New starts a session under a protocol: the one that was current when the session's first
-// run began. The first Drain launches the first steps.
-func New(protocol int, c Config) *State {
-	if protocol < 3 {
-		c.MinActive, c.Secluded, c.Solo = 0, false, false
-	}
-	if protocol < worth {
-		c.MaxRounds, c.Quorum, c.QuorumGrace, c.Start, c.Grow, c.Early, c.MinSupport = 0, false, 0, 0, 0, false, 0
-		c.Ballot, c.Checks, c.ShowChecks = "", nil, false
-	}
-	if protocol < quality {
-		c.Critiques, c.StopAtCeiling = false, false
-	}
-	s := &State{Protocol: protocol, Config: c.normal()}
+// New starts a session. The first Drain launches the first steps.
+func New(c Config) *State {
+	s := &State{Protocol: Protocol, Config: c.normal()}
 	sorted := slices.Sorted(slices.Values(s.Config.Agents))
 	for _, id := range s.Config.Agents {
 		s.Agents = append(s.Agents, &agent{ID: id, Number: 1 + slices.Index(sorted, id)})

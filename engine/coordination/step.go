@@ -123,7 +123,7 @@ func (s *State) failed(a *agent, run *Launch, e Failed) {
 	a.Error = &Failure{Type: truncate(e.Cause.Type), Message: truncate(e.Cause.Message)}
 	a.Ballot, a.Halt = nil, nil
 	a.Rest = s.rest(run, e.End, e.Token)
-	if s.Protocol >= outages && (run.Purpose == Coordinate || e.Outage == Interrupted) {
+	if run.Purpose == Coordinate || e.Outage == Interrupted {
 		a.Away = e.Outage
 	}
 	s.note(Entry{Kind: EntryFailed, Agent: a.ID, Step: e.Step, Reason: a.Error.Message, Text: a.ID + " failed: " + a.Error.Type})
@@ -302,7 +302,7 @@ func (s *State) remark(a *agent, newest string) string {
 // noteInjected adds the answers that reached a step while it ran to the timeline, once,
 // however the step ended. A resumed step reports those of its predecessor, too.
 func (s *State) noteInjected(a *agent, run *Launch, event ending) {
-	if s.Protocol < 3 || run.Purpose != Coordinate {
+	if run.Purpose != Coordinate {
 		return
 	}
 	before, told := run.seen(), s.boundSeen(shownTo(event))

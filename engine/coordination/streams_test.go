@@ -79,7 +79,7 @@ func newStream(seed uint64) *stream {
 	chance := rand.New(rand.NewPCG(seed, 7))
 	ids := []string{"a", "b", "c", "d", "e"}[:2+chance.IntN(4)]
 	pick := func(some ...string) string { return some[chance.IntN(len(some))] }
-	return &stream{chance: chance, runs: map[LaunchID]Launch{}, state: New(Protocol, Config{
+	return &stream{chance: chance, runs: map[LaunchID]Launch{}, state: New(Config{
 		Agents: ids, OnSplit: pick("revote", "plurality"), MaxRevotes: chance.IntN(2), MaxStepsPerAgent: 2 + chance.IntN(5),
 		Pacing: pick("rounds", "continuous"), Updates: pick("", Inject), Quorum: chance.IntN(4) > 0, QuorumGrace: 30 * chance.IntN(2),
 		Start: chance.IntN(4), Grow: 1 + chance.IntN(2), Early: chance.IntN(3) == 0, MaxRounds: chance.IntN(2) * chance.IntN(5),

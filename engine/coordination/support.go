@@ -44,7 +44,7 @@ type Support struct {
 
 // weigh sets the support of a decision. If it is below the minimum, the session is undecided.
 func (s *State) weigh(d *Decision, winner *agent) {
-	if s.Protocol < worth || !s.Config.votes() && d.By != ByAgreement {
+	if !s.Config.votes() && d.By != ByAgreement {
 		return
 	}
 	d.Support = s.support(winner, d.By)

@@ -13,7 +13,7 @@ import (
 // numbered from the first entry of the session. It truncates the agents' texts.
 func TestTimeline(t *testing.T) {
 	t.Parallel()
-	require.NotNil(t, New(Protocol, team("a")).Timeline())
+	require.NotNil(t, New(team("a")).Timeline())
 	p := answered(team("a"))
 	vote := p.vote("a", "a").(Voted)
 	vote.Reason = strings.Repeat("é", 300) + "\xff"
@@ -170,27 +170,25 @@ func TestStamp(t *testing.T) {
 // Seed 003, success criterion 6: "tracker properly logs UPDATE_INJECTED".
 func TestTimeline_UpdateInjected(t *testing.T) {
 	t.Parallel()
-	for protocol, want := range map[int]int{2: 0, Protocol: 1} {
-		p := playerOf(New(protocol, teamWith(injecting, "a", "b")))
-		p.drain()
-		p.batch(p.answer("a"), p.answer("b"))
-		p.batch(p.answer("b"))
-		told, _ := p.witnessed(p.launchOf("a"))
-		vote := p.vote("a", "b").(Voted)
-		vote.Seen = told
-		p.step(vote)
-		var injected []Entry
-		for _, e := range p.state.Timeline() {
-			if e.Kind == "update_injected" {
-				injected = append(injected, e)
-			}
+	p := playerOf(New(teamWith(injecting, "a", "b")))
+	p.drain()
+	p.batch(p.answer("a"), p.answer("b"))
+	p.batch(p.answer("b"))
+	told, _ := p.witnessed(p.launchOf("a"))
+	vote := p.vote("a", "b").(Voted)
+	vote.Seen = told
+	p.step(vote)
+	var injected []Entry
+	for _, e := range p.state.Timeline() {
+		if e.Kind == "update_injected" {
+			injected = append(injected, e)
 		}
-		require.Len(t, injected, want, "protocol %d", protocol)
-		for _, e := range injected {
-			require.Equal(t, "a", e.Agent)
-			require.Equal(t, "agent2.2", e.Label)
-			require.Equal(t, "a received agent2.2 while it worked", e.Text)
-		}
+	}
+	require.Len(t, injected, 1)
+	for _, e := range injected {
+		require.Equal(t, "a", e.Agent)
+		require.Equal(t, "agent2.2", e.Label)
+		require.Equal(t, "a received agent2.2 while it worked", e.Text)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 func TestNewFillsDefaults(t *testing.T) {
 	t.Parallel()
 	negative := -1
-	s := New(Protocol, Config{
+	s := New(Config{
 		Agents: []string{"b", "a", "b"}, OnSplit: "coin", OnAgentFailure: "despair", MaxRevotes: -1,
 		Mode: "duel", Pacing: "haste", Updates: "shout", UpdatesPerStep: -1, LeadCap: &negative, AnswersPerAgent: -1,
 		AnswersGlobal: -1, Strategy: "none", Presenter: "x", MaxRestarts: -1, Budget: Allowance{USD: -1, Tokens: -1},
@@ -22,7 +22,7 @@ func TestNewFillsDefaults(t *testing.T) {
 		Agents: []string{"b", "a"}, OnSplit: splitRevote, OnAgentFailure: "continue", MaxStepsPerAgent: 12,
 		Mode: voting, Pacing: "rounds", Strategy: winnerReuse, LeadCap: &none,
 	}, s.Config)
-	require.Equal(t, 4, s.Protocol)
+	require.Equal(t, Protocol, s.Protocol)
 	require.Len(t, s.Agents, 2)
 }
 

@@ -54,14 +54,6 @@ func TestProbability(t *testing.T) {
 	require.Nil(t, probability(nil))
 }
 
-// Sessions of earlier protocols follow their own rules, whatever their configuration contains.
-func TestWorth_needsItsProtocol(t *testing.T) {
-	t.Parallel()
-	s := New(3, Config{Agents: []string{"a", "b"}, Quorum: true, Start: 1, Early: true, MaxRounds: 1, MinSupport: 1})
-	require.Equal(t, Config{Agents: []string{"a", "b"}}.normal(), s.Config)
-	require.Empty(t, s.absent())
-}
-
 // Agents on record are members of a restored team.
 func TestRule79_OnRecord(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 
 // A writer calls a linter, continues with its result, and hands over to the export.
 func Example() {
-	state := pipeline.New(pipeline.Protocol, pipeline.Graph{
+	state := pipeline.New(pipeline.Graph{
 		Start: "write", MaxTransitions: 100, MaxDepth: 8,
 		Steps: []pipeline.Node{
 			{Name: "write", Kind: pipeline.Agent, Destinations: []string{"lint"}, Next: []pipeline.Branch{{To: "export"}}, MaxIterations: 50},

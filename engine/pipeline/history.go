@@ -65,9 +65,6 @@ type Ref struct {
 
 // remember adds an ended step to the history of the run (rule 12).
 func (s *State) remember(at Ref, said bool, note string) {
-	if s.Protocol < outcomes {
-		note = ""
-	}
 	at.Note, at.Textless = note, !said
 	if said || note != "" {
 		s.History = append(s.History, at)

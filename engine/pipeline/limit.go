@@ -22,9 +22,6 @@ type tally struct {
 
 // count adds to the tally of a step.
 func (s *State) count(step string, visits int, usage llm.Usage, seconds float64) {
-	if s.Protocol < outcomes {
-		return
-	}
 	if s.Spent == nil {
 		s.Spent = map[string]tally{}
 	}

@@ -237,13 +237,3 @@ func TestPolicy(t *testing.T) {
 	}
 	require.Error(t, p.UnmarshalJSON([]byte("7")))
 }
-
-// Runs of earlier protocols have no notes and no tallies.
-func TestProtocol2(t *testing.T) {
-	t.Parallel()
-	s := New(Reckons, Graph{Start: "a", MaxTransitions: 9, Steps: []Node{{Name: "a", MaxIterations: 1, Next: []Branch{{To: "b"}}}, {Name: "b", History: AllTexts, MaxIterations: 1}}})
-	s.Drain()
-	s.Step(Ended{Launch: "l1", Number: 1, Status: MaxIterations})
-	require.Empty(t, launchOf(t, s.Drain()).History)
-	require.Empty(t, s.Spent)
-}

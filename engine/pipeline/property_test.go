@@ -16,7 +16,7 @@ func TestEveryRunEnds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		g := randomGraph(t)
-		s := New(Protocol, g)
+		s := New(g)
 		launches := 0
 		for !s.Done() {
 			var launch *Launch
@@ -116,7 +116,7 @@ func TestEveryRunEnds_withRequests(t *testing.T) {
 		for i := range g.Steps {
 			g.Steps[i].Kind = rapid.SampledFrom([]Kind{Agent, Session}).Draw(t, "kind")
 		}
-		s := New(Protocol, g)
+		s := New(g)
 		var running *Launch
 		stopped := false
 		for moment := 0; !s.Done(); moment++ {

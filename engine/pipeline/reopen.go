@@ -65,7 +65,7 @@ func (s *State) keep(launch string, reported bool, token string, spent llm.Usage
 // after returns the launch that continues an ended step. If spent counts no model call, the
 // usage of the step is zero or unknown.
 func (s *State) after(l Launch, token string, spent llm.Usage) *Launch {
-	next := s.again(l, token, s.Protocol >= Reckons && spent.ModelCalls == 0)
+	next := s.again(l, token, spent.ModelCalls == 0)
 	switch {
 	case l.Kind == Session:
 		next.Counted = next.Counted.Add(spent)

@@ -53,7 +53,7 @@ func TestReopened(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := New(Protocol, Graph{Start: "main", MaxTransitions: 9, Steps: []Node{{Name: "main", Kind: test.kind, MaxIterations: 9}}})
+			s := New(Graph{Start: "main", MaxTransitions: 9, Steps: []Node{{Name: "main", Kind: test.kind, MaxIterations: 9}}})
 			s.Drain()
 			for _, e := range test.events {
 				s.Step(e)
@@ -99,7 +99,7 @@ func TestReopened_teams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := New(Protocol, Graph{Start: "main", MaxTransitions: 9, Steps: []Node{{Name: "main", Kind: Session, MaxIterations: 9}}})
+			s := New(Graph{Start: "main", MaxTransitions: 9, Steps: []Node{{Name: "main", Kind: Session, MaxIterations: 9}}})
 			s.Drain()
 			for _, e := range test.events {
 				s.Step(e)
@@ -116,7 +116,7 @@ func TestReopened_teams(t *testing.T) {
 // If a step was cut off before it claimed a number, its predecessor is resumed.
 func TestReopened_unclaimed(t *testing.T) {
 	t.Parallel()
-	s := New(Protocol, Graph{Start: "main", MaxTransitions: 9, Steps: []Node{{Name: "main", Kind: Agent, MaxIterations: 9}}})
+	s := New(Graph{Start: "main", MaxTransitions: 9, Steps: []Node{{Name: "main", Kind: Agent, MaxIterations: 9}}})
 	s.Drain()
 	for _, e := range []Event{Pause{}, Suspended{Launch: "l1", Number: 1, Token: "r-l1"}, Resume{}} {
 		s.Step(e)
@@ -134,7 +134,7 @@ func TestCatchUp(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		g := randomGraph(t)
-		s := New(Protocol, g)
+		s := New(g)
 		var recorded *State
 		var claims []Claimed
 		traced := 0

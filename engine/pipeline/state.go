@@ -9,17 +9,9 @@ import (
 	"conclave/engine/text"
 )
 
-// Protocol is the version of the rules for new runs. A change of behaviour depends
-// on the version in State.
-const Protocol = 3
-
-// Reckons is the first protocol in which the driver reads the usage of a step from the
-// store if the step ended without reporting it.
-const Reckons = 2
-
-// outcomes is the first protocol that counts visits and the spending of steps, and that
-// notes failed steps in the history.
-const outcomes = 3
+// Protocol is the version of the rules. A State keeps the version with which it was started;
+// a run of another version is not continued by this one.
+const Protocol = 4
 
 // State is a run: plain data that survives JSON unchanged. It is not safe for
 // concurrent use.
@@ -100,9 +92,9 @@ func (g TraceEntry) End() string {
 	return end
 }
 
-// New starts a run of the graph under a protocol; the first Drain launches the first step.
-func New(protocol int, g Graph) *State {
-	s := &State{Protocol: protocol, Graph: g, Stack: []frame{}, Trace: []TraceEntry{}, History: []Ref{}, Recent: []Entry{}}
+// New starts a run of the graph; the first Drain launches the first step.
+func New(g Graph) *State {
+	s := &State{Protocol: Protocol, Graph: g, Stack: []frame{}, Trace: []TraceEntry{}, History: []Ref{}, Recent: []Entry{}}
 	s.enter(s.Graph.node(g.Start))
 	return s
 }

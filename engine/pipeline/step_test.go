@@ -47,7 +47,7 @@ func start(t *testing.T, g Graph) *run {
 	if g.MaxDepth == 0 {
 		g.MaxDepth = 8
 	}
-	r := &run{t: t, state: New(Protocol, g)}
+	r := &run{t: t, state: New(g)}
 	r.drain()
 	return r
 }
@@ -451,7 +451,7 @@ func TestSuspended_outage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := New(Protocol, Graph{Start: "main", Park: true, MaxTransitions: 9, Steps: []Node{{Name: "main", Kind: Agent, MaxIterations: 9}}})
+			s := New(Graph{Start: "main", Park: true, MaxTransitions: 9, Steps: []Node{{Name: "main", Kind: Agent, MaxIterations: 9}}})
 			l := launchOf(t, s.Drain())
 			play := func(events []Event) {
 				var commands []Command

@@ -14,8 +14,6 @@ const (
 
 func (s *State) refuseSaid(text string) error {
 	switch {
-	case s.Protocol < Reckons:
-		return errors.New("the run was started by an older version, whose steps receive no messages")
 	case strings.TrimSpace(text) == "":
 		return errors.New("the text is empty")
 	case len(text) > maxMessage:

@@ -15,21 +15,19 @@ func TestSuspended_unreported(t *testing.T) {
 	t.Parallel()
 	calls := llm.Usage{ModelCalls: 3}
 	for name, tt := range map[string]struct {
-		protocol  int
 		ends      []Suspended
 		from      string
 		uncounted bool
 	}{
-		"reported":             {Protocol, []Suspended{{Token: "t1", Usage: calls}}, "t1", false},
-		"unknown":              {Protocol, []Suspended{{Token: "t1"}}, "t1", true},
-		"unknown, earlier":     {1, []Suspended{{Token: "t1"}}, "t1", false},
-		"reported, then not":   {Protocol, []Suspended{{Token: "t1", Usage: calls}, {Token: "t2"}}, "t2", true},
-		"reported, then empty": {Protocol, []Suspended{{Token: "t1", Usage: calls}, {}}, "t1", false},
-		"unknown, then empty":  {Protocol, []Suspended{{Token: "t1"}, {}}, "t1", true},
+		"reported":             {[]Suspended{{Token: "t1", Usage: calls}}, "t1", false},
+		"unknown":              {[]Suspended{{Token: "t1"}}, "t1", true},
+		"reported, then not":   {[]Suspended{{Token: "t1", Usage: calls}, {Token: "t2"}}, "t2", true},
+		"reported, then empty": {[]Suspended{{Token: "t1", Usage: calls}, {}}, "t1", false},
+		"unknown, then empty":  {[]Suspended{{Token: "t1"}, {}}, "t1", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := New(tt.protocol, plan(1), nil)
+			s := New(plan(1), nil)
 			l := launched(t, s)
 			for _, end := range tt.ends {
 				l = suspend(t, s, l, end)
@@ -67,7 +65,7 @@ func suspend(t *testing.T, s *State, l Launch, end Suspended) Launch {
 func TestSuspended_outage(t *testing.T) {
 	t.Parallel()
 	since := time.Unix(1_700_000_000, 0).UTC()
-	s := New(Protocol, plan(2), nil)
+	s := New(plan(2), nil)
 	l := suspend(t, s, launched(t, s), Suspended{Token: "t1", AwaySince: since})
 	require.Equal(t, since, l.AwaySince)
 	require.Zero(t, suspend(t, s, l, Suspended{Token: "t2"}).AwaySince)

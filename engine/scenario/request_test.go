@@ -9,7 +9,7 @@ import (
 
 // begun returns a run whose first step is running.
 func begun(change func(s *State)) *State {
-	s := New(Protocol, valid(), nil)
+	s := New(valid(), nil)
 	s.Drain()
 	if change != nil {
 		change(s)
@@ -42,7 +42,6 @@ func TestRefuse(t *testing.T) {
 		"say after the end":         {over, Said{Text: "Look left."}, "the run is over"},
 		"the last message":          {func(s *State) { s.Said = 99 }, Said{Text: "Look left."}, ""},
 		"one message too many":      {func(s *State) { s.Said = 100 }, Said{Text: "Look left."}, "the run has 100 messages, the most that it accepts"},
-		"a run of an older version": {func(s *State) { s.Protocol = 1 }, Said{Text: "Look left."}, "the run was started by an older version, whose steps receive no messages"},
 		"the end of a step":         {over, Ended{Launch: "l1"}, ""},
 		"the suspension of a step":  {over, Suspended{Launch: "l1"}, ""},
 	} {

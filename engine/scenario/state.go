@@ -22,12 +22,9 @@ const (
 	Cancelled Status = "cancelled"
 )
 
-// Protocol is the version of the rules for new runs.
-const Protocol = 2
-
-// Reckons is the first protocol in which the driver reads the usage of a step from the
-// store if the step ended without reporting it, and in which people can send messages.
-const Reckons = 2
+// Protocol is the version of the rules. A State keeps the version with which it was started;
+// a run of another version is not continued by this one.
+const Protocol = 3
 
 // State is a run: plain data that survives JSON unchanged. It is not safe for
 // concurrent use.
@@ -77,10 +74,10 @@ type OpenStep struct {
 	Token string `json:"token"`
 }
 
-// New starts a run of a checked plan under a protocol. Earlier are the results of the run
+// New starts a run of a checked plan. Earlier are the results of the run
 // that this one resumes.
-func New(protocol int, p Plan, earlier []Result) *State {
-	s := &State{Protocol: protocol, Plan: p, Results: []Result{}, Unrecorded: true}
+func New(p Plan, earlier []Result) *State {
+	s := &State{Protocol: Protocol, Plan: p, Results: []Result{}, Unrecorded: true}
 	for _, r := range earlier {
 		if s.Earlier == nil {
 			s.Earlier = map[string]Result{}
@@ -128,9 +125,7 @@ func (s *State) Step(event Event) {
 		if l := s.ended(e.Launch, e.Usage); l != nil {
 			s.rest(l, e)
 			s.Carried = s.Carried.Add(e.Usage)
-			if s.Protocol >= Reckons {
-				s.CarriedMS += e.DurationMS
-			}
+			s.CarriedMS += e.DurationMS
 		}
 	case Said:
 		s.Said++
@@ -172,8 +167,8 @@ func (s *State) rest(l *Launch, e Suspended) {
 	s.RestStep, s.AwaySince = l.Step.ID, e.AwaySince
 	switch {
 	case e.Token != "":
-		s.Rest, s.Uncounted = e.Token, s.Protocol >= Reckons && e.Usage.ModelCalls == 0
-	case s.Protocol >= Reckons:
+		s.Rest, s.Uncounted = e.Token, e.Usage.ModelCalls == 0
+	default:
 		s.Rest, s.Uncounted = l.ResumeFrom, l.Uncounted
 	}
 }

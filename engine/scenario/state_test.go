@@ -76,7 +76,7 @@ func statuses(s *State) string {
 
 func TestRun_passes(t *testing.T) {
 	t.Parallel()
-	s := New(Protocol, plan(2), nil)
+	s := New(plan(2), nil)
 	require.Equal(t, Running, s.Status())
 	id := expect(t, s, "record, launch 01")
 	s.Step(passed(id))
@@ -92,7 +92,7 @@ func TestRun_passes(t *testing.T) {
 func TestRun_endsWithTheFirstFailure(t *testing.T) {
 	t.Parallel()
 	why := "no button"
-	s := New(Protocol, plan(3), nil)
+	s := New(plan(3), nil)
 	s.Step(passed(expect(t, s, "record, launch 01")))
 	s.Step(Ended{
 		Launch: expect(t, s, "record, launch 02 after 01 pass"), Result: Result{Status: Fail, Error: &why},
@@ -104,7 +104,7 @@ func TestRun_endsWithTheFirstFailure(t *testing.T) {
 
 func TestRun_withoutVerdict(t *testing.T) {
 	t.Parallel()
-	s := New(Protocol, plan(2), nil)
+	s := New(plan(2), nil)
 	why := "no result within 600 s"
 	s.Step(Ended{
 		Launch: expect(t, s, "record, launch 01"), Result: Result{Status: Errored, Error: &why, Cost: usage},
@@ -117,7 +117,7 @@ func TestRun_withoutVerdict(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	s := New(Protocol, plan(3), nil)
+	s := New(plan(3), nil)
 	s.Step(passed(expect(t, s, "record, launch 01")))
 	id := expect(t, s, "record, launch 02 after 01 pass")
 	s.Step(Cancel{})
@@ -131,7 +131,7 @@ func TestCancel(t *testing.T) {
 
 func TestPause_continuesTheStep(t *testing.T) {
 	t.Parallel()
-	s := New(Protocol, plan(1), nil)
+	s := New(plan(1), nil)
 	id := expect(t, s, "record, launch 01")
 	s.Step(Pause{})
 	expect(t, s, "stop l1")
@@ -147,25 +147,23 @@ func TestPause_continuesTheStep(t *testing.T) {
 // The time before a pause counts toward the limits of the step and of the run.
 func TestPause_timeBeforeItCounts(t *testing.T) {
 	t.Parallel()
-	for protocol, want := range map[int][]int{1: {60, 30}, Protocol: {50, 20}} {
-		p := plan(2)
-		p.Limits.Seconds, p.Steps[0].Limits.Seconds, p.Steps[1].Limits.Seconds = 80, 60, 60
-		s := New(protocol, p, nil)
-		for _, seconds := range want {
-			_, l := drain(t, s)
-			s.Step(Pause{})
-			drain(t, s)
-			s.Step(Suspended{Launch: l.ID, Token: "tok", DurationMS: 10_000})
-			s.Step(Resume{})
-			_, l = drain(t, s)
-			require.Equal(t, seconds, l.Limits.Seconds, "protocol %d, step %s", protocol, l.Step.ID)
-			s.Step(Ended{Launch: l.ID, Result: Result{Status: Pass, DurationMS: 50_000}})
-		}
+	p := plan(2)
+	p.Limits.Seconds, p.Steps[0].Limits.Seconds, p.Steps[1].Limits.Seconds = 80, 60, 60
+	s := New(p, nil)
+	for _, seconds := range []int{50, 20} {
+		_, l := drain(t, s)
+		s.Step(Pause{})
+		drain(t, s)
+		s.Step(Suspended{Launch: l.ID, Token: "tok", DurationMS: 10_000})
+		s.Step(Resume{})
+		_, l = drain(t, s)
+		require.Equal(t, seconds, l.Limits.Seconds, l.Step.ID)
+		s.Step(Ended{Launch: l.ID, Result: Result{Status: Pass, DurationMS: 50_000}})
 	}
 
-	p := plan(1)
+	p = plan(1)
 	p.Steps[0].Limits.Seconds = 60
-	s := New(Protocol, p, nil)
+	s = New(p, nil)
 	_, l := drain(t, s)
 	s.Step(Suspended{Launch: l.ID, Token: "tok", DurationMS: 60_000})
 	expect(t, s, "record, done fail")
@@ -175,11 +173,11 @@ func TestPause_timeBeforeItCounts(t *testing.T) {
 func TestNew_resumes(t *testing.T) {
 	t.Parallel()
 	earlier := []Result{{ID: "01", Status: Pass, Cost: usage}, {ID: "02", Status: Fail}, {ID: "03", Status: Skipped}}
-	s := New(Protocol, plan(3), earlier)
+	s := New(plan(3), earlier)
 	expect(t, s, "record, launch 02 after 01 pass")
 	require.Equal(t, usage, s.Usage)
 
-	s = New(Protocol, plan(1), earlier[:1])
+	s = New(plan(1), earlier[:1])
 	expect(t, s, "record, done pass")
 }
 
@@ -192,7 +190,7 @@ func TestRun_completesAlways(t *testing.T) {
 		first := rapid.IntRange(0, len(p.Steps)-1).Draw(t, "before")
 		last := rapid.IntRange(first+1, len(p.Steps)).Draw(t, "after")
 		p.Before, p.Steps, p.After = p.Steps[:first], p.Steps[first:last], p.Steps[last:]
-		s := New(Protocol, p, nil)
+		s := New(p, nil)
 		var running *Launch
 		done, ends := "", 0
 		for range 100 {
@@ -280,7 +278,7 @@ func TestNew_attempts(t *testing.T) {
 	t.Parallel()
 	why := "no button"
 	failed := Result{ID: "01", Status: Fail, Error: &why, EvidencePaths: []string{"step-01/evidence/a.png"}, Cost: usage}
-	s := New(Protocol, plan(1), []Result{failed})
+	s := New(plan(1), []Result{failed})
 	launch := func() Launch {
 		for _, c := range s.Drain() {
 			if l, ok := c.(Launch); ok {
@@ -298,7 +296,7 @@ func TestNew_attempts(t *testing.T) {
 	// A cancelled attempt is not a failure. An attempt that continues its conversation also has its
 	// evidence.
 	failed.Status = Cancelled
-	s = New(Protocol, plan(1), []Result{failed})
+	s = New(plan(1), []Result{failed})
 	s.Rest, s.RestStep, s.Continues = "token", "01", "01"
 	l = launch()
 	require.Equal(t, [2]int{2, 1}, [2]int{l.Attempt, l.Since})
@@ -311,7 +309,7 @@ func TestNew_attempts(t *testing.T) {
 
 func TestSaid_isForTheRunningStep(t *testing.T) {
 	t.Parallel()
-	s := New(Protocol, plan(2), nil)
+	s := New(plan(2), nil)
 	s.Step(Said{"for the first"})
 	require.Equal(t, []Command{Keep{1, "for the first"}, Record{}, Ring{1}}, s.Drain()[:3])
 	require.Zero(t, s.Launched.Heard)
@@ -322,7 +320,6 @@ func TestSaid_isForTheRunningStep(t *testing.T) {
 	require.Equal(t, 2, s.Launched.Heard, "the second step gets no message")
 	require.Error(t, s.Refuse(Said{" "}))
 	require.Error(t, s.Refuse(Said{strings.Repeat("x", maxMessage+1)}))
-	require.Error(t, New(1, plan(1), nil).Refuse(Said{"x"}), "of an older version")
 }
 
 // A shared browser ends with its run, so that a retry repeats all steps.
@@ -330,7 +327,7 @@ func TestNew_sharedBrowser(t *testing.T) {
 	t.Parallel()
 	p := plan(2)
 	p.Browser = BrowserRun
-	s := New(Protocol, p, []Result{{ID: "01", Status: Pass}, {ID: "02", Status: Fail}})
+	s := New(p, []Result{{ID: "01", Status: Pass}, {ID: "02", Status: Fail}})
 	expect(t, s, "record, launch 01")
 }
 

@@ -144,7 +144,7 @@ func (i *Inbox[E]) receive(s signal[E]) bool {
 	if !s.channel.ReceiveAsync(&in) {
 		return false
 	}
-	if err := in.fault(s.Keys); err != nil && (in.malformed != "" || refusesUnknown(i.ctx)) {
+	if err := in.fault(s.Keys); err != nil {
 		i.ignore(s.Name, err)
 		return true
 	}
@@ -160,10 +160,8 @@ func (i *Inbox[E]) receive(s signal[E]) bool {
 // ignore logs and records a signal that could not be decoded, because signals have no reply.
 func (i *Inbox[E]) ignore(signal string, why error) {
 	workflow.GetLogger(i.ctx).Warn("a signal is ignored", "signal", signal, "reason", why.Error())
-	if notesUnread(i.ctx) {
-		i.ignored = signal + ": " + why.Error()
-		i.listener.Unread(signal, why.Error())
-	}
+	i.ignored = signal + ": " + why.Error()
+	i.listener.Unread(signal, why.Error())
 }
 
 // ReceiveAll handles all signals that have arrived.

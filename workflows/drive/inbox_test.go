@@ -138,20 +138,6 @@ func TestInbox_ignoredSignals(t *testing.T) {
 	require.Empty(t, c.inbox.Ignored(), "a later request was read")
 }
 
-// Workflows that recorded the change before signals were noted keep logging them only.
-func TestInbox_notesNoSignalBefore(t *testing.T) {
-	t.Parallel()
-	c := &counter{}
-	env := counting(t, c, 1)
-	env.OnGetVersion("refuse-unknown-keys", workflow.DefaultVersion, workflow.Version(2)).Return(workflow.Version(1))
-	env.RegisterDelayedCallback(func() { env.SignalWorkflow(drive.SaySignal, map[string]any{"txet": "hello"}) }, time.Minute)
-	env.RegisterDelayedCallback(func() { env.SignalWorkflow(drive.PauseSignal, nil) }, 2*time.Minute)
-	env.ExecuteWorkflow("Count")
-	require.NoError(t, env.GetWorkflowError())
-	require.Equal(t, []string{"pause"}, c.got)
-	require.Empty(t, c.unread)
-}
-
 // An update returns the listener's reply and wakes the loop.
 func TestInbox_update(t *testing.T) {
 	t.Parallel()

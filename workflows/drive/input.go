@@ -8,17 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.temporal.io/sdk/workflow"
-
 	"conclave/engine/text"
-)
-
-// unknownKeys names a versioned change of the workflows: version 1 refuses unknown keys, and
-// version 2 records signals that cannot be decoded. Workflows that began earlier still accept
-// unknown keys.
-const (
-	unknownKeys = "refuse-unknown-keys"
-	noting      = 2
 )
 
 // Decode decodes the input of a workflow into a pointer to a struct and returns the faults. It
@@ -38,26 +28,14 @@ type Faults struct {
 }
 
 // Err returns the error for a faulty input. noun and example describe the expected input.
-func (f Faults) Err(ctx workflow.Context, noun, example string) error {
+func (f Faults) Err(noun, example string) error {
 	switch {
 	case f.malformed != "":
 		return Invalid("the input cannot be decoded as %s: %s; give an object like %s", noun, f.malformed, example)
-	case f.unknown != "" && refusesUnknown(ctx):
+	case f.unknown != "":
 		return Invalid("the input has an %s", f.unknown)
 	}
 	return nil
-}
-
-// refusesUnknown reports whether unknown keys are refused. It records a version in the history, so
-// it is only called for an input with unknown keys.
-func refusesUnknown(ctx workflow.Context) bool {
-	return workflow.GetVersion(ctx, unknownKeys, workflow.DefaultVersion, noting) >= 1
-}
-
-// notesUnread reports whether unreadable signals are recorded. It records a version in the history,
-// so it is only called for such a signal.
-func notesUnread(ctx workflow.Context) bool {
-	return workflow.GetVersion(ctx, unknownKeys, workflow.DefaultVersion, noting) >= noting
 }
 
 // UnmarshalJSON never fails. The receiver reports faults.

@@ -75,7 +75,7 @@ func TestDecode(t *testing.T) {
 			faults := drive.Decode([]byte(document), &in)
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestWorkflowEnvironment()
-			env.ExecuteWorkflow(func(ctx workflow.Context) error { return faults.Err(ctx, "an order", `{"name":"…"}`) })
+			env.ExecuteWorkflow(func(ctx workflow.Context) error { return faults.Err("an order", `{"name":"…"}`) })
 			if want == "" {
 				require.NoError(t, env.GetWorkflowError())
 				return

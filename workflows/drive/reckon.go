@@ -66,10 +66,9 @@ const (
 
 // AwaitCancelled waits until cancelled steps have reported their usage. add adds the futures of
 // running steps to a selector and reports whether there are any. After ten seconds it calls lost,
-// which starts the reckoning of the remaining steps and reports whether there are any; lost is nil
-// if the protocol does not include reckoning.
+// which starts the reckoning of the remaining steps and reports whether there are any.
 func AwaitCancelled(ctx workflow.Context, add func(workflow.Selector) bool, lost func() bool) {
-	if awaitEnds(ctx, endGrace, add) || lost == nil || ctx.Err() != nil || !lost() {
+	if awaitEnds(ctx, endGrace, add) || ctx.Err() != nil || !lost() {
 		return
 	}
 	awaitEnds(ctx, reckonGrace, add)

@@ -193,17 +193,6 @@ func TestAwaitCancelled(t *testing.T) {
 	}
 }
 
-// A protocol without reckoning waits for the reports alone.
-func TestAwaitCancelled_withoutReckoning(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, run(t, func(ctx workflow.Context) error {
-		began, step := workflow.Now(ctx), ending(ctx, 0)
-		drive.AwaitCancelled(ctx, func(s workflow.Selector) bool { s.AddFuture(step, func(workflow.Future) {}); return true }, nil)
-		require.Equal(t, 10*time.Second, workflow.Now(ctx).Sub(began))
-		return nil
-	}))
-}
-
 // The reckoning keeps the larger usage and step number, whether they were reported or found.
 func TestReckoning(t *testing.T) {
 	t.Parallel()

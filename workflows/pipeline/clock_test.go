@@ -18,7 +18,7 @@ func timed(t *testing.T, limit int, flow func(p *run)) {
 	env := suite.NewTestWorkflowEnvironment()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		graph := pipeline.Graph{Start: "main", Steps: []pipeline.Node{{Name: "main", Kind: pipeline.Agent, MaxIterations: 50}}, MaxTransitions: 9, Seconds: limit}
-		flow(&run{ctx: ctx, core: pipeline.New(pipeline.Protocol, graph)})
+		flow(&run{ctx: ctx, core: pipeline.New(graph)})
 		return nil
 	})
 	require.NoError(t, env.GetWorkflowError())

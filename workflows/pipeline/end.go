@@ -48,7 +48,7 @@ func (p *run) cancelled() (acts.Result, error) {
 		p.endUnprepared(drive.Cancelled)
 		return acts.Result{}, p.ctx.Err()
 	}
-	late := p.result != nil && p.core.Protocol >= cancellations
+	late := p.result != nil
 	p.core.Step(pipeline.Cancel{})
 	p.carryOut(p.core.Drain())
 	p.awaitCancelled(ctx)
@@ -74,25 +74,14 @@ func (p *run) cancelled() (acts.Result, error) {
 	return acts.Result{}, drive.CanceledError(result.Usage, *result)
 }
 
-// cancellations is the first protocol version in which a cancellation does not replace an existing
-// result.
-const cancellations = 2
-
-// endUnprepared sets the status in the memo of a run that ends before it is prepared. In earlier
-// versions the status remained running.
+// endUnprepared sets the status in the memo of a run that ends before it is prepared.
 func (p *run) endUnprepared(status string) {
-	if workflow.GetVersion(p.ctx, "status-of-unprepared-runs", workflow.DefaultVersion, 1) == 1 {
-		p.memo.Set(p.ctx, map[string]any{drive.MemoStatus: status})
-	}
+	p.memo.Set(p.ctx, map[string]any{drive.MemoStatus: status})
 }
 
 // awaitCancelled waits for a cancelled step to report its usage.
 func (p *run) awaitCancelled(ctx workflow.Context) {
-	var lost func() bool
-	if p.core.Protocol >= pipeline.Reckons {
-		lost = p.reckonLost
-	}
-	drive.AwaitCancelled(ctx, p.selectStep, lost)
+	drive.AwaitCancelled(ctx, p.selectStep, p.reckonLost)
 }
 
 // record writes new events and messages immediately, because running steps read messages from the

@@ -238,7 +238,7 @@ func alreadyRuns(err error) bool {
 func (s *step) ended(f workflow.Future) {
 	var r acts.StepResult
 	if failure := drive.Await(s.p.ctx, f, s.launch.ID, s.stopped, &r, func() string { return r.Token }); failure != nil {
-		if failure.Unreported && s.p.core.Protocol >= pipeline.Reckons {
+		if failure.Unreported {
 			s.reckon(*failure)
 			return
 		}

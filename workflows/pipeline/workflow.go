@@ -56,7 +56,7 @@ type run struct {
 func newRun(ctx workflow.Context, in Input) (*run, error) {
 	info := workflow.GetInfo(ctx)
 	p := &run{ctx: ctx, in: in, id: cmp.Or(in.ID, info.WorkflowExecution.ID)}
-	if err := in.faults.Err(ctx, "a run of a pipeline", `{"request":"…","config":{…}}`); err != nil {
+	if err := in.faults.Err("a run of a pipeline", `{"request":"…","config":{…}}`); err != nil {
 		return nil, err
 	}
 	if err := in.validate(p.id, info.ContinuedExecutionRunID != ""); err != nil {
@@ -123,7 +123,7 @@ func (p *run) prepare() error {
 	if err := workflow.ExecuteActivity(ctx, registered.PreparePipeline, input).Get(ctx, &p.prepared); err != nil {
 		return err
 	}
-	p.core = pipeline.New(p.prepared.Protocol, p.prepared.Graph)
+	p.core = pipeline.New(p.prepared.Graph)
 	p.setClock(nil)
 	return nil
 }

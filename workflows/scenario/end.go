@@ -22,7 +22,7 @@ func (s *run) cancelled() (acts.Result, error) {
 		s.memo.Set(s.ctx, map[string]any{drive.MemoStatus: string(scenario.Cancelled)})
 		return acts.Result{}, why
 	}
-	late := s.over && s.core.Protocol >= cancellations
+	late := s.over
 	if s.core.Refuse(scenario.Cancel{}) == nil {
 		s.note("cancelled", "", "the run was cancelled")
 	}
@@ -33,11 +33,7 @@ func (s *run) cancelled() (acts.Result, error) {
 	s.core.Step(scenario.Cancel{DurationMS: spent.Milliseconds()})
 	s.endPause()
 	s.carryOut(s.core.Drain())
-	var lost func() bool
-	if s.core.Protocol >= scenario.Reckons {
-		lost = s.reckonLost
-	}
-	drive.AwaitCancelled(ctx, s.selectStep, lost)
+	drive.AwaitCancelled(ctx, s.selectStep, s.reckonLost)
 	s.cleanUp(ctx)
 	s.finish(s.core.Status()) // ends a step whose worker is lost
 	if !late {
@@ -83,10 +79,6 @@ func (s *run) cleanUp(ctx workflow.Context) {
 		selector.Select(ctx)
 	}
 }
-
-// cancellations is the first protocol version in which a cancellation does not replace an existing
-// result.
-const cancellations = 2
 
 // StartRecord starts the activity that writes the new entries. It is part of drive.Recorder's
 // history.

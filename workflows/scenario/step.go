@@ -95,7 +95,7 @@ func (t *step) ended(f workflow.Future) {
 	} else if failure == nil {
 		s.host = r.Host
 	}
-	if failure != nil && failure.Unreported && t.s.core.Protocol >= scenario.Reckons {
+	if failure != nil && failure.Unreported {
 		t.reckon(*failure)
 		return
 	}

@@ -64,7 +64,7 @@ type run struct {
 
 func newRun(ctx workflow.Context, in Input) (*run, error) {
 	s := &run{ctx: ctx, in: in, id: cmp.Or(in.RunID, workflow.GetInfo(ctx).WorkflowExecution.ID), begun: workflow.Now(ctx)}
-	if err := in.faults.Err(ctx, "a run of a scenario", `{"plan":{…},"files":{…},"config":{…}}`); err != nil {
+	if err := in.faults.Err("a run of a scenario", `{"plan":{…},"files":{…},"config":{…}}`); err != nil {
 		return nil, err
 	}
 	if err := in.validate(s.id); err != nil {
@@ -152,12 +152,12 @@ func (s *run) start() {
 	s.id = cmp.Or(p.RunID, s.id)
 	s.in.StepTimeoutSeconds = cmp.Or(p.StepTimeoutSeconds, s.in.StepTimeoutSeconds, DefaultStepSeconds)
 	s.in.Plan.Slug, s.in.Plan.Title = p.Plan.Slug, p.Plan.Title // slug and title of a resumed run
-	s.core = scenario.New(p.Protocol, p.Plan, p.Earlier)
+	s.core = scenario.New(p.Plan, p.Earlier)
 	s.core.Rest, s.core.RestStep, s.core.Carried, s.core.Open = p.Rest, p.RestStep, p.Spent, p.Open
 	s.core.Said, s.core.Heard, s.core.Announced = p.Messages, p.Messages, p.Messages
 	switch {
 	case p.RestStep == "":
-		s.core.Uncounted = p.Protocol >= scenario.Reckons && p.Spent.ModelCalls == 0
+		s.core.Uncounted = p.Spent.ModelCalls == 0
 	case p.Unrecorded:
 		s.core.Uncounted = true
 	default:

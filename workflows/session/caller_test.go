@@ -11,7 +11,6 @@ import (
 	"conclave/engine/loop"
 	"conclave/engine/team"
 	"conclave/workflows/drive"
-	"conclave/workflows/session"
 )
 
 // awaits ends a step with a call of a caller's tool.
@@ -63,13 +62,4 @@ func TestCaller_doesNotReturn(t *testing.T) {
 	require.Equal(t, "CallerGone", result.Error.Type)
 	require.Contains(t, result.Error.Message, "timeout_settings.client_tools_timeout_seconds")
 	require.NotNil(t, p.recorded().Saved, "it can be reopened")
-}
-
-// A worker of an earlier version must not ignore the caller's tools.
-func TestCaller_needsANewWorker(t *testing.T) {
-	t.Parallel()
-	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {}})
-	p.prepared.Protocol = coordination.Callers - 1
-	p.ExecuteWorkflow(session.Type, session.Input{Query: "Why?", ClientTools: []byte(`[{"type":"function","function":{"name":"look"}}]`)})
-	require.ErrorContains(t, p.GetWorkflowError(), "of a version without client_tools")
 }

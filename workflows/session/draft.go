@@ -13,9 +13,6 @@ import (
 // draft makes the preparations of the session concurrently. They become part of Prepared, and the
 // core counts their cost.
 func (s *session) draft() error {
-	if s.core.Protocol < drafts {
-		return nil
-	}
 	var made []workflow.Future
 	for _, p := range s.prepared.Preparations {
 		ctx := drive.Preparing(s.ctx, "have a model make the "+string(p))
@@ -32,9 +29,6 @@ func (s *session) draft() error {
 	}
 	return nil
 }
-
-// drafts is the first protocol version with preparations made by a model.
-const drafts = 4
 
 // draftText describes a preparation in the timeline.
 func draftText(d acts.Drafted) string {

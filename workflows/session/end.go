@@ -155,22 +155,17 @@ func (s *session) cancelled() (Result, error) {
 		s.setMemo(ctx, drive.Cancelled)
 		return Result{}, s.ctx.Err()
 	}
-	if s.core.Protocol >= cancellations {
-		if s.decision != nil {
-			return s.endInTime(ctx)
-		}
-		s.core.Step(coordination.CancelRequested{})
-		s.carryOut(s.core.Drain())
+	if s.decision != nil {
+		return s.endInTime(ctx)
 	}
+	s.core.Step(coordination.CancelRequested{})
+	s.carryOut(s.core.Drain())
 	s.awaitCancelled(ctx)
 	s.setMemo(ctx, drive.Cancelled)
 	s.index().End(ctx, drive.Cancelled, "", s.core.View().Cost)
 	drive.FlushInTime(ctx, func(ctx workflow.Context) error { return s.flush(ctx, true) })
 	return Result{}, s.canceledError(ctx)
 }
-
-// cancellations is the first protocol version in which a cancellation is an event of the core.
-const cancellations = 3
 
 // endInTime completes a decided session unless the store is unavailable.
 func (s *session) endInTime(ctx workflow.Context) (result Result, err error) {
@@ -195,10 +190,7 @@ func (s *session) canceledError(ctx workflow.Context) error {
 
 // awaitCancelled waits for cancelled steps to report their usage.
 func (s *session) awaitCancelled(ctx workflow.Context) {
-	var lost func() bool
-	if s.core.Protocol >= coordination.Reckons {
-		lost = func() bool { return s.reckonLost(ctx) }
-	}
-	drive.AwaitCancelled(ctx, func(selector workflow.Selector) bool { return s.selectSteps(ctx, selector) }, lost)
+	drive.AwaitCancelled(ctx, func(selector workflow.Selector) bool { return s.selectSteps(ctx, selector) },
+		func() bool { return s.reckonLost(ctx) })
 	s.ledger.collect(s.ctx, s.core)
 }

@@ -19,36 +19,30 @@ var threeCalls = attempt.Failure{Step: 1, Usage: llm.Usage{InputTokens: 300, Mod
 // unreported is a team of two. agent_a answers and votes for itself. The first step of agent_b,
 // with three model calls, is cancelled without a report, as the server cancels a step that waits
 // for its next attempt.
-func unreported(protocol int, more ...outcome) *play {
+func unreported(more ...outcome) *play {
 	p := newPlay(coordination.Config{}, map[string][]outcome{
 		"agent_a": {answers(), votesFor("agent_a", 1, 0)},
 		"agent_b": append([]outcome{hangs()}, more...),
 	})
-	p.prepared.Protocol, p.found = protocol, threeCalls
+	p.found = threeCalls
 	return p
 }
 
 // The cost of a step that was suspended without a report counts, once.
 func TestUnreportedSuspension(t *testing.T) {
 	t.Parallel()
-	for protocol, calls := range map[int]int64{2: 4, coordination.Protocol: 7} {
-		p := unreported(protocol, answers(), votesFor("agent_a", 1, 0))
-		p.at(5, func() { p.SignalWorkflow(drive.PauseSignal, nil) })
-		p.at(6, func() { p.SignalWorkflow(drive.ResumeSignal, nil) })
-		result := p.run(t)
-		require.Equal(t, "consensus", result.Status)
-		require.Equal(t, calls, result.Cost.ModelCalls)
-		resumed := p.launched[2]
-		require.Equal(t, "default-test-run-id-l2", resumed.ResumeFrom)
-		require.False(t, resumed.Uncounted)
-		if protocol < coordination.Reckons {
-			require.Empty(t, p.reckoned)
-			continue
-		}
-		require.Len(t, p.reckoned, 1)
-		require.Equal(t, attempt.Ended{Token: "default-test-run-id-l2", Suspended: true, Cause: p.reckoned[0].Cause}, p.reckoned[0].Ended)
-		require.Equal(t, "agent_b", p.reckoned[0].Launch.Agent)
-	}
+	p := unreported(answers(), votesFor("agent_a", 1, 0))
+	p.at(5, func() { p.SignalWorkflow(drive.PauseSignal, nil) })
+	p.at(6, func() { p.SignalWorkflow(drive.ResumeSignal, nil) })
+	result := p.run(t)
+	require.Equal(t, "consensus", result.Status)
+	require.EqualValues(t, 7, result.Cost.ModelCalls)
+	resumed := p.launched[2]
+	require.Equal(t, "default-test-run-id-l2", resumed.ResumeFrom)
+	require.False(t, resumed.Uncounted)
+	require.Len(t, p.reckoned, 1)
+	require.Equal(t, attempt.Ended{Token: "default-test-run-id-l2", Suspended: true, Cause: p.reckoned[0].Cause}, p.reckoned[0].Ended)
+	require.Equal(t, "agent_b", p.reckoned[0].Launch.Agent)
 }
 
 // The relaunched step knows since when its model's server has been away, although the pause ended
@@ -56,7 +50,7 @@ func TestUnreportedSuspension(t *testing.T) {
 func TestUnreportedOutage(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC)
-	p := unreported(coordination.Protocol, hangs(), answers(), votesFor("agent_a", 1, 0))
+	p := unreported(hangs(), answers(), votesFor("agent_a", 1, 0))
 	p.found.AwaySince = began
 	for at := range 2 {
 		p.at(5+2*at, func() { p.SignalWorkflow(drive.PauseSignal, nil) })
@@ -71,7 +65,7 @@ func TestUnreportedOutage(t *testing.T) {
 // The answers that reached a step are in the timeline even if the step reported nothing.
 func TestUnreportedInjection(t *testing.T) {
 	t.Parallel()
-	p := unreported(coordination.Protocol, answers(), votesFor("agent_a", 1, 0))
+	p := unreported(answers(), votesFor("agent_a", 1, 0))
 	p.found.Seen = []coordination.Seen{{Agent: "agent_a", Step: 1}}
 	p.at(5, func() { p.SignalWorkflow(drive.PauseSignal, nil) })
 	p.at(6, func() { p.SignalWorkflow(drive.ResumeSignal, nil) })
@@ -96,7 +90,7 @@ func TestUnreportedEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := unreported(coordination.Protocol)
+			p := unreported()
 			end(p)
 			require.EqualValues(t, 4, p.run(t).Cost.ModelCalls)
 			require.Len(t, p.reckoned, 1)
@@ -110,7 +104,7 @@ func TestUnreportedEnd(t *testing.T) {
 // The cost of a step of a cancelled session is in its last record.
 func TestUnreportedCancel(t *testing.T) {
 	t.Parallel()
-	p := unreported(coordination.Protocol)
+	p := unreported()
 	p.at(5, p.CancelWorkflow)
 	p.ExecuteWorkflow("Session", map[string]any{"query": "Who?", "session_id": "s1"})
 	var result session.Result

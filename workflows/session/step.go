@@ -94,7 +94,7 @@ func (s *session) ended(ctx workflow.Context, id coordination.LaunchID, f workfl
 	case failure == nil:
 		s.forget(id)
 		s.core.Step(resultEvent(id, result))
-	case failure.Unreported && s.core.Protocol >= coordination.Reckons:
+	case failure.Unreported:
 		s.reckon(ctx, r, *failure)
 	default:
 		s.over(id, *failure)

@@ -57,7 +57,7 @@ type session struct {
 func newSession(ctx workflow.Context, in Input) (*session, error) {
 	info := workflow.GetInfo(ctx)
 	s := &session{ctx: drive.Fair(ctx, in.Team), in: in, id: cmp.Or(in.SessionID, info.WorkflowExecution.ID)}
-	if err := in.faults.Err(ctx, "a session", `{"query":"…"}`); err != nil {
+	if err := in.faults.Err("a session", `{"query":"…"}`); err != nil {
 		return nil, err
 	}
 	if err := in.validate(s.id, info.ContinuedExecutionRunID != ""); err != nil {
@@ -146,10 +146,7 @@ func (s *session) prepare() (int, error) {
 	if err := workflow.ExecuteActivity(ctx, registered.Prepare, input).Get(ctx, &s.prepared); err != nil {
 		return 0, err
 	}
-	if len(s.in.ClientTools) > 0 && s.prepared.Protocol < coordination.Callers {
-		return 0, drive.Invalid("the worker that prepared the session is of a version without client_tools: replace it by a newer one")
-	}
-	s.core = coordination.New(s.prepared.Protocol, s.prepared.Coordination)
+	s.core = coordination.New(s.prepared.Coordination)
 	return s.prepared.TimeoutSeconds, s.draft()
 }
 

@@ -29,7 +29,7 @@ func TestReopen_refuses(t *testing.T) {
 // The end of a run follows that of the step that it cancelled, once that step has ended.
 func TestInOrder(t *testing.T) {
 	t.Parallel()
-	s := pipeline.New(pipeline.Protocol, pipeline.Graph{
+	s := pipeline.New(pipeline.Graph{
 		Start: "main", Seconds: 5, MaxTransitions: 10, Steps: []pipeline.Node{{Name: "main", Kind: pipeline.Agent, MaxIterations: 5}},
 	})
 	s.Drain()

@@ -66,7 +66,7 @@ func New(t testing.TB, query string, c coordination.Config) *Play {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	p := &Play{
-		t: t, Dir: dir, Store: store, State: coordination.New(coordination.Protocol, c), now: Began, running: map[string]*launch{}, checking: map[string]coordination.Check{}, query: query,
+		t: t, Dir: dir, Store: store, State: coordination.New(c), now: Began, running: map[string]*launch{}, checking: map[string]coordination.Check{}, query: query,
 		ends: map[string]time.Time{},
 	}
 	p.put("session.json", artifact.Session{
