@@ -168,7 +168,8 @@
 //  28. retry makes a failed agent active again and resumes its step, parked or
 //     not. It is the same step and is counted once.
 //  29. A request that makes no sense now is refused with a reason. If it is stepped
-//     anyway, it is noted and changes nothing.
+//     anyway, it is noted and changes nothing. A request that follows Finish, TimeUp or
+//     CancelRequested in a batch is refused as it would be after the batch.
 //
 // # Deciding
 //

@@ -49,14 +49,12 @@ func (o *oracle) force(status Status) {
 
 // senseless implements rule 29.
 func (o *oracle) senseless(event Event) bool {
-	if o.over != nil {
+	if o.over != nil || o.forced != "" {
 		return true
 	}
 	failed := func(a string) bool { return o.agents[a].failed != nil }
 	unknown := func(a string) bool { return !slices.Contains(o.config.Agents, a) }
 	switch e := event.(type) {
-	case Finish:
-		return o.forced != ""
 	case Pause:
 		return o.paused
 	case Resume:

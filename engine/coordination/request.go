@@ -54,11 +54,10 @@ func (s *State) Refuse(event Event) error {
 	if s.Done() {
 		return errors.New("the session is over")
 	}
+	if s.Forced != "" { // the next Drain decides
+		return errors.New("a decision was asked for already")
+	}
 	switch e := asked.(type) {
-	case Finish:
-		if s.Forced != "" {
-			return errors.New("a decision was asked for already")
-		}
 	case Pause:
 		if s.Paused {
 			return errors.New("the session is paused already")

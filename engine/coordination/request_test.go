@@ -224,6 +224,8 @@ func TestRule29_Refuse(t *testing.T) {
 		"finish a paused one":     {paused, Finish{}, ""},
 		"finish a parked one":     {parked, Finish{}, ""},
 		"finish after time is up": {asked, Finish{}, "a decision was asked for already"},
+		"pause after time is up":  {asked, Pause{}, "a decision was asked for already"},
+		"say after time is up":    {asked, Said{Text: "well"}, "a decision was asked for already"},
 		"retry":                   {parked, Retry{}, ""},
 		"retry one":               {parked, Retry{Agent: "a"}, ""},
 		"retry without a failure": {running, Retry{}, "no agent has failed"},
