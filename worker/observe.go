@@ -16,6 +16,7 @@ import (
 	"conclave/engine/step"
 	"conclave/worker/cluster"
 	"conclave/worker/traces"
+	"conclave/workflows/drive"
 )
 
 // serveMetrics serves the metrics and the health of this process until stop is called.
@@ -58,7 +59,8 @@ func (c Config) reachable(ctx context.Context) error {
 	return nil
 }
 
-// interceptors returns the interceptors of a worker. The metrics are the outermost.
+// interceptors returns the interceptors of a worker. The metrics are the outermost, and the order of
+// signals is kept next to the workflow.
 func (c Config) interceptors(noted interceptor.WorkerInterceptor) []interceptor.WorkerInterceptor {
 	var all []interceptor.WorkerInterceptor
 	if c.Metrics != nil {
@@ -67,7 +69,7 @@ func (c Config) interceptors(noted interceptor.WorkerInterceptor) []interceptor.
 	if c.Models.traces != nil {
 		all = append(all, c.Models.traces.Interceptor())
 	}
-	return append(all, noted)
+	return append(all, noted, &drive.SignalOrder{})
 }
 
 // level returns the level at which commands are confined and whether this host supports it. The

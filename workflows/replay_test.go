@@ -7,9 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"conclave/workflows/drive"
 	pipelineflow "conclave/workflows/pipeline"
 	scenarioflow "conclave/workflows/scenario"
 	"conclave/workflows/session"
@@ -25,7 +27,10 @@ func TestReplay(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
-			replayer := worker.NewWorkflowReplayer()
+			replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
+				Interceptors: []interceptor.WorkerInterceptor{&drive.SignalOrder{}},
+			})
+			require.NoError(t, err)
 			replayer.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: session.Type})
 			replayer.RegisterWorkflowWithOptions(pipelineflow.Workflow, workflow.RegisterOptions{Name: pipelineflow.Type})
 			replayer.RegisterWorkflowWithOptions(scenarioflow.Workflow, workflow.RegisterOptions{Name: scenarioflow.Type})

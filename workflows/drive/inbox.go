@@ -2,7 +2,9 @@ package drive
 
 import (
 	"errors"
+	"slices"
 
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -50,6 +52,8 @@ type listener[E any] interface {
 	Step(E)
 	// Reply returns the result of an update.
 	Reply() any
+	// Over reports whether the run has its outcome. Signals are then left to the SDK, which logs them.
+	Over() bool
 	// Unread records in the timeline that a signal could not be decoded, and why.
 	Unread(signal, why string)
 }
@@ -60,7 +64,7 @@ type Inbox[E any] struct {
 	noun     string // word for the workflow in errors
 	listener listener[E]
 	signals  []signal[E]
-	updated  workflow.Channel // wakes the loop after an update
+	arrived  *arrivals
 	ignored  string
 }
 
@@ -78,11 +82,15 @@ type signal[E any] struct {
 	channel workflow.ReceiveChannel
 }
 
-// Listen registers handlers for both queries and for the verbs. Signals that arrive together are
-// handled in the order of verbs, because the order in which they were sent is unknown. Registering
-// a verb runs its pending updates, so the listener must be fully initialized.
+// Listen registers handlers for both queries and for the verbs. Signals are handled in the order of
+// their arrival, and an update after the signals of its workflow task. Registering a verb runs its
+// pending updates, so the listener must be fully initialized.
 func Listen[E any](ctx workflow.Context, noun string, listener listener[E], verbs []Verb[E], state, timeline any) (*Inbox[E], error) {
-	i := &Inbox[E]{ctx: ctx, noun: noun, listener: listener, updated: workflow.NewNamedBufferedChannel(ctx, "updated", 1)}
+	arrived, ok := ctx.Value(arrivalsKey{}).(*arrivals)
+	if !ok {
+		return nil, errors.New("this worker does not keep the order of signals: add drive.SignalOrder to its interceptors")
+	}
+	i := &Inbox[E]{ctx: ctx, noun: noun, listener: listener, arrived: arrived}
 	err := workflow.SetQueryHandlerWithOptions(ctx, StateQuery, state, workflow.QueryHandlerOptions{
 		Description: "The whole state: every agent or step, the results and the usage.",
 	})
@@ -99,7 +107,7 @@ func Listen[E any](ctx workflow.Context, noun string, listener listener[E], verb
 		i.signals = append(i.signals, signal[E]{v, workflow.GetSignalChannelWithOptions(
 			ctx, v.Name, workflow.SignalChannelOptions{Description: v.About},
 		)})
-		update := func(_ workflow.Context, in Request) (any, error) { return i.accept(v.event(in)), nil }
+		update := func(_ workflow.Context, in Request) (any, error) { return i.accept(v, in) }
 		validate := func(_ workflow.Context, in Request) error { return i.refusal(v, in) }
 		err := workflow.SetUpdateHandlerWithOptions(ctx, v.Name, update, workflow.UpdateHandlerOptions{
 			Description: v.About, Validator: validate,
@@ -111,15 +119,22 @@ func Listen[E any](ctx workflow.Context, noun string, listener listener[E], verb
 	return i, nil
 }
 
-// accept applies an update. It never blocks, so every update is answered before the run ends.
-// Updates run before the loop, so a run that ends in the same task does not miss any.
-func (i *Inbox[E]) accept(event E) any {
+// accept applies an update, after the signals that have arrived. It never blocks, so every update is
+// answered before the run ends. Updates run before the loop, so a run that ends in the same task
+// does not miss any.
+func (i *Inbox[E]) accept(v Verb[E], in Request) (any, error) {
+	i.ReceiveAll()
+	i.arrived.wake.SendAsync(true)
+	if err := i.refusal(v, in); err != nil {
+		return nil, err
+	}
 	i.ignored = ""
-	i.listener.Step(event)
-	i.updated.SendAsync(true) // if the channel is full, it will wake the loop anyway
-	return i.listener.Reply()
+	i.listener.Step(v.event(in))
+	return i.listener.Reply(), nil
 }
 
+// refusal returns the reason why an update is refused now, or nil. As long as signals wait, which a
+// validator must not receive, accept decides.
 func (i *Inbox[E]) refusal(v Verb[E], in Request) error {
 	refuse := func(kind, reason string) error { return temporal.NewNonRetryableApplicationError(reason, kind, nil) }
 	fault, err := in.fault(v.Keys), i.listener.Refuse(v.event(in))
@@ -128,25 +143,30 @@ func (i *Inbox[E]) refusal(v Verb[E], in Request) error {
 		return refuse(refused, fault.Error())
 	case errors.Is(err, ErrPreparing):
 		return refuse(TooEarly, "the "+i.noun+" is "+err.Error())
-	case errors.Is(err, ErrTooEarly):
-		return refuse(TooEarly, err.Error())
 	case i.ctx.Err() != nil:
 		return refuse(refused, "the "+i.noun+" is cancelled")
+	case i.waiting():
+		return nil
+	case errors.Is(err, ErrTooEarly):
+		return refuse(TooEarly, err.Error())
 	case err != nil:
 		return refuse(refused, err.Error())
 	}
 	return nil
 }
 
-// receive handles one signal. It returns false if none has arrived.
-func (i *Inbox[E]) receive(s signal[E]) bool {
-	var in Request
-	if !s.channel.ReceiveAsync(&in) {
-		return false
+// receive handles the oldest signal with a name. Signals with other names are left to the SDK, which
+// logs them at the end of the run.
+func (i *Inbox[E]) receive(name string) {
+	at := slices.IndexFunc(i.signals, func(s signal[E]) bool { return s.Name == name })
+	if at < 0 {
+		return
 	}
+	s := i.signals[at]
+	in := s.input()
 	if err := in.fault(s.Keys); err != nil {
 		i.ignore(s.Name, err)
-		return true
+		return
 	}
 	i.ignored = ""
 	event := s.event(in)
@@ -154,7 +174,20 @@ func (i *Inbox[E]) receive(s signal[E]) bool {
 		workflow.GetLogger(i.ctx).Warn("a signal is ignored", "signal", s.Name, "reason", err.Error())
 	}
 	i.listener.Step(event)
-	return true
+}
+
+// input receives one input. It decodes the input itself, because the SDK drops one that it cannot
+// decode and goes on to the next.
+func (s signal[E]) input() (in Request) {
+	var raw converter.RawValue
+	s.channel.ReceiveAsync(&raw)
+	if raw.Payload() == nil {
+		return in
+	}
+	if err := converter.GetDefaultDataConverter().FromPayload(raw.Payload(), &in); err != nil {
+		return Request{malformed: "it is not JSON"}
+	}
+	return in
 }
 
 // ignore logs and records a signal that could not be decoded, because signals have no reply.
@@ -164,22 +197,25 @@ func (i *Inbox[E]) ignore(signal string, why error) {
 	i.listener.Unread(signal, why.Error())
 }
 
-// ReceiveAll handles all signals that have arrived.
+// waiting reports whether a signal has arrived that is to be handled.
+func (i *Inbox[E]) waiting() bool { return len(i.arrived.names) > 0 && !i.listener.Over() }
+
+// ReceiveAll handles all signals that have arrived, the oldest first.
 func (i *Inbox[E]) ReceiveAll() {
-	for _, s := range i.signals {
-		for i.receive(s) {
-			continue
-		}
+	for i.waiting() {
+		name := i.arrived.names[0]
+		i.arrived.names = i.arrived.names[1:]
+		i.receive(name)
 	}
 }
 
 // Wait blocks until a future in the selector is ready, a verb arrives or the workflow is cancelled.
 // It then handles everything that is ready, so that simultaneous events form one batch.
 func (i *Inbox[E]) Wait(selector workflow.Selector) {
-	for _, s := range i.signals {
-		selector.AddReceive(s.channel, func(workflow.ReceiveChannel, bool) { i.receive(s) })
-	}
-	selector.AddReceive(i.updated, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
+	selector.AddReceive(i.arrived.wake, func(c workflow.ReceiveChannel, _ bool) {
+		c.ReceiveAsync(nil)
+		i.ReceiveAll()
+	})
 	selector.AddReceive(i.ctx.Done(), func(workflow.ReceiveChannel, bool) {})
 	selector.Select(i.ctx)
 	for selector.HasPending() && i.ctx.Err() == nil {

@@ -3,12 +3,18 @@ package drive_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	sdkpb "go.temporal.io/api/sdk/v1"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/workflows/drive"
@@ -19,7 +25,9 @@ import (
 type counter struct {
 	preparing bool
 	early     bool
+	over      bool
 	refuses   string
+	judge     func(event string) error // may be nil
 	got       []string
 	unread    []string
 	inbox     *drive.Inbox[string]
@@ -35,12 +43,17 @@ func (c *counter) Refuse(event string) error {
 	if c.refuses != "" && event == c.refuses {
 		return errors.New(event + " makes no sense now")
 	}
+	if c.judge != nil {
+		return c.judge(event)
+	}
 	return nil
 }
 
 func (c *counter) Step(event string) { c.got = append(c.got, event) }
 
 func (c *counter) Reply() any { return len(c.got) }
+
+func (c *counter) Over() bool { return c.over }
 
 func (c *counter) Unread(signal, why string) { c.unread = append(c.unread, signal+": "+why) }
 
@@ -56,6 +69,7 @@ func counting(t *testing.T, c *counter, events int) *testsuite.TestWorkflowEnvir
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(2 * time.Minute)
+	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&drive.SignalOrder{}}})
 	env.RegisterWorkflowWithOptions(func(ctx workflow.Context) ([]string, error) {
 		inbox, err := drive.Listen(ctx, "count", c, counterVerbs, func() (int, error) { return len(c.got), nil }, func() ([]string, error) { return c.got, nil })
 		if err != nil {
@@ -84,21 +98,23 @@ type reply struct {
 func (r *reply) Accept()                       {}
 func (r *reply) Reject(err error)              { r.refused = err }
 func (r *reply) Complete(value any, err error) { r.value, r.failed = value, err }
+
+// kind returns the type and the reason of a refusal, by the validator or, after signals, by the update itself.
 func (r *reply) kind(t *testing.T) (string, string) {
 	t.Helper()
 	var refused *temporal.ApplicationError
-	require.ErrorAs(t, r.refused, &refused)
+	require.ErrorAs(t, errors.Join(r.refused, r.failed), &refused)
 	require.True(t, refused.NonRetryable())
 	return refused.Type(), refused.Message()
 }
 
-// Signals that have arrived before the workflow listens are received in the order of the
-// verbs, later ones as they arrive.
+// Signals are received in the order of their arrival, also those that came before the workflow
+// listened.
 func TestInbox_signals(t *testing.T) {
 	t.Parallel()
 	env := counting(t, &counter{}, 4)
 	env.RegisterDelayedCallback(func() {
-		env.SignalWorkflow(drive.PauseSignal, nil)
+		env.SignalWorkflowSkippingWorkflowTask(drive.PauseSignal, nil)
 		env.SignalWorkflow(drive.SaySignal, drive.Request{Text: "hello"})
 	}, 0)
 	env.RegisterDelayedCallback(func() { env.SignalWorkflow(drive.RetrySignal, drive.Request{Agent: "agent_a"}) }, time.Minute)
@@ -106,8 +122,163 @@ func TestInbox_signals(t *testing.T) {
 	env.ExecuteWorkflow("Count")
 	var got []string
 	require.NoError(t, env.GetWorkflowResult(&got))
-	require.ElementsMatch(t, []string{"said hello", "pause"}, got[:2])
-	require.Equal(t, []string{"retry agent_a", "said again"}, got[2:])
+	require.Equal(t, []string{"pause", "said hello", "retry agent_a", "said again"}, got)
+}
+
+// Whatever share of a sequence one workflow task has, and whatever else is in it, the verbs are received in
+// their order, once, and the faults are recorded in theirs.
+func TestInbox_orderOfArrival(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			chance := rand.New(rand.NewPCG(seed, 1))
+			c := &counter{}
+			var want, unread []string
+			var deliver []func(env *testsuite.TestWorkflowEnvironment, alone bool)
+			send := func(name string, input any) {
+				deliver = append(deliver, func(env *testsuite.TestWorkflowEnvironment, alone bool) {
+					if alone {
+						env.SignalWorkflow(name, input)
+						return
+					}
+					env.SignalWorkflowSkippingWorkflowTask(name, input)
+				})
+			}
+			for n := range 30 {
+				switch chance.IntN(7) {
+				case 0:
+					send(drive.PauseSignal, nil)
+					want = append(want, "pause")
+				case 1, 2:
+					send(drive.SaySignal, drive.Request{Text: strconv.Itoa(n)})
+					want = append(want, fmt.Sprint("said ", n))
+				case 3:
+					send(drive.RetrySignal, drive.Request{Agent: strconv.Itoa(n)})
+					want = append(want, fmt.Sprint("retry ", n))
+				case 4:
+					send(drive.SaySignal, []byte{0xff, 0xfe})
+					unread = append(unread, "say: the input cannot be decoded: it is not JSON; give an object with text")
+				case 5:
+					send(drive.RetrySignal, map[string]any{"angent": n})
+					unread = append(unread, `retry: the input has an unknown key "angent": did you mean agent?`)
+				case 6:
+					send("dance", n)
+				}
+			}
+			send(drive.SaySignal, drive.Request{Text: "the last"})
+			want = append(want, "said the last")
+			env := counting(t, c, len(want))
+			second := 0
+			for n, do := range deliver {
+				alone := n == len(deliver)-1 || chance.IntN(3) == 0
+				env.RegisterDelayedCallback(func() { do(env, alone) }, time.Duration(second)*time.Second)
+				if alone {
+					second++
+				}
+			}
+			env.ExecuteWorkflow("Count")
+			var got []string
+			require.NoError(t, env.GetWorkflowResult(&got))
+			require.Equal(t, want, got)
+			require.Equal(t, unread, c.unread)
+		})
+	}
+}
+
+// An update is judged and applied after the signals of its workflow task.
+func TestInbox_updateAfterSignals(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		signals []string
+		update  string
+		got     []string
+		refused string
+	}{
+		"it is the last":              {[]string{drive.PauseSignal}, drive.SaySignal, []string{"pause", "said u"}, ""},
+		"a signal makes it possible":  {[]string{drive.PauseSignal}, drive.RetrySignal, []string{"pause", "retry "}, ""},
+		"a signal makes it senseless": {[]string{drive.SaySignal, drive.PauseSignal}, drive.PauseSignal, []string{"said s", "pause"}, "pause came already"},
+		"it is senseless by itself":   {nil, drive.RetrySignal, nil, "nothing is paused"},
+		"an unknown signal":           {[]string{"dance"}, drive.RetrySignal, nil, "nothing is paused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &counter{}
+			c.judge = func(event string) error {
+				paused := slices.Contains(c.got, "pause")
+				switch {
+				case event == "pause" && paused:
+					return errors.New("pause came already")
+				case event == "retry " && !paused:
+					return errors.New("nothing is paused")
+				}
+				return nil
+			}
+			env := counting(t, c, 5)
+			var r reply
+			inputs := map[string]any{drive.SaySignal: drive.Request{Text: "s"}}
+			env.RegisterDelayedCallback(func() {
+				for _, name := range tt.signals {
+					env.SignalWorkflowSkippingWorkflowTask(name, inputs[name])
+				}
+				inputs[drive.SaySignal] = drive.Request{Text: "u"}
+				env.UpdateWorkflow(tt.update, "u1", &r, inputs[tt.update])
+			}, time.Minute)
+			env.RegisterDelayedCallback(env.CancelWorkflow, time.Hour)
+			env.ExecuteWorkflow("Count")
+			require.Equal(t, tt.got, c.got)
+			if tt.refused == "" {
+				require.NoError(t, errors.Join(r.refused, r.failed))
+				require.Equal(t, len(tt.got), r.value)
+				return
+			}
+			_, reason := r.kind(t)
+			require.Equal(t, tt.refused, reason)
+		})
+	}
+}
+
+// A run with an outcome reads no more signals, and refuses an update as it would without them.
+func TestInbox_over(t *testing.T) {
+	t.Parallel()
+	c := &counter{refuses: "pause"}
+	env := counting(t, c, 1)
+	var r reply
+	env.RegisterDelayedCallback(func() {
+		c.over = true
+		env.SignalWorkflow(drive.SaySignal, drive.Request{Text: "late"})
+		env.UpdateWorkflow(drive.PauseSignal, "u1", &r, nil)
+	}, time.Minute)
+	env.RegisterDelayedCallback(env.CancelWorkflow, time.Hour)
+	env.ExecuteWorkflow("Count")
+	require.Empty(t, c.got)
+	require.ErrorContains(t, r.refused, "pause makes no sense now")
+}
+
+// A worker without the interceptor cannot keep the order of signals. It fails a workflow at its start.
+func TestInbox_withoutSignalOrder(t *testing.T) {
+	t.Parallel()
+	env := counting(t, &counter{}, 1)
+	env.SetWorkerOptions(worker.Options{})
+	env.ExecuteWorkflow("Count")
+	require.ErrorContains(t, env.GetWorkflowError(), "this worker does not keep the order of signals: add drive.SignalOrder to its interceptors")
+}
+
+// The handlers of signals have their descriptions, and nobody is told of others.
+func TestInbox_metadata(t *testing.T) {
+	t.Parallel()
+	env := counting(t, &counter{}, 1)
+	env.RegisterDelayedCallback(func() { env.SignalWorkflow(drive.PauseSignal, nil) }, time.Minute)
+	env.ExecuteWorkflow("Count")
+	value, err := env.QueryWorkflow("__temporal_workflow_metadata")
+	require.NoError(t, err)
+	var metadata sdkpb.WorkflowMetadata
+	require.NoError(t, value.Get(&metadata))
+	var about []string
+	for _, d := range metadata.GetDefinition().GetSignalDefinitions() {
+		about = append(about, d.GetName()+": "+d.GetDescription())
+	}
+	require.Equal(t, []string{"pause: Pause.", "retry: Retry.", "say: Say."}, about)
 }
 
 // A signal that cannot be decoded or has an unknown key is recorded and ignored. The listener

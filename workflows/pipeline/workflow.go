@@ -220,7 +220,6 @@ func (p *run) continueAsNew() error {
 	return workflow.NewContinueAsNewError(p.ctx, Workflow, in)
 }
 
-// verbs lists the verbs in the order in which signals that arrive together are handled.
 var verbs = []drive.Verb[pipeline.Event]{
 	{
 		Name: drive.SaySignal, Keys: []string{"text"}, About: "Send a message to the steps: {text}.",
@@ -231,7 +230,7 @@ var verbs = []drive.Verb[pipeline.Event]{
 	{Name: drive.PauseSignal, About: "Suspend the running step, keeping its work, and launch nothing.", Event: pipeline.Pause{}},
 }
 
-// Refuse, Step, Reply and Unread implement the listener of drive.Inbox.
+// Refuse, Step, Reply, Over and Unread implement the listener of drive.Inbox.
 func (p *run) Refuse(event pipeline.Event) error {
 	if p.core == nil {
 		return drive.ErrPreparing
@@ -242,5 +241,7 @@ func (p *run) Refuse(event pipeline.Event) error {
 func (p *run) Step(event pipeline.Event) { p.core.Step(event) }
 
 func (p *run) Reply() any { return p.glance() }
+
+func (p *run) Over() bool { return p.result != nil }
 
 func (p *run) Unread(signal, why string) { p.core.Unread(signal, why) }

@@ -227,7 +227,6 @@ func (s *run) wait() {
 	s.inbox.Wait(selector)
 }
 
-// verbs lists the verbs in the order in which signals that arrive together are handled.
 var verbs = []drive.Verb[scenario.Event]{
 	{
 		Name: drive.SaySignal, Keys: []string{"text"}, About: "Send a message to the running step, else to the next one: {text}.",
@@ -237,7 +236,7 @@ var verbs = []drive.Verb[scenario.Event]{
 	{Name: drive.PauseSignal, About: "Suspend the running step, keeping its work, and launch nothing.", Event: scenario.Pause{}},
 }
 
-// Refuse, Step, Reply and Unread implement the listener of drive.Inbox.
+// Refuse, Step, Reply, Over and Unread implement the listener of drive.Inbox.
 func (s *run) Refuse(event scenario.Event) error {
 	if s.core == nil {
 		return drive.ErrPreparing
@@ -262,6 +261,8 @@ func (s *run) Step(event scenario.Event) {
 	}
 	s.due = true
 }
+
+func (s *run) Over() bool { return s.over }
 
 // Unread records a signal that could not be decoded.
 func (s *run) Unread(signal, why string) {

@@ -210,7 +210,7 @@ func TestSignals_NoSense(t *testing.T) {
 }
 
 // During the preparation an update is refused and a signal waits. Waiting messages are
-// not lost, and a pause overrules a resume.
+// not lost, and a pause that has arrived prevents the first launch.
 func TestWhilePreparing(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), votesFor("agent_a", 1, 1)}})
@@ -220,8 +220,8 @@ func TestWhilePreparing(t *testing.T) {
 			require.ErrorContains(t, err, "still being prepared")
 			close(refused)
 		})
-		p.SignalWorkflow(drive.PauseSignal, nil)
 		p.SignalWorkflow(drive.ResumeSignal, nil)
+		p.SignalWorkflow(drive.PauseSignal, nil)
 		p.SignalWorkflow(drive.SaySignal, drive.Request{Text: "In verse."})
 		<-refused
 	}

@@ -107,7 +107,7 @@ func newPlay(c coordination.Config, scripts map[string][]outcome) *play {
 	var suite testsuite.WorkflowTestSuite
 	p.TestWorkflowEnvironment = suite.NewTestWorkflowEnvironment()
 	p.SetTestTimeout(2 * time.Minute)
-	p.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&p.log}})
+	p.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&p.log, &drive.SignalOrder{}}})
 	p.RegisterActivityWithOptions(p.prepare, activity.RegisterOptions{Name: "Prepare"})
 	p.RegisterActivityWithOptions(p.step, activity.RegisterOptions{Name: "RunStep"})
 	p.RegisterActivityWithOptions(p.record, activity.RegisterOptions{Name: "Record"})

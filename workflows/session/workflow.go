@@ -239,8 +239,6 @@ func (s *session) saved(recorded int) *acts.Saved {
 	}
 }
 
-// verbs lists the verbs in the order in which signals that arrive together are handled: messages
-// and retries before a pause or an end, and a resume before a pause.
 var verbs = []drive.Verb[coordination.Event]{
 	{
 		Name: drive.SaySignal, Keys: []string{"text", "agent"}, About: "Send a message to all agents, or to one: {text, agent?}.",
@@ -259,7 +257,7 @@ var verbs = []drive.Verb[coordination.Event]{
 	{Name: drive.FinishSignal, About: "Decide now, with the present answers and votes.", Event: coordination.Finish{}},
 }
 
-// Refuse, Step, Reply and Unread implement the listener of drive.Inbox.
+// Refuse, Step, Reply, Over and Unread implement the listener of drive.Inbox.
 func (s *session) Refuse(event coordination.Event) error {
 	if s.core == nil {
 		return drive.ErrPreparing
@@ -288,6 +286,8 @@ func (s *session) Step(event coordination.Event) {
 }
 
 func (s *session) Reply() any { return s.glance() }
+
+func (s *session) Over() bool { return s.decision != nil }
 
 func (s *session) Unread(signal, why string) {
 	s.core.Unread(signal, why)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
@@ -71,7 +72,10 @@ func NewOn(t *testing.T, store *artifact.Dir, scripts map[string][]any, change f
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 	s.TestWorkflowEnvironment = suite.NewTestWorkflowEnvironment()
 	s.SetTestTimeout(2 * time.Minute)
-	s.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // so that a busy machine is not reported as a deadlock
+	s.SetWorkerOptions(worker.Options{
+		Interceptors:             []interceptor.WorkerInterceptor{&drive.SignalOrder{}},
+		DeadlockDetectionTimeout: time.Minute, // so that a busy machine is not reported as a deadlock
+	})
 	process := attempt.Process{
 		Equipment: activities.Equipment{
 			Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},

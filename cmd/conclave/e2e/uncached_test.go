@@ -16,6 +16,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -151,7 +152,10 @@ func (s *site) replay(id, name string) {
 func (s *site) replayAs(definition any, workflowType, kind, id, name string) {
 	s.t.Helper()
 	h := s.history(id)
-	replayer := sdkworker.NewWorkflowReplayer()
+	replayer, err := sdkworker.NewWorkflowReplayerWithOptions(sdkworker.WorkflowReplayerOptions{
+		Interceptors: []interceptor.WorkerInterceptor{&drive.SignalOrder{}},
+	})
+	require.NoError(s.t, err)
 	replayer.RegisterWorkflowWithOptions(definition, workflow.RegisterOptions{Name: workflowType})
 	require.NoError(s.t, replayer.ReplayWorkflowHistoryWithOptions(nil, h, sdkworker.ReplayWorkflowHistoryOptions{
 		OriginalExecution: workflow.Execution{ID: id}, // names of child executions contain it
