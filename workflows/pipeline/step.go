@@ -38,6 +38,8 @@ type step struct {
 	delay    workflow.Future              // set while the launch waits for the session to end
 	delays   int                          // number of delays so far
 	verbs    []teamVerb                   // received since the step began
+	outbox   []teamVerb                   // to be sent to the session
+	sending  workflow.Future              // of the verb on its way to the session; nil without one
 	spent    llm.Usage                    // usage of the session, once it has decided
 	began    time.Time                    // start of the session
 	took     time.Duration                // duration of the session, once it has ended
@@ -93,14 +95,26 @@ func (s *step) stop() {
 }
 
 // signal forwards a verb to the team of a session step.
-func (s *step) signal(ctx workflow.Context, name string, input any) {
+func (s *step) signal(name string, input any) {
 	if s.launch.Kind != pipeline.Session || s.activity != nil {
 		return
 	}
-	s.verbs = append(s.verbs, teamVerb{name, input}) // kept for a session that replaces this one
+	verb := teamVerb{name, input}
+	s.verbs = append(s.verbs, verb) // kept for a session that replaces this one
 	if s.team != nil {
-		s.team.SignalChildWorkflow(ctx, name, input)
+		s.outbox = append(s.outbox, verb)
+		s.send()
 	}
+}
+
+// send sends the next verb once the one before has arrived, because the server may deliver two that
+// are on their way in either order.
+func (s *step) send() {
+	if s.team == nil || s.sending != nil || len(s.outbox) == 0 {
+		return
+	}
+	s.sending = s.team.SignalChildWorkflow(s.p.ctx, s.outbox[0].name, s.outbox[0].input)
+	s.outbox = s.outbox[1:]
 }
 
 // teamVerb is a verb for the team of a session step.
@@ -118,6 +132,12 @@ func (s *step) addTo(selector workflow.Selector) {
 		selector.AddFuture(s.activity, s.ended)
 	case s.team != nil:
 		selector.AddFuture(s.team, s.answered)
+		if s.sending != nil {
+			selector.AddFuture(s.sending, func(workflow.Future) {
+				s.sending = nil
+				s.send()
+			})
+		}
 	case s.question != nil:
 		selector.AddFuture(s.question, s.asked)
 	case s.delay != nil:
@@ -138,12 +158,12 @@ func (s *step) asked(f workflow.Future) {
 	})
 	s.team = workflow.ExecuteChildWorkflow(ctx, session.Type, session.Input{Query: q.Query, Team: q.Team, Config: q.Config, Material: q.Material, Limits: q.Limits, Resume: q.Resume})
 	s.question, s.began = nil, workflow.Now(s.p.ctx)
+	s.outbox, s.sending = nil, nil
 	for _, message := range q.Messages {
-		s.team.SignalChildWorkflow(s.p.ctx, drive.SaySignal, drive.Request{Text: message})
+		s.outbox = append(s.outbox, teamVerb{drive.SaySignal, drive.Request{Text: message}})
 	}
-	for _, sig := range s.verbs {
-		s.team.SignalChildWorkflow(s.p.ctx, sig.name, sig.input)
-	}
+	s.outbox = append(s.outbox, s.verbs...)
+	s.send()
 }
 
 // maxDelays bounds the waits for a session to end before it is continued. A session that is ended

@@ -177,12 +177,12 @@ func (p *run) carryOut(commands []pipeline.Command) {
 		case pipeline.Stop:
 			p.step.stop()
 		case pipeline.Hold:
-			p.step.signal(p.ctx, drive.PauseSignal, nil)
+			p.step.signal(drive.PauseSignal, nil)
 		case pipeline.Release:
-			p.step.signal(p.ctx, drive.ResumeSignal, nil)
+			p.step.signal(drive.ResumeSignal, nil)
 		case pipeline.Keep:
 			if p.step != nil {
-				p.step.signal(p.ctx, drive.SaySignal, drive.Request{Text: c.Text})
+				p.step.signal(drive.SaySignal, drive.Request{Text: c.Text})
 			}
 		case pipeline.Ring, pipeline.Done: // carried out by the first loop
 		}
