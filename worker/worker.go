@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -70,6 +71,13 @@ type Config struct {
 	// identifies the Temporal service among those that share the directory; empty for the embedded
 	// one.
 	Roster, Server string
+
+	// Grace is how long a worker that stops waits for the model and tool calls of runs other than
+	// Own and those whose IDs begin with Own and a hyphen. Draining is called before it waits, with
+	// the number of calls; it may be nil.
+	Grace    time.Duration
+	Own      string
+	Draining func(calls int)
 
 	// Namespace is the client's namespace. It is only used on a cluster.
 	Namespace string
@@ -163,7 +171,22 @@ func Start(c Config) (stop func(), err error) {
 	}
 	open = append(open, c.shareLimits())
 	c.Metrics.Ready(c.reachable)
-	return append(open, c.Metrics.Draining).close, nil
+	return append(open, func() { c.sayDraining(running) }, c.Metrics.Draining).close, nil
+}
+
+// graceOf returns how long a call of a workflow's step may go on when this worker stops.
+func (c Config) graceOf(workflow string) time.Duration {
+	if c.Own != "" && (workflow == c.Own || strings.HasPrefix(workflow, c.Own+"-")) {
+		return 0
+	}
+	return c.Grace
+}
+
+// sayDraining announces the wait for the calls of other runs.
+func (c Config) sayDraining(running *attempt.Steps) {
+	if calls := running.Lasting(); calls > 0 && c.Draining != nil {
+		c.Draining(calls)
+	}
 }
 
 // poll starts to poll the task queues. If it fails, stop closes the pollers started before.
@@ -233,7 +256,7 @@ func (c Config) stepWorker(queue string, noted interceptor.WorkerInterceptor, ru
 		Tuner:                            newTuner(c.MaxConcurrentSteps, running.Lagging),
 		MaxConcurrentActivityTaskPollers: min(stepPollers, c.MaxConcurrentSteps),
 		MaxHeartbeatThrottleInterval:     heartbeatThrottle,
-		WorkerStopTimeout:                stopTimeout,
+		WorkerStopTimeout:                stopTimeout + c.Grace,
 		Identity:                         cluster.WorkerIdentity(),
 		DeploymentOptions:                c.deployment(),
 		DisableRegistrationAliasing:      true,
@@ -267,7 +290,7 @@ func (c Config) process(workspaces string, running *attempt.Steps) attempt.Proce
 			Indexed:  (&attributes{client: c.Client, log: c.Log, known: map[string]registered{}}).registered,
 		},
 		Store: c.Store, Trees: base.NewTrees(c.Store, c.treesDir(), treeBytes), Now: time.Now, Bell: doorbell(c.Client), Scratch: workspaces,
-		Heartbeat: c.Client.RecordActivityHeartbeat, HeartbeatTimeout: c.HeartbeatTimeout, Pending: pending(c.Client), Steps: running,
+		Heartbeat: c.Client.RecordActivityHeartbeat, HeartbeatTimeout: c.HeartbeatTimeout, Pending: pending(c.Client), Steps: running, Grace: c.graceOf,
 		Marks:  &attempt.Marks{},
 		Yield:  yield,
 		Redact: c.redact(),

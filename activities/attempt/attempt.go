@@ -45,6 +45,10 @@ type Process struct {
 	// HeartbeatTimeout applies to the steps of runs that this process prepares.
 	HeartbeatTimeout time.Duration
 
+	// Grace returns how long the present call of a workflow's step may go on after this process was
+	// asked to stop. If nil, calls are cut at once.
+	Grace func(workflowID string) time.Duration
+
 	// Host returns the task queue that only this process polls, or "" if it has none. A step that
 	// needs the tools of an earlier step is sent there. A nil Host returns "".
 	Host func() string
@@ -143,6 +147,9 @@ func newAttempt(ctx context.Context, p Process, token string) *Attempt {
 		process: p, details: d,
 	}
 	a.heart = newHeart(p.Steps, cmp.Or(info.HeartbeatTimeout, HeartbeatTimeout), d)
+	if p.Grace != nil {
+		a.heart.grace = p.Grace(info.WorkflowExecution.ID)
+	}
 	a.heart.beat = func(ctx context.Context, taskToken []byte, d details) error { return p.Heartbeat(ctx, taskToken, d) }
 	if p.Pending != nil {
 		a.heart.pending = func(ctx context.Context) (bool, error) {
@@ -282,8 +289,10 @@ func (a *Attempt) progress(p step.Progress) {
 // Failure returns the details for an error that ends the attempt.
 func (a *Attempt) Failure() Failure {
 	f := Failure{Step: a.Result.Step, Token: a.Token, Usage: a.Result.Usage, Seconds: a.Seconds(), Seen: a.Seen()}
-	if away := a.heart.current().Outage; away != nil {
-		f.AwaySince = away.Since
+	now := a.heart.current()
+	f.Usage.Repeated += now.Cut
+	if now.Outage != nil {
+		f.AwaySince = now.Outage.Since
 	}
 	return f
 }

@@ -48,6 +48,9 @@ type details struct {
 	// Replied is set once the model's server has replied during this launch of the step.
 	Replied bool `json:"replied,omitempty"`
 
+	// Cut counts the requests to the model that lost their replies and are in no usage yet.
+	Cut int64 `json:"cut,omitempty"`
+
 	Doing *coordination.Doing `json:"doing,omitempty"` // replaced as a whole, never changed
 	Said  string              `json:"said,omitempty"`  // the end of an unfinished reply
 }
@@ -58,6 +61,9 @@ func previous(ctx context.Context) details {
 	var d details
 	if activity.HasHeartbeatDetails(ctx) {
 		_ = activity.GetHeartbeatDetails(ctx, &d)
+	}
+	if d.Doing != nil && d.Doing.Kind == coordination.CallsModel {
+		d.Cut++
 	}
 	d.Doing, d.Said = nil, "" // belong to the previous attempt
 	return d
@@ -79,6 +85,7 @@ func Repays(ctx context.Context) bool {
 type heart struct {
 	steps   *Steps
 	timeout time.Duration
+	grace   time.Duration // for the call of a step whose worker stops
 	beat    func(ctx context.Context, taskToken []byte, d details) error
 
 	// pending reports whether the server still wants the step's result.
@@ -90,6 +97,7 @@ type heart struct {
 	mu      sync.Mutex
 	details details
 	call    *coordination.Doing     // the present call of a model or a tool; nil between calls
+	drains  bool                    // the worker stops: no further call begins
 	cancel  context.CancelCauseFunc // cancels the step's context; nil before the step runs
 	ended   error                   // cause of the end of that context
 	task    *task                   // nil after the server gave up the attempt
@@ -129,11 +137,36 @@ func (a *Attempt) startHeart(ctx context.Context) (stepCtx context.Context, stop
 	all.Go(func() {
 		select {
 		case <-stopping:
-			h.end(errStopped)
+			h.drain(ctx)
 		case <-ctx.Done():
 		}
 	})
 	return context.WithValue(ctx, heartKey{}, h), func() { cancel(nil); all.Wait(); leave() }
+}
+
+// drain ends a step whose worker stops, after its present call, at the latest after the grace.
+func (h *heart) drain(ctx context.Context) {
+	h.mu.Lock()
+	h.drains = true
+	h.mu.Unlock()
+	if h.grace > 0 {
+		select {
+		case <-time.After(h.grace):
+		case <-ctx.Done():
+		}
+	}
+	h.end(errStopped)
+}
+
+// admits reports whether another call may begin. If the worker stops, the step ends instead.
+func (h *heart) admits() bool {
+	h.mu.Lock()
+	drains := h.drains
+	h.mu.Unlock()
+	if drains {
+		h.end(errStopped)
+	}
+	return !drains
 }
 
 // attach gives the step a task, whose heartbeat timeout starts now. ok is false if the step is

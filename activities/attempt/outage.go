@@ -198,8 +198,19 @@ type watched struct {
 }
 
 func (m watched) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
+	if !m.attempt.heart.admits() {
+		return llm.Reply{}, errStopped
+	}
 	defer m.attempt.heart.begin(coordination.CallsModel, m.attempt.modelCall())()
 	reply, err := m.Model.Generate(llm.WithSaid(llm.WithDepth(ctx, m.attempt.Depth), m.attempt.heard), req)
+	m.attempt.heart.update(func(d *details) {
+		switch {
+		case err == nil:
+			reply.Usage.Repeated, d.Cut = reply.Usage.Repeated+d.Cut, 0
+		case ctx.Err() != nil && d.Doing != nil && !d.Doing.Waits():
+			d.Cut++
+		}
+	})
 	failed, ok := errors.AsType[*llm.Error](err)
 	if err == nil || ok && failed.Status != 0 {
 		m.attempt.markReached(ctx)

@@ -107,6 +107,19 @@ func (s *Steps) Doing() map[coordination.DoingKind]int {
 	return doing
 }
 
+// Lasting returns the number of calls that go on for a while when their worker stops.
+func (s *Steps) Lasting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calls := 0
+	for h := range s.hearts {
+		if d := h.current().Doing; h.grace > 0 && d != nil && !d.Waits() {
+			calls++
+		}
+	}
+	return calls
+}
+
 // enter registers a heart until leave is called.
 func (s *Steps) enter(h *heart) (leave func()) {
 	s.mu.Lock()

@@ -19,6 +19,10 @@ type Usage struct {
 
 	ModelCalls int64 `json:"model_calls"`
 
+	// Repeated counts the requests whose replies were lost, because a worker, a pause or the end
+	// of the session cut the call. They may have been paid for; most are made again.
+	Repeated int64 `json:"model_calls_repeated"`
+
 	// Rejections counts the calls whose replies were rejected.
 	Rejections int64 `json:"rejections,omitempty"`
 }
@@ -33,15 +37,15 @@ func (u Usage) AtLeastUSD() float64 {
 
 // Add returns the sum of u and v; on overflow it saturates. TotalUSD is known only if both
 // are; otherwise KnownUSD is the sum of the known parts. A usage without calls adds only its
-// rejections.
+// rejections and its lost requests.
 func (u Usage) Add(v Usage) Usage {
-	rejections := plus(u.Rejections, v.Rejections)
+	rejections, repeated := plus(u.Rejections, v.Rejections), plus(u.Repeated, v.Repeated)
 	switch {
 	case v.ModelCalls == 0:
-		u.Rejections = rejections
+		u.Rejections, u.Repeated = rejections, repeated
 		return u
 	case u.ModelCalls == 0:
-		v.Rejections = rejections
+		v.Rejections, v.Repeated = rejections, repeated
 		return v
 	}
 	sum := Usage{
@@ -51,6 +55,7 @@ func (u Usage) Add(v Usage) Usage {
 		ReasoningTokens:   plus(u.ReasoningTokens, v.ReasoningTokens),
 		ModelCalls:        plus(u.ModelCalls, v.ModelCalls),
 		Rejections:        rejections,
+		Repeated:          repeated,
 	}
 	usd := min(u.AtLeastUSD()+v.AtLeastUSD(), math.MaxFloat64) // JSON has no infinity
 	if u.TotalUSD != nil && v.TotalUSD != nil {
@@ -68,7 +73,7 @@ func (u Usage) Since(v Usage) Usage {
 	case v.ModelCalls == 0:
 		return u
 	case u.ModelCalls <= v.ModelCalls:
-		return Usage{}
+		return Usage{Repeated: max(0, u.Repeated-v.Repeated)}
 	}
 	rest := Usage{
 		InputTokens:       max(0, u.InputTokens-v.InputTokens),
@@ -77,6 +82,7 @@ func (u Usage) Since(v Usage) Usage {
 		ReasoningTokens:   max(0, u.ReasoningTokens-v.ReasoningTokens),
 		ModelCalls:        u.ModelCalls - v.ModelCalls,
 		Rejections:        max(0, u.Rejections-v.Rejections),
+		Repeated:          max(0, u.Repeated-v.Repeated),
 	}
 	usd := max(0, u.AtLeastUSD()-v.AtLeastUSD())
 	if u.TotalUSD != nil {

@@ -64,3 +64,16 @@ func TestUsage_Add_saturates(t *testing.T) {
 	require.Equal(t, int64(math.MinInt64), least.Add(least).InputTokens)
 	require.Equal(t, int64(-1), least.Add(most).InputTokens)
 }
+
+// Lost requests add up with and without calls.
+func TestUsage_repeated(t *testing.T) {
+	t.Parallel()
+	lost, called := llm.Usage{Repeated: 2}, llm.Usage{ModelCalls: 1, Repeated: 1}
+	for _, sum := range []llm.Usage{lost.Add(called), called.Add(lost)} {
+		require.EqualValues(t, 3, sum.Repeated)
+		require.EqualValues(t, 1, sum.ModelCalls)
+	}
+	require.EqualValues(t, 2, called.Add(called).Repeated)
+	require.EqualValues(t, 1, llm.Usage{ModelCalls: 2, Repeated: 2}.Since(called).Repeated)
+	require.EqualValues(t, 1, llm.Usage{ModelCalls: 1, Repeated: 2}.Since(called).Repeated)
+}

@@ -14,6 +14,7 @@ import (
 
 	"conclave/cmd/conclave/devserver/peer"
 	"conclave/cmd/conclave/localstack"
+	"conclave/engine/coordination"
 
 	"go.temporal.io/server/common/headers"
 	"go.temporal.io/server/common/log"
@@ -59,6 +60,9 @@ func startServers(ctx context.Context, child *localstack.Child, logger log.Logge
 	if err := s.startTemporal(ctx, database, reserved, logger); err != nil {
 		return nil, err
 	}
+	if err := s.refuseEarlier(ctx, last); err != nil {
+		return nil, err
+	}
 	return s, s.startUI(reserved.ui)
 }
 
@@ -76,6 +80,7 @@ func describe(child *localstack.Child, ports localstack.Ports, last localstack.S
 		DataDir:         child.DataDir,
 		LogFile:         child.LogFile(),
 		ServerVersion:   headers.ServerVersion,
+		Protocol:        coordination.Protocol,
 		OtherUsers:      child.OtherUsers,
 		PID:             os.Getpid(),
 		Ports:           ports,

@@ -114,6 +114,8 @@ func dynamicSettings() dynamicconfig.StaticClient {
 		// Cancellations reach activities within milliseconds instead of at the next heartbeat.
 		dynamicconfig.WorkerCommandsEnabled.Key():             true,
 		dynamicconfig.EnableCancelActivityWorkerCommand.Key(): true,
+		// A worker that stops is handed no task that it would lose.
+		dynamicconfig.EnableCancelWorkerPollsOnShutdown.Key(): true,
 		// The sessions of one team do not wait for all sessions of another.
 		dynamicconfig.MatchingEnableFairness.Key(): true,
 		// A killed worker is no longer counted after two of its heartbeats, which are a minute apart.

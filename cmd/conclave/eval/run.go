@@ -64,7 +64,7 @@ func run(ctx context.Context, c *hall.CLI, k kinds, f flags, file string) error 
 		if err := out.settings.claim(ctx, conn.Store); err != nil {
 			return err
 		}
-		stop, err := team.RunWorker(conn, w)
+		stop, err := team.RunWorker(conn, w, "eval-"+p.id)
 		if err != nil {
 			return err
 		}

@@ -25,6 +25,7 @@ type Stack struct {
 	DataDir         string `json:"data_dir"`  // absolute path
 	LogFile         string `json:"log_file"`  // log file of the servers
 	ServerVersion   string `json:"server_version"`
+	Protocol        int    `json:"protocol"`    // protocol of the directory's open runs
 	OtherUsers      bool   `json:"other_users"` // other users of this machine may connect
 	PID             int    `json:"pid"`         // only for people and their tools
 	Ports           Ports  `json:"ports"`

@@ -56,7 +56,7 @@ func (c commands) with(ctx context.Context, id string, runSteps bool, use func(*
 		}
 		var stop func()
 		if runSteps && run.Running() {
-			stop, err = team.RunWorker(conn, nil)
+			stop, err = team.RunWorker(conn, nil, run.Workflow)
 		} else {
 			stop, err = team.RunObserver(conn)
 		}

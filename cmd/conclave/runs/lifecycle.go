@@ -110,7 +110,7 @@ func Options(conn *hall.Connection, workflow, summary string, memo map[string]an
 // Watch follows a run that this command started. Unless the target is a cluster, it also runs a
 // worker.
 func Watch(ctx context.Context, conn *hall.Connection, o Order, w *team.Worker) error {
-	stop, err := team.RunWorker(conn, w)
+	stop, err := team.RunWorker(conn, w, o.ID)
 	if err != nil {
 		return hall.Exitf(hall.ExitNoAnswer, "run %s %s: %w; `%s` continues it", o.Kind.Noun, o.ID, err, conn.CommandLine("watch", o.ID))
 	}

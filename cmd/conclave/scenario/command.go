@@ -130,7 +130,7 @@ func controlCommand(c *hall.CLI, name, short, long string, do func(context.Conte
 			return c.With(cmd.Context(), t, func(conn *hall.Connection) error {
 				var stop func()
 				if name == "watch" {
-					stop, err = team.RunWorker(conn, nil)
+					stop, err = team.RunWorker(conn, nil, r.workflow())
 				} else {
 					stop, err = team.RunObserver(conn)
 				}

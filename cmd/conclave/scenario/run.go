@@ -135,7 +135,7 @@ func execute(ctx context.Context, conn *hall.Connection, o *order) error {
 		return err
 	}
 	introduce(conn, o)
-	stop, err := team.RunWorker(conn, o.worker)
+	stop, err := team.RunWorker(conn, o.worker, o.runs[0].workflow())
 	if err != nil {
 		return err
 	}

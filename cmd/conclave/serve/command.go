@@ -118,7 +118,7 @@ func open(ctx context.Context, c *hall.CLI, t hall.Target, chosen teams, logger 
 	if err != nil {
 		return err
 	}
-	stop, err := team.RunWorker(conn, chosen.worker)
+	stop, err := team.RunWorker(conn, chosen.worker, "")
 	if err != nil {
 		return err
 	}

@@ -16,15 +16,20 @@ import (
 	"conclave/activities"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/localstack"
+	"conclave/cmd/conclave/progress"
 	"conclave/engine/config"
 	"conclave/worker"
 	"conclave/worker/settings"
 )
 
+// drainTime is how long the worker of a command waits at its end for the calls of other runs.
+const drainTime = 30 * time.Second
+
 // RunWorker starts a worker in this process that runs steps, unless the target is a cluster.
 // Its default team is that of --worker-config or of the data directory. If w is nil, RunWorker
-// opens one.
-func RunWorker(conn *hall.Connection, w *Worker) (stop func(), err error) {
+// opens one. If own is the ID of the command's workflow, stop waits for the calls of other runs,
+// which the worker has taken, too.
+func RunWorker(conn *hall.Connection, w *Worker, own string) (stop func(), err error) {
 	if conn.Cluster {
 		return func() {}, nil
 	}
@@ -33,8 +38,8 @@ func RunWorker(conn *hall.Connection, w *Worker) (stop func(), err error) {
 			return nil, err
 		}
 	}
-	standard, own := w.settings.Teams[activities.DefaultTeam]
-	if !own {
+	standard, named := w.settings.Teams[activities.DefaultTeam]
+	if !named {
 		standard = forOthers(conn.CLI, conn.Target)
 	}
 	cfg, err := workerConfig(conn, standard)
@@ -43,6 +48,12 @@ func RunWorker(conn *hall.Connection, w *Worker) (stop func(), err error) {
 	}
 	cfg.Tools = w.Tools
 	cfg.Configure(w.settings)
+	if own != "" {
+		cfg.Own, cfg.Grace = own, drainTime
+		cfg.Draining = func(calls int) {
+			conn.Infof("waiting up to %d s for %s of other sessions; Ctrl-C hands them over at once, and they are made again", int(drainTime.Seconds()), progress.Plural(calls, "call"))
+		}
+	}
 	return worker.Start(cfg)
 }
 
