@@ -2,7 +2,10 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"go.temporal.io/sdk/activity"
 
 	"conclave/engine/artifact"
 	"conclave/engine/check"
@@ -54,6 +57,10 @@ type Equipment struct {
 	// unreadable calls as text. If nil, both are "".
 	NoCalls func(config.Agent) (none, unread string)
 
+	// Alone reports whether no other process polls the task queue of ctx's activity. If nil, none
+	// does.
+	Alone func(ctx context.Context) bool
+
 	// Indexed returns the search attributes that exist in the namespace of ctx's activity. A nil Indexed
 	// returns no attributes.
 	Indexed func(context.Context) []string
@@ -85,6 +92,16 @@ func (e Equipment) Attributes(ctx context.Context, index bool) []string {
 	return e.Indexed(ctx)
 }
 
+// Unknown returns the error for a name that this worker does not know, such as a team's. While other
+// processes poll the queue, one of them may know it.
+func (e Equipment) Unknown(ctx context.Context, err error) error {
+	const attempts = 30 // about five minutes
+	if e.Alone == nil || e.Alone(ctx) || activity.GetInfo(ctx).Attempt >= attempts {
+		return Invalid(err)
+	}
+	return Elsewhere(&LackError{Type: NoTeam, Err: err})
+}
+
 // Missing calls Lacks.
 func (e Equipment) Missing(ctx context.Context, agent config.Agent) error {
 	if e.Lacks == nil {
@@ -94,21 +111,15 @@ func (e Equipment) Missing(ctx context.Context, agent config.Agent) error {
 }
 
 // Check builds every agent's model and looks up its tools, so that an unusable configuration fails
-// before it causes costs. It ignores a missing key, which another worker may have.
+// before it causes costs. It ignores what this worker lacks: another one may have it, and a step
+// that no worker can run says so.
 func (e Equipment) Check(ctx context.Context, team config.Team) error {
 	for _, agent := range team.Models() {
 		_, err := e.Model(agent)
 		for _, err := range []error{err, e.Missing(ctx, agent)} {
-			if err != nil && !Lacks(err, MissingKey) {
+			if _, lacks := errors.AsType[*LackError](err); err != nil && !lacks {
 				return Invalid(fmt.Errorf("agent %s: %w", agent.ID, err))
 			}
-		}
-	}
-	if team.Orchestrator.RunsChecks() {
-		var shell config.Agent
-		shell.Tools.Shell = true
-		if err := e.Missing(ctx, shell); err != nil {
-			return Invalid(fmt.Errorf("orchestrator.ballot %s runs commands: %w", team.Orchestrator.Ballot, err))
 		}
 	}
 	if team.Orchestrator.Budget.MaxCostUSD == nil {

@@ -3,6 +3,10 @@ package activities
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 
@@ -20,6 +24,8 @@ const (
 	NoProvider    = "NoProvider"    // this worker lacks a provider that the preparing worker has
 	NoServer      = "NoServer"      // this worker lacks an MCP server that the preparing worker has
 	NoSandbox     = "NoSandbox"     // this host cannot confine commands as required; another one may
+	NoTeam        = "NoTeam"        // this worker lacks a team that another one may have
+	Unequipped    = "Unequipped"    // no worker has what the step needs; it can be resumed
 	Internal      = "Internal"      // a bug or a fault of the machine; retried a few times
 	Cancelled     = "Cancelled"     // the session ended, or was cancelled, before the step did
 	Suspended     = "Suspended"     // a pause suspended the step
@@ -31,8 +37,12 @@ const (
 	ToolsUnavailable = "ToolsUnavailable"
 )
 
-// Invalid returns err as a final error of type ConfigInvalid.
+// Invalid returns err as a final error of type ConfigInvalid, unless the cause is the machine: a full
+// or broken disk makes no configuration invalid.
 func Invalid(err error) error {
+	if _, io := errors.AsType[syscall.Errno](err); io && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return temporal.NewNonRetryableApplicationError(err.Error(), ConfigInvalid, nil)
 }
 
@@ -54,7 +64,7 @@ func Superseded(format string, args ...any) error {
 // LackError reports that this worker cannot provide a model or tools of an agent. Another worker
 // may be able to; with Type ToolsUnavailable, a later attempt may succeed.
 type LackError struct {
-	Type string // MissingKey, NoProvider, NoServer, NoSandbox or ToolsUnavailable
+	Type string // MissingKey, NoProvider, NoServer, NoSandbox, NoTeam or ToolsUnavailable
 	Err  error
 }
 
@@ -62,6 +72,27 @@ func (e *LackError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *LackError) Unwrap() error { return e.Err }
+
+// LackDelay is the time until a better equipped worker may have taken an activity.
+const LackDelay = 10 * time.Second
+
+// NameHost adds the host of this worker to the error for what it lacks.
+func NameHost(err error) error {
+	host, _ := os.Hostname()
+	return fmt.Errorf("%w (worker on %s)", err, host)
+}
+
+// Elsewhere returns the error of an activity that this worker is not equipped for: another worker
+// takes it, or this one again after it was mended. Other errors are returned unchanged.
+func Elsewhere(err error) error {
+	lack, ok := errors.AsType[*LackError](err)
+	if !ok {
+		return err
+	}
+	return temporal.NewApplicationErrorWithOptions(NameHost(err).Error(), lack.Type, temporal.ApplicationErrorOptions{
+		NextRetryDelay: LackDelay, Cause: err, Category: temporal.ApplicationErrorCategoryBenign,
+	})
+}
 
 // Lacks reports whether err is a *LackError of the given type.
 func Lacks(err error, kind string) bool {

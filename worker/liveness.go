@@ -9,6 +9,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
@@ -122,6 +123,20 @@ func (s slots) TryReserveSlot(info sdkworker.SlotReservationInfo) *sdkworker.Slo
 		return nil
 	}
 	return s.SlotSupplier.TryReserveSlot(info)
+}
+
+// pollerAge is how long ago another worker may have polled a queue at most: a poll takes a minute.
+const pollerAge = 70 * time.Second
+
+// alone returns a function that reports whether no other worker polls the task queue of an
+// activity. If the server does not reply, it reports false, since another worker may.
+func alone(c client.Client) func(ctx context.Context) bool {
+	return func(ctx context.Context) bool {
+		queue, err := c.DescribeTaskQueue(ctx, activity.GetInfo(ctx).TaskQueue, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
+		return err == nil && !slices.ContainsFunc(queue.GetPollers(), func(p *taskqueuepb.PollerInfo) bool {
+			return p.GetIdentity() != cluster.WorkerIdentity() && time.Since(p.GetLastAccessTime().AsTime()) < pollerAge
+		})
+	}
 }
 
 // pending returns a function that reports whether an activity is still open.

@@ -287,6 +287,7 @@ func (c Config) process(workspaces string, running *attempt.Steps) attempt.Proce
 			Tools: c.openTools, EndShared: c.Tools.shared.End, SharedDirs: c.Tools.shared.Dirs, Lacks: c.Tools.Lacks, Repeatable: c.Tools.repeatable,
 			Overlays: c.overlays,
 			Confine:  c.Tools.Confine,
+			Alone:    alone(c.Client),
 			Indexed:  (&attributes{client: c.Client, log: c.Log, known: map[string]registered{}}).registered,
 		},
 		Store: c.Store, Trees: base.NewTrees(c.Store, c.treesDir(), treeBytes), Now: time.Now, Bell: doorbell(c.Client), Scratch: workspaces,

@@ -143,6 +143,11 @@ func (a *Attempt) fail(ctx context.Context, err error) error {
 			return a.suspendInOutage(ctx, away, err)
 		}
 	}
+	if lack, ok := errors.AsType[*activities.LackError](err); ok && lack.Type != activities.ToolsUnavailable {
+		if err = activities.NameHost(err); a.unequipped(ctx) {
+			return a.suspendAway(ctx, coordination.Unreached, activities.Unequipped, err)
+		}
+	}
 	a.markOutage(ctx)
 	fruitless := a.closeDetails(c.Free)
 	if !c.Final && !c.Free && fruitless >= maxFruitless {

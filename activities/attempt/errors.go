@@ -27,10 +27,9 @@ func (e *noProgressError) Error() string {
 
 // Delays before retries that another worker may take.
 const (
-	lackDelay  = 10 * time.Second // time until a better equipped worker may have taken the step
-	stopDelay  = time.Second      // time until another worker may be up
-	fenceDelay = 2 * time.Second  // time until the server may be less busy
-	lagDelay   = time.Second      // time until another worker may take the step
+	stopDelay  = time.Second     // time until another worker may be up
+	fenceDelay = 2 * time.Second // time until the server may be less busy
+	lagDelay   = time.Second     // time until another worker may take the step
 )
 
 // maxSpread bounds the random part of a delay, which keeps the steps of a worker from retrying all
@@ -56,7 +55,7 @@ func classify(err error) step.Class {
 		if lack.Type == activities.ToolsUnavailable {
 			return step.Class{Type: lack.Type}
 		}
-		return step.Class{Type: lack.Type, Free: true, After: lackDelay}
+		return step.Class{Type: lack.Type, Free: true, After: activities.LackDelay}
 	}
 	switch {
 	case step.Wraps[*stepTimeError](err):

@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,22 +136,39 @@ func (p Process) awaySince(ctx context.Context, s step.Spec, calls int64, launch
 	return time.Time{}, err
 }
 
-// suspendInOutage records the step without an action and returns the activity's error, which says
-// how long the server has been away. The journal remains, so that the step can be resumed.
+// unequipped reports whether no other worker can be expected to have what this one lacks: none
+// polls the queue, or none has taken the step during the time limit of outages.
+func (a *Attempt) unequipped(ctx context.Context) bool {
+	since := a.heart.update(func(d *details) {
+		if d.Lacking.IsZero() {
+			d.Lacking = a.process.Now()
+		}
+	}).Lacking
+	limit := cmp.Or(a.outageLimit, DefaultOutage())
+	return a.process.Alone == nil || a.process.Alone(ctx) || a.process.Now().Sub(since) >= limit
+}
+
+// suspendInOutage ends the step with an error that says how long the server has been away.
 func (a *Attempt) suspendInOutage(ctx context.Context, kind coordination.Outage, err error) error {
-	failure := a.Failure()
 	away := &awayError{err: err}
 	if kind == coordination.Interrupted {
-		away.since = a.process.Now().Sub(failure.AwaySince).Round(time.Second)
+		away.since = a.process.Now().Sub(a.Failure().AwaySince).Round(time.Second)
 	}
+	return a.suspendAway(ctx, kind, activities.Outage, away)
+}
+
+// suspendAway records the step without an action and returns the activity's error. The journal
+// remains, so that the step can be resumed.
+func (a *Attempt) suspendAway(ctx context.Context, kind coordination.Outage, errorType string, err error) error {
+	failure := a.Failure()
 	failure.Outage = kind
 	if a.Spec.Dir != nil {
-		abandoned := step.Abandon(ctx, a.Ports, a.Spec, a.Result, artifact.Error{Type: activities.Outage, Message: away.Error()})
+		abandoned := step.Abandon(ctx, a.Ports, a.Spec, a.Result, artifact.Error{Type: errorType, Message: message(err)})
 		if abandoned != nil {
-			activity.GetLogger(ctx).Warn("the files of a step that ended in an outage were not kept", "step", a.Result.Step, "error", abandoned)
+			activity.GetLogger(ctx).Warn("the files of a step that is resumed later were not kept", "step", a.Result.Step, "error", abandoned)
 		}
 	}
-	return applicationError(away, step.Class{Type: activities.Outage, Final: true}, failure)
+	return applicationError(err, step.Class{Type: errorType, Final: true}, failure)
 }
 
 // awayError reports a server that has sent no usable reply for the time since; 0 if it never

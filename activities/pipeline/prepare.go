@@ -75,7 +75,7 @@ func (a *Activities) check(ctx context.Context, p config.Pipeline) error {
 		}
 		team, err := a.Teams.ByName(s.Team)
 		if err != nil {
-			return activities.Invalid(fmt.Errorf("step %s: %w", s.Name, err))
+			return a.Unknown(ctx, fmt.Errorf("step %s: %w", s.Name, err))
 		}
 		teams = append(teams, team.Within(0, p.CostLimit(s)))
 	}

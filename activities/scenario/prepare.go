@@ -111,6 +111,9 @@ func (a *Activities) tester(ctx context.Context, layout artifact.Layout, in Prep
 			return team, err
 		}
 	} else if team, err = a.Teams.Resolve(in.Team, in.Config); err != nil {
+		if in.Team != "" && !activities.Given(in.Config) {
+			return team, a.Unknown(ctx, err)
+		}
 		return team, activities.Invalid(err)
 	}
 	if err := CheckTester(team); err != nil {

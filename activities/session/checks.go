@@ -86,7 +86,7 @@ func (a *Activities) runCheck(ctx context.Context, runner check.Runner, c artifa
 		return check.Result{}, fmt.Errorf("reading the check %s: %w", id, err)
 	}
 	if r, err = runner.Run(ctx, answer, d); err != nil {
-		return check.Result{}, err
+		return check.Result{}, activities.Elsewhere(err)
 	}
 	if a.Redact != nil {
 		r.Output = string(a.Redact([]byte(r.Output)))

@@ -95,7 +95,7 @@ func (a *Activities) converse(ctx context.Context, in *PrepareInput) (config.Tea
 		if err := team.CheckTurns(in.Query, in.History); err != nil {
 			return config.Team{}, activities.Invalid(err)
 		}
-		return a.resolve(*in)
+		return a.resolve(ctx, *in)
 	}
 	c, err := Continue(ctx, a.Store, in.Continues)
 	if refused, ok := errors.AsType[*ContinueError](err); ok {
@@ -111,14 +111,17 @@ func (a *Activities) converse(ctx context.Context, in *PrepareInput) (config.Tea
 		}
 	}
 	if in.Team != "" || activities.Given(in.Config) {
-		return a.resolve(*in)
+		return a.resolve(ctx, *in)
 	}
 	return a.Teams.ByHash(ctx, a.Store, artifact.InBucket(in.Continues), c.Session.ConfigHash)
 }
 
-func (a *Activities) resolve(in PrepareInput) (config.Team, error) {
+func (a *Activities) resolve(ctx context.Context, in PrepareInput) (config.Team, error) {
 	t, err := a.Teams.Resolve(in.Team, in.Config)
-	if err != nil {
+	switch {
+	case err != nil && in.Team != "" && !activities.Given(in.Config):
+		return t, a.Unknown(ctx, err)
+	case err != nil:
 		return t, activities.Invalid(err)
 	}
 	return t, nil

@@ -184,45 +184,16 @@ func TestPrepare_refusesDeletedFiles(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A missing MCP server or sandbox fails the session before it costs anything. A missing variable
-// does not, because another worker may have it.
-func TestPrepare_refusesMissingTools(t *testing.T) {
+// Whatever the preparing worker lacks, another one may have: the session begins, and its steps wait.
+func TestPrepare_withoutTools(t *testing.T) {
 	t.Parallel()
-	lack := func(kind string) error {
-		return &activities.LackError{Type: kind, Err: errors.New(kind + " is lacking")}
-	}
-	for name, tt := range map[string]struct {
-		lacks error
-		says  string // empty: accepted
-	}{
-		"a server":   {lack(activities.NoServer), "agent agent_b: NoServer is lacking"},
-		"a sandbox":  {lack(activities.NoSandbox), "agent agent_b: NoSandbox is lacking"},
-		"a variable": {lack(activities.MissingKey), ""},
-		"nothing":    {nil, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFloor(t)
-			f.Lacks = func(_ context.Context, a config.Agent) error {
-				if a.ID == "agent_b" {
-					return tt.lacks
-				}
-				return nil
-			}
-			_, err := f.prepare(PrepareInput{})
-			if tt.says == "" {
-				require.NoError(t, err)
-				return
-			}
-			var refused *temporal.ApplicationError
-			require.ErrorAs(t, err, &refused)
-			require.Equal(t, activities.ConfigInvalid, refused.Type())
-			require.True(t, refused.NonRetryable())
-			require.Equal(t, tt.says, refused.Message())
-			there, err := f.store.Exists(t.Context(), "sessions/s2/session.json")
-			require.NoError(t, err)
-			require.False(t, there, "nothing is claimed")
-		})
+	for _, kind := range []string{activities.NoServer, activities.NoSandbox, activities.NoProvider, activities.MissingKey} {
+		f := newFloor(t)
+		f.Lacks = func(context.Context, config.Agent) error {
+			return &activities.LackError{Type: kind, Err: errors.New(kind + " is lacking")}
+		}
+		_, err := f.prepare(PrepareInput{})
+		require.NoError(t, err, kind)
 	}
 }
 

@@ -254,13 +254,55 @@ func TestRunStep_waitsForAnEquippedWorker(t *testing.T) {
 		f.Lacks = func(context.Context, config.Agent) error {
 			return &activities.LackError{Type: kind, Err: errors.New("not here")}
 		}
+		f.Alone = func(context.Context) bool { return false }
 		_, err := f.run(answering())
 		var failed *temporal.ApplicationError
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, kind, failed.Type())
+		require.Contains(t, failed.Message(), "not here (worker on ")
 		require.False(t, failed.NonRetryable())
 		require.InDelta(t, 12500*time.Millisecond, failed.NextRetryDelay(), float64(2500*time.Millisecond))
 		require.False(t, f.exists("agents/agent_a/001/step.json"), "nothing is claimed")
+	}
+}
+
+// A step that no worker can run ends as one whose server was never reached: the session parks, and
+// the step can be resumed. That is so at once where no other worker polls, else after the time of an
+// outage.
+func TestRunStep_nobodyIsEquipped(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		alone   bool
+		lacking time.Duration
+		parks   bool
+	}{
+		"alone":              {true, 0, true},
+		"not alone":          {false, 9 * time.Minute, false},
+		"not alone for long": {false, 10 * time.Minute, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFloor(t)
+			f.Lacks = func(context.Context, config.Agent) error {
+				return &activities.LackError{Type: activities.NoSandbox, Err: errors.New("no shell")}
+			}
+			f.Alone = func(context.Context) bool { return tt.alone }
+			if tt.lacking > 0 {
+				f.SetHeartbeatDetails(map[string]any{"lacking": f.Now().Add(-tt.lacking)})
+			}
+			_, err := f.run(answering())
+			var failed *temporal.ApplicationError
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, tt.parks, failed.NonRetryable())
+			require.Contains(t, failed.Message(), "no shell (worker on ")
+			if !tt.parks {
+				return
+			}
+			require.Equal(t, activities.Unequipped, failed.Type())
+			var details attempt.Failure
+			require.NoError(t, failed.Details(&details))
+			require.Equal(t, coordination.Unreached, details.Outage)
+		})
 	}
 }
 

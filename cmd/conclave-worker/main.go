@@ -157,7 +157,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 
 // config returns the worker's configuration from flags and file.
 func (f flags) config() (worker.Config, error) {
-	var s settings.Settings
+	s := settings.Default()
 	var err error
 	if err := f.Check(); err != nil {
 		return worker.Config{}, err

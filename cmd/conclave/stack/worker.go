@@ -115,7 +115,7 @@ func workerSettings(c *hall.CLI, t hall.Target, f cluster.WorkerFlags) (s settin
 	case t.Cluster && c.Bucket == "":
 		return s, errors.New("a cluster's worker keeps sessions in a bucket: name it with --bucket, its credentials and endpoint with AWS_*")
 	case f.Settings == "":
-		return s, nil
+		return settings.Default(), nil
 	}
 	if s, err = settings.Load(f.Settings); err != nil || t.Cluster {
 		return s, err

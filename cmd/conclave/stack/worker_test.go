@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"conclave/cmd/conclave/hall"
+	"conclave/worker/cluster"
+	"conclave/worker/settings"
 
 	"github.com/stretchr/testify/require"
 )
@@ -51,5 +53,17 @@ func TestWorker_refusesConfiguration(t *testing.T) {
 			require.Contains(t, stderr, tt.says)
 			s.StartedNothing()
 		})
+	}
+}
+
+// A worker without a file has the settings that an empty one would have, the sandbox's level and
+// limits among them.
+func TestWorkerSettings_default(t *testing.T) {
+	t.Parallel()
+	for _, t2 := range []hall.Target{{}, {Cluster: true}} {
+		s, err := workerSettings(&hall.CLI{Bucket: "sessions"}, t2, cluster.WorkerFlags{})
+		require.NoError(t, err)
+		require.Equal(t, settings.Default(), s)
+		require.NotEmpty(t, s.Sandbox.Level)
 	}
 }
