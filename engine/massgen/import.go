@@ -197,7 +197,7 @@ func isMassGens(agent *yaml.Node) bool {
 var apiParams = []string{
 	"temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "seed", "stop", "frequency_penalty", "presence_penalty",
 	"parallel_tool_calls", "reasoning", "reasoning_effort", "text", "verbosity", "extra_body", "service_tier", "thinking",
-	"logit_bias", "logprobs", "top_logprobs", "metadata", "min_p", "prediction", "prompt_cache_key", "repetition_penalty", "response_format",
+	"chat_template_kwargs", "logit_bias", "logprobs", "top_logprobs", "metadata", "min_p", "prediction", "prompt_cache_key", "repetition_penalty", "response_format",
 	"safety_identifier", "store", "user",
 }
 
