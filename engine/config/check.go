@@ -38,7 +38,7 @@ func (d *Decoder) checkTeam(section string, t Team) {
 	case len(t.Agents) == 0:
 		d.Report(list, "no agents; a team has 1 to %d of them, each with an id and a backend", maxAgents)
 	case d.single && len(t.Agents) > 1:
-		d.Report(nth(list, 1), "%d agents are too many; a step has exactly one: give it a file of its own with --config, with one entry under agents", len(t.Agents))
+		d.Report(nth(list, 1), "%d agents are too many; a step has exactly one, under agents or agent", len(t.Agents))
 	}
 	d.checkAgents(list, t.Agents)
 	d.checkSubtasks(section, t)

@@ -110,7 +110,7 @@ func TestUsageErrors_startNothing(t *testing.T) {
 	s.File("conclave.yaml", "agents: [{id: a, backend: {type: offline}}, {id: b, backend: {type: offline}}]")
 	code, _, stderr = s.Run("scenario", "run", "shop", "buy")
 	require.Equal(t, hall.ExitUsage, code)
-	require.Contains(t, stderr, "2 agents are too many; a step has exactly one: give it a file of its own with --config, with one entry under agents\n"+
+	require.Contains(t, stderr, "2 agents are too many; a step has exactly one, under agents or agent\n"+
 		"conclave.yaml was found, not named; name the file of the one agent with --config FILE, or put it into shop/conclave.yaml")
 }
 
