@@ -123,7 +123,7 @@ func headline(b *strings.Builder, s eval.Summary) {
 			continue
 		}
 		fmt.Fprintf(b, "\n**On code, a team that decides by running the two examples of each question (`ballot: checks_decide`) is right on %d of %d, one\n"+
-			"that votes on the text on %d: %+.1f points, 95 %% from %+.1f to %+.1f (p = %.4f).**\n",
+			"that votes on the text on %d: %+.1f points, 95 %% from %+.1f to %+.1f (p = %.4f).**\n"+eval.Judged+"\n",
 			s.Arms[p.A].Correct, s.Arms[p.A].N, s.Arms[p.B].Correct, 100*p.Difference, 100*p.CI95[0], 100*p.CI95[1], p.P)
 	}
 }

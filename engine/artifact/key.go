@@ -5,6 +5,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // The limits of names, in bytes.
@@ -108,9 +109,9 @@ func CheckSessionID(id string) error {
 	case id == "." || id == "..":
 		problem = "it would name a directory; choose another"
 	}
-	for i := 0; i < len(id) && problem == ""; i++ {
-		if !isPortable(id[i]) {
-			problem = fmt.Sprintf("it has the byte %q; letters, digits, '.', '_' and '-' are allowed", id[i])
+	for _, c := range id {
+		if problem == "" && (c >= utf8.RuneSelf || !isPortable(byte(c))) {
+			problem = fmt.Sprintf("it has the character %q; ASCII letters, digits, '.', '_' and '-' are allowed", c)
 		}
 	}
 	return nameError("session id", id, problem)

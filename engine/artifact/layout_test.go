@@ -106,8 +106,9 @@ func TestCheckSessionID_problems(t *testing.T) {
 		".":                      "it would name a directory",
 		"..":                     "it would name a directory",
 		strings.Repeat("s", 129): "it has 129 bytes; at most 128 are allowed",
-		"a/b":                    "it has the byte '/'",
-		"a b":                    "letters, digits, '.', '_' and '-' are allowed",
+		"a/b":                    "it has the character '/'",
+		"ü":                      "it has the character 'ü'",
+		"a b":                    "ASCII letters, digits, '.', '_' and '-' are allowed",
 	} {
 		err := artifact.CheckSessionID(id)
 		if want == "" {

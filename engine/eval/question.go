@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"math/big"
 	"path/filepath"
 	"regexp"
@@ -80,12 +80,28 @@ var questionID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 // maxFaults bounds the faults that one error names.
 const maxFaults = 10
 
-// ReadQuestions reads a data set with one JSON object per line. It numbers questions without
-// an ID. Errors name the line.
+// ReadQuestions reads a data set without renamed fields.
 func ReadQuestions(data []byte, scorer string) ([]Question, error) {
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	var questions []Question
+	questions, _, err := DataSet{Data: data, Scorer: scorer}.Read()
+	return questions, err
+}
+
+// DataSet is a data set with one JSON object per line.
+type DataSet struct {
+	Data   []byte
+	Scorer string            // of questions that name none; may be empty
+	Fields map[string]string // field of a question to the field of Data that it is read from
+}
+
+// Read returns the questions and the names of the fields that no question has, sorted. It numbers
+// questions without an ID. Errors name the line.
+func (d DataSet) Read() (questions []Question, ignored []string, err error) {
+	data := bytes.TrimPrefix(d.Data, []byte("\ufeff"))
 	var faults []error
+	if err := d.checkFields(); err != nil {
+		return nil, nil, err
+	}
+	foreign := map[string]bool{}
 	seen := map[string]int{}
 	number := 0
 	for line := range bytes.Lines(data) {
@@ -93,9 +109,12 @@ func ReadQuestions(data []byte, scorer string) ([]Question, error) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		q, err := readQuestion(line, number)
+		q, others, err := d.readQuestion(line, number)
 		if err == nil {
-			err = q.check(scorer)
+			err = q.check(d.Scorer)
+		}
+		for _, name := range others {
+			foreign[name] = true
 		}
 		if first, twice := seen[q.ID]; err == nil && twice {
 			err = fmt.Errorf("the id %q is that of line %d, too", q.ID, first)
@@ -113,26 +132,82 @@ func ReadQuestions(data []byte, scorer string) ([]Question, error) {
 	if more := len(faults) - maxFaults; more > 0 {
 		faults = append(faults[:maxFaults], fmt.Errorf("and %d more lines", more))
 	}
-	return questions, errors.Join(faults...)
+	return questions, slices.Sorted(maps.Keys(foreign)), errors.Join(faults...)
 }
 
-func readQuestion(line []byte, number int) (Question, error) {
+// rename gives the fields of a line the names that a question has for them, and returns those that
+// it has none for.
+func (d DataSet) rename(line []byte) (renamed []byte, others []string, err error) {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(line, &given); err != nil {
+		return nil, nil, fmt.Errorf("not a JSON object: %w; give one question a line", err)
+	}
+	fields := map[string]json.RawMessage{}
+	for name, value := range given {
+		to := name
+		for field, from := range d.Fields {
+			if from == name {
+				to = field
+			}
+		}
+		from, replaced := d.Fields[to]
+		switch {
+		case replaced && from != name: // another field is read in its place
+		case slices.Contains(questionFields, to):
+			fields[to] = value
+		default:
+			others = append(others, name)
+		}
+	}
+	renamed, err = json.Marshal(fields)
+	return renamed, others, err
+}
+
+// questionFields are the JSON names of a Question's fields.
+var questionFields = []string{"id", "input", "target", "choices", "files", "metadata", "scorer", "base", "checks"}
+
+// checkFields refuses names of fields that a question does not have.
+func (d DataSet) checkFields() error {
+	for _, to := range slices.Sorted(maps.Keys(d.Fields)) {
+		if !slices.Contains(questionFields, to) {
+			return fmt.Errorf("a question has no field %q; give one of %s", to, strings.Join(questionFields, ", "))
+		}
+	}
+	return nil
+}
+
+func (d DataSet) readQuestion(line []byte, number int) (q Question, others []string, err error) {
+	line, others, err = d.rename(line)
+	if err != nil {
+		return q, nil, err
+	}
+	q, err = decodeQuestion(line, number)
+	if q.ScoredBy(d.Scorer) == Match {
+		for i, target := range q.Target {
+			q.Target[i] = finalTarget(target)
+		}
+	}
+	return q, others, err
+}
+
+// finalTarget returns what follows #### in the last line of a target with a worked solution, as
+// GSM8K has them.
+func finalTarget(target string) string {
+	if _, final, ok := strings.Cut(target[strings.LastIndexByte(target, '\n')+1:], "#### "); ok {
+		return strings.TrimSpace(final)
+	}
+	return target
+}
+
+func decodeQuestion(line []byte, number int) (Question, error) {
 	var l struct {
 		Question
 		ID any `json:"id"`
 	}
 	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
 	d.UseNumber()
-	err := d.Decode(&l)
-	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax || errors.Is(err, io.ErrUnexpectedEOF) {
-		return l.Question, fmt.Errorf("not a JSON object: %w; give one question a line", err)
-	}
-	if err != nil {
+	if err := d.Decode(&l); err != nil {
 		return l.Question, fmt.Errorf("%w; a question has id, input (a text), target, choices, files, metadata, scorer, base and checks", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return l.Question, errors.New("more than one JSON value; give one question a line")
 	}
 	switch id := l.ID.(type) {
 	case string:
@@ -155,7 +230,7 @@ func (q Question) check(scorer string) error {
 	case len(q.ID) > maxIDBytes || !questionID.MatchString(q.ID):
 		return fmt.Errorf("the id %.60q; give at most %d letters, digits, hyphens, underscores and dots", q.ID, maxIDBytes)
 	case strings.TrimSpace(q.Input) == "":
-		return errors.New("no input; give the text of the question")
+		return errors.New("no input; give the text of the question, or the field that has it: --field input=NAME")
 	case q.Base != "" && len(q.Files) > 0:
 		return errors.New("base and files exclude each other; leave one out")
 	case len(q.Choices) > len(letters):
@@ -182,7 +257,7 @@ func (q Question) checkScorer(scorer string) error {
 		}
 		return nil
 	case len(q.Target) == 0:
-		return errors.New("no target; give the right answer")
+		return errors.New("no target; give the right answer, or the field that has it: --field target=NAME")
 	case scorer == Choice && len(q.Choices) == 0:
 		return errors.New("the scorer choice needs choices")
 	}

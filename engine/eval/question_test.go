@@ -46,12 +46,35 @@ func TestReadQuestions_boundsFaults(t *testing.T) {
 	require.Less(t, strings.Count(err.Error(), "\n"), 12)
 }
 
+// Public data sets have fields of their own. GSM8K's answers end with #### and the number.
+func TestDataSet_ofOthers(t *testing.T) {
+	t.Parallel()
+	lines := []byte(`{"question":"2 + 2?","answer":"Two and two.\n#### 4","source":"s"}
+{"question":"3 + 3?","answer":"#### 6","input":"not this","level":2}
+`)
+	fields := map[string]string{"input": "question", "target": "answer"}
+	questions, ignored, err := eval.DataSet{Data: lines, Fields: fields}.Read()
+	require.NoError(t, err)
+	require.Equal(t, []string{"level", "source"}, ignored)
+	require.Equal(t, "2 + 2?", questions[0].Input)
+	require.Equal(t, "3 + 3?", questions[1].Input)
+	require.Equal(t, []eval.Targets{{"4"}, {"6"}}, []eval.Targets{questions[0].Target, questions[1].Target})
+
+	questions, _, err = eval.DataSet{Data: lines, Fields: fields, Scorer: eval.Exact}.Read()
+	require.NoError(t, err)
+	require.Equal(t, eval.Targets{"Two and two.\n#### 4"}, questions[0].Target, "only match compares the number")
+
+	_, _, err = eval.DataSet{Data: lines}.Read()
+	require.ErrorContains(t, err, "line 1: no input; give the text of the question, or the field that has it: --field input=NAME")
+	_, _, err = eval.DataSet{Data: lines, Fields: map[string]string{"inputs": "question"}}.Read()
+	require.ErrorContains(t, err, `a question has no field "inputs"; give one of id, input, target`)
+}
+
 func TestReadQuestions_refuses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ data, want string }{
 		"nothing":             {"\n", "it has no question"},
-		"unknown field":       {`{"id":"a","input":"x","target":"y","answer":"z"}`, `line 1: json: unknown field "answer"; a question has id`},
-		"no object":           {`{"id":"a",`, "line 1: not a JSON object: unexpected EOF; give one question a line"},
+		"no object":           {`{"id":"a",`, "line 1: not a JSON object: unexpected end of JSON input; give one question a line"},
 		"messages":            {`{"id":"a","input":[{"role":"user","content":"x"}],"target":"y"}`, "a question has id, input (a text)"},
 		"id of a kind":        {`{"id":[1],"input":"x","target":"y"}`, "the id is neither a text nor a number"},
 		"two values":          {`{"id":"a","input":"x","target":"y"} {}`, "one question a line"},

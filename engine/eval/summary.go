@@ -221,6 +221,17 @@ func share(k, n int) float64 {
 	return round(float64(k) / float64(n))
 }
 
+// Cost returns TotalUSD as text.
+func (f Figures) Cost() string {
+	if f.TotalUSD == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("$%.4f", *f.TotalUSD)
+}
+
+// Judged says how to read the two figures of a Pair.
+const Judged = "The verdict goes by the interval alone; p is a second look, and neither is corrected for the number of rows."
+
 // Probability returns P as text.
 func (p Pair) Probability() string {
 	if p.P < 1e-4 {

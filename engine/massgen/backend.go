@@ -47,12 +47,16 @@ func (im *importer) backend(a *yaml.Node, e entry) {
 		case "exclude_tools":
 			filters.excluded = key
 		case "enable_mcp_command_line":
-			if on, ok := truth(key.value); ok {
+			if on, ok := truth(key.value); ok && on && get(e.value, "permissions") != nil && !isOff(get(get(e.value, "permissions"), "enabled")) {
+				im.notes.of(key, "not moved to the agent's tools.shell: the permissions of these commands are not enforced here")
+			} else if ok {
 				im.notes.of(key, "moved to the agent's tools.shell: commands run in conclave's sandbox, in the step's workspace, without network")
 				shell(a, on)
 			} else {
 				im.leaveOut(backendKeys, key)
 			}
+		case "subtask":
+			im.move(a, "subtask", key, "moved to the agent's subtask")
 		case "system_prompt", "append_system_prompt":
 			im.instruct(a, key)
 		default:

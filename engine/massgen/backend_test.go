@@ -31,11 +31,12 @@ func TestParam(t *testing.T) {
 		{"type: openai, model: m, reasoning: high", map[string]any{"reasoning": "high"}, "reasoning", "moved to backend.params.reasoning"},
 		{"type: openai, model: m, text: {verbosity: low, format: x}", map[string]any{"verbosity": "low"}, "text.format", "set response_format in backend.params"},
 		{"type: openai, model: m, extra_body: {top_k: 4, seed: 7}", map[string]any{"top_k": 4, "seed": 7}, "extra_body.seed", "moved to backend.params.seed"},
-		{"type: openai, model: m, new_param: [1, 2]", map[string]any{"new_param": []any{1, 2}}, "new_param", "moved to backend.params.new_param"},
+		{"type: openai, model: m, new_param: [1, 2]", nil, "new_param", "put it into backend.params if the service takes it"},
+		{"type: openai, model: m, response_format: {type: text}", map[string]any{"response_format": map[string]any{"type": "text"}}, "response_format", "moved to backend.params.response_format"},
 		{"type: openai, model: m, stream: true", nil, "stream", noCounterpart},
 		{"type: openai, model: m, _private: 1", nil, "_private", noCounterpart},
 		{"type: openai, model: m, voting_sensitivity: strict", nil, "voting_sensitivity", "one value holds for the whole team"},
-		{"type: claude_code, model: m, top_p: 0.9, anything: 1", map[string]any{"top_p": 0.9}, "anything", noCounterpart},
+		{"type: claude_code, model: m, top_p: 0.9, anything: 1", map[string]any{"top_p": 0.9}, "anything", "so it is not sent"},
 	} {
 		a, notes := translated(t, c.backend)
 		require.Equal(t, fmt.Sprint(c.params), fmt.Sprint(a.Backend.Params), c.backend)

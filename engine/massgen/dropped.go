@@ -9,9 +9,9 @@ const (
 	display   = "conclave shows sessions in its own way: conclave watch, status and the Web UI"
 	memories  = "agents keep no memory between sessions; long conversations are summarized to fit the context window"
 	workspace = "every step has a workspace of its own, and sessions are kept in the data directory or the bucket"
-	directory = "directories are not part of a team file"
+	directory = "directories are given to the command: conclave run --base DIR for one that agents change, --context DIR for one that they read"
 	search    = "a provider's own search is not part of the Chat Completions API; give the agent an MCP server that searches"
-	execution = "a provider's own interpreter is not part of the Chat Completions API; tools.shell runs code in conclave's sandbox"
+	execution = "a provider's own interpreter is not part of the Chat Completions API; tools.shell: true, which is not set here, runs code in conclave's sandbox"
 	media     = "agents generate no images, sound or video; an MCP server can"
 	container = "commands run in conclave's own sandbox, without a container; its limits are in the worker configuration, under sandbox"
 	functions = "Python functions are not tools here; offer them through an MCP server"
@@ -22,6 +22,10 @@ const (
 	debugging = "a switch for MassGen's own tests"
 	messages  = "messages in NLIP are not supported"
 	hooks     = "there are no hooks"
+	ofTeam    = "one value holds for the whole team: set it in orchestrator"
+	network   = "NOT enforced: the sandbox denies commands every network and every file outside the workspace, unless the worker configuration allows more under sandbox"
+
+	unknownParam = "neither a key of conclave nor a parameter of the Chat Completions API, so it is not sent; put it into backend.params if the service takes it"
 )
 
 var topLevel = map[string]string{
@@ -39,7 +43,7 @@ var backendKeys = map[string]string{
 	"cwd": workspace, "agent_temporary_workspace": workspace, "agent_temporary_workspace_parent": workspace, "session_storage_base": workspace,
 	"filesystem_session_id": workspace, "session_id": workspace, "use_two_tier_workspace": workspace, "write_mode": workspace, "drift_conflict_policy": workspace,
 	"context_paths": directory, "context_write_access_enabled": directory, "enforce_read_before_delete": directory,
-	"upload_files":      "a team file names no files; say in the question where they are",
+	"upload_files":      "files are given to the command: conclave run --context DIR; models are shown the pictures that they read there",
 	"enable_web_search": search, "enable_x_search": search, "engine": search, "max_results": search, "search_prompt": search, "search_context_size": search,
 	"enable_code_execution": execution, "enable_code_interpreter": execution, "enable_programmatic_flow": execution,
 	"enable_image_generation": media, "enable_audio_generation": media, "enable_video_generation": media, "enable_file_generation": media,
@@ -54,6 +58,16 @@ var backendKeys = map[string]string{
 	"exclude_file_operation_mcps":       "the file tools are conclave's own; tools.files: false takes them away",
 	"use_mcpwrapped_for_tool_filtering": "the filters of mcp_servers need no wrapper", "use_no_roots_wrapper": "servers get no roots",
 	"enable_tool_search": noCounterpart, "tool_search_variant": noCounterpart, "enable_strict_tool_use": noCounterpart,
+	"permissions":                 "NOT enforced: there is no engine for such rules, the sandbox denies commands the network and files outside the workspace; tools.shell stays off, switch it on if that is enough",
+	"command_line_srt_allow_read": network, "command_line_srt_allow_unix_sockets": network, "command_line_srt_deny_read": network,
+	"command_line_srt_network_allowed_domains": network, "command_line_srt_read_mode": network,
+	"presenter_agent": ofTeam, "coordination_mode": ofTeam, "fairness_enabled": ofTeam, "fairness_lead_cap_answers": ofTeam, "final_answer_strategy": ofTeam,
+	"checklist_first_answer": ofTeam, "max_checklist_calls_per_round": ofTeam, "max_midstream_injections_per_round": ofTeam, "defer_peer_updates_until_restart": ofTeam,
+	"allow_midstream_peer_updates_before_checklist_submit": ofTeam, "round_evaluator_before_checklist": ofTeam, "orchestrator_managed_round_evaluator": ofTeam,
+	"round_evaluator_transformation_pressure": ofTeam,
+	"standalone_checkpoint_enabled":           planning, "standalone_checkpoint_include_workspace_context": planning, "standalone_checkpoint_mode": planning,
+	"standalone_checkpoint_single": planning, "standalone_checkpoint_team_config": planning,
+	"bootstrap_max_per_agent_per_round": noCounterpart, "bootstrap_max_total": noCounterpart, "checklist_require_gap_report": noCounterpart, "criteria_mode": noCounterpart, "gap_report_mode": noCounterpart,
 	"permission_mode":  "tools ask for no permission: the sandbox limits commands, and the filters of mcp_servers limit other tools",
 	"disallowed_tools": "conclave's own tools replace those of a command-line agent; a shell in this list turns tools.shell off",
 	"betas":            "headers of the provider's own API are not sent", "organization": "headers of the provider's own API are not sent",

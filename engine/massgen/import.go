@@ -193,10 +193,12 @@ func isMassGens(agent *yaml.Node) bool {
 	})
 }
 
-// apiParams are the parameters of the API that MassGen accepts as keys of a backend.
+// apiParams are the parameters of the API, and those of servers that extend it, as keys of a backend.
 var apiParams = []string{
 	"temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "seed", "stop", "frequency_penalty", "presence_penalty",
 	"parallel_tool_calls", "reasoning", "reasoning_effort", "text", "verbosity", "extra_body", "service_tier", "thinking",
+	"chat_template_kwargs", "logit_bias", "logprobs", "top_logprobs", "metadata", "min_p", "prediction", "prompt_cache_key", "repetition_penalty", "response_format",
+	"safety_identifier", "store", "user",
 }
 
 // reserved reports whether conclave sets a parameter itself.

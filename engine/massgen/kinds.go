@@ -50,6 +50,7 @@ var kinds = []kind{
 	{name: "claude_code", as: "anthropic", model: "claude-opus-4-6", agent: "Claude Code"},
 	{name: "codex", as: "openai", model: "gpt-5.4", agent: "Codex"},
 	{name: "gemini_cli", as: "gemini", model: "gemini-3.1-pro-preview", agent: "the Gemini CLI"},
+	{name: "antigravity_cli", as: "gemini", model: "gemini-3.1-pro-preview", agent: "the Antigravity CLI"},
 	{name: "copilot", as: "openai", model: "gpt-5-mini", agent: "GitHub Copilot"},
 	{name: "ag2", as: "openai", agent: "AG2"},
 	{name: "autogen", as: "openai", agent: "AG2"},

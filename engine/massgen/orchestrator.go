@@ -53,6 +53,10 @@ func (im *importer) coordination(orchestrator *yaml.Node, e entry) {
 			im.carry(into, key.key, key)
 		}
 	}
+	if on, _ := truth(get(into, "round_evaluator_before_checklist")); on && get(into, "orchestrator_managed_round_evaluator") == nil {
+		im.notes.at(e.path+".orchestrator_managed_round_evaluator", e.value, "missing; it is true, since evaluations before the checklist are managed so here")
+		set(into, "orchestrator_managed_round_evaluator", boolean(true))
+	}
 	if len(into.Content) > 0 {
 		set(orchestrator, e.key, into)
 	}

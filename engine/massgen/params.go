@@ -19,14 +19,11 @@ func (m *model) own(params entry) {
 	}
 }
 
-// param translates a key that MassGen sends to the API as a parameter. It leaves out other
-// keys.
+// param translates a key that is a parameter of the API. It leaves out every other key, since a
+// service refuses what it does not know, and a guardrail sent as a parameter guards nothing.
 func (m *model) param(e entry) {
-	_, other := backendKeys[e.key]
-	_, coordination := orchestratorKeys[e.key]
-	foreign := m.kind.agent != "" && !slices.Contains(apiParams, e.key)
-	if other || coordination || foreign || reserved(e.key) {
-		m.leaveOut(backendKeys, e)
+	if _, other := backendKeys[e.key]; other || !slices.Contains(apiParams, e.key) {
+		m.leaveOut(reasonsOf(e.key), e)
 		return
 	}
 	params := section(m.backend, "params")
@@ -47,6 +44,20 @@ func (m *model) param(e entry) {
 	if len(params.Content) == 0 {
 		m.backend.Content = m.backend.Content[:len(m.backend.Content)-2]
 	}
+}
+
+// reasonsOf returns the reasons among which that for a key of a backend is: teams have keys in
+// backends that MassGen reads elsewhere.
+func reasonsOf(key string) map[string]string {
+	for _, reasons := range []map[string]string{backendKeys, coordinationKeys, orchestratorKeys} {
+		if _, known := reasons[key]; known {
+			return reasons
+		}
+	}
+	if reserved(key) {
+		return backendKeys
+	}
+	return map[string]string{key: unknownParam}
 }
 
 func (m *model) atOpenRouter() bool {

@@ -143,7 +143,7 @@ func (p Plan) checkSteps() error {
 			at := fmt.Sprintf("%s[%d]", list.name, i)
 			switch {
 			case !idForm.MatchString(s.ID):
-				return fmt.Errorf("%s.id %.20q of scenario %s: it takes two digits, such as 01", at, s.ID, p.Slug)
+				return fmt.Errorf("%s.id %.20q of scenario %s: it takes two digits, from 01 to 99", at, s.ID, p.Slug)
 			case seen[s.ID]:
 				return fmt.Errorf("%s.id %s of scenario %s occurs twice; before, steps and after share their ids", at, s.ID, p.Slug)
 			case !fileForm.MatchString(s.File) || s.File[:2] != s.ID:

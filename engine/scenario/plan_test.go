@@ -32,7 +32,7 @@ func TestPlan_Check(t *testing.T) {
 		"a slug with a path":        {func(p *Plan) { p.Slug = "../buy" }, "is not a slug"},
 		"no steps":                  {func(p *Plan) { p.Steps = nil }, "scenario buy has 2 steps; it takes 1 to 99, before and after included"},
 		"too many steps":            {func(p *Plan) { p.Steps = make([]StepRef, 98) }, "scenario buy has 100 steps"},
-		"an id of one digit":        {func(p *Plan) { p.Steps[1].ID = "2" }, `steps[1].id "2" of scenario buy: it takes two digits, such as 01`},
+		"an id of one digit":        {func(p *Plan) { p.Steps[1].ID = "2" }, `steps[1].id "2" of scenario buy: it takes two digits, from 01 to 99`},
 		"the id 00":                 {func(p *Plan) { p.Steps[1].ID = "00" }, "it takes two digits"},
 		"an id of another step":     {func(p *Plan) { p.Steps[1] = p.Steps[0] }, "steps[1].id 01 of scenario buy occurs twice; before, steps and after share their ids"},
 		"an id of another part":     {func(p *Plan) { p.After[0] = StepRef{ID: "10", File: "10-x.md"} }, "after[0].id 10 of scenario buy occurs twice"},

@@ -139,6 +139,23 @@ func TestParseProject_refuses(t *testing.T) {
 	}
 }
 
+// HarshJudge writes accounts below Authentication, which no step reads.
+func TestProject_unread(t *testing.T) {
+	t.Parallel()
+	for prd, want := range map[string]string{
+		"# Shop\n\n## Authentication\n\n- user: ada\n": `prd.md, line 3: no step reads the section "Authentication"`,
+		"## Test users:\nada / hunter2":                `line 1: no step reads the section "Test users:"`,
+		"## Credentials\n- user: ada\n":                "",
+		"## Notes\nAuthentication is by cookie.\n":     "",
+	} {
+		p, err := ParseProject(prd)
+		require.NoError(t, err)
+		require.Contains(t, p.Unread(), want)
+		require.Equal(t, want == "", p.Unread() == "", prd)
+		require.NotContains(t, p.Unread(), "hunter2")
+	}
+}
+
 func TestAsksForCredentials(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]bool{

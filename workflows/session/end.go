@@ -49,7 +49,7 @@ func (s *session) ageAt(ctx workflow.Context, now time.Time) float64 {
 	if created.IsZero() {
 		created = workflow.GetInfo(ctx).WorkflowStartTime
 	}
-	return max(0, now.Sub(created)).Round(time.Millisecond).Seconds()
+	return float64(max(0, now.Sub(created)).Milliseconds()) / 1000 // Seconds of 2861 ms would print as 2.8609999999999998
 }
 
 // result returns the result of the session without the text of the answer.

@@ -45,6 +45,7 @@ type flags struct {
 	failUnder    string
 	grader       string
 	offline      bool
+	fields       map[string]string // field of a question to that of the data
 }
 
 func runCommand(c *hall.CLI, session, pipeline *runs.Kind) *cobra.Command {
@@ -84,6 +85,7 @@ answer could be scored, or questions are left, 3 below --fail-under, 4 interrupt
   conclave eval run questions.jsonl --config team.yaml --limit 30 --concurrency 2 --max-cost-usd 5
   conclave eval run questions.jsonl --config team.yaml --arms single,majority:5,team,team=other.yaml
   conclave eval run questions.jsonl --config team.yaml --fail-under "team>=single"
+  conclave eval run gsm8k.jsonl --config team.yaml --field input=question --field target=answer
   conclave eval run code.jsonl --scorer command --config coders.yaml --json | jq .verdict`,
 		Args: hall.Arguments("DATA.jsonl"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -98,6 +100,7 @@ answer could be scored, or questions are left, 3 below --fail-under, 4 interrupt
 func (f *flags) add(set *pflag.FlagSet) {
 	set.SortFlags = false
 	set.StringVar(&f.arms, "arms", eval.DefaultArms, "`LIST` of ways to answer")
+	set.StringToStringVar(&f.fields, "field", nil, "read a question's field from another, as in input=question,target=answer (repeatable)")
 	set.StringVar(&f.scorer, "scorer", "", "`NAME`: "+strings.Join(eval.Scorers(), ", "))
 	set.IntVar(&f.epochs, "epochs", 1, "ask each question `N` times")
 	set.IntVar(&f.limit, "limit", 0, "ask only the first `N` questions (default all)")

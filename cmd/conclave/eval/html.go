@@ -36,9 +36,10 @@ func draw(s settings, sum eval.Summary, samples []eval.Sample, pages map[string]
 		Settings settings
 		Summary  eval.Summary
 		Why      string
+		Judged   string
 		Arms     []armRow
 		Samples  []row
-	}{Settings: s, Summary: sum}
+	}{Settings: s, Summary: sum, Judged: eval.Judged}
 	if sum.Team != nil {
 		view.Why = why(*sum.Team)
 	}

@@ -145,9 +145,13 @@ func (p *plan) playsOffline() bool {
 
 // settings returns the settings of the output directory.
 func (p *plan) settings(c *hall.CLI, file string) settings {
+	offline := ""
+	if p.playsOffline() {
+		offline = team.OfflineNote
+	}
 	return settings{
 		ID: p.id, Data: file, DataHash: p.hash, Team: p.team.Hash(), Others: p.hashes(), Source: p.source, Scorer: p.scorer,
-		Arms: p.names(), Epochs: p.epochs, Questions: len(p.questions), Version: c.Version,
+		Arms: p.names(), Epochs: p.epochs, Questions: len(p.questions), Version: c.Version, Offline: offline,
 	}
 }
 

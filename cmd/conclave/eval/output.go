@@ -39,6 +39,7 @@ type settings struct {
 	Epochs    int      `json:"epochs"`
 	Questions int      `json:"questions"`
 	Version   string   `json:"conclave"`
+	Offline   string   `json:"offline,omitempty"` // says that the built-in model answered
 
 	// Others has the hashes of the teams of other arms and of the grader.
 	Others map[string]string `json:"others,omitempty"`

@@ -109,6 +109,24 @@ func TestDraw(t *testing.T) {
 	require.NotContains(t, string(html), "<b>42")
 }
 
+// A known price is printed in dollars, and an offline model is named.
+func TestDraw_cost(t *testing.T) {
+	t.Parallel()
+	right, usd := true, 0.0216
+	samples := []eval.Sample{
+		{ID: "a", Epoch: 1, Arm: "team", Correct: &right, Cost: llm.Usage{TotalUSD: &usd, ModelCalls: 1}},
+		{ID: "a", Epoch: 1, Arm: "single", Correct: &right, Cost: llm.Usage{TotalUSD: &usd, ModelCalls: 1}},
+	}
+	arms, err := eval.ParseArms("single,team")
+	require.NoError(t, err)
+	html, err := draw(settings{ID: "x", Offline: "no language model is asked"}, eval.Summarize(samples, arms), samples, nil)
+	require.NoError(t, err)
+	require.NotContains(t, string(html), "%!")
+	require.Contains(t, string(html), ">$0.0216<")
+	require.Contains(t, string(html), "no language model is asked")
+	require.Contains(t, string(html), eval.Judged)
+}
+
 func TestSampling(t *testing.T) {
 	t.Parallel()
 	team, err := config.Parse("team.yaml", []byte(`

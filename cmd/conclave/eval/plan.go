@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,7 +40,7 @@ func newPlan(c *hall.CLI, t hall.Target, w *team.Worker, f flags, file string) (
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	if err := p.readQuestions(file); err != nil {
+	if err := p.readQuestions(c, file); err != nil {
 		return nil, err
 	}
 	var err error
@@ -77,13 +78,20 @@ func (f flags) check() error {
 // maxData is the maximum size of a data set in bytes.
 const maxData = 256 << 20
 
-func (p *plan) readQuestions(file string) error {
+func (p *plan) readQuestions(c *hall.CLI, file string) error {
 	data, err := team.ReadUpTo(maxData, file)
 	if err != nil {
 		return fmt.Errorf("read the questions: %w", err)
 	}
-	if p.questions, err = eval.ReadQuestions(data, p.scorer); err != nil {
+	var ignored []string
+	if p.questions, ignored, err = (eval.DataSet{Data: data, Scorer: p.scorer, Fields: p.fields}).Read(); err != nil {
 		return fmt.Errorf("read the questions of %s: %w", file, err)
+	}
+	if len(ignored) > 0 {
+		c.Infof("%s has fields that questions do not have; they are not used: %s", file, strings.Join(ignored, ", "))
+	}
+	for _, to := range slices.Sorted(maps.Keys(p.fields)) {
+		data = append(data, to+"="+p.fields[to]...)
 	}
 	sum := sha256.Sum256(data)
 	p.hash = hex.EncodeToString(sum[:])

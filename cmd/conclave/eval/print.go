@@ -22,7 +22,7 @@ func words(s eval.Summary) string {
 	var b strings.Builder
 	b.WriteString(hall.Table(armTable(s)))
 	if len(s.Pairs) > 0 {
-		b.WriteString("\n" + hall.Table(pairTable(s.Pairs)))
+		b.WriteString("\n" + hall.Table(pairTable(s.Pairs)) + eval.Judged + "\n")
 	}
 	if s.Team != nil {
 		b.WriteString("\n" + why(*s.Team) + "\n")
@@ -36,12 +36,8 @@ func armTable(s eval.Summary) string {
 	b.WriteString("ARM\tRIGHT\tACCURACY\t95 %\tUNPARSED\tFAILED\tTOKENS\tCACHED\tCOST\tCALLS\tSECONDS\n")
 	for _, name := range s.Order {
 		f := s.Arms[name]
-		cost := "unknown"
-		if f.TotalUSD != nil {
-			cost = fmt.Sprintf("$%.4f", *f.TotalUSD)
-		}
 		fmt.Fprintf(&b, "%s\t%d of %d\t%.3f\t%.3f to %.3f\t%d\t%d\t%s\t%s\t%s\t%d\t%.0f\n", name, f.Correct, f.N, f.Accuracy, f.CI95[0], f.CI95[1],
-			f.Unparsed, f.Failed, progress.Count(f.Tokens), progress.Count(f.CachedTokens), cost, f.ModelCalls, f.Seconds)
+			f.Unparsed, f.Failed, progress.Count(f.Tokens), progress.Count(f.CachedTokens), f.Cost(), f.ModelCalls, f.Seconds)
 	}
 	return b.String()
 }

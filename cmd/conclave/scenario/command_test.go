@@ -210,11 +210,12 @@ func TestRun_warnings(t *testing.T) {
 				"team.yaml: timeout_settings.initial_round_timeout_seconds has no effect on scenarios; --step-timeout bounds each step",
 			},
 		},
-		"no prd.md":       {agent, "", false, []string{"prd.md is missing or empty: agents know neither the application nor its address"}},
-		"a template":      {agent, "## Base URL\n" + project.Unfilled + "\n", false, []string{"prd.md still has the address http://HOST:PORT of the template"}},
-		"no section":      {agent, "A shop.\n", false, []string{"it has none of the sections Application Type"}},
-		"a cluster":       {agent, "## Credentials\n- site: http://ada:hunter2@example.org\n", true, []string{"prd.md is in the input of the workflow, with its credentials"}},
-		"nothing to hide": {agent, "## Base URL\nhttp://example.org\n", true, nil},
+		"no prd.md":          {agent, "", false, []string{"prd.md is missing or empty: agents know neither the application nor its address"}},
+		"a template":         {agent, "## Base URL\n" + project.Unfilled + "\n", false, []string{"prd.md still has the address http://HOST:PORT of the template"}},
+		"no section":         {agent, "A shop.\n", false, []string{"it has none of the sections Application Type"}},
+		"accounts of others": {agent, "## Base URL\nhttp://example.org\n\n## Authentication\n- user: ada\n- password: hunter2\n", false, []string{`prd.md, line 4: no step reads the section "Authentication": call it Credentials`}},
+		"a cluster":          {agent, "## Credentials\n- site: http://ada:hunter2@example.org\n", true, []string{"prd.md is in the input of the workflow, with its credentials"}},
+		"nothing to hide":    {agent, "## Base URL\nhttp://example.org\n", true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -142,6 +142,9 @@ func warnPRD(c *hall.CLI, o *order) {
 	case parsed.Summary(true) == "":
 		c.Warnf("agents get nothing from %s: it has none of the sections Application Type, Base URL, Tech Stack and Credentials", file)
 	}
+	if unread := parsed.Unread(); unread != "" {
+		c.Warnf("%s", unread)
+	}
 }
 
 // warnExposed warns if credentials are part of the workflow's input, which happens without a store.

@@ -12,6 +12,7 @@ import (
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/project"
 	"conclave/cmd/conclave/team"
+	"conclave/engine/scenario"
 )
 
 func validateCommand(c *hall.CLI) *cobra.Command {
@@ -78,11 +79,18 @@ func validate(ctx context.Context, c *hall.CLI, in inputs, dir, slug string) err
 		result.Valid, problems = false, append(problems, err)
 		return new(err.Error())
 	}
+	unread := ""
 	for _, slug := range slugs {
 		d, err := p.Load(slug, values)
+		if prd, err := scenario.ParseProject(d.PRD); err == nil {
+			unread = prd.Unread() // all scenarios have the same prd.md
+		}
 		result.Scenarios = append(result.Scenarios, checkedOne{Slug: slug, Steps: len(d.Plan.All()), Problem: note(err)})
 	}
 	result.Tester = note(checkTester(ctx, c, dir))
+	if unread != "" {
+		c.Warnf("%s", unread)
+	}
 	if c.Scripted() {
 		if err := c.PrintJSON(result); err != nil || result.Valid {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -29,11 +30,13 @@ grants one; session_diff is the change that the answer makes to them.
 ask_team returns the answer, or after wait_seconds (45) the session's ID, with which
 session_result waits again: no time limit of a client loses an answer. A session
 that is not over when the client ends continues with the next run, watch, dev, serve
-or mcp on the same data directory, or with the workers of a cluster.`,
+or mcp on the same data directory, or with the workers of a cluster.
+
+CONCLAVE_CONFIG names the team's file where a launcher takes --config for its own.`,
 		Example: `  conclave mcp
   conclave mcp --offline
   conclave mcp --config team.yaml
-  npx @modelcontextprotocol/inspector --cli conclave mcp --offline --method tools/list`,
+  CONCLAVE_CONFIG=team.yaml npx @modelcontextprotocol/inspector --cli conclave mcp --method tools/list`,
 		Args: hall.Arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runMCP(cmd.Context(), c, offline) },
 	}
@@ -42,8 +45,14 @@ or mcp on the same data directory, or with the workers of a cluster.`,
 	return cmd
 }
 
+// configVariable names the team's file where a launcher takes the flag --config for its own.
+const configVariable = "CONCLAVE_CONFIG"
+
 // runMCP serves until the input or ctx ends. It writes only the protocol to stdout.
 func runMCP(ctx context.Context, c *hall.CLI, offline bool) error {
+	if c.Config == "" {
+		c.Config = os.Getenv(configVariable)
+	}
 	t, err := c.Target()
 	if err != nil {
 		return err

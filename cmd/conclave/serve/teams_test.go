@@ -117,3 +117,14 @@ func TestOffer(t *testing.T) {
 	require.True(t, offered[0].Offline, "its agents are the built-in model")
 	require.False(t, offered[1].Offline, "the workers know what plays it")
 }
+
+// A launcher that takes --config for its own names the team in the environment.
+func TestMCP_configVariable(t *testing.T) {
+	shell := halltest.New(t, func(c *hall.CLI) []*cobra.Command { return []*cobra.Command{mcpCommand(c)} })
+	t.Setenv(configVariable, "nowhere.yaml")
+	code, _, stderr := shell.Run("mcp")
+	require.Equal(t, hall.ExitUsage, code)
+	require.Contains(t, stderr, "nowhere.yaml")
+	_, _, stderr = shell.Run("mcp", "--config", "flagged.yaml")
+	require.Contains(t, stderr, "flagged.yaml", "the flag comes first")
+}
