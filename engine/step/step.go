@@ -37,8 +37,9 @@ type attempt struct {
 	result Result
 	fresh  bool // this attempt made the claim, so there is no journal yet
 
-	committed   bool // this attempt made the commit, so it knows the whole journal
-	transcribed bool // transcript.jsonl is this attempt's
+	committed   bool      // this attempt made the commit, so it knows the whole journal
+	committing  time.Time // when it began to store what it commits
+	transcribed bool      // it has created transcript.jsonl with what it commits
 
 	ws      *workspace
 	journal *journal
@@ -207,6 +208,7 @@ func (a *attempt) commit(ctx context.Context, action loop.Action) (artifact.Comm
 		Usage: a.result.Usage, StartedAt: a.result.StartedAt,
 	}
 	c.SeenSteps, c.Heard = a.witnessed()
+	a.committing = a.ports.Now()
 	if err := a.store(ctx, &c, sealed); err != nil {
 		return artifact.Commit{}, err
 	}
