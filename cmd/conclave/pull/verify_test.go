@@ -69,6 +69,7 @@ func newDecided(t *testing.T) *decided {
 		{Agent: "agent_b", Step: 1, Action: coordination.NewAnswer},
 		{Action: coordination.Say, Message: 1, Text: "Be brief."},
 		{Agent: "agent_a", Step: 2, Action: coordination.Vote},
+		{Agent: "agent_b", Step: 2, Action: coordination.Stop},
 	} {
 		e.Seq = seq + 1
 		require.NoError(t, artifact.PutJSON(t.Context(), store, d.layout.Ledger(e.Seq), team.Entry{Run: "run-1", Accepted: e}))
