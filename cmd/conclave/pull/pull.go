@@ -124,6 +124,13 @@ func copySession(ctx context.Context, store artifact.Store, id, dir string, prog
 	if err := c.copyAll(ctx, names, progress); err != nil {
 		return c.result, err
 	}
+	for _, name := range names {
+		if dir, committed := strings.CutSuffix(name, "action.json"); committed && !strings.Contains(dir, "/workspace/") {
+			if err := c.mendTranscript(ctx, dir); err != nil {
+				return c.result, err
+			}
+		}
+	}
 	err = c.restoreWorkspaces(ctx, names)
 	c.result.Status = c.status(ctx)
 	if err == nil {

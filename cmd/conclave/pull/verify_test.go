@@ -409,6 +409,29 @@ func TestCopySession_copiesUndamagedFiles(t *testing.T) {
 	require.Len(t, problems(t, dir), 2)
 }
 
+// A copy has the transcripts that the commits name: the store may have that of another attempt in the
+// place, and an earlier pull may have copied that.
+func TestCopySession_lateTranscript(t *testing.T) {
+	t.Parallel()
+	d := newDecided(t)
+	key := d.layout.File(step1 + "transcript.jsonl")
+	committed, err := d.store.Get(t.Context(), key)
+	require.NoError(t, err)
+	require.NoError(t, d.store.Put(t.Context(), key, strings.NewReader(`{"kind":"opening","messages":[]}`)))
+	before := directory{t: t, root: d.pull()}
+	require.Len(t, problems(t, before.root), 1, "the store has lost it")
+
+	_, err = artifact.PutBlob(t.Context(), d.store, d.layout, committed)
+	require.NoError(t, err)
+	require.Empty(t, problems(t, d.pull()))
+	_, err = copySession(t.Context(), d.store, "s1", before.root, func(int, int) {})
+	require.NoError(t, err)
+	require.Empty(t, problems(t, before.root))
+
+	require.NoError(t, d.store.Delete(t.Context(), key)) // the worker died before it wrote the file
+	require.Empty(t, problems(t, d.pull()))
+}
+
 // Each entry of the ledger has a step with its action.
 func TestVerify_ledger(t *testing.T) {
 	t.Parallel()
