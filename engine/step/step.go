@@ -43,6 +43,7 @@ type attempt struct {
 
 	ws      *workspace
 	journal *journal
+	cut     *loop.Entry // of a batch that an error has cut short; nil for none
 }
 
 func newAttempt(p Ports, s Spec) *attempt {
@@ -95,7 +96,7 @@ func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
 		return artifact.Commit{}, err
 	}
 	defer ws.close(ctx)
-	a.ws, a.journal = ws, newJournal(a)
+	a.ws, a.journal, a.cut = ws, newJournal(a), nil
 	var c artifact.Commit
 	action, err := a.converse(ctx)
 	if err == nil {
@@ -103,6 +104,7 @@ func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
 	}
 	if err != nil {
 		_ = a.journal.settle() // the attempt fails anyway
+		a.keepCut(ctx)
 		a.result.Transcript, a.result.Partial = a.journal.transcript.Bytes(), a.journal.files
 		a.result.Seen, _ = a.witnessed()
 	}
@@ -169,6 +171,7 @@ func loopOf(a *attempt, pending map[string]bool) loop.Loop {
 		Window: a.ports.Window,
 
 		MaxModelCalls: a.spec.MaxModelCalls, Caller: a.ports.Caller,
+		Cut: func(e loop.Entry) { a.cut = &e },
 	}
 }
 
