@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -264,6 +265,30 @@ func TestRunStep_cancelledInABatch(t *testing.T) {
 			require.NoError(t, err)
 			require.NotContains(t, string(journaled.Transcript), `"results"`, "a step that goes on runs the batch again")
 		})
+	}
+}
+
+// A step that is cancelled between two heartbeats learns of it at its next safe point, and makes no
+// further call.
+func TestRunStep_cancelledBeforeACall(t *testing.T) {
+	t.Parallel()
+	for directive, tells := range map[coordination.Directive]bool{coordination.Pausing: false, coordination.Ending: true} {
+		var asked atomic.Int64
+		f := newFloor(t, func(ctx context.Context) (llm.Message, error) {
+			asked.Add(1)
+			return calls("list_files", map[string]string{})(ctx)
+		})
+		f.Bell = func(context.Context, string, string) (coordination.Ring, error) {
+			if asked.Load() == 0 {
+				return coordination.Ring{}, nil
+			}
+			return coordination.Ring{Epoch: 1, Directive: directive}, temporal.NewCanceledError()
+		}
+		_, err := f.run(answering())
+		var cancelled *temporal.CanceledError
+		require.ErrorAs(t, err, &cancelled)
+		require.EqualValues(t, 1, asked.Load())
+		require.Equal(t, tells, f.exists("agents/agent_a/last_action.json"), "the reason is known")
 	}
 }
 
