@@ -303,8 +303,7 @@ func doorbell(c client.Client) func(ctx context.Context, workflowID, runID strin
 		if err != nil {
 			return bell, fmt.Errorf("reading the memo of workflow %s, run %s: %w", workflowID, runID, err)
 		}
-		payload, rung := described.GetWorkflowExecutionInfo().GetMemo().GetFields()[drive.MemoDoorbell]
-		if rung {
+		if payload, rung := described.GetWorkflowExecutionInfo().GetMemo().GetFields()[drive.MemoDoorbell]; rung {
 			if err := converter.GetDefaultDataConverter().FromPayload(payload, &bell); err != nil {
 				return coordination.Ring{}, fmt.Errorf("reading the doorbell of workflow %s: %w", workflowID, err)
 			}

@@ -29,11 +29,10 @@ func (d *doorbell) look(ctx context.Context) (coordination.Ring, error) {
 	limited, stop := context.WithTimeout(ctx, bellTimeout)
 	defer stop()
 	bell, err := d.read(limited, d.workflow.ID, d.workflow.RunID)
-	if temporal.IsCanceledError(err) { // the next heartbeat would tell, perhaps only after a call
-		d.cancel()
-		err = nil
-	}
-	if err != nil {
+	switch {
+	case temporal.IsCanceledError(err):
+		d.cancel() // the next heartbeat would tell, too, but perhaps only after a call
+	case err != nil:
 		activity.GetLogger(ctx).Debug("the doorbell could not be read; nothing is new until the next look", "error", err)
 		return d.last, nil
 	}

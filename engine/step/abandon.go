@@ -45,16 +45,15 @@ func leave(ctx context.Context, p Ports, s Spec, r Result) (partial *string, err
 // mendCommitted mends the transcript of a committed step, and reports whether the step is one.
 func mendCommitted(ctx context.Context, store artifact.Store, s Spec, number int) (committed bool, err error) {
 	c, err := readCommit(ctx, store, s.Dir(number))
-	if errors.Is(err, artifact.ErrNotFound) {
+	switch {
+	case err == nil:
+		return true, mendTranscript(ctx, store, s.Layout, s.Dir(number), c)
+	case errors.Is(err, artifact.ErrNotFound):
 		return false, nil
-	}
-	if Wraps[*artifact.MalformedError](err) {
+	case Wraps[*artifact.MalformedError](err):
 		return true, nil
 	}
-	if err == nil {
-		err = mendTranscript(ctx, store, s.Layout, s.Dir(number), c)
-	}
-	return true, err
+	return false, err
 }
 
 // leaveTranscript writes transcript.jsonl. It keeps the content that it replaces as a blob, because

@@ -98,7 +98,7 @@ func (a *attempt) storeTranscript(ctx context.Context) (hash string, err error) 
 	a.transcribed = len(transcript) <= maxTranscript
 	if a.transcribed {
 		if err = a.ports.Store.Create(ctx, a.dir()+transcriptFile, transcript); !errors.Is(err, artifact.ErrExists) {
-			return sumOf(transcript), err
+			return artifact.SumOf(transcript), err
 		}
 		a.transcribed = false
 	}

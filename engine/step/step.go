@@ -211,7 +211,7 @@ func (a *attempt) commit(ctx context.Context, action loop.Action) (artifact.Comm
 		Usage: a.result.Usage, StartedAt: a.result.StartedAt,
 	}
 	c.SeenSteps, c.Heard = a.witnessed()
-	a.committing = a.ports.Now()
+	a.committing = a.ports.Now().Round(0) // without the clock that stops when the machine sleeps
 	if err := a.store(ctx, &c, sealed); err != nil {
 		return artifact.Commit{}, err
 	}

@@ -3,8 +3,6 @@ package step
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,7 +97,7 @@ const transcriptFile = "transcript.jsonl"
 func ReadCommitted(ctx context.Context, store artifact.Store, layout artifact.Layout, dir string, c artifact.Commit) ([]byte, error) {
 	data, err := store.Get(ctx, dir+transcriptFile)
 	missing := errors.Is(err, artifact.ErrNotFound)
-	if err != nil && !missing || c.Transcript == "" || !missing && sumOf(data) == c.Transcript {
+	if err != nil && !missing || c.Transcript == "" || !missing && artifact.SumOf(data) == c.Transcript {
 		return data, err
 	}
 	blob, blobErr := store.Get(ctx, layout.Blob(c.Transcript))
@@ -107,11 +105,6 @@ func ReadCommitted(ctx context.Context, store artifact.Store, layout artifact.La
 		return data, err
 	}
 	return blob, blobErr
-}
-
-func sumOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
 }
 
 // AwaitsCommit reports whether the transcript ends with an action, which is written just

@@ -125,10 +125,8 @@ func copySession(ctx context.Context, store artifact.Store, id, dir string, prog
 		return c.result, err
 	}
 	for _, name := range names {
-		if dir, committed := strings.CutSuffix(name, "action.json"); committed && !strings.Contains(dir, "/workspace/") {
-			if err := c.mendTranscript(ctx, dir); err != nil {
-				return c.result, err
-			}
+		if err := c.mendTranscript(ctx, name); err != nil {
+			return c.result, err
 		}
 	}
 	err = c.restoreWorkspaces(ctx, names)

@@ -34,11 +34,16 @@ func (c *copier) copy(ctx context.Context, name string) error {
 	return err
 }
 
-// mendTranscript replaces the copied transcript of a step if its commit names another: the store may
-// have that of another attempt, and an earlier pull may have copied the file before the commit.
-func (c *copier) mendTranscript(ctx context.Context, dir string) error {
-	file := dir + "transcript.jsonl"
-	commit, err := artifact.ReadJSON[artifact.Commit](ctx, c.target, dir+"action.json")
+// mendTranscript replaces the copied transcript of a step if its commit, the file with a name, names
+// another: the store may have that of another attempt, and an earlier pull may have copied the file
+// before the commit.
+func (c *copier) mendTranscript(ctx context.Context, name string) error {
+	dir, file := path.Split(name)
+	if file != "action.json" || strings.Contains(dir, "/workspace/") {
+		return nil
+	}
+	file = dir + "transcript.jsonl"
+	commit, err := artifact.ReadJSON[artifact.Commit](ctx, c.target, name)
 	if err != nil || commit.Transcript == "" || c.isLeftOut(file) {
 		return nil //nolint:nilerr // --verify reports a damaged commit
 	}
