@@ -76,9 +76,6 @@ func leavePartial(ctx context.Context, store artifact.Store, s Spec, r Result) (
 	return &path, write(ctx, store, Document{Key: dir + partialFile, Body: c, Replace: true})
 }
 
-// cutTime bounds keepCut.
-const cutTime = 5 * time.Second
-
 // keepCut adds to the result what a batch of calls has done that a cancellation or a deadline has cut
 // short: the results of the calls that have ended, and the files. The journal gets neither, because a
 // step that goes on runs the batch again. For other causes another attempt follows.
@@ -90,7 +87,7 @@ func (a *attempt) keepCut(ctx context.Context) {
 	if len(a.cut.Messages) > 0 {
 		_ = a.journal.transcribe(Line{Time: artifact.Timestamp(a.ports.Now()), Entry: *a.cut})
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cutTime)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer stop()
 	a.ws.touched.add(nil) // a call that was cut short does not say what it has written
 	if changed, err := a.ws.changes(ctx); err == nil {

@@ -91,9 +91,9 @@ func (t *Transcript) readFinal(ctx context.Context, store artifact.Store, layout
 // transcriptFile is the transcript of a step, in the step's directory.
 const transcriptFile = "transcript.jsonl"
 
-// ReadCommitted reads the transcript that a commit in dir names, or that of a step without an action
-// if c is zero. transcript.jsonl may be that of another attempt, or not written yet: then the content
-// of the commit is a blob. Only a damaged record has neither, and ReadCommitted returns what is there.
+// ReadCommitted reads the transcript that a commit in dir names, or transcript.jsonl if c is zero. That
+// file may be of another attempt, or not written yet: then the content of the commit is a blob. Without
+// one the record is damaged, and ReadCommitted returns the file.
 func ReadCommitted(ctx context.Context, store artifact.Store, layout artifact.Layout, dir string, c artifact.Commit) ([]byte, error) {
 	data, err := store.Get(ctx, dir+transcriptFile)
 	missing := errors.Is(err, artifact.ErrNotFound)
