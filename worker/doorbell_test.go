@@ -6,10 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
 
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
@@ -18,7 +22,8 @@ import (
 // described is a server that knows one run, with the memo given.
 type described struct {
 	client.Client
-	memo map[string]any
+	memo    map[string]any
+	pending []*workflowpb.PendingActivityInfo
 }
 
 func (d described) DescribeWorkflowExecution(_ context.Context, id, run string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
@@ -34,7 +39,7 @@ func (d described) DescribeWorkflowExecution(_ context.Context, id, run string) 
 		fields[key] = payload
 	}
 	return &workflowservice.DescribeWorkflowExecutionResponse{
-		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Memo: &commonpb.Memo{Fields: fields}},
+		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Memo: &commonpb.Memo{Fields: fields}}, PendingActivities: d.pending,
 	}, nil
 }
 
@@ -56,4 +61,29 @@ func TestDoorbell_isReadFromTheMemo(t *testing.T) {
 
 	_, err = doorbell(described{})(t.Context(), "s1", "another")
 	require.ErrorContains(t, err, "run another")
+}
+
+// The server tells, with the doorbell, that it will cancel the activity that asks, and no other.
+func TestDoorbell_tellsOfACancellation(t *testing.T) {
+	t.Parallel()
+	rung := coordination.Ring{Epoch: 1, Directive: coordination.Ending}
+	for name, told := range map[string]bool{"this": true, "another": false} {
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestActivityEnvironment()
+		env.RegisterActivityWithOptions(func(ctx context.Context) error {
+			pending := []*workflowpb.PendingActivityInfo{
+				{ActivityId: activity.GetInfo(ctx).ActivityID, State: enumspb.PENDING_ACTIVITY_STATE_STARTED},
+				{ActivityId: "agent_b-l2", State: enumspb.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED},
+			}
+			if name == "this" {
+				pending[0].State = enumspb.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
+			}
+			bell, err := doorbell(described{memo: map[string]any{drive.MemoDoorbell: rung}, pending: pending})(ctx, "s1", "r1")
+			require.Equal(t, rung, bell, "with the reason")
+			require.Equal(t, told, temporal.IsCanceledError(err), "%v", err)
+			return nil
+		}, activity.RegisterOptions{Name: "step"})
+		_, err := env.ExecuteActivity("step")
+		require.NoError(t, err)
+	}
 }

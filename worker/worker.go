@@ -13,9 +13,13 @@ import (
 	"strings"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -314,8 +318,8 @@ func yield(ctx context.Context) {
 	}
 }
 
-// doorbell returns a function that reads the doorbell of a run from its workflow's memo. This does
-// not need a worker.
+// doorbell returns a function that reads the doorbell of a run from its workflow's memo, and fails with
+// a temporal.CanceledError if the activity of ctx is to be cancelled. This does not need a worker.
 func doorbell(c client.Client) func(ctx context.Context, workflowID, runID string) (coordination.Ring, error) {
 	return func(ctx context.Context, workflowID, runID string) (coordination.Ring, error) {
 		var bell coordination.Ring
@@ -323,12 +327,15 @@ func doorbell(c client.Client) func(ctx context.Context, workflowID, runID strin
 		if err != nil {
 			return bell, fmt.Errorf("reading the memo of workflow %s, run %s: %w", workflowID, runID, err)
 		}
-		payload, rung := described.GetWorkflowExecutionInfo().GetMemo().GetFields()[drive.MemoDoorbell]
-		if !rung {
-			return bell, nil
+		if payload, rung := described.GetWorkflowExecutionInfo().GetMemo().GetFields()[drive.MemoDoorbell]; rung {
+			if err := converter.GetDefaultDataConverter().FromPayload(payload, &bell); err != nil {
+				return coordination.Ring{}, fmt.Errorf("reading the doorbell of workflow %s: %w", workflowID, err)
+			}
 		}
-		if err := converter.GetDefaultDataConverter().FromPayload(payload, &bell); err != nil {
-			return coordination.Ring{}, fmt.Errorf("reading the doorbell of workflow %s: %w", workflowID, err)
+		if activity.IsActivity(ctx) && slices.ContainsFunc(described.GetPendingActivities(), func(a *workflowpb.PendingActivityInfo) bool {
+			return a.GetActivityId() == activity.GetInfo(ctx).ActivityID && a.GetState() == enumspb.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
+		}) {
+			return bell, temporal.NewCanceledError()
 		}
 		return bell, nil
 	}

@@ -57,7 +57,8 @@ type Process struct {
 	Steps *Steps
 
 	// Bell reads the doorbell of a run from its workflow's memo, and returns the zero Ring if it
-	// was never rung. If nil, running steps receive no updates.
+	// was never rung, with a temporal.CanceledError if the activity of ctx is to be cancelled. If nil,
+	// running steps receive no updates.
 	Bell func(ctx context.Context, workflowID, runID string) (coordination.Ring, error)
 
 	// Marks is shared by the steps of this process; it may be nil.
@@ -157,7 +158,7 @@ func newAttempt(ctx context.Context, p Process, token string) *Attempt {
 		}
 	}
 	if p.Bell != nil {
-		a.Look = (&doorbell{read: p.Bell, workflow: info.WorkflowExecution}).look
+		a.Look = (&doorbell{read: p.Bell, workflow: info.WorkflowExecution, cancel: func() { a.heart.end(context.Canceled) }}).look
 	}
 	return a
 }

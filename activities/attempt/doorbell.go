@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/engine/coordination"
@@ -17,6 +18,7 @@ const bellTimeout = 2 * time.Second
 type doorbell struct {
 	read     func(ctx context.Context, workflowID, runID string) (coordination.Ring, error)
 	workflow workflow.Execution
+	cancel   func() // ends the step
 
 	last coordination.Ring
 }
@@ -27,7 +29,10 @@ func (d *doorbell) look(ctx context.Context) (coordination.Ring, error) {
 	limited, stop := context.WithTimeout(ctx, bellTimeout)
 	defer stop()
 	bell, err := d.read(limited, d.workflow.ID, d.workflow.RunID)
-	if err != nil {
+	switch {
+	case temporal.IsCanceledError(err):
+		d.cancel() // the next heartbeat would tell, too, but perhaps only after a call
+	case err != nil:
 		activity.GetLogger(ctx).Debug("the doorbell could not be read; nothing is new until the next look", "error", err)
 		return d.last, nil
 	}

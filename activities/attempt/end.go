@@ -26,6 +26,9 @@ func (e *stepTimeError) Error() string {
 	return fmt.Sprintf("the step's time of %s was over before it came to an end", e.limit)
 }
 
+// Is makes the error a deadline, after which no attempt follows.
+func (*stepTimeError) Is(target error) bool { return target == context.DeadlineExceeded }
+
 // runInTime runs the step within its time limit. An attempt that starts after the limit still finds
 // the commit of an earlier one.
 func (a *Attempt) runInTime(ctx context.Context) error {

@@ -208,6 +208,9 @@ func (h *heart) announce() {
 func (h *heart) end(cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if temporal.IsCanceledError(cause) {
+		cause = context.Canceled
+	}
 	if h.ended == nil {
 		h.ended = cause
 	}

@@ -36,6 +36,7 @@ const definition = `{
 // floor is a store with the activities of pipelines on it.
 type floor struct {
 	*testsuite.TestActivityEnvironment
+	*Activities
 	store    *artifact.Dir
 	requests []llm.Request // to the model, whose answer is "Said."
 }
@@ -66,6 +67,7 @@ func newFloor(t *testing.T) *floor {
 	var suite testsuite.WorkflowTestSuite
 	f.TestActivityEnvironment = suite.NewTestActivityEnvironment()
 	f.SetTestTimeout(2 * time.Minute)
+	f.Activities = a
 	a.RegisterSteps(f.TestActivityEnvironment)
 	a.RegisterBookkeeping(f.TestActivityEnvironment)
 	return f
@@ -295,4 +297,62 @@ func TestPreparePipeline_unpriced(t *testing.T) {
 			require.ErrorContains(t, err, "a limit in dollars is set, but the price of the model ")
 		})
 	}
+}
+
+// cutting provides a tool list_files that runs until the step is cancelled.
+type cutting struct {
+	opened step.Tools
+	began  chan struct{} // closed when it runs
+}
+
+func (c cutting) Tools() []llm.Tool { return c.opened.Tools() }
+
+func (c cutting) Close() error { return c.opened.Close() }
+
+func (c cutting) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
+	if call.Name != "list_files" {
+		return c.opened.Run(ctx, call)
+	}
+	close(c.began)
+	<-ctx.Done()
+	return loop.Output{}, ctx.Err()
+}
+
+// cutOff makes the server cancel the step while list_files runs.
+func (f *floor) cutOff() {
+	began, open := make(chan struct{}), f.Tools
+	f.Tools = func(ctx context.Context, a config.Agent, dir string, s activities.Sharing) (step.Tools, error) {
+		opened, err := open(ctx, a, dir, s)
+		return cutting{opened, began}, err
+	}
+	f.Heartbeat = func(context.Context, []byte, ...any) error {
+		<-began
+		return temporal.NewCanceledError()
+	}
+}
+
+// A step that is cancelled in a batch of calls keeps what the batch has done.
+func TestRunPipelineStep_cancelledInABatch(t *testing.T) {
+	t.Parallel()
+	f := newFloor(t)
+	in := input()
+	in.Config = json.RawMessage(strings.Replace(definition, `"content": "fine"}}]`, `"content": "fine"}}, {"tool": "list_files"}]`, 1))
+	p, err := run[Prepared](f, "PreparePipeline", in)
+	require.NoError(t, err)
+	f.cutOff()
+	_, err = run[StepResult](f, StepActivity, StepInput{
+		Run: "p1", ConfigHash: p.ConfigHash, Launch: pipeline.Launch{ID: "l1", Step: "lint", Kind: pipeline.Tools, Most: pipeline.DefaultIterations},
+	})
+	layout := artifact.InPipeline("p1")
+	dir := layout.PipelineStep(1, "lint", "")
+	var cancelled *temporal.CanceledError
+	require.ErrorAs(t, err, &cancelled)
+	files, err := artifact.ReadJSON[artifact.Manifest](t.Context(), f.store, dir+"partial.json")
+	require.NoError(t, err)
+	require.Equal(t, "lint.txt", files.Files[0].Path)
+	left, err := step.ReadTranscript(t.Context(), f.store, layout, dir)
+	require.NoError(t, err)
+	last := left.Lines[len(left.Lines)-1]
+	require.Equal(t, loop.Results, last.Kind)
+	require.Len(t, last.Messages, 1, "of write_file")
 }

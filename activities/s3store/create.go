@@ -38,7 +38,7 @@ func (s *Store) create(ctx context.Context, key string, full *string, body []byt
 			}
 		}
 		_, err = s.client.PutObject(ctx, &s3.PutObjectInput{
-			Bucket: &s.bucket, Key: full, Body: bytes.NewReader(body), IfNoneMatch: aws.String("*"),
+			Bucket: &s.bucket, Key: full, Body: bytes.NewReader(body), IfNoneMatch: aws.String("*"), ContentType: contentType(key),
 		}, once)
 		switch {
 		case err == nil:

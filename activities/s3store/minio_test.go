@@ -17,6 +17,7 @@ func TestMinIO(t *testing.T) {
 		"probe":        testProbe,
 		"outage":       testOutage,
 		"lost answers": testLostAnswers,
+		"types":        testContentTypes,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -89,7 +89,7 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 		err = checkSize(body)
 	}
 	if err == nil {
-		_, err = s.client.PutObject(ctx, &s3.PutObjectInput{Bucket: &s.bucket, Key: full, Body: body})
+		_, err = s.client.PutObject(ctx, &s3.PutObjectInput{Bucket: &s.bucket, Key: full, Body: body, ContentType: contentType(key)})
 	}
 	if err != nil {
 		return s.failed("put", key, err)
@@ -124,9 +124,11 @@ func (s *Store) Copy(ctx context.Context, src, dst string) error {
 		return s.failed("copy to", dst, err)
 	}
 	source := url.URL{Path: s.bucket + "/" + *from}
-	_, err = s.client.CopyObject(ctx, &s3.CopyObjectInput{
-		Bucket: &s.bucket, Key: to, CopySource: aws.String(source.EscapedPath()),
-	})
+	in := &s3.CopyObjectInput{Bucket: &s.bucket, Key: to, CopySource: aws.String(source.EscapedPath()), ContentType: contentType(dst)}
+	if in.ContentType != nil {
+		in.MetadataDirective = types.MetadataDirectiveReplace
+	}
+	_, err = s.client.CopyObject(ctx, in)
 	if _, blob := packsOf(src); blob && isMissing(err) {
 		return s.copyPacked(ctx, src, dst)
 	}

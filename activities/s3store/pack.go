@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,8 +81,7 @@ func (s *Store) PutBlobs(ctx context.Context, prefix string, contents []artifact
 	if err != nil {
 		return fmt.Errorf("put %d contents: %w", len(contents), err)
 	}
-	sum := sha256.Sum256(header)
-	key, body := dir+hex.EncodeToString(sum[:]), bytes.NewBuffer(append(header, '\n'))
+	key, body := dir+artifact.SumOf(header), bytes.NewBuffer(append(header, '\n'))
 	for _, c := range contents {
 		body.Write(c.Data)
 	}

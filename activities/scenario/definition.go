@@ -3,8 +3,6 @@ package scenario
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -19,8 +17,7 @@ func PRDKey(slug, run string) string { return prdOf(artifact.InScenario(slug, ru
 
 // PRDHash returns the hexadecimal SHA-256 of a prd.md.
 func PRDHash(prd string) string {
-	sum := sha256.Sum256([]byte(prd))
-	return hex.EncodeToString(sum[:])
+	return artifact.SumOf([]byte(prd))
 }
 
 func prdOf(layout artifact.Layout) string { return layout.File("definition/prd.md") }

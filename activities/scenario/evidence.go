@@ -3,8 +3,6 @@ package scenario
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -109,10 +107,9 @@ func (r recorder) record(ctx context.Context, arguments string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(content)
 	described := scenario.Evidence{
 		RunID: r.run, StepID: r.step, Type: p.Type, CapturedAt: artifact.Timestamp(r.now()).Format(time.RFC3339Nano),
-		Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:]), ContentType: format.ContentType,
+		Size: int64(len(content)), SHA256: artifact.SumOf(content), ContentType: format.ContentType,
 	}
 	kept := false
 	if described.Name, kept, err = r.place(ctx, name, described.SHA256); err != nil {

@@ -244,3 +244,60 @@ func TestScenario_canBeRepeated(t *testing.T) {
 	require.Equal(t, "01", p.RestStep)
 	require.True(t, p.Unrecorded)
 }
+
+// cutting provides a tool list_files that runs until the step is cancelled.
+type cutting struct {
+	opened step.Tools
+	began  chan struct{} // closed when it runs
+}
+
+func (c cutting) Tools() []llm.Tool { return c.opened.Tools() }
+
+func (c cutting) Close() error { return c.opened.Close() }
+
+func (c cutting) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
+	if call.Name != "list_files" {
+		return c.opened.Run(ctx, call)
+	}
+	close(c.began)
+	<-ctx.Done()
+	return loop.Output{}, ctx.Err()
+}
+
+// cutOff makes the server cancel the step while list_files runs.
+func (f *floor) cutOff() {
+	began, open := make(chan struct{}), f.Tools
+	f.Tools = func(ctx context.Context, a config.Agent, dir string, s activities.Sharing) (step.Tools, error) {
+		opened, err := open(ctx, a, dir, s)
+		return cutting{opened, began}, err
+	}
+	f.Heartbeat = func(context.Context, []byte, ...any) error {
+		<-began
+		return temporal.NewCanceledError()
+	}
+}
+
+// A step that is cancelled in a batch of calls keeps what the batch has done.
+func TestRunScenarioStep_cancelledInABatch(t *testing.T) {
+	t.Parallel()
+	f, in := newFloor(t)
+	f.Model = func(config.Agent) (loop.Model, error) {
+		return script{Role: llm.Assistant, ToolCalls: []llm.ToolCall{
+			{ID: "c1", Name: "write_file", Arguments: `{"path":"a.txt","content":"x"}`}, {ID: "c2", Name: "list_files", Arguments: "{}"},
+		}}, nil
+	}
+	f.cutOff()
+	_, err := f.try(in)
+	layout := artifact.InScenario("buy", "r1")
+	dir := layout.ScenarioStep("01", 1, "")
+	var cancelled *temporal.CanceledError
+	require.ErrorAs(t, err, &cancelled)
+	files, err := artifact.ReadJSON[artifact.Manifest](t.Context(), f.store, dir+"partial.json")
+	require.NoError(t, err)
+	require.Equal(t, "a.txt", files.Files[0].Path)
+	left, err := step.ReadTranscript(t.Context(), f.store, layout, dir)
+	require.NoError(t, err)
+	last := left.Lines[len(left.Lines)-1]
+	require.Equal(t, loop.Results, last.Kind)
+	require.Len(t, last.Messages, 1, "of write_file")
+}

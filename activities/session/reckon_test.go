@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -63,6 +64,29 @@ func TestReckon(t *testing.T) {
 		require.Equal(t, found.Usage, last.Cost)
 		require.Equal(t, artifact.Error(cause), *last.Error)
 		require.True(t, f.exists("agents/agent_a/001/transcript.jsonl"))
+	}
+}
+
+// A step that committed without a report, and whose transcript another attempt has replaced, has the
+// committed one again.
+func TestReckon_mendsTheTranscript(t *testing.T) {
+	t.Parallel()
+	for _, suspended := range []bool{false, true} {
+		f := newFloor(t, calls("new_answer", map[string]string{"content": "Because."}))
+		f.RegisterBookkeeping(f.TestActivityEnvironment)
+		key, other := "sessions/s1/agents/agent_a/001/transcript.jsonl", []byte(`{"kind":"opening","messages":[]}`+"\n")
+		require.NoError(t, f.store.Create(t.Context(), key, other))
+		_, err := f.run(answering())
+		require.NoError(t, err)
+		committed, err := f.store.Get(t.Context(), key)
+		require.NoError(t, err)
+		require.NoError(t, f.store.Put(t.Context(), key, bytes.NewReader(other)))
+
+		found := f.reckon("l1", f.token(), attempt.Ended{Suspended: suspended})
+		require.EqualValues(t, 1, found.Usage.ModelCalls)
+		mended, err := f.store.Get(t.Context(), key)
+		require.NoError(t, err)
+		require.Equal(t, string(committed), string(mended))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -194,6 +195,100 @@ func TestRunStep_cancelled(t *testing.T) {
 			require.True(t, f.exists("agents/agent_a/001/transcript.jsonl"))
 			require.Equal(t, tells, f.exists("agents/agent_a/last_action.json"))
 		})
+	}
+}
+
+// cutting provides a tool run_command that runs until the step is cancelled.
+type cutting struct {
+	opened step.Tools
+	began  chan struct{} // closed when it runs
+}
+
+func (c cutting) Tools() []llm.Tool { return append(c.opened.Tools(), llm.Tool{Name: "run_command"}) }
+
+func (c cutting) Close() error { return c.opened.Close() }
+
+func (c cutting) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
+	if call.Name != "run_command" {
+		return c.opened.Run(ctx, call)
+	}
+	close(c.began)
+	<-ctx.Done()
+	return loop.Output{}, ctx.Err()
+}
+
+// A step that is cancelled in a batch of calls keeps what the batch has done. One that is paused runs
+// the batch again.
+func TestRunStep_cancelledInABatch(t *testing.T) {
+	t.Parallel()
+	for _, directive := range []coordination.Directive{coordination.Pausing, coordination.Ending} {
+		t.Run(string(directive), func(t *testing.T) {
+			t.Parallel()
+			f := newFloor(t, func(context.Context) (llm.Message, error) {
+				return llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{
+					{ID: "c1", Name: "write_file", Arguments: `{"path":"a.txt","content":"x"}`}, {ID: "c2", Name: "run_command", Arguments: `{"command":"sleep 8"}`},
+				}}, nil
+			})
+			began, open := make(chan struct{}), f.Tools
+			f.Tools = func(ctx context.Context, a config.Agent, dir string, s activities.Sharing) (step.Tools, error) {
+				opened, err := open(ctx, a, dir, s)
+				return cutting{opened, began}, err
+			}
+			f.Heartbeat = func(context.Context, []byte, ...any) error {
+				<-began
+				return temporal.NewCanceledError()
+			}
+			f.Bell = func(context.Context, string, string) (coordination.Ring, error) {
+				select {
+				case <-began:
+					return coordination.Ring{Epoch: 1, Directive: directive}, nil
+				default:
+					return coordination.Ring{}, nil
+				}
+			}
+			_, err := f.run(answering())
+			var cancelled *temporal.CanceledError
+			require.ErrorAs(t, err, &cancelled)
+			files, err := artifact.ReadJSON[artifact.Manifest](t.Context(), f.store, "sessions/s1/agents/agent_a/001/partial.json")
+			require.NoError(t, err)
+			require.Equal(t, "a.txt", files.Files[0].Path)
+			left, err := step.ReadTranscript(t.Context(), f.store, artifact.InBucket("s1"), "sessions/s1/agents/agent_a/001/")
+			require.NoError(t, err)
+			require.True(t, left.Over)
+			last := left.Lines[len(left.Lines)-1]
+			require.Equal(t, loop.Results, last.Kind)
+			require.Len(t, last.Messages, 1, "of write_file")
+			require.NoError(t, f.store.Delete(t.Context(), "sessions/s1/agents/agent_a/001/transcript.jsonl"))
+			journaled, err := step.Recover(t.Context(), step.Ports{Store: f.store}, team.Step{
+				Layout: artifact.InBucket("s1"), Launch: coordination.Launch{Agent: "agent_a"}, Token: f.token(),
+			}.Place())
+			require.NoError(t, err)
+			require.NotContains(t, string(journaled.Transcript), `"results"`, "a step that goes on runs the batch again")
+		})
+	}
+}
+
+// A step that is cancelled between two heartbeats learns of it at its next safe point, and makes no
+// further call.
+func TestRunStep_cancelledBeforeACall(t *testing.T) {
+	t.Parallel()
+	for directive, tells := range map[coordination.Directive]bool{coordination.Pausing: false, coordination.Ending: true} {
+		var asked atomic.Int64
+		f := newFloor(t, func(ctx context.Context) (llm.Message, error) {
+			asked.Add(1)
+			return calls("list_files", map[string]string{})(ctx)
+		})
+		f.Bell = func(context.Context, string, string) (coordination.Ring, error) {
+			if asked.Load() == 0 {
+				return coordination.Ring{}, nil
+			}
+			return coordination.Ring{Epoch: 1, Directive: directive}, temporal.NewCanceledError()
+		}
+		_, err := f.run(answering())
+		var cancelled *temporal.CanceledError
+		require.ErrorAs(t, err, &cancelled)
+		require.EqualValues(t, 1, asked.Load())
+		require.Equal(t, tells, f.exists("agents/agent_a/last_action.json"), "the reason is known")
 	}
 }
 

@@ -126,7 +126,7 @@ func verified(f *os.File, sum string) (io.ReadCloser, error) {
 		if _, err := io.ReadFull(f, data); err != nil {
 			return nil, err
 		}
-		if sumOf(data) != sum {
+		if SumOf(data) != sum {
 			return nil, ErrCorrupt
 		}
 		body := NewSection(data)

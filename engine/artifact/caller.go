@@ -1,8 +1,6 @@
 package artifact
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -131,8 +129,7 @@ func clientTools(name string, list json.RawMessage) ([]ClientTool, error) {
 // SessionHash returns the hash of a session's ID, which the IDs of its calls contain.
 func SessionHash(session string) string {
 	const digits = 16
-	sum := sha256.Sum256([]byte(session))
-	return hex.EncodeToString(sum[:])[:digits]
+	return SumOf([]byte(session))[:digits]
 }
 
 // CallPointer returns the key of the document that names the session with the given

@@ -133,7 +133,7 @@ func (c Change) Hash() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode manifest: %w", err)
 	}
-	return sumOf(data), nil
+	return SumOf(data), nil
 }
 
 // LoadChange reads the change with the given hash from the layout's base. An empty hash is an
@@ -151,7 +151,7 @@ func LoadChange(ctx context.Context, store Store, layout Layout, hash string) (C
 	if err != nil {
 		return none, fmt.Errorf("load manifest: %w", err)
 	}
-	if sumOf(data) != hash {
+	if SumOf(data) != hash {
 		return none, fmt.Errorf("load manifest %q: %w", key, ErrCorrupt)
 	}
 	var c Change

@@ -1,10 +1,6 @@
 package artifact
 
-import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-)
+import "fmt"
 
 // Layout builds the keys of one session's directory. The zero Layout is for a store that
 // has a single session at its root.
@@ -37,8 +33,7 @@ func (l Layout) Base() *Base { return l.base }
 // WorkflowKey returns the key of the record that names a workflow's session or run. The key
 // contains a hash of the ID, which may have characters that keys cannot have.
 func WorkflowKey(workflow string) string {
-	sum := sha256.Sum256([]byte(workflow))
-	return "workflows/" + hex.EncodeToString(sum[:]) + ".json"
+	return "workflows/" + SumOf([]byte(workflow)) + ".json"
 }
 
 // Deleted is the name of the file that marks a session or run as being deleted. It is written

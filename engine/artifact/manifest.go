@@ -106,14 +106,15 @@ func LoadManifest(ctx context.Context, store Store, layout Layout, hash string) 
 // if it has no files.
 func (m Manifest) Hash() (string, error) { return m.Since(nil).Hash() }
 
-func sumOf(data []byte) string {
+// SumOf returns the SHA-256 of content in hex.
+func SumOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
 // PutBlob stores content unless the session has it already, and returns its SHA-256.
 func PutBlob(ctx context.Context, store Store, layout Layout, content []byte) (string, error) {
-	hash := sumOf(content)
+	hash := SumOf(content)
 	if err := putBlob(ctx, store, layout.Blob(hash), bytes.NewReader(content), int64(len(content))); err != nil {
 		return "", fmt.Errorf("store blob %s: %w", hash, err)
 	}

@@ -118,7 +118,7 @@ func (r *restoring) file(ctx context.Context, f File) error {
 // differ.
 func CopyVerified(ctx context.Context, dst io.Writer, src io.Reader, f File) error {
 	if s, ok := src.(*Section); ok && ctx.Err() == nil {
-		if int64(len(s.data)) != f.Size || s.sum != f.SHA256 && sumOf(s.data) != f.SHA256 {
+		if int64(len(s.data)) != f.Size || s.sum != f.SHA256 && SumOf(s.data) != f.SHA256 {
 			return fmt.Errorf("content of %q: %w", f.Path, ErrCorrupt)
 		}
 		_, err := dst.Write(s.data)

@@ -179,7 +179,7 @@ func (s *spooled) fill(src io.Reader, size int64, dir string, buffer *[]byte) (n
 			err = nil
 		}
 		s.data = data[:read]
-		s.body, s.sum = bytes.NewReader(s.data), sumOf(s.data)
+		s.body, s.sum = bytes.NewReader(s.data), SumOf(s.data)
 		return int64(read), err
 	}
 	if s.temp, err = os.CreateTemp(dir, "conclave-snapshot-*"); err != nil {

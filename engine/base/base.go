@@ -73,7 +73,7 @@ func loadManifest(ctx context.Context, store artifact.Store, hash string) (artif
 	if err != nil {
 		return m, fmt.Errorf("read base %s: %w", hash, err)
 	}
-	if sumOf(data) != hash {
+	if artifact.SumOf(data) != hash {
 		return m, fmt.Errorf("read base %s: %w", hash, artifact.ErrCorrupt)
 	}
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -90,18 +90,13 @@ func encode(m artifact.Manifest) (data []byte, hash string, err error) {
 	if err := enc.Encode(m); err != nil {
 		return nil, "", fmt.Errorf("encode the manifest of a base: %w", err)
 	}
-	return b.Bytes(), sumOf(b.Bytes()), nil
+	return b.Bytes(), artifact.SumOf(b.Bytes()), nil
 }
 
 // Hash returns the hash of a base's manifest.
 func Hash(m artifact.Manifest) (string, error) {
 	_, hash, err := encode(m)
 	return hash, err
-}
-
-func sumOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
 }
 
 // Use records that a session starts from a base, so that Sweep keeps the base for a day. The

@@ -101,7 +101,7 @@ func (p *packer) store(ctx context.Context, store artifact.Store) (packIndex, er
 	if len(p.Files) == 0 {
 		return packIndex{}, nil
 	}
-	p.Pack = sumOf([]byte(strings.Join(p.Files, "\n")))
+	p.Pack = artifact.SumOf([]byte(strings.Join(p.Files, "\n")))
 	if err := store.Put(ctx, packs+p.Pack, bytes.NewReader(p.body.Bytes())); err != nil {
 		return packIndex{}, fmt.Errorf("store pack %s: %w", p.Pack, err)
 	}

@@ -59,7 +59,7 @@ func (u *upload) examine(ctx context.Context, i int) error {
 		if err != nil {
 			return u.skip(i, err)
 		}
-		f.SHA256 = sumOf(content)
+		f.SHA256 = artifact.SumOf(content)
 		u.confidential(i, content)
 		return nil
 	}
@@ -90,7 +90,7 @@ func (u *upload) pack(ctx context.Context, files []int) error {
 				return err
 			}
 		default:
-			f.SHA256 = sumOf(content)
+			f.SHA256 = artifact.SumOf(content)
 			if !u.confidential(i, content) && u.writer.known.take(f.SHA256) {
 				p.add(f.SHA256, content)
 			}

@@ -88,7 +88,7 @@ func (u *unpacker) packed(body io.Reader, sum string, size int64) error {
 	if _, err := io.ReadFull(body, content); err != nil {
 		return err
 	}
-	if sumOf(content) != sum {
+	if artifact.SumOf(content) != sum {
 		return fmt.Errorf("content %s: %w", sum, artifact.ErrCorrupt)
 	}
 	for _, f := range u.named[sum] {

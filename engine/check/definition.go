@@ -3,8 +3,6 @@ package check
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -161,8 +159,7 @@ func Parse(data []byte) ([]Definition, error) {
 func (d Definition) hash() string {
 	d.ID, d.Name = "", ""
 	data, _ := json.Marshal(d) // a Definition always has a JSON form
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:16])
+	return artifact.SumOf(data)[:32]
 }
 
 // quote quotes a word for the shell.
@@ -179,6 +176,5 @@ func Place(files artifact.Manifest) artifact.Manifest {
 
 // ResultKey returns the key of a check's outcome on an answer. Equal answers share it.
 func ResultKey(layout artifact.Layout, manifest, text, id string) string {
-	sum := sha256.Sum256([]byte(manifest + "\x00" + text))
-	return layout.File("checks/results/" + hex.EncodeToString(sum[:16]) + "/" + id + ".json")
+	return layout.File("checks/results/" + artifact.SumOf([]byte(manifest + "\x00" + text))[:32] + "/" + id + ".json")
 }

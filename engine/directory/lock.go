@@ -2,8 +2,6 @@ package directory
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"conclave/engine/artifact"
 	"conclave/engine/filelock"
 )
 
@@ -92,6 +91,5 @@ func (d Directory) Running(root *os.Root) func(agent string, step int) bool {
 
 // lockName hashes the token, which another program may have written.
 func lockName(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return locksDir + "/" + hex.EncodeToString(sum[:16])
+	return locksDir + "/" + artifact.SumOf([]byte(token))[:32]
 }

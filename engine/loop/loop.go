@@ -36,6 +36,10 @@ type Loop struct {
 	MaxModelCalls int                                      // ends the step, and is announced at 90 percent; 0 for 200
 	Caller        Caller                                   // tools of the session's caller; the zero Caller has none
 	Window        int                                      // the model's context window in tokens; 0 if unknown until a refusal reveals it
+
+	// Cut receives the results of the calls of a reply that have ended, if an error ends the loop before
+	// they are journaled; may be nil.
+	Cut func(Entry)
 }
 
 // Run continues conv until the rules accept and confirm an action. The rules must have
@@ -241,12 +245,13 @@ func (r running) answer(ctx context.Context, reply llm.Message) error {
 	if err == nil {
 		err = r.awaited(ctx, reply.ToolCalls, outputs)
 	}
-	if err != nil {
-		return err
-	}
 	seconds := elapsed()
-	ruling, news, err := r.confirm(ctx, ruling)
+	var news Update
+	if err == nil {
+		ruling, news, err = r.confirm(ctx, ruling)
+	}
 	if err != nil {
+		r.cut(reply, ruling, outputs, seconds)
 		return err
 	}
 	e := Entry{Kind: Results, Action: ruling.Action, Note: ruling.Note, Outcomes: outcomes(reply.ToolCalls, outputs), Seconds: seconds}
@@ -262,6 +267,15 @@ func (r running) answer(ctx context.Context, reply llm.Message) error {
 		return nil // turn reports the error
 	}
 	return r.record(ctx, e)
+}
+
+// cut passes on the outputs of a reply whose results are not journaled.
+func (r running) cut(reply llm.Message, ruling Ruling, outputs map[string]Output, seconds float64) {
+	if r.Cut == nil {
+		return
+	}
+	reply.ToolCalls = slices.DeleteFunc(slices.Clone(reply.ToolCalls), func(c llm.ToolCall) bool { _, ended := outputs[c.ID]; return !ended })
+	r.Cut(Entry{Kind: Results, Messages: Ruling{Conceal: ruling.Conceal}.messages(reply, outputs), Outcomes: outcomes(reply.ToolCalls, outputs), Seconds: seconds})
 }
 
 // confirm asks the rules to confirm an accepted action and returns the final ruling.
@@ -292,11 +306,11 @@ func (r running) runOrdinary(ctx context.Context, calls []llm.ToolCall, ruling R
 			continue
 		}
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return outputs, context.Cause(ctx)
 		}
 		output, err := r.Tools.Run(ctx, call)
 		if err != nil {
-			return nil, fmt.Errorf("running tool %s: %w", call.Name, err)
+			return outputs, fmt.Errorf("running tool %s: %w", call.Name, err)
 		}
 		outputs[call.ID] = output
 		stopped = ruling.StopAtFailure && output.Failed

@@ -275,3 +275,38 @@ func TestRun_uniqueCallIDs(t *testing.T) {
 		})
 	}
 }
+
+// cutting provides tools of which the second call of a step is cut short.
+type cutting struct {
+	bench
+	cancel func()
+}
+
+func (c *cutting) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
+	out, err := c.bench.Run(ctx, call)
+	if len(c.ran) == 2 {
+		c.cancel()
+		return loop.Output{}, context.Canceled
+	}
+	return out, err
+}
+
+// The results of a batch that is cut short are passed on, not journaled: they are those of the calls
+// that have ended.
+func TestRun_cutBatch(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	conv, journal, now := &loop.Conversation{}, &memory{failAt: -1}, &clock{}
+	conv.Add(opening)
+	model := &script{clock: now, replies: []llm.Reply{says("", call("a", "read_file", "{}"), call("b", "write_file", "{}"), call("c", "read_file", "{}"))}}
+	var cut []loop.Entry
+	_, err := loop.Loop{
+		Model: model, Tools: &cutting{bench{clock: now}, cancel}, Journal: journal.Append, Now: now.Now,
+		Cut: func(e loop.Entry) { cut = append(cut, e) },
+	}.Run(ctx, conv, pipeline{})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, journal.entries, 1, "the reply")
+	require.Equal(t, []loop.Entry{{
+		Kind: loop.Results, Messages: []llm.Message{call("a", "read_file", "{}").Result("read_file has run")}, Seconds: (2 * running).Seconds(),
+	}}, cut)
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,23 +18,60 @@ func Leave(ctx context.Context, p Ports, s Spec, r Result) error {
 	return err
 }
 
-// leave implements Leave and returns the path of the stored files; it is nil without files.
+// leave implements Leave and returns the path of the stored files; it is nil without files. If
+// another attempt has committed, the commit has its own transcript and files: leave only mends them.
 func leave(ctx context.Context, p Ports, s Spec, r Result) (partial *string, err error) {
-	if r.Step == 0 || len(r.Transcript) == 0 {
+	if r.Step == 0 {
 		return nil, nil
 	}
-	// If another attempt has committed, the commit has its own transcript and files.
-	if committed, err := p.Store.Exists(ctx, s.Dir(r.Step)+"action.json"); err != nil || committed {
+	committed, err := mendCommitted(ctx, p.Store, s, r.Step)
+	if err != nil || committed || len(r.Transcript) == 0 {
 		return nil, err
 	}
 	if partial, err = leavePartial(ctx, p.Store, s, r); err != nil {
 		return nil, err
 	}
-	key := s.Dir(r.Step) + "transcript.jsonl"
-	if err := p.Store.Put(ctx, key, bytes.NewReader(r.Transcript)); err != nil {
-		return nil, fmt.Errorf("writing %s: %w", key, err)
+	if err := leaveTranscript(ctx, p.Store, s, r); err != nil {
+		return nil, fmt.Errorf("writing the transcript of %s: %w", s.Dir(r.Step), err)
 	}
-	return partial, nil
+	// Another attempt may have committed meanwhile.
+	if committed, err = mendCommitted(ctx, p.Store, s, r.Step); err != nil || !committed {
+		return partial, err
+	}
+	Forget(ctx, p.Store, s.Dir(r.Step)+partialDir+"/")
+	return nil, p.Store.Delete(ctx, s.Dir(r.Step)+partialFile)
+}
+
+// mendCommitted mends the transcript of a committed step, and reports whether the step is one.
+func mendCommitted(ctx context.Context, store artifact.Store, s Spec, number int) (committed bool, err error) {
+	c, err := readCommit(ctx, store, s.Dir(number))
+	switch {
+	case err == nil:
+		return true, mendTranscript(ctx, store, s.Layout, s.Dir(number), c)
+	case errors.Is(err, artifact.ErrNotFound):
+		return false, nil
+	case Wraps[*artifact.MalformedError](err):
+		return true, nil
+	}
+	return false, err
+}
+
+// leaveTranscript writes transcript.jsonl. It keeps the content that it replaces as a blob, because
+// another attempt may be about to commit it.
+func leaveTranscript(ctx context.Context, store artifact.Store, s Spec, r Result) error {
+	key := s.Dir(r.Step) + transcriptFile
+	err := store.Create(ctx, key, r.Transcript)
+	if !errors.Is(err, artifact.ErrExists) {
+		return err
+	}
+	replaced, err := store.Get(ctx, key)
+	if err != nil || bytes.Equal(replaced, r.Transcript) {
+		return err
+	}
+	if _, err := artifact.PutBlob(ctx, store, s.Layout, replaced); err != nil {
+		return err
+	}
+	return store.Put(ctx, key, bytes.NewReader(r.Transcript))
 }
 
 // Abandon stores the transcript, the files and the documents of a step that was given up

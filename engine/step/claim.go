@@ -173,10 +173,30 @@ func Recover(ctx context.Context, p Ports, s Spec) (Result, error) {
 		a.result.Partial = a.result.Partial.Join(r.Files)
 	}
 	lines, err := rawLines(records)
+	if err == nil && len(lines) > 0 {
+		lines, err = a.readLeft(ctx, lines)
+	}
 	for _, l := range lines {
 		a.result.Transcript = append(append(a.result.Transcript, l.Raw...), '\n')
 	}
 	return a.result, err
+}
+
+// readLeft returns what an attempt of the step has left, if that is more than the lines of the journal:
+// the end of a batch that was cut short is not journaled.
+func (a *attempt) readLeft(ctx context.Context, lines []Line) ([]Line, error) {
+	t, err := ReadTranscript(ctx, a.ports.Store, a.spec.Layout, a.dir())
+	if err != nil || !t.Over || len(t.Lines) <= len(lines) {
+		return lines, err
+	}
+	files, err := artifact.ReadJSON[artifact.Change](ctx, a.ports.Store, a.dir()+partialFile)
+	switch {
+	case err == nil:
+		a.result.Partial = files.Delta()
+	case !errors.Is(err, artifact.ErrNotFound):
+		return lines, err
+	}
+	return t.Lines, nil
 }
 
 // updated returns, by agent, the answer steps that a step was shown according to its claim

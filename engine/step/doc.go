@@ -15,10 +15,12 @@
 //     action.json, is created conditionally. Before it the step has no action; after it
 //     the action is real, and the journal is deleted.
 //   - derived documents: the files for people and other programs, written from the commit,
-//     any number of times.
+//     any number of times. A late attempt may replace transcript.jsonl: readers take the
+//     content that the commit names, and whoever finds the commit writes the file again.
 //
 // A step may also end itself without an action (*loop.EndedError), or be ended from
-// outside: Leave stores its transcript, Abandon records that it was given up.
+// outside: Leave stores its transcript, Abandon records that it was given up. If it was cancelled, or
+// its time was over, in a batch of tool calls, both have what the batch has done so far.
 //
 // # Attempts
 //

@@ -2,11 +2,10 @@ package step
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -96,27 +95,42 @@ const maxTranscript = 1 << 20
 // as transcript.jsonl, or as a blob if it is large or another attempt has written that file.
 func (a *attempt) storeTranscript(ctx context.Context) (hash string, err error) {
 	transcript := a.journal.transcript.Bytes()
-	if len(transcript) > maxTranscript {
-		return artifact.PutBlob(ctx, a.ports.Store, a.spec.Layout, transcript)
+	a.transcribed = len(transcript) <= maxTranscript
+	if a.transcribed {
+		if err = a.ports.Store.Create(ctx, a.dir()+transcriptFile, transcript); !errors.Is(err, artifact.ErrExists) {
+			return artifact.SumOf(transcript), err
+		}
+		a.transcribed = false
 	}
-	err = a.ports.Store.Create(ctx, a.dir()+"transcript.jsonl", transcript)
-	if errors.Is(err, artifact.ErrExists) {
-		return artifact.PutBlob(ctx, a.ports.Store, a.spec.Layout, transcript)
-	}
-	a.transcribed = err == nil
-	sum := sha256.Sum256(transcript)
-	return hex.EncodeToString(sum[:]), err
+	return artifact.PutBlob(ctx, a.ports.Store, a.spec.Layout, transcript)
 }
 
-// writeTranscript copies a transcript that was committed as a blob.
+// atOnce is the time for a commit within which no other attempt can end the step: the server starts
+// one, and a step is reckoned, only after a longer silence.
+const atOnce = time.Second
+
+// writeTranscript makes transcript.jsonl the one of the commit. It need not look if this attempt has
+// created the file, is the first and has committed at once.
 func (a *attempt) writeTranscript(ctx context.Context) error {
-	if a.result.Commit.Transcript == "" || a.transcribed && a.committed {
+	if a.transcribed && a.committed && a.fresh && a.ports.Now().Sub(a.committing) < atOnce {
 		return nil
 	}
-	blob := a.spec.Layout.Blob(a.result.Commit.Transcript)
-	err := a.ports.Store.Copy(ctx, blob, a.dir()+"transcript.jsonl")
-	if err != nil && !errors.Is(err, artifact.ErrNotFound) { // without a blob, the file is the one of the commit
-		return fmt.Errorf("writing the transcript of %s: %w", a.dir(), err)
+	return mendTranscript(ctx, a.ports.Store, a.spec.Layout, a.dir(), a.result.Commit)
+}
+
+// mendTranscript copies the blob of a commit's transcript, if there is one, to transcript.jsonl, which
+// may be that of another attempt. Without a blob, the file is the one of the commit: whoever replaces
+// it stores it as a blob first.
+func mendTranscript(ctx context.Context, store artifact.Store, layout artifact.Layout, dir string, c artifact.Commit) error {
+	if c.Transcript == "" {
+		return nil
+	}
+	there, err := store.Exists(ctx, layout.Blob(c.Transcript))
+	if err == nil && there {
+		err = store.Copy(ctx, layout.Blob(c.Transcript), dir+transcriptFile)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the transcript of %s: %w", dir, err)
 	}
 	return nil
 }

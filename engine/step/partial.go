@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"conclave/engine/artifact"
@@ -73,6 +74,25 @@ func leavePartial(ctx context.Context, store artifact.Store, s Spec, r Result) (
 		}
 	}
 	return &path, write(ctx, store, Document{Key: dir + partialFile, Body: c, Replace: true})
+}
+
+// keepCut adds to the result what a batch of calls has done that a cancellation or a deadline has cut
+// short: the results of the calls that have ended, and the files. The journal gets neither, because a
+// step that goes on runs the batch again. For other causes another attempt follows.
+func (a *attempt) keepCut(ctx context.Context) {
+	cause := context.Cause(ctx)
+	if a.cut == nil || !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		return
+	}
+	if len(a.cut.Messages) > 0 {
+		_ = a.journal.transcribe(Line{Time: artifact.Timestamp(a.ports.Now()), Entry: *a.cut})
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer stop()
+	a.ws.touched.add(nil) // a call that was cut short does not say what it has written
+	if changed, err := a.ws.changes(ctx); err == nil {
+		a.journal.files = a.journal.files.Join(changed)
+	}
 }
 
 // leftFiles returns the files that an earlier step without an action has left. That step is

@@ -37,11 +37,13 @@ type attempt struct {
 	result Result
 	fresh  bool // this attempt made the claim, so there is no journal yet
 
-	committed   bool // this attempt made the commit, so it knows the whole journal
-	transcribed bool // transcript.jsonl is this attempt's
+	committed   bool      // this attempt made the commit, so it knows the whole journal
+	committing  time.Time // when it began to store what it commits
+	transcribed bool      // it has created transcript.jsonl with what it commits
 
 	ws      *workspace
 	journal *journal
+	cut     *loop.Entry // of a batch that an error has cut short; nil for none
 }
 
 func newAttempt(p Ports, s Spec) *attempt {
@@ -94,7 +96,7 @@ func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
 		return artifact.Commit{}, err
 	}
 	defer ws.close(ctx)
-	a.ws, a.journal = ws, newJournal(a)
+	a.ws, a.journal, a.cut = ws, newJournal(a), nil
 	var c artifact.Commit
 	action, err := a.converse(ctx)
 	if err == nil {
@@ -102,6 +104,7 @@ func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
 	}
 	if err != nil {
 		_ = a.journal.settle() // the attempt fails anyway
+		a.keepCut(ctx)
 		a.result.Transcript, a.result.Partial = a.journal.transcript.Bytes(), a.journal.files
 		a.result.Seen, _ = a.witnessed()
 	}
@@ -168,6 +171,7 @@ func loopOf(a *attempt, pending map[string]bool) loop.Loop {
 		Window: a.ports.Window,
 
 		MaxModelCalls: a.spec.MaxModelCalls, Caller: a.ports.Caller,
+		Cut: func(e loop.Entry) { a.cut = &e },
 	}
 }
 
@@ -207,6 +211,7 @@ func (a *attempt) commit(ctx context.Context, action loop.Action) (artifact.Comm
 		Usage: a.result.Usage, StartedAt: a.result.StartedAt,
 	}
 	c.SeenSteps, c.Heard = a.witnessed()
+	a.committing = a.ports.Now().Round(0) // without the clock that stops when the machine sleeps
 	if err := a.store(ctx, &c, sealed); err != nil {
 		return artifact.Commit{}, err
 	}

@@ -95,9 +95,13 @@ func TestRun_endsItself(t *testing.T) {
 func TestLeave_unclaimed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
+	require.NoError(t, step.Leave(t.Context(), b.ports(), b.spec, step.Result{Step: 1}))
+	for key, err := range b.store.List(t.Context(), "") {
+		require.NoError(t, err)
+		require.Fail(t, "a step without a transcript leaves "+key)
+	}
 	b.spec.Dir = nil // there is nothing to name
 	require.NoError(t, step.Leave(t.Context(), b.ports(), b.spec, step.Result{Transcript: []byte("x")}))
-	require.NoError(t, step.Leave(t.Context(), b.ports(), b.spec, step.Result{Step: 1}))
 }
 
 // The cause of the context takes precedence over the step's own end.

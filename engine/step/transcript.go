@@ -67,36 +67,44 @@ func ReadTranscript(ctx context.Context, store artifact.Store, layout artifact.L
 	return t, t.readFinal(ctx, store, layout, dir)
 }
 
-// readFinal reads the transcript and the commit of a step that is over. It reads the
-// transcript first, because the commit is written first; so it finds both if both exist.
+// readFinal reads the commit and the transcript of a step that is over.
 func (t *Transcript) readFinal(ctx context.Context, store artifact.Store, layout artifact.Layout, dir string) error {
-	key := dir + "transcript.jsonl"
-	raw, err := store.Get(ctx, key)
-	found := err == nil
-	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
-		return fmt.Errorf("reading the transcript of %s: %w", dir, err)
-	}
 	commit, err := readCommit(ctx, store, dir)
 	switch {
 	case err == nil:
-		t.Commit = &commit
+		t.Commit, t.Over = &commit, true
 	case !errors.Is(err, artifact.ErrNotFound):
 		return err
 	}
-	if !found && t.Commit != nil && t.Commit.Transcript != "" {
-		// The step is committed, but transcript.jsonl has not been written yet.
-		key = layout.Blob(t.Commit.Transcript)
-		if raw, err = store.Get(ctx, key); err != nil {
-			return fmt.Errorf("reading the transcript that %saction.json commits: %w", dir, err)
-		}
-		found = true
-	}
-	if t.Over = t.Commit != nil; !found {
+	raw, err := ReadCommitted(ctx, store, layout, dir, commit)
+	if errors.Is(err, artifact.ErrNotFound) && commit.Transcript == "" {
 		return nil
 	}
-	t.Lines, err = parseLines(key, raw)
+	if err != nil {
+		return fmt.Errorf("reading the transcript of %s: %w", dir, err)
+	}
+	t.Lines, err = parseLines(dir+transcriptFile, raw)
 	t.Over = t.Over || !t.AwaitsCommit()
 	return err
+}
+
+// transcriptFile is the transcript of a step, in the step's directory.
+const transcriptFile = "transcript.jsonl"
+
+// ReadCommitted reads the transcript that a commit in dir names, or transcript.jsonl if c is zero. That
+// file may be of another attempt, or not written yet: then the content of the commit is a blob. Without
+// one the record is damaged, and ReadCommitted returns the file.
+func ReadCommitted(ctx context.Context, store artifact.Store, layout artifact.Layout, dir string, c artifact.Commit) ([]byte, error) {
+	data, err := store.Get(ctx, dir+transcriptFile)
+	missing := errors.Is(err, artifact.ErrNotFound)
+	if err != nil && !missing || c.Transcript == "" || !missing && artifact.SumOf(data) == c.Transcript {
+		return data, err
+	}
+	blob, blobErr := store.Get(ctx, layout.Blob(c.Transcript))
+	if errors.Is(blobErr, artifact.ErrNotFound) {
+		return data, err
+	}
+	return blob, blobErr
 }
 
 // AwaitsCommit reports whether the transcript ends with an action, which is written just

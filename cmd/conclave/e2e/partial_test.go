@@ -5,7 +5,9 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,4 +66,35 @@ func TestModelCallLimit(t *testing.T) {
 	require.NotContains(t, model.request("model-a", 2), "You have made")
 	require.Contains(t, model.request("model-a", 3), "You have made 2 of the 3 model calls")
 	require.Equal(t, 3, model.calls("model-a"))
+}
+
+// A step that is cancelled in a batch of calls keeps the file that the first one has written, and the
+// result of that call.
+func TestFilesOfACancelledBatch(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	file := c.file("p.yaml", `start: work
+agents: [{id: a, backend: {model: m}, tools: {shell: true}}]
+steps:
+  - {name: work, kind: tools, calls: [{tool: write_file, args: {path: a.txt, content: "kept"}}, {tool: run_command, args: {command: sleep 120}}]}
+`)
+	run := c.start("pipeline", "run", "--offline", "--automation", "--id", "batch", file, "Work")
+	require.Eventually(t, func() bool {
+		return strings.Contains(run.log.String(), "no shell") || strings.Contains(c.conclave("status", "batch").stdout, "run_command")
+	}, time.Minute, 100*time.Millisecond)
+	confined(t, output{code: 1, stderr: run.log.String()})
+	require.Equal(t, 0, c.conclave("cancel", "batch").code)
+	run.ends(t)
+
+	dir := filepath.Join(c.home, "pulled")
+	out := c.conclave("pull", "--verify", "batch", dir)
+	require.Equal(t, 0, out.code, out.stderr)
+	content, err := os.ReadFile(filepath.Join(dir, "steps/001-work/partial/a.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "kept", string(content))
+	out = c.conclave("transcript", "--json", "batch", "work", "last")
+	require.Equal(t, 0, out.code, out.stderr)
+	lines := strings.Split(strings.TrimSpace(out.stdout), "\n")
+	require.Contains(t, lines[len(lines)-1], `"kind":"results"`)
+	require.Contains(t, lines[len(lines)-1], "a.txt")
 }

@@ -2,8 +2,6 @@ package material
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -46,8 +44,7 @@ func knownFile(dataDir, dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
-	sum := sha256.Sum256([]byte(dir))
-	return filepath.Join(dataDir, KnownDir, hex.EncodeToString(sum[:])+".json")
+	return filepath.Join(dataDir, KnownDir, artifact.SumOf([]byte(dir))+".json")
 }
 
 // explain converts an error about the directory to a usage error.

@@ -146,6 +146,9 @@ func printResult(c *hall.CLI, r result) error {
 	}
 	if r.Verified != nil && len(r.Verified.Problems)+len(r.LeftOut) == 0 {
 		fmt.Fprintf(&out, "verified: %s, %s\n", progress.Plural(r.Verified.Manifests, "manifest"), progress.Plural(r.Verified.Steps, "step"))
+		for _, dir := range r.Verified.Uncounted {
+			fmt.Fprintf(&out, "%s does not count: it committed after a decision, a cancellation or a reset, or was refused\n", progress.Line(dir))
+		}
 	}
 	if err := c.Print(out.String()); err != nil {
 		return err

@@ -37,18 +37,24 @@ func (v *verifier) step(ctx context.Context, agent, dir string) {
 		v.uncommitted(ctx, dir, manifest)
 		return
 	}
-	c, ok := v.commit(ctx, dir, data, manifest)
+	number, _ := strconv.Atoi(path.Base(dir)) // run passes only directories with numbers
+	at := numbered{agent, number}
+	uncounted := len(v.entries) > 0 && !v.counted[at]
+	c, ok := v.commit(ctx, dir, data, manifest, uncounted)
 	if !ok {
 		return
 	}
-	number, _ := strconv.Atoi(path.Base(dir)) // run passes only directories with numbers
-	v.commits[numbered{agent, number}] = c
+	v.commits[at] = c
+	uncounted = uncounted && ledgered[c.Kind]
+	if uncounted && !v.running {
+		v.found.Uncounted = append(v.found.Uncounted, path.Clean(dir))
+	}
 	derived, err := v.derive(ctx, agent, dir, c, manifest)
 	if err != nil {
 		v.report(dir+"action.json", "cannot be verified: %v", err)
 		return
 	}
-	v.outcome(ctx, dir, c, derived)
+	v.outcome(ctx, dir, c, derived, uncounted)
 }
 
 // uncommitted collects the answer of a step without a commit. Other programs write such steps.
@@ -67,7 +73,7 @@ func (v *verifier) pipelineStep(ctx context.Context, dir string) {
 	if data == nil {
 		return
 	}
-	c, ok := v.commit(ctx, dir, data, manifest)
+	c, ok := v.commit(ctx, dir, data, manifest, false)
 	if !ok {
 		return
 	}
@@ -88,9 +94,9 @@ func (v *verifier) pipelineStep(ctx context.Context, dir string) {
 	}
 }
 
-// commit compares the hashes in a commit with the files and the transcript. It returns false if
-// the commit is malformed.
-func (v *verifier) commit(ctx context.Context, dir string, data []byte, manifest string) (c artifact.Commit, ok bool) {
+// commit compares the hashes in a commit with the files and the transcript. The manifest of an
+// uncounted step may be missing. It returns false if the commit is malformed.
+func (v *verifier) commit(ctx context.Context, dir string, data []byte, manifest string, uncounted bool) (c artifact.Commit, ok bool) {
 	v.found.Steps++
 	if !v.decode(dir+"action.json", data, &c) {
 		return c, false
@@ -99,7 +105,7 @@ func (v *verifier) commit(ctx context.Context, dir string, data []byte, manifest
 	switch {
 	case c.Manifest == "" && manifest == "":
 		v.files(ctx, dir+"workspace", artifact.Manifest{})
-	case c.Manifest == manifest:
+	case c.Manifest == manifest, uncounted && manifest == "":
 	case manifest == "":
 		v.report(name, "is missing: action.json commits the manifest %s", c.Manifest)
 	case c.Manifest == "":
@@ -165,8 +171,9 @@ func (o original) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(data)), err
 }
 
-// outcome compares the documents of a step with the derived ones. Only one document may exist.
-func (v *verifier) outcome(ctx context.Context, dir string, c artifact.Commit, derived []step.Document) {
+// outcome compares the documents of a step with the derived ones. Only one document may exist. Those of
+// an uncounted step may be missing: its worker may have died, and nobody waits for the step.
+func (v *verifier) outcome(ctx context.Context, dir string, c artifact.Commit, derived []step.Document, uncounted bool) {
 	want := map[string]any{}
 	for _, d := range derived {
 		if a, ok := d.Body.(artifact.Answer); ok {
@@ -182,6 +189,7 @@ func (v *verifier) outcome(ctx context.Context, dir string, c artifact.Commit, d
 		data := v.read(ctx, dir+name)
 		body, expected := want[name]
 		switch {
+		case expected && data == nil && uncounted:
 		case expected && data == nil:
 			v.report(dir+name, "is missing: action.json commits a %s", c.Kind)
 		case expected:

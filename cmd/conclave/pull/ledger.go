@@ -25,15 +25,11 @@ type numbered struct {
 // ledger compares the ledger with the steps: the entries have no gaps, every entry has its
 // step, and every counted step has its entry.
 func (v *verifier) ledger(ctx context.Context) {
-	layout := artifact.Layout{}
-	entries := v.entries(ctx)
-	counted := map[numbered]bool{}
-	for _, e := range entries {
-		if e.Step == 0 || e.Action == coordination.Say {
+	for _, e := range v.entries {
+		if !v.counted[numbered{e.Agent, e.Step}] {
 			continue
 		}
-		counted[numbered{e.Agent, e.Step}] = true
-		name := layout.Step(e.Agent, e.Step, "action.json")
+		name := artifact.Layout{}.Step(e.Agent, e.Step, "action.json")
 		data := v.read(ctx, name)
 		var c artifact.Commit
 		switch {
@@ -45,16 +41,16 @@ func (v *verifier) ledger(ctx context.Context) {
 		}
 	}
 	newest := ""
-	if len(entries) > 0 {
-		newest = entries[len(entries)-1].Run
+	if len(v.entries) > 0 {
+		newest = v.entries[len(v.entries)-1].Run
 		v.configured(ctx)
 	}
-	v.recorded(ctx, counted, newest)
+	v.recorded(ctx, v.counted, newest)
 }
 
-// entries returns all entries, including those that a reset workflow replaced. It reports
-// gaps and entries that cannot follow the previous ones.
-func (v *verifier) entries(ctx context.Context) []team.Entry {
+// readLedger reads all entries, including those that a reset workflow replaced, and the steps that
+// they count. It reports gaps and entries that cannot follow the previous ones.
+func (v *verifier) readLedger(ctx context.Context) {
 	last := 0
 	names, err := fs.ReadDir(v.root.FS(), "ledger")
 	for _, e := range names {
@@ -64,9 +60,9 @@ func (v *verifier) entries(ctx context.Context) []team.Entry {
 		}
 	}
 	if err != nil && len(names) == 0 {
-		return nil // a session without entries has no directory
+		return // a session without entries has no directory
 	}
-	var all, followed []team.Entry
+	var followed []team.Entry
 	broken := false
 	for n := 1; n <= last; n++ {
 		name := artifact.Layout{}.Ledger(n)
@@ -79,7 +75,10 @@ func (v *verifier) entries(ctx context.Context) []team.Entry {
 			broken = true
 			continue
 		}
-		all = append(all, e)
+		v.entries = append(v.entries, e)
+		if e.Step > 0 && e.Action != coordination.Say {
+			v.counted[numbered{e.Agent, e.Step}] = true
+		}
 		if broken {
 			continue
 		}
@@ -88,7 +87,6 @@ func (v *verifier) entries(ctx context.Context) []team.Entry {
 			broken = true
 		}
 	}
-	return all
 }
 
 // accepted maps the kinds of events that have a ledger entry to the names of their actions.

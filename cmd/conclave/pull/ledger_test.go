@@ -25,7 +25,6 @@ func newRecorded(t *testing.T) directory {
 	d := directory{t: t, root: newDecided(t).pull()}
 	d.write("status.json", wholeStatus)
 	d.events(wholeEvents)
-	d.write("ledger/000005.json", `{"run": "run-1", "seq": 5, "agent": "agent_b", "step": 2, "action": "stop"}`)
 	d.replace("agents/agent_b/002/action.json", `"agent_b1"`, `"run-1-agent_b-l4"`)
 	require.Empty(t, problems(t, d.root))
 	return d
@@ -179,6 +178,29 @@ func TestVerify_whatIsHealthy(t *testing.T) {
 			tamper(d)
 			require.Empty(t, problems(t, d.root))
 		})
+	}
+}
+
+// A worker that dies after a commit that a quorum or a cancellation has overtaken leaves a commit
+// without documents, and nobody mends it. It is named, and no problem.
+func TestVerify_lateCommit(t *testing.T) {
+	t.Parallel()
+	for status, uncounted := range map[string][]string{"consensus": {"agents/agent_b/002"}, "cancelled": {"agents/agent_b/002"}, "running": nil} {
+		d := newRecorded(t)
+		d.remove("ledger/000005.json")
+		d.events(append(wholeEvents[:5:5], `{"seq":6,"kind":"ignored","agent":"agent_b","step":2}`))
+		d.replace("status.json", "consensus", status)
+		d.remove("agents/agent_b/002/stop.json")
+		if status == "cancelled" {
+			d.remove("final")
+		}
+		v, err := verifyDir(t.Context(), d.root)
+		require.NoError(t, err)
+		require.Equal(t, uncounted, v.Uncounted)
+		require.Empty(t, v.Problems)
+
+		d.write("agents/agent_b/002/stop.json", `{"agent_id": "agent_b", "status": "blocked"}`)
+		require.Contains(t, problems(t, d.root), "agents/agent_b/002/stop.json does not agree with action.json: status", "what is there agrees")
 	}
 }
 

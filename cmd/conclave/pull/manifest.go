@@ -2,8 +2,6 @@ package pull
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,8 +27,7 @@ func (v *verifier) workspace(ctx context.Context, dir string) string {
 	if data == nil {
 		return ""
 	}
-	sum := sha256.Sum256(data)
-	hash := hex.EncodeToString(sum[:])
+	hash := artifact.SumOf(data)
 	var m artifact.Manifest
 	if !v.decode(name, data, &m) {
 		return hash

@@ -124,6 +124,11 @@ func copySession(ctx context.Context, store artifact.Store, id, dir string, prog
 	if err := c.copyAll(ctx, names, progress); err != nil {
 		return c.result, err
 	}
+	for _, name := range names {
+		if err := c.mendTranscript(ctx, name); err != nil {
+			return c.result, err
+		}
+	}
 	err = c.restoreWorkspaces(ctx, names)
 	c.result.Status = c.status(ctx)
 	if err == nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"conclave/engine/artifact"
+	"conclave/engine/step"
 )
 
 // copy copies a file unless it is a write-once file that already exists. Files are created
@@ -29,6 +30,32 @@ func (c *copier) copy(ctx context.Context, name string) error {
 	err := c.fetch(ctx, name, func(ctx context.Context) (io.ReadCloser, error) { return c.store.Open(ctx, c.layout.File(name)) })
 	if source, ok := errors.AsType[*sourceError](err); ok {
 		return c.leaveOut(ctx, name, source.err)
+	}
+	return err
+}
+
+// mendTranscript replaces the copied transcript of a step if its commit, the file with a name, names
+// another: the store may have that of another attempt, and an earlier pull may have copied the file
+// before the commit.
+func (c *copier) mendTranscript(ctx context.Context, name string) error {
+	dir, file := path.Split(name)
+	if file != "action.json" || strings.Contains(dir, "/workspace/") {
+		return nil
+	}
+	file = dir + "transcript.jsonl"
+	commit, err := artifact.ReadJSON[artifact.Commit](ctx, c.target, name)
+	if err != nil || commit.Transcript == "" || c.isLeftOut(file) {
+		return nil //nolint:nilerr // --verify reports a damaged commit
+	}
+	if sum, err := fileSum(c.root, c.path(file)); err == nil && sum == commit.Transcript {
+		return nil
+	}
+	err = c.fetch(ctx, file, func(ctx context.Context) (io.ReadCloser, error) {
+		data, err := step.ReadCommitted(ctx, c.store, c.layout, c.layout.File(dir), commit)
+		return artifact.NewSection(data), err
+	})
+	if source, ok := errors.AsType[*sourceError](err); ok {
+		return c.leaveOut(ctx, file, source.err)
 	}
 	return err
 }
@@ -142,15 +169,15 @@ func (c *copier) transferLastAction(ctx context.Context, name string) (int64, er
 	if err != nil {
 		return 0, &sourceError{err}
 	}
-	step := path.Dir(name) + "/" // directory of a pipeline's step
+	dir := path.Dir(name) + "/" // directory of a pipeline's step
 	if top, agent, _ := strings.Cut(path.Dir(name), "/"); top == "agents" {
-		step = artifact.Layout{}.Step(agent, last.StepNumber, "")
+		dir = artifact.Layout{}.Step(agent, last.StepNumber, "")
 	}
 	if last.WorkspacePath != nil {
-		last.WorkspacePath = new(c.target.URL(step + "workspace"))
+		last.WorkspacePath = new(c.target.URL(dir + "workspace"))
 	}
 	if last.PartialPath != nil {
-		last.PartialPath = new(c.target.URL(step + "partial"))
+		last.PartialPath = new(c.target.URL(dir + "partial"))
 	}
 	data, err := artifact.EncodeJSON(last)
 	if err != nil {

@@ -11,12 +11,18 @@ import (
 	"strconv"
 
 	"conclave/engine/artifact"
+	"conclave/engine/team"
+	"conclave/workflows/drive"
 )
 
 // verification is the result of a verification.
 type verification struct {
 	Manifests int `json:"manifests"` // compared with the files that they list
 	Steps     int `json:"steps"`     // number of steps with a commit, compared with the documents derived from it
+
+	// Uncounted are the directories of committed steps that no entry of the ledger counts: a decision, a
+	// cancellation or a reset came first, or the action was refused. Their documents may be missing.
+	Uncounted []string `json:"uncounted,omitempty"`
 
 	Problems []problem `json:"problems"`
 }
@@ -48,7 +54,7 @@ func (p problem) String() string {
 // other programs have no commits, so only their manifests are verified.
 func verifyDir(ctx context.Context, dir string) (verification, error) {
 	v := &verifier{
-		found: verification{Problems: []problem{}}, commits: map[numbered]artifact.Commit{}, replaced: map[string]bool{},
+		found: verification{Problems: []problem{}}, commits: map[numbered]artifact.Commit{}, counted: map[numbered]bool{}, replaced: map[string]bool{},
 	}
 	if _, err := os.Stat(dir); err != nil {
 		return v.found, fmt.Errorf("verify %s: %w", dir, err)
@@ -77,7 +83,10 @@ type verifier struct {
 
 	base     *artifact.Base // base of the session; nil without one
 	agents   []string       // agents of the team
-	answers  []answer       // answers of all steps
+	running  bool           // status.json says that the session runs
+	entries  []team.Entry   // all of the ledger
+	counted  map[numbered]bool
+	answers  []answer // answers of all steps
 	commits  map[numbered]artifact.Commit
 	replaced map[string]bool // documents that follow from commits and that later commits replace
 }
@@ -85,6 +94,7 @@ type verifier struct {
 func (v *verifier) run(ctx context.Context) error {
 	v.readBase(ctx)
 	v.agents = v.team(ctx)
+	v.readLedger(ctx)
 	for _, agent := range v.dirs("agents") {
 		for _, number := range v.dirs("agents/" + agent) {
 			if _, err := strconv.Atoi(number); err == nil {
@@ -103,9 +113,13 @@ func (v *verifier) run(ctx context.Context) error {
 // team returns the IDs of the agents in status.json, or else of the agents that have
 // steps.
 func (v *verifier) team(ctx context.Context) []string {
-	var s struct{ Agents []struct{ ID string } }
+	var s struct {
+		Status string
+		Agents []struct{ ID string }
+	}
 	var ids []string
 	if data, err := v.store.Get(ctx, "status.json"); err == nil && json.Unmarshal(data, &s) == nil {
+		v.running = s.Status == drive.Running
 		for _, a := range s.Agents {
 			ids = append(ids, a.ID)
 		}

@@ -69,6 +69,7 @@ func newDecided(t *testing.T) *decided {
 		{Agent: "agent_b", Step: 1, Action: coordination.NewAnswer},
 		{Action: coordination.Say, Message: 1, Text: "Be brief."},
 		{Agent: "agent_a", Step: 2, Action: coordination.Vote},
+		{Agent: "agent_b", Step: 2, Action: coordination.Stop},
 	} {
 		e.Seq = seq + 1
 		require.NoError(t, artifact.PutJSON(t.Context(), store, d.layout.Ledger(e.Seq), team.Entry{Run: "run-1", Accepted: e}))
@@ -406,6 +407,29 @@ func TestCopySession_copiesUndamagedFiles(t *testing.T) {
 	require.Equal(t, "consensus", summary.Status)
 	require.FileExists(t, filepath.Join(dir, "final/agent_a/answer.json"))
 	require.Len(t, problems(t, dir), 2)
+}
+
+// A copy has the transcripts that the commits name: the store may have that of another attempt in the
+// place, and an earlier pull may have copied that.
+func TestCopySession_lateTranscript(t *testing.T) {
+	t.Parallel()
+	d := newDecided(t)
+	key := d.layout.File(step1 + "transcript.jsonl")
+	committed, err := d.store.Get(t.Context(), key)
+	require.NoError(t, err)
+	require.NoError(t, d.store.Put(t.Context(), key, strings.NewReader(`{"kind":"opening","messages":[]}`)))
+	before := directory{t: t, root: d.pull()}
+	require.Len(t, problems(t, before.root), 1, "the store has lost it")
+
+	_, err = artifact.PutBlob(t.Context(), d.store, d.layout, committed)
+	require.NoError(t, err)
+	require.Empty(t, problems(t, d.pull()))
+	_, err = copySession(t.Context(), d.store, "s1", before.root, func(int, int) {})
+	require.NoError(t, err)
+	require.Empty(t, problems(t, before.root))
+
+	require.NoError(t, d.store.Delete(t.Context(), key)) // the worker died before it wrote the file
+	require.Empty(t, problems(t, d.pull()))
 }
 
 // Each entry of the ledger has a step with its action.

@@ -1,6 +1,8 @@
 package record
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -197,4 +199,31 @@ func TestReader_content(t *testing.T) {
 	transcript, err := r.Transcript(t.Context(), final)
 	require.NoError(t, err)
 	require.NotEmpty(t, transcript.Lines)
+}
+
+// A step has the rejections of the attempt that committed, not those of one whose late transcript
+// lies at transcript.jsonl.
+func TestRead_lateTranscript(t *testing.T) {
+	t.Parallel()
+	p := recordtest.Named(t, "many rejections")
+	key := p.Layout.Step("agent_a", 1, "transcript.jsonl")
+	committed, err := p.Store.Get(t.Context(), key)
+	require.NoError(t, err)
+	action := p.Layout.Step("agent_a", 1, "action.json")
+	commit, err := artifact.ReadJSON[artifact.Commit](t.Context(), p.Store, action)
+	require.NoError(t, err)
+	commit.Transcript, err = artifact.PutBlob(t.Context(), p.Store, p.Layout, committed)
+	require.NoError(t, err)
+	require.NoError(t, artifact.PutJSON(t.Context(), p.Store, action, commit))
+	require.NoError(t, p.Store.Put(t.Context(), key, strings.NewReader(`{"kind":"rejection","reason":"late","messages":[]}`+"\n")))
+
+	r := NewReader(p.Store, p.Layout, nil)
+	s, err := r.Read(t.Context())
+	require.NoError(t, err)
+	of := s.Step("agent_a", 1)
+	require.Len(t, of.Rejections, 2)
+	require.Equal(t, "no_tool_calls", of.Rejections[0].Code)
+	conversation, err := r.Transcript(t.Context(), of)
+	require.NoError(t, err)
+	require.Len(t, conversation.Lines, bytes.Count(committed, []byte("\n")))
 }

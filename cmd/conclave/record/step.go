@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -18,10 +19,10 @@ import (
 
 // stepReader reads one step.
 type stepReader struct {
-	r        *Reader
-	p        *Step
-	problems []string
-	manifest bool // the commit has files
+	r         *Reader
+	p         *Step
+	problems  []string
+	committed artifact.Commit // zero without a commit
 }
 
 func (s *stepReader) run(ctx context.Context) error {
@@ -62,7 +63,7 @@ func (s *stepReader) commit(ctx context.Context) error {
 	p := s.p
 	p.Over, p.Action, p.Ended, p.Usage = true, c.Kind, c.Timestamp, c.Usage
 	p.Seen, p.Heard, p.heardKnown = c.SeenSteps, c.Heard, true
-	s.manifest = c.Manifest != ""
+	s.committed = c
 	if p.Started.IsZero() {
 		p.Started = c.StartedAt
 	}
@@ -151,8 +152,8 @@ func (s *stepReader) files(ctx context.Context) error {
 		Removed []string        `json:"removed"`
 	}
 	found, err := s.read(ctx, "workspace.json", &m)
-	s.p.partial = s.p.partial || s.manifest && !found
-	if err != nil || found || s.manifest {
+	s.p.partial = s.p.partial || s.committed.Manifest != "" && !found
+	if err != nil || found || s.committed.Manifest != "" {
 		s.p.Answer.Files, s.p.Answer.Removed = m.Files, m.Removed
 		return err
 	}
@@ -171,9 +172,9 @@ func (s *stepReader) files(ctx context.Context) error {
 // and the end.
 func (s *stepReader) transcript(ctx context.Context) error {
 	p := s.p
-	data, err := s.r.get(ctx, p.Dir+"transcript.jsonl")
-	if err != nil {
-		return err
+	data, err := step.ReadCommitted(ctx, s.r.store, s.r.layout, s.r.layout.File(p.Dir), s.committed)
+	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
+		return fmt.Errorf("read %s: %w", s.r.store.URL(s.r.layout.File(p.Dir+"transcript.jsonl")), err)
 	}
 	acted := p.Over
 	p.partial = p.partial || p.heardKnown && data == nil

@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -197,8 +195,7 @@ func (o *opened) load(ctx context.Context) error {
 // delimiter derives the line between quoted texts from the execution token, which their
 // authors cannot know.
 func delimiter(token string) string {
-	sum := sha256.Sum256([]byte("segment " + token))
-	return "=====" + hex.EncodeToString(sum[:6]) + "====="
+	return "=====" + artifact.SumOf([]byte("segment " + token))[:12] + "====="
 }
 
 // returned reads the conversation of a caller and the result of its call.
@@ -206,7 +203,7 @@ func (o *opened) returned(ctx context.Context, r pipeline.Return) (*returned, er
 	data, err := o.store.Get(ctx, o.Layout.Blob(r.Messages))
 	var saved caller
 	if err == nil {
-		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != r.Messages {
+		if artifact.SumOf(data) != r.Messages {
 			err = artifact.ErrCorrupt
 		} else {
 			err = json.Unmarshal(data, &saved)
