@@ -2,6 +2,7 @@ package llm
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -123,6 +124,21 @@ type Reply struct {
 // Result returns the message that answers the call.
 func (c ToolCall) Result(content string) Message {
 	return Message{Role: ToolRole, ToolCallID: c.ID, Content: content}
+}
+
+// EqualArguments reports whether the arguments of two calls are equal as text or as JSON.
+func EqualArguments(a, b string) bool {
+	return a == b || json.Valid([]byte(a)) && json.Valid([]byte(b)) && normalForm(a) == normalForm(b)
+}
+
+// normalForm encodes a JSON value anew, with sorted keys and unchanged numbers.
+func normalForm(value string) string {
+	var v any
+	d := json.NewDecoder(strings.NewReader(value))
+	d.UseNumber()
+	_ = d.Decode(&v) // the caller has checked it
+	data, _ := json.Marshal(v)
+	return string(data)
 }
 
 // Object reads a JSON object. Models also send one as a JSON string.

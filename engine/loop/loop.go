@@ -104,7 +104,7 @@ func (r running) ask(ctx context.Context) (llm.Message, error) {
 		}
 		message, salvaged := Salvage(reply.Message, tools)
 		message.Role = llm.Assistant
-		message.ToolCalls = uniqueIDs(message.ToolCalls, r.conv.added)
+		message.ToolCalls = uniqueCalls(message.ToolCalls, r.conv.added)
 		err = r.record(ctx, Entry{Kind: Reply, Messages: []llm.Message{message}, Salvaged: salvaged, Usage: &reply.Usage, Seconds: seconds})
 		return message, err
 	}
@@ -216,19 +216,27 @@ func (l Loop) clock() func() float64 {
 	return func() float64 { return max(0, l.Now().Sub(start).Round(time.Millisecond).Seconds()) }
 }
 
-// uniqueIDs gives a new ID to calls whose ID is missing or repeated. position, the number of
+// uniqueCalls drops a call that repeats the ID, the name and the arguments of another one, and
+// gives a new ID to the other calls whose ID is missing or repeated. position, the number of
 // messages so far, makes it different from the IDs of earlier replies.
-func uniqueIDs(calls []llm.ToolCall, position int) []llm.ToolCall {
-	calls = slices.Clone(calls)
-	seen := make(map[string]bool, len(calls))
-	for i := range calls {
-		id := calls[i].ID
+func uniqueCalls(calls []llm.ToolCall, position int) []llm.ToolCall {
+	var unique []llm.ToolCall
+	for _, call := range calls {
+		if call.ID == "" || !slices.ContainsFunc(unique, func(c llm.ToolCall) bool {
+			return c.ID == call.ID && c.Name == call.Name && llm.EqualArguments(c.Arguments, call.Arguments)
+		}) {
+			unique = append(unique, call)
+		}
+	}
+	seen := make(map[string]bool, len(unique))
+	for i := range unique {
+		id := unique[i].ID
 		for n := i; id == "" || seen[id]; n++ {
 			id = fmt.Sprintf("call_%d_%d", position, n)
 		}
-		calls[i].ID, seen[id] = id, true
+		unique[i].ID, seen[id] = id, true
 	}
-	return calls
+	return unique
 }
 
 // answer judges a reply, runs its ordinary calls, confirms an accepted action, and records
