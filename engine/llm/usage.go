@@ -1,6 +1,9 @@
 package llm
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // Usage is the consumption of model calls. Its JSON form is the "cost" object of the public
 // contract. The zero value means no calls.
@@ -29,6 +32,18 @@ func (u Usage) AtLeastUSD() float64 {
 		return *u.TotalUSD
 	}
 	return u.KnownUSD
+}
+
+// FormatUSD prints dollars with at least the given number of decimals, and with more where
+// rounding would change the amount by over a hundredth.
+func FormatUSD(amount float64, decimals int) string {
+	const most = 12
+	for ; ; decimals++ {
+		text := strconv.FormatFloat(amount, 'f', decimals, 64)
+		if shown, _ := strconv.ParseFloat(text, 64); decimals >= most || math.Abs(shown-amount) <= math.Abs(amount)/100 {
+			return "$" + text
+		}
+	}
 }
 
 // Add returns the sum of u and v; on overflow it saturates. TotalUSD is known only if both

@@ -222,7 +222,7 @@ func (r *rules) allowance() (loop.Update, error) {
 		return loop.Update{}, &loop.OverspentError{Spent: spent, Limit: limit}
 	}
 	note, err := json.Marshal(memory{Heard: r.heard, Spending: true})
-	text := fmt.Sprintf("This step has spent $%.4f of its $%.4f. Finish now: the step ends when the rest is spent.", spent, limit)
+	text := fmt.Sprintf("This step has spent %s of its %s. Finish now: the step ends when the rest is spent.", llm.FormatUSD(spent, 4), llm.FormatUSD(limit, 4))
 	return loop.Update{Messages: []llm.Message{{Role: llm.User, Content: text}}, Note: note}, err
 }
 
