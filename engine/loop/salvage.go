@@ -21,30 +21,42 @@ import (
 // A call is a JSON object with a name and arguments or parameters, alone or in an OpenAI
 // function object. There may be several calls or an array of them, without delimiters, in one
 // code fence, or in <tool_call> or <tools> tags. Brackets that are missing at the very end
-// are added, and a <think> block before the calls is ignored. A call with prose around it is
+// are added, a typographic quote where JSON needs one is read as one, and a <think> block before
+// the calls is ignored. A call with prose around it is
 // a quotation and is not salvaged; an object with a repeated key is not salvaged either.
 func Salvage(reply llm.Message, tools []llm.Tool) (message llm.Message, written string) {
 	if len(reply.ToolCalls) > 0 || len(tools) == 0 {
 		return reply, ""
 	}
-	values, ok := callValues(reply.Content)
-	if !ok || len(values) == 0 {
-		return reply, ""
+	for _, reading := range readings(reply.Content) {
+		if calls := readCalls(reading, tools); len(calls) > 0 {
+			written, reply.Content, reply.ToolCalls = reply.Content, "", calls
+			break
+		}
+	}
+	return reply, written
+}
+
+// readCalls returns the calls of offered tools of which a content consists, or nil.
+func readCalls(content string, tools []llm.Tool) []llm.ToolCall {
+	values, ok := callValues(content)
+	if !ok {
+		return nil
 	}
 	var calls []llm.ToolCall
 	for _, value := range values {
 		call, ok := readCall(value)
 		if !ok || !slices.ContainsFunc(tools, func(t llm.Tool) bool { return t.Name == call.Name }) {
-			return reply, ""
+			return nil
 		}
 		calls = append(calls, call)
 	}
-	written, reply.Content, reply.ToolCalls = reply.Content, "", calls
-	return reply, written
+	return calls
 }
 
 // LooksLikeCall reports whether a text looks like a call, even if it cannot be read.
 func LooksLikeCall(content string) bool {
+	content = straightened(content, false)
 	named := strings.Contains(content, `"name"`) && (strings.Contains(content, `"arguments"`) || strings.Contains(content, `"parameters"`))
 	return named && framed.MatchString(content) || tagged.MatchString(content)
 }
