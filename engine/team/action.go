@@ -1,6 +1,7 @@
 package team
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
+	"conclave/engine/loop"
 	"conclave/engine/team/evaluator"
 )
 
@@ -17,6 +19,17 @@ const (
 	maxAnswer = 256 << 10 // far below the limits of objects and prompts; larger contents belong in files
 	maxReason = 4 << 10   // most bytes of a vote's reason, a stop's summary, a restart's reason and instructions; longer ones are truncated
 )
+
+// Examples in hints. Weak models copy them, so they are JSON in plain ASCII.
+const (
+	exampleAnswer = "your complete answer" // refused as an answer
+	exampleStop   = `{"status": "complete", "summary": "my part is done"}`
+)
+
+// exampleVote returns the arguments of a vote for an answer.
+func exampleVote(id string) string {
+	return fmt.Sprintf(`{"agent_id": %q, "reason": "it is right"}`, id)
+}
 
 // proposal is the payload of an accepted new_answer, before it is sealed.
 type proposal struct {
@@ -64,7 +77,10 @@ func (r *rules) parse(call llm.ToolCall) (action, *rejection) {
 func (r *rules) parseAnswer(arguments string) (action, *rejection) {
 	var args struct{ Content string }
 	if err := json.Unmarshal([]byte(arguments), &args); err != nil || args.Content == "" {
-		return action{}, &rejection{code: invalidArguments, why: `new_answer takes {"content": "…"}, a JSON object with a text that is not empty.`}
+		return action{}, &rejection{code: invalidArguments, why: `new_answer takes {"content": "` + exampleAnswer + `"}, a JSON object with a text that is not empty.`}
+	}
+	if loop.NamesTool(args.Content, longNames...) || strings.Trim(strings.ToLower(args.Content), " \t\r\n.") == exampleAnswer {
+		return action{}, &rejection{code: invalidArguments, why: "The content is only the name of a tool or the words of an example, which is no answer. Write your complete answer there."}
 	}
 	if blank(args.Content) {
 		return action{}, &rejection{code: invalidArguments, why: "The content has only white space, control characters or marks without a width, so nobody can see it. Write the answer as visible text."}
@@ -86,14 +102,15 @@ func (r *rules) parseAnswer(arguments string) (action, *rejection) {
 
 func (r *rules) parseVote(arguments string) (action, *rejection) {
 	var args struct {
-		AgentID    string `json:"agent_id"`
+		AgentID    agentID `json:"agent_id"`
 		Reason     string
 		Confidence json.RawMessage
 	}
-	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(args.AgentID, args.Reason) {
-		return action{}, &rejection{code: invalidArguments, why: `vote takes {"agent_id": "agent…", "reason": "…"}, a JSON object with two texts that are not empty.`}
+	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(string(args.AgentID), args.Reason) {
+		example := exampleVote(cmp.Or(r.onlyLabel(arguments), r.electable()[0]))
+		return action{}, &rejection{code: invalidArguments, why: "vote takes " + example + ", a JSON object with two texts that are not empty."}
 	}
-	target, label, ok := r.find(args.AgentID)
+	target, label, ok := r.find(string(args.AgentID))
 	confidence, valid := r.confidence(args.Confidence)
 	switch {
 	case !valid:
@@ -136,15 +153,30 @@ func (a action) repeating(label string) action {
 	return a
 }
 
+// agentID is the agent_id of a vote, which some models write as a number.
+type agentID string
+
+// UnmarshalJSON reads a string or a number.
+func (id *agentID) UnmarshalJSON(value []byte) error {
+	if len(value) > 0 && '0' <= value[0] && value[0] <= '9' {
+		*id = agentID(value)
+		return nil
+	}
+	return json.Unmarshal(value, (*string)(id))
+}
+
 // find returns the newest answer shown of the agent that id names, and the label that id
 // names: the newest one for agent2, or for agent2.1 that revision or an older one. It does
-// not find newer revisions, which were not shown.
+// not find newer revisions, which were not shown. The word agent may be missing, as in 2.1; a
+// 2 alone is not found if the second answer is another agent's, because it may mean either.
 func (r *rules) find(id string) (a answer, label string, ok bool) {
-	id = strings.ToLower(strings.TrimSpace(id))
+	number, worded := strings.CutPrefix(strings.ToLower(strings.TrimSpace(id)), "agent")
+	id = "agent" + strings.TrimLeft(number, " _-")
 	agent, _, versioned := strings.Cut(id, ".")
 	for _, a := range r.memory.answers {
 		switch named := revision(a.Number, id); {
 		case a.agent() != agent:
+		case !worded && !versioned && a.Number <= len(r.memory.answers) && r.memory.answers[a.Number-1].Number != a.Number:
 		case !versioned:
 			return a, a.Label, true
 		default:
@@ -158,7 +190,7 @@ func parseStop(arguments string) (action, *rejection) {
 	var args stop
 	err := json.Unmarshal([]byte(arguments), &args)
 	if err != nil || blank(args.Summary) || (args.Status != coordination.Complete && args.Status != coordination.Blocked) {
-		return action{}, &rejection{code: invalidArguments, why: `stop takes {"summary": "…", "status": "complete" or "blocked"}, a JSON object; the summary is not empty.`}
+		return action{}, &rejection{code: invalidArguments, why: "stop takes " + exampleStop + ", a JSON object; the summary is not empty, and the status is complete or blocked."}
 	}
 	return action{
 		kind:    coordination.Stop,
@@ -180,7 +212,7 @@ func parseSubmit(arguments string) (action, *rejection) {
 func parseRestart(arguments string) (action, *rejection) {
 	var args restart
 	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(args.Reason, args.Instructions) {
-		return action{}, &rejection{code: invalidArguments, why: `restart_orchestration takes {"reason": "…", "instructions": "…"}, a JSON object with two texts that are not empty.`}
+		return action{}, &rejection{code: invalidArguments, why: `restart_orchestration takes {"reason": "what is wrong", "instructions": "what to do differently"}, a JSON object with two texts that are not empty.`}
 	}
 	accepted := restart{Reason: bounded(args.Reason), Instructions: bounded(args.Instructions)}
 	return action{

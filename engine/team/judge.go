@@ -39,6 +39,13 @@ type rejection struct {
 // news.
 const withdrawn = "Not submitted: something new came in before it counted. Read it below, then submit again or revise."
 
+// longNames and shortNames are the names of the workflow tools. Only the long ones cannot be
+// answers in themselves.
+var (
+	longNames  = []string{string(coordination.NewAnswer), string(coordination.RestartTeam), string(coordination.SubmitEvaluation)}
+	shortNames = []string{string(coordination.Vote), string(coordination.Stop), string(coordination.Submit)}
+)
+
 // subjects begin the sentences about closed actions.
 var subjects = map[coordination.Action]string{
 	coordination.Vote:        "Voting is",
@@ -190,14 +197,17 @@ func (r *rules) agree(calls []llm.ToolCall) (action, *rejection) {
 // reject refuses the whole reply. If only a part of it were run, the model could not know
 // which calls took effect.
 func (r *rules) reject(calls []llm.ToolCall, why *rejection) loop.Ruling {
-	text := why.why + " Nothing was submitted"
-	if !r.textOnly() {
-		text += " and no tool was run. Finish by calling " + r.ways()
-	}
-	text += "."
+	text, inText := why.why+" Nothing was submitted", ""
 	if why.code == noToolCalls || r.textOnly() {
-		text += r.inText()
+		inText = r.inText()
 	}
+	if !r.textOnly() {
+		text += " and no tool was run"
+		if inText == "" || !r.answersOnly() { // else a weak model replies with the tool's name
+			text += ". Finish by calling " + r.ways()
+		}
+	}
+	text += "." + inText
 	results := make(map[string]string, len(calls))
 	for _, call := range calls {
 		results[call.ID] = text
@@ -220,13 +230,18 @@ func (r *rules) ways() string {
 
 // toolNames returns a sentence with all tools that a reply may call.
 func (r *rules) toolNames() string {
-	var names []string
-	for _, tool := range r.Offer() {
-		names = append(names, tool.Name)
-	}
-	names = append(names, r.task.Tools...)
+	names := r.names()
 	if len(names) == 0 {
 		return "You have no tools."
 	}
 	return "The tools are " + strings.Join(names, ", ") + "."
+}
+
+// names returns the names of all tools that a reply may call.
+func (r *rules) names() []string {
+	var names []string
+	for _, tool := range r.Offer() {
+		names = append(names, tool.Name)
+	}
+	return append(names, r.task.Tools...)
 }
