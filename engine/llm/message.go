@@ -1,8 +1,8 @@
 package llm
 
 import (
+	"bytes"
 	"encoding/json"
-	"strings"
 	"time"
 )
 
@@ -126,19 +126,15 @@ func (c ToolCall) Result(content string) Message {
 	return Message{Role: ToolRole, ToolCallID: c.ID, Content: content}
 }
 
-// EqualArguments reports whether the arguments of two calls are equal as text or as JSON.
-func EqualArguments(a, b string) bool {
-	return a == b || json.Valid([]byte(a)) && json.Valid([]byte(b)) && normalForm(a) == normalForm(b)
-}
+// EqualArguments reports whether the arguments of two calls differ in white space at most.
+func EqualArguments(a, b string) bool { return compact(a) == compact(b) }
 
-// normalForm encodes a JSON value anew, with sorted keys and unchanged numbers.
-func normalForm(value string) string {
-	var v any
-	d := json.NewDecoder(strings.NewReader(value))
-	d.UseNumber()
-	_ = d.Decode(&v) // the caller has checked it
-	data, _ := json.Marshal(v)
-	return string(data)
+func compact(arguments string) string {
+	var b bytes.Buffer
+	if json.Compact(&b, []byte(arguments)) != nil {
+		return arguments
+	}
+	return b.String()
 }
 
 // Object reads a JSON object. Models also send one as a JSON string.

@@ -216,7 +216,7 @@ func (l Loop) clock() func() float64 {
 	return func() float64 { return max(0, l.Now().Sub(start).Round(time.Millisecond).Seconds()) }
 }
 
-// uniqueCalls reads typographic quotes in arguments, drops a call that repeats the ID, the name and the arguments of another one, and
+// uniqueCalls drops a call that repeats the ID, the name and the arguments of another one, and
 // gives a new ID to the other calls whose ID is missing or repeated. position, the number of
 // messages so far, makes it different from the IDs of earlier replies.
 func uniqueCalls(calls []llm.ToolCall, position int) []llm.ToolCall {

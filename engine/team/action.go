@@ -79,7 +79,7 @@ func (r *rules) parseAnswer(arguments string) (action, *rejection) {
 	if err := json.Unmarshal([]byte(arguments), &args); err != nil || args.Content == "" {
 		return action{}, &rejection{code: invalidArguments, why: `new_answer takes {"content": "` + exampleAnswer + `"}, a JSON object with a text that is not empty.`}
 	}
-	if loop.NamesTool(args.Content, longNames...) || strings.Trim(strings.ToLower(args.Content), " \t\r\n.") == exampleAnswer {
+	if loop.NamesTool(args.Content, longTools...) || strings.Trim(strings.ToLower(args.Content), " \t\r\n.") == exampleAnswer {
 		return action{}, &rejection{code: invalidArguments, why: "The content is only the name of a tool or the words of an example, which is no answer. Write your complete answer there."}
 	}
 	if blank(args.Content) {
@@ -102,15 +102,15 @@ func (r *rules) parseAnswer(arguments string) (action, *rejection) {
 
 func (r *rules) parseVote(arguments string) (action, *rejection) {
 	var args struct {
-		AgentID    agentID `json:"agent_id"`
+		AgentID    json.RawMessage `json:"agent_id"`
 		Reason     string
 		Confidence json.RawMessage
 	}
-	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(string(args.AgentID), args.Reason) {
+	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(readAgent(args.AgentID), args.Reason) {
 		example := exampleVote(cmp.Or(r.onlyLabel(arguments), r.electable()[0]))
 		return action{}, &rejection{code: invalidArguments, why: "vote takes " + example + ", a JSON object with two texts that are not empty."}
 	}
-	target, label, ok := r.find(string(args.AgentID))
+	target, label, ok := r.find(readAgent(args.AgentID))
 	confidence, valid := r.confidence(args.Confidence)
 	switch {
 	case !valid:
@@ -153,17 +153,8 @@ func (a action) repeating(label string) action {
 	return a
 }
 
-// agentID is the agent_id of a vote, which some models write as a number.
-type agentID string
-
-// UnmarshalJSON reads a string or a number.
-func (id *agentID) UnmarshalJSON(value []byte) error {
-	if len(value) > 0 && '0' <= value[0] && value[0] <= '9' {
-		*id = agentID(value)
-		return nil
-	}
-	return json.Unmarshal(value, (*string)(id))
-}
+// readAgent returns the agent_id of a vote, which some models write as a number.
+func readAgent(value json.RawMessage) string { return strings.Trim(string(value), `" `) }
 
 // find returns the newest answer shown of the agent that id names, and the label that id
 // names: the newest one for agent2, or for agent2.1 that revision or an older one. It does

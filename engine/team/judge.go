@@ -39,11 +39,11 @@ type rejection struct {
 // news.
 const withdrawn = "Not submitted: something new came in before it counted. Read it below, then submit again or revise."
 
-// longNames and shortNames are the names of the workflow tools. Only the long ones cannot be
-// answers in themselves.
+// shortTools and longTools are the tools of the rules, whose names are no answers. A short one is
+// also a word, which new_answer may submit.
 var (
-	longNames  = []string{string(coordination.NewAnswer), string(coordination.RestartTeam), string(coordination.SubmitEvaluation)}
-	shortNames = []string{string(coordination.Vote), string(coordination.Stop), string(coordination.Submit)}
+	shortTools = []string{"vote", "stop", "submit"}
+	longTools  = []string{"new_answer", "restart_orchestration", "submit_evaluation", "submit_checklist", "propose_improvements", "get_task_plan", "update_task"}
 )
 
 // subjects begin the sentences about closed actions.
@@ -230,18 +230,13 @@ func (r *rules) ways() string {
 
 // toolNames returns a sentence with all tools that a reply may call.
 func (r *rules) toolNames() string {
-	names := r.names()
-	if len(names) == 0 {
-		return "You have no tools."
-	}
-	return "The tools are " + strings.Join(names, ", ") + "."
-}
-
-// names returns the names of all tools that a reply may call.
-func (r *rules) names() []string {
 	var names []string
 	for _, tool := range r.Offer() {
 		names = append(names, tool.Name)
 	}
-	return append(names, r.task.Tools...)
+	names = append(names, r.task.Tools...)
+	if len(names) == 0 {
+		return "You have no tools."
+	}
+	return "The tools are " + strings.Join(names, ", ") + "."
 }

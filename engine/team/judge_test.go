@@ -128,7 +128,7 @@ func TestJudge_rejects(t *testing.T) {
 		"a vote for nobody":           {nil, reply(vote(" ")), invalidArguments, "vote takes {"},
 		"a vote without a reason":     {nil, reply(call("vote", `{"agent_id": "agent1"}`)), invalidArguments, "vote takes {"},
 		"a vote with a blank reason":  {nil, reply(call("vote", `{"agent_id": "agent1", "reason": ""}`)), invalidArguments, "vote takes {"},
-		"a vote by a list":            {nil, reply(call("vote", `{"agent_id": [1], "reason": "r"}`)), invalidArguments, "vote takes {"},
+		"a vote by a list":            {nil, reply(call("vote", `{"agent_id": [1], "reason": "r"}`)), invalidVoteID, "It can be agent1, agent3."},
 		"an example for an answer":    {nil, reply(callAnswer(" Your complete answer.")), invalidArguments, "no answer"},
 		"a tool's name for an answer": {nil, reply(callAnswer("`new_answer`")), invalidArguments, "no answer"},
 		"a position without a label":  {nil, reply(vote("2")), invalidVoteID, "It can be agent1, agent3."},

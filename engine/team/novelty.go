@@ -210,10 +210,10 @@ func (r *rules) voted(calls []llm.ToolCall) []answer {
 			continue
 		}
 		var args struct {
-			AgentID agentID `json:"agent_id"`
+			AgentID json.RawMessage `json:"agent_id"`
 		}
 		_ = json.Unmarshal([]byte(call.Arguments), &args) // parseVote reports it
-		if a, _, ok := r.find(string(args.AgentID)); ok {
+		if a, _, ok := r.find(readAgent(args.AgentID)); ok {
 			voted = append(voted, a)
 		}
 	}

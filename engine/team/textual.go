@@ -87,7 +87,7 @@ func (r *rules) textCalls(content string) []llm.ToolCall {
 
 // namesTool reports whether a text is nothing but the name of a tool.
 func (r *rules) namesTool(content string) bool {
-	return loop.NamesTool(content, slices.Concat(longNames, shortNames, r.names())...)
+	return loop.NamesTool(content, slices.Concat(shortTools, longTools, r.task.Tools)...)
 }
 
 // textVote returns the call that a vote given as text represents.

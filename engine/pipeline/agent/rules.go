@@ -97,15 +97,12 @@ func controlTool(name, description string, destinations []string) llm.Tool {
 // messages.
 const withdrawn = "Not done: a message arrived before it counted. Read it below, then decide again."
 
-// nameAlone is the reason of a rejection, which journals contain.
-const nameAlone = "tool_name_alone"
-
 // Judge implements loop.Rules. A reply without tool calls is the step's text and
 // ends it, unless it only names a control tool; refusals have no effect.
 func (r *rules) Judge(reply llm.Message) loop.Ruling {
 	if len(reply.ToolCalls) == 0 {
 		if len(r.task.Destinations) > 0 && r.iterations() < r.task.Most && loop.NamesTool(reply.Content, jumpTool, callTool) {
-			return loop.Ruling{Rejected: nameAlone, Say: "Your reply is only the name of a tool. Call the tool, or end the step with your result as text."}
+			return loop.Ruling{Rejected: "tool_name_alone", Say: "Your reply is only the name of a tool. Call the tool, or end the step with your result as text."}
 		}
 		kind := kindCompleted
 		if r.task.StopAtFailure && r.results.Failed {
