@@ -102,6 +102,9 @@ type Request struct {
 	Messages []Message
 	Tools    []Tool
 
+	// MaxReply is the most bytes of text in the reply; 0 is no limit.
+	MaxReply int
+
 	// Form is the form of a structured reply; nil leaves the form to the model.
 	Form *Form
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"conclave/engine/llm"
+	"conclave/engine/text"
+	"conclave/engine/window"
 )
 
 // Bounds of one step.
@@ -26,6 +28,9 @@ const (
 	// maxRefusals limits the attempts to shorten a turn that the server finds too long.
 	maxRefusals = 3
 )
+
+// ReplyTooLong is the reason of the rejection of a reply that was broken off.
+const ReplyTooLong = "reply_too_long"
 
 // Loop has everything that Run needs for a step.
 type Loop struct {
@@ -97,7 +102,7 @@ func (r running) ask(ctx context.Context) (llm.Message, error) {
 		req := llm.Request{Messages: r.conv.Messages, Tools: tools}
 		reply, seconds, err := r.generate(ctx, req)
 		if err != nil {
-			if err = r.recordFailure(ctx, req, reply, seconds, err); errors.Is(err, errRefused) {
+			if err = r.recordFailure(ctx, req, reply, seconds, err); errors.Is(err, errRecorded) {
 				continue
 			}
 			return llm.Message{}, err
@@ -138,16 +143,19 @@ func (r running) generate(ctx context.Context, req llm.Request) (llm.Reply, floa
 		return llm.Reply{}, 0, context.Cause(ctx)
 	}
 	elapsed := r.clock()
+	req.MaxReply = r.maxReply()
 	reply, err := r.Model.Generate(ctx, req)
 	worked := elapsed() - reply.Waited.Seconds()
 	return reply, max(0, math.Round(1000*worked)/1000), err
 }
 
-// recordFailure records the cost of a failed call. If the server found the request too long,
-// it records that and returns errRefused.
+// recordFailure records the cost of a failed call. If the request or the reply was too long, it
+// records that and returns errRecorded.
 func (r running) recordFailure(ctx context.Context, req llm.Request, reply llm.Reply, seconds float64, err error) error {
 	if failed, ok := errors.AsType[*llm.Error](err); ok && failed.Kind == llm.ContextTooLong {
 		return r.refuse(ctx, req, failed, reply.Usage, seconds)
+	} else if ok && failed.Overlong {
+		return r.discard(ctx, reply.Usage, seconds)
 	}
 	return errors.Join(err, r.waste(ctx, reply.Usage, seconds))
 }
@@ -159,6 +167,23 @@ func (r running) waste(ctx context.Context, u llm.Usage, seconds float64) error 
 	}
 	return r.record(ctx, Entry{Kind: Wasted, Usage: &u, Seconds: seconds})
 }
+
+// discard records the cost of a reply that was broken off, and tells the model, to which the
+// reply is not sent back. It returns errRecorded.
+func (r running) discard(ctx context.Context, u llm.Usage, seconds float64) error {
+	if err := r.waste(ctx, u, seconds); err != nil {
+		return err
+	}
+	say := fmt.Sprintf("Your last reply was longer than %s. It was broken off there and discarded: nothing was submitted and no tool was run. "+
+		"Reply again, far shorter; put a long content into several calls.", text.Size(int64(r.maxReply())))
+	if err := r.record(ctx, Entry{Kind: Rejection, Reason: ReplyTooLong, Messages: []llm.Message{{Role: llm.User, Content: say}}}); err != nil {
+		return err
+	}
+	return errRecorded
+}
+
+// maxReply returns the most bytes of a reply, by the known window.
+func (r running) maxReply() int { return window.MaxReply(smallerWindow(r.Window, r.conv.learned)) }
 
 // silent reports whether the model has never called a tool, although it was offered some.
 func (r running) silent() bool {
