@@ -213,8 +213,7 @@ func (c *Client) withCost(u llm.Usage) llm.Usage {
 // depthHeader tells a model served by `conclave serve` at which depth its team is asked.
 const depthHeader = "X-Conclave-Depth"
 
-// call makes one HTTP request, whose reply has at most the given bytes of text. It calls responded
-// when the headers of the response arrive.
+// call makes one HTTP request. It calls responded when the headers of the response arrive.
 func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams, most int, responded func(status int)) (llm.Reply, error) {
 	limited, w, release := newWatchdog(ctx, c.silent)
 	defer release()

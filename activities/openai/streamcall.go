@@ -99,7 +99,7 @@ func (c *streamCall) extend(f streamCall) {
 	if f.Function.Name != "" {
 		c.Function.Name = f.Function.Name
 	}
-	if !f.complete() || !c.complete() || !llm.EqualArguments(f.arguments(), c.arguments()) { // some gateways repeat a whole call
+	if !f.complete() || !c.complete() || llm.Compact(f.arguments()) != llm.Compact(c.arguments()) { // some gateways repeat a whole call
 		c.Function.Arguments = joined(c.Function.Arguments, f.Function.Arguments)
 	}
 	c.ExtraContent = joined(c.ExtraContent, f.ExtraContent)

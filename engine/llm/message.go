@@ -2,6 +2,7 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"time"
 )
@@ -129,15 +130,12 @@ func (c ToolCall) Result(content string) Message {
 	return Message{Role: ToolRole, ToolCallID: c.ID, Content: content}
 }
 
-// EqualArguments reports whether the arguments of two calls differ in white space at most.
-func EqualArguments(a, b string) bool { return compact(a) == compact(b) }
-
-func compact(arguments string) string {
+// Compact returns arguments without white space between JSON tokens, so that equal calls compare
+// equal.
+func Compact(arguments string) string {
 	var b bytes.Buffer
-	if json.Compact(&b, []byte(arguments)) != nil {
-		return arguments
-	}
-	return b.String()
+	_ = json.Compact(&b, []byte(arguments)) // writes nothing if they are not JSON
+	return cmp.Or(b.String(), arguments)
 }
 
 // Object reads a JSON object. Models also send one as a JSON string.

@@ -1,8 +1,8 @@
 package llm
 
 import (
+	"fmt"
 	"math"
-	"strconv"
 )
 
 // Usage is the consumption of model calls. Its JSON form is the "cost" object of the public
@@ -37,13 +37,11 @@ func (u Usage) AtLeastUSD() float64 {
 // FormatUSD prints dollars with at least the given number of decimals, and with more where
 // rounding would change the amount by over a hundredth.
 func FormatUSD(amount float64, decimals int) string {
-	const most = 12
-	for ; ; decimals++ {
-		text := strconv.FormatFloat(amount, 'f', decimals, 64)
-		if shown, _ := strconv.ParseFloat(text, 64); decimals >= most || math.Abs(shown-amount) <= math.Abs(amount)/100 {
-			return "$" + text
-		}
+	unit := math.Pow10(decimals)
+	for ; decimals < 12 && math.Abs(math.Round(amount*unit)/unit-amount) > math.Abs(amount)/100; decimals++ {
+		unit *= 10
 	}
+	return fmt.Sprintf("$%.*f", decimals, amount)
 }
 
 // Add returns the sum of u and v; on overflow it saturates. TotalUSD is known only if both

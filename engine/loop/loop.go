@@ -3,6 +3,7 @@ package loop
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -11,8 +12,6 @@ import (
 	"time"
 
 	"conclave/engine/llm"
-	"conclave/engine/text"
-	"conclave/engine/window"
 )
 
 // Bounds of one step.
@@ -28,9 +27,6 @@ const (
 	// maxRefusals limits the attempts to shorten a turn that the server finds too long.
 	maxRefusals = 3
 )
-
-// ReplyTooLong is the reason of the rejection of a reply that was broken off.
-const ReplyTooLong = "reply_too_long"
 
 // Loop has everything that Run needs for a step.
 type Loop struct {
@@ -155,7 +151,7 @@ func (r running) recordFailure(ctx context.Context, req llm.Request, reply llm.R
 	if failed, ok := errors.AsType[*llm.Error](err); ok && failed.Kind == llm.ContextTooLong {
 		return r.refuse(ctx, req, failed, reply.Usage, seconds)
 	} else if ok && failed.Overlong {
-		return r.discard(ctx, reply.Usage, seconds)
+		return r.discard(ctx, failed.Detail, reply.Usage, seconds)
 	}
 	return errors.Join(err, r.waste(ctx, reply.Usage, seconds))
 }
@@ -170,20 +166,21 @@ func (r running) waste(ctx context.Context, u llm.Usage, seconds float64) error 
 
 // discard records the cost of a reply that was broken off, and tells the model, to which the
 // reply is not sent back. It returns errRecorded.
-func (r running) discard(ctx context.Context, u llm.Usage, seconds float64) error {
-	if err := r.waste(ctx, u, seconds); err != nil {
-		return err
+func (r running) discard(ctx context.Context, why string, u llm.Usage, seconds float64) error {
+	say := "Your last reply was broken off and discarded: " + why + ". Nothing was submitted and no tool was run. " +
+		"Reply again, far shorter; put a long content into several calls."
+	err := r.waste(ctx, u, seconds)
+	if err == nil {
+		err = r.record(ctx, Entry{Kind: Rejection, Reason: ReplyTooLong, Messages: []llm.Message{{Role: llm.User, Content: say}}})
 	}
-	say := fmt.Sprintf("Your last reply was longer than %s. It was broken off there and discarded: nothing was submitted and no tool was run. "+
-		"Reply again, far shorter; put a long content into several calls.", text.Size(int64(r.maxReply())))
-	if err := r.record(ctx, Entry{Kind: Rejection, Reason: ReplyTooLong, Messages: []llm.Message{{Role: llm.User, Content: say}}}); err != nil {
-		return err
-	}
-	return errRecorded
+	return cmp.Or(err, errRecorded)
 }
 
-// maxReply returns the most bytes of a reply, by the known window.
-func (r running) maxReply() int { return window.MaxReply(smallerWindow(r.Window, r.conv.learned)) }
+// maxReply returns the most bytes of a reply, which are eight for each token of the context window.
+func (r running) maxReply() int {
+	const usual, most = 128 << 10, 1 << 20 // tokens of a window
+	return max(64<<10, 8*min(cmp.Or(smallerWindow(r.Window, r.conv.learned), usual), most))
+}
 
 // silent reports whether the model has never called a tool, although it was offered some.
 func (r running) silent() bool {
@@ -246,21 +243,20 @@ func (l Loop) clock() func() float64 {
 // messages so far, makes it different from the IDs of earlier replies.
 func uniqueCalls(calls []llm.ToolCall, position int) []llm.ToolCall {
 	var unique []llm.ToolCall
+	seen := make(map[string]bool, 2*len(calls)) // IDs, and calls
 	for _, call := range calls {
-		call.Arguments = readable(call.Arguments)
-		if call.ID == "" || !slices.ContainsFunc(unique, func(c llm.ToolCall) bool {
-			return c.ID == call.ID && c.Name == call.Name && llm.EqualArguments(c.Arguments, call.Arguments)
-		}) {
-			unique = append(unique, call)
+		if !json.Valid([]byte(call.Arguments)) {
+			call.Arguments = straightened(call.Arguments)
 		}
-	}
-	seen := make(map[string]bool, len(unique))
-	for i := range unique {
-		id := unique[i].ID
-		for n := i; id == "" || seen[id]; n++ {
-			id = fmt.Sprintf("call_%d_%d", position, n)
+		whole := call.ID + "\x00" + call.Name + "\x00" + llm.Compact(call.Arguments)
+		if call.ID != "" && seen[whole] {
+			continue
 		}
-		unique[i].ID, seen[id] = id, true
+		for n := len(unique); call.ID == "" || seen[call.ID]; n++ {
+			call.ID = fmt.Sprintf("call_%d_%d", position, n)
+		}
+		seen[whole], seen[call.ID] = true, true
+		unique = append(unique, call)
 	}
 	return unique
 }

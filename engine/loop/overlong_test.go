@@ -25,7 +25,7 @@ func (e *endless) Generate(ctx context.Context, req llm.Request) (llm.Reply, err
 	reply, err := e.script.Generate(ctx, req)
 	if text := &reply.Message.Content; err == nil && len(*text) > req.MaxReply {
 		*text = (*text)[:req.MaxReply]
-		err = &llm.Error{Kind: llm.BadReply, Cut: true, Overlong: true, Message: "too long"}
+		err = &llm.Error{Kind: llm.BadReply, Cut: true, Overlong: true, Detail: "it is too long"}
 	}
 	return reply, err
 }
@@ -51,7 +51,7 @@ func TestRun_overlongReply(t *testing.T) {
 	require.Equal(t, []int{1 << 20, 1 << 20}, m.limits, "the window is unknown")
 	require.Equal(t, []loop.EntryKind{loop.Wasted, loop.Rejection, loop.Reply, loop.Results}, r.kinds())
 	require.Equal(t, loop.ReplyTooLong, r.journal.entries[1].Reason)
-	require.Equal(t, llm.Message{Role: llm.User, Content: "Your last reply was longer than 1.0 MB. It was broken off there and discarded: nothing was submitted and no tool was run. " +
+	require.Equal(t, llm.Message{Role: llm.User, Content: "Your last reply was broken off and discarded: it is too long. Nothing was submitted and no tool was run. " +
 		"Reply again, far shorter; put a long content into several calls."}, m.requests[1].Messages[2])
 	require.NotContains(t, asJSON(t, m.requests[1]), "flood")
 	require.NotContains(t, asJSON(t, r.journal.entries), "flood")
@@ -68,7 +68,7 @@ func TestRun_overlongReply(t *testing.T) {
 // The limit follows the window, also one that a refusal revealed.
 func TestRun_limitOfAReply(t *testing.T) {
 	t.Parallel()
-	for tokens, limit := range map[int]int{200_000: 1_600_000, 16_384: 131_072, 512: 64 << 10} {
+	for tokens, limit := range map[int]int{200_000: 1_600_000, 16_384: 131_072, 512: 64 << 10, 1 << 62: 8 << 20} {
 		_, m := overlong(t, tokens, pipeline{}, says("Done."))
 		require.Equal(t, []int{limit}, m.limits)
 	}

@@ -28,35 +28,28 @@ func Salvage(reply llm.Message, tools []llm.Tool) (message llm.Message, written 
 	if len(reply.ToolCalls) > 0 || len(tools) == 0 {
 		return reply, ""
 	}
-	for _, reading := range readings(reply.Content) {
-		if calls := readCalls(reading, tools); len(calls) > 0 {
-			written, reply.Content, reply.ToolCalls = reply.Content, "", calls
-			break
-		}
-	}
-	return reply, written
-}
-
-// readCalls returns the calls of offered tools of which a content consists, or nil.
-func readCalls(content string, tools []llm.Tool) []llm.ToolCall {
-	values, ok := callValues(content)
+	values, ok := callValues(reply.Content)
 	if !ok {
-		return nil
+		values, ok = callValues(straightened(reply.Content))
+	}
+	if !ok || len(values) == 0 {
+		return reply, ""
 	}
 	var calls []llm.ToolCall
 	for _, value := range values {
 		call, ok := readCall(value)
 		if !ok || !slices.ContainsFunc(tools, func(t llm.Tool) bool { return t.Name == call.Name }) {
-			return nil
+			return reply, ""
 		}
 		calls = append(calls, call)
 	}
-	return calls
+	written, reply.Content, reply.ToolCalls = reply.Content, "", calls
+	return reply, written
 }
 
 // LooksLikeCall reports whether a text looks like a call, even if it cannot be read.
 func LooksLikeCall(content string) bool {
-	content = straightened(content, false)
+	content = straightened(content)
 	named := strings.Contains(content, `"name"`) && (strings.Contains(content, `"arguments"`) || strings.Contains(content, `"parameters"`))
 	return named && framed.MatchString(content) || tagged.MatchString(content)
 }

@@ -140,7 +140,9 @@ func TestSalvage_typographicQuotes(t *testing.T) {
 		`{"name": "vote", "arguments": {"agent_id": "agent2", "reason": “It's “right”.”`:                           "",
 		`{"name": "vote", "arguments": {"agent_id": "agent2", "reason": "He said “it is right”`:                    "",
 		`{"name": "new_answer", "arguments": {"content": "{“a”: “b”}"}}`:                                           `{"content": "{“a”: “b”}"}`,
-		`{“name”: “new_answer”, “arguments”: {“content”: "say “hi”, “ho”: {“x”}"}}`:                                `{"content": "say “hi”, “ho”: {“x”}"}`,
+		`{“name”: “new_answer”, “arguments”: {“content”: "say “hi”, “ho”: {“x”}"}}`:                                "",
+		`{“name”: “new_answer”, “arguments”: {“content”: "use {“a”} here"}}`:                                       "",
+		`{“name”: “new_answer”, “arguments”: {“content”: "say “hi” to all"}}`:                                      `{"content": "say “hi” to all"}`,
 		`I vote: {“name”: “vote”, “arguments”: {“agent_id”: “agent2”}}`:                                            "",
 		`{“name”: “rm”, “arguments”: {“agent_id”: “agent2”}}`:                                                      "",
 	} {
@@ -155,14 +157,13 @@ func TestSalvage_typographicQuotes(t *testing.T) {
 	require.True(t, loop.LooksLikeCall(`{“name”: “vote”, “arguments”: {“agent_id”: agent2}}`), "it is no answer")
 }
 
-// The arguments of a native call are read in the same way. Arguments that stay unreadable are
-// passed on as they came.
+// The arguments of a native call are read in the same way.
 func TestRun_typographicQuotes(t *testing.T) {
 	t.Parallel()
 	r := play(t, t.Context(), &team{},
-		says("", call("a", "read_file", `{"path": “a}`)),
+		says("", call("a", "read_file", `{"path": "“a”}`)),
 		says("", call("b", "new_answer", `{"content": "Phobos and Deimos.”}`)))
 	require.NoError(t, r.err)
 	require.JSONEq(t, twoMoons, r.conv.Messages[4].ToolCalls[0].Arguments, "the next request is valid, too")
-	require.Equal(t, `{"path": “a}`, r.conv.Messages[2].ToolCalls[0].Arguments)
+	require.Equal(t, `{"path": "“a"}`, r.conv.Messages[2].ToolCalls[0].Arguments)
 }

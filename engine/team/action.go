@@ -23,13 +23,9 @@ const (
 // Examples in hints. Weak models copy them, so they are JSON in plain ASCII.
 const (
 	exampleAnswer = "your complete answer" // refused as an answer
+	exampleVote   = `{"agent_id": %q, "reason": "it is right"}`
 	exampleStop   = `{"status": "complete", "summary": "my part is done"}`
 )
-
-// exampleVote returns the arguments of a vote for an answer.
-func exampleVote(id string) string {
-	return fmt.Sprintf(`{"agent_id": %q, "reason": "it is right"}`, id)
-}
 
 // proposal is the payload of an accepted new_answer, before it is sealed.
 type proposal struct {
@@ -107,8 +103,8 @@ func (r *rules) parseVote(arguments string) (action, *rejection) {
 		Confidence json.RawMessage
 	}
 	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(readAgent(args.AgentID), args.Reason) {
-		example := exampleVote(cmp.Or(r.onlyLabel(arguments), r.electable()[0]))
-		return action{}, &rejection{code: invalidArguments, why: "vote takes " + example + ", a JSON object with two texts that are not empty."}
+		label := cmp.Or(r.onlyLabel(arguments), r.electable()[0])
+		return action{}, &rejection{code: invalidArguments, why: fmt.Sprintf("vote takes "+exampleVote+", a JSON object with two texts that are not empty.", label)}
 	}
 	target, label, ok := r.find(readAgent(args.AgentID))
 	confidence, valid := r.confidence(args.Confidence)
@@ -154,7 +150,11 @@ func (a action) repeating(label string) action {
 }
 
 // readAgent returns the agent_id of a vote, which some models write as a number.
-func readAgent(value json.RawMessage) string { return strings.Trim(string(value), `" `) }
+func readAgent(value json.RawMessage) string {
+	id := string(value)
+	_ = json.Unmarshal(value, &id) // leaves a number as it is
+	return id
+}
 
 // find returns the newest answer shown of the agent that id names, and the label that id
 // names: the newest one for agent2, or for agent2.1 that revision or an older one. It does

@@ -57,7 +57,7 @@
 // with the newest label. After that it is accepted, and records the revision named.
 //
 // Unless text_answers is never, text without a call counts in two cases. A label alone is
-// a vote; the numbers of a label alone are one where only a vote is open. Where only a new answer is open, the text is the answer; with auto, only after a
+// a vote, and so are its numbers alone where only a vote is open. Where only a new answer is open, the text is the answer; with auto, only after a
 // reply without calls was rejected and if the model has called nothing since. A text that is
 // nothing but the name of a tool is never an answer.
 //

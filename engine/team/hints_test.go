@@ -2,6 +2,7 @@ package team
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode"
@@ -61,7 +62,7 @@ func TestHints_vote(t *testing.T) {
 		v := rules.Judge(reply(call("vote", arguments)))
 		require.Equal(t, invalidArguments, v.Rejected)
 		require.Contains(t, v.Results["a"], `vote takes {"agent_id": "`+label+`", "reason": "it is right"}`)
-		copied := rules.Judge(llm.Message{ToolCalls: []llm.ToolCall{{ID: "b", Name: "vote", Arguments: exampleVote(label)}}})
+		copied := rules.Judge(llm.Message{ToolCalls: []llm.ToolCall{{ID: "b", Name: "vote", Arguments: fmt.Sprintf(exampleVote, label)}}})
 		require.NotNil(t, copied.Action)
 	}
 }

@@ -39,12 +39,8 @@ type rejection struct {
 // news.
 const withdrawn = "Not submitted: something new came in before it counted. Read it below, then submit again or revise."
 
-// shortTools and longTools are the tools of the rules, whose names are no answers. A short one is
-// also a word, which new_answer may submit.
-var (
-	shortTools = []string{"vote", "stop", "submit"}
-	longTools  = []string{"new_answer", "restart_orchestration", "submit_evaluation", "submit_checklist", "propose_improvements", "get_task_plan", "update_task"}
-)
+// longTools are the tools of the rules whose names cannot be meant as answers.
+var longTools = []string{"new_answer", "restart_orchestration", "submit_evaluation", "submit_checklist", "propose_improvements", "get_task_plan", "update_task"}
 
 // subjects begin the sentences about closed actions.
 var subjects = map[coordination.Action]string{
@@ -203,7 +199,7 @@ func (r *rules) reject(calls []llm.ToolCall, why *rejection) loop.Ruling {
 	}
 	if !r.textOnly() {
 		text += " and no tool was run"
-		if inText == "" || !r.answersOnly() { // else a weak model replies with the tool's name
+		if inText == "" || !r.answersOnly() {
 			text += ". Finish by calling " + r.ways()
 		}
 	}

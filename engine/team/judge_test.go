@@ -51,6 +51,7 @@ func TestJudge_accepts(t *testing.T) {
 		"the same, not as a text":         {reply(call("vote", `{"agent_id": 3.1, "reason": "It is right."}`)), "vote", votes("agent3.1", 3), []string{"Your vote for agent3.1 is recorded."}},
 		"a vote by number":                {reply(call("vote", `{"agent_id": 1, "reason": "It is right."}`)), "vote", votes("agent1.2", 1), []string{"Your vote for agent1.2 is recorded."}},
 		"a number that is no position":    {reply(vote("3")), "vote", votes("agent3.1", 3), []string{"Your vote for agent3.1 is recorded."}},
+		"a vote with a line end":          {reply(vote(`\n agent3.1 \n`)), "vote", votes("agent3.1", 3), []string{"Your vote for agent3.1 is recorded."}},
 		"a label in two words":            {reply(vote("Agent 3.1")), "vote", votes("agent3.1", 3), []string{"Your vote for agent3.1 is recorded."}},
 		"an answer that is a word":        {reply(callAnswer("stop")), "new_answer", `{"content":"stop"}`, []string{"Your answer is submitted."}},
 		"ordinary tools beside an action": {

@@ -180,7 +180,7 @@ func endorsingCall(way coordination.Action, a answer) string {
 	if way == coordination.Stop {
 		return "If nothing is left to do, call stop with " + exampleStop + "."
 	}
-	return fmt.Sprintf("To support %s, call vote with %s.", a.Label, exampleVote(a.agent()))
+	return fmt.Sprintf("To support %s, call vote with "+exampleVote+".", a.Label, a.agent())
 }
 
 // withoutEchoes separates the new answers that repeat the text of the answer for which the

@@ -87,7 +87,7 @@ func (r *rules) textCalls(content string) []llm.ToolCall {
 
 // namesTool reports whether a text is nothing but the name of a tool.
 func (r *rules) namesTool(content string) bool {
-	return loop.NamesTool(content, slices.Concat(shortTools, longTools, r.task.Tools)...)
+	return loop.NamesTool(content, slices.Concat(longTools, []string{"vote", "stop", "submit"}, r.task.Tools)...)
 }
 
 // textVote returns the call that a vote given as text represents.
@@ -132,11 +132,10 @@ func (r *rules) inText() string {
 	begin := " If you cannot call tools, reply"
 	if r.textOnly() {
 		begin = " Reply"
+	} else if r.answersOnly() { // without the name of the tool, which weak models repeat
+		begin = " Submit your complete answer with a tool call." + begin
 	}
 	switch {
-	case r.answersOnly() && !r.textOnly():
-		begin = " Submit your complete answer with a tool call." + begin
-		fallthrough
 	case r.answersOnly():
 		return begin + " with your complete answer as plain text and nothing else: that text is then your answer."
 	case slices.Contains(r.open(), coordination.Vote):

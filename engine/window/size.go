@@ -1,10 +1,6 @@
 package window
 
-import (
-	"cmp"
-
-	"conclave/engine/llm"
-)
+import "conclave/engine/llm"
 
 // Weights are in bytes of text. The number of tokens is estimated from them.
 const (
@@ -23,18 +19,6 @@ const (
 // Messages added after a measurement have at least newTokens per newBytes: a quarter more
 // than usual.
 const newTokens, newBytes = 5, 16
-
-// Bounds of a reply, in bytes, and the tokens of a window that is unknown.
-const (
-	minReply, maxReply = 64 << 10, 8 << 20
-	usualWindow        = 128 << 10
-)
-
-// MaxReply returns the most bytes of a reply of a model with a context window of the given
-// tokens, 0 if unknown.
-func MaxReply(tokens int) int {
-	return min(max(min(cmp.Or(tokens, usualWindow), maxTokens)*bytesAtMost, minReply), maxReply)
-}
 
 // weigh returns the weight of messages.
 func weigh(messages ...llm.Message) int {

@@ -116,9 +116,7 @@ func (d *Desk) costOf(ctx context.Context, session string, retried bool) (llm.Us
 	}
 	run := runOf(info)
 	if run.Running() {
-		var state struct { // its other fields differ from those of a result
-			Cost llm.Usage `json:"cost"`
-		}
+		var state struct{ Cost llm.Usage } // the other fields of a state are not those of a result
 		err := runs.Query(ctx, d.conn, session, drive.StateQuery, &state)
 		return state.Cost, err
 	}

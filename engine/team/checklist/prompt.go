@@ -125,9 +125,8 @@ func (p Policy) quota() string {
 const (
 	submitChecklist     = "submit_checklist"
 	proposeImprovements = "propose_improvements"
-
-	improvementsForm = `{"E1": [{"plan": "what to change", "sources": ["agent2.1"], "impact": "structural"}]}`
-	preserveForm     = `{"E2": {"what": "what is good", "source": "agent1.1"}}`
+	improvementsForm    = `{"E1": [{"plan": "what to change", "sources": ["agent2.1"], "impact": "structural"}]}`
+	preserveForm        = `{"E2": {"what": "what is good", "source": "agent1.1"}}`
 )
 
 // reportForm describes report_path.

@@ -20,8 +20,7 @@ const TasksForm = `The tasks of the next version, or null with the verdict conve
 	`"breakthroughs": [{"element": "what is best", "why": "why", "amplification": "how to lift the rest by it"}], ` +
 	`"paradigm_shift": {"current_limitation": "what limits it", "alternative_approach": "what else", "transferable_elements": ["what carries over"]}}, ` +
 	`"tasks": [{"id": "t1", "description": "what to do", "implementation_guidance": "how", "verification": "how to check it", "execution": {"mode": "inline"}}], ` +
-	`"evolution_tasks": [], "preserve": ["what must stay"]}. The ceiling_status is ceiling_not_reached, ceiling_approaching or ceiling_reached; ` +
-	`evolution_tasks are tasks of another approach, in the form of tasks.`
+	`"evolution_tasks": [], "preserve": ["what must stay"]}. The ceiling_status is ceiling_not_reached, ceiling_approaching or ceiling_reached; evolution_tasks are tasks of another approach, in the form of tasks.`
 
 // NextTasks is next_tasks.json.
 type NextTasks struct {
