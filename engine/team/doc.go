@@ -57,9 +57,9 @@
 // with the newest label. After that it is accepted, and records the revision named.
 //
 // Unless text_answers is never, text without a call counts in two cases. A label alone is
-// a vote, and so are its numbers alone where only a vote is open. Where only a new answer is open, the text is the answer; with auto, only after a
-// reply without calls was rejected and if the model has called nothing since. A text that is
-// nothing but the name of a tool is never an answer.
+// a vote, and so are its numbers where only a vote is open. Where only a new answer is open, the
+// text is the answer, unless it only names a tool; with auto, only after a reply without calls
+// was rejected and if the model has called nothing since.
 //
 // With text_answers always, a step is plain (plain in textual.go) if the agent has no other
 // tools and a single action is open, an answer or a vote. Its prompt asks for text and offers no
