@@ -175,7 +175,7 @@ func (c *Client) send(ctx context.Context, req llm.Request, responded func(statu
 	wanted := c.wanted &^ c.refusals.of(c.server) &^ c.images.of(c.server)
 	var spent llm.Usage // includes streams that were refused after they had begun
 	for sent := wanted; ; {
-		reply, err := c.call(ctx, c.request(req, sent), responded)
+		reply, err := c.call(ctx, c.request(req, sent), req.MaxReply, responded)
 		spent = spent.Add(c.withCost(reply.Usage))
 		reply.Usage = spent
 		part := sent.refusedBy(err, req)
@@ -214,7 +214,7 @@ func (c *Client) withCost(u llm.Usage) llm.Usage {
 const depthHeader = "X-Conclave-Depth"
 
 // call makes one HTTP request. It calls responded when the headers of the response arrive.
-func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams, responded func(status int)) (llm.Reply, error) {
+func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams, most int, responded func(status int)) (llm.Reply, error) {
 	limited, w, release := newWatchdog(ctx, c.silent)
 	defer release()
 
@@ -232,7 +232,7 @@ func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams, r
 		body, _ := io.ReadAll(res.Body)
 		err = c.refused(res.StatusCode, res.Header, body)
 	case err == nil:
-		reply, err = c.reply(res.Header, res.Body, w, llm.Said(ctx))
+		reply, err = c.reply(res.Header, res.Body, most, w, llm.Said(ctx))
 	}
 	failed, classified := errors.AsType[*llm.Error](err)
 	stall, stalled := errors.AsType[*stallError](context.Cause(limited))
@@ -244,6 +244,7 @@ func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams, r
 	case classified:
 	case errors.Is(err, errTooLarge):
 		failed = c.unusable(err.Error(), err)
+		failed.Overlong = most > 0
 	case stalled:
 		failed = c.failure(llm.Network, 0, stall.what, stall.remedy, stall)
 	default:

@@ -35,6 +35,16 @@ func (c *Client) unusable(reason string, cause error) *llm.Error {
 	return c.failure(llm.BadReply, http.StatusOK, reason, "", cause)
 }
 
+// within returns the error of a reply that is longer than was asked for, or else err.
+func (c *Client) within(s *stream, err error) error {
+	if !s.overlong() {
+		return err
+	}
+	failed := c.unusable("the reply is longer than "+text.Size(int64(s.most)), nil)
+	failed.Cut, failed.Overlong = true, true
+	return failed
+}
+
 // unreached returns the error for a request without a complete response; begun is true if the
 // response had begun. The message omits the URL that a url.Error adds.
 func (c *Client) unreached(err error, begun bool) *llm.Error {

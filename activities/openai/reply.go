@@ -27,21 +27,24 @@ const (
 
 // reply reads the body of a successful response. An error in the body or an incomplete reply is an
 // *llm.Error; any other error is a failed read.
-func (c *Client) reply(header http.Header, body io.Reader, w *watchdog, said func(text string)) (llm.Reply, error) {
+func (c *Client) reply(header http.Header, body io.Reader, most int, w *watchdog, said func(text string)) (llm.Reply, error) {
 	r := bufio.NewReader(body)
-	stream, err := isStream(header, r)
+	streamed, err := isStream(header, r)
 	if err != nil {
 		return llm.Reply{}, err
 	}
-	if stream {
-		return c.streamedReply(header, r, w, teller{tell: said})
+	if streamed {
+		return c.streamedReply(header, r, stream{most: most}, w, teller{tell: said})
 	}
 	whole, err := io.ReadAll(r)
 	if err != nil {
 		// The provider charges for the reply even if reading it failed.
 		return llm.Reply{Usage: llm.Usage{ModelCalls: 1}}, err
 	}
-	return c.completion(header, whole)
+	reply, err := c.completion(header, whole)
+	s := stream{most: most}
+	s.add(event{data: string(whole)})
+	return reply, c.within(&s, err)
 }
 
 func (c *Client) completion(header http.Header, body []byte) (llm.Reply, error) {

@@ -35,11 +35,7 @@ func (s *stream) said() string {
 		said = s.field("reasoning_content") + s.field("reasoning")
 	}
 	for _, c := range s.calls {
-		var arguments string
-		if json.Unmarshal(c.Function.Arguments, &arguments) != nil {
-			arguments = string(c.Function.Arguments)
-		}
-		said = strings.TrimSpace(said + "\n\n" + c.Function.Name + " " + lineEnds.Replace(arguments))
+		said = strings.TrimSpace(said + "\n\n" + c.Function.Name + " " + lineEnds.Replace(c.arguments()))
 	}
 	return said
 }

@@ -86,8 +86,7 @@ func isStream(header http.Header, body *bufio.Reader) (bool, error) {
 	}
 }
 
-func (c *Client) streamedReply(header http.Header, body *bufio.Reader, w *watchdog, t teller) (llm.Reply, error) {
-	var s stream
+func (c *Client) streamedReply(header http.Header, body *bufio.Reader, s stream, w *watchdog, t teller) (llm.Reply, error) {
 	for e, err := range events(body) {
 		if err != nil && s.choice.FinishReason == "" {
 			return llm.Reply{Usage: s.spent()}, err
@@ -101,20 +100,21 @@ func (c *Client) streamedReply(header http.Header, body *bufio.Reader, w *watchd
 		if s.problem != nil {
 			return llm.Reply{Usage: s.spent()}, c.refused(http.StatusOK, header, s.problem)
 		}
-		if s.done {
+		if s.done || s.overlong() {
 			break
 		}
 		w.event(s.idleLimit())
 		t.hear(&s, time.Now())
 	}
-	if !s.done && s.choice.FinishReason == "" {
+	if !s.done && !s.overlong() && s.choice.FinishReason == "" {
 		return llm.Reply{Usage: s.spent()}, c.failure(llm.Network, 0, "the response ended early, without finish_reason and [DONE]", "", nil)
 	}
 	folded, err := json.Marshal(s.completion())
 	if err != nil {
 		return llm.Reply{Usage: s.spent()}, c.unusable("the stream cannot be assembled", err)
 	}
-	return c.completion(header, folded)
+	reply, err := c.completion(header, folded)
+	return reply, c.within(&s, err)
 }
 
 // stream is the content of a stream so far. It ignores all choices except the first.
@@ -122,6 +122,8 @@ type stream struct {
 	choice streamChoice
 	calls  []*streamCall
 	done   bool
+	size   int // bytes of its texts
+	most   int // limit of size; 0 for none
 
 	started    bool // a chunk of the choice has arrived
 	hasContent bool // a chunk with content has arrived
@@ -197,6 +199,16 @@ func (s *stream) count(usage json.RawMessage) {
 	}
 }
 
+// overlong reports whether the reply is longer than was asked for.
+func (s *stream) overlong() bool { return s.most > 0 && s.size > s.most }
+
+// textSize returns the bytes of a field without the frames of its parts, because some servers
+// frame every token of their thoughts.
+func textSize(field json.RawMessage) int {
+	const frame = 160
+	return max(0, len(field)-frame*bytes.Count(field, []byte(`"type"`)))
+}
+
 // idleLimit returns the time limit for the next byte, or 0 if only silentTimeout applies.
 func (s *stream) idleLimit() time.Duration {
 	switch {
@@ -216,6 +228,7 @@ func (s *stream) merge(d streamDelta) bool {
 	for name, value := range d {
 		s.hasContent = s.hasContent || name != "role" && !empty(value)
 		if name != "tool_calls" {
+			s.size += textSize(value)
 			s.choice.Message[name] = joined(s.choice.Message[name], value)
 			continue
 		}
@@ -224,6 +237,7 @@ func (s *stream) merge(d streamDelta) bool {
 			return false
 		}
 		for _, f := range fragments {
+			s.size += len(f.Function.Arguments) + len(f.ExtraContent)
 			s.call(f)
 		}
 	}

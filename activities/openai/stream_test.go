@@ -187,6 +187,31 @@ func TestStream_calls(t *testing.T) {
 			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":{"a":4}}}`), end("tool_calls")),
 			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{"a":4}`)}},
 		},
+		"the whole call once more": {
+			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{\"a\":2}"}}`),
+				calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{\"a\":2}"}}`),
+				calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{\"a\":2}"}}`), end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{"a":2}`)}},
+		},
+		"fragments, then the whole call": {
+			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{\"a\""}}`), calls(`{"index":0,"function":{"arguments":":2}"}}`),
+				calls(`{"index":0,"id":"a","type":"function","function":{"name":"add","arguments":"{ \"a\": 2 }"}}`), end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{"a":2}`)}},
+		},
+		"the arguments once more, without a name": {
+			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{}"}}`), calls(`{"index":0,"function":{"arguments":"{}"}}`), end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{}`)}},
+		},
+		"the whole call once more at the end, beside another": {
+			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{}"}}`), calls(`{"index":1,"id":"b","function":{"name":"add","arguments":"{}"}}`),
+				calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{}"}},{"index":1,"id":"b","function":{"name":"add","arguments":"{}"}}`), end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{}`), add("b", `{}`)}},
+		},
+		"a fragment that is complete by itself": {
+			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{\"a\":"}}`), calls(`{"index":0,"function":{"arguments":"{}"}}`),
+				calls(`{"index":0,"function":{"arguments":"}"}}`), end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{"a":{}}`)}},
+		},
 		"a thought signature is kept with its call": {
 			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{}"},"extra_content":{"google":{"thought_signature":"sig=="}}}`), end("stop")),
 			llm.Message{ToolCalls: []llm.ToolCall{{ID: "a", Name: "add", Arguments: "{}", Extra: map[string]json.RawMessage{

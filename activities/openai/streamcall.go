@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
+
+	"conclave/engine/llm"
 )
 
 // streamCall is a tool call in a stream, or a fragment of one.
@@ -70,15 +73,20 @@ func (c *streamCall) continuedBy(f streamCall) bool {
 
 // complete reports whether the arguments are a complete JSON object.
 func (c *streamCall) complete() bool {
-	written := []byte(c.Function.Arguments)
-	if !bytes.HasSuffix(bytes.TrimRight(written, "\" \t\r\n\\trn"), []byte("}")) {
+	if !bytes.HasSuffix(bytes.TrimRight(c.Function.Arguments, "\" \t\r\n\\trn"), []byte("}")) {
 		return false // avoids parsing a long text again for every fragment
 	}
+	written := c.arguments()
+	return strings.HasPrefix(strings.TrimSpace(written), "{") && json.Valid([]byte(written))
+}
+
+// arguments returns the text of the arguments.
+func (c *streamCall) arguments() string {
 	var text string
-	if json.Unmarshal(written, &text) == nil {
-		written = []byte(text)
+	if json.Unmarshal(c.Function.Arguments, &text) != nil {
+		return string(c.Function.Arguments)
 	}
-	return bytes.HasPrefix(bytes.TrimSpace(written), []byte("{")) && json.Valid(written)
+	return text
 }
 
 func (c *streamCall) extend(f streamCall) {
@@ -91,6 +99,8 @@ func (c *streamCall) extend(f streamCall) {
 	if f.Function.Name != "" {
 		c.Function.Name = f.Function.Name
 	}
-	c.Function.Arguments = joined(c.Function.Arguments, f.Function.Arguments)
+	if !f.complete() || !c.complete() || llm.Compact(f.arguments()) != llm.Compact(c.arguments()) { // some gateways repeat a whole call
+		c.Function.Arguments = joined(c.Function.Arguments, f.Function.Arguments)
+	}
 	c.ExtraContent = joined(c.ExtraContent, f.ExtraContent)
 }

@@ -53,7 +53,7 @@ var words = []string{
 	string(llm.System), string(llm.User), string(llm.Assistant), string(llm.ToolRole),
 	string(loop.Opening), string(loop.Updated), string(loop.Reply), string(loop.Results), string(loop.Rejection), string(loop.Wasted),
 	string(loop.Resumed), string(loop.Refused), string(loop.Elided), string(loop.Compacted),
-	scenario.EvidenceTool,
+	loop.ReplyTooLong, scenario.EvidenceTool,
 }
 
 // encodedImage matches the encoded content of an image.

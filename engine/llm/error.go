@@ -26,6 +26,7 @@ type Error struct {
 	RetryAfter time.Duration // requested by the server; 0 if not
 	Window     int           // context window in tokens, if the server names it for a ContextTooLong; else 0
 	Cut        bool          // the reply beside a BadReply is usable, but cut at its token limit
+	Overlong   bool          // the reply was broken off at Request.MaxReply; its beginning may be beside a BadReply, as with Cut
 	Since      time.Time     // time when the server's replies ceased in an outage; zero if unknown
 	Message    string
 	Detail     string // the part of Message after the names of the model and the host

@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"time"
 )
@@ -101,6 +103,9 @@ type Request struct {
 	Messages []Message
 	Tools    []Tool
 
+	// MaxReply is the most bytes of text in the reply; 0 is no limit.
+	MaxReply int
+
 	// Form is the form of a structured reply; nil leaves the form to the model.
 	Form *Form
 }
@@ -123,6 +128,14 @@ type Reply struct {
 // Result returns the message that answers the call.
 func (c ToolCall) Result(content string) Message {
 	return Message{Role: ToolRole, ToolCallID: c.ID, Content: content}
+}
+
+// Compact returns arguments without white space between JSON tokens, so that equal calls compare
+// equal.
+func Compact(arguments string) string {
+	var b bytes.Buffer
+	_ = json.Compact(&b, []byte(arguments)) // writes nothing if they are not JSON
+	return cmp.Or(b.String(), arguments)
 }
 
 // Object reads a JSON object. Models also send one as a JSON string.

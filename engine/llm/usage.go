@@ -1,6 +1,9 @@
 package llm
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Usage is the consumption of model calls. Its JSON form is the "cost" object of the public
 // contract. The zero value means no calls.
@@ -33,6 +36,16 @@ func (u Usage) AtLeastUSD() float64 {
 		return *u.TotalUSD
 	}
 	return u.KnownUSD
+}
+
+// FormatUSD prints dollars with at least the given number of decimals, and with more where
+// rounding would change the amount by over a hundredth.
+func FormatUSD(amount float64, decimals int) string {
+	unit := math.Pow10(decimals)
+	for ; decimals < 12 && math.Abs(math.Round(amount*unit)/unit-amount) > math.Abs(amount)/100; decimals++ {
+		unit *= 10
+	}
+	return fmt.Sprintf("$%.*f", decimals, amount)
 }
 
 // Add returns the sum of u and v; on overflow it saturates. TotalUSD is known only if both

@@ -77,3 +77,15 @@ func TestUsage_repeated(t *testing.T) {
 	require.EqualValues(t, 1, llm.Usage{ModelCalls: 2, Repeated: 2}.Since(called).Repeated)
 	require.EqualValues(t, 1, llm.Usage{ModelCalls: 1, Repeated: 2}.Since(called).Repeated)
 }
+
+// Amounts that differ by more than a hundredth are printed differently.
+func TestFormatUSD(t *testing.T) {
+	t.Parallel()
+	for want, amount := range map[string]float64{
+		"$0.00": 0, "$5.00": 5, "$0.25": 0.25, "$0.125": 0.125, "$0.001": 0.001, "$0.0062": 0.0062, "$0.000031": 0.000031,
+		"$33.33": 100.0 / 3, "$0.000000000000": 1e-15, "$-0.004": -0.004,
+	} {
+		require.Equal(t, want, llm.FormatUSD(amount, 2))
+	}
+	require.Equal(t, "$0.5000", llm.FormatUSD(0.5, 4))
+}

@@ -30,8 +30,11 @@ const (
 	Compacted  EntryKind = "compacted"   // a summary by the model replaced old turns
 )
 
-// reasonCallLimit is the Reason of an update that announces the limit of model calls.
-const reasonCallLimit = "model_calls"
+// The Reasons that the loop itself gives.
+const (
+	reasonCallLimit = "model_calls"    // of an update that announces the limit of model calls
+	ReplyTooLong    = "reply_too_long" // of the rejection of a reply that was broken off
+)
 
 // Entry is one journal entry. A conversation is the fold of its entries; a transcript
 // prints the same entries.

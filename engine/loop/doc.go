@@ -13,7 +13,7 @@
 //   - an action counts when it is journaled; an update of Confirm is journaled in its
 //     place, and the loop continues;
 //   - no model call is made before everything earlier is journaled;
-//   - rejections, model calls and wall-clock cancellation are bounded;
+//   - rejections, model calls, the length of a reply and wall-clock cancellation are bounded;
 //   - engine/window shortens a conversation that outgrows the model's context window: old
 //     results are elided, then old turns are replaced by a summary, which costs a model call.
 //

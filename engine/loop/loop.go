@@ -3,6 +3,7 @@ package loop
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -101,14 +102,14 @@ func (r running) ask(ctx context.Context) (llm.Message, error) {
 		req := llm.Request{Messages: r.conv.Messages, Tools: tools}
 		reply, seconds, err := r.generate(ctx, req)
 		if err != nil {
-			if err = r.recordFailure(ctx, req, reply, seconds, err); errors.Is(err, errRefused) {
+			if err = r.recordFailure(ctx, req, reply, seconds, err); errors.Is(err, errRecorded) {
 				continue
 			}
 			return llm.Message{}, err
 		}
 		message, salvaged := Salvage(reply.Message, tools)
 		message.Role = llm.Assistant
-		message.ToolCalls = uniqueIDs(message.ToolCalls, r.conv.added)
+		message.ToolCalls = uniqueCalls(message.ToolCalls, r.conv.added)
 		err = r.record(ctx, Entry{Kind: Reply, Messages: []llm.Message{message}, Salvaged: salvaged, Usage: &reply.Usage, Seconds: seconds})
 		return message, err
 	}
@@ -142,16 +143,19 @@ func (r running) generate(ctx context.Context, req llm.Request) (llm.Reply, floa
 		return llm.Reply{}, 0, context.Cause(ctx)
 	}
 	elapsed := r.clock()
+	req.MaxReply = r.maxReply()
 	reply, err := r.Model.Generate(ctx, req)
 	worked := elapsed() - reply.Waited.Seconds()
 	return reply, max(0, math.Round(1000*worked)/1000), err
 }
 
-// recordFailure records the cost of a failed call. If the server found the request too long,
-// it records that and returns errRefused.
+// recordFailure records the cost of a failed call. If the request or the reply was too long, it
+// records that and returns errRecorded.
 func (r running) recordFailure(ctx context.Context, req llm.Request, reply llm.Reply, seconds float64, err error) error {
 	if failed, ok := errors.AsType[*llm.Error](err); ok && failed.Kind == llm.ContextTooLong {
 		return r.refuse(ctx, req, failed, reply.Usage, seconds)
+	} else if ok && failed.Overlong {
+		return r.discard(ctx, failed.Detail, reply.Usage, seconds)
 	}
 	return errors.Join(err, r.waste(ctx, reply.Usage, seconds))
 }
@@ -162,6 +166,24 @@ func (r running) waste(ctx context.Context, u llm.Usage, seconds float64) error 
 		return nil
 	}
 	return r.record(ctx, Entry{Kind: Wasted, Usage: &u, Seconds: seconds})
+}
+
+// discard records the cost of a reply that was broken off, and tells the model, to which the
+// reply is not sent back. It returns errRecorded.
+func (r running) discard(ctx context.Context, why string, u llm.Usage, seconds float64) error {
+	say := "Your last reply was broken off and discarded: " + why + ". Nothing was submitted and no tool was run. " +
+		"Reply again, far shorter; put a long content into several calls."
+	err := r.waste(ctx, u, seconds)
+	if err == nil {
+		err = r.record(ctx, Entry{Kind: Rejection, Reason: ReplyTooLong, Messages: []llm.Message{{Role: llm.User, Content: say}}})
+	}
+	return cmp.Or(err, errRecorded)
+}
+
+// maxReply returns the most bytes of a reply, which are eight for each token of the context window.
+func (r running) maxReply() int {
+	const usual, most = 128 << 10, 1 << 20 // tokens of a window
+	return max(64<<10, 8*min(cmp.Or(smallerWindow(r.Window, r.conv.learned), usual), most))
 }
 
 // silent reports whether the model has never called a tool, although it was offered some.
@@ -220,19 +242,27 @@ func (l Loop) clock() func() float64 {
 	return func() float64 { return max(0, l.Now().Sub(start).Round(time.Millisecond).Seconds()) }
 }
 
-// uniqueIDs gives a new ID to calls whose ID is missing or repeated. position, the number of
+// uniqueCalls drops a call that repeats the ID, the name and the arguments of another one, and
+// gives a new ID to the other calls whose ID is missing or repeated. position, the number of
 // messages so far, makes it different from the IDs of earlier replies.
-func uniqueIDs(calls []llm.ToolCall, position int) []llm.ToolCall {
-	calls = slices.Clone(calls)
-	seen := make(map[string]bool, len(calls))
-	for i := range calls {
-		id := calls[i].ID
-		for n := i; id == "" || seen[id]; n++ {
-			id = fmt.Sprintf("call_%d_%d", position, n)
+func uniqueCalls(calls []llm.ToolCall, position int) []llm.ToolCall {
+	var unique []llm.ToolCall
+	seen := make(map[string]bool, 2*len(calls)) // IDs, and calls
+	for _, call := range calls {
+		if !json.Valid([]byte(call.Arguments)) {
+			call.Arguments = straightened(call.Arguments)
 		}
-		calls[i].ID, seen[id] = id, true
+		whole := call.ID + "\x00" + call.Name + "\x00" + llm.Compact(call.Arguments)
+		if call.ID != "" && seen[whole] {
+			continue
+		}
+		for n := len(unique); call.ID == "" || seen[call.ID]; n++ {
+			call.ID = fmt.Sprintf("call_%d_%d", position, n)
+		}
+		seen[whole], seen[call.ID] = true, true
+		unique = append(unique, call)
 	}
-	return calls
+	return unique
 }
 
 // answer judges a reply, runs its ordinary calls, confirms an accepted action, and records

@@ -255,7 +255,6 @@ func TestRun_uniqueCallIDs(t *testing.T) {
 	t.Parallel()
 	for name, ids := range map[string][]string{
 		"none":                       {"", "", ""},
-		"one for all":                {"x", "x", "x"},
 		"ours before we make it":     {"call_2_1", "", "call_2_2"},
 		"ours after we have made it": {"", "call_2_0", "call_2_1"},
 	} {
@@ -309,4 +308,35 @@ func TestRun_cutBatch(t *testing.T) {
 	require.Equal(t, []loop.Entry{{
 		Kind: loop.Results, Messages: []llm.Message{call("a", "read_file", "{}").Result("read_file has run")}, Seconds: (2 * running).Seconds(),
 	}}, cut)
+}
+
+// One call that a provider sends twice, with its ID, is one call. Calls under two IDs, or without
+// any, are two, and so are different calls under one ID.
+func TestRun_repeatedCall(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		calls []llm.ToolCall
+		runs  int
+	}{
+		"the same call":                       {[]llm.ToolCall{call("x", "write_file", `{"path":"a"}`), call("x", "write_file", `{"path":"a"}`)}, 1},
+		"three times":                         {[]llm.ToolCall{call("x", "write_file", ""), call("x", "write_file", ""), call("x", "write_file", "")}, 1},
+		"with another call between":           {[]llm.ToolCall{call("x", "write_file", "{}"), call("y", "write_file", "{}"), call("x", "write_file", "{}")}, 2},
+		"the same arguments, written anew":    {[]llm.ToolCall{call("x", "write_file", `{"path":"a","n":1}`), call("x", "write_file", "{ \"path\": \"a\",\n\"n\": 1 }")}, 1},
+		"numbers that are equal when rounded": {[]llm.ToolCall{call("x", "write_file", `{"n":9007199254740993}`), call("x", "write_file", `{"n":9007199254740992}`)}, 2},
+		"arguments that are no JSON":          {[]llm.ToolCall{call("x", "write_file", "a"), call("x", "write_file", "a")}, 1},
+		"two IDs":                             {[]llm.ToolCall{call("x", "write_file", "{}"), call("y", "write_file", "{}")}, 2},
+		"no ID":                               {[]llm.ToolCall{call("", "write_file", "{}"), call("", "write_file", "{}")}, 2},
+		"other arguments":                     {[]llm.ToolCall{call("x", "write_file", `{"path":"a"}`), call("x", "write_file", `{"path":"b"}`)}, 2},
+		"another tool":                        {[]llm.ToolCall{call("x", "write_file", "{}"), call("x", "read_file", "{}")}, 2},
+		"other arguments, each of them twice": {[]llm.ToolCall{call("x", "write_file", "1"), call("x", "write_file", "2"), call("x", "write_file", "1"), call("x", "write_file", "2")}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := play(t, t.Context(), pipeline{}, says("", c.calls...), says("Done."))
+			require.NoError(t, r.err)
+			require.Len(t, r.tools.ran, c.runs)
+			require.Len(t, r.results(), c.runs, "a dropped call is not answered either")
+			requireAnswered(t, r.conv.Messages)
+		})
+	}
 }

@@ -132,7 +132,7 @@ func (e *TimeOverError) Error() string {
 type OverspentError struct{ Spent, Limit float64 }
 
 func (e *OverspentError) Error() string {
-	return fmt.Sprintf("the step spent $%.4f of its allowance of $%.4f before it ended", e.Spent, e.Limit)
+	return fmt.Sprintf("the step spent %s of its allowance of %s before it ended", llm.FormatUSD(e.Spent, 4), llm.FormatUSD(e.Limit, 4))
 }
 
 // Reasons of an EndedError.

@@ -21,13 +21,17 @@ import (
 // A call is a JSON object with a name and arguments or parameters, alone or in an OpenAI
 // function object. There may be several calls or an array of them, without delimiters, in one
 // code fence, or in <tool_call> or <tools> tags. Brackets that are missing at the very end
-// are added, and a <think> block before the calls is ignored. A call with prose around it is
+// are added, a typographic quote where JSON needs one is read as one, and a <think> block before
+// the calls is ignored. A call with prose around it is
 // a quotation and is not salvaged; an object with a repeated key is not salvaged either.
 func Salvage(reply llm.Message, tools []llm.Tool) (message llm.Message, written string) {
 	if len(reply.ToolCalls) > 0 || len(tools) == 0 {
 		return reply, ""
 	}
 	values, ok := callValues(reply.Content)
+	if !ok {
+		values, ok = callValues(straightened(reply.Content))
+	}
 	if !ok || len(values) == 0 {
 		return reply, ""
 	}
@@ -45,6 +49,7 @@ func Salvage(reply llm.Message, tools []llm.Tool) (message llm.Message, written 
 
 // LooksLikeCall reports whether a text looks like a call, even if it cannot be read.
 func LooksLikeCall(content string) bool {
+	content = straightened(content)
 	named := strings.Contains(content, `"name"`) && (strings.Contains(content, `"arguments"`) || strings.Contains(content, `"parameters"`))
 	return named && framed.MatchString(content) || tagged.MatchString(content)
 }

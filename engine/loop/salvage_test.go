@@ -127,3 +127,43 @@ func TestRun_salvages(t *testing.T) {
 	requireAnswered(t, r.conv.Messages)
 	require.Zero(t, r.conv.Rejections)
 }
+
+// A typographic quote where JSON needs one is read as one; elsewhere it is a part of the text.
+func TestSalvage_typographicQuotes(t *testing.T) {
+	t.Parallel()
+	for content, arguments := range map[string]string{
+		`{"name": "vote", "arguments": {"agent_id": "agent2", "reason": "…”}}`:                                     `{"agent_id": "agent2", "reason": "…"}`,
+		`{"name": "vote", "arguments": {"agent_id": "agent2”, "reason": "It is right."}}`:                          `{"agent_id": "agent2", "reason": "It is right."}`,
+		`{"name": "vote", "arguments": {"agent_id": “agent2", "reason": "He wrote “two”, and is right.”}}`:         `{"agent_id": "agent2", "reason": "He wrote “two”, and is right."}`,
+		"```json\n{„name“: „vote“, „arguments“: {„agent_id“: „agent2“}}\n```":                                      `{"agent_id": "agent2"}`,
+		`<tool_call>{“name”: “vote”, “arguments”: {“agent_id”: “agent2”, “reason”: “a \"b\" "c" d” }}</tool_call>`: `{"agent_id": "agent2", "reason": "a \"b\" \"c\" d" }`,
+		`{"name": "vote", "arguments": {"agent_id": "agent2", "reason": “It's “right”.”`:                           "",
+		`{"name": "vote", "arguments": {"agent_id": "agent2", "reason": "He said “it is right”`:                    "",
+		`{"name": "new_answer", "arguments": {"content": "{“a”: “b”}"}}`:                                           `{"content": "{“a”: “b”}"}`,
+		`{“name”: “new_answer”, “arguments”: {“content”: "say “hi”, “ho”: {“x”}"}}`:                                "",
+		`{“name”: “new_answer”, “arguments”: {“content”: "use {“a”} here"}}`:                                       "",
+		`{“name”: “new_answer”, “arguments”: {“content”: "say “hi” to all"}}`:                                      `{"content": "say “hi” to all"}`,
+		`I vote: {“name”: “vote”, “arguments”: {“agent_id”: “agent2”}}`:                                            "",
+		`{“name”: “rm”, “arguments”: {“agent_id”: “agent2”}}`:                                                      "",
+	} {
+		m, _ := loop.Salvage(llm.Message{Content: content}, offered())
+		if arguments == "" {
+			require.Empty(t, m.ToolCalls, content)
+			continue
+		}
+		require.Len(t, m.ToolCalls, 1, content)
+		require.Equal(t, arguments, m.ToolCalls[0].Arguments)
+	}
+	require.True(t, loop.LooksLikeCall(`{“name”: “vote”, “arguments”: {“agent_id”: agent2}}`), "it is no answer")
+}
+
+// The arguments of a native call are read in the same way.
+func TestRun_typographicQuotes(t *testing.T) {
+	t.Parallel()
+	r := play(t, t.Context(), &team{},
+		says("", call("a", "read_file", `{"path": "“a”}`)),
+		says("", call("b", "new_answer", `{"content": "Phobos and Deimos.”}`)))
+	require.NoError(t, r.err)
+	require.JSONEq(t, twoMoons, r.conv.Messages[4].ToolCalls[0].Arguments, "the next request is valid, too")
+	require.Equal(t, `{"path": "“a"}`, r.conv.Messages[2].ToolCalls[0].Arguments)
+}

@@ -197,6 +197,10 @@ var accepted = []written{
 		"thinking on one line before it", "https://github.com/nesquena/hermes-webui/pull/2213",
 		`<think>Two moons.</think>{"name": "new_answer", "arguments": {"content": "Two."}}`,
 	},
+	{
+		"curly quotes", "https://github.com/Open-Historia/open-historia/pull/354",
+		`{“name”: “read_file”, “arguments”: {“path”: “a”}}`,
+	},
 }
 
 var refused = []written{
@@ -435,10 +439,6 @@ var refused = []written{
 	{
 		"a comma too many", "https://github.com/Open-Historia/open-historia/pull/354",
 		`{"name": "read_file", "arguments": {"path": "a",}}`,
-	},
-	{
-		"curly quotes", "https://github.com/Open-Historia/open-historia/pull/354",
-		`{“name”: “read_file”, “arguments”: {“path”: “a”}}`,
 	},
 	{
 		"a result", "https://github.com/CatchTheTornado/open-agents-builder/issues/113",

@@ -8,9 +8,9 @@ import (
 	"conclave/engine/llm"
 )
 
-// errRefused reports that the server refused the conversation as too long and that the
-// refusal has been recorded.
-var errRefused = errors.New("the conversation was refused as too long")
+// errRecorded reports that a failed call has been recorded, and that the loop goes on: the
+// server found the conversation too long, or the reply was.
+var errRecorded = errors.New("the conversation or the reply was too long")
 
 // fit shortens the conversation until it fits into the known window, and reports whether
 // it called the model to do so.
@@ -44,7 +44,7 @@ func (r running) compact(ctx context.Context, before, size int, tools []llm.Tool
 	if err != nil {
 		failed, ok := errors.AsType[*llm.Error](err)
 		if !ok || !failed.Cut || strings.TrimSpace(text) == "" {
-			if err = r.recordFailure(ctx, req, reply, seconds, err); errors.Is(err, errRefused) {
+			if err = r.recordFailure(ctx, req, reply, seconds, err); errors.Is(err, errRecorded) {
 				return nil
 			}
 			return err
@@ -64,7 +64,7 @@ func (r running) compact(ctx context.Context, before, size int, tools []llm.Tool
 }
 
 // refuse records a refusal and the window that it reveals: the one that the server names, or
-// else one smaller than the request. It returns errRefused.
+// else one smaller than the request. It returns errRecorded.
 func (r running) refuse(ctx context.Context, req llm.Request, failed *llm.Error, u llm.Usage, seconds float64) error {
 	asked := r.conv.History
 	asked.Messages = req.Messages
@@ -78,5 +78,5 @@ func (r running) refuse(ctx context.Context, req llm.Request, failed *llm.Error,
 	if err := r.record(ctx, e); err != nil {
 		return errors.Join(failed, err)
 	}
-	return errRefused
+	return errRecorded
 }

@@ -105,7 +105,7 @@ func (s *State) allow(l *Launch) *Failure {
 	}
 	if limit, spent := n.Limits.CostUSD, t.Usage.AtLeastUSD(); limit > 0 {
 		if spent >= limit {
-			return &Failure{BudgetSpent, fmt.Sprintf("%s spent $%.4f, and its limits.cost_usd is $%.4f", l.Step, spent, limit)}
+			return &Failure{BudgetSpent, fmt.Sprintf("%s spent %s, and its limits.cost_usd is %s", l.Step, llm.FormatUSD(spent, 4), llm.FormatUSD(limit, 4))}
 		}
 		if l.CostUSD == 0 || limit-spent < l.CostUSD {
 			l.CostUSD = limit - spent
@@ -134,7 +134,7 @@ func (s *State) overspent() bool {
 	if limit == 0 || spent < limit {
 		return false
 	}
-	s.endAtLimit(BudgetSpent, fmt.Sprintf("the run spent $%.4f, and limits.cost_usd is $%.4f", spent, limit))
+	s.endAtLimit(BudgetSpent, fmt.Sprintf("the run spent %s, and limits.cost_usd is %s", llm.FormatUSD(spent, 4), llm.FormatUSD(limit, 4)))
 	return true
 }
 

@@ -1,6 +1,7 @@
 package team
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
+	"conclave/engine/loop"
 	"conclave/engine/team/evaluator"
 )
 
@@ -16,6 +18,13 @@ import (
 const (
 	maxAnswer = 256 << 10 // far below the limits of objects and prompts; larger contents belong in files
 	maxReason = 4 << 10   // most bytes of a vote's reason, a stop's summary, a restart's reason and instructions; longer ones are truncated
+)
+
+// Examples in hints. Weak models copy them, so they are JSON in plain ASCII.
+const (
+	exampleAnswer = "your complete answer" // refused as an answer
+	exampleVote   = `{"agent_id": %q, "reason": "it is right"}`
+	exampleStop   = `{"status": "complete", "summary": "my part is done"}`
 )
 
 // proposal is the payload of an accepted new_answer, before it is sealed.
@@ -64,7 +73,10 @@ func (r *rules) parse(call llm.ToolCall) (action, *rejection) {
 func (r *rules) parseAnswer(arguments string) (action, *rejection) {
 	var args struct{ Content string }
 	if err := json.Unmarshal([]byte(arguments), &args); err != nil || args.Content == "" {
-		return action{}, &rejection{code: invalidArguments, why: `new_answer takes {"content": "…"}, a JSON object with a text that is not empty.`}
+		return action{}, &rejection{code: invalidArguments, why: `new_answer takes {"content": "` + exampleAnswer + `"}, a JSON object with a text that is not empty.`}
+	}
+	if loop.NamesTool(args.Content, longTools...) || strings.Trim(strings.ToLower(args.Content), " \t\r\n.") == exampleAnswer {
+		return action{}, &rejection{code: invalidArguments, why: "The content is only the name of a tool or the words of an example, which is no answer. Write your complete answer there."}
 	}
 	if blank(args.Content) {
 		return action{}, &rejection{code: invalidArguments, why: "The content has only white space, control characters or marks without a width, so nobody can see it. Write the answer as visible text."}
@@ -86,14 +98,15 @@ func (r *rules) parseAnswer(arguments string) (action, *rejection) {
 
 func (r *rules) parseVote(arguments string) (action, *rejection) {
 	var args struct {
-		AgentID    string `json:"agent_id"`
+		AgentID    json.RawMessage `json:"agent_id"`
 		Reason     string
 		Confidence json.RawMessage
 	}
-	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(args.AgentID, args.Reason) {
-		return action{}, &rejection{code: invalidArguments, why: `vote takes {"agent_id": "agent…", "reason": "…"}, a JSON object with two texts that are not empty.`}
+	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(readAgent(args.AgentID), args.Reason) {
+		label := cmp.Or(r.onlyLabel(arguments), r.electable()[0])
+		return action{}, &rejection{code: invalidArguments, why: fmt.Sprintf("vote takes "+exampleVote+", a JSON object with two texts that are not empty.", label)}
 	}
-	target, label, ok := r.find(args.AgentID)
+	target, label, ok := r.find(readAgent(args.AgentID))
 	confidence, valid := r.confidence(args.Confidence)
 	switch {
 	case !valid:
@@ -136,15 +149,25 @@ func (a action) repeating(label string) action {
 	return a
 }
 
+// readAgent returns the agent_id of a vote, which some models write as a number.
+func readAgent(value json.RawMessage) string {
+	id := string(value)
+	_ = json.Unmarshal(value, &id) // leaves a number as it is
+	return id
+}
+
 // find returns the newest answer shown of the agent that id names, and the label that id
 // names: the newest one for agent2, or for agent2.1 that revision or an older one. It does
-// not find newer revisions, which were not shown.
+// not find newer revisions, which were not shown. The word agent may be missing, as in 2.1; a
+// 2 alone is not found if the second answer is another agent's, because it may mean either.
 func (r *rules) find(id string) (a answer, label string, ok bool) {
-	id = strings.ToLower(strings.TrimSpace(id))
+	number, worded := strings.CutPrefix(strings.ToLower(strings.TrimSpace(id)), "agent")
+	id = "agent" + strings.TrimLeft(number, " _-")
 	agent, _, versioned := strings.Cut(id, ".")
 	for _, a := range r.memory.answers {
 		switch named := revision(a.Number, id); {
 		case a.agent() != agent:
+		case !worded && !versioned && a.Number <= len(r.memory.answers) && r.memory.answers[a.Number-1].Number != a.Number:
 		case !versioned:
 			return a, a.Label, true
 		default:
@@ -158,7 +181,7 @@ func parseStop(arguments string) (action, *rejection) {
 	var args stop
 	err := json.Unmarshal([]byte(arguments), &args)
 	if err != nil || blank(args.Summary) || (args.Status != coordination.Complete && args.Status != coordination.Blocked) {
-		return action{}, &rejection{code: invalidArguments, why: `stop takes {"summary": "…", "status": "complete" or "blocked"}, a JSON object; the summary is not empty.`}
+		return action{}, &rejection{code: invalidArguments, why: "stop takes " + exampleStop + ", a JSON object; the summary is not empty, and the status is complete or blocked."}
 	}
 	return action{
 		kind:    coordination.Stop,
@@ -180,7 +203,7 @@ func parseSubmit(arguments string) (action, *rejection) {
 func parseRestart(arguments string) (action, *rejection) {
 	var args restart
 	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(args.Reason, args.Instructions) {
-		return action{}, &rejection{code: invalidArguments, why: `restart_orchestration takes {"reason": "…", "instructions": "…"}, a JSON object with two texts that are not empty.`}
+		return action{}, &rejection{code: invalidArguments, why: `restart_orchestration takes {"reason": "what is wrong", "instructions": "what to do differently"}, a JSON object with two texts that are not empty.`}
 	}
 	accepted := restart{Reason: bounded(args.Reason), Instructions: bounded(args.Instructions)}
 	return action{

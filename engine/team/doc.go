@@ -51,13 +51,15 @@
 // count as one, the first. Calls of ordinary tools and of the checklist beside an accepted
 // call are run, or denied, too. Arguments beyond the schema's are ignored.
 //
-// A vote may name an agent (agent2) or a revision (agent2.1). One that names a revision
+// A vote may name an agent (agent2) or a revision (agent2.1), also by its numbers alone: 2.1, or
+// 2 unless the second answer is another agent's. One that names a revision
 // newer than those shown is rejected; one that names a replaced revision is rejected once,
 // with the newest label. After that it is accepted, and records the revision named.
 //
 // Unless text_answers is never, text without a call counts in two cases. A label alone is
-// a vote. Where only a new answer is open, the text is the answer; with auto, only after a
-// reply without calls was rejected and if the model has called nothing since.
+// a vote, and so are its numbers where only a vote is open. Where only a new answer is open, the
+// text is the answer, unless it only names a tool; with auto, only after a reply without calls
+// was rejected and if the model has called nothing since.
 //
 // With text_answers always, a step is plain (plain in textual.go) if the agent has no other
 // tools and a single action is open, an answer or a vote. Its prompt asks for text and offers no

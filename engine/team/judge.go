@@ -39,6 +39,9 @@ type rejection struct {
 // news.
 const withdrawn = "Not submitted: something new came in before it counted. Read it below, then submit again or revise."
 
+// longTools are the tools of the rules whose names cannot be meant as answers.
+var longTools = []string{"new_answer", "restart_orchestration", "submit_evaluation", "submit_checklist", "propose_improvements", "get_task_plan", "update_task"}
+
 // subjects begin the sentences about closed actions.
 var subjects = map[coordination.Action]string{
 	coordination.Vote:        "Voting is",
@@ -190,14 +193,17 @@ func (r *rules) agree(calls []llm.ToolCall) (action, *rejection) {
 // reject refuses the whole reply. If only a part of it were run, the model could not know
 // which calls took effect.
 func (r *rules) reject(calls []llm.ToolCall, why *rejection) loop.Ruling {
-	text := why.why + " Nothing was submitted"
-	if !r.textOnly() {
-		text += " and no tool was run. Finish by calling " + r.ways()
-	}
-	text += "."
+	text, inText := why.why+" Nothing was submitted", ""
 	if why.code == noToolCalls || r.textOnly() {
-		text += r.inText()
+		inText = r.inText()
 	}
+	if !r.textOnly() {
+		text += " and no tool was run"
+		if inText == "" || !r.answersOnly() {
+			text += ". Finish by calling " + r.ways()
+		}
+	}
+	text += "." + inText
 	results := make(map[string]string, len(calls))
 	for _, call := range calls {
 		results[call.ID] = text

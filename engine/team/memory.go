@@ -107,7 +107,7 @@ func (r *rules) Learn(ctx context.Context, e loop.Entry) error {
 		m.readMarks(e.Messages)
 	case loop.Rejection:
 		m.strayed = m.strayed || e.Reason == toolNotOffered
-		m.silent = e.Reason == noToolCalls
+		m.silent = e.Reason == noToolCalls || m.silent && e.Reason == loop.ReplyTooLong
 		m.faulty = m.faulty || e.Reason == invalidTasks
 	case loop.Results:
 		m.silent = false

@@ -178,9 +178,9 @@ func (r *rules) endorsing() coordination.Action {
 // endorsingCall returns the words that ask for the call that endorses an answer.
 func endorsingCall(way coordination.Action, a answer) string {
 	if way == coordination.Stop {
-		return `If nothing is left to do, call stop with {"status": "complete", "summary": "…"}.`
+		return "If nothing is left to do, call stop with " + exampleStop + "."
 	}
-	return fmt.Sprintf(`To support %s, call vote with {"agent_id": "%s", "reason": "…"}.`, a.Label, a.agent())
+	return fmt.Sprintf("To support %s, call vote with "+exampleVote+".", a.Label, a.agent())
 }
 
 // withoutEchoes separates the new answers that repeat the text of the answer for which the
@@ -210,10 +210,10 @@ func (r *rules) voted(calls []llm.ToolCall) []answer {
 			continue
 		}
 		var args struct {
-			AgentID string `json:"agent_id"`
+			AgentID json.RawMessage `json:"agent_id"`
 		}
 		_ = json.Unmarshal([]byte(call.Arguments), &args) // parseVote reports it
-		if a, _, ok := r.find(args.AgentID); ok {
+		if a, _, ok := r.find(readAgent(args.AgentID)); ok {
 			voted = append(voted, a)
 		}
 	}

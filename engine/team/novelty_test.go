@@ -109,12 +109,12 @@ func TestDuplicate(t *testing.T) {
 		kind    string
 		payload string
 	}{
-		"again":      {func(*task) {}, theSame, []string{"vote"}, `To support agent3.1, call vote with {"agent_id": "agent3", "reason": "…"}.`, "vote", moons},
+		"again":      {func(*task) {}, theSame, []string{"vote"}, `To support agent3.1, call vote with {"agent_id": "agent3", "reason": "it is right"}.`, "vote", moons},
 		"a vote":     {func(*task) {}, vote("agent3"), []string{"vote"}, "Nothing was submitted.", "vote", `{"number": 3, "label": "agent3.1", "reason": "It is right."}`},
 		"another":    {func(*task) {}, vote("agent1"), []string{"vote"}, "", "vote", `{"number": 1, "label": "agent1.2", "reason": "It is right."}`},
 		"a new one":  {func(*task) {}, callAnswer("None."), []string{"vote"}, "", "new_answer", `{"content": "None."}`},
 		"the lowest": {func(t *task) { t.Answers[0].Text = t.Answers[1].Text }, theSame, []string{"vote"}, "agent1.2", "vote", `{"number": 1, "label": "agent1.2", "reason": "Submitted the same answer."}`},
-		"a part":     {divided, theSame, []string{"stop"}, `call stop with {"status": "complete", "summary": "…"}`, "stop", `{"status": "complete", "summary": "Submitted the same answer."}`},
+		"a part":     {divided, theSame, []string{"stop"}, `call stop with {"status": "complete", "summary": "my part is done"}`, "stop", `{"status": "complete", "summary": "Submitted the same answer."}`},
 		"the files decide": {func(t *task) {
 			t.Answers[0].Text = t.Answers[1].Text
 			t.Answers[0].Manifest, t.Answers[1].Manifest, t.Manifest = "f1", "f2", manifests("f2", "f2")

@@ -50,6 +50,8 @@ func (r *rules) judgeText(content string) loop.Ruling {
 	}
 	why := "Your reply had no tool call."
 	switch {
+	case r.namesTool(content):
+		why = "Your reply is only the name of a tool, which is no answer."
 	case r.textOnly():
 		why = "Your reply cannot be read."
 	case loop.LooksLikeCall(content):
@@ -67,7 +69,9 @@ func (r *rules) textCalls(content string) []llm.ToolCall {
 	label := strings.Trim(content, decoration)
 	label = strings.Trim(label[len(heading.FindString(label)):], decoration)
 	if slices.Contains(r.permitted(), coordination.Vote) {
-		if _, _, found := r.find(label); found {
+		// A number alone may be an answer where one is open.
+		named := strings.HasPrefix(strings.ToLower(label), "agent") || len(r.open()) == 1 && strings.Contains(label, ".")
+		if _, _, found := r.find(label); found && named {
 			return textVote(label, "Voted for it without giving a reason.")
 		}
 		if label := r.onlyLabel(content); label != "" && r.textOnly() {
@@ -75,10 +79,15 @@ func (r *rules) textCalls(content string) []llm.ToolCall {
 		}
 	}
 	asked := r.task.TextAnswers == textAlways || r.memory.silent
-	if !asked || !r.answersOnly() || blank(content) || loop.LooksLikeCall(content) {
+	if !asked || !r.answersOnly() || blank(content) || loop.LooksLikeCall(content) || r.namesTool(content) {
 		return nil
 	}
 	return []llm.ToolCall{{Name: string(coordination.NewAnswer), Arguments: string(marshal(proposal{Content: content}))}}
+}
+
+// namesTool reports whether a text is nothing but the name of a tool.
+func (r *rules) namesTool(content string) bool {
+	return loop.NamesTool(content, slices.Concat(longTools, []string{"vote", "stop", "submit"}, r.task.Tools)...)
 }
 
 // textVote returns the call that a vote given as text represents.
@@ -123,6 +132,8 @@ func (r *rules) inText() string {
 	begin := " If you cannot call tools, reply"
 	if r.textOnly() {
 		begin = " Reply"
+	} else if r.answersOnly() { // without the name of the tool, which weak models repeat
+		begin = " Submit your complete answer with a tool call." + begin
 	}
 	switch {
 	case r.answersOnly():

@@ -31,6 +31,13 @@ func TestTextAnswer(t *testing.T) {
 		"half a call":          {textWhenAsked, first, []turn{says("Well."), says(`{"name": "new_answer", "arguments": {"content": "Tw`), says("Two.")}, []string{noToolCalls, noToolCalls}, `{"content": "Two."}`},
 		"a call between":       {textWhenAsked, first, []turn{says("Well."), does(call("read_file", "{}")), says("Now I know."), says("Two.")}, []string{noToolCalls, noToolCalls}, `{"content": "Two."}`},
 		"a vote is open, too":  {textWhenAsked, func(*task) {}, []turn{says("Well."), says("Two."), says("Two!")}, []string{noToolCalls, noToolCalls, noToolCalls}, ""},
+		"a tool's name":        {textWhenAsked, first, []turn{says("Well."), says("`new_answer`"), says("Two.")}, []string{noToolCalls, noToolCalls}, `{"content": "Two."}`},
+		"a tool to be called":  {textAlways, first, []turn{says("I will call read_file."), says("new_answer()"), says("Two.")}, []string{noToolCalls, noToolCalls}, `{"content": "Two."}`},
+		"another step's tool":  {textAlways, first, []turn{says("stop"), says("[vote]"), says("Two.")}, []string{noToolCalls, noToolCalls}, `{"content": "Two."}`},
+		"a plain step":         {textAlways, func(t *task) { plain(t); first(t) }, []turn{says("call new_answer."), says("\"vote\""), says("Two.")}, []string{noToolCalls, noToolCalls}, `{"content": "Two."}`},
+		"the words of a hint":  {textAlways, first, []turn{says("Your complete answer."), says("Two.")}, []string{invalidArguments}, `{"content": "Two."}`},
+		"a tool in a sentence": {textAlways, first, []turn{says("Stop reading, call a vote.")}, nil, `{"content": "Stop reading, call a vote."}`},
+		"curly half of a call": {textAlways, first, []turn{says(`{“name”: “new_answer”, “arguments”: {“content”: “Tw`), says("Two.")}, []string{noToolCalls}, `{"content": "Two."}`},
 		"a presenter":          {textWhenAsked, presenting, []turn{says("Well."), says("Two.")}, []string{noToolCalls}, `{"content": "Two."}`},
 		"the same again":       {textAlways, func(t *task) { t.Offered = t.Offered[:1] }, []turn{says("Mars has two moons."), says("Two.")}, []string{answerDuplicate}, `{"content": "Two."}`},
 	} {
@@ -174,4 +181,60 @@ func TestTextAnswer_withdrawn(t *testing.T) {
 	require.NoError(t, p.err)
 	require.Len(t, p.updates(), 1)
 	require.JSONEq(t, `{"content": "2."}`, string(p.action.Payload))
+}
+
+// A hint that opens plain text names the answer, not the tool, whose name weak models repeat.
+func TestTextAnswer_hint(t *testing.T) {
+	t.Parallel()
+	task := with(evaluation(), first)
+	task.TextAnswers = textWhenAsked
+	rules := newRules(task)
+	for content, why := range map[string]string{
+		"Well.":         "Your reply had no tool call.",
+		"`new_answer`.": "Your reply is only the name of a tool, which is no answer.",
+	} {
+		require.Equal(t, why+" Nothing was submitted and no tool was run. Submit your complete answer with a tool call. "+
+			"If you cannot call tools, reply with your complete answer as plain text and nothing else: that text is then your answer.",
+			rules.Judge(llm.Message{Content: content}).Say)
+	}
+	task.TextAnswers = "never"
+	require.Equal(t, "Your reply had no tool call. Nothing was submitted and no tool was run. Finish by calling new_answer.", newRules(task).Judge(llm.Message{}).Say)
+}
+
+// A number alone names a label only where nothing but a vote is open: elsewhere it may be an answer.
+func TestTextVote_number(t *testing.T) {
+	t.Parallel()
+	voting := func(t *task) { t.Offered = []coordination.Action{coordination.Vote} }
+	for _, c := range []struct {
+		content string
+		change  func(*task)
+		label   string
+	}{
+		{"3.1", voting, `"label":"agent3.1"`},
+		{"**My vote:** 1.2.", voting, `"label":"agent1.2"`},
+		{"2.1", voting, ""},
+		{"3", voting, ""},
+		{"3.1", func(*task) {}, ""},
+		{"agent 3", func(*task) {}, `"label":"agent3.1"`},
+	} {
+		task := with(evaluation(), c.change)
+		task.TextAnswers = textWhenAsked
+		v := newRules(task).Judge(llm.Message{Content: c.content})
+		if c.label == "" {
+			require.Equal(t, noToolCalls, v.Rejected, c.content)
+			continue
+		}
+		require.NotNil(t, v.Action, c.content)
+		require.Contains(t, string(v.Action.Payload), c.label)
+	}
+}
+
+// The vote of a weak model that copied the example of a hint and closed it with a typographic
+// quote counts.
+func TestTextVote_typographicQuote(t *testing.T) {
+	t.Parallel()
+	task := evaluation()
+	p := play(t, t.Context(), task, says(`{"name": "vote", "arguments": {"agent_id": "3.1", "reason": "it is right”}}`))
+	require.NoError(t, p.err)
+	require.JSONEq(t, `{"number": 3, "label": "agent3.1", "reason": "it is right"}`, string(p.action.Payload))
 }

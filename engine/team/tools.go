@@ -54,7 +54,7 @@ func (r *rules) workflowTool(action coordination.Action) llm.Tool {
 	case coordination.SubmitEvaluation:
 		return llm.NewTool(name, describe(name), map[string]llm.Property{
 			"packet":     {Type: "object", Description: "The findings. A text under each of " + strings.Join(evaluator.Parts, ", ") + "."},
-			"verdict":    {Type: "object", Description: `The verdict and a score from 0 to 10 for every criterion: {"verdict": "iterate or converged", "scores": {"E1": 7}}.`},
+			"verdict":    {Type: "object", Description: `The verdict, iterate or converged, and a score from 0 to 10 for every criterion: {"verdict": "iterate", "scores": {"E1": 7}}.`},
 			"next_tasks": {Type: "object", Null: true, Description: evaluator.TasksForm},
 		}, "packet", "verdict", "next_tasks")
 	case coordination.Submit:

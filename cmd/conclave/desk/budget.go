@@ -18,7 +18,6 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/workflows/drive"
-	sessionflow "conclave/workflows/session"
 )
 
 // bills holds the costs of ended sessions, which change only if a session is retried.
@@ -64,7 +63,7 @@ func (d *Desk) charge(ctx context.Context, by access.Caller, session, folder str
 	}
 	if spent >= by.USDPerDay {
 		return &Refusal{Status: http.StatusTooManyRequests, Code: "insufficient_quota", Message: fmt.Sprintf(
-			"%s has spent $%.4f of $%.2f for today (UTC)", by.Name, spent, by.USDPerDay)}
+			"%s has spent %s of %s for today (UTC)", by.Name, llm.FormatUSD(spent, 4), llm.FormatUSD(by.USDPerDay, 2))}
 	}
 	err = artifact.CreateJSON(ctx, d.conn.Store, day+folder+session+".json", billed{Session: session})
 	if err != nil && !errors.Is(err, artifact.ErrExists) {
@@ -88,7 +87,7 @@ func (d *Desk) spent(ctx context.Context, by access.Caller, day string) (float64
 		}
 		if cost.ModelCalls > 0 && cost.TotalUSD == nil {
 			return 0, &Refusal{Status: http.StatusForbidden, Code: "price_unknown", Message: fmt.Sprintf(
-				"the cost of session %s is unknown, so that the $%.2f of %s for a day cannot be kept: its models need price_per_million, or the key no dollars", session, by.USDPerDay, by.Name)}
+				"the cost of session %s is unknown, so that the %s of %s for a day cannot be kept: its models need price_per_million, or the key no dollars", session, llm.FormatUSD(by.USDPerDay, 2), by.Name)}
 		}
 		costs[session] = max(costs[session], cost.AtLeastUSD())
 	}
@@ -117,7 +116,7 @@ func (d *Desk) costOf(ctx context.Context, session string, retried bool) (llm.Us
 	}
 	run := runOf(info)
 	if run.Running() {
-		var state sessionflow.Result // has the cost of the state
+		var state struct{ Cost llm.Usage } // the other fields of a state are not those of a result
 		err := runs.Query(ctx, d.conn, session, drive.StateQuery, &state)
 		return state.Cost, err
 	}

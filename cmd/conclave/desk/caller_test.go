@@ -213,6 +213,37 @@ func TestBudget(t *testing.T) {
 	})
 }
 
+// Several sessions of a key with dollars run at once, and each counts with its cost so far.
+func TestBudget_runningSessions(t *testing.T) {
+	t.Parallel()
+	played := desktest.New(t)
+	by := access.Caller{Name: "carol", USDPerDay: 5}
+	start := func(key string) error {
+		_, err := played.Desk(t).Start(t.Context(), by, keyed(key, "h")) // each request may reach another server
+		return err
+	}
+	for _, key := range []string{"k1", "k2", "k3"} {
+		require.NoError(t, start(key), "nothing is spent")
+		played.Begun(t).Change(func(s *acts.State) {
+			s.Agents, s.Cost = []coordination.AgentView{{ID: "agent_a"}, {ID: "agent_b"}}, used(20)
+		})
+	}
+	require.EqualError(t, start("k4"), "carol has spent $6.0000 of $5.00 for today (UTC)")
+	require.Equal(t, 3, played.Count())
+}
+
+// Amounts far below a cent are shown with digits that tell them apart.
+func TestBudget_smallAmounts(t *testing.T) {
+	t.Parallel()
+	played, d := newDesk(t)
+	by := access.Caller{Name: "bob", USDPerDay: 0.00002}
+	_, err := d.Start(t.Context(), by, keyed("k1", "h"))
+	require.NoError(t, err)
+	played.Begun(t).Decide("Tabs.", llm.Usage{ModelCalls: 1, TotalUSD: new(0.000031)})
+	_, err = d.Start(t.Context(), by, keyed("k2", "h"))
+	require.EqualError(t, err, "bob has spent $0.000031 of $0.00002 for today (UTC)")
+}
+
 // A retried session is charged again with its whole cost, once by all processes together.
 func TestChargeRetry(t *testing.T) {
 	t.Parallel()

@@ -35,6 +35,24 @@ func TestAgreement(t *testing.T) {
 				require.Contains(t, string(transcript), `"salvaged"`)
 			},
 		},
+		"weak models": {
+			settings: map[string]any{"disable_injection": true},
+			a:        []reply{plain("model-a", "I have to think."), plain("model-a", "`new_answer`"), plain("model-a", "42"), vote("1.1", "Mine.")},
+			b: []reply{
+				plain("model-b", strings.Repeat("flood ", 1<<20)), answer("About 40."),
+				plain("model-b", `{"name": "vote", "arguments": {"agent_id": "1.1", "reason": "it is right”}}`),
+			},
+			want: sessionflow.Result{Winner: "agent_a", WinnerLabel: "agent1.1", Answer: "42"},
+			check: func(t *testing.T, s site, m *modelServer, id string) {
+				require.Contains(t, m.request("model-a", 3), "Your reply is only the name of a tool")
+				require.Contains(t, m.request("model-b", 2), "Your last reply was broken off and discarded")
+				require.NotContains(t, m.request("model-b", 2), "flood")
+				transcript, err := s.store.Get(t.Context(), "sessions/"+id+"/agents/agent_b/001/transcript.jsonl")
+				require.NoError(t, err)
+				require.Contains(t, string(transcript), `"reply_too_long"`)
+				require.Less(t, len(transcript), 1<<20)
+			},
+		},
 		"better files with the same text": {
 			settings: map[string]any{"disable_injection": true},
 			a: []reply{

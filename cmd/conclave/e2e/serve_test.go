@@ -413,6 +413,30 @@ func TestServeWithKeys(t *testing.T) {
 	require.NotContains(t, s.log.String(), key.Key, "a key is never logged")
 }
 
+// A key with dollars a day is served while another session of it runs, and refused when they are
+// spent.
+func TestServeKeyWithDollars(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	made := c.conclave("serve", "key", "--json", "carol", "--usd-per-day", "0.004")
+	var key struct{ Key, Line string }
+	require.NoError(t, json.Unmarshal([]byte(made.stdout), &key))
+	var s served
+	var beside completion
+	ask := func(query string) completion { return s.ask(question(query), "Authorization", "Bearer "+key.Key) }
+	model := newModelServer(t, map[string][]reply{"model-a": {
+		answer("First.").during(func() { beside = ask("And beside it?") }), answer("Second."), vote("agent1", "It is right."), vote("agent1", "It is right."),
+	}})
+	team := strings.Replace(model.team("agent_a"), `"base_url"`, `"price_per_million": {"input": 10, "output": 10}, "base_url"`, 1)
+	s = c.serve("--config", c.file("team.json", team), "--keys", c.file("keys", key.Line+"\n"))
+	first := ask("Tabs or spaces?")
+	require.Equal(t, "First.", first.text(), first.Error.Message)
+	require.Equal(t, "Second.", beside.text(), beside.Error.Message)
+	refused := ask("Once more?")
+	require.Equal(t, http.StatusTooManyRequests, refused.status)
+	require.Regexp(t, `^carol has spent \$0\.0048 of \$0\.004 for today`, refused.Error.Message)
+}
+
 // allCalls returns the number of requests to all models.
 func (m *modelServer) allCalls() int {
 	m.mu.Lock()

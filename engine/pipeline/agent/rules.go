@@ -98,9 +98,12 @@ func controlTool(name, description string, destinations []string) llm.Tool {
 const withdrawn = "Not done: a message arrived before it counted. Read it below, then decide again."
 
 // Judge implements loop.Rules. A reply without tool calls is the step's text and
-// ends it; refusals have no effect.
+// ends it, unless it only names a control tool; refusals have no effect.
 func (r *rules) Judge(reply llm.Message) loop.Ruling {
 	if len(reply.ToolCalls) == 0 {
+		if len(r.task.Destinations) > 0 && r.iterations() < r.task.Most && loop.NamesTool(reply.Content, jumpTool, callTool) {
+			return loop.Ruling{Rejected: "tool_name_alone", Say: "Your reply is only the name of a tool. Call the tool, or end the step with your result as text."}
+		}
 		kind := kindCompleted
 		if r.task.StopAtFailure && r.results.Failed {
 			kind = kindFailed
@@ -222,7 +225,7 @@ func (r *rules) allowance() (loop.Update, error) {
 		return loop.Update{}, &loop.OverspentError{Spent: spent, Limit: limit}
 	}
 	note, err := json.Marshal(memory{Heard: r.heard, Spending: true})
-	text := fmt.Sprintf("This step has spent $%.4f of its $%.4f. Finish now: the step ends when the rest is spent.", spent, limit)
+	text := fmt.Sprintf("This step has spent %s of its %s. Finish now: the step ends when the rest is spent.", llm.FormatUSD(spent, 4), llm.FormatUSD(limit, 4))
 	return loop.Update{Messages: []llm.Message{{Role: llm.User, Content: text}}, Note: note}, err
 }
 

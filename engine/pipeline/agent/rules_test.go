@@ -275,3 +275,22 @@ func TestQuestion(t *testing.T) {
 	whole := strings.Repeat("r", maxQuestion)
 	require.Equal(t, whole, task{Prompt: "Decide.", Request: whole}.question())
 }
+
+// A weak model that only writes the name of a control tool has not ended the step.
+func TestJudge_toolNameAlone(t *testing.T) {
+	t.Parallel()
+	d, _, a, err := runRules(t, writing, says("`jump_to_step`"), says("", to("1", "jump_to_step", "export")))
+	require.NoError(t, err)
+	require.Equal(t, kindJump, a.Kind)
+	require.Len(t, d.requests, 2)
+	last := writing
+	last.Most = 1
+	_, _, a, err = runRules(t, last, says("call_step"))
+	require.NoError(t, err)
+	require.Equal(t, payload{Text: "call_step"}, payloadOf(t, a), "no call is left")
+	alone := writing
+	alone.Destinations = nil
+	_, _, a, err = runRules(t, alone, says("call_step"))
+	require.NoError(t, err)
+	require.Equal(t, payload{Text: "call_step"}, payloadOf(t, a), "it leads nowhere")
+}

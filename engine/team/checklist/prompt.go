@@ -121,10 +121,12 @@ func (p Policy) quota() string {
 	return fmt.Sprintf("Up to %d are accepted in this turn.", p.CallsPerRound)
 }
 
-// The names of the tools.
+// The names of the tools, and examples of arguments, which models copy.
 const (
 	submitChecklist     = "submit_checklist"
 	proposeImprovements = "propose_improvements"
+	improvementsForm    = `{"E1": [{"plan": "what to change", "sources": ["agent2.1"], "impact": "structural"}]}`
+	preserveForm        = `{"E2": {"what": "what is good", "source": "agent1.1"}}`
 )
 
 // reportForm describes report_path.
@@ -151,8 +153,8 @@ func (p Policy) Tools() []llm.Tool {
 			"report_path": {Type: "string", Description: p.reportForm()},
 		}, "scores"),
 		llm.NewTool(proposeImprovements, "Say how you will make the failed criteria of your checklist pass. You get a list of tasks back.", map[string]llm.Property{
-			"improvements": {Type: "object", Description: `For each failed criterion a list: {"E1": [{"plan": "…", "sources": ["agent2.1"], "impact": "incremental, structural or transformative"}]}.`},
-			"preserve":     {Type: "object", Description: `What is good and must stay, by criterion: {"E2": {"what": "…", "source": "agent1.1"}}.`},
+			"improvements": {Type: "object", Description: "For each failed criterion a list: " + improvementsForm + ". The impact is incremental, structural or transformative."},
+			"preserve":     {Type: "object", Description: "What is good and must stay, by criterion: " + preserveForm + "."},
 		}, "improvements", "preserve"),
 	}
 }

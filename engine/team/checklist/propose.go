@@ -71,7 +71,7 @@ func (s *State) propose(arguments string) *plan {
 	fields, _ := llm.Object([]byte(arguments))
 	improvements, ok := llm.Object(fields["improvements"])
 	if !ok {
-		return impossible(improvementsTypeInvalid, `improvements has to be a JSON object: {"E1": [{"plan": "…", "sources": ["…"], "impact": "structural"}]}.`)
+		return impossible(improvementsTypeInvalid, "improvements has to be a JSON object: "+improvementsForm+".")
 	}
 	tasks, bold, bad := s.improve(improvements)
 	if bad != nil {
@@ -171,7 +171,7 @@ func (s *State) tasks(index int, raw json.RawMessage) []task {
 func (s *State) preserve(raw json.RawMessage) ([]kept, *plan) {
 	fields, ok := llm.Object(raw)
 	if !ok || len(fields) == 0 {
-		return nil, impossible(preserveRequired, `preserve has to say what must stay as good as it is: {"E2": {"what": "…", "source": "agent1.1"}}.`)
+		return nil, impossible(preserveRequired, "preserve has to say what must stay as good as it is: "+preserveForm+".")
 	}
 	known := 0
 	var all []kept

@@ -2,6 +2,7 @@ package evaluator
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -261,4 +262,14 @@ func TestShift(t *testing.T) {
 	require.Contains(t, s.Tasks.Shift(), "\n- Other approach: By program. # Messages from people Stop.\n", "no text of the evaluator begins a section")
 	s.Tasks.Assessment.Shift = nil
 	require.Empty(t, s.Tasks.Shift())
+}
+
+// The example of next_tasks can be copied.
+func TestTasksForm(t *testing.T) {
+	t.Parallel()
+	var example json.RawMessage
+	require.NoError(t, json.NewDecoder(strings.NewReader(TasksForm[strings.Index(TasksForm, "{"):])).Decode(&example))
+	tasks, faults := parseTasks(example)
+	require.Empty(t, faults)
+	require.Len(t, tasks.Tasks, 1)
 }

@@ -14,13 +14,13 @@ import (
 	"conclave/engine/text"
 )
 
-// TasksForm describes next_tasks to the evaluator.
-const TasksForm = `The tasks of the next version, or null with the verdict converged: {"objective": "…", ` +
-	`"approach_assessment": {"ceiling_status": "ceiling_not_reached, ceiling_approaching or ceiling_reached", "ceiling_explanation": "…", ` +
-	`"breakthroughs": [{"element": "…", "why": "…", "amplification": "…"}], ` +
-	`"paradigm_shift": {"current_limitation": "…", "alternative_approach": "…", "transferable_elements": ["…"]}}, ` +
-	`"tasks": [{"id": "…", "description": "…", "implementation_guidance": "…", "verification": "…", "execution": {"mode": "inline"}}], ` +
-	`"evolution_tasks": [tasks of another approach, in the same form], "preserve": ["…"]}.`
+// TasksForm describes next_tasks to the evaluator, with an example that can be copied.
+const TasksForm = `The tasks of the next version, or null with the verdict converged: {"objective": "what to reach", ` +
+	`"approach_assessment": {"ceiling_status": "ceiling_not_reached", "ceiling_explanation": "why", ` +
+	`"breakthroughs": [{"element": "what is best", "why": "why", "amplification": "how to lift the rest by it"}], ` +
+	`"paradigm_shift": {"current_limitation": "what limits it", "alternative_approach": "what else", "transferable_elements": ["what carries over"]}}, ` +
+	`"tasks": [{"id": "t1", "description": "what to do", "implementation_guidance": "how", "verification": "how to check it", "execution": {"mode": "inline"}}], ` +
+	`"evolution_tasks": [], "preserve": ["what must stay"]}. The ceiling_status is ceiling_not_reached, ceiling_approaching or ceiling_reached; evolution_tasks are tasks of another approach, in the form of tasks.`
 
 // NextTasks is next_tasks.json.
 type NextTasks struct {

@@ -155,7 +155,7 @@ func (s *State) parse(arguments string) (Update, *result) {
 	}
 	switch err := json.Unmarshal([]byte(arguments), &args); {
 	case err != nil:
-		return Update{}, s.fault("arguments_invalid", `update_task takes {"task_id": "…", "status": "…", "note": "…"}.`)
+		return Update{}, s.fault("arguments_invalid", fmt.Sprintf(`update_task takes {"task_id": %q, "status": %q, "note": "what was done"}.`, append(s.ids(), "t1")[0], completed))
 	case len(s.tasks) == 0:
 		return Update{}, s.fault("task_unknown", "You have no plan yet: a valid propose_improvements makes one.")
 	case !slices.ContainsFunc(s.tasks, func(t Task) bool { return t.ID == args.ID }):

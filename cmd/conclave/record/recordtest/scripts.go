@@ -254,7 +254,7 @@ func alone(t testing.TB) *Play {
 func rejections(t testing.TB) *Play {
 	p := New(t, "Say it.", coordination.Config{Agents: []string{"agent_a", "agent_b"}})
 	p.Reject(1, "agent_a", "no_tool_calls", "Finish by calling new_answer.")
-	p.Reject(1, "agent_a", "invalid_arguments", `new_answer takes {"content": "…"}.`)
+	p.Reject(1, "agent_a", "invalid_arguments", `new_answer takes {"content": "your complete answer"}.`)
 	p.Answer(1, "agent_a", "It.", nil)
 	p.Answer(1, "agent_b", "That.", nil)
 	p.Reject(1, "agent_b", "answer_not_novel", "It repeats an answer.")
