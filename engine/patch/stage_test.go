@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"maps"
@@ -101,7 +102,7 @@ var (
 
 // planned returns the plan for a change of the directory from one tree to another.
 func planned(t require.TestingT, root *os.Root, from, to files) *applying {
-	changes := Changes(from.list(), to.list())
+	changes := Changes(context.Background(), from.list(), to.list())
 	a := newApplying(root, changes)
 	for _, c := range changes {
 		conflict, err := a.plan(c, false)
@@ -133,12 +134,12 @@ func TestRecover_afterEveryKill(t *testing.T) {
 			require.NoError(t, lock.Close()) // as the kill does
 
 			require.ErrorIs(t, unlocked(func() error {
-				_, err := Apply(root, Changes(older.list(), newer.list()), Options{Check: true})
+				_, err := Apply(root, Changes(context.Background(), older.list(), newer.list()), Options{Check: true})
 				return err
 			}), ErrInterrupted)
 			requireRecovered(t, root, true)
 			require.Equal(t, older, filesIn(t, root), "killed after %d of %d edits and %d reverted ones", killed, edits, again)
-			_, err = Apply(root, Changes(older.list(), newer.list()), Options{})
+			_, err = Apply(root, Changes(context.Background(), older.list(), newer.list()), Options{})
 			require.NoError(t, err)
 			require.Equal(t, newer, filesIn(t, root))
 		}
@@ -208,7 +209,7 @@ func TestApply_busy(t *testing.T) {
 	older.place(t, root)
 	lock, _, err := planned(t, root, older, newer).begin()
 	require.NoError(t, err)
-	_, err = Apply(root, Changes(older.list(), newer.list()), Options{})
+	_, err = Apply(root, Changes(context.Background(), older.list(), newer.list()), Options{})
 	require.ErrorIs(t, err, ErrBusy)
 	_, err = Recover(root)
 	require.ErrorIs(t, err, ErrBusy)
@@ -355,7 +356,7 @@ func TestRecover_anyTrees(t *testing.T) {
 		require.NoError(t, lock.Close())
 		requireRecovered(t, root, true)
 		require.Equal(t, from, filesIn(t, root))
-		_, err = Apply(root, Changes(from.list(), to.list()), Options{})
+		_, err = Apply(root, Changes(context.Background(), from.list(), to.list()), Options{})
 		require.NoError(t, err)
 		require.Equal(t, to, filesIn(t, root))
 	})
@@ -386,7 +387,7 @@ func TestApply_victim(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
-	_, err = Apply(root, Changes(manyFiles("old").list(), manyFiles("new").list()), Options{})
+	_, err = Apply(root, Changes(context.Background(), manyFiles("old").list(), manyFiles("new").list()), Options{})
 	require.NoError(t, err)
 }
 
