@@ -42,6 +42,9 @@ type Options struct {
 // If an earlier Apply was killed, Apply fails with ErrInterrupted until Recover has reverted
 // it. It fails with ErrBusy while another Apply runs.
 func Apply(root *os.Root, changes []Change, o Options) ([]Change, error) {
+	if err := checkNames(changes); err != nil {
+		return nil, err
+	}
 	if exists(root, Stage) {
 		return nil, leftStage(root, fs.ErrExist)
 	}
