@@ -152,7 +152,7 @@ func TestApply_reservedNames(t *testing.T) {
 			defer root.Close()
 			good := patch.Change{New: &patch.File{Path: "first", Mode: patch.Regular, Content: []byte("1")}}
 			for _, o := range []patch.Options{{}, {Check: true}, {Merge: true}} {
-				_, err = patch.Apply(root, []patch.Change{good, c}, o)
+				_, err = patch.Apply(root, t.TempDir(), []patch.Change{good, c}, o)
 				reserved, ok := errors.AsType[*patch.NameError](err)
 				require.True(t, ok, "%v", err)
 				require.NotEmpty(t, reserved.Problem)

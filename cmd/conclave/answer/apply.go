@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -167,8 +168,13 @@ func conflictRemedy(conflict *patch.ConflictError, o patch.Options) string {
 
 // recoverAndApply applies the changes after it has reverted an apply that was killed.
 func recoverAndApply(conn *hall.Connection, root *os.Root, changes []patch.Change, o patch.Options) ([]patch.Change, error) {
+	kept, err := conn.KeepDir()
+	if err != nil {
+		return nil, err
+	}
+	journals := filepath.Join(kept, "applies")
 	if !o.Check {
-		recovered, err := patch.Recover(root)
+		recovered, err := patch.Recover(root, journals)
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +182,7 @@ func recoverAndApply(conn *hall.Connection, root *os.Root, changes []patch.Chang
 			conn.Warnf("an earlier apply was interrupted; its changes were reverted")
 		}
 	}
-	return patch.Apply(root, changes, o)
+	return patch.Apply(root, journals, changes, o)
 }
 
 func summary(f *found, dir string, made []patch.Change, o patch.Options) string {
