@@ -53,8 +53,9 @@ func Apply(root *os.Root, journals string, changes []Change, o Options) ([]Chang
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = j.Close() }()
 	if err := j.check(); err != nil {
-		return nil, j.orBusy(err)
+		return nil, err
 	}
 	a := newApplying(root, changes)
 	made, err := a.planAll(changes, o.Merge)
@@ -151,11 +152,10 @@ func (a *applying) planned() int {
 // run makes the edits. If one fails, run reverts all of them; after a kill, Recover does.
 // A journal without edits completes the change.
 func (a *applying) run(j *journal) error {
-	lock, edits, err := a.begin(j)
+	edits, err := a.begin(j)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unlock(lock) }()
 	return j.finish(edits, edits)
 }
 
@@ -188,13 +188,9 @@ func (j *journal) makeAll(all, remaining []edit) error {
 	return j.write(nil)
 }
 
-// begin writes the new files into the stage and records the edits. The journal is locked
-// until the returned file is closed.
-func (a *applying) begin(j *journal) (*os.File, []edit, error) {
-	lock, err := j.begin()
-	if err != nil {
-		return nil, nil, err
-	}
+// begin writes the new files into the stage and records the edits.
+func (a *applying) begin(j *journal) ([]edit, error) {
+	err := j.begin()
 	a.stage = j.stage
 	edits := a.edits()
 	for i, f := range a.written {
@@ -206,9 +202,9 @@ func (a *applying) begin(j *journal) (*os.File, []edit, error) {
 		err = j.write(edits)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, j.clean(), unlock(lock))
+		return nil, errors.Join(err, j.clean())
 	}
-	return lock, edits, nil
+	return edits, nil
 }
 
 // staged returns the path of a file of the stage.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/gob"
 	"errors"
-	"maps"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -45,6 +45,7 @@ func TestRecover_clonedJournal(t *testing.T) {
 			return errors.Join(root.Rename(Stage, "elsewhere"), root.Symlink("elsewhere", Stage))
 		},
 		"a link to git's files": func(root *os.Root) error { return errors.Join(root.RemoveAll(Stage), root.Symlink(".git", Stage)) },
+		"an empty directory":    func(root *os.Root) error { return errors.Join(root.RemoveAll(Stage), root.Mkdir(Stage, 0o755)) },
 		"a link to nothing":     func(root *os.Root) error { return errors.Join(root.RemoveAll(Stage), root.Symlink("none", Stage)) },
 		"a link to an empty directory": func(root *os.Root) error {
 			return errors.Join(root.RemoveAll(Stage), root.Mkdir("empty", 0o755), root.Symlink("empty", Stage))
@@ -115,13 +116,13 @@ func TestRecover_gitTracksTheStage(t *testing.T) {
 	require.NoFileExists(t, root.Name()+"/.git/hooks/pre-commit")
 
 	require.NoError(t, root.RemoveAll(Stage))
-	a := planned(t, root, mainOld, mainNew)
-	lock, edits, err := a.begin(journalOf(t, root))
+	j := journalOf(t, root)
+	edits, err := planned(t, root, mainOld, mainNew).begin(j)
 	require.NoError(t, err)
 	for _, e := range edits {
 		require.NoError(t, e.make(root))
 	}
-	require.NoError(t, lock.Close()) // as the kill does
+	require.NoError(t, j.lock.Close()) // as the kill does
 	git(root.Name(), "checkout", "-q", "--", Stage)
 	requireRecovered(t, root, true)
 	content, err := root.ReadFile("main.go")
@@ -135,9 +136,10 @@ func TestRecover_gitTracksTheStage(t *testing.T) {
 func TestRecover_changedStage(t *testing.T) {
 	t.Parallel()
 	root := killedAtTheEnd(t)
-	left, err := journalOf(t, root).left()
+	stages, err := fs.Glob(root.FS(), Stage+"/*")
 	require.NoError(t, err)
-	staged := path.Join(left.Stage, "removed0")
+	require.Len(t, stages, 1)
+	staged := path.Join(stages[0], "removed0")
 	require.NoError(t, root.Remove(staged))
 	require.NoError(t, root.WriteFile(staged, []byte("another"), 0o600))
 	err = unlocked(func() error { _, err := Recover(root, journals(root)); return err })
@@ -201,19 +203,8 @@ func TestRecover_damagedJournal(t *testing.T) {
 	root := killedAtTheEnd(t)
 	j := journalOf(t, root)
 	require.NoError(t, os.WriteFile(j.file, []byte("half"), 0o600))
+	require.NoError(t, j.Close())
 	_, err := Recover(root, journals(root))
 	require.ErrorContains(t, err, "read the journal of an earlier apply, "+j.file)
 	require.ErrorContains(t, err, "remove it to keep everything as it is")
-}
-
-// An empty stage is nobody's.
-func TestApply_emptyStage(t *testing.T) {
-	t.Parallel()
-	root := openDir(t)
-	there := maps.Clone(mainOld)
-	there.place(t, root)
-	require.NoError(t, root.Mkdir(Stage, 0o755))
-	_, err := Apply(root, journals(root), changesOf(mainOld, mainNew), Options{})
-	require.NoError(t, err)
-	require.Equal(t, mainNew, filesIn(t, root))
 }

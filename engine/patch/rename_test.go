@@ -49,10 +49,10 @@ func TestChanges_manyRenames(t *testing.T) {
 	const own, common = "file %d line %d", "every file has%.0d line %d"
 	for name, tt := range map[string]struct {
 		line, to string
-		most     int // lines that comparisons visit
+		most     int // pairs, and lines that comparisons visit
 	}{
-		"a directory":              {own, "new/f%03d.go", 300 * 2 * 200},
-		"a directory, files alike": {common, "new/f%03d.go", 300 * 2 * 200},
+		"a directory":              {own, "new/f%03d.go", 300*300 + 300*2*200},
+		"a directory, files alike": {common, "new/f%03d.go", 300*300 + 300*2*200},
 		"every file":               {own, "old/g%03d.go", maxLines},
 		"every file, files alike":  {common, "old/g%03d.go", maxLines},
 		"every file has one name":  {own, "new/%03d/index.go", maxLines},
@@ -110,8 +110,8 @@ func TestRenames_bounded(t *testing.T) {
 func TestCandidates_many(t *testing.T) {
 	t.Parallel()
 	before, after := texts(1000, 1, "old/f%d", "%d %d", ""), texts(1000, 1, "new/f%d", "%d %d", "")
-	require.Len(t, candidates(pointers(before), pointers(after)), 1000)
+	require.Len(t, newRenames().candidates(pointers(before), pointers(after)), 1000)
 	before, after = texts(1000, 1, "old/%d/index", "%d %d", ""), texts(1000, 1, "new/%d/index", "%d %d", "")
-	require.Len(t, candidates(pointers(before), pointers(after)), maxPairs)
-	require.Len(t, candidates(pointers(before[:9]), pointers(after[:9])), 81)
+	require.Len(t, newRenames().candidates(pointers(before), pointers(after)), maxPairs)
+	require.Len(t, newRenames().candidates(pointers(before[:9]), pointers(after[:9])), 81)
 }

@@ -58,11 +58,12 @@ func (e *UnrevertedError) Error() string {
 func (e *UnrevertedError) Unwrap() error { return errors.Join(e.Err, e.Revert) }
 
 // journal records the Apply that changes a directory. It lies in another directory, under the
-// identity of the first one: whatever lies in a tree may have come with it.
+// identity of the first one: whatever lies in a tree may have come with it. It is locked.
 type journal struct {
 	root  *os.Root
-	file  string // path of the record; its lock is beside it
+	file  string // path of the record
 	stage string // path, in root, of the directory with the files of this Apply
+	lock  *os.File
 }
 
 // record is the content of a journal. Without edits, none were made or all, and only the stage is
@@ -72,112 +73,56 @@ type record struct {
 	Edits []edit
 }
 
-// openJournal returns the journal of a directory, which is in the directory journals.
+// openJournal locks the journal of a directory, which is in the directory journals. It fails with
+// ErrBusy if it is locked.
 func openJournal(root *os.Root, journals string) (*journal, error) {
 	name, err := identity(root)
-	if err != nil {
-		return nil, fmt.Errorf("identify %s: %w", root.Name(), err)
+	if err == nil {
+		err = os.MkdirAll(journals, 0o700)
 	}
-	return &journal{root: root, file: filepath.Join(journals, name)}, nil
+	if err != nil {
+		return nil, fmt.Errorf("open the journal of %s: %w", root.Name(), err)
+	}
+	j := &journal{root: root, file: filepath.Join(journals, name)}
+	if j.lock, err = filelock.Try(j.file+".lock", filelock.Exclusive); j.lock == nil {
+		return nil, cmp.Or(err, ErrBusy)
+	}
+	mine, err := j.lock.Stat()
+	current, other := os.Stat(j.lock.Name())
+	if err != nil || other != nil || !os.SameFile(mine, current) { // removed just now
+		return nil, errors.Join(ErrBusy, j.lock.Close())
+	}
+	return j, nil
 }
 
-// left returns the record of an Apply that runs or was killed, or nil. A record whose stage is gone
-// is of an earlier directory, or of an Apply that its user gave up.
-func (j *journal) left() (*record, error) {
-	data, err := os.ReadFile(j.file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var r record
-	if err == nil {
-		err = gob.NewDecoder(bytes.NewReader(data)).Decode(&r)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the journal of an earlier apply, %s: %w; remove it to keep everything as it is", j.file, err)
-	}
-	if !exists(j.root, r.Stage) {
-		return nil, nil
-	}
-	return &r, nil
+// Close unlocks the journal. A process that is being started may have a copy of the lock for a
+// moment, so the lock's file is removed.
+func (j *journal) Close() error {
+	_ = os.Remove(j.lock.Name())
+	return j.lock.Close()
 }
 
 // check fails unless an Apply may begin.
 func (j *journal) check() error {
-	left, err := j.left()
-	switch {
-	case err != nil:
-		return err
-	case left != nil:
+	if _, err := os.Lstat(j.file); err == nil {
 		return ErrInterrupted
 	}
-	info, err := j.root.Lstat(Stage)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if exists(j.root, Stage) {
+		return ErrForeign
 	}
-	if err == nil && info.IsDir() {
-		var below []fs.DirEntry
-		if below, err = list(j.root, Stage); err == nil && len(below) == 0 {
-			return nil
-		}
-	}
-	return errors.Join(ErrForeign, err)
+	return nil
 }
 
-// orBusy returns ErrBusy in place of ErrInterrupted while the other Apply runs.
-func (j *journal) orBusy(err error) error {
-	if !errors.Is(err, ErrInterrupted) {
+// begin makes the stage.
+func (j *journal) begin() error {
+	j.stage = path.Join(Stage, rand.Text())
+	if err := j.write(nil); err != nil {
 		return err
 	}
-	lock, busy := j.lock()
-	if busy != nil {
-		return busy
+	if err := j.root.Mkdir(Stage, 0o700); err != nil {
+		return err
 	}
-	return errors.Join(err, unlock(lock))
-}
-
-// lock locks the journal until unlock. It fails with ErrBusy if it is locked.
-func (j *journal) lock() (*os.File, error) {
-	lock, err := filelock.Try(j.file+".lock", filelock.Exclusive)
-	if lock == nil {
-		return nil, cmp.Or(err, ErrBusy)
-	}
-	mine, err := lock.Stat()
-	current, other := os.Stat(lock.Name())
-	if err != nil || other != nil || !os.SameFile(mine, current) { // removed just now
-		return nil, errors.Join(ErrBusy, lock.Close())
-	}
-	return lock, nil
-}
-
-// unlock removes the lock, of which a process that is being started may have a copy for a moment.
-func unlock(lock *os.File) error {
-	_ = os.Remove(lock.Name())
-	return lock.Close()
-}
-
-// begin makes the stage and returns the locked journal's lock.
-func (j *journal) begin() (*os.File, error) {
-	if err := os.MkdirAll(filepath.Dir(j.file), 0o700); err != nil {
-		return nil, err
-	}
-	lock, err := j.lock()
-	if err != nil {
-		return nil, err
-	}
-	if err := j.check(); err != nil {
-		return nil, errors.Join(err, unlock(lock))
-	}
-	j.stage = path.Join(Stage, rand.Text())
-	if err = j.write(nil); err == nil {
-		err = unless(j.root.Mkdir(Stage, 0o700), fs.ErrExist)
-	}
-	if err == nil {
-		err = j.root.Mkdir(j.stage, 0o700)
-	}
-	if err != nil {
-		return nil, errors.Join(err, j.clean(), unlock(lock))
-	}
-	return lock, nil
+	return j.root.Mkdir(j.stage, 0o700)
 }
 
 // write replaces the record.
@@ -200,7 +145,9 @@ func (j *journal) clean() error {
 	if err := j.root.RemoveAll(j.stage); err != nil {
 		return err
 	}
-	_ = j.root.Remove(Stage) // another program may have put files there
+	if info, err := j.root.Lstat(Stage); err == nil && info.IsDir() {
+		_ = j.root.Remove(Stage) // another program may have put files there
+	}
 	return unless(os.Remove(j.file), fs.ErrNotExist)
 }
 
@@ -212,20 +159,21 @@ func Recover(root *os.Root, journals string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if left, err := j.left(); left == nil || err != nil {
-		return false, err
+	defer func() { _ = j.Close() }()
+	data, err := os.ReadFile(j.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	lock, err := j.lock()
+	var left record
+	if err == nil {
+		err = gob.NewDecoder(bytes.NewReader(data)).Decode(&left)
+	}
 	if err != nil {
-		return false, err
-	}
-	defer func() { _ = unlock(lock) }()
-	left, err := j.left()
-	if left == nil || err != nil {
-		return false, err
+		return false, fmt.Errorf("read the journal of an earlier apply, %s: %w; remove it to keep everything as it is", j.file, err)
 	}
 	j.stage = left.Stage
-	if len(left.Edits) == 0 {
+	// Without its stage the journal is of an earlier directory, or its user has given the Apply up.
+	if len(left.Edits) == 0 || !exists(root, j.stage) {
 		return false, j.clean()
 	}
 	paths, err := edited(root, left.Edits, func(e edit) string { return e.To })

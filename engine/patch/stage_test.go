@@ -89,9 +89,11 @@ func unlocked(f func() error) error {
 // journals returns the directory for the journals of the applies to a directory: one beside it.
 func journals(root *os.Root) string { return root.Name() + ".journals" }
 
-func journalOf(t require.TestingT, root *os.Root) *journal {
-	j, err := openJournal(root, journals(root))
-	require.NoError(t, err)
+func journalOf(t require.TestingT, root *os.Root) (j *journal) {
+	require.NoError(t, unlocked(func() (err error) {
+		j, err = openJournal(root, journals(root))
+		return err
+	}))
 	return j
 }
 
@@ -136,7 +138,8 @@ func TestRecover_afterEveryKill(t *testing.T) {
 			root := openDir(t)
 			older.place(t, root)
 			a := planned(t, root, older, newer)
-			lock, all, err := a.begin(journalOf(t, root))
+			j := journalOf(t, root)
+			all, err := a.begin(j)
 			require.NoError(t, err)
 			edits = len(all)
 			for _, e := range all[:killed] {
@@ -145,7 +148,7 @@ func TestRecover_afterEveryKill(t *testing.T) {
 			for _, e := range slices.Backward(all[killed-again:]) {
 				require.NoError(t, e.revert(root))
 			}
-			require.NoError(t, lock.Close()) // as the kill does
+			require.NoError(t, j.lock.Close()) // as the kill does
 
 			require.ErrorIs(t, unlocked(func() error {
 				_, err := Apply(root, journals(root), changesOf(older, newer), Options{Check: true})
@@ -168,12 +171,11 @@ func TestRecover_withoutEdits(t *testing.T) {
 		root := openDir(t)
 		older.place(t, root)
 		j := journalOf(t, root)
-		lock, err := j.begin()
-		require.NoError(t, err)
+		require.NoError(t, j.begin())
 		for _, name := range left {
 			require.NoError(t, root.WriteFile(path.Join(j.stage, name), []byte("half"), 0o600))
 		}
-		require.NoError(t, lock.Close()) // as the kill does
+		require.NoError(t, j.lock.Close()) // as the kill does
 		requireRecovered(t, root, false)
 		require.Equal(t, older, filesIn(t, root))
 		require.NoFileExists(t, j.file)
@@ -185,12 +187,13 @@ func killedAtTheEnd(t *testing.T) *os.Root {
 	t.Helper()
 	root := openDir(t)
 	older.place(t, root)
-	lock, all, err := planned(t, root, older, newer).begin(journalOf(t, root))
+	j := journalOf(t, root)
+	all, err := planned(t, root, older, newer).begin(j)
 	require.NoError(t, err)
 	for _, e := range all {
 		require.NoError(t, e.make(root))
 	}
-	require.NoError(t, lock.Close())
+	require.NoError(t, j.lock.Close())
 	return root
 }
 
@@ -225,13 +228,14 @@ func TestApply_busy(t *testing.T) {
 	t.Parallel()
 	root := openDir(t)
 	older.place(t, root)
-	lock, _, err := planned(t, root, older, newer).begin(journalOf(t, root))
+	j := journalOf(t, root)
+	_, err := planned(t, root, older, newer).begin(j)
 	require.NoError(t, err)
 	_, err = Apply(root, journals(root), changesOf(older, newer), Options{})
 	require.ErrorIs(t, err, ErrBusy)
 	_, err = Recover(root, journals(root))
 	require.ErrorIs(t, err, ErrBusy)
-	require.NoError(t, lock.Close())
+	require.NoError(t, j.lock.Close())
 	requireRecovered(t, root, true)
 }
 
@@ -266,9 +270,9 @@ func TestApplying_editedMeanwhile(t *testing.T) {
 			root := openDir(t)
 			older.place(t, root)
 			j := journalOf(t, root)
-			lock, edits, err := planned(t, root, older, newer).begin(j)
+			edits, err := planned(t, root, older, newer).begin(j)
 			require.NoError(t, err)
-			defer lock.Close()
+			defer j.lock.Close()
 			open, err := root.OpenFile(tt.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 			require.NoError(t, err)
 			defer open.Close()
@@ -305,9 +309,9 @@ func TestApplying_cannotTakeBack(t *testing.T) {
 	a.removed = []string{"c"}
 	a.written = []File{{Path: "a", Mode: Regular, Content: []byte("one")}, {Path: "b/below", Mode: Regular, Content: []byte("b is a file")}}
 	j := journalOf(t, root)
-	lock, edits, err := a.begin(j)
+	edits, err := a.begin(j)
 	require.NoError(t, err)
-	defer lock.Close()
+	defer j.lock.Close()
 	require.NoError(t, edits[0].make(root))
 	require.NoError(t, root.WriteFile("c", []byte("mine"), 0o600))
 	err = j.finish(edits, edits[1:])
@@ -316,7 +320,7 @@ func TestApplying_cannotTakeBack(t *testing.T) {
 	require.ErrorContains(t, half.Err, "b")
 	require.ErrorContains(t, err, "; its changes could not be reverted: ")
 	require.FileExists(t, j.file, "Recover needs it")
-	require.NoError(t, lock.Close())
+	require.NoError(t, j.lock.Close())
 	require.NoError(t, root.Remove("c"))
 	requireRecovered(t, root, true)
 	require.Equal(t, there, filesIn(t, root))
@@ -368,12 +372,13 @@ func TestRecover_anyTrees(t *testing.T) {
 		require.NoError(t, err)
 		defer root.Close()
 		from.place(t, root)
-		lock, all, err := planned(t, root, from, to).begin(journalOf(t, root))
+		j := journalOf(t, root)
+		all, err := planned(t, root, from, to).begin(j)
 		require.NoError(t, err)
 		for _, e := range all[:rapid.IntRange(0, len(all)).Draw(t, "killed after")] {
 			require.NoError(t, e.make(root))
 		}
-		require.NoError(t, lock.Close())
+		require.NoError(t, j.lock.Close())
 		requireRecovered(t, root, len(all) > 0)
 		require.Equal(t, from, filesIn(t, root))
 		_, err = Apply(root, journals(root), changesOf(from, to), Options{})
@@ -437,7 +442,7 @@ func TestRecover_killedProcess(t *testing.T) {
 	}
 }
 
-// killWhenStaged kills the process after it has written n·50 new files, or the journal.
+// killWhenStaged kills the process after it has written n·50 new files, or begun to replace files.
 func killWhenStaged(t *testing.T, root *os.Root, cmd *exec.Cmd, ended <-chan struct{}, n int) {
 	t.Helper()
 	for {
@@ -448,9 +453,9 @@ func killWhenStaged(t *testing.T, root *os.Root, cmd *exec.Cmd, ended <-chan str
 		}
 		written, err := fs.Glob(root.FS(), Stage+"/*/new"+strconv.Itoa(n*50))
 		require.NoError(t, err)
-		recorded, err := journalOf(t, root).left()
+		replaced, err := fs.Glob(root.FS(), Stage+"/*/old*")
 		require.NoError(t, err)
-		if len(written) > 0 || recorded != nil && len(recorded.Edits) > 0 {
+		if len(written)+len(replaced) > 0 {
 			require.NoError(t, cmd.Process.Kill())
 			<-ended
 			return

@@ -161,7 +161,7 @@ func (r result) problem() error {
 		if n > 1 {
 			were, them = "files were", "them"
 		}
-		what = append(what, fmt.Sprintf("pull session %s: %d %s left out, damaged or missing in the store; everything else is copied. Restore %s there, from a backup or an older version of the bucket's object, and pull again",
+		what = append(what, fmt.Sprintf("pull session %s: %d %s left out, refused, or damaged or missing in the store; everything else is copied. Restore %s there, from a backup or an older version of the bucket's object, and pull again",
 			r.SessionID, n, were, them))
 	}
 	if n := len(r.Verified.problems()); n > 0 {
