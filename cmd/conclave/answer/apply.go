@@ -30,7 +30,8 @@ session was started from this machine.
 
 If a file differs from the version that was changed, nothing is written, and the
 exit code is 1; changes that the directory already has are skipped. If apply is
-killed, the next one reverts its partial changes.
+killed, the next one with the same data directory reverts its partial changes. Names
+that git would take for .git, on any file system, are refused.
 
 --3way merges the change of a text file with changes that the directory's file has
 in other lines, even if the change renames the file.`,

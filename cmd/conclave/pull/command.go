@@ -24,7 +24,8 @@ func Command(c *hall.CLI) *cobra.Command {
 		Short: "Copy the session directory to DIR",
 		Long: `Copy the files of a session, or of a pipeline's run, to DIR: answers, votes,
 workspaces, transcripts, the ledger. A running session can be pulled, and pulled
-again later: only new files are copied. It never runs a step.
+again later: only new files are copied. It never runs a step. Files with names that
+git would take for .git are refused.
 
 It also writes index.html, a page that needs no server and no network, and ANSWER.md, the answer of the session or the final text of the run.
 
