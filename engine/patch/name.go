@@ -22,7 +22,7 @@ func Reserved(path, target string) (problem string) {
 		case strings.EqualFold(name, ".git"), isShort(name, "git"):
 			return fmt.Sprintf("%q is git's name for its own files: choose another", element)
 		case strings.EqualFold(name, Stage), isShort(name, "concla"):
-			return fmt.Sprintf("%q is the name under which conclave keeps the files of an apply: choose another", element)
+			return fmt.Sprintf("%q is where conclave keeps the files of an apply that runs or was interrupted: choose another name", element)
 		case target != "" && isModules(name):
 			return fmt.Sprintf("%q is a file that git reads, never a link: make it a file", element)
 		}

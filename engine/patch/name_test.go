@@ -43,7 +43,7 @@ func TestReserved(t *testing.T) {
 		require.Empty(t, patch.Reserved(name, ""), "%q", name)
 	}
 	require.Equal(t, `"GIT~1" is git's name for its own files: choose another`, patch.Reserved("a/GIT~1/x", ""))
-	require.Equal(t, `".Conclave-Apply" is the name under which conclave keeps the files of an apply: choose another`, patch.Reserved(".Conclave-Apply/x", ""))
+	require.Equal(t, `".Conclave-Apply" is where conclave keeps the files of an apply that runs or was interrupted: choose another name`, patch.Reserved(".Conclave-Apply/x", ""))
 }
 
 // A link may neither lead to git's files nor take the place of .gitmodules.

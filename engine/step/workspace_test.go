@@ -189,7 +189,7 @@ func TestConfirm_reservedNames(t *testing.T) {
 	outputs := turned(r)
 	require.Len(t, outputs, 1)
 	require.Equal(t, `Nothing was submitted yet: these files are left out of your answer: `+
-		`".conclave-apply" (".conclave-apply" is the name under which conclave keeps the files of an apply: choose another), `+
+		`".conclave-apply" (".conclave-apply" is where conclave keeps the files of an apply that runs or was interrupted: choose another name), `+
 		`".git" (".git" is git's name for its own files: choose another), "src/.git" (".git" is git's name for its own files: choose another). `+
 		`Submit again if that is as it should be, or correct it first.`, outputs[0])
 	require.Equal(t, []string{".conclave/checks/a.sh", ".conclaveignore", "src/.x/config"}, manifest(t, b, result))

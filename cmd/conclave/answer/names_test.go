@@ -196,7 +196,7 @@ func TestUpload_interruptedApply(t *testing.T) {
 	up, err := base.Upload{Store: conn.Store, Dir: dir, Now: time.Now}.Run(t.Context())
 	require.NoError(t, err)
 	require.Len(t, up.LeftOut, 1)
-	require.Equal(t, `".conclave-apply" was left out: ".conclave-apply" is the name under which conclave keeps the files of an apply: choose another`, up.LeftOut[0].String())
+	require.Equal(t, `".conclave-apply" was left out: ".conclave-apply" is where conclave keeps the files of an apply that runs or was interrupted: choose another name`, up.LeftOut[0].String())
 }
 
 // oldJournal returns the journal of an apply as it lay in the tree once, with one edit.
