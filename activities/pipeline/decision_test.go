@@ -101,6 +101,36 @@ func TestTeam_files(t *testing.T) {
 	}
 }
 
+// A run takes no reserved name over, neither from a team's final answer nor from its own files.
+func TestTeam_reservedNames(t *testing.T) {
+	t.Parallel()
+	f, p := prepared(t)
+	layout, session := artifact.InPipeline("p1"), artifact.InBucket("team")
+	crafted := func(of artifact.Layout) (artifact.Change, string) {
+		sum, err := artifact.PutBlob(t.Context(), f.store, of, []byte("id"))
+		require.NoError(t, err)
+		c := artifact.Change{Files: []artifact.File{{Path: ".git/hooks/pre-commit", Mode: 0o755, Size: 2, SHA256: sum}}}
+		data, err := artifact.EncodeJSON(c)
+		require.NoError(t, err)
+		hash, err := artifact.PutBlob(t.Context(), f.store, of, data)
+		require.NoError(t, err)
+		return c, hash
+	}
+	change, _ := crafted(session)
+	path := session.Final("agent_a", "answer.json")
+	require.NoError(t, artifact.PutJSON(t.Context(), f.store, session.File("session.json"), artifact.Session{}))
+	require.NoError(t, artifact.PutJSON(t.Context(), f.store, session.Final("agent_a", "workspace.json"), change))
+	require.NoError(t, artifact.PutJSON(t.Context(), f.store, path, artifact.Answer{AgentID: "agent_a", Answer: "See."}))
+	in := StepInput{Run: "p1", ConfigHash: p.ConfigHash, Launch: pipeline.Launch{ID: "l1", Step: "decide", Kind: pipeline.Session}}
+	in.Decision = &TeamDecision{Session: "team", Status: "consensus", Path: f.store.URL(path)}
+	_, err := run[StepResult](f, StepActivity, in)
+	require.ErrorContains(t, err, "choose another")
+
+	_, in.Launch.Workspace = crafted(layout)
+	_, err = run[TeamQuestion](f, "AskTeam", in)
+	require.ErrorContains(t, err, "choose another")
+}
+
 // stored stores a tree of alternating names and contents and returns the hash of its change.
 func stored(t *testing.T, store artifact.Store, layout artifact.Layout, files ...string) string {
 	t.Helper()

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"conclave/engine/patch"
 )
 
 // Change describes a tree of files by its difference from a base, or by all of its files
@@ -69,11 +71,11 @@ func (c Change) Tree(base *Base) Manifest {
 // that an agent hands in, its memory, and the files that it is shown.
 var internal = []string{".conclave", "memory/short_term", "memory/long_term"}
 
-// Deliverable returns the change without files in internal directories. Except for checks, it
-// keeps the files of an internal directory that the base has.
+// Deliverable returns the change without files in internal directories. Except for checks, in
+// any spelling, it keeps the files of an internal directory that the base has.
 func (c Change) Deliverable(base *Base) Change {
 	kept := func(name string) bool {
-		if isBelow(name, ChecksDir) {
+		if patch.IsBelow(name, ChecksDir) {
 			return false
 		}
 		return !slices.ContainsFunc(internal, func(dir string) bool { return isBelow(name, dir) && !base.Has(dir) })

@@ -123,6 +123,7 @@ func TestChange_Deliverable(t *testing.T) {
 		return artifact.File{Path: name, Mode: 0o644, Size: 1, SHA256: sumOfX}
 	}
 	c := artifact.Change{Files: []artifact.File{
+		file(".Conclave/CHECKS/b.sh"), file(".conclave/checks /c.sh"), file(".conclave\u200d/checks/d.sh"),
 		file(".conclave/checks/a.sh"), file(".conclave/notes"),
 		{Path: ".conclave", Dir: true},
 		file(".conclave.yaml"), file("main.go"),

@@ -7,6 +7,8 @@ import (
 	"path"
 	"strings"
 	"unicode/utf8"
+
+	"conclave/engine/patch"
 )
 
 // File is one entry of a Manifest: a regular file with content, a symbolic link with
@@ -121,6 +123,10 @@ func (p *paths) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// Reserved returns why no manifest may have the entry because of its name or the target of its
+// link, or "". A step leaves such an entry out, and readers of manifests refuse it.
+func (f File) Reserved() string { return patch.Reserved(f.Path, f.Link) }
+
 // content reports whether the entry is a regular file.
 func (f File) content() bool { return f.Link == "" && !f.Dir }
 
@@ -147,6 +153,8 @@ func (f File) check() error {
 		problem = "it has more than one of content, a link and the type dir"
 	case f.Link != "" && !linkInside(f.Path, f.Link):
 		problem = fmt.Sprintf("its link %q leaves the workspace", f.Link)
+	default:
+		problem = f.Reserved()
 	}
 	return nameError("path", f.Path, problem)
 }

@@ -27,7 +27,7 @@ const maxIgnore = 64 << 10
 
 // alwaysIgnored lists directories that tools can recreate, files of operating systems, and
 // long results of commands and MCP servers, which only the step that asked for them needs. A
-// line such as !node_modules/ in the ignore file includes one.
+// line such as !node_modules/ in the ignore file includes one; .git/ is left out with a warning then.
 var alwaysIgnored = []string{
 	gitDir + "/", "node_modules/", ".venv/", "venv/", "__pycache__/", "*.pyc", ".mypy_cache/", ".pytest_cache/",
 	".ruff_cache/", ".tox/", ".npm/", ".cache/", ".gradle/", ".DS_Store", "Thumbs.db",

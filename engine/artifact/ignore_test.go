@@ -31,8 +31,9 @@ func TestIgnoreFile_defaults(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "src/app.py"), "print()")
 	writeFile(t, filepath.Join(dir, "src/tool-results/kept"), "the agent's own")
 	m, _, warnings := seal(t, d, dir)
-	require.Empty(t, warnings)
-	require.Equal(t, []string{"src/.git", "src/app.py", "src/tool-results/kept"}, paths(m))
+	require.Len(t, warnings, 1, "the patterns are of directories")
+	require.Equal(t, "src/.git", warnings[0].Path)
+	require.Equal(t, []string{"src/app.py", "src/tool-results/kept"}, paths(m))
 }
 
 func TestIgnoreFile(t *testing.T) {

@@ -38,7 +38,7 @@ type walk struct {
 	tracked  map[string]bool        // files that git tracks although they are ignored, and their parents
 	nested   []string               // names of the ignore files that every directory may have
 	limits   *limits                // nil for those of a workspace
-	foreign  bool                   // the directory is not a workspace: .git is left out everywhere
+	foreign  bool                   // the directory is not a workspace: .git is left out silently
 	lenient  bool                   // warn instead of failing for entries that no answer can have
 	infos    map[string]fs.FileInfo // filled unless it is nil
 	files    []File                 // files without hashes
@@ -188,12 +188,13 @@ func (w *walk) entry(ctx context.Context, name string, entry fs.DirEntry, depth 
 		return w.beyond(name, &LimitError{What: "files", Path: name, Max: int64(w.limits.files)})
 	}
 	w.entries++
+	if problem := patch.Reserved(entry.Name(), ""); problem != "" {
+		w.warn(name, problem)
+		return nil
+	}
 	switch {
 	case w.foreign && name == peersDir:
 		w.warn(name, "agents see the files of others under that name: rename it")
-		return nil
-	case w.foreign && name == patch.Stage:
-		w.warn(name, "an apply was interrupted here: `conclave apply` reverts what it did")
 		return nil
 	case entry.IsDir():
 		return w.dir(ctx, name, depth+1)
@@ -235,6 +236,10 @@ func (w *walk) link(name string) error {
 	}
 	if !linkInside(name, target) {
 		w.warn(name, fmt.Sprintf("it is a link to %q, outside the workspace", target))
+		return nil
+	}
+	if problem := patch.Reserved(name, target); problem != "" {
+		w.warn(name, problem)
 		return nil
 	}
 	// The target may lead out through another link. A missing target is harmless.

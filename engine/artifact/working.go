@@ -85,8 +85,8 @@ func (w *WorkingCopy) Track(identity func(name string) Identity, at time.Time) {
 }
 
 // Scan stores the changes since the last scan and returns them. Links that leave the
-// workspace, special files and unreadable files are left out with a warning; peers/ and
-// ignored files are left out silently.
+// workspace, special files, unreadable files and those with reserved names are left out with a
+// warning; peers/ and ignored files are left out silently.
 //
 // Scan fails with a *LimitError if the workspace exceeds a limit, with a *NameError if no key
 // can express a name, and with another error if a file's size changes while it is read.

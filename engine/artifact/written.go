@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"conclave/engine/patch"
 )
 
 // ScanFiles is ScanStorable for a workspace in which only the named files, and the
@@ -87,7 +89,7 @@ func (w *walk) ignores(name string) (bool, error) {
 // an ignore file.
 func (w *walk) plain(name string, info fs.FileInfo) bool {
 	lists := path.Base(name) == ignoreFile || path.Base(name) == gitignoreFile
-	return info.Mode().IsRegular() && !lists && info.Size() <= maxFileBytes && w.checkName(name) == nil
+	return info.Mode().IsRegular() && !lists && info.Size() <= maxFileBytes && patch.Reserved(name, "") == "" && w.checkName(name) == nil
 }
 
 // filled forgets the empty directories that now have files, and returns them.

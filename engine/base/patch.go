@@ -38,7 +38,7 @@ func Changes(ctx context.Context, store artifact.Store, layout artifact.Layout, 
 		}
 		after = append(after, current)
 	}
-	return patch.Changes(before, after), nil
+	return patch.Changes(ctx, before, after), context.Cause(ctx)
 }
 
 // patchFile reads a file for a patch.

@@ -132,7 +132,7 @@ func applied(ctx context.Context, t require.TestingT, store artifact.Store, layo
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
-	_, err = patch.Apply(root, changes, patch.Options{})
+	_, err = patch.Apply(root, dir+".journals", changes, patch.Options{})
 	require.NoError(t, err)
 	return changes
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -36,21 +37,32 @@ type Options struct {
 
 // Apply makes all changes in a directory, or none, and returns those that it made. It skips
 // changes that the directory already has. It fails with a *ConflictError if a file differs
-// from the old version of its change, even if another program edits it during Apply, and with an
-// *UnrevertedError if it could neither make nor revert all changes. It touches nothing outside the directory and follows no links in it.
+// from the old version of its change, even if another program edits it during Apply, with a
+// *NameError for a reserved name, and with an *UnrevertedError if it could neither make nor
+// revert all changes. It touches nothing outside the directory but the journal, a file in the
+// directory journals, and follows no links in it.
 //
 // If an earlier Apply was killed, Apply fails with ErrInterrupted until Recover has reverted
-// it. It fails with ErrBusy while another Apply runs.
-func Apply(root *os.Root, changes []Change, o Options) ([]Change, error) {
-	if exists(root, Stage) {
-		return nil, leftStage(root, fs.ErrExist)
+// it. It fails with ErrBusy while another Apply runs, and with ErrForeign if the directory has a
+// Stage that no journal names.
+func Apply(root *os.Root, journals string, changes []Change, o Options) ([]Change, error) {
+	if err := checkNames(changes); err != nil {
+		return nil, err
+	}
+	j, err := openJournal(root, journals)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = j.Close() }()
+	if err := j.check(); err != nil {
+		return nil, err
 	}
 	a := newApplying(root, changes)
 	made, err := a.planAll(changes, o.Merge)
 	if err != nil || o.Check || len(made) == 0 {
 		return made, err
 	}
-	return made, a.run()
+	return made, a.run(j)
 }
 
 // planAll plans the changes and returns those that the directory does not have.
@@ -97,7 +109,8 @@ func (e *ConflictError) add(name string, link bool) {
 
 // applying is the state of one Apply.
 type applying struct {
-	root *os.Root
+	root  *os.Root
+	stage string // path of the directory for new and replaced files
 
 	gone    map[string]bool // paths that the changes remove
 	added   map[string]bool // paths that they add or change
@@ -137,66 +150,65 @@ func (a *applying) planned() int {
 }
 
 // run makes the edits. If one fails, run reverts all of them; after a kill, Recover does.
-// Removing the journal completes the change.
-func (a *applying) run() error {
-	lock, edits, err := a.begin()
+// A journal without edits completes the change.
+func (a *applying) run(j *journal) error {
+	edits, err := a.begin(j)
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
-	return finish(a.root, edits, edits)
+	return j.finish(edits, edits)
 }
 
 // finish makes the remaining edits, and reverts all of them if one fails.
-func finish(root *os.Root, all, remaining []edit) error {
-	err := makeAll(root, all, remaining)
+func (j *journal) finish(all, remaining []edit) error {
+	err := j.makeAll(all, remaining)
 	if err == nil {
-		_ = root.RemoveAll(Stage) // Recover removes a stage without a journal
+		_ = j.clean() // Recover removes a stage that is left
 		return nil
 	}
-	if failed := revert(root, all); failed != nil {
+	if failed := j.revert(all); failed != nil {
 		return &UnrevertedError{Err: err, Revert: failed}
 	}
 	return err
 }
 
-func makeAll(root *os.Root, all, remaining []edit) error {
+func (j *journal) makeAll(all, remaining []edit) error {
 	for _, e := range remaining {
-		if err := e.make(root); err != nil {
+		if err := e.make(j.root); err != nil {
 			return err
 		}
 	}
-	paths, err := edited(root, all)
+	paths, err := edited(j.root, all, func(e edit) string { return e.From })
 	if err != nil {
 		return err
 	}
 	if len(paths) > 0 {
 		return &ConflictError{Paths: paths}
 	}
-	return removeJournal(root)
+	return j.write(nil)
 }
 
-// begin writes the new files into the stage and records the edits. The stage is locked
-// until the returned file is closed.
-func (a *applying) begin() (*os.File, []edit, error) {
-	lock, err := openStage(a.root)
-	if err != nil {
-		return nil, nil, err
-	}
+// begin writes the new files into the stage and records the edits.
+func (a *applying) begin(j *journal) ([]edit, error) {
+	err := j.begin()
+	a.stage = j.stage
 	edits := a.edits()
 	for i, f := range a.written {
 		if err == nil {
-			err = a.write(staged("new", i), f)
+			err = a.write(a.staged("new", i), f)
 		}
 	}
 	if err == nil {
-		err = writeJournal(a.root, edits)
+		err = j.write(edits)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, removeStage(a.root), lock.Close())
+		return nil, errors.Join(err, j.clean())
 	}
-	return lock, edits, nil
+	return edits, nil
 }
+
+// staged returns the path of a file of the stage.
+func (a *applying) staged(kind string, i int) string { return path.Join(a.stage, kind+strconv.Itoa(i)) }
 
 // write creates a file. A file that replaces another one keeps its permissions apart from
 // the executable bit.

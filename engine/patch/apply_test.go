@@ -1,6 +1,7 @@
 package patch_test
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -19,7 +20,7 @@ func applied(t *testing.T, before, after, there tree, o patch.Options) (got tree
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
-	made, err := patch.Apply(root, patch.Changes(before.files(), after.files()), o)
+	made, err := patch.Apply(root, dir+".journals", patch.Changes(context.Background(), before.files(), after.files()), o)
 	for _, c := range made {
 		names = append(names, c.Name())
 	}

@@ -2,7 +2,7 @@ package patch
 
 import (
 	"bytes"
-	"cmp"
+	"context"
 	"crypto/sha1" //nolint:gosec // git names objects by it
 	"encoding/hex"
 	"fmt"
@@ -72,8 +72,8 @@ func OfFiles(changes []Change) []Change {
 }
 
 // Changes returns the changes from the old to the new files, sorted by path. Equal files
-// are left out.
-func Changes(old, current []File) []Change {
+// are left out. If ctx ends, Changes looks for no more renames.
+func Changes(ctx context.Context, old, current []File) []Change {
 	before := make(map[string]*File, len(old))
 	for i := range old {
 		before[old[i].Path] = &old[i]
@@ -98,86 +98,9 @@ func Changes(old, current []File) []Change {
 			deleted = append(deleted, &old[i])
 		}
 	}
-	changes = append(changes, pair(deleted, added)...)
+	changes = append(changes, pair(ctx, deleted, added)...)
 	slices.SortStableFunc(changes, func(a, b Change) int { return strings.Compare(a.Path(), b.Path()) })
 	return changes
-}
-
-// The bounds of the search for renames, equal to git's.
-const (
-	minSimilarity = 50      // similarity in percent
-	maxPairs      = 400_000 // most pairs of deleted and added files whose contents are compared
-)
-
-// pair returns the deleted and added files as changes. Similar files become renames, the most
-// similar first.
-func pair(deleted, added []*File) []Change {
-	var candidates []Change
-	if len(deleted)*len(added) <= maxPairs {
-		lines := make(map[*File]map[string]int)
-		for _, old := range deleted {
-			for _, f := range added {
-				if s := similarity(old, f, lines); s >= minSimilarity {
-					candidates = append(candidates, Change{Old: old, New: f, Similarity: s})
-				}
-			}
-		}
-	}
-	slices.SortStableFunc(candidates, func(a, b Change) int { return cmp.Compare(b.Similarity, a.Similarity) })
-	used := make(map[*File]bool)
-	var changes []Change
-	for _, c := range candidates {
-		if !used[c.Old] && !used[c.New] {
-			used[c.Old], used[c.New] = true, true
-			changes = append(changes, c)
-		}
-	}
-	for _, f := range deleted {
-		if !used[f] {
-			changes = append(changes, Change{Old: f})
-		}
-	}
-	for _, f := range added {
-		if !used[f] {
-			changes = append(changes, Change{New: f})
-		}
-	}
-	return changes
-}
-
-// similarity returns the percentage of the larger file's bytes in lines that both files have.
-// It is 100 only for equal contents. Links and binary files are similar only to equal ones;
-// empty files are similar to none.
-func similarity(a, b *File, lines map[*File]map[string]int) int {
-	switch most := max(len(a.Content), len(b.Content)); {
-	case len(a.Content) == 0 || len(b.Content) == 0 || (a.Mode == Link) != (b.Mode == Link):
-		return 0
-	case bytes.Equal(a.Content, b.Content):
-		return 100
-	case a.Mode == Link || isBinary(a.Content) || isBinary(b.Content),
-		min(len(a.Content), len(b.Content))*100/most < minSimilarity:
-		return 0
-	default:
-		common := 0
-		counts := countLines(b, lines)
-		for line, n := range countLines(a, lines) {
-			common += min(n, counts[line]) * len(line)
-		}
-		return min(99, common*100/most)
-	}
-}
-
-// countLines returns how often each line occurs in a file. It caches the counts.
-func countLines(f *File, cache map[*File]map[string]int) map[string]int {
-	if counts, ok := cache[f]; ok {
-		return counts
-	}
-	counts := make(map[string]int)
-	for line := range bytes.Lines(f.Content) {
-		counts[string(line)]++
-	}
-	cache[f] = counts
-	return counts
 }
 
 // isBinary reports whether git would call the content binary: its first 8,000 bytes have a

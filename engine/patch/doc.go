@@ -7,8 +7,11 @@
 // these except binary files, and directories in the place of files or the other way round.
 //
 // Apply makes changes in a directory, all or none: new files are written beside the old
-// ones, the edits are recorded, and then they are made by renames. Recover reverts an Apply
-// that was killed.
+// ones, the edits are recorded in a journal elsewhere, and then they are made by renames. Recover
+// reverts an Apply that was killed.
 //
-// Start with Changes in change.go, then Write in write.go.
+// Reserved has the names that no tree of files may have. Manifests, patches and Apply refuse them.
+//
+// Start with Changes in change.go and the renames in rename.go, then Write in write.go, and
+// journal in stage.go.
 package patch

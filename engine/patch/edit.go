@@ -32,7 +32,7 @@ func (a *applying) edits() []edit {
 	removed := map[string]bool{}
 	for i, name := range a.removed {
 		removed[name] = true
-		edits = append(edits, edit{From: name, To: staged("removed", i), Was: a.was[name]})
+		edits = append(edits, edit{From: name, To: a.staged("removed", i), Was: a.was[name]})
 	}
 	isDir := func(name string) bool {
 		info, err := a.root.Lstat(name)
@@ -59,9 +59,9 @@ func (a *applying) edits() []edit {
 	for i, f := range a.written {
 		mkdir(path.Dir(f.Path))
 		if _, gone := made[f.Path]; !gone && !removed[f.Path] && exists(a.root, f.Path) {
-			edits = append(edits, edit{From: f.Path, To: staged("old", i), Was: a.was[f.Path]})
+			edits = append(edits, edit{From: f.Path, To: a.staged("old", i), Was: a.was[f.Path]})
 		}
-		edits = append(edits, edit{From: staged("new", i), To: f.Path, Sum: sum(f.Content)})
+		edits = append(edits, edit{From: a.staged("new", i), To: f.Path, Sum: sum(f.Content)})
 	}
 	for _, dir := range a.dirs {
 		mkdir(dir)
@@ -143,18 +143,19 @@ func (e edit) isTouched(root *os.Root) (bool, error) {
 }
 
 // edited returns the files that another program has edited between their comparison and the edits
-// that moved them into the stage, or since.
-func edited(root *os.Root, edits []edit) (paths []string, err error) {
+// that moved them into the stage, or since. It skips edits that were not made.
+func edited(root *os.Root, edits []edit, name func(edit) string) (paths []string, err error) {
 	for _, e := range edits {
 		if len(e.Was) == 0 {
 			continue
 		}
 		f, err := ReadFile(root, e.To)
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
 			return nil, err
-		}
-		if !bytes.Equal(sum(f.Content), e.Was) {
-			paths = append(paths, e.From)
+		case !bytes.Equal(sum(f.Content), e.Was):
+			paths = append(paths, name(e))
 		}
 	}
 	return paths, nil

@@ -2,6 +2,7 @@ package patch_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -126,7 +127,7 @@ func TestWrite_gitApplies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	before.place(t, dir)
-	p := written(t, patch.Changes(before.files(), after.files()))
+	p := written(t, patch.Changes(context.Background(), before.files(), after.files()))
 	run(t, dir, p, "git", "apply", "--whitespace=nowarn")
 	require.Equal(t, after, read(t, dir))
 	run(t, dir, p, "git", "apply", "--whitespace=nowarn", "-R")
@@ -144,7 +145,7 @@ func TestWrite_patchApplies(t *testing.T) {
 	from["a name"], to["another name"] = regular("one\n"), regular("one\n")
 	dir := t.TempDir()
 	from.place(t, dir)
-	run(t, dir, written(t, patch.Changes(from.files(), to.files())), "patch", "-p1", "--no-backup-if-mismatch", "--binary")
+	run(t, dir, written(t, patch.Changes(context.Background(), from.files(), to.files())), "patch", "-p1", "--no-backup-if-mismatch", "--binary")
 	require.Equal(t, to, read(t, dir))
 }
 
@@ -153,7 +154,7 @@ func TestWrite_namesWithSpaces(t *testing.T) {
 	t.Parallel()
 	from := tree{"old name": regular("1\n2\n"), "trail ": regular("x\n"), "a mode": regular("y\n"), "an empty one": regular(""), "go ne": regular("z\n")}
 	to := tree{"new\tna me": regular("1\n2\n"), "trail ": regular("X\n"), "a mode": executable("y\n"), "new empty": regular(""), " n\u00e9w ": executable("new\n")}
-	p := written(t, patch.Changes(from.files(), to.files()))
+	p := written(t, patch.Changes(context.Background(), from.files(), to.files()))
 	require.Contains(t, string(p), "rename from \"old name\"\n")
 	for _, program := range [][]string{{"git", "apply", "-p1"}, {"patch", "-p1"}} {
 		dir := t.TempDir()
@@ -205,7 +206,7 @@ index 0000000000000000000000000000000000000000..3e5126c4e761fd09582fc517918a1601
 @@ -0,0 +1 @@
 +new
 \ No newline at end of file
-`, string(written(t, patch.Changes(from.files(), to.files()))))
+`, string(written(t, patch.Changes(context.Background(), from.files(), to.files()))))
 }
 
 // git apply turns any tree into any other, and so does patch -p1 without binary files.
@@ -246,7 +247,7 @@ func TestWrite_anyTrees(t *testing.T) {
 			}
 		}
 		programs := [][]string{{"git", "apply", "--whitespace=nowarn"}, {"patch", "-p1", "--binary", "-s"}}
-		p := written(t, patch.Changes(from.files(), to.files()))
+		p := written(t, patch.Changes(context.Background(), from.files(), to.files()))
 		switch {
 		case len(p) == 0:
 			return
@@ -275,7 +276,7 @@ func normal(t tree) map[string]string {
 
 func TestFormatStats(t *testing.T) {
 	t.Parallel()
-	got := patch.FormatStats(patch.Stats(patch.Changes(before.files(), after.files())), 60)
+	got := patch.FormatStats(patch.Stats(patch.Changes(context.Background(), before.files(), after.files())), 60)
 	require.Contains(t, got, " main.go                    |     2 +-\n")
 	require.Contains(t, got, " picture.png                | Bin 7 -> 6 bytes\n")
 	require.Contains(t, got, " old/name.go => new/name.go |     2 +-\n")

@@ -239,13 +239,13 @@ func (a *applying) reachable(name string) (bool, error) {
 
 // cleared reports whether a directory has files and the changes remove all of them.
 func (a *applying) cleared(dir string) bool {
-	below, err := a.list(dir)
+	below, err := list(a.root, dir)
 	return err == nil && len(below) > 0 && a.emptied(dir)
 }
 
 // emptied reports whether a directory is empty once the changes have been made.
 func (a *applying) emptied(dir string) bool {
-	below, err := a.list(dir)
+	below, err := list(a.root, dir)
 	if err != nil {
 		return false
 	}
@@ -264,8 +264,8 @@ func (a *applying) emptied(dir string) bool {
 }
 
 // list returns the entries of a directory. Their names may be invalid for an fs.FS.
-func (a *applying) list(dir string) ([]fs.DirEntry, error) {
-	f, err := a.root.Open(dir)
+func list(root *os.Root, dir string) ([]fs.DirEntry, error) {
+	f, err := root.Open(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -2,34 +2,34 @@ package patch
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/rand"
 	"encoding/gob"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"conclave/engine/filelock"
 )
 
-// Stage is a directory in the one that Apply changes. It holds the new files, the files that
-// they replace, and the journal. It exists only during an Apply and after one that was
-// killed.
+// Stage is a directory in the one that Apply changes. A directory in it, with a name that nobody
+// can guess, holds the new files and those that they replace. It exists only during an Apply and
+// after one that was killed.
 const Stage = ".conclave-apply"
-
-// Files of the stage.
-const (
-	lockFile    = Stage + "/lock"
-	journalFile = Stage + "/journal" // it exists while edits are being made or reverted
-)
 
 // Errors of Apply and Recover.
 var (
 	ErrInterrupted = errors.New("an earlier apply was interrupted")
 	ErrBusy        = errors.New("another apply to this directory is running")
+
+	// ErrForeign reports a Stage without a journal: whatever it holds is not believed.
+	ErrForeign = errors.New(Stage + " is in the directory, and no apply of this data directory has left it: move it away, " +
+		"or repeat the apply that was interrupted with its --data-dir")
 )
 
 // TouchedError lists files that an interrupted Apply wrote and that have changed since.
@@ -57,103 +57,143 @@ func (e *UnrevertedError) Error() string {
 
 func (e *UnrevertedError) Unwrap() error { return errors.Join(e.Err, e.Revert) }
 
-func staged(kind string, i int) string { return path.Join(Stage, kind+strconv.Itoa(i)) }
+// journal records the Apply that changes a directory. It lies in another directory, under the
+// identity of the first one: whatever lies in a tree may have come with it. It is locked.
+type journal struct {
+	root  *os.Root
+	file  string // path of the record
+	stage string // path, in root, of the directory with the files of this Apply
+	lock  *os.File
+}
+
+// record is the content of a journal. Without edits, none were made or all, and only the stage is
+// left to be removed.
+type record struct {
+	Stage string
+	Edits []edit
+}
+
+// openJournal locks the journal of a directory, which is in the directory journals. It fails with
+// ErrBusy if it is locked.
+func openJournal(root *os.Root, journals string) (*journal, error) {
+	name, err := identity(root)
+	if err == nil {
+		err = os.MkdirAll(journals, 0o700)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the journal of %s: %w", root.Name(), err)
+	}
+	j := &journal{root: root, file: filepath.Join(journals, name)}
+	if j.lock, err = filelock.Try(j.file+".lock", filelock.Exclusive); j.lock == nil {
+		return nil, cmp.Or(err, ErrBusy)
+	}
+	mine, err := j.lock.Stat()
+	current, other := os.Stat(j.lock.Name())
+	if err != nil || other != nil || !os.SameFile(mine, current) { // removed just now
+		return nil, errors.Join(ErrBusy, j.lock.Close())
+	}
+	return j, nil
+}
+
+// Close unlocks the journal. A process that is being started may have a copy of the lock for a
+// moment, so the lock's file is removed.
+func (j *journal) Close() error {
+	_ = os.Remove(j.lock.Name())
+	return j.lock.Close()
+}
+
+// check fails unless an Apply may begin.
+func (j *journal) check() error {
+	if _, err := os.Lstat(j.file); err == nil {
+		return ErrInterrupted
+	}
+	if exists(j.root, Stage) {
+		return ErrForeign
+	}
+	return nil
+}
+
+// begin makes the stage.
+func (j *journal) begin() error {
+	j.stage = path.Join(Stage, rand.Text())
+	if err := j.write(nil); err != nil {
+		return err
+	}
+	if err := j.root.Mkdir(Stage, 0o700); err != nil {
+		return err
+	}
+	return j.root.Mkdir(j.stage, 0o700)
+}
+
+// write replaces the record.
+func (j *journal) write(edits []edit) error {
+	var data bytes.Buffer
+	if err := gob.NewEncoder(&data).Encode(record{Stage: j.stage, Edits: edits}); err != nil {
+		return err
+	}
+	if err := os.WriteFile(j.file+".new", data.Bytes(), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(j.file+".new", j.file)
+}
+
+// clean removes the stage and the journal. If it is killed, Recover goes on with that.
+func (j *journal) clean() error {
+	if err := j.write(nil); err != nil {
+		return err
+	}
+	if err := j.root.RemoveAll(j.stage); err != nil {
+		return err
+	}
+	if info, err := j.root.Lstat(Stage); err == nil && info.IsDir() {
+		_ = j.root.Remove(Stage) // another program may have put files there
+	}
+	return unless(os.Remove(j.file), fs.ErrNotExist)
+}
 
 // Recover reverts an Apply that was killed, and reports whether there was anything to
 // revert. It fails with a *TouchedError if that would lose later changes, with a
 // *UnrevertedError if it could not revert all of them, and with ErrBusy during an Apply.
-func Recover(root *os.Root) (bool, error) {
-	if !exists(root, Stage) {
+func Recover(root *os.Root, journals string) (bool, error) {
+	j, err := openJournal(root, journals)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = j.Close() }()
+	data, err := os.ReadFile(j.file)
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	lock, err := lockStage(root)
-	if err != nil {
-		return false, err
-	}
-	defer lock.Close()
-	data, err := root.ReadFile(journalFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, removeStage(root)
+	var left record
+	if err == nil {
+		err = gob.NewDecoder(bytes.NewReader(data)).Decode(&left)
 	}
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("read the journal of an earlier apply, %s: %w; remove it to keep everything as it is", j.file, err)
 	}
-	var edits []edit
-	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&edits); err != nil {
-		return false, fmt.Errorf("read %s: %w", journalFile, err)
+	j.stage = left.Stage
+	// Without its stage the journal is of an earlier directory, or its user has given the Apply up.
+	if len(left.Edits) == 0 || !exists(root, j.stage) {
+		return false, j.clean()
 	}
-	err = revert(root, edits)
+	paths, err := edited(root, left.Edits, func(e edit) string { return e.To })
+	if err == nil && len(paths) > 0 {
+		return true, &TouchedError{Paths: paths}
+	}
+	if err == nil {
+		err = j.revert(left.Edits)
+	}
 	if _, touched := errors.AsType[*TouchedError](err); err != nil && !touched {
 		err = &UnrevertedError{Revert: err}
 	}
 	return true, err
 }
 
-// openStage creates the stage and locks it. If a stage exists already, it fails with
-// ErrInterrupted or ErrBusy.
-func openStage(root *os.Root) (*os.File, error) {
-	if err := root.Mkdir(Stage, 0o700); err != nil {
-		return nil, leftStage(root, err)
-	}
-	return lockStage(root)
-}
-
-// leftStage returns the error for a stage that could not be created: ErrBusy or
-// ErrInterrupted if one exists, and otherwise err.
-func leftStage(root *os.Root, err error) error {
-	if !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	lock, err := lockStage(root)
-	if err != nil {
-		return err
-	}
-	return errors.Join(ErrInterrupted, lock.Close())
-}
-
-func lockStage(root *os.Root) (*os.File, error) {
-	lock, err := root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600)
-	if errors.Is(err, fs.ErrNotExist) { // the stage was removed just now
-		return nil, ErrBusy
-	}
-	if err != nil {
-		return nil, err
-	}
-	locked, err := filelock.TryFile(lock, filelock.Exclusive)
-	if err == nil && (!locked || !isCurrent(root, lock)) {
-		err = ErrBusy
-	}
-	if err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
-	return lock, nil
-}
-
-// isCurrent reports whether the lock file is still that of the stage, which may have been
-// removed and created again.
-func isCurrent(root *os.Root, lock *os.File) bool {
-	mine, err := lock.Stat()
-	current, other := root.Lstat(lockFile)
-	return err == nil && other == nil && os.SameFile(mine, current)
-}
-
-// writeJournal records the edits before the first one is made.
-func writeJournal(root *os.Root, edits []edit) error {
-	var data bytes.Buffer
-	if err := gob.NewEncoder(&data).Encode(edits); err != nil {
-		return err
-	}
-	if err := root.WriteFile(journalFile+".new", data.Bytes(), 0o600); err != nil {
-		return err
-	}
-	return root.Rename(journalFile+".new", journalFile)
-}
-
 // revert reverts all edits that were made, the last one first, and removes the stage.
-func revert(root *os.Root, edits []edit) error {
+func (j *journal) revert(edits []edit) error {
 	var touched TouchedError
 	for _, e := range edits {
-		changed, err := e.isTouched(root)
+		changed, err := e.isTouched(j.root)
 		if err != nil {
 			return err
 		}
@@ -165,19 +205,9 @@ func revert(root *os.Root, edits []edit) error {
 		return &touched
 	}
 	for _, e := range slices.Backward(edits) {
-		if err := e.revert(root); err != nil {
+		if err := e.revert(j.root); err != nil {
 			return err
 		}
 	}
-	return removeStage(root)
+	return j.clean()
 }
-
-// removeStage removes the stage. The journal goes first: without it the rest is useless.
-func removeStage(root *os.Root) error {
-	if err := removeJournal(root); err != nil {
-		return err
-	}
-	return root.RemoveAll(Stage)
-}
-
-func removeJournal(root *os.Root) error { return unless(root.Remove(journalFile), fs.ErrNotExist) }

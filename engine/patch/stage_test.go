@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"maps"
@@ -66,7 +67,9 @@ func filesIn(t require.TestingT, root *os.Root) files {
 
 func openDir(t testing.TB) *os.Root {
 	t.Helper()
-	root, err := os.OpenRoot(t.TempDir())
+	dir := t.TempDir() + "/tree"
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, root.Close()) })
 	return root
@@ -83,9 +86,23 @@ func unlocked(f func() error) error {
 	}
 }
 
+// journals returns the directory for the journals of the applies to a directory: one beside it.
+func journals(root *os.Root) string { return root.Name() + ".journals" }
+
+func journalOf(t require.TestingT, root *os.Root) (j *journal) {
+	require.NoError(t, unlocked(func() (err error) {
+		j, err = openJournal(root, journals(root))
+		return err
+	}))
+	return j
+}
+
+// changesOf returns the changes from one tree to another.
+func changesOf(from, to files) []Change { return Changes(context.Background(), from.list(), to.list()) }
+
 func requireRecovered(t require.TestingT, root *os.Root, want bool) {
 	require.NoError(t, unlocked(func() error {
-		recovered, err := Recover(root)
+		recovered, err := Recover(root, journals(root))
 		if err == nil {
 			require.Equal(t, want, recovered)
 		}
@@ -101,7 +118,7 @@ var (
 
 // planned returns the plan for a change of the directory from one tree to another.
 func planned(t require.TestingT, root *os.Root, from, to files) *applying {
-	changes := Changes(from.list(), to.list())
+	changes := changesOf(from, to)
 	a := newApplying(root, changes)
 	for _, c := range changes {
 		conflict, err := a.plan(c, false)
@@ -121,7 +138,8 @@ func TestRecover_afterEveryKill(t *testing.T) {
 			root := openDir(t)
 			older.place(t, root)
 			a := planned(t, root, older, newer)
-			lock, all, err := a.begin()
+			j := journalOf(t, root)
+			all, err := a.begin(j)
 			require.NoError(t, err)
 			edits = len(all)
 			for _, e := range all[:killed] {
@@ -130,15 +148,15 @@ func TestRecover_afterEveryKill(t *testing.T) {
 			for _, e := range slices.Backward(all[killed-again:]) {
 				require.NoError(t, e.revert(root))
 			}
-			require.NoError(t, lock.Close()) // as the kill does
+			require.NoError(t, j.lock.Close()) // as the kill does
 
 			require.ErrorIs(t, unlocked(func() error {
-				_, err := Apply(root, Changes(older.list(), newer.list()), Options{Check: true})
+				_, err := Apply(root, journals(root), changesOf(older, newer), Options{Check: true})
 				return err
 			}), ErrInterrupted)
 			requireRecovered(t, root, true)
 			require.Equal(t, older, filesIn(t, root), "killed after %d of %d edits and %d reverted ones", killed, edits, again)
-			_, err = Apply(root, Changes(older.list(), newer.list()), Options{})
+			_, err = Apply(root, journals(root), changesOf(older, newer), Options{})
 			require.NoError(t, err)
 			require.Equal(t, newer, filesIn(t, root))
 		}
@@ -146,18 +164,21 @@ func TestRecover_afterEveryKill(t *testing.T) {
 	require.Greater(t, edits, 20)
 }
 
-// Nothing has changed before the journal is complete, and everything has changed after its removal.
-func TestRecover_withoutAJournal(t *testing.T) {
+// Without edits in the journal nothing has changed, or everything, and only the stage is removed.
+func TestRecover_withoutEdits(t *testing.T) {
 	t.Parallel()
-	for _, left := range [][]string{nil, {"lock"}, {"lock", "new0", "journal.new"}, {"old0", "removed1"}} {
+	for _, left := range [][]string{nil, {"new0"}, {"old0", "removed1"}} {
 		root := openDir(t)
 		older.place(t, root)
-		require.NoError(t, root.Mkdir(Stage, 0o700))
+		j := journalOf(t, root)
+		require.NoError(t, j.begin())
 		for _, name := range left {
-			require.NoError(t, root.WriteFile(path.Join(Stage, name), []byte("half"), 0o600))
+			require.NoError(t, root.WriteFile(path.Join(j.stage, name), []byte("half"), 0o600))
 		}
+		require.NoError(t, j.lock.Close()) // as the kill does
 		requireRecovered(t, root, false)
 		require.Equal(t, older, filesIn(t, root))
+		require.NoFileExists(t, j.file)
 	}
 }
 
@@ -166,12 +187,13 @@ func killedAtTheEnd(t *testing.T) *os.Root {
 	t.Helper()
 	root := openDir(t)
 	older.place(t, root)
-	lock, all, err := planned(t, root, older, newer).begin()
+	j := journalOf(t, root)
+	all, err := planned(t, root, older, newer).begin(j)
 	require.NoError(t, err)
 	for _, e := range all {
 		require.NoError(t, e.make(root))
 	}
-	require.NoError(t, lock.Close())
+	require.NoError(t, j.lock.Close())
 	return root
 }
 
@@ -190,7 +212,7 @@ func TestRecover_keepsLaterChanges(t *testing.T) {
 			t.Parallel()
 			root := killedAtTheEnd(t)
 			require.NoError(t, change.do(root))
-			err := unlocked(func() error { _, err := Recover(root); return err })
+			err := unlocked(func() error { _, err := Recover(root, journals(root)); return err })
 			if change.want == "" {
 				require.NoError(t, err)
 				return
@@ -206,13 +228,14 @@ func TestApply_busy(t *testing.T) {
 	t.Parallel()
 	root := openDir(t)
 	older.place(t, root)
-	lock, _, err := planned(t, root, older, newer).begin()
+	j := journalOf(t, root)
+	_, err := planned(t, root, older, newer).begin(j)
 	require.NoError(t, err)
-	_, err = Apply(root, Changes(older.list(), newer.list()), Options{})
+	_, err = Apply(root, journals(root), changesOf(older, newer), Options{})
 	require.ErrorIs(t, err, ErrBusy)
-	_, err = Recover(root)
+	_, err = Recover(root, journals(root))
 	require.ErrorIs(t, err, ErrBusy)
-	require.NoError(t, lock.Close())
+	require.NoError(t, j.lock.Close())
 	requireRecovered(t, root, true)
 }
 
@@ -225,7 +248,7 @@ func TestApplying_takesBack(t *testing.T) {
 	a := newApplying(root, nil)
 	a.removed = []string{"c"}
 	a.written = []File{{Path: "a", Mode: Regular, Content: []byte("new a")}, {Path: "b/below", Mode: Regular, Content: []byte("b is a file")}}
-	require.Error(t, a.run())
+	require.Error(t, a.run(journalOf(t, root)))
 	require.Equal(t, there, filesIn(t, root))
 }
 
@@ -246,9 +269,10 @@ func TestApplying_editedMeanwhile(t *testing.T) {
 			t.Parallel()
 			root := openDir(t)
 			older.place(t, root)
-			lock, edits, err := planned(t, root, older, newer).begin()
+			j := journalOf(t, root)
+			edits, err := planned(t, root, older, newer).begin(j)
 			require.NoError(t, err)
-			defer lock.Close()
+			defer j.lock.Close()
 			open, err := root.OpenFile(tt.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 			require.NoError(t, err)
 			defer open.Close()
@@ -261,7 +285,7 @@ func TestApplying_editedMeanwhile(t *testing.T) {
 			}
 			_, err = open.WriteString("mine")
 			require.NoError(t, err)
-			err = finish(root, edits, remaining)
+			err = j.finish(edits, remaining)
 			var conflict *ConflictError
 			require.ErrorAs(t, err, &conflict)
 			require.Equal(t, []string{tt.path}, conflict.Paths)
@@ -284,18 +308,19 @@ func TestApplying_cannotTakeBack(t *testing.T) {
 	a := newApplying(root, nil)
 	a.removed = []string{"c"}
 	a.written = []File{{Path: "a", Mode: Regular, Content: []byte("one")}, {Path: "b/below", Mode: Regular, Content: []byte("b is a file")}}
-	lock, edits, err := a.begin()
+	j := journalOf(t, root)
+	edits, err := a.begin(j)
 	require.NoError(t, err)
-	defer lock.Close()
+	defer j.lock.Close()
 	require.NoError(t, edits[0].make(root))
 	require.NoError(t, root.WriteFile("c", []byte("mine"), 0o600))
-	err = finish(root, edits, edits[1:])
+	err = j.finish(edits, edits[1:])
 	half, ok := errors.AsType[*UnrevertedError](err)
 	require.True(t, ok, "%v", err)
 	require.ErrorContains(t, half.Err, "b")
 	require.ErrorContains(t, err, "; its changes could not be reverted: ")
-	require.True(t, exists(root, journalFile), "Recover needs it")
-	require.NoError(t, lock.Close())
+	require.FileExists(t, j.file, "Recover needs it")
+	require.NoError(t, j.lock.Close())
 	require.NoError(t, root.Remove("c"))
 	requireRecovered(t, root, true)
 	require.Equal(t, there, filesIn(t, root))
@@ -306,7 +331,7 @@ func TestRecover_halfDone(t *testing.T) {
 	t.Parallel()
 	root := killedAtTheEnd(t)
 	require.NoError(t, root.MkdirAll("gone/c", 0o755)) // a directory in the place of a removed file
-	err := unlocked(func() error { _, err := Recover(root); return err })
+	err := unlocked(func() error { _, err := Recover(root, journals(root)); return err })
 	half, ok := errors.AsType[*UnrevertedError](err)
 	require.True(t, ok, "%v", err)
 	require.NoError(t, half.Err)
@@ -347,15 +372,16 @@ func TestRecover_anyTrees(t *testing.T) {
 		require.NoError(t, err)
 		defer root.Close()
 		from.place(t, root)
-		lock, all, err := planned(t, root, from, to).begin()
+		j := journalOf(t, root)
+		all, err := planned(t, root, from, to).begin(j)
 		require.NoError(t, err)
 		for _, e := range all[:rapid.IntRange(0, len(all)).Draw(t, "killed after")] {
 			require.NoError(t, e.make(root))
 		}
-		require.NoError(t, lock.Close())
-		requireRecovered(t, root, true)
+		require.NoError(t, j.lock.Close())
+		requireRecovered(t, root, len(all) > 0)
 		require.Equal(t, from, filesIn(t, root))
-		_, err = Apply(root, Changes(from.list(), to.list()), Options{})
+		_, err = Apply(root, journals(root), changesOf(from, to), Options{})
 		require.NoError(t, err)
 		require.Equal(t, to, filesIn(t, root))
 	})
@@ -386,7 +412,7 @@ func TestApply_victim(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
-	_, err = Apply(root, Changes(manyFiles("old").list(), manyFiles("new").list()), Options{})
+	_, err = Apply(root, journals(root), changesOf(manyFiles("old"), manyFiles("new")), Options{})
 	require.NoError(t, err)
 }
 
@@ -406,7 +432,7 @@ func TestRecover_killedProcess(t *testing.T) {
 			_ = cmd.Wait() // it may have been killed
 		}()
 		killWhenStaged(t, root, cmd, ended, n)
-		require.NoError(t, unlocked(func() error { _, err := Recover(root); return err }))
+		require.NoError(t, unlocked(func() error { _, err := Recover(root, journals(root)); return err }))
 		got := filesIn(t, root)
 		if got["da/fa"] == "old" {
 			require.Equal(t, manyFiles("old"), got)
@@ -416,7 +442,7 @@ func TestRecover_killedProcess(t *testing.T) {
 	}
 }
 
-// killWhenStaged kills the process after it has written n·50 new files, or the journal.
+// killWhenStaged kills the process after it has written n·50 new files, or begun to replace files.
 func killWhenStaged(t *testing.T, root *os.Root, cmd *exec.Cmd, ended <-chan struct{}, n int) {
 	t.Helper()
 	for {
@@ -425,7 +451,11 @@ func killWhenStaged(t *testing.T, root *os.Root, cmd *exec.Cmd, ended <-chan str
 			return
 		case <-time.After(time.Millisecond):
 		}
-		if exists(root, staged("new", n*50)) || exists(root, journalFile) {
+		written, err := fs.Glob(root.FS(), Stage+"/*/new"+strconv.Itoa(n*50))
+		require.NoError(t, err)
+		replaced, err := fs.Glob(root.FS(), Stage+"/*/old*")
+		require.NoError(t, err)
+		if len(written)+len(replaced) > 0 {
 			require.NoError(t, cmd.Process.Kill())
 			<-ended
 			return

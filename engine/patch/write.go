@@ -23,6 +23,9 @@ type Style struct {
 // Write prints the changes of files as a patch.
 func Write(w io.Writer, changes []Change, style Style) error {
 	b := bufio.NewWriter(w)
+	if err := checkNames(OfFiles(changes)); err != nil {
+		return err
+	}
 	p := printer{Writer: b, style: style}
 	for _, c := range OfFiles(changes) {
 		for _, part := range c.parts() {

@@ -121,7 +121,11 @@ func (w *workspace) diff(ctx context.Context, c artifact.Change, dir string) ([]
 			return nil, err
 		}
 	}
-	err = patch.Write(&out, patch.Changes(before, after), patch.Style{Brief: true})
+	changes := patch.Changes(ctx, before, after)
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	err = patch.Write(&out, changes, patch.Style{Brief: true})
 	return out.Bytes(), err
 }
 

@@ -172,3 +172,21 @@ func TestFilesGivenBack_damaged(t *testing.T) {
 	_, err := b.run(done("Two."))
 	require.ErrorContains(t, err, "reading the files of the earlier step")
 }
+
+// Nor are files with reserved names given back that such a list names.
+func TestFilesGivenBack_reservedNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{".git/hooks/pre-commit", ".GIT", "git~1/config", ".conclave-apply/journal"} {
+		b := newBench(t, &rules{})
+		abandoned(t, b)
+		c, err := artifact.ReadJSON[artifact.Change](t.Context(), b.store, "agents/agent_a/001/partial.json")
+		require.NoError(t, err)
+		c.Files[0].Path = name
+		require.NoError(t, artifact.PutJSON(t.Context(), b.store, "agents/agent_a/001/partial.json", c))
+		b.spec.Token, b.spec.After, b.spec.Attempt = "run-l2", 1, step.Attempt{FilesFrom: "run-l1"}
+		_, err = b.run(done("Two."))
+		require.ErrorContains(t, err, "choose another", name)
+		require.NoDirExists(t, b.work+"/"+name)
+		require.NoFileExists(t, b.work+"/"+name)
+	}
+}

@@ -175,6 +175,27 @@ func TestConfirm_filesLeftOut(t *testing.T) {
 	}
 }
 
+// Files that git or an apply would take for its own are in no answer, whatever .conclaveignore
+// says, and the agent reads why.
+func TestConfirm_reservedNames(t *testing.T) {
+	t.Parallel()
+	r := &rules{}
+	b := newBench(t, r)
+	result, err := b.run(
+		write(".conclaveignore", "!.git\n!.git/\n"), write(".git/hooks/pre-commit", "id"), write("src/.git", "gitdir: .x"), write("src/.x/config", "[core]"),
+		write(".conclave-apply/journal", "x"), write(".conclave/checks/a.sh", "true"), done("One."), done("Two."),
+	)
+	require.NoError(t, err)
+	outputs := turned(r)
+	require.Len(t, outputs, 1)
+	require.Equal(t, `Nothing was submitted yet: these files are left out of your answer: `+
+		`".conclave-apply" (".conclave-apply" is where conclave keeps the files of an apply that runs or was interrupted: choose another name), `+
+		`".git" (".git" is git's name for its own files: choose another), "src/.git" (".git" is git's name for its own files: choose another). `+
+		`Submit again if that is as it should be, or correct it first.`, outputs[0])
+	require.Equal(t, []string{".conclave/checks/a.sh", ".conclaveignore", "src/.x/config"}, manifest(t, b, result))
+	require.Len(t, result.Warnings, 3)
+}
+
 // An action without files omits none.
 func TestConfirm_noFiles(t *testing.T) {
 	t.Parallel()

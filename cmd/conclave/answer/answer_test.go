@@ -3,10 +3,14 @@ package answer
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,7 +73,7 @@ func sessionOf(t *testing.T, decided string) (*hall.Connection, *bytes.Buffer) {
 	}
 	put(artifact.InBucket("empty").File("session.json"), artifact.Session{Query: "Why?"})
 	var out bytes.Buffer
-	return &hall.Connection{Store: store, CLI: &hall.CLI{Stdout: &out, Stderr: &out, Queue: drive.TaskQueue}}, &out
+	return &hall.Connection{Store: store, CLI: &hall.CLI{Stdout: &out, Stderr: &out, Queue: drive.TaskQueue, DataDir: t.TempDir()}}, &out
 }
 
 func TestFind(t *testing.T) {
@@ -95,7 +99,7 @@ func TestFind(t *testing.T) {
 		"no decision":      {"s1", "", "session s1 has no decision yet; name an answer: agent1.1, agent2.1"},
 		"an unknown label": {"s1", "agent3.1", "session s1 has no answer agent3.1; it has agent1.1, agent2.1"},
 		"another final":    {"s1", "agent2.final", "session s1 has no answer agent2.final"},
-		"no answers":       {"empty", "", "session empty has no answers yet; `conclave status empty` shows its state"},
+		"no answers":       {"empty", "", "session empty has no answers yet; `conclave status empty "},
 		"no session":       {"s2", "", "s2"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -235,15 +239,45 @@ func TestRefusal(t *testing.T) {
 	require.ErrorContains(t, refusal(mixed, patch.Options{}), "Move them away, or the links, and merge the files with --3way")
 }
 
-// A killed apply has left a stage. Only --check, which writes nothing, keeps it.
+// A killed apply has left a stage, and its journal in the data directory. Only --check, which
+// writes nothing, keeps them.
 func TestApply_afterAKill(t *testing.T) {
 	t.Parallel()
 	conn, out, f, changes := changesOf(t)
 	dir := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(dir, patch.Stage), 0o700))
+	interrupted(t, conn, dir)
 	err := apply(conn, f, dir, changes, patch.Options{Check: true})
 	require.ErrorContains(t, err, "an earlier apply was interrupted; without --check its changes are reverted first")
 	require.NoError(t, apply(conn, f, dir, changes, patch.Options{}))
 	require.Contains(t, out.String(), "4 files changed\n")
+	require.Contains(t, out.String(), "an earlier apply was interrupted; its changes were reverted")
 	require.NoDirExists(t, filepath.Join(dir, patch.Stage))
+	left, err := os.ReadDir(filepath.Join(conn.CLI.DataDir, "applies"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// interrupted makes a directory as an apply leaves it that is killed after it has put main.go there.
+func interrupted(t *testing.T, conn *hall.Connection, dir string) {
+	t.Helper()
+	const content, stage = "package main\n", patch.Stage + "/anything"
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, stage), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(content), 0o600))
+	type edit struct {
+		From, To string
+		Sum      []byte
+	}
+	sum := sha256.Sum256([]byte(content))
+	var journal bytes.Buffer
+	require.NoError(t, gob.NewEncoder(&journal).Encode(struct {
+		Stage string
+		Edits []edit
+	}{stage, []edit{{From: stage + "/new0", To: "main.go", Sum: sum[:]}}}))
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	st, ok := info.Sys().(*syscall.Stat_t)
+	require.True(t, ok)
+	journals := filepath.Join(conn.CLI.DataDir, "applies")
+	require.NoError(t, os.MkdirAll(journals, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(journals, fmt.Sprintf("%d-%d", st.Dev, st.Ino)), journal.Bytes(), 0o600))
 }

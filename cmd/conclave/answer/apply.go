@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,8 @@ session was started from this machine.
 
 If a file differs from the version that was changed, nothing is written, and the
 exit code is 1; changes that the directory already has are skipped. If apply is
-killed, the next one reverts its partial changes.
+killed, the next one with the same data directory reverts its partial changes. Names
+that git would take for .git, on any file system, are refused.
 
 --3way merges the change of a text file with changes that the directory's file has
 in other lines, even if the change renames the file.`,
@@ -167,8 +169,13 @@ func conflictRemedy(conflict *patch.ConflictError, o patch.Options) string {
 
 // recoverAndApply applies the changes after it has reverted an apply that was killed.
 func recoverAndApply(conn *hall.Connection, root *os.Root, changes []patch.Change, o patch.Options) ([]patch.Change, error) {
+	kept, err := conn.KeepDir()
+	if err != nil {
+		return nil, err
+	}
+	journals := filepath.Join(kept, "applies")
 	if !o.Check {
-		recovered, err := patch.Recover(root)
+		recovered, err := patch.Recover(root, journals)
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +183,7 @@ func recoverAndApply(conn *hall.Connection, root *os.Root, changes []patch.Chang
 			conn.Warnf("an earlier apply was interrupted; its changes were reverted")
 		}
 	}
-	return patch.Apply(root, changes, o)
+	return patch.Apply(root, journals, changes, o)
 }
 
 func summary(f *found, dir string, made []patch.Change, o patch.Options) string {

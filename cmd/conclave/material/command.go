@@ -24,7 +24,7 @@ func Command(c *hall.CLI) *cobra.Command {
 reference, sha256:…, for the input of workflows that other clients start.
 
 .gitignore files count as in git, where they do not concern tracked files, and
-.conclaveignore files after them, for all files; .git never travels. Links stay links; those that lead out of the directory, sockets, devices and
+.conclaveignore files after them, for all files; .git never travels, in no spelling. Links stay links; those that lead out of the directory, sockets, devices and
 unreadable files are named and left out, as are files with secrets: .env, private
 keys, tokens. At most 100,000 files, 2 GiB together and 100 MB each are accepted.
 

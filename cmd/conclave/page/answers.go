@@ -106,6 +106,10 @@ const maxImage = 256 << 10
 
 func fileOf(ctx context.Context, of folder, f artifact.File, c *cutter, read contents, shown shownFiles) file {
 	one := file{Path: line(f.Path), Size: text.Size(f.Size), Link: line(f.Link), ID: slug("file", of.name, f.Path)}
+	if problem := f.Reserved(); problem != "" {
+		one.Size = "refused: " + line(problem)
+		return one
+	}
 	if f.Link != "" || read == nil {
 		return one
 	}

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"html/template"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/engine/artifact"
 	"conclave/engine/llm"
 )
 
@@ -177,4 +179,19 @@ func TestIsText(t *testing.T) {
 	require.True(t, isText([]byte(strings.Repeat("ü", 8<<10))), "a character may be cut at the end")
 	require.False(t, isText([]byte("a\x00b")))
 	require.False(t, isText([]byte{0xff, 0xfe, 0xfd, 0x20, 0x20, 0x20, 0x20}))
+}
+
+// A file with a reserved name is named with the reason, and never shown.
+func TestFileOf_reserved(t *testing.T) {
+	t.Parallel()
+	reads := 0
+	read := func(context.Context, string, artifact.File, int64) ([]byte, error) { reads++; return []byte("x"), nil }
+	for _, name := range []string{".git/hooks/pre-commit", "src/.GIT", "git~1/x", ".conclave-apply/journal"} {
+		f := fileOf(t.Context(), folder{}, artifact.File{Path: name, Size: 1}, &cutter{limit: 100}, read, shownFiles{})
+		require.Equal(t, name, f.Path)
+		require.Contains(t, f.Size, "refused: ")
+		require.False(t, f.Shown)
+	}
+	require.Zero(t, reads)
+	require.True(t, fileOf(t.Context(), folder{}, artifact.File{Path: ".gitignore", Size: 1}, &cutter{limit: 100}, read, shownFiles{}).Shown)
 }

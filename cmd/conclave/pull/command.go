@@ -24,7 +24,8 @@ func Command(c *hall.CLI) *cobra.Command {
 		Short: "Copy the session directory to DIR",
 		Long: `Copy the files of a session, or of a pipeline's run, to DIR: answers, votes,
 workspaces, transcripts, the ledger. A running session can be pulled, and pulled
-again later: only new files are copied. It never runs a step.
+again later: only new files are copied. It never runs a step. Files with names that
+git would take for .git are refused.
 
 It also writes index.html, a page that needs no server and no network, and ANSWER.md, the answer of the session or the final text of the run.
 
@@ -164,7 +165,7 @@ func (r result) problem() error {
 		if n > 1 {
 			were, them = "files were", "them"
 		}
-		what = append(what, fmt.Sprintf("pull session %s: %d %s left out, damaged or missing in the store; everything else is copied. Restore %s there, from a backup or an older version of the bucket's object, and pull again",
+		what = append(what, fmt.Sprintf("pull session %s: %d %s left out, refused, or damaged or missing in the store; everything else is copied. Restore %s there, from a backup or an older version of the bucket's object, and pull again",
 			r.SessionID, n, were, them))
 	}
 	if n := len(r.Verified.problems()); n > 0 {

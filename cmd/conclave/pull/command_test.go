@@ -122,7 +122,7 @@ func TestPull_damagedSession(t *testing.T) {
 	require.Equal(t, hall.ExitNoAnswer, code)
 	require.Contains(t, stdout, ": 7 files, 6 of them copied now")
 	require.Contains(t, stderr, "conclave: agents/agent_a/001/workspace/notes.md was left out: ")
-	require.Contains(t, stderr, "conclave: pull session s1: 1 file was left out, damaged or missing in the store; everything else is copied. Restore it there")
+	require.Contains(t, stderr, "conclave: pull session s1: 1 file was left out, refused, or damaged or missing in the store; everything else is copied. Restore it there")
 
 	code, stdout, stderr = pulled(t, hall.CLI{Automation: true}, p, t.TempDir(), false)
 	require.Equal(t, hall.ExitNoAnswer, code)

@@ -35,7 +35,7 @@ type result struct {
 
 	Page string `json:"page,omitempty"` // path of index.html; empty without one
 
-	// LeftOut are the files that are damaged or missing in the store.
+	// LeftOut are the files that are damaged or missing in the store, or have reserved names.
 	LeftOut []problem `json:"left_out"`
 
 	// Verified is nil unless the copy was verified.

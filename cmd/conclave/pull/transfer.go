@@ -17,10 +17,13 @@ import (
 
 // copy copies a file unless it is a write-once file that already exists. Files are created
 // atomically, so an existing file is complete. It leaves out a file that the store cannot
-// read.
+// read, and one with a reserved name.
 func (c *copier) copy(ctx context.Context, name string) error {
 	if c.isLeftOut(name) {
 		return nil
+	}
+	if problem := (artifact.File{Path: c.path(name)}).Reserved(); problem != "" {
+		return c.leaveOut(ctx, name, errors.New(problem))
 	}
 	if !isReplaced(name) {
 		if exists, err := c.target.Exists(ctx, name); err != nil || exists {

@@ -32,6 +32,9 @@ func (c *copier) restoreWorkspaces(ctx context.Context, names []string) error {
 		}
 		if err != nil {
 			c.result.LeftOut = append(c.result.LeftOut, problem{Path: name, Problem: "cannot be used, links and modes were left out: " + cause(err).Error()})
+			if patch := strings.Replace(name, "workspace.json", "change.patch", 1); listed[patch] && c.root.Remove(patch) == nil {
+				c.result.LeftOut = append(c.result.LeftOut, problem{Path: patch, Problem: "was left out, as " + name})
+			}
 			continue
 		}
 		dir := workspaceOf(name)

@@ -150,3 +150,32 @@ func TestRead_stepMode(t *testing.T) {
 	require.Equal(t, "consensus", s.State.Status)
 	require.Equal(t, "agent2.2", s.Final().Answer.Label)
 }
+
+// Nobody is sent a file with a reserved name, wherever the record is.
+func TestReader_reservedNames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{".git/config", "src/.GIT", "git~1/config", ".conclave-apply/journal", "kept"} {
+		name = dir + "/agents/claude/001/workspace/" + name
+		require.NoError(t, os.MkdirAll(path.Dir(name), 0o700))
+		require.NoError(t, os.WriteFile(name, []byte("x"), 0o600))
+	}
+	require.NoError(t, os.WriteFile(dir+"/agents/claude/001/answer.json", []byte(`{"agent_id":"claude","answer":"Yes.","timestamp":"2026-11-22T09:00:04Z"}`), 0o600))
+	store, err := artifact.NewDir(dir)
+	require.NoError(t, err)
+	defer func() { _ = store.Close() }()
+	r := NewReader(store, artifact.Layout{}, nil)
+	s, err := r.Read(t.Context())
+	require.NoError(t, err)
+	files := s.Step("claude", 1).Answer.Files
+	require.Len(t, files, 5)
+	for _, f := range files {
+		_, err := r.Content(t.Context(), "agents/claude/001/", f, 10)
+		if f.Path == "kept" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, artifact.ErrNotFound)
+		require.ErrorContains(t, err, "choose another")
+	}
+}
