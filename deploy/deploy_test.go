@@ -1,6 +1,6 @@
 // Package deploy_test checks the files of this directory without a container engine:
-// the files that they name exist, the image's build line builds, and the worker
-// accepts their command line.
+// the files that they name exist and, with the build tag e2e, the image's build line
+// builds, and the worker accepts their command line.
 package deploy_test
 
 import (
