@@ -20,7 +20,7 @@ BIN   := $(CURDIR)/bin
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-race test-plain e2e mend traces minio servers llama models worth chaos faults replay hostile charts delivery release fuzz bench capacity lint size fmt tidy record ci
+.PHONY: help build test test-race test-plain race e2e mend traces minio servers llama models worth chaos faults replay hostile charts builds release fuzz bench capacity lint size fmt tidy record ci
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,12 +28,15 @@ help: ## show this list
 build: ## build bin/conclave and bin/conclave-worker
 	go build -o $(BIN)/ ./cmd/conclave ./cmd/conclave-worker
 
-# Packages whose tests run without the race detector, which would compile every dependency a second
-# time. The first three link the Temporal server, the next three start programs, and s3store links an
-# S3 server; make minio runs it with the detector. The others start no goroutine; those of
-# workflows are the SDK's, one at a time.
+# The race detector needs every dependency compiled a second time. These packages link the clients of
+# models and of S3, which take longest, so make race, in CI, tests them with the detector.
+CLIENTS := $(addprefix conclave/,activities/openai activities/s3store worker worker/metrics \
+	$(addprefix cmd/conclave/,chat desk eval hall live mcpserver models prune pull runs scenario serve))
+
+# Packages that are never tested with it: the first three link the Temporal server, the next three
+# start programs, and the others start no goroutine; those of workflows are the SDK's, one at a time.
 PLAIN := $(addprefix conclave/,cmd/conclave cmd/conclave/devserver cmd/conclave/stack \
-	activities/sandbox/attack cmd/conclave/sandbox deploy activities/s3store \
+	activities/sandbox/attack cmd/conclave/sandbox deploy \
 	activities/offline activities/pipeline activities/scenario cmd/conclave-worker \
 	$(addprefix cmd/conclave/,answer codec doctor export material page pipeline progress project session step \
 	team transcript trust view) \
@@ -58,15 +61,20 @@ UNIT := -vet=off -ldflags=-w -shuffle=on -count=1 -timeout $(LIMIT) -exec 'env G
 
 # The plain tests mostly wait for programs that they start, so they run beside the others.
 # make lint vets every package.
-test: $(TOOLS)/gotestsum ## unit tests, in random order; with the race detector where goroutines are started
+test: $(TOOLS)/gotestsum ## unit tests, in random order, half of them with the race detector
 	@$(MAKE) --no-print-directory -j2 test-race test-plain
 
 # Without GORACE every package would sleep for a second at its end.
+RACE := GORACE=atexit_sleep_ms=0 $(GOTEST)
+
 test-race:
-	GORACE=atexit_sleep_ms=0 $(GOTEST) --packages '$(filter-out $(PLAIN),$(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...))' -- -race $(UNIT)
+	$(RACE) --packages '$(filter-out $(PLAIN) $(CLIENTS),$(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...))' -- -race $(UNIT)
 
 test-plain:
-	$(GOTEST) --packages '$(PLAIN)' -- $(UNIT)
+	$(GOTEST) --packages '$(PLAIN) $(CLIENTS)' -- $(UNIT)
+
+race: $(TOOLS)/gotestsum ## the other packages that start goroutines, with the race detector
+	$(RACE) --packages '$(CLIENTS)' -- -race $(UNIT)
 
 # Most of these wait for a server or a model: more of them at a time than there are
 # processors take half as long.
@@ -82,8 +90,8 @@ mend: build ## a scripted team mends twenty bugs of five public packages
 traces: build $(TOOLS)/jaeger ## the spans of a session in Jaeger, which takes minutes to build
 	JAEGER_BIN=$(TOOLS)/jaeger CONCLAVE_BIN=$(BIN)/conclave go test -tags e2e -count=1 -timeout $(LIMIT) -run '^TestTracesInJaeger$$' ./cmd/conclave/e2e
 
-minio: $(TOOLS)/minio ## the S3 store with the race detector; what every store must do, on MinIO
-	MINIO_BIN=$(TOOLS)/minio go test -race -tags e2e -count=1 -timeout $(LIMIT) ./activities/s3store/...
+minio: $(TOOLS)/minio ## what every store must do, on MinIO
+	MINIO_BIN=$(TOOLS)/minio go test -race -tags e2e -count=1 -timeout $(LIMIT) -run 'TestMinIO' ./activities/s3store/...
 
 # Programs that nobody here wrote: MCP servers and a mock of the OpenAI API from
 # npm (.ci/npm pins them), Ollama, and a Chromium on the PATH.
@@ -127,9 +135,9 @@ charts: $(TOOLS)/helm $(TOOLS)/kubectl-validate $(TOOLS)/compose-go/cmd $(TOOLS)
 	HELM_BIN=$(TOOLS)/helm KUBECTL_VALIDATE_BIN=$(TOOLS)/kubectl-validate COMPOSE_BIN=$(TOOLS)/compose-go/cmd HADOLINT_BIN=$$(ls $(TOOLS)/hadolint/bin/hadolint 2>&-) \
 		go test -count=1 -v -run 'Helm|Compose|Hadolint|Systemd|Prometheus' ./deploy
 
-# These compile everything again, without cgo and with -trimpath.
-delivery: ## the build of the Dockerfile, started with the command line of compose.yaml, and an archive of a release
-	go test -tags e2e -count=1 -v -timeout $(LIMIT) -run 'TestDockerfile|TestRelease' ./deploy
+# Tests that compile programs: the worker without cgo and with -trimpath, Go's standard library without a cache.
+builds: ## the Dockerfile's binary, started with the command line of compose.yaml; an archive of a release; compilers in the sandbox
+	go test -tags e2e -count=1 -v -timeout $(LIMIT) -run '^(TestDockerfile_buildsA.*|TestRelease|TestRun_compilers)$$' ./deploy ./activities/sandbox
 
 release: ## archives for Linux and macOS, checksums, a formula and npm packages in dist/; publishes nothing
 	sh deploy/release/release.sh
@@ -183,9 +191,9 @@ RECORD ?= TestUncachedPipeline|TestUncachedScenario
 record: ## record histories of real workflows into workflows/testdata/histories
 	CONCLAVE_RECORD=$(CURDIR)/workflows/testdata/histories go test -tags e2e -count=1 -run '$(RECORD)' ./cmd/conclave/e2e/...
 
-ci: lint test replay ## everything that CI runs
+ci: lint test race replay ## everything that CI runs
 	$(MAKE) bench BENCHFLAGS="-benchtime=1x -skip='Resume|Pacing|SlowFleet|Base|Fairness|Throughput'"
-	$(MAKE) minio servers delivery e2e
+	$(MAKE) minio servers builds e2e
 
 $(TOOLS)/golangci-lint:
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
