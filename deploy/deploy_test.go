@@ -1,19 +1,13 @@
 // Package deploy_test checks the files of this directory without a container engine:
-// the files that they name exist, the image's build line builds, and the worker
-// accepts their command line.
+// the files that they name exist and, with the build tag e2e, the image's build line
+// builds, and the worker accepts their command line.
 package deploy_test
 
 import (
-	"bytes"
-	"context"
-	"debug/elf"
-	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,67 +125,4 @@ func TestHadolint(t *testing.T) {
 	said, err = exec.CommandContext(t.Context(), program, unpinned).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(said), "DL3006", "it finds an image without a tag")
-}
-
-func TestDockerfile_buildsAStaticWorkerThatAcceptsTheCommandLine(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds a binary")
-	}
-	source, out := t.TempDir(), t.TempDir()
-	copyContext(t, source)
-	build := exec.CommandContext(t.Context(), "sh", "-euc", strings.ReplaceAll(readDockerfile(t).build(t), "/out/", out+"/"))
-	build.Dir, build.Env = source, append(os.Environ(), "GOFLAGS=-mod=readonly")
-	said, err := build.CombinedOutput()
-	require.NoError(t, err, string(said))
-
-	binary := filepath.Join(out, "conclave-worker")
-	file, err := elf.Open(binary)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = file.Close() })
-	require.False(t, slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }), "nothing is linked at run time")
-	info, err := os.Stat(binary)
-	require.NoError(t, err)
-	t.Logf("conclave-worker: %.1f MB", float64(info.Size())/1e6)
-	require.Less(t, info.Size(), int64(100e6), "no server is linked in")
-
-	// It gets as far as the connection to a Temporal service that does not exist.
-	code, stderr := run(t, binary, readCompose(t).Services["worker"])
-	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "connect to Temporal at")
-	require.Contains(t, stderr, "the server cannot be reached")
-}
-
-// run runs a worker with the command line of a service of compose.yaml, without its
-// cluster.
-func run(t *testing.T, binary string, s service) (code int, stderr string) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	nobody := listener.Addr().String()
-	require.NoError(t, listener.Close())
-
-	args := slices.Clone(s.Command)
-	for _, v := range s.Volumes { // the files are not where the container has them
-		source, target, _ := strings.Cut(v, ":")
-		target, _, _ = strings.Cut(target, ":")
-		i := slices.Index(args, target)
-		require.GreaterOrEqual(t, i, 0, "the command line names %s", target)
-		args[i], err = filepath.Abs(source)
-		require.NoError(t, err)
-	}
-	var out bytes.Buffer
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Dir, cmd.Stderr = t.TempDir(), &out
-	for name, value := range s.Environment {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
-	cmd.Env = append(cmd.Env, "HOME="+t.TempDir(), "TEMPORAL_ADDRESS="+nobody)
-	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) {
-		require.NoError(t, err)
-	}
-	return cmd.ProcessState.ExitCode(), out.String()
 }

@@ -41,46 +41,6 @@ func (d dockerfile) all(name string) []string {
 	return all
 }
 
-// build returns the shell command that builds the worker.
-func (d dockerfile) build(t *testing.T) string {
-	t.Helper()
-	for _, line := range d.all("RUN") {
-		line = regexp.MustCompile(`--mount=\S+\s+`).ReplaceAllString(line, "")
-		if strings.Contains(line, "go build") {
-			return line
-		}
-	}
-	require.Fail(t, "no go build in the Dockerfile")
-	return ""
-}
-
-// copyContext copies the build context into dir.
-func copyContext(t *testing.T, dir string) {
-	t.Helper()
-	rules, err := os.ReadFile("Dockerfile.dockerignore")
-	require.NoError(t, err)
-	kept := 0
-	for line := range strings.Lines(string(rules)) {
-		path, ok := strings.CutPrefix(strings.TrimSpace(line), "!")
-		if !ok {
-			continue
-		}
-		kept++
-		source, target := filepath.Join("..", path), filepath.Join(dir, path)
-		info, err := os.Stat(source)
-		require.NoError(t, err, "the build context has %s", path)
-		require.NoError(t, os.MkdirAll(filepath.Dir(target), 0o700))
-		if info.IsDir() {
-			require.NoError(t, os.CopyFS(target, os.DirFS(source)))
-			continue
-		}
-		data, err := os.ReadFile(source)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(target, data, 0o600))
-	}
-	require.Positive(t, kept, "everything is ignored but what is named")
-}
-
 // goVersion returns the version of Go in go.mod.
 func goVersion(t *testing.T) string {
 	t.Helper()

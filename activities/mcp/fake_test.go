@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -71,8 +73,8 @@ func serve(kind string) {
 		return
 	case "banner":
 		fmt.Println("Welcome to the server!\n\n[info] listening on stdio")
-	case "slow":
-		time.Sleep(2 * time.Second)
+	case "waits":
+		meet(os.Getenv("MEETING"))
 	case "once": // works only at its first start
 		if _, err := os.Stat("started"); err == nil {
 			os.Exit(4)
@@ -82,6 +84,17 @@ func serve(kind string) {
 	_ = tools(kind).Run(ctx, &sdk.StdioTransport{})
 	if kind == "stays" { // after the end of its input
 		time.Sleep(time.Hour)
+	}
+}
+
+// meet waits until four servers have come to the meeting, a directory.
+func meet(dir string) {
+	_ = os.WriteFile(filepath.Join(dir, strconv.Itoa(os.Getpid())), nil, 0o600)
+	for {
+		if come, err := os.ReadDir(dir); err != nil || len(come) == 4 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -55,84 +55,84 @@ var endings = []struct {
 }{
 	{"time", sandbox.Limits{Time: 300 * time.Millisecond}, `sleep 60`, "time"},
 	{"time, of processes that left", sandbox.Limits{Time: 300 * time.Millisecond}, `setsid sleep 60 & sleep 60`, "time"},
-	{"processor time of one process", sandbox.Limits{CPU: time.Second, Time: 30 * time.Second}, `while :; do :; done`, "cpu"},
+	{"processor time of one process", sandbox.Limits{CPU: time.Second, Time: 5 * time.Minute}, `while :; do :; done`, "cpu"},
 	{
 		"processor time of several",
-		sandbox.Limits{CPU: time.Second, Time: 30 * time.Second},
+		sandbox.Limits{CPU: time.Second, Time: 5 * time.Minute},
 		`for i in 1 2 3 4; do (while :; do :; done) & done; wait`, "cpu",
 	},
 	{
 		"processor time of short ones",
-		sandbox.Limits{CPU: 500 * time.Millisecond, Time: 60 * time.Second},
+		sandbox.Limits{CPU: 500 * time.Millisecond, Time: 5 * time.Minute},
 		`while :; do /bin/true; done`, "cpu",
 	},
 	{
 		"memory of several processes",
-		sandbox.Limits{Memory: raceMemory, Time: 30 * time.Second},
+		sandbox.Limits{Memory: raceMemory, Time: 5 * time.Minute},
 		strings.ReplaceAll(`for i in 1 2 3 4; do EAT & done; wait`, "EAT", eat("400<<20")), "memory",
 	},
 	{
 		"memory of processes whose first thread has ended",
-		sandbox.Limits{Memory: raceMemory, Time: 30 * time.Second},
+		sandbox.Limits{Memory: raceMemory, Time: 5 * time.Minute},
 		strings.ReplaceAll(`for i in 1 2 3 4; do EAT & done; wait; sleep 60`, "EAT", headless(`x=bytearray(400<<20); time.sleep(60)`)), "memory",
 	},
 	{
 		"disk by files that were removed",
-		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+		sandbox.Limits{Disk: 8 << 20, Time: 5 * time.Minute},
 		python + ` -c '` + remove + `keep=[removed() for i in range(16)]; clock.sleep(60)'`, "disk",
 	},
 	{
 		"disk by files that were removed, of a process whose first thread has ended",
-		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+		sandbox.Limits{Disk: 8 << 20, Time: 5 * time.Minute},
 		headless(remove+`keep=[removed() for i in range(16)]; clock.sleep(60)`) + `; sleep 60`, "disk",
 	},
 	{
 		"disk by files that were removed, of a process that hides",
-		sandbox.Limits{Disk: 64 << 20, Time: 30 * time.Second},
+		sandbox.Limits{Disk: 64 << 20, Time: 5 * time.Minute},
 		`cp ` + python + ` hidden && chmod 111 hidden && ./hidden -c '` + remove + `keep=[removed() for i in range(80)]; clock.sleep(60)'`, "disk",
 	},
 	{
 		"disk by files that were removed, of a process that wants no looks",
-		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+		sandbox.Limits{Disk: 8 << 20, Time: 5 * time.Minute},
 		python + ` -c 'import ctypes; ctypes.CDLL(None).prctl(4,0,0,0,0)` + "\n" + remove + `keep=[removed() for i in range(16)]; clock.sleep(60)'`, "disk",
 	},
 	{
 		"disk by many files",
-		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+		sandbox.Limits{Disk: 8 << 20, Time: 5 * time.Minute},
 		`i=0; while :; do head -c 1000000 /dev/zero > f$i; i=$((i+1)); sleep 0.02; done`, "disk",
 	},
 	{
 		"disk by files with holes",
-		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+		sandbox.Limits{Disk: 8 << 20, Time: 5 * time.Minute},
 		`truncate -s 8M a; truncate -s 8M b; sleep 60`, "disk",
 	},
 	{
 		"disk by files with holes, of a command that is quicker than the measurements",
-		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+		sandbox.Limits{Disk: 8 << 20, Time: 5 * time.Minute},
 		`truncate -s 8M a; truncate -s 8M b`, "disk",
 	},
 	{
 		"disk in the temporary directory",
-		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+		sandbox.Limits{Disk: 8 << 20, Time: 5 * time.Minute},
 		`i=0; while :; do head -c 1000000 /dev/zero > $TMPDIR/f$i; i=$((i+1)); sleep 0.02; done`, "disk",
 	},
 	{
 		"disk in a shut directory",
-		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+		sandbox.Limits{Disk: 8 << 20, Time: 5 * time.Minute},
 		`mkdir d; cd d; for i in 1 2 3 4 5 6 7 8 9 10; do head -c 1000000 /dev/zero > f$i; done; chmod 000 .; sleep 60`, "disk",
 	},
 	{
 		"many files",
-		sandbox.Limits{Files: 500, Time: 30 * time.Second},
+		sandbox.Limits{Files: 500, Time: 5 * time.Minute},
 		`i=0; while :; do : > f$i; i=$((i+1)); done`, "files",
 	},
 	{
 		"many directories in each other",
-		sandbox.Limits{Files: 100_000, Time: 30 * time.Second},
+		sandbox.Limits{Files: 100_000, Time: 5 * time.Minute},
 		`i=0; while :; do mkdir d && cd d; done`, "files",
 	},
-	{"output", sandbox.Limits{Output: 100_000, Time: 30 * time.Second}, `yes`, "output"},
-	{"output to both", sandbox.Limits{Output: 100_000, Time: 30 * time.Second}, `yes >&2 & yes`, "output"},
+	{"output", sandbox.Limits{Output: 100_000, Time: 5 * time.Minute}, `yes`, "output"},
+	{"output to both", sandbox.Limits{Output: 100_000, Time: 5 * time.Minute}, `yes >&2 & yes`, "output"},
 }
 
 func TestLimits_endACommand(t *testing.T) {
@@ -213,7 +213,7 @@ func TestLimits_sizeOfOneFile(t *testing.T) {
 func TestLimits_processes(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
-		b := openBox(t, level, within(sandbox.Limits{Processes: 40, Time: 60 * time.Second}))
+		b := openBox(t, level, within(sandbox.Limits{Processes: 40, Time: 5 * time.Minute}))
 		exit, out := b.sh(t, `
 			i=0; while [ $i -lt 3000 ]; do sleep 30 & i=$((i+1)); echo $i; done`)
 		require.NotZero(t, exit.Code)
@@ -232,7 +232,7 @@ func TestLimits_threads(t *testing.T) {
 	t.Parallel()
 	needs(t, python)
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
-		b := openBox(t, level, within(sandbox.Limits{Processes: 40, Time: 60 * time.Second}))
+		b := openBox(t, level, within(sandbox.Limits{Processes: 40, Time: 5 * time.Minute}))
 		exit, out := b.sh(t, python+` -c 'import threading,time
 for i in range(300):
   threading.Thread(target=time.sleep,args=(30,),daemon=True).start(); print(i,flush=True)'`)
@@ -293,7 +293,7 @@ func TestLimits_processesOfOtherSandboxesDoNotCount(t *testing.T) {
 func TestLimits_forkBomb(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
-		b := openBox(t, level, within(sandbox.Limits{Processes: 40, Time: 60 * time.Second}))
+		b := openBox(t, level, within(sandbox.Limits{Processes: 40, Time: 5 * time.Minute}))
 		exit, _ := b.sh(t, `f() { echo x >> count; if [ $1 -gt 0 ]; then f $(($1-1)) & f $(($1-1)) & fi; sleep 1; }; f 8; sleep 1`)
 		count, err := os.ReadFile(filepath.Join(b.workspace, "count"))
 		require.NoError(t, err)

@@ -116,7 +116,7 @@ func judge(t *testing.T, files map[string]string) matrix {
 	read := func(ctx context.Context, f artifact.File) ([]byte, error) {
 		return artifact.ReadFile(ctx, store, layout, f)
 	}
-	runner := check.Runner{Store: store, Layout: layout, Scratch: t.TempDir(), Confine: confine, Time: 2 * time.Second}
+	runner := check.Runner{Store: store, Layout: layout, Scratch: t.TempDir(), Confine: confine, Time: 10 * time.Second}
 	m := matrix{verdicts: map[bool]map[string]string{true: {}, false: {}}}
 	for into, source := range map[*[]string]artifact.Manifest{&m.honest: check.Handed(answers[true]), &m.forged: check.Handed(answers[false]), &m.user: users} {
 		found, err := check.Find(t.Context(), source, into == &m.user, read)

@@ -30,6 +30,7 @@ func newStage(t *testing.T) *stage {
 	s := &stage{t: t, store: store, layout: artifact.InBucket("s1")}
 	var suite testsuite.WorkflowTestSuite
 	s.TestActivityEnvironment = suite.NewTestActivityEnvironment()
+	s.SetTestTimeout(2 * time.Minute)
 	(&Activities{Process: attempt.Process{Store: store, Now: time.Now}}).RegisterBookkeeping(s)
 	return s
 }

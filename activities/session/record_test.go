@@ -34,6 +34,7 @@ func newBooks(t *testing.T) *books {
 	b := &books{t: t, store: store}
 	var suite testsuite.WorkflowTestSuite
 	b.TestActivityEnvironment = suite.NewTestActivityEnvironment()
+	b.SetTestTimeout(2 * time.Minute)
 	b.Activities = &Activities{Process: attempt.Process{Store: store, Now: time.Now}}
 	b.RegisterBookkeeping(b.TestActivityEnvironment)
 	return b
@@ -98,6 +99,7 @@ func TestRecord_readsNothingBack(t *testing.T) {
 	a := &Activities{Process: attempt.Process{Store: seen, Now: time.Now}}
 	var suite testsuite.WorkflowTestSuite
 	b.TestActivityEnvironment = suite.NewTestActivityEnvironment()
+	b.SetTestTimeout(2 * time.Minute)
 	a.RegisterBookkeeping(b)
 	for seq := 1; seq <= 3; seq++ {
 		b.record(RecordInput{Entries: []coordination.Accepted{accepted(seq, "a")}, Events: []coordination.Entry{event(seq)}, Status: State{SessionID: "s1"}})

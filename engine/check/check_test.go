@@ -128,7 +128,7 @@ func unconfined(ctx context.Context, c check.Confined) (check.Ended, error) {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	store := open(t)
-	runner := check.Runner{Store: store, Layout: artifact.InBucket("s"), Scratch: t.TempDir(), Confine: unconfined, Time: 2 * time.Second}
+	runner := check.Runner{Store: store, Layout: artifact.InBucket("s"), Scratch: t.TempDir(), Confine: unconfined, Time: 10 * time.Second}
 	answer := check.Answer{Text: "The sum is 3.", Files: tree(t, store, map[string]string{
 		"add.sh*": "#!/bin/sh\necho $(($1 + $2))\n", ".conclave/checks/own*": "exit 1",
 	})}
@@ -145,7 +145,7 @@ func TestRun(t *testing.T) {
 		"test ! -e .conclave/checks/own": {passed: true},
 		"grep -q 'sum is 3' \"$CONCLAVE_ANSWER\"": {user: true, passed: true},
 		"test -e .conclave/answer.md":             {},
-		"sleep 60":                                {},
+		"sleep 600":                               {},
 		"echo PASS >&2; exit 1":                   {stdout: new("PASS")},
 	} {
 		t.Run(command, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestRun(t *testing.T) {
 			r, err := runner.Run(t.Context(), answer, d)
 			require.NoError(t, err)
 			require.Equal(t, want.passed, r.Passed, "%+v", r)
-			require.Equal(t, command == "sleep 60", r.ExitCode == nil)
+			require.Equal(t, command == "sleep 600", r.ExitCode == nil)
 		})
 	}
 }

@@ -202,7 +202,7 @@ func TestOpen_killed(t *testing.T) {
 	cmd, seen := startMounter(t, nil)
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
-	require.Eventually(t, func() bool { _, err := os.Stat(seen); return err != nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(seen); return err != nil }, time.Minute, time.Millisecond)
 }
 
 // The holder does not keep a file system that is unmounted elsewhere.

@@ -251,8 +251,8 @@ func TestPipeline_AFailedStepIsRetried(t *testing.T) {
 
 func TestPipeline_Cancel(t *testing.T) {
 	t.Parallel()
-	s := newPipeline(t, map[string][]any{"agent_a": {stagetest.Never()}, "agent_b": nil})
-	s.RegisterDelayedCallback(s.CancelWorkflow, time.Second)
+	var s *stagetest.Stage
+	s = newPipeline(t, map[string][]any{"agent_a": {stagetest.Block{Reached: func() { s.CancelWorkflow() }}}, "agent_b": nil})
 	s.ExecuteWorkflow(pipelineflow.Type, pipelineflow.Input{Request: "Write.", ID: "p6", Config: json.RawMessage(writing)})
 	var cancelled *temporal.CanceledError
 	require.ErrorAs(t, s.GetWorkflowError(), &cancelled)

@@ -59,8 +59,10 @@ func TestPipeline_ReopenedAfterFailure(t *testing.T) {
 
 func TestPipeline_ReopenedAfterCancellation(t *testing.T) {
 	t.Parallel()
-	first := newPipeline(t, map[string][]any{"agent_a": {stagetest.Call("list_files", nil), stagetest.Never()}, "agent_b": nil})
-	first.RegisterDelayedCallback(first.CancelWorkflow, time.Second)
+	var first *stagetest.Stage
+	first = newPipeline(t, map[string][]any{
+		"agent_a": {stagetest.Call("list_files", nil), stagetest.Block{Reached: func() { first.CancelWorkflow() }}}, "agent_b": nil,
+	})
 	first.ExecuteWorkflow(pipelineflow.Type, pipelineflow.Input{Request: "Write.", ID: "p1", Config: json.RawMessage(writing)})
 	var cancelled *temporal.CanceledError
 	require.ErrorAs(t, first.GetWorkflowError(), &cancelled)

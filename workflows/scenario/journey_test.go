@@ -179,7 +179,7 @@ func TestScenario_WhatStopsARun(t *testing.T) {
 	}{
 		"fail":      {[]any{ends("pass"), ends("fail")}, "fail pass fail skipped skipped", 0, "expected a cart, saw none"},
 		"no result": {[]any{ends("pass"), talk, talk, talk}, "fail pass error skipped skipped", 0, `NoAction: the agent reported no verdict in 3 model calls; it last said: "I think it works."`},
-		"timeout":   {[]any{ends("pass"), stagetest.Never()}, "fail pass error skipped skipped", 1, "TimeOver: the step's time of 1s was over"},
+		"timeout":   {[]any{ends("pass"), stagetest.Never()}, "fail pass error skipped skipped", 10, "TimeOver: the step's time of 10s was over"},
 		"broken":    {[]any{ends("pass"), &llm.Error{Kind: llm.AuthFailed, Message: "no such key"}}, "fail pass error skipped skipped", 0, "AuthFailed: "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -51,8 +51,9 @@ func TestScenario_CancelAtOnce(t *testing.T) {
 
 func TestScenario_PauseAndResume(t *testing.T) {
 	t.Parallel()
-	s := newScenario(t, stagetest.Call("list_files", nil), stagetest.Never(), ends("pass"), ends("pass"))
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, time.Second)
+	var s *stagetest.Stage
+	pauses := stagetest.Block{Reached: func() { s.SignalWorkflow(drive.PauseSignal, nil) }}
+	s = newScenario(t, stagetest.Call("list_files", nil), pauses, ends("pass"), ends("pass"))
 	s.RegisterDelayedCallback(func() {
 		value, err := s.QueryWorkflow(drive.StateQuery)
 		require.NoError(t, err)
@@ -62,7 +63,7 @@ func TestScenario_PauseAndResume(t *testing.T) {
 		require.Len(t, state.Plan, 2)
 		s.SignalWorkflow(drive.SaySignal, map[string]any{"txet": "Look left."})
 		s.SignalWorkflow(drive.ResumeSignal, nil)
-	}, 2*time.Second)
+	}, time.Minute)
 	var went llm.Request
 	s.Cast["agent_a"].Saw = func(n int, req llm.Request) {
 		if n == 3 {

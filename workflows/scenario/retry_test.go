@@ -67,11 +67,11 @@ func TestScenario_ResumeKeepsTheStepTimeout(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, ends("fail"))
 	in := journey("r1", 1)
-	in.StepTimeoutSeconds = 1
+	in.StepTimeoutSeconds = 10
 	require.Equal(t, "fail fail", statuses(runScenario(t, s, in)))
 	s = on(t, s, stagetest.Never())
 	result := runUnder(t, s, "again", scenarioflow.Input{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true})
-	require.Equal(t, "TimeOver: the step's time of 1s was over before it came to an end", *result.Steps[0].Error)
+	require.Equal(t, "TimeOver: the step's time of 10s was over before it came to an end", *result.Steps[0].Error)
 }
 
 // A step without a verdict resumes from its journal.

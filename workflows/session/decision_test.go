@@ -97,7 +97,7 @@ func TestSession_TimeUp(t *testing.T) {
 	s := stagetest.New(t, map[string][]any{
 		"agent_a": {stagetest.Answer("A."), stagetest.Never()},
 		"agent_b": {stagetest.Answer("B."), stagetest.Never()},
-	}, func(team *config.Team) { team.Timeouts.OrchestratorTimeoutSeconds = 3 })
+	}, func(team *config.Team) { team.Timeouts.OrchestratorTimeoutSeconds = 10 }) // real seconds, as activities run
 	result := stagetest.Play[session.Result](t, s, session.Type, session.Input{Query: "Who?", SessionID: "s1"})
 	require.Equal(t, "timeout", result.Status)
 	require.NotEmpty(t, result.Winner)

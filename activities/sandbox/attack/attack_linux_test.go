@@ -147,7 +147,7 @@ func carryOut(t *testing.T, u user, level sandbox.Level, only ...string) []Resul
 	t.Setenv("TMPDIR", "/var/tmp") // files in /tmp are invisible in a sandbox
 	dir := t.TempDir()
 	program := filepath.Join(dir, "judge")
-	buildJudge(t, program)
+	copyJudge(t, program)
 	cmd := exec.CommandContext(t.Context(), program, append([]string{judgeCommand, dir, string(level)}, only...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir}
 	if u != self {
@@ -184,14 +184,11 @@ func logResults(t *testing.T, level sandbox.Level, j judged) {
 	t.Logf("level %s on %+v\n%s", level, j.Host, b.String())
 }
 
-// buildJudge makes a copy of this binary that any user can run. The race detector reserves more memory
-// than any limit allows, so a binary with it is built again without it.
-func buildJudge(t *testing.T, program string) {
+// copyJudge makes a copy of this binary that any user can run.
+func copyJudge(t *testing.T, program string) {
 	t.Helper()
 	if raceDetector {
-		out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", program, ".").CombinedOutput()
-		require.NoError(t, err, string(out))
-		return
+		t.Skip("the race detector reserves more memory than any limit allows; make test runs the attacks without it")
 	}
 	own, err := os.Executable()
 	require.NoError(t, err)

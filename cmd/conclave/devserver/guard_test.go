@@ -59,7 +59,7 @@ func breakOff(t *testing.T, signed string, announced, sent int) {
 	conn, err := net.Dial("tcp", target.Host)
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(2*time.Minute)))
 	_, err = fmt.Fprintf(conn, "PUT %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		target.RequestURI(), target.Host, announced, strings.Repeat("n", sent))
 	require.NoError(t, err)

@@ -112,5 +112,5 @@ func requireGone(t *testing.T, dataDir string) {
 	require.Eventually(t, func() bool {
 		free, err := isFree(filepath.Join(dataDir, "stack.lock"))
 		return err == nil && free
-	}, 20*time.Second, 20*time.Millisecond, "the stack on %s did not go", dataDir)
+	}, 2*time.Minute, 20*time.Millisecond, "the stack on %s did not go", dataDir)
 }

@@ -60,7 +60,7 @@ func cancelsWithoutHeartbeat(t *testing.T, stack localstack.Stack) {
 	}, activity.RegisterOptions{Name: "wait"})
 	w.RegisterWorkflowWithOptions(func(ctx workflow.Context) error {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-			StartToCloseTimeout: time.Minute, HeartbeatTimeout: time.Minute, WaitForCancellation: true,
+			StartToCloseTimeout: time.Hour, HeartbeatTimeout: time.Hour, WaitForCancellation: true,
 		})
 		return workflow.ExecuteActivity(ctx, "wait").Get(ctx, nil)
 	}, workflow.RegisterOptions{Name: "waiting"})
@@ -70,7 +70,7 @@ func cancelsWithoutHeartbeat(t *testing.T, stack localstack.Stack) {
 	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: "cancel"}, "waiting")
 	require.NoError(t, err)
 	<-running
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	begin := time.Now()
 	require.NoError(t, c.CancelWorkflow(ctx, run.GetID(), ""))

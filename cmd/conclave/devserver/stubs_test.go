@@ -62,7 +62,7 @@ func TestStubs_leaveWorkerVersioningWhole(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := deployment.SetCurrentVersion(t.Context(), client.WorkerDeploymentSetCurrentVersionOptions{BuildID: "1"})
 		return err == nil
-	}, 30*time.Second, 100*time.Millisecond)
+	}, 2*time.Minute, 100*time.Millisecond)
 	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: "versioned"}, "pinned")
 	require.NoError(t, err)
 	var result string

@@ -120,9 +120,9 @@ func TestStack_reapsDeadWorkers(t *testing.T) {
 	defer w.Stop()
 
 	// The worker dies with a workflow task.
-	unanswered, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "unanswered", TaskQueue: "survivors", WorkflowTaskTimeout: time.Minute}, "empty")
+	unanswered, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "unanswered", TaskQueue: "survivors", WorkflowTaskTimeout: 2 * time.Minute}, "empty")
 	require.NoError(t, err)
-	polling, stop := context.WithTimeout(t.Context(), time.Minute)
+	polling, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
 	polled, err := c.WorkflowService().PollWorkflowTaskQueue(polling, &workflowservice.PollWorkflowTaskQueueRequest{
 		Namespace: lease.Stack.Namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: "survivors"}, Identity: mortalIdentity,
@@ -142,7 +142,7 @@ func TestStack_reapsDeadWorkers(t *testing.T) {
 		}
 		run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: name, TaskQueue: "mortals"}, flow)
 		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		var progress int
 		require.NoError(t, run.Get(ctx, &progress), name)

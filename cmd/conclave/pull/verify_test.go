@@ -119,6 +119,7 @@ func (d *decided) present(decision coordination.Decision) {
 	d.t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
+	env.SetTestTimeout(2 * time.Minute)
 	(&acts.Activities{Process: attempt.Process{Store: d.store, Now: time.Now}}).RegisterBookkeeping(env)
 	_, err := env.ExecuteActivity("Present", acts.PresentInput{Session: "s1", Decision: decision})
 	require.NoError(d.t, err)

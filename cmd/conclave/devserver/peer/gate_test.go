@@ -64,7 +64,7 @@ func knock(t *testing.T, network, address string) (string, error) {
 	}
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(2*time.Minute)))
 	answer, err := io.ReadAll(conn)
 	return string(answer), err
 }

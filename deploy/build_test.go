@@ -1,26 +1,131 @@
+//go:build e2e
+
 package deploy_test
 
 import (
 	"bytes"
+	"context"
 	"debug/buildinfo"
+	"debug/elf"
 	"encoding/json"
+	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
+// The tests of this file run one after the other: the second build finds the packages of the first.
+
+func TestDockerfile_buildsAStaticWorkerThatAcceptsTheCommandLine(t *testing.T) {
+	source, out := t.TempDir(), t.TempDir()
+	copyContext(t, source)
+	build := exec.CommandContext(t.Context(), "sh", "-euc", strings.ReplaceAll(readDockerfile(t).build(t), "/out/", out+"/"))
+	build.Dir, build.Env = source, append(os.Environ(), "GOFLAGS=-mod=readonly")
+	said, err := build.CombinedOutput()
+	require.NoError(t, err, string(said))
+
+	binary := filepath.Join(out, "conclave-worker")
+	file, err := elf.Open(binary)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = file.Close() })
+	require.False(t, slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }), "nothing is linked at run time")
+	info, err := os.Stat(binary)
+	require.NoError(t, err)
+	t.Logf("conclave-worker: %.1f MB", float64(info.Size())/1e6)
+	require.Less(t, info.Size(), int64(100e6), "no server is linked in")
+
+	// It gets as far as the connection to a Temporal service that does not exist.
+	code, stderr := run(t, binary, readCompose(t).Services["worker"])
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "connect to Temporal at")
+	require.Contains(t, stderr, "the server cannot be reached")
+}
+
+// run runs a worker with the command line of a service of compose.yaml, without its
+// cluster.
+func run(t *testing.T, binary string, s service) (code int, stderr string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	nobody := listener.Addr().String()
+	require.NoError(t, listener.Close())
+
+	args := slices.Clone(s.Command)
+	for _, v := range s.Volumes { // the files are not where the container has them
+		source, target, _ := strings.Cut(v, ":")
+		target, _, _ = strings.Cut(target, ":")
+		i := slices.Index(args, target)
+		require.GreaterOrEqual(t, i, 0, "the command line names %s", target)
+		args[i], err = filepath.Abs(source)
+		require.NoError(t, err)
+	}
+	var out bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Dir, cmd.Stderr = t.TempDir(), &out
+	for name, value := range s.Environment {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Env = append(cmd.Env, "HOME="+t.TempDir(), "TEMPORAL_ADDRESS="+nobody)
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String()
+}
+
+// build returns the shell command that builds the worker.
+func (d dockerfile) build(t *testing.T) string {
+	t.Helper()
+	for _, line := range d.all("RUN") {
+		line = regexp.MustCompile(`--mount=\S+\s+`).ReplaceAllString(line, "")
+		if strings.Contains(line, "go build") {
+			return line
+		}
+	}
+	require.Fail(t, "no go build in the Dockerfile")
+	return ""
+}
+
+// copyContext copies the build context into dir.
+func copyContext(t *testing.T, dir string) {
+	t.Helper()
+	rules, err := os.ReadFile("Dockerfile.dockerignore")
+	require.NoError(t, err)
+	kept := 0
+	for line := range strings.Lines(string(rules)) {
+		path, ok := strings.CutPrefix(strings.TrimSpace(line), "!")
+		if !ok {
+			continue
+		}
+		kept++
+		source, target := filepath.Join("..", path), filepath.Join(dir, path)
+		info, err := os.Stat(source)
+		require.NoError(t, err, "the build context has %s", path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(target), 0o700))
+		if info.IsDir() {
+			require.NoError(t, os.CopyFS(target, os.DirFS(source)))
+			continue
+		}
+		data, err := os.ReadFile(source)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(target, data, 0o600))
+	}
+	require.Positive(t, kept, "everything is ignored but what is named")
+}
+
 // The release of one command for another platform has an archive with its checksum, and the formula
 // and the npm packages name the archive.
 func TestRelease(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds a binary")
-	}
 	dist := filepath.Join(t.TempDir(), "dist")
 	release := exec.CommandContext(t.Context(), "sh", "deploy/release/release.sh")
 	release.Dir = ".."
@@ -95,36 +200,4 @@ func requireBill(t *testing.T, dist, name string) {
 	}
 	require.Len(t, listed, len(built.Deps)+1)
 	require.Contains(t, listed, "go.temporal.io/sdk")
-}
-
-// The launcher runs the program of its platform's package with its arguments, and passes on the exit code.
-func TestLauncher(t *testing.T) {
-	t.Parallel()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("there is no node")
-	}
-	dir := t.TempDir()
-	launcher, err := os.ReadFile("release/launcher.js")
-	require.NoError(t, err)
-	script := filepath.Join(dir, "conclave.js")
-	require.NoError(t, os.WriteFile(script, launcher, 0o600))
-	var out bytes.Buffer
-	run := func() int {
-		out.Reset()
-		cmd := exec.CommandContext(t.Context(), node, script, "list", "--json")
-		cmd.Stdout, cmd.Stderr = &out, &out
-		_ = cmd.Run() // its exit code is checked
-		return cmd.ProcessState.ExitCode()
-	}
-	require.Equal(t, 1, run())
-	require.Contains(t, out.String(), "there is no package conclave-")
-
-	platform, err := exec.CommandContext(t.Context(), node, "-p", "`conclave-${process.platform}-${process.arch}`").Output()
-	require.NoError(t, err)
-	bin := filepath.Join(dir, "node_modules", strings.TrimSpace(string(platform)), "bin")
-	require.NoError(t, os.MkdirAll(bin, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "conclave"), []byte("#!/bin/sh\necho \"given $*\"; exit 3\n"), 0o755))
-	require.Equal(t, 3, run())
-	require.Equal(t, "given list --json\n", out.String())
 }
