@@ -253,7 +253,7 @@ const (
 )
 
 // Decision is the outcome of a session. Winner is empty only if Status is FailedAll or
-// Cancelled.
+// Cancelled; that of a failed session has the best answer, which nobody has decided for.
 type Decision struct {
 	Status      Status  `json:"status"`
 	Winner      string  `json:"winner,omitempty"`
@@ -292,7 +292,13 @@ const (
 	causeAgentFailed cause = "AgentFailed"  // an agent failed, and on_agent_failure is fail
 	causeNoCaller    cause = "CallerGone"   // the caller did not return the results of its tools
 	causeTooFew      cause = "TooFewAgents" // fewer agents than min_active_agents are left
+	causeAllFailed   cause = "AllFailed"    // every agent failed, and no vote counts
 )
+
+// Stands reports whether the decision is final. If it is not, the session can be reopened.
+func (d Decision) Stands() bool {
+	return d.Winner != "" && d.Status != Undecided && d.Status != FailedAll
+}
 
 // Split reports whether the session failed because the votes were split.
 func (d Decision) Split() bool { return d.Cause == causeSplit }

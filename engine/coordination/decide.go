@@ -89,7 +89,8 @@ func (s *State) inOrder(launches []Launch) []Launch {
 // settled reports whether there is a consensus: every active agent is done, no vote is stale,
 // and one target has the majority. At the step limit, a stale vote is an abstention.
 func (s *State) settled() bool {
-	return s.Config.votes() && !s.secluded() && !s.belowMinimum() && len(s.pick(s.wants)) == 0 && s.majority() != nil
+	due := s.pick(func(a *agent) bool { return a.Retried || s.wants(a) })
+	return s.Config.votes() && !s.secluded() && !s.belowMinimum() && len(due) == 0 && s.majority() != nil
 }
 
 // quiescent decides when nothing runs and no agent can be launched: every active agent
@@ -159,29 +160,33 @@ func (s *State) decideBy(by Basis, status Status, winner *agent) Decision {
 		}
 		return d
 	}
-	d := Decision{
-		Status:      status,
-		Winner:      winner.ID,
-		WinnerLabel: winner.latestLabel(),
-		WinnerStep:  winner.latest(),
-		Votes:       s.Tally(),
-		Voters:      s.turnout(),
-		Tied:        s.tied(winner),
-		By:          by,
+	if s.active() == 0 && status != Finished && status != Timeout {
+		return s.failure(causeAllFailed)
 	}
+	d := Decision{Status: status, Votes: s.Tally(), Voters: s.turnout(), Tied: s.tied(winner), By: by}
+	d.name(winner)
 	s.weigh(&d, winner)
 	return d
 }
 
-// failure returns the decision of a session without a winner: that of an earlier attempt, if
-// any, else a failure because of why.
+// name names the winner and its latest answer.
+func (d *Decision) name(winner *agent) {
+	d.Winner, d.WinnerLabel, d.WinnerStep = winner.ID, winner.latestLabel(), winner.latest()
+}
+
+// failure returns the decision of a session without a decision: that of an earlier attempt, if
+// any, else a failure because of why. If every agent has failed, it names the best answer.
 func (s *State) failure(why cause) Decision {
 	if s.Fallback != nil {
 		d := s.Fallback.clone()
 		d.Earlier = true
 		return d
 	}
-	return Decision{Status: FailedAll, Cause: why, Votes: s.Tally(), Voters: s.turnout()}
+	d := Decision{Status: FailedAll, Cause: why, Votes: s.Tally(), Voters: s.turnout()}
+	if best := s.best(s.Config.Ballot, forced); best != nil && s.active() == 0 {
+		d.name(best)
+	}
+	return d
 }
 
 // forced reports whether a person, the clock or a limit forced the decision.
@@ -273,6 +278,8 @@ func (c cause) text() string {
 		return "too few agents are left to vote"
 	case causeNoCaller:
 		return "the caller did not return the results of its tools"
+	case causeAllFailed:
+		return "every agent failed, and no vote counts"
 	case causeNoAnswer:
 	}
 	return "nobody has an answer"
@@ -284,6 +291,9 @@ func (d Decision) text() string {
 	}
 	if d.Winner == "" {
 		return string(d.Status) + ": " + d.Cause.text()
+	}
+	if d.Status == FailedAll {
+		return string(d.Status) + ": " + d.Cause.text() + "; the best answer is " + d.WinnerLabel
 	}
 	text := string(d.Status) + ": " + d.Winner + " (" + d.WinnerLabel + ")"
 	if len(d.Cut) > 0 {
@@ -300,7 +310,7 @@ func (d Decision) noun() string {
 	switch {
 	case d.Status == Cancelled:
 		return "cancellation"
-	case d.Winner == "":
+	case d.Winner == "", d.Status == FailedAll:
 		return "end of the session"
 	}
 	return "decision"

@@ -22,7 +22,7 @@ func TestDecision_decidedBy(t *testing.T) {
 	} {
 		require.Equal(t, want, d.DecidedBy())
 	}
-	require.Equal(t, ByForce, Decision{Status: Plurality, Winner: "a"}.DecidedBy(), "no agent was left to vote")
+	require.Empty(t, Decision{Status: FailedAll, Winner: "a"}.DecidedBy(), "nobody has decided for the best answer of a failed session")
 }
 
 // 84. Only first answers whose authors were not shown another answer are independent.
