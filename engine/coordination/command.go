@@ -253,7 +253,7 @@ const (
 )
 
 // Decision is the outcome of a session. Winner is empty only if Status is FailedAll or
-// Cancelled; that of a failed session has the best answer, which nobody has decided for.
+// Cancelled.
 type Decision struct {
 	Status      Status  `json:"status"`
 	Winner      string  `json:"winner,omitempty"`
@@ -277,7 +277,10 @@ type Decision struct {
 	Support *Support `json:"support,omitempty"` // support of the winner; nil without votes or agreement
 	Despite Status   `json:"despite,omitempty"` // the status that an undecided session would have had
 
-	Final *Shown `json:"final,omitempty"` // the presented answer; nil if the winner's answer stands
+	// Final is the presented answer; nil if the winner's answer stands. If every agent has failed,
+	// it is the best answer, for which nobody has decided.
+	Final *Shown `json:"final,omitempty"`
+
 	Cause cause  `json:"cause,omitempty"` // cause of a failed session
 	Asked Status `json:"asked,omitempty"` // the status that forced the decision of a session without answers
 }
@@ -296,8 +299,14 @@ const (
 )
 
 // Stands reports whether the decision is final. If it is not, the session can be reopened.
-func (d Decision) Stands() bool {
-	return d.Winner != "" && d.Status != Undecided && d.Status != FailedAll
+func (d Decision) Stands() bool { return d.Winner != "" && d.Status != Undecided }
+
+// PresentedBy returns the agent that wrote the final answer as the presenter, and its label, or "".
+func (d Decision) PresentedBy() (agent, label string) {
+	if d.Final == nil || !IsFinal(d.Final.Label) {
+		return "", ""
+	}
+	return d.Final.Agent, d.Final.Label
 }
 
 // Split reports whether the session failed because the votes were split.

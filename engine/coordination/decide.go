@@ -163,19 +163,22 @@ func (s *State) decideBy(by Basis, status Status, winner *agent) Decision {
 	if s.active() == 0 && status != Finished && status != Timeout {
 		return s.failure(causeAllFailed)
 	}
-	d := Decision{Status: status, Votes: s.Tally(), Voters: s.turnout(), Tied: s.tied(winner), By: by}
-	d.name(winner)
+	d := Decision{
+		Status:      status,
+		Winner:      winner.ID,
+		WinnerLabel: winner.latestLabel(),
+		WinnerStep:  winner.latest(),
+		Votes:       s.Tally(),
+		Voters:      s.turnout(),
+		Tied:        s.tied(winner),
+		By:          by,
+	}
 	s.weigh(&d, winner)
 	return d
 }
 
-// name names the winner and its latest answer.
-func (d *Decision) name(winner *agent) {
-	d.Winner, d.WinnerLabel, d.WinnerStep = winner.ID, winner.latestLabel(), winner.latest()
-}
-
-// failure returns the decision of a session without a decision: that of an earlier attempt, if
-// any, else a failure because of why. If every agent has failed, it names the best answer.
+// failure returns the decision of a session without a winner: that of an earlier attempt, if
+// any, else a failure because of why. If every agent has failed, it has the best answer.
 func (s *State) failure(why cause) Decision {
 	if s.Fallback != nil {
 		d := s.Fallback.clone()
@@ -184,7 +187,7 @@ func (s *State) failure(why cause) Decision {
 	}
 	d := Decision{Status: FailedAll, Cause: why, Votes: s.Tally(), Voters: s.turnout()}
 	if best := s.best(s.Config.Ballot, forced); best != nil && s.active() == 0 {
-		d.name(best)
+		d.Final = &Shown{Agent: best.ID, Number: best.Number, Label: best.latestLabel(), Step: best.latest()}
 	}
 	return d
 }
@@ -290,10 +293,11 @@ func (d Decision) text() string {
 		return "the session was cancelled"
 	}
 	if d.Winner == "" {
-		return string(d.Status) + ": " + d.Cause.text()
-	}
-	if d.Status == FailedAll {
-		return string(d.Status) + ": " + d.Cause.text() + "; the best answer is " + d.WinnerLabel
+		why := string(d.Status) + ": " + d.Cause.text()
+		if d.Final != nil {
+			why += "; the best answer is " + d.Final.Label
+		}
+		return why
 	}
 	text := string(d.Status) + ": " + d.Winner + " (" + d.WinnerLabel + ")"
 	if len(d.Cut) > 0 {
@@ -310,7 +314,7 @@ func (d Decision) noun() string {
 	switch {
 	case d.Status == Cancelled:
 		return "cancellation"
-	case d.Winner == "", d.Status == FailedAll:
+	case d.Winner == "":
 		return "end of the session"
 	}
 	return "decision"

@@ -264,9 +264,11 @@ func TestRule35_NoActiveAgent(t *testing.T) {
 			failed := p.fail("a").(Failed)
 			failed.Usage = llm.Usage{InputTokens: 9, ModelCalls: 1}
 			d := decision(t, p.batch(failed, p.fail("b")))
-			require.Equal(t, Decision{Status: FailedAll, Cause: config.cause, Winner: "b", WinnerLabel: "agent2.1", WinnerStep: 1, Votes: []count{}}, d)
-			require.Empty(t, d.DecidedBy())
+			best := &Shown{Agent: "b", Number: 2, Label: "agent2.1", Step: 1}
+			require.Equal(t, Decision{Status: FailedAll, Cause: config.cause, Votes: []count{}, Final: best}, d)
 			require.False(t, d.Stands())
+			presenter, _ := d.PresentedBy()
+			require.Empty(t, presenter)
 		})
 	}
 }

@@ -191,8 +191,8 @@
 //     runs, a decision is forced: budget. Until then, steps that are launched together
 //     share the rest equally, and no allowance is granted twice.
 //  35. When no agent is active and the session is neither parked nor waiting (rule 55), the
-//     session fails, unless Finish or TimeUp forces a decision. It names the answer that rule
-//     41 would elect, which nobody has decided for.
+//     session fails, unless Finish or TimeUp forces a decision. It keeps, without a winner,
+//     the answer that rule 41 would elect.
 //  36. Agents that can be launched are launched. While a step runs, nothing more is
 //     decided, except by rule 76.
 //  37. If an active agent still owes something, a decision is forced: limit. Such an

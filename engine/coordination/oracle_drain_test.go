@@ -254,7 +254,7 @@ func (o *oracle) nothing(why cause) *Decision {
 	}
 	d := &Decision{Status: FailedAll, Cause: why, Votes: o.tally()}
 	if answer, found := o.latest(o.forcedChoice()); found && len(o.active()) == 0 {
-		d.Winner, d.WinnerLabel, d.WinnerStep = answer.Agent, answer.Label, answer.Step
+		d.Final = &Shown{Agent: answer.Agent, Number: o.number(answer.Agent), Label: answer.Label, Step: answer.Step}
 	}
 	return d
 }

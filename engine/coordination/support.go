@@ -15,14 +15,14 @@ const (
 	ByForce     Basis = "force"     // a person, the clock or a limit
 )
 
-// DecidedBy returns the reason for the decision, or "" if there is none.
+// DecidedBy returns the reason for the decision, or "" if there is no winner.
 func (d Decision) DecidedBy() Basis {
 	status := d.Status
 	if d.Despite != "" {
 		status = d.Despite
 	}
 	switch {
-	case d.Winner == "", d.Status == FailedAll:
+	case d.Winner == "":
 		return ""
 	case status.forced():
 		return ByForce
