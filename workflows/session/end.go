@@ -27,8 +27,9 @@ func (s *session) end(ctx workflow.Context) (Result, error) {
 			return Result{}, err
 		}
 		result.Answer, result.AnswerTruncated, result.AnswerPath = p.Answer, p.Truncated, &p.Path
-		final.Path = p.Path
-		s.final = final
+		if final.Path = p.Path; d.Winner != "" { // nobody has decided for the best answer of a failed session
+			s.final = final
+		}
 	}
 	s.show()
 	s.index().End(ctx, result.Status, result.Winner, result.Cost)

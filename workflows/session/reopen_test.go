@@ -182,7 +182,7 @@ func TestSession_AllFailed(t *testing.T) {
 	require.Equal(t, "AllFailed", result.Error.Type)
 	require.Contains(t, result.Error.Message, "agent_a, agent_b: ")
 	require.Nil(t, result.PresentedBy)
-	require.Empty(t, stagetest.State[sessionacts.State](t, first).Winner)
+	require.Nil(t, stagetest.State[sessionacts.State](t, first).Final, "nothing is applied or continued without a decision")
 
 	next := stagetest.NewOn(t, first.Store, map[string][]any{"agent_a": {stagetest.Vote("agent1")}, "agent_b": {stagetest.Vote("agent1")}}, nil)
 	result = stagetest.Play[session.Result](t, next, session.Type, session.Input{Resume: true, SessionID: "s1"})
