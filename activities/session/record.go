@@ -79,7 +79,7 @@ func (a *Activities) writeRecord(ctx context.Context, layout artifact.Layout, ru
 	if in.Over {
 		group.Go(func() error {
 			err := a.abandonSuspended(ctx, in)
-			if err == nil && (in.Saved == nil || in.Saved.Core.Decision().Winner != "") {
+			if err == nil && (in.Saved == nil || in.Saved.Core.Decision().Stands()) {
 				step.Forget(ctx, a.Store, layout.File("journal/"))
 			}
 			return err

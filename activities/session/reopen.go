@@ -32,7 +32,8 @@ type savedState struct {
 type ReopenInput struct {
 	Session    string `json:"session,omitempty"` // empty for the one that the workflow has claimed
 	WorkflowID string `json:"workflow_id"`
-	Agent      string `json:"agent,omitempty"` // agent whose failed step is retried; empty for all
+	Agent      string `json:"agent,omitempty"` // agent whose failed step is retried, or recipient of Text; empty for all
+	Text       string `json:"text,omitempty"`  // message with which the session goes on
 }
 
 // Reopening is a session that a new run of its workflow continues.
@@ -48,7 +49,7 @@ type Reopening struct {
 
 // Reopen seals the ledger against late records of earlier workflow runs and loads the state in
 // which the last run ended. If that run was cut off, Reopen rebuilds the state from the store. It
-// returns a session with a decision unchanged.
+// returns a session whose decision stands unchanged.
 func (a *Activities) Reopen(ctx context.Context, in ReopenInput) (Reopening, error) {
 	defer activities.Beat(ctx)()
 	run := activity.GetInfo(ctx).WorkflowExecution.RunID
@@ -60,7 +61,7 @@ func (a *Activities) Reopen(ctx context.Context, in ReopenInput) (Reopening, err
 		in.Session = claimed.ID
 	}
 	r, session, err := a.ended(ctx, in, run)
-	if err != nil || r.Saved.Core.Decision().Winner != "" {
+	if err != nil || r.Saved.Core.Decision().Stands() {
 		return r, err
 	}
 	if err := refuse(in, r); err != nil {
@@ -99,7 +100,7 @@ func (a *Activities) CanReopen(ctx context.Context, in ReopenInput) error {
 }
 
 func refuse(in ReopenInput, r Reopening) error {
-	if err := r.Saved.Core.Refuse(coordination.Reopened{Run: r.Run, Agent: in.Agent}); err != nil {
+	if err := r.Saved.Core.Refuse(coordination.Reopened{Run: r.Run, Agent: in.Agent, Text: in.Text}); err != nil {
 		return activities.CannotGoOn("session "+in.Session, err)
 	}
 	return nil

@@ -251,11 +251,19 @@ func (s *State) isOutdone(a *agent) bool {
 	})
 }
 
-// confirm returns the decision for the target of a majority, or for the best answer by checks
-// if checks decide and rank another answer higher.
-func (s *State) confirm(by Basis, target *agent) Decision {
+// preferred returns the target of a majority, or the best answer by checks if checks decide and
+// rank another answer higher.
+func (s *State) preferred(target *agent) *agent {
 	if s.isOutdone(target) {
-		return s.decideBy(ByChecks, Plurality, s.best(checksDecide, plurality))
+		return s.best(checksDecide, plurality)
+	}
+	return target
+}
+
+// confirm returns the decision that follows from a majority for target.
+func (s *State) confirm(by Basis, target *agent) Decision {
+	if winner := s.preferred(target); winner != target {
+		return s.decideBy(ByChecks, Plurality, winner)
 	}
 	return s.decideBy(by, Consensus, target)
 }

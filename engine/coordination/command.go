@@ -277,7 +277,10 @@ type Decision struct {
 	Support *Support `json:"support,omitempty"` // support of the winner; nil without votes or agreement
 	Despite Status   `json:"despite,omitempty"` // the status that an undecided session would have had
 
-	Final *Shown `json:"final,omitempty"` // the presented answer; nil if the winner's answer stands
+	// Final is the presented answer; nil if the winner's answer stands. If every agent has failed,
+	// it is the best answer, for which nobody has decided.
+	Final *Shown `json:"final,omitempty"`
+
 	Cause cause  `json:"cause,omitempty"` // cause of a failed session
 	Asked Status `json:"asked,omitempty"` // the status that forced the decision of a session without answers
 }
@@ -292,7 +295,19 @@ const (
 	causeAgentFailed cause = "AgentFailed"  // an agent failed, and on_agent_failure is fail
 	causeNoCaller    cause = "CallerGone"   // the caller did not return the results of its tools
 	causeTooFew      cause = "TooFewAgents" // fewer agents than min_active_agents are left
+	causeAllFailed   cause = "AllFailed"    // every agent failed, and no vote counts
 )
+
+// Stands reports whether the decision is final. If it is not, the session can be reopened.
+func (d Decision) Stands() bool { return d.Winner != "" && d.Status != Undecided }
+
+// PresentedBy returns the agent that wrote the final answer as the presenter, and its label, or "".
+func (d Decision) PresentedBy() (agent, label string) {
+	if d.Final == nil || !IsFinal(d.Final.Label) {
+		return "", ""
+	}
+	return d.Final.Agent, d.Final.Label
+}
 
 // Split reports whether the session failed because the votes were split.
 func (d Decision) Split() bool { return d.Cause == causeSplit }

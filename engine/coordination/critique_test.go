@@ -213,6 +213,84 @@ func TestRule89_OfEveryAgent(t *testing.T) {
 	require.Equal(t, Finished, decision(t, p.batch(p.critique("b", flat))).Status)
 }
 
+// 41, 89. The evaluations that were paid for decide, not the order in which the answers came.
+// Votes come first.
+func TestRule41_EvaluationsDecide(t *testing.T) {
+	t.Parallel()
+	flat := func(score float64) Critique {
+		return Critique{Verdict: Iterate, Ceiling: CeilingReached, Scores: []RoundScore{{ID: "E1", Score: score}}}
+	}
+	play := func(set func(*Config), b float64) *player {
+		p := newPlayer(critical(set, "a", "b"))
+		p.drain()
+		p.batch(p.answer("a"))
+		p.batch(p.answer("b"))
+		p.batch(p.critique("a", flat(9)), p.critique("b", flat(b)))
+		return p
+	}
+	for name, end := range map[string]struct {
+		set    func(*Config)
+		status Status
+		last   func(*player) []Event
+	}{
+		"ceiling": {func(c *Config) { c.StopAtCeiling = true }, Finished, func(p *player) []Event {
+			p.batch(p.answer("a"))
+			p.batch(p.answer("b"))
+			return []Event{p.critique("a", flat(9)), p.critique("b", flat(2))}
+		}},
+		"timeout":          {nil, Timeout, func(*player) []Event { return []Event{TimeUp{}} }},
+		"finish":           {nil, Finished, func(*player) []Event { return []Event{Finish{}} }},
+		"limit":            {func(c *Config) { c.MaxStepsPerAgent = 2 }, Limit, func(p *player) []Event { return []Event{p.exhaust("a"), p.exhaust("b")} }},
+		"budget":           {func(c *Config) { c.Budget.Tokens = 5 }, OverSpent, func(p *player) []Event { return []Event{costly(p.exhaust("a")), p.exhaust("b")} }},
+		"not judged since": {nil, Finished, func(p *player) []Event { return []Event{p.answer("a"), p.answer("b"), Finish{}} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := play(end.set, 2)
+			d := decision(t, p.batch(end.last(p)...))
+			require.Equal(t, end.status, d.Status)
+			require.Equal(t, "a", d.Winner)
+			require.Equal(t, ByForce, d.DecidedBy())
+		})
+	}
+	p := play(nil, 2)
+	p.batch(p.vote("a", "b"))
+	require.Equal(t, "b", decision(t, p.batch(Finish{})).Winner, "a fresh vote comes first")
+	p = play(nil, 9)
+	require.Equal(t, "b", decision(t, p.batch(Finish{})).Winner, "of answers that score alike, the newest")
+}
+
+// costly is the end of a step that has spent a budget.
+func costly(e Event) Event {
+	exhausted := e.(Exhausted)
+	exhausted.Usage = llm.Usage{InputTokens: 9, ModelCalls: 1}
+	return exhausted
+}
+
+// 41. An answer whose agent was never evaluated ranks below those that were.
+func TestRule41_WithoutAnEvaluation(t *testing.T) {
+	t.Parallel()
+	p := newPlayer(critical(nil, "a", "b"))
+	p.drain()
+	p.batch(p.answer("a"), p.answer("b"))
+	p.batch(p.critique("a", withTasks), p.fail("b"))
+	require.Equal(t, "a", decision(t, p.batch(Finish{})).Winner)
+}
+
+// 75, 86. Every evaluation before the last round is followed by a step that may answer.
+func TestRule75_EvaluationsAreUsed(t *testing.T) {
+	t.Parallel()
+	p := newPlayer(critical(func(c *Config) { c.MaxRounds = 3 }, "a", "b", "c"))
+	p.drain()
+	commands := p.batch(p.answer("a"), p.answer("b"), p.answer("c"))
+	require.Equal(t, []string{"a", "b", "c"}, evaluated(commands))
+	commands = p.batch(p.critique("a", withTasks), p.critique("b", withTasks), p.critique("c", withTasks))
+	require.Equal(t, map[string][]Action{"a": answerOnly, "b": answerOnly, "c": answerOnly}, offers(commands))
+	commands = p.batch(p.answer("a"), p.answer("b"), p.answer("c"))
+	require.Empty(t, evaluated(commands), "the last round is for votes")
+	require.Equal(t, map[string][]Action{"a": voteOnly, "b": voteOnly, "c": voteOnly}, offers(commands))
+}
+
 // 90. Preparations are counted before the first step.
 func TestRule90_Preparations(t *testing.T) {
 	t.Parallel()

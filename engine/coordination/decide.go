@@ -89,7 +89,8 @@ func (s *State) inOrder(launches []Launch) []Launch {
 // settled reports whether there is a consensus: every active agent is done, no vote is stale,
 // and one target has the majority. At the step limit, a stale vote is an abstention.
 func (s *State) settled() bool {
-	return s.Config.votes() && !s.secluded() && !s.belowMinimum() && len(s.pick(s.wants)) == 0 && s.majority() != nil
+	due := s.pick(func(a *agent) bool { return a.Retried || s.wants(a) })
+	return s.Config.votes() && !s.secluded() && !s.belowMinimum() && len(due) == 0 && s.majority() != nil
 }
 
 // quiescent decides when nothing runs and no agent can be launched: every active agent
@@ -159,6 +160,9 @@ func (s *State) decideBy(by Basis, status Status, winner *agent) Decision {
 		}
 		return d
 	}
+	if s.active() == 0 && status != Finished && status != Timeout {
+		return s.failure(causeAllFailed)
+	}
 	d := Decision{
 		Status:      status,
 		Winner:      winner.ID,
@@ -174,14 +178,18 @@ func (s *State) decideBy(by Basis, status Status, winner *agent) Decision {
 }
 
 // failure returns the decision of a session without a winner: that of an earlier attempt, if
-// any, else a failure because of why.
+// any, else a failure because of why. If every agent has failed, it has the best answer.
 func (s *State) failure(why cause) Decision {
 	if s.Fallback != nil {
 		d := s.Fallback.clone()
 		d.Earlier = true
 		return d
 	}
-	return Decision{Status: FailedAll, Cause: why, Votes: s.Tally(), Voters: s.turnout()}
+	d := Decision{Status: FailedAll, Cause: why, Votes: s.Tally(), Voters: s.turnout()}
+	if best := s.best(s.Config.Ballot, forced); best != nil && s.active() == 0 {
+		d.Final = &Shown{Agent: best.ID, Number: best.Number, Label: best.latestLabel(), Step: best.latest()}
+	}
+	return d
 }
 
 // forced reports whether a person, the clock or a limit forced the decision.
@@ -273,6 +281,8 @@ func (c cause) text() string {
 		return "too few agents are left to vote"
 	case causeNoCaller:
 		return "the caller did not return the results of its tools"
+	case causeAllFailed:
+		return "every agent failed, and no vote counts"
 	case causeNoAnswer:
 	}
 	return "nobody has an answer"
@@ -283,7 +293,11 @@ func (d Decision) text() string {
 		return "the session was cancelled"
 	}
 	if d.Winner == "" {
-		return string(d.Status) + ": " + d.Cause.text()
+		why := string(d.Status) + ": " + d.Cause.text()
+		if d.Final != nil {
+			why += "; the best answer is " + d.Final.Label
+		}
+		return why
 	}
 	text := string(d.Status) + ": " + d.Winner + " (" + d.WinnerLabel + ")"
 	if len(d.Cut) > 0 {

@@ -243,13 +243,34 @@ func TestRule34_SharesOfAllLaunchedTogether(t *testing.T) {
 	}
 }
 
-// 35. DESIGN: "A forced decision (..., no active agent left)". CONTRACT: the existing answers
-// decide, with status plurality.
+// 35. CONTRACT: "No fresh vote and every agent failed: failed". The best answer is named, and nobody
+// has decided for it.
 func TestRule35_NoActiveAgent(t *testing.T) {
 	t.Parallel()
-	p := answered(team("a", "b"))
-	d := decision(t, p.batch(p.fail("a"), p.fail("b")))
-	require.Equal(t, Decision{Status: Plurality, Winner: "b", WinnerLabel: "agent2.1", WinnerStep: 1, Votes: []count{}}, d)
+	for name, config := range map[string]struct {
+		cause cause
+		set   func(*Config)
+	}{
+		"default":             {causeAllFailed, func(*Config) {}},
+		"a presenter":         {causeAllFailed, func(c *Config) { c.Strategy = winnerPresent }},
+		"a minimum of agents": {causeTooFew, func(c *Config) { c.MinActive = 2 }},
+		"a minimum of votes":  {causeAllFailed, func(c *Config) { c.MinSupport = 0.5 }},
+		"a spent budget":      {causeAllFailed, func(c *Config) { c.Budget.Tokens = 5 }},
+		"a strict team":       {causeAgentFailed, func(c *Config) { c.OnAgentFailure = failureFail }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := answered(teamWith(config.set, "a", "b"))
+			failed := p.fail("a").(Failed)
+			failed.Usage = llm.Usage{InputTokens: 9, ModelCalls: 1}
+			d := decision(t, p.batch(failed, p.fail("b")))
+			best := &Shown{Agent: "b", Number: 2, Label: "agent2.1", Step: 1}
+			require.Equal(t, Decision{Status: FailedAll, Cause: config.cause, Votes: []count{}, Final: best}, d)
+			require.False(t, d.Stands())
+			presenter, _ := d.PresentedBy()
+			require.Empty(t, presenter)
+		})
+	}
 }
 
 // 36. DESIGN, quiescence: a decision is made only "when nothing runs, nothing may be launched".

@@ -76,7 +76,7 @@
 //     when its turn comes.
 //  9. Every ended step counts towards max_steps_per_agent, with or without an action.
 //     At the limit the agent is done: a fresh vote counts, otherwise it abstains;
-//     either way it stays in N.
+//     either way it stays in N. Rule 103 makes an exception.
 //  10. The usage of every launched step counts, including steps that failed, were
 //     suspended, or report after they were cancelled.
 //
@@ -95,7 +95,8 @@
 //     slower peer runs.
 //  13. A vote is offered when there is an answer. With defer_voting_until_all_answered
 //     no vote is offered, and agents with an answer wait, as long as an active agent
-//     below its step limit has no answer and the global limit is not reached.
+//     has no answer, but a step in progress that may answer or limits that allow one, and
+//     the global limit is not reached.
 //  14. In decomposition a stop replaces the vote and is always offered. The session
 //     stops an agent that has reached a limit of answers: the global limit, or
 //     max_new_answers_per_agent answers in a row without news from peers or people.
@@ -190,12 +191,14 @@
 //     to wrap up, as they are when the session's time is nearly over; once nothing
 //     runs, a decision is forced: budget. Until then, steps that are launched together
 //     share the rest equally, and no allowance is granted twice.
-//  35. When no agent is active and the session is neither parked nor waiting (rule 55), a
-//     decision is forced from the existing answers: plurality.
+//  35. When no agent is active and the session is neither parked nor waiting (rule 55), the
+//     session fails, unless Finish or TimeUp forces a decision. It keeps, without a winner,
+//     the answer that rule 41 would elect.
 //  36. Agents that can be launched are launched. While a step runs, nothing more is
 //     decided, except by rule 76.
 //  37. If an active agent still owes something, a decision is forced: limit. Such an
-//     agent is at its step limit, or the global limit rules out the answer that it owes.
+//     agent is at its limit of steps or rounds, or the global limit rules out the answer that
+//     it owes.
 //  38. Where nobody votes, the session is decided: presented. The winner is the
 //     presenter if it has an answer, or else the first configured agent with one.
 //  39. Otherwise all votes are fresh and split, and on_split decides. With revote, all
@@ -209,13 +212,15 @@
 //     first. Rule 74 joins equal answers.
 //  41. A forced decision elects the answer with the most fresh votes. Ties go to the
 //     answer whose latest revision was named by the most votes, stale ones included;
-//     then to the newest; then to that of the agent configured first. Rule 74 joins
-//     equal answers.
+//     then to the one whose agent's last evaluation (rule 86) has the highest total score,
+//     none being the lowest; then to the newest; then to that of the agent configured first.
+//     Rule 74 joins equal answers.
 //  42. The winner is an agent's latest accepted answer. If nobody has one, the session
 //     has failed, and the decision names the status that forced it, if any. Rule 47
 //     makes an exception. Only a failed or cancelled session has no winner.
 //  43. A decision cancels running steps. It is final: later events change neither the
-//     outcome nor the ledger, and lead to no commands.
+//     outcome nor the ledger, and lead to no commands, unless the session is reopened
+//     (rule 62).
 //
 // # The final answer
 //
@@ -291,17 +296,16 @@
 //
 // # Going on after an end
 //
-//  62. A new run can reopen a session that failed, was cancelled, or whose run ended
-//     before a decision. It cannot reopen a session with a winner, nor one that the next
-//     Drain would fail again at once.
+//  62. A new run can reopen a session that failed, was cancelled, is undecided, or whose run
+//     ended before a decision. It cannot reopen another session with a winner, nor one that
+//     the next Drain would end in this way again.
 //  63. Reopening withdraws the decision and the request that forced it, and ends a pause
 //     and a wait. Rounds, limits, spending, votes and the ledger continue.
 //  64. It retries all failed agents, as rule 28 says, including those in an outage; if it
 //     names an agent, it retries that agent only.
 //  65. Steps that were running are resumed from the tokens of the run that ended, and
 //     counted once. A step that had claimed no number is resumed from its predecessor.
-//     After a decision without a winner, the steps that it cancelled are resumed in the
-//     same way.
+//     The steps that the end of the session cancelled are resumed in the same way.
 //
 // # Cancellation
 //
@@ -344,17 +348,20 @@
 // # Rounds
 //
 //  75. max_rounds limits the rounds of an attempt: the waves, or with continuous pacing
-//     the rounds of each agent. In its last round an agent that has an answer is not
-//     offered another. After that it is treated as at its step limit (rules 9 and 37),
-//     but its step can be resumed. A split vote is not repeated if an active agent has
-//     no round left.
+//     the rounds of each agent. In its last round, and for this limit in no other, an agent
+//     that has an answer is not offered another. After that it is treated as at its step limit
+//     (rules 9 and 37), but its step can be resumed. A split vote is not repeated if an active
+//     agent has no round left. When an agent joins a staged team, the rounds of all agents are
+//     counted anew, from that of its first step: it may answer, and everybody votes.
 //
 // # Quorum
 //
 //  76. With decide_when quorum the session decides as soon as more than half of N have
 //     a fresh vote for one target and none of these agents has a step that runs or will
 //     be resumed: consensus. No outstanding vote can overturn it. Rules 31 to 33, 68
-//     and 69 take precedence.
+//     and 69 take precedence. As long as these votes are less than min_support of N, and
+//     the votes of the agents at work or still to be launched could make them enough, it does
+//     not decide, and the session goes on.
 //  77. While a step is in progress that may give its agent's first answer, that
 //     decision waits, at most for quorum_grace_seconds and once for each majority.
 //     During the wait no step begins; interrupted ones resume. If the majority is lost,
@@ -382,7 +389,8 @@
 //     agent has an answer and has received every message to it, no vote of this attempt
 //     is in force, and more than half of N gave equal answers that are not copies. The
 //     winner is the first configured of these agents. Where nobody votes, this takes
-//     precedence over rule 38.
+//     precedence over rule 38. If these answers are less than min_support of N, the agents
+//     that can be launched are asked to vote instead.
 //  83. Until somebody has voted, votes are deferred as rule 13 says. Rules 82 and 83 have no
 //     effect in decomposition and with peer_visibility none.
 //
@@ -460,6 +468,20 @@
 //     session fails. It can be reopened: the step then asks for the same calls again.
 //  102. A pause ends the caller's time, which begins anew with resume. A forced
 //     decision does not wait for the caller.
+//
+// # Messages at the end
+//
+//  103. An agent at its limit of steps or rounds that has not received a message to it is
+//     launched once more, with everything but a new answer open to it, if it votes or stops
+//     and owes that. So a message leaves nobody without a vote, whenever it is sent.
+//  104. A message to one agent is refused if that agent takes no further step: while the
+//     final answer is made, unless the agent makes it or the team may begin again; if it has
+//     failed for good, until it is retried, unless the session is parked; and where nobody
+//     votes, if it is idle and its limits allow it no answer.
+//  105. A reopening can bring a message to all agents or to one, which is news as rule 26
+//     says, and retries all failed agents. If an undecided session is reopened without a
+//     message and no agent has failed, every active agent is launched once more, whatever its
+//     limits of steps and rounds; rule 39 says what it is told, and what its vote counts.
 //
 // # On record
 //

@@ -70,7 +70,7 @@ func plurality(a, b standing) int {
 // forced compares two answers by rule 41, after their fresh votes.
 func forced(a, b standing) int {
 	return cmp.Or(
-		cmp.Compare(a.pooled.exact, b.pooled.exact), cmp.Compare(a.givers, b.givers),
+		cmp.Compare(a.pooled.exact, b.pooled.exact), cmp.Compare(a.points, b.points), cmp.Compare(a.givers, b.givers),
 		cmp.Compare(a.own.fresh, b.own.fresh), cmp.Compare(a.own.exact, b.own.exact), cmp.Compare(a.newest, b.newest))
 }
 
@@ -87,10 +87,11 @@ func (s *State) elect(status Status, rest func(a, b standing) int) Decision {
 type standing struct {
 	agent  *agent
 	own    votes
-	pooled votes // including votes for equal answers
-	givers int   // agents that gave an equal answer, including this one
-	newest int   // ledger entry of the answer
-	score  score // rank by checks
+	pooled votes   // including votes for equal answers
+	givers int     // agents that gave an equal answer, including this one
+	newest int     // ledger entry of the answer
+	score  score   // rank by checks
+	points float64 // total score of its agent's last evaluation; -1 without one
 }
 
 // votes are counts of votes for an answer.
@@ -124,7 +125,10 @@ func (s *State) best(ballot string, rest func(a, b standing) int) *agent {
 
 func (s *State) standing(target *agent) standing {
 	equal := s.pool(target)
-	ranked := standing{agent: target, own: s.votesFor(target), givers: len(equal), newest: target.Newest, score: s.scoreOf(target)}
+	ranked := standing{agent: target, own: s.votesFor(target), givers: len(equal), newest: target.Newest, score: s.scoreOf(target), points: -1}
+	if target.Judged != nil {
+		ranked.points = target.Judged.total()
+	}
 	for _, a := range equal {
 		v := s.votesFor(a)
 		ranked.pooled.fresh += v.fresh

@@ -138,13 +138,14 @@ type Waited struct{}
 // CancelRequested ends the session without a decision.
 type CancelRequested struct{}
 
-// Reopened lets a new run continue a session that has no winner. Run is the run that ended,
+// Reopened lets a new run continue a session whose decision does not stand. Run is the run that ended,
 // with which the execution tokens of its steps begin. It retries the failed step of Agent, or
-// all failed steps if Agent is empty. Unclaimed are the running steps that have claimed no
-// number.
+// all failed steps if Agent is empty. Text is a person's message with which the session goes on,
+// if any; Agent is then its recipient, and all failed steps are retried. Unclaimed are the running
+// steps that have claimed no number.
 type Reopened struct {
-	Run, Agent string
-	Unclaimed  []LaunchID
+	Run, Agent, Text string
+	Unclaimed        []LaunchID
 }
 
 // Finish forces a decision with the present answers and votes.

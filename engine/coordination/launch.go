@@ -48,25 +48,28 @@ func (s *State) launchWave(agents []*agent, revote bool) []Launch {
 	if len(agents) == 0 {
 		return nil
 	}
-	before := s.Round
+	before, newest := s.Round, s.Round
 	var launches []Launch
 	for _, a := range agents {
-		offered := s.offered(a, agents...)
+		offered := s.offered(a, agents...) // before the round is counted
 		if len(offered) == 0 {
 			continue
 		}
 		a.Rounds++
-		if s.Round = max(s.Round, a.Rounds); s.Config.Pacing == pacingRounds {
-			s.Round = before + 1
+		round := a.Rounds
+		if s.Config.Pacing == pacingRounds {
+			round = before + 1
 		}
+		newest = max(newest, round)
 		if s.hasNews(a) {
 			a.Streak = 0
 		}
 		launches = append(launches, s.start(a, Launch{
-			Round: s.roundOf(a), Shown: s.shownTo(a), Offered: offered,
+			Round: round, Shown: s.shownTo(a), Offered: offered,
 			Updates: s.updates(a), Revote: revote,
 		}))
 	}
+	s.Round = newest
 	s.noteRound(before, len(launches), revote)
 	return launches
 }
@@ -126,7 +129,7 @@ func (s *State) relaunch(agents []*agent) []Launch {
 		}
 		launches = append(launches, s.start(a, Launch{
 			Round: max(1, s.roundOf(a)), Shown: s.shownTo(a), Offered: offered,
-			Updates: s.updates(a),
+			Updates: s.updates(a), Revote: a.Retried && s.fresh(a),
 		}))
 	}
 	return launches

@@ -26,17 +26,28 @@ func (s *State) full(a *agent) bool {
 		c.AnswersPerAgent > 0 && c.Mode == voting && a.answerCount() >= c.AnswersPerAgent
 }
 
-// able reports whether the agent is active, idle and below its step limit.
+// able reports whether the agent is active and idle, and its limits or a message allow it a step.
 func (s *State) able(a *agent) bool {
-	return a.active() && a.Run == nil && a.Steps < s.Config.MaxStepsPerAgent && (a.goesOn() || !s.outOfRounds(a))
+	return a.active() && a.Run == nil && (a.goesOn() || !s.atLimit(a) || s.recalled(a))
+}
+
+// atLimit reports whether max_steps_per_agent or max_rounds allows the agent no further step.
+func (s *State) atLimit(a *agent) bool {
+	return a.Steps >= s.Config.MaxStepsPerAgent || s.outOfRounds(a)
+}
+
+// recalled reports whether an unread message lets the agent vote or stop once more at its limit.
+func (s *State) recalled(a *agent) bool {
+	return (s.Config.Mode == Decomposition || s.Config.votes()) && s.owes(a) && s.hasUnread(a, a.Heard)
 }
 
 // goesOn reports whether the agent has a step to resume, or to begin again in the same round.
 func (a *agent) goesOn() bool { return a.Rest != nil || a.Again || a.Retried }
 
-// outOfRounds reports whether max_rounds allows the agent no further round.
+// outOfRounds reports whether max_rounds allows the agent no further round. Rounds are counted
+// anew when an absent agent joins.
 func (s *State) outOfRounds(a *agent) bool {
-	return s.Config.MaxRounds > 0 && s.roundsOf(a) >= s.Config.MaxRounds
+	return s.Config.MaxRounds > 0 && !a.Absent && s.roundsOf(a) >= s.Config.MaxRounds
 }
 
 // inLastRound reports whether the agent's next step belongs to the last round.
@@ -48,8 +59,8 @@ func (s *State) inLastRound(a *agent) bool {
 	return s.Config.MaxRounds > 0 && rounds >= s.Config.MaxRounds
 }
 
-// roundsOf returns the number of rounds of this attempt: the session's in rounds, or the agent's
-// own with continuous pacing.
+// roundsOf returns the number of rounds of this attempt since the newest join: the session's in
+// rounds, or the agent's own with continuous pacing.
 func (s *State) roundsOf(a *agent) int {
 	if s.Config.Pacing == pacingRounds {
 		return s.Round - s.Begun
@@ -83,6 +94,8 @@ func (s *State) mayAnswer(a *agent, beside []*agent) bool {
 		return false
 	case a.answered() && s.deferred():
 		return false
+	case a.Steps >= c.MaxStepsPerAgent, !a.goesOn() && s.outOfRounds(a): // recalled by a message
+		return false
 	case s.inLastRound(a) && a.answered() && (c.Mode == Decomposition || c.votes()):
 		return false
 	}
@@ -114,7 +127,7 @@ func (s *State) deferred() bool {
 		return false
 	}
 	return slices.ContainsFunc(s.Agents, func(a *agent) bool {
-		return a.active() && !a.answered() && (a.Run != nil || a.Steps < c.MaxStepsPerAgent)
+		return a.isFirstOut() || a.active() && !a.answered() && a.Run == nil && !s.atLimit(a)
 	})
 }
 

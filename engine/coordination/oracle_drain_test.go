@@ -110,7 +110,7 @@ func (o *oracle) decide() (*Decision, []Launch) {
 	o.fill()
 	quorum := o.quorate()
 	o.startChecks(quorum != "")
-	owing := slices.ContainsFunc(k.Agents, func(a string) bool { return o.able(a) && o.owes(a) })
+	owing := slices.ContainsFunc(k.Agents, func(a string) bool { return o.able(a) && (o.owes(a) || o.agents[a].retried) })
 	switch {
 	case o.forced == Cancelled: // rule 66
 		return &Decision{Status: Cancelled, Votes: o.tally()}, nil
@@ -233,6 +233,9 @@ func (o *oracle) electedBy(by Basis, status Status, winner string) *Decision {
 		return d
 	}
 	d := &Decision{Status: status, Winner: winner, WinnerLabel: answer.Label, WinnerStep: answer.Step, Votes: o.tally(), By: by}
+	if len(o.active()) == 0 && status != Finished && status != Timeout { // rule 35
+		return o.nothing("AllFailed")
+	}
 	if o.voting() || by == ByAgreement { // rules 84 and 85
 		d.Support = o.support(winner, answer, by)
 		if d.Support.Share < o.config.MinSupport && status != Finished && status != Timeout {
@@ -249,7 +252,11 @@ func (o *oracle) nothing(why cause) *Decision {
 		d := *o.fallback
 		return &d
 	}
-	return &Decision{Status: FailedAll, Cause: why, Votes: o.tally()}
+	d := &Decision{Status: FailedAll, Cause: why, Votes: o.tally()}
+	if answer, found := o.latest(o.forcedChoice()); found && len(o.active()) == 0 {
+		d.Final = &Shown{Agent: answer.Agent, Number: o.number(answer.Agent), Label: answer.Label, Step: answer.Step}
+	}
+	return d
 }
 
 // presenter implements rule 44.
@@ -368,7 +375,7 @@ func (o *oracle) resumed() []Launch {
 			if o.config.Pacing == "continuous" {
 				round = m.rounds
 			}
-			launches = append(launches, o.begin(a, max(1, round), offered, false))
+			launches = append(launches, o.begin(a, max(1, round), offered, m.retried && o.fresh(a)))
 		}
 	}
 	return launches
@@ -422,7 +429,7 @@ func (o *oracle) together(agents []string, revote bool) []Launch {
 	if !o.affords() {
 		return nil
 	}
-	round := o.round + 1
+	round, highest := o.round+1, o.round
 	var launches []Launch
 	for _, a := range agents {
 		beside := agents
@@ -436,13 +443,14 @@ func (o *oracle) together(agents []string, revote bool) []Launch {
 		m := o.agents[a]
 		m.rounds++
 		if o.config.Pacing == "rounds" {
-			o.round = round
+			highest = round // the round begins once all of its steps are offered their actions
 			launches = append(launches, o.begin(a, round, offered, revote))
 			continue
 		}
-		o.round = max(o.round, m.rounds)
+		highest = max(highest, m.rounds)
 		launches = append(launches, o.begin(a, m.rounds, offered, revote))
 	}
+	o.round = highest
 	return launches
 }
 

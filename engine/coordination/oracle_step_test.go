@@ -65,9 +65,27 @@ func (o *oracle) senseless(event Event) bool {
 		}
 		return unknown(e.Agent) || !failed(e.Agent)
 	case Said:
-		return strings.TrimSpace(e.Text) == "" || len(e.Text) > 4096 || len(o.said) >= 100 || e.Agent != "" && unknown(e.Agent)
+		if strings.TrimSpace(e.Text) == "" || len(e.Text) > 4096 || len(o.said) >= 100 {
+			return true
+		}
+		return e.Agent != "" && (unknown(e.Agent) || o.deaf(e.Agent))
 	}
 	return false
+}
+
+// deaf implements rule 104: it reports whether the agent takes no further step.
+func (o *oracle) deaf(agent string) bool {
+	m, k := o.agents[agent], o.config
+	switch {
+	case o.closing != nil:
+		return agent != o.closing.by && o.afterPresenting() == "over"
+	case m.failed != nil:
+		return m.away == "" && !o.parked()
+	case o.votesOrStops() || m.absent || m.runs != nil || m.goesOn():
+		return false
+	}
+	own := k.AnswersPerAgent > 0 && o.given(agent) >= k.AnswersPerAgent
+	return o.exhausted(agent) || own || k.AnswersGlobal > 0 && o.total() >= k.AnswersGlobal
 }
 
 func (o *oracle) obey(event Event) {
@@ -94,8 +112,17 @@ func (o *oracle) obey(event Event) {
 	}
 }
 
-// reopen implements rules 63 to 65.
 func (o *oracle) reopen(e Reopened) {
+	o.goOn(e)
+	if e.Text != "" {
+		o.obey(Said{Agent: e.Agent, Text: e.Text})
+	}
+}
+
+// goOn implements rules 63 to 65 and 105.
+func (o *oracle) goOn(e Reopened) {
+	failed := func(a string) bool { return o.agents[a].failed != nil }
+	again := o.over != nil && o.over.Status == Undecided && e.Text == "" && !slices.ContainsFunc(o.config.Agents, failed)
 	o.over, o.forced, o.short, o.paused, o.waiting, o.waits = nil, "", false, false, false, 0
 	o.stranded = false
 	o.bell, o.quorum, o.out = Ring{Epoch: o.bell.Epoch}, nil, nil
@@ -111,9 +138,10 @@ func (o *oracle) reopen(e Reopened) {
 				m.token = ""
 			}
 		}
-		if m.failed != nil && (e.Agent == "" || e.Agent == a) {
+		if m.failed != nil && (e.Agent == "" || e.Agent == a || e.Text != "") {
 			m.revive()
 		}
+		m.retried = m.retried || again && !m.absent
 	}
 }
 
@@ -155,7 +183,7 @@ func (o *oracle) takeEnd(event Event) {
 		m.runs, m.cancelled = nil, false
 		m.used = m.used.Add(end.usage)
 		if o.over != nil {
-			if o.over.Winner == "" {
+			if !o.over.Stands() {
 				token, reports := tokenGiven(event)
 				m.rest, m.token, m.uncounted, m.late = run, token, reports && end.usage.ModelCalls == 0, !reports
 			}
@@ -225,6 +253,7 @@ func endOf(event Event) end {
 // takeAction implements rules 6 to 9, 17 and 24. The number of the step must be above before.
 func (o *oracle) takeAction(agent string, run *Launch, event Event, before int) {
 	m := o.agents[agent]
+	heard := m.heard
 	m.ended++
 	m.ran = true
 	m.known = map[string]int{}
@@ -272,10 +301,11 @@ func (o *oracle) takeAction(agent string, run *Launch, event Event, before int) 
 		}
 	case Failed:
 		o.fail(agent, run, e)
+		m.heard = heard // it receives the same messages when it is retried
 	case Restarted:
 		if slices.ContainsFunc(o.shownTo(agent), func(s Shown) bool { return s.Agent != agent && !shows(run, s) }) {
 			m.ended--
-			m.again = true
+			m.again, m.heard = true, heard
 		}
 	}
 }

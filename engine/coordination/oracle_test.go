@@ -327,8 +327,18 @@ func (o *oracle) due(agent string) bool {
 
 func (o *oracle) able(agent string) bool {
 	m := o.agents[agent]
-	return m.failed == nil && !m.absent && m.runs == nil && m.ended < o.config.MaxStepsPerAgent && (m.goesOn() || !o.roundsUp(agent, 0))
+	if m.failed != nil || m.absent || m.runs != nil {
+		return false
+	}
+	return m.goesOn() || !o.exhausted(agent) || o.votesOrStops() && o.owes(agent) && o.hasUnread(agent, m.heard)
 }
+
+// exhausted reports whether the agent has used all its steps or rounds.
+func (o *oracle) exhausted(agent string) bool {
+	return o.agents[agent].ended >= o.config.MaxStepsPerAgent || o.roundsUp(agent, 0)
+}
+
+func (o *oracle) votesOrStops() bool { return o.voting() || o.config.Mode == Decomposition }
 
 // goesOn reports whether the agent resumes its step or starts it again in the same round.
 func (m *agentFacts) goesOn() bool { return m.rest != nil || m.again || m.retried }
@@ -340,7 +350,7 @@ func (o *oracle) roundsUp(agent string, more int) bool {
 	if o.config.Pacing == "continuous" {
 		used = o.agents[agent].rounds - o.agents[agent].before
 	}
-	return o.config.MaxRounds > 0 && used+more >= o.config.MaxRounds
+	return o.config.MaxRounds > 0 && !o.agents[agent].absent && used+more >= o.config.MaxRounds
 }
 
 // deferring implements the condition of rule 13.
@@ -350,7 +360,11 @@ func (o *oracle) deferring() bool {
 		return false
 	}
 	return slices.ContainsFunc(o.active(), func(a string) bool {
-		return o.given(a) == 0 && o.agents[a].ended < k.MaxStepsPerAgent
+		m := o.agents[a]
+		if m.runs != nil {
+			return o.given(a) == 0 && slices.Contains(m.runs.Offered, NewAnswer)
+		}
+		return o.given(a) == 0 && (m.goesOn() || !o.exhausted(a))
 	})
 }
 
@@ -388,6 +402,7 @@ func (o *oracle) offered(agent string, beside []string) []Action {
 	case k.AnswersGlobal > 0 && o.total()+reserved >= k.AnswersGlobal:
 	case k.AnswersPerAgent > 0 && k.Mode == voting && o.given(agent) >= k.AnswersPerAgent:
 	case o.given(agent) > 0 && o.deferring():
+	case o.agents[agent].ended >= k.MaxStepsPerAgent || !o.agents[agent].goesOn() && o.roundsUp(agent, 0): // rule 103
 	case o.given(agent) > 0 && o.inLastRound(agent) && (k.Mode == Decomposition || o.voting()):
 	case o.leads(agent, append(o.working(), beside...)):
 	default:

@@ -12,7 +12,8 @@ func (o *oracle) fill() {
 	}
 	for _, a := range o.absent() {
 		if len(o.active()) < o.places {
-			o.agents[a].absent, o.agents[a].again = false, true
+			o.agents[a].again = true
+			o.join(a, o.round-1)
 		}
 	}
 }
@@ -24,7 +25,7 @@ func (o *oracle) grow() []Launch {
 	}
 	var joining []string
 	for _, a := range o.absent() {
-		if len(joining) < o.config.Grow && !o.roundsUp(a, 0) && len(o.offered(a, nil)) > 0 {
+		if len(joining) < o.config.Grow && len(o.offered(a, nil)) > 0 {
 			joining = append(joining, a)
 		}
 	}
@@ -32,10 +33,19 @@ func (o *oracle) grow() []Launch {
 		return nil
 	}
 	for _, a := range joining {
-		o.agents[a].absent = false
+		o.join(a, o.round)
 		o.places++
 	}
 	return o.withOutages(o.wave())
+}
+
+// join makes an agent join. Rounds up to the given one no longer count (rule 75).
+func (o *oracle) join(agent string, before int) {
+	o.agents[agent].absent = false
+	o.before = max(o.before, before)
+	for _, m := range o.agents {
+		m.before = m.rounds
+	}
 }
 
 // agreement implements rule 82.
@@ -44,14 +54,21 @@ func (o *oracle) agreement() string {
 		return ""
 	}
 	for _, a := range o.active() {
-		if o.given(a) == 0 || o.hasUnread(a, o.agents[a].heard) {
+		if o.given(a) == 0 || o.agents[a].retried || o.hasUnread(a, o.agents[a].heard) {
 			return ""
 		}
 	}
-	if a := o.agreed(); a == "" || !o.outdone(a) {
-		return a
+	a := o.agreed()
+	asked := func(a string) bool { return o.able(a) && o.due(a) }
+	if a == "" || o.outdone(a) || !o.enough(o.givers(a)) && slices.ContainsFunc(o.active(), asked) {
+		return ""
 	}
-	return ""
+	return a
+}
+
+// enough reports whether a number of agents is the share of rule 85.
+func (o *oracle) enough(behind int) bool {
+	return float64(behind)/float64(len(o.active())) >= o.config.MinSupport
 }
 
 // agreed returns the first agent with whose answer more than half of the active agents agree.
@@ -84,7 +101,7 @@ func (o *oracle) quorate() string {
 				m := o.agents[voter]
 				return o.fresh(voter) && m.runs == nil && !m.goesOn()
 			})
-			if 2*final > len(o.active()) {
+			if 2*final > len(o.active()) && !o.awaits(target) {
 				found = target
 			}
 		}
@@ -94,6 +111,25 @@ func (o *oracle) quorate() string {
 		o.quorum, o.waiting = nil, false
 	}
 	return found
+}
+
+// awaits reports whether votes that are out can give a majority the support that it lacks (rule 76).
+func (o *oracle) awaits(target string) bool {
+	winner := target
+	if o.outdone(target) {
+		winner = o.plurality()
+	}
+	behind, most := 0, 0
+	for _, a := range o.active() {
+		m, l := o.agents[a], o.standing(a)
+		switch {
+		case m.runs != nil, m.goesOn(), o.able(a) && o.due(a):
+			most++
+		case l != nil && l.Target == winner && o.fresh(a):
+			behind, most = behind+1, most+1
+		}
+	}
+	return !o.enough(behind) && o.enough(most)
 }
 
 // closeVote implements rules 77 and 78.

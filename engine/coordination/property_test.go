@@ -113,7 +113,7 @@ func playRandom(t require.TestingT, choose pick, more func() bool) {
 	}
 	s.finish(t)
 	for range 2 {
-		e := Reopened{Run: "run2", Agent: drawn(choose, "", "", s.randomAgent())}
+		e := Reopened{Run: "run2", Agent: drawn(choose, "", "", s.randomAgent()), Text: drawn(choose, "", "", s.randomText())}
 		for _, l := range s.state.RunningSteps() {
 			if choose(2) == 0 {
 				e.Unclaimed = append(e.Unclaimed, l.ID)
@@ -206,7 +206,7 @@ func (s *session) request(t require.TestingT, e Event) {
 func (s *session) hopeless(t require.TestingT, e Reopened) bool {
 	o := s.oracle
 	failed := func(a string) bool { return slices.Contains(o.config.Agents, a) && o.agents[a].failed != nil }
-	if o.over != nil && o.over.Winner != "" || e.Agent != "" && !failed(e.Agent) {
+	if o.over != nil && o.over.Stands() || e.Text == "" && e.Agent != "" && !failed(e.Agent) {
 		return true
 	}
 	other := newOracle(s.state)
@@ -222,9 +222,15 @@ func (s *session) hopeless(t require.TestingT, e Reopened) bool {
 	for _, event := range s.batch {
 		other.take(event)
 	}
-	other.reopen(e)
+	other.goOn(e)
+	if said := (Said{Agent: e.Agent, Text: e.Text}); e.Text != "" {
+		if other.senseless(said) {
+			return true
+		}
+		other.obey(said)
+	}
 	for _, command := range other.predict() {
-		if done, ok := command.(Done); ok && done.Decision.Winner == "" {
+		if done, ok := command.(Done); ok && !done.Decision.Stands() {
 			return true
 		}
 	}

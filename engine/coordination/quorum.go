@@ -22,14 +22,15 @@ func (s *State) quorum() *agent {
 }
 
 // finalMajority returns the target with the fresh votes of more than half of the active
-// agents, or nil. It ignores votes that a step in progress can still change.
+// agents, or nil. It ignores votes that a step in progress can still change, and a target that
+// has too little support as long as votes that are out could give it enough.
 func (s *State) finalMajority() *agent {
 	if !s.Config.Quorum || s.Done() || s.Finale != nil || s.Held() || s.Forced != "" || !s.Config.votes() || s.secluded() || s.belowMinimum() {
 		return nil
 	}
 	for _, target := range s.agents((*agent).answered) {
 		final := slices.DeleteFunc(s.voters(target), func(a *agent) bool { return a.Run != nil || a.goesOn() })
-		if 2*len(final) > s.active() {
+		if 2*len(final) > s.active() && !s.awaitsSupport(s.preferred(target)) {
 			return target
 		}
 	}
@@ -67,9 +68,12 @@ func (s *State) close(target *agent) move {
 
 // firstsOut reports whether a step in progress may give its agent's first answer.
 func (s *State) firstsOut() bool {
-	return slices.ContainsFunc(s.Agents, func(a *agent) bool {
-		return a.active() && !a.answered() && (a.goesOn() || a.Run != nil && a.Run.Launch.may(NewAnswer))
-	})
+	return slices.ContainsFunc(s.Agents, (*agent).isFirstOut)
+}
+
+// isFirstOut reports whether the agent's step in progress may give its first answer.
+func (a *agent) isFirstOut() bool {
+	return a.active() && !a.answered() && (a.goesOn() || a.Run != nil && a.Run.Launch.may(NewAnswer))
 }
 
 // cutting reports whether a quorum was reached without the step, so that its action no longer

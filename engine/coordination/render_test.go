@@ -64,6 +64,8 @@ func describeDecision(d Decision) string {
 	switch {
 	case d.Winner == "" && d.Asked != "":
 		return string(d.Status) + ", forced: " + string(d.Asked)
+	case d.Winner == "" && d.Final != nil:
+		return string(d.Status) + ", the best answer is " + d.Final.Label
 	case d.Winner == "":
 		return string(d.Status)
 	}

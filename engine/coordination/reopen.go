@@ -10,10 +10,10 @@ import (
 
 // refuseReopened refuses a session that rule 62 does not let a run reopen.
 func (s *State) refuseReopened(e Reopened) error {
-	if s.Done() && s.Outcome.Winner != "" {
+	if s.Done() && s.Outcome.Stands() {
 		return errors.New("the session has decided, " + s.Outcome.text() + "; a decision stands")
 	}
-	if e.Agent != "" {
+	if e.Agent != "" && e.Text == "" {
 		if err := s.refuseRetry(e.Agent); err != nil {
 			return err
 		}
@@ -23,11 +23,17 @@ func (s *State) refuseReopened(e Reopened) error {
 		return err
 	}
 	again.goOn(e)
+	if said := (Said{Agent: e.Agent, Text: e.Text}); e.Text != "" {
+		if err := again.refuseSaid(said); err != nil {
+			return err
+		}
+		again.said(said)
+	}
 	again.Drain()
-	if d := again.Decision(); again.Done() && d.Winner == "" {
+	if d := again.Decision(); again.Done() && !d.Stands() {
 		why := d.text()
-		if d.Asked != "" {
-			why += " (" + string(d.Asked) + ")"
+		if asked := cmp.Or(d.Asked, d.Despite); asked.forced() {
+			why += " (" + string(asked) + ")"
 		}
 		return errors.New("the session would end again at once, " + why)
 	}
@@ -57,10 +63,14 @@ func (s *State) reopen(e Reopened) {
 	}
 	s.note(Entry{Kind: EntryReopened, Text: "the session goes on in a new run"})
 	s.goOn(e)
+	if e.Text != "" {
+		s.said(Said{Agent: e.Agent, Text: e.Text})
+	}
 }
 
-// goOn applies rules 63 to 65. The doorbell of the new run has not rung yet.
+// goOn applies rules 63 to 65 and 105. The doorbell of the new run has not rung yet.
 func (s *State) goOn(e Reopened) {
+	voteAgain := s.Decision().Status == Undecided && e.Text == "" && !slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.Error != nil })
 	s.Outcome, s.Forced, s.Short, s.Paused = nil, "", false, false
 	s.Waiting, s.Waits, s.Stranded, s.Majority = false, 0, false, nil
 	s.Checkings = nil
@@ -80,9 +90,10 @@ func (s *State) goOn(e Reopened) {
 		case a.Rest != nil && a.Rest.Late:
 			a.Rest.Late, a.Rest.Token = false, tokenIn(e.Run, a.Rest.Launch.ID)
 		}
-		if a.Error != nil && (e.Agent == "" || e.Agent == a.ID) {
+		if a.Error != nil && (e.Agent == "" || e.Agent == a.ID || e.Text != "") {
 			s.revive(a)
 		}
+		a.Retried = a.Retried || voteAgain && a.active()
 	}
 }
 
@@ -116,9 +127,9 @@ func (s *State) Suspended() []Launch {
 // tokenIn returns the execution token of a launch in a run.
 func tokenIn(run string, id LaunchID) string { return run + "-" + string(id) }
 
-// keepRest keeps a cancelled step if the session failed, since it can be reopened.
+// keepRest keeps a cancelled step if the session can be reopened.
 func (s *State) keepRest(a *agent, run Launch, event ending) {
-	if s.Outcome.Winner != "" {
+	if s.Outcome.Stands() {
 		return
 	}
 	switch e := event.(type) {

@@ -110,6 +110,23 @@ func (s *State) refuseSaid(e Said) error {
 		return fmt.Errorf("the session has %d messages, the most that it accepts", maxMessages)
 	case e.Agent != "" && s.agent(e.Agent) == nil:
 		return fmt.Errorf("the team has no agent %s; it has: %s", quoted(e.Agent), strings.Join(s.Config.Agents, ", "))
+	case e.Agent != "":
+		return s.refuseRecipient(s.agent(e.Agent))
+	}
+	return nil
+}
+
+// refuseRecipient refuses a message to an agent that takes no further step.
+func (s *State) refuseRecipient(a *agent) error {
+	idle := a.active() && a.Run == nil && !a.goesOn()
+	switch f := s.Finale; {
+	case f != nil && a.ID != f.By && s.afterPresenting() == stageOver:
+		return fmt.Errorf("the team has decided, and agent %s takes no further step; %s makes the final answer", a.ID, f.By)
+	case f != nil:
+	case a.Error != nil && a.Away == NoOutage && !s.parked():
+		return fmt.Errorf("agent %s has failed and takes no further step; retry it first", a.ID)
+	case idle && s.Config.Mode == voting && !s.Config.votes() && (s.atLimit(a) || s.full(a)):
+		return fmt.Errorf("agent %s is at its limit and takes no further step", a.ID)
 	}
 	return nil
 }

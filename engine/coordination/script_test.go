@@ -187,7 +187,7 @@ func parseEvent(t *testing.T, p *player, verb, text string) Event {
 	case "cancel":
 		return CancelRequested{}
 	case "reopen":
-		return Reopened{Run: "run", Agent: strings.Join(words, "")}
+		return Reopened{Run: "run", Agent: strings.Join(words, ""), Text: o.words("say")}
 	case "pause":
 		return Pause{}
 	case "resume":

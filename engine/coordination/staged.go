@@ -37,7 +37,7 @@ func (s *State) fill() {
 		if s.active() >= s.Places {
 			return
 		}
-		s.join(a, "in place of a failed agent")
+		s.join(a, "in place of a failed agent", s.Round-1)
 		a.Again = true
 	}
 }
@@ -45,20 +45,25 @@ func (s *State) fill() {
 // grow makes the next agents join if no majority agrees, and returns the launches of the
 // wave. Only agents that can be launched join.
 func (s *State) grow() []Launch {
-	joining := slices.DeleteFunc(s.absent(), func(a *agent) bool { return s.outOfRounds(a) || len(s.offered(a)) == 0 })
+	joining := slices.DeleteFunc(s.absent(), func(a *agent) bool { return len(s.offered(a)) == 0 })
 	joining = joining[:min(s.Config.Grow, len(joining))]
 	if len(joining) == 0 || !s.Config.votes() && s.agreed() != nil {
 		return nil
 	}
 	for _, a := range joining {
-		s.join(a, "no majority agrees")
+		s.join(a, "no majority agrees", s.Round)
 	}
 	s.Places += len(joining)
 	return s.rejoin(s.launchWave(s.wave(), false))
 }
 
-func (s *State) join(a *agent, why string) {
+// join makes an absent agent a member of the team. Rounds after the given one count for everybody.
+func (s *State) join(a *agent, why string, before int) {
 	a.Absent = false
+	s.Begun = max(s.Begun, before)
+	for _, member := range s.Agents {
+		member.Begun = member.Rounds
+	}
 	s.note(Entry{Kind: EntryJoined, Agent: a.ID, Text: a.ID + " joins: " + why})
 }
 
@@ -77,16 +82,20 @@ func (s *State) mayAgree() bool {
 	return c.Early && c.Mode == voting && !c.Secluded && !slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.Ballot != nil })
 }
 
-// agreement returns the agent whose answer wins by early agreement, or nil.
+// agreement returns the agent whose answer wins by early agreement, or nil. With too little support
+// it wins only if nobody can be asked to vote.
 func (s *State) agreement() *agent {
-	undone := func(a *agent) bool { return a.active() && (!a.answered() || s.hasUnread(a, a.Heard)) }
+	undone := func(a *agent) bool {
+		return a.active() && (!a.answered() || a.Retried || s.hasUnread(a, a.Heard))
+	}
 	if !s.mayAgree() || s.belowMinimum() || slices.ContainsFunc(s.Agents, undone) {
 		return nil
 	}
-	if a := s.agreed(); a != nil && !s.isOutdone(a) {
-		return a
+	a := s.agreed()
+	if a == nil || s.isOutdone(a) || s.lacksSupport(s.givers(a)) && len(s.pick(s.wants)) > 0 {
+		return nil
 	}
-	return nil
+	return a
 }
 
 // agreed returns the first configured agent whose answer more than half of the active agents

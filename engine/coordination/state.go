@@ -39,7 +39,7 @@ type State struct {
 	Checkings []checking `json:"checkings,omitempty"` // checks that have not ended
 	Checkups  int        `json:"checkups,omitempty"`  // IDs of checkings minted
 	Places    int        `json:"places,omitempty"`    // agents that work at a time in a staged team; 0: all
-	Begun     int        `json:"begun,omitempty"`     // rounds before this attempt of the team
+	Begun     int        `json:"begun,omitempty"`     // rounds before this attempt of the team, and before its newest join
 	Bell      Ring       `json:"bell,omitzero"`       // the last ring
 
 	Forced   Status           `json:"forced"`             // the end that Finish, TimeUp or CancelRequested forces; empty once it is reached
@@ -81,7 +81,7 @@ type agent struct {
 	Halt    *halt          `json:"halt,omitempty"`    // its stop, fresh or stale; nil without one
 	Base    int            `json:"base,omitempty"`    // answers of earlier attempts of the team, which no longer count
 	Rounds  int            `json:"rounds,omitempty"`  // launches, without resumed steps
-	Begun   int            `json:"begun,omitempty"`   // those of earlier attempts of the team
+	Begun   int            `json:"begun,omitempty"`   // those before this attempt of the team, and before its newest join
 	Ran     bool           `json:"ran,omitempty"`     // a step of this attempt has ended
 	Known   []Seen         `json:"known,omitempty"`   // the answers shown to its last finished step
 	Noted   []Seen         `json:"noted,omitempty"`   // the answers that reached its steps while they ran, as far as noted

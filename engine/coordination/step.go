@@ -62,6 +62,7 @@ func (s *State) stepEnd(event ending) {
 	}
 	a.Steps++
 	a.Ran = true
+	heard := a.Heard
 	a.Known, a.Heard = run.seen(), max(a.Heard, run.heard())
 	switch e := event.(type) {
 	case Answered:
@@ -79,6 +80,9 @@ func (s *State) stepEnd(event ending) {
 		s.leave(a, e.Token)
 	case Evaluated, Critiqued:
 		s.refuse(a, e.end().Step, "it was not asked to judge")
+	}
+	if a.Again || a.Error != nil { // the step is launched again with the same messages
+		a.Heard = heard
 	}
 }
 

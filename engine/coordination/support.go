@@ -1,5 +1,7 @@
 package coordination
 
+import "slices"
+
 // Basis is the reason for a decision that does not follow from votes alone.
 type Basis string
 
@@ -28,8 +30,6 @@ func (d Decision) DecidedBy() Basis {
 		return d.By
 	case status == Presented:
 		return ByPresenter
-	case len(d.Votes) == 0: // no agent is left to vote
-		return ByForce
 	}
 	return ByVotes
 }
@@ -52,6 +52,27 @@ func (s *State) weigh(d *Decision, winner *agent) {
 	if d.Support.Share < s.Config.MinSupport && !asked {
 		d.Despite, d.Status = d.Status, Undecided
 	}
+}
+
+// lacksSupport reports whether a number of agents is too small a share of the active ones.
+func (s *State) lacksSupport(behind int) bool {
+	n := s.active()
+	return n > 0 && float64(behind)/float64(n) < s.Config.MinSupport
+}
+
+// awaitsSupport reports whether an answer has too few votes that are final, and votes that are out
+// could still make them enough.
+func (s *State) awaitsSupport(winner *agent) bool {
+	votes, out := 0, 0
+	for _, a := range s.agents((*agent).active) {
+		switch {
+		case a.Run != nil || a.goesOn() || s.able(a) && s.wants(a):
+			out++
+		case slices.Contains(s.voters(winner), a):
+			votes++
+		}
+	}
+	return s.lacksSupport(votes) && !s.lacksSupport(votes+out)
 }
 
 func (s *State) support(winner *agent, by Basis) *Support {

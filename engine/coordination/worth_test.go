@@ -22,7 +22,6 @@ func TestDecision_decidedBy(t *testing.T) {
 	} {
 		require.Equal(t, want, d.DecidedBy())
 	}
-	require.Equal(t, ByForce, Decision{Status: Plurality, Winner: "a"}.DecidedBy(), "no agent was left to vote")
 }
 
 // 84. Only first answers whose authors were not shown another answer are independent.

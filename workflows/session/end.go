@@ -18,7 +18,7 @@ func (s *session) end(ctx workflow.Context) (Result, error) {
 	s.awaitCancelled(ctx)
 	d := *s.decision
 	result := s.result()
-	if d.Winner != "" {
+	if d.Winner != "" || d.Final != nil {
 		var p acts.Presented
 		final := finalOf(d)
 		ctx := drive.Bookkeeping(ctx, "write the final answer, "+final.Label)
@@ -27,8 +27,9 @@ func (s *session) end(ctx workflow.Context) (Result, error) {
 			return Result{}, err
 		}
 		result.Answer, result.AnswerTruncated, result.AnswerPath = p.Answer, p.Truncated, &p.Path
-		final.Path = p.Path
-		s.final = final
+		if final.Path = p.Path; d.Winner != "" { // nobody has decided for the best answer of a failed session
+			s.final = final
+		}
 	}
 	s.show()
 	s.index().End(ctx, result.Status, result.Winner, result.Cost)
@@ -63,6 +64,9 @@ func (s *session) result() Result {
 	if d := s.decision; d != nil {
 		r.Winner, r.WinnerLabel, r.Tie, r.Earlier = d.Winner, d.WinnerLabel, d.Tied, d.Earlier
 		r.DecidedBy, r.Support, r.Cut = d.DecidedBy(), d.Support, d.Cut
+		if agent, label := d.PresentedBy(); agent != "" {
+			r.PresentedBy, r.FinalLabel = &agent, &label
+		}
 		r.Voters = append([]string{}, d.Voters...)
 		r.Votes = make(map[string]int, len(d.Votes))
 		for _, count := range d.Votes {
@@ -92,7 +96,7 @@ func (s *session) failure() *artifact.Error {
 }
 
 // finalOf returns the final answer of a decision: the presented answer or, if none was presented,
-// the winning one.
+// the winning one; that of a failed session is the best one.
 func finalOf(d coordination.Decision) *acts.FinalAnswer {
 	if d.Final != nil {
 		return &acts.FinalAnswer{Agent: d.Final.Agent, Label: d.Final.Label}

@@ -30,6 +30,28 @@ func TestFinale(t *testing.T) {
 	require.Equal(t, "The answer.", result.Answer)
 	require.Equal(t, []string{"agent_a ", "agent_a ", "agent_a evaluate", "agent_a present", "agent_b ", "agent_b "}, p.steps())
 	require.Equal(t, 3, p.presented[0].Decision.Final.Step)
+	require.Equal(t, "agent_a", *result.PresentedBy)
+	require.Equal(t, "agent1.final", *result.FinalLabel)
+}
+
+// The result says who wrote a presented answer, and is silent about an answer that stands.
+func TestFinale_PresentedBy(t *testing.T) {
+	t.Parallel()
+	for strategy, want := range map[string]string{"winner_present": "agent_b", "winner_reuse": ""} {
+		p := newPlay(coordination.Config{Strategy: strategy, Presenter: "agent_b"}, map[string][]outcome{
+			"agent_a": {answers(), votesFor("agent_a", 1, 0)},
+			"agent_b": {answers(), votesFor("agent_a", 1, 0), answers()},
+		})
+		result := p.run(t)
+		require.Equal(t, "agent1.1", result.WinnerLabel)
+		if want == "" {
+			require.Nil(t, result.PresentedBy)
+			require.Nil(t, result.FinalLabel)
+			continue
+		}
+		require.Equal(t, want, *result.PresentedBy)
+		require.Equal(t, "agent2.final", *result.FinalLabel)
+	}
 }
 
 // "The earlier attempt's best answer is never lost", and the team begins again.

@@ -60,10 +60,12 @@ type Input struct {
 	// Limits reduce the limits of the team.
 	Limits artifact.Limits `json:"limits,omitzero"`
 
-	// Resume continues the session with this workflow ID that failed or was cancelled, terminated
-	// or timed out. Agent restricts the retry to the failed step of one agent.
+	// Resume continues the session with this workflow ID that failed, is undecided, or was
+	// cancelled, terminated or timed out. Agent restricts the retry to the failed step of one agent.
+	// Text is a message with which the session goes on; Agent is then its recipient.
 	Resume bool   `json:"resume,omitempty"`
 	Agent  string `json:"agent,omitempty"`
+	Text   string `json:"text,omitempty"`
 
 	// Continued passes a session on to the next execution; validate refuses it from clients.
 	Continued *acts.Saved `json:"continued,omitempty"`
@@ -86,10 +88,12 @@ type Result struct {
 	WinnerLabel     string         `json:"winner_label"`
 	Answer          string         `json:"answer"` // truncated to 8 KB
 	AnswerTruncated bool           `json:"answer_truncated,omitempty"`
-	AnswerPath      *string        `json:"answer_path"` // null without an answer
-	Votes           map[string]int `json:"votes"`       // number of votes by target
-	Voters          []string       `json:"voters"`      // agents with a fresh vote
-	Agents          int            `json:"agents"`      // number of agents that have joined the team
+	AnswerPath      *string        `json:"answer_path"`  // null without an answer
+	PresentedBy     *string        `json:"presented_by"` // agent that wrote the answer as the presenter; null if it is the winner's
+	FinalLabel      *string        `json:"final_label"`  // label of such an answer
+	Votes           map[string]int `json:"votes"`        // number of votes by target
+	Voters          []string       `json:"voters"`       // agents with a fresh vote
+	Agents          int            `json:"agents"`       // number of agents that have joined the team
 
 	// Failed lists the agents that had failed at the end.
 	Failed []coordination.FailedAgent `json:"failed"`
@@ -139,6 +143,8 @@ func (in Input) validate(id string, continued bool) error {
 		}
 	case in.Agent != "":
 		return drive.Invalid("agent limits the retry of resume: leave it out")
+	case in.Text != "":
+		return drive.Invalid("text is a message to a session that resume goes on with: leave it out")
 	case strings.TrimSpace(in.Query) == "":
 		return drive.Invalid(`the input has no query: give {"query":"…"}`)
 	case len(in.History) > 0 && in.Continues != "":

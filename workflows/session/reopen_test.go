@@ -112,6 +112,84 @@ func TestSession_ReopenedAfterCancellation(t *testing.T) {
 	require.Equal(t, []int{1, 1}, []int{next.Cast["agent_a"].Asked, next.Cast["agent_b"].Asked}, "no reply is paid twice")
 }
 
+// An undecided session goes on: with a message, which every agent reads before it votes again, or
+// with one more vote.
+func TestSession_ReopenedUndecided(t *testing.T) {
+	t.Parallel()
+	divided := map[string][]any{
+		"agent_a": {stagetest.Answer("A."), stagetest.Vote("agent1")}, "agent_b": {stagetest.Answer("B."), stagetest.Vote("agent1")},
+		"agent_c": {stagetest.Answer("C."), stagetest.Vote("agent3")},
+	}
+	sure := func(team *config.Team) { team.Orchestrator.ActWhen.MinSupport = new(0.7) }
+	for name, in := range map[string]session.Input{
+		"with a message":       {Resume: true, SessionID: "s1", Text: "It is for a team of forty."},
+		"with another vote":    {Resume: true, SessionID: "s1"},
+		"with a word to one":   {Resume: true, SessionID: "s1", Text: "Why?", Agent: "agent_c"},
+		"without its own name": {Resume: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first := stagetest.New(t, divided, sure)
+			result := stagetest.Play[session.Result](t, first, session.Type, session.Input{Query: "Who?", SessionID: "s1"})
+			require.Equal(t, "undecided", result.Status)
+			require.Equal(t, "A.", result.Answer)
+			require.NotZero(t, journals(t, first.Store, "s1"), "it may go on")
+			acts := sessionacts.Activities{Process: attempt.Process{Store: first.Store}}
+			require.NoError(t, acts.CanReopen(t.Context(), sessionacts.ReopenInput{
+				Session: "s1", WorkflowID: "default-test-workflow-id", Agent: in.Agent, Text: in.Text,
+			}))
+
+			scripts := map[string][]any{"agent_c": {stagetest.Vote("agent3")}}
+			if in.Agent == "" { // otherwise only that agent has news
+				scripts["agent_a"], scripts["agent_b"] = []any{stagetest.Vote("agent3")}, []any{stagetest.Vote("agent3")}
+			} else {
+				scripts["agent_a"], scripts["agent_b"], scripts["agent_c"] = nil, nil, []any{stagetest.Vote("agent1")}
+			}
+			next := stagetest.NewOn(t, first.Store, scripts, sure)
+			heard := false
+			next.Cast["agent_c"].Saw = func(_ int, req llm.Request) {
+				heard = strings.Contains(string(mustJSON(t, req.Messages)), in.Text)
+			}
+			again := stagetest.Play[session.Result](t, next, session.Type, in)
+			require.Equal(t, "consensus", again.Status)
+			require.True(t, heard)
+			require.Equal(t, map[bool]string{true: "C.", false: "A."}[in.Agent == ""], again.Answer)
+			var finals []string
+			for key, err := range first.Store.List(t.Context(), "sessions/s1/final/") {
+				require.NoError(t, err)
+				finals = append(finals, key)
+			}
+			require.Equal(t, []string{"sessions/s1/final/" + again.Winner + "/answer.json"}, finals)
+			require.Equal(t, again.Cost.ModelCalls, result.Cost.ModelCalls+int64(next.Cast["agent_a"].Asked+next.Cast["agent_b"].Asked+next.Cast["agent_c"].Asked))
+		})
+	}
+}
+
+// If every agent has failed, the session has failed. Its result has the best text all the same.
+func TestSession_AllFailed(t *testing.T) {
+	t.Parallel()
+	first := stagetest.New(t, map[string][]any{
+		"agent_a": {stagetest.Answer("A."), stagetest.RefusedKey},
+		"agent_b": {stagetest.Answer("B."), stagetest.RefusedKey},
+	}, nil)
+	result := stagetest.Play[session.Result](t, first, session.Type, session.Input{Query: "Who?", SessionID: "s1"})
+	require.Equal(t, "failed", result.Status)
+	require.Empty(t, result.Winner)
+	require.Empty(t, result.DecidedBy)
+	require.Nil(t, result.Support)
+	require.Contains(t, []string{"A.", "B."}, result.Answer)
+	require.NotNil(t, result.AnswerPath)
+	require.Equal(t, "AllFailed", result.Error.Type)
+	require.Contains(t, result.Error.Message, "agent_a, agent_b: ")
+	require.Nil(t, result.PresentedBy)
+	require.Nil(t, stagetest.State[sessionacts.State](t, first).Final, "nothing is applied or continued without a decision")
+
+	next := stagetest.NewOn(t, first.Store, map[string][]any{"agent_a": {stagetest.Vote("agent1")}, "agent_b": {stagetest.Vote("agent1")}}, nil)
+	result = stagetest.Play[session.Result](t, next, session.Type, session.Input{Resume: true, SessionID: "s1"})
+	require.Equal(t, "consensus", result.Status)
+	require.Equal(t, "A.", result.Answer)
+}
+
 func TestSession_ResumeRefused(t *testing.T) {
 	t.Parallel()
 	split := map[string][]any{"agent_a": {stagetest.Answer("A."), stagetest.Vote("agent1")}, "agent_b": {stagetest.Answer("B."), stagetest.Vote("agent2")}}
@@ -126,6 +204,9 @@ func TestSession_ResumeRefused(t *testing.T) {
 		"it would fail again":   {session.Input{Resume: true, SessionID: "s1"}, "session s1 cannot go on: the session would end again at once, failed: the votes are split"},
 		"no such agent":         {session.Input{Resume: true, SessionID: "s1", Agent: "agent_x"}, `the team has no agent "agent_x"`},
 		"with a query":          {session.Input{Resume: true, Query: "Who?"}, "resume goes on with the session as it was started"},
+		"an empty message":      {session.Input{Resume: true, SessionID: "s1", Text: " \n"}, "session s1 cannot go on: the text is empty"},
+		"a message to nobody":   {session.Input{Resume: true, SessionID: "s1", Text: "Why?", Agent: "agent_x"}, `the team has no agent "agent_x"`},
+		"a message alone":       {session.Input{Query: "Who?", Text: "Why?"}, "text is a message to a session that resume goes on with"},
 		"an agent alone":        {session.Input{Query: "Who?", Agent: "agent_a"}, "agent limits the retry of resume"},
 	} {
 		t.Run(name, func(t *testing.T) {

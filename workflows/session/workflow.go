@@ -150,19 +150,19 @@ func (s *session) prepare() (int, error) {
 	return s.prepared.TimeoutSeconds, s.draft()
 }
 
-// reopen loads the ended session with this workflow ID and continues it, unless it has a decision.
+// reopen loads the ended session with this workflow ID and continues it, unless its decision stands.
 // It returns the session's remaining time in seconds.
 func (s *session) reopen() (int, error) {
 	var r acts.Reopening
-	input := acts.ReopenInput{Session: s.in.SessionID, WorkflowID: workflow.GetInfo(s.ctx).WorkflowExecution.ID, Agent: s.in.Agent}
+	input := acts.ReopenInput{Session: s.in.SessionID, WorkflowID: workflow.GetInfo(s.ctx).WorkflowExecution.ID, Agent: s.in.Agent, Text: s.in.Text}
 	ctx := drive.Preparing(s.ctx, "seal the ledger, load the session that ended")
 	if err := workflow.ExecuteActivity(ctx, registered.Reopen, input).Get(ctx, &r); err != nil {
 		return 0, err
 	}
 	s.id = cmp.Or(r.Session, s.id)
-	s.in.Query, s.in.Continues, s.in.Resume, s.in.Agent = r.Query, r.Continues, false, ""
+	s.in.Query, s.in.Continues, s.in.Resume, s.in.Agent, s.in.Text = r.Query, r.Continues, false, "", ""
 	s.core, s.prepared, s.ledger.last = r.Saved.Core, r.Saved.Prepared, r.Saved.Recorded
-	s.core.Step(coordination.Reopened{Run: r.Run, Agent: input.Agent, Unclaimed: r.Unclaimed})
+	s.core.Step(coordination.Reopened{Run: r.Run, Agent: input.Agent, Text: input.Text, Unclaimed: r.Unclaimed})
 	s.ledger.collect(s.ctx, s.core)
 	if s.core.Done() { // the decision stands
 		d := s.core.Decision()

@@ -132,17 +132,50 @@ func TestChecks(t *testing.T) {
 	require.Equal(t, 1, strings.Count(c.conclave("list", "--json").stdout, `"session_id"`), "nothing was started")
 }
 
-// If a winner has too little support, the exit code is 2, and its answer is printed nevertheless.
+// If a winner has too little support, the exit code is 2, and its answer is printed nevertheless. The
+// session goes on with a message, until its decision stands.
 func TestUndecided(t *testing.T) {
 	t.Parallel()
 	model := newModelServer(t, map[string][]reply{
-		"model-a": {answer("Answer A."), vote("agent1", "Mine.")},
-		"model-b": {answer("Answer B."), vote("agent2", "Mine.")},
+		"model-a": {answer("Answer A."), vote("agent1", "Mine."), vote("agent1", "Still mine."), vote("agent2", "For forty, B.")},
+		"model-b": {answer("Answer B."), vote("agent2", "Mine."), vote("agent2", "Still mine."), vote("agent2", "For forty, mine.")},
 	})
 	c := newCLI(t)
 	team := c.file("team.yaml", model.teamWith(orchestrator(map[string]any{"act_when": map[string]any{"min_support": 0.6}, "on_split": "plurality"}), pair...))
-	out := c.conclave("run", "--config", team, "Who?")
+	out := c.conclave("run", "--config", team, "--session-id", "doubt", "Who?")
 	require.Equal(t, 2, out.code, out.stderr)
 	require.Equal(t, "Answer A.", out.stdout[:len("Answer A.")])
-	require.Contains(t, out.stderr, "undecided: this is the best answer, but only 50 % of the active agents support it")
+	require.Contains(t, out.stderr, "undecided: this is the best answer, but only 50 % of the active agents support it; `conclave say doubt TEXT`")
+
+	require.Contains(t, c.conclave("retry", "doubt").stderr, "session doubt had ended (undecided) and continues")
+	out = c.conclave("watch", "doubt")
+	require.Equal(t, 2, out.code, out.stderr)
+	require.Contains(t, c.conclave("say", "doubt", "It is for a team of forty.").stderr, "session doubt had ended (undecided) and continues")
+	out = c.conclave("watch", "doubt")
+	require.Equal(t, 0, out.code, out.stderr)
+	require.Equal(t, "Answer B.", out.stdout[:len("Answer B.")])
+	require.Contains(t, model.request("model-b", 4), "It is for a team of forty.")
+	require.Equal(t, 4, model.calls("model-a"), "nothing is paid twice")
+	refused := c.conclave("say", "doubt", "And now?")
+	require.Equal(t, 1, refused.code)
+	require.Contains(t, refused.stderr, "it has ended already (consensus)")
+}
+
+// If every agent fails, the exit code is 2, and the best text is printed.
+func TestEveryAgentFails(t *testing.T) {
+	t.Parallel()
+	model := newModelServer(t, map[string][]reply{
+		"model-a": {answer("Answer A."), fails(401)}, "model-b": {answer("Answer B."), fails(401)},
+	})
+	c := newCLI(t)
+	out := c.conclave("run", "--config", c.file("team.yaml", model.team(pair...)), "--session-id", "lost", "Who?")
+	require.Equal(t, 2, out.code, out.stderr)
+	require.Regexp(t, `^Answer [AB]\.`, out.stdout)
+	require.Contains(t, out.stderr, "nobody has decided for this: every agent failed")
+	require.Contains(t, out.stderr, "session lost failed: agent_a: AuthFailed")
+	out = c.conclave("result", "lost", "--json")
+	require.Equal(t, 2, out.code)
+	require.Contains(t, out.stdout, `"status": "failed"`)
+	require.Contains(t, out.stdout, `"presented_by": null`)
+	require.Equal(t, 1, c.conclave("apply", "lost", "--to", t.TempDir()).code, "nobody has decided for its files")
 }

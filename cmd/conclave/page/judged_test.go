@@ -115,14 +115,15 @@ func TestStoryOf_judgements(t *testing.T) {
 func TestHow(t *testing.T) {
 	t.Parallel()
 	want := map[string][2]string{
-		"equal first answers": {"consensus by equal answers", "won by consensus before any vote"},
-		"quorum":              {"consensus by quorum, 2 of 3 votes", "2 of 3 active agents voted for it while agent_c still worked."},
-		"undecided":           {"undecided, 2 of 3 votes", "It is agent2.1, the answer of agent_b, with the fresh votes of 2 of 3 active agents; min_support asks for 90 %."},
-		"checks":              {"plurality by checks, 0 of 3 votes", "won by its checks, which rank before the votes: 0 of 3 active agents voted for it."},
-		"evaluated":           {"consensus, 2 of 2 votes", "won by consensus: 2 of 2 active agents voted for it"},
-		"presented":           {"consensus, 2 of 2 votes", "agent_b then presented it as agent2.final."},
-		"no vote":             {"presented", "this team does not vote"},
-		"all failed":          {"failed", "Nothing was decided: no agent has an answer."},
+		"equal first answers":      {"consensus by equal answers", "won by consensus before any vote"},
+		"quorum":                   {"consensus by quorum, 2 of 3 votes", "2 of 3 active agents voted for it while agent_c still worked."},
+		"undecided":                {"undecided, 2 of 3 votes", "It is agent2.1, the answer of agent_b, with the fresh votes of 2 of 3 active agents; min_support asks for 90 %."},
+		"checks":                   {"plurality by checks, 0 of 3 votes", "won by its checks, which rank before the votes: 0 of 3 active agents voted for it."},
+		"evaluated":                {"consensus, 2 of 2 votes", "won by consensus: 2 of 2 active agents voted for it"},
+		"presented":                {"consensus, 2 of 2 votes", "agent_b then presented it as agent2.final."},
+		"no vote":                  {"presented", "this team does not vote"},
+		"all failed after answers": {"failed", "Nothing was decided"},
+		"all failed":               {"failed", "Nothing was decided: no agent has an answer."},
 	}
 	for _, script := range recordtest.Scripts {
 		words, known := want[script.Name]
@@ -160,6 +161,21 @@ func TestWrite_undecided(t *testing.T) {
 			require.NotContains(t, text, "winner")
 		}
 	}
+}
+
+// A served page of an undecided session can tell the agents more, and have them vote again.
+func TestDraw_undecidedGoesOn(t *testing.T) {
+	t.Parallel()
+	forms := func(script string) string {
+		live := Live{Base: "/sessions/s1", Token: "t"}
+		page, err := Draw(t.Context(), sessionOf(t, recordtest.Named(t, script)), live, recordtest.Began, NewCanvas()).Page("", "", false)
+		require.NoError(t, err)
+		return string(page)
+	}
+	require.Contains(t, forms("undecided"), `action="/sessions/s1/say"`)
+	require.Contains(t, forms("undecided"), "Vote again")
+	require.Contains(t, forms("all failed"), "Retry failed steps")
+	require.NotContains(t, forms("quorum"), `/sessions/s1/`+"retry")
 }
 
 // The share of equal first answers is shown unless it is zero, because a revision seldom equals any

@@ -118,9 +118,9 @@ func (v *view) HasFailed() bool {
 	return slices.ContainsFunc(v.Agents, func(a *record.Agent) bool { return a.Error != nil })
 }
 
-// CanRetry reports whether the session ended without a decision and can continue.
+// CanRetry reports whether the session ended without a decision that stands and can continue.
 func (v *view) CanRetry() bool {
-	return v.State.Status == string(coordination.FailedAll) || v.State.Status == string(coordination.Cancelled)
+	return v.Undecided() || v.State.Status == string(coordination.FailedAll) || v.State.Status == string(coordination.Cancelled)
 }
 
 func stepClass(s *record.Session, p *record.Step) string {

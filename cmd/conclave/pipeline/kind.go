@@ -56,8 +56,8 @@ func Kind() *runs.Kind {
 }
 
 // reopen returns the input of a run that continues a failed or cancelled one.
-func reopen(ctx context.Context, conn *hall.Connection, r runs.Run, agent string) (any, error) {
-	if agent != "" {
+func reopen(ctx context.Context, conn *hall.Connection, r runs.Run, asked drive.Request) (any, error) {
+	if asked.Agent != "" {
 		return nil, hall.Exitf(hall.ExitUsage, "retry pipeline run %s: it runs one step at a time; leave out --agent", r.ID)
 	}
 	if r.Status != string(pipeline.Failed) && r.Status != drive.Cancelled {
@@ -75,7 +75,7 @@ func reopen(ctx context.Context, conn *hall.Connection, r runs.Run, agent string
 	defer cancel()
 	saved := acts.Activities{Process: attempt.Process{Store: conn.Store}}
 	if err := saved.CanReopen(ctx, acts.ReopenInput{Run: r.ID, WorkflowID: r.Workflow}); err != nil {
-		return nil, runs.CannotReopen(conn, r, err)
+		return nil, runs.CannotReopen(conn, r, asked, err)
 	}
 	return input, nil
 }

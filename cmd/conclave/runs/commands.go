@@ -230,7 +230,8 @@ that were paid for are kept.
 
 A session that has ended without an answer, because it failed or was cancelled,
 terminated or timed out by Temporal, continues in a new run under the same ID, with
-its answers, votes and messages and the steps that were running. A session that has
+its answers, votes and messages and the steps that were running. So does a session
+that is undecided: without a failed agent everybody votes again. A session that has
 decided is left as it is.
 
 In a run of a pipeline, parked or ended, the failed step is run again. A scenario run
@@ -246,7 +247,7 @@ Without an address, retry joins the local stack; it runs no steps itself.`,
 		if err != nil {
 			return err
 		}
-		return retry(ctx, conn, run, u)
+		return deliver(ctx, conn, run, u)
 	})
 	cmd.Flags().StringVar(&agent, "agent", "", "retry only the agent `ID`")
 	return cmd
@@ -259,7 +260,9 @@ func (c commands) say() *cobra.Command {
 		Short: "A human message to all agents, or one with --agent",
 		Long: `Send a message to the agents of a running session. Running steps read it between two
 model calls, other agents at their next step; votes that were cast without it are
-cast again. The message stays on record. In a run of a pipeline, the running step
+cast again. The message stays on record. A message to an agent that takes no further
+step is refused. A session that has ended undecided continues with the message in a
+new run under the same ID. In a run of a pipeline, the running step
 and all later ones read it; in a run of a scenario, the running step alone, or the
 next one if none is running.
 
@@ -272,7 +275,7 @@ Without an address, say joins the local stack; it runs no steps.`,
 			if err != nil {
 				return err
 			}
-			return c.with(cmd.Context(), args[0], false, func(conn *hall.Connection, run Run) error { return apply(cmd.Context(), conn, run, u) })
+			return c.with(cmd.Context(), args[0], false, func(conn *hall.Connection, run Run) error { return deliver(cmd.Context(), conn, run, u) })
 		},
 	}
 	cmd.Flags().StringVar(&agent, "agent", "", "send it only to the agent `ID`")

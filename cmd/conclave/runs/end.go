@@ -71,17 +71,17 @@ func CutOff(why *artifact.Error) bool {
 	return why != nil && (why.Type == terminated || why.Type == timedOut)
 }
 
-// canGoOn reports whether an ended run can be continued: it was prepared, it failed or was
-// cancelled, and retry would not refuse it.
+// canGoOn reports whether an ended run can be continued: it was prepared, it failed, is undecided or
+// was cancelled, and retry would not refuse it.
 func (r Run) canGoOn(ctx context.Context, conn *hall.Connection) bool {
 	_, prepared := r.Memo.GetFields()[drive.MemoPaused]
-	if !prepared || r.Refused() || r.Status != r.Kind.Failed && r.Status != drive.Cancelled {
+	if !prepared || r.Refused() || r.Status != r.Kind.Failed && r.Status != drive.Cancelled && !r.undecided() {
 		return false
 	}
 	if r.Kind.Reopen == nil {
 		return true
 	}
-	_, err := r.Kind.Reopen(ctx, conn, r, "")
+	_, err := r.Kind.Reopen(ctx, conn, r, drive.Request{})
 	return err == nil
 }
 

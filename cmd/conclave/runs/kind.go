@@ -63,9 +63,11 @@ type Kind struct {
 	// Adapt refuses an update or adapts its payload to the kind. Nil accepts all updates.
 	Adapt func(*hall.Connection, Run, *Update) error
 	// Reopen returns the input of a new run that continues an ended one, repeating the failed
-	// step of one agent or of all. If the run cannot continue, it returns the reason. Nil means
-	// that no run of the kind can continue.
-	Reopen func(ctx context.Context, conn *hall.Connection, run Run, agent string) (input any, err error)
+	// step of one agent or of all, or with a message. If the run cannot continue, it returns the
+	// reason. Nil means that no run of the kind can continue.
+	Reopen func(ctx context.Context, conn *hall.Connection, run Run, asked drive.Request) (input any, err error)
+	// Undecided is the status of an ended run that a message continues; empty if none does.
+	Undecided string
 	// Follow returns the command line that follows a reopened run. If it is nil, the command is
 	// watch.
 	Follow func(*hall.Connection, Run) string

@@ -243,6 +243,9 @@ func PrintStatus(ctx context.Context, conn *hall.Connection, run Run, lines []st
 		lines = append(lines, "  follow it: "+conn.CommandLine("watch", run.Workflow))
 	case result != "":
 		lines = append(lines, "  its "+result+": "+conn.CommandLine("result", run.Workflow))
+		if run.undecided() {
+			lines = append(lines, "  vote again: "+conn.CommandLine("say", run.Workflow, "TEXT")+", or "+conn.CommandLine("retry", run.Workflow))
+		}
 	case run.canGoOn(ctx, conn):
 		lines = append(lines, "  go on with it: "+conn.CommandLine("retry", run.Workflow))
 	}

@@ -290,14 +290,18 @@ func TestPrintStatus(t *testing.T) {
 	decided := ended
 	decided.Status = "consensus"
 	final, kind := ended, *session
-	final.Kind, kind.Reopen = &kind, func(context.Context, *hall.Connection, Run, string) (any, error) {
+	final.Kind, kind.Reopen = &kind, func(context.Context, *hall.Connection, Run, drive.Request) (any, error) {
 		return nil, errors.New("the run's own limit was reached")
 	}
+	undecided := decided
+	sure := *session
+	undecided.Kind, undecided.Status, sure.Undecided = &sure, "undecided", "undecided"
 	for name, tt := range map[string]struct {
 		run    Run
 		result string
 		want   string
 	}{
+		"undecided":     {undecided, "answer", "line\n  its answer: conclave result s1 --address h:7233\n  vote again: conclave say s1 TEXT --address h:7233, or conclave retry s1 --address h:7233\n"},
 		"running":       {running, "", "line\n  follow it: conclave watch s1 --address h:7233\n"},
 		"with a result": {decided, "answer", "line\n  its answer: conclave result s1 --address h:7233\n"},
 		"failed":        {ended, "", "line\n  go on with it: conclave retry s1 --address h:7233\n"},

@@ -12,21 +12,28 @@ import (
 	"conclave/workflows/drive"
 )
 
-// retry sends the update to an open run. For a run that ended without a result it starts a new
-// one. It handles a run that ends or is reopened meanwhile.
-func retry(ctx context.Context, conn *hall.Connection, run Run, u Update) error {
-	if run.Running() {
+// deliver sends an update to an open run. A retry of a run that ended without a decision, and a
+// message to one that is undecided, start a new run. It handles a run that ends or is reopened
+// meanwhile.
+func deliver(ctx context.Context, conn *hall.Connection, run Run, u Update) error {
+	if !run.goesOnWith(u) {
 		err := apply(ctx, conn, run, u)
-		if err != nil {
-			awaitEnd(ctx, conn, run)
+		if err == nil || !run.Running() || u.Name != drive.RetrySignal && u.Name != drive.SaySignal {
+			return err
 		}
+		awaitEnd(ctx, conn, run)
 		ended, lookErr := describe(ctx, conn, run.Workflow, run.Kind)
-		if err == nil || lookErr != nil || ended.Running() {
+		if lookErr != nil || !ended.goesOnWith(u) {
 			return err
 		}
 		run = ended
 	}
 	return reopen(ctx, conn, run, u)
+}
+
+// goesOnWith reports whether the update continues the run, which has ended.
+func (r Run) goesOnWith(u Update) bool {
+	return !r.Running() && (u.Name == drive.RetrySignal || u.Name == drive.SaySignal && r.undecided())
 }
 
 // awaitEnd waits for the end of a run that has decided but not yet written its last record.
@@ -46,7 +53,8 @@ func reopen(ctx context.Context, conn *hall.Connection, run Run, u Update) error
 	if run.Kind.Reopen == nil {
 		return alreadyEnded(conn, run, u)
 	}
-	input, err := run.Kind.Reopen(ctx, conn, run, u.Agent)
+	asked, _ := u.Payload.(drive.Request)
+	input, err := run.Kind.Reopen(ctx, conn, run, asked)
 	if err != nil {
 		return err
 	}
@@ -84,13 +92,17 @@ func reopen(ctx context.Context, conn *hall.Connection, run Run, u Update) error
 	return nil
 }
 
-// CannotReopen returns the error of a run that cannot continue. If err is not retryable, its
-// message is the reason. Nothing was started.
-func CannotReopen(conn *hall.Connection, run Run, err error) error {
-	if final, ok := errors.AsType[*temporal.ApplicationError](err); ok && final.NonRetryable() {
-		return hall.Exitf(hall.ExitUsage, "retry %s: %s; nothing was started, `%s` prints what came out", run, final.Message(), conn.CommandLine("result", run.Workflow))
+// CannotReopen returns the error of a run that cannot continue as asked. If err is not retryable,
+// its message is the reason. Nothing was started.
+func CannotReopen(conn *hall.Connection, run Run, asked drive.Request, err error) error {
+	verb := drive.RetrySignal
+	if asked.Text != "" {
+		verb = drive.SaySignal
 	}
-	return fmt.Errorf("retry %s: %w; nothing was started", run, err)
+	if final, ok := errors.AsType[*temporal.ApplicationError](err); ok && final.NonRetryable() {
+		return hall.Exitf(hall.ExitUsage, "%s %s: %s; nothing was started, `%s` prints what came out", verb, run, final.Message(), conn.CommandLine("result", run.Workflow))
+	}
+	return fmt.Errorf("%s %s: %w; nothing was started", verb, run, err)
 }
 
 // SuggestRetry prints how a run that ended without a result can continue.
@@ -104,6 +116,9 @@ func SuggestRetry(conn *hall.Connection, run Run, status string) {
 	}
 	conn.Infof("%s", line)
 }
+
+// undecided reports whether the run has ended, and a message continues it.
+func (r Run) undecided() bool { return !r.Running() && r.Status == r.Kind.Undecided }
 
 // open returns the run as reopened under the same workflow ID.
 func (r Run) open() Run {

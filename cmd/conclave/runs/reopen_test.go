@@ -20,8 +20,8 @@ import (
 // reopens is the kind of a session that continues with an input.
 func reopens(err error) *Kind {
 	kind := *session
-	kind.Reopen = func(_ context.Context, _ *hall.Connection, _ Run, agent string) (any, error) {
-		return map[string]any{"resume": true, "agent": agent}, err
+	kind.Reopen = func(_ context.Context, _ *hall.Connection, _ Run, asked drive.Request) (any, error) {
+		return map[string]any{"resume": true, "agent": asked.Agent, "text": asked.Text}, err
 	}
 	return &kind
 }
@@ -45,11 +45,40 @@ func TestSteer_retryReopens(t *testing.T) {
 	require.Contains(t, said, "session s1 had ended (failed) and continues with everything that was paid for; `conclave watch s1 --address h:7233` follows it")
 	require.Empty(t, stdout.String(), "the page shows the message")
 	again := server.Find("s1")
-	require.Equal(t, map[string]any{"resume": true, "agent": "agent_a"}, again.Input)
+	require.Equal(t, map[string]any{"resume": true, "agent": "agent_a", "text": ""}, again.Input)
 	require.Equal(t, "kim", again.Memo[drive.MemoCaller])
 	require.Equal(t, "s0", again.Memo[drive.MemoContinues])
 	require.Equal(t, true, again.Memo[drive.MemoOffline])
 	require.NotContains(t, again.Memo, drive.MemoRequest)
+}
+
+// A message continues a run that ended undecided, and no other one.
+func TestSteer_sayReopens(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[string]string{
+		"undecided": "session s1 had ended (undecided) and continues with everything that was paid for",
+		"consensus": "say something to session s1: it has ended already (consensus)",
+		"failed":    "say something to session s1: it has ended already (failed)",
+	} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			kind, server := reopens(nil), &halltest.Server{}
+			kind.Undecided = "undecided"
+			ended := failed(kind)
+			ended.Memo[drive.MemoStatus] = status
+			server.Add(ended)
+			conn, _, _ := server.Connect(nil)
+			said, err := Steer(t.Context(), conn, []*Kind{kind}, "s1", Request{Verb: "say", Agent: "agent_a", Text: "Why?"})
+			if status != "undecided" {
+				require.ErrorContains(t, err, want)
+				require.Equal(t, hall.ExitUsage, hall.ExitCode(err))
+				return
+			}
+			require.NoError(t, err)
+			require.Contains(t, said, want)
+			require.Equal(t, map[string]any{"resume": true, "agent": "agent_a", "text": "Why?"}, server.Find("s1").Input)
+		})
+	}
 }
 
 // asked is the state of a run that ends while it is queried.
@@ -72,7 +101,7 @@ func TestSteer_retryOfAnEndingRun(t *testing.T) {
 	said, err := Steer(t.Context(), conn, []*Kind{kind}, "s1", Request{Verb: "retry"})
 	require.NoError(t, err)
 	require.Contains(t, said, "continues with everything that was paid for")
-	require.Equal(t, map[string]any{"resume": true, "agent": ""}, server.Find("s1").Input)
+	require.Equal(t, map[string]any{"resume": true, "agent": "", "text": ""}, server.Find("s1").Input)
 }
 
 // A run that was reopened meanwhile gets the update.
@@ -133,10 +162,11 @@ func TestCannotReopen(t *testing.T) {
 	t.Parallel()
 	conn, _, stderr := (&halltest.Server{}).Connect(nil)
 	run := Run{Kind: session, ID: "s1", Workflow: "s1"}
-	err := CannotReopen(conn, run, temporal.NewNonRetryableApplicationError("it has decided", "Unresumable", nil))
+	err := CannotReopen(conn, run, drive.Request{}, temporal.NewNonRetryableApplicationError("it has decided", "Unresumable", nil))
 	require.Equal(t, hall.ExitUsage, hall.ExitCode(err))
 	require.EqualError(t, err, "retry session s1: it has decided; nothing was started, `conclave result s1 --address h:7233` prints what came out")
-	require.EqualError(t, CannotReopen(conn, run, errors.New("no bucket")), "retry session s1: no bucket; nothing was started")
+	require.EqualError(t, CannotReopen(conn, run, drive.Request{}, errors.New("no bucket")), "retry session s1: no bucket; nothing was started")
+	require.EqualError(t, CannotReopen(conn, run, drive.Request{Text: "Why?"}, errors.New("no bucket")), "say session s1: no bucket; nothing was started")
 	SuggestRetry(conn, run, "failed")
 	require.Contains(t, stderr.String(), "once the cause is mended, `conclave retry s1 --address h:7233` continues")
 	stderr.Reset()

@@ -81,11 +81,7 @@ func Steer(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string,
 	if err != nil {
 		return "", err
 	}
-	if r.Verb == drive.RetrySignal {
-		err = retry(ctx, conn, run, u)
-	} else {
-		err = apply(ctx, conn, run, u)
-	}
+	err = deliver(ctx, conn, run, u)
 	return strings.TrimSpace(said.String()), err
 }
 

@@ -45,9 +45,9 @@ func adapt(conn *hall.Connection, r runs.Run, u *runs.Update) error {
 }
 
 // reopen returns the input of a run that continues from the first step that did not pass.
-func reopen(_ context.Context, conn *hall.Connection, r runs.Run, agent string) (any, error) {
+func reopen(_ context.Context, conn *hall.Connection, r runs.Run, asked drive.Request) (any, error) {
 	switch {
-	case agent != "":
+	case asked.Agent != "":
 		return nil, hall.Exitf(hall.ExitUsage, "retry %s: one agent runs every step; leave out --agent", r)
 	case r.Status == string(scenario.Pass):
 		return nil, hall.Exitf(hall.ExitUsage, "retry %s: it passed; nothing was started, `%s` starts a new run",

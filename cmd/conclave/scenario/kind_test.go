@@ -19,20 +19,20 @@ func TestKind_reopens(t *testing.T) {
 	conn := &hall.Connection{CLI: &hall.CLI{Queue: drive.TaskQueue}}
 	kind := Kind()
 	run := runs.Run{Kind: kind, ID: "20261121-153012-k3f9", Workflow: "w1", Status: "fail"}
-	input, err := kind.Reopen(t.Context(), conn, run, "")
+	input, err := kind.Reopen(t.Context(), conn, run, drive.Request{})
 	require.NoError(t, err)
 	require.Equal(t, scenarioflow.Input{Resume: true}, input, "the worker finds the run of a workflow that was never prepared")
 	slug, err := converter.GetDefaultDataConverter().ToPayload("buy-now")
 	require.NoError(t, err)
 	run.Memo = &commonpb.Memo{Fields: map[string]*commonpb.Payload{scenarioflow.MemoScenario: slug}}
-	input, err = kind.Reopen(t.Context(), conn, run, "")
+	input, err = kind.Reopen(t.Context(), conn, run, drive.Request{})
 	require.NoError(t, err)
 	in := input.(scenarioflow.Input)
 	require.Equal(t, "buy-now", in.Plan.Slug)
 	require.Equal(t, run.ID, in.RunID)
 	require.True(t, in.Resume)
 	require.Equal(t, "conclave scenario watch DIR buy-now 20261121-153012-k3f9", kind.Follow(conn, run))
-	_, err = kind.Reopen(t.Context(), conn, run, "agent_a")
+	_, err = kind.Reopen(t.Context(), conn, run, drive.Request{Agent: "agent_a"})
 	require.ErrorContains(t, err, "leave out --agent")
 	require.ErrorContains(t, kind.Adapt(conn, run, &runs.Update{Name: drive.RetrySignal, Action: "retry failed steps of"}), "it is still running")
 	require.NoError(t, kind.Adapt(conn, run, &runs.Update{Name: drive.SaySignal}))
@@ -41,6 +41,6 @@ func TestKind_reopens(t *testing.T) {
 	ended.Closed = time.Unix(1, 0)
 	require.ErrorContains(t, kind.Adapt(conn, ended, &runs.Update{Name: drive.SaySignal}), "it has ended (fail)")
 	run.Status = "pass"
-	_, err = kind.Reopen(t.Context(), conn, run, "")
+	_, err = kind.Reopen(t.Context(), conn, run, drive.Request{})
 	require.ErrorContains(t, err, "it passed; nothing was started")
 }

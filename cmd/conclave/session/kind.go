@@ -44,18 +44,18 @@ func Kind() *runs.Kind {
 			return r, r.Status, err
 		},
 		Status: status,
-		Reopen: reopen,
+		Reopen: reopen, Undecided: string(coordination.Undecided),
 	}
 }
 
-// reopen returns the input of a run that continues an ended session. It refuses a session with a
-// decision.
-func reopen(ctx context.Context, conn *hall.Connection, run runs.Run, agent string) (any, error) {
-	if run.Status != string(coordination.FailedAll) && run.Status != drive.Cancelled {
+// reopen returns the input of a run that continues an ended session. It refuses a session whose
+// decision stands.
+func reopen(ctx context.Context, conn *hall.Connection, run runs.Run, asked drive.Request) (any, error) {
+	if run.Status != string(coordination.FailedAll) && run.Status != string(coordination.Undecided) && run.Status != drive.Cancelled {
 		return nil, hall.Exitf(hall.ExitUsage, "retry %s: it has decided (%s), and a decision stands; nothing was started, `%s` prints the answer",
 			run, run.Status, conn.CommandLine("result", run.Workflow))
 	}
-	input := sessionflow.Input{Resume: true, Agent: agent}
+	input := sessionflow.Input{Resume: true, Agent: asked.Agent, Text: asked.Text}
 	if run.ID != run.Workflow {
 		input.SessionID = run.ID
 	}
@@ -69,8 +69,8 @@ func reopen(ctx context.Context, conn *hall.Connection, run runs.Run, agent stri
 	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
 	saved := acts.Activities{Process: process}
-	if err := saved.CanReopen(ctx, acts.ReopenInput{Session: run.ID, WorkflowID: run.Workflow, Agent: agent}); err != nil {
-		return nil, runs.CannotReopen(conn, run, err)
+	if err := saved.CanReopen(ctx, acts.ReopenInput{Session: run.ID, WorkflowID: run.Workflow, Agent: asked.Agent, Text: asked.Text}); err != nil {
+		return nil, runs.CannotReopen(conn, run, asked, err)
 	}
 	return input, nil
 }

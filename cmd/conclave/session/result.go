@@ -23,7 +23,7 @@ func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r ses
 	switch {
 	case conn.Scripted():
 		err = conn.PrintJSON(r)
-	case r.Winner != "":
+	case r.AnswerPath != nil:
 		err = printAnswer(ctx, conn, r)
 	}
 	if err != nil {
@@ -48,7 +48,8 @@ func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r ses
 	case coordination.OverSpent:
 		conn.Infof("the session's budget ran out: this is the best answer so far; give it more with orchestrator.budget")
 	case coordination.Undecided:
-		conn.Infof("undecided: this is the best answer, but %s; ask a person, or lower orchestrator.act_when.min_support", weakness(r))
+		conn.Infof("undecided: this is the best answer, but %s; `%s` tells the agents more and `%s` has them vote again, or lower orchestrator.act_when.min_support",
+			weakness(r), conn.CommandLine("say", run.Workflow, "TEXT"), conn.CommandLine("retry", run.Workflow))
 	}
 	return hall.Exit(exitCode(r))
 }
@@ -86,16 +87,32 @@ func exitCode(r sessionflow.Result) int {
 	}
 }
 
-// printAnswer prints the full answer on stdout and how it was decided on stderr.
+// printAnswer prints the full answer on stdout and how it was decided on stderr. The best text of a
+// failed session is printed, too.
 func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Result) error {
 	if err := runs.PrintText(ctx, conn, artifact.InBucket(r.SessionID), runs.Text{Content: r.Answer, Truncated: r.AnswerTruncated, Path: r.AnswerPath}); err != nil {
 		return err
 	}
+	if r.Winner == "" {
+		conn.Infof("\nnobody has decided for this: every agent failed, and it is the best text of those that they gave")
+		return nil
+	}
 	how := ground(r)
-	conn.Infof("\n%s (%s) %s%s · %s · %s", r.Winner, r.WinnerLabel, how, turnout(r), progress.Plural(r.Rounds, "round"), progress.FinalCost(r.Cost))
+	conn.Infof("\n%s (%s)%s %s%s · %s · %s", r.Winner, r.WinnerLabel, presented(r), how, turnout(r), progress.Plural(r.Rounds, "round"), progress.FinalCost(r.Cost))
 	conn.Infof("why it won, and how it came about: %s", conn.CommandLine("view", r.SessionID))
 	conn.Infof("all answers, votes and files: %s", runs.PullCommand(conn, r.SessionID, r.AnswerPath, "/sessions/"))
 	return nil
+}
+
+// presented says who wrote the final answer if it is not the winner's own.
+func presented(r sessionflow.Result) string {
+	switch {
+	case r.PresentedBy == nil || *r.FinalLabel == r.WinnerLabel:
+		return ""
+	case *r.PresentedBy == r.Winner:
+		return ", presented as " + *r.FinalLabel + ","
+	}
+	return ", presented by " + *r.PresentedBy + " as " + *r.FinalLabel + ","
 }
 
 // ground returns the status of a decision and the reason for it.

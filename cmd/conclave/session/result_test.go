@@ -56,6 +56,55 @@ func TestPrintResult_presentation(t *testing.T) {
 	require.Contains(t, stderr, "agent_b (agent2.final) by presentation, without a vote · 2 rounds")
 }
 
+// The last line says who wrote a presented answer.
+func TestPrintResult_presenter(t *testing.T) {
+	t.Parallel()
+	for by, tt := range map[string]struct{ label, says string }{
+		"agent_b": {"agent2.final", "agent_b (agent2.1), presented as agent2.final, by consensus · 2 fresh votes"},
+		"agent_a": {"agent1.final", "agent_b (agent2.1), presented by agent_a as agent1.final, by consensus · 2 fresh votes"},
+	} {
+		r := consensus()
+		r.PresentedBy, r.FinalLabel = &by, &tt.label
+		_, _, stderr := printed(t, hall.CLI{}, runs.Run{}, r)
+		require.Contains(t, stderr, tt.says)
+	}
+	r := consensus() // in decomposition the presenter wins
+	r.Status, r.WinnerLabel, r.PresentedBy, r.FinalLabel = "presented", "agent2.final", &r.Winner, new("agent2.final")
+	_, _, stderr := printed(t, hall.CLI{}, runs.Run{}, r)
+	require.Contains(t, stderr, "agent_b (agent2.final) by presentation, without a vote")
+	data, err := json.Marshal(consensus())
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"presented_by":null,"final_label":null`)
+}
+
+// If every agent failed, the best text is printed, and the exit code tells that nobody has decided.
+func TestPrintResult_everyAgentFailed(t *testing.T) {
+	t.Parallel()
+	r := consensus()
+	r.Status, r.Winner, r.WinnerLabel, r.Votes = "failed", "", "", map[string]int{}
+	r.Error = &artifact.Error{Type: "AllFailed", Message: "agent_a, agent_b: NoAction: model m called no tool"}
+	code, stdout, stderr := printed(t, hall.CLI{}, runs.Run{}, r)
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Equal(t, "Spaces.31m\n", stdout)
+	require.Contains(t, stderr, "nobody has decided for this: every agent failed")
+	require.Contains(t, stderr, "conclave: session s1 failed: agent_a, agent_b: NoAction: model m called no tool\n")
+	require.NotContains(t, stderr, "by failed")
+	code, stdout, _ = printed(t, hall.CLI{JSON: true}, runs.Run{}, r)
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Contains(t, stdout, `"answer": "Spaces.`)
+}
+
+// An undecided session says how the team goes on with it.
+func TestPrintResult_undecided(t *testing.T) {
+	t.Parallel()
+	r := consensus()
+	r.Status, r.Support = "undecided", &coordination.Support{Share: 2.0 / 3}
+	code, stdout, stderr := printed(t, hall.CLI{}, runs.Run{ID: "s1", Workflow: "s1"}, r)
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.NotEmpty(t, stdout)
+	require.Contains(t, stderr, "undecided: this is the best answer, but only 67 % of the active agents support it; `conclave say s1 TEXT` tells the agents more and `conclave retry s1` has them vote again")
+}
+
 func TestPrintResult_outOfTimeOrBudget(t *testing.T) {
 	t.Parallel()
 	for status, tt := range map[string]struct {

@@ -81,6 +81,7 @@ var Scripts = []Script{
 	{"equal first answers", equalAnswers},
 	{"quorum", quorum},
 	{"undecided", undecided},
+	{"all failed after answers", failedAfterAnswers},
 	{"checks", Checked},
 	{"evaluated", Evaluated},
 	{"back to its own", backToItsOwn},
@@ -298,6 +299,15 @@ func undecided(t testing.TB) *Play {
 	p.Vote(2, "agent_a", "agent_b", "The bus is direct.")
 	p.Vote(1, "agent_b", "agent_b", "Direct.")
 	p.Vote(1, "agent_c", "agent_c", "Walking is free.")
+	return p
+}
+
+// failedAfterAnswers ends without a decision, and keeps the newest answer.
+func failedAfterAnswers(t testing.TB) *Play {
+	p := three(t)
+	for _, agent := range Three {
+		p.Fail(1, agent, "NoAction", "The model called no tool.")
+	}
 	return p
 }
 
