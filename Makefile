@@ -55,8 +55,9 @@ GOTEST := $(TOOLS)/gotestsum --format pkgname --format-hide-empty-pkg --rerun-fa
 
 # Linking without debug information takes a quarter less time, and stack traces keep their lines.
 # Without a build cache the go command lists packages and compiles nothing, so a unit test that builds
-# a program fails: it belongs behind a tag and into a target of its own. TEMPORAL_DEBUG lifts the
-# limits of 3 s for an activity and 1 s for a workflow task, which a busy machine exceeds.
+# a program fails (unless it does so in a sandbox, whose environment is its own): it belongs behind
+# a tag and into a target like builds. TEMPORAL_DEBUG lifts the SDK's limits of 3 s for an activity
+# and 1 s for a workflow task, which a busy machine exceeds.
 UNIT := -vet=off -ldflags=-w -shuffle=on -count=1 -timeout $(LIMIT) -exec 'env GOCACHE=off TEMPORAL_DEBUG=1'
 
 # The plain tests mostly wait for programs that they start, so they run beside the others.

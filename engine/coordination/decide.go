@@ -304,7 +304,7 @@ func (d Decision) text() string {
 		text += " by a quorum, without " + strings.Join(d.Cut, ", ")
 	}
 	if d.Status == Undecided {
-		text += fmt.Sprintf(" has %.0f percent of the votes", 100*d.Support.Share)
+		text += fmt.Sprintf(" has the support of %.0f percent of the agents", 100*d.Support.Share)
 	}
 	return text
 }
