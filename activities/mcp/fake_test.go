@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -74,10 +75,11 @@ func serve(kind string) {
 	case "slow":
 		time.Sleep(2 * time.Second)
 	case "once": // works only at its first start
-		if _, err := os.Stat("started"); err == nil {
+		started := filepath.Join(os.Getenv("CONCLAVE_WORKSPACE"), "started")
+		if _, err := os.Stat(started); err == nil {
 			os.Exit(4)
 		}
-		_ = os.WriteFile("started", nil, 0o600)
+		_ = os.WriteFile(started, nil, 0o600)
 	}
 	_ = tools(kind).Run(ctx, &sdk.StdioTransport{})
 	if kind == "stays" { // after the end of its input
@@ -122,6 +124,7 @@ func tools(kind string) *sdk.Server {
 		dir, _ := os.Getwd()
 		return text("%s", dir)
 	})
+	add("given", anything, func(map[string]any) *sdk.CallToolResult { return text("%s", strings.Join(os.Args[1:], "\n")) })
 	add("count", anything, func(map[string]any) *sdk.CallToolResult { return text("%d", counted()) })
 	add("crash", anything, func(map[string]any) *sdk.CallToolResult {
 		counted()
@@ -179,9 +182,9 @@ func tools(kind string) *sdk.Server {
 	return server
 }
 
-// counted counts its calls across restarts, in a file of the working directory.
+// counted counts its calls across restarts, in a file of the workspace.
 func counted() int {
-	file, err := os.OpenFile("calls", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(filepath.Join(os.Getenv("CONCLAVE_WORKSPACE"), "calls"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return -1
 	}

@@ -29,7 +29,7 @@ const (
 // link is a server and its successive connections.
 type link struct {
 	server    Server
-	dir, home string
+	dir, home string // its workspace; its HOME, below which it starts
 	log       *slog.Logger
 	redactor  *redact.Redactor // removes the server's secrets
 

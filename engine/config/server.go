@@ -14,8 +14,8 @@ import (
 // MCPServer names an MCP server or, with more than Name set, defines one.
 type MCPServer struct {
 	Name    string            `json:"name" doc:"The server's name, up to 32 lower-case letters, digits, _ or -; its tools are called mcp__NAME__TOOL."`
-	Command string            `json:"command,omitempty" doc:"The program of a server on standard input and output. It runs outside the sandbox, in the agent's workspace."`
-	Args    []string          `json:"args,omitempty" doc:"The program's arguments."`
+	Command string            `json:"command,omitempty" doc:"The program of a server on standard input and output: an absolute path, a name in PATH, or a path that begins with ./ or ../ and is relative to this file. It runs outside the sandbox, and starts in an empty directory."`
+	Args    []string          `json:"args,omitempty" doc:"The program's arguments. ${CONCLAVE_WORKSPACE} is replaced by the path of the agent's workspace; an argument that begins with ./ or ../, or names a file beside this one, is made absolute."`
 	Env     map[string]string `json:"env,omitempty" doc:"The program's environment, beside PATH and HOME; a value of the form ${NAME} is that of the variable NAME where the program is started."`
 	URL     string            `json:"url,omitempty" doc:"Address of a server that is reached by streamable HTTP."`
 	Type    string            `json:"type,omitempty" enum:"stdio,streamable-http" doc:"How the server is reached: stdio goes with command, streamable-http with url; it can be left out."`
@@ -24,7 +24,7 @@ type MCPServer struct {
 	AllowedTools []string `json:"allowed_tools,omitempty" doc:"The tools that the agent gets, by their names at the server; without it all."`
 	ExcludeTools []string `json:"exclude_tools,omitempty" doc:"Tools that the agent does not get, by their names at the server, even if allowed_tools lists them."`
 
-	Scope string `json:"scope,omitempty" enum:"step,session" doc:"How long the server runs. step: it is started for each step, in the agent's workspace; session: the steps of a session on the same worker share it, and it runs in a directory of its own. By default step."`
+	Scope string `json:"scope,omitempty" enum:"step,session" doc:"How long the server runs. step: it is started for each step, with the agent's workspace as CONCLAVE_WORKSPACE; session: the steps of a session on the same worker share it, with a directory of its own there. By default step."`
 }
 
 // Types of an MCPServer; an empty one follows from Command or URL.

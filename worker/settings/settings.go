@@ -51,15 +51,15 @@ type Provider struct {
 // MCPServer is a server of the Model Context Protocol: a program on standard input and output, or
 // an address.
 type MCPServer struct {
-	Command string            `json:"command,omitempty" doc:"The program of a server on standard input and output."`
-	Args    []string          `json:"args,omitempty" doc:"The program's arguments."`
+	Command string            `json:"command,omitempty" doc:"The program of a server on standard input and output: an absolute path, a name in PATH, or a path that begins with ./ or ../ and is relative to this file."`
+	Args    []string          `json:"args,omitempty" doc:"The program's arguments. ${CONCLAVE_WORKSPACE} is replaced by the path of the agent's workspace; an argument that begins with ./ or ../, or names a file beside this one, is made absolute."`
 	Env     map[string]string `json:"env,omitempty" doc:"The program's environment, beside PATH and HOME; a value of the form ${NAME} is that of the worker's variable NAME. It gets no other variable of the worker."`
 	URL     string            `json:"url,omitempty" doc:"Address of a server that is reached by streamable HTTP."`
 
 	Type         string   `json:"type,omitempty" enum:"stdio,streamable-http" doc:"How the server is reached: stdio goes with command, streamable-http with url; it can be left out."`
 	AllowedTools []string `json:"allowed_tools,omitempty" doc:"The tools that agents get, by their names at the server; without it all. A team can narrow them further."`
 	ExcludeTools []string `json:"exclude_tools,omitempty" doc:"Tools that no agent gets, by their names at the server."`
-	Scope        string   `json:"scope,omitempty" enum:"step,session" doc:"How long the server runs. step: it is started for each step, in the agent's workspace; session: the steps of a session on this worker share it, and it runs in a directory of its own. By default step."`
+	Scope        string   `json:"scope,omitempty" enum:"step,session" doc:"How long the server runs. step: it is started for each step, with the agent's workspace as CONCLAVE_WORKSPACE; session: the steps of a session on this worker share it, with a directory of its own there. By default step."`
 
 	// TokenEnv names an environment variable, like api_key_env.
 	TokenEnv string `json:"token_env,omitempty" doc:"Name of the worker's environment variable whose value is sent to url as a bearer token."`
