@@ -1,6 +1,9 @@
 package config
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"unicode"
@@ -11,15 +14,58 @@ import (
 
 // Reach decides whether a configuration may define addresses, keys and programs, or may only
 // name those of the worker.
-type Reach int
+type Reach struct {
+	cluster bool
+	dir     string // the directory of the configuration's file; empty without one
+}
 
-const (
-	// Local is a file of the person who also runs the worker.
-	Local Reach = iota
+var (
+	// Local is a configuration of the person who also runs the worker.
+	Local = Reach{}
 	// Cluster is the input of a session. Its author must not be able to send a key to
 	// an address of their own, or to run a program outside the sandbox.
-	Cluster
+	Cluster = Reach{cluster: true}
 )
+
+// Beside returns the reach of a configuration that is read from a file: the relative paths of
+// programs in it, and of their arguments, are made absolute from the directory of the file.
+func (r Reach) Beside(file string) Reach {
+	if dir, err := filepath.Abs(filepath.Dir(file)); err == nil {
+		r.dir = dir
+	}
+	return r
+}
+
+// Values of the tag path, for strings that may be relative paths.
+const (
+	program  = "program" // a bare name is that of a file only if PATH lacks it
+	argument = "argument"
+)
+
+// locate makes a value absolute that begins with ./ or ../, or names a file beside the
+// configuration's. Of an option, that is what follows the =.
+func (r Reach) locate(value, kind string) string {
+	if r.dir == "" || kind == "" || filepath.IsAbs(value) {
+		return value
+	}
+	if option, of, ok := strings.Cut(value, "="); kind == argument && strings.HasPrefix(value, "-") {
+		if ok {
+			return option + "=" + r.locate(of, kind)
+		}
+		return value
+	}
+	path := filepath.Join(r.dir, value)
+	if strings.HasPrefix(value, "./") || strings.HasPrefix(value, "../") {
+		return path
+	}
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return value
+	}
+	if _, err := exec.LookPath(value); err == nil && kind == program && filepath.Base(value) == value {
+		return value
+	}
+	return path
+}
 
 // agentID is the form of an agent's ID and of a step's name.
 var agentID = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
@@ -69,7 +115,7 @@ func (d *Decoder) checkAgents(list string, agents []Agent) {
 		}
 		d.checkBackend(key+".backend", a.Backend)
 		d.checkServers(key+".mcp_servers", a.MCPServers)
-		if d.reach == Cluster {
+		if d.reach.cluster {
 			d.checkReach(key, a)
 		}
 	}

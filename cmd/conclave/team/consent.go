@@ -135,7 +135,7 @@ func trustFile(c *hall.CLI, file string) error {
 	if err != nil {
 		return err
 	}
-	team, err := config.Parse(file, data, config.Local)
+	team, err := config.Parse(file, data, config.Local.Beside(file))
 	if err != nil {
 		// A scenario or a step has a single agent, which needs no ID.
 		single, singleErr := config.ParseSingle(file, data)

@@ -42,7 +42,7 @@ func read(file string, reach config.Reach) (team config.Team, source string, dat
 		return config.Default(), "the built-in team", nil, nil
 	}
 	if data, err = readConfig(file); err == nil {
-		team, err = config.Parse(file, data, reach)
+		team, err = config.Parse(file, data, reach.Beside(file))
 		err = hintAtImport(err, file, data)
 	}
 	return team, file, data, err
