@@ -51,6 +51,13 @@ func Demands(t config.Team) []string {
 	return demands
 }
 
+// Programs returns the demands of a team that start programs.
+func Programs(t config.Team) []string {
+	return slices.DeleteFunc(Demands(t), func(d string) bool { return !strings.HasPrefix(d, runs) })
+}
+
+const runs = "run, outside the sandbox, "
+
 // ofBackend returns the demand of a backend, or "".
 func ofBackend(b config.Backend) string {
 	switch {
@@ -70,7 +77,7 @@ func ofBackend(b config.Backend) string {
 func ofServer(s config.MCPServer) string {
 	switch {
 	case s.Command != "":
-		return fmt.Sprintf("run, outside the sandbox, `%s` as the MCP server %s", commandLine(s), s.Name)
+		return fmt.Sprintf(runs+"`%s` as the MCP server %s", commandLine(s), s.Name)
 	case s.URL != "":
 		return fmt.Sprintf("connect to %s as the MCP server %s", word(withoutQuery(s.URL)), s.Name)
 	}
