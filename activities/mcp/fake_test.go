@@ -124,6 +124,17 @@ func tools(kind string) *sdk.Server {
 		dir, _ := os.Getwd()
 		return text("%s", dir)
 	})
+	server.AddTool(&sdk.Tool{Name: "roots", InputSchema: anything}, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		listed, err := req.Session.ListRoots(ctx, nil) //nolint:staticcheck // servers of today use it
+		if err != nil {
+			return nil, err
+		}
+		var uris []string
+		for _, root := range listed.Roots {
+			uris = append(uris, root.URI)
+		}
+		return text("%s", strings.Join(uris, "\n")), nil
+	})
 	add("given", anything, func(map[string]any) *sdk.CallToolResult { return text("%s", strings.Join(os.Args[1:], "\n")) })
 	add("count", anything, func(map[string]any) *sdk.CallToolResult { return text("%d", counted()) })
 	add("crash", anything, func(map[string]any) *sdk.CallToolResult {

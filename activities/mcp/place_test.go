@@ -80,6 +80,21 @@ func TestOpen_everyStartIsInAnEmptyDirectory(t *testing.T) {
 	}
 }
 
+// A server that asks for roots takes relative names of files from the first, and may take the roots
+// in place of the directories of its command line.
+func TestOpen_offersRoots(t *testing.T) {
+	t.Parallel()
+	docs, files := t.TempDir(), filepath.Join(t.TempDir(), "a b")
+	require.NoError(t, os.Mkdir(files, 0o700))
+	file := filepath.Join(docs, "a.txt")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	s := fake(t, "fake", "unprobed") // a protocol that has roots
+	s.Args = []string{docs, ".", "--also=" + files, "/no/such/directory", file, "--root"}
+	workspace := t.TempDir()
+	roots := strings.Split(run(t, open(t, workspace, s), "mcp__fake__roots", "{}").Text, "\n")
+	require.Equal(t, []string{"file://" + workspace, "file://" + docs, "file://" + strings.ReplaceAll(files, " ", "%20")}, roots)
+}
+
 // A server learns the workspace from a variable, and from placeholders in its arguments and its
 // environment.
 func TestOpen_namesTheWorkspace(t *testing.T) {

@@ -54,7 +54,6 @@ const Workspace = "CONCLAVE_WORKSPACE"
 // because many launchers load code from their working directory, and in the workspace that would be
 // an agent's or a base's.
 func start(s Server, workspace, home, mark string) (*process, error) {
-	s = s.in(workspace)
 	env := environment(s, home, mark)
 	env[Workspace] = workspace
 	path, err := lookup(s.Command, env["PATH"])

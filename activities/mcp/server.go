@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -91,6 +93,20 @@ func (s Server) in(workspace string) Server {
 		s.Env[name] = strings.ReplaceAll(value, placeholder, workspace)
 	}
 	return s
+}
+
+// directories returns the workspace, and the directories among the arguments of a program.
+func (s Server) directories(workspace string) []string {
+	dirs := []string{workspace}
+	for _, arg := range s.Args {
+		if _, of, ok := strings.Cut(arg, "="); ok && strings.HasPrefix(arg, "-") {
+			arg = of
+		}
+		if info, err := os.Stat(arg); err == nil && info.IsDir() && filepath.IsAbs(arg) && arg != workspace {
+			dirs = append(dirs, filepath.Clean(arg))
+		}
+	}
+	return dirs
 }
 
 // redactor returns a redactor for the token, the values of the environment and the query of the

@@ -52,7 +52,7 @@ var backendKeys = map[string]string{
 	"custom_tools": functions, "custom_tools_path": functions, "auto_discover_custom_tools": functions, "exclude_custom_tools": functions,
 	"shared_tools_directory": functions, "enable_code_based_tools": functions, "direct_mcp_servers": functions,
 	"exclude_file_operation_mcps":       "the file tools are conclave's own; tools.files: false takes them away",
-	"use_mcpwrapped_for_tool_filtering": "the filters of mcp_servers need no wrapper", "use_no_roots_wrapper": "servers get no roots",
+	"use_mcpwrapped_for_tool_filtering": "the filters of mcp_servers need no wrapper", "use_no_roots_wrapper": "the roots of a server include the directories of its arguments",
 	"enable_tool_search": noCounterpart, "tool_search_variant": noCounterpart, "enable_strict_tool_use": noCounterpart,
 	"permission_mode":  "tools ask for no permission: the sandbox limits commands, and the filters of mcp_servers limit other tools",
 	"disallowed_tools": "conclave's own tools replace those of a command-line agent; a shell in this list turns tools.shell off",
