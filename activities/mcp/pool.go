@@ -82,11 +82,8 @@ func newPooledServer(s Server, p Place) (*pooledServer, error) {
 		return nil, fmt.Errorf("making the home directory of the MCP server %s: %w", s.Name, err)
 	}
 	l, err := newLink(s, filepath.Join(home, "files"), home, p.Log)
-	if err == nil {
-		err = os.Mkdir(l.dir, 0o700)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("making the directory of the MCP server %s: %w", s.Name, err)
+		return nil, err
 	}
 	return &pooledServer{link: l, home: home}, nil
 }

@@ -50,9 +50,8 @@ type process struct {
 // Workspace is the variable with the directory of the agent's files.
 const Workspace = "CONCLAVE_WORKSPACE"
 
-// start runs the server's program with a mark, which must be unique. It starts in an empty directory,
-// because many launchers load code from their working directory, and in the workspace that would be
-// an agent's or a base's.
+// start runs the server's program with a mark, which must be unique, in an empty directory: many
+// launchers load code from their working directory, which in the workspace is an agent's or a base's.
 func start(s Server, workspace, home, mark string) (*process, error) {
 	env := environment(s, home, mark)
 	env[Workspace] = workspace

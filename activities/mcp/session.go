@@ -97,9 +97,8 @@ func connectWith(ctx context.Context, server Server, dir, home, mark, protocol s
 	return s, tools, nil
 }
 
-// newClient returns a client that offers a program the workspace as its first root, and the
-// directories among its arguments, which roots would replace otherwise. A server whose client has
-// roots takes relative names of files, in the arguments of its tools, from the first one.
+// newClient returns a client that offers a program the workspace as its first root, from which servers
+// take relative names of files, and the directories among its arguments, which roots replace.
 //
 //nolint:staticcheck // roots are deprecated in favour of configuration, which CONCLAVE_WORKSPACE is; the servers of today know roots only
 func (s *session) newClient(server Server, workspace string) *sdk.Client {

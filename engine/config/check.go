@@ -36,32 +36,25 @@ func (r Reach) Beside(file string) Reach {
 	return r
 }
 
-// Values of the tag path, for strings that may be relative paths.
-const (
-	program  = "program" // a bare name is that of a file only if PATH lacks it
-	argument = "argument"
-)
-
 // locate makes a value absolute that begins with ./ or ../, or names a file beside the
-// configuration's. Of an option, that is what follows the =.
+// configuration's. Of an option among arguments, that is what follows the =; a bare name of
+// a program is that of a file only if PATH lacks it. Kind is the value of the tag path.
 func (r Reach) locate(value, kind string) string {
 	if r.dir == "" || kind == "" || filepath.IsAbs(value) {
 		return value
 	}
-	if option, of, ok := strings.Cut(value, "="); kind == argument && strings.HasPrefix(value, "-") {
-		if ok {
-			return option + "=" + r.locate(of, kind)
-		}
+	option, of, assigned := strings.Cut(value, "=")
+	isOption, path := kind == "argument" && strings.HasPrefix(value, "-"), filepath.Join(r.dir, value)
+	_, missing := exec.LookPath(value)
+	info, err := os.Stat(path)
+	switch {
+	case isOption && !assigned:
 		return value
-	}
-	path := filepath.Join(r.dir, value)
-	if strings.HasPrefix(value, "./") || strings.HasPrefix(value, "../") {
+	case isOption:
+		return option + "=" + r.locate(of, kind)
+	case strings.HasPrefix(value, "./"), strings.HasPrefix(value, "../"):
 		return path
-	}
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return value
-	}
-	if _, err := exec.LookPath(value); err == nil && kind == program && filepath.Base(value) == value {
+	case err != nil, !info.Mode().IsRegular(), kind == "program" && missing == nil && filepath.Base(value) == value:
 		return value
 	}
 	return path
@@ -116,17 +109,12 @@ func (d *Decoder) checkAgents(list string, agents []Agent) {
 		d.checkBackend(key+".backend", a.Backend)
 		d.checkServers(key+".mcp_servers", a.MCPServers)
 		if d.reach.cluster {
-			d.checkReach(key, a)
+			d.checkServerReach(key+".mcp_servers", a.MCPServers)
 		}
 	}
 }
 
-// checkReach refuses MCP servers that the configuration of a session on a cluster defines.
-func (d *Decoder) checkReach(key string, a Agent) {
-	d.checkServerReach(key+".mcp_servers", a.MCPServers)
-}
-
-// checkServerReach refuses definitions of MCP servers.
+// checkServerReach refuses MCP servers that the configuration of a session on a cluster defines.
 func (d *Decoder) checkServerReach(key string, servers []MCPServer) {
 	for i, s := range servers {
 		if s.Defines() {

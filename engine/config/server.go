@@ -190,8 +190,8 @@ func (d *Decoder) checkArgument(key, value string) {
 	}
 }
 
-// isSecret reports whether the value of a variable could only be a secret: by the variable's name,
-// if the value is not the path of a file or a switch, or as the password in an address.
+// isSecret reports whether a variable has a literal secret: a value that is no path and no switch under
+// the name of one, or a password in an address.
 func isSecret(name, value string) bool {
 	if _, ok := Reference(value); ok || value == "" {
 		return false

@@ -126,10 +126,7 @@ func (im *importer) command(s *yaml.Node, e entry) {
 }
 
 // The variables for the workspace, of MassGen and of conclave.
-const (
-	workingDirectory = "${cwd}"
-	workspaceHere    = "${CONCLAVE_WORKSPACE}"
-)
+const workingDirectory, workspaceHere = "${cwd}", "${CONCLAVE_WORKSPACE}"
 
 // arguments carries arguments over, with the workspace in place of its variable.
 func (im *importer) arguments(s *yaml.Node, e entry) {

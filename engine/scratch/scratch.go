@@ -75,7 +75,7 @@ func Sweep(parent string) {
 	entries, _ := os.ReadDir(parent)
 	for _, e := range entries {
 		path := filepath.Join(parent, strings.TrimSuffix(e.Name(), lockSuffix))
-		if !made.MatchString(e.Name()) || !mine(path) || !mine(path+lockSuffix) {
+		if !made.MatchString(e.Name()) || exists(path) && !mine(path) || exists(path+lockSuffix) && !mine(path+lockSuffix) {
 			continue
 		}
 		if lock, err := filelock.Try(path+lockSuffix, filelock.Exclusive); err == nil && lock != nil {
@@ -87,13 +87,4 @@ func Sweep(parent string) {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
-}
-
-// mine reports whether a file belongs to this process's user, or does not exist.
-func mine(path string) bool {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return os.IsNotExist(err)
-	}
-	return owned(info)
 }

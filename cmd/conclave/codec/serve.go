@@ -68,9 +68,14 @@ func serve(ctx context.Context, c *hall.CLI, o options) error {
 	if err != nil {
 		return err
 	}
-	listener, err := o.open(ctx, c)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
 	if err != nil {
-		return err
+		return fmt.Errorf("listen on %s: %w; choose another address with --listen", o.listen, err)
+	}
+	if o.tokenEnv == "" {
+		if listener, err = peer.ForThisUser(listener, c.Warnf, "give clients a token with --token-env"); err != nil {
+			return err
+		}
 	}
 	c.Infof("codec server on http://%s; Ctrl-C stops", listener.Addr())
 	server := &http.Server{Handler: handler, ReadTimeout: time.Minute, WriteTimeout: time.Minute}
@@ -79,19 +84,6 @@ func serve(ctx context.Context, c *hall.CLI, o options) error {
 		return hall.Exitf(hall.ExitNoAnswer, "serve the codec: %w", err)
 	}
 	return nil
-}
-
-// open listens. Without a token only processes of this user and root can connect: the keys are this
-// user's.
-func (o options) open(ctx context.Context, c *hall.CLI) (net.Listener, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w; choose another address with --listen", o.listen, err)
-	}
-	if o.tokenEnv != "" {
-		return listener, nil
-	}
-	return peer.ForThisUser(listener, c.Warnf, "give clients a token with --token-env")
 }
 
 // handler checks the flags and returns the server's handler.

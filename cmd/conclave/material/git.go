@@ -54,15 +54,11 @@ func defaultExcludes() string {
 }
 
 // git returns the output of a git command on a directory, or "" if it fails. It starts in an empty
-// directory, because what PATH finds may be a launcher that loads code from where it starts. The
-// configuration of a repository may name programs, which git does not start here.
+// directory. The configuration of a repository may name programs, which git does not start here.
 func git(ctx context.Context, dir string, args ...string) string {
 	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return ""
-	}
-	empty, err := os.MkdirTemp("", "conclave-git-")
-	if err != nil {
+	empty, unmade := os.MkdirTemp("", "conclave-git-")
+	if err != nil || unmade != nil {
 		return ""
 	}
 	defer func() { _ = os.Remove(empty) }()

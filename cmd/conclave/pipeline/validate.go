@@ -73,7 +73,7 @@ func validate(ctx context.Context, c *hall.CLI, name string, flags validateFlags
 		}
 	}
 	if c.Scripted() {
-		v := checked{Checked: team.Checked{File: name, Valid: err == nil, Problems: team.Problems(err), Programs: programsOf(f.Pipeline)}, Warnings: []team.Problem{}, Graph: graph}
+		v := checked{Checked: team.Checked{File: name, Valid: err == nil, Problems: team.Problems(err), Programs: trust.Programs(f.Teams()...)}, Warnings: []team.Problem{}, Graph: graph}
 		if len(f.warnings) > 0 {
 			v.Warnings = team.Problems(f.warnings)
 		}
@@ -88,25 +88,13 @@ func validate(ctx context.Context, c *hall.CLI, name string, flags validateFlags
 	for _, w := range f.warnings {
 		c.Infof("warning: %v", w)
 	}
-	team.NotePrograms(c, name, programsOf(f.Pipeline))
+	for _, p := range trust.Programs(f.Teams()...) {
+		c.Infof("note: %s would %s", name, p)
+	}
 	if flags.graph {
 		return c.Print(graph)
 	}
 	return c.Print(fmt.Sprintf("%s: ok, %s: %s\n", name, progress.Plural(len(f.Steps), "step"), describe(f.Pipeline)))
-}
-
-// programsOf returns what the MCP servers of a pipeline start, as sentences.
-func programsOf(p config.Pipeline) []string {
-	all := config.Team{Agents: slices.Clone(p.Agents)}
-	for _, s := range p.Steps {
-		if s.MCPServers != nil {
-			all.Agents = append(all.Agents, config.Agent{ID: s.Name, MCPServers: *s.MCPServers})
-		}
-		if s.Config != nil {
-			all.Agents = append(all.Agents, s.Config.Agents...)
-		}
-	}
-	return trust.Programs(all)
 }
 
 // draw returns the graph of a file as Mermaid source. Unless id is empty, the graph is coloured by

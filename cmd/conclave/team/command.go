@@ -113,12 +113,11 @@ func initialize(c *hall.CLI, args []string) error {
 
 // Checked is the result of checking a file.
 type Checked struct {
-	File     string    `json:"file"`
-	Valid    bool      `json:"valid"`
-	Problems []Problem `json:"problems"`
-
-	Programs  []string `json:"programs,omitempty"`  // what it starts outside the sandbox, as sentences
-	Untrusted bool     `json:"untrusted,omitempty"` // commands that find it refuse it
+	File      string    `json:"file"`
+	Valid     bool      `json:"valid"`
+	Problems  []Problem `json:"problems"`
+	Programs  []string  `json:"programs,omitempty"`  // what it starts outside the sandbox, as sentences
+	Untrusted bool      `json:"untrusted,omitempty"` // commands that find it refuse it
 }
 
 // Problem is an error in a file. Line is 0 if the error has no position.
@@ -155,11 +154,13 @@ func validate(c *hall.CLI, files []string) error {
 			if _, err := fmt.Fprintf(c.Stdout, "%s: OK\n", file); err != nil {
 				return err
 			}
-			NotePrograms(c, file, programs)
+			for _, p := range programs {
+				c.Infof("note: %s would %s", file, p)
+			}
 			noteNames(c, file, checked)
 			noteIdle(c, file, checked)
 			if untrusted != nil {
-				c.Infof("note: commands that find %s refuse it: it is not trusted, and would\n  %s\n%s", file, strings.Join(untrusted.demands, "\n  "), untrusted.Remedy())
+				c.Infof("note: commands refuse it where they find it: %v", untrusted)
 			}
 		}
 	}
@@ -169,13 +170,6 @@ func validate(c *hall.CLI, files []string) error {
 		}
 	}
 	return hall.Exit(code)
-}
-
-// NotePrograms prints what a file starts outside the sandbox.
-func NotePrograms(c *hall.CLI, file string, programs []string) {
-	for _, p := range programs {
-		c.Infof("note: %s would %s", file, p)
-	}
 }
 
 // validateFile checks a worker configuration or a team. It returns the team, which for a worker

@@ -136,7 +136,7 @@ func TestValidate_showsProgramsAndTrust(t *testing.T) {
 	require.Equal(t, "named.yaml: OK\nworker.yaml: OK\n", stdout)
 	require.Equal(t, "note: named.yaml would "+runs+"\nnote: worker.yaml would run, outside the sandbox, `"+s.Home+"/serve` as the MCP server house (agents that name it)\n", stderr)
 
-	refused := "note: commands that find conclave.yaml refuse it: it is not trusted, and would\n  send the key in GITHUB_TOKEN to https://api.openai.com/v1 (agent_a)\n  " + runs + "\n`conclave config trust conclave.yaml` trusts it until it changes\n"
+	refused := "note: commands refuse it where they find it: conclave.yaml was found, not named with --config, and is not trusted; it would\n  send the key in GITHUB_TOKEN to https://api.openai.com/v1 (agent_a)\n  " + runs + "\n`conclave config trust conclave.yaml` trusts it until it changes\n"
 	for _, line := range [][]string{{"config", "validate"}, {"config", "validate", "./conclave.yaml"}} {
 		code, stdout, stderr = s.Run(line...)
 		require.Equal(t, hall.ExitOK, code)

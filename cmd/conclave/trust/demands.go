@@ -51,12 +51,19 @@ func Demands(t config.Team) []string {
 	return demands
 }
 
-// Programs returns the demands of a team that start programs.
-func Programs(t config.Team) []string {
-	return slices.DeleteFunc(Demands(t), func(d string) bool { return !strings.HasPrefix(d, runs) })
-}
-
 const runs = "run, outside the sandbox, "
+
+// Programs returns the demands of teams that start programs, each once.
+func Programs(teams ...config.Team) (programs []string) {
+	for _, t := range teams {
+		for _, d := range Demands(t) {
+			if strings.HasPrefix(d, runs) && !slices.Contains(programs, d) {
+				programs = append(programs, d)
+			}
+		}
+	}
+	return programs
+}
 
 // ofBackend returns the demand of a backend, or "".
 func ofBackend(b config.Backend) string {

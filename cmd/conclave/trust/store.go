@@ -1,11 +1,13 @@
 package trust
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,55 +24,41 @@ type File struct {
 	Team    config.Team // its MCP servers may name further files
 }
 
-// subject is what trust is given to. Its hash names the record.
-type subject struct {
-	File    string     `json:"file"`
-	Content string     `json:"sha256"`
-	Named   []contents `json:"names,omitempty"`
-}
-
-// contents is a path that an MCP server names, with the hash of the file there; empty if there is no
-// file that can be read.
-type contents struct {
-	Path string `json:"path"`
-	Hash string `json:"sha256"`
-}
-
 // Hash returns the hash by which a file is trusted: that of its place, its content, and the content
 // of the files that its MCP servers name by their paths.
-func (f File) Hash() string { return f.subject().hash() }
-
-func (s subject) hash() string {
-	data, _ := json.Marshal(s) // of strings only
-	return hash(data)
-}
-
-func (f File) subject() subject {
-	s := subject{File: f.Name, Content: hash(f.Content)}
-	if abs, err := filepath.Abs(f.Name); err == nil {
-		s.File = abs
-	}
-	// The file itself may be a link to one in another place, the directory has one place.
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(s.File)); err == nil {
-		s.File = filepath.Join(dir, filepath.Base(s.File))
-	}
+func (f File) Hash() string {
+	parts := []string{f.place(), hash(bytes.NewReader(f.Content))}
 	for _, path := range named(f.Team) {
-		s.Named = append(s.Named, contents{path, hashFile(path)})
+		content := ""
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			if file, err := os.Open(path); err == nil {
+				content = hash(file)
+				file.Close()
+			}
+		}
+		parts = append(parts, path, content)
 	}
-	return s
+	data, _ := json.Marshal(parts) // of strings only
+	return hash(bytes.NewReader(data))
 }
 
-// named returns the absolute paths in the definitions of MCP servers, sorted. Paths relative to the
-// configuration are absolute since it was read.
+// place returns the absolute path of the file. Its directory is resolved, but not a link in its
+// place, beside which lie other files than beside its target.
+func (f File) place() string {
+	dir, err := filepath.Abs(filepath.Dir(f.Name))
+	if resolved, unresolved := filepath.EvalSymlinks(dir); err == nil && unresolved == nil {
+		dir = resolved
+	}
+	return filepath.Join(dir, filepath.Base(f.Name))
+}
+
+// named returns the absolute paths in the definitions of MCP servers, sorted. Relative ones were made
+// absolute when the configuration was read.
 func named(t config.Team) []string {
 	var paths []string
 	for _, a := range t.Models() {
 		for _, server := range a.MCPServers {
-			words := append([]string{server.Command}, server.Args...)
-			for _, value := range server.Env {
-				words = append(words, value)
-			}
-			for _, word := range words {
+			for _, word := range slices.Concat([]string{server.Command}, server.Args, slices.Collect(maps.Values(server.Env))) {
 				if option, of, ok := strings.Cut(word, "="); ok && strings.HasPrefix(option, "-") {
 					word = of
 				}
@@ -84,25 +72,19 @@ func named(t config.Team) []string {
 	return slices.Compact(paths)
 }
 
-func hashFile(path string) string {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
+// hash returns the hash of what can be read.
+func hash(r io.Reader) string {
 	sum := sha256.New()
-	if _, err := io.Copy(sum, file); err != nil {
+	if _, err := io.Copy(sum, r); err != nil {
 		return ""
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-func hash(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
+// note is the record of a trusted file, for people. Its name is the hash.
+type note struct {
+	File    string    `json:"file"`
+	Trusted time.Time `json:"trusted"`
 }
 
 // Trusted reports whether the user has trusted the file as it is now.
@@ -116,21 +98,17 @@ func Trusted(f File) bool {
 }
 
 // Remember trusts a file as it is now until the user removes the record, and returns the record's
-// path. The record is a note for people; its name is the hash.
+// path.
 func Remember(f File) (record string, err error) {
 	dir, err := storeDir()
 	if err != nil {
 		return "", err
 	}
-	s := f.subject()
-	data, err := json.Marshal(struct {
-		subject
-		Trusted time.Time `json:"trusted"`
-	}{s, time.Now().UTC().Truncate(time.Second)})
+	data, err := json.Marshal(note{File: f.place(), Trusted: time.Now().UTC().Truncate(time.Second)})
 	if err != nil {
 		return "", fmt.Errorf("remember that %s is trusted: %w", f.Name, err)
 	}
-	record = filepath.Join(dir, s.hash())
+	record = filepath.Join(dir, f.Hash())
 	if err = os.MkdirAll(dir, 0o700); err == nil {
 		err = os.WriteFile(record, append(data, '\n'), 0o600)
 	}
