@@ -38,6 +38,7 @@
 //   - redact and text: removal of secrets; truncation and cleaning of text.
 //   - ignore: the patterns of .gitignore and .conclaveignore.
 //   - filelock: locks between processes.
+//   - scratch: temporary directories, removed if their process was killed.
 //
 // # Reading order
 //

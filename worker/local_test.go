@@ -3,6 +3,7 @@ package worker
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,7 +18,7 @@ func TestLocal_givesAStepAWorkersPortsAndLeavesNothing(t *testing.T) {
 	t.Setenv("SOME_API_KEY", "a-secret-that-is-long")
 	l, err := OpenLocal(Models{}, NewTools(settings.Default()))
 	require.NoError(t, err)
-	require.DirExists(t, l.scratch.dir)
+	require.DirExists(t, l.scratch.Path)
 	agent := config.Agent{ID: "agent_a", Backend: config.Backend{Type: config.Offline}}
 	agent.Tools.Files = true
 	p, err := l.Ports(agent)
@@ -31,36 +32,12 @@ func TestLocal_givesAStepAWorkersPortsAndLeavesNothing(t *testing.T) {
 	_, err = l.Ports(config.Agent{ID: "agent_a", Backend: config.Backend{Type: "openai", Model: "m", Provider: "nobody"}})
 	require.True(t, activities.Lacks(err, activities.NoProvider))
 	l.Close()
-	require.NoDirExists(t, l.scratch.dir)
+	require.NoDirExists(t, l.scratch.Path)
 }
 
-func TestScratch_ofADeadProcessIsRemoved(t *testing.T) {
-	t.Parallel()
-	parent := t.TempDir()
-	living, err := openScratch(parent)
-	require.NoError(t, err)
-	dead, err := openScratch(parent)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dead.dir, "left.txt"), nil, 0o600))
-	require.NoError(t, dead.lock.Close()) // as the kernel does for a killed process
-
-	next, err := openScratch(parent)
-	require.NoError(t, err)
-	require.NoDirExists(t, dead.dir)
-	require.NoFileExists(t, dead.lock.Name())
-	require.DirExists(t, living.dir)
-	require.NotEqual(t, living.dir, next.dir)
-
-	living.close()
-	next.close()
-	left, err := os.ReadDir(parent)
-	require.NoError(t, err)
-	require.Empty(t, left)
-}
-
-// HOMEs of MCP servers outlive a killed process until the next worker starts, wherever that worker
-// keeps its workspaces.
-func TestTools_homesAreSwept(t *testing.T) {
+// HOMEs of MCP servers, and the directories of probes, outlive a killed process until the next worker
+// starts, wherever that worker keeps its workspaces.
+func TestTools_whatAKilledProcessLeftIsSwept(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	self, err := os.Executable()
@@ -70,20 +47,27 @@ func TestTools_homesAreSwept(t *testing.T) {
 		o, err := tools.Open(t.Context(), agent, t.TempDir(), activities.Sharing{})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = o.Close() })
-		homes, err := filepath.Glob(filepath.Join(tools.temp.dir, "mcp-*", "0"))
+		homes, err := filepath.Glob(filepath.Join(tools.temp.Path, "mcp-*", "0"))
 		require.NoError(t, err)
 		require.Len(t, homes, 1)
 		return homes[0]
 	}
 	killed, living := NewTools(settings.Default()), NewTools(settings.Default())
 	left, used := opened(killed), opened(living)
-	require.NoError(t, killed.temp.lock.Close()) // as the kernel does for a killed process
+	// As after a kill: the kernel has released the lock.
+	require.NoError(t, os.Rename(killed.temp.Path, killed.temp.Path+"0"))
+	left = strings.Replace(left, killed.temp.Path, killed.temp.Path+"0", 1)
+	probed := filepath.Join(temp, "sandbox-probe-1")
+	require.NoError(t, os.MkdirAll(filepath.Join(probed, "workspace"), 0o700))
+	require.DirExists(t, left)
 
 	next, err := OpenLocal(Models{}, NewTools(settings.Default()))
 	require.NoError(t, err)
 	require.NoDirExists(t, left)
+	require.NoDirExists(t, probed)
 	require.DirExists(t, used, "its process lives")
 	next.Close()
+	killed.release()
 	living.release()
 	living.release()
 	entries, err := os.ReadDir(temp)

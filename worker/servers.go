@@ -90,7 +90,7 @@ func (t *Tools) server(agent, name string, d settings.MCPServer) (mcp.Server, er
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.Env)) {
 		value := d.Env[key]
-		if variable, ok := config.Reference(value); ok {
+		if variable, ok := config.Reference(value); ok && variable != mcp.Workspace {
 			if value = t.getenv(variable); value == "" {
 				return s, missingKey(agent, variable)
 			}

@@ -18,12 +18,12 @@ import (
 	"conclave/activities/sandbox"
 	"conclave/activities/sandbox/egress"
 	"conclave/activities/tools"
-	"conclave/engine/artifact"
 	"conclave/engine/check"
 	"conclave/engine/config"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/redact"
+	"conclave/engine/scratch"
 	"conclave/engine/step"
 	"conclave/worker/settings"
 )
@@ -46,7 +46,7 @@ type Tools struct {
 	refusal error // the reason why this host cannot give a shell; nil if it can
 
 	tempMutex sync.Mutex
-	temp      *scratch // directory for the HOMEs of MCP servers; nil before the first server
+	temp      *scratch.Dir // directory for the HOMEs of MCP servers; nil before the first server
 
 	shared mcp.Pool // the servers that the steps of a run share
 
@@ -147,13 +147,13 @@ func (t *Tools) tempDir() (string, error) {
 	t.tempMutex.Lock()
 	defer t.tempMutex.Unlock()
 	if t.temp == nil {
-		s, err := openScratch("")
+		s, err := scratch.Open("", scratch.Worker)
 		if err != nil {
 			return "", err
 		}
 		t.temp = s
 	}
-	return t.temp.dir, nil
+	return t.temp.Path, nil
 }
 
 // release ends the shared servers and removes the directory of tempDir.
@@ -162,7 +162,7 @@ func (t *Tools) release() {
 	t.tempMutex.Lock()
 	defer t.tempMutex.Unlock()
 	if t.temp != nil {
-		t.temp.close()
+		t.temp.Close()
 		t.temp = nil
 	}
 }
@@ -212,13 +212,13 @@ const maxCheckOutput = 1 << 20
 
 // tryShell opens a sandbox on an empty workspace as a test, and runs a command in gVisor.
 func (t *Tools) tryShell(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "conclave-shell-")
+	dir, err := scratch.Open("", scratch.Shell)
 	if err != nil {
-		return fmt.Errorf("making a directory to try the sandbox in: %w", err)
+		return err
 	}
-	defer func() { _ = artifact.RemoveTree(dir) }()
+	defer dir.Close()
 	o := t.options()
-	o.Temp, o.Workspace = dir, dir+"/files"
+	o.Temp, o.Workspace = dir.Path, dir.Path+"/files"
 	if err := os.Mkdir(o.Workspace, 0o700); err != nil {
 		return fmt.Errorf("making a directory to try the sandbox in: %w", err)
 	}

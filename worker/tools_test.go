@@ -229,7 +229,7 @@ func TestOpen(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	s := settings.Default()
-	s.MCPServers = map[string]settings.MCPServer{"teller": {Command: self, Args: []string{serve}, Env: map[string]string{"A_TOKEN": "${MY_SECRET}", "B": "plain"}}}
+	s.MCPServers = map[string]settings.MCPServer{"teller": {Command: self, Args: []string{serve}, Env: map[string]string{"A_TOKEN": "${MY_SECRET}", "B": "plain", "C": "${CONCLAVE_WORKSPACE}"}}}
 	tools := NewTools(s)
 	tools.Getenv = environment(map[string]string{"MY_SECRET": "verysecret"})
 	agent := named(config.MCPServer{Name: "teller"}, config.MCPServer{Name: "own", Command: self, Args: []string{serve}, Env: map[string]string{"PASSWORD": "literalsecret"}})
@@ -251,9 +251,10 @@ func TestOpen(t *testing.T) {
 	require.Contains(t, run("run_command", `{"command": "echo $((6*7))"}`), "42\n")
 	output := run("mcp__teller__tell", "{}")
 	require.Contains(t, output, "B=plain")
+	require.Contains(t, output, "C="+dir)
 	require.Contains(t, output, "A_TOKEN=[redacted]")
 	require.NotContains(t, output+run("mcp__own__tell", "{}"), "secret")
-	require.Equal(t, []string{"A_TOKEN=verysecret", "B=plain"}, slices.Sorted(slices.Values(tools.secrets())), "the secrets that the worker redacts")
+	require.Equal(t, []string{"A_TOKEN=verysecret", "B=plain", "C=${CONCLAVE_WORKSPACE}"}, slices.Sorted(slices.Values(tools.secrets())), "the secrets that the worker redacts")
 	require.Equal(t, "x [redacted]", redact.New(redact.Environment(tools.secrets())).String("x verysecret"))
 }
 

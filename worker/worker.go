@@ -34,6 +34,7 @@ import (
 	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/overlay"
+	"conclave/engine/scratch"
 	"conclave/worker/cluster"
 	"conclave/worker/metrics"
 	"conclave/worker/settings"
@@ -153,13 +154,13 @@ func Start(c Config) (stop func(), err error) {
 	open = append(open, forget)
 	workspaces := ""
 	if !c.NoSteps {
-		s, err := openScratch(c.Scratch)
+		s, err := scratch.Open(c.Scratch, scratch.Worker)
 		if err != nil {
 			return nil, err
 		}
-		sweep(os.TempDir()) // the HOMEs of a killed worker's MCP servers are there
-		c.Tools.overlays = &overlays{tools: c.Tools, workspaces: s.dir, trees: c.treesDir(), log: c.Tools.Log}
-		workspaces, open = s.dir, append(open, s.close, c.Tools.release, c.Tools.overlays.close)
+		scratch.Sweep(os.TempDir()) // the HOMEs of a killed worker's MCP servers are there
+		c.Tools.overlays = &overlays{tools: c.Tools, workspaces: s.Path, trees: c.treesDir(), log: c.Tools.Log}
+		workspaces, open = s.Path, append(open, s.Close, c.Tools.release, c.Tools.overlays.close)
 	}
 	sdkworker.SetBinaryChecksum(binaryName())
 	running := attempt.NewSteps()

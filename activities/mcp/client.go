@@ -23,7 +23,7 @@ type Client struct {
 
 // Place is the location of a step's servers and the run that shares them.
 type Place struct {
-	Dir  string // the working directory of the step's own servers
+	Dir  string // the workspace of the step, which its own servers are told
 	Temp string // the parent of their HOMEs; the system's temporary directory if empty
 
 	// Pool holds the servers that the steps of Run share. If Pool is nil or Run is empty, no server

@@ -9,7 +9,7 @@
 // The failures of a server are results for the model; errors are reserved for faults of the worker
 // and the end of the context. A call is never sent twice: if the connection broke when it may
 // already have run, the result says so. A call that exceeds its deadline leaves the connection
-// open. Servers are offered no roots, sampling or elicitation.
+// open. Programs are offered the workspace as a root, and no server sampling or elicitation.
 //
 // Close leaves no process behind. On Linux a process escapes only if, before Close, it started its
 // own session, cleared its environment and lost its parents.

@@ -76,10 +76,11 @@ func serve(kind string) {
 	case "waits":
 		meet(os.Getenv("MEETING"))
 	case "once": // works only at its first start
-		if _, err := os.Stat("started"); err == nil {
+		started := filepath.Join(os.Getenv("CONCLAVE_WORKSPACE"), "started")
+		if _, err := os.Stat(started); err == nil {
 			os.Exit(4)
 		}
-		_ = os.WriteFile("started", nil, 0o600)
+		_ = os.WriteFile(started, nil, 0o600)
 	}
 	_ = tools(kind).Run(ctx, &sdk.StdioTransport{})
 	if kind == "stays" { // after the end of its input
@@ -135,6 +136,18 @@ func tools(kind string) *sdk.Server {
 		dir, _ := os.Getwd()
 		return text("%s", dir)
 	})
+	server.AddTool(&sdk.Tool{Name: "roots", InputSchema: anything}, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		listed, err := req.Session.ListRoots(ctx, nil) //nolint:staticcheck // servers of today use it
+		if err != nil {
+			return nil, err
+		}
+		var uris []string
+		for _, root := range listed.Roots {
+			uris = append(uris, root.URI)
+		}
+		return text("%s", strings.Join(uris, "\n")), nil
+	})
+	add("given", anything, func(map[string]any) *sdk.CallToolResult { return text("%s", strings.Join(os.Args[1:], "\n")) })
 	add("count", anything, func(map[string]any) *sdk.CallToolResult { return text("%d", counted()) })
 	add("crash", anything, func(map[string]any) *sdk.CallToolResult {
 		counted()
@@ -192,9 +205,9 @@ func tools(kind string) *sdk.Server {
 	return server
 }
 
-// counted counts its calls across restarts, in a file of the working directory.
+// counted counts its calls across restarts, in a file of the workspace.
 func counted() int {
-	file, err := os.OpenFile("calls", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(filepath.Join(os.Getenv("CONCLAVE_WORKSPACE"), "calls"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return -1
 	}

@@ -29,7 +29,7 @@ const (
 // link is a server and its successive connections.
 type link struct {
 	server    Server
-	dir, home string
+	dir, home string // its workspace; its HOME, below which it starts
 	log       *slog.Logger
 	redactor  *redact.Redactor // removes the server's secrets
 
@@ -43,11 +43,11 @@ type link struct {
 	started string      // guarded by listing: identifies the newest connection
 }
 
-// newLink creates the HOME of a server without connecting to it.
+// newLink creates the directories of a server without connecting to it.
 func newLink(s Server, dir, home string, log *slog.Logger) (*link, error) {
 	s.CallTimeout = cmp.Or(s.CallTimeout, defaultCall)
 	s.StartTimeout = cmp.Or(s.StartTimeout, defaultStart)
-	if err := os.MkdirAll(filepath.Join(home, tempName), 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(home, tempName), 0o700), os.MkdirAll(dir, 0o700)); err != nil {
 		return nil, &StartError{Server: s.Name, Err: err}
 	}
 	return &link{server: s, dir: dir, home: home, log: log, redactor: s.redactor()}, nil

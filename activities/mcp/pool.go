@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -80,7 +81,7 @@ func newPooledServer(s Server, p Place) (*pooledServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the home directory of the MCP server %s: %w", s.Name, err)
 	}
-	l, err := newLink(s, home, home, p.Log)
+	l, err := newLink(s, filepath.Join(home, "files"), home, p.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +133,7 @@ func (p *Pool) End(run string) {
 	ended.Wait()
 }
 
-// Dirs returns the directories of the connected servers of a run.
+// Dirs returns the directories for files of the connected servers of a run.
 func (p *Pool) Dirs(run string) []string {
 	p.mu.Lock()
 	var servers []*pooledServer
@@ -145,7 +146,7 @@ func (p *Pool) Dirs(run string) []string {
 	var dirs []string
 	for _, s := range servers {
 		if s.link.connected() {
-			dirs = append(dirs, s.home)
+			dirs = append(dirs, s.link.dir)
 		}
 	}
 	slices.Sort(dirs)

@@ -59,7 +59,7 @@ func TestPool_keepsAServerBetweenTheStepsOfARun(t *testing.T) {
 	require.Equal(t, pid, s.pid(later))
 	require.Equal(t, state, later.Tools()[0].State)
 	require.Equal(t, "3", run(t, later, "mcp__fake__count", "{}").Text)
-	dir := run(t, later, "mcp__fake__cwd", "{}").Text
+	dir, home := run(t, later, "mcp__fake__cwd", "{}").Text, filepath.Dir(s.pool.Dirs("one")[0])
 
 	other := s.open("two")
 	require.NotEqual(t, pid, s.pid(other))
@@ -72,7 +72,8 @@ func TestPool_keepsAServerBetweenTheStepsOfARun(t *testing.T) {
 	require.NoError(t, later.Close())
 	gone(t, pid)
 	require.NoDirExists(t, dir)
-	require.DirExists(t, filepath.Dir(dir))
+	require.NoDirExists(t, home)
+	require.DirExists(t, filepath.Dir(home))
 }
 
 func TestPool_endsAnUnusedServer(t *testing.T) {

@@ -47,15 +47,24 @@ type process struct {
 	stopping sync.Once
 }
 
-// start runs the server's program with a mark, which must be unique.
-func start(s Server, dir, home, mark string) (*process, error) {
+// Workspace is the variable with the directory of the agent's files.
+const Workspace = "CONCLAVE_WORKSPACE"
+
+// start runs the server's program with a mark, which must be unique, in an empty directory: many
+// launchers load code from their working directory, which in the workspace is an agent's or a base's.
+func start(s Server, workspace, home, mark string) (*process, error) {
 	env := environment(s, home, mark)
+	env[Workspace] = workspace
 	path, err := lookup(s.Command, env["PATH"])
 	if err != nil {
 		return nil, err
 	}
+	empty, err := os.MkdirTemp(home, "start-")
+	if err != nil {
+		return nil, fmt.Errorf("making an empty directory for the program: %w", err)
+	}
 	cmd := exec.Command(path, s.Args...)
-	cmd.Dir, cmd.SysProcAttr = dir, attributes()
+	cmd.Dir, cmd.SysProcAttr = empty, attributes()
 	for name, value := range env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
@@ -95,8 +104,8 @@ func environment(s Server, home, mark string) map[string]string {
 	return env
 }
 
-// lookup finds a program in PATH. It skips relative directories, which would be inside the
-// workspace.
+// lookup finds a program in PATH. It skips relative directories, which would depend on where the
+// worker was started.
 func lookup(command, path string) (string, error) {
 	if filepath.IsAbs(command) {
 		return command, nil

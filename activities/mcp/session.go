@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -68,6 +70,7 @@ func connect(ctx context.Context, s Server, dir, home, mark string) (*session, [
 
 // connectWith connects with a version of the protocol; "" means the newest.
 func connectWith(ctx context.Context, server Server, dir, home, mark, protocol string) (*session, []*sdk.Tool, error) {
+	server = server.in(dir)
 	life, end := context.WithCancelCause(context.Background())
 	s := &session{changes: newChanges(), ended: make(chan struct{}), life: life, end: end}
 	transport, err := s.transport(server, dir, home, mark)
@@ -77,13 +80,8 @@ func connectWith(ctx context.Context, server Server, dir, home, mark, protocol s
 	}
 	release := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
 	defer release()
-	client := sdk.NewClient(&sdk.Implementation{Name: "conclave", Version: "1"}, &sdk.ClientOptions{
-		Capabilities:           &sdk.ClientCapabilities{},
-		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { s.changes.due() },
-		MultiRoundTrip:         &sdk.MultiRoundTripOptions{Disabled: true},
-	})
 	var tools []*sdk.Tool
-	s.client, err = client.Connect(ctx, transport, &sdk.ClientSessionOptions{ProtocolVersion: protocol})
+	s.client, err = s.newClient(server, dir).Connect(ctx, transport, &sdk.ClientSessionOptions{ProtocolVersion: protocol})
 	if err == nil {
 		go func() {
 			_ = s.client.Wait() // calls in flight get its error
@@ -97,6 +95,35 @@ func connectWith(ctx context.Context, server Server, dir, home, mark, protocol s
 		return nil, nil, err
 	}
 	return s, tools, nil
+}
+
+// newClient returns a client that offers a program the workspace as its first root, from which servers
+// take relative names of files, and the directories among its arguments, which roots replace.
+//
+//nolint:staticcheck // roots are deprecated in favour of configuration, which CONCLAVE_WORKSPACE is; the servers of today know roots only
+func (s *session) newClient(server Server, workspace string) *sdk.Client {
+	capabilities := &sdk.ClientCapabilities{}
+	if server.Command != "" {
+		capabilities.RootsV2 = &sdk.RootCapabilities{}
+	}
+	client := sdk.NewClient(&sdk.Implementation{Name: "conclave", Version: "1"}, &sdk.ClientOptions{
+		Capabilities:           capabilities,
+		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { s.changes.due() },
+		MultiRoundTrip:         &sdk.MultiRoundTripOptions{Disabled: true},
+	})
+	client.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, request sdk.Request) (sdk.Result, error) {
+			if method != "roots/list" {
+				return next(ctx, method, request)
+			}
+			offered := &sdk.ListRootsResult{} // in this order; AddRoots would sort them
+			for _, dir := range server.directories(workspace) {
+				offered.Roots = append(offered.Roots, &sdk.Root{URI: (&url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}).String()})
+			}
+			return offered, nil
+		}
+	})
+	return client
 }
 
 func (s *session) transport(server Server, dir, home, mark string) (sdk.Transport, error) {

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"conclave/engine/scratch"
 )
 
 // attacks is a script that tries some attacks. It prints those that succeed, and nothing if all
@@ -55,11 +57,12 @@ func probe(ctx context.Context) Host {
 
 // try runs a program and some attacks at the level that the host seems to support.
 func try(ctx context.Context, h Host) (err error) {
-	dir, err := os.MkdirTemp("", "sandbox-probe-")
+	temp, err := scratch.Open("", scratch.Probe)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer temp.Close()
+	dir := temp.Path
 	workspace, secret := filepath.Join(dir, "workspace"), filepath.Join(dir, "secret")
 	if err := errors.Join(os.Mkdir(workspace, 0o700), os.WriteFile(secret, []byte("secret"), 0o600)); err != nil {
 		return err

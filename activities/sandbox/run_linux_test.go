@@ -142,3 +142,14 @@ func TestSandbox_toolchains(t *testing.T) {
 		require.Equal(t, "bang\n", b.must(t, "hammer"))
 	})
 }
+
+// A worker that is killed while it probes the host leaves a directory, which the next probe removes.
+func TestProbe_removesWhatAKilledProbeLeft(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	require.NoError(t, os.MkdirAll(filepath.Join(temp, "sandbox-probe-123", "workspace"), 0o700))
+	sandbox.Probe(t.Context())
+	left, err := os.ReadDir(temp)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}

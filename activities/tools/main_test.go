@@ -44,8 +44,7 @@ func serveMCP() error {
 		sdk.AddTool(server, &sdk.Tool{Name: "leave"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
 			return say("Goodbye."), nil, nil
 		})
-		dir, err := os.Getwd()
-		return say(fmt.Sprintf("Hello %s, from %s.", strings.Repeat(w.Name, max(1, w.Times)), dir)), nil, err
+		return say(fmt.Sprintf("Hello %s, from %s.", strings.Repeat(w.Name, max(1, w.Times)), os.Getenv(mcp.Workspace))), nil, nil
 	})
 	return server.Run(context.Background(), &sdk.StdioTransport{})
 }

@@ -40,9 +40,7 @@ func TestOpened_runsEachTool(t *testing.T) {
 	t.Parallel()
 	d := openToolbox(t, tools.Set{Files: true, Servers: []mcp.Server{greeter(t)}})
 	require.Equal(t, "created a.txt (1 bytes)", d.run("write_file", "path", "a.txt", "content", "x"))
-	dir, err := filepath.EvalSymlinks(d.dir)
-	require.NoError(t, err)
-	require.Equal(t, "Hello Ada, from "+dir+".", d.run("mcp__greeter__greet", "name", "Ada"))
+	require.Equal(t, "Hello Ada, from "+d.dir+".", d.run("mcp__greeter__greet", "name", "Ada"))
 }
 
 // The error for an unknown tool suggests the nearest of all tools. A tool that is switched off is unknown.

@@ -124,7 +124,7 @@ func (d *Decoder) checkBackend(key string, b Backend) {
 		d.checkSkill(key+".params", b.Params)
 	}
 	switch {
-	case d.reach == Cluster:
+	case d.reach.cluster:
 		d.checkBackendReach(key, b)
 	case b.Known().BaseURL == "" && b.BaseURL == "" && b.Provider == "":
 		d.Report(key+".base_url", "missing; the address of %s is your own, such as https://NAME.openai.azure.com/openai/v1, with api_key_env: %s", b.Type, b.Known().KeyVariables[0])

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"unicode"
@@ -11,15 +14,51 @@ import (
 
 // Reach decides whether a configuration may define addresses, keys and programs, or may only
 // name those of the worker.
-type Reach int
+type Reach struct {
+	cluster bool
+	dir     string // the directory of the configuration's file; empty without one
+}
 
-const (
-	// Local is a file of the person who also runs the worker.
-	Local Reach = iota
+var (
+	// Local is a configuration of the person who also runs the worker.
+	Local = Reach{}
 	// Cluster is the input of a session. Its author must not be able to send a key to
 	// an address of their own, or to run a program outside the sandbox.
-	Cluster
+	Cluster = Reach{cluster: true}
 )
+
+// Beside returns the reach of a configuration that is read from a file: the relative paths of
+// programs in it, and of their arguments, are made absolute from the directory of the file.
+func (r Reach) Beside(file string) Reach {
+	if dir, err := filepath.Abs(filepath.Dir(file)); err == nil {
+		r.dir = dir
+	}
+	return r
+}
+
+// locate makes a value absolute that begins with ./ or ../, or names a file beside the
+// configuration's. Of an option among arguments, that is what follows the =; a bare name of
+// a program is that of a file only if PATH lacks it. Kind is the value of the tag path.
+func (r Reach) locate(value, kind string) string {
+	if r.dir == "" || kind == "" || filepath.IsAbs(value) {
+		return value
+	}
+	option, of, assigned := strings.Cut(value, "=")
+	isOption, path := kind == "argument" && strings.HasPrefix(value, "-"), filepath.Join(r.dir, value)
+	_, missing := exec.LookPath(value)
+	info, err := os.Stat(path)
+	switch {
+	case isOption && !assigned:
+		return value
+	case isOption:
+		return option + "=" + r.locate(of, kind)
+	case strings.HasPrefix(value, "./"), strings.HasPrefix(value, "../"):
+		return path
+	case err != nil, !info.Mode().IsRegular(), kind == "program" && missing == nil && filepath.Base(value) == value:
+		return value
+	}
+	return path
+}
 
 // agentID is the form of an agent's ID and of a step's name.
 var agentID = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
@@ -69,18 +108,13 @@ func (d *Decoder) checkAgents(list string, agents []Agent) {
 		}
 		d.checkBackend(key+".backend", a.Backend)
 		d.checkServers(key+".mcp_servers", a.MCPServers)
-		if d.reach == Cluster {
-			d.checkReach(key, a)
+		if d.reach.cluster {
+			d.checkServerReach(key+".mcp_servers", a.MCPServers)
 		}
 	}
 }
 
-// checkReach refuses MCP servers that the configuration of a session on a cluster defines.
-func (d *Decoder) checkReach(key string, a Agent) {
-	d.checkServerReach(key+".mcp_servers", a.MCPServers)
-}
-
-// checkServerReach refuses definitions of MCP servers.
+// checkServerReach refuses MCP servers that the configuration of a session on a cluster defines.
 func (d *Decoder) checkServerReach(key string, servers []MCPServer) {
 	for i, s := range servers {
 		if s.Defines() {

@@ -254,7 +254,7 @@ func (d *Decoder) list(n *node, key string, v reflect.Value, r rule) {
 	v.SetZero() // an empty list is nil
 	for i, item := range n.items {
 		element := withDefaults(v.Type().Elem())
-		d.decode(item, nth(key, i), element, rule{shorthand: r.shorthand})
+		d.decode(item, nth(key, i), element, rule{shorthand: r.shorthand, path: r.path})
 		v.Set(reflect.Append(v, element))
 	}
 }

@@ -23,10 +23,10 @@ func Parse(name string, data []byte, reach Reach) (Team, error) {
 	return decodeDocument(newDecoder(name, reach, teamType), data, Defaults[Team](), emptyTeam, func(Team) {})
 }
 
-// ParseSingle reads a team of exactly one agent for a local run. Unlike in Parse
-// the agent's ID may be missing; it is then empty, and the caller chooses one.
-func ParseSingle(name string, data []byte) (Team, error) {
-	d := newDecoder(name, Local, teamType)
+// ParseSingle reads a team of exactly one agent for a local run, from a file. Unlike in
+// Parse the agent's ID may be missing; it is then empty, and the caller chooses one.
+func ParseSingle(file string, data []byte) (Team, error) {
+	d := newDecoder(file, Local.Beside(file), teamType)
 	d.single = true
 	return decodeDocument(d, data, Defaults[Team](), emptyTeam, func(Team) {})
 }

@@ -115,7 +115,7 @@ func TestDecoder_server(t *testing.T) {
 		`a: {command: notes, token_env: NOTES_TOKEN}`:                        "a token without a url to send it to; give a program its secrets by env",
 		`a: {url: "https://mcp.example.com/mcp", token_env: ` + secret + `}`: "token_env",
 		`"a b": {command: notes}`:                                            "not ",
-		`a: {command: ./notes}`:                                              "a relative path, which would lead into the workspace",
+		`a: {command: ./notes}`:                                              "a relative path that names no file beside this one; begin it with ./",
 		`a: {command: notes, url: "https://mcp.example.com/mcp"}`:            "both a command and a url",
 		`a: {}`: "neither a command nor a url",
 		`a: {url: "https://mcp.example.com/mcp", args: [x]}`:             "arguments without a command",
@@ -126,9 +126,15 @@ func TestDecoder_server(t *testing.T) {
 		`a: {url: "https://mcp.example.com/mcp?api_key=` + secret + `"}`: "the URL seems to contain a key (not shown)",
 		`a: {command: notes, env: {"1A": b}}`:                            "not the name of an environment variable",
 		`a: {command: notes, args: ["` + secret + `"]}`:                  "this looks like an API key (not shown)",
-		`a: {command: "no\0tes"}`:                                        "a NUL character, which no program accepts",
-		`a: {command: notes, allowed_tools: [mcp__a__read]}`:             "without mcp__a__; write read",
-		`a: {command: notes, allowed_tools: [" "]}`:                      "empty; it takes the name of a tool",
+		`a: {command: notes, env: {DB_PASSWORD: hunter2}}`:               "a literal secret (not shown)",
+		`a: {command: notes, env: {PGPASSWORD: "1234"}}`:                 "write ${NAME} as the value",
+		`a: {command: notes, env: {api_key: local-abc}}`:                 "a literal secret",
+		`a: {command: notes, env: {NOTES_TOKEN: "x-${NOTES_TOKEN}"}}`:    "a literal secret",
+		`a: {command: notes, env: {URL: "postgres://me:hunter2@h/db"}}`:  "a literal secret",
+		`a: {command: notes, env: {NOTES_TOKEN: "${NOTES_TOKEN}", SSH_KEY: /home/me/key, CACHE_KEY: "", USE_TOKEN: "true", URL: "postgres://me@h/db", MODE: fast}}`: "",
+		`a: {command: "no\0tes"}`:                            "a NUL character, which no program accepts",
+		`a: {command: notes, allowed_tools: [mcp__a__read]}`: "without mcp__a__; write read",
+		`a: {command: notes, allowed_tools: [" "]}`:          "empty; it takes the name of a tool",
 	} {
 		_, err := decodeRack("mcp_servers:\n  " + server + "\n")
 		if says == "" {

@@ -18,6 +18,7 @@ type rule struct {
 	shorthand string // the key that a plain string sets, in place of a mapping
 	single    bool   // a list that may be written as its only item
 	optional  bool   // a string that may be null
+	path      string // program or argument for a string that may be a relative path, or for a list of them
 
 	booleans []string // the choices that true and false stand for; nil if booleans are refused
 }
@@ -30,7 +31,7 @@ func rules(t reflect.Type) []rule {
 		key, options, _ := strings.Cut(tag.Get("json"), ",")
 		r := rule{
 			index: i, key: key, doc: tag.Get("doc"), shorthand: tag.Get("shorthand"),
-			min: bound(tag.Get("min")), max: bound(tag.Get("max")), single: tag.Get("single") != "", optional: options == "omitempty",
+			min: bound(tag.Get("min")), max: bound(tag.Get("max")), single: tag.Get("single") != "", optional: options == "omitempty", path: tag.Get("path"),
 		}
 		if enum := tag.Get("enum"); enum != "" {
 			r.enum = strings.Split(enum, ",")

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"conclave/engine/redact"
@@ -14,8 +15,8 @@ import (
 // MCPServer names an MCP server or, with more than Name set, defines one.
 type MCPServer struct {
 	Name    string            `json:"name" doc:"The server's name, up to 32 lower-case letters, digits, _ or -; its tools are called mcp__NAME__TOOL."`
-	Command string            `json:"command,omitempty" doc:"The program of a server on standard input and output. It runs outside the sandbox, in the agent's workspace."`
-	Args    []string          `json:"args,omitempty" doc:"The program's arguments."`
+	Command string            `json:"command,omitempty" path:"program" doc:"The program of a server on standard input and output: an absolute path, a name in PATH, or a path that begins with ./ or ../ and is relative to this file. It runs outside the sandbox, and starts in an empty directory."`
+	Args    []string          `json:"args,omitempty" path:"argument" doc:"The program's arguments. ${CONCLAVE_WORKSPACE} is replaced by the path of the agent's workspace; an argument that begins with ./ or ../, or names a file beside this one, is made absolute."`
 	Env     map[string]string `json:"env,omitempty" doc:"The program's environment, beside PATH and HOME; a value of the form ${NAME} is that of the variable NAME where the program is started."`
 	URL     string            `json:"url,omitempty" doc:"Address of a server that is reached by streamable HTTP."`
 	Type    string            `json:"type,omitempty" enum:"stdio,streamable-http" doc:"How the server is reached: stdio goes with command, streamable-http with url; it can be left out."`
@@ -24,7 +25,7 @@ type MCPServer struct {
 	AllowedTools []string `json:"allowed_tools,omitempty" doc:"The tools that the agent gets, by their names at the server; without it all."`
 	ExcludeTools []string `json:"exclude_tools,omitempty" doc:"Tools that the agent does not get, by their names at the server, even if allowed_tools lists them."`
 
-	Scope string `json:"scope,omitempty" enum:"step,session" doc:"How long the server runs. step: it is started for each step, in the agent's workspace; session: the steps of a session on the same worker share it, and it runs in a directory of its own. By default step."`
+	Scope string `json:"scope,omitempty" enum:"step,session" doc:"How long the server runs. step: it is started for each step, with the agent's workspace as CONCLAVE_WORKSPACE; session: the steps of a session on the same worker share it, with a directory of its own there. By default step."`
 }
 
 // Types of an MCPServer; an empty one follows from Command or URL.
@@ -142,7 +143,7 @@ func (d *Decoder) Server(key string, s MCPServer, tokenEnv string) {
 // checkServer checks the definition of an MCP server.
 func (d *Decoder) checkServer(key string, s MCPServer) {
 	if strings.ContainsAny(s.Command, `/\`) && !filepath.IsAbs(s.Command) {
-		d.Report(key+".command", "a relative path, which would lead into the workspace, where agents write; give an absolute path, or a name in PATH")
+		d.Report(key+".command", "a relative path that names no file beside this one; begin it with ./, or give an absolute path, or a name in PATH")
 	}
 	d.checkArgument(key+".command", s.Command)
 	if s.URL != "" {
@@ -158,6 +159,9 @@ func (d *Decoder) checkServer(key string, s MCPServer) {
 			continue
 		}
 		d.checkArgument(at, s.Env[name])
+		if isSecret(name, s.Env[name]) {
+			d.Report(at, "a literal secret (not shown) does not belong in a configuration; put it into an environment variable NAME and write ${NAME} as the value")
+		}
 	}
 	switch {
 	case d.invalid[key+".command"], d.invalid[key+".url"]:
@@ -184,6 +188,20 @@ func (d *Decoder) checkArgument(key, value string) {
 	case redact.LooksSecret(value):
 		d.Report(key, "this looks like an API key (not shown), which does not belong in a configuration; put it into an environment variable NAME and write ${NAME} as a value of env")
 	}
+}
+
+// isSecret reports whether a variable has a literal secret: a value that is no path and no switch under
+// the name of one, or a password in an address.
+func isSecret(name, value string) bool {
+	if _, ok := Reference(value); ok || value == "" {
+		return false
+	}
+	if u, err := url.Parse(value); err == nil && u.User != nil {
+		_, password := u.User.Password()
+		return password
+	}
+	_, err := strconv.ParseBool(value)
+	return (redact.SecretVariable(name) || redact.SecretKey(name)) && !filepath.IsAbs(value) && err != nil
 }
 
 // checkServerURL checks the address of an MCP server. It may have a query, but

@@ -44,7 +44,7 @@ func (d *Decoder) checkSkill(key string, params map[string]any) {
 	switch {
 	case params[Targets] == nil:
 		d.Report(key, "targets is missing; it names the data set with the right answers, such as questions.jsonl")
-	case d.reach == Cluster:
+	case d.reach.cluster:
 		d.Report(join(key, Targets), "a file of the worker's machine, which a session on a cluster cannot name; leave params out")
 	}
 }

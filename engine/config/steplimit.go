@@ -55,7 +55,7 @@ func (d *Decoder) checkStepTools(key string, s PipelineStep) {
 		return
 	}
 	d.checkServers(key+".mcp_servers", *s.MCPServers)
-	if d.reach == Cluster {
+	if d.reach.cluster {
 		d.checkServerReach(key+".mcp_servers", *s.MCPServers)
 	}
 }

@@ -76,7 +76,7 @@ func (d *Decoder) str(n *node, key string, v reflect.Value, r rule) {
 		}
 		d.report(n.position, key, "unknown value %s; %s", quote(n.text), hint)
 	default:
-		v.SetString(n.text)
+		v.SetString(d.reach.locate(n.text, r.path))
 	}
 }
 

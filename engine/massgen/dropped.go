@@ -56,7 +56,7 @@ var backendKeys = map[string]string{
 	"custom_tools": functions, "custom_tools_path": functions, "auto_discover_custom_tools": functions, "exclude_custom_tools": functions,
 	"shared_tools_directory": functions, "enable_code_based_tools": functions, "direct_mcp_servers": functions,
 	"exclude_file_operation_mcps":       "the file tools are conclave's own; tools.files: false takes them away",
-	"use_mcpwrapped_for_tool_filtering": "the filters of mcp_servers need no wrapper", "use_no_roots_wrapper": "servers get no roots",
+	"use_mcpwrapped_for_tool_filtering": "the filters of mcp_servers need no wrapper", "use_no_roots_wrapper": "the roots of a server include the directories of its arguments",
 	"enable_tool_search": noCounterpart, "tool_search_variant": noCounterpart, "enable_strict_tool_use": noCounterpart,
 	"permissions":                 "NOT enforced: there is no engine for such rules, the sandbox denies commands the network and files outside the workspace; tools.shell stays off, switch it on if that is enough",
 	"command_line_srt_allow_read": network, "command_line_srt_allow_unix_sockets": network, "command_line_srt_deny_read": network,
@@ -92,7 +92,7 @@ var serverKeys = map[string]string{
 	"security":      "a server reaches what the worker's user can; name only servers that you trust, and restrict their tools with allowed_tools",
 	"headers":       "headers are not part of a team file; with token_env in a worker configuration, conclave sends a bearer token",
 	"authorization": "headers are not part of a team file; with token_env in a worker configuration, conclave sends a bearer token",
-	"cwd":           "a server starts in the agent's workspace, with scope: session in a directory of its own",
+	"cwd":           "a server starts in an empty directory; CONCLAVE_WORKSPACE in its environment and arguments is the workspace",
 	"timeout":       "the time limit of a call is call_timeout_seconds in a worker configuration", "tool_timeout": "the time limit of a call is call_timeout_seconds in a worker configuration",
 	"defer_loading": "all tools of a server are offered at once",
 }

@@ -113,35 +113,36 @@ func (im *importer) transport(s *yaml.Node, e entry) {
 	}
 }
 
-// command carries a program over, with a placeholder for a relative path, which would lead
-// into the workspace.
+// command carries a program over, with a placeholder for a relative path, which MassGen finds
+// from where it was started.
 func (im *importer) command(s *yaml.Node, e entry) {
 	im.carry(s, "command", e)
 	program := text(e.value)
 	if strings.ContainsAny(program, `/\`) && !strings.HasPrefix(program, "/") && !strings.Contains(program, `:\`) {
 		named := "/PATH/TO/" + program[strings.LastIndexAny(program, `/\`)+1:]
-		im.notes.of(e, "%s is relative, and servers start in the agent's workspace; replace the placeholder %s with the absolute path", program, named)
+		im.notes.of(e, "%s is relative to where MassGen was started; replace the placeholder %s with the absolute path, or with one that begins with ./ and is relative to this file", program, named)
 		set(s, "command", str(named))
 	}
 }
 
-// workingDirectory is MassGen's variable for the workspace, in which conclave starts servers.
-const workingDirectory = "${cwd}"
+// The variables for the workspace, of MassGen and of conclave.
+const workingDirectory, workspaceHere = "${cwd}", "${CONCLAVE_WORKSPACE}"
 
 // arguments carries arguments over, with the workspace in place of its variable.
 func (im *importer) arguments(s *yaml.Node, e entry) {
 	list := listOf(nil)
 	for i, item := range e.value.Content {
 		path, arg := nth(e.path, i), text(item)
-		if strings.Contains(arg, workingDirectory) {
-			arg = strings.ReplaceAll(arg, workingDirectory, ".")
-			im.notes.at(path, item, "%s is now ., the agent's workspace, in which the server starts", workingDirectory)
+		others := strings.ReplaceAll(arg, workingDirectory, "")
+		if others != arg {
+			arg = strings.ReplaceAll(arg, workingDirectory, workspaceHere)
+			im.notes.at(path, item, "%s is now %s, the agent's workspace", workingDirectory, workspaceHere)
 		}
-		if found := references.FindString(arg); found != "" {
+		if found := references.FindString(others); found != "" {
 			im.notes.at(path, item, "arguments take no variables here, and %s stays unchanged: pass it in env, or start the server with a script", found)
 		}
-		if strings.HasPrefix(arg, "../") || strings.HasPrefix(arg, "./") && !strings.Contains(text(item), workingDirectory) {
-			im.notes.at(path, item, "%s is relative, and servers start in the agent's workspace: write an absolute path", arg)
+		if strings.HasPrefix(arg, "../") || strings.HasPrefix(arg, "./") {
+			im.notes.at(path, item, "%s is now relative to this file, no longer to where MassGen was started: write an absolute path if these differ", arg)
 		}
 		copied := strAt(arg, item)
 		im.paths[copied] = path

@@ -27,7 +27,7 @@ func TestServer(t *testing.T) {
 		{"name: x, type: stdio, command: npx", config.MCPServer{Name: "x", Type: "stdio", Command: "npx"}, "", ""},
 		{"name: x, command: ./bin/x", config.MCPServer{Name: "x", Command: "/PATH/TO/x"}, "command", "replace the placeholder /PATH/TO/x"},
 		{"name: x, command: /bin/x", config.MCPServer{Name: "x", Command: "/bin/x"}, "", ""},
-		{"name: x, command: npx, args: ['${cwd}/in']", config.MCPServer{Name: "x", Command: "npx", Args: []string{"./in"}}, "args[0]", "${cwd} is now ., the agent's workspace"},
+		{"name: x, command: npx, args: ['${cwd}/in']", config.MCPServer{Name: "x", Command: "npx", Args: []string{"${CONCLAVE_WORKSPACE}/in"}}, "args[0]", "${cwd} is now ${CONCLAVE_WORKSPACE}, the agent's workspace"},
 		{"name: x, command: npx, args: ['--key=${KEY}']", config.MCPServer{Name: "x", Command: "npx", Args: []string{"--key=${KEY}"}}, "args[0]", "${KEY} stays unchanged"},
 		{"name: x, command: npx, args: [../srv.py]", config.MCPServer{Name: "x", Command: "npx", Args: []string{"../srv.py"}}, "args[0]", "write an absolute path"},
 		{"name: x, command: npx, env: {A: '${A_TOKEN}', N: 3}", config.MCPServer{Name: "x", Command: "npx", Env: map[string]string{"A": "${A_TOKEN}", "N": "3"}}, "", ""},

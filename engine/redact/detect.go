@@ -56,17 +56,17 @@ func Environment(environ []string) []string {
 	var secrets []string
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
-		if secretVariable(name) && len(value) >= minVariable {
+		if SecretVariable(name) && len(value) >= minVariable {
 			secrets = append(secrets, value)
 		}
 	}
 	return secrets
 }
 
-// secretVariable reports whether a variable's name ends like those that configurations
+// SecretVariable reports whether a variable's name ends like those that configurations
 // require for keys, or like those of the AWS SDK, the Temporal CLI or MCP servers.
-func secretVariable(name string) bool {
-	for _, ending := range []string{"_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_KEY_DATA"} {
+func SecretVariable(name string) bool {
+	for _, ending := range []string{"_KEY", "_TOKEN", "_SECRET", "PASSWORD", "_KEY_DATA"} {
 		if strings.HasSuffix("_"+strings.ToUpper(name), ending) {
 			return true
 		}

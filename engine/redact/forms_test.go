@@ -87,7 +87,7 @@ func TestSecretVariable(t *testing.T) {
 		"OPENAI_API_KEY": true, "GITHUB_TOKEN": true, "TEMPORAL_TLS_KEY_DATA": true, "DB_PASSWORD": true, "CLIENT_SECRET": true, "KEY": true, "token": true, "aws_secret_access_key": true,
 		"KEYBOARD": false, "MONKEY": false, "TOKENS": false, "PATH": false, "": false, "SECRET_NAME": false,
 	} {
-		require.Equal(t, want, secretVariable(name), name)
+		require.Equal(t, want, SecretVariable(name), name)
 	}
 	require.Equal(t, []string{"12345678"}, Environment([]string{"A_KEY=12345678", "B_KEY=1234567", "C_KEY", "D=12345678"}))
 }

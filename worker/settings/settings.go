@@ -51,15 +51,15 @@ type Provider struct {
 // MCPServer is a server of the Model Context Protocol: a program on standard input and output, or
 // an address.
 type MCPServer struct {
-	Command string            `json:"command,omitempty" doc:"The program of a server on standard input and output."`
-	Args    []string          `json:"args,omitempty" doc:"The program's arguments."`
+	Command string            `json:"command,omitempty" path:"program" doc:"The program of a server on standard input and output: an absolute path, a name in PATH, or a path that begins with ./ or ../ and is relative to this file."`
+	Args    []string          `json:"args,omitempty" path:"argument" doc:"The program's arguments. ${CONCLAVE_WORKSPACE} is replaced by the path of the agent's workspace; an argument that begins with ./ or ../, or names a file beside this one, is made absolute."`
 	Env     map[string]string `json:"env,omitempty" doc:"The program's environment, beside PATH and HOME; a value of the form ${NAME} is that of the worker's variable NAME. It gets no other variable of the worker."`
 	URL     string            `json:"url,omitempty" doc:"Address of a server that is reached by streamable HTTP."`
 
 	Type         string   `json:"type,omitempty" enum:"stdio,streamable-http" doc:"How the server is reached: stdio goes with command, streamable-http with url; it can be left out."`
 	AllowedTools []string `json:"allowed_tools,omitempty" doc:"The tools that agents get, by their names at the server; without it all. A team can narrow them further."`
 	ExcludeTools []string `json:"exclude_tools,omitempty" doc:"Tools that no agent gets, by their names at the server."`
-	Scope        string   `json:"scope,omitempty" enum:"step,session" doc:"How long the server runs. step: it is started for each step, in the agent's workspace; session: the steps of a session on this worker share it, and it runs in a directory of its own. By default step."`
+	Scope        string   `json:"scope,omitempty" enum:"step,session" doc:"How long the server runs. step: it is started for each step, with the agent's workspace as CONCLAVE_WORKSPACE; session: the steps of a session on this worker share it, with a directory of its own there. By default step."`
 
 	// TokenEnv names an environment variable, like api_key_env.
 	TokenEnv string `json:"token_env,omitempty" doc:"Name of the worker's environment variable whose value is sent to url as a bearer token."`
@@ -67,8 +67,8 @@ type MCPServer struct {
 	CallTimeoutSeconds int `json:"call_timeout_seconds" default:"120" min:"1" max:"3600" doc:"How long one tool call may take."`
 }
 
-// definition returns the server in the form in which a team file defines one.
-func (s MCPServer) definition(name string) config.MCPServer {
+// Definition returns the server in the form in which a team file defines one.
+func (s MCPServer) Definition(name string) config.MCPServer {
 	return config.MCPServer{
 		Name: name, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Type: s.Type,
 		AllowedTools: s.AllowedTools, ExcludeTools: s.ExcludeTools, Scope: s.Scope,
@@ -101,7 +101,7 @@ func Load(path string) (Settings, error) {
 }
 
 func parse(name string, data []byte) (Settings, error) {
-	return config.Decode(name, data, config.Cluster, check)
+	return config.Decode(name, data, config.Cluster.Beside(name), check)
 }
 
 // name matches the name of a provider or a team.
@@ -125,7 +125,7 @@ func check(s Settings, c *config.Decoder) {
 	}
 	for _, n := range servers {
 		server := s.MCPServers[n]
-		c.Server(c.Key("mcp_servers", n), server.definition(n), server.TokenEnv)
+		c.Server(c.Key("mcp_servers", n), server.Definition(n), server.TokenEnv)
 	}
 	for i, dir := range s.Sandbox.Toolchains {
 		if !filepath.IsAbs(dir) || filepath.Clean(dir) == "/" {

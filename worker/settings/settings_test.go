@@ -119,3 +119,16 @@ func TestParse_brokenFileIsRefusedWithAllProblems(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(written.String()), 0o644))
 	}
 }
+
+// The operator's own programs may lie beside the worker's configuration.
+func TestLoad_pathsBesideTheFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "worker.yaml")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "server.py"), nil, 0o600))
+	require.NoError(t, os.WriteFile(path, []byte("mcp_servers: {house: {command: ./bin/serve, args: [server.py, x]}}\n"), 0o600))
+	s, err := Load(path)
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(dir, "bin/serve"), s.MCPServers["house"].Command)
+	require.Equal(t, []string{filepath.Join(dir, "server.py"), "x"}, s.MCPServers["house"].Args)
+}

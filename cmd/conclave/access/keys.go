@@ -4,17 +4,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 )
 
-// Keys are the callers listed in a file, which is read again when it changes. A changed file admits
-// the keys of its valid lines only: a key whose line was removed is refused at once, and a
+// Keys are the callers listed in a file, which is read again for every lookup, because a rotation
+// may keep its size and its time. A changed file admits the keys of its valid lines only: a key whose line was removed is refused at once, and a
 // mistake in one line locks out no other caller. A file that cannot be read admits nobody.
 type Keys struct {
 	// Faulty receives a fault of the changed file when a request finds it, once; nil ignores it.
@@ -23,16 +21,9 @@ type Keys struct {
 	file string
 
 	mu      sync.Mutex
-	read    version
+	content string            // what was read last; empty after a failure
 	fault   string            // fault that was returned last; empty without one
 	callers map[string]Caller // callers by the hash of the key, in hex
-}
-
-// version identifies a version of a file; the zero version is one that could not be read.
-type version struct {
-	changed time.Time
-	size    int64
-	mode    fs.FileMode
 }
 
 // maxKeysFile is the maximum size of a file of keys, in bytes.
@@ -72,21 +63,21 @@ func hash(key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// refresh reads the file if it has changed. It returns a fault once.
+// refresh reads the file, and parses it if it has changed. It returns a fault once.
 func (k *Keys) refresh() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now, data, err := k.changed()
+	content, err := k.read()
 	switch {
 	case err != nil:
 		k.callers = nil
-	case now == k.read:
+	case content == k.content && k.callers != nil:
 		return nil
 	default:
-		k.callers, err = parse(k.file, data)
+		k.callers, err = parse(k.file, content)
 	}
 	previous := k.fault
-	k.read, k.fault = now, ""
+	k.content, k.fault = content, ""
 	if err != nil {
 		k.fault = err.Error()
 	}
@@ -96,26 +87,21 @@ func (k *Keys) refresh() error {
 	return err
 }
 
-// changed returns the version of the file, and its content if the version is a new one. With
-// an error the version is zero, so that the next request tries again.
-func (k *Keys) changed() (now version, data string, err error) {
+// read returns the content of the file.
+func (k *Keys) read() (string, error) {
 	remedy := fmt.Sprintf("name a file that this user can read; `conclave serve key NAME >> %s` makes one", k.file)
 	info, err := os.Stat(k.file)
-	if err != nil {
-		return now, "", fmt.Errorf("read the keys: %w; %s", err, remedy)
-	}
-	found := version{info.ModTime(), info.Size(), info.Mode()}
 	switch {
-	case found == k.read:
-		return found, "", nil
+	case err != nil:
+		return "", fmt.Errorf("read the keys: %w; %s", err, remedy)
 	case !info.Mode().IsRegular():
-		return now, "", fmt.Errorf("read the keys: %s is not a regular file; %s", k.file, remedy)
+		return "", fmt.Errorf("read the keys: %s is not a regular file; %s", k.file, remedy)
 	case info.Size() > maxKeysFile:
-		return now, "", fmt.Errorf("read the keys: %s has %d bytes, at most %d are read", k.file, info.Size(), maxKeysFile)
+		return "", fmt.Errorf("read the keys: %s has %d bytes, at most %d are read", k.file, info.Size(), maxKeysFile)
 	}
 	content, err := os.ReadFile(k.file)
 	if err != nil {
-		return now, "", fmt.Errorf("read the keys: %w; %s", err, remedy)
+		return "", fmt.Errorf("read the keys: %w; %s", err, remedy)
 	}
-	return found, string(content), nil
+	return string(content), nil
 }

@@ -106,6 +106,33 @@ func watched(t *testing.T, file string) (*Keys, *[]string) {
 	return keys, &faults
 }
 
+// A rotation may keep the size and the time of the file, as rsync -t, cp -p and the volume of a
+// ConfigMap do.
+func TestKeys_rotatedWithTheSameSizeAndTime(t *testing.T) {
+	t.Parallel()
+	old, oldLine := NewKey(Caller{Name: "ann"})
+	current, currentLine := NewKey(Caller{Name: "ann"})
+	require.Len(t, currentLine, len(oldLine))
+	file := keysFile(t, oldLine)
+	at := time.Unix(1, 0)
+	require.NoError(t, os.Chtimes(file, at, at))
+	for name, rotate := range map[string]func(){
+		"in place": func() { rewrite(t, file, currentLine+"\n", at) },
+		"renamed": func() {
+			rewrite(t, file+".new", currentLine+"\n", at)
+			require.NoError(t, os.Rename(file+".new", file))
+		},
+	} {
+		rewrite(t, file, oldLine+"\n", at)
+		keys, _ := watched(t, file)
+		rotate()
+		_, ok := keys.Find(old)
+		require.False(t, ok, name)
+		_, ok = keys.Find(current)
+		require.True(t, ok, name)
+	}
+}
+
 // A file that cannot be read admits nobody until it can.
 func TestKeys_unreadable(t *testing.T) {
 	t.Parallel()

@@ -1,10 +1,19 @@
 package codec
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -127,4 +136,56 @@ func TestServe_decryptsForAdmittedClients(t *testing.T) {
 	w = request(t, local, "/encode", plain, nil)
 	require.Equal(t, http.StatusOK, w.Code)
 	require.NotContains(t, w.Body.String(), "the query")
+}
+
+// On a shared host everybody can connect to loopback: without a token, the payloads are decrypted
+// for this user and root only.
+func TestServe_refusesOtherUsersOfThisMachine(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start processes of other users")
+	}
+	key, err := codec.NewKey("k")
+	require.NoError(t, err)
+	t.Setenv(codec.Variable, key)
+	t.Setenv("CODEC_TOKEN", "right")
+	for tokenEnv, tc := range map[string]struct{ nobody, root string }{
+		"":            {"", "HTTP/"},
+		"CODEC_TOKEN": {"HTTP/", "HTTP/"},
+	} {
+		stderr, written := io.Pipe()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		c := &hall.CLI{Stderr: written}
+		go func() { ended <- serve(ctx, c, options{listen: "127.0.0.1:0", tokenEnv: tokenEnv}) }()
+		lines := bufio.NewScanner(stderr)
+		require.True(t, lines.Scan())
+		address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(lines.Text())
+		warned := make(chan string, 8)
+		go func() {
+			for lines.Scan() {
+				warned <- lines.Text()
+			}
+		}()
+		require.Equal(t, tc.nobody, ask(t, 65534, address), tokenEnv)
+		require.Equal(t, tc.root, ask(t, 0, address), tokenEnv)
+		if tokenEnv == "" {
+			require.Equal(t, "conclave: refused a connection of user 65534 of this machine; to admit others, give clients a token with --token-env", <-warned)
+		}
+		stop()
+		require.NoError(t, <-ended)
+		require.NoError(t, written.Close())
+	}
+}
+
+// ask sends an HTTP request from a process of a user, and returns the beginning of the reply.
+func ask(t *testing.T, uid uint32, address string) string {
+	t.Helper()
+	host, port, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", fmt.Sprintf("exec 3<>/dev/tcp/%s/%s && cat >&3 && head -c 5 <&3", host, port))
+	cmd.Stdin = strings.NewReader("POST /decode HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, NoSetGroups: uid == 0}}
+	reply, _ := cmd.Output() // a refused connection is reset
+	return string(reply)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/converter"
 
+	"conclave/cmd/conclave/devserver/peer"
 	"conclave/cmd/conclave/hall"
 	"conclave/worker/codec"
 )
@@ -45,9 +46,9 @@ payloads and show what it returns. Its keys are those of ` + codec.Variable + `.
 In the Web UI, enter the server's address as the codec endpoint. --web-ui names the address
 of that Web UI: pages of other origins are refused.
 
-Everybody who can reach the server can decrypt. On an address other than loopback it needs
---token-env, the name of the variable with a token that clients send as
-"Authorization: Bearer TOKEN", and a proxy in front of it that adds TLS.`,
+On loopback it decrypts for this user and root only. --token-env, the name of the variable
+with a token that clients send as "Authorization: Bearer TOKEN", admits everybody who has the
+token instead. Any other address needs it, and a proxy in front of it that adds TLS.`,
 		Example: `  conclave codec serve --web-ui http://127.0.0.1:8080
   temporal workflow show --workflow-id s1 --codec-endpoint http://127.0.0.1:8334
   conclave codec serve --listen 0.0.0.0:8334 --token-env CODEC_TOKEN --web-ui https://temporal.example.com`,
@@ -58,7 +59,7 @@ Everybody who can reach the server can decrypt. On an address other than loopbac
 	set.SortFlags = false
 	set.StringVar(&o.listen, "listen", defaultListen, "`HOST:PORT` to listen on")
 	set.StringSliceVar(&o.webUIs, "web-ui", nil, "the `URL` of a Web UI that may use the server; may be repeated")
-	set.StringVar(&o.tokenEnv, "token-env", "", "`NAME` of the variable with the token of clients; required on addresses other than loopback")
+	set.StringVar(&o.tokenEnv, "token-env", "", "`NAME` of the variable with the token of clients; without it only this user is served")
 	return cmd
 }
 
@@ -70,6 +71,11 @@ func serve(ctx context.Context, c *hall.CLI, o options) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w; choose another address with --listen", o.listen, err)
+	}
+	if o.tokenEnv == "" {
+		if listener, err = peer.ForThisUser(listener, c.Warnf, "give clients a token with --token-env"); err != nil {
+			return err
+		}
 	}
 	c.Infof("codec server on http://%s; Ctrl-C stops", listener.Addr())
 	server := &http.Server{Handler: handler, ReadTimeout: time.Minute, WriteTimeout: time.Minute}

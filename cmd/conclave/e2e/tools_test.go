@@ -33,8 +33,8 @@ type painting struct {
 	Name string `json:"name"`
 }
 
-// draw is a server with one tool, which writes a file to its working directory and returns a text
-// and an image.
+// draw is a server with one tool, which writes a file to the workspace and returns a text and an
+// image.
 func draw() error {
 	server := sdk.NewServer(&sdk.Implementation{Name: "painter", Version: "1"}, nil)
 	sdk.AddTool(server, &sdk.Tool{Name: "draw"}, func(_ context.Context, _ *sdk.CallToolRequest, in painting) (*sdk.CallToolResult, any, error) {
@@ -42,7 +42,7 @@ func draw() error {
 		if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 4, 4))); err != nil {
 			return nil, nil, err
 		}
-		if err := os.WriteFile(in.Name, picture.Bytes(), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(os.Getenv("CONCLAVE_WORKSPACE"), in.Name), picture.Bytes(), 0o600); err != nil {
 			return nil, nil, err
 		}
 		text := fmt.Sprintf("drawn with %d variables of the worker and the pen %s", strings.Count(strings.Join(os.Environ(), "\n"), "E2E_"), os.Getenv("PEN"))

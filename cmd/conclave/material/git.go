@@ -53,11 +53,17 @@ func defaultExcludes() string {
 	return filepath.Join(config, "git", "ignore")
 }
 
-// git returns the output of a git command, or "" if it fails. The configuration of a repository
-// may name programs, which git does not start here.
+// git returns the output of a git command on a directory, or "" if it fails. It starts in an empty
+// directory. The configuration of a repository may name programs, which git does not start here.
 func git(ctx context.Context, dir string, args ...string) string {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.DevNull}, args...)...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_OPTIONAL_LOCKS=0")
+	dir, err := filepath.Abs(dir)
+	empty, unmade := os.MkdirTemp("", "conclave-git-")
+	if err != nil || unmade != nil {
+		return ""
+	}
+	defer func() { _ = os.Remove(empty) }()
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.DevNull}, args...)...)
+	cmd.Dir, cmd.Env = empty, append(os.Environ(), "GIT_OPTIONAL_LOCKS=0")
 	out, err := cmd.Output()
 	if err != nil {
 		return ""

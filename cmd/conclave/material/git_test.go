@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,4 +88,19 @@ func TestSettings_startNoProgramOfTheRepository(t *testing.T) {
 	}
 	require.Equal(t, []string{"a"}, settings(t.Context(), dir).Tracked)
 	require.NoFileExists(t, marker)
+}
+
+// What PATH finds as git may be a launcher that loads code from where it starts: that is never the
+// directory of the base.
+func TestGit_startsInAnEmptyDirectory(t *testing.T) {
+	bin, dir := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\npwd\nls -A\necho $1 $2\n"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "json.py"), nil, 0o600))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Chdir(dir)
+	out := strings.Split(git(t.Context(), ".", "ls-files"), "\n")
+	require.Len(t, out, 2, "the directory is empty")
+	require.NotEqual(t, dir, out[0])
+	require.NoDirExists(t, out[0], "and is removed")
+	require.Equal(t, "-C "+dir, out[1])
 }

@@ -149,7 +149,7 @@ func readFile(name string, reach config.Reach, parse func(string, []byte, config
 	case err != nil:
 		return f, fmt.Errorf("read the pipeline: %w", err)
 	}
-	f.Pipeline, f.warnings, err = parse(name, data, reach)
+	f.Pipeline, f.warnings, err = parse(name, data, reach.Beside(name))
 	return f, err
 }
 

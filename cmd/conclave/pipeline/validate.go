@@ -12,6 +12,7 @@ import (
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/runs"
 	"conclave/cmd/conclave/team"
+	"conclave/cmd/conclave/trust"
 	"conclave/engine/config"
 	"conclave/engine/pipeline"
 	"conclave/worker"
@@ -72,7 +73,7 @@ func validate(ctx context.Context, c *hall.CLI, name string, flags validateFlags
 		}
 	}
 	if c.Scripted() {
-		v := checked{Checked: team.Checked{File: name, Valid: err == nil, Problems: team.Problems(err)}, Warnings: []team.Problem{}, Graph: graph}
+		v := checked{Checked: team.Checked{File: name, Valid: err == nil, Problems: team.Problems(err), Programs: trust.Programs(f.Teams()...)}, Warnings: []team.Problem{}, Graph: graph}
 		if len(f.warnings) > 0 {
 			v.Warnings = team.Problems(f.warnings)
 		}
@@ -86,6 +87,9 @@ func validate(ctx context.Context, c *hall.CLI, name string, flags validateFlags
 	}
 	for _, w := range f.warnings {
 		c.Infof("warning: %v", w)
+	}
+	for _, p := range trust.Programs(f.Teams()...) {
+		c.Infof("note: %s would %s", name, p)
 	}
 	if flags.graph {
 		return c.Print(graph)

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -62,7 +61,7 @@ func Start(ctx context.Context, conn *hall.Connection, o Options) (*Server, erro
 	s := &Server{failed: make(chan error, 1)}
 	s.Address, s.everywhere = addressOf(listener.Addr())
 	if gate.Open() && !o.AnyUser {
-		if listener, err = forThisUser(conn, listener); err != nil {
+		if listener, err = peer.ForThisUser(listener, conn.Warnf, "give callers keys with --keys"); err != nil {
 			return nil, err
 		}
 	}
@@ -136,16 +135,3 @@ func (s *Server) Stop() {
 
 // Failed returns a channel that receives the error if the server ends unexpectedly.
 func (s *Server) Failed() <-chan error { return s.failed }
-
-// forThisUser refuses connections from other users of this machine, if the system can
-// distinguish users.
-func forThisUser(conn *hall.Connection, l net.Listener) (net.Listener, error) {
-	gate, err := peer.New(peer.Reports{
-		Refused: func(uid uint32) { conn.Warnf("refused a connection of user %d of this machine", uid) },
-		Failed:  func(err error) { conn.Warnf("refused a connection whose user is unknown: %v", err) },
-	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("keep other users of this machine out: %w; give callers keys with --keys", err), l.Close())
-	}
-	return gate.Listener(l), nil
-}

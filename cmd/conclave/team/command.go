@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -99,7 +101,7 @@ func initialize(c *hall.CLI, args []string) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write a starter file: %w", err)
 	}
-	if _, err := trust.Remember(file, config.Starter()); err != nil {
+	if _, err := trust.Remember(trust.File{Name: file, Content: config.Starter(), Team: config.Default()}); err != nil {
 		c.Warnf("%v; `conclave config trust %s` does it again", err, text.ShellQuote(file))
 	}
 	if c.Scripted() {
@@ -111,9 +113,11 @@ func initialize(c *hall.CLI, args []string) error {
 
 // Checked is the result of checking a file.
 type Checked struct {
-	File     string    `json:"file"`
-	Valid    bool      `json:"valid"`
-	Problems []Problem `json:"problems"`
+	File      string    `json:"file"`
+	Valid     bool      `json:"valid"`
+	Problems  []Problem `json:"problems"`
+	Programs  []string  `json:"programs,omitempty"`  // what it starts outside the sandbox, as sentences
+	Untrusted bool      `json:"untrusted,omitempty"` // commands that find it refuse it
 }
 
 // Problem is an error in a file. Line is 0 if the error has no position.
@@ -133,8 +137,12 @@ func validate(c *hall.CLI, files []string) error {
 	}
 	results, code := make([]Checked, 0, len(files)), hall.ExitOK
 	for _, file := range files {
-		checked, err := validateFile(file)
-		results = append(results, Checked{File: file, Valid: err == nil, Problems: Problems(err)})
+		checked, data, err := validateFile(file)
+		programs, untrusted := trust.Programs(checked), (*UntrustedError)(nil)
+		if filepath.Base(file) == ProjectFile && file != c.Config {
+			untrusted = checkTrust(trust.File{Name: file, Content: data, Team: checked})
+		}
+		results = append(results, Checked{File: file, Valid: err == nil, Problems: Problems(err), Programs: programs, Untrusted: untrusted != nil})
 		if err != nil {
 			code = hall.ExitUsage
 		}
@@ -146,8 +154,14 @@ func validate(c *hall.CLI, files []string) error {
 			if _, err := fmt.Fprintf(c.Stdout, "%s: OK\n", file); err != nil {
 				return err
 			}
+			for _, p := range programs {
+				c.Infof("note: %s would %s", file, p)
+			}
 			noteNames(c, file, checked)
 			noteIdle(c, file, checked)
+			if untrusted != nil {
+				c.Infof("note: commands refuse it where they find it: %v", untrusted)
+			}
 		}
 	}
 	if c.Scripted() {
@@ -158,17 +172,22 @@ func validate(c *hall.CLI, files []string) error {
 	return hall.Exit(code)
 }
 
-// validateFile checks a worker configuration or a team. It returns the team.
-func validateFile(file string) (config.Team, error) {
-	data, err := ReadFile(file)
+// validateFile checks a worker configuration or a team. It returns the team, which for a worker
+// configuration has the MCP servers only, and the bytes that were parsed.
+func validateFile(file string) (t config.Team, data []byte, err error) {
+	data, err = ReadFile(file)
 	if err == nil && isPipeline(data) {
-		return config.Team{}, fmt.Errorf("%s is a pipeline: check it with `conclave pipeline validate %s`", file, text.ShellQuote(file))
+		return t, nil, fmt.Errorf("%s is a pipeline: check it with `conclave pipeline validate %s`", file, text.ShellQuote(file))
 	}
 	if err == nil && settings.Recognize(data) {
-		_, err = settings.Load(file)
-		return config.Team{}, err
+		s, err := settings.Load(file)
+		for _, name := range slices.Sorted(maps.Keys(s.MCPServers)) {
+			t.Agents = append(t.Agents, config.Agent{ID: "agents that name it", MCPServers: []config.MCPServer{s.MCPServers[name].Definition(name)}})
+		}
+		return t, data, err
 	}
-	return Read(file, config.Local)
+	t, _, data, err = read(file, config.Local)
+	return t, data, err
 }
 
 // isPipeline reports whether a file has the start and the steps of a pipeline.

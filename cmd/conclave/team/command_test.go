@@ -3,6 +3,7 @@ package team
 import (
 	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 
 	"conclave/cmd/conclave/hall"
@@ -119,4 +120,39 @@ func TestValidate_notesNames(t *testing.T) {
 	require.Equal(t, hall.ExitOK, code)
 	require.Equal(t, "named.yaml: OK\n", stdout)
 	require.Equal(t, "note: named.yaml names the MCP server browser, the provider house, which the file of --worker-config has to define\n", stderr)
+}
+
+// What a file starts is shown with absolute paths, and a found file that commands refuse is named.
+func TestValidate_showsProgramsAndTrust(t *testing.T) {
+	s := newShell(t)
+	const team = "agents: [{id: agent_a, backend: {type: openai, model: m, api_key_env: GITHUB_TOKEN}, mcp_servers: [{name: x, command: ./run, args: [server.py]}]}]\n"
+	s.File("server.py", "")
+	s.File(ProjectFile, team)
+	s.File("named.yaml", team)
+	s.File("worker.yaml", "mcp_servers: {house: {command: ./serve}}\n")
+	runs := "run, outside the sandbox, `" + s.Home + "/run " + s.Home + "/server.py` as the MCP server x (agent_a)"
+	code, stdout, stderr := s.Run("config", "validate", "named.yaml", "worker.yaml")
+	require.Equal(t, hall.ExitOK, code)
+	require.Equal(t, "named.yaml: OK\nworker.yaml: OK\n", stdout)
+	require.Equal(t, "note: named.yaml would "+runs+"\nnote: worker.yaml would run, outside the sandbox, `"+s.Home+"/serve` as the MCP server house (agents that name it)\n", stderr)
+
+	refused := "note: commands refuse it where they find it: conclave.yaml was found, not named with --config, and is not trusted; it would\n  send the key in GITHUB_TOKEN to https://api.openai.com/v1 (agent_a)\n  " + runs + "\n`conclave config trust conclave.yaml` trusts it until it changes\n"
+	for _, line := range [][]string{{"config", "validate"}, {"config", "validate", "./conclave.yaml"}} {
+		code, stdout, stderr = s.Run(line...)
+		require.Equal(t, hall.ExitOK, code)
+		require.Contains(t, stdout, "conclave.yaml: OK\n")
+		require.Contains(t, strings.ReplaceAll(stderr, "./conclave.yaml", "conclave.yaml"), refused)
+	}
+	for _, untrusted := range []bool{true, false} {
+		var verdicts []Checked
+		_, stdout, _ = s.Run("config", "validate", "--json")
+		require.NoError(t, json.Unmarshal([]byte(stdout), &verdicts))
+		require.Equal(t, []Checked{{File: ProjectFile, Valid: true, Problems: []Problem{}, Programs: []string{runs}, Untrusted: untrusted}}, verdicts)
+		s.Run("config", "trust", ProjectFile)
+	}
+	_, _, stderr = s.Run("config", "validate")
+	require.NotContains(t, stderr, "refuse")
+	s.File("server.py", "# changed")
+	_, _, stderr = s.Run("config", "validate", "--config", ProjectFile)
+	require.NotContains(t, stderr, "refuse", "it is named")
 }

@@ -46,7 +46,7 @@ func (s Source) admit(c *hall.CLI, content []byte, team config.Team, offline boo
 	if s.Named || s.File == "" {
 		return team, nil
 	}
-	return team, consent(c, s.File, content, team)
+	return team, consent(c, trust.File{Name: s.File, Content: content, Team: team})
 }
 
 // UntrustedError reports a file that needs consent because it was found rather than named.
@@ -68,19 +68,19 @@ func (e *UntrustedError) Remedy() string {
 
 func (e *UntrustedError) Error() string { return e.Reason() + "\n" + e.Remedy() }
 
-// checkTrust returns an error if a found team needs trust and its file's content is
-// not trusted. The content must be the bytes that the team was parsed from.
-func checkTrust(file string, content []byte, team config.Team) *UntrustedError {
-	demands := trust.Demands(team)
-	if len(demands) == 0 || trust.Trusted(content) {
+// checkTrust returns an error if a found team needs trust and its file is not trusted in
+// its place.
+func checkTrust(f trust.File) *UntrustedError {
+	demands := trust.Demands(f.Team)
+	if len(demands) == 0 || trust.Trusted(f) {
 		return nil
 	}
-	return &UntrustedError{file: file, demands: demands}
+	return &UntrustedError{file: f.Name, demands: demands}
 }
 
 // consent is like checkTrust, but asks on a terminal and remembers a yes.
-func consent(c *hall.CLI, file string, content []byte, team config.Team) error {
-	untrusted := checkTrust(file, content, team)
+func consent(c *hall.CLI, f trust.File) error {
+	untrusted := checkTrust(f)
 	switch {
 	case untrusted == nil:
 		return nil
@@ -93,9 +93,9 @@ func consent(c *hall.CLI, file string, content []byte, team config.Team) error {
 		return err
 	}
 	if !yes {
-		return fmt.Errorf("%s is not trusted, and nothing was started; name another configuration with --config FILE", file)
+		return fmt.Errorf("%s is not trusted, and nothing was started; name another configuration with --config FILE", f.Name)
 	}
-	if _, err := trust.Remember(file, content); err != nil {
+	if _, err := trust.Remember(f); err != nil {
 		c.Warnf("%v; it is trusted this time only", err)
 	}
 	return nil
@@ -113,8 +113,10 @@ of the API it uses, they ask on a terminal, and refuse elsewhere, until the file
 trusted: in a cloned repository somebody else has written it. A file named
 with --config, or written by ` + "`conclave config init`" + `, is trusted.
 
-Trust is remembered by the hash of the file's content in
-$XDG_CONFIG_HOME/conclave/trusted (default ~/.config); remove a file there to end it.`,
+Trust is of the file in its place: the same file in another directory, and this one when
+a local file has changed that its MCP servers name (a script, ./server.py), are asked
+about again. It is remembered by a hash in $XDG_CONFIG_HOME/conclave/trusted (default
+~/.config); remove a file there to end it.`,
 		Example: `  conclave config trust conclave.yaml
   conclave config trust --json conclave.yaml | jq -r '.allows[]'`,
 		Args: hall.Arguments("FILE"),
@@ -125,7 +127,7 @@ $XDG_CONFIG_HOME/conclave/trusted (default ~/.config); remove a file there to en
 // trusted is the JSON output of trust.
 type trusted struct {
 	File   string   `json:"file"`
-	SHA256 string   `json:"sha256"`
+	SHA256 string   `json:"sha256"` // of the place, the content and the local files
 	Allows []string `json:"allows"`
 	Record string   `json:"record"` // record of the trust
 }
@@ -135,7 +137,7 @@ func trustFile(c *hall.CLI, file string) error {
 	if err != nil {
 		return err
 	}
-	team, err := config.Parse(file, data, config.Local)
+	team, err := config.Parse(file, data, config.Local.Beside(file))
 	if err != nil {
 		// A scenario or a step has a single agent, which needs no ID.
 		single, singleErr := config.ParseSingle(file, data)
@@ -144,13 +146,14 @@ func trustFile(c *hall.CLI, file string) error {
 		}
 		team = single
 	}
-	record, err := trust.Remember(file, data)
+	f := trust.File{Name: file, Content: data, Team: team}
+	record, err := trust.Remember(f)
 	if err != nil {
 		return err
 	}
 	demands := trust.Demands(team)
 	if c.Scripted() {
-		return c.PrintJSON(trusted{File: file, SHA256: trust.Hash(data), Allows: append([]string{}, demands...), Record: record})
+		return c.PrintJSON(trusted{File: file, SHA256: f.Hash(), Allows: append([]string{}, demands...), Record: record})
 	}
 	if len(demands) == 0 {
 		return c.Print(fmt.Sprintf("%s is trusted, but needs no trust: it starts no program and has no address and no key of its own\n", file))

@@ -24,6 +24,11 @@ agents:
     backend: {type: openai, model: m, base_url: "http://127.0.0.1:1/v1", api_key_env: GITHUB_TOKEN}
 `
 
+// file is a file that names no other.
+func file(name, content string) trust.File {
+	return trust.File{Name: name, Content: []byte(content)}
+}
+
 func TestLoad_asksForConsent(t *testing.T) {
 	s := newShell(t)
 	s.File(ProjectFile, strange)
@@ -37,7 +42,7 @@ func TestLoad_asksForConsent(t *testing.T) {
 	_, _, err = Load(&hall.CLI{Config: ProjectFile}, config.Local, false)
 	require.NoError(t, err, "it is named")
 
-	_, err = trust.Remember(ProjectFile, []byte(strange))
+	_, err = trust.Remember(file(ProjectFile, strange))
 	require.NoError(t, err)
 	_, _, err = Load(c, config.Local, false)
 	require.NoError(t, err)
@@ -47,6 +52,33 @@ func TestLoad_asksForConsent(t *testing.T) {
 	s.File(ProjectFile, goodTeam)
 	_, _, err = Load(c, config.Local, false)
 	require.NoError(t, err, "it needs no trust")
+}
+
+// A trusted file in another repository, with another program of that name beside it.
+func TestLoad_trustsAFileInItsPlace(t *testing.T) {
+	s := newShell(t)
+	const template = "agents: [{id: agent_a, backend: {type: offline}, mcp_servers: [{name: x, command: python3, args: [server.py]}]}]\n"
+	for _, clone := range []string{"a", "b"} {
+		require.NoError(t, os.Mkdir(clone, 0o700))
+		s.File(filepath.Join(clone, ProjectFile), template)
+		s.File(filepath.Join(clone, "server.py"), "# of "+clone)
+	}
+	t.Chdir("a")
+	code, stdout, stderr := s.Run("config", "trust", ProjectFile)
+	require.Equal(t, hall.ExitOK, code, stderr)
+	script := filepath.Join(s.Home, "a", "server.py")
+	require.Contains(t, stdout, "run, outside the sandbox, `python3 "+script+"` as the MCP server x (agent_a)")
+	team, _, err := Load(&hall.CLI{}, config.Local, false)
+	require.NoError(t, err)
+	require.Equal(t, []string{script}, team.Agents[0].MCPServers[0].Args)
+
+	t.Chdir(filepath.Join(s.Home, "b"))
+	_, _, err = Load(&hall.CLI{}, config.Local, false)
+	require.ErrorContains(t, err, "conclave.yaml was found, not named with --config, and is not trusted")
+	t.Chdir(filepath.Join(s.Home, "a"))
+	require.NoError(t, os.WriteFile("server.py", []byte("# pulled"), 0o600))
+	_, _, err = Load(&hall.CLI{}, config.Local, false)
+	require.ErrorContains(t, err, "is not trusted", "a script that it names has changed")
 }
 
 func TestLoad_asksOnATerminal(t *testing.T) {
@@ -97,8 +129,8 @@ func TestLoad_usesTheBytesThatItShows(t *testing.T) {
 	require.NoError(t, got.err)
 	require.Equal(t, "GITHUB_TOKEN", got.team.Agents[0].Backend.APIKeyEnv)
 	require.Empty(t, got.team.Agents[0].MCPServers)
-	require.True(t, trust.Trusted([]byte(strange)))
-	require.False(t, trust.Trusted([]byte(evil)))
+	require.True(t, trust.Trusted(file(ProjectFile, strange)))
+	require.False(t, trust.Trusted(file(ProjectFile, evil)))
 }
 
 func TestLoad_withoutAPlaceToRemember(t *testing.T) {
@@ -136,7 +168,7 @@ func TestForOthers_withoutTrust(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, cfg.Teams.Named, activities.DefaultTeam)
 
-	_, err = trust.Remember(ProjectFile, []byte(strange))
+	_, err = trust.Remember(file(ProjectFile, strange))
 	require.NoError(t, err)
 	require.Equal(t, "GITHUB_TOKEN", forOthers(c, here).Agents[0].Backend.APIKeyEnv)
 }
@@ -151,7 +183,7 @@ func TestTrust(t *testing.T) {
 	code, stdout, stderr := s.Run("config", "trust", "team.yaml")
 	require.Equal(t, hall.ExitOK, code, stderr)
 	require.Equal(t, "team.yaml is trusted until it changes; it may\n  send prompts and answers, and the key in GITHUB_TOKEN, to http://127.0.0.1:1/v1 (agent_a)\n", stdout)
-	require.True(t, trust.Trusted([]byte(strange)))
+	require.True(t, trust.Trusted(file("team.yaml", strange)))
 
 	code, stdout, stderr = s.Run("config", "trust", "good.yaml")
 	require.Equal(t, hall.ExitOK, code, stderr)
@@ -170,16 +202,16 @@ func TestTrust(t *testing.T) {
 		require.Equal(t, hall.ExitUsage, code)
 		require.Empty(t, stdout)
 	}
-	require.False(t, trust.Trusted([]byte("agents: []\n")))
+	require.False(t, trust.Trusted(file("bad.yaml", "agents: []\n")))
 }
 
 func TestInit_isTrusted(t *testing.T) {
 	s := newShell(t)
 	code, _, stderr := s.Run("config", "init")
 	require.Equal(t, hall.ExitOK, code, stderr)
-	content, err := os.ReadFile(ProjectFile)
+	_, _, content, err := read(ProjectFile, config.Local)
 	require.NoError(t, err)
-	require.True(t, trust.Trusted(content))
+	require.True(t, trust.Trusted(file(ProjectFile, string(content))))
 
 	s.File("file", "")
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(s.Home, "file"))

@@ -14,6 +14,7 @@ import (
 
 	"conclave/activities"
 	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/trust"
 	"conclave/engine/config"
 	"conclave/engine/text"
 	"conclave/worker"
@@ -42,7 +43,7 @@ func read(file string, reach config.Reach) (team config.Team, source string, dat
 		return config.Default(), "the built-in team", nil, nil
 	}
 	if data, err = readConfig(file); err == nil {
-		team, err = config.Parse(file, data, reach)
+		team, err = config.Parse(file, data, reach.Beside(file))
 		err = hintAtImport(err, file, data)
 	}
 	return team, file, data, err
@@ -285,7 +286,7 @@ func forOthers(c *hall.CLI, t hall.Target) config.Team {
 	if err == nil && !ok {
 		var data []byte
 		if team, _, data, err = read(found().File, config.Local); err == nil {
-			if untrusted := checkTrust(ProjectFile, data, team); untrusted != nil {
+			if untrusted := checkTrust(trust.File{Name: ProjectFile, Content: data, Team: team}); untrusted != nil {
 				err = fmt.Errorf("%s was found, not named, and is not trusted; %s", untrusted.file, untrusted.Remedy())
 			}
 		}

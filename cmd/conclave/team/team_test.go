@@ -44,7 +44,7 @@ func TestLocal_resolvesModels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newShell(t)
 			s.File(ProjectFile, mixedTeam) // found without --config
-			_, err := trust.Remember(ProjectFile, []byte(mixedTeam))
+			_, err := trust.Remember(file(ProjectFile, mixedTeam))
 			require.NoError(t, err)
 			for k, v := range tt.env {
 				t.Setenv(k, v)

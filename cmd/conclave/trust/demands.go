@@ -51,6 +51,20 @@ func Demands(t config.Team) []string {
 	return demands
 }
 
+const runs = "run, outside the sandbox, "
+
+// Programs returns the demands of teams that start programs, each once.
+func Programs(teams ...config.Team) (programs []string) {
+	for _, t := range teams {
+		for _, d := range Demands(t) {
+			if strings.HasPrefix(d, runs) && !slices.Contains(programs, d) {
+				programs = append(programs, d)
+			}
+		}
+	}
+	return programs
+}
+
 // ofBackend returns the demand of a backend, or "".
 func ofBackend(b config.Backend) string {
 	switch {
@@ -70,7 +84,7 @@ func ofBackend(b config.Backend) string {
 func ofServer(s config.MCPServer) string {
 	switch {
 	case s.Command != "":
-		return fmt.Sprintf("run, outside the sandbox, `%s` as the MCP server %s", commandLine(s), s.Name)
+		return fmt.Sprintf(runs+"`%s` as the MCP server %s", commandLine(s), s.Name)
 	case s.URL != "":
 		return fmt.Sprintf("connect to %s as the MCP server %s", word(withoutQuery(s.URL)), s.Name)
 	}

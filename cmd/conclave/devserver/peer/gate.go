@@ -64,6 +64,21 @@ func New(r Reports) (*Gate, error) {
 	return nil, fmt.Errorf("tell users of local connections apart: %w", errors.Join(problems...))
 }
 
+// ForThisUser limits a TCP listener to this user and root, and warns of what it refuses. If this
+// system cannot distinguish users, it closes the listener and returns an error with the remedy.
+func ForThisUser(l net.Listener, warn func(format string, args ...any), remedy string) (net.Listener, error) {
+	gate, err := New(Reports{
+		Refused: func(uid uint32) {
+			warn("refused a connection of user %d of this machine; to admit others, %s", uid, remedy)
+		},
+		Failed: func(err error) { warn("refused a connection whose user is unknown: %v", err) },
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("keep other users of this machine out: %w; %s", err, remedy), l.Close())
+	}
+	return gate.Listener(l), nil
+}
+
 // tryOwner returns the owner of a connection from this process to itself.
 func tryOwner(find owner) (uint32, error) {
 	var config net.ListenConfig
