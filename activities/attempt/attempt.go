@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -56,6 +57,9 @@ type Process struct {
 	// was never rung. If nil, running steps receive no updates.
 	Bell func(ctx context.Context, workflowID, runID string) (coordination.Ring, error)
 
+	// Signal sends a signal to a workflow. If nil, steps do not report outages of their models.
+	Signal func(ctx context.Context, workflowID, runID, signal string, arg any) error
+
 	// Marks is shared by the steps of this process; it may be nil.
 	Marks *Marks
 
@@ -85,6 +89,9 @@ type Failure struct {
 
 	// Seconds is the time that the step took; 0 unless its time is limited.
 	Seconds float64 `json:"seconds,omitempty"`
+
+	// LongestCall is the longest model call known to the step, in seconds.
+	LongestCall float64 `json:"longest_call,omitempty"`
 
 	// Outage tells how an outage of the model's server ended the step. AwaySince is the beginning
 	// of an outage that continues.
@@ -129,6 +136,7 @@ type Attempt struct {
 	server      string        // the model's server; empty for none
 	replied     bool          // the server has replied in this run
 	outageLimit time.Duration // 0 for none
+	reporting   sync.Mutex    // held while a ModelReport is sent
 	assemble    func(context.Context) error
 }
 
@@ -271,7 +279,7 @@ func (a *Attempt) progress(p step.Progress) {
 		seen = a.news(steps)
 	}
 	a.heart.update(func(d *details) {
-		d.Failure = Failure{Step: p.Step, Token: a.Token, Usage: p.Usage, Seen: seen}
+		d.Failure = Failure{Step: p.Step, Token: a.Token, Usage: p.Usage, Seen: seen, LongestCall: d.LongestCall}
 		d.Last = string(p.Last)
 		if fruitful {
 			d.Fruitless = 0
@@ -281,9 +289,10 @@ func (a *Attempt) progress(p step.Progress) {
 
 // Failure returns the details for an error that ends the attempt.
 func (a *Attempt) Failure() Failure {
-	f := Failure{Step: a.Result.Step, Token: a.Token, Usage: a.Result.Usage, Seconds: a.Seconds(), Seen: a.Seen()}
-	if away := a.heart.current().Outage; away != nil {
-		f.AwaySince = away.Since
+	d := a.heart.current()
+	f := Failure{Step: a.Result.Step, Token: a.Token, Usage: a.Result.Usage, Seconds: a.Seconds(), Seen: a.Seen(), LongestCall: d.LongestCall}
+	if d.Outage != nil {
+		f.AwaySince = d.Outage.Since
 	}
 	return f
 }

@@ -32,7 +32,11 @@ func Waiting(ctx context.Context, w coordination.Doing) (over func()) {
 	} else if w.Since.IsZero() {
 		w.Since = time.Now()
 	}
-	h.update(func(d *details) { d.Doing = &w })
+	h.update(func(d *details) {
+		if d.Doing = &w; w.Kind == coordination.ModelAway {
+			h.away, h.replying = &w, false
+		}
+	})
 	return h.resume
 }
 
@@ -44,6 +48,7 @@ func (h *heart) resume() {
 		case h.call == nil:
 			d.Doing = nil
 		default:
+			h.replying = false
 			d.Doing = &coordination.Doing{Kind: h.call.Kind, Since: time.Now(), What: h.call.What}
 		}
 	})
@@ -52,7 +57,10 @@ func (h *heart) resume() {
 // begin makes the heartbeats report a call to a model or a tool until over is called.
 func (h *heart) begin(kind coordination.DoingKind, what string) (over func()) {
 	report := func(call *coordination.Doing) {
-		h.update(func(d *details) { d.Doing, d.Said, h.call = call, "", call })
+		h.update(func(d *details) {
+			d.Doing, d.Said, h.call = call, "", call
+			h.replying = h.replying && (call == nil || kind != coordination.CallsModel)
+		})
 	}
 	report(&coordination.Doing{Kind: kind, Since: time.Now(), What: what})
 	return func() { report(nil) }

@@ -45,6 +45,9 @@ type details struct {
 	Outage *outage   `json:"away,omitempty"`  // nil while the model's server replies
 	Marked time.Time `json:"marked,omitzero"` // the beginning of the outage that is stored
 
+	// Told is set while the workflow takes the model to be in an outage.
+	Told bool `json:"told,omitempty"`
+
 	// Replied is set once the model's server has replied during this launch of the step.
 	Replied bool `json:"replied,omitempty"`
 
@@ -85,6 +88,7 @@ type heart struct {
 	pending func(context.Context) (bool, error)
 
 	dirty  chan struct{} // capacity 1: the details have changed
+	turned chan struct{} // the same, for watchModel
 	spares *rate.Limiter // limits heartbeats that are sent only for new details
 
 	mu      sync.Mutex
@@ -94,7 +98,12 @@ type heart struct {
 	ended   error                   // cause of the end of that context
 	task    *task                   // nil after the server gave up the attempt
 	acked   time.Time               // when the last acknowledged report was sent
-	changed chan struct{}           // closed when task or acked changes
+
+	launch    coordination.LaunchID
+	awayAfter time.Duration       // 0: outages are not reported
+	away      *coordination.Doing // the outage of the model's server during the present call
+	replying  bool                // the server has begun to reply since the last call or outage began
+	changed   chan struct{}       // closed when task or acked changes
 }
 
 // task identifies an attempt to the server.
@@ -106,7 +115,7 @@ type task struct {
 func newHeart(steps *Steps, timeout time.Duration, d details) *heart {
 	return &heart{
 		steps: steps, timeout: timeout, details: d, changed: make(chan struct{}), acked: time.Now(),
-		dirty: make(chan struct{}, 1), spares: rate.NewLimiter(stepSpareRate, stepSpareBurst),
+		dirty: make(chan struct{}, 1), turned: make(chan struct{}, 1), spares: rate.NewLimiter(stepSpareRate, stepSpareBurst),
 		pending: func(context.Context) (bool, error) { return true, nil },
 	}
 }
@@ -126,6 +135,7 @@ func (a *Attempt) startHeart(ctx context.Context) (stepCtx context.Context, stop
 	stopping := activity.GetWorkerStopChannel(ctx)
 	var all sync.WaitGroup
 	all.Go(func() { h.run(ctx) })
+	all.Go(func() { a.watchModel(ctx) })
 	all.Go(func() {
 		select {
 		case <-stopping:
@@ -321,9 +331,11 @@ func (h *heart) update(change func(*details)) details {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	change(&h.details)
-	select {
-	case h.dirty <- struct{}{}:
-	default: // a mark is there already
+	for _, mark := range []chan struct{}{h.dirty, h.turned} {
+		select {
+		case mark <- struct{}{}:
+		default: // a mark is there already
+		}
 	}
 	return h.details
 }

@@ -32,6 +32,7 @@ const (
 type outage struct {
 	Since time.Time `json:"since"`
 	Tries int       `json:"tries"` // number of attempts that it ended
+	What  string    `json:"what"`  // the last failure
 }
 
 // delay returns the time until the next attempt.
@@ -76,12 +77,16 @@ func (a *Attempt) waitOut(ctx context.Context, c step.Class, failed *llm.Error) 
 		}
 		next := *d.Outage // a copy, because reports in flight use the old value
 		next.Tries++
-		d.Outage = &next
+		next.What = failed.Message
+		d.Outage, a.heart.replying = &next, false
 	}).Outage
 	if a.outageLimit > 0 && a.process.Now().Sub(o.Since) >= a.outageLimit {
 		return step.Class{Type: activities.Outage, Final: true}, coordination.Interrupted
 	}
 	c.Free, c.After = true, max(c.After, o.delay())
+	if left := a.reportModel(ctx); left > 0 { // so that it is reported in time
+		c.After = min(c.After, left)
+	}
 	return c, coordination.NoOutage
 }
 
@@ -201,6 +206,9 @@ func (m watched) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 	defer m.attempt.heart.begin(coordination.CallsModel, m.attempt.modelCall())()
 	reply, err := m.Model.Generate(llm.WithSaid(llm.WithDepth(ctx, m.attempt.Depth), m.attempt.heard), req)
 	failed, ok := errors.AsType[*llm.Error](err)
+	if err == nil {
+		m.attempt.heart.timeCall()
+	}
 	if err == nil || ok && failed.Status != 0 {
 		m.attempt.markReached(ctx)
 	}
@@ -219,5 +227,5 @@ func Responded(ctx context.Context) {
 }
 
 func (h *heart) endOutage() {
-	h.update(func(d *details) { d.Outage, d.Replied = nil, true })
+	h.update(func(d *details) { d.Outage, d.Replied, h.away, h.replying = nil, true, nil, true })
 }

@@ -22,6 +22,7 @@ const (
 // conclude starts the final answer of a decision that was not forced, if the team presents
 // one.
 func (s *State) conclude(d Decision) move {
+	d = s.withoutAway(d)
 	by := s.presenter(s.agent(d.Winner))
 	if s.Forced != "" || d.Status == Undecided || by == nil || s.spent() || len(s.shown()) == 0 {
 		return decided(d) // forced in the same batch, undecided, nobody to present, or no answer

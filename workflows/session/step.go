@@ -23,6 +23,7 @@ type running struct {
 	// suspended is true if the step will be resumed.
 	cancelled, suspended bool
 
+	silence   *silence         // nil unless its model is silent
 	reckoning *drive.Reckoning // nil unless the step has ended without reporting it
 }
 
@@ -125,7 +126,7 @@ func (s *session) reckonLost(ctx workflow.Context) bool {
 // over passes the end of a step without a result to the core.
 func (s *session) over(id coordination.LaunchID, f drive.Failure) {
 	s.forget(id)
-	end := coordination.End{Launch: id, Step: f.Step, Usage: f.Usage, Told: f.Seen, AwaySince: f.AwaySince}
+	end := coordination.End{Launch: id, Step: f.Step, Usage: f.Usage, Told: f.Seen, AwaySince: f.AwaySince, LongestCall: f.LongestCall}
 	if f.Suspended {
 		s.core.Step(coordination.Suspended{End: end, Token: f.Token})
 		return
@@ -139,12 +140,13 @@ func (s *session) indexOf(id coordination.LaunchID) int {
 
 func (s *session) forget(id coordination.LaunchID) {
 	i := s.indexOf(id)
+	s.running[i].endSilence()
 	s.running = slices.Delete(s.running, i, i+1)
 }
 
 // resultEvent converts the result of a step to an event.
 func resultEvent(id coordination.LaunchID, r acts.StepResult) coordination.Event {
-	end := coordination.End{Launch: id, Step: r.Step, Usage: r.Usage}
+	end := coordination.End{Launch: id, Step: r.Step, Usage: r.Usage, LongestCall: r.LongestCall}
 	if r.Ended != "" {
 		end.Told = r.Seen
 	}
