@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
 	"conclave/engine/artifact"
@@ -125,11 +126,12 @@ type Attempt struct {
 	// Result is the step's state, including earlier attempts.
 	Result step.Result
 
-	process Process
-	details details // details of the attempts before this one
-	heart   *heart
-	counted bool          // this attempt counts as one without progress
-	limit   time.Duration // time since the first attempt began; 0 for no limit
+	process  Process
+	workflow workflow.Execution
+	details  details // details of the attempts before this one
+	heart    *heart
+	counted  bool          // this attempt counts as one without progress
+	limit    time.Duration // time since the first attempt began; 0 for no limit
 
 	lastTool string // description of the last tool call
 
@@ -148,7 +150,7 @@ func newAttempt(ctx context.Context, p Process, token string) *Attempt {
 		Token: token, Number: int(info.Attempt),
 		Ports:   step.Ports{Store: storage{p.Store}, Now: p.Now, Scratch: p.Scratch, Trees: p.Bases(), Repeatable: p.Repeatable, Redact: p.Redact},
 		Result:  step.Result{Step: d.Step, Usage: d.Usage},
-		process: p, details: d,
+		process: p, workflow: info.WorkflowExecution, details: d,
 	}
 	a.heart = newHeart(p.Steps, cmp.Or(info.HeartbeatTimeout, HeartbeatTimeout), d)
 	a.heart.beat = func(ctx context.Context, taskToken []byte, d details) error { return p.Heartbeat(ctx, taskToken, d) }

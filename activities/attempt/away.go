@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"go.temporal.io/sdk/activity"
-
 	"conclave/engine/coordination"
 )
 
@@ -68,8 +66,7 @@ func (a *Attempt) reportModel(ctx context.Context) time.Duration {
 	}
 	ctx, stop := context.WithTimeout(ctx, recordTimeout)
 	defer stop()
-	of := activity.GetInfo(ctx).WorkflowExecution
-	if err := a.process.Signal(ctx, of.ID, of.RunID, ModelSignal, report); err != nil {
+	if err := a.process.Signal(ctx, a.workflow.ID, a.workflow.RunID, ModelSignal, report); err != nil {
 		return reportPause
 	}
 	a.heart.update(func(d *details) { d.Told = report.Out != nil })
@@ -85,14 +82,14 @@ func (h *heart) modelReport() (r ModelReport, left time.Duration, due bool) {
 	switch {
 	case h.awayAfter == 0:
 		return r, 0, false
-	case d.Told || h.replying: // a failed call does not mean that the model is back
-		return r, 0, d.Told && h.replying
+	case d.Told || d.Replying: // a failed call does not mean that the model is back
+		return r, 0, d.Told && d.Replying
 	}
 	limit, silent := h.awayAfter, false
 	switch {
-	case h.away != nil:
-		r.Out = h.away
-	case d.Outage != nil:
+	case d.Failing != nil:
+		r.Out = d.Failing
+	case d.Outage != nil && d.Outage.Tries > 0: // this launch has failed, too
 		r.Out = &coordination.Doing{Since: d.Outage.Since, What: d.Outage.What}
 	case d.Doing != nil && d.Doing.Kind == coordination.CallsModel:
 		r.Out = &coordination.Doing{Since: d.Doing.Since, What: "nothing of a reply to " + d.Doing.What}
@@ -111,15 +108,15 @@ func (h *heart) modelReport() (r ModelReport, left time.Duration, due bool) {
 // ctx. Outside a step Replying does nothing.
 func Replying(ctx context.Context) {
 	if h, ok := ctx.Value(heartKey{}).(*heart); ok {
-		h.update(func(*details) { h.replying, h.away = true, nil })
+		h.update(func(d *details) { d.Replying, d.Failing = true, nil })
 	}
 }
 
-// timeCall keeps the duration of the present call if it is the longest.
+// timeCall keeps the duration of the present call, in whole seconds, if it is the longest.
 func (h *heart) timeCall() {
 	h.update(func(d *details) {
 		if d.Doing != nil && d.Doing.Kind == coordination.CallsModel {
-			d.LongestCall = max(d.LongestCall, time.Since(d.Doing.Since).Seconds())
+			d.LongestCall = max(d.LongestCall, time.Since(d.Doing.Since).Truncate(time.Second).Seconds())
 		}
 	})
 }

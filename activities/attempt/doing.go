@@ -34,7 +34,11 @@ func Waiting(ctx context.Context, w coordination.Doing) (over func()) {
 	}
 	h.update(func(d *details) {
 		if d.Doing = &w; w.Kind == coordination.ModelAway {
-			h.away, h.replying = &w, false
+			out := coordination.Doing{Since: w.Since, What: w.What}
+			if d.Failing != nil {
+				out.Since = d.Failing.Since
+			}
+			d.Failing, d.Replying = &out, false
 		}
 	})
 	return h.resume
@@ -48,7 +52,7 @@ func (h *heart) resume() {
 		case h.call == nil:
 			d.Doing = nil
 		default:
-			h.replying = false
+			d.Replying = false
 			d.Doing = &coordination.Doing{Kind: h.call.Kind, Since: time.Now(), What: h.call.What}
 		}
 	})
@@ -59,7 +63,7 @@ func (h *heart) begin(kind coordination.DoingKind, what string) (over func()) {
 	report := func(call *coordination.Doing) {
 		h.update(func(d *details) {
 			d.Doing, d.Said, h.call = call, "", call
-			h.replying = h.replying && (call == nil || kind != coordination.CallsModel)
+			d.Replying = d.Replying && (call == nil || kind != coordination.CallsModel)
 		})
 	}
 	report(&coordination.Doing{Kind: kind, Since: time.Now(), What: what})
@@ -127,6 +131,7 @@ type Report struct {
 	Said     string              // the end of an unfinished reply
 	Progress bool                // the attempt that sent the details has made progress
 	Away     time.Time           // beginning of an outage of the model's server; zero for none
+	Silent   bool                // the present call of the model has brought nothing yet
 	Usage    llm.Usage           // usage of the step so far
 }
 
@@ -137,8 +142,12 @@ func Reported(heartbeat *commonpb.Payloads) Report {
 		return Report{}
 	}
 	r := Report{Doing: d.Doing, Said: d.Said, Progress: d.Fruitless == 0, Usage: d.Usage}
-	if d.Outage != nil {
+	r.Silent = d.Doing != nil && d.Doing.Kind == coordination.CallsModel && !d.Replying
+	switch {
+	case d.Outage != nil:
 		r.Away = d.Outage.Since
+	case d.Failing != nil:
+		r.Away = d.Failing.Since
 	}
 	return r
 }

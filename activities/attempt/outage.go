@@ -68,9 +68,10 @@ func (a *Attempt) waitOut(ctx context.Context, c step.Class, failed *llm.Error) 
 	if failed.Status == 0 && !a.reached(ctx) {
 		return step.Class{Type: activities.Outage, Final: true}, coordination.Unreached
 	}
+	now, over := a.process.Now(), false
 	o := a.heart.update(func(d *details) {
 		if d.Outage == nil {
-			d.Outage = &outage{Since: a.process.Now()}
+			d.Outage = &outage{Since: now}
 			if !failed.Since.IsZero() {
 				d.Outage.Since = failed.Since
 			}
@@ -78,9 +79,12 @@ func (a *Attempt) waitOut(ctx context.Context, c step.Class, failed *llm.Error) 
 		next := *d.Outage // a copy, because reports in flight use the old value
 		next.Tries++
 		next.What = failed.Message
-		d.Outage, a.heart.replying = &next, false
+		d.Outage, d.Replying = &next, false
+		if over = a.outageLimit > 0 && now.Sub(next.Since) >= a.outageLimit; over {
+			a.heart.awayAfter = 0 // the end of the step is the report
+		}
 	}).Outage
-	if a.outageLimit > 0 && a.process.Now().Sub(o.Since) >= a.outageLimit {
+	if over {
 		return step.Class{Type: activities.Outage, Final: true}, coordination.Interrupted
 	}
 	c.Free, c.After = true, max(c.After, o.delay())
@@ -227,5 +231,5 @@ func Responded(ctx context.Context) {
 }
 
 func (h *heart) endOutage() {
-	h.update(func(d *details) { d.Outage, d.Replied, h.away, h.replying = nil, true, nil, true })
+	h.update(func(d *details) { d.Outage, d.Failing, d.Replied, d.Replying = nil, nil, true, true })
 }

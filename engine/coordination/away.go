@@ -52,7 +52,7 @@ func (s *State) partFromOutages() {
 		case !a.Run.Away:
 			a.Run.Away = true
 			a.Ballot, a.Halt = nil, nil
-			s.note(Entry{Kind: EntryAway, Agent: a.ID, Reason: a.Run.Out.What, Text: a.ID + " is away: the others go on without it until its model is back (timeout_settings.away_seconds)"})
+			s.note(Entry{Kind: EntryAway, Agent: a.ID, Reason: a.Run.Out.What, Text: a.ID + " is away: the others go on without it until its model is back"})
 		}
 	}
 }

@@ -205,17 +205,18 @@ func refusing(status int, after time.Duration, calls int, later reply) reply {
 func TestAway_holdsNobody(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		c       reply
-		seconds float64
+		others, c reply
+		seconds   float64
 	}{
 		// The first failure comes after 40 s. At the decision the third call is under way.
-		"it fails": {refusing(500, 40*time.Second, 1000, nil), 40 + 60 + 1},
-		"it hangs": {neverReplies, 1 + 60 + 1},
+		"it fails":                      {votes(time.Second), refusing(500, 40*time.Second, 1000, nil), 40 + 60 + 1},
+		"it hangs":                      {votes(time.Second), neverReplies, 60 + 1},
+		"it hangs beside calls of 20 s": {votes(20 * time.Second), neverReplies, 4*20 + 20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				o := playServed(t, map[string]reply{"agent_a": votes(time.Second), "agent_b": votes(time.Second), "agent_c": tt.c}, nil)
+				o := playServed(t, map[string]reply{"agent_a": tt.others, "agent_b": tt.others, "agent_c": tt.c}, nil)
 				require.Equal(t, "consensus", o.result.Status, "%v", o.result.Error)
 				require.Equal(t, []string{"agent_a", "agent_b"}, o.result.Voters)
 				require.Equal(t, []string{"agent_c"}, o.result.Cut)

@@ -18,6 +18,9 @@ type Activity struct {
 	First bool   // the first model call of a step
 	Said  string // the end of the reply under way
 
+	Away   time.Time // beginning of an outage of the step's model; zero for none
+	Silent bool      // the present call of the model has brought nothing yet
+
 	Session string // ID of the team's session that is the work; empty for other work
 	coordination.Doing
 }
@@ -116,6 +119,7 @@ func (a Activity) logLine(now time.Time) (key, line string) {
 // ready for use.
 type Log struct {
 	printed map[string]bool // keys of the current activities
+	minutes map[string]int  // minutes for which an agent's model has been waited for, as last printed
 }
 
 // News returns a line for each activity worth logging that was not in the previous call.
