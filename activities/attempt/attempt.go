@@ -139,6 +139,7 @@ type Attempt struct {
 	replied     bool          // the server has replied in this run
 	outageLimit time.Duration // 0 for none
 	reporting   sync.Mutex    // held while a ModelReport is sent
+	launch      coordination.LaunchID
 	assemble    func(context.Context) error
 }
 

@@ -10,44 +10,35 @@ import (
 // ModelSignal is the signal with which a running step sends a ModelReport to its workflow.
 const ModelSignal = "model_report"
 
-// reportPause is the time until a report that the server did not accept is sent again.
-const reportPause = 5 * time.Second
-
 // ModelReport tells a workflow that the model of a running step is in an outage or is back. Steps
-// send it because a workflow cannot see the heartbeats of its activities, and asking for them
-// every minute would cost each long step some ten events a minute; a step whose model replies sends
-// nothing.
+// report it because a workflow does not see the heartbeats of its activities: asking for them would
+// cost some ten events a minute for each long step, and a step whose model replies reports nothing.
 type ModelReport struct {
 	Launch coordination.LaunchID `json:"launch"`
-	Out    *coordination.Doing   `json:"out,omitempty"` // nil if the model is back
-
-	// Silent is how long the present call has been without a byte, in seconds; 0 if calls fail.
-	Silent float64 `json:"silent,omitempty"`
+	Out    *coordination.Doing   `json:"out,omitempty"`    // nil if the model is back
+	Silent float64               `json:"silent,omitempty"` // seconds for which the present call has brought no byte; 0 if calls fail
 }
 
-// ReportOutages makes the step of a launch report an outage of its model that has lasted for the
-// time after, or a call without a byte for as long as rule 103 of coordination says. longest is the
-// longest call of the session so far, in seconds.
-func (a *Attempt) ReportOutages(launch coordination.LaunchID, after time.Duration, longest float64) {
+// ReportOutages makes the step report an outage of its model that has lasted for the time after, or a
+// call without a byte for as long as rule 103 of coordination says.
+func (a *Attempt) ReportOutages(l coordination.Launch, after time.Duration) {
 	a.heart.update(func(d *details) {
-		a.heart.launch, a.heart.awayAfter = launch, after
-		d.LongestCall = max(d.LongestCall, longest)
+		a.launch, a.heart.awayAfter, d.LongestCall = l.ID, after, max(d.LongestCall, l.LongestCall)
 	})
 }
 
 // watchModel reports every change of the model until the step's context ends.
 func (a *Attempt) watchModel(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for {
+		due := make(<-chan time.Time)
+		if left := a.reportModel(ctx); left > 0 {
+			due = time.After(left)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-a.heart.turned:
-		case <-timer.C:
-		}
-		if left := a.reportModel(ctx); left > 0 {
-			timer.Reset(left)
+		case <-due:
 		}
 	}
 }
@@ -55,68 +46,58 @@ func (a *Attempt) watchModel(ctx context.Context) {
 // reportModel sends a report if one is due. It returns the time until one may be due, or 0 if that
 // depends on the model.
 func (a *Attempt) reportModel(ctx context.Context) time.Duration {
-	if a.process.Signal == nil {
-		return 0
-	}
 	a.reporting.Lock()
 	defer a.reporting.Unlock()
-	report, left, due := a.heart.modelReport()
-	if !due {
+	r, left := a.heart.modelReport()
+	if r == nil || a.process.Signal == nil {
 		return left
 	}
+	r.Launch = a.launch
 	ctx, stop := context.WithTimeout(ctx, recordTimeout)
 	defer stop()
-	if err := a.process.Signal(ctx, a.workflow.ID, a.workflow.RunID, ModelSignal, report); err != nil {
-		return reportPause
+	if a.process.Signal(ctx, a.workflow.ID, a.workflow.RunID, ModelSignal, *r) != nil {
+		return recordTimeout
 	}
-	a.heart.update(func(d *details) { d.Told = report.Out != nil })
+	a.heart.update(func(d *details) { d.Told = r.Out != nil })
 	return 0
 }
 
 // modelReport returns the report that is due, or the time until one may be due.
-func (h *heart) modelReport() (r ModelReport, left time.Duration, due bool) {
+func (h *heart) modelReport() (r *ModelReport, left time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	d := h.details
-	r.Launch = h.launch
 	switch {
-	case h.awayAfter == 0:
-		return r, 0, false
-	case d.Told || d.Replying: // a failed call does not mean that the model is back
-		return r, 0, d.Told && d.Replying
+	case h.awayAfter == 0 || h.replying != d.Told: // a failed call does not mean that the model is back
+		return nil, 0
+	case d.Told:
+		return &ModelReport{}, 0
 	}
-	limit, silent := h.awayAfter, false
+	limit, out, silent := h.awayAfter, d.Doing, false
 	switch {
-	case d.Failing != nil:
-		r.Out = d.Failing
-	case d.Outage != nil && d.Outage.Tries > 0: // this launch has failed, too
-		r.Out = &coordination.Doing{Since: d.Outage.Since, What: d.Outage.What}
-	case d.Doing != nil && d.Doing.Kind == coordination.CallsModel:
-		r.Out = &coordination.Doing{Since: d.Doing.Since, What: "nothing of a reply to " + d.Doing.What}
+	case d.Outage != nil && d.Outage.Tries > 0: // a call of this launch has failed
+		out = &coordination.Doing{Since: d.Outage.Since, What: d.Outage.What}
+	case out == nil || out.Kind != coordination.ModelAway && out.Kind != coordination.CallsModel:
+		return nil, 0
+	case out.Kind == coordination.CallsModel:
+		out = &coordination.Doing{Since: out.Since, What: "nothing of a reply to " + out.What}
 		limit, silent = max(limit, time.Duration(coordination.SilentCalls*d.LongestCall*float64(time.Second))), true
-	default:
-		return r, 0, false
 	}
-	lasted := time.Since(r.Out.Since)
-	if silent {
+	lasted := time.Since(out.Since)
+	if lasted < limit {
+		return nil, limit - lasted
+	}
+	if r = (&ModelReport{Out: out}); silent {
 		r.Silent = lasted.Seconds()
 	}
-	return r, max(0, limit-lasted), lasted >= limit
+	return r, 0
 }
 
 // Replying records that the model's server has begun to reply to the present call of the step of
 // ctx. Outside a step Replying does nothing.
 func Replying(ctx context.Context) {
 	if h, ok := ctx.Value(heartKey{}).(*heart); ok {
-		h.update(func(d *details) { d.Replying, d.Failing = true, nil })
+		h.update(func(*details) { h.replying = true })
+		h.resume()
 	}
-}
-
-// timeCall keeps the duration of the present call, in whole seconds, if it is the longest.
-func (h *heart) timeCall() {
-	h.update(func(d *details) {
-		if d.Doing != nil && d.Doing.Kind == coordination.CallsModel {
-			d.LongestCall = max(d.LongestCall, time.Since(d.Doing.Since).Truncate(time.Second).Seconds())
-		}
-	})
 }

@@ -36,7 +36,7 @@ func startReports(t *testing.T, longest float64, d details) *reporter {
 		r.reports[int(time.Since(r.began).Seconds())] = arg.(ModelReport)
 		return nil
 	}
-	r.ReportOutages("l3", time.Minute, longest)
+	r.ReportOutages(coordination.Launch{ID: "l3", LongestCall: longest}, time.Minute)
 	go r.watchModel(r.ctx)
 	return r
 }
@@ -105,6 +105,14 @@ func TestAttempt_reportsOutages(t *testing.T) {
 			}
 			Responded(r.ctx) // 429
 		}, moments{90: true, 130: false}},
+		"a silent try after a rate limit": {0, func(r *reporter) {
+			defer r.heart.begin(coordination.CallsModel, "model call 1")()
+			Responded(r.ctx)
+			over := Waiting(r.ctx, coordination.Doing{Kind: coordination.RateLimited})
+			time.Sleep(time.Hour)
+			over()
+			time.Sleep(61 * time.Second)
+		}, moments{3660: true}},
 		"a try that succeeds": {0, func(r *reporter) {
 			defer r.heart.begin(coordination.CallsModel, "model call 1")()
 			over := r.away("boom")
@@ -213,7 +221,7 @@ func TestAttempt_longestCall(t *testing.T) {
 		_, err := watched{modelError{&llm.Error{Kind: llm.Network}}, a}.Generate(ctx, llm.Request{})
 		require.Error(t, err)
 		require.InDelta(t, 7, a.Failure().LongestCall, 0)
-		a.ReportOutages("l1", time.Minute, 30)
+		a.ReportOutages(coordination.Launch{LongestCall: 30}, time.Minute)
 		require.InDelta(t, 30, a.Failure().LongestCall, 0)
 	})
 }

@@ -32,27 +32,19 @@ func Waiting(ctx context.Context, w coordination.Doing) (over func()) {
 	} else if w.Since.IsZero() {
 		w.Since = time.Now()
 	}
-	h.update(func(d *details) {
-		if d.Doing = &w; w.Kind == coordination.ModelAway {
-			out := coordination.Doing{Since: w.Since, What: w.What}
-			if d.Failing != nil {
-				out.Since = d.Failing.Since
-			}
-			d.Failing, d.Replying = &out, false
-		}
-	})
+	h.update(func(d *details) { d.Doing, h.replying = &w, h.replying && w.Kind != coordination.ModelAway })
 	return h.resume
 }
 
-// resume ends a wait and restores the call that it interrupted.
+// resume ends a wait and restores the call that it interrupted. An outage lasts until the server replies.
 func (h *heart) resume() {
 	h.update(func(d *details) {
 		switch {
-		case d.Doing == nil || !d.Doing.Waits():
+		case d.Doing == nil || !d.Doing.Waits() || d.Doing.Kind == coordination.ModelAway && !h.replying:
 		case h.call == nil:
 			d.Doing = nil
 		default:
-			d.Replying = false
+			h.replying = h.replying && d.Doing.Kind == coordination.ModelAway
 			d.Doing = &coordination.Doing{Kind: h.call.Kind, Since: time.Now(), What: h.call.What}
 		}
 	})
@@ -63,7 +55,7 @@ func (h *heart) begin(kind coordination.DoingKind, what string) (over func()) {
 	report := func(call *coordination.Doing) {
 		h.update(func(d *details) {
 			d.Doing, d.Said, h.call = call, "", call
-			d.Replying = d.Replying && (call == nil || kind != coordination.CallsModel)
+			h.replying = h.replying && (call == nil || kind != coordination.CallsModel)
 		})
 	}
 	report(&coordination.Doing{Kind: kind, Since: time.Now(), What: what})
@@ -131,7 +123,6 @@ type Report struct {
 	Said     string              // the end of an unfinished reply
 	Progress bool                // the attempt that sent the details has made progress
 	Away     time.Time           // beginning of an outage of the model's server; zero for none
-	Silent   bool                // the present call of the model has brought nothing yet
 	Usage    llm.Usage           // usage of the step so far
 }
 
@@ -142,12 +133,8 @@ func Reported(heartbeat *commonpb.Payloads) Report {
 		return Report{}
 	}
 	r := Report{Doing: d.Doing, Said: d.Said, Progress: d.Fruitless == 0, Usage: d.Usage}
-	r.Silent = d.Doing != nil && d.Doing.Kind == coordination.CallsModel && !d.Replying
-	switch {
-	case d.Outage != nil:
+	if d.Outage != nil {
 		r.Away = d.Outage.Since
-	case d.Failing != nil:
-		r.Away = d.Failing.Since
 	}
 	return r
 }

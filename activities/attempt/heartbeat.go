@@ -45,15 +45,7 @@ type details struct {
 	Outage *outage   `json:"away,omitempty"`  // nil while the model's server replies
 	Marked time.Time `json:"marked,omitzero"` // the beginning of the outage that is stored
 
-	// Failing is the outage of the model's server during a call; nil once the server replies.
-	Failing *coordination.Doing `json:"failing,omitempty"`
-
-	// Replying is set once the server has begun to reply to the last call.
-	Replying bool `json:"replying,omitempty"`
-
-	// Told is set while the workflow takes the model to be in an outage.
-	Told bool `json:"told,omitempty"`
-
+	Told bool `json:"told,omitempty"` // the workflow takes the model to be in an outage
 	// Replied is set once the model's server has replied during this launch of the step.
 	Replied bool `json:"replied,omitempty"`
 
@@ -68,7 +60,7 @@ func previous(ctx context.Context) details {
 	if activity.HasHeartbeatDetails(ctx) {
 		_ = activity.GetHeartbeatDetails(ctx, &d)
 	}
-	d.Doing, d.Said, d.Replying = nil, "", false // belong to the previous attempt
+	d.Doing, d.Said = nil, "" // belong to the previous attempt
 	return d
 }
 
@@ -105,8 +97,8 @@ type heart struct {
 	task    *task                   // nil after the server gave up the attempt
 	acked   time.Time               // when the last acknowledged report was sent
 
-	launch    coordination.LaunchID
 	awayAfter time.Duration // 0: outages are not reported
+	replying  bool          // the server has begun to reply to the last call
 	changed   chan struct{} // closed when task or acked changes
 }
 

@@ -79,7 +79,7 @@ func (a *Attempt) waitOut(ctx context.Context, c step.Class, failed *llm.Error) 
 		next := *d.Outage // a copy, because reports in flight use the old value
 		next.Tries++
 		next.What = failed.Message
-		d.Outage, d.Replying = &next, false
+		d.Outage, a.heart.replying = &next, false
 		if over = a.outageLimit > 0 && now.Sub(next.Since) >= a.outageLimit; over {
 			a.heart.awayAfter = 0 // the end of the step is the report
 		}
@@ -210,9 +210,11 @@ func (m watched) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 	defer m.attempt.heart.begin(coordination.CallsModel, m.attempt.modelCall())()
 	reply, err := m.Model.Generate(llm.WithSaid(llm.WithDepth(ctx, m.attempt.Depth), m.attempt.heard), req)
 	failed, ok := errors.AsType[*llm.Error](err)
-	if err == nil {
-		m.attempt.heart.timeCall()
-	}
+	m.attempt.heart.update(func(d *details) {
+		if err == nil && d.Doing != nil && d.Doing.Kind == coordination.CallsModel {
+			d.LongestCall = max(d.LongestCall, time.Since(d.Doing.Since).Truncate(time.Second).Seconds())
+		}
+	})
 	if err == nil || ok && failed.Status != 0 {
 		m.attempt.markReached(ctx)
 	}
@@ -231,5 +233,5 @@ func Responded(ctx context.Context) {
 }
 
 func (h *heart) endOutage() {
-	h.update(func(d *details) { d.Outage, d.Failing, d.Replied, d.Replying = nil, nil, true, true })
+	h.update(func(d *details) { d.Outage, d.Replied, h.replying = nil, true, true })
 }

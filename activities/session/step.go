@@ -77,9 +77,7 @@ func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in Step
 		return err
 	}
 	run.LimitOutages(time.Duration(t.Timeouts.OutageSeconds)*time.Second, in.Launch.AwaySince)
-	if p := in.Launch.Purpose; p == coordination.Coordinate || p == coordination.Evaluation {
-		run.ReportOutages(in.Launch.ID, time.Duration(t.Timeouts.AwaySeconds)*time.Second, in.Launch.LongestCall)
-	}
+	run.ReportOutages(in.Launch, time.Duration(t.Timeouts.AwaySeconds)*time.Second)
 	if err := run.Equip(ctx, agent); err != nil {
 		return err
 	}

@@ -20,21 +20,17 @@ func (s *State) reported(e ModelReport) {
 		return
 	}
 	a := s.Agents[i]
-	a.Run.Out = nil
-	if e.Out != nil {
-		a.Run.Out = &Doing{Kind: ModelAway, Since: e.Out.Since, What: truncate(e.Out.What)}
+	if a.Run.Out = nil; e.Out == nil {
+		s.comeBack(a)
 		return
 	}
-	s.comeBack(a)
+	a.Run.Out = &Doing{Kind: ModelAway, Since: e.Out.Since, What: truncate(e.Out.What)}
 }
 
 // partFromOutages makes agents away, or ends that, as rule 104 says. It changes nothing while
 // another agent has something to do.
 func (s *State) partFromOutages() {
-	resumes := func(a *agent) bool {
-		return a.Rest != nil && a.Rest.Launch.Purpose == Evaluation || len(s.offered(a)) > 0
-	}
-	if s.Done() || s.Held() || s.Forced != "" || s.Finale != nil || s.checking() || slices.ContainsFunc(s.resumable(), resumes) {
+	if s.Held() || s.Forced != "" || s.Finale != nil || s.checking() || len(s.resumable()) > 0 {
 		return
 	}
 	out := s.agents(func(a *agent) bool { return a.Run != nil && a.Run.Out != nil })
@@ -63,14 +59,4 @@ func (s *State) comeBack(a *agent) {
 		a.Run.Away = false
 		s.note(Entry{Kind: EntryBack, Agent: a.ID, Text: a.ID + " is waited for again"})
 	}
-}
-
-// withoutAway adds to a decision the agents that are away, whose steps it cancels.
-func (s *State) withoutAway(d Decision) Decision {
-	for _, a := range s.Agents {
-		if a.Run != nil && a.Run.Away && !slices.Contains(d.Cut, a.ID) {
-			d.Cut = append(d.Cut, a.ID)
-		}
-	}
-	return d
 }

@@ -13,11 +13,11 @@ func (o *oracle) part() {
 	answered, out, members := 0, 0, 0
 	for _, a := range k.Agents {
 		m := o.agents[a]
-		resumes := (m.retried || m.rest != nil || m.again) && o.able(a) && (m.rest == nil || m.rest.Purpose == Coordinate)
+		resumes := m.goesOn() && o.able(a) && (m.rest == nil || m.rest.Purpose == Coordinate)
 		switch {
 		case m.out:
 			out++
-		case m.runs != nil, resumes && len(o.offered(a, nil)) > 0:
+		case m.runs != nil, resumes:
 			return
 		case m.failed == nil && o.given(a) > 0:
 			answered++

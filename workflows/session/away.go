@@ -9,14 +9,8 @@ import (
 	"conclave/engine/coordination"
 )
 
-// silence is a call without a byte that does not count as an outage yet.
-type silence struct {
-	report attempt.ModelReport
-	over   workflow.Future // when it does, unless a longer call has ended by then
-	stop   workflow.CancelFunc
-}
-
-// selectReports adds the reports of running steps about their models to the selector.
+// selectReports adds the reports of running steps about their models to the selector, and the ends of
+// the waits for silent calls.
 func (s *session) selectReports(selector workflow.Selector) {
 	selector.AddReceive(s.reports, func(c workflow.ReceiveChannel, _ bool) {
 		var r attempt.ModelReport
@@ -25,43 +19,31 @@ func (s *session) selectReports(selector workflow.Selector) {
 		}
 	})
 	for _, r := range s.running {
-		if silent := r.silence; silent != nil {
-			selector.AddFuture(silent.over, func(f workflow.Future) {
+		if r.silence != nil {
+			selector.AddFuture(r.silence, func(f workflow.Future) {
 				if f.Get(s.ctx, nil) == nil {
-					s.reported(silent.report)
+					s.reported(r.silent)
 				}
 			})
 		}
 	}
 }
 
-// reported passes a report to the core, as soon as a silent call has lasted for long enough.
+// reported passes a report to the core; that of a silent call once it has lasted long enough.
 func (s *session) reported(r attempt.ModelReport) {
 	i := s.indexOf(r.Launch)
 	if i < 0 {
 		return
 	}
-	s.running[i].endSilence()
-	now := workflow.Now(s.ctx)
+	run := &s.running[i]
+	run.silence = nil
 	if left := coordination.SilentCalls*s.core.LongestCall - r.Silent; r.Out != nil && r.Silent > 0 && left > 0 {
-		wait := time.Duration(left * float64(time.Second))
-		ctx, stop := workflow.WithCancel(s.ctx)
 		r.Silent += left
-		s.running[i].silence = &silence{report: r, stop: stop, over: workflow.NewTimerWithOptions(ctx, wait, workflow.TimerOptions{
-			Summary: "until a silent call of " + s.running[i].launch.Agent + " counts as an outage",
-		})}
+		run.silent = r
+		run.silence = workflow.NewTimerWithOptions(s.ctx, time.Duration(left*float64(time.Second)), workflow.TimerOptions{
+			Summary: "until a silent call counts as an outage",
+		})
 		return
 	}
-	if r.Out != nil && r.Silent > 0 { // the clocks of workers differ
-		r.Out.Since = now.Add(-time.Duration(r.Silent * float64(time.Second)))
-	}
 	s.core.Step(coordination.ModelReport{Launch: r.Launch, Out: r.Out})
-}
-
-// endSilence ends the wait for a silent call.
-func (r *running) endSilence() {
-	if r.silence != nil {
-		r.silence.stop()
-		r.silence = nil
-	}
 }

@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +13,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
 
 	"conclave/activities/attempt"
 	"conclave/activities/openai"
@@ -108,6 +113,25 @@ func first(one, others reply) reply {
 	}
 }
 
+// cancelling ends cancelled activities as a server would. The test environment forgets them, fails
+// their next heartbeats and waits for ever for their next attempts.
+type cancelling struct {
+	interceptor.WorkerInterceptorBase
+	interceptor.ActivityInboundInterceptorBase
+}
+
+func (c *cancelling) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &cancelling{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}}
+}
+
+func (c *cancelling) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	result, err := c.Next.ExecuteActivity(ctx, in)
+	if _, forgotten := errors.AsType[*serviceerror.NotFound](context.Cause(ctx)); forgotten && err != nil {
+		return nil, temporal.NewCanceledError()
+	}
+	return result, err
+}
+
 // outing is a session whose models are served over HTTP.
 type outing struct {
 	*stagetest.Stage
@@ -151,6 +175,7 @@ func playServed(t *testing.T, models map[string]reply, change func(*config.Team)
 	}
 	s := stagetest.New(t, scripts, change)
 	s.SetTestTimeout(time.Hour)
+	s.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&cancelling{}}})
 	var outages openai.Outages
 	s.Model = func(a config.Agent) (loop.Model, error) {
 		return openai.New(openai.Options{
@@ -295,4 +320,20 @@ func TestAway_comesBack(t *testing.T) {
 		require.Contains(t, o.texts(coordination.EntryAway)["agent_c"], "boom")
 		require.Contains(t, o.texts(coordination.EntryBack), "agent_c")
 	})
+}
+
+// A report that no step has sent changes nothing.
+func TestAway_ignoresOtherReports(t *testing.T) {
+	t.Parallel()
+	s := stagetest.New(t, stagetest.Seed(), nil)
+	s.RegisterDelayedCallback(func() {
+		s.SignalWorkflow(attempt.ModelSignal, "no object")
+		s.SignalWorkflow(attempt.ModelSignal, attempt.ModelReport{Launch: "l99", Out: &coordination.Doing{}})
+		for _, launch := range []coordination.LaunchID{"l1", "l2", "l3"} {
+			s.SignalWorkflow(attempt.ModelSignal, attempt.ModelReport{Launch: launch, Silent: 5})
+		}
+	}, 0)
+	result := stagetest.Play[session.Result](t, s, session.Type, session.Input{Query: "Who?"})
+	require.Equal(t, "consensus", result.Status)
+	require.Len(t, result.Voters, 3)
 }

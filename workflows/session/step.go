@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"conclave/activities/attempt"
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/loop"
@@ -23,7 +24,9 @@ type running struct {
 	// suspended is true if the step will be resumed.
 	cancelled, suspended bool
 
-	silence   *silence         // nil unless its model is silent
+	silent  attempt.ModelReport
+	silence workflow.Future // when the call of silent counts as an outage; nil without one
+
 	reckoning *drive.Reckoning // nil unless the step has ended without reporting it
 }
 
@@ -140,7 +143,6 @@ func (s *session) indexOf(id coordination.LaunchID) int {
 
 func (s *session) forget(id coordination.LaunchID) {
 	i := s.indexOf(id)
-	s.running[i].endSilence()
 	s.running = slices.Delete(s.running, i, i+1)
 }
 

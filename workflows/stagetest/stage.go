@@ -2,18 +2,14 @@ package stagetest
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -78,10 +74,7 @@ func NewOn(t *testing.T, store *artifact.Dir, scripts map[string][]any, change f
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 	s.TestWorkflowEnvironment = suite.NewTestWorkflowEnvironment()
 	s.SetTestTimeout(2 * time.Minute)
-	s.SetWorkerOptions(worker.Options{
-		DeadlockDetectionTimeout: time.Minute, // so that a busy machine is not reported as a deadlock
-		Interceptors:             []interceptor.WorkerInterceptor{&cancelling{}},
-	})
+	s.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // so that a busy machine is not reported as a deadlock
 	process := attempt.Process{
 		Equipment: activities.Equipment{
 			Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
@@ -123,25 +116,6 @@ func NewOn(t *testing.T, store *artifact.Dir, scripts map[string][]any, change f
 	scenarios.RegisterBookkeeping(s)
 	s.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: session.Type})
 	return s
-}
-
-// cancelling ends cancelled activities as a server would. The test environment forgets them, fails
-// their next heartbeats and waits for ever for their next attempts.
-type cancelling struct {
-	interceptor.WorkerInterceptorBase
-	interceptor.ActivityInboundInterceptorBase
-}
-
-func (c *cancelling) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
-	return &cancelling{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}}
-}
-
-func (c *cancelling) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
-	result, err := c.Next.ExecuteActivity(ctx, in)
-	if _, forgotten := errors.AsType[*serviceerror.NotFound](context.Cause(ctx)); forgotten && err != nil {
-		return nil, temporal.NewCanceledError()
-	}
-	return result, err
 }
 
 // Play runs a workflow to its end and returns its result.

@@ -21,12 +21,13 @@ func TestLines_waits(t *testing.T) {
 		return coordination.Doing{Kind: kind, Since: at(since), What: what}
 	}
 	boom := doing(coordination.ModelAway, 2, "boom")
-	failing := Activity{Agent: "c", Away: at(2), Doing: boom}
-	trying := Activity{Agent: "c", Away: at(2), Silent: true, Doing: doing(coordination.CallsModel, 110, "model call 1; trying again after: boom")}
-	silent := Activity{Agent: "c", Silent: true, Doing: doing(coordination.CallsModel, 0, "model call 1")}
-	streams := Activity{Agent: "c", Doing: doing(coordination.CallsModel, 0, "model call 1")}
+	failing := Activity{Agent: "c", Doing: boom}
+	trying := Activity{Agent: "c", Doing: doing(coordination.CallsModel, 110, "model call 1; trying again after: boom")}
+	silent := Activity{Agent: "c", Doing: doing(coordination.CallsModel, 0, "model call 1")}
+	streams := Activity{Agent: "c", Said: "So far", Doing: doing(coordination.CallsModel, 0, "model call 1")}
 	limited := Activity{Agent: "c", Doing: doing(coordination.RateLimited, 0, "slow down")}
 	works := Activity{Agent: "a", Doing: doing(coordination.RunsTool, 0, "run_command make")}
+	other := Activity{Work: "Prepare", Doing: boom}
 	team := func(answered int, c coordination.AgentView) []coordination.AgentView {
 		agents := []coordination.AgentView{{ID: "a"}, {ID: "b"}, c}
 		for i := range answered {
@@ -40,28 +41,24 @@ func TestLines_waits(t *testing.T) {
 		activities []Activity
 		want       string
 	}{
-		"an outage beside two of three": {team(2, running), []Activity{failing}, `1:05 waiting for c: outage for 63 s: boom; timeout_settings.away_seconds shortens this
-2:05 waiting for c: outage for 2:03: boom; timeout_settings.away_seconds shortens this
+		"an outage beside two of three": {team(2, running), []Activity{failing}, `1:05 waiting for c for 1 min: outage: boom; timeout_settings.away_seconds shortens this
+2:05 waiting for c for 2 min: outage: boom; timeout_settings.away_seconds shortens this
 `},
-		"an outage beside one of three": {team(1, running), []Activity{trying}, `1:05 waiting for c: outage for 63 s: model call 1; trying again after: boom; timeout_settings.outage_seconds shortens this
-2:05 waiting for c: outage for 2:03: model call 1; trying again after: boom; timeout_settings.outage_seconds shortens this
+		"an outage beside one of three": {team(1, running), []Activity{works, failing}, `1:05 waiting for c for 1 min: outage: boom; timeout_settings.outage_seconds shortens this
+2:05 waiting for c for 2 min: outage: boom; timeout_settings.outage_seconds shortens this
 `},
-		"a silent call beside two of three": {team(2, running), []Activity{silent}, `1:05 waiting for c: model call 1 for 65 s, without a byte of a reply; timeout_settings.away_seconds shortens this
-2:05 waiting for c: model call 1 for 2:05, without a byte of a reply; timeout_settings.away_seconds shortens this
+		"a silent call beside two of three": {team(2, running), []Activity{silent}, `1:05 waiting for c for 1 min: model call 1; timeout_settings.away_seconds shortens this
+2:05 waiting for c for 2 min: model call 1; timeout_settings.away_seconds shortens this
 `},
-		"a silent call beside one of three": {team(1, running), []Activity{silent}, `1:05 waiting for c: model call 1 for 65 s, without a byte of a reply; silent_timeout_seconds of its backend shortens this
-2:05 waiting for c: model call 1 for 2:05, without a byte of a reply; silent_timeout_seconds of its backend shortens this
+		"a silent call beside one of three": {team(1, running), []Activity{silent}, `1:05 waiting for c for 1 min: model call 1; silent_timeout_seconds of its backend shortens this
+2:05 waiting for c for 2 min: model call 1; silent_timeout_seconds of its backend shortens this
 `},
-		"the session's own wait": {team(0, coordination.AgentView{ID: "c", Doing: &boom}), nil, `1:05 waiting for c: outage for 63 s: boom; timeout_settings.orchestrator_timeout_seconds shortens this
-2:05 waiting for c: outage for 2:03: boom; timeout_settings.orchestrator_timeout_seconds shortens this
-`},
-		"a silent call while another works": {team(1, running), []Activity{works, silent}, ""},
-		"an outage while another works": {team(0, running), []Activity{works, failing}, `1:05 waiting for c: outage for 63 s: boom; timeout_settings.outage_seconds shortens this
-2:05 waiting for c: outage for 2:03: boom; timeout_settings.outage_seconds shortens this
-`},
+		"a new try":             {team(2, running), []Activity{trying}, ""},
 		"an agent that is away": {team(2, coordination.AgentView{ID: "c", Running: true, Doing: &boom}), []Activity{failing}, ""},
 		"a reply under way":     {team(2, running), []Activity{streams}, ""},
+		"a session that ended":  {team(2, coordination.AgentView{ID: "c"}), []Activity{failing}, ""},
 		"a rate limit":          {team(2, running), []Activity{limited}, ""},
+		"other work":            {team(2, running), []Activity{other}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

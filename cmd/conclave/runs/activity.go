@@ -86,10 +86,6 @@ func activitiesOf(conn *hall.Connection, workflow string, infos []*workflowpb.Pe
 		if id, ok := p.step(); ok {
 			report := attempt.Reported(info.GetHeartbeatDetails())
 			a.Agent, a.Work, a.Said = id, "", report.Said
-			a.Silent = report.Silent && doing.Kind == coordination.CallsModel
-			if doing.Kind == coordination.CallsModel || doing.Kind == coordination.ModelAway {
-				a.Away = report.Away
-			}
 			a.First = doing.Kind == coordination.CallsModel && report.Usage.ModelCalls == 0
 		}
 		all = append(all, a)

@@ -133,10 +133,7 @@ func TestActivitiesOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tt.activity.ActivityId, tt.activity.ActivityType = "dev-ops-l12", &commonpb.ActivityType{Name: "RunStep"}
-			want := progress.Activity{Agent: "dev-ops", Doing: tt.want, Silent: tt.want.Kind == coordination.CallsModel}
-			if tt.want.Kind == coordination.ModelAway {
-				want.Away = tt.want.Since
-			}
+			want := progress.Activity{Agent: "dev-ops", Doing: tt.want}
 			if tt.kind != "" {
 				tt.activity.ActivityType.Name = tt.kind
 			}
@@ -150,40 +147,6 @@ func TestActivitiesOf(t *testing.T) {
 				return
 			}
 			require.Equal(t, []progress.Activity{want}, got)
-		})
-	}
-}
-
-// A call of the model is silent until its reply begins. A call during an outage says since when the model
-// is away, and the loss of a worker does not.
-func TestActivitiesOf_silent(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC)
-	away := now.Add(-time.Minute)
-	for name, tt := range map[string]struct {
-		details map[string]any
-		beat    time.Time
-		silent  bool
-		away    time.Time
-	}{
-		"silent":            {map[string]any{}, now, true, time.Time{}},
-		"replying":          {map[string]any{"replying": true}, now, false, time.Time{}},
-		"in a first outage": {map[string]any{"failing": coordination.Doing{Since: away}}, now, true, away},
-		"in a later one":    {map[string]any{"away": map[string]any{"since": away}}, now, true, away},
-		"worker lost":       {map[string]any{"away": map[string]any{"since": away}}, now.Add(-time.Hour), false, time.Time{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			tt.details["doing"] = coordination.Doing{Kind: coordination.CallsModel, What: "model call 1"}
-			details, err := converter.GetDefaultDataConverter().ToPayloads(tt.details)
-			require.NoError(t, err)
-			got := activitiesOf(&hall.Connection{}, "s1", []*workflowpb.PendingActivityInfo{{
-				ActivityId: "agent_a-l1", ActivityType: &commonpb.ActivityType{Name: "RunStep"}, State: enumspb.PENDING_ACTIVITY_STATE_STARTED,
-				LastStartedTime: timestamppb.New(tt.beat), LastHeartbeatTime: timestamppb.New(tt.beat), HeartbeatDetails: details,
-			}}, now)
-			require.Len(t, got, 1)
-			require.Equal(t, tt.silent, got[0].Silent)
-			require.WithinDuration(t, tt.away, got[0].Away, 0)
 		})
 	}
 }
