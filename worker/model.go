@@ -122,7 +122,7 @@ func (m Models) client(a config.Agent) (*openai.Client, *provider, config.Backen
 	}
 	o := openai.Options{
 		BaseURL: backend.BaseURL, APIKey: key, Model: backend.Model, Params: backend.Params,
-		Price: priceOf(backend), Waiting: waiting, Patience: attempt.Patience,
+		Price: priceOf(backend), Waiting: waiting, Replying: attempt.Replying, Patience: attempt.Patience,
 		SilentTimeout: time.Duration(valueOf(backend.SilentTimeoutSeconds)) * time.Second,
 	}
 	if m.AtOnce {

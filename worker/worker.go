@@ -297,6 +297,7 @@ func (c Config) process(workspaces string, running *attempt.Steps) attempt.Proce
 		},
 		Store: c.Store, Trees: base.NewTrees(c.Store, c.treesDir(), treeBytes), Now: time.Now, Bell: doorbell(c.Client), Scratch: workspaces,
 		Heartbeat: c.Client.RecordActivityHeartbeat, HeartbeatTimeout: c.HeartbeatTimeout, Pending: pending(c.Client), Steps: running, Grace: c.graceOf,
+		Signal: c.Client.SignalWorkflow,
 		Marks:  &attempt.Marks{},
 		Yield:  yield,
 		Redact: c.redact(),

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
 	"conclave/engine/artifact"
@@ -61,6 +63,9 @@ type Process struct {
 	// running steps receive no updates.
 	Bell func(ctx context.Context, workflowID, runID string) (coordination.Ring, error)
 
+	// Signal sends a signal to a workflow. If nil, steps do not report outages of their models.
+	Signal func(ctx context.Context, workflowID, runID, signal string, arg any) error
+
 	// Marks is shared by the steps of this process; it may be nil.
 	Marks *Marks
 
@@ -90,6 +95,9 @@ type Failure struct {
 
 	// Seconds is the time that the step took; 0 unless its time is limited.
 	Seconds float64 `json:"seconds,omitempty"`
+
+	// LongestCall is the longest model call known to the step, in seconds.
+	LongestCall float64 `json:"longest_call,omitempty"`
 
 	// Outage tells how an outage of the model's server ended the step. AwaySince is the beginning
 	// of an outage that continues.
@@ -123,17 +131,20 @@ type Attempt struct {
 	// Result is the step's state, including earlier attempts.
 	Result step.Result
 
-	process Process
-	details details // details of the attempts before this one
-	heart   *heart
-	counted bool          // this attempt counts as one without progress
-	limit   time.Duration // time since the first attempt began; 0 for no limit
+	process  Process
+	workflow workflow.Execution
+	details  details // details of the attempts before this one
+	heart    *heart
+	counted  bool          // this attempt counts as one without progress
+	limit    time.Duration // time since the first attempt began; 0 for no limit
 
 	lastTool string // description of the last tool call
 
 	server      string        // the model's server; empty for none
 	replied     bool          // the server has replied in this run
 	outageLimit time.Duration // 0 for none
+	reporting   sync.Mutex    // held while a ModelReport is sent
+	launch      coordination.LaunchID
 	assemble    func(context.Context) error
 }
 
@@ -145,7 +156,7 @@ func newAttempt(ctx context.Context, p Process, token string) *Attempt {
 		Token: token, Number: int(info.Attempt),
 		Ports:   step.Ports{Store: storage{p.Store}, Now: p.Now, Scratch: p.Scratch, Trees: p.Bases(), Repeatable: p.Repeatable, Redact: p.Redact},
 		Result:  step.Result{Step: d.Step, Usage: d.Usage},
-		process: p, details: d,
+		process: p, workflow: info.WorkflowExecution, details: d,
 	}
 	a.heart = newHeart(p.Steps, cmp.Or(info.HeartbeatTimeout, HeartbeatTimeout), d)
 	if p.Grace != nil {
@@ -279,7 +290,7 @@ func (a *Attempt) progress(p step.Progress) {
 		seen = a.news(steps)
 	}
 	a.heart.update(func(d *details) {
-		d.Failure = Failure{Step: p.Step, Token: a.Token, Usage: p.Usage, Seen: seen}
+		d.Failure = Failure{Step: p.Step, Token: a.Token, Usage: p.Usage, Seen: seen, LongestCall: d.LongestCall}
 		d.Last = string(p.Last)
 		if fruitful {
 			d.Fruitless = 0
@@ -289,8 +300,8 @@ func (a *Attempt) progress(p step.Progress) {
 
 // Failure returns the details for an error that ends the attempt.
 func (a *Attempt) Failure() Failure {
-	f := Failure{Step: a.Result.Step, Token: a.Token, Usage: a.Result.Usage, Seconds: a.Seconds(), Seen: a.Seen()}
 	now := a.heart.current()
+	f := Failure{Step: a.Result.Step, Token: a.Token, Usage: a.Result.Usage, Seconds: a.Seconds(), Seen: a.Seen(), LongestCall: now.LongestCall}
 	f.Usage.Repeated += now.Cut
 	if now.Outage != nil {
 		f.AwaySince = now.Outage.Since

@@ -32,18 +32,19 @@ func Waiting(ctx context.Context, w coordination.Doing) (over func()) {
 	} else if w.Since.IsZero() {
 		w.Since = time.Now()
 	}
-	h.update(func(d *details) { d.Doing = &w })
+	h.update(func(d *details) { d.Doing, h.replying = &w, h.replying && w.Kind != coordination.ModelAway })
 	return h.resume
 }
 
-// resume ends a wait and restores the call that it interrupted.
+// resume ends a wait and restores the call that it interrupted. An outage lasts until the server replies.
 func (h *heart) resume() {
 	h.update(func(d *details) {
 		switch {
-		case d.Doing == nil || !d.Doing.Waits():
+		case d.Doing == nil || !d.Doing.Waits() || d.Doing.Kind == coordination.ModelAway && !h.replying:
 		case h.call == nil:
 			d.Doing = nil
 		default:
+			h.replying = h.replying && d.Doing.Kind == coordination.ModelAway
 			d.Doing = &coordination.Doing{Kind: h.call.Kind, Since: time.Now(), What: h.call.What}
 		}
 	})
@@ -52,7 +53,10 @@ func (h *heart) resume() {
 // begin makes the heartbeats report a call to a model or a tool until over is called.
 func (h *heart) begin(kind coordination.DoingKind, what string) (over func()) {
 	report := func(call *coordination.Doing) {
-		h.update(func(d *details) { d.Doing, d.Said, h.call = call, "", call })
+		h.update(func(d *details) {
+			d.Doing, d.Said, h.call = call, "", call
+			h.replying = h.replying && (call == nil || kind != coordination.CallsModel)
+		})
 	}
 	report(&coordination.Doing{Kind: kind, Since: time.Now(), What: what})
 	return func() { report(nil) }

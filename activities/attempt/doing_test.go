@@ -114,6 +114,8 @@ func TestWaiting(t *testing.T) {
 		require.Equal(t, at(3), doing().Since)
 		time.Sleep(time.Second)
 		resume()
+		require.Equal(t, coordination.ModelAway, doing().Kind, "an outage lasts until the server replies")
+		Replying(ctx)
 		require.Equal(t, coordination.Doing{Kind: coordination.CallsModel, Since: at(4), What: "model call 1"}, doing())
 		resume()
 		require.Equal(t, at(4), doing().Since)
@@ -123,6 +125,7 @@ func TestWaiting(t *testing.T) {
 		Waiting(ctx, coordination.Doing{Kind: coordination.Queued})()
 		require.Nil(t, h.current().Doing, "a call that is over is not resumed")
 		Waiting(t.Context(), coordination.Doing{Kind: coordination.Queued})()
+		Replying(t.Context())
 	})
 }
 

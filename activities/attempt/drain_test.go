@@ -13,13 +13,13 @@ import (
 	"conclave/engine/loop"
 )
 
-// slow is a model whose calls take a while.
-type slow struct {
+// slowModel is a model whose calls take a while.
+type slowModel struct {
 	takes time.Duration
 	calls int
 }
 
-func (m *slow) Generate(ctx context.Context, _ llm.Request) (llm.Reply, error) {
+func (m *slowModel) Generate(ctx context.Context, _ llm.Request) (llm.Reply, error) {
 	m.calls++
 	select {
 	case <-time.After(m.takes):
@@ -29,11 +29,11 @@ func (m *slow) Generate(ctx context.Context, _ llm.Request) (llm.Reply, error) {
 	}
 }
 
-var _ loop.Model = (*slow)(nil)
+var _ loop.Model = (*slowModel)(nil)
 
 // draining runs the calls of a step whose worker is asked to stop after five seconds, and returns
 // when the step ended, with its usage.
-func draining(t *testing.T, m *slow, grace time.Duration) (ended time.Duration, usage llm.Usage) {
+func draining(t *testing.T, m *slowModel, grace time.Duration) (ended time.Duration, usage llm.Usage) {
 	t.Helper()
 	began := time.Now()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -75,7 +75,7 @@ func TestHeart_drains(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := &slow{takes: tt.takes}
+				m := &slowModel{takes: tt.takes}
 				ended, usage := draining(t, m, tt.grace)
 				require.Equal(t, tt.ends, ended)
 				require.Equal(t, tt.calls, usage.ModelCalls)
@@ -95,7 +95,7 @@ func TestCutCallsCount(t *testing.T) {
 		a := &Attempt{heart: h}
 		require.EqualValues(t, 1, a.Failure().Usage.Repeated, "the step ends without another reply")
 		for _, want := range []int64{1, 0} {
-			reply, err := watched{&slow{}, a}.Generate(t.Context(), llm.Request{})
+			reply, err := watched{&slowModel{}, a}.Generate(t.Context(), llm.Request{})
 			require.NoError(t, err)
 			require.Equal(t, want, reply.Usage.Repeated)
 		}

@@ -47,6 +47,7 @@ type details struct {
 
 	Lacking time.Time `json:"lacking,omitzero"` // when a worker first lacked what the step needs
 
+	Told bool `json:"told,omitempty"` // the workflow takes the model to be in an outage
 	// Replied is set once the model's server has replied during this launch of the step.
 	Replied bool `json:"replied,omitempty"`
 
@@ -94,6 +95,7 @@ type heart struct {
 	pending func(context.Context) (bool, error)
 
 	dirty  chan struct{} // capacity 1: the details have changed
+	turned chan struct{} // the same, for watchModel
 	spares *rate.Limiter // limits heartbeats that are sent only for new details
 
 	mu      sync.Mutex
@@ -104,7 +106,10 @@ type heart struct {
 	ended   error                   // cause of the end of that context
 	task    *task                   // nil after the server gave up the attempt
 	acked   time.Time               // when the last acknowledged report was sent
-	changed chan struct{}           // closed when task or acked changes
+
+	awayAfter time.Duration // 0: outages are not reported
+	replying  bool          // the server has begun to reply to the last call
+	changed   chan struct{} // closed when task or acked changes
 }
 
 // task identifies an attempt to the server.
@@ -116,7 +121,7 @@ type task struct {
 func newHeart(steps *Steps, timeout time.Duration, d details) *heart {
 	return &heart{
 		steps: steps, timeout: timeout, details: d, changed: make(chan struct{}), acked: time.Now(),
-		dirty: make(chan struct{}, 1), spares: rate.NewLimiter(stepSpareRate, stepSpareBurst),
+		dirty: make(chan struct{}, 1), turned: make(chan struct{}, 1), spares: rate.NewLimiter(stepSpareRate, stepSpareBurst),
 		pending: func(context.Context) (bool, error) { return true, nil },
 	}
 }
@@ -136,6 +141,7 @@ func (a *Attempt) startHeart(ctx context.Context) (stepCtx context.Context, stop
 	stopping := activity.GetWorkerStopChannel(ctx)
 	var all sync.WaitGroup
 	all.Go(func() { h.run(ctx) })
+	all.Go(func() { a.watchModel(ctx) })
 	all.Go(func() {
 		select {
 		case <-stopping:
@@ -359,9 +365,11 @@ func (h *heart) update(change func(*details)) details {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	change(&h.details)
-	select {
-	case h.dirty <- struct{}{}:
-	default: // a mark is there already
+	for _, mark := range []chan struct{}{h.dirty, h.turned} {
+		select {
+		case mark <- struct{}{}:
+		default: // a mark is there already
+		}
 	}
 	return h.details
 }

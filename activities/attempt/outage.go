@@ -33,6 +33,7 @@ const (
 type outage struct {
 	Since time.Time `json:"since"`
 	Tries int       `json:"tries"` // number of attempts that it ended
+	What  string    `json:"what"`  // the last failure
 }
 
 // delay returns the time until the next attempt.
@@ -68,21 +69,29 @@ func (a *Attempt) waitOut(ctx context.Context, c step.Class, failed *llm.Error) 
 	if failed.Status == 0 && !a.reached(ctx) {
 		return step.Class{Type: activities.Outage, Final: true}, coordination.Unreached
 	}
+	now, over := a.process.Now(), false
 	o := a.heart.update(func(d *details) {
 		if d.Outage == nil {
-			d.Outage = &outage{Since: a.process.Now()}
+			d.Outage = &outage{Since: now}
 			if !failed.Since.IsZero() {
 				d.Outage.Since = failed.Since
 			}
 		}
 		next := *d.Outage // a copy, because reports in flight use the old value
 		next.Tries++
-		d.Outage = &next
+		next.What = failed.Message
+		d.Outage, a.heart.replying = &next, false
+		if over = a.outageLimit > 0 && now.Sub(next.Since) >= a.outageLimit; over {
+			a.heart.awayAfter = 0 // the end of the step is the report
+		}
 	}).Outage
-	if a.outageLimit > 0 && a.process.Now().Sub(o.Since) >= a.outageLimit {
+	if over {
 		return step.Class{Type: activities.Outage, Final: true}, coordination.Interrupted
 	}
 	c.Free, c.After = true, max(c.After, o.delay())
+	if left := a.reportModel(ctx); left > 0 { // so that it is reported in time
+		c.After = min(c.After, left)
+	}
 	return c, coordination.NoOutage
 }
 
@@ -230,6 +239,11 @@ func (m watched) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 		}
 	})
 	failed, ok := errors.AsType[*llm.Error](err)
+	m.attempt.heart.update(func(d *details) {
+		if err == nil && d.Doing != nil && d.Doing.Kind == coordination.CallsModel {
+			d.LongestCall = max(d.LongestCall, time.Since(d.Doing.Since).Truncate(time.Second).Seconds())
+		}
+	})
 	if err == nil || ok && failed.Status != 0 {
 		m.attempt.markReached(ctx)
 	}
@@ -248,5 +262,5 @@ func Responded(ctx context.Context) {
 }
 
 func (h *heart) endOutage() {
-	h.update(func(d *details) { d.Outage, d.Replied = nil, true })
+	h.update(func(d *details) { d.Outage, d.Replied, h.replying = nil, true, true })
 }

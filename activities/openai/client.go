@@ -50,6 +50,9 @@ type Options struct {
 	// or when the call has failed. Waiting may be nil.
 	Waiting func(ctx context.Context, failed *llm.Error, until time.Time) (over func())
 
+	// Replying is called when a response without an error begins. It may be nil.
+	Replying func(ctx context.Context)
+
 	// Patience bounds the retries while the server is away. responded is true if the server has
 	// sent a status. If nil, the bound is a minute.
 	Patience func(ctx context.Context, responded bool) time.Duration
@@ -73,6 +76,7 @@ type Client struct {
 	silent   time.Duration
 	price    func(llm.Usage) float64
 	waiting  func(context.Context, *llm.Error, time.Time) func()
+	replying func(context.Context)
 	patience func(context.Context, bool) time.Duration
 	outages  *Outages
 
@@ -106,7 +110,7 @@ func New(o Options) (*Client, error) {
 	return &Client{
 		chat: sdk.NewChatCompletionService(options...), models: sdk.NewModelService(options...),
 		shortIDs: o.ShortCallIDs, silent: cmp.Or(o.SilentTimeout, silentTimeout),
-		host: base.Host, origin: base.Scheme + "://" + base.Host, key: o.APIKey, redactor: redactor(o.APIKey), model: o.Model, params: params, price: o.Price, waiting: o.Waiting,
+		host: base.Host, origin: base.Scheme + "://" + base.Host, key: o.APIKey, redactor: redactor(o.APIKey), model: o.Model, params: params, price: o.Price, waiting: o.Waiting, replying: o.Replying,
 		server: server{o.BaseURL, o.Model}, wanted: wanted,
 		refusals: cmp.Or(o.Refusals, &Refusals{}), images: &Refusals{},
 		patience: o.Patience, outages: cmp.Or(o.Outages, &Outages{}),
@@ -162,6 +166,9 @@ func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 			return c.send(ctx, req, func(status int) {
 				if status < 400 {
 					w.end()
+					if c.replying != nil {
+						c.replying(ctx)
+					}
 				}
 				responded(status)
 			})

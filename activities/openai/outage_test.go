@@ -284,3 +284,25 @@ func TestOutages_endWithAConnection(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// A call is no longer silent when the head of a response without an error arrives, long before its end.
+func TestGenerate_replying(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var replying []int
+		client, _ := serve(t, openai.Options{Replying: func(context.Context) {
+			replying = append(replying, int(time.Since(began).Seconds()))
+		}}, raw(503, ``, "Retry-After", "5"), raw(429, ``, "Retry-After", "5"), func(res http.ResponseWriter, req *http.Request) {
+			res.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(res).Flush()
+			time.Sleep(150 * time.Second)
+			_, _ = io.WriteString(res, saysHi)
+		})
+		_, err := client.Generate(t.Context(), hello)
+		require.NoError(t, err)
+		require.Len(t, replying, 1)
+		require.InDelta(t, 10, replying[0], 2)
+		require.InDelta(t, 160, time.Since(began).Seconds(), 2)
+	})
+}

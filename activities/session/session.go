@@ -139,6 +139,8 @@ type StepResult struct {
 	Files  int       `json:"files,omitempty"`
 	Checks []string  `json:"checks,omitempty"` // IDs of checks submitted with the answer
 	Usage  llm.Usage `json:"usage"`
+
+	LongestCall float64 `json:"longest_call,omitempty"` // longest model call known to the step, in seconds
 }
 
 // RecordInput is the part of the history since the previous Record.
@@ -182,7 +184,7 @@ type State struct {
 
 	// DecidedBy is the basis of the decision, and Support the support for the winner. Tie lists the
 	// agents with as many votes as the winner; Cut lists those whose steps were cancelled by a
-	// quorum.
+	// quorum or while they were away.
 	DecidedBy coordination.Basis    `json:"decided_by,omitempty"`
 	Support   *coordination.Support `json:"support,omitempty"`
 	Tie       []string              `json:"tie,omitempty"`

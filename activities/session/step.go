@@ -19,7 +19,8 @@ import (
 // with an attempt.Failure in its details, or is retried on any worker. The step's number, claim and
 // usage are kept between attempts.
 func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, error) {
-	return attempt.Run(ctx, a.Process, string(in.Launch.ID), func(ctx context.Context, run *attempt.Attempt) (StepResult, error) {
+	return attempt.Run(ctx, a.Process, string(in.Launch.ID), func(ctx context.Context, run *attempt.Attempt) (r StepResult, err error) {
+		defer func() { r.LongestCall = run.Failure().LongestCall }()
 		ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assemble(ctx, run, in) })
 		switch {
 		case err != nil:
@@ -76,6 +77,7 @@ func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in Step
 		return err
 	}
 	run.LimitOutages(time.Duration(t.Timeouts.OutageSeconds)*time.Second, in.Launch.AwaySince)
+	run.ReportOutages(in.Launch, time.Duration(t.Timeouts.AwaySeconds)*time.Second)
 	if err := run.Equip(ctx, agent); err != nil {
 		return err
 	}

@@ -140,6 +140,7 @@ type timeouts struct {
 	SubsequentRoundTimeoutSeconds *int `json:"subsequent_round_timeout_seconds" min:"1" max:"31536000" doc:"The same for every later step; null: no limit of its own."`
 	RoundTimeoutGraceSeconds      int  `json:"round_timeout_grace_seconds" default:"120" min:"0" max:"31536000" doc:"How long a step may go on working after it was asked to finish; then it may only answer, vote or stop. 0: at once."`
 	OutageSeconds                 int  `json:"outage_seconds,omitzero" default:"600" min:"1" max:"31536000" doc:"How long a step waits for a model server that is away; then the others go on without its agent, which tries again with every round."`
+	AwaySeconds                   int  `json:"away_seconds,omitzero" default:"60" min:"1" max:"31536000" doc:"After how long an outage the others go on without an agent until its model is back, where more than half of the team, and at least min_active_agents, have answered. A call without a byte of a reply counts as an outage after the longer of this and four times the longest call of the session."`
 	ClientToolsTimeoutSeconds     int  `json:"client_tools_timeout_seconds,omitzero" default:"3600" min:"1" max:"31536000" doc:"How long a session waits for a caller to return the results of its own tools; then it fails."`
 }
 
@@ -184,12 +185,10 @@ func omit[T comparable](value *T, def T) {
 // keep their hash while a worker is upgraded.
 func (t timeouts) MarshalJSON() ([]byte, error) {
 	type plain timeouts
-	if t.OutageSeconds == Defaults[timeouts]().OutageSeconds {
-		t.OutageSeconds = 0
-	}
-	if t.ClientToolsTimeoutSeconds == Defaults[timeouts]().ClientToolsTimeoutSeconds {
-		t.ClientToolsTimeoutSeconds = 0
-	}
+	defaults := Defaults[timeouts]()
+	omit(&t.OutageSeconds, defaults.OutageSeconds)
+	omit(&t.AwaySeconds, defaults.AwaySeconds)
+	omit(&t.ClientToolsTimeoutSeconds, defaults.ClientToolsTimeoutSeconds)
 	return json.Marshal(plain(t))
 }
 

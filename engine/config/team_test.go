@@ -40,7 +40,7 @@ func TestDefault_hasTheDocumentedValues(t *testing.T) {
 				RoundEvaluatorTransformationPressure: "balanced",
 			},
 		},
-		Timeouts: timeouts{OrchestratorTimeoutSeconds: 7200, RoundTimeoutGraceSeconds: 120, OutageSeconds: 600, ClientToolsTimeoutSeconds: 3600},
+		Timeouts: timeouts{OrchestratorTimeoutSeconds: 7200, RoundTimeoutGraceSeconds: 120, OutageSeconds: 600, AwaySeconds: 60, ClientToolsTimeoutSeconds: 3600},
 	}, Default())
 }
 
@@ -181,6 +181,7 @@ timeout_settings:
   subsequent_round_timeout_seconds: 300
   round_timeout_grace_seconds: 0
   outage_seconds: 30
+  away_seconds: 5
   client_tools_timeout_seconds: 900
 `)
 	want := Default()
@@ -210,7 +211,7 @@ timeout_settings:
 	prepared := &want.Orchestrator.Coordination
 	prepared.ChecklistCriteriaInline, prepared.TaskDecomposer.Enabled = Criteria{{Text: "Is it right?", Category: "primary"}}, false
 	want.Timeouts = timeouts{
-		OutageSeconds: 30, ClientToolsTimeoutSeconds: 900,
+		OutageSeconds: 30, AwaySeconds: 5, ClientToolsTimeoutSeconds: 900,
 		OrchestratorTimeoutSeconds: 60, InitialRoundTimeoutSeconds: new(600), SubsequentRoundTimeoutSeconds: new(300),
 	}
 	require.Equal(t, want, team, "a step may have more time than the session, and no grace")

@@ -45,7 +45,7 @@ func (r *runningStep) waits() bool { return r != nil && len(r.Awaits) > 0 }
 // session's clock is then stopped.
 func (s *State) AwaitsCaller() bool {
 	return !s.Done() && slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.Run.waits() }) &&
-		!slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.Run != nil && !a.Run.waits() })
+		!slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.works() && !a.Run.waits() })
 }
 
 // OpenCalls returns the calls without a result, in the order of the anonymous numbers, with

@@ -109,7 +109,7 @@ func (s *State) startChecks(all bool) []Check {
 	if s.Config.Ballot == ballotText || s.Done() || s.Finale != nil || s.Held() || s.Forced != "" {
 		return nil
 	}
-	all = all || !s.running()
+	all = all || !s.busy()
 	var commands []Check
 	for _, a := range s.byNumber() {
 		missing := s.unchecked(a)

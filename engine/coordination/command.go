@@ -53,6 +53,8 @@ type Launch struct {
 	// it as well.
 	Uncounted bool `json:"uncounted,omitempty"`
 
+	LongestCall float64 `json:"longest_call,omitempty"` // longest model call of the session so far, in seconds
+
 	// AwaySince is when the model server of that step stopped replying; it is zero if the
 	// server replied.
 	AwaySince time.Time `json:"away_since,omitzero"`
@@ -273,7 +275,7 @@ type Decision struct {
 	Tied []string `json:"tied,omitempty"`
 
 	By      Basis    `json:"by,omitempty"`      // set if votes alone did not decide
-	Cut     []string `json:"cut,omitempty"`     // agents whose steps a quorum has cancelled, in configured order
+	Cut     []string `json:"cut,omitempty"`     // agents whose steps were cancelled by a quorum or while they were away, in configured order
 	Support *Support `json:"support,omitempty"` // support of the winner; nil without votes or agreement
 	Despite Status   `json:"despite,omitempty"` // the status that an undecided session would have had
 

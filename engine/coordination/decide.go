@@ -17,6 +17,7 @@ type move struct {
 
 // next returns the reaction to the events since the last Drain, and starts checks.
 func (s *State) next() move {
+	s.partFromOutages()
 	s.fill()
 	quorum := s.quorum()
 	checks := s.startChecks(quorum != nil)
@@ -27,7 +28,7 @@ func (s *State) next() move {
 
 // turn applies the rules of "Deciding" in the package comment, in their order.
 func (s *State) turn(quorum *agent) move {
-	idle := !s.running() && !s.checking()
+	idle := !s.busy() && !s.checking()
 	switch {
 	case s.Forced == Cancelled:
 		return decided(Decision{Status: Cancelled, Votes: s.Tally(), Voters: s.turnout()})
@@ -301,7 +302,10 @@ func (d Decision) text() string {
 	}
 	text := string(d.Status) + ": " + d.Winner + " (" + d.WinnerLabel + ")"
 	if len(d.Cut) > 0 {
-		text += " by a quorum, without " + strings.Join(d.Cut, ", ")
+		if d.By == ByQuorum {
+			text += " by a quorum,"
+		}
+		text += " without " + strings.Join(d.Cut, ", ")
 	}
 	if d.Status == Undecided {
 		text += fmt.Sprintf(" has the support of %.0f percent of the agents", 100*d.Support.Share)

@@ -483,6 +483,24 @@
 //     message and no agent has failed, every active agent is launched once more, whatever its
 //     limits of steps and rounds; rule 39 says what it is told, and what its vote counts.
 //
+// # Away
+//
+//  106. A running step reports when its model is in an outage, and when the model is back.
+//     It is in an outage when, for away_seconds, calls have failed and none has been
+//     answered; or when the present call has brought no byte for the longer of that and
+//     four times the longest call of the session. Rate limits and queues are no outage.
+//  107. The agents of such steps are away if the other active agents with an answer are
+//     more than half of the agents that have joined, and at least min_active_agents, and
+//     the budget affords a step. That is decided when no other step runs or will be
+//     resumed, no check is in progress, and the session is neither paused, parked nor
+//     deciding. An agent ceases to be away if it is decided otherwise, when its model is
+//     back, and when its step ends.
+//  108. The others go on without an agent that is away as without one that has failed: it
+//     is not active, and its vote or stop is void. But its step is neither cancelled nor
+//     resumed: it keeps its allowance and its place under the global limit, and its action
+//     is accepted when it comes. A decision cancels it, as rule 78 says, and names the agent.
+//  109. A step of the final answer is never away; rule 57 applies.
+//
 // # On record
 //
 // If another program launches the steps, [Recall] builds a State from the record of each

@@ -24,6 +24,8 @@ type End struct {
 	Usage  llm.Usage
 	Told   []Seen // the answers shown to a step without an action, at its launch and later
 
+	LongestCall float64 // longest model call of the step or known to it, in seconds; 0 if unknown
+
 	// AwaySince is when the model server stopped replying, if the step ended in an outage.
 	AwaySince time.Time
 }
@@ -148,6 +150,13 @@ type Reopened struct {
 	Unclaimed        []LaunchID
 }
 
+// ModelReport is the report of a running step that its model is in an outage, or, without Out,
+// that it is back. Rule 106 says when a step reports.
+type ModelReport struct {
+	Launch LaunchID
+	Out    *Doing // beginning and description of the outage
+}
+
 // Finish forces a decision with the present answers and votes.
 type Finish struct{}
 
@@ -189,6 +198,7 @@ func (Waited) event()          {}
 func (Checked) event()         {}
 func (CancelRequested) event() {}
 func (Reopened) event()        {}
+func (ModelReport) event()     {}
 func (Finish) event()          {}
 func (Pause) event()           {}
 func (Resume) event()          {}

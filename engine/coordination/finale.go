@@ -22,6 +22,11 @@ const (
 // conclude starts the final answer of a decision that was not forced, if the team presents
 // one.
 func (s *State) conclude(d Decision) move {
+	for _, a := range s.Agents { // they are away, or a quorum decides without them
+		if a.Run != nil {
+			d.Cut = append(d.Cut, a.ID)
+		}
+	}
 	by := s.presenter(s.agent(d.Winner))
 	if s.Forced != "" || d.Status == Undecided || by == nil || s.spent() || len(s.shown()) == 0 {
 		return decided(d) // forced in the same batch, undecided, nobody to present, or no answer

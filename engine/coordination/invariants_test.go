@@ -56,9 +56,7 @@ func (l *invariants) bound(s *session) int {
 	k := s.oracle.config
 	n := len(k.Agents)
 	attempt := n*k.MaxStepsPerAgent + n*(n-1)*k.MaxStepsPerAgent + n + 1
-	if k.Quorum {
-		attempt += n // steps that a quorum has cut
-	}
+	attempt += n // steps that a quorum or a decision without them has cut
 	return (k.MaxRestarts+1)*attempt + l.suspended + l.retried + l.outages
 }
 
@@ -182,19 +180,20 @@ func (l *invariants) checkLaunch(t require.TestingT, s *session, before past, la
 		require.NotContains(t, before.fresh, launch.Agent, "launched with nothing to look at")
 	}
 	due := slices.Contains(before.due, launch.Agent)
+	busy := slices.DeleteFunc(slices.Clone(before.running), func(a string) bool { return o.agents[a].gone })
 	alone := k.Solo || k.Secluded
 	if k.Pacing == "continuous" && !alone && !launch.Revote && !due && !slices.Contains(before.news, launch.Agent) {
-		require.Empty(t, before.running, "launched without news while others work")
+		require.Empty(t, busy, "launched without news while others work")
 	}
 	if k.Pacing == "rounds" && !due {
-		require.Empty(t, before.running, "a wave waits for the one before")
+		require.Empty(t, busy, "a wave waits for the one before")
 	}
 	if !slices.Contains(launch.Offered, NewAnswer) {
 		return
 	}
 	for _, peer := range o.running() {
-		if slices.Contains(before.away, peer) {
-			continue // rule 54
+		if slices.Contains(before.away, peer) || s.oracle.agents[peer].gone {
+			continue // rules 54 and 108
 		}
 		lead := o.given(launch.Agent) + 1 - o.given(peer)
 		require.True(t, k.LeadCap == nil || o.given(launch.Agent) == 0 || peer == launch.Agent || lead <= *k.LeadCap,

@@ -15,7 +15,7 @@ func (s *State) pick(match func(*agent) bool) []*agent {
 // is launched only if it may improve its answer alone, if an evaluation has given it tasks,
 // or if no other agent runs or can be launched.
 func (s *State) wave() []*agent {
-	idle := !s.running() && !s.checking()
+	idle := !s.busy() && !s.checking()
 	if s.Config.Pacing == pacingRounds && !idle {
 		return nil
 	}
@@ -205,6 +205,7 @@ func (s *State) mint(a *agent, l Launch) Launch {
 	if l.Purpose != Evaluation {
 		l.After = a.Step
 	}
+	l.LongestCall = s.LongestCall
 	a.Again, a.Retried, a.Rest, a.Left = false, false, nil, ""
 	a.Run = &runningStep{Launch: l.clone()}
 	return l.clone()

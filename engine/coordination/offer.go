@@ -142,13 +142,13 @@ func (s *State) overLeadCap(a *agent, counts func(*agent) bool) bool {
 
 // mayCatchUp reports whether the agent runs or can still be launched.
 func (s *State) mayCatchUp(a *agent) bool {
-	return a.Run != nil || s.able(a) && (a.goesOn() || s.wants(a))
+	return a.works() || s.able(a) && (a.goesOn() || s.wants(a))
 }
 
 // waitsForPeer reports whether the agent waits for a slower peer that is running, because the
 // peer's answer would make its vote stale.
 func (s *State) waitsForPeer(a *agent) bool {
-	return s.overLeadCap(a, func(peer *agent) bool { return peer.Run != nil })
+	return s.overLeadCap(a, (*agent).works)
 }
 
 // capped reports whether the session stops the agent. In decomposition, it stops agents that have
@@ -167,7 +167,7 @@ func (s *State) capped(a *agent) bool {
 // stopCapped stops the capped agents (seed 001: hit limits auto-stop the agent instead
 // of vote-only mode).
 func (s *State) stopCapped() {
-	if s.Config.Pacing == pacingRounds && s.running() {
+	if s.Config.Pacing == pacingRounds && s.busy() {
 		return // the running wave may bring them news
 	}
 	for _, a := range s.Agents {

@@ -49,7 +49,7 @@ func (o *oracle) isChecking() bool {
 	})
 }
 
-func (o *oracle) quiet() bool { return o.idle() && !o.isChecking() }
+func (o *oracle) quiet() bool { return len(o.busy()) == 0 && !o.isChecking() }
 
 // startChecks implements rule 92.
 func (o *oracle) startChecks(quorum bool) {
@@ -61,7 +61,7 @@ func (o *oracle) startChecks(quorum bool) {
 		answer, found := o.latest(a)
 		m := o.agents[a]
 		checked := slices.ContainsFunc(o.out, func(c checksOut) bool { return c.agent == a && c.step == answer.Step })
-		if !found || checked || len(m.verdicts) > 0 && !quorum && !o.idle() {
+		if !found || checked || len(m.verdicts) > 0 && !quorum && len(o.busy()) > 0 {
 			continue
 		}
 		c := checksOut{agent: a, step: answer.Step}

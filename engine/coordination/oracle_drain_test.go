@@ -107,6 +107,7 @@ func (o *oracle) cancels(suspend bool) []Command {
 // decide implements rules 30 to 39 in this order.
 func (o *oracle) decide() (*Decision, []Launch) {
 	k := o.config
+	o.part()
 	o.fill()
 	quorum := o.quorate()
 	o.startChecks(quorum != "")
@@ -280,6 +281,11 @@ func (o *oracle) presenter(winner string) string {
 // conclude implements rules 44 to 46. A consensus in the same batch as a forced decision is final.
 func (o *oracle) conclude(d *Decision) (*Decision, []Launch) {
 	k := o.config
+	for _, a := range k.Agents { // rule 108
+		if o.agents[a].gone && !slices.Contains(d.Cut, a) {
+			d.Cut = append(d.Cut, a)
+		}
+	}
 	by := o.presenter(d.Winner)
 	if by == "" || o.total() == 0 || o.spent() || o.forced != "" || d.Status == Undecided {
 		return d, nil
@@ -384,7 +390,7 @@ func (o *oracle) resumed() []Launch {
 // stopCapped implements the second half of rule 14.
 func (o *oracle) stopCapped() {
 	k := o.config
-	if k.Pacing == "rounds" && !o.idle() {
+	if k.Pacing == "rounds" && len(o.busy()) > 0 {
 		return
 	}
 	for _, a := range o.config.Agents {
@@ -409,7 +415,7 @@ func (o *oracle) stopCapped() {
 // wave implements rules 18 to 20.
 func (o *oracle) wave() []Launch {
 	ready := slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool {
-		return !o.able(a) || !o.due(a) || len(o.offered(a, nil)) == 0 || o.leads(a, o.running())
+		return !o.able(a) || !o.due(a) || len(o.offered(a, nil)) == 0 || o.leads(a, o.busy())
 	})
 	alone := o.config.Solo || o.secluded() // rule 72
 	news := slices.DeleteFunc(slices.Clone(ready), func(a string) bool {
@@ -482,6 +488,7 @@ func (o *oracle) launch(agent string, l Launch) Launch {
 		l.FilesFrom = cmp.Or(m.token, m.rest.ResumeFrom)
 	}
 	l.Checks = o.checkTable(l)
+	l.LongestCall = o.longest
 	m.runs, m.rest, m.left, m.again, m.retried = &l, nil, "", false, false
 	return l
 }
@@ -495,6 +502,7 @@ func (o *oracle) resume(agent string) Launch {
 	if m.token != "" {
 		l.ResumeFrom, l.Uncounted = m.token, m.uncounted
 	}
+	l.LongestCall = o.longest
 	m.runs, m.rest, m.left, m.again, m.retried = &l, nil, "", false, false
 	return l
 }

@@ -34,6 +34,13 @@ func (o *oracle) take(event Event) {
 		if !o.senseless(e) {
 			o.obey(e)
 		}
+	case ModelReport:
+		for _, a := range o.running() {
+			if m := o.agents[a]; o.over == nil && m.runs.ID == e.Launch && m.runs.Purpose == Coordinate {
+				m.out = e.Out != nil
+				m.gone = m.gone && m.out
+			}
+		}
 	case Reopened: // the session has asked rule 62 before
 		o.reopen(e)
 	default:
@@ -130,7 +137,7 @@ func (o *oracle) goOn(e Reopened) {
 		m := o.agents[a]
 		if m.runs != nil {
 			m.rest, m.late, m.uncounted = m.runs, true, true
-			m.runs, m.cancelled = nil, false
+			m.runs, m.cancelled, m.out, m.gone = nil, false, false, false
 		}
 		if m.rest != nil && m.late {
 			m.token, m.late = e.Run+"-"+string(m.rest.ID), false
@@ -180,7 +187,8 @@ func (o *oracle) takeEnd(event Event) {
 			continue
 		}
 		run := m.runs
-		m.runs, m.cancelled = nil, false
+		m.runs, m.cancelled, m.out, m.gone = nil, false, false, false
+		o.longest = max(o.longest, end.longest)
 		m.used = m.used.Add(end.usage)
 		if o.over != nil {
 			if !o.over.Stands() {
@@ -226,26 +234,28 @@ type end struct {
 	launch LaunchID
 	step   int
 	usage  llm.Usage
+
+	longest float64
 }
 
 func endOf(event Event) end {
 	switch e := event.(type) {
 	case Answered:
-		return end{e.Launch, e.Step, e.Usage}
+		return end{e.Launch, e.Step, e.Usage, e.LongestCall}
 	case Voted:
-		return end{e.Launch, e.Step, e.Usage}
+		return end{e.Launch, e.Step, e.Usage, e.LongestCall}
 	case Stopped:
-		return end{e.Launch, e.Step, e.Usage}
+		return end{e.Launch, e.Step, e.Usage, e.LongestCall}
 	case Failed:
-		return end{e.Launch, e.Step, e.Usage}
+		return end{e.Launch, e.Step, e.Usage, e.LongestCall}
 	case Suspended:
-		return end{e.Launch, e.Step, e.Usage}
+		return end{e.Launch, e.Step, e.Usage, e.LongestCall}
 	case Restarted:
-		return end{e.Launch, e.Step, e.Usage}
+		return end{e.Launch, e.Step, e.Usage, e.LongestCall}
 	case Exhausted:
-		return end{e.Launch, e.Step, e.Usage}
+		return end{e.Launch, e.Step, e.Usage, e.LongestCall}
 	case Evaluated:
-		return end{e.Launch, e.Step, e.Usage}
+		return end{e.Launch, e.Step, e.Usage, e.LongestCall}
 	}
 	return end{}
 }

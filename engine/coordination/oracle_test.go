@@ -35,6 +35,7 @@ type oracle struct {
 	before        int  // rounds of earlier attempts
 	forced        Status
 	launched      int // launch IDs
+	longest       float64
 	revotes       int
 	round         int
 	closing       *closing
@@ -67,6 +68,7 @@ type line struct {
 // agentFacts has the facts about an agent that are not in the book.
 type agentFacts struct {
 	runs      *Launch
+	out, gone bool // its model is in an outage; the others go on without it
 	cancelled bool
 	step      int // number of the last finished step
 	ended     int // steps of this attempt that count
@@ -251,7 +253,7 @@ func (o *oracle) fresh(agent string) bool {
 }
 
 func (o *oracle) active() []string {
-	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool { return o.agents[a].failed != nil || o.agents[a].absent })
+	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool { m := o.agents[a]; return m.failed != nil || m.absent || m.gone })
 }
 
 // absent returns the agents that have not joined.
@@ -264,6 +266,11 @@ func (o *oracle) running() []string {
 }
 
 func (o *oracle) idle() bool { return len(o.running()) == 0 }
+
+// busy returns the agents for whose running steps the others wait.
+func (o *oracle) busy() []string {
+	return slices.DeleteFunc(o.running(), func(a string) bool { return o.agents[a].gone })
+}
 
 // inOutage returns the agents in an outage of the given kind, or of any kind if it is empty.
 func (o *oracle) inOutage(kind Outage) []string {
@@ -384,7 +391,7 @@ func (o *oracle) working() []string {
 	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool {
 		m := o.agents[a]
 		goesOn := m.rest != nil && m.rest.Purpose == Coordinate || m.again || m.retried
-		return m.runs == nil && !(o.able(a) && (o.due(a) || goesOn))
+		return (m.runs == nil || m.gone) && !(o.able(a) && (o.due(a) || goesOn))
 	})
 }
 

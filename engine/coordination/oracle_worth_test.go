@@ -4,6 +4,38 @@ import "slices"
 
 // This file predicts quorums, staged teams, early agreement and the support of decisions.
 
+// part implements rule 107.
+func (o *oracle) part() {
+	k := o.config
+	if o.paused || o.parked() || o.forced != "" || o.closing != nil || o.isChecking() {
+		return
+	}
+	answered, out, members := 0, 0, 0
+	for _, a := range k.Agents {
+		m := o.agents[a]
+		resumes := m.goesOn() && o.able(a) && (m.rest == nil || m.rest.Purpose == Coordinate)
+		switch {
+		case m.out:
+			out++
+		case m.runs != nil, resumes:
+			return
+		case m.failed == nil && o.given(a) > 0:
+			answered++
+		}
+		if !m.absent {
+			members++
+		}
+	}
+	enough := answered*2 > members && answered >= k.MinActive && o.affords()
+	for _, a := range k.Agents {
+		m := o.agents[a]
+		if m.out && enough && !m.gone {
+			m.void = len(o.book)
+		}
+		m.gone = m.out && enough
+	}
+}
+
 // fill implements rule 80.
 func (o *oracle) fill() {
 	held := o.paused || o.parked()

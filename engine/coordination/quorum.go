@@ -57,11 +57,6 @@ func (s *State) close(target *agent) move {
 		return m
 	}
 	d := s.confirm(ByQuorum, target)
-	for _, a := range s.Agents {
-		if a.Run != nil {
-			d.Cut = append(d.Cut, a.ID)
-		}
-	}
 	s.Majority, s.Waiting = nil, false
 	return s.conclude(d)
 }

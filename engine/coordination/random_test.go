@@ -127,6 +127,15 @@ func (s *session) randomEvent() Event {
 		return Retry{Agent: drawn(s.pick, "", s.randomAgent())}
 	case 8, 9:
 		return Said{Agent: drawn(s.pick, "", s.randomAgent(), ""), Text: s.randomText()}
+	case 10, 11, 12, 13:
+		e := ModelReport{Launch: s.randomLaunch()}
+		if ids := s.runningIDs(); len(ids) > 0 {
+			e.Launch = drawn(s.pick, ids...)
+		}
+		if s.pick(4) > 0 {
+			e.Out = &Doing{What: s.randomText()}
+		}
+		return e
 	}
 	switch {
 	case s.state.Held() && s.pick(3) == 1:
@@ -177,31 +186,32 @@ func (s *session) endWith(id LaunchID, action string) Event {
 		step = s.pick(9) - 1
 	}
 	seen, heard := s.randomSeen(id)
+	longest := float64(s.pick(3))
 	switch action {
 	case "fail":
 		return Failed{
-			End: End{Launch: id, Step: step, Usage: used}, Cause: Failure{Type: "network", Message: s.randomText()}, Token: s.randomToken(id),
+			End: End{Launch: id, Step: step, Usage: used, LongestCall: longest}, Cause: Failure{Type: "network", Message: s.randomText()}, Token: s.randomToken(id),
 			Outage: s.randomOutage(),
 		}
 	case "suspend":
-		return Suspended{End: End{Launch: id, Step: step, Usage: used}, Token: s.randomToken(id)}
+		return Suspended{End: End{Launch: id, Step: step, Usage: used, LongestCall: longest}, Token: s.randomToken(id)}
 	case "restart":
-		return Restarted{End: End{Launch: id, Step: step, Usage: used}}
+		return Restarted{End: End{Launch: id, Step: step, Usage: used, LongestCall: longest}}
 	case "exhaust":
-		return Exhausted{End: End{Launch: id, Step: step, Usage: used}}
+		return Exhausted{End: End{Launch: id, Step: step, Usage: used, LongestCall: longest}}
 	case string(Vote):
 		return Voted{
-			End: End{Launch: id, Step: step, Usage: used}, Target: s.randomTarget(id), TargetLabel: s.randomLabel(),
+			End: End{Launch: id, Step: step, Usage: used, LongestCall: longest}, Target: s.randomTarget(id), TargetLabel: s.randomLabel(),
 			Reason: s.randomText(), Seen: seen, Heard: heard, Confidence: s.randomConfidence(),
 		}
 	case string(Stop):
 		status := drawn(s.pick, Complete, Blocked, StopStatus("tired"))
-		return Stopped{End: End{Launch: id, Step: step, Usage: used}, Status: status, Summary: s.randomText(), Seen: seen, Heard: heard}
+		return Stopped{End: End{Launch: id, Step: step, Usage: used, LongestCall: longest}, Status: status, Summary: s.randomText(), Seen: seen, Heard: heard}
 	case string(Submit), string(RestartTeam):
 		again := action == string(RestartTeam)
-		return Evaluated{End: End{Launch: id, Step: step, Usage: used}, Again: again, Reason: s.randomText()}
+		return Evaluated{End: End{Launch: id, Step: step, Usage: used, LongestCall: longest}, Again: again, Reason: s.randomText()}
 	}
-	return Answered{End: End{Launch: id, Step: step, Usage: used}, Seen: seen, Heard: heard, Digest: s.randomDigest(), Checks: s.randomChecks()}
+	return Answered{End: End{Launch: id, Step: step, Usage: used, LongestCall: longest}, Seen: seen, Heard: heard, Digest: s.randomDigest(), Checks: s.randomChecks()}
 }
 
 func (s *session) randomChecks() []string {

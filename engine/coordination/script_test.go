@@ -208,6 +208,12 @@ func parseEvent(t *testing.T, p *player, verb, text string) Event {
 func parseEnd(t *testing.T, p *player, verb string, words []string, o options) Event {
 	t.Helper()
 	id := p.launchOf(words[0])
+	switch verb {
+	case "out":
+		return ModelReport{Launch: id, Out: &Doing{What: "the model does not reply"}}
+	case "back":
+		return ModelReport{Launch: id}
+	}
 	step := o.number(t, "step", p.nextStep(id))
 	usage := parseUsage(t, o)
 	switch verb {
@@ -328,7 +334,7 @@ func (p *player) drainText() string {
 func (p *player) notes() []string {
 	var notes []string
 	for _, e := range p.state.Timeline() {
-		silent := e.Kind == "ignored" || e.Kind == "refused" || e.Kind == "joined" || e.Kind == "checked" || e.Kind == "stopped" && e.Step == 0
+		silent := e.Kind == "ignored" || e.Kind == "refused" || e.Kind == "joined" || e.Kind == "away" || e.Kind == "back" || e.Kind == "checked" || e.Kind == "stopped" && e.Step == 0
 		if e.Seq > p.noted && silent {
 			notes = append(notes, fmt.Sprintf("note: %s", e.Text))
 		}

@@ -24,6 +24,8 @@ type State struct {
 	Cast     int      `json:"cast,omitempty"` // number of votes accepted
 	Launches int      `json:"launches"`       // number of launch IDs given
 
+	LongestCall float64 `json:"longest_call,omitempty"` // longest model call of an ended step, in seconds
+
 	Accepted int        `json:"accepted"` // number of ledger entries written
 	Pending  []Accepted `json:"pending"`  // those the next Drain hands out
 
@@ -102,6 +104,9 @@ type agent struct {
 type runningStep struct {
 	Launch    Launch `json:"launch"`
 	Cancelled bool   `json:"cancelled,omitempty"` // its Cancel was handed out
+
+	Out  *Doing `json:"out,omitempty"`  // the outage of its model that it has reported; nil while the model replies
+	Away bool   `json:"away,omitempty"` // the others go on without it
 
 	// Awaits are the calls for whose results the step waits, without an activity; Token is
 	// then its execution token.
@@ -220,8 +225,10 @@ func (s *State) active() int { return len(s.agents((*agent).active)) }
 // attempt returns the number of the team's present attempt, from 1.
 func (s *State) attempt() int { return 1 + len(s.Earlier) }
 
-// active reports whether the agent exists, has joined the team and has not failed.
-func (a *agent) active() bool { return a != nil && a.Error == nil && !a.Absent }
+// active reports whether the agent exists, has joined the team, has not failed and is not away.
+func (a *agent) active() bool {
+	return a != nil && a.Error == nil && !a.Absent && (a.Run == nil || !a.Run.Away)
+}
 
 // answered reports whether the agent has an answer in the present attempt.
 func (a *agent) answered() bool { return a != nil && len(a.Answers) > a.Base }

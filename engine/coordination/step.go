@@ -28,6 +28,8 @@ func (s *State) Step(event Event) {
 		s.reopen(e)
 	case Drafted:
 		s.drafted(e)
+	case ModelReport:
+		s.reported(e)
 	case TimeUp:
 		s.force(Timeout, "time is up")
 	default:
@@ -99,6 +101,7 @@ func (s *State) ended(event ending) (*agent, *Launch) {
 	run := a.Run.Launch
 	a.Run = nil
 	a.Usage = a.Usage.Add(e.Usage)
+	s.LongestCall = max(s.LongestCall, e.LongestCall)
 	s.noteInjected(a, &run, event)
 	if s.Done() { // the end of a cancelled step
 		s.keepRest(a, run, event)
@@ -109,7 +112,7 @@ func (s *State) ended(event ending) (*agent, *Launch) {
 		if run.Purpose != Evaluation { // the number of an evaluation is not the agent's
 			a.Step = max(a.Step, e.Step)
 		}
-		s.note(Entry{Kind: EntryIgnored, Agent: a.ID, Step: e.Step, Text: a.ID + " ended after the decision of a quorum; only its usage counts"})
+		s.note(Entry{Kind: EntryIgnored, Agent: a.ID, Step: e.Step, Text: a.ID + " ended after the decision of the others; only its usage counts"})
 		return nil, nil
 	}
 	return a, &run

@@ -43,6 +43,8 @@ const (
 	EntryFailed    = "failed"
 	EntryRetried   = "retried"
 	EntryWaiting   = "waiting"  // every model server is away
+	EntryAway      = "away"     // the others go on without the agent, whose model does not reply
+	EntryBack      = "back"     // its model replies, or too few others are left
 	EntryRevealed  = "revealed" // secluded agents are shown all answers
 	entrySaid      = "said"     // a person's message
 	EntryPaused    = "paused"

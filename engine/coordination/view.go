@@ -34,7 +34,7 @@ type AgentView struct {
 	Status      string    `json:"status"`
 	Running     bool      `json:"running"`
 	Absent      bool      `json:"absent,omitempty"` // it has not joined the staged team
-	Doing       *Doing    `json:"doing"`            // nil for a running step, whose activity only its worker knows
+	Doing       *Doing    `json:"doing"`            // nil for a running step, whose activity only its worker knows, unless the agent is away
 	Step        int       `json:"step"`             // number of the last finished step
 	Answers     int       `json:"answers"`
 	LatestLabel string    `json:"latest_label"` // empty without an answer
@@ -184,6 +184,9 @@ func (s *State) viewAgent(a *agent) AgentView {
 	}
 	if v.Running {
 		v.Purpose = a.Run.Launch.Purpose
+		if a.Run.Away {
+			v.Doing = shallow(a.Run.Out)
+		}
 	}
 	if s.Waiting && s.Majority == nil && a.Away != NoOutage {
 		v.Doing = &Doing{Kind: ModelAway, What: a.Error.Message}

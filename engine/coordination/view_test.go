@@ -33,11 +33,11 @@ func TestViewJSON(t *testing.T) {
 	p := start(team("b", "a"))
 	require.JSONEq(t, `{"phase":"initial_answers","paused":false,"parked":null,"round":1,"agents":[
 		{"id":"b","number":2,"status":"no_action","running":true,"doing":null,"step":0,"answers":0,"latest_label":"","vote":null,"error":null,
-		 "cost":{"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":null,"model_calls":0}},
+		 "cost":{"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":null,"model_calls":0,"model_calls_repeated":0}},
 		{"id":"a","number":1,"status":"no_action","running":true,"doing":null,"step":0,"answers":0,"latest_label":"","vote":null,"error":null,
-		 "cost":{"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":null,"model_calls":0}}],
+		 "cost":{"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":null,"model_calls":0,"model_calls_repeated":0}}],
 		"votes":{},"winner":"","events":1,"attempt":1,"messages":0,"superseded_votes":0,"completion":0,
-		"cost":{"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":null,"model_calls":0}}`,
+		"cost":{"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":null,"model_calls":0,"model_calls_repeated":0}}`,
 		marshal(t, p.state.View()))
 	p.batch(p.answer("a"), p.answer("b"), Said{Text: "well"})
 	vote := p.vote("a", "b").(Voted)
@@ -46,7 +46,7 @@ func TestViewJSON(t *testing.T) {
 	require.JSONEq(t, `{"phase":"done","paused":false,"parked":null,"round":2,"agents":[
 		{"id":"b","number":2,"status":"failed","running":false,"doing":null,"step":2,"answers":1,"latest_label":"agent2.1","vote":null,
 		 "error":{"type":"overloaded","message":"the model was overloaded"},
-		 "cost":{"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":null,"model_calls":0}},
+		 "cost":{"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":null,"model_calls":0,"model_calls_repeated":0}},
 		{"id":"a","number":1,"status":"voted","running":false,"doing":null,"step":2,"answers":1,"latest_label":"agent1.1","error":null,
 		 "vote":{"target":"b","target_label":"agent2.1","step":2,"stale":false,"reason":"better"},
 		 "cost":{"input_tokens":3,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":0.5,"model_calls":1}}],

@@ -83,6 +83,7 @@ func (s *session) state() acts.State {
 		case a.Doing == nil:
 		case a.Doing.Kind == coordination.RunsChecks:
 			a.Doing.Since = s.checkedSince(a.ID)
+		case a.Running: // its step has reported the time
 		default:
 			a.Doing.Since, a.Doing.Until = s.clock.waitFrom, s.clock.waitUntil
 		}
@@ -232,6 +233,8 @@ func agentState(phase coordination.Phase, a coordination.AgentView) string {
 	switch {
 	case a.Running && phase == coordination.PhasePresenting:
 		return "at the final answer"
+	case a.Running && a.Doing != nil && a.Doing.Kind == coordination.ModelAway:
+		return "away: its model does not reply"
 	case a.Running && a.Purpose == coordination.Evaluation:
 		return "being evaluated"
 	case a.Running:

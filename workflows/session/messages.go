@@ -109,7 +109,7 @@ type Result struct {
 	DecidedBy coordination.Basis `json:"decided_by"`
 	// Support is the support for the winner; null without votes or agreement.
 	Support *coordination.Support `json:"support"`
-	// Cut lists the agents whose steps were cancelled by a quorum.
+	// Cut lists the agents whose steps were cancelled by a quorum or while they were away.
 	Cut []string `json:"cut,omitempty"`
 
 	Rounds int `json:"rounds"`

@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"conclave/activities/attempt"
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/loop"
@@ -22,6 +23,9 @@ type running struct {
 	// cancelled is true once the core has cancelled the step, whose error then means a suspension.
 	// suspended is true if the step will be resumed.
 	cancelled, suspended bool
+
+	silent  attempt.ModelReport
+	silence workflow.Future // when the call of silent counts as an outage; nil without one
 
 	reckoning *drive.Reckoning // nil unless the step has ended without reporting it
 }
@@ -125,7 +129,7 @@ func (s *session) reckonLost(ctx workflow.Context) bool {
 // over passes the end of a step without a result to the core.
 func (s *session) over(id coordination.LaunchID, f drive.Failure) {
 	s.forget(id)
-	end := coordination.End{Launch: id, Step: f.Step, Usage: f.Usage, Told: f.Seen, AwaySince: f.AwaySince}
+	end := coordination.End{Launch: id, Step: f.Step, Usage: f.Usage, Told: f.Seen, AwaySince: f.AwaySince, LongestCall: f.LongestCall}
 	if f.Suspended {
 		s.core.Step(coordination.Suspended{End: end, Token: f.Token})
 		return
@@ -144,7 +148,7 @@ func (s *session) forget(id coordination.LaunchID) {
 
 // resultEvent converts the result of a step to an event.
 func resultEvent(id coordination.LaunchID, r acts.StepResult) coordination.Event {
-	end := coordination.End{Launch: id, Step: r.Step, Usage: r.Usage}
+	end := coordination.End{Launch: id, Step: r.Step, Usage: r.Usage, LongestCall: r.LongestCall}
 	if r.Ended != "" {
 		end.Told = r.Seen
 	}

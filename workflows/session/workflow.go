@@ -8,6 +8,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"conclave/activities/attempt"
 	acts "conclave/activities/session"
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
@@ -45,6 +46,7 @@ type session struct {
 	final    *acts.FinalAnswer // nil before it is placed
 
 	running []running
+	reports workflow.ReceiveChannel // reports of running steps about their models
 	checks  []checkRun
 	clock   clock
 	inbox   *drive.Inbox[coordination.Event]
@@ -66,6 +68,9 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 	if c := in.Continued; c != nil {
 		s.core, s.prepared, s.ledger.last = c.Core, c.Prepared, c.Recorded
 	}
+	s.reports = workflow.GetSignalChannelWithOptions(ctx, attempt.ModelSignal, workflow.SignalChannelOptions{
+		Description: "Sent by running steps: their model is in an outage, or is back.",
+	})
 	var err error
 	s.inbox, err = drive.Listen(ctx, "session", s, verbs, func() (acts.State, error) { return s.state(), nil }, s.timeline)
 	return s, err
@@ -209,6 +214,7 @@ func (s *session) carryOut(commands []coordination.Command) {
 func (s *session) wait() {
 	selector := workflow.NewSelector(s.ctx)
 	s.selectSteps(s.ctx, selector)
+	s.selectReports(selector)
 	s.selectChecks(selector)
 	s.selectClock(selector)
 	s.ledger.recorder.Select(s.ctx, selector, s)

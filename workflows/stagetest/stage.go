@@ -38,6 +38,9 @@ type Stage struct {
 	Cast  map[string]*Player // players by agent ID
 	Judge loop.Model         // judges whether answers are equal; may be nil
 
+	// Model returns the models of agents instead of Cast, unless it is nil.
+	Model func(config.Agent) (loop.Model, error)
+
 	Attributes []string // the registered search attributes
 }
 
@@ -86,6 +89,9 @@ func NewOn(t *testing.T, store *artifact.Dir, scripts map[string][]any, change f
 				if a.ID == config.Judge {
 					return s.Judge, nil
 				}
+				if s.Model != nil {
+					return s.Model(a)
+				}
 				return s.Cast[a.ID], nil
 			},
 			Tools: func(ctx context.Context, _ config.Agent, dir string, _ activities.Sharing) (step.Tools, error) {
@@ -96,6 +102,10 @@ func NewOn(t *testing.T, store *artifact.Dir, scripts map[string][]any, change f
 		Store: store, Now: time.Now, Scratch: t.TempDir(),
 		Heartbeat: func(ctx context.Context, _ []byte, details ...any) error {
 			activity.RecordHeartbeat(ctx, details...)
+			return nil
+		},
+		Signal: func(_ context.Context, _, _, signal string, arg any) error {
+			s.SignalWorkflow(signal, arg)
 			return nil
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,4 +54,39 @@ func TestModelServer_startedLate(t *testing.T) {
 	require.Equal(t, 0, out.code, out.stderr)
 	result := out.result(t, "consensus")
 	require.EqualValues(t, 10, result.Cost.ModelCalls)
+}
+
+// One model that fails or hangs beside two that have answered holds nobody: the others decide, and the
+// result names the agent that they did not wait for.
+func TestModelServer_awayBesideOthers(t *testing.T) {
+	t.Parallel()
+	hang := make(chan struct{})
+	for name, replies := range map[string][]reply{
+		"fails": slices.Repeat([]reply{fails(http.StatusInternalServerError)}, 100),
+		"hangs": {answer("Too late.").during(func() { <-hang })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model := newModelServer(t, map[string][]reply{
+				"model-a": {answer("Answer A."), vote("agent1", "Mine.")},
+				"model-b": {answer("Answer B."), vote("agent1", "Shorter.")},
+				"model-c": replies,
+			})
+			if name == "hangs" {
+				t.Cleanup(func() { close(hang) }) // before the server is closed
+			}
+			c := newCLI(t)
+			sections := orchestrator(map[string]any{"disable_injection": true})
+			sections["timeout_settings"] = map[string]any{"away_seconds": 1}
+			team := c.file("team.json", model.teamWith(sections, "agent_a", "agent_b", "agent_c"))
+			out := c.conclave("run", "--automation", "--config", team, "--session-id", "away-"+name, "Who?")
+			require.Equal(t, 0, out.code, out.stderr)
+			result := out.result(t, "consensus")
+			require.Equal(t, []string{"agent_a", "agent_b"}, result.Voters)
+			require.Equal(t, []string{"agent_c"}, result.Cut)
+			require.Empty(t, result.Failed)
+			require.Contains(t, out.stdout, "agent_c is away: the others go on without it until its model is back")
+			require.Contains(t, out.stdout, "consensus: agent_a (agent1.1) without agent_c")
+		})
+	}
 }

@@ -2,6 +2,7 @@ package progress
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,7 +116,8 @@ func (a Activity) logLine(now time.Time) (key, line string) {
 // Log returns lines about activities for output that is not a terminal. The zero Log is
 // ready for use.
 type Log struct {
-	printed map[string]bool // keys of the current activities
+	printed map[string]bool   // keys of the current activities
+	waited  map[string]string // keys of the last lines of Waits, by agent
 }
 
 // News returns a line for each activity worth logging that was not in the previous call.
@@ -133,6 +135,48 @@ func (l *Log) News(activities []Activity, now time.Time) []string {
 	}
 	l.printed = current
 	return news
+}
+
+// Waits returns a line for every minute in which a session waits for a model that does not reply, with
+// the key that shortens the wait. While an agent is away, nobody waits for it.
+func (l *Log) Waits(s Snapshot) []string {
+	var lines []string
+	for _, a := range s.Activities {
+		silent := a.Kind == coordination.CallsModel && a.Said == ""
+		minutes := int(s.Now.Sub(a.Since) / time.Minute)
+		line := fmt.Sprint(a.Since, minutes)
+		waits := slices.ContainsFunc(s.State.Agents, func(v coordination.AgentView) bool { return v.ID == a.Agent && v.Running && v.Doing == nil })
+		if !waits || !silent && a.Kind != coordination.ModelAway || minutes < 1 || l.waited[a.Agent] == line {
+			continue
+		}
+		if l.waited == nil {
+			l.waited = map[string]string{}
+		}
+		l.waited[a.Agent] = line
+		key := "timeout_settings.outage_seconds"
+		switch {
+		case s.canDecideWithout(a.Agent):
+			key = "timeout_settings.away_seconds"
+		case silent:
+			key = "silent_timeout_seconds of its backend"
+		}
+		lines = append(lines, fmt.Sprintf("waiting for %s for %d min: %s; %s shortens this", a.subject(), minutes, a.Text(s.Now), key))
+	}
+	return lines
+}
+
+// canDecideWithout reports whether more than half of the team have answered without the agent.
+func (s Snapshot) canDecideWithout(agent string) bool {
+	answered, team := 0, 0
+	for _, a := range s.State.Agents {
+		if !a.Absent {
+			team++
+		}
+		if a.ID != agent && a.LatestLabel != "" && a.Error == nil {
+			answered++
+		}
+	}
+	return 2*answered > team
 }
 
 // activities returns the activities of an agent. The session's own wait is in its state instead.

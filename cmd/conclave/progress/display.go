@@ -115,7 +115,7 @@ func (s Snapshot) when(e coordination.Entry) string {
 
 // showPresent writes each activity and hold once, while it lasts.
 func (l lines) showPresent(s Snapshot) {
-	for _, line := range l.activities.News(s.Activities, s.Now) {
+	for _, line := range append(l.activities.News(s.Activities, s.Now), l.activities.Waits(s)...) {
 		l.write(Clock(s.Elapsed), line)
 	}
 	current := map[string]bool{}
