@@ -62,7 +62,7 @@ UNIT := -vet=off -ldflags=-w -shuffle=on -count=1 -timeout $(LIMIT) -exec 'env G
 
 # The plain tests mostly wait for programs that they start, so they run beside the others.
 # make lint vets every package.
-test: $(TOOLS)/gotestsum ## unit tests, in random order, half of them with the race detector
+test: $(TOOLS)/gotestsum ## unit tests, in random order, those of the engine's and activities' goroutines with the race detector
 	@$(MAKE) --no-print-directory -j2 test-race test-plain
 
 # Without GORACE every package would sleep for a second at its end.
