@@ -47,6 +47,8 @@ func (r *reporter) away(what string) func() {
 
 // A step reports an outage when it has lasted for away_seconds, and its end; it does not report rate
 // limits and queues.
+//
+//nolint:funlen // one table
 func TestAttempt_reportsOutages(t *testing.T) {
 	t.Parallel()
 	type moments map[int]bool // seconds of the reports; true: the model is out
