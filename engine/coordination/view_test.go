@@ -49,9 +49,9 @@ func TestViewJSON(t *testing.T) {
 		 "cost":{"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":null,"model_calls":0,"model_calls_repeated":0}},
 		{"id":"a","number":1,"status":"voted","running":false,"doing":null,"step":2,"answers":1,"latest_label":"agent1.1","error":null,
 		 "vote":{"target":"b","target_label":"agent2.1","step":2,"stale":false,"reason":"better"},
-		 "cost":{"input_tokens":3,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":0.5,"model_calls":1}}],
+		 "cost":{"input_tokens":3,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":0.5,"model_calls":1,"model_calls_repeated":0}}],
 		"votes":{"b":1},"winner":"b","events":8,"attempt":1,"messages":1,"superseded_votes":0,"completion":100,
-		"cost":{"input_tokens":3,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":0.5,"model_calls":1}}`,
+		"cost":{"input_tokens":3,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":0.5,"model_calls":1,"model_calls_repeated":0}}`,
 		marshal(t, p.state.View()))
 }
 
