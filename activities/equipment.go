@@ -83,10 +83,9 @@ func (e Equipment) Over(layout artifact.Layout) {
 	}
 }
 
-// Attributes returns the search attributes of the namespace of ctx's activity, or nil if index is
-// false. Older workflows pass false, because setting attributes would add commands to their replay.
-func (e Equipment) Attributes(ctx context.Context, index bool) []string {
-	if e.Indexed == nil || !index {
+// Attributes returns the search attributes of the namespace of ctx's activity.
+func (e Equipment) Attributes(ctx context.Context) []string {
+	if e.Indexed == nil {
 		return nil
 	}
 	return e.Indexed(ctx)

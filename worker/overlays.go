@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"conclave/activities/sandbox"
-	"conclave/engine/artifact"
 	"conclave/engine/base"
 	"conclave/engine/config"
 	"conclave/engine/overlay"
+	"conclave/engine/scratch"
 )
 
 // overlays decides how the files of bases get into workspaces: as mounts, if the file system has no
@@ -146,7 +146,7 @@ func (t *trial) remove() {
 	}
 	for _, dir := range []string{t.lower, t.dir} {
 		if dir != "" {
-			_ = artifact.RemoveTree(dir)
+			_ = scratch.RemoveTree(dir)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func (t *trial) command(ctx context.Context, o sandbox.Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if exit.Code != 0 || !strings.HasSuffix(out.String(), "changed\nchanged\n") {
+	if exit.Code != 0 || !strings.Contains(out.String(), "changed\nchanged\n") {
 		return fmt.Errorf("a command in a mounted workspace exited with code %d: %s", exit.Code, out.String())
 	}
 	return t.unchanged("file")

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities/sandbox"
-	"conclave/engine/artifact"
 	"conclave/engine/base"
 	"conclave/engine/config"
 	"conclave/engine/overlay"
+	"conclave/engine/scratch"
 	"conclave/worker/settings"
 )
 
@@ -21,7 +21,7 @@ import (
 func overlaysOf(t *testing.T, level sandbox.Level) (*overlays, *bytes.Buffer) {
 	t.Helper()
 	dir := t.TempDir()
-	t.Cleanup(func() { require.NoError(t, artifact.RemoveTree(dir)) })
+	t.Cleanup(func() { require.NoError(t, scratch.RemoveTree(dir)) })
 	s := settings.Default()
 	s.Sandbox.Level = string(level)
 	o := &overlays{tools: NewTools(s), workspaces: filepath.Join(dir, "workspaces"), trees: filepath.Join(dir, "trees")}

@@ -38,11 +38,7 @@ func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 
 // PrepareInput is the input of a run.
 type PrepareInput struct {
-	// Index is true in workflows that set search attributes.
-	Index bool `json:"index,omitempty"`
-
-	Protocol int    `json:"protocol"`
-	ID       string `json:"id"`
+	ID string `json:"id"`
 	artifact.Owner
 	Request  string          `json:"request"`
 	Pipeline string          `json:"pipeline,omitempty"` // name of a registered pipeline
@@ -61,7 +57,6 @@ type file struct {
 
 // Prepared is the part of a resolved pipeline that the workflow needs.
 type Prepared struct {
-	Protocol   int            `json:"protocol"`
 	ConfigHash string         `json:"config_hash"`
 	Graph      pipeline.Graph `json:"graph"`
 

@@ -85,7 +85,7 @@ func run[T any](f *floor, activity string, in any) (result T, err error) {
 // input starts the run p1.
 func input() PrepareInput {
 	return PrepareInput{
-		Protocol: pipeline.Protocol, ID: "p1", Owner: artifact.Owner{WorkflowID: "w", FirstRunID: "f"},
+		ID: "p1", Owner: artifact.Owner{WorkflowID: "w", FirstRunID: "f"},
 		Request: "A haiku", Config: json.RawMessage(definition),
 	}
 }

@@ -37,14 +37,14 @@ func (a *Activities) PreparePipeline(ctx context.Context, in PrepareInput) (Prep
 	if err := activities.UseMaterial(ctx, a.Store, in.Material, a.Now); err != nil {
 		return Prepared{}, err
 	}
-	prepared := a.prepared(layout, p, pipeline.Protocol)
-	prepared.Attributes = a.Attributes(ctx, in.Index)
+	prepared := a.prepared(layout, p)
+	prepared.Attributes = a.Attributes(ctx)
 	return prepared, nil
 }
 
-func (a *Activities) prepared(layout artifact.Layout, p config.Pipeline, protocol int) Prepared {
+func (a *Activities) prepared(layout artifact.Layout, p config.Pipeline) Prepared {
 	return Prepared{
-		Protocol: protocol, ConfigHash: p.Hash(), Graph: graphOf(p),
+		ConfigHash: p.Hash(), Graph: graphOf(p),
 		HeartbeatTimeoutSeconds: int(a.HeartbeatTimeout / time.Second),
 
 		URL:     a.Store.URL(layout.File("pipeline.json")),

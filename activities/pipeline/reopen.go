@@ -97,7 +97,7 @@ func (a *Activities) ReopenPipeline(ctx context.Context, in ReopenInput) (Reopen
 		return Reopening{}, err
 	}
 	seal := r.Saved.Prepared.Seal
-	r.Saved.Prepared = a.prepared(layout, p, r.Saved.Core.Protocol)
+	r.Saved.Prepared = a.prepared(layout, p)
 	r.Saved.Prepared.Seal = seal
 	return r, nil
 }

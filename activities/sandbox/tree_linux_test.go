@@ -11,6 +11,7 @@ import (
 	"conclave/activities/sandbox"
 	"conclave/engine/artifact"
 	"conclave/engine/overlay"
+	"conclave/engine/scratch"
 )
 
 // mounted is a sandbox on an overlay with a read-only directory.
@@ -31,7 +32,7 @@ func openMounted(t *testing.T, files map[string]string) *mounted {
 	t.Cleanup(mounts.Close)
 	home, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, artifact.RemoveTree(home)) })
+	t.Cleanup(func() { require.NoError(t, scratch.RemoveTree(home)) })
 	at, lower := filepath.Join(home, "files"), filepath.Join(home, "lower")
 	for _, dir := range []string{at, at + ".upper", at + ".work", lower} {
 		require.NoError(t, os.Mkdir(dir, 0o755))

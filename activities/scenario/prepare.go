@@ -56,8 +56,8 @@ func (a *Activities) PrepareScenario(ctx context.Context, in PrepareInput) (Prep
 		return Prepared{}, err
 	}
 	p := Prepared{
-		Protocol: scenario.Protocol, RunID: in.RunID, Plan: in.Plan, Execution: 1,
-		StartedAt: claim.ClaimedAt, StepTimeoutSeconds: in.StepTimeoutSeconds, Attributes: a.Attributes(ctx, in.Index),
+		RunID: in.RunID, Plan: in.Plan, Execution: 1,
+		StartedAt: claim.ClaimedAt, StepTimeoutSeconds: in.StepTimeoutSeconds, Attributes: a.Attributes(ctx),
 	}
 	if p.RunNumber, err = a.runNumber(ctx, in, created); err != nil {
 		return Prepared{}, err

@@ -43,7 +43,7 @@ func (a *Activities) resume(ctx context.Context, layout artifact.Layout, in Prep
 		return Prepared{}, err
 	}
 	p := Prepared{
-		Protocol: scenario.Protocol, RunID: in.RunID, Plan: plan, Execution: number, StepTimeoutSeconds: timeout,
+		RunID: in.RunID, Plan: plan, Execution: number, StepTimeoutSeconds: timeout,
 		RunNumber: before.RunNumber, StartedAt: before.StartedAt, WorkedMS: before.DurationMS, Earlier: before.Steps,
 	}
 	cut, err := a.cutOff(ctx, layout, *before)

@@ -35,11 +35,7 @@ func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 
 // PrepareInput is the input of a run.
 type PrepareInput struct {
-	// Index is true in workflows that set search attributes.
-	Index bool `json:"index,omitempty"`
-
-	Protocol int    `json:"protocol"`
-	RunID    string `json:"run_id"`
+	RunID string `json:"run_id"`
 	artifact.Owner
 
 	Plan    scenario.Plan     `json:"plan"`
@@ -63,7 +59,6 @@ type PrepareInput struct {
 
 // Prepared is the part of a run that the workflow needs to start.
 type Prepared struct {
-	Protocol   int           `json:"protocol"`
 	RunID      string        `json:"run_id"`
 	ConfigHash string        `json:"config_hash"`
 	Plan       scenario.Plan `json:"plan"`
@@ -93,9 +88,6 @@ type Prepared struct {
 
 	// Open lists later steps that have begun but have no recorded result.
 	Open []scenario.OpenStep `json:"open,omitempty"`
-
-	// Spent is the earlier usage of the first step. Only older workers set it.
-	Spent llm.Usage `json:"spent,omitzero"`
 
 	// HeartbeatTimeoutSeconds is the heartbeat timeout of the steps; 0 means
 	// attempt.HeartbeatTimeout.

@@ -173,7 +173,7 @@ func TestPrepare_userChecks(t *testing.T) {
 	deciding := config.Default()
 	deciding.Orchestrator.Ballot = "checks_decide"
 	f.Teams.Named[activities.DefaultTeam] = deciding
-	p, err := f.prepare(PrepareInput{Checks: reference, Protocol: coordination.Protocol})
+	p, err := f.prepare(PrepareInput{Checks: reference})
 	require.NoError(t, err)
 	require.Len(t, p.Coordination.Checks, 1)
 	d, err := artifact.ReadJSON[check.Definition](t.Context(), f.store, check.Key(artifact.InBucket("s2"), p.Coordination.Checks[0]))

@@ -37,7 +37,7 @@ func drafted(t *testing.T, model loop.Model, err error) *floor {
 	c.Orchestrator.Coordination.EvaluationCriteriaGenerator.Enabled = true
 	f.Teams.Named[activities.DefaultTeam] = c
 	f.Model = func(config.Agent) (loop.Model, error) { return model, nil }
-	p, prepareErr := f.prepare(PrepareInput{Protocol: 4})
+	p, prepareErr := f.prepare(PrepareInput{})
 	require.NoError(t, prepareErr)
 	require.Equal(t, []Preparation{Criteria, Personas, Subtasks}, p.Preparations)
 	f.Model = func(config.Agent) (loop.Model, error) { return model, err }

@@ -47,8 +47,8 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 	if err := activities.UseMaterial(ctx, a.Store, in.Material, a.Now); err != nil {
 		return Prepared{}, err
 	}
-	p := a.prepared(layout, t, in.Limits, in.Caller, coordination.Protocol)
-	p.CreatedAt, p.Team, p.Attributes = created, a.teamName(in), a.Attributes(ctx, in.Index)
+	p := a.prepared(layout, t, in.Limits, in.Caller)
+	p.CreatedAt, p.Team, p.Attributes = created, a.teamName(in), a.Attributes(ctx)
 	p.Preparations = preparations(t, len(in.Criteria) > 0)
 	if in.Checks != "" {
 		p.Coordination.Checks, err = a.userChecks(ctx, layout, in.Checks)
@@ -71,13 +71,12 @@ func (a *Activities) teamName(in PrepareInput) string {
 
 // prepared returns the part of a team that the workflow needs, under the limits l and with the
 // tools of the caller c. The hash is that of the team without the limits.
-func (a *Activities) prepared(layout artifact.Layout, t config.Team, l artifact.Limits, c artifact.Caller, protocol int) Prepared {
+func (a *Activities) prepared(layout artifact.Layout, t config.Team, l artifact.Limits, c artifact.Caller) Prepared {
 	within := t.Within(l.Seconds, l.CostUSD)
 	if len(c.ClientTools) > 0 && c.ClientToolsFor == artifact.ForPresenter && within.Orchestrator.FinalAnswerStrategy == "winner_reuse" {
 		within.Orchestrator.FinalAnswerStrategy = "winner_present" // otherwise no step presents a final answer
 	}
 	p := Prepared{
-		Protocol:       protocol,
 		ConfigHash:     t.Hash(),
 		Coordination:   coordinationConfig(within),
 		TimeoutSeconds: within.Timeouts.OrchestratorTimeoutSeconds,

@@ -17,7 +17,6 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/base"
 	"conclave/engine/config"
-	"conclave/engine/coordination"
 )
 
 func (f *floor) prepare(in PrepareInput) (Prepared, error) {
@@ -153,7 +152,7 @@ func TestPrepare_toolsForThePresenter(t *testing.T) {
 			team.Agents[0].Backend.BaseURL = "http://127.0.0.1:1/v1" // refused in config.json
 			team.Orchestrator.FinalAnswerStrategy = tt.strategy
 			f.Teams.Named[activities.DefaultTeam] = team
-			p, err := f.prepare(PrepareInput{Protocol: coordination.Protocol, Caller: tt.caller})
+			p, err := f.prepare(PrepareInput{Caller: tt.caller})
 			require.NoError(t, err)
 			require.Equal(t, tt.want, p.Coordination.Strategy)
 			require.Equal(t, len(tt.caller.ClientTools) > 0, p.Coordination.CallerSeconds > 0)

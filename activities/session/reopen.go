@@ -86,7 +86,7 @@ func (a *Activities) Reopen(ctx context.Context, in ReopenInput) (Reopening, err
 		return Reopening{}, err
 	}
 	r.Saved.Prepared.Seal = seal
-	r.Saved.Prepared.HeartbeatTimeoutSeconds = a.prepared(layout, t, session.Limits, session.Caller, 0).HeartbeatTimeoutSeconds
+	r.Saved.Prepared.HeartbeatTimeoutSeconds = a.prepared(layout, t, session.Limits, session.Caller).HeartbeatTimeoutSeconds
 	return r, nil
 }
 
@@ -182,7 +182,7 @@ func (a *Activities) restore(ctx context.Context, id string, layout artifact.Lay
 	if err != nil {
 		return Saved{}, err
 	}
-	p := a.prepared(layout, t, session.Limits, session.Caller, coordination.Protocol)
+	p := a.prepared(layout, t, session.Limits, session.Caller)
 	p.CreatedAt = session.CreatedAt
 	record := record{store: a.Store, layout: layout, book: book}
 	lost, err := record.read(ctx, p.Coordination.Agents)

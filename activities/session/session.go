@@ -38,12 +38,6 @@ func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 
 // PrepareInput is the input of a session.
 type PrepareInput struct {
-	// Index is true in workflows that set search attributes.
-	Index bool `json:"index,omitempty"`
-
-	// Protocol is the newest version of the coordination rules that the workflow implements.
-	Protocol int `json:"protocol,omitempty"`
-
 	Session string `json:"session"`
 	artifact.Owner
 	Query    string          `json:"query"`
@@ -65,9 +59,6 @@ type PrepareInput struct {
 
 // Prepared is the part of a resolved team that the workflow needs.
 type Prepared struct {
-	// Protocol is the version of the coordination rules for the session.
-	Protocol int `json:"protocol,omitempty"`
-
 	// Team is the name of an operator's team; empty if the input defines the team.
 	Team string `json:"team,omitempty"`
 

@@ -15,6 +15,7 @@ import (
 	"conclave/activities/tools"
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
+	"conclave/engine/scratch"
 )
 
 // every calls each tool on one path.
@@ -176,7 +177,7 @@ func TestFiles_restoredFilesHaveOneName(t *testing.T) {
 		require.NoError(t, m.Tree(nil).Restore(t.Context(), cached, layout, b.at(dir), strings.HasPrefix(dir, "peers")))
 		require.Equal(t, "text", b.run("read_file", "path", dir+"/a.txt"))
 	}
-	t.Cleanup(func() { require.NoError(t, artifact.RemoveTree(b.at("peers"))) })
+	t.Cleanup(func() { require.NoError(t, scratch.RemoveTree(b.at("peers"))) })
 }
 
 // Files of /proc have the size 0 and content of any length.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/artifact"
+	"conclave/engine/scratch"
 )
 
 const sumOfX = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
@@ -120,9 +121,9 @@ func TestRestore_readOnly(t *testing.T) {
 		}
 		return nil
 	}))
-	require.NoError(t, artifact.RemoveTree(dir))
+	require.NoError(t, scratch.RemoveTree(dir))
 	require.NoDirExists(t, dir)
-	require.NoError(t, artifact.RemoveTree(dir), "a missing directory is no error")
+	require.NoError(t, scratch.RemoveTree(dir), "a missing directory is no error")
 }
 
 // RemoveTree removes a link without changing the modes of the directory to which it points.
@@ -131,7 +132,7 @@ func TestRemoveTree_link(t *testing.T) {
 	victim, link := filepath.Join(t.TempDir(), "victim"), filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Mkdir(victim, 0o500))
 	require.NoError(t, os.Symlink(victim, link))
-	require.NoError(t, artifact.RemoveTree(link))
+	require.NoError(t, scratch.RemoveTree(link))
 	require.NoFileExists(t, link)
 	info, err := os.Stat(victim)
 	require.NoError(t, err)

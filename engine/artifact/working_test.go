@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/artifact"
+	"conclave/engine/scratch"
 )
 
 // counting counts calls to a store.
@@ -271,7 +272,7 @@ func TestAdopt(t *testing.T) {
 	restored := filepath.Join(t.TempDir(), "restored")
 	require.NoError(t, m.Restore(t.Context(), store, layout, restored, true))
 	require.NoFileExists(t, filepath.Join(restored, "leaving"))
-	require.NoError(t, artifact.RemoveTree(restored))
+	require.NoError(t, scratch.RemoveTree(restored))
 }
 
 func TestAdopt_emptyWorkspace(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"conclave/engine/artifact"
+	"conclave/engine/scratch"
 )
 
 // Loan is a copy of a base, or of an answer's files, in a workspace. Given back, it is restored
@@ -134,14 +135,14 @@ func (l *Loan) GiveBack(ctx context.Context, parent string) error {
 		return nil
 	}
 	if l.key == "" || l.trees.dir == "" || parent == "" || l.restore(ctx) != nil {
-		return artifact.RemoveTree(l.dir)
+		return scratch.RemoveTree(l.dir)
 	}
 	home, err := os.MkdirTemp(parent, sparePrefix)
 	if err == nil {
 		err = l.move(filepath.Join(home, "tree"))
 	}
 	if err != nil {
-		return errors.Join(err, artifact.RemoveTree(l.dir))
+		return errors.Join(err, scratch.RemoveTree(l.dir))
 	}
 	return l.trees.keepSpare(l)
 }
@@ -191,7 +192,7 @@ func (t *Trees) lendSpare(key, dir string, readOnly bool) *Loan {
 	}
 	home := filepath.Dir(spare.dir)
 	err := spare.move(dir)
-	_ = artifact.RemoveTree(home)
+	_ = scratch.RemoveTree(home)
 	if err != nil {
 		return nil
 	}
@@ -230,7 +231,7 @@ func (t *Trees) keepSpare(l *Loan) error {
 	t.mu.Unlock()
 	var errs []error
 	for _, s := range dropped {
-		errs = append(errs, artifact.RemoveTree(filepath.Dir(s.dir)))
+		errs = append(errs, scratch.RemoveTree(filepath.Dir(s.dir)))
 	}
 	return errors.Join(errs...)
 }

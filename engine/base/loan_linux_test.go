@@ -15,6 +15,7 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/base"
+	"conclave/engine/scratch"
 )
 
 // lender lends a base with awkward names to workspaces.
@@ -33,7 +34,7 @@ type lender struct {
 func tempDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	t.Cleanup(func() { require.NoError(t, artifact.RemoveTree(dir)) })
+	t.Cleanup(func() { require.NoError(t, scratch.RemoveTree(dir)) })
 	return dir
 }
 

@@ -13,6 +13,7 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/filelock"
 	"conclave/engine/overlay"
+	"conclave/engine/scratch"
 )
 
 // mount has the fields of a loan that is not a copy.
@@ -54,7 +55,7 @@ func (t *Trees) mountOn(ctx context.Context, mounts *overlay.Mounts, l *Loan) (e
 		if err != nil {
 			err = errors.Join(err, m.end())
 			for _, dir := range made {
-				err = errors.Join(err, artifact.RemoveTree(dir))
+				err = errors.Join(err, scratch.RemoveTree(dir))
 			}
 		}
 	}()
@@ -81,7 +82,7 @@ func (t *Trees) MountIn(ctx context.Context, whole *Loan, b *artifact.Base, name
 		return nil, context.Cause(ctx)
 	}
 	l.mount = &mount{}
-	if err := errors.Join(artifact.RemoveTree(l.dir), t.Place(ctx, b, l.dir)); err != nil {
+	if err := errors.Join(scratch.RemoveTree(l.dir), t.Place(ctx, b, l.dir)); err != nil {
 		return nil, err
 	}
 	return l, l.mount.show(l.dir)

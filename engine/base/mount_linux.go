@@ -7,9 +7,9 @@ import (
 	"os"
 	"syscall"
 
-	"conclave/engine/artifact"
 	"conclave/engine/filelock"
 	"conclave/engine/overlay"
+	"conclave/engine/scratch"
 )
 
 // hasOwner reports whether a file belongs to the owner that mounts require.
@@ -64,5 +64,5 @@ func removeUnused(tree string) (bool, error) {
 			return false, nil
 		}
 	}
-	return true, artifact.RemoveTree(tree)
+	return true, scratch.RemoveTree(tree)
 }

@@ -17,6 +17,7 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/base"
 	"conclave/engine/overlay"
+	"conclave/engine/scratch"
 )
 
 func openMounts(t *testing.T) *overlay.Mounts {
@@ -186,7 +187,7 @@ func TestMount_keepsTheTree(t *testing.T) {
 	require.NoError(t, small.Place(t.Context(), b, filepath.Join(l.home, "other")))
 	require.DirExists(t, tree)
 	require.NoError(t, loan.GiveBack(t.Context(), ""))
-	require.NoError(t, artifact.RemoveTree(filepath.Join(l.dir, b.Hash())))
+	require.NoError(t, scratch.RemoveTree(filepath.Join(l.dir, b.Hash())))
 	require.NoError(t, small.Place(t.Context(), b, filepath.Join(l.home, "third")))
 	require.NoDirExists(t, tree)
 }

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 
-	"conclave/engine/artifact"
+	"conclave/engine/scratch"
 )
 
 // hasOwner returns true, because this system has no mounts that require an owner.
@@ -20,4 +20,4 @@ func canGive(*os.File) bool { return true }
 func lockTree(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 // removeUnused removes an unpacked base. It reports whether it has.
-func removeUnused(tree string) (bool, error) { return true, artifact.RemoveTree(tree) }
+func removeUnused(tree string) (bool, error) { return true, scratch.RemoveTree(tree) }

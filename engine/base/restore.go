@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"conclave/engine/artifact"
+	"conclave/engine/scratch"
 )
 
 // errChanged reports that it is cheaper to copy a tree again than to restore it.
@@ -94,7 +95,7 @@ func (r *restoring) entry(name string, e os.DirEntry) error {
 		if _, ours := r.loan.dirs[name]; ours {
 			return r.dir(name)
 		}
-		return errors.Join(r.change(path.Dir(name)), artifact.RemoveTree(filepath.Join(r.loan.dir, name)))
+		return errors.Join(r.change(path.Dir(name)), scratch.RemoveTree(filepath.Join(r.loan.dir, name)))
 	}
 	info, err := e.Info()
 	if err != nil {

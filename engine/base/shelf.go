@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"conclave/engine/artifact"
+	"conclave/engine/scratch"
 )
 
 // The shelf is a directory, beside the unpacked trees, of copies that processes leave to
@@ -74,7 +75,7 @@ func (l *Loan) shelve() error {
 		err = os.Rename(home, filepath.Join(shelf, shelfName(l.base.Hash(), l.readOnly)+filepath.Base(home)))
 	}
 	if err != nil {
-		return errors.Join(err, artifact.RemoveTree(home))
+		return errors.Join(err, scratch.RemoveTree(home))
 	}
 	return nil
 }
@@ -116,12 +117,12 @@ func (t *Trees) trimShelf() {
 		case !strings.HasPrefix(e.Name(), newPrefix) && !strings.HasPrefix(e.Name(), takenPrefix):
 			copies = append(copies, c)
 		case time.Since(c.at) > time.Hour:
-			_ = artifact.RemoveTree(c.path)
+			_ = scratch.RemoveTree(c.path)
 		}
 	}
 	slices.SortFunc(copies, func(a, b copied) int { return a.at.Compare(b.at) })
 	for _, c := range copies[:max(0, len(copies)-maxShelved)] {
-		_ = artifact.RemoveTree(c.path)
+		_ = scratch.RemoveTree(c.path)
 	}
 }
 
@@ -143,11 +144,11 @@ func (t *Trees) unshelve(ctx context.Context, b *artifact.Base, dir string, read
 			continue
 		}
 		l, err := t.reopen(ctx, b, taken, dir, readOnly)
-		_ = artifact.RemoveTree(taken)
+		_ = scratch.RemoveTree(taken)
 		if err == nil {
 			return l
 		}
-		_ = artifact.RemoveTree(dir)
+		_ = scratch.RemoveTree(dir)
 	}
 	return nil
 }

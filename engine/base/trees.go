@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"conclave/engine/artifact"
+	"conclave/engine/scratch"
 )
 
 // Trees keeps bases on this machine, unpacked, and copies or mounts them in workspaces. Processes
@@ -145,7 +146,7 @@ func (t *Trees) unpackOnce(ctx context.Context, b *artifact.Base) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = artifact.RemoveTree(temp) }()
+	defer func() { _ = scratch.RemoveTree(temp) }()
 	whole := filepath.Join(temp, "tree")
 	if err := unpack(ctx, t.store, b.Hash(), b.Manifest(), whole); err != nil {
 		return err
@@ -184,7 +185,7 @@ func (t *Trees) evict(hash string) {
 		path := filepath.Join(t.dir, e.Name())
 		if _, err := artifactHash(e.Name()); err != nil {
 			if time.Since(info.ModTime()) > 24*time.Hour {
-				_ = artifact.RemoveTree(path)
+				_ = scratch.RemoveTree(path)
 			}
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"conclave/engine/artifact"
+	"conclave/engine/scratch"
 	"conclave/engine/text"
 )
 
@@ -84,7 +85,7 @@ func (r Runner) Run(ctx context.Context, a Answer, d Definition) (result Result,
 	if err != nil {
 		return Result{}, fmt.Errorf("making a directory for a check: %w", err)
 	}
-	defer func() { _ = artifact.RemoveTree(base) }()
+	defer func() { _ = scratch.RemoveTree(base) }()
 	dir := filepath.Join(base, "files")
 	if err := r.copy(ctx, a, d, dir); err != nil {
 		return Result{}, err

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"conclave/engine/artifact"
 	"conclave/engine/overlay"
+	"conclave/engine/scratch"
 )
 
 // stand is an overlay for a test.
@@ -33,7 +33,7 @@ func open(t *testing.T) *stand {
 	t.Cleanup(mounts.Close)
 	home, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, artifact.RemoveTree(home)) })
+	t.Cleanup(func() { require.NoError(t, scratch.RemoveTree(home)) })
 	s := &stand{Mounts: mounts, home: home}
 	user, group := overlay.Owner()
 	for name, dir := range map[string]*string{"lo,w:er \\": &s.lower, "up:per": &s.upper, "wo,rk": &s.work, "a t\n": &s.at} {
@@ -177,7 +177,7 @@ func startMounter(t *testing.T, attributes *syscall.SysProcAttr, dirs ...string)
 	open(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, artifact.RemoveTree(dir)) })
+	t.Cleanup(func() { require.NoError(t, scratch.RemoveTree(dir)) })
 	for _, name := range append(dirs, "lower", "upper", "work", "at") {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}

@@ -16,7 +16,7 @@ const (
 	sureSimilarity = 75         // percent from which files of one base name are compared with no others
 	manyPairs      = 10_000     // pairs above which that holds for files of any names
 	maxPairs       = 400_000    // most pairs; if there are more, only those of one base name count
-	maxLines       = 50_000_000 // most pairs, and lines that comparisons visit
+	maxLines       = 50_000_000 // most lines that comparisons visit
 )
 
 // renames finds the renames among deleted and added files.
@@ -25,7 +25,7 @@ type renames struct {
 	used  map[*File]bool // files of found renames
 	lines map[*File][]span
 	seed  maphash.Seed
-	left  int // pairs and lines that may still be visited
+	left  int // lines that may still be visited
 }
 
 // span is a line of a file: a hash, and its bytes in all places.
@@ -115,30 +115,45 @@ func (r *renames) similar(ctx context.Context, deleted, added []*File) {
 // candidate is a pair of files that may be similar. The likely pairs have low ranks.
 type candidate struct {
 	Change
-	rank [3]int // 1 for different base names; the differences of sizes and of places
+	rank [4]int // 1 for different base names; less the equal directories above; the differences of places and of sizes
 }
 
-// candidates returns the pairs of text files whose sizes allow a similarity, the likely ones first.
+// candidates returns the pairs of text files whose sizes allow a similarity, the likely ones first:
+// of all files if these are few, else of those with one base name.
 func (r *renames) candidates(deleted, added []*File) (pairs []candidate) {
 	unfit := func(f *File) bool { return r.used[f] || f.Mode == Link || len(f.Content) == 0 || isBinary(f.Content) }
 	deleted, added = slices.DeleteFunc(slices.Clone(deleted), unfit), slices.DeleteFunc(slices.Clone(added), unfit)
-	all := len(deleted)*len(added) <= maxPairs
+	name := path.Base
+	if len(deleted)*len(added) <= maxPairs {
+		name = func(string) string { return "" }
+	}
+	called := map[string][]int{} // places in added
+	for j, f := range added {
+		called[name(f.Path)] = append(called[name(f.Path)], j)
+	}
 	for i, old := range deleted {
-		for j, f := range added {
-			if r.left--; r.left <= 0 || len(pairs) == maxPairs {
-				break
-			}
-			small, large, renamed := min(len(old.Content), len(f.Content)), max(len(old.Content), len(f.Content)), 0
-			if path.Base(old.Path) != path.Base(f.Path) {
-				renamed = 1
-			}
-			if small*100/large >= minSimilarity && (all || renamed == 0) {
-				pairs = append(pairs, candidate{Change{Old: old, New: f}, [...]int{renamed, large - small, max(i-j, j-i)}})
+		for _, j := range called[name(old.Path)] {
+			f := added[j]
+			small, large := min(len(old.Content), len(f.Content)), max(len(old.Content), len(f.Content))
+			if small*100/large >= minSimilarity && len(pairs) < maxPairs {
+				rank := [...]int{0, -commonEnd(old.Path, f.Path), max(i-j, j-i), large - small}
+				if rank[1] == 0 {
+					rank[0] = 1
+				}
+				pairs = append(pairs, candidate{Change{Old: old, New: f}, rank})
 			}
 		}
 	}
 	slices.SortStableFunc(pairs, func(a, b candidate) int { return slices.Compare(a.rank[:], b.rank[:]) })
 	return pairs
+}
+
+// commonEnd returns the number of elements at the end of two paths that are equal.
+func commonEnd(a, b string) (n int) {
+	for path.Base(a) == path.Base(b) && a != "." {
+		n, a, b = n+1, path.Dir(a), path.Dir(b)
+	}
+	return n
 }
 
 // similarity returns the percentage of the larger file's bytes in lines that both files have, at

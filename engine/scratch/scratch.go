@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strings"
 
-	"conclave/engine/artifact"
 	"conclave/engine/filelock"
 )
 
@@ -50,7 +49,7 @@ func Open(parent, kind string) (*Dir, error) {
 		}
 		lock, err := filelock.Wait(context.Background(), path+lockSuffix, filelock.Exclusive)
 		if err != nil {
-			_ = artifact.RemoveTree(path)
+			_ = RemoveTree(path)
 			return nil, fmt.Errorf("locking a temporary directory: %w", err)
 		}
 		d := &Dir{Path: path, lock: lock}
@@ -64,7 +63,7 @@ func Open(parent, kind string) (*Dir, error) {
 
 // Close removes the directory.
 func (d *Dir) Close() {
-	_ = artifact.RemoveTree(d.Path)
+	_ = RemoveTree(d.Path)
 	_ = os.Remove(d.lock.Name())
 	_ = d.lock.Close()
 }

@@ -15,6 +15,7 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/scratch"
 	"conclave/engine/step"
 )
 
@@ -114,9 +115,9 @@ func newBench(t *testing.T, r *rules) *bench {
 	dir, err := artifact.NewDir(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = dir.Close() })
-	scratch := t.TempDir()
-	t.Cleanup(func() { require.NoError(t, artifact.RemoveTree(scratch)) }) // it may have read-only directories
-	b := &bench{t: t, store: dir, scratch: scratch, now: time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC)}
+	work := t.TempDir()
+	t.Cleanup(func() { require.NoError(t, scratch.RemoveTree(work)) }) // it may have read-only directories
+	b := &bench{t: t, store: dir, scratch: work, now: time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC)}
 	layout := artifact.Layout{}
 	b.spec = step.Spec{
 		Layout: layout, Token: "run-l1", Shown: step.Shown{Seen: map[string]int{"agent_b": 1}},

@@ -19,6 +19,7 @@ import (
 	"conclave/engine/builtin"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/scratch"
 )
 
 // mountMaterial mounts the further material read-only. It also creates the directory for the
@@ -83,7 +84,7 @@ func (w *workspace) showBase(ctx context.Context) error {
 	if w.unfilled == "" {
 		return nil
 	}
-	if err := artifact.RemoveTree(filepath.Join(w.dir, w.unfilled)); err != nil {
+	if err := scratch.RemoveTree(filepath.Join(w.dir, w.unfilled)); err != nil {
 		return fmt.Errorf("making a workspace: %w", err)
 	}
 	loan, err := w.lend(ctx, w.layout.Base(), w.unfilled)
@@ -163,7 +164,7 @@ func (w *workspace) clearWay(name string) error {
 			return err
 		}
 	}
-	return artifact.RemoveTree(filepath.Join(w.dir, name))
+	return scratch.RemoveTree(filepath.Join(w.dir, name))
 }
 
 // seesBase reports whether a call may read the unchanged base. File tools read only the files

@@ -17,6 +17,7 @@ import (
 	"conclave/engine/builtin"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/scratch"
 	"conclave/engine/step"
 )
 
@@ -184,15 +185,15 @@ func TestBase_readOnlyDirectoriesComeBack(t *testing.T) {
 	require.NoError(t, os.Chmod(victim, 0o500))
 	for name, spoil := range map[string]func(dir string) error{
 		"renamed": func(dir string) error { return os.Rename(filepath.Join(dir, "base"), filepath.Join(dir, "old")) },
-		"removed": func(dir string) error { return artifact.RemoveTree(filepath.Join(dir, "base")) },
+		"removed": func(dir string) error { return scratch.RemoveTree(filepath.Join(dir, "base")) },
 		"file": func(dir string) error {
-			return errors.Join(artifact.RemoveTree(filepath.Join(dir, "base")), os.WriteFile(filepath.Join(dir, "base"), nil, 0o600))
+			return errors.Join(scratch.RemoveTree(filepath.Join(dir, "base")), os.WriteFile(filepath.Join(dir, "base"), nil, 0o600))
 		},
 		"link": func(dir string) error {
 			return errors.Join(os.Rename(filepath.Join(dir, "base"), filepath.Join(dir, "old")), os.Symlink(victim, filepath.Join(dir, "base")))
 		},
 		"directory above": func(dir string) error {
-			return errors.Join(artifact.RemoveTree(filepath.Join(dir, "context")), os.Symlink(victim, filepath.Join(dir, "context")))
+			return errors.Join(scratch.RemoveTree(filepath.Join(dir, "context")), os.Symlink(victim, filepath.Join(dir, "context")))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -244,7 +245,7 @@ func TestBase_readOnlyDirectoryIsLost(t *testing.T) {
 	ports.Tools = func(ctx context.Context, dir string) (step.Tools, error) {
 		opened, err := open(ctx, dir)
 		return spoiling{opened, func() {
-			require.NoError(t, artifact.RemoveTree(filepath.Join(dir, "context")))
+			require.NoError(t, scratch.RemoveTree(filepath.Join(dir, "context")))
 			cancel()
 		}}, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/base"
+	"conclave/engine/scratch"
 )
 
 // peersDir is the directory, in a step's workspace, of the read-only workspaces of the
@@ -152,7 +153,7 @@ func (w *workspace) close(ctx context.Context) {
 	for _, loan := range slices.Concat(slices.Collect(maps.Values(w.answers)), w.loans) {
 		_ = loan.GiveBack(ctx, parent)
 	}
-	_ = artifact.RemoveTree(w.home)
+	_ = scratch.RemoveTree(w.home)
 }
 
 // mount replaces peers/agent<N>/, peers/agent<N>.md and peers/agent<N>.diff with a peer's
@@ -189,7 +190,7 @@ func (w *workspace) replace(ctx context.Context, name string, peer Peer) error {
 		}
 		w.answers[name] = staged.loan
 	}
-	if err := artifact.RemoveTree(stage.path(outgoing)); err != nil {
+	if err := scratch.RemoveTree(stage.path(outgoing)); err != nil {
 		return err
 	}
 	return errors.Join(swapText(root, target+".md", staged.text), swapText(root, target+".diff", staged.diff))
@@ -224,7 +225,7 @@ func (s *stage) path(name string) string { return filepath.Join(s.root.Name(), n
 // close removes the directory if it is in a mount.
 func (s *stage) close() {
 	if s.at != "." {
-		_ = artifact.RemoveTree(s.path(s.at))
+		_ = scratch.RemoveTree(s.path(s.at))
 	}
 	s.root.Close()
 }
@@ -269,7 +270,7 @@ func (w *workspace) stage(ctx context.Context, to *stage, name string, peer Peer
 		err = root.WriteFile(s.diff, diff, 0o444)
 	}
 	if err != nil {
-		err = errors.Join(err, artifact.RemoveTree(to.path(s.files)))
+		err = errors.Join(err, scratch.RemoveTree(to.path(s.files)))
 	}
 	return s, err
 }
@@ -281,13 +282,13 @@ func (w *workspace) restore(ctx context.Context, manifest string, c artifact.Cha
 	w.copy.Has(files)
 	if w.whole != nil {
 		if err := files.Restore(ctx, w.store, w.layout, dir, true); err != nil {
-			return nil, errors.Join(err, artifact.RemoveTree(dir))
+			return nil, errors.Join(err, scratch.RemoveTree(dir))
 		}
 		return nil, nil
 	}
 	loan, err := w.ports.Trees.LendAnswer(ctx, w.store, w.layout, manifest, c, dir)
 	if err != nil {
-		return nil, errors.Join(err, artifact.RemoveTree(dir))
+		return nil, errors.Join(err, scratch.RemoveTree(dir))
 	}
 	return loan, nil
 }

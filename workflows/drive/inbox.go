@@ -107,6 +107,8 @@ func Listen[E any](ctx workflow.Context, noun string, listener listener[E], verb
 		i.signals = append(i.signals, signal[E]{v, workflow.GetSignalChannelWithOptions(
 			ctx, v.Name, workflow.SignalChannelOptions{Description: v.About},
 		)})
+	}
+	for _, v := range verbs { // only now: pending updates run at once, after the signals of all verbs
 		update := func(_ workflow.Context, in Request) (any, error) { return i.accept(v, in) }
 		validate := func(_ workflow.Context, in Request) error { return i.refusal(v, in) }
 		err := workflow.SetUpdateHandlerWithOptions(ctx, v.Name, update, workflow.UpdateHandlerOptions{

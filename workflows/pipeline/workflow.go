@@ -115,8 +115,7 @@ func (p *run) index() drive.Index {
 func (p *run) prepare() error {
 	info := workflow.GetInfo(p.ctx)
 	input := acts.PrepareInput{
-		Index:    true,
-		Protocol: pipeline.Protocol, ID: p.id, Owner: artifact.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID},
+		ID: p.id, Owner: artifact.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID},
 		Request: p.in.Request, Pipeline: p.in.Pipeline, Config: p.in.Config, Material: p.in.Material,
 	}
 	ctx := drive.Preparing(p.ctx, "resolve the pipeline, claim the run's directory")

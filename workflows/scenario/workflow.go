@@ -121,8 +121,7 @@ func (s *run) prepare() error {
 		runID = s.in.RunID // if empty, the worker finds the run of this workflow ID
 	}
 	input := acts.PrepareInput{
-		Index:    true,
-		Protocol: scenario.Protocol, RunID: runID, Owner: artifact.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID},
+		RunID: runID, Owner: artifact.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID},
 		Plan: s.in.Plan, Files: s.in.Files, PRD: s.in.PRD, PRDHash: s.in.PRDHash, After: s.in.After, Team: s.in.Team, Config: s.in.Config, Resume: s.in.Resume,
 		StepTimeoutSeconds: s.in.StepTimeoutSeconds,
 	}
@@ -153,17 +152,11 @@ func (s *run) start() {
 	s.in.StepTimeoutSeconds = cmp.Or(p.StepTimeoutSeconds, s.in.StepTimeoutSeconds, DefaultStepSeconds)
 	s.in.Plan.Slug, s.in.Plan.Title = p.Plan.Slug, p.Plan.Title // slug and title of a resumed run
 	s.core = scenario.New(p.Plan, p.Earlier)
-	s.core.Rest, s.core.RestStep, s.core.Carried, s.core.Open = p.Rest, p.RestStep, p.Spent, p.Open
+	s.core.Rest, s.core.RestStep, s.core.Open = p.Rest, p.RestStep, p.Open
 	s.core.Said, s.core.Heard, s.core.Announced = p.Messages, p.Messages, p.Messages
-	switch {
-	case p.RestStep == "":
-		s.core.Uncounted = p.Spent.ModelCalls == 0
-	case p.Unrecorded:
-		s.core.Uncounted = true
-	default:
+	if s.core.Uncounted = p.RestStep == "" || p.Unrecorded; !s.core.Uncounted {
 		s.core.Continues = p.RestStep
 	}
-	s.core.Usage = s.core.Usage.Add(p.Spent)
 	s.kept = slices.Clone(s.core.Results)
 	if p.Execution > 1 {
 		s.note("started", "", "the run continues")

@@ -102,7 +102,7 @@ const (
 func newPlay(c coordination.Config, scripts map[string][]outcome) *play {
 	c.Agents = slices.Sorted(maps.Keys(scripts))
 	p := &play{scripts: scripts, prepared: acts.Prepared{
-		Protocol: coordination.Protocol, Coordination: c, TimeoutSeconds: sessionTime, GraceSeconds: grace,
+		Coordination: c, TimeoutSeconds: sessionTime, GraceSeconds: grace,
 	}}
 	var suite testsuite.WorkflowTestSuite
 	p.TestWorkflowEnvironment = suite.NewTestWorkflowEnvironment()

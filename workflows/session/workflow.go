@@ -141,8 +141,7 @@ func (s *session) index() drive.Index {
 func (s *session) prepare() (int, error) {
 	info := workflow.GetInfo(s.ctx)
 	input := acts.PrepareInput{
-		Index:   true,
-		Session: s.id, Owner: artifact.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID}, Protocol: coordination.Protocol,
+		Session: s.id, Owner: artifact.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID},
 		Query: s.in.Query, Team: s.in.Team, Config: s.in.Config, Criteria: s.in.EvalCriteria, Checks: s.in.Checks,
 		History: s.in.History, Continues: s.in.Continues, Material: s.in.Material,
 		Caller: s.in.caller(), Limits: s.in.Limits,

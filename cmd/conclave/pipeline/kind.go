@@ -111,7 +111,7 @@ func completed(r acts.Result, s acts.State) acts.Result {
 }
 
 // await returns the result of a run. If Temporal ended the run, the result is completed
-// from the last state. A run cancelled by an earlier version has only result.json.
+// from the last state.
 func await(ctx context.Context, conn *hall.Connection, r runs.Run) (acts.Result, error) {
 	result, err := runs.Await(ctx, conn, r, func(r runs.Run, status string, err *artifact.Error) acts.Result {
 		result := running(r)
@@ -121,13 +121,6 @@ func await(ctx context.Context, conn *hall.Connection, r runs.Run) (acts.Result,
 	var state acts.State
 	switch {
 	case err != nil:
-	case result.Status == pipeline.Cancelled && len(result.Trace) == 0 && conn.Store != nil:
-		reading, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
-		defer cancel()
-		stored, readErr := artifact.ReadJSON[acts.Result](reading, conn.Store, artifact.InPipeline(r.ID).File("result.json"))
-		if readErr == nil && stored.Status == result.Status {
-			return stored, nil
-		}
 	case runs.CutOff(result.Error) && runs.Query(ctx, conn, r.Workflow, drive.StateQuery, &state) == nil:
 		result = completed(result, state)
 	}

@@ -105,11 +105,8 @@ func (l lines) joined(e coordination.Entry) coordination.Entry {
 	return e
 }
 
-// when returns the time of an event since the start, or "earlier" for an event of an older worker.
+// when returns the time of an event since the start.
 func (s Snapshot) when(e coordination.Entry) string {
-	if e.Time.IsZero() {
-		return "earlier"
-	}
 	return Clock(max(0, e.Time.Sub(s.Started)))
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/base"
+	"conclave/engine/scratch"
 )
 
 // parallel is the maximum number of files copied at the same time.
@@ -214,7 +215,7 @@ func (c *copier) checkClaims(ctx context.Context, session *artifact.Session) err
 
 func (c *copier) close() {
 	if c.cache != "" {
-		_ = artifact.RemoveTree(c.cache)
+		_ = scratch.RemoveTree(c.cache)
 	}
 	_ = c.root.Remove(artifact.TempDir) // not empty if another pull is running
 	_ = errors.Join(c.target.Close(), c.root.Close())

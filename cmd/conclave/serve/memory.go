@@ -13,5 +13,4 @@ func waitSmall() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 	}
-	dropProgram()
 }
