@@ -1,0 +1,227 @@
+package redact
+
+import (
+	"bytes"
+	_ "embed"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/BurntSushi/toml"
+)
+
+//go:embed gitleaks.toml
+var gitleaks string
+
+//go:embed rules.toml
+var own string
+
+// rule describes a kind of secret in contents, in the format of gitleaks' rule file.
+type rule struct {
+	ID, Path, Regex string
+	Keywords        []string // lower-case; one of them is in every match
+	SecretGroup     int      // group of Regex that is the secret; 0 means the first that is not empty
+	Entropy         float64  // bits a character that the secret has to exceed
+	Allowlists      []*allowlist
+
+	anywhere   bool    // matches need not begin at a keyword
+	path, form pattern // Path; Regex, whose match is group 1
+}
+
+// allowlist describes what is not a secret.
+type allowlist struct {
+	Paths, Regexes, Stopwords []string
+	RegexTarget               string // "match" compares Regexes with the whole match
+
+	paths, regexes pattern
+}
+
+// pattern is a regular expression that is compiled when it is first used.
+type pattern func() *regexp.Regexp
+
+// alternatives returns the pattern of texts that match any of the expressions.
+func alternatives(expressions []string) pattern {
+	return sync.OnceValue(func() *regexp.Regexp {
+		if len(expressions) == 0 {
+			return regexp.MustCompile(`[^\s\S]`) // nothing
+		}
+		return regexp.MustCompile("(?:" + strings.Join(expressions, ")|(?:") + ")")
+	})
+}
+
+func (a *allowlist) prepare() { a.paths, a.regexes = alternatives(a.Paths), alternatives(a.Regexes) }
+
+// allows reports whether a match of a rule is no secret.
+func (a *allowlist) allows(match, secret []byte) bool {
+	target := secret
+	if a.RegexTarget == "match" {
+		target = match
+	}
+	return a.regexes().Match(target) || slices.ContainsFunc(a.Stopwords, func(word string) bool {
+		return bytes.Contains(bytes.ToLower(secret), []byte(word))
+	})
+}
+
+// data is a rule file. Only conclave's own has the first four.
+type data struct {
+	Without, Anywhere, Names []string
+	Examples                 string
+	Allowlist                allowlist
+	Rules                    []*rule
+}
+
+// rules are all kinds of files with secrets.
+type rules struct {
+	names, examples *regexp.Regexp
+	allowed         *allowlist
+	plain           []*rule               // rules without keywords
+	heads           [1 << headBits]uint16 // places in keywords, by the first characters; 0 is none
+	keywords        [][]keyword
+}
+
+// keyword is a text that the matches of some rules contain.
+type keyword struct {
+	text  []byte
+	rules []*rule
+}
+
+// headBits is the number of bits that represent three characters. Letters have the same in
+// upper and in lower case.
+const headBits = 15
+
+func head(before int, c byte) int { return (before<<5 | int(c&31)) & (1<<headBits - 1) }
+
+// known returns the rules that the program contains.
+var known = sync.OnceValue(func() *rules {
+	var theirs, ours data
+	_, err := toml.Decode(gitleaks, &theirs)
+	if err == nil {
+		_, err = toml.Decode(own, &ours)
+	}
+	_ = err // a test decodes both
+	k := &rules{
+		names:    regexp.MustCompile(`(?i)/(?:` + strings.Join(ours.Names, "|") + `)$`),
+		examples: regexp.MustCompile(`(?i)` + ours.Examples),
+		allowed:  &theirs.Allowlist,
+		keywords: make([][]keyword, 1),
+	}
+	k.allowed.prepare()
+	theirs.Rules = slices.DeleteFunc(theirs.Rules, func(r *rule) bool { return slices.Contains(ours.Without, r.ID) })
+	for _, r := range append(theirs.Rules, ours.Rules...) {
+		r.anywhere = len(r.Keywords) == 0 || slices.Contains(ours.Anywhere, r.ID)
+		k.add(r)
+	}
+	return k
+})
+
+func (k *rules) add(r *rule) {
+	r.path = alternatives([]string{r.Path})
+	form := "(" + r.Regex + ")"
+	if !r.anywhere {
+		form = "^(?s:.?)" + form
+	}
+	r.form = alternatives([]string{form})
+	for _, a := range r.Allowlists {
+		a.prepare()
+	}
+	r.Allowlists = append(r.Allowlists, k.allowed)
+	if len(r.Keywords) == 0 {
+		k.plain = append(k.plain, r)
+	}
+	for _, text := range r.Keywords {
+		h := head(head(0, text[0]), text[1])
+		if len(text) > 2 {
+			k.list(head(h, text[2]), text, r)
+			continue
+		}
+		for c := range byte(32) {
+			k.list(head(h, c), text, r)
+		}
+	}
+}
+
+func (k *rules) list(head int, text string, r *rule) {
+	if k.heads[head] == 0 {
+		k.heads[head] = uint16(len(k.keywords))
+		k.keywords = append(k.keywords, nil)
+	}
+	list := &k.keywords[k.heads[head]]
+	i := slices.IndexFunc(*list, func(w keyword) bool { return string(w.text) == text })
+	if i < 0 {
+		i, *list = len(*list), append(*list, keyword{text: []byte(text)})
+	}
+	(*list)[i].rules = append((*list)[i].rules, r)
+}
+
+// find reports whether a content has a secret.
+func (k *rules) find(name string, content []byte) bool {
+	searched := map[*rule]bool{}
+	h := 0
+	for i, c := range content {
+		h = head(h, c)
+		if k.heads[h] == 0 || i < 2 {
+			continue
+		}
+		rest := content[i-2:]
+		for _, w := range k.keywords[k.heads[h]] {
+			if len(rest) < len(w.text) || !bytes.EqualFold(rest[:len(w.text)], w.text) {
+				continue
+			}
+			for _, r := range w.rules {
+				if !searched[r] && r.path().MatchString(name) && r.at(content, i-2) {
+					return true
+				}
+				if r.anywhere {
+					searched[r] = true
+				}
+			}
+		}
+	}
+	return slices.ContainsFunc(k.plain, func(r *rule) bool { return r.path().MatchString(name) && r.at(content, 0) })
+}
+
+// maxSecret is the number of bytes that suffice to recognize a secret from a keyword on.
+const maxSecret = 1024
+
+// at reports whether a secret begins at a keyword, or is anywhere in the content.
+func (r *rule) at(content []byte, at int) bool {
+	if r.anywhere {
+		return slices.ContainsFunc(r.form().FindAllSubmatch(content, -1), r.secret)
+	}
+	before := max(at-1, 0)
+	if at > 0 && isWord(content[before]) && strings.HasPrefix(r.Regex, `\b`) {
+		return false
+	}
+	m := r.form().FindSubmatch(content[before:min(at+maxSecret, len(content))])
+	return m != nil && r.secret(m)
+}
+
+// secret reports whether a match of the rule is a secret.
+func (r *rule) secret(groups [][]byte) bool {
+	match, secret := groups[1], groups[1]
+	if r.SecretGroup > 0 {
+		secret = groups[1+r.SecretGroup]
+	} else if i := slices.IndexFunc(groups[2:], func(g []byte) bool { return len(g) > 0 }); i >= 0 {
+		secret = groups[2+i]
+	}
+	return (r.Entropy == 0 || entropy(secret) > r.Entropy) && !slices.ContainsFunc(r.Allowlists, func(a *allowlist) bool { return a.allows(match, secret) })
+}
+
+// entropy returns Shannon's entropy of a text, in bits a character.
+func entropy(text []byte) (bits float64) {
+	counts := map[byte]float64{}
+	for _, c := range text {
+		counts[c]++
+	}
+	for _, n := range counts {
+		share := n / float64(len(text))
+		bits -= share * math.Log2(share)
+	}
+	return bits
+}
+
+func isWord(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
+}
