@@ -13,5 +13,5 @@ func SecretFile(name string, content []byte) bool {
 	if r.names.MatchString(name) && !r.examples.MatchString(name) {
 		return true
 	}
-	return len(content) <= maxScanned && !r.allowed.paths().MatchString(name) && r.find(name, content)
+	return len(content) <= maxScanned && r.find(name, content)
 }

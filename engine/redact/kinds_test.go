@@ -41,6 +41,11 @@ func jwt() string {
 	return "eyJ" + noise(alnum, 33) + ".eyJ" + noise(alnum, 60) + "." + noise(alnum, 43)
 }
 
+// jwtIO returns a token of the documentation of JSON web tokens.
+func jwtIO() string {
+	return "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIn0." + noise(alnum, 43)
+}
+
 // The kinds of files with which a person would hand over credentials, and each of the forms that
 // common tools write.
 func TestSecretFile_kinds(t *testing.T) {
@@ -100,7 +105,10 @@ func TestSecretFile_kinds(t *testing.T) {
 		"ADO.NET":                    {"appsettings.json", `"Default": "Server=tcp:a.database.windows.net,1433;User ID=sa;Password=` + password + `;Encrypt=True"`},
 		"Azure's account":            {"a.json", `"DefaultEndpointsProtocol=https;AccountName=a;AccountKey=` + noise(alnum, 86) + `==;EndpointSuffix=core.windows.net"`},
 		"Azure's bus":                {"a.cs", `"Endpoint=sb://a.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey=` + noise(alnum, 43) + `="`},
+		"Azure's client":             {"app.cs", `secret: "aB3` + "8Q~" + noise(alnum, 34) + `"`},
 		"JWT":                        {"session.txt", "Authorization: Bearer " + jwt() + "\n"},
+		"JWT of documentation":       {"login.js", jwtIO()},
+		"JWT in documentation":       {"README.md", jwt()},
 		"Discord":                    {"bot.py", `client.run("MT` + noise(alnum, 22) + "." + noise(alnum, 6) + "." + noise(alnum, 38) + `")`},
 		"Discord's hook":             {"ci.yml", "url: https://discord.com/api/webhooks/" + noise(digits, 18) + "/" + noise(alnum, 68)},
 		"SendGrid":                   {"mail.py", `key = "SG.` + noise(alnum, 22) + "." + noise(alnum, 43) + `"`},
@@ -207,6 +215,9 @@ func TestSecretFile_innocentTwins(t *testing.T) {
 		"port and at sign":           {"a.js", "https://unpkg.com:443/react@18.2.0/umd, https://cdn.jsdelivr.net/npm/a@1.2.3"},
 		"emulator":                   {"a.json", "AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="},
 		"ADO.NET with a variable":    {"a.json", `"Server=db;User Id=sa;Password=${SA_PASSWORD};" "Server=db;Password=<your password>;" "Server=db;Password=password;"`},
+		"JWT of documentation":       {"README.md", jwtIO()},
+		"file of gitleaks' list":     {"node_modules/a/index.js", "ghp_" + noise(alnum, 36)},
+		"path of a rule's list":      {"@octokit/auth-token/README.md", "ghp_" + noise(alnum, 36)},
 		"Discord by name":            {"bot.py", `client.run(os.environ["DISCORD_TOKEN"])`},
 		"Twilio's account":           {"sms.py", `account = "AC` + noise(hexa, 32) + `"`},
 		"placeholder":                {"README.md", "sk-" + strings.Repeat("x", 48) + " ghp_" + strings.Repeat("x", 36) + " hf_" + strings.Repeat("0", 40)},
@@ -221,6 +232,9 @@ func TestSecretFile_innocentTwins(t *testing.T) {
 		"environment of a test":      {"tests/fixtures/.env", "FOO=BAR"},
 		"plain":                      {"main.go", "package main\n"},
 		"nothing":                    {"", ""},
+		"a directory's name":         {"kubeconfig-tools/main.c", ""},
+		"a directory of parts":       {".env.d/readme", ""},
+		"code of a name":             {"kubeconfig.go", "package kubeconfig"},
 		"docker's settings":          {"config.json", `{"auths": {}}`},
 		"docker's, by reference":     {"config.json", `{"auths": {"ghcr.io": {"auth": "${AUTH}"}}}`},
 		"Maven with a variable":      {"settings.xml", "<password>${env.PASSWORD}</password>"},

@@ -2,7 +2,7 @@ package redact
 
 import (
 	"bytes"
-	_ "embed"
+	"embed"
 	"math"
 	"regexp"
 	"slices"
@@ -12,11 +12,11 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-//go:embed gitleaks.toml
-var gitleaks string
-
-//go:embed rules.toml
-var own string
+// files are the rules of gitleaks v8.30.1, unchanged, with their licence, which every copy of the
+// program thus contains, and conclave's own.
+//
+//go:embed gitleaks.toml gitleaks.LICENSE rules.toml
+var files embed.FS
 
 // rule describes a kind of secret in contents, in the format of gitleaks' rule file.
 type rule struct {
@@ -96,11 +96,8 @@ func head(before int, c byte) int { return (before<<5 | int(c&31)) & (1<<headBit
 // known returns the rules that the program contains.
 var known = sync.OnceValue(func() *rules {
 	var theirs, ours data
-	_, err := toml.Decode(gitleaks, &theirs)
-	if err == nil {
-		_, err = toml.Decode(own, &ours)
-	}
-	_ = err // a test decodes both
+	_, _ = toml.DecodeFS(files, "gitleaks.toml", &theirs) // a test decodes both
+	_, _ = toml.DecodeFS(files, "rules.toml", &ours)
 	k := &rules{
 		names:    regexp.MustCompile(`(?i)/(?:` + strings.Join(ours.Names, "|") + `)$`),
 		examples: regexp.MustCompile(`(?i)` + ours.Examples),
@@ -119,8 +116,8 @@ var known = sync.OnceValue(func() *rules {
 func (k *rules) add(r *rule) {
 	r.path = alternatives([]string{r.Path})
 	form := "(" + r.Regex + ")"
-	if !r.anywhere {
-		form = "^(?s:.?)" + form
+	if !r.anywhere { // what may come before the keyword decides nothing
+		form = "^(?s:.?)" + strings.ReplaceAll(form, `[\w.-]{0,50}?`, "")
 	}
 	r.form = alternatives([]string{form})
 	for _, a := range r.Allowlists {
@@ -170,7 +167,7 @@ func (k *rules) find(name string, content []byte) bool {
 				continue
 			}
 			for _, r := range w.rules {
-				if !searched[r] && r.path().MatchString(name) && r.at(content, i-2) {
+				if !searched[r] && r.at(content, i-2) && r.covers(name) {
 					return true
 				}
 				if r.anywhere {
@@ -179,7 +176,12 @@ func (k *rules) find(name string, content []byte) bool {
 			}
 		}
 	}
-	return slices.ContainsFunc(k.plain, func(r *rule) bool { return r.path().MatchString(name) && r.at(content, 0) })
+	return slices.ContainsFunc(k.plain, func(r *rule) bool { return r.covers(name) && r.at(content, 0) })
+}
+
+// covers reports whether a rule concerns a file of that path.
+func (r *rule) covers(name string) bool {
+	return r.path().MatchString(name) && !slices.ContainsFunc(r.Allowlists, func(a *allowlist) bool { return a.paths().MatchString(name) })
 }
 
 // maxSecret is the number of bytes that suffice to recognize a secret from a keyword on.

@@ -14,7 +14,7 @@ import (
 func TestRules_data(t *testing.T) {
 	t.Parallel()
 	var theirs, ours data
-	read, err := toml.Decode(gitleaks, &theirs)
+	read, err := toml.DecodeFS(files, "gitleaks.toml", &theirs)
 	require.NoError(t, err)
 	var unknown []string
 	for _, key := range read.Undecoded() {
@@ -23,7 +23,7 @@ func TestRules_data(t *testing.T) {
 		}
 	}
 	require.Empty(t, unknown)
-	read, err = toml.Decode(own, &ours)
+	read, err = toml.DecodeFS(files, "rules.toml", &ours)
 	require.NoError(t, err)
 	for _, key := range read.Undecoded() {
 		require.Contains(t, key.String(), "description")
