@@ -1,6 +1,9 @@
 package redact
 
-import "path"
+import (
+	"path"
+	"strings"
+)
 
 // maxScanned is the size, in bytes, up to which contents are searched for secrets.
 const maxScanned = 1 << 20
@@ -10,7 +13,7 @@ const maxScanned = 1 << 20
 func SecretFile(name string, content []byte) bool {
 	r := known()
 	name = path.Clean("/" + name)
-	if r.names.MatchString(name) && !r.examples.MatchString(name) {
+	if folded := strings.ToLower(name); r.names.MatchString(folded) && !r.examples.MatchString(folded) {
 		return true
 	}
 	return len(content) <= maxScanned && r.find(name, content)

@@ -99,8 +99,8 @@ var known = sync.OnceValue(func() *rules {
 	_, _ = toml.DecodeFS(files, "gitleaks.toml", &theirs) // a test decodes both
 	_, _ = toml.DecodeFS(files, "rules.toml", &ours)
 	k := &rules{
-		names:    regexp.MustCompile(`(?i)/(?:` + strings.Join(ours.Names, "|") + `)$`),
-		examples: regexp.MustCompile(`(?i)` + ours.Examples),
+		names:    regexp.MustCompile(`/(?:` + strings.Join(ours.Names, "|") + `)$`),
+		examples: regexp.MustCompile(ours.Examples),
 		allowed:  &theirs.Allowlist,
 		keywords: make([][]keyword, 1),
 	}
