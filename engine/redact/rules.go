@@ -87,8 +87,7 @@ type keyword struct {
 	rules []*rule
 }
 
-// headBits is the number of bits that represent three characters. Letters have the same in
-// upper and in lower case.
+// headBits is the number of bits that represent three characters, in upper and lower case alike.
 const headBits = 15
 
 func head(before int, c byte) int { return (before<<5 | int(c&31)) & (1<<headBits - 1) }
@@ -104,7 +103,6 @@ var known = sync.OnceValue(func() *rules {
 		allowed:  &theirs.Allowlist,
 		keywords: make([][]keyword, 1),
 	}
-	k.allowed.prepare()
 	theirs.Rules = slices.DeleteFunc(theirs.Rules, func(r *rule) bool { return slices.Contains(ours.Without, r.ID) })
 	for _, r := range append(theirs.Rules, ours.Rules...) {
 		r.anywhere = len(r.Keywords) == 0 || slices.Contains(ours.Anywhere, r.ID)
@@ -120,21 +118,18 @@ func (k *rules) add(r *rule) {
 		form = "^(?s:.?)" + strings.ReplaceAll(form, `[\w.-]{0,50}?`, "")
 	}
 	r.form = alternatives([]string{form})
+	r.Allowlists = append(r.Allowlists, k.allowed)
 	for _, a := range r.Allowlists {
 		a.prepare()
 	}
-	r.Allowlists = append(r.Allowlists, k.allowed)
 	if len(r.Keywords) == 0 {
 		k.plain = append(k.plain, r)
 	}
 	for _, text := range r.Keywords {
-		h := head(head(0, text[0]), text[1])
-		if len(text) > 2 {
-			k.list(head(h, text[2]), text, r)
-			continue
-		}
-		for c := range byte(32) {
-			k.list(head(h, c), text, r)
+		for c := range byte(32) { // the third character, if there is one
+			if len(text) == 2 || c == text[2]&31 {
+				k.list(head(head(head(0, text[0]), text[1]), c), text, r)
+			}
 		}
 	}
 }
@@ -161,13 +156,13 @@ func (k *rules) find(name string, content []byte) bool {
 		if k.heads[h] == 0 || i < 2 {
 			continue
 		}
-		rest := content[i-2:]
+		at, rest := i-2, content[i-2:]
 		for _, w := range k.keywords[k.heads[h]] {
 			if len(rest) < len(w.text) || !bytes.EqualFold(rest[:len(w.text)], w.text) {
 				continue
 			}
 			for _, r := range w.rules {
-				if !searched[r] && r.at(content, i-2) && r.covers(name) {
+				if !searched[r] && r.at(content, at) && r.covers(name) {
 					return true
 				}
 				if r.anywhere {
@@ -187,16 +182,15 @@ func (r *rule) covers(name string) bool {
 // maxSecret is the number of bytes that suffice to recognize a secret from a keyword on.
 const maxSecret = 1024
 
-// at reports whether a secret begins at a keyword, or is anywhere in the content.
+// at reports whether a secret begins at a keyword or, if it may, is anywhere in the content.
 func (r *rule) at(content []byte, at int) bool {
 	if r.anywhere {
 		return slices.ContainsFunc(r.form().FindAllSubmatch(content, -1), r.secret)
 	}
-	before := max(at-1, 0)
-	if at > 0 && isWord(content[before]) && strings.HasPrefix(r.Regex, `\b`) {
+	if at > 0 && isWord(content[at-1]) && strings.HasPrefix(r.Regex, `\b`) {
 		return false
 	}
-	m := r.form().FindSubmatch(content[before:min(at+maxSecret, len(content))])
+	m := r.form().FindSubmatch(content[max(at-1, 0):min(at+maxSecret, len(content))])
 	return m != nil && r.secret(m)
 }
 

@@ -88,7 +88,6 @@ func TestRules_beginAtKeywords(t *testing.T) {
 			continue
 		}
 		alone := &rules{allowed: &allowlist{}, keywords: make([][]keyword, 1)}
-		alone.allowed.prepare()
 		alone.add(&rule{ID: r.ID, Regex: r.Regex, Keywords: r.Keywords, SecretGroup: r.SecretGroup})
 		t.Run(r.ID, func(t *testing.T) {
 			t.Parallel()

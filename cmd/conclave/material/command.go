@@ -25,9 +25,9 @@ reference, sha256:…, for the input of workflows that other clients start.
 
 .gitignore files count as in git, where they do not concern tracked files, and
 .conclaveignore files after them, for all files; .git never travels. Links stay links; those that lead out of the directory, sockets, devices and
-unreadable files are named and left out, as are files with secrets: those with usual
-names (.env, prod.env, kubeconfig, *.tfstate, …), and contents with private keys,
-tokens of the forms that gitleaks knows, or passwords in addresses. At most 100,000 files, 2 GiB together and 100 MB each are accepted.
+unreadable files are named and left out, as are files with secrets: usual names (.env,
+prod.env, kubeconfig, *.tfstate), private keys, tokens, passwords in addresses.
+At most 100,000 files, 2 GiB together and 100 MB each are accepted.
 
 Unchanged files are not read again, and contents that the store has are not sent
 again. Without an address the local data directory stores the files; for a
