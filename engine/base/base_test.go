@@ -159,13 +159,28 @@ func TestUpload_secrets(t *testing.T) {
 	token := "ghp_" + strings.Repeat("aB3", 12)
 	write(t, dir, map[string]string{
 		".env": "A=1", ".env.example": "A=", "config/prod.yaml": "token: " + token + "\n", "main.go": "package main\n", "key.pem": "x",
+		"config/prod.env": "A=1", "kubeconfig": "x", "db.py": "URL = 'postgres://u:" + token[4:20] + "@h'",
 	})
 	for range 2 { // the second time from memory
 		done := upload(t, base.Upload{Store: store, Dir: dir, Known: known})
-		require.Equal(t, []string{".env", "config/prod.yaml"}, done.Secrets)
+		require.Equal(t, []string{".env", "config/prod.env", "config/prod.yaml", "db.py", "kubeconfig"}, done.Secrets)
 		require.Equal(t, 3, done.Files)
 	}
-	require.Equal(t, 5, upload(t, base.Upload{Store: store, Dir: dir, Known: known, Secrets: true}).Files)
+	require.Equal(t, 8, upload(t, base.Upload{Store: store, Dir: dir, Known: known, Secrets: true}).Files)
+}
+
+// Verdicts that were remembered by other rules count no longer.
+func TestUpload_formerRules(t *testing.T) {
+	t.Parallel()
+	store, dir, known := openStore(t), t.TempDir(), filepath.Join(t.TempDir(), "known.json")
+	write(t, dir, map[string]string{"prod.env": "A=1", "main.go": "package main\n"})
+	require.NoError(t, os.Chtimes(filepath.Join(dir, "prod.env"), time.Unix(1e9, 0), time.Unix(1e9, 0)))
+	upload(t, base.Upload{Store: store, Dir: dir, Known: known})
+	data, err := os.ReadFile(known)
+	require.NoError(t, err)
+	former := strings.NewReplacer(`"format":2`, `"format":1`, `,"secret":true`, "").Replace(string(data))
+	require.NoError(t, os.WriteFile(known, []byte(former), 0o600))
+	require.Equal(t, []string{"prod.env"}, upload(t, base.Upload{Store: store, Dir: dir, Known: known}).Secrets)
 }
 
 // contents returns everything in a store.

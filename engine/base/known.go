@@ -29,7 +29,7 @@ type entry struct {
 
 // knownFormat changes with the format of the file and with the patterns that recognize
 // secrets.
-const knownFormat = 1
+const knownFormat = 2
 
 // readKnown reads the remembered hashes of a directory. It starts afresh if the file is
 // missing or has another format.

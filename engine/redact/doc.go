@@ -4,7 +4,8 @@
 // variables of workers. A Vault replaces secrets with markers, from which they can be
 // restored: a scenario's credentials, which a step needs again when it resumes from its
 // journal. JSON applies either of them to a document without breaking it. LooksSecret,
-// SecretKey and Environment recognize secrets by their form and their names.
+// SecretKey and Environment recognize secrets by their form and their names; SecretFile recognizes
+// files that hold them, by the rules in gitleaks.toml and rules.toml.
 //
 // Start with Redactor and Vault in redact.go.
 package redact

@@ -25,8 +25,9 @@ reference, sha256:…, for the input of workflows that other clients start.
 
 .gitignore files count as in git, where they do not concern tracked files, and
 .conclaveignore files after them, for all files; .git never travels, in no spelling. Links stay links; those that lead out of the directory, sockets, devices and
-unreadable files are named and left out, as are files with secrets: .env, private
-keys, tokens. At most 100,000 files, 2 GiB together and 100 MB each are accepted.
+unreadable files are named and left out, as are files with secrets: usual names (.env,
+prod.env, kubeconfig, *.tfstate), private keys, tokens, passwords in addresses.
+At most 100,000 files, 2 GiB together and 100 MB each are accepted.
 
 Unchanged files are not read again, and contents that the store has are not sent
 again. Without an address the local data directory stores the files; for a
@@ -54,7 +55,7 @@ session uses.`,
 			return printUploaded(c, done)
 		},
 	}
-	cmd.Flags().BoolVar(&secrets, "include-secrets", false, "include .env, private keys and files with tokens")
+	cmd.Flags().BoolVar(&secrets, "include-secrets", false, "include .env, private keys and other files with secrets")
 	return cmd
 }
 

@@ -25,7 +25,7 @@ type Flags struct {
 func (f *Flags) Add(set *pflag.FlagSet) {
 	set.StringVar(&f.base, "base", "", "start every step with the files of `DIR`, without ignored files and secrets")
 	set.StringArrayVar(&f.context, "context", nil, "show the files of `DIR[=NAME]` read-only as context/NAME/ (default: the name of DIR); repeatable")
-	set.BoolVar(&f.secrets, "include-secrets", false, "with --base and --context: include .env, private keys and files with tokens")
+	set.BoolVar(&f.secrets, "include-secrets", false, "with --base and --context: include .env, private keys and other files with secrets")
 }
 
 // Directory returns the absolute path of --base, or "" without the flag.

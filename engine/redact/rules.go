@@ -1,0 +1,223 @@
+package redact
+
+import (
+	"bytes"
+	"embed"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/BurntSushi/toml"
+)
+
+// files are the rules of gitleaks v8.30.1, unchanged, with their licence, which every copy of the
+// program thus contains, and conclave's own.
+//
+//go:embed gitleaks.toml gitleaks.LICENSE rules.toml
+var files embed.FS
+
+// rule describes a kind of secret in contents, in the format of gitleaks' rule file.
+type rule struct {
+	ID, Path, Regex string
+	Keywords        []string // lower-case; one of them is in every match
+	SecretGroup     int      // group of Regex that is the secret; 0 means the first that is not empty
+	Entropy         float64  // bits a character that the secret has to exceed
+	Allowlists      []*allowlist
+
+	anywhere   bool    // matches need not begin at a keyword
+	path, form pattern // Path; Regex, whose match is group 1
+}
+
+// allowlist describes what is not a secret.
+type allowlist struct {
+	Paths, Regexes, Stopwords []string
+	RegexTarget               string // "match" compares Regexes with the whole match
+
+	paths, regexes pattern
+}
+
+// pattern is a regular expression that is compiled when it is first used.
+type pattern func() *regexp.Regexp
+
+// alternatives returns the pattern of texts that match any of the expressions.
+func alternatives(expressions []string) pattern {
+	return sync.OnceValue(func() *regexp.Regexp {
+		if len(expressions) == 0 {
+			return regexp.MustCompile(`[^\s\S]`) // nothing
+		}
+		return regexp.MustCompile("(?:" + strings.Join(expressions, ")|(?:") + ")")
+	})
+}
+
+func (a *allowlist) prepare() { a.paths, a.regexes = alternatives(a.Paths), alternatives(a.Regexes) }
+
+// allows reports whether a match of a rule is no secret.
+func (a *allowlist) allows(match, secret []byte) bool {
+	target := secret
+	if a.RegexTarget == "match" {
+		target = match
+	}
+	return a.regexes().Match(target) || slices.ContainsFunc(a.Stopwords, func(word string) bool {
+		return bytes.Contains(bytes.ToLower(secret), []byte(word))
+	})
+}
+
+// data is a rule file. Only conclave's own has the first four.
+type data struct {
+	Without, Anywhere, Names []string
+	Examples                 string
+	Allowlist                allowlist
+	Rules                    []*rule
+}
+
+// rules are all kinds of files with secrets.
+type rules struct {
+	names, examples *regexp.Regexp
+	allowed         *allowlist
+	plain           []*rule               // rules without keywords
+	heads           [1 << headBits]uint16 // places in keywords, by the first characters; 0 is none
+	keywords        [][]keyword
+}
+
+// keyword is a text that the matches of some rules contain.
+type keyword struct {
+	text  []byte
+	rules []*rule
+}
+
+// headBits is the number of bits that represent three characters, in upper and lower case alike.
+const headBits = 15
+
+func head(before int, c byte) int { return (before<<5 | int(c&31)) & (1<<headBits - 1) }
+
+// known returns the rules that the program contains.
+var known = sync.OnceValue(func() *rules {
+	var theirs, ours data
+	_, _ = toml.DecodeFS(files, "gitleaks.toml", &theirs) // a test decodes both
+	_, _ = toml.DecodeFS(files, "rules.toml", &ours)
+	k := &rules{
+		names:    regexp.MustCompile(`/(?:` + strings.Join(ours.Names, "|") + `)$`),
+		examples: regexp.MustCompile(ours.Examples),
+		allowed:  &theirs.Allowlist,
+		keywords: make([][]keyword, 1),
+	}
+	theirs.Rules = slices.DeleteFunc(theirs.Rules, func(r *rule) bool { return slices.Contains(ours.Without, r.ID) })
+	for _, r := range append(theirs.Rules, ours.Rules...) {
+		r.anywhere = len(r.Keywords) == 0 || slices.Contains(ours.Anywhere, r.ID)
+		k.add(r)
+	}
+	return k
+})
+
+func (k *rules) add(r *rule) {
+	r.path = alternatives([]string{r.Path})
+	form := "(" + r.Regex + ")"
+	if !r.anywhere { // what may come before the keyword decides nothing
+		form = "^(?s:.?)" + strings.ReplaceAll(form, `[\w.-]{0,50}?`, "")
+	}
+	r.form = alternatives([]string{form})
+	r.Allowlists = append(r.Allowlists, k.allowed)
+	for _, a := range r.Allowlists {
+		a.prepare()
+	}
+	if len(r.Keywords) == 0 {
+		k.plain = append(k.plain, r)
+	}
+	for _, text := range r.Keywords {
+		for c := range byte(32) { // the third character, if there is one
+			if len(text) == 2 || c == text[2]&31 {
+				k.list(head(head(head(0, text[0]), text[1]), c), text, r)
+			}
+		}
+	}
+}
+
+func (k *rules) list(head int, text string, r *rule) {
+	if k.heads[head] == 0 {
+		k.heads[head] = uint16(len(k.keywords))
+		k.keywords = append(k.keywords, nil)
+	}
+	list := &k.keywords[k.heads[head]]
+	i := slices.IndexFunc(*list, func(w keyword) bool { return string(w.text) == text })
+	if i < 0 {
+		i, *list = len(*list), append(*list, keyword{text: []byte(text)})
+	}
+	(*list)[i].rules = append((*list)[i].rules, r)
+}
+
+// find reports whether a content has a secret.
+func (k *rules) find(name string, content []byte) bool {
+	searched := map[*rule]bool{}
+	h := 0
+	for i, c := range content {
+		h = head(h, c)
+		if k.heads[h] == 0 || i < 2 {
+			continue
+		}
+		at, rest := i-2, content[i-2:]
+		for _, w := range k.keywords[k.heads[h]] {
+			if len(rest) < len(w.text) || !bytes.EqualFold(rest[:len(w.text)], w.text) {
+				continue
+			}
+			for _, r := range w.rules {
+				if !searched[r] && r.at(content, at) && r.covers(name) {
+					return true
+				}
+				if r.anywhere {
+					searched[r] = true
+				}
+			}
+		}
+	}
+	return slices.ContainsFunc(k.plain, func(r *rule) bool { return r.covers(name) && r.at(content, 0) })
+}
+
+// covers reports whether a rule concerns a file of that path.
+func (r *rule) covers(name string) bool {
+	return r.path().MatchString(name) && !slices.ContainsFunc(r.Allowlists, func(a *allowlist) bool { return a.paths().MatchString(name) })
+}
+
+// maxSecret is the number of bytes that suffice to recognize a secret from a keyword on.
+const maxSecret = 1024
+
+// at reports whether a secret begins at a keyword or, if it may, is anywhere in the content.
+func (r *rule) at(content []byte, at int) bool {
+	if r.anywhere {
+		return slices.ContainsFunc(r.form().FindAllSubmatch(content, -1), r.secret)
+	}
+	if at > 0 && isWord(content[at-1]) && strings.HasPrefix(r.Regex, `\b`) {
+		return false
+	}
+	m := r.form().FindSubmatch(content[max(at-1, 0):min(at+maxSecret, len(content))])
+	return m != nil && r.secret(m)
+}
+
+// secret reports whether a match of the rule is a secret.
+func (r *rule) secret(groups [][]byte) bool {
+	match, secret := groups[1], groups[1]
+	if r.SecretGroup > 0 {
+		secret = groups[1+r.SecretGroup]
+	} else if i := slices.IndexFunc(groups[2:], func(g []byte) bool { return len(g) > 0 }); i >= 0 {
+		secret = groups[2+i]
+	}
+	return (r.Entropy == 0 || entropy(secret) > r.Entropy) && !slices.ContainsFunc(r.Allowlists, func(a *allowlist) bool { return a.allows(match, secret) })
+}
+
+// entropy returns Shannon's entropy of a text, in bits a character.
+func entropy(text []byte) (bits float64) {
+	counts := map[byte]float64{}
+	for _, c := range text {
+		counts[c]++
+	}
+	for _, n := range counts {
+		share := n / float64(len(text))
+		bits -= share * math.Log2(share)
+	}
+	return bits
+}
+
+func isWord(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
+}
