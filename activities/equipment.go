@@ -94,7 +94,7 @@ func (e Equipment) Attributes(ctx context.Context) []string {
 // Unknown returns the error for a name that this worker does not know, such as a team's. While other
 // processes poll the queue, one of them may know it.
 func (e Equipment) Unknown(ctx context.Context, err error) error {
-	const attempts = 30 // about five minutes
+	const attempts = 6 // about a minute
 	if e.Alone == nil || e.Alone(ctx) || activity.GetInfo(ctx).Attempt >= attempts {
 		return Invalid(err)
 	}

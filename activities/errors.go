@@ -3,8 +3,8 @@ package activities
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -40,7 +40,8 @@ const (
 // Invalid returns err as a final error of type ConfigInvalid, unless the cause is the machine: a full
 // or broken disk makes no configuration invalid.
 func Invalid(err error) error {
-	if _, io := errors.AsType[syscall.Errno](err); io && !errors.Is(err, fs.ErrNotExist) {
+	broken := []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}
+	if code, io := errors.AsType[syscall.Errno](err); io && slices.Contains(broken, code) {
 		return err
 	}
 	return temporal.NewNonRetryableApplicationError(err.Error(), ConfigInvalid, nil)

@@ -68,9 +68,9 @@ func (t *Tools) Keep(dirs ...string) {
 	}
 }
 
-// Lacks returns an *activities.LackError for a missing MCP server, sandbox or variable.
+// Lacks returns an *activities.LackError for a missing MCP server, program, sandbox or variable.
 func (t *Tools) Lacks(ctx context.Context, a config.Agent) error {
-	if _, err := t.serversOf(a); err != nil {
+	if err := t.findPrograms(a); err != nil {
 		return err
 	}
 	if a.Tools.Shell {
@@ -83,11 +83,13 @@ func (t *Tools) Lacks(ctx context.Context, a config.Agent) error {
 // is reported only if nothing else is missing.
 func (t *Tools) Check(ctx context.Context, team config.Team) error {
 	var unset error
+	if team.Orchestrator.RunsChecks() {
+		if err := t.confines(ctx); err != nil {
+			return fmt.Errorf("orchestrator.ballot %s runs commands: %w", team.Orchestrator.Ballot, err)
+		}
+	}
 	for _, a := range team.Agents {
 		err := t.Lacks(ctx, a)
-		if err == nil {
-			err = t.findPrograms(a)
-		}
 		if err != nil {
 			err = fmt.Errorf("agent %s: %w", a.ID, err)
 		}

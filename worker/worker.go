@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -77,8 +76,8 @@ type Config struct {
 	// one.
 	Roster, Server string
 
-	// Grace is how long a worker that stops waits for the model and tool calls of runs other than
-	// Own and those whose IDs begin with Own and a hyphen. Draining is called before it waits, with
+	// Grace is how long a worker that stops waits for the model and tool calls of workflows other than
+	// Own. Draining is called before it waits, with
 	// the number of calls; it may be nil.
 	Grace    time.Duration
 	Own      string
@@ -181,7 +180,7 @@ func Start(c Config) (stop func(), err error) {
 
 // graceOf returns how long a call of a workflow's step may go on when this worker stops.
 func (c Config) graceOf(workflow string) time.Duration {
-	if c.Own != "" && (workflow == c.Own || strings.HasPrefix(workflow, c.Own+"-")) {
+	if workflow == c.Own {
 		return 0
 	}
 	return c.Grace

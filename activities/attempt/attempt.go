@@ -265,6 +265,7 @@ func (a *Attempt) EquipTools(ctx context.Context, agent config.Agent) error {
 	if err := a.process.Missing(ctx, agent); err != nil {
 		return err
 	}
+	a.heart.update(func(d *details) { d.Lacking = time.Time{} })
 	a.Ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) {
 		return a.process.Tools(ctx, agent, workspace, activities.Sharing{Run: a.Spec.Layout.Root(), All: a.ShareServers})
 	}

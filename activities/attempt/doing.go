@@ -97,9 +97,6 @@ func (t watchedTools) Close() error { return t.opened.Close() }
 // Run implements loop.Tools.
 func (t watchedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	a := t.attempt
-	if !a.heart.admits() {
-		return loop.Output{}, errStopped
-	}
 	a.lastTool = describeCall(call, a.process.Redact)
 	defer a.heart.begin(coordination.RunsTool, a.lastTool)()
 	return t.opened.Run(ctx, call)

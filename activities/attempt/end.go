@@ -170,6 +170,7 @@ func (a *Attempt) closeDetails(free bool) int {
 	failure := a.Failure()
 	return a.heart.update(func(d *details) {
 		d.Failure, d.Doing = failure, nil
+		d.Usage.Repeated -= d.Cut // it is added again
 		if free && a.counted {
 			d.Fruitless--
 		}

@@ -20,9 +20,7 @@ import (
 	"conclave/engine/team"
 )
 
-// equipDecision makes a team's decision the text of the step, and its files the files of the run. A
-// session of an earlier version did not start with the run's files; its files go to a directory
-// with the step's name.
+// equipDecision makes a team's decision the text of the step, and its files the files of the run.
 func (a *Activities) equipDecision(ctx context.Context, run *attempt.Attempt, s config.PipelineStep, in StepInput, ps *pipelineagent.Step) error {
 	if in.Decision == nil {
 		return activities.Invalid(fmt.Errorf("step %s: its team's decision is missing", s.Name))
@@ -31,17 +29,7 @@ func (a *Activities) equipDecision(ctx context.Context, run *attempt.Attempt, s 
 	if err != nil {
 		return fmt.Errorf("reading the decision of step %s's team: %w", s.Name, err)
 	}
-	shared, err := artifact.LoadManifest(ctx, d.store, ps.Layout, in.Launch.Workspace)
-	if err != nil {
-		return fmt.Errorf("reading the files of the run: %w", err)
-	}
-	dir := "."
-	if d.session.Base() == nil && len(shared.Files) > 0 {
-		dir = s.Name
-	} else {
-		shared = artifact.Manifest{} // the answer contains these files unless it removed them
-	}
-	text, files, err := d.in(ctx, dir, s.Name)
+	text, files, err := d.in(ctx, s.Name)
 	if err != nil {
 		return fmt.Errorf("reading the files of step %s's team: %w", s.Name, err)
 	}
@@ -52,7 +40,7 @@ func (a *Activities) equipDecision(ctx context.Context, run *attempt.Attempt, s 
 	if len(files.Files) == 0 && d.session.Base() == nil {
 		return nil
 	}
-	ps.Launch.Workspace, err = shared.Graft(ctx, d.store, ps.Layout, dir, d.session, files)
+	ps.Launch.Workspace, err = artifact.Manifest{}.Graft(ctx, d.store, ps.Layout, ".", d.session, files)
 	return err
 }
 
@@ -88,12 +76,11 @@ func (a *Activities) readDecision(ctx context.Context, store artifact.Store, end
 	return d, err
 }
 
-// in returns the text of the decision, with paths rewritten for readers who have its files in dir,
-// and those files. If the session had no base, the files of other answers that the text mentions
+// in returns the text of the decision, with paths rewritten for its readers, and its files. If the session had no base, the files of other answers that the text mentions
 // are added, in a directory named after the step.
-func (d decision) in(ctx context.Context, dir, name string) (string, artifact.Manifest, error) {
+func (d decision) in(ctx context.Context, name string) (string, artifact.Manifest, error) {
 	agent, number := d.answer.AgentID, d.answer.Step
-	if number == 0 { // the final answer of an earlier version has no step
+	if number == 0 { // an answer that no step of the session has given
 		return d.answer.Answer, d.files, nil
 	}
 	commit, text, err := d.committed(ctx, agent, number)
@@ -104,7 +91,7 @@ func (d decision) in(ctx context.Context, dir, name string) (string, artifact.Ma
 	if err != nil {
 		return "", d.files, err
 	}
-	paths := step.Paths{Own: strings.TrimPrefix(dir, "."), Files: d.files, Peers: map[int]string{}}
+	paths := step.Paths{Files: d.files, Peers: map[int]string{}}
 	files := artifact.Manifest{Files: slices.Clone(d.files.Files)}
 	for i, id := range claim.Agents {
 		place := fmt.Sprintf("peers/agent%d", i+1)
@@ -120,12 +107,8 @@ func (d decision) in(ctx context.Context, dir, name string) (string, artifact.Ma
 			return "", d.files, err
 		}
 		paths.Peers[i+1] = path.Join(name, place)
-		below := place
-		if dir == "." {
-			below = path.Join(name, place)
-		}
 		for _, f := range peer.Files {
-			f.Path = path.Join(below, f.Path)
+			f.Path = path.Join(name, place, f.Path)
 			files.Files = append(files.Files, f)
 		}
 	}

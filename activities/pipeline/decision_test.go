@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,8 +59,7 @@ func TestRunPipelineStep_pathsOfADecision(t *testing.T) {
 	require.Len(t, shared.Files, 2)
 }
 
-// A team starts with the run's files as its base, and its answer's files replace them. A session
-// without a base, of an earlier version, has its own directory.
+// A team starts with the run's files as its base, and its answer's files replace them.
 func TestTeam_files(t *testing.T) {
 	t.Parallel()
 	f, p := prepared(t)
@@ -76,29 +74,20 @@ func TestTeam_files(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"gone.md", "plan.md"}, pathsOf(b.Manifest()))
 
-	for name, tt := range map[string]struct {
-		material artifact.Material
-		on       *artifact.Base
-		want     []string
-	}{
-		"with a base":    {q.Material, b, []string{"new.md", "plan.md"}},
-		"without a base": {artifact.Material{}, nil, []string{"decide/new.md", "decide/plan.md", "gone.md", "plan.md"}},
-	} {
-		session := artifact.InBucket("team-" + strings.ReplaceAll(name, " ", "-")).On(tt.on)
-		require.NoError(t, artifact.PutJSON(t.Context(), f.store, session.File("session.json"), artifact.Session{Material: tt.material}))
-		change, err := artifact.LoadChange(t.Context(), f.store, session, stored(t, f.store, session, "plan.md", "P", "new.md", "N"))
-		require.NoError(t, err)
-		require.NoError(t, artifact.PutJSON(t.Context(), f.store, session.Final("agent_a", "workspace.json"), change))
-		path := session.Final("agent_a", "answer.json")
-		require.NoError(t, artifact.PutJSON(t.Context(), f.store, path, artifact.Answer{AgentID: "agent_a", Answer: "See new.md."}))
-		in.Launch.ID = strings.ReplaceAll(name, " ", "-")
-		in.Decision = &TeamDecision{Session: strings.Trim(strings.TrimPrefix(session.Root(), "sessions/"), "/"), Status: "consensus", Path: f.store.URL(path)}
-		decided, err := run[StepResult](f, StepActivity, in)
-		require.NoError(t, err)
-		files, err := artifact.LoadManifest(t.Context(), f.store, layout, decided.Workspace)
-		require.NoError(t, err)
-		require.Equal(t, tt.want, pathsOf(files), name)
-	}
+	session := artifact.InBucket("team").On(b)
+	require.NoError(t, artifact.PutJSON(t.Context(), f.store, session.File("session.json"), artifact.Session{Material: q.Material}))
+	change, err := artifact.LoadChange(t.Context(), f.store, session, stored(t, f.store, session, "plan.md", "P", "new.md", "N"))
+	require.NoError(t, err)
+	require.NoError(t, artifact.PutJSON(t.Context(), f.store, session.Final("agent_a", "workspace.json"), change))
+	path := session.Final("agent_a", "answer.json")
+	require.NoError(t, artifact.PutJSON(t.Context(), f.store, path, artifact.Answer{AgentID: "agent_a", Answer: "See new.md."}))
+	in.Launch.ID = "l2"
+	in.Decision = &TeamDecision{Session: "team", Status: "consensus", Path: f.store.URL(path)}
+	decided, err := run[StepResult](f, StepActivity, in)
+	require.NoError(t, err)
+	files, err := artifact.LoadManifest(t.Context(), f.store, layout, decided.Workspace)
+	require.NoError(t, err)
+	require.Equal(t, []string{"new.md", "plan.md"}, pathsOf(files))
 }
 
 // A run takes no reserved name over, neither from a team's final answer nor from its own files.

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
 	"conclave/activities"
 	"conclave/engine/artifact"
 	"conclave/engine/base"
@@ -29,10 +32,22 @@ type CheckResult struct {
 	Verdicts string `json:"verdicts"`
 }
 
+// checkAttempts is the number of attempts after which checks are unknown. What this worker lacks
+// does not count: another one may have it.
+const checkAttempts = 5
+
 // RunChecks runs checks on an answer. The outcome of each check on an answer is stored once, for
 // retries and for equal answers.
 func (a *Activities) RunChecks(ctx context.Context, in CheckInput) (CheckResult, error) {
 	defer activities.Beat(ctx)()
+	result, err := a.runChecks(ctx, in)
+	if _, lacks := errors.AsType[*activities.LackError](err); err != nil && !lacks && activity.GetInfo(ctx).Attempt >= checkAttempts {
+		return result, temporal.NewNonRetryableApplicationError(err.Error(), activities.Internal, err)
+	}
+	return result, activities.Elsewhere(err)
+}
+
+func (a *Activities) runChecks(ctx context.Context, in CheckInput) (CheckResult, error) {
 	layout, err := a.layout(ctx, in.Session)
 	if err != nil {
 		return CheckResult{}, err
@@ -86,7 +101,7 @@ func (a *Activities) runCheck(ctx context.Context, runner check.Runner, c artifa
 		return check.Result{}, fmt.Errorf("reading the check %s: %w", id, err)
 	}
 	if r, err = runner.Run(ctx, answer, d); err != nil {
-		return check.Result{}, activities.Elsewhere(err)
+		return check.Result{}, err
 	}
 	if a.Redact != nil {
 		r.Output = string(a.Redact([]byte(r.Output)))

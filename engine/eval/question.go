@@ -98,9 +98,6 @@ type DataSet struct {
 func (d DataSet) Read() (questions []Question, ignored []string, err error) {
 	data := bytes.TrimPrefix(d.Data, []byte("\ufeff"))
 	var faults []error
-	if err := d.checkFields(); err != nil {
-		return nil, nil, err
-	}
 	foreign := map[string]bool{}
 	seen := map[string]int{}
 	number := 0
@@ -165,16 +162,6 @@ func (d DataSet) rename(line []byte) (renamed []byte, others []string, err error
 
 // questionFields are the JSON names of a Question's fields.
 var questionFields = []string{"id", "input", "target", "choices", "files", "metadata", "scorer", "base", "checks"}
-
-// checkFields refuses names of fields that a question does not have.
-func (d DataSet) checkFields() error {
-	for _, to := range slices.Sorted(maps.Keys(d.Fields)) {
-		if !slices.Contains(questionFields, to) {
-			return fmt.Errorf("a question has no field %q; give one of %s", to, strings.Join(questionFields, ", "))
-		}
-	}
-	return nil
-}
 
 func (d DataSet) readQuestion(line []byte, number int) (q Question, others []string, err error) {
 	line, others, err = d.rename(line)

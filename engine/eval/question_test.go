@@ -67,7 +67,7 @@ func TestDataSet_ofOthers(t *testing.T) {
 	_, _, err = eval.DataSet{Data: lines}.Read()
 	require.ErrorContains(t, err, "line 1: no input; give the text of the question, or the field that has it: --field input=NAME")
 	_, _, err = eval.DataSet{Data: lines, Fields: map[string]string{"inputs": "question"}}.Read()
-	require.ErrorContains(t, err, `a question has no field "inputs"; give one of id, input, target`)
+	require.ErrorContains(t, err, "--field input=NAME", "a misspelt field")
 }
 
 func TestReadQuestions_refuses(t *testing.T) {

@@ -49,6 +49,9 @@ func Apply(root *os.Root, journals string, changes []Change, o Options) ([]Chang
 	if err := checkNames(changes); err != nil {
 		return nil, err
 	}
+	if err := checkRepositories(root, changes); err != nil {
+		return nil, err
+	}
 	j, err := openJournal(root, journals)
 	if err != nil {
 		return nil, err

@@ -62,7 +62,7 @@ func TestRecover_clonedJournal(t *testing.T) {
 			for _, o := range []Options{{}, {Check: true}} {
 				_, err = Apply(root, journals(root), changesOf(mainOld, mainNew), o)
 				require.ErrorIs(t, err, ErrForeign)
-				require.ErrorContains(t, err, ".conclave-apply is in the directory, and no apply of this data directory has left it: move it away")
+				require.ErrorContains(t, err, ".conclave-apply is in the directory, and this data directory knows of no apply there")
 			}
 			after, err := exec.Command("ls", "-lAR", root.Name()).Output()
 			require.NoError(t, err)

@@ -2,6 +2,8 @@ package patch
 
 import (
 	"fmt"
+	"os"
+	"path"
 	"strings"
 	"unicode/utf8"
 )
@@ -92,6 +94,39 @@ func checkNames(changes []Change) error {
 			if problem := Reserved(f.Path, target); problem != "" {
 				return &NameError{Path: f.Path, Problem: problem}
 			}
+		}
+	}
+	return nil
+}
+
+// checkRepositories refuses changes after which a directory would be a repository without .git: git
+// runs the programs that its config names for whoever works in it.
+func checkRepositories(root *os.Root, changes []Change) error {
+	parts := map[string]map[string]bool{} // by directory
+	for _, c := range changes {
+		if c.New == nil {
+			continue
+		}
+		elements := strings.Split(c.New.Path, "/")
+		for i, e := range elements {
+			if e = strings.ToLower(e); e == "head" && i == len(elements)-1 || e == "objects" || e == "refs" {
+				dir := path.Join(elements[:i]...)
+				if parts[dir] == nil {
+					parts[dir] = map[string]bool{}
+				}
+				parts[dir][e] = true
+			}
+		}
+	}
+	for dir, all := range parts {
+		before := 0
+		for _, name := range []string{"HEAD", "objects", "refs"} {
+			if _, err := root.Lstat(path.Join(dir, name)); err == nil {
+				before, all[strings.ToLower(name)] = before+1, true
+			}
+		}
+		if len(all) == 3 && before < len(all) {
+			return &NameError{Path: path.Join(dir, "HEAD"), Problem: "with objects and refs beside it the directory would be a repository of git, whose config can name programs"}
 		}
 	}
 	return nil

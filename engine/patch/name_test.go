@@ -165,3 +165,41 @@ func TestApply_reservedNames(t *testing.T) {
 		})
 	}
 }
+
+// A directory with HEAD, objects and refs is a repository without any .git: git would run the
+// programs in its config. One that was there stays what it is.
+func TestApply_repositories(t *testing.T) {
+	t.Parallel()
+	file := regular("x\n")
+	adding := func(paths ...string) (changes []patch.Change) {
+		for _, p := range paths {
+			changes = append(changes, patch.Change{New: &patch.File{Path: p, Mode: patch.Regular, Content: file.Content}})
+		}
+		return changes
+	}
+	for name, tt := range map[string]struct {
+		there   tree
+		changes []patch.Change
+		refused bool
+	}{
+		"a repository":             {tree{}, adding("sub/HEAD", "sub/config", "sub/objects/k", "sub/refs/k"), true},
+		"in the directory itself":  {tree{}, adding("HEAD", "objects/k", "refs/k"), true},
+		"in other letters":         {tree{}, adding("sub/head", "sub/Objects/k", "sub/REFS/k"), true},
+		"the last part of one":     {tree{"sub/objects/k": file, "sub/refs/k": file}, adding("sub/HEAD"), true},
+		"a file of one":            {tree{"t.git/HEAD": file, "t.git/objects/k": file, "t.git/refs/k": file}, adding("t.git/refs/l"), false},
+		"two parts":                {tree{}, adding("sub/objects/k", "sub/refs/k"), false},
+		"parts of two directories": {tree{}, adding("a/HEAD", "b/objects/k", "b/refs/k"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			tt.there.place(t, dir)
+			root, err := os.OpenRoot(dir)
+			require.NoError(t, err)
+			defer root.Close()
+			_, err = patch.Apply(root, t.TempDir(), tt.changes, patch.Options{})
+			_, refused := errors.AsType[*patch.NameError](err)
+			require.Equal(t, tt.refused, refused, "%v", err)
+		})
+	}
+}

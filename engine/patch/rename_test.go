@@ -115,3 +115,27 @@ func TestCandidates_many(t *testing.T) {
 	require.Len(t, newRenames().candidates(pointers(before), pointers(after)), maxPairs)
 	require.Len(t, newRenames().candidates(pointers(before[:9]), pointers(after[:9])), 81)
 }
+
+// Files of one base name are paired by their directories, however many there are.
+func TestChanges_sameBaseNames(t *testing.T) {
+	t.Parallel()
+	for from, to := range map[string]string{"old/f%04d.go": "new/f%04d.go", "old/%04d/doc.go": "new/%04d/doc.go"} {
+		n := 3000
+		if strings.HasSuffix(from, "doc.go") {
+			n = 600
+		}
+		before := texts(n, 20, from, "every file has%.0d line %d", "")
+		for i := range before {
+			before[i].Content = fmt.Appendf(before[i].Content, "this is %d\n", i)
+		}
+		after := texts(n, 20, to, "every file has%.0d line %d", "changed")
+		for i := range after {
+			after[i].Content = fmt.Appendf(after[i].Content, "this is %d\n", i)
+		}
+		changes := Changes(t.Context(), before, after)
+		require.Equal(t, n, renamed(changes), to)
+		for _, c := range changes {
+			require.Equal(t, strings.Replace(c.Old.Path, "old", "new", 1), c.New.Path)
+		}
+	}
+}

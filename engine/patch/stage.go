@@ -28,8 +28,8 @@ var (
 	ErrBusy        = errors.New("another apply to this directory is running")
 
 	// ErrForeign reports a Stage without a journal: whatever it holds is not believed.
-	ErrForeign = errors.New(Stage + " is in the directory, and no apply of this data directory has left it: move it away, " +
-		"or repeat the apply that was interrupted with its --data-dir")
+	ErrForeign = errors.New(Stage + " is in the directory, and this data directory knows of no apply there: one may be running, or was interrupted, " +
+		"with another --data-dir or before the disk got another device number; repeat it there, or put back what it holds and move it away")
 )
 
 // TouchedError lists files that an interrupted Apply wrote and that have changed since.

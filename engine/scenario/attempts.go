@@ -18,6 +18,15 @@ type Attempt struct {
 // cancellation.
 func (a Attempt) Failed() bool { return a.Status == Fail || a.Status == Errored }
 
+// made returns the attempts of a result. A result without attempts
+// counts as one attempt.
+func (r Result) made() []Attempt {
+	if len(r.Attempts) == 0 && r.Status != Skipped && r.Status != "" {
+		return []Attempt{{Status: r.Status, Error: r.Error, EvidencePaths: append([]string{}, r.EvidencePaths...)}}
+	}
+	return slices.Clone(r.Attempts)
+}
+
 // setAttempts adds the earlier attempts before that of the result. It marks the result as
 // flaky if it passed after a failure.
 func (r *Result) setAttempts(before []Attempt, continues bool) {

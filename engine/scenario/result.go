@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"slices"
 	"time"
 
 	"conclave/engine/llm"
@@ -46,7 +45,7 @@ func (s *State) addResult(r Result) {
 	}
 	earlier := s.Earlier[step.ID]
 	r.Cost = earlier.Cost.Add(s.Carried).Add(r.Cost)
-	r.setAttempts(earlier.Attempts, s.Continues == step.ID)
+	r.setAttempts(earlier.made(), s.Continues == step.ID)
 	if s.RestStep == "" || s.RestStep == step.ID {
 		s.Rest, s.RestStep, s.AwaySince = "", "", time.Time{}
 	}
@@ -74,10 +73,10 @@ func (s *State) skip() {
 		case part == PartAfter:
 			return
 		case part == "" && s.keeps(earlier):
-			earlier.File, earlier.Attempts = step.File, slices.Clone(earlier.Attempts)
+			earlier.File, earlier.Attempts = step.File, earlier.made()
 			skipped = earlier
 		case s.Halted || part == "" && !s.Plan.Selects(step.ID):
-			skipped.Attempts, skipped.Cost = append(skipped.Attempts, earlier.Attempts...), earlier.Cost
+			skipped.Attempts, skipped.Cost = append(skipped.Attempts, earlier.made()...), earlier.Cost
 		default:
 			return
 		}

@@ -258,7 +258,7 @@ func (s *State) launch() Launch {
 // its conversation began.
 func (s *State) attempt(id string) (number, since int) {
 	r := Result{}
-	r.setAttempts(s.Earlier[id].Attempts, s.Continues == id)
+	r.setAttempts(s.Earlier[id].made(), s.Continues == id)
 	since, number = r.Span()
 	return number, since
 }

@@ -401,3 +401,21 @@ func TestInbox_cancelled(t *testing.T) {
 	require.NoError(t, value.Get(&n))
 	require.Equal(t, len(got), n)
 }
+
+// An update that waits while the verbs are registered, as at the beginning of a run that goes on,
+// comes after the signals of all verbs, whatever their order in the list.
+func TestInbox_updateWhileListening(t *testing.T) {
+	t.Parallel()
+	c := &counter{}
+	env := counting(t, c, 3)
+	var r reply
+	env.RegisterDelayedCallback(func() {
+		env.SignalWorkflowSkippingWorkflowTask(drive.PauseSignal, nil)
+		env.SignalWorkflowSkippingWorkflowTask(drive.RetrySignal, drive.Request{Agent: "a"})
+		env.UpdateWorkflow(drive.SaySignal, "u1", &r, drive.Request{Text: "u"})
+	}, 0)
+	env.ExecuteWorkflow("Count")
+	require.NoError(t, env.GetWorkflowError())
+	require.NoError(t, r.refused)
+	require.Equal(t, []string{"pause", "retry a", "said u"}, c.got)
+}

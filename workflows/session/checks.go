@@ -3,7 +3,6 @@ package session
 import (
 	"time"
 
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	acts "conclave/activities/session"
@@ -23,9 +22,8 @@ type checkRun struct {
 // Limits of the activity: a time for each check and a time for the rest. After the last
 // attempt the checks count as not run.
 const (
-	checkTime     = 75 * time.Second
-	checkSlack    = 10 * time.Minute
-	checkAttempts = 5
+	checkTime  = 75 * time.Second
+	checkSlack = 10 * time.Minute
 )
 
 // check starts the activity for a Check command.
@@ -33,9 +31,6 @@ func (s *session) check(c coordination.Check) {
 	ctx, cancel := workflow.WithCancel(s.ctx)
 	ctx = drive.Preparing(ctx, "checks of "+c.Answer.Label)
 	ctx = workflow.WithStartToCloseTimeout(ctx, time.Duration(len(c.Checks))*checkTime+checkSlack)
-	ctx = workflow.WithRetryPolicy(ctx, temporal.RetryPolicy{
-		InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second, MaximumAttempts: checkAttempts,
-	})
 	input := acts.CheckInput{Session: s.id, Answer: c.Answer, Checks: c.Checks}
 	s.checks = append(s.checks, checkRun{
 		id: c.ID, agent: c.Answer.Agent, since: workflow.Now(s.ctx), cancel: cancel,

@@ -60,5 +60,5 @@ func TestFilesOfGit(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ".conclave-apply/journal"), []byte("x"), 0o600))
 	out = c.conclave("apply", "hooks")
 	require.Equal(t, 1, out.code)
-	require.Contains(t, out.stderr, "no apply of this data directory has left it: move it away")
+	require.Contains(t, out.stderr, "this data directory knows of no apply there")
 }

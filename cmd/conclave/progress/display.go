@@ -105,8 +105,11 @@ func (l lines) joined(e coordination.Entry) coordination.Entry {
 	return e
 }
 
-// when returns the time of an event since the start.
+// when returns the time of an event since the start, or "earlier" if the event has none.
 func (s Snapshot) when(e coordination.Entry) string {
+	if e.Time.IsZero() {
+		return "earlier"
+	}
 	return Clock(max(0, e.Time.Sub(s.Started)))
 }
 
