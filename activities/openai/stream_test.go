@@ -119,6 +119,8 @@ func TestStream_text(t *testing.T) {
 }
 
 // Servers differ in the indexes and IDs of a call's fragments.
+//
+//nolint:funlen // one table
 func TestStream_calls(t *testing.T) {
 	t.Parallel()
 	add := func(id, arguments string) llm.ToolCall {

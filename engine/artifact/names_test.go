@@ -30,6 +30,8 @@ const lure = "!.git\n!.git/\n!**/.git/**\n!.conclave-apply\n!*\n"
 
 // A workspace's manifest has no reserved name, whatever the ignore files say, and a warning for
 // each.
+//
+//nolint:funlen // one table
 func TestSeal_reservedNames(t *testing.T) {
 	t.Parallel()
 	fill := func(t *testing.T, dir string) (left []string) {

@@ -48,6 +48,8 @@ func jwtIO() string {
 
 // The kinds of files with which a person would hand over credentials, and each of the forms that
 // common tools write.
+//
+//nolint:funlen // one table
 func TestSecretFile_kinds(t *testing.T) {
 	t.Parallel()
 	password, forty := noise(alnum, 14), noise(alnum, 40)

@@ -40,7 +40,7 @@ func TestHints(t *testing.T) {
 			decoder := json.NewDecoder(strings.NewReader(hint[at:]))
 			require.NoError(t, decoder.Decode(&example), hint)
 			require.NotContains(t, hint, "\u2026")
-			require.Less(t, strings.IndexFunc(string(example), func(c rune) bool { return c > unicode.MaxASCII }), 0, hint)
+			require.Negative(t, strings.IndexFunc(string(example), func(c rune) bool { return c > unicode.MaxASCII }), hint)
 			hint = hint[at+int(decoder.InputOffset()):]
 			examples++
 		}
