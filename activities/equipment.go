@@ -110,7 +110,7 @@ func (e Equipment) Missing(ctx context.Context, agent config.Agent) error {
 }
 
 // Check builds every agent's model and looks up its tools, so that an unusable configuration fails
-// before it causes costs. It ignores what this worker lacks: another one may have it, and a step
+// before it causes costs. It ignores lacks of this worker: another one may be better equipped, and a step
 // that no worker can run says so.
 func (e Equipment) Check(ctx context.Context, team config.Team) error {
 	for _, agent := range team.Models() {

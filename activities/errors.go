@@ -25,7 +25,7 @@ const (
 	NoServer      = "NoServer"      // this worker lacks an MCP server that the preparing worker has
 	NoSandbox     = "NoSandbox"     // this host cannot confine commands as required; another one may
 	NoTeam        = "NoTeam"        // this worker lacks a team that another one may have
-	Unequipped    = "Unequipped"    // no worker has what the step needs; it can be resumed
+	Unequipped    = "Unequipped"    // every worker lacks something of the step; it can be resumed
 	Internal      = "Internal"      // a bug or a fault of the machine; retried a few times
 	Cancelled     = "Cancelled"     // the session ended, or was cancelled, before the step did
 	Suspended     = "Suspended"     // a pause suspended the step
@@ -77,7 +77,7 @@ func (e *LackError) Unwrap() error { return e.Err }
 // LackDelay is the time until a better equipped worker may have taken an activity.
 const LackDelay = 10 * time.Second
 
-// NameHost adds the host of this worker to the error for what it lacks.
+// NameHost adds the host of this worker to the error for a lack.
 func NameHost(err error) error {
 	host, _ := os.Hostname()
 	return fmt.Errorf("%w (worker on %s)", err, host)

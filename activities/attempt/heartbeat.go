@@ -45,7 +45,7 @@ type details struct {
 	Outage *outage   `json:"away,omitempty"`  // nil while the model's server replies
 	Marked time.Time `json:"marked,omitzero"` // the beginning of the outage that is stored
 
-	Lacking time.Time `json:"lacking,omitzero"` // when a worker first lacked what the step needs
+	Lacking time.Time `json:"lacking,omitzero"` // when a worker first lacked something of the step
 
 	Told bool `json:"told,omitempty"` // the workflow takes the model to be in an outage
 	// Replied is set once the model's server has replied during this launch of the step.

@@ -145,7 +145,7 @@ func (p Process) awaySince(ctx context.Context, s step.Spec, calls int64, launch
 	return time.Time{}, err
 }
 
-// unequipped reports whether no other worker can be expected to have what this one lacks: none
+// unequipped reports whether no other worker can be expected to be better equipped: none
 // polls the queue, or none has taken the step during the time limit of outages.
 func (a *Attempt) unequipped(ctx context.Context) bool {
 	since := a.heart.update(func(d *details) {

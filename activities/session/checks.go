@@ -32,8 +32,8 @@ type CheckResult struct {
 	Verdicts string `json:"verdicts"`
 }
 
-// checkAttempts is the number of attempts after which checks are unknown. What this worker lacks
-// does not count: another one may have it.
+// checkAttempts is the number of attempts after which checks are unknown. A lack of this worker
+// does not count: another one may be better equipped.
 const checkAttempts = 5
 
 // RunChecks runs checks on an answer. The outcome of each check on an answer is stored once, for

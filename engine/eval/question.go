@@ -177,7 +177,7 @@ func (d DataSet) readQuestion(line []byte, number int) (q Question, others []str
 	return q, others, err
 }
 
-// finalTarget returns what follows #### in the last line of a target with a worked solution, as
+// finalTarget returns the text after #### in the last line of a target with a worked solution, as
 // GSM8K has them.
 func finalTarget(target string) string {
 	if _, final, ok := strings.Cut(target[strings.LastIndexByte(target, '\n')+1:], "#### "); ok {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// wrapping matches what weak models write around the name of a tool that they mean to call.
+// wrapping matches the text that weak models write around the name of a tool that they mean to call.
 var wrapping = regexp.MustCompile(`(?i)[^\pL\pN_-]+|\B-|-\B|\b(?:an?|action|and|arguments|by|call(?:ed|ing)?|content|finish|function|i|json|name|` +
 	`now|or|parameters|please|text|the|to|tool|tool_call|type|us(?:e|ing)|will|with)\b`)
 
-// NamesTool reports whether a text is nothing but names of tools, as in `new_answer`, "call vote."
+// NamesTool reports whether a text has only names of tools, as in `new_answer`, "call vote."
 // and new_answer(). Such a text is no answer. A name that is also a word, such as vote, has to be
 // written exactly.
 func NamesTool(content string, tools ...string) bool {

@@ -20,7 +20,7 @@ func (m *model) own(params entry) {
 }
 
 // param translates a key that is a parameter of the API. It leaves out every other key, since a
-// service refuses what it does not know, and a guardrail sent as a parameter guards nothing.
+// service refuses unknown ones, and a guardrail sent as a parameter guards nothing.
 func (m *model) param(e entry) {
 	if _, other := backendKeys[e.key]; other || !slices.Contains(apiParams, e.key) {
 		m.leaveOut(reasonsOf(e.key), e)

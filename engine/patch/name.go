@@ -52,7 +52,7 @@ func IsBelow(path, dir string) bool {
 func isSlash(r rune) bool { return r == '/' || r == '\\' }
 
 // plain returns the name that file systems make of an element of a path: HFS+ ignores some
-// code points and what follows malformed ones, NTFS the spaces and dots at the end and the
+// code points and those after malformed ones, NTFS the spaces and dots at the end and the
 // names of streams.
 func plain(element string) string {
 	end := strings.IndexFunc(element, func(r rune) bool { return r == ':' || r == utf8.RuneError || r == 0xfffe || r == 0xffff })

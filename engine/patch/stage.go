@@ -27,7 +27,7 @@ var (
 	ErrInterrupted = errors.New("an earlier apply was interrupted")
 	ErrBusy        = errors.New("another apply to this directory is running")
 
-	// ErrForeign reports a Stage without a journal: whatever it holds is not believed.
+	// ErrForeign reports a Stage without a journal: its content is not believed.
 	ErrForeign = errors.New(Stage + " is in the directory, and this data directory knows of no apply there: one may be running, or was interrupted, " +
 		"with another --data-dir or before the disk got another device number; repeat it there, or put back what it holds and move it away")
 )

@@ -30,7 +30,7 @@ type rule struct {
 	path, form pattern // Path; Regex, whose match is group 1
 }
 
-// allowlist describes what is not a secret.
+// allowlist describes texts that are no secrets.
 type allowlist struct {
 	Paths, Regexes, Stopwords []string
 	RegexTarget               string // "match" compares Regexes with the whole match
@@ -114,7 +114,7 @@ var known = sync.OnceValue(func() *rules {
 func (k *rules) add(r *rule) {
 	r.path = alternatives([]string{r.Path})
 	form := "(" + r.Regex + ")"
-	if !r.anywhere { // what may come before the keyword decides nothing
+	if !r.anywhere { // the text before the keyword decides nothing
 		form = "^(?s:.?)" + strings.ReplaceAll(form, `[\w.-]{0,50}?`, "")
 	}
 	r.form = alternatives([]string{form})

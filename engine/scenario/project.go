@@ -48,7 +48,7 @@ type Project struct {
 var ofAccounts = regexp.MustCompile(`(?i)^\W*(auth|authentication|login|log in|sign[ -]?in|(test )?(users?|accounts?))\W*$`)
 
 // Unread returns a sentence about a section that looks as if it had credentials but is read by no
-// step, with the lines to write; empty if there is none.
+// step, with the lines to write; empty without one.
 func (p Project) Unread() string { return p.unread }
 
 // ParseProject reads a prd.md. It refuses credentials that it could not redact: a line of a

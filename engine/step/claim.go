@@ -174,7 +174,7 @@ func Recover(ctx context.Context, p Ports, s Spec) (Result, error) {
 	}
 	lines, err := rawLines(records)
 	if err == nil && len(lines) > 0 {
-		lines, err = a.readLeft(ctx, lines)
+		lines, err = readLeft(ctx, a.ports.Store, a.spec, a.dir(), lines, &a.result.Partial)
 	}
 	for _, l := range lines {
 		a.result.Transcript = append(append(a.result.Transcript, l.Raw...), '\n')
@@ -182,17 +182,17 @@ func Recover(ctx context.Context, p Ports, s Spec) (Result, error) {
 	return a.result, err
 }
 
-// readLeft returns what an attempt of the step has left, if that is more than the lines of the journal:
+// readLeft returns the result that an attempt of the step has left, if that is more than the lines of the journal:
 // the end of a batch that was cut short is not journaled.
-func (a *attempt) readLeft(ctx context.Context, lines []Line) ([]Line, error) {
-	t, err := ReadTranscript(ctx, a.ports.Store, a.spec.Layout, a.dir())
+func readLeft(ctx context.Context, store artifact.Store, s Spec, dir string, lines []Line, partial *artifact.Delta) ([]Line, error) {
+	t, err := ReadTranscript(ctx, store, s.Layout, dir)
 	if err != nil || !t.Over || len(t.Lines) <= len(lines) {
 		return lines, err
 	}
-	files, err := artifact.ReadJSON[artifact.Change](ctx, a.ports.Store, a.dir()+partialFile)
+	files, err := artifact.ReadJSON[artifact.Change](ctx, store, dir+partialFile)
 	switch {
 	case err == nil:
-		a.result.Partial = files.Delta()
+		*partial = files.Delta()
 	case !errors.Is(err, artifact.ErrNotFound):
 		return lines, err
 	}

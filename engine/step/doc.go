@@ -20,7 +20,7 @@
 //
 // A step may also end itself without an action (*loop.EndedError), or be ended from
 // outside: Leave stores its transcript, Abandon records that it was given up. If it was cancelled, or
-// its time was over, in a batch of tool calls, both have what the batch has done so far.
+// its time was over, in a batch of tool calls, both have the results of the batch so far.
 //
 // # Attempts
 //

@@ -76,7 +76,7 @@ func leavePartial(ctx context.Context, store artifact.Store, s Spec, r Result) (
 	return &path, write(ctx, store, Document{Key: dir + partialFile, Body: c, Replace: true})
 }
 
-// keepCut adds to the result what a batch of calls has done that a cancellation or a deadline has cut
+// keepCut adds to the result the calls of a batch that have ended and that a cancellation or a deadline has cut
 // short: the results of the calls that have ended, and the files. The journal gets neither, because a
 // step that goes on runs the batch again. For other causes another attempt follows.
 func (a *attempt) keepCut(ctx context.Context) {
@@ -89,7 +89,7 @@ func (a *attempt) keepCut(ctx context.Context) {
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer stop()
-	a.ws.touched.add(nil) // a call that was cut short does not say what it has written
+	a.ws.touched.add(nil) // a call that was cut short does not name its files
 	if changed, err := a.ws.changes(ctx); err == nil {
 		a.journal.files = a.journal.files.Join(changed)
 	}

@@ -38,8 +38,8 @@ type attempt struct {
 	fresh  bool // this attempt made the claim, so there is no journal yet
 
 	committed   bool      // this attempt made the commit, so it knows the whole journal
-	committing  time.Time // when it began to store what it commits
-	transcribed bool      // it has created transcript.jsonl with what it commits
+	committing  time.Time // when it began to store its commit
+	transcribed bool      // it has created transcript.jsonl with the text of its commit
 
 	ws      *workspace
 	journal *journal

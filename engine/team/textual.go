@@ -85,7 +85,7 @@ func (r *rules) textCalls(content string) []llm.ToolCall {
 	return []llm.ToolCall{{Name: string(coordination.NewAnswer), Arguments: string(marshal(proposal{Content: content}))}}
 }
 
-// namesTool reports whether a text is nothing but the name of a tool.
+// namesTool reports whether a text is only the name of a tool.
 func (r *rules) namesTool(content string) bool {
 	return loop.NamesTool(content, slices.Concat(longTools, []string{"vote", "stop", "submit"}, r.task.Tools)...)
 }

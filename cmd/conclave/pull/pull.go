@@ -126,7 +126,7 @@ func copySession(ctx context.Context, store artifact.Store, id, dir string, prog
 		return c.result, err
 	}
 	for _, name := range names {
-		if err := c.mendTranscript(ctx, name); err != nil {
+		if err := mendTranscript(ctx, c, name); err != nil {
 			return c.result, err
 		}
 	}

@@ -40,7 +40,7 @@ func (c *copier) copy(ctx context.Context, name string) error {
 // mendTranscript replaces the copied transcript of a step if its commit, the file with a name, names
 // another: the store may have that of another attempt, and an earlier pull may have copied the file
 // before the commit.
-func (c *copier) mendTranscript(ctx context.Context, name string) error {
+func mendTranscript(ctx context.Context, c *copier, name string) error {
 	dir, file := path.Split(name)
 	if file != "action.json" || strings.Contains(dir, "/workspace/") {
 		return nil

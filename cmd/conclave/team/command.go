@@ -116,7 +116,7 @@ type Checked struct {
 	File      string    `json:"file"`
 	Valid     bool      `json:"valid"`
 	Problems  []Problem `json:"problems"`
-	Programs  []string  `json:"programs,omitempty"`  // what it starts outside the sandbox, as sentences
+	Programs  []string  `json:"programs,omitempty"`  // the programs that it starts outside the sandbox, as sentences
 	Untrusted bool      `json:"untrusted,omitempty"` // commands that find it refuse it
 }
 

@@ -72,7 +72,7 @@ func named(t config.Team) []string {
 	return slices.Compact(paths)
 }
 
-// hash returns the hash of what can be read.
+// hash returns the hash of the files that can be read.
 func hash(r io.Reader) string {
 	sum := sha256.New()
 	if _, err := io.Copy(sum, r); err != nil {
