@@ -175,7 +175,12 @@ func Start(c Config) (stop func(), err error) {
 	}
 	open = append(open, c.shareLimits())
 	c.Metrics.Ready(c.reachable)
-	return append(open, func() { c.sayDraining(running) }, c.Metrics.Draining).close, nil
+	draining := func() {
+		if calls := running.Lasting(); calls > 0 && c.Draining != nil {
+			c.Draining(calls)
+		}
+	}
+	return append(open, draining, c.Metrics.Draining).close, nil
 }
 
 // graceOf returns how long a call of a workflow's step may go on when this worker stops.
@@ -184,13 +189,6 @@ func (c Config) graceOf(workflow string) time.Duration {
 		return 0
 	}
 	return c.Grace
-}
-
-// sayDraining announces the wait for the calls of other runs.
-func (c Config) sayDraining(running *attempt.Steps) {
-	if calls := running.Lasting(); calls > 0 && c.Draining != nil {
-		c.Draining(calls)
-	}
 }
 
 // poll starts to poll the task queues. If it fails, stop closes the pollers started before.
