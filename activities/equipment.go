@@ -91,6 +91,20 @@ func (e Equipment) Attributes(ctx context.Context) []string {
 	return e.Indexed(ctx)
 }
 
+// CheckEquipped is Check for runs that cannot park: while other processes poll the queue, one of
+// them may have what this one lacks, else the run is refused.
+func (e Equipment) CheckEquipped(ctx context.Context, team config.Team) error {
+	for _, agent := range team.Models() {
+		_, err := e.Model(agent)
+		for _, err := range []error{err, e.Missing(ctx, agent)} {
+			if lack, ok := errors.AsType[*LackError](err); ok && lack.Type != MissingKey {
+				return e.Unknown(ctx, fmt.Errorf("agent %s: %w", agent.ID, err))
+			}
+		}
+	}
+	return e.Check(ctx, team)
+}
+
 // Unknown returns the error for a name that this worker does not know, such as a team's. While other
 // processes poll the queue, one of them may know it.
 func (e Equipment) Unknown(ctx context.Context, err error) error {

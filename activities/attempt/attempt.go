@@ -125,6 +125,10 @@ type Attempt struct {
 	// ShareServers makes the steps of a run share all their MCP servers.
 	ShareServers bool
 
+	// Parks is set for the steps of runs that park if no worker is equipped for a step. Those of
+	// others wait for such a worker.
+	Parks bool
+
 	// Depth is the depth of the session, as in artifact.Caller.
 	Depth int
 

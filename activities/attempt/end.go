@@ -147,7 +147,7 @@ func (a *Attempt) fail(ctx context.Context, err error) error {
 		}
 	}
 	if lack, ok := errors.AsType[*activities.LackError](err); ok && lack.Type != activities.ToolsUnavailable {
-		if err = activities.NameHost(err); a.unequipped(ctx) {
+		if err = activities.NameHost(err); a.Parks && a.unequipped(ctx) {
 			return a.suspendAway(ctx, coordination.Unreached, activities.Unequipped, err)
 		}
 	}

@@ -76,6 +76,7 @@ func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in Step
 	if run.Ports.Caller, err = callerTools(store, in, session.Caller); err != nil {
 		return err
 	}
+	run.Parks = true
 	run.LimitOutages(time.Duration(t.Timeouts.OutageSeconds)*time.Second, in.Launch.AwaySince)
 	run.ReportOutages(in.Launch, time.Duration(t.Timeouts.AwaySeconds)*time.Second)
 	if err := run.Equip(ctx, agent); err != nil {

@@ -15,7 +15,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
-	"conclave/activities"
 	"conclave/engine/artifact"
 	sessionflow "conclave/workflows/session"
 )
@@ -107,9 +106,14 @@ max_concurrent_steps: 4
 			})
 			require.ErrorContains(t, run.Get(t.Context(), &result), "a session on a cluster, or of another client, can name the worker's MCP servers, not define one")
 			run = s.begin(t, name, name+"-nowhere", sessionflow.Input{Query: "Where?", Config: []byte(strings.ReplaceAll(trio, "house", "hotel"))})
-			err := run.Get(t.Context(), &result)
-			require.ErrorContains(t, err, `this worker has no provider "hotel"; it has: house`)
-			require.ErrorContains(t, err, activities.ConfigInvalid)
+			parked := func() string {
+				if p := s.state(name + "-nowhere").Parked; p != nil {
+					return *p
+				}
+				return ""
+			}
+			require.Eventually(t, func() bool { return parked() != "" }, time.Minute, 50*time.Millisecond, "no worker is equipped")
+			require.Contains(t, parked(), `this worker has no provider "hotel"; it has: house (worker on `)
 
 			s.keepsSecret(t, name+"-by-team", houseKey)
 			require.NotContains(t, w.log.String(), houseKey)

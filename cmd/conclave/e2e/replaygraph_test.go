@@ -276,12 +276,12 @@ func TestUncachedPipelineReset(t *testing.T) {
 	s.replayPipeline("reset", "reset")
 }
 
-// The history of 200 transitions with conversations of a megabyte has only references.
+// The history of 200 transitions with conversations of nearly a megabyte has only references.
 func TestPipelineHistoryIsSmall(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	const callsMade = 100
-	replies := []reply{write("draft.md", strings.Repeat("A frog. ", 128<<10))}
+	replies := []reply{write("draft.md", strings.Repeat("A frog. ", 112<<10))}
 	for range callsMade {
 		replies = append(replies, calls("lint"))
 	}
@@ -296,7 +296,7 @@ steps:
 	require.NoError(t, s.startPipeline(s.workPipelines(), "small", file).Get(t.Context(), &r))
 	require.Equal(t, pipeline.Completed, r.Status)
 	require.Equal(t, 200, r.Transitions)
-	require.Greater(t, len(model.request("model-a", callsMade)), 1<<20)
+	require.Greater(t, len(model.request("model-a", callsMade)), 7<<17)
 	d, err := s.client.DescribeWorkflowExecution(t.Context(), "small", "")
 	require.NoError(t, err)
 	info := d.WorkflowExecutionInfo
