@@ -397,10 +397,11 @@
 // # Support
 //
 //  84. A decision by vote or early agreement has a support of three numbers: the share
-//     of N that has a fresh vote for the winner or an equal answer; the mean confidence
+//     of the joined agents that have not failed, away or not, that has a fresh vote for
+//     the winner or an equal answer; the mean confidence
 //     of these voters; and the share of first answers that equal the winner's, among
 //     those whose authors were shown no other answer.
-//  85. If that share of N is below min_support, the session is undecided and its winner
+//  85. If that share is below min_support, the session is undecided and its winner
 //     is not presented, unless Finish or TimeUp forced the decision.
 //
 // # Evaluated answers
@@ -477,7 +478,7 @@
 //  104. A message to one agent is refused if that agent takes no further step: while the
 //     final answer is made, unless the agent makes it or the team may begin again; if it has
 //     failed for good, until it is retried, unless the session is parked; and where nobody
-//     votes, if it is idle and its limits allow it no answer.
+//     votes, if it is idle and its limits allow it no answer. An absent agent gets none either.
 //  105. A reopening can bring a message to all agents or to one, which is news as rule 26
 //     says, and retries all failed agents. If an undecided session is reopened without a
 //     message and no agent has failed, every active agent is launched once more, whatever its
@@ -489,7 +490,7 @@
 //     It is in an outage when, for away_seconds, calls have failed and none has been
 //     answered; or when the present call has brought no byte for the longer of that and
 //     four times the longest call of the session. Rate limits and queues are no outage.
-//  107. The agents of such steps are away if the other active agents with an answer are
+//  107. Unless the work is divided, the agents of such steps are away if the other active agents with an answer are
 //     more than half of the agents that have joined, and at least min_active_agents, and
 //     the budget affords a step. That is decided when no other step runs or will be
 //     resumed, no check is in progress, and the session is neither paused, parked nor

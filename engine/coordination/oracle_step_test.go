@@ -86,6 +86,8 @@ func (o *oracle) deaf(agent string) bool {
 	switch {
 	case o.closing != nil:
 		return agent != o.closing.by && o.afterPresenting() == "over"
+	case m.absent:
+		return true
 	case m.failed != nil:
 		return m.away == "" && !o.parked()
 	case o.votesOrStops() || m.absent || m.runs != nil || m.goesOn():

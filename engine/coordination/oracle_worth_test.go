@@ -4,10 +4,20 @@ import "slices"
 
 // This file predicts quorums, staged teams, early agreement and the support of decisions.
 
+// present counts the agents that have joined and not failed.
+func (o *oracle) present() (n int) {
+	for _, a := range o.config.Agents {
+		if m := o.agents[a]; m.failed == nil && !m.absent {
+			n++
+		}
+	}
+	return n
+}
+
 // part implements rule 107.
 func (o *oracle) part() {
 	k := o.config
-	if o.paused || o.parked() || o.forced != "" || o.closing != nil || o.isChecking() {
+	if k.Mode == Decomposition || o.paused || o.parked() || o.forced != "" || o.closing != nil || o.isChecking() {
 		return
 	}
 	answered, out, members := 0, 0, 0
@@ -100,7 +110,7 @@ func (o *oracle) agreement() string {
 
 // enough reports whether a number of agents is the share of rule 85.
 func (o *oracle) enough(behind int) bool {
-	return float64(behind)/float64(len(o.active())) >= o.config.MinSupport
+	return float64(behind)/float64(o.present()) >= o.config.MinSupport
 }
 
 // agreed returns the first agent with whose answer more than half of the active agents agree.
@@ -200,7 +210,7 @@ func (o *oracle) cuts() bool {
 // support implements rule 84.
 func (o *oracle) support(winner string, answer line, by Basis) *Support {
 	s := &Support{Checks: o.passedShare(winner)}
-	n := float64(len(o.active()))
+	n := float64(o.present())
 	switch {
 	case n == 0:
 	case by == ByAgreement:

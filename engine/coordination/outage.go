@@ -182,7 +182,7 @@ func (s *State) reported(e ModelReport) {
 // partFromOutages makes agents away, or ends that, as rule 107 says. It changes nothing while
 // another agent has something to do.
 func (s *State) partFromOutages() {
-	if s.Held() || s.Forced != "" || s.Finale != nil || s.checking() || len(s.resumable()) > 0 {
+	if s.Config.Mode == Decomposition || s.Held() || s.Forced != "" || s.Finale != nil || s.checking() || len(s.resumable()) > 0 {
 		return
 	}
 	out := s.agents(func(a *agent) bool { return a.Run != nil && a.Run.Out != nil })

@@ -123,6 +123,8 @@ func (s *State) refuseRecipient(a *agent) error {
 	case f != nil && a.ID != f.By && s.afterPresenting() == stageOver:
 		return fmt.Errorf("the team has decided, and agent %s takes no further step; %s makes the final answer", a.ID, f.By)
 	case f != nil:
+	case a.Absent:
+		return fmt.Errorf("agent %s has not joined the team and takes no step unless it does; leave the agent out", a.ID)
 	case a.Error != nil && a.Away == NoOutage && !s.parked():
 		return fmt.Errorf("agent %s has failed and takes no further step; retry it first", a.ID)
 	case idle && s.Config.Mode == voting && !s.Config.votes() && (s.atLimit(a) || s.full(a)):

@@ -56,8 +56,13 @@ func (s *State) weigh(d *Decision, winner *agent) {
 
 // lacksSupport reports whether a number of agents is too small a share of the active ones.
 func (s *State) lacksSupport(behind int) bool {
-	n := s.active()
+	n := s.present()
 	return n > 0 && float64(behind)/float64(n) < s.Config.MinSupport
+}
+
+// present returns the number of agents that have joined and not failed, those that are away too.
+func (s *State) present() int {
+	return len(s.agents(func(a *agent) bool { return a.Error == nil && !a.Absent }))
 }
 
 // awaitsSupport reports whether an answer has too few votes that are final, and votes that are out
@@ -82,7 +87,7 @@ func (s *State) support(winner *agent, by Basis) *Support {
 	if by == ByAgreement {
 		behind = s.givers(winner)
 	}
-	if n := s.active(); n > 0 {
+	if n := s.present(); n > 0 {
 		support.Share = float64(behind) / float64(n)
 	}
 	sum, n := 0.0, 0
