@@ -196,11 +196,13 @@ func isSecret(name, value string) bool {
 	if _, ok := Reference(value); ok || value == "" {
 		return false
 	}
-	if u, err := url.Parse(value); err == nil && u.User != nil {
-		_, password := u.User.Password()
-		return password
+	u, err := url.Parse(value)
+	if err == nil {
+		if _, password := u.User.Password(); password {
+			return true
+		}
 	}
-	_, err := strconv.ParseBool(value)
+	_, err = strconv.ParseBool(value)
 	return (redact.SecretVariable(name) || redact.SecretKey(name)) && !filepath.IsAbs(value) && err != nil
 }
 

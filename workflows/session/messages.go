@@ -136,7 +136,7 @@ func (in Input) validate(id string, continued bool) error {
 		return drive.Invalid("continued is reserved for the workflow: leave it out")
 	case in.Resume && !continued:
 		if in.Query != "" || in.Team != "" || activities.Given(in.Config) || activities.Given(in.EvalCriteria) || in.Checks != "" || len(in.History) > 0 || in.Continues != "" || in.Limits != (artifact.Limits{}) || in.Given() || !in.caller().IsZero() {
-			return drive.Invalid("resume goes on with the session as it was started: leave everything else out")
+			return drive.Invalid("resume goes on with the session as it was started: leave everything but session_id, agent and text out")
 		}
 		if in.SessionID == "" { // the workflow's ID need not be that of a session
 			return nil

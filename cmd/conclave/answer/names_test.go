@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +96,9 @@ func TestApply_filesOfGit(t *testing.T) {
 	require.NoError(t, err)
 	changes, err := f.changes(t.Context())
 	require.NoError(t, err)
+	require.ErrorContains(t, apply(conn, f, dir, changes, patch.Options{}), "src/sub/.x/HEAD is refused", "it would be a repository without .git")
+	require.NoFileExists(t, filepath.Join(dir, "main.go"))
+	changes = slices.DeleteFunc(changes, func(c patch.Change) bool { return strings.HasPrefix(c.New.Path, "src/sub/.x/refs") })
 	require.NoError(t, apply(conn, f, dir, changes, patch.Options{}))
 	require.FileExists(t, filepath.Join(dir, "main.go"))
 	git(".", "add", "main.go")
