@@ -233,7 +233,7 @@ func TestEquipment_Check(t *testing.T) {
 			t.Parallel()
 			e, team := able(), config.Default()
 			tt.change(&e, &team)
-			err := e.Check(t.Context(), team)
+			err := e.Check(t.Context(), team, true)
 			if tt.want == "" {
 				require.NoError(t, err)
 				return

@@ -91,20 +91,6 @@ func (e Equipment) Attributes(ctx context.Context) []string {
 	return e.Indexed(ctx)
 }
 
-// CheckEquipped is Check for runs that cannot park: while other processes poll the queue, one of
-// them may have what this one lacks, else the run is refused.
-func (e Equipment) CheckEquipped(ctx context.Context, team config.Team) error {
-	for _, agent := range team.Models() {
-		_, err := e.Model(agent)
-		for _, err := range []error{err, e.Missing(ctx, agent)} {
-			if lack, ok := errors.AsType[*LackError](err); ok && lack.Type != MissingKey {
-				return e.Unknown(ctx, fmt.Errorf("agent %s: %w", agent.ID, err))
-			}
-		}
-	}
-	return e.Check(ctx, team)
-}
-
 // Unknown returns the error for a name that this worker does not know, such as a team's. While other
 // processes poll the queue, one of them may know it.
 func (e Equipment) Unknown(ctx context.Context, err error) error {
@@ -124,13 +110,18 @@ func (e Equipment) Missing(ctx context.Context, agent config.Agent) error {
 }
 
 // Check builds every agent's model and looks up its tools, so that an unusable configuration fails
-// before it causes costs. It ignores lacks of this worker: another one may be better equipped, and a step
-// that no worker can run says so.
-func (e Equipment) Check(ctx context.Context, team config.Team) error {
+// before it causes costs. What this worker lacks another one may have: a run that can park waits in
+// its steps; another one is refused if no other process polls the queue.
+func (e Equipment) Check(ctx context.Context, team config.Team, parks bool) error {
 	for _, agent := range team.Models() {
 		_, err := e.Model(agent)
 		for _, err := range []error{err, e.Missing(ctx, agent)} {
-			if _, lacks := errors.AsType[*LackError](err); err != nil && !lacks {
+			lack, lacks := errors.AsType[*LackError](err)
+			switch {
+			case err == nil, lacks && (parks || lack.Type == MissingKey):
+			case lacks:
+				return e.Unknown(ctx, fmt.Errorf("agent %s: %w", agent.ID, err))
+			default:
 				return Invalid(fmt.Errorf("agent %s: %w", agent.ID, err))
 			}
 		}

@@ -80,7 +80,7 @@ func (a *Activities) check(ctx context.Context, p config.Pipeline) error {
 		teams = append(teams, team.Within(0, p.CostLimit(s)))
 	}
 	for _, team := range teams {
-		if err := a.CheckEquipped(ctx, team); err != nil {
+		if err := a.Check(ctx, team, false); err != nil {
 			return err
 		}
 	}

@@ -119,7 +119,7 @@ func (a *Activities) tester(ctx context.Context, layout artifact.Layout, in Prep
 	if err := CheckTester(team); err != nil {
 		return team, activities.Invalid(err)
 	}
-	return team, a.CheckEquipped(ctx, team)
+	return team, a.Check(ctx, team, false)
 }
 
 // CheckTester returns an error for a team that cannot run a scenario: one with several agents, or

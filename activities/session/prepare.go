@@ -25,7 +25,7 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 	if err != nil {
 		return Prepared{}, err
 	}
-	if err := a.Check(ctx, t.Within(in.Limits.Seconds, in.Limits.CostUSD)); err != nil {
+	if err := a.Check(ctx, t.Within(in.Limits.Seconds, in.Limits.CostUSD), true); err != nil {
 		return Prepared{}, err
 	}
 	if len(in.Criteria) > 0 {

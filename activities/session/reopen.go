@@ -77,7 +77,7 @@ func (a *Activities) Reopen(ctx context.Context, in ReopenInput) (Reopening, err
 	}
 	t, err := a.Teams.ByHash(ctx, a.Store, layout, session.ConfigHash)
 	if err == nil {
-		err = a.Check(ctx, t)
+		err = a.Check(ctx, t, true)
 	}
 	if err != nil {
 		return Reopening{}, err

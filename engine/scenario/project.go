@@ -41,15 +41,14 @@ type Project struct {
 	about       string
 	credentials string   // the sections as they stand
 	values      []string // values declared in them
-	unread      string   // a remark about a section that looks like credentials
+
+	// Unread is a sentence about a section that looks as if it had credentials but is read by no
+	// step, with the lines to write; empty without one.
+	Unread string
 }
 
 // ofAccounts matches headings under which people write credentials for other programs.
 var ofAccounts = regexp.MustCompile(`(?i)^\W*(auth|authentication|login|log in|sign[ -]?in|(test )?(users?|accounts?))\W*$`)
-
-// Unread returns a sentence about a section that looks as if it had credentials but is read by no
-// step, with the lines to write; empty without one.
-func (p Project) Unread() string { return p.unread }
 
 // ParseProject reads a prd.md. It refuses credentials that it could not redact: a line of a
 // section Credentials that is not "- name: value", and an address with a user or a password
@@ -82,8 +81,8 @@ func ParseProject(prd string) (Project, error) {
 			p.values = append(p.values, values...)
 			secret = append(secret, s.compact())
 		case other:
-			if ofAccounts.MatchString(s.heading) && p.unread == "" {
-				p.unread = fmt.Sprintf("prd.md, line %d: no step reads the section %q: call it Credentials, with a line such as \"- user: ada\" for each value, and begin the file of the step that signs in with the three lines ---, credentials: true, ---", s.line, s.heading)
+			if ofAccounts.MatchString(s.heading) && p.Unread == "" {
+				p.Unread = fmt.Sprintf("prd.md, line %d: no step reads the section %q: call it Credentials, with a line such as \"- user: ada\" for each value, and begin the file of the step that signs in with the three lines ---, credentials: true, ---", s.line, s.heading)
 			}
 		}
 	}

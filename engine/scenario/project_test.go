@@ -150,9 +150,9 @@ func TestProject_unread(t *testing.T) {
 	} {
 		p, err := ParseProject(prd)
 		require.NoError(t, err)
-		require.Contains(t, p.Unread(), want)
-		require.Equal(t, want == "", p.Unread() == "", prd)
-		require.NotContains(t, p.Unread(), "hunter2")
+		require.Contains(t, p.Unread, want)
+		require.Equal(t, want == "", p.Unread == "", prd)
+		require.NotContains(t, p.Unread, "hunter2")
 	}
 }
 

@@ -142,8 +142,8 @@ func warnPRD(c *hall.CLI, o *order) {
 	case parsed.Summary(true) == "":
 		c.Warnf("agents get nothing from %s: it has none of the sections Application Type, Base URL, Tech Stack and Credentials", file)
 	}
-	if unread := parsed.Unread(); unread != "" {
-		c.Warnf("%s", unread)
+	if parsed.Unread != "" {
+		c.Warnf("%s", parsed.Unread)
 	}
 }
 

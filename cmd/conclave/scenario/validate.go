@@ -83,7 +83,7 @@ func validate(ctx context.Context, c *hall.CLI, in inputs, dir, slug string) err
 	for _, slug := range slugs {
 		d, err := p.Load(slug, values)
 		if prd, err := scenario.ParseProject(d.PRD); err == nil {
-			unread = prd.Unread() // all scenarios have the same prd.md
+			unread = prd.Unread // all scenarios have the same prd.md
 		}
 		result.Scenarios = append(result.Scenarios, checkedOne{Slug: slug, Steps: len(d.Plan.All()), Problem: note(err)})
 	}
