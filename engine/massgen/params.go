@@ -1,6 +1,7 @@
 package massgen
 
 import (
+	"cmp"
 	"slices"
 
 	"go.yaml.in/yaml/v4"
@@ -23,7 +24,11 @@ func (m *model) own(params entry) {
 // service refuses unknown ones, and a guardrail sent as a parameter guards nothing.
 func (m *model) param(e entry) {
 	if _, other := backendKeys[e.key]; other || !slices.Contains(apiParams, e.key) {
-		m.leaveOut(reasonsOf(e.key), e)
+		reason := cmp.Or(backendKeys[e.key], coordinationKeys[e.key], orchestratorKeys[e.key], unknownParam)
+		if reserved(e.key) {
+			reason = noCounterpart
+		}
+		m.leaveOut(map[string]string{e.key: reason}, e)
 		return
 	}
 	params := section(m.backend, "params")
@@ -44,20 +49,6 @@ func (m *model) param(e entry) {
 	if len(params.Content) == 0 {
 		m.backend.Content = m.backend.Content[:len(m.backend.Content)-2]
 	}
-}
-
-// reasonsOf returns the reasons among which that for a key of a backend is: teams have keys in
-// backends that MassGen reads elsewhere.
-func reasonsOf(key string) map[string]string {
-	for _, reasons := range []map[string]string{backendKeys, coordinationKeys, orchestratorKeys} {
-		if _, known := reasons[key]; known {
-			return reasons
-		}
-	}
-	if reserved(key) {
-		return backendKeys
-	}
-	return map[string]string{key: unknownParam}
 }
 
 func (m *model) atOpenRouter() bool {
