@@ -136,7 +136,7 @@ func (m *model) ask(ctx context.Context, at worker.Models, timeout time.Duration
 	defer cancel()
 	request, began := probe(), time.Now()
 	reply, err := asked.Generate(limited, request)
-	m.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
+	m.Seconds = max(time.Millisecond, time.Since(began).Round(time.Millisecond)).Seconds() // a rate needs a time
 	m.count(reply.Usage)
 	switch failed, ok := errors.AsType[*llm.Error](err); {
 	case errors.Is(err, context.DeadlineExceeded):
