@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"bytes"
 	"path"
 	"strings"
 )
@@ -16,5 +17,6 @@ func SecretFile(name string, content []byte) bool {
 	if folded := strings.ToLower(name); r.names.MatchString(folded) && !r.examples.MatchString(folded) {
 		return true
 	}
-	return len(content) <= maxScanned && r.find(name, content)
+	binary := bytes.IndexByte(content[:min(len(content), 8000)], 0) >= 0 // as git judges
+	return len(content) <= maxScanned && !binary && r.find(name, content)
 }
