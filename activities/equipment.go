@@ -110,8 +110,8 @@ func (e Equipment) Missing(ctx context.Context, agent config.Agent) error {
 }
 
 // Check builds every agent's model and looks up its tools, so that an unusable configuration fails
-// before it causes costs. What this worker lacks another one may have: a run that can park waits in
-// its steps; another one is refused if no other process polls the queue.
+// before it causes costs. If this worker lacks something, a run that parks is accepted, since its
+// steps wait for a better equipped worker. Any other run is refused unless other processes poll the queue.
 func (e Equipment) Check(ctx context.Context, team config.Team, parks bool) error {
 	for _, agent := range team.Models() {
 		_, err := e.Model(agent)

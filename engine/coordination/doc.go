@@ -482,7 +482,7 @@
 //  105. A reopening can bring a message to all agents or to one, which is news as rule 26
 //     says, and retries all failed agents. If an undecided session is reopened without a
 //     message and no agent has failed, every active agent is launched once more, whatever its
-//     limits of steps and rounds; rule 39 says what it is told, and what its vote counts.
+//     limits of steps and rounds; rule 39 applies to its prompt and its vote.
 //
 // # Away
 //
@@ -499,7 +499,7 @@
 //  108. The others go on without an agent that is away as without one that has failed: it
 //     is not active, and its vote or stop is void. But its step is neither cancelled nor
 //     resumed: it keeps its allowance and its place under the global limit, and its action
-//     is accepted when it comes. A decision cancels it, as rule 78 says, and names the agent.
+//     is accepted when it comes. A decision cancels it, as rule 78 says; one that is not forced names the agent.
 //  109. A step of the final answer is never away; rule 57 applies.
 //
 // # On record

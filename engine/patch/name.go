@@ -51,7 +51,7 @@ func IsBelow(path, dir string) bool {
 
 func isSlash(r rune) bool { return r == '/' || r == '\\' }
 
-// plain returns the name that file systems make of an element of a path: HFS+ ignores some
+// plain returns an element of a path as file systems read it: HFS+ ignores some
 // code points and those after malformed ones, NTFS the spaces and dots at the end and the
 // names of streams.
 func plain(element string) string {

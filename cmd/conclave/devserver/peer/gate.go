@@ -64,7 +64,7 @@ func New(r Reports) (*Gate, error) {
 	return nil, fmt.Errorf("tell users of local connections apart: %w", errors.Join(problems...))
 }
 
-// ForThisUser limits a TCP listener to this user and root, and warns of what it refuses. If this
+// ForThisUser limits a TCP listener to this user and root, and warns of refused connections. If this
 // system cannot distinguish users, it closes the listener and returns an error with the remedy.
 func ForThisUser(l net.Listener, warn func(format string, args ...any), remedy string) (net.Listener, error) {
 	gate, err := New(Reports{
