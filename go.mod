@@ -228,10 +228,10 @@ require (
 
 // Services that the embedded servers cannot reach: docs/development.md.
 replace (
-	cloud.google.com/go/storage => ./cmd/conclave/devserver/stubs/storage
-	github.com/jackc/pgx/v5 => ./cmd/conclave/devserver/stubs/pgx
-	github.com/nats-io/nats.go => ./cmd/conclave/devserver/stubs/nats.go
-	github.com/rabbitmq/amqp091-go => ./cmd/conclave/devserver/stubs/amqp091-go
-	github.com/segmentio/kafka-go => ./cmd/conclave/devserver/stubs/kafka-go
-	go.temporal.io/auto-scaled-workers => ./cmd/conclave/devserver/stubs/auto-scaled-workers
+	cloud.google.com/go/storage => ./cmd/conclave/local/server/stubs/storage
+	github.com/jackc/pgx/v5 => ./cmd/conclave/local/server/stubs/pgx
+	github.com/nats-io/nats.go => ./cmd/conclave/local/server/stubs/nats.go
+	github.com/rabbitmq/amqp091-go => ./cmd/conclave/local/server/stubs/amqp091-go
+	github.com/segmentio/kafka-go => ./cmd/conclave/local/server/stubs/kafka-go
+	go.temporal.io/auto-scaled-workers => ./cmd/conclave/local/server/stubs/auto-scaled-workers
 )

@@ -10,7 +10,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/step"
 )
 
@@ -43,10 +43,10 @@ func Claim[T interface{ OwnedBy() artifact.Owner }](ctx context.Context, store a
 		return claim, true, nil
 	}
 	if !errors.Is(err, artifact.ErrExists) {
-		return claim, false, fmt.Errorf("claiming %s: %w", subject, err)
+		return claim, false, fmt.Errorf("claim %s: %w", subject, err)
 	}
 	if made, err = artifact.ReadJSON[T](ctx, store, key); err != nil {
-		return made, false, fmt.Errorf("claiming %s: %w", subject, err)
+		return made, false, fmt.Errorf("claim %s: %w", subject, err)
 	}
 	if theirs := made.OwnedBy(); theirs != claim.OwnedBy() {
 		return made, false, Taken("%s belongs to workflow %s, first run %s: %s", subject, theirs.WorkflowID, theirs.FirstRunID, remedy)
@@ -59,7 +59,7 @@ func Claim[T interface{ OwnedBy() artifact.Owner }](ctx context.Context, store a
 func RefuseDeleted(ctx context.Context, store artifact.Store, layout artifact.Layout, subject string) error {
 	marked, err := store.Exists(ctx, layout.File(artifact.Deleted))
 	if err != nil {
-		return fmt.Errorf("claiming %s: %w", subject, err)
+		return fmt.Errorf("claim %s: %w", subject, err)
 	}
 	if marked {
 		return Taken("%s is being deleted: finish that with `conclave delete`, or choose another ID", subject)

@@ -1,7 +1,6 @@
 package activities
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,11 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
 
-	"conclave/engine/artifact"
 	"conclave/engine/config"
-	"conclave/engine/loop"
+	"conclave/engine/files/artifact"
 	"conclave/engine/step"
 )
 
@@ -62,7 +59,7 @@ func TestClaim(t *testing.T) {
 	}
 	require.NoError(t, store.Put(t.Context(), "sessions/s2/session.json", strings.NewReader("{")))
 	_, _, err = Claim(t.Context(), store, "sessions/s2/session.json", mine, "the session s2", "")
-	require.ErrorContains(t, err, "claiming the session s2")
+	require.ErrorContains(t, err, "claim the session s2")
 }
 
 func TestOwned(t *testing.T) {
@@ -165,94 +162,30 @@ func TestAppendEvents(t *testing.T) {
 	}
 }
 
-// Damaged states are skipped, because an older one may be intact.
-func TestSavedStates(t *testing.T) {
+// The newest state of the present format counts. Damaged ones are skipped.
+func TestLastState(t *testing.T) {
 	t.Parallel()
+	type saved struct{ N int }
 	store, layout := newStore(t), artifact.InBucket("s1")
-	for key, body := range map[string]string{"runs/r1/state.json": `{"n":1}`, "runs/r2/state.json": `{"n":`, "runs/r3/other.json": `{"n":3}`, "runs/r4/state.json": `{"n":4}`} {
-		require.NoError(t, store.Put(t.Context(), layout.File(key), strings.NewReader(body)))
-	}
-	sum := 0
-	for s, err := range SavedStates[struct{ N int }](t.Context(), store, layout) {
-		require.NoError(t, err)
-		sum += s.N
-	}
-	require.Equal(t, 5, sum)
-	for _, err := range SavedStates[struct{ N int }](t.Context(), store, layout) {
-		require.NoError(t, err)
-		break // the caller has enough
-	}
-	require.NoError(t, store.Close())
-	for _, err := range SavedStates[struct{ N int }](t.Context(), store, layout) {
-		require.ErrorContains(t, err, "looking for saved states")
-	}
-}
-
-// able is the equipment of a worker that has everything.
-func able() Equipment {
-	return Equipment{
-		Model: func(config.Agent) (loop.Model, error) { return nil, nil },
-		Lacks: func(context.Context, config.Agent) error { return nil }, Priced: func(config.Agent) bool { return true },
-	}
-}
-
-// An unusable configuration fails before it costs anything.
-func TestEquipment_Check(t *testing.T) {
-	t.Parallel()
-	lack := func(kind string) error { return &LackError{Type: kind, Err: errors.New("no " + kind)} }
-	for name, tt := range map[string]struct {
-		change func(e *Equipment, team *config.Team)
-		want   string // empty if the team is usable
-	}{
-		"usable":          {func(*Equipment, *config.Team) {}, ""},
-		"without a probe": {func(e *Equipment, _ *config.Team) { e.Lacks = nil }, ""},
-		"a missing key": {func(e *Equipment, _ *config.Team) {
-			e.Model = func(config.Agent) (loop.Model, error) { return nil, lack(MissingKey) }
-		}, ""},
-		"a missing provider": {func(e *Equipment, _ *config.Team) {
-			e.Model = func(config.Agent) (loop.Model, error) { return nil, lack(NoProvider) }
-		}, ""},
-		"a wrong parameter": {func(e *Equipment, _ *config.Team) {
-			e.Model = func(config.Agent) (loop.Model, error) { return nil, errors.New("unknown kind") }
-		}, "agent agent_a: unknown kind"},
-		"a missing MCP server": {func(e *Equipment, _ *config.Team) {
-			e.Lacks = func(context.Context, config.Agent) error { return lack(NoServer) }
-		}, ""},
-		"a key of a server": {func(e *Equipment, _ *config.Team) {
-			e.Lacks = func(context.Context, config.Agent) error { return lack(MissingKey) }
-		}, ""},
-		"an unknown price": {func(e *Equipment, team *config.Team) {
-			e.Priced = func(config.Agent) bool { return false }
-			team.Orchestrator.Budget.MaxCostUSD = new(1.0)
-		}, "a limit in dollars is set, but the price of the model"},
-		"no prices at all":   {func(e *Equipment, team *config.Team) { e.Priced = nil; team.Orchestrator.Budget.MaxCostUSD = new(1.0) }, "set price_per_million of its backend or of its provider"},
-		"a known price":      {func(_ *Equipment, team *config.Team) { team.Orchestrator.Budget.MaxCostUSD = new(1.0) }, ""},
-		"no price, no limit": {func(e *Equipment, _ *config.Team) { e.Priced = nil }, ""},
+	last, others, err := LastState[saved](t.Context(), store, layout, "r0")
+	require.NoError(t, err)
+	require.Equal(t, SavedState[saved]{Run: "r0"}, last)
+	require.Empty(t, others)
+	for key, body := range map[string]string{
+		"r1/state.json": `{"format":3,"run":"r1","at":"2026-01-01T00:00:01Z","saved":{"n":1}}`, "r2/state.json": `{"n":`,
+		"r3/other.json": `{"format":3,"run":"r3"}`, "r4/state.json": `{"format":3,"run":"r4","at":"2026-01-01T00:00:04Z","saved":{"n":4}}`,
+		"r5/state.json": `{"format":2,"run":"r5","at":"2026-01-01T00:00:05Z","core":{}}`,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e, team := able(), config.Default()
-			tt.change(&e, &team)
-			err := e.Check(t.Context(), team, true)
-			if tt.want == "" {
-				require.NoError(t, err)
-				return
-			}
-			require.Contains(t, final(t, err, ConfigInvalid), tt.want)
-		})
+		require.NoError(t, store.Put(t.Context(), layout.File("runs/"+key), strings.NewReader(body)))
 	}
-}
-
-// The optional parts of the equipment may be missing.
-func TestEquipment_optional(t *testing.T) {
-	t.Parallel()
-	var ended []string
-	e := Equipment{EndShared: func(run string) { ended = append(ended, run) }}
-	e.Over(artifact.InBucket("s1"))
-	require.Equal(t, []string{"sessions/s1/"}, ended)
-	none := Equipment{}
-	none.Over(artifact.InBucket("s1"))
-	require.NoError(t, none.Missing(t.Context(), config.Agent{}))
+	last, others, err = LastState[saved](t.Context(), store, layout, "r0")
+	require.NoError(t, err)
+	require.Equal(t, "r4", last.Run)
+	require.Equal(t, &saved{4}, last.Saved)
+	require.Equal(t, map[string]bool{"r0": true, "r1": true, "r5": true}, others)
+	require.NoError(t, store.Close())
+	_, _, err = LastState[saved](t.Context(), store, layout, "r0")
+	require.ErrorContains(t, err, "look for saved states")
 }
 
 // A full disk, in whatever it was, leaves the configuration valid.
@@ -261,35 +194,6 @@ func TestInvalid_notTheMachine(t *testing.T) {
 	full := fmt.Errorf("registering a configuration: %w", &os.PathError{Op: "write", Path: "/teams/.team-1", Err: syscall.ENOSPC})
 	require.Equal(t, full, Invalid(full))
 	final(t, Invalid(&os.PathError{Op: "open", Path: "/x", Err: syscall.ENOENT}), ConfigInvalid)
-}
-
-// What one worker does not know another may, while there is one; not for ever.
-func TestEquipment_Unknown(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		alone func(context.Context) bool
-		ends  bool
-	}{
-		"nobody else polls":   {func(context.Context) bool { return true }, true},
-		"somebody else polls": {func(context.Context) bool { return false }, false},
-		"without a server":    {nil, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var suite testsuite.WorkflowTestSuite
-			env := suite.NewTestActivityEnvironment()
-			resolve := func(ctx context.Context) error {
-				return Equipment{Alone: tt.alone}.Unknown(ctx, errors.New("no team x"))
-			}
-			env.RegisterActivity(resolve)
-			_, err := env.ExecuteActivity(resolve)
-			var failed *temporal.ApplicationError
-			require.ErrorAs(t, err, &failed)
-			require.Equal(t, tt.ends, failed.NonRetryable())
-			require.Contains(t, failed.Message(), "no team x")
-			require.Equal(t, !tt.ends, strings.Contains(failed.Message(), "(worker on "))
-		})
-	}
 }
 
 func TestErrors(t *testing.T) {
@@ -382,5 +286,5 @@ func TestTeams_Pipeline(t *testing.T) {
 	_, err = Teams{}.PipelineByHash(t.Context(), store, layout, strings.Repeat("b", 64))
 	require.Contains(t, final(t, err, ConfigInvalid), "but the session or run began with bbbbbbbbbbbb…")
 	_, err = Teams{}.PipelineByHash(t.Context(), store, artifact.InPipeline("p2"), p.Hash())
-	require.ErrorContains(t, err, "reading the stored configuration")
+	require.ErrorContains(t, err, "read the stored configuration")
 }

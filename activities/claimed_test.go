@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 )
 
 // A workflow is found by its ID, whatever characters it has; the newest record counts.

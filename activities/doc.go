@@ -9,12 +9,12 @@
 //   - scenario has PrepareScenario, RunScenarioStep, ReckonScenarioStep and
 //     RecordScenario, and the tool that stores a step's evidence.
 //   - The adapters do not import Temporal. openai and offline are models; tools, mcp and
-//     sandbox provide the agents' tools, sandbox/egress is the network proxy of the
-//     sandbox, and sandbox/attack tests the sandbox; s3store is the store, and
-//     s3store/s3test starts servers to test it.
+//     sandbox provide the agents' tools, and sandbox/attack tests the sandbox; s3store
+//     is the store.
+//   - workertest stands in for a worker in tests.
 //
-// This package has the parts that the products share: the teams and tools of a worker
+// This package has the parts that the products share: the equipment of a worker and its server
 // (equipment.go, teams.go), claims, events and heartbeats (bookkeeping.go), and error types
-// (errors.go). The products import neither each other nor the adapters; package worker assembles
+// (equipment.go). The products import neither each other nor the adapters; package worker assembles
 // them. Start with Equipment in equipment.go, then Attempt.Perform in package attempt.
 package activities

@@ -1,16 +1,83 @@
-package activities
+package activities_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"conclave/activities"
+	"conclave/activities/workertest"
+	"conclave/engine/config"
+	"conclave/engine/loop"
 )
 
-// A process that does not know the namespace's search attributes returns none.
-func TestAttributes(t *testing.T) {
+// An unusable configuration fails before it costs anything.
+func TestCheckTeam(t *testing.T) {
 	t.Parallel()
-	e := Equipment{Indexed: func(context.Context) []string { return []string{"ConclaveStatus"} }}
-	require.Equal(t, []string{"ConclaveStatus"}, e.Attributes(t.Context()))
-	require.Empty(t, Equipment{}.Attributes(t.Context()))
+	lacking := func(kind string) func(context.Context, config.Agent) error {
+		return func(context.Context, config.Agent) error {
+			return &activities.LackError{Type: kind, Err: errors.New("no " + kind)}
+		}
+	}
+	failing := func(err error) func(config.Agent) (loop.Model, error) {
+		return func(config.Agent) (loop.Model, error) { return nil, err }
+	}
+	priced := func(yes bool) func(config.Agent) bool { return func(config.Agent) bool { return yes } }
+	for name, tt := range map[string]struct {
+		worker  workertest.Worker
+		limited bool   // the team has a limit in dollars
+		want    string // empty if the team is usable
+	}{
+		"usable":               {workertest.Worker{}, false, ""},
+		"a missing key":        {workertest.Worker{OnModel: failing(lacking(activities.MissingKey)(nil, config.Agent{}))}, false, ""},
+		"a missing provider":   {workertest.Worker{OnModel: failing(lacking(activities.NoProvider)(nil, config.Agent{}))}, false, ""},
+		"a wrong parameter":    {workertest.Worker{OnModel: failing(errors.New("unknown kind"))}, false, "agent agent_a: unknown kind"},
+		"a missing MCP server": {workertest.Worker{OnLacks: lacking(activities.NoServer)}, false, ""},
+		"a key of a server":    {workertest.Worker{OnLacks: lacking(activities.MissingKey)}, false, ""},
+		"an unknown price":     {workertest.Worker{OnPriced: priced(false)}, true, "a limit in dollars is set, but the price of the model"},
+		"a known price":        {workertest.Worker{OnPriced: priced(true)}, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			team := config.Default()
+			if tt.limited {
+				team.Orchestrator.Budget.MaxCostUSD = new(1.0)
+			}
+			err := activities.CheckTeam(t.Context(), &tt.worker, &tt.worker, team, true)
+			if tt.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			var refused *temporal.ApplicationError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, activities.ConfigInvalid, refused.Type())
+			require.True(t, refused.NonRetryable())
+			require.Contains(t, refused.Message(), tt.want)
+		})
+	}
+}
+
+// What one worker does not know another may, while there is one; not for ever.
+func TestUnknownName(t *testing.T) {
+	t.Parallel()
+	for _, alone := range []bool{true, false} {
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestActivityEnvironment()
+		w := &workertest.Worker{OnAlone: func(context.Context) bool { return alone }}
+		resolve := func(ctx context.Context) error {
+			return activities.UnknownName(ctx, w, errors.New("no team x"))
+		}
+		env.RegisterActivity(resolve)
+		_, err := env.ExecuteActivity(resolve)
+		var failed *temporal.ApplicationError
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, alone, failed.NonRetryable())
+		require.Contains(t, failed.Message(), "no team x")
+		require.Equal(t, !alone, strings.Contains(failed.Message(), "(worker on "))
+	}
 }

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	"conclave/engine/artifact"
-	"conclave/engine/base"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/snapshot"
 	"conclave/engine/step"
 )
 
 // CheckMaterial returns an error for a base or context that the store does not have, and for an
 // invalid or repeated name of a context directory. It is called before anything is claimed.
-func CheckMaterial(ctx context.Context, trees *base.Trees, m artifact.Material) error {
+func CheckMaterial(ctx context.Context, trees *snapshot.Trees, m artifact.Material) error {
 	if _, err := Start(ctx, trees, artifact.Layout{}, m); err != nil {
 		return err
 	}
@@ -41,12 +41,12 @@ func UseMaterial(ctx context.Context, store artifact.Store, m artifact.Material,
 		references = append(references, c.Manifest)
 	}
 	for _, reference := range references {
-		hash, err := base.Parse(reference)
+		hash, err := snapshot.Parse(reference)
 		if err == nil {
-			err = base.Use(ctx, store, hash, now)
+			err = snapshot.Use(ctx, store, hash, now)
 		}
 		if err != nil {
-			return unusable(err)
+			return finalIfDamaged(err)
 		}
 	}
 	return nil
@@ -54,19 +54,19 @@ func UseMaterial(ctx context.Context, store artifact.Store, m artifact.Material,
 
 // Start opens the base of a session or run and returns the layout that starts from it, or layout
 // unchanged if there is no base.
-func Start(ctx context.Context, trees *base.Trees, layout artifact.Layout, m artifact.Material) (artifact.Layout, error) {
+func Start(ctx context.Context, trees *snapshot.Trees, layout artifact.Layout, m artifact.Material) (artifact.Layout, error) {
 	if m.Base == "" {
 		return layout, nil
 	}
-	b, err := open(ctx, trees, m.Base)
+	b, err := openSnapshot(ctx, trees, m.Base)
 	return layout.On(b), err
 }
 
 // Contexts opens the context directories of a session or run.
-func Contexts(ctx context.Context, trees *base.Trees, m artifact.Material) ([]step.Context, error) {
+func Contexts(ctx context.Context, trees *snapshot.Trees, m artifact.Material) ([]step.Context, error) {
 	var contexts []step.Context
 	for _, c := range m.Context {
-		b, err := open(ctx, trees, c.Manifest)
+		b, err := openSnapshot(ctx, trees, c.Manifest)
 		if err != nil {
 			return nil, err
 		}
@@ -75,18 +75,17 @@ func Contexts(ctx context.Context, trees *base.Trees, m artifact.Material) ([]st
 	return contexts, nil
 }
 
-func open(ctx context.Context, trees *base.Trees, reference string) (*artifact.Base, error) {
-	hash, err := base.Parse(reference)
+func openSnapshot(ctx context.Context, trees *snapshot.Trees, reference string) (*artifact.Base, error) {
+	hash, err := snapshot.Parse(reference)
 	if err != nil {
 		return nil, Invalid(err)
 	}
 	b, err := trees.Open(ctx, hash)
-	return b, unusable(err)
+	return b, finalIfDamaged(err)
 }
 
-// unusable makes the error of a missing or damaged base final.
-func unusable(err error) error {
-	_, missing := errors.AsType[*base.MissingError](err)
+func finalIfDamaged(err error) error {
+	_, missing := errors.AsType[*snapshot.MissingError](err)
 	_, malformed := errors.AsType[*artifact.MalformedError](err)
 	_, limit := errors.AsType[*artifact.LimitError](err)
 	if missing || malformed || limit || errors.Is(err, artifact.ErrCorrupt) {

@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
-	"conclave/engine/artifact"
 	"conclave/engine/config"
+	"conclave/engine/files/artifact"
 )
 
 // DefaultTeam is the team of a session whose input neither names nor defines a team.
@@ -47,26 +47,40 @@ func (t Teams) Register(d definition) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(t.Dir, 0o700); err != nil {
-		return "", fmt.Errorf("creating the directory of registered teams: %w", err)
-	}
-	tmp, err := os.CreateTemp(t.Dir, ".team-*") // mode 0600
-	if err != nil {
-		return "", fmt.Errorf("registering the team: %w", err)
-	}
-	_, err = tmp.Write(data)
-	err = errors.Join(err, tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), t.file(d.Hash()))
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-		return "", fmt.Errorf("registering a configuration in %s: %w", t.Dir, err)
+	if err := t.replaceFile(t.definitionFile(d.Hash()), data); err != nil {
+		return "", fmt.Errorf("register a configuration in %s: %w", t.Dir, err)
 	}
 	return d.Hash(), nil
 }
 
-func (t Teams) file(name string) string { return filepath.Join(t.Dir, name+".json") }
+// SetDefault writes the name of a registered team to the file DefaultTeam in Dir.
+func (t Teams) SetDefault(name string) error {
+	if err := t.replaceFile(filepath.Join(t.Dir, DefaultTeam), []byte(name+"\n")); err != nil {
+		return fmt.Errorf("write the default team in %s: %w", t.Dir, err)
+	}
+	return nil
+}
+
+// replaceFile writes a file of Dir, which only its owner can read, as a whole.
+func (t Teams) replaceFile(file string, content []byte) error {
+	if err := os.MkdirAll(t.Dir, 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(t.Dir, ".team-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(content)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), file)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+	}
+	return err
+}
+
+func (t Teams) definitionFile(name string) string { return filepath.Join(t.Dir, name+".json") }
 
 // Resolve returns the team that an input names or defines, or DefaultTeam. If Dir is set, a named
 // team is registered, so that a session keeps it if the definition of the name changes.
@@ -96,7 +110,7 @@ func (t Teams) ByName(name string) (config.Team, error) {
 		return team, nil
 	}
 	if t.Dir != "" && registeredName.MatchString(name) {
-		return teamKind.load(t, name)
+		return teamKind.loadRegistered(t, name)
 	}
 	names := slices.Sorted(maps.Keys(t.Named))
 	return config.Team{}, fmt.Errorf("this worker has no team %q; it has: %s", name, strings.Join(names, ", "))
@@ -107,7 +121,7 @@ func (t Teams) Pipeline(name string) (config.Pipeline, error) {
 	if t.Dir == "" || !registeredName.MatchString(name) {
 		return config.Pipeline{}, fmt.Errorf("this worker has no pipeline %.80q; send it as config", name)
 	}
-	return pipelineKind.load(t, name)
+	return pipelineKind.loadRegistered(t, name)
 }
 
 // ByHash returns the team of a running session: the worker's own or, if the worker lacks it, the
@@ -118,13 +132,13 @@ func (t Teams) ByHash(ctx context.Context, store artifact.Store, layout artifact
 			return team, nil
 		}
 	}
-	return teamKind.find(ctx, t, store, layout, hash)
+	return teamKind.findDefinition(ctx, t, store, layout, hash)
 }
 
 // PipelineByHash returns the pipeline of a run: the registered one, or else the copy in the run's
 // directory.
 func (t Teams) PipelineByHash(ctx context.Context, store artifact.Store, layout artifact.Layout, hash string) (config.Pipeline, error) {
-	return pipelineKind.find(ctx, t, store, layout, hash)
+	return pipelineKind.findDefinition(ctx, t, store, layout, hash)
 }
 
 // kind is a kind of definition: its name, and the function that reads one.
@@ -138,31 +152,30 @@ var (
 	pipelineKind = kind[config.Pipeline]{"pipeline", parsePipeline}
 )
 
-// load reads a registered definition.
-func (k kind[D]) load(t Teams, name string) (D, error) {
+func (k kind[D]) loadRegistered(t Teams, name string) (D, error) {
 	var none D
-	data, err := os.ReadFile(t.file(name))
+	data, err := os.ReadFile(t.definitionFile(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return none, fmt.Errorf("%s %.12s… is not registered in %s", k.name, name, t.Dir)
 	}
 	if err != nil {
-		return none, fmt.Errorf("reading a registered %s: %w", k.name, err)
+		return none, fmt.Errorf("read a registered %s: %w", k.name, err)
 	}
 	return k.parse("registered "+k.name, data, config.Local)
 }
 
-// find returns the registered definition with a hash, or else the stored config.json. The latter is
+// findDefinition returns the registered definition with a hash, or else the stored config.json. The latter is
 // validated like an input: it must match the hash and may only name providers.
-func (k kind[D]) find(ctx context.Context, t Teams, store artifact.Store, layout artifact.Layout, hash string) (D, error) {
+func (k kind[D]) findDefinition(ctx context.Context, t Teams, store artifact.Store, layout artifact.Layout, hash string) (D, error) {
 	if t.Dir != "" && registeredName.MatchString(hash) {
-		if d, err := k.load(t, hash); err == nil {
+		if d, err := k.loadRegistered(t, hash); err == nil {
 			return d, nil
 		}
 	}
 	var none D
 	data, err := store.Get(ctx, layout.File("config.json"))
 	if err != nil {
-		return none, fmt.Errorf("reading the stored configuration: %w", err)
+		return none, fmt.Errorf("read the stored configuration: %w", err)
 	}
 	d, err := k.parse("config.json", data, config.Cluster)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
 	"conclave/engine/config"
+	"conclave/engine/files/artifact"
 )
 
 func TestTeams_RegisteredTeamIsFoundByEveryWorker(t *testing.T) {

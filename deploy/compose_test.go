@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v4"
 
-	"conclave/cmd/conclave/access"
-	"conclave/worker/settings"
+	"conclave/cmd/conclave/api/access"
+	"conclave/worker"
 )
 
 // compose is the checked part of compose.yaml. Unknown keys are mistakes.
@@ -120,7 +120,7 @@ func TestCompose_serve(t *testing.T) {
 func TestCompose_isWatched(t *testing.T) {
 	t.Parallel()
 	c := readCompose(t)
-	s, err := settings.Load("worker.yaml")
+	s, err := worker.LoadSettings("worker.yaml")
 	require.NoError(t, err)
 	_, port, err := net.SplitHostPort(s.MetricsAddress)
 	require.NoError(t, err)

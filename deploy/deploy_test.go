@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities"
-	"conclave/worker/settings"
+	"conclave/worker"
 )
 
 // pinned matches an image with the tag of a version.
@@ -92,7 +92,7 @@ func TestGracePeriods(t *testing.T) {
 
 func TestWorkerConfiguration(t *testing.T) {
 	t.Parallel()
-	s, err := settings.Load("worker.yaml")
+	s, err := worker.LoadSettings("worker.yaml")
 	require.NoError(t, err)
 	require.Contains(t, s.Teams, activities.DefaultTeam)
 	require.Contains(t, s.Teams, "trial", "the README mentions it")

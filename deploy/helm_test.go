@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v4"
 
-	"conclave/worker/settings"
+	"conclave/worker"
 )
 
 const chart = "helm/conclave"
@@ -32,7 +32,7 @@ func TestHelm_workerConfiguration(t *testing.T) {
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "worker.yaml")
 	require.NoError(t, os.WriteFile(file, data, 0o600))
-	s, err := settings.Load(file)
+	s, err := worker.LoadSettings(file)
 	require.NoError(t, err)
 	require.Contains(t, s.Teams, "default")
 	require.Equal(t, "0.0.0.0:9464", s.MetricsAddress, "the probes ask this port")

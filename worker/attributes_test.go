@@ -15,7 +15,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"google.golang.org/grpc"
 
-	"conclave/workflows/drive"
+	"conclave/workflows"
 )
 
 // operated is a server with search attributes.
@@ -36,15 +36,15 @@ func (o *operated) ListSearchAttributes(context.Context, *operatorservice.ListSe
 
 func TestAttributes_thoseOfTheNamespace(t *testing.T) {
 	t.Parallel()
-	all := slices.Sorted(maps.Keys(drive.Attributes()))
+	all := slices.Sorted(maps.Keys(workflows.Attributes()))
 	for name, tc := range map[string]struct {
 		has  map[string]enumspb.IndexedValueType
 		err  error
 		want []string
 	}{
-		"all":                 {drive.Attributes(), nil, all},
+		"all":                 {workflows.Attributes(), nil, all},
 		"none":                {nil, nil, nil},
-		"one of another type": {map[string]enumspb.IndexedValueType{drive.AttributeStatus: enumspb.INDEXED_VALUE_TYPE_TEXT, drive.AttributeTeam: enumspb.INDEXED_VALUE_TYPE_KEYWORD}, nil, []string{drive.AttributeTeam}},
+		"one of another type": {map[string]enumspb.IndexedValueType{workflows.AttributeStatus: enumspb.INDEXED_VALUE_TYPE_TEXT, workflows.AttributeTeam: enumspb.INDEXED_VALUE_TYPE_KEYWORD}, nil, []string{workflows.AttributeTeam}},
 		"no answer":           {nil, errors.New("permission denied"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestAttributes_thoseOfTheNamespace(t *testing.T) {
 			known := &attributes{client: server, log: slog.New(slog.DiscardHandler), known: map[string]registered{}}
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestActivityEnvironment()
-			ask := func(ctx context.Context) ([]string, error) { return known.registered(ctx), nil }
+			ask := func(ctx context.Context) ([]string, error) { return known.registeredNames(ctx), nil }
 			env.RegisterActivity(ask)
 			for range 2 {
 				value, err := env.ExecuteActivity(ask)
@@ -72,5 +72,5 @@ func TestCreateCommand(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "temporal operator search-attribute create --namespace prod --name ConclaveCostUsd --type Double"+
 		" --name ConclaveTeam --type Keyword --name ConclaveWinner --type Keyword",
-		createCommand("prod", []string{drive.AttributeStatus, drive.AttributeKind}))
+		createCommand("prod", []string{workflows.AttributeStatus, workflows.AttributeKind}))
 }

@@ -16,7 +16,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"conclave/engine/coordination"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 )
 
 // described is a server that knows one run, with the memo given.
@@ -48,18 +48,18 @@ func TestDoorbell_isReadFromTheMemo(t *testing.T) {
 	rung := coordination.Ring{
 		Epoch: 3, Answers: []coordination.Shown{{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}}, Directive: coordination.WrapUp,
 	}
-	bell, err := doorbell(described{memo: map[string]any{drive.MemoDoorbell: rung, "round": 2}})(t.Context(), "s1", "r1")
+	bell, err := temporalServer{client: described{memo: map[string]any{workflows.MemoDoorbell: rung, "round": 2}}}.Bell(t.Context(), "s1", "r1")
 	require.NoError(t, err)
 	require.Equal(t, rung, bell)
 
-	bell, err = doorbell(described{memo: map[string]any{"round": 2}})(t.Context(), "s1", "r1")
+	bell, err = temporalServer{client: described{memo: map[string]any{"round": 2}}}.Bell(t.Context(), "s1", "r1")
 	require.NoError(t, err)
 	require.Zero(t, bell, "it was never rung")
 
-	_, err = doorbell(described{memo: map[string]any{drive.MemoDoorbell: "ding"}})(t.Context(), "s1", "r1")
-	require.ErrorContains(t, err, "reading the doorbell of workflow s1")
+	_, err = temporalServer{client: described{memo: map[string]any{workflows.MemoDoorbell: "ding"}}}.Bell(t.Context(), "s1", "r1")
+	require.ErrorContains(t, err, "read the doorbell of workflow s1")
 
-	_, err = doorbell(described{})(t.Context(), "s1", "another")
+	_, err = temporalServer{client: described{}}.Bell(t.Context(), "s1", "another")
 	require.ErrorContains(t, err, "run another")
 }
 
@@ -78,7 +78,7 @@ func TestDoorbell_tellsOfACancellation(t *testing.T) {
 			if name == "this" {
 				pending[0].State = enumspb.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
 			}
-			bell, err := doorbell(described{memo: map[string]any{drive.MemoDoorbell: rung}, pending: pending})(ctx, "s1", "r1")
+			bell, err := temporalServer{client: described{memo: map[string]any{workflows.MemoDoorbell: rung}, pending: pending}}.Bell(ctx, "s1", "r1")
 			require.Equal(t, rung, bell, "with the reason")
 			require.Equal(t, told, temporal.IsCanceledError(err), "%v", err)
 			return nil

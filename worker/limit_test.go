@@ -12,19 +12,18 @@ import (
 
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/worker/settings"
 )
 
 func count(n int) *int { return &n }
 
-func behind(p settings.Provider, m loop.Model) loop.Model {
-	return newProviders(map[string]settings.Provider{"p": p})["p"].limit(m)
+func behind(p Provider, m loop.Model) loop.Model {
+	return newProviders(map[string]Provider{"p": p})["p"].limitModel(m)
 }
 
 func TestLimit_requestsPerMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := behind(settings.Provider{RequestsPerMinute: count(60)}, says{})
+		m := behind(Provider{RequestsPerMinute: count(60)}, says{})
 		start := time.Now()
 		var took []time.Duration
 		for range 13 {
@@ -40,12 +39,12 @@ func TestLimit_requestsPerMinute(t *testing.T) {
 func TestLimit_isSharedByTheProvidersModels(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(60)}})["p"]
+		p := newProviders(map[string]Provider{"p": {RequestsPerMinute: count(60)}})["p"]
 		start := time.Now()
 		errs := make(chan error, 40)
 		for range cap(errs) {
 			go func() {
-				_, err := p.limit(says{}).Generate(t.Context(), llm.Request{})
+				_, err := p.limitModel(says{}).Generate(t.Context(), llm.Request{})
 				errs <- err
 			}()
 		}
@@ -61,7 +60,7 @@ func TestLimit_tokensPerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The limit is 100 tokens a second, 1000 at once. A call is charged the tokens that it
 		// used.
-		m := behind(settings.Provider{TokensPerMinute: count(6000)}, says{usage: llm.Usage{InputTokens: 1500, OutputTokens: 500, ModelCalls: 1}})
+		m := behind(Provider{TokensPerMinute: count(6000)}, says{usage: llm.Usage{InputTokens: 1500, OutputTokens: 500, ModelCalls: 1}})
 		start := time.Now()
 		_, err := m.Generate(t.Context(), llm.Request{})
 		require.NoError(t, err)
@@ -75,7 +74,7 @@ func TestLimit_tokensPerMinute(t *testing.T) {
 func TestLimit_largeRequestWaitsUntilItsInputFits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := behind(settings.Provider{TokensPerMinute: count(6000)}, says{usage: llm.Usage{InputTokens: 800, ModelCalls: 1}})
+		m := behind(Provider{TokensPerMinute: count(6000)}, says{usage: llm.Usage{InputTokens: 800, ModelCalls: 1}})
 		large := llm.Request{Messages: []llm.Message{{Role: llm.User, Content: strings.Repeat("word", 799)}}}
 		start := time.Now()
 		for range 2 {
@@ -90,7 +89,7 @@ func TestLimit_cancelledWaitGivesItsTurnBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		m := behind(settings.Provider{RequestsPerMinute: count(1)}, counting{&calls})
+		m := behind(Provider{RequestsPerMinute: count(1)}, counting{&calls})
 		_, err := m.Generate(t.Context(), llm.Request{})
 		require.NoError(t, err)
 

@@ -13,8 +13,6 @@ import (
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	sdkworker "go.temporal.io/sdk/worker"
-
-	"conclave/worker/roster"
 )
 
 // reservation is a request for a slot.
@@ -80,20 +78,20 @@ func TestSlots_noneWhileHeartbeatsLag(t *testing.T) {
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r, err := roster.Open(dir, "", "")
+	r, err := OpenRoster(dir, "", "")
 	require.NoError(t, err)
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&notes{roster: r}}})
-	var noted []roster.Task
+	var noted []RosterTask
 	env.RegisterActivityWithOptions(func(ctx context.Context) error {
 		r.Close() // as if the process died
-		require.NoError(t, roster.Reap(dir, "", func(d roster.Dead) error {
+		require.NoError(t, ReapRosters(dir, "", func(d DeadWorker) error {
 			noted = d.Tasks
 			return nil
 		}))
 		info := activity.GetInfo(ctx)
-		require.Equal(t, []roster.Task{{
+		require.Equal(t, []RosterTask{{
 			Token: info.TaskToken, Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID, ActivityID: info.ActivityID,
 		}}, noted)
 		return nil

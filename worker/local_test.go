@@ -10,13 +10,12 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/config"
-	"conclave/worker/settings"
 )
 
 func TestLocal_givesAStepAWorkersPortsAndLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("SOME_API_KEY", "a-secret-that-is-long")
-	l, err := OpenLocal(Models{}, NewTools(settings.Default()))
+	l, err := OpenLocal(Models{}, NewTools(DefaultSettings()))
 	require.NoError(t, err)
 	require.DirExists(t, l.scratch.Path)
 	agent := config.Agent{ID: "agent_a", Backend: config.Backend{Type: config.Offline}}
@@ -35,8 +34,8 @@ func TestLocal_givesAStepAWorkersPortsAndLeavesNothing(t *testing.T) {
 	require.NoDirExists(t, l.scratch.Path)
 }
 
-// HOMEs of MCP servers, and the directories of probes, outlive a killed process until the next worker
-// starts, wherever that worker keeps its workspaces.
+// HOMEs of MCP servers, and the directories of probes, outlive a killed process until the next
+// worker starts, wherever that worker keeps its workspaces.
 func TestTools_whatAKilledProcessLeftIsSwept(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -52,7 +51,7 @@ func TestTools_whatAKilledProcessLeftIsSwept(t *testing.T) {
 		require.Len(t, homes, 1)
 		return homes[0]
 	}
-	killed, living := NewTools(settings.Default()), NewTools(settings.Default())
+	killed, living := NewTools(DefaultSettings()), NewTools(DefaultSettings())
 	left, used := opened(killed), opened(living)
 	// As after a kill: the kernel has released the lock.
 	require.NoError(t, os.Rename(killed.temp.Path, killed.temp.Path+"0"))
@@ -61,15 +60,15 @@ func TestTools_whatAKilledProcessLeftIsSwept(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(probed, "workspace"), 0o700))
 	require.DirExists(t, left)
 
-	next, err := OpenLocal(Models{}, NewTools(settings.Default()))
+	next, err := OpenLocal(Models{}, NewTools(DefaultSettings()))
 	require.NoError(t, err)
 	require.NoDirExists(t, left)
 	require.NoDirExists(t, probed)
 	require.DirExists(t, used, "its process lives")
 	next.Close()
-	killed.release()
-	living.release()
-	living.release()
+	killed.closeShared()
+	living.closeShared()
+	living.closeShared()
 	entries, err := os.ReadDir(temp)
 	require.NoError(t, err)
 	require.Empty(t, entries)

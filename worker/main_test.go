@@ -8,12 +8,15 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"conclave/engine/files/overlay"
 )
 
 // serve is the argument that makes this program an MCP server.
 const serve = "serve-mcp"
 
 func TestMain(m *testing.M) {
+	overlay.RunHolder()
 	if len(os.Args) == 2 && os.Args[1] == serve {
 		if err := serveMCP(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -24,7 +27,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveMCP serves a tool that returns the program's environment.
 func serveMCP() error {
 	server := sdk.NewServer(&sdk.Implementation{Name: "teller", Version: "1"}, nil)
 	sdk.AddTool(server, &sdk.Tool{Name: "tell"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -21,10 +20,12 @@ import (
 	"conclave/activities/openai"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/files/filelock"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/worker/metrics"
-	"conclave/worker/traces"
+	"conclave/engine/step"
+	"conclave/engine/text"
+	"conclave/worker/cluster"
 )
 
 // Environment variables that are also used by OpenAI's own clients.
@@ -46,8 +47,8 @@ type Models struct {
 	AtOnce bool
 
 	servers *servers         // shared by the models of all steps; nil for none
-	metrics *metrics.Metrics // nil for none
-	traces  *traces.Tracer   // nil for none
+	metrics *cluster.Metrics // nil for none
+	traces  *Tracer          // nil for none
 }
 
 // servers holds the connections and the known limitations of servers, which the models of all steps
@@ -68,9 +69,9 @@ func newServers() *servers {
 	return &servers{client: &http.Client{Transport: newConnections()}, queues: map[server]*queue{}}
 }
 
-// limit applies a backend's max_concurrent_calls to its model. If agents set different values, the
-// last one applies to all of them.
-func (s *servers) limit(b config.Backend, m loop.Model) loop.Model {
+// limitModel applies a backend's max_concurrent_calls to its model. If agents set different values,
+// the last one applies to all of them.
+func (s *servers) limitModel(b config.Backend, m loop.Model) loop.Model {
 	if s == nil || b.MaxConcurrentCalls == nil {
 		return m
 	}
@@ -82,7 +83,7 @@ func (s *servers) limit(b config.Backend, m loop.Model) loop.Model {
 		q = newQueue("the model "+b.Model, nil, nil)
 		s.queues[key] = q
 	}
-	q.allow(*b.MaxConcurrentCalls)
+	q.setConcurrent(*b.MaxConcurrentCalls)
 	return limited{model: m, queue: q}
 }
 
@@ -94,35 +95,35 @@ func (m Models) Model(a config.Agent) (loop.Model, error) {
 		if err != nil {
 			return nil, err
 		}
-		return m.observed(config.Offline, config.Offline, skilled), nil
+		return m.observeModel(config.Offline, config.Offline, skilled), nil
 	}
 	if a.Backend.Type == config.Offline {
-		return m.observed(config.Offline, config.Offline, offline.New(a.ID)), nil
+		return m.observeModel(config.Offline, config.Offline, offline.New(a.ID)), nil
 	}
-	client, provider, backend, err := m.client(a)
+	client, provider, backend, err := m.openClient(a)
 	if err != nil {
 		return nil, err
 	}
-	observed := m.observed(cmp.Or(backend.Provider, backend.Known().Name), backend.Model, client)
-	return m.servers.limit(backend, provider.limit(observed)), nil
+	observed := m.observeModel(cmp.Or(backend.Provider, backend.Known().Name), backend.Model, client)
+	return m.servers.limitModel(backend, provider.limitModel(observed)), nil
 }
 
-// client returns the client of an agent's model without limits, the provider (nil if the backend
+// openClient returns the client of an agent's model without limits, the provider (nil if the backend
 // names none), and the completed backend.
-func (m Models) client(a config.Agent) (*openai.Client, *provider, config.Backend, error) {
-	backend, provider, err := m.at(a.Backend)
+func (m Models) openClient(a config.Agent) (*openai.Client, *provider, config.Backend, error) {
+	backend, provider, err := m.completeBackend(a.Backend)
 	if err != nil {
 		return nil, nil, backend, err
 	}
 	key := ""
 	if backend.APIKeyEnv != "" {
-		if key = m.getenv(backend.APIKeyEnv); key == "" {
+		if key = m.readVariable(backend.APIKeyEnv); key == "" {
 			return nil, nil, backend, missingKey(a.ID, backend.APIKeyEnv)
 		}
 	}
 	o := openai.Options{
 		BaseURL: backend.BaseURL, APIKey: key, Model: backend.Model, Params: backend.Params,
-		Price: priceOf(backend), Waiting: waiting, Replying: attempt.Replying, Patience: attempt.Patience,
+		Price: priceOf(backend), Waiting: reportWait, Replying: attempt.Replying, Patience: attempt.Patience,
 		SilentTimeout: time.Duration(valueOf(backend.SilentTimeoutSeconds)) * time.Second,
 	}
 	if m.AtOnce {
@@ -140,8 +141,8 @@ func (m Models) client(a config.Agent) (*openai.Client, *provider, config.Backen
 	return client, provider, backend, err
 }
 
-// waiting reports that a step waits for a model's server, which is away or limits requests.
-func waiting(ctx context.Context, failed *llm.Error, until time.Time) (over func()) {
+// reportWait reports that a step waits for a model's server, which is away or limits requests.
+func reportWait(ctx context.Context, failed *llm.Error, until time.Time) (over func()) {
 	w := coordination.Doing{Kind: coordination.RateLimited, Until: until, What: failed.Message}
 	if failed.Outage() {
 		w.Kind, w.Since = coordination.ModelAway, failed.Since
@@ -151,17 +152,17 @@ func waiting(ctx context.Context, failed *llm.Error, until time.Time) (over func
 	return attempt.Waiting(ctx, w)
 }
 
-// at completes a backend and returns the provider that it names, if any.
-func (m Models) at(b config.Backend) (config.Backend, *provider, error) {
+// completeBackend completes a backend and returns the provider that it names, if any.
+func (m Models) completeBackend(b config.Backend) (config.Backend, *provider, error) {
 	if b.Provider == "" {
 		return m.Resolve(b), nil, nil
 	}
 	p, ok := m.Providers[b.Provider]
 	if !ok {
-		return b, nil, lack(activities.NoProvider, "this worker has no provider %q; %s", b.Provider,
-			others(m.Providers, "it has none; an operator defines providers in the file of --worker-config"))
+		return b, nil, lackError(activities.NoProvider, "this worker has no provider %q; %s", b.Provider,
+			listOthers(m.Providers, "it has none; an operator defines providers in the file of --worker-config"))
 	}
-	return p.resolve(b), p, nil
+	return p.resolveBackend(b), p, nil
 }
 
 // Resolve sets a missing address and key variable of a backend to the defaults of its type; for
@@ -179,7 +180,7 @@ func (m Models) Resolve(b config.Backend) config.Backend {
 	}
 	known, elsewhere := b.Known(), ""
 	if known.Name == config.OpenAI {
-		elsewhere = m.getenv(baseURLVariable)
+		elsewhere = m.readVariable(baseURLVariable)
 	}
 	b.BaseURL = cmp.Or(elsewhere, known.BaseURL)
 	if b.APIKeyEnv == "" {
@@ -192,7 +193,7 @@ func (m Models) Resolve(b config.Backend) config.Backend {
 // first variable.
 func (m Models) keyVariable(variables []string, required bool) string {
 	for _, name := range variables {
-		if m.getenv(name) != "" {
+		if m.readVariable(name) != "" {
 			return name
 		}
 	}
@@ -209,28 +210,23 @@ func (m Models) MissingKeys(t config.Team) map[string][]string {
 		if agent.Backend.Type == config.Offline {
 			continue
 		}
-		b, _, err := m.at(agent.Backend)
-		if err == nil && b.APIKeyEnv != "" && m.getenv(b.APIKeyEnv) == "" {
+		b, _, err := m.completeBackend(agent.Backend)
+		if err == nil && b.APIKeyEnv != "" && m.readVariable(b.APIKeyEnv) == "" {
 			missing[b.APIKeyEnv] = append(missing[b.APIKeyEnv], agent.ID)
 		}
 	}
 	return missing
 }
 
-// atLoopback reports whether an address refers to this machine.
 func atLoopback(baseURL string) bool {
 	u, err := url.Parse(baseURL)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	return err == nil && cluster.IsLoopback(u.Host)
 }
 
 // Host returns the host of a backend's server. It is empty if the backend has no server or if this
 // worker lacks the provider.
 func (m Models) Host(b config.Backend) string {
-	backend, _, err := m.at(b)
+	backend, _, err := m.completeBackend(b)
 	base, parseErr := url.Parse(backend.BaseURL)
 	if err != nil || parseErr != nil || backend.Type == config.Offline {
 		return ""
@@ -252,7 +248,7 @@ func (m Models) NoCalls(a config.Agent) (none, unread string) {
 
 // ToolsRemedy returns advice on how to make a backend's model call tools.
 func (m Models) ToolsRemedy(b config.Backend) string {
-	if at, _, err := m.at(b); err == nil {
+	if at, _, err := m.completeBackend(b); err == nil {
 		b = at
 	}
 	return b.ToolsRemedy()
@@ -262,32 +258,138 @@ func (m Models) ToolsRemedy(b config.Backend) string {
 // worker.
 func (m Models) CheckProviders(t config.Team) error {
 	for _, agent := range t.Models() {
-		if _, _, err := m.at(agent.Backend); err != nil {
+		if _, _, err := m.completeBackend(agent.Backend); err != nil {
 			return fmt.Errorf("agent %s: %w", agent.ID, err)
 		}
 	}
 	return nil
 }
 
-func (m Models) getenv(name string) string {
+func (m Models) readVariable(name string) string {
 	if m.Getenv != nil {
 		return m.Getenv(name)
 	}
 	return os.Getenv(name)
 }
 
-func lack(kind, format string, args ...any) error {
+func lackError(kind, format string, args ...any) error {
 	return &activities.LackError{Type: kind, Err: fmt.Errorf(format, args...)}
 }
 
 func missingKey(agent, variable string) error {
-	return lack(activities.MissingKey, "agent %s needs the environment variable %s, which is not set for this worker", agent, variable)
+	return lackError(activities.MissingKey, "agent %s needs the environment variable %s, which is not set for this worker", agent, variable)
 }
 
-// others returns the configured names for an error message, or the text none if there are no names.
-func others[V any](configured map[string]V, none string) string {
+// listOthers returns the configured names for an error message, or the text none if there are no
+// names.
+func listOthers[V any](configured map[string]V, none string) string {
 	if len(configured) == 0 {
 		return none
 	}
 	return "it has: " + strings.Join(slices.Sorted(maps.Keys(configured)), ", ")
+}
+
+// Local provides models and tools to steps that run outside a worker, as in `conclave step`.
+type Local struct {
+	scratch *filelock.Scratch
+	models  Models
+	tools   *Tools
+}
+
+// OpenLocal creates a temporary directory for workspaces. The caller must close the Local.
+func OpenLocal(m Models, t *Tools) (*Local, error) {
+	s, err := filelock.OpenScratch("", filelock.Worker)
+	if err != nil {
+		return nil, err
+	}
+	return &Local{scratch: s, models: m, tools: t}, nil
+}
+
+// Ports returns the ports for a step of an agent, except the store. It returns the error of
+// Models.Model.
+func (l *Local) Ports(a config.Agent) (step.Ports, error) {
+	model, err := l.models.Model(a)
+	if err != nil {
+		return step.Ports{}, err
+	}
+	none, unread := l.models.NoCalls(a)
+	return step.Ports{
+		Model: model, Window: l.models.Window(a), NoCalls: none, UnreadCalls: unread, Now: time.Now, Scratch: l.scratch.Path,
+		Tools: func(ctx context.Context, workspace string) (step.Tools, error) {
+			return l.tools.Open(ctx, a, workspace, activities.Sharing{})
+		},
+		Repeatable: l.tools.Repeatable,
+		Redact:     text.NewRedactor(text.SecretsOfEnvironment(slices.Concat(os.Environ(), l.tools.serverSecrets()))).Bytes,
+	}, nil
+}
+
+// SharedServers returns the names of the agent's MCP servers with scope session. Local steps do not
+// share them: each step starts its own.
+func (l *Local) SharedServers(a config.Agent) []string {
+	servers, err := l.tools.serversOf(a)
+	if err != nil {
+		return nil // Open reports the error
+	}
+	var names []string
+	for _, s := range servers {
+		if s.Shared {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// Close removes remaining workspaces and the HOMEs of MCP servers.
+func (l *Local) Close() {
+	l.scratch.Close()
+	l.tools.closeShared()
+}
+
+// ServedWindow returns the context window of an agent's model in tokens according to its server, or
+// 0 if the server does not state it.
+func (m Models) ServedWindow(ctx context.Context, a config.Agent) int {
+	client, _, _, err := m.openClient(a)
+	if err != nil {
+		return 0
+	}
+	return client.Window(ctx)
+}
+
+func valueOf(n *int) int {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// Window returns the context window of an agent's model in tokens, or 0 if it is unknown.
+func (m Models) Window(a config.Agent) int {
+	tokens, _ := m.WindowFrom(a)
+	return tokens
+}
+
+// Sources of a context window in a session. Sessions do not ask the server for it.
+const (
+	Configured = "configuration"
+	Tabled     = "table" // the table of prices and windows
+)
+
+// WindowFrom returns the context window of an agent's model in tokens and its source, or 0 and ""
+// if the window is unknown.
+func (m Models) WindowFrom(a config.Agent) (tokens int, source string) {
+	if a.Backend.Type == config.Offline {
+		return 0, ""
+	}
+	backend, _, err := m.completeBackend(a.Backend)
+	if err != nil {
+		return 0, ""
+	}
+	if backend.ContextWindow != nil {
+		return *backend.ContextWindow, Configured
+	}
+	known, _ := FindTariff(backend.BaseURL, backend.Model)
+	if known.ContextWindow == 0 {
+		return 0, ""
+	}
+	return known.ContextWindow, Tabled
 }

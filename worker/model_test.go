@@ -16,7 +16,6 @@ import (
 	"conclave/activities"
 	"conclave/engine/config"
 	"conclave/engine/llm"
-	"conclave/worker/settings"
 )
 
 // asked is a request to an API server.
@@ -68,7 +67,7 @@ func TestModel_ofAProviderHasItsAddressKeyAndPrice(t *testing.T) {
 	url, last := newAPI(t)
 	m := Models{
 		Getenv: environment(map[string]string{"HOUSE_KEY": "the-house-key", KeyVariable: "another-key", baseURLVariable: "http://127.0.0.1:1"}),
-		Providers: newProviders(map[string]settings.Provider{"house": {
+		Providers: newProviders(map[string]Provider{"house": {
 			BaseURL: url, APIKeyEnv: "HOUSE_KEY", Params: map[string]any{"temperature": 0.5, "seed": 1},
 			Price: config.Price{Input: number(2), CachedInput: number(0.5), Output: number(10)},
 		}}),
@@ -90,7 +89,7 @@ func TestModel_ofAProviderWithoutKeyOrPrice(t *testing.T) {
 	url, last := newAPI(t)
 	m := Models{
 		Getenv:    environment(map[string]string{KeyVariable: "not-for-this-server"}),
-		Providers: newProviders(map[string]settings.Provider{"open": {BaseURL: url}}),
+		Providers: newProviders(map[string]Provider{"open": {BaseURL: url}}),
 	}
 	usage := ask(t, m, config.Backend{Provider: "open", Model: "m"})
 	require.Empty(t, last.authorization, "a key goes only where it is configured to go")
@@ -102,7 +101,7 @@ func TestModel_sessionCannotChangeAProvidersAddress(t *testing.T) {
 	url, last := newAPI(t)
 	m := Models{
 		Getenv:    environment(map[string]string{"HOUSE_KEY": "the-house-key", "STOLEN_KEY": "stolen"}),
-		Providers: newProviders(map[string]settings.Provider{"house": {BaseURL: url, APIKeyEnv: "HOUSE_KEY"}}),
+		Providers: newProviders(map[string]Provider{"house": {BaseURL: url, APIKeyEnv: "HOUSE_KEY"}}),
 	}
 	// No input has an address beside a provider, because parsing refuses it. Here the address has
 	// no effect either.
@@ -112,7 +111,7 @@ func TestModel_sessionCannotChangeAProvidersAddress(t *testing.T) {
 
 func TestModel_lacks(t *testing.T) {
 	t.Parallel()
-	m := Models{Getenv: environment(nil), Providers: newProviders(map[string]settings.Provider{
+	m := Models{Getenv: environment(nil), Providers: newProviders(map[string]Provider{
 		"b": {BaseURL: "http://h/v1", APIKeyEnv: "B_KEY"}, "a": {BaseURL: "http://h/v1"},
 	})}
 	_, err := m.Model(agent(config.Backend{Provider: "c", Model: "m"}))
@@ -185,7 +184,7 @@ func TestModel_hasThePeculiaritiesOfItsType(t *testing.T) {
 	url, last := newAPI(t)
 	m := Models{
 		Getenv:    environment(map[string]string{"HOUSE_KEY": "the-house-key"}),
-		Providers: newProviders(map[string]settings.Provider{"house": {BaseURL: url, APIKeyEnv: "HOUSE_KEY"}}),
+		Providers: newProviders(map[string]Provider{"house": {BaseURL: url, APIKeyEnv: "HOUSE_KEY"}}),
 	}
 	ask := func(kind string) {
 		model, err := m.Model(config.Agent{ID: "a", Backend: config.Backend{Type: kind, Provider: "house", Model: "m"}})
@@ -219,7 +218,7 @@ func TestNoCalls(t *testing.T) {
 	t.Parallel()
 	m := Models{
 		Getenv:    environment(nil),
-		Providers: newProviders(map[string]settings.Provider{"house": {BaseURL: "http://h:1/v1"}}),
+		Providers: newProviders(map[string]Provider{"house": {BaseURL: "http://h:1/v1"}}),
 	}
 	for want, b := range map[string]config.Backend{
 		"127.0.0.1:8080 called no tool in any reply of this step (`conclave models check` tests it); start the server with --jinja and a model whose chat template has tools": {Type: "llamacpp", Model: "q"},
@@ -263,7 +262,7 @@ func TestModels_shareConnectionsAndRefusals(t *testing.T) {
 			t.Cleanup(s.Close)
 			m := Models{
 				Getenv: environment(nil), servers: newServers(),
-				Providers: newProviders(map[string]settings.Provider{"house": {BaseURL: s.URL}}),
+				Providers: newProviders(map[string]Provider{"house": {BaseURL: s.URL}}),
 			}
 			backend := config.Backend{Provider: provider, Model: "m"}
 			if provider == "" {
@@ -280,7 +279,7 @@ func TestModels_shareConnectionsAndRefusals(t *testing.T) {
 
 func TestConfigure_keepsExistingValues(t *testing.T) {
 	t.Parallel()
-	file := settings.Settings{
+	file := Settings{
 		Teams:              map[string]config.Team{"default": config.Default(), "other": config.Default()},
 		MaxConcurrentSteps: 8,
 	}

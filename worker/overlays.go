@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"conclave/activities/sandbox"
-	"conclave/engine/base"
 	"conclave/engine/config"
-	"conclave/engine/overlay"
-	"conclave/engine/scratch"
+	"conclave/engine/files/filelock"
+	"conclave/engine/files/overlay"
+	"conclave/engine/files/snapshot"
 )
 
 // overlays decides how the files of bases get into workspaces: as mounts, if the file system has no
@@ -34,20 +34,20 @@ type overlays struct {
 	commands bool // commands can use the mounts
 }
 
-// of returns the mounts for an agent's workspaces, or nil if its tools need copies. Only commands in
-// the sandbox see mounts; MCP servers do not.
-func (o *overlays) of(ctx context.Context, a config.Agent) *overlay.Mounts {
+// mountsFor returns the mounts for an agent's workspaces, or nil if its tools need copies. Only
+// commands in the sandbox see mounts; MCP servers do not.
+func (o *overlays) mountsFor(ctx context.Context, a config.Agent) *overlay.Mounts {
 	if len(a.MCPServers) > 0 || o.trees == "" {
 		return nil
 	}
-	o.opened.Do(func() { o.say("files of bases", o.open()) })
+	o.opened.Do(func() { o.logOutcome("files of bases", o.openMounts()) })
 	if !a.Tools.Shell || o.mounts.Load() == nil {
 		return o.mounts.Load()
 	}
 	o.ran.Do(func() {
-		err := o.run(context.WithoutCancel(ctx))
+		err := o.tryCommand(context.WithoutCancel(ctx))
 		o.commands = err == nil
-		o.say("files of bases for agents with a shell", err)
+		o.logOutcome("files of bases for agents with a shell", err)
 	})
 	if !o.commands {
 		return nil
@@ -55,8 +55,8 @@ func (o *overlays) of(ctx context.Context, a config.Agent) *overlay.Mounts {
 	return o.mounts.Load()
 }
 
-// say logs how files get into workspaces. The error is the reason for copies.
-func (o *overlays) say(files string, err error) {
+// logOutcome logs how files get into workspaces. The error is the reason for copies.
+func (o *overlays) logOutcome(files string, err error) {
 	switch {
 	case o.log == nil:
 	case err != nil:
@@ -66,12 +66,11 @@ func (o *overlays) say(files string, err error) {
 	}
 }
 
-// open opens the mounts, or returns the reason why files are copied.
-func (o *overlays) open() error {
+func (o *overlays) openMounts() error {
 	if err := os.MkdirAll(o.trees, 0o700); err != nil {
 		return fmt.Errorf("make the directory of unpacked bases: %w", err)
 	}
-	switch shared, err := base.Clones(o.trees, o.workspaces); {
+	switch shared, err := snapshot.Clones(o.trees, o.workspaces); {
 	case err != nil:
 		return err
 	case shared:
@@ -82,8 +81,8 @@ func (o *overlays) open() error {
 		return err
 	}
 	t := &trial{mounts: mounts}
-	defer t.remove()
-	if err := t.mount(o.workspaces, o.trees); err != nil {
+	defer t.removeDirs()
+	if err := t.mountOverlay(o.workspaces, o.trees); err != nil {
 		mounts.Close()
 		return err
 	}
@@ -91,20 +90,19 @@ func (o *overlays) open() error {
 	return nil
 }
 
-// run runs a command in an overlay. It returns the reason why commands need copies, or nil.
-func (o *overlays) run(ctx context.Context) error {
+func (o *overlays) tryCommand(ctx context.Context) error {
 	if level := o.tools.settings.Sandbox.Level; level != string(sandbox.Full) {
 		return fmt.Errorf("commands run at sandbox level %q, and only level %q sees mounts", level, sandbox.Full)
 	}
-	if err := o.tools.confines(ctx); err != nil {
+	if err := o.tools.requireConfinement(ctx); err != nil {
 		return err
 	}
 	t := &trial{mounts: o.mounts.Load()}
-	defer t.remove()
-	if err := t.mount(o.workspaces, o.trees); err != nil {
+	defer t.removeDirs()
+	if err := t.mountOverlay(o.workspaces, o.trees); err != nil {
 		return err
 	}
-	return t.command(ctx, o.tools.options())
+	return t.runCommand(ctx, o.tools.sandboxOptions())
 }
 
 // trial is a small overlay that shows whether this host allows mounts.
@@ -113,7 +111,6 @@ type trial struct {
 	dir, at, lower string
 }
 
-// makeDirs makes the directories of the overlay where a worker has them.
 func (t *trial) makeDirs(workspaces, trees string) (err error) {
 	workspaces, err = filepath.EvalSymlinks(workspaces)
 	if err != nil {
@@ -140,19 +137,18 @@ func (t *trial) makeDirs(workspaces, trees string) (err error) {
 	return errors.Join(err, os.Chmod(t.lower, 0o755), os.Lchown(t.lower, user, group))
 }
 
-func (t *trial) remove() {
+func (t *trial) removeDirs() {
 	if t.at != "" {
 		_ = t.mounts.Unmount(t.at, "") // fails if the mounts are closed
 	}
 	for _, dir := range []string{t.lower, t.dir} {
 		if dir != "" {
-			_ = scratch.RemoveTree(dir)
+			_ = filelock.RemoveTree(dir)
 		}
 	}
 }
 
-// mount mounts the overlay and changes a file in it.
-func (t *trial) mount(workspaces, trees string) error {
+func (t *trial) mountOverlay(workspaces, trees string) error {
 	if err := t.makeDirs(workspaces, trees); err != nil {
 		return err
 	}
@@ -165,11 +161,10 @@ func (t *trial) mount(workspaces, trees string) error {
 	if err := os.WriteFile(t.mounts.Path(filepath.Join(t.at, "tool")), []byte("upper"), 0o644); err != nil {
 		return err
 	}
-	return t.unchanged("tool")
+	return t.requireUnchanged("tool")
 }
 
-// command runs a command that changes files in the overlay.
-func (t *trial) command(ctx context.Context, o sandbox.Options) (err error) {
+func (t *trial) runCommand(ctx context.Context, o sandbox.Options) (err error) {
 	o.Workspace, o.Temp, o.ReadOnly = t.mounts.Path(t.at), t.dir, []string{"base"}
 	o.Tree = t.mounts.Tree(o.Workspace)
 	box, err := sandbox.Open(o)
@@ -188,11 +183,10 @@ func (t *trial) command(ctx context.Context, o sandbox.Options) (err error) {
 	if exit.Code != 0 || !strings.Contains(out.String(), "changed\nchanged\n") {
 		return fmt.Errorf("a command in a mounted workspace exited with code %d: %s", exit.Code, out.String())
 	}
-	return t.unchanged("file")
+	return t.requireUnchanged("file")
 }
 
-// unchanged requires that a file below the overlay is as it was.
-func (t *trial) unchanged(name string) error {
+func (t *trial) requireUnchanged(name string) error {
 	content, err := os.ReadFile(filepath.Join(t.lower, name))
 	if err == nil && string(content) != "lower" {
 		err = fmt.Errorf("a change in an overlay has changed %s below it", name)
@@ -200,17 +194,16 @@ func (t *trial) unchanged(name string) error {
 	return err
 }
 
-// tree returns a function that copies the mount of a workspace for the sandbox, or nil if the
+// treeOpener returns a function that copies the mount of a workspace for the sandbox, or nil if the
 // workspace is no mount.
-func (o *overlays) tree(workspace string) func(owner int) (*os.File, error) {
+func (o *overlays) treeOpener(workspace string) func(owner int) (*os.File, error) {
 	if o == nil {
 		return nil
 	}
 	return o.mounts.Load().Tree(workspace)
 }
 
-// close ends the mounts.
-func (o *overlays) close() {
+func (o *overlays) closeMounts() {
 	if mounts := o.mounts.Load(); mounts != nil {
 		mounts.Close()
 	}

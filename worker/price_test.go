@@ -11,7 +11,6 @@ import (
 
 	"conclave/engine/config"
 	"conclave/engine/llm"
-	"conclave/worker/settings"
 )
 
 // says is a model with a constant reply.
@@ -54,7 +53,7 @@ func TestPriced(t *testing.T) {
 	const own = "https://api.openai.com/v1"
 	m := Models{
 		Getenv: environment(nil),
-		Providers: newProviders(map[string]settings.Provider{
+		Providers: newProviders(map[string]Provider{
 			"paid":  {BaseURL: "http://h/v1", Price: config.Price{Input: number(2), Output: number(10)}},
 			"half":  {BaseURL: "http://h/v1", Price: config.Price{Input: number(2)}},
 			"house": {BaseURL: own, Price: config.Price{Input: number(1), Output: number(1)}, ContextWindow: count(64000)},
@@ -88,7 +87,7 @@ func TestPriced(t *testing.T) {
 			tokens, source := tt.models.WindowFrom(a)
 			require.Equal(t, tt.window, tokens)
 			require.Equal(t, map[int]string{0: "", 4096: Configured, 64000: Configured, 400000: Tabled}[tt.window], source)
-			if backend, _, err := tt.models.at(a.Backend); err == nil && tt.million != 0 {
+			if backend, _, err := tt.models.completeBackend(a.Backend); err == nil && tt.million != 0 {
 				require.InDelta(t, tt.million, priceOf(backend)(llm.Usage{InputTokens: 1e6}), 1e-9)
 			}
 		})
@@ -149,13 +148,13 @@ func TestPriced_localServers(t *testing.T) {
 func TestModel_serverReportsTheCost(t *testing.T) {
 	t.Parallel()
 	server := newCharging(t, `{"prompt_tokens":1000,"completion_tokens":100,"total_tokens":1100,"cost":0.5}`)
-	for name, p := range map[string]settings.Provider{
+	for name, p := range map[string]Provider{
 		"no price": {BaseURL: server},
 		"a price":  {BaseURL: server, Price: config.Price{Input: number(2), Output: number(10)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := Models{Getenv: environment(nil), Providers: newProviders(map[string]settings.Provider{"house": p})}
+			m := Models{Getenv: environment(nil), Providers: newProviders(map[string]Provider{"house": p})}
 			usage := ask(t, m, config.Backend{Provider: "house", Model: "m"})
 			require.NotNil(t, usage.TotalUSD)
 			require.InDelta(t, 0.5, *usage.TotalUSD, 1e-12)
@@ -163,7 +162,6 @@ func TestModel_serverReportsTheCost(t *testing.T) {
 	}
 }
 
-// newCharging returns an API server that reports a usage.
 func newCharging(t *testing.T, usage string) (url string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -18,7 +18,6 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/worker/settings"
 )
 
 // arrivals records the callers that reach the model, with times.
@@ -29,7 +28,6 @@ type arrivals struct {
 	start time.Time
 }
 
-// by returns the model of one caller.
 func (a *arrivals) by(caller int) loop.Model { return visit{a, caller} }
 
 type visit struct {
@@ -57,13 +55,13 @@ func upTo(n int) []int {
 func TestQueue_passesAHundredInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(120)}})["p"]
+		p := newProviders(map[string]Provider{"p": {RequestsPerMinute: count(120)}})["p"]
 		a := &arrivals{start: time.Now()}
 		errs := make(chan error, 100)
 		waited := make([]time.Duration, cap(errs))
 		for i := range cap(errs) {
 			go func() {
-				reply, err := p.limit(a.by(i)).Generate(t.Context(), llm.Request{})
+				reply, err := p.limitModel(a.by(i)).Generate(t.Context(), llm.Request{})
 				waited[i] = reply.Waited
 				errs <- err
 			}()
@@ -114,9 +112,8 @@ func TestQueue_longWaitKeepsItsPosition(t *testing.T) {
 	})
 }
 
-// attempt is one attempt of a step, whose name identifies it when it returns.
 func (a *arrivals) attempt(ctx context.Context, q *queue, caller int) error {
-	if err := q.enter(ctx, string(rune('a'+caller)), 0); err != nil {
+	if err := q.awaitTurn(ctx, string(rune('a'+caller)), 0); err != nil {
 		return err
 	}
 	_, err := a.by(caller).Generate(ctx, llm.Request{})
@@ -127,19 +124,19 @@ func TestQueue_stepThatDoesNotReturnHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue("the provider p", count(1), nil)
-		require.NoError(t, q.enter(t.Context(), "a", 0))
-		go func() { _ = q.enter(t.Context(), "b", 0) }()
+		require.NoError(t, q.awaitTurn(t.Context(), "a", 0))
+		go func() { _ = q.awaitTurn(t.Context(), "b", 0) }()
 		synctest.Wait()
 		var limited *llm.Error
-		require.ErrorAs(t, q.enter(t.Context(), "never again", 0), &limited)
+		require.ErrorAs(t, q.awaitTurn(t.Context(), "never again", 0), &limited)
 		require.Equal(t, llm.RateLimited, limited.Kind)
 		require.Equal(t, 90*time.Second, limited.RetryAfter, "earlyReturn, to be there at its turn")
 		require.Equal(t, "this worker's limit of 1 requests per minute at the provider p is used up for 2m0s; "+
 			"raise it in the worker configuration", limited.Error())
 		time.Sleep(150 * time.Second)
-		require.NoError(t, q.enter(t.Context(), "c", 0), "steps that gave up their slots delay no other")
+		require.NoError(t, q.awaitTurn(t.Context(), "c", 0), "steps that gave up their slots delay no other")
 		time.Sleep(time.Hour)
-		require.NoError(t, q.enter(t.Context(), "d", 0))
+		require.NoError(t, q.awaitTurn(t.Context(), "d", 0))
 		require.Empty(t, q.line)
 	})
 }
@@ -149,10 +146,10 @@ func TestQueue_callWithoutAStepKeepsNoPosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue("the provider p", count(1), nil)
 		for range 2 {
-			go func() { _ = q.enter(t.Context(), "", 0) }()
+			go func() { _ = q.awaitTurn(t.Context(), "", 0) }()
 			synctest.Wait()
 		}
-		require.Error(t, q.enter(t.Context(), "", 0))
+		require.Error(t, q.awaitTurn(t.Context(), "", 0))
 		q.mu.Lock()
 		require.Len(t, q.line, 1)
 		q.mu.Unlock()
@@ -163,7 +160,7 @@ func TestQueue_callWithoutAStepKeepsNoPosition(t *testing.T) {
 func TestQueue_cancelledCallLeavesTheLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(6)}})["p"]
+		p := newProviders(map[string]Provider{"p": {RequestsPerMinute: count(6)}})["p"]
 		a := &arrivals{start: time.Now()}
 		ended := errors.New("the step was ended")
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -174,7 +171,7 @@ func TestQueue_cancelledCallLeavesTheLine(t *testing.T) {
 				ctx = t.Context()
 			}
 			go func() {
-				_, err := p.limit(a.by(i)).Generate(ctx, llm.Request{})
+				_, err := p.limitModel(a.by(i)).Generate(ctx, llm.Request{})
 				errs <- err
 			}()
 			synctest.Wait()
@@ -207,7 +204,7 @@ func TestLimit_isCorrectedByTheUsage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				m := behind(settings.Provider{TokensPerMinute: count(6000)}, tt.model)
+				m := behind(Provider{TokensPerMinute: count(6000)}, tt.model)
 				start := time.Now()
 				_, _ = m.Generate(t.Context(), large)
 				_, _ = m.Generate(t.Context(), large)
@@ -225,7 +222,7 @@ func TestLimit_absurdUsageIsBounded(t *testing.T) {
 		_, err := m.Generate(t.Context(), llm.Request{})
 		require.NoError(t, err)
 		var limited *llm.Error
-		require.ErrorAs(t, q.enter(t.Context(), "", 1), &limited)
+		require.ErrorAs(t, q.awaitTurn(t.Context(), "", 1), &limited)
 		require.InDelta(t, 10*time.Minute-earlyReturn, limited.RetryAfter, float64(15*time.Second))
 	})
 }
@@ -282,15 +279,15 @@ func TestQueue_pausesWhenTheServerAsks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { // its clock begins with the year 2000
-				p := newProviders(map[string]settings.Provider{"p": {}})["p"]
+				p := newProviders(map[string]Provider{"p": {}})["p"]
 				l := newTransport(p.queue)
 				server := asks{answers: &[]*http.Response{tt.asked, response(200), response(200)}}
 				l.next = server
 				server.transport = l
 				start := time.Now()
-				_, err := p.limit(server).Generate(t.Context(), llm.Request{})
+				_, err := p.limitModel(server).Generate(t.Context(), llm.Request{})
 				require.NoError(t, err)
-				_, err = p.limit(server).Generate(t.Context(), llm.Request{})
+				_, err = p.limitModel(server).Generate(t.Context(), llm.Request{})
 				require.NoError(t, err)
 				require.Equal(t, tt.waits, time.Since(start))
 			})
@@ -301,7 +298,7 @@ func TestQueue_pausesWhenTheServerAsks(t *testing.T) {
 func TestLimit_retriesCountAsRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(60)}})["p"]
+		p := newProviders(map[string]Provider{"p": {RequestsPerMinute: count(60)}})["p"]
 		l := newTransport(p.queue)
 		var answers []*http.Response
 		for range 14 {
@@ -313,7 +310,7 @@ func TestLimit_retriesCountAsRequests(t *testing.T) {
 		server.transport = l
 		start := time.Now()
 		for range 2 {
-			_, err := p.limit(server).Generate(t.Context(), llm.Request{})
+			_, err := p.limitModel(server).Generate(t.Context(), llm.Request{})
 			require.NoError(t, err)
 		}
 		require.Equal(t, 6*time.Second, time.Since(start), "fifteen requests where ten are at once")
@@ -345,7 +342,7 @@ func TestQueue_reportsItsWaits(t *testing.T) {
 		q := newQueue("the provider house", count(12), nil) // 2 at once, then one in 5 seconds
 		var waits []*coordination.Doing
 		for range 4 {
-			_, wait, err := q.join(t.Context(), "", 1)
+			_, wait, err := q.joinLine(t.Context(), "", 1)
 			require.NoError(t, err)
 			waits = append(waits, wait)
 		}
@@ -357,8 +354,8 @@ func TestQueue_reportsItsWaits(t *testing.T) {
 		}, waits[3])
 
 		paused := newQueue("the provider busy", nil, nil)
-		paused.pause(7 * time.Second)
-		_, wait, err := paused.join(t.Context(), "", 1)
+		paused.pauseCalls(7 * time.Second)
+		_, wait, err := paused.joinLine(t.Context(), "", 1)
 		require.NoError(t, err)
 		require.Equal(t, &coordination.Doing{
 			Kind: coordination.RateLimited, Until: time.Now().Add(7 * time.Second), What: "the capacity of the provider busy is used up",
@@ -377,7 +374,7 @@ func TestQueue_concurrentCalls(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range waited {
 			all.Go(func() {
-				reply, err := servers.limit(backend, slow{a.by(i)}).Generate(t.Context(), llm.Request{})
+				reply, err := servers.limitModel(backend, slow{a.by(i)}).Generate(t.Context(), llm.Request{})
 				waited[i] = reply.Waited
 				require.NoError(t, err)
 			})
@@ -402,20 +399,20 @@ func TestQueue_concurrentCallsOfACancelledStep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue("the model m", nil, nil)
-		q.allow(1)
-		require.NoError(t, q.enter(t.Context(), "", 1))
-		_, wait, err := q.join(t.Context(), "step", 1)
+		q.setConcurrent(1)
+		require.NoError(t, q.awaitTurn(t.Context(), "", 1))
+		_, wait, err := q.joinLine(t.Context(), "step", 1)
 		require.NoError(t, err)
 		require.Equal(t, &coordination.Doing{Kind: coordination.Queued, What: "the model m takes 1 at a time; calls running: 1, ahead: 0"}, wait)
-		q.remove(q.line[0])
+		q.removeWaiter(q.line[0])
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorIs(t, q.enter(ctx, "", 1), context.DeadlineExceeded)
+		require.ErrorIs(t, q.awaitTurn(ctx, "", 1), context.DeadlineExceeded)
 		require.Empty(t, q.line)
-		q.leave()
-		require.NoError(t, q.enter(t.Context(), "", 1), "the call that gave up is not counted")
-		q.allow(2)
-		require.NoError(t, q.enter(t.Context(), "", 1))
+		q.endCall()
+		require.NoError(t, q.awaitTurn(t.Context(), "", 1), "the call that gave up is not counted")
+		q.setConcurrent(2)
+		require.NoError(t, q.awaitTurn(t.Context(), "", 1))
 	})
 }

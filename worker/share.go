@@ -21,14 +21,14 @@ const shareInterval = 30 * time.Second
 // cluster, until stop is called. If the server cannot list workers, each worker uses the full
 // limits.
 func (c Config) shareLimits() (stop func()) {
-	if c.Server == "" || !c.Models.Providers.limited() {
+	if c.Server == "" || !c.Models.Providers.areLimited() {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var sharing sync.WaitGroup
 	sharing.Go(func() {
 		list := workerList{service: c.Client.WorkflowService(), namespace: c.Namespace, queue: c.TaskQueue, self: cluster.WorkerIdentity()}
-		c.Models.Providers.follow(ctx, list.count)
+		c.Models.Providers.followWorkers(ctx, list.countLive)
 	})
 	return func() { cancel(); sharing.Wait() }
 }
@@ -39,9 +39,9 @@ type workerList struct {
 	namespace, queue, self string
 }
 
-// count returns the number of live workers. It includes this one even if the server does not know
-// it yet.
-func (l workerList) count(ctx context.Context) (int, error) {
+// countLive returns the number of live workers. It includes this one even if the server does not
+// know it yet.
+func (l workerList) countLive(ctx context.Context) (int, error) {
 	workers := map[string]bool{l.self: true}
 	req := &workflowservice.ListWorkersRequest{Namespace: l.namespace, Query: fmt.Sprintf("TaskQueue = %q", l.queue)}
 	for {
@@ -61,8 +61,7 @@ func (l workerList) count(ctx context.Context) (int, error) {
 	}
 }
 
-// limited reports whether any provider has a limit per minute.
-func (all providers) limited() bool {
+func (all providers) areLimited() bool {
 	for _, p := range all {
 		if p.queue.requests != nil || p.queue.tokens != nil {
 			return true
@@ -71,16 +70,16 @@ func (all providers) limited() bool {
 	return false
 }
 
-// follow divides the limits by the result of count, immediately and at intervals, until ctx ends.
-// An error leaves the limits unchanged.
-func (all providers) follow(ctx context.Context, count func(context.Context) (int, error)) {
+// followWorkers divides the limits by the result of count, immediately and at intervals, until ctx
+// ends. An error leaves the limits unchanged.
+func (all providers) followWorkers(ctx context.Context, count func(context.Context) (int, error)) {
 	tick := time.NewTicker(shareInterval)
 	defer tick.Stop()
 	known := 1
 	for {
 		if workers, err := count(ctx); err == nil {
 			for _, p := range all {
-				p.queue.share(workers)
+				p.queue.divideLimits(workers)
 			}
 			if workers != known {
 				slog.Info("the providers' limits per minute are divided by the live workers", "workers", workers)
@@ -95,12 +94,11 @@ func (all providers) follow(ctx context.Context, count func(context.Context) (in
 	}
 }
 
-// share sets the limits to one worker's share.
-func (q *queue) share(workers int) {
+func (q *queue) divideLimits(workers int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
-	if changed := q.requests.share(now, workers); q.tokens.share(now, workers) || changed {
-		q.wake()
+	if changed := q.requests.divideLimit(now, workers); q.tokens.divideLimit(now, workers) || changed {
+		q.wakeWaiters()
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc"
 
 	"conclave/engine/llm"
-	"conclave/worker/settings"
 )
 
 // pages is a server that lists workers, a page for each call.
@@ -59,14 +58,14 @@ func TestWorkerList_count(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := &pages{pages: tt.pages}
-			got, err := workerList{service: server, namespace: "n", queue: "conclave", self: "me"}.count(t.Context())
+			got, err := workerList{service: server, namespace: "n", queue: "conclave", self: "me"}.countLive(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, tt.want, got)
 			require.Len(t, server.asked, len(tt.pages))
 			require.Equal(t, `n TaskQueue = "conclave" `, server.asked[0])
 		})
 	}
-	_, err := workerList{service: &pages{err: errors.New("unknown method ListWorkers")}, queue: "conclave"}.count(t.Context())
+	_, err := workerList{service: &pages{err: errors.New("unknown method ListWorkers")}, queue: "conclave"}.countLive(t.Context())
 	require.ErrorContains(t, err, "list the workers of the task queue conclave: unknown method")
 }
 
@@ -74,17 +73,17 @@ func TestWorkerList_count(t *testing.T) {
 func TestProviders_follow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(60), TokensPerMinute: count(6000)}, "free": {}})
-		require.True(t, all.limited())
+		all := newProviders(map[string]Provider{"p": {RequestsPerMinute: count(60), TokensPerMinute: count(6000)}, "free": {}})
+		require.True(t, all.areLimited())
 		p := all["p"].queue
-		require.Equal(t, "60 requests per minute at the provider p", p.requests.name())
+		require.Equal(t, "60 requests per minute at the provider p", p.requests.displayName())
 		var workers atomic.Int64 // 0 while the server is away
 		workers.Store(3)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			all.follow(ctx, func(context.Context) (int, error) {
+			all.followWorkers(ctx, func(context.Context) (int, error) {
 				if n := int(workers.Load()); n > 0 {
 					return n, nil
 				}
@@ -92,7 +91,7 @@ func TestProviders_follow(t *testing.T) {
 			})
 		}()
 		synctest.Wait()
-		require.Equal(t, "60 requests per minute at the provider p (shared by 3 workers)", p.requests.name())
+		require.Equal(t, "60 requests per minute at the provider p (shared by 3 workers)", p.requests.displayName())
 		require.Equal(t, 3, p.requests.Burst(), "a sixth of this worker's part at once")
 		require.Equal(t, 333, p.tokens.Burst())
 
@@ -108,27 +107,27 @@ func TestProviders_follow(t *testing.T) {
 		stop()
 		<-done
 	})
-	require.False(t, newProviders(map[string]settings.Provider{"free": {}}).limited())
-	require.False(t, providers(nil).limited())
+	require.False(t, newProviders(map[string]Provider{"free": {}}).areLimited())
+	require.False(t, providers(nil).areLimited())
 }
 
 // Two workers that share a limit make as many calls a minute as one with the whole limit.
 func TestQueue_share(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(60)}})
+		all := newProviders(map[string]Provider{"p": {RequestsPerMinute: count(60)}})
 		p := all["p"]
-		p.queue.share(2)
+		p.queue.divideLimits(2)
 		start := time.Now()
 		for range 35 { // five at once, and then one every two seconds
-			_, err := p.limit(says{}).Generate(t.Context(), llm.Request{})
+			_, err := p.limitModel(says{}).Generate(t.Context(), llm.Request{})
 			require.NoError(t, err)
 		}
 		require.Equal(t, time.Minute, time.Since(start))
-		p.queue.share(1)
+		p.queue.divideLimits(1)
 		start = time.Now()
 		for range 30 {
-			_, err := p.limit(says{}).Generate(t.Context(), llm.Request{})
+			_, err := p.limitModel(says{}).Generate(t.Context(), llm.Request{})
 			require.NoError(t, err)
 		}
 		require.Equal(t, 30*time.Second, time.Since(start), "one a second again")
@@ -138,8 +137,8 @@ func TestQueue_share(t *testing.T) {
 // A worker of the embedded stack, or without limits, asks nobody.
 func TestConfig_shareLimits_alone(t *testing.T) {
 	t.Parallel()
-	limited := newProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(60)}})
+	limited := newProviders(map[string]Provider{"p": {RequestsPerMinute: count(60)}})
 	Config{Models: Models{Providers: limited}}.shareLimits()() // a client would be missed
-	Config{Server: "temporal:7233/default", Models: Models{Providers: newProviders(map[string]settings.Provider{"p": {}})}}.shareLimits()()
+	Config{Server: "temporal:7233/default", Models: Models{Providers: newProviders(map[string]Provider{"p": {}})}}.shareLimits()()
 	require.Equal(t, 1, limited["p"].queue.requests.workers)
 }

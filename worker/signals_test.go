@@ -8,7 +8,7 @@ import (
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/worker/metrics"
+	"conclave/worker/cluster"
 	pipelineflow "conclave/workflows/pipeline"
 	scenarioflow "conclave/workflows/scenario"
 	sessionflow "conclave/workflows/session"
@@ -18,7 +18,7 @@ import (
 // metrics.
 func TestInterceptors_keepTheOrderOfSignals(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]Config{"plain": {}, "measured": {Metrics: metrics.New("1")}} {
+	for name, c := range map[string]Config{"plain": {}, "measured": {Metrics: cluster.NewMetrics("1")}} {
 		for kind, run := range map[string]struct {
 			definition any
 			input      any
@@ -40,7 +40,7 @@ func TestInterceptors_keepTheOrderOfSignals(t *testing.T) {
 				}
 				const lost = "this worker does not keep the order of signals"
 				require.ErrorContains(t, start(sdkworker.Options{}), lost)
-				require.NotContains(t, start(sdkworker.Options{Interceptors: c.interceptors(&notes{})}).Error(), lost)
+				require.NotContains(t, start(sdkworker.Options{Interceptors: c.workerInterceptors(&notes{})}).Error(), lost)
 			})
 		}
 	}

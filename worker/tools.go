@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,16 +17,14 @@ import (
 	"conclave/activities"
 	"conclave/activities/mcp"
 	"conclave/activities/sandbox"
-	"conclave/activities/sandbox/egress"
 	"conclave/activities/tools"
-	"conclave/engine/check"
 	"conclave/engine/config"
+	"conclave/engine/files/filelock"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/redact"
-	"conclave/engine/scratch"
+	"conclave/engine/session/check"
 	"conclave/engine/step"
-	"conclave/worker/settings"
+	"conclave/engine/text"
 )
 
 // Tools opens the tools of agents according to their configuration and the operator's settings. It
@@ -38,7 +37,7 @@ type Tools struct {
 	// get into workspaces; nil discards both.
 	Log *slog.Logger
 
-	settings settings.Settings
+	settings Settings
 	private  []string
 
 	probed  sync.Once
@@ -46,7 +45,7 @@ type Tools struct {
 	refusal error // the reason why this host cannot give a shell; nil if it can
 
 	tempMutex sync.Mutex
-	temp      *scratch.Dir // directory for the HOMEs of MCP servers; nil before the first server
+	temp      *filelock.Scratch // directory for the HOMEs of MCP servers; nil before the first server
 
 	shared mcp.Pool // the servers that the steps of a run share
 
@@ -54,7 +53,7 @@ type Tools struct {
 }
 
 // NewTools returns the tools of a worker with the given settings.
-func NewTools(s settings.Settings) *Tools {
+func NewTools(s Settings) *Tools {
 	return &Tools{settings: s}
 }
 
@@ -74,7 +73,7 @@ func (t *Tools) Lacks(ctx context.Context, a config.Agent) error {
 		return err
 	}
 	if a.Tools.Shell {
-		return t.confines(ctx)
+		return t.requireConfinement(ctx)
 	}
 	return nil
 }
@@ -84,7 +83,7 @@ func (t *Tools) Lacks(ctx context.Context, a config.Agent) error {
 func (t *Tools) Check(ctx context.Context, team config.Team) error {
 	var unset error
 	if team.Orchestrator.RunsChecks() {
-		if err := t.confines(ctx); err != nil {
+		if err := t.requireConfinement(ctx); err != nil {
 			return fmt.Errorf("orchestrator.ballot %s runs commands: %w", team.Orchestrator.Ballot, err)
 		}
 	}
@@ -118,11 +117,11 @@ func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string, s ac
 		}
 	}
 	if a.Tools.Shell {
-		if err := t.confines(ctx); err != nil {
+		if err := t.requireConfinement(ctx); err != nil {
 			return nil, err
 		}
-		o := t.options()
-		o.Tree = t.overlays.tree(workspace)
+		o := t.sandboxOptions()
+		o.Tree = t.overlays.treeOpener(workspace)
 		set.Shell = &o
 	}
 	opened, err := tools.Open(ctx, workspace, set)
@@ -130,7 +129,7 @@ func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string, s ac
 	_, unreached := errors.AsType[*mcp.StartError](err)
 	switch {
 	case unconfined:
-		return nil, lack(activities.NoSandbox, "no shell: %w", err)
+		return nil, lackError(activities.NoSandbox, "no shell: %w", err)
 	case unreached:
 		return nil, &activities.LackError{Type: activities.ToolsUnavailable, Err: err}
 	case err != nil:
@@ -138,9 +137,9 @@ func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string, s ac
 	}
 	var secrets []string
 	for _, s := range servers {
-		secrets = append(secrets, variables(s)...)
+		secrets = append(secrets, serverVariables(s)...)
 	}
-	return redacting{opened, redact.New(redact.Environment(secrets))}, nil
+	return redacting{opened, text.NewRedactor(text.SecretsOfEnvironment(secrets))}, nil
 }
 
 // tempDir returns this process's directory for the HOMEs of MCP servers. It is in the system's
@@ -149,7 +148,7 @@ func (t *Tools) tempDir() (string, error) {
 	t.tempMutex.Lock()
 	defer t.tempMutex.Unlock()
 	if t.temp == nil {
-		s, err := scratch.Open("", scratch.Worker)
+		s, err := filelock.OpenScratch("", filelock.Worker)
 		if err != nil {
 			return "", err
 		}
@@ -158,8 +157,7 @@ func (t *Tools) tempDir() (string, error) {
 	return t.temp.Path, nil
 }
 
-// release ends the shared servers and removes the directory of tempDir.
-func (t *Tools) release() {
+func (t *Tools) closeShared() {
 	t.shared.Close()
 	t.tempMutex.Lock()
 	defer t.tempMutex.Unlock()
@@ -169,14 +167,13 @@ func (t *Tools) release() {
 	}
 }
 
-// repeatable reports whether a call that may already have run can safely be repeated.
-func (t *Tools) repeatable(tool string) bool {
+// Repeatable reports whether a call that may already have run can safely be repeated.
+func (t *Tools) Repeatable(tool string) bool {
 	s := t.settings.Sandbox
 	return tools.Repeatable(tool, s.Level != string(sandbox.Off) && len(s.Network) == 0)
 }
 
-// confines returns an error if this host cannot confine a shell at the configured level.
-func (t *Tools) confines(ctx context.Context) error {
+func (t *Tools) requireConfinement(ctx context.Context) error {
 	t.probed.Do(func() {
 		// All callers share the result, so it must not depend on the context of the first one.
 		asking, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -185,22 +182,22 @@ func (t *Tools) confines(ctx context.Context) error {
 		if t.settings.Sandbox.Level != string(sandbox.Off) {
 			t.host = sandbox.Probe(asking)
 		}
-		t.refusal = t.tryShell(asking)
+		t.refusal = t.tryShell()
 	})
 	return t.refusal
 }
 
 // Confine runs the command of a check in a separate sandbox.
 func (t *Tools) Confine(ctx context.Context, c check.Confined) (ended check.Ended, err error) {
-	if err := t.confines(ctx); err != nil {
+	if err := t.requireConfinement(ctx); err != nil {
 		return ended, err
 	}
-	o := t.options()
+	o := t.sandboxOptions()
 	o.Workspace, o.Temp, o.ReadOnly = c.Dir, filepath.Dir(c.Dir), c.ReadOnly
 	o.Limits.Output, o.Network = maxCheckOutput, sandbox.Network{}
 	box, err := sandbox.Open(o)
 	if err != nil {
-		return ended, lack(activities.NoSandbox, "no sandbox for a check: %w", err)
+		return ended, lackError(activities.NoSandbox, "no sandbox for a check: %w", err)
 	}
 	defer func() { err = errors.Join(err, box.Close()) }()
 	exit, err := box.Run(ctx, sandbox.Command{
@@ -212,35 +209,28 @@ func (t *Tools) Confine(ctx context.Context, c check.Confined) (ended check.Ende
 // maxCheckOutput bounds the output of a check, in bytes.
 const maxCheckOutput = 1 << 20
 
-// tryShell opens a sandbox on an empty workspace as a test, and runs a command in gVisor.
-func (t *Tools) tryShell(ctx context.Context) error {
-	dir, err := scratch.Open("", scratch.Shell)
+func (t *Tools) tryShell() error {
+	dir, err := filelock.OpenScratch("", filelock.Shell)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	o := t.options()
+	o := t.sandboxOptions()
 	o.Temp, o.Workspace = dir.Path, dir.Path+"/files"
 	if err := os.Mkdir(o.Workspace, 0o700); err != nil {
-		return fmt.Errorf("making a directory to try the sandbox in: %w", err)
-	}
-	if o.Level == sandbox.Gvisor { // the probe has not tried it
-		if err := t.host.Try(ctx, o.Level); err != nil {
-			return lack(activities.NoSandbox, "no shell: %w", err)
-		}
+		return fmt.Errorf("make a directory to try the sandbox in: %w", err)
 	}
 	box, err := sandbox.Open(o)
 	if err != nil {
-		return lack(activities.NoSandbox, "no shell: %w", err)
+		return lackError(activities.NoSandbox, "no shell: %w", err)
 	}
 	return box.Close()
 }
 
-// options returns the options of this worker's sandboxes.
-func (t *Tools) options() sandbox.Options {
+func (t *Tools) sandboxOptions() sandbox.Options {
 	s := t.settings.Sandbox
 	return sandbox.Options{
-		Network: network(s.Network),
+		Network: networkAccess(s.Network),
 		Level:   sandbox.Level(s.Level), Host: t.host, Toolchains: s.Toolchains, Private: t.private,
 		Limits: sandbox.Limits{
 			Time: time.Duration(s.TimeoutSeconds) * time.Second, CPU: time.Duration(s.CPUSeconds) * time.Second,
@@ -249,14 +239,13 @@ func (t *Tools) options() sandbox.Options {
 	}
 }
 
-// network returns the network access to a list of destinations, which the settings have validated.
-func network(entries []string) sandbox.Network {
-	list, err := egress.ParseList(entries)
+func networkAccess(entries []string) sandbox.Network {
+	list, err := tools.ParseDestinations(entries)
 	if err != nil || len(list) == 0 {
 		return sandbox.Network{}
 	}
 	return sandbox.Network{Reaches: list.String(), Serve: func(socket *os.File) io.Closer {
-		p, err := egress.Serve(socket, list)
+		p, err := tools.ServeProxy(socket, list)
 		if err != nil {
 			return nil
 		}
@@ -264,18 +253,18 @@ func network(entries []string) sandbox.Network {
 	}}
 }
 
-// secrets returns the variables of the operator's MCP servers as NAME=VALUE, for redaction.
-func (t *Tools) secrets() []string {
+// serverSecrets returns the variables of the operator's MCP servers as NAME=VALUE, for redaction.
+func (t *Tools) serverSecrets() []string {
 	var all []string
 	for name, d := range t.settings.MCPServers {
-		if s, err := t.server("", name, d); err == nil { // a server without its variables is not started
-			all = append(all, variables(s)...)
+		if s, err := t.completeServer("", name, d); err == nil { // a server without its variables is not started
+			all = append(all, serverVariables(s)...)
 		}
 	}
 	return all
 }
 
-func (t *Tools) getenv(name string) string {
+func (t *Tools) lookupVariable(name string) string {
 	if t.Getenv != nil {
 		return t.Getenv(name)
 	}
@@ -285,19 +274,119 @@ func (t *Tools) getenv(name string) string {
 // redacting removes the secrets of MCP servers from results, including those of servers that a team
 // file defines.
 type redacting struct {
-	opened   step.Tools
-	redactor *redact.Redactor
+	openTools
+	redactor *text.Redactor
 }
 
-// Tools implements loop.Tools.
-func (r redacting) Tools() []llm.Tool { return r.opened.Tools() }
-
-// Close implements io.Closer.
-func (r redacting) Close() error { return r.opened.Close() }
+// openTools is step.Tools under a name that does not hide its method Tools.
+type openTools = step.Tools
 
 // Run implements loop.Tools.
 func (r redacting) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
-	out, err := r.opened.Run(ctx, call)
+	out, err := r.openTools.Run(ctx, call)
 	out.Text = r.redactor.String(out.Text)
 	return out, err
+}
+
+func (t *Tools) findPrograms(a config.Agent) error {
+	servers, err := t.serversOf(a)
+	if err != nil {
+		return err
+	}
+	for _, s := range servers {
+		if err := s.Find(); err != nil {
+			return lackError(activities.NoServer, "%w", err)
+		}
+	}
+	return nil
+}
+
+// FindProgram returns an error if the program of an MCP server defined in a file is not installed
+// here. It ignores unset variables.
+func (t *Tools) FindProgram(s config.MCPServer) error {
+	if !s.Defines() {
+		return nil
+	}
+	err := t.findPrograms(config.Agent{MCPServers: []config.MCPServer{s}})
+	if activities.Lacks(err, activities.MissingKey) {
+		return nil
+	}
+	return err
+}
+
+// serversOf returns an agent's MCP servers. A local team file may define them; otherwise they are
+// the operator's.
+func (t *Tools) serversOf(a config.Agent) ([]mcp.Server, error) {
+	var servers []mcp.Server
+	for _, named := range a.MCPServers {
+		definition := MCPServer{Command: named.Command, Args: named.Args, Env: named.Env, URL: named.URL, Scope: named.Scope}
+		if !named.Defines() {
+			var ok bool
+			if definition, ok = t.settings.MCPServers[named.Name]; !ok {
+				return nil, lackError(activities.NoServer, "this worker has no MCP server %q; %s", named.Name,
+					listOthers(t.settings.MCPServers, "it has none; an operator defines MCP servers in the file of --worker-config, a team file for local runs may define its own"))
+			}
+		}
+		s, err := t.completeServer(a.ID, named.Name, definition)
+		if err != nil {
+			return nil, err
+		}
+		s.Allowed = bothAllow(definition.AllowedTools, named.AllowedTools)
+		s.Excluded = slices.Concat(definition.ExcludeTools, named.ExcludeTools)
+		servers = append(servers, s)
+	}
+	return servers, nil
+}
+
+// bothAllow returns the tools that are on both lists. An empty list allows all tools.
+func bothAllow(operator, team []string) []string {
+	switch {
+	case len(operator) == 0:
+		return team
+	case len(team) == 0:
+		return operator
+	}
+	both := []string{}
+	for _, tool := range team {
+		if slices.Contains(operator, tool) {
+			both = append(both, tool)
+		}
+	}
+	return both
+}
+
+func (t *Tools) completeServer(agent, name string, d MCPServer) (mcp.Server, error) {
+	s := mcp.Server{
+		Name: name, Command: d.Command, Args: d.Args, URL: d.URL, Shared: d.Scope == config.ScopeSession,
+		CallTimeout: time.Duration(d.CallTimeoutSeconds) * time.Second,
+	}
+	if len(d.Env) > 0 {
+		s.Env = make(map[string]string, len(d.Env))
+	}
+	for _, key := range slices.Sorted(maps.Keys(d.Env)) {
+		value := d.Env[key]
+		if variable, ok := config.Reference(value); ok && variable != mcp.Workspace {
+			if value = t.lookupVariable(variable); value == "" {
+				return s, missingKey(agent, variable)
+			}
+		}
+		s.Env[key] = value
+	}
+	if d.TokenEnv != "" {
+		if s.Token = t.lookupVariable(d.TokenEnv); s.Token == "" {
+			return s, missingKey(agent, d.TokenEnv)
+		}
+	}
+	return s, nil
+}
+
+func serverVariables(s mcp.Server) []string {
+	var all []string
+	for name, value := range s.Env {
+		all = append(all, name+"="+value)
+	}
+	if s.Token != "" {
+		all = append(all, "MCP_TOKEN="+s.Token)
+	}
+	return all
 }

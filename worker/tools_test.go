@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"net/url"
@@ -18,16 +17,14 @@ import (
 	"conclave/activities/sandbox"
 	"conclave/engine/config"
 	"conclave/engine/llm"
-	"conclave/engine/redact"
-	"conclave/worker/settings"
+	"conclave/engine/text"
 )
 
-// without returns the tools of a worker on a host that supports a level.
-func without(s settings.Settings, level sandbox.Level) *Tools {
+func without(s Settings, level sandbox.Level) *Tools {
 	t := NewTools(s)
 	t.probed.Do(func() {
 		t.host = sandbox.Host{Level: level, Missing: []string{"user namespaces are off: switch them on"}}
-		t.refusal = t.tryShell(context.Background())
+		t.refusal = t.tryShell()
 	})
 	return t
 }
@@ -46,8 +43,8 @@ func shell() config.Agent {
 
 func TestServersOf_areTheNamedOnes(t *testing.T) {
 	t.Parallel()
-	s := settings.Default()
-	s.MCPServers = map[string]settings.MCPServer{
+	s := DefaultSettings()
+	s.MCPServers = map[string]MCPServer{
 		"browser": {Command: "npx", Args: []string{"x"}, Env: map[string]string{"A_TOKEN": "${MY_SECRET}", "LEVEL": "debug"}, CallTimeoutSeconds: 7},
 		"tickets": {URL: "https://h/mcp", TokenEnv: "TICKETS_TOKEN"},
 	}
@@ -72,8 +69,8 @@ func TestServersOf_areTheNamedOnes(t *testing.T) {
 // A team can narrow the operator's filters but not widen them.
 func TestServersOf_filtersAreJoined(t *testing.T) {
 	t.Parallel()
-	s := settings.Default()
-	s.MCPServers = map[string]settings.MCPServer{
+	s := DefaultSettings()
+	s.MCPServers = map[string]MCPServer{
 		"files": {Command: "x", AllowedTools: []string{"read", "write"}, ExcludeTools: []string{"delete"}, Scope: "session"},
 	}
 	for name, tt := range map[string]struct {
@@ -105,8 +102,8 @@ func TestOpen_stepsOfARunShareAServer(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	tools := NewTools(settings.Default())
-	t.Cleanup(tools.release)
+	tools := NewTools(DefaultSettings())
+	t.Cleanup(tools.closeShared)
 	agent := named(config.MCPServer{Name: "teller", Command: self, Args: []string{serve}, Scope: "session"})
 	mark := func(run string) string {
 		opened, err := tools.Open(t.Context(), agent, t.TempDir(), activities.Sharing{Run: run})
@@ -131,8 +128,8 @@ func TestOpen_sharesAll(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	tools := NewTools(settings.Default())
-	t.Cleanup(tools.release)
+	tools := NewTools(DefaultSettings())
+	t.Cleanup(tools.closeShared)
 	agent := named(config.MCPServer{Name: "teller", Command: self, Args: []string{serve}})
 	for _, all := range []bool{true, false} {
 		opened, err := tools.Open(t.Context(), agent, t.TempDir(), activities.Sharing{Run: "r/", All: all})
@@ -145,8 +142,8 @@ func TestOpen_sharesAll(t *testing.T) {
 
 func TestLacks(t *testing.T) {
 	t.Parallel()
-	s := settings.Default()
-	s.MCPServers = map[string]settings.MCPServer{"browser": {Command: "npx"}, "tickets": {URL: "https://h/mcp", TokenEnv: "TICKETS_TOKEN"}}
+	s := DefaultSettings()
+	s.MCPServers = map[string]MCPServer{"browser": {Command: "npx"}, "tickets": {URL: "https://h/mcp", TokenEnv: "TICKETS_TOKEN"}}
 	tools := without(s, sandbox.Landlock)
 	tools.Getenv = environment(nil)
 	require.NoError(t, tools.Lacks(t.Context(), named(config.MCPServer{Name: "browser"})))
@@ -155,7 +152,7 @@ func TestLacks(t *testing.T) {
 	err := tools.Lacks(t.Context(), named(config.MCPServer{Name: "brwser"}))
 	require.True(t, activities.Lacks(err, activities.NoServer))
 	require.EqualError(t, err, `this worker has no MCP server "brwser"; it has: browser, tickets`)
-	require.ErrorContains(t, NewTools(settings.Default()).Lacks(t.Context(), named(config.MCPServer{Name: "x"})), "it has none; an operator defines MCP servers")
+	require.ErrorContains(t, NewTools(DefaultSettings()).Lacks(t.Context(), named(config.MCPServer{Name: "x"})), "it has none; an operator defines MCP servers")
 
 	err = tools.Lacks(t.Context(), named(config.MCPServer{Name: "tickets"}))
 	require.True(t, activities.Lacks(err, activities.MissingKey))
@@ -184,20 +181,17 @@ func TestLacks(t *testing.T) {
 
 func TestOptions_levelIsTheOperators(t *testing.T) {
 	t.Parallel()
-	s := settings.Default()
+	s := DefaultSettings()
 	require.Error(t, without(s, sandbox.Landlock).Lacks(t.Context(), shell()), "without a word full is required")
 	s.Sandbox.Level = "landlock"
 	tools := without(s, sandbox.Landlock)
-	require.True(t, tools.repeatable("run_command"))
+	require.True(t, tools.Repeatable("run_command"))
 	s.Sandbox.Level = "off"
 	tools = NewTools(s)
 	require.NoError(t, tools.Lacks(t.Context(), shell()))
-	require.False(t, tools.repeatable("run_command"), "an unconfined command may have any effect")
-	require.True(t, tools.repeatable("write_file"))
-	require.False(t, tools.repeatable("mcp__browser__open"))
-
-	s.Sandbox.Level = "gvisor"
-	require.ErrorContains(t, without(s, sandbox.Full).Lacks(t.Context(), shell()), "there is no program runsc")
+	require.False(t, tools.Repeatable("run_command"), "an unconfined command may have any effect")
+	require.True(t, tools.Repeatable("write_file"))
+	require.False(t, tools.Repeatable("mcp__browser__open"))
 
 	s.Sandbox.Toolchains = []string{"/no/such/directory"}
 	s.Sandbox.Level = "landlock"
@@ -207,7 +201,7 @@ func TestOptions_levelIsTheOperators(t *testing.T) {
 func TestOptions_toolchainsExcludeTheWorkersFiles(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	s := settings.Default()
+	s := DefaultSettings()
 	s.Sandbox.Level, s.Sandbox.Toolchains = "off", []string{data}
 	require.NoError(t, NewTools(s).Lacks(t.Context(), shell()))
 	tools := NewTools(s)
@@ -218,9 +212,9 @@ func TestOptions_toolchainsExcludeTheWorkersFiles(t *testing.T) {
 
 func TestOptions_limitsAreTheOperators(t *testing.T) {
 	t.Parallel()
-	s := settings.Default()
-	require.Equal(t, sandbox.Limits{Time: 600 * time.Second, CPU: 600 * time.Second, Memory: 2 << 30, Disk: 1 << 30, Processes: 256}, NewTools(s).options().Limits)
-	require.Equal(t, sandbox.Full, NewTools(s).options().Level)
+	s := DefaultSettings()
+	require.Equal(t, sandbox.Limits{Time: 600 * time.Second, CPU: 600 * time.Second, Memory: 2 << 30, Disk: 1 << 30, Processes: 256}, NewTools(s).sandboxOptions().Limits)
+	require.Equal(t, sandbox.Full, NewTools(s).sandboxOptions().Level)
 }
 
 // The tools are opened and used at the level that this host supports.
@@ -228,8 +222,8 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	s := settings.Default()
-	s.MCPServers = map[string]settings.MCPServer{"teller": {Command: self, Args: []string{serve}, Env: map[string]string{"A_TOKEN": "${MY_SECRET}", "B": "plain", "C": "${CONCLAVE_WORKSPACE}"}}}
+	s := DefaultSettings()
+	s.MCPServers = map[string]MCPServer{"teller": {Command: self, Args: []string{serve}, Env: map[string]string{"A_TOKEN": "${MY_SECRET}", "B": "plain", "C": "${CONCLAVE_WORKSPACE}"}}}
 	tools := NewTools(s)
 	tools.Getenv = environment(map[string]string{"MY_SECRET": "verysecret"})
 	agent := named(config.MCPServer{Name: "teller"}, config.MCPServer{Name: "own", Command: self, Args: []string{serve}, Env: map[string]string{"PASSWORD": "literalsecret"}})
@@ -254,15 +248,15 @@ func TestOpen(t *testing.T) {
 	require.Contains(t, output, "C="+dir)
 	require.Contains(t, output, "A_TOKEN=[redacted]")
 	require.NotContains(t, output+run("mcp__own__tell", "{}"), "secret")
-	require.Equal(t, []string{"A_TOKEN=verysecret", "B=plain", "C=${CONCLAVE_WORKSPACE}"}, slices.Sorted(slices.Values(tools.secrets())), "the secrets that the worker redacts")
-	require.Equal(t, "x [redacted]", redact.New(redact.Environment(tools.secrets())).String("x verysecret"))
+	require.Equal(t, []string{"A_TOKEN=verysecret", "B=plain", "C=${CONCLAVE_WORKSPACE}"}, slices.Sorted(slices.Values(tools.serverSecrets())), "the secrets that the worker redacts")
+	require.Equal(t, "x [redacted]", text.NewRedactor(text.SecretsOfEnvironment(tools.serverSecrets())).String("x verysecret"))
 }
 
 func TestOpen_serverThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "work")
 	require.NoError(t, os.Mkdir(dir, 0o755))
-	_, err := NewTools(settings.Default()).Open(t.Context(), named(config.MCPServer{Name: "broken", Command: "false"}), dir, activities.Sharing{})
+	_, err := NewTools(DefaultSettings()).Open(t.Context(), named(config.MCPServer{Name: "broken", Command: "false"}), dir, activities.Sharing{})
 	require.True(t, activities.Lacks(err, activities.ToolsUnavailable))
 	require.ErrorContains(t, err, `MCP server "broken"`)
 }
@@ -270,17 +264,17 @@ func TestOpen_serverThatDoesNotStart(t *testing.T) {
 // Commands with a network may have effects outside of their workspace, and checks never have one.
 func TestTools_network(t *testing.T) {
 	t.Parallel()
-	s := settings.Default()
+	s := DefaultSettings()
 	tools := NewTools(s)
-	require.Nil(t, tools.options().Network.Serve)
-	require.True(t, tools.repeatable("run_command"))
+	require.Nil(t, tools.sandboxOptions().Network.Serve)
+	require.True(t, tools.Repeatable("run_command"))
 
 	s.Sandbox.Network = []string{"Code.Example:443", "10.1.2.3:8080"}
 	tools = NewTools(s)
-	n := tools.options().Network
+	n := tools.sandboxOptions().Network
 	require.Equal(t, "code.example:443, 10.1.2.3:8080", n.Reaches)
-	require.False(t, tools.repeatable("run_command"))
-	require.True(t, tools.repeatable("read_file"))
+	require.False(t, tools.Repeatable("run_command"))
+	require.True(t, tools.Repeatable("read_file"))
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

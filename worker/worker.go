@@ -8,17 +8,12 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"runtime/debug"
+	"path/filepath"
 	"slices"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
-	"go.temporal.io/sdk/temporal"
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -28,16 +23,13 @@ import (
 	"conclave/activities/scenario"
 	"conclave/activities/session"
 	"conclave/activities/tools"
-	"conclave/engine/artifact"
-	"conclave/engine/base"
-	"conclave/engine/config"
-	"conclave/engine/coordination"
-	"conclave/engine/overlay"
-	"conclave/engine/scratch"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/filelock"
+	"conclave/engine/files/snapshot"
+	"conclave/engine/loop"
+	"conclave/engine/text"
 	"conclave/worker/cluster"
-	"conclave/worker/metrics"
-	"conclave/worker/settings"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	pipelineflow "conclave/workflows/pipeline"
 	scenarioflow "conclave/workflows/scenario"
 	sessionflow "conclave/workflows/session"
@@ -91,7 +83,7 @@ type Config struct {
 	Deployment string
 
 	// Metrics is served at MetricsAddress, unless that is empty. It may be nil.
-	Metrics        *metrics.Metrics
+	Metrics        *cluster.Metrics
 	MetricsAddress string
 
 	// Log receives the messages of the worker itself. The default is slog.Default.
@@ -131,14 +123,14 @@ func Start(c Config) (stop func(), err error) {
 	if c.Client == nil || c.Store == nil {
 		return nil, errors.New("a worker needs a client and a store")
 	}
-	c.complete()
+	c.setDefaults()
 	if c.Models.traces, err = c.openTraces(); err != nil {
 		return nil, err
 	}
 	open := stack{c.Models.traces.Close}
 	defer func() {
 		if err != nil {
-			open.close()
+			open.closeReversed()
 		}
 	}()
 	closeMetrics, err := c.serveMetrics()
@@ -153,34 +145,33 @@ func Start(c Config) (stop func(), err error) {
 	open = append(open, forget)
 	workspaces := ""
 	if !c.NoSteps {
-		s, err := scratch.Open(c.Scratch, scratch.Worker)
+		s, err := filelock.OpenScratch(c.Scratch, filelock.Worker)
 		if err != nil {
 			return nil, err
 		}
-		scratch.Sweep(os.TempDir()) // the HOMEs of a killed worker's MCP servers are there
+		filelock.SweepScratch(os.TempDir()) // the HOMEs of a killed worker's MCP servers are there
 		c.Tools.overlays = &overlays{tools: c.Tools, workspaces: s.Path, trees: c.treesDir(), log: c.Tools.Log}
-		workspaces, open = s.Path, append(open, s.Close, c.Tools.release, c.Tools.overlays.close)
+		workspaces, open = s.Path, append(open, s.Close, c.Tools.closeShared, c.Tools.overlays.closeMounts)
 	}
-	sdkworker.SetBinaryChecksum(binaryName())
+	sdkworker.SetBinaryChecksum(cluster.Version()) // without it, the SDK would hash the whole executable
 	running := attempt.NewSteps()
 	c.Metrics.Teams(slices.Collect(maps.Keys(c.Teams.Named)))
 	c.Metrics.Steps(running.Doing)
-	c.Metrics.Sandbox(c.Tools.level)
-	p := c.process(workspaces, running)
-	open = append(open, p.Trees.Close)
-	polling, err := c.poll(p, noted, running)
+	c.Metrics.Sandbox(c.Tools.settings.Sandbox.Level, func() bool { return c.Tools.requireConfinement(context.Background()) == nil })
+	p := c.processOf(workspaces, running)
+	polling, err := c.startPollers(p, noted, running)
 	open = append(open, polling...)
 	if err != nil {
 		return nil, err
 	}
 	open = append(open, c.shareLimits())
-	c.Metrics.Ready(c.reachable)
+	c.Metrics.Ready(c.requireTemporal)
 	draining := func() {
 		if calls := running.Lasting(); calls > 0 && c.Draining != nil {
 			c.Draining(calls)
 		}
 	}
-	return append(open, draining, c.Metrics.Draining).close, nil
+	return append(open, draining, c.Metrics.Draining).closeReversed, nil
 }
 
 // graceOf returns how long a call of a workflow's step may go on when this worker stops.
@@ -191,23 +182,23 @@ func (c Config) graceOf(workflow string) time.Duration {
 	return c.Grace
 }
 
-// poll starts to poll the task queues. If it fails, stop closes the pollers started before.
-func (c Config) poll(p attempt.Process, noted interceptor.WorkerInterceptor, running *attempt.Steps) (stop stack, err error) {
-	sessions, steps := c.sessionWorker(noted), c.stepWorker(c.TaskQueue+drive.StepsSuffix, noted, running)
-	own := newHost(c.TaskQueue+drive.StepsSuffix, c.Log, func(queue string) sdkworker.Worker {
+// startPollers starts to poll the task queues. If it fails, stop closes the pollers started before.
+func (c Config) startPollers(p attempt.Process, noted interceptor.WorkerInterceptor, running *attempt.Steps) (stop stack, err error) {
+	sessions, steps := c.sessionWorker(noted), c.stepWorker(c.TaskQueue+workflows.StepsSuffix, noted, running)
+	own := newHost(c.TaskQueue+workflows.StepsSuffix, c.Log, func(queue string) sdkworker.Worker {
 		w := c.stepWorker(queue, noted, running)
 		(&scenario.Activities{Process: p, ReadFile: tools.ReadFile}).RegisterSteps(w)
 		return w
 	})
-	p.Host = own.use
-	c.register(p, sessions, steps)
+	p.Host = own.startPolling
+	c.registerActivities(p, sessions, steps)
 	if err := sessions.Start(); err != nil {
-		return nil, fmt.Errorf("starting the worker of sessions: %w", err)
+		return nil, fmt.Errorf("start the worker of sessions: %w", err)
 	}
 	stop = append(stop, sessions.Stop)
 	if !c.NoSteps {
 		if err := steps.Start(); err != nil {
-			return stop, fmt.Errorf("starting the worker of steps: %w", err)
+			return stop, fmt.Errorf("start the worker of steps: %w", err)
 		}
 		stop = append(stop, own.close, steps.Stop)
 	}
@@ -217,19 +208,19 @@ func (c Config) poll(p attempt.Process, noted interceptor.WorkerInterceptor, run
 // stack holds the functions that close opened resources, in order of opening.
 type stack []func()
 
-func (s stack) close() {
+func (s stack) closeReversed() {
 	for _, f := range slices.Backward(s) {
 		f()
 	}
 }
 
-func (c *Config) complete() {
-	c.TaskQueue = cmp.Or(c.TaskQueue, drive.TaskQueue)
+func (c *Config) setDefaults() {
+	c.TaskQueue = cmp.Or(c.TaskQueue, workflows.TaskQueue)
 	c.MaxConcurrentSteps = cmp.Or(c.MaxConcurrentSteps, defaultSteps)
 	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, attempt.HeartbeatTimeout)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Tools == nil {
-		c.Tools = NewTools(settings.Default())
+		c.Tools = NewTools(DefaultSettings())
 	}
 	c.Tools.Keep(c.Scratch, c.Cache, c.treesDir())
 	c.cacheContent()
@@ -241,9 +232,9 @@ func (c Config) sessionWorker(noted interceptor.WorkerInterceptor) sdkworker.Wor
 		StickyScheduleToStartTimeout: stickyTimeout,
 		WorkerStopTimeout:            stopTimeout,
 		Identity:                     cluster.WorkerIdentity(),
-		DeploymentOptions:            c.deployment(),
+		DeploymentOptions:            c.deploymentOptions(),
 		DisableRegistrationAliasing:  true,
-		Interceptors:                 c.interceptors(noted),
+		Interceptors:                 c.workerInterceptors(noted),
 		OnFatalError:                 c.onFatal,
 	})
 	w.RegisterWorkflowWithOptions(sessionflow.Workflow, workflow.RegisterOptions{Name: sessionflow.Type})
@@ -260,14 +251,14 @@ func (c Config) stepWorker(queue string, noted interceptor.WorkerInterceptor, ru
 		MaxHeartbeatThrottleInterval:     heartbeatThrottle,
 		WorkerStopTimeout:                stopTimeout + c.Grace,
 		Identity:                         cluster.WorkerIdentity(),
-		DeploymentOptions:                c.deployment(),
+		DeploymentOptions:                c.deploymentOptions(),
 		DisableRegistrationAliasing:      true,
-		Interceptors:                     c.interceptors(noted),
+		Interceptors:                     c.workerInterceptors(noted),
 		OnFatalError:                     c.onFatal,
 	})
 }
 
-func (c Config) register(p attempt.Process, bookkeeping, steps sdkworker.ActivityRegistry) {
+func (c Config) registerActivities(p attempt.Process, bookkeeping, steps sdkworker.ActivityRegistry) {
 	for _, product := range []interface {
 		RegisterBookkeeping(sdkworker.ActivityRegistry)
 		RegisterSteps(sdkworker.ActivityRegistry)
@@ -281,79 +272,23 @@ func (c Config) register(p attempt.Process, bookkeeping, steps sdkworker.Activit
 	}
 }
 
-// process returns the dependencies that activities get from this process.
-func (c Config) process(workspaces string, running *attempt.Steps) attempt.Process {
+func (c Config) processOf(workspaces string, running *attempt.Steps) attempt.Process {
 	return attempt.Process{
-		Equipment: activities.Equipment{
-			Teams: c.Teams, Model: c.Models.Model, Priced: c.Models.Priced, Window: c.Models.Window, NoCalls: c.Models.NoCalls,
-			Tools: c.openTools, EndShared: c.Tools.shared.End, SharedDirs: c.Tools.shared.Dirs, Lacks: c.Tools.Lacks, Repeatable: c.Tools.repeatable,
-			Overlays: c.overlays,
-			Confine:  c.Tools.Confine,
-			Alone:    alone(c.Client),
-			Indexed:  (&attributes{client: c.Client, log: c.Log, known: map[string]registered{}}).registered,
-		},
-		Store: c.Store, Trees: base.NewTrees(c.Store, c.treesDir(), treeBytes), Now: time.Now, Bell: doorbell(c.Client), Scratch: workspaces,
-		Heartbeat: c.Client.RecordActivityHeartbeat, HeartbeatTimeout: c.HeartbeatTimeout, Pending: pending(c.Client), Steps: running, Grace: c.graceOf,
-		Signal: c.Client.SignalWorkflow,
+		Equipment: equipment{c.Models, c.Tools}, Teams: c.Teams,
+		Server: temporalServer{c.Client, &attributes{client: c.Client, log: c.Log, known: map[string]registered{}}},
+		Store:  c.Store, Trees: snapshot.NewTrees(c.Store, c.treesDir(), treeBytes), Now: time.Now, Scratch: workspaces,
+		HeartbeatTimeout: c.HeartbeatTimeout, Steps: running, Grace: c.graceOf,
 		Marks:  &attempt.Marks{},
-		Yield:  yield,
-		Redact: c.redact(),
+		Yield:  awaitWave,
+		Redact: c.secretRemover(),
 	}
 }
 
-// overlays returns the mounts for an agent's workspaces, or nil if they are copies.
-func (c Config) overlays(ctx context.Context, agent config.Agent) *overlay.Mounts {
-	if c.Tools.overlays == nil {
-		return nil
-	}
-	return c.Tools.overlays.of(ctx, agent)
-}
-
-// yield waits until the steps of a wave have started.
-func yield(ctx context.Context) {
+func awaitWave(ctx context.Context) {
 	select {
 	case <-time.After(startTime):
 	case <-ctx.Done():
 	}
-}
-
-// doorbell returns a function that reads the doorbell of a run from its workflow's memo, and fails with
-// a temporal.CanceledError if the activity of ctx is to be cancelled. This does not need a worker.
-func doorbell(c client.Client) func(ctx context.Context, workflowID, runID string) (coordination.Ring, error) {
-	return func(ctx context.Context, workflowID, runID string) (coordination.Ring, error) {
-		var bell coordination.Ring
-		described, err := c.DescribeWorkflowExecution(ctx, workflowID, runID)
-		if err != nil {
-			return bell, fmt.Errorf("reading the memo of workflow %s, run %s: %w", workflowID, runID, err)
-		}
-		if payload, rung := described.GetWorkflowExecutionInfo().GetMemo().GetFields()[drive.MemoDoorbell]; rung {
-			if err := converter.GetDefaultDataConverter().FromPayload(payload, &bell); err != nil {
-				return coordination.Ring{}, fmt.Errorf("reading the doorbell of workflow %s: %w", workflowID, err)
-			}
-		}
-		if activity.IsActivity(ctx) && slices.ContainsFunc(described.GetPendingActivities(), func(a *workflowpb.PendingActivityInfo) bool {
-			return a.GetActivityId() == activity.GetInfo(ctx).ActivityID && a.GetState() == enumspb.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
-		}) {
-			return bell, temporal.NewCanceledError()
-		}
-		return bell, nil
-	}
-}
-
-// binaryName returns the commit or version of the program. Without it, the SDK would hash the whole
-// executable before the first poll.
-func binaryName() string {
-	const unknown = "conclave"
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return unknown
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
-		}
-	}
-	return cmp.Or(info.Main.Version, unknown)
 }
 
 // ErrEnded is the error of a worker that cannot continue.
@@ -380,5 +315,79 @@ func Run(ctx context.Context, c Config, started func()) error {
 		return nil
 	case err := <-fatal:
 		return fmt.Errorf("%w: %w", ErrEnded, err)
+	}
+}
+
+func (c Config) serveMetrics() (stop func(), err error) {
+	if c.Metrics == nil || c.MetricsAddress == "" {
+		return func() {}, nil
+	}
+	_, stop, err = c.Metrics.Serve(c.MetricsAddress, c.Log)
+	return stop, err
+}
+
+func (c Config) openTraces() (*Tracer, error) {
+	return OpenTracer(context.Background(), TracerOptions{Version: cluster.Version(), Instance: cluster.WorkerIdentity(), Redact: c.secretRemover(), Log: c.Log})
+}
+
+func (c Config) secretRemover() func([]byte) []byte {
+	return text.NewRedactor(text.SecretsOfEnvironment(slices.Concat(os.Environ(), c.Tools.serverSecrets()))).Bytes
+}
+
+func (m Models) observeModel(provider, name string, model loop.Model) loop.Model {
+	return m.traces.Model(provider, name, m.metrics.Model(provider, name, model))
+}
+
+func (c Config) requireTemporal(ctx context.Context) error {
+	if _, err := c.Client.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
+		return fmt.Errorf("Temporal does not answer: %w", err) //nolint:staticcheck // Temporal is a name
+	}
+	return nil
+}
+
+// workerInterceptors returns the interceptors of a worker. The metrics are the outermost, and the
+// order of signals is kept next to the workflow.
+func (c Config) workerInterceptors(noted interceptor.WorkerInterceptor) []interceptor.WorkerInterceptor {
+	var all []interceptor.WorkerInterceptor
+	if c.Metrics != nil {
+		all = append(all, c.Metrics.Interceptor())
+	}
+	if c.Models.traces != nil {
+		all = append(all, c.Models.traces.Interceptor())
+	}
+	return append(all, noted, &workflows.SignalOrder{})
+}
+
+// cacheBytes is the maximum size of the content cache.
+const cacheBytes = 2 << 30
+
+// DefaultCache returns the content cache in the user's cache directory, or "" if the user has none.
+func DefaultCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "conclave", "content")
+}
+
+// treeBytes is the maximum size of the unpacked bases that a worker keeps.
+const treeBytes = 4 << 30
+
+// treesDir returns the directory for unpacked bases, which is beside the content cache.
+func (c Config) treesDir() string {
+	if c.Cache == "" || c.NoSteps {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(c.Cache), "trees")
+}
+
+// cacheContent puts the content cache in front of the store. If the cache cannot be opened, the
+// store is used directly.
+func (c *Config) cacheContent() {
+	if c.Cache == "" || c.NoSteps {
+		return
+	}
+	if cached, err := artifact.NewCache(c.Store, c.Cache, cacheBytes); err == nil {
+		c.Store = cached
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	pipelineflow "conclave/workflows/pipeline"
 	scenarioflow "conclave/workflows/scenario"
 	"conclave/workflows/session"
@@ -28,7 +28,7 @@ func TestReplay(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
-				Interceptors: []interceptor.WorkerInterceptor{&drive.SignalOrder{}},
+				Interceptors: []interceptor.WorkerInterceptor{&workflows.SignalOrder{}},
 			})
 			require.NoError(t, err)
 			replayer.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: session.Type})

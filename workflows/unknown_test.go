@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	pipelineflow "conclave/workflows/pipeline"
 	scenarioflow "conclave/workflows/scenario"
 	"conclave/workflows/session"
@@ -41,14 +41,14 @@ func TestInput_unknownKey(t *testing.T) {
 			t.Parallel()
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestWorkflowEnvironment()
-			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&drive.SignalOrder{}}})
+			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&workflows.SignalOrder{}}})
 			env.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: session.Type})
 			env.RegisterWorkflowWithOptions(pipelineflow.Workflow, workflow.RegisterOptions{Name: pipelineflow.Type})
 			env.RegisterWorkflowWithOptions(scenarioflow.Workflow, workflow.RegisterOptions{Name: scenarioflow.Type})
 			env.ExecuteWorkflow(tt.kind, tt.input)
 			var refused *temporal.ApplicationError
 			require.ErrorAs(t, env.GetWorkflowError(), &refused)
-			require.Equal(t, drive.InvalidInput, refused.Type())
+			require.Equal(t, workflows.InvalidInput, refused.Type())
 			require.True(t, refused.NonRetryable())
 			require.Contains(t, refused.Error(), tt.reason)
 			require.NotContains(t, refused.Error(), "Go ")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/url"
 	"sync"
 	"time"
 
@@ -12,13 +13,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
-	"conclave/engine/base"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/overlay"
+	"conclave/engine/files/snapshot"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/overlay"
 	"conclave/engine/step"
 )
 
@@ -29,20 +30,13 @@ const maxFruitless = 3
 // concurrently.
 type Process struct {
 	activities.Equipment
+	activities.Server
 
+	Teams   activities.Teams
 	Store   artifact.Store
-	Trees   *base.Trees // keeps the bases that runs start from; nil to read them from Store
+	Trees   *snapshot.Trees // keeps the bases that runs start from; nil to read them from Store
 	Now     func() time.Time
 	Scratch string // directory of the workspaces
-
-	// Heartbeat sends a heartbeat for the attempt with a task token and returns the server's
-	// answer. It is the client's RecordActivityHeartbeat, because the SDK's own heartbeat does not
-	// report whether the server acknowledged it.
-	Heartbeat func(ctx context.Context, taskToken []byte, details ...any) error
-
-	// Pending reports whether an activity of a running workflow is still open. If nil, a step whose
-	// attempt the server gave up always waits for the next attempt.
-	Pending func(ctx context.Context, workflowID, runID, activityID string) (bool, error)
 
 	// HeartbeatTimeout applies to the steps of runs that this process prepares.
 	HeartbeatTimeout time.Duration
@@ -58,14 +52,6 @@ type Process struct {
 	// Steps holds the steps that run in this process; if nil, each attempt runs its step alone.
 	Steps *Steps
 
-	// Bell reads the doorbell of a run from its workflow's memo, and returns the zero Ring if it
-	// was never rung, with a temporal.CanceledError if the activity of ctx is to be cancelled. If nil,
-	// running steps receive no updates.
-	Bell func(ctx context.Context, workflowID, runID string) (coordination.Ring, error)
-
-	// Signal sends a signal to a workflow. If nil, steps do not report outages of their models.
-	Signal func(ctx context.Context, workflowID, runID, signal string, arg any) error
-
 	// Marks is shared by the steps of this process; it may be nil.
 	Marks *Marks
 
@@ -79,9 +65,9 @@ type Process struct {
 }
 
 // Bases returns Trees, or trees without a cache if Trees is nil.
-func (p Process) Bases() *base.Trees {
+func (p Process) Bases() *snapshot.Trees {
 	if p.Trees == nil {
-		return base.NewTrees(p.Store, "", 0)
+		return snapshot.NewTrees(p.Store, "", 0)
 	}
 	return p.Trees
 }
@@ -115,7 +101,7 @@ type Attempt struct {
 	Number int    // number of the attempt, from 1
 
 	// Look reads the doorbell. It never fails: if the server does not answer, it returns the
-	// previous ring. It is nil if the step receives no updates.
+	// previous ring.
 	Look func(context.Context) (coordination.Ring, error)
 
 	// Ports and Spec are completed by the function passed to Perform.
@@ -152,13 +138,12 @@ type Attempt struct {
 	assemble    func(context.Context) error
 }
 
-// newAttempt returns an attempt at the step with an execution token, for the activity of ctx.
 func newAttempt(ctx context.Context, p Process, token string) *Attempt {
 	info := activity.GetInfo(ctx)
-	d := previous(ctx)
+	d := previousDetails(ctx)
 	a := &Attempt{
 		Token: token, Number: int(info.Attempt),
-		Ports:   step.Ports{Store: storage{p.Store}, Now: p.Now, Scratch: p.Scratch, Trees: p.Bases(), Repeatable: p.Repeatable, Redact: p.Redact},
+		Ports:   step.Ports{Store: p.Store, Now: p.Now, Scratch: p.Scratch, Trees: p.Bases(), Repeatable: p.Repeatable, Redact: p.Redact},
 		Result:  step.Result{Step: d.Step, Usage: d.Usage},
 		process: p, workflow: info.WorkflowExecution, details: d,
 	}
@@ -167,14 +152,10 @@ func newAttempt(ctx context.Context, p Process, token string) *Attempt {
 		a.heart.grace = p.Grace(info.WorkflowExecution.ID)
 	}
 	a.heart.beat = func(ctx context.Context, taskToken []byte, d details) error { return p.Heartbeat(ctx, taskToken, d) }
-	if p.Pending != nil {
-		a.heart.pending = func(ctx context.Context) (bool, error) {
-			return p.Pending(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
-		}
+	a.heart.pending = func(ctx context.Context) (bool, error) {
+		return p.Pending(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
 	}
-	if p.Bell != nil {
-		a.Look = (&doorbell{read: p.Bell, workflow: info.WorkflowExecution, cancel: func() { a.heart.end(context.Canceled) }}).look
-	}
+	a.Look = (&doorbell{read: p.Bell, workflow: info.WorkflowExecution, cancel: func() { a.heart.endStep(context.Canceled) }}).readRing
 	return a
 }
 
@@ -216,7 +197,7 @@ func (a *Attempt) Perform(ctx context.Context, assemble func(context.Context) er
 	case a.limit > 0:
 		err = a.runInTime(stepCtx)
 	default:
-		err = a.run(stepCtx)
+		err = a.runStep(stepCtx)
 	}
 	if err == nil {
 		for _, warning := range a.Result.Warnings {
@@ -228,20 +209,20 @@ func (a *Attempt) Perform(ctx context.Context, assemble func(context.Context) er
 		return ended, nil
 	}
 	if endedByServer(stepCtx, err) {
-		return nil, a.interrupt(ctx, err)
+		return nil, a.endInterrupted(ctx, err)
 	}
-	return nil, a.fail(ctx, err)
+	return nil, a.endFailed(ctx, err)
 }
 
-func (a *Attempt) run(ctx context.Context) error {
+func (a *Attempt) runStep(ctx context.Context) error {
 	if err := a.assemble(ctx); err != nil {
 		return err
 	}
 	ctx = context.WithValue(ctx, attemptKey{}, a)
 	a.watchTools()
-	a.Ports.Progress = a.progress
-	a.Ports.Alive = func() error { return a.heart.alive(ctx) }
-	a.Ports.Fence = a.heart.fence
+	a.Ports.Progress = a.noteProgress
+	a.Ports.Alive = func() error { return a.heart.awaitFence(ctx) }
+	a.Ports.Fence = a.heart.fenceContext
 	var err error
 	a.Result, err = step.Run(ctx, a.Ports, a.Spec)
 	return err
@@ -253,35 +234,29 @@ func (a *Attempt) Equip(ctx context.Context, agent config.Agent) error {
 	if err != nil {
 		return err
 	}
-	a.server = server(agent.Backend)
+	a.server = serverOf(agent.Backend)
 	a.Ports.Model = watched{model, a}
-	if a.process.Window != nil {
-		a.Ports.Window = a.process.Window(agent)
-	}
-	if a.process.NoCalls != nil {
-		a.Ports.NoCalls, a.Ports.UnreadCalls = a.process.NoCalls(agent)
-	}
+	a.Ports.Window = a.process.Window(agent)
+	a.Ports.NoCalls, a.Ports.UnreadCalls = a.process.NoCalls(agent)
 	return a.EquipTools(ctx, agent)
 }
 
 // EquipTools gives the step the tools of an agent.
 func (a *Attempt) EquipTools(ctx context.Context, agent config.Agent) error {
-	if err := a.process.Missing(ctx, agent); err != nil {
+	if err := a.process.Lacks(ctx, agent); err != nil {
 		return err
 	}
-	a.heart.update(func(d *details) { d.Lacking = time.Time{} })
+	a.heart.updateDetails(func(d *details) { d.Lacking = time.Time{} })
 	a.Ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) {
-		return a.process.Tools(ctx, agent, workspace, activities.Sharing{Run: a.Spec.Layout.Root(), All: a.ShareServers})
+		return a.process.OpenTools(ctx, agent, workspace, activities.Sharing{Run: a.Spec.Layout.Root(), All: a.ShareServers})
 	}
-	if a.process.Overlays != nil {
-		a.Ports.Overlays = func(ctx context.Context) *overlay.Mounts { return a.process.Overlays(ctx, agent) }
-	}
+	a.Ports.Overlays = func(ctx context.Context) *overlay.Mounts { return a.process.Overlays(ctx, agent) }
 	return nil
 }
 
-// progress updates the heartbeat details. A new journal entry is progress, because the next attempt
+// noteProgress updates the heartbeat details. A new journal entry is progress, because the next attempt
 // does not repeat it; a wasted reply or a refusal is not.
-func (a *Attempt) progress(p step.Progress) {
+func (a *Attempt) noteProgress(p step.Progress) {
 	fruitful := p.Kept > 0 && p.Last != loop.Wasted && p.Last != loop.Refused
 	if p.Last == loop.Updated {
 		a.lastTool = "an update"
@@ -292,9 +267,9 @@ func (a *Attempt) progress(p step.Progress) {
 	var seen []coordination.Seen
 	if a.Spec.Witnessed != nil {
 		steps, _ := a.Spec.Witnessed()
-		seen = a.news(steps)
+		seen = a.seenSince(steps)
 	}
-	a.heart.update(func(d *details) {
+	a.heart.updateDetails(func(d *details) {
 		d.Failure = Failure{Step: p.Step, Token: a.Token, Usage: p.Usage, Seen: seen, LongestCall: d.LongestCall}
 		d.Last = string(p.Last)
 		if fruitful {
@@ -305,7 +280,7 @@ func (a *Attempt) progress(p step.Progress) {
 
 // Failure returns the details for an error that ends the attempt.
 func (a *Attempt) Failure() Failure {
-	now := a.heart.current()
+	now := a.heart.currentDetails()
 	f := Failure{Step: a.Result.Step, Token: a.Token, Usage: a.Result.Usage, Seconds: a.Seconds(), Seen: a.Seen(), LongestCall: now.LongestCall}
 	f.Usage.Repeated += now.Cut
 	if now.Outage != nil {
@@ -316,12 +291,96 @@ func (a *Attempt) Failure() Failure {
 
 // Seen returns the answers shown to a step without a commit, or nil if all of them were submitted
 // before its launch.
-func (a *Attempt) Seen() []coordination.Seen { return a.news(a.Result.Seen) }
+func (a *Attempt) Seen() []coordination.Seen { return a.seenSince(a.Result.Seen) }
 
-// news converts the shown answer steps by agent, or returns nil if they are those of the launch.
-func (a *Attempt) news(shown map[string]int) []coordination.Seen {
+// seenSince converts the shown answer steps by agent, or returns nil if they are those of the launch.
+func (a *Attempt) seenSince(shown map[string]int) []coordination.Seen {
 	if len(shown) == 0 || maps.Equal(shown, a.Spec.Shown.Seen) {
 		return nil
 	}
 	return coordination.SeenOf(shown)
+}
+
+func serverOf(b config.Backend) string {
+	if b.Type == config.Offline {
+		return ""
+	}
+	if b.Provider != "" {
+		return b.Provider
+	}
+	if base, err := url.Parse(b.BaseURL); err == nil && base.Host != "" {
+		return base.Host
+	}
+	if t := b.Known(); t.Name != config.OpenAI {
+		return t.Name
+	}
+	return "default"
+}
+
+func (a *Attempt) reachedKey() (string, error) {
+	name, err := artifact.EscapePath(a.server)
+	return a.Spec.Layout.File("reached/" + name), err
+}
+
+// hasReplied reports whether the model's server has replied in this run. If the store fails, it
+// assumes so.
+func (a *Attempt) hasReplied(ctx context.Context) bool {
+	if a.replied || a.server == "" || a.Spec.Dir == nil {
+		return true
+	}
+	key, err := a.reachedKey()
+	if err != nil {
+		return true
+	}
+	there, err := a.process.Store.Exists(ctx, key)
+	a.replied = there || err != nil
+	return a.replied
+}
+
+// markReached marks the model's server as reached. If it fails, the next step writes the mark.
+func (a *Attempt) markReached(ctx context.Context) {
+	if a.replied || a.server == "" {
+		return
+	}
+	a.replied = true
+	key, err := a.reachedKey()
+	if err == nil && a.process.Marks.addKey(key) {
+		err = a.process.Store.Create(ctx, key, []byte("{}\n"))
+		if err != nil && !errors.Is(err, artifact.ErrExists) {
+			a.process.Marks.removeKey(key)
+		}
+	}
+}
+
+// Marks remembers the keys of marks that this process has written. A nil Marks remembers nothing.
+type Marks struct {
+	mu   sync.Mutex
+	keys map[string]bool
+}
+
+// maxMarks bounds the number of keys; a forgotten mark is written again.
+const maxMarks = 10_000
+
+func (m *Marks) addKey(key string) bool {
+	if m == nil {
+		return true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.keys[key] {
+		return false
+	}
+	if m.keys == nil || len(m.keys) == maxMarks {
+		m.keys = map[string]bool{}
+	}
+	m.keys[key] = true
+	return true
+}
+
+func (m *Marks) removeKey(key string) {
+	if m != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.keys, key)
+	}
 }

@@ -19,9 +19,9 @@ func TestAttempt_wastedRepliesAndRefusalsAreNoProgress(t *testing.T) {
 		loop.Wasted: true, loop.Refused: true,
 	} {
 		a := &Attempt{heart: newHeart(NewSteps(), HeartbeatTimeout, details{Fruitless: 1}), counted: true}
-		a.progress(step.Progress{Kept: 1, Last: kind})
+		a.noteProgress(step.Progress{Kept: 1, Last: kind})
 		require.Equal(t, counted, a.counted, kind)
-		require.Equal(t, counted, a.heart.current().Fruitless == 1, kind)
+		require.Equal(t, counted, a.heart.currentDetails().Fruitless == 1, kind)
 	}
 }
 
@@ -33,12 +33,12 @@ func TestAttempt_progressHasTheNews(t *testing.T) {
 	a := &Attempt{heart: newHeart(NewSteps(), HeartbeatTimeout, details{})}
 	a.Spec.Shown.Seen = map[string]int{"agent_a": 1}
 	a.Spec.Witnessed = func() (map[string]int, int) { return shown, 0 }
-	a.progress(step.Progress{Kept: 1, Last: loop.Reply})
-	require.Nil(t, a.heart.current().Seen)
+	a.noteProgress(step.Progress{Kept: 1, Last: loop.Reply})
+	require.Nil(t, a.heart.currentDetails().Seen)
 	require.Equal(t, "model call 1", a.modelCall())
 
 	shown = map[string]int{"agent_b": 1, "agent_a": 2}
-	a.progress(step.Progress{Kept: 2, Last: loop.Updated})
-	require.Equal(t, []coordination.Seen{{Agent: "agent_a", Step: 2}, {Agent: "agent_b", Step: 1}}, a.heart.current().Seen)
+	a.noteProgress(step.Progress{Kept: 2, Last: loop.Updated})
+	require.Equal(t, []coordination.Seen{{Agent: "agent_a", Step: 2}, {Agent: "agent_b", Step: 1}}, a.heart.currentDetails().Seen)
 	require.Equal(t, "model call 1, after an update", a.modelCall())
 }

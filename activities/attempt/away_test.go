@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/activities/workertest"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 )
@@ -28,14 +29,14 @@ func startReports(t *testing.T, longest float64, d details) *reporter {
 	r := &reporter{Attempt: waiting(t, true), began: time.Now(), reports: map[int]ModelReport{}}
 	r.heart = newHeart(NewSteps(), HeartbeatTimeout, d)
 	r.ctx = context.WithValue(t.Context(), heartKey{}, r.heart)
-	r.process.Signal = func(_ context.Context, workflowID, _, signal string, arg any) error {
+	r.process.Server = &workertest.Worker{OnSignal: func(_ context.Context, workflowID, _, signal string, arg any) error {
 		require.Equal(t, ModelSignal, signal)
 		if r.refuse--; r.refuse >= 0 {
 			return errors.New("unavailable")
 		}
 		r.reports[int(time.Since(r.began).Seconds())] = arg.(ModelReport)
 		return nil
-	}
+	}}
 	r.ReportOutages(coordination.Launch{ID: "l3", LongestCall: longest}, time.Minute)
 	go r.watchModel(r.ctx)
 	return r
@@ -58,46 +59,46 @@ func TestAttempt_reportsOutages(t *testing.T) {
 		want    moments
 	}{
 		"a silent call": {0, func(r *reporter) {
-			defer r.heart.begin(coordination.CallsModel, "model call 1")()
+			defer r.heart.beginCall(coordination.CallsModel, "model call 1")()
 			time.Sleep(150 * time.Second)
 			Replying(r.ctx)
 		}, moments{60: true, 150: false}},
 		"a silent call beside longer ones": {40, func(r *reporter) {
-			defer r.heart.begin(coordination.CallsModel, "model call 1")()
+			defer r.heart.beginCall(coordination.CallsModel, "model call 1")()
 			time.Sleep(200 * time.Second)
 		}, moments{160: true}},
 		"a call that is long once it has begun": {0, func(r *reporter) {
-			defer r.heart.begin(coordination.CallsModel, "model call 1")()
+			defer r.heart.beginCall(coordination.CallsModel, "model call 1")()
 			time.Sleep(59 * time.Second)
 			Replying(r.ctx)
 			time.Sleep(time.Hour)
 		}, moments{}},
 		"two silent calls": {0, func(r *reporter) {
 			for range 2 {
-				over := r.heart.begin(coordination.CallsModel, "model call")
+				over := r.heart.beginCall(coordination.CallsModel, "model call")
 				time.Sleep(59 * time.Second)
 				over()
 			}
 		}, moments{}},
 		"a tool": {0, func(r *reporter) {
-			defer r.heart.begin(coordination.RunsTool, "run_command")()
+			defer r.heart.beginCall(coordination.RunsTool, "run_command")()
 			time.Sleep(time.Hour)
 		}, moments{}},
 		"a rate limit": {0, func(r *reporter) {
-			defer r.heart.begin(coordination.CallsModel, "model call 1")()
+			defer r.heart.beginCall(coordination.CallsModel, "model call 1")()
 			over := Waiting(r.ctx, coordination.Doing{Kind: coordination.RateLimited})
 			time.Sleep(time.Hour)
 			over()
 		}, moments{}},
 		"a queue": {0, func(r *reporter) {
-			defer r.heart.begin(coordination.CallsModel, "model call 1")()
+			defer r.heart.beginCall(coordination.CallsModel, "model call 1")()
 			over := Waiting(r.ctx, coordination.Doing{Kind: coordination.Queued})
 			time.Sleep(time.Hour)
 			over()
 			time.Sleep(59 * time.Second)
 		}, moments{}},
 		"tries that fail": {0, func(r *reporter) {
-			defer r.heart.begin(coordination.CallsModel, "model call 1")()
+			defer r.heart.beginCall(coordination.CallsModel, "model call 1")()
 			time.Sleep(30 * time.Second)
 			for range 5 { // each is under way for half of the time
 				over := r.away("boom")
@@ -108,7 +109,7 @@ func TestAttempt_reportsOutages(t *testing.T) {
 			Responded(r.ctx) // 429
 		}, moments{90: true, 130: false}},
 		"a silent try after a rate limit": {0, func(r *reporter) {
-			defer r.heart.begin(coordination.CallsModel, "model call 1")()
+			defer r.heart.beginCall(coordination.CallsModel, "model call 1")()
 			Responded(r.ctx)
 			over := Waiting(r.ctx, coordination.Doing{Kind: coordination.RateLimited})
 			time.Sleep(time.Hour)
@@ -116,7 +117,7 @@ func TestAttempt_reportsOutages(t *testing.T) {
 			time.Sleep(61 * time.Second)
 		}, moments{3660: true}},
 		"a try that succeeds": {0, func(r *reporter) {
-			defer r.heart.begin(coordination.CallsModel, "model call 1")()
+			defer r.heart.beginCall(coordination.CallsModel, "model call 1")()
 			over := r.away("boom")
 			time.Sleep(50 * time.Second)
 			over()
@@ -125,14 +126,14 @@ func TestAttempt_reportsOutages(t *testing.T) {
 		}, moments{}},
 		"a server that does not take the report": {0, func(r *reporter) {
 			r.refuse = 2
-			defer r.heart.begin(coordination.CallsModel, "model call 1")()
+			defer r.heart.beginCall(coordination.CallsModel, "model call 1")()
 			time.Sleep(150 * time.Second)
 		}, moments{70: true}},
 		"a hanging call that fails in the end": {0, func(r *reporter) {
-			over := r.heart.begin(coordination.CallsModel, "model call 1")
+			over := r.heart.beginCall(coordination.CallsModel, "model call 1")
 			time.Sleep(10 * time.Minute)
 			over()
-			r.waitOut(r.ctx, classify(&llm.Error{Kind: llm.Network}), &llm.Error{Kind: llm.Network, Status: 200})
+			r.waitOut(r.ctx, classOf(&llm.Error{Kind: llm.Network}), &llm.Error{Kind: llm.Network, Status: 200})
 		}, moments{60: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,9 +158,9 @@ func TestAttempt_reportsTheSilence(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		silent := startReports(t, 0, details{})
-		silent.heart.begin(coordination.CallsModel, "model call 1")
+		silent.heart.beginCall(coordination.CallsModel, "model call 1")
 		failing := startReports(t, 0, details{})
-		failing.heart.begin(coordination.CallsModel, "model call 1")
+		failing.heart.beginCall(coordination.CallsModel, "model call 1")
 		failing.away("boom")
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -178,14 +179,14 @@ func TestAttempt_reportsBetweenAttempts(t *testing.T) {
 		away := &llm.Error{Kind: llm.Overloaded, Status: 503, Message: "boom", Since: time.Now()}
 		r := startReports(t, 0, details{})
 		time.Sleep(58 * time.Second)
-		c, _ := r.waitOut(r.ctx, classify(away), away)
+		c, _ := r.waitOut(r.ctx, classOf(away), away)
 		require.Equal(t, 2*time.Second, c.After)
 		time.Sleep(2 * time.Second)
-		r.waitOut(r.ctx, classify(away), away)
+		r.waitOut(r.ctx, classOf(away), away)
 		require.Equal(t, "boom", r.reports[60].Out.What)
 
-		next := startReports(t, 0, r.heart.current())
-		next.heart.begin(coordination.CallsModel, "model call 1")
+		next := startReports(t, 0, r.heart.currentDetails())
+		next.heart.beginCall(coordination.CallsModel, "model call 1")
 		time.Sleep(10 * time.Second)
 		next.heart.endOutage()
 		synctest.Wait()
@@ -200,12 +201,12 @@ func TestAttempt_reportsItsOwnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startReports(t, 0, details{})
 		r.LimitOutages(time.Hour, time.Now().Add(-11*time.Minute))
-		over := r.heart.begin(coordination.CallsModel, "model call 1")
+		over := r.heart.beginCall(coordination.CallsModel, "model call 1")
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Empty(t, r.reports)
 		over()
-		r.waitOut(r.ctx, classify(&llm.Error{Kind: llm.Overloaded, Status: 503}), &llm.Error{Kind: llm.Overloaded, Status: 503})
+		r.waitOut(r.ctx, classOf(&llm.Error{Kind: llm.Overloaded, Status: 503}), &llm.Error{Kind: llm.Overloaded, Status: 503})
 		require.Contains(t, r.reports, 1)
 	})
 }

@@ -45,7 +45,7 @@ func TestDoing_callsOfModelAndTools(t *testing.T) {
 		var all []coordination.Doing
 		look := seen{func() {
 			time.Sleep(time.Second)
-			now := *a.heart.current().Doing
+			now := *a.heart.currentDetails().Doing
 			require.Equal(t, time.Second, time.Since(now.Since))
 			all = append(all, coordination.Doing{Kind: now.Kind, What: now.What})
 		}}
@@ -57,11 +57,11 @@ func TestDoing_callsOfModelAndTools(t *testing.T) {
 		for n := range 2 {
 			_, err := model.Generate(t.Context(), llm.Request{})
 			require.NoError(t, err)
-			require.Nil(t, a.heart.current().Doing)
-			a.heart.update(func(d *details) { d.Usage.ModelCalls = int64(n + 1) })
+			require.Nil(t, a.heart.currentDetails().Doing)
+			a.heart.updateDetails(func(d *details) { d.Usage.ModelCalls = int64(n + 1) })
 			_, err = opened.Run(t.Context(), llm.ToolCall{Name: "run_command", Arguments: `{"command":"make\n  test"}`})
 			require.NoError(t, err)
-			require.Nil(t, a.heart.current().Doing)
+			require.Nil(t, a.heart.currentDetails().Doing)
 		}
 		require.Equal(t, []coordination.Doing{
 			{Kind: coordination.RunsTool, What: "opening its tools"},
@@ -97,13 +97,13 @@ func TestWaiting(t *testing.T) {
 		h := newHeart(NewSteps(), testTimeout, details{})
 		ctx := context.WithValue(t.Context(), heartKey{}, h)
 		began := time.Now()
-		over := h.begin(coordination.CallsModel, "model call 1")
+		over := h.beginCall(coordination.CallsModel, "model call 1")
 		wait := func(kind coordination.DoingKind) func() {
 			time.Sleep(time.Second)
 			return Waiting(ctx, coordination.Doing{Kind: kind, Until: began.Add(time.Minute), What: "slow down"})
 		}
 		at := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
-		doing := func() coordination.Doing { return *h.current().Doing }
+		doing := func() coordination.Doing { return *h.currentDetails().Doing }
 
 		wait(coordination.RateLimited)
 		limited := coordination.Doing{Kind: coordination.RateLimited, Since: at(1), Until: at(60), What: "slow down"}
@@ -120,10 +120,10 @@ func TestWaiting(t *testing.T) {
 		resume()
 		require.Equal(t, at(4), doing().Since)
 		over()
-		require.Nil(t, h.current().Doing)
+		require.Nil(t, h.currentDetails().Doing)
 
 		Waiting(ctx, coordination.Doing{Kind: coordination.Queued})()
-		require.Nil(t, h.current().Doing, "a call that is over is not resumed")
+		require.Nil(t, h.currentDetails().Doing, "a call that is over is not resumed")
 		Waiting(t.Context(), coordination.Doing{Kind: coordination.Queued})()
 		Replying(t.Context())
 	})
@@ -136,7 +136,7 @@ func TestPrevious_dropsTheActivity(t *testing.T) {
 	env := suite.NewTestActivityEnvironment()
 	env.SetHeartbeatDetails(details{Fruitless: 2, Doing: &coordination.Doing{Kind: coordination.RateLimited}})
 	env.RegisterActivityWithOptions(func(ctx context.Context) error {
-		require.Equal(t, details{Fruitless: 2}, previous(ctx))
+		require.Equal(t, details{Fruitless: 2}, previousDetails(ctx))
 		return nil
 	}, activity.RegisterOptions{Name: "do"})
 	_, err := env.ExecuteActivity("do")
@@ -179,15 +179,15 @@ func TestHeart_manyShortCalls(t *testing.T) {
 			}
 			return nil
 		})
-		go h.run(ctx)
+		go h.sendBeats(ctx)
 		for range 1000 {
-			over := h.begin(coordination.RunsTool, "read_file")
+			over := h.beginCall(coordination.RunsTool, "read_file")
 			time.Sleep(10 * time.Millisecond)
 			over()
 		}
-		h.begin(coordination.RunsTool, "run_command")
+		h.beginCall(coordination.RunsTool, "run_command")
 		time.Sleep(1100 * time.Millisecond)
-		h.end(errors.New("done"))
+		h.endStep(errors.New("done"))
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
@@ -213,7 +213,7 @@ func TestSteps_heartbeatsOfAThousandSteps(t *testing.T) {
 				return nil
 			})
 			h.steps = steps
-			go h.run(ctx)
+			go h.sendBeats(ctx)
 			return h
 		}
 		few := make([]*heart, 70)
@@ -236,14 +236,14 @@ func TestSteps_heartbeatsOfAThousandSteps(t *testing.T) {
 		const seconds = 60
 		for range seconds {
 			for _, h := range many {
-				h.begin(coordination.RunsTool, "read_file")
+				h.beginCall(coordination.RunsTool, "read_file")
 			}
 			time.Sleep(time.Second)
 		}
-		due := float64(len(many)) / (interval(testTimeout).Seconds() * 0.9)
+		due := float64(len(many)) / (beatInterval(testTimeout).Seconds() * 0.9)
 		require.LessOrEqual(t, float64(beats.Load())/seconds, due+spareRate+1)
 		for _, h := range many {
-			h.end(errors.New("done"))
+			h.endStep(errors.New("done"))
 		}
 		synctest.Wait()
 	})

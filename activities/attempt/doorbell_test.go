@@ -41,11 +41,11 @@ func TestDoorbell_isReadAtEverySafePoint(t *testing.T) {
 			return coordination.Ring{Epoch: reads, Directive: coordination.Pausing}, nil
 		}}
 		for n := range 3 {
-			bell, err := d.look(ctx)
+			bell, err := d.readRing(ctx)
 			require.NoError(t, err)
 			require.Equal(t, n+1, bell.Epoch)
 		}
-		require.True(t, (&Attempt{Look: d.look}).pausing(ctx))
+		require.True(t, (&Attempt{Look: d.readRing}).isPausing(ctx))
 		require.Equal(t, 4, reads)
 	})
 }
@@ -59,7 +59,7 @@ func TestDoorbell_keepsTheLastAnswer(t *testing.T) {
 			d := &doorbell{read: func(ctx context.Context, _, _ string) (coordination.Ring, error) { return answer(ctx) }}
 			look := func() (int, time.Duration) {
 				began := time.Now()
-				bell, err := d.look(ctx)
+				bell, err := d.readRing(ctx)
 				require.NoError(t, err)
 				return bell.Epoch, time.Since(began)
 			}

@@ -45,7 +45,7 @@ func draining(t *testing.T, m *slowModel, grace time.Duration) (ended time.Durat
 	go func() {
 		defer close(stopped)
 		time.Sleep(5 * time.Second)
-		h.drain(ctx)
+		h.endAfterCall(ctx)
 	}()
 	for ctx.Err() == nil {
 		reply, err := watched{m, a}.Generate(ctx, llm.Request{})
@@ -111,9 +111,9 @@ func TestSteps_lasting(t *testing.T) {
 		h := newHeart(s, HeartbeatTimeout, details{})
 		h.grace = grace
 		if kind != "" {
-			h.begin(kind, "it")
+			h.beginCall(kind, "it")
 		}
-		s.enter(h)
+		s.registerHeart(h)
 	}
 	require.Equal(t, 1, s.Lasting())
 }

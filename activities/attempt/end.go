@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/step"
 )
@@ -35,7 +36,7 @@ func (a *Attempt) runInTime(ctx context.Context) error {
 	late := &stepTimeError{a.limit}
 	limited, stop := context.WithDeadlineCause(ctx, a.details.Began.Add(a.limit), late)
 	defer stop()
-	err := a.run(limited)
+	err := a.runStep(limited)
 	if err == nil || ctx.Err() != nil || limited.Err() == nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (a *Attempt) runInTime(ctx context.Context) error {
 			return errors.Join(late, err)
 		}
 	}
-	if err := a.find(ctx); !errors.Is(err, artifact.ErrNotFound) {
+	if err := a.findCommit(ctx); !errors.Is(err, artifact.ErrNotFound) {
 		return err
 	}
 	return late
@@ -56,7 +57,7 @@ func (a *Attempt) concludeDead(ctx context.Context) error {
 	if err := a.assemble(ctx); err != nil {
 		return err
 	}
-	err := a.find(ctx)
+	err := a.findCommit(ctx)
 	if errors.Is(err, artifact.ErrNotFound) {
 		if r, recoverErr := step.Recover(ctx, a.Ports, a.Spec); recoverErr == nil {
 			a.Result = r // more recent than the heartbeats
@@ -66,8 +67,8 @@ func (a *Attempt) concludeDead(ctx context.Context) error {
 	return err
 }
 
-// find reads the step's committed action. It may return artifact.ErrNotFound.
-func (a *Attempt) find(ctx context.Context) error {
+// findCommit reads the step's committed action. It may return artifact.ErrNotFound.
+func (a *Attempt) findCommit(ctx context.Context) error {
 	found, err := step.Find(ctx, a.Ports, a.Spec)
 	if err != nil {
 		a.Result.Step = max(a.Result.Step, found.Step)
@@ -92,54 +93,50 @@ func (a *Attempt) Leave(ctx context.Context) {
 	}
 }
 
-// interrupt ends an attempt that the server cancelled, paused or reset. An attempt that an operator
+// endInterrupted ends an attempt that the server cancelled, paused or reset. An attempt that an operator
 // paused or reset is not counted as one without progress.
-func (a *Attempt) interrupt(ctx context.Context, cause error) error {
+func (a *Attempt) endInterrupted(ctx context.Context, cause error) error {
 	if !isHold(cause) {
-		return a.cancelled(ctx)
+		return a.endCancelled(ctx)
 	}
 	a.closeDetails(true)
-	a.report(ctx)
+	a.sendDetails(ctx)
 	return cause
 }
 
-// cancelled stores the partial work of a cancelled step and reports its cost to the workflow.
-func (a *Attempt) cancelled(ctx context.Context) error {
+// endCancelled stores the partial work of a cancelled step and reports its cost to the workflow.
+func (a *Attempt) endCancelled(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer stop()
 	// The session waits only briefly, and does not depend on these records.
 	switch {
 	case a.Spec.Dir == nil: // it was never assembled
-	case a.pausing(ctx):
-		_ = suspend(ctx, a.Ports, a.Spec, a.Result)
+	case a.isPausing(ctx):
+		_ = recordSuspended(ctx, a.Ports, a.Spec, a.Result)
 	default:
 		_ = step.Abandon(ctx, a.Ports, a.Spec, a.Result, artifact.Error{Type: activities.Cancelled, Message: "the step was cut short"})
 	}
 	return temporal.NewCanceledError(a.Failure())
 }
 
-// suspend records a step that was suspended by a pause. In a session it does not replace the
+// recordSuspended records a step that was suspended by a pause. In a session it does not replace the
 // agent's last action.
-func suspend(ctx context.Context, p step.Ports, s step.Spec, r step.Result) error {
+func recordSuspended(ctx context.Context, p step.Ports, s step.Spec, r step.Result) error {
 	if s.Abandoned != nil {
 		return step.Leave(ctx, p, s, r)
 	}
 	return step.Abandon(ctx, p, s, r, artifact.Error{Type: activities.Suspended, Message: "the step was suspended; the next one goes on from here"})
 }
 
-// pausing reports whether the session is asking its steps to pause.
-func (a *Attempt) pausing(ctx context.Context) bool {
-	if a.Look == nil {
-		return false
-	}
+func (a *Attempt) isPausing(ctx context.Context) bool {
 	bell, _ := a.Look(ctx) // the call never fails
 	return bell.Directive == coordination.Pausing
 }
 
-// fail converts the error of an attempt into the error of the activity, and sends the details to
+// endFailed converts the error of an attempt into the error of the activity, and sends the details to
 // the next attempt. After maxFruitless attempts without progress the error is final.
-func (a *Attempt) fail(ctx context.Context, err error) error {
-	c := classify(err)
+func (a *Attempt) endFailed(ctx context.Context, err error) error {
+	c := classOf(err)
 	if failed, ok := errors.AsType[*llm.Error](err); ok && failed.Outage() {
 		var away coordination.Outage
 		if c, away = a.waitOut(ctx, c, failed); away != coordination.NoOutage {
@@ -147,7 +144,7 @@ func (a *Attempt) fail(ctx context.Context, err error) error {
 		}
 	}
 	if lack, ok := errors.AsType[*activities.LackError](err); ok && lack.Type != activities.ToolsUnavailable {
-		if err = activities.NameHost(err); a.Parks && a.unequipped(ctx) {
+		if err = activities.NameHost(err); a.Parks && a.lacksEverywhere(ctx) {
 			return a.suspendAway(ctx, coordination.Unreached, activities.Unequipped, err)
 		}
 	}
@@ -158,9 +155,9 @@ func (a *Attempt) fail(ctx context.Context, err error) error {
 		c.Final = true
 	}
 	if c.Final {
-		return a.abandon(ctx, c, err)
+		return a.recordAbandoned(ctx, c, err)
 	}
-	a.report(ctx)
+	a.sendDetails(ctx)
 	return applicationError(err, c, a.Failure())
 }
 
@@ -168,7 +165,7 @@ func (a *Attempt) fail(ctx context.Context, err error) error {
 // consecutive attempts without progress. A free attempt is not counted.
 func (a *Attempt) closeDetails(free bool) int {
 	failure := a.Failure()
-	return a.heart.update(func(d *details) {
+	return a.heart.updateDetails(func(d *details) {
 		d.Failure, d.Doing = failure, nil
 		d.Usage.Repeated -= d.Cut // it is added again
 		if free && a.counted {
@@ -177,19 +174,113 @@ func (a *Attempt) closeDetails(free bool) int {
 	}).Fruitless
 }
 
-// report sends the details for the next attempt. Errors are ignored.
-func (a *Attempt) report(ctx context.Context) {
+func (a *Attempt) sendDetails(ctx context.Context) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer stop()
-	_ = a.heart.report(ctx)
+	_ = a.heart.reportDetails(ctx)
 }
 
-// abandon records that the step produced no action. The error is final even if the record cannot be
+// recordAbandoned records that the step produced no action. The error is final even if the record cannot be
 // stored.
-func (a *Attempt) abandon(ctx context.Context, c step.Class, cause error) error {
+func (a *Attempt) recordAbandoned(ctx context.Context, c step.Class, cause error) error {
 	if a.Spec.Dir != nil {
-		err := step.Abandon(ctx, a.Ports, a.Spec, a.Result, artifact.Error{Type: c.Type, Message: message(cause)})
+		err := step.Abandon(ctx, a.Ports, a.Spec, a.Result, artifact.Error{Type: c.Type, Message: textOf(cause)})
 		cause = errors.Join(cause, err)
 	}
 	return applicationError(cause, c, a.Failure())
+}
+
+// noProgressError reports a step whose attempts timed out without progress.
+type noProgressError struct{ attempts int }
+
+func (e *noProgressError) Error() string {
+	return fmt.Sprintf("%d attempts died without progress", e.attempts)
+}
+
+// Delays before retries that another worker may take.
+const (
+	stopDelay  = time.Second     // time until another worker may be up
+	fenceDelay = 2 * time.Second // time until the server may be less busy
+	lagDelay   = time.Second     // time until another worker may take the step
+)
+
+// maxSpread bounds the random part of a delay, which keeps the steps of a worker from retrying all
+// at once.
+const maxSpread = 5 * time.Second
+
+func spreadDelay(d time.Duration) time.Duration {
+	if d <= 0 {
+		return d
+	}
+	return d + rand.N(min(d, maxSpread))
+}
+
+func classOf(err error) step.Class {
+	if carried, ok := errors.AsType[*temporal.ApplicationError](err); ok {
+		return step.Class{Type: carried.Type(), Final: carried.NonRetryable()}
+	}
+	if class, ok := step.Classify(err); ok {
+		return class
+	}
+	if lack, ok := errors.AsType[*activities.LackError](err); ok {
+		if lack.Type == activities.ToolsUnavailable {
+			return step.Class{Type: lack.Type}
+		}
+		return step.Class{Type: lack.Type, Free: true, After: activities.LackDelay}
+	}
+	switch {
+	case step.Wraps[*stepTimeError](err):
+		return step.Class{Type: step.TimeOver, Final: true}
+	case step.Wraps[*noProgressError](err):
+		return step.Class{Type: "NoProgress", Final: true}
+	case errors.Is(err, errStopped):
+		return step.Class{Type: "WorkerStopped", Free: true, After: stopDelay}
+	case errors.Is(err, errFenced):
+		return step.Class{Type: step.Fenced, Free: true, After: fenceDelay}
+	case errors.Is(err, errLagging):
+		return step.Class{Type: "WorkerLagging", Free: true, After: lagDelay}
+	case step.Wraps[*artifact.StoreError](err): // attempts wait for the end of an outage
+		return step.Class{Type: step.Storage, Free: true}
+	default:
+		return step.Class{Type: activities.Internal}
+	}
+}
+
+func applicationError(err error, c step.Class, details ...any) error {
+	after := c.After
+	if !step.Wraps[*llm.Error](err) { // a model's server sets the delay
+		after = spreadDelay(after)
+	}
+	options := temporal.ApplicationErrorOptions{NonRetryable: c.Final, NextRetryDelay: after, Cause: err, Details: details}
+	if c.Free {
+		options.Category = temporal.ApplicationErrorCategoryBenign
+	}
+	return temporal.NewApplicationErrorWithOptions(textOf(err), c.Type, options)
+}
+
+// Error converts an error that occurred after the step completed into the error of the activity.
+func (a *Attempt) Error(err error) error { return applicationError(err, classOf(err), a.Failure()) }
+
+// textOf returns an error's text without the SDK's additions to its own errors.
+func textOf(err error) string {
+	if carried, ok := errors.AsType[*temporal.ApplicationError](err); ok {
+		return carried.Message()
+	}
+	return err.Error()
+}
+
+// endedByServer reports whether the server ended the activity: it was cancelled,
+// paused or reset.
+func endedByServer(ctx context.Context, err error) bool {
+	cause := context.Cause(ctx)
+	return cause != nil && errors.Is(err, cause) && (isCancel(cause) || isHold(cause))
+}
+
+// isCancel reports whether cause is a cancellation, which the SDK delivers or a heartbeat returns.
+func isCancel(cause error) bool {
+	return errors.Is(cause, context.Canceled) || temporal.IsCanceledError(cause)
+}
+
+func isHold(cause error) bool {
+	return errors.Is(cause, activity.ErrActivityPaused) || errors.Is(cause, activity.ErrActivityReset)
 }

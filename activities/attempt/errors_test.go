@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
@@ -49,15 +49,15 @@ func TestClassify(t *testing.T) {
 		{errFenced, step.Class{Type: step.Fenced, Free: true, After: fenceDelay}},
 		{activities.Invalid(errors.New("no such agent")), step.Class{Type: activities.ConfigInvalid, Final: true}},
 		{&noProgressError{attempts: 3}, step.Class{Type: "NoProgress", Final: true}},
-		{fault(errors.New("connection refused")), step.Class{Type: step.Storage, Free: true}},
+		{artifact.StoreFault("get k", errors.New("connection refused")), step.Class{Type: step.Storage, Free: true}},
 		{&step.UnwrittenError{Number: 3}, step.Class{Type: step.Storage, Free: true}},
-		{fault(artifact.ErrNotFound), step.Class{Type: activities.Internal}},
+		{artifact.StoreFault("get k", artifact.ErrNotFound), step.Class{Type: activities.Internal}},
 		{errors.New("a bug of ours"), step.Class{Type: activities.Internal}},
 	} {
 		t.Run(tt.err.Error(), func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.want, classify(tt.err))
-			require.Equal(t, tt.want, classify(fmt.Errorf("running the step: %w", tt.err)))
+			require.Equal(t, tt.want, classOf(tt.err))
+			require.Equal(t, tt.want, classOf(fmt.Errorf("running the step: %w", tt.err)))
 
 			var carried *temporal.ApplicationError
 			require.ErrorAs(t, applicationError(tt.err, tt.want, Failure{Step: 7}), &carried)

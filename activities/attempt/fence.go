@@ -2,7 +2,15 @@ package attempt
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"conclave/activities"
+	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
+	"conclave/engine/step"
 )
 
 // fenceAfter is the time without acknowledgement after which a step may have no effects. It ends
@@ -10,29 +18,28 @@ import (
 func fenceAfter(timeout time.Duration) time.Duration { return timeout * 8 / 10 }
 
 // lagAfter is the time without acknowledgement after which a worker accepts no more steps.
-func lagAfter(timeout time.Duration) time.Duration { return interval(timeout) * 3 / 2 }
+func lagAfter(timeout time.Duration) time.Duration { return beatInterval(timeout) * 3 / 2 }
 
-// fenced reports whether the step is fenced off, and whether the server has given up its attempt.
+// isFenced reports whether the step is fenced off, and whether the server has given up its attempt.
 // changed is closed when either may have changed.
-func (h *heart) fenced() (fenced, lost bool, changed <-chan struct{}) {
+func (h *heart) isFenced() (fenced, lost bool, changed <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	lost = h.task == nil
-	return lost || silence(h.acked, time.Now()) > fenceAfter(h.timeout), lost, h.changed
+	return lost || timeBetween(h.acked, time.Now()) > fenceAfter(h.timeout), lost, h.changed
 }
 
-// fence returns a context that is cancelled as soon as the step is fenced off.
-func (h *heart) fence(ctx context.Context) (fenced context.Context, stop context.CancelFunc) {
+func (h *heart) fenceContext(ctx context.Context) (fenced context.Context, stop context.CancelFunc) {
 	fenced, cancel := context.WithCancelCause(ctx)
 	go func() {
 		for {
-			down, _, changed := h.fenced()
+			down, _, changed := h.isFenced()
 			if down {
 				cancel(errFenced)
 				return
 			}
 			h.mu.Lock()
-			left := fenceAfter(h.timeout) - silence(h.acked, time.Now())
+			left := fenceAfter(h.timeout) - timeBetween(h.acked, time.Now())
 			h.mu.Unlock()
 			select {
 			case <-fenced.Done():
@@ -45,15 +52,53 @@ func (h *heart) fence(ctx context.Context) (fenced context.Context, stop context
 	return fenced, func() { cancel(nil) }
 }
 
-// late reports whether the server has acknowledged no heartbeat for longer than lagAfter.
-func (h *heart) late(now time.Time) bool {
+// isLate reports whether the server has acknowledged no heartbeat for longer than lagAfter.
+func (h *heart) isLate(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.task != nil && silence(h.acked, now) > lagAfter(h.timeout)
+	return h.task != nil && timeBetween(h.acked, now) > lagAfter(h.timeout)
 }
 
-// silence returns the time between two readings of the clock, including time in which the machine
+// timeBetween returns the time between two readings of the clock, including time in which the machine
 // was suspended: the monotonic clock stops then, and the wall clock can be set back.
-func silence(then, now time.Time) time.Duration {
+func timeBetween(then, now time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
+}
+
+// Ended is the end of a step as recorded by its workflow.
+type Ended struct {
+	Token     string               `json:"token"`
+	Suspended bool                 `json:"suspended,omitempty"` // the step will be resumed
+	Cause     coordination.Failure `json:"cause,omitzero"`      // why the step was given up
+	AwaySince time.Time            `json:"away_since,omitzero"` // copied from the step's launch
+}
+
+// Reckon completes the record of a step whose activity did not report its end: the step was
+// cancelled while it waited for its next attempt, its worker was lost, or an operator ended it. It
+// stores the partial work and returns the number and the usage of the step, and the answers that an
+// update showed it. The Token is empty if there is no journal to resume from.
+func (p Process) Reckon(ctx context.Context, s step.Spec, e Ended) (Failure, error) {
+	defer activities.Beat(ctx)()
+	ports := step.Ports{Store: p.Store, Now: p.Now, Redact: p.Redact}
+	s.Token = e.Token
+	r, err := step.Recover(ctx, ports, s)
+	switch {
+	case step.Wraps[*artifact.MalformedError](err):
+		activity.GetLogger(ctx).Warn("the usage of a step is incomplete", "token", e.Token, "error", err)
+	case err != nil && !errors.Is(err, artifact.ErrNotFound):
+		return Failure{}, err
+	}
+	if e.Suspended {
+		err = recordSuspended(ctx, ports, s, r)
+	} else {
+		err = step.Abandon(ctx, ports, s, r, artifact.Error(e.Cause))
+	}
+	found := Failure{Step: r.Step, Usage: r.Usage, Seen: coordination.SeenOf(r.Seen)}
+	if len(r.Transcript) > 0 {
+		found.Token = e.Token
+	}
+	if err == nil {
+		found.AwaySince, err = p.awaySince(ctx, s, r.Usage.ModelCalls, e.AwaySince)
+	}
+	return found, err
 }

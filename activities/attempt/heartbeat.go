@@ -24,8 +24,7 @@ const HeartbeatTimeout = 30 * time.Second
 // the longest delay between two attempts.
 const adoptionTime = 2 * time.Minute
 
-// interval is the time between two heartbeats.
-func interval(timeout time.Duration) time.Duration { return timeout / 4 }
+func beatInterval(timeout time.Duration) time.Duration { return timeout / 4 }
 
 // Causes of the cancellation of a step's context.
 var (
@@ -58,9 +57,9 @@ type details struct {
 	Said  string              `json:"said,omitempty"`  // the end of an unfinished reply
 }
 
-// previous returns the details of the preceding attempts. Details in another format are those of
+// previousDetails returns the details of the preceding attempts. Details in another format are those of
 // another version, and counting starts again.
-func previous(ctx context.Context) details {
+func previousDetails(ctx context.Context) details {
 	var d details
 	if activity.HasHeartbeatDetails(ctx) {
 		_ = activity.GetHeartbeatDetails(ctx, &d)
@@ -72,9 +71,8 @@ func previous(ctx context.Context) details {
 	return d
 }
 
-// Repays reports whether the attempt before that of ctx ended during a model call. The call is
-// repeated and may be paid for twice.
-func Repays(ctx context.Context) bool {
+// MayRepeatPaidCall reports whether the attempt before that of ctx died during a model call.
+func MayRepeatPaidCall(ctx context.Context) bool {
 	var d details
 	if !activity.HasHeartbeatDetails(ctx) || activity.GetHeartbeatDetails(ctx, &d) != nil {
 		return false
@@ -137,23 +135,23 @@ func (a *Attempt) startHeart(ctx context.Context) (stepCtx context.Context, stop
 		cancel(h.ended)
 	}
 	h.mu.Unlock()
-	leave := a.process.Steps.enter(h)
+	leave := a.process.Steps.registerHeart(h)
 	stopping := activity.GetWorkerStopChannel(ctx)
 	var all sync.WaitGroup
-	all.Go(func() { h.run(ctx) })
+	all.Go(func() { h.sendBeats(ctx) })
 	all.Go(func() { a.watchModel(ctx) })
 	all.Go(func() {
 		select {
 		case <-stopping:
-			h.drain(ctx)
+			h.endAfterCall(ctx)
 		case <-ctx.Done():
 		}
 	})
 	return context.WithValue(ctx, heartKey{}, h), func() { cancel(nil); all.Wait(); leave() }
 }
 
-// drain ends a step whose worker stops, after its present call, at the latest after the grace.
-func (h *heart) drain(ctx context.Context) {
+// endAfterCall ends a step whose worker stops, after its present call, at the latest after the grace.
+func (h *heart) endAfterCall(ctx context.Context) {
 	h.mu.Lock()
 	h.drains = true
 	h.mu.Unlock()
@@ -163,23 +161,23 @@ func (h *heart) drain(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	h.end(errStopped)
+	h.endStep(errStopped)
 }
 
-// admits reports whether another call may begin. If the worker stops, the step ends instead.
-func (h *heart) admits() bool {
+// admitsCall reports whether another call may begin. If the worker stops, the step ends instead.
+func (h *heart) admitsCall() bool {
 	h.mu.Lock()
 	drains := h.drains
 	h.mu.Unlock()
 	if drains {
-		h.end(errStopped)
+		h.endStep(errStopped)
 	}
 	return !drains
 }
 
-// attach gives the step a task, whose heartbeat timeout starts now. ok is false if the step is
+// attachTask gives the step a task, whose heartbeat timeout starts now. ok is false if the step is
 // ending.
-func (h *heart) attach(token []byte) (t *task, ok bool) {
+func (h *heart) attachTask(token []byte) (t *task, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended != nil {
@@ -189,12 +187,12 @@ func (h *heart) attach(token []byte) (t *task, ok bool) {
 		close(h.task.over)
 	}
 	h.task, h.acked = &task{token: token, over: make(chan struct{})}, time.Now()
-	h.announce()
+	h.wakeWaiters()
 	return h.task, true
 }
 
-// lose removes the task t from the step, unless another one has replaced it.
-func (h *heart) lose(t *task) {
+// loseTask removes the task t from the step, unless another one has replaced it.
+func (h *heart) loseTask(t *task) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.task != t {
@@ -202,16 +200,16 @@ func (h *heart) lose(t *task) {
 	}
 	close(t.over)
 	h.task = nil
-	h.announce()
+	h.wakeWaiters()
 }
 
-// announce notifies the waiters of a change. The caller holds the lock.
-func (h *heart) announce() {
+// wakeWaiters notifies the waiters of a change. The caller holds the lock.
+func (h *heart) wakeWaiters() {
 	close(h.changed)
 	h.changed = make(chan struct{})
 }
 
-func (h *heart) end(cause error) {
+func (h *heart) endStep(cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if temporal.IsCanceledError(cause) {
@@ -225,10 +223,10 @@ func (h *heart) end(cause error) {
 	}
 }
 
-// run sends heartbeats until the step's context ends: one immediately, then one whenever it is due.
+// sendBeats sends heartbeats until the step's context ends: one immediately, then one whenever it is due.
 // After a change of the details it sends one earlier, with all changes of the gathering time, if
 // the rate limits allow it and no due heartbeat of another step waits.
-func (h *heart) run(ctx context.Context) {
+func (h *heart) sendBeats(ctx context.Context) {
 	due := time.Now()
 	next := due
 	timer := time.NewTimer(0)
@@ -242,7 +240,7 @@ func (h *heart) run(ctx context.Context) {
 				continue
 			}
 			left := time.Until(due)
-			if wait, ok := h.spare(left); ok {
+			if wait, ok := h.reserveSpare(left); ok {
 				wait = min(max(wait, gathering), left)
 				next = time.Now().Add(wait)
 				timer.Reset(wait)
@@ -251,8 +249,8 @@ func (h *heart) run(ctx context.Context) {
 		case <-timer.C:
 		}
 		now := time.Now()
-		if !now.Before(due) || h.steps.idle() {
-			due = now.Add(h.next(ctx))
+		if !now.Before(due) || h.steps.isIdle() {
+			due = now.Add(h.sendBeat(ctx))
 			next = due
 		} else {
 			next = now.Add(min(busyPause, due.Sub(now)))
@@ -261,12 +259,12 @@ func (h *heart) run(ctx context.Context) {
 	}
 }
 
-// spare reserves an early heartbeat for changed details and returns the time until it may be sent.
+// reserveSpare reserves an early heartbeat for changed details and returns the time until it may be sent.
 // ok is false if that is not within the given time.
-func (h *heart) spare(within time.Duration) (wait time.Duration, ok bool) {
+func (h *heart) reserveSpare(within time.Duration) (wait time.Duration, ok bool) {
 	own := h.spares.Reserve()
 	if own.Delay() < within {
-		if wait, ok = h.steps.spare(within); ok {
+		if wait, ok = h.steps.reserveSpare(within); ok {
 			return max(wait, own.Delay()), true
 		}
 	}
@@ -274,40 +272,39 @@ func (h *heart) spare(within time.Duration) (wait time.Duration, ok bool) {
 	return 0, false
 }
 
-// next sends a heartbeat and returns the time until the next one is due.
-func (h *heart) next(ctx context.Context) time.Duration {
-	every := interval(h.timeout)
+func (h *heart) sendBeat(ctx context.Context) time.Duration {
+	every := beatInterval(h.timeout)
 	again := every / 3
 	h.mu.Lock()
 	t := h.task
 	h.mu.Unlock()
 	if t == nil {
 		if wanted, err := h.pending(ctx); err == nil && !wanted {
-			h.end(errFenced)
+			h.endStep(errFenced)
 		}
 		return again
 	}
-	if h.steps.acquire(ctx) != nil {
+	if h.steps.acquireTurn(ctx) != nil {
 		return again
 	}
-	defer h.steps.release()
+	defer h.steps.releaseTurn()
 	limited, cancel := context.WithTimeout(ctx, every)
 	defer cancel()
-	err := h.report(limited)
+	err := h.reportDetails(limited)
 	switch {
 	case err == nil:
 		return every - rand.N(every/10)
 	case ctx.Err() != nil:
 	case step.Wraps[*serviceerror.NotFound](err):
-		h.lose(t)
+		h.loseTask(t)
 		return 0 // ask whether the step is wanted
 	case endCause(err) != nil:
-		h.end(endCause(err))
+		h.endStep(endCause(err))
 	}
 	return again
 }
 
-func (h *heart) report(ctx context.Context) error {
+func (h *heart) reportDetails(ctx context.Context) error {
 	// The server restarts the heartbeat timeout when it receives the report. This process may be
 	// suspended before it reads the reply, so acked is the time before sending.
 	sent := time.Now()
@@ -324,17 +321,17 @@ func (h *heart) report(ctx context.Context) error {
 	defer h.mu.Unlock()
 	if h.task == t {
 		h.acked = sent
-		h.announce()
+		h.wakeWaiters()
 	}
 	return nil
 }
 
-// alive blocks while the step is fenced off: until the server acknowledges a heartbeat or starts
+// awaitFence blocks while the step is fenced off: until the server acknowledges a heartbeat or starts
 // the next attempt. It returns the cause of ctx, or errFenced if no attempt started in time.
-func (h *heart) alive(ctx context.Context) error {
+func (h *heart) awaitFence(ctx context.Context) error {
 	var patience <-chan time.Time
 	for {
-		fenced, lost, changed := h.fenced()
+		fenced, lost, changed := h.isFenced()
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -354,14 +351,14 @@ func (h *heart) alive(ctx context.Context) error {
 	}
 }
 
-func (h *heart) current() details {
+func (h *heart) currentDetails() details {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.details
 }
 
-// update changes the details, schedules a heartbeat, and returns the new details.
-func (h *heart) update(change func(*details)) details {
+// updateDetails changes the details, schedules a heartbeat, and returns the new details.
+func (h *heart) updateDetails(change func(*details)) details {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	change(&h.details)
@@ -374,8 +371,6 @@ func (h *heart) update(change func(*details)) details {
 	return h.details
 }
 
-// endCause returns the cause for a step's context if err means that the server ended the attempt,
-// and nil otherwise.
 func endCause(err error) error {
 	switch {
 	case temporal.IsCanceledError(err):

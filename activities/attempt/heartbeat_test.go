@@ -27,7 +27,7 @@ func patient(ctx context.Context, beat func(context.Context, details) error) (*h
 	h := newHeart(NewSteps(), testTimeout, details{})
 	h.cancel = cancel
 	h.beat = func(ctx context.Context, _ []byte, d details) error { return beat(ctx, d) }
-	h.attach([]byte("attempt 1"))
+	h.attachTask([]byte("attempt 1"))
 	return h, ctx
 }
 
@@ -44,7 +44,7 @@ func TestTiming_isDerivedFromTheTimeout(t *testing.T) {
 		30 * time.Second: {7500 * time.Millisecond, 11250 * time.Millisecond, 24 * time.Second},
 		time.Minute:      {15 * time.Second, 22500 * time.Millisecond, 48 * time.Second},
 	} {
-		require.Equal(t, want, [3]time.Duration{interval(timeout), lagAfter(timeout), fenceAfter(timeout)})
+		require.Equal(t, want, [3]time.Duration{beatInterval(timeout), lagAfter(timeout), fenceAfter(timeout)})
 	}
 }
 
@@ -57,14 +57,14 @@ func TestHeart_beatsAtOnceAndThenInTime(t *testing.T) {
 			beats = append(beats, time.Since(began))
 			return nil
 		})
-		go h.run(ctx)
+		go h.sendBeats(ctx)
 		time.Sleep(10 * testTimeout)
-		h.end(nil)
+		h.endStep(nil)
 		synctest.Wait()
 		require.Zero(t, beats[0], "a killed attempt counts from the first report on")
 		require.InDelta(t, 42, len(beats), 2)
 		for i, at := range beats[1:] {
-			require.LessOrEqual(t, at-beats[i], interval(testTimeout))
+			require.LessOrEqual(t, at-beats[i], beatInterval(testTimeout))
 		}
 	})
 }
@@ -80,14 +80,14 @@ func TestHeart_repeatsAFailedReport(t *testing.T) {
 			}
 			return errAway
 		})
-		go h.run(ctx)
+		go h.sendBeats(ctx)
 		for range 600 {
 			time.Sleep(time.Second)
-			fenced, _, _ := h.fenced()
+			fenced, _, _ := h.isFenced()
 			require.False(t, fenced)
-			require.False(t, h.late(time.Now()))
+			require.False(t, h.isLate(time.Now()))
 		}
-		h.end(nil)
+		h.endStep(nil)
 		synctest.Wait()
 	})
 }
@@ -104,23 +104,23 @@ func TestHeart_lateAcknowledgementLiftsTheFence(t *testing.T) {
 			}
 			return silent(ctx, d)
 		})
-		go h.run(ctx)
-		require.NoError(t, h.alive(ctx))
-		tool, stop := h.fence(ctx)
+		go h.sendBeats(ctx)
+		require.NoError(t, h.awaitFence(ctx))
+		tool, stop := h.fenceContext(ctx)
 		defer stop()
 		time.Sleep(fenceAfter(testTimeout) - time.Second)
-		require.NoError(t, h.alive(ctx))
+		require.NoError(t, h.awaitFence(ctx))
 		require.NoError(t, tool.Err())
-		require.True(t, h.late(time.Now()))
+		require.True(t, h.isLate(time.Now()))
 		time.Sleep(2 * time.Second)
 		require.ErrorIs(t, context.Cause(tool), errFenced, "tools are stopped")
 		require.NoError(t, ctx.Err(), "a model call in flight is not")
 
 		began := time.Now()
 		time.AfterFunc(time.Hour, func() { back.Store(true) })
-		require.NoError(t, h.alive(ctx))
+		require.NoError(t, h.awaitFence(ctx))
 		require.InDelta(t, time.Hour, time.Since(began), float64(testTimeout))
-		h.end(nil)
+		h.endStep(nil)
 	})
 }
 
@@ -142,10 +142,10 @@ func TestHeart_serverEndsTheStep(t *testing.T) {
 					return tt.answer
 				})
 				began := time.Now()
-				h.run(ctx)
+				h.sendBeats(ctx)
 				require.ErrorIs(t, context.Cause(ctx), tt.cause)
-				require.LessOrEqual(t, time.Since(began), interval(testTimeout))
-				_, ok := h.attach([]byte("attempt 2"))
+				require.LessOrEqual(t, time.Since(began), beatInterval(testTimeout))
+				_, ok := h.attachTask([]byte("attempt 2"))
 				require.False(t, ok, "an ending step takes no other attempt")
 			})
 		})
@@ -165,26 +165,26 @@ func TestHeart_waitsForTheNextAttempt(t *testing.T) {
 			return nil
 		}
 		first := h.task
-		go h.run(ctx)
+		go h.sendBeats(ctx)
 		synctest.Wait()
 		<-first.over
-		tool, stop := h.fence(ctx)
+		tool, stop := h.fenceContext(ctx)
 		defer stop()
 		synctest.Wait()
 		require.ErrorIs(t, context.Cause(tool), errFenced)
-		require.False(t, h.late(time.Now()), "nobody waits for its heartbeats")
+		require.False(t, h.isLate(time.Now()), "nobody waits for its heartbeats")
 
-		time.AfterFunc(time.Minute, func() { h.attach([]byte("attempt 2")) })
+		time.AfterFunc(time.Minute, func() { h.attachTask([]byte("attempt 2")) })
 		began := time.Now()
-		require.NoError(t, h.alive(ctx))
+		require.NoError(t, h.awaitFence(ctx))
 		require.Equal(t, time.Minute, time.Since(began))
 		time.Sleep(testTimeout)
-		require.NoError(t, h.alive(ctx))
-		h.lose(first) // its refusal was on its way
-		require.NoError(t, h.alive(ctx))
+		require.NoError(t, h.awaitFence(ctx))
+		h.loseTask(first) // its refusal was on its way
+		require.NoError(t, h.awaitFence(ctx))
 		require.Equal(t, "attempt 1", tokens[0])
 		require.NotContains(t, tokens[1:], "attempt 1")
-		h.end(nil)
+		h.endStep(nil)
 	})
 }
 
@@ -195,13 +195,13 @@ func TestHeart_endsWithoutANextAttempt(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			h, ctx := patient(t.Context(), gone)
-			go h.run(ctx)
+			go h.sendBeats(ctx)
 			synctest.Wait()
 			began := time.Now()
-			require.ErrorIs(t, h.alive(ctx), errFenced)
+			require.ErrorIs(t, h.awaitFence(ctx), errFenced)
 			require.Equal(t, adoptionTime, time.Since(began))
 			require.NoError(t, ctx.Err())
-			h.end(nil)
+			h.endStep(nil)
 		})
 	})
 	t.Run("nobody wants its result", func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestHeart_endsWithoutANextAttempt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h, ctx := patient(t.Context(), gone)
 			h.pending = func(context.Context) (bool, error) { return false, nil }
-			h.run(ctx)
+			h.sendBeats(ctx)
 			require.ErrorIs(t, context.Cause(ctx), errFenced, "a model call in flight ends, too")
 		})
 	})
@@ -218,10 +218,10 @@ func TestHeart_endsWithoutANextAttempt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h, ctx := patient(t.Context(), gone)
 			h.pending = func(context.Context) (bool, error) { return false, errAway }
-			go h.run(ctx)
+			go h.sendBeats(ctx)
 			time.Sleep(time.Minute)
 			require.NoError(t, ctx.Err())
-			h.end(nil)
+			h.endStep(nil)
 		})
 	})
 }
@@ -238,10 +238,10 @@ func TestHeart_reportsNewDetails(t *testing.T) {
 			beats.Add(1)
 			return nil
 		})
-		go h.run(ctx)
+		go h.sendBeats(ctx)
 		synctest.Wait()
 		for n := range 5 {
-			h.update(func(d *details) { d.Step = n + 1 })
+			h.updateDetails(func(d *details) { d.Step = n + 1 })
 			time.Sleep(gathering / 5)
 		}
 		synctest.Wait()
@@ -249,26 +249,26 @@ func TestHeart_reportsNewDetails(t *testing.T) {
 		require.EqualValues(t, 2, beats.Load(), "the first one and one for all changes")
 
 		for range spareRate { // others use them up
-			h.steps.spare(time.Hour)
+			h.steps.reserveSpare(time.Hour)
 		}
 		before := beats.Load()
 		for n := range 100 {
-			h.update(func(d *details) { d.Step = n })
+			h.updateDetails(func(d *details) { d.Step = n })
 			synctest.Wait()
 		}
 		require.Equal(t, before, beats.Load())
-		time.Sleep(interval(testTimeout) + time.Second)
+		time.Sleep(beatInterval(testTimeout) + time.Second)
 		require.EqualValues(t, 99, reported.Load())
 		require.LessOrEqual(t, beats.Load(), before+2)
 
 		// Due heartbeats of others wait: they come first.
 		before = beats.Load()
-		h.steps.count(1)
-		h.update(func(d *details) { d.Step = 200 })
+		h.steps.countDue(1)
+		h.updateDetails(func(d *details) { d.Step = 200 })
 		time.Sleep(time.Second)
 		require.Equal(t, before, beats.Load())
-		h.steps.count(-1)
-		h.end(nil)
+		h.steps.countDue(-1)
+		h.endStep(nil)
 		synctest.Wait()
 	})
 }
@@ -282,8 +282,8 @@ func TestHeart_acknowledgementCountsFromItsReport(t *testing.T) {
 			time.Sleep(fenceAfter(testTimeout) + time.Second)
 			return nil
 		})
-		require.NoError(t, h.report(ctx))
-		fenced, lost, _ := h.fenced()
+		require.NoError(t, h.reportDetails(ctx))
+		fenced, lost, _ := h.isFenced()
 		require.True(t, fenced)
 		require.False(t, lost)
 	})
@@ -294,9 +294,9 @@ func TestHeart_refusalIsNoAcknowledgement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, ctx := patient(t.Context(), func(context.Context, details) error { return errAway })
 		time.Sleep(fenceAfter(testTimeout))
-		require.Error(t, h.report(ctx))
+		require.Error(t, h.reportDetails(ctx))
 		time.Sleep(time.Second)
-		fenced, _, _ := h.fenced()
+		fenced, _, _ := h.isFenced()
 		require.True(t, fenced)
 	})
 }
@@ -307,12 +307,12 @@ func TestSteps_lagging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := errAway
 		h, ctx := patient(t.Context(), func(context.Context, details) error { return answer })
-		leave := h.steps.enter(h)
+		leave := h.steps.registerHeart(h)
 		require.False(t, h.steps.Lagging())
 		time.Sleep(lagAfter(testTimeout) + time.Second)
 		require.True(t, h.steps.Lagging())
 		answer = nil
-		require.NoError(t, h.report(ctx))
+		require.NoError(t, h.reportDetails(ctx))
 		require.True(t, h.steps.Lagging(), "a finding holds for a moment")
 		time.Sleep(lagCheck)
 		require.False(t, h.steps.Lagging())
@@ -330,16 +330,16 @@ func TestSteps_acquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSteps()
 		for range maxSending {
-			require.NoError(t, s.acquire(t.Context()))
+			require.NoError(t, s.acquireTurn(t.Context()))
 		}
-		require.False(t, s.idle())
-		time.AfterFunc(time.Second, s.release)
-		require.NoError(t, s.acquire(t.Context()))
+		require.False(t, s.isIdle())
+		time.AfterFunc(time.Second, s.releaseTurn)
+		require.NoError(t, s.acquireTurn(t.Context()))
 		ended, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.Error(t, s.acquire(ended))
-		s.release()
-		require.True(t, s.idle())
+		require.Error(t, s.acquireTurn(ended))
+		s.releaseTurn()
+		require.True(t, s.isIdle())
 	})
 }
 
@@ -350,9 +350,9 @@ func TestSteps_doing(t *testing.T) {
 	for _, kind := range []coordination.DoingKind{coordination.CallsModel, coordination.CallsModel, coordination.Queued, ""} {
 		h := newHeart(steps, testTimeout, details{})
 		if kind != "" {
-			h.begin(kind, "a call")
+			h.beginCall(kind, "a call")
 		}
-		leave = append(leave, steps.enter(h))
+		leave = append(leave, steps.registerHeart(h))
 	}
 	require.Equal(t, map[coordination.DoingKind]int{coordination.CallsModel: 2, coordination.Queued: 1, "": 1}, steps.Doing())
 	for _, f := range leave {
@@ -381,7 +381,7 @@ func TestRepays(t *testing.T) {
 			if tc.before != nil {
 				env.SetHeartbeatDetails(tc.before)
 			}
-			activity := func(ctx context.Context) (bool, error) { return Repays(ctx), nil }
+			activity := func(ctx context.Context) (bool, error) { return MayRepeatPaidCall(ctx), nil }
 			env.RegisterActivity(activity)
 			value, err := env.ExecuteActivity(activity)
 			require.NoError(t, err)

@@ -11,9 +11,9 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
@@ -36,8 +36,7 @@ type outage struct {
 	What  string    `json:"what"`  // the last failure
 }
 
-// delay returns the time until the next attempt.
-func (o outage) delay() time.Duration {
+func (o outage) nextDelay() time.Duration {
 	d := longestOutageDelay
 	if o.Tries < 5 {
 		d = min(d, firstOutageDelay<<(o.Tries-1))
@@ -55,7 +54,7 @@ func DefaultOutage() time.Duration {
 // was replying.
 func (a *Attempt) LimitOutages(d time.Duration, since time.Time) {
 	a.outageLimit = d
-	a.heart.update(func(d *details) {
+	a.heart.updateDetails(func(d *details) {
 		if d.Outage == nil && !d.Replied && !since.IsZero() {
 			d.Outage = &outage{Since: since}
 		}
@@ -66,11 +65,11 @@ func (a *Attempt) LimitOutages(d time.Duration, since time.Time) {
 // wait for the server are not counted. The step ends after the limit, or at once if the server has
 // never replied.
 func (a *Attempt) waitOut(ctx context.Context, c step.Class, failed *llm.Error) (step.Class, coordination.Outage) {
-	if failed.Status == 0 && !a.reached(ctx) {
+	if failed.Status == 0 && !a.hasReplied(ctx) {
 		return step.Class{Type: activities.Outage, Final: true}, coordination.Unreached
 	}
 	now, over := a.process.Now(), false
-	o := a.heart.update(func(d *details) {
+	o := a.heart.updateDetails(func(d *details) {
 		if d.Outage == nil {
 			d.Outage = &outage{Since: now}
 			if !failed.Since.IsZero() {
@@ -88,7 +87,7 @@ func (a *Attempt) waitOut(ctx context.Context, c step.Class, failed *llm.Error) 
 	if over {
 		return step.Class{Type: activities.Outage, Final: true}, coordination.Interrupted
 	}
-	c.Free, c.After = true, max(c.After, o.delay())
+	c.Free, c.After = true, max(c.After, o.nextDelay())
 	if left := a.reportModel(ctx); left > 0 { // so that it is reported in time
 		c.After = min(c.After, left)
 	}
@@ -109,7 +108,7 @@ func awayKey(l artifact.Layout, token string) string { return l.Journals(token) 
 // necessary.
 func (a *Attempt) markOutage(ctx context.Context) {
 	var since time.Time
-	d := a.heart.current()
+	d := a.heart.currentDetails()
 	if d.Outage != nil {
 		since = d.Outage.Since
 	}
@@ -126,7 +125,7 @@ func (a *Attempt) markOutage(ctx context.Context) {
 		err = artifact.PutJSON(ctx, a.process.Store, key, awayMark{Since: since, ModelCalls: a.Result.Usage.ModelCalls})
 	}
 	if err == nil {
-		a.heart.update(func(d *details) { d.Marked = since })
+		a.heart.updateDetails(func(d *details) { d.Marked = since })
 	}
 }
 
@@ -145,19 +144,18 @@ func (p Process) awaySince(ctx context.Context, s step.Spec, calls int64, launch
 	return time.Time{}, err
 }
 
-// unequipped reports whether no other worker can be expected to be better equipped: none
+// lacksEverywhere reports whether no other worker can be expected to be better equipped: none
 // polls the queue, or none has taken the step during the time limit of outages.
-func (a *Attempt) unequipped(ctx context.Context) bool {
-	since := a.heart.update(func(d *details) {
+func (a *Attempt) lacksEverywhere(ctx context.Context) bool {
+	since := a.heart.updateDetails(func(d *details) {
 		if d.Lacking.IsZero() {
 			d.Lacking = a.process.Now()
 		}
 	}).Lacking
 	limit := cmp.Or(a.outageLimit, DefaultOutage())
-	return a.process.Alone == nil || a.process.Alone(ctx) || a.process.Now().Sub(since) >= limit
+	return a.process.Alone(ctx) || a.process.Now().Sub(since) >= limit
 }
 
-// suspendInOutage ends the step with an error that says how long the server has been away.
 func (a *Attempt) suspendInOutage(ctx context.Context, kind coordination.Outage, err error) error {
 	away := &awayError{err: err}
 	if kind == coordination.Interrupted {
@@ -172,7 +170,7 @@ func (a *Attempt) suspendAway(ctx context.Context, kind coordination.Outage, err
 	failure := a.Failure()
 	failure.Outage = kind
 	if a.Spec.Dir != nil {
-		abandoned := step.Abandon(ctx, a.Ports, a.Spec, a.Result, artifact.Error{Type: errorType, Message: message(err)})
+		abandoned := step.Abandon(ctx, a.Ports, a.Spec, a.Result, artifact.Error{Type: errorType, Message: textOf(err)})
 		if abandoned != nil {
 			activity.GetLogger(ctx).Warn("the files of a step that is resumed later were not kept", "step", a.Result.Step, "error", abandoned)
 		}
@@ -189,9 +187,9 @@ type awayError struct {
 
 func (e *awayError) Error() string {
 	if e.since == 0 {
-		return "no reply since the start: " + message(e.err)
+		return "no reply since the start: " + textOf(e.err)
 	}
-	return fmt.Sprintf("no usable reply for %s: %s", e.since, message(e.err))
+	return fmt.Sprintf("no usable reply for %s: %s", e.since, textOf(e.err))
 }
 
 func (e *awayError) Unwrap() error { return e.err }
@@ -207,9 +205,9 @@ func Patience(ctx context.Context, responded bool) time.Duration {
 	switch {
 	case !ok:
 		return time.Minute
-	case a.heart.current().Outage != nil: // an earlier attempt has tried for a minute
+	case a.heart.currentDetails().Outage != nil: // an earlier attempt has tried for a minute
 		return 0
-	case !responded && !a.reached(ctx):
+	case !responded && !a.hasReplied(ctx):
 		return unreachedPatience
 	case a.outageLimit > 0:
 		return min(a.outageLimit, time.Minute)
@@ -225,21 +223,18 @@ type watched struct {
 }
 
 func (m watched) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
-	if !m.attempt.heart.admits() {
+	if !m.attempt.heart.admitsCall() {
 		return llm.Reply{}, errStopped
 	}
-	defer m.attempt.heart.begin(coordination.CallsModel, m.attempt.modelCall())()
-	reply, err := m.Model.Generate(llm.WithSaid(llm.WithDepth(ctx, m.attempt.Depth), m.attempt.heard), req)
-	m.attempt.heart.update(func(d *details) {
-		switch {
-		case err == nil:
+	defer m.attempt.heart.beginCall(coordination.CallsModel, m.attempt.modelCall())()
+	reply, err := m.Model.Generate(llm.WithSaid(llm.WithDepth(ctx, m.attempt.Depth), m.attempt.noteHeard), req)
+	failed, ok := errors.AsType[*llm.Error](err)
+	m.attempt.heart.updateDetails(func(d *details) {
+		if err == nil {
 			reply.Usage.Repeated, d.Cut = reply.Usage.Repeated+d.Cut, 0
-		case ctx.Err() != nil && d.Doing != nil && !d.Doing.Waits():
+		} else if ctx.Err() != nil && d.Doing != nil && !d.Doing.Waits() {
 			d.Cut++
 		}
-	})
-	failed, ok := errors.AsType[*llm.Error](err)
-	m.attempt.heart.update(func(d *details) {
 		if err == nil && d.Doing != nil && d.Doing.Kind == coordination.CallsModel {
 			d.LongestCall = max(d.LongestCall, time.Since(d.Doing.Since).Truncate(time.Second).Seconds())
 		}
@@ -262,5 +257,5 @@ func Responded(ctx context.Context) {
 }
 
 func (h *heart) endOutage() {
-	h.update(func(d *details) { d.Outage, d.Replied, h.replying = nil, true, true })
+	h.updateDetails(func(d *details) { d.Outage, d.Replied, h.replying = nil, true, true })
 }

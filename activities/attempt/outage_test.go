@@ -8,9 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
+	"conclave/activities/workertest"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/step"
 )
@@ -23,7 +24,7 @@ func waiting(t *testing.T, replied bool) *Attempt {
 	t.Cleanup(func() { _ = store.Close() })
 	a := &Attempt{
 		server: "local", heart: newHeart(NewSteps(), HeartbeatTimeout, details{}), outageLimit: 10 * time.Minute,
-		process: Process{Store: store, Now: time.Now, Marks: &Marks{}},
+		process: Process{Server: &workertest.Worker{}, Store: store, Now: time.Now, Marks: &Marks{}},
 		Spec:    step.Spec{Layout: artifact.InBucket("s1"), Dir: func(int) string { return "" }},
 	}
 	if replied {
@@ -39,19 +40,19 @@ func TestAttempt_waitsOutAnOutage(t *testing.T) {
 	a := waiting(t, true)
 	away := &llm.Error{Kind: llm.Network, Message: "connection refused", Since: time.Now()}
 	for _, want := range []time.Duration{5, 10, 20, 40, 60, 60, 60} {
-		c, outage := a.waitOut(t.Context(), classify(away), away)
+		c, outage := a.waitOut(t.Context(), classOf(away), away)
 		require.Equal(t, coordination.NoOutage, outage)
 		require.Equal(t, "Network", c.Type)
 		require.True(t, c.Free && !c.Final)
 		require.InDelta(t, want*time.Second, c.After, float64(want*time.Second/4))
 	}
-	a.heart.update(func(d *details) { d.Outage.Since = time.Now().Add(-11 * time.Minute) })
-	c, outage := a.waitOut(t.Context(), classify(away), away)
+	a.heart.updateDetails(func(d *details) { d.Outage.Since = time.Now().Add(-11 * time.Minute) })
+	c, outage := a.waitOut(t.Context(), classOf(away), away)
 	require.Equal(t, coordination.Interrupted, outage)
 	require.Equal(t, step.Class{Type: "Outage", Final: true}, c)
 
 	a.outageLimit = 0
-	_, outage = a.waitOut(t.Context(), classify(away), away)
+	_, outage = a.waitOut(t.Context(), classOf(away), away)
 	require.Equal(t, coordination.NoOutage, outage, "a step without a limit waits on")
 }
 
@@ -80,14 +81,14 @@ func TestAttempt_repliesEndAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, away := waiting(t, true), &llm.Error{Kind: llm.Network}
-			a.waitOut(t.Context(), classify(away), away)
+			a.waitOut(t.Context(), classOf(away), away)
 			require.NotZero(t, a.Failure().AwaySince)
 			_, _ = watched{modelError{tt.err}, a}.Generate(t.Context(), llm.Request{})
 			require.Equal(t, tt.ends, a.Failure().AwaySince.IsZero())
 		})
 	}
 	a, away := waiting(t, true), &llm.Error{Kind: llm.Network}
-	a.waitOut(t.Context(), classify(away), away)
+	a.waitOut(t.Context(), classOf(away), away)
 	Responded(context.WithValue(t.Context(), heartKey{}, a.heart))
 	require.Zero(t, a.Failure().AwaySince, "a reply before a retry of the call")
 	Responded(t.Context())
@@ -104,7 +105,7 @@ func TestAttempt_outageGoesOnInTheNextLaunch(t *testing.T) {
 	a.LimitOutages(10*time.Minute, since)
 	in := context.WithValue(t.Context(), attemptKey{}, a)
 	require.Zero(t, Patience(in, true))
-	_, outage := a.waitOut(t.Context(), classify(away), away)
+	_, outage := a.waitOut(t.Context(), classOf(away), away)
 	require.Equal(t, coordination.Interrupted, outage)
 	require.Equal(t, since, a.Failure().AwaySince)
 	a.Spec.Dir = nil
@@ -113,7 +114,7 @@ func TestAttempt_outageGoesOnInTheNextLaunch(t *testing.T) {
 	a.heart.endOutage()
 	a.LimitOutages(10*time.Minute, since)
 	require.Equal(t, time.Minute, Patience(in, true), "the server has replied to this launch")
-	_, outage = a.waitOut(t.Context(), classify(away), away)
+	_, outage = a.waitOut(t.Context(), classOf(away), away)
 	require.Equal(t, coordination.NoOutage, outage)
 }
 
@@ -161,14 +162,14 @@ func TestAttempt_marksTheOutage(t *testing.T) {
 	require.Equal(t, began, since, "the launch never came to a reply")
 	a.Spec.Dir = nil
 	outageSince(began)(t.Context(), a)
-	require.Zero(t, a.heart.current().Marked, "a step that was never assembled")
+	require.Zero(t, a.heart.currentDetails().Marked, "a step that was never assembled")
 }
 
 // outageSince is an attempt that ends in an outage with a beginning.
 func outageSince(began time.Time) func(context.Context, *Attempt) {
 	return func(ctx context.Context, a *Attempt) {
 		away := &llm.Error{Kind: llm.Network, Since: began}
-		a.waitOut(ctx, classify(away), away)
+		a.waitOut(ctx, classOf(away), away)
 		a.markOutage(ctx)
 	}
 }
@@ -189,7 +190,7 @@ func TestAttempt_unreachedServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, outage := waiting(t, tt.replied).waitOut(t.Context(), classify(&tt.err), &tt.err)
+			_, outage := waiting(t, tt.replied).waitOut(t.Context(), classOf(&tt.err), &tt.err)
 			require.Equal(t, tt.want, outage)
 		})
 	}
@@ -202,16 +203,16 @@ func TestMarks(t *testing.T) {
 	key, err := a.reachedKey()
 	require.NoError(t, err)
 	require.Equal(t, "sessions/s1/reached/local", key)
-	require.False(t, a.process.Marks.add(key))
-	a.process.Marks.remove(key)
-	require.True(t, a.process.Marks.add(key))
+	require.False(t, a.process.Marks.addKey(key))
+	a.process.Marks.removeKey(key)
+	require.True(t, a.process.Marks.addKey(key))
 	for n := range maxMarks {
-		a.process.Marks.add(string(rune(n)))
+		a.process.Marks.addKey(string(rune(n)))
 	}
 	require.LessOrEqual(t, len(a.process.Marks.keys), maxMarks)
 	var none *Marks
-	require.True(t, none.add(key))
-	none.remove(key)
+	require.True(t, none.addKey(key))
+	none.removeKey(key)
 }
 
 func TestServer(t *testing.T) {
@@ -222,7 +223,7 @@ func TestServer(t *testing.T) {
 		"127.0.0.1:11434": {BaseURL: "http://127.0.0.1:11434/v1"},
 		"default":         {},
 	} {
-		require.Equal(t, want, server(b))
+		require.Equal(t, want, serverOf(b))
 	}
 }
 
@@ -252,7 +253,7 @@ func TestSuspend(t *testing.T) {
 			store := waiting(t, true).process.Store
 			spec.Dir = func(int) string { return "steps/001/" }
 			ports := step.Ports{Store: store, Now: time.Now}
-			require.NoError(t, suspend(t.Context(), ports, spec, step.Result{Step: 1, Transcript: []byte("{}\n")}))
+			require.NoError(t, recordSuspended(t.Context(), ports, spec, step.Result{Step: 1, Transcript: []byte("{}\n")}))
 			there, err := store.Exists(t.Context(), "steps/001/transcript.jsonl")
 			require.NoError(t, err)
 			require.True(t, there)

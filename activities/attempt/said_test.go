@@ -35,13 +35,13 @@ func TestLastWords(t *testing.T) {
 func TestAttempt_heard(t *testing.T) {
 	t.Parallel()
 	a := &Attempt{heart: newHeart(nil, HeartbeatTimeout, details{})}
-	a.heard("too early ")
-	require.Empty(t, a.heart.current().Said)
-	over := a.heart.begin(coordination.CallsModel, "model call 1")
-	a.heard("Use SQLite beca")
-	require.Equal(t, "Use SQLite ", a.heart.current().Said)
+	a.noteHeard("too early ")
+	require.Empty(t, a.heart.currentDetails().Said)
+	over := a.heart.beginCall(coordination.CallsModel, "model call 1")
+	a.noteHeard("Use SQLite beca")
+	require.Equal(t, "Use SQLite ", a.heart.currentDetails().Said)
 	over()
-	require.Empty(t, a.heart.current().Said)
-	a.heard("too late ")
-	require.Empty(t, a.heart.current().Said)
+	require.Empty(t, a.heart.currentDetails().Said)
+	a.noteHeard("too late ")
+	require.Empty(t, a.heart.currentDetails().Said)
 }

@@ -83,7 +83,7 @@ func (s *Steps) Lagging() bool {
 	}
 	s.checked, s.lagging = now, false
 	for h := range s.hearts {
-		if h.late(now) {
+		if h.isLate(now) {
 			s.lagging = true
 			break
 		}
@@ -99,7 +99,7 @@ func (s *Steps) Doing() map[coordination.DoingKind]int {
 	doing := map[coordination.DoingKind]int{}
 	for h := range s.hearts {
 		kind := coordination.DoingKind("")
-		if d := h.current().Doing; d != nil {
+		if d := h.currentDetails().Doing; d != nil {
 			kind = d.Kind
 		}
 		doing[kind]++
@@ -113,15 +113,14 @@ func (s *Steps) Lasting() int {
 	defer s.mu.Unlock()
 	calls := 0
 	for h := range s.hearts {
-		if d := h.current().Doing; h.grace > 0 && d != nil && !d.Waits() {
+		if d := h.currentDetails().Doing; h.grace > 0 && d != nil && !d.Waits() {
 			calls++
 		}
 	}
 	return calls
 }
 
-// enter registers a heart until leave is called.
-func (s *Steps) enter(h *heart) (leave func()) {
+func (s *Steps) registerHeart(h *heart) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hearts[h] = struct{}{}
@@ -132,10 +131,9 @@ func (s *Steps) enter(h *heart) (leave func()) {
 	}
 }
 
-// acquire waits until a due heartbeat may be sent.
-func (s *Steps) acquire(ctx context.Context) error {
-	s.count(1)
-	defer s.count(-1)
+func (s *Steps) acquireTurn(ctx context.Context) error {
+	s.countDue(1)
+	defer s.countDue(-1)
 	select {
 	case s.sending <- struct{}{}:
 		return nil
@@ -144,24 +142,23 @@ func (s *Steps) acquire(ctx context.Context) error {
 	}
 }
 
-func (s *Steps) release() { <-s.sending }
+func (s *Steps) releaseTurn() { <-s.sending }
 
-func (s *Steps) count(n int) {
+func (s *Steps) countDue(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.due += n
 }
 
-// idle reports whether a heartbeat could be sent without waiting.
-func (s *Steps) idle() bool {
+func (s *Steps) isIdle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.due == 0 && len(s.sending) < cap(s.sending)
 }
 
-// spare reserves a heartbeat for new details and returns the time until it may be sent. ok is false
+// reserveSpare reserves a heartbeat for new details and returns the time until it may be sent. ok is false
 // if that is not within the given time.
-func (s *Steps) spare(within time.Duration) (wait time.Duration, ok bool) {
+func (s *Steps) reserveSpare(within time.Duration) (wait time.Duration, ok bool) {
 	r := s.spares.Reserve()
 	if wait = r.Delay(); wait >= within {
 		r.Cancel()
@@ -179,15 +176,15 @@ func Run[R any](ctx context.Context, p Process, launch string, do func(context.C
 	}
 	token := activity.GetInfo(ctx).WorkflowExecution.RunID + "-" + launch
 	for {
-		if p.Steps.refuses(token) {
+		if p.Steps.refusesNew(token) {
 			var zero R
-			return zero, applicationError(errLagging, classify(errLagging))
+			return zero, applicationError(errLagging, classOf(errLagging))
 		}
-		r, started := p.Steps.find(ctx, p, token, func(ctx context.Context, a *Attempt) (any, error) { return do(ctx, a) })
+		r, started := p.Steps.findOrStart(ctx, p, token, func(ctx context.Context, a *Attempt) (any, error) { return do(ctx, a) })
 		if begins, ok := ctx.Value(beginKey{}).(func()); ok && started {
 			begins()
 		}
-		over, err := r.follow(ctx)
+		over, err := r.followAs(ctx)
 		switch {
 		case err != nil:
 			var zero R
@@ -212,17 +209,16 @@ func Beginning(ctx context.Context, begins func()) context.Context {
 // errLagging is returned for an attempt that arrives while the heartbeats of this process are late.
 var errLagging = errors.New("the heartbeats of this worker are late: it takes no more steps until they are not")
 
-// refuses reports whether this process refuses an attempt at the step with a token: its heartbeats
+// refusesNew reports whether this process refuses an attempt at the step with a token: its heartbeats
 // are late, and the step does not run here yet.
-func (s *Steps) refuses(token string) bool {
+func (s *Steps) refusesNew(token string) bool {
 	s.mu.Lock()
 	_, here := s.running[token]
 	s.mu.Unlock()
 	return !here && s.Lagging()
 }
 
-// find returns the running step with a token, or starts it.
-func (s *Steps) find(ctx context.Context, p Process, token string, do func(context.Context, *Attempt) (any, error)) (r *running, started bool) {
+func (s *Steps) findOrStart(ctx context.Context, p Process, token string, do func(context.Context, *Attempt) (any, error)) (r *running, started bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r, ok := s.running[token]; ok {
@@ -234,6 +230,7 @@ func (s *Steps) find(ctx context.Context, p Process, token string, do func(conte
 	r = &running{heart: a.heart, cancel: cancel, done: make(chan struct{})}
 	s.running[token] = r
 	go func() {
+		// These run from the last to the first: done is closed when the result is set and the token is free.
 		defer close(r.done)
 		defer cancel(nil)
 		defer func() {
@@ -252,11 +249,11 @@ func (s *Steps) find(ctx context.Context, p Process, token string, do func(conte
 	return r, true
 }
 
-// follow makes the activity of ctx the step's current attempt and waits for the end of the step.
+// followAs makes the activity of ctx the step's current attempt and waits for the end of the step.
 // over is false if the step was already ending. It returns an error if ctx ends first or another
 // attempt takes over the step.
-func (r *running) follow(ctx context.Context) (over bool, err error) {
-	t, ok := r.heart.attach(activity.GetInfo(ctx).TaskToken)
+func (r *running) followAs(ctx context.Context) (over bool, err error) {
+	t, ok := r.heart.attachTask(activity.GetInfo(ctx).TaskToken)
 	if !ok {
 		select {
 		case <-r.done:
@@ -266,7 +263,7 @@ func (r *running) follow(ctx context.Context) (over bool, err error) {
 		}
 	}
 	detach := context.AfterFunc(ctx, func() {
-		r.heart.end(context.Cause(ctx))
+		r.heart.endStep(context.Cause(ctx))
 		r.cancel(context.Cause(ctx))
 	})
 	defer detach()
@@ -279,7 +276,7 @@ func (r *running) follow(ctx context.Context) (over bool, err error) {
 	case <-r.done: // its result may still be in time
 		return true, nil
 	default:
-		return false, applicationError(errFenced, classify(errFenced))
+		return false, applicationError(errFenced, classOf(errFenced))
 	}
 }
 

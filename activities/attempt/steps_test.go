@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
+	"conclave/activities/workertest"
 	"conclave/engine/step"
 )
 
@@ -28,7 +29,7 @@ type process struct {
 func newProcess(t *testing.T, script ...func(context.Context, *Attempt) (string, error)) *process {
 	t.Helper()
 	p := &process{
-		Process: Process{Steps: NewSteps(), Now: time.Now, Heartbeat: func(context.Context, []byte, ...any) error { return nil }},
+		Process: Process{Equipment: &workertest.Worker{}, Server: &workertest.Worker{}, Steps: NewSteps(), Now: time.Now},
 		t:       t, begun: make(chan *Attempt, len(script)), script: make(chan func(context.Context, *Attempt) (string, error), len(script)),
 	}
 	for _, f := range script {
@@ -86,8 +87,8 @@ func requireFenced(t *testing.T, e ended) {
 func thinking(release <-chan struct{}) func(context.Context, *Attempt) (string, error) {
 	return func(ctx context.Context, a *Attempt) (string, error) {
 		<-release
-		if err := a.heart.alive(ctx); err != nil {
-			return "", applicationError(err, classify(err))
+		if err := a.heart.awaitFence(ctx); err != nil {
+			return "", applicationError(err, classOf(err))
 		}
 		return "its reply", nil
 	}
@@ -98,7 +99,7 @@ func thinking(release <-chan struct{}) func(context.Context, *Attempt) (string, 
 func TestRun_adoptsTheRunningStep(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(h *heart){
-		"after the refusal of a heartbeat": func(h *heart) { h.lose(taskOf(h)) },
+		"after the refusal of a heartbeat": func(h *heart) { h.loseTask(taskOf(h)) },
 		"before":                           func(*heart) {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +129,7 @@ func TestRun_lateHeartbeats(t *testing.T) {
 	late := newHeart(p.Steps, HeartbeatTimeout, details{})
 	late.task, late.acked = &task{}, time.Now().Add(-HeartbeatTimeout)
 	<-p.begun
-	leave := p.Steps.enter(late)
+	leave := p.Steps.registerHeart(late)
 	p.Steps.recheck()
 
 	second := p.attempt()
@@ -169,7 +170,7 @@ func TestRun_startsAnEndingStepAgain(t *testing.T) {
 			return "", context.Cause(ctx)
 		}, again)
 		first := p.attempt()
-		(<-p.begun).heart.end(activity.ErrActivityReset)
+		(<-p.begun).heart.endStep(activity.ErrActivityReset)
 		second := p.attempt()
 		close(release)
 		require.Error(t, (<-first).err)
@@ -180,7 +181,7 @@ func TestRun_startsAnEndingStepAgain(t *testing.T) {
 		release := make(chan struct{})
 		p := newProcess(t, func(context.Context, *Attempt) (string, error) {
 			<-release
-			return "", applicationError(errFenced, classify(errFenced))
+			return "", applicationError(errFenced, classOf(errFenced))
 		}, again)
 		first := p.attempt()
 		a := <-p.begun
@@ -203,7 +204,7 @@ func TestRun_cancelsTheAdoptedStep(t *testing.T) {
 	a := <-p.begun
 	second := p.attempt()
 	requireFenced(t, <-first)
-	a.heart.end(context.Canceled)
+	a.heart.endStep(context.Canceled)
 	canceled, ok := errors.AsType[*temporal.CanceledError]((<-second).err)
 	require.True(t, ok)
 	var why string

@@ -14,7 +14,7 @@
 // Close leaves no process behind. On Linux a process escapes only if, before Close, it started its
 // own session, cleared its environment and lost its parents.
 //
-// Start with Open in client.go. link.go is a server and its successive connections, session.go one
-// connection, stdio.go and http.go the two transports, process.go the program, tool.go a tool as
-// models see it, and result.go its results.
+// Start with Open in pool.go, which also has the servers that steps share. link.go is a server and
+// its successive connections, session.go one connection, stdio.go the two transports, process.go the
+// program, tool.go a tool as models see it, and result.go its results.
 package mcp

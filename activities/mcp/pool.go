@@ -1,14 +1,21 @@
 package mcp
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
+
+	"conclave/engine/llm"
+	"conclave/engine/loop"
 )
 
 // defaultIdle is how long an unused shared server waits for the next step of its run. The steps of
@@ -45,14 +52,14 @@ func (s *pooledServer) close() {
 	_ = os.RemoveAll(s.home) // the rest is removed with the worker's directory for HOMEs
 }
 
-// join returns the server for a step, and a function that the step calls when it no longer needs
+// joinServer returns the server for a step, and a function that the step calls when it no longer needs
 // the server.
-func (p *Pool) join(run string, s Server, place Place) (*link, func(), error) {
+func (p *Pool) joinServer(run string, s Server, place Place) (*link, func(), error) {
 	definition := s
 	definition.Allowed, definition.Excluded = nil, nil
 	described, err := json.Marshal(definition)
 	if err != nil {
-		return nil, nil, fmt.Errorf("describing the MCP server %s: %w", s.Name, err)
+		return nil, nil, fmt.Errorf("describe the MCP server %s: %w", s.Name, err)
 	}
 	key := poolKey{run, sha256.Sum256(described)}
 	p.mu.Lock()
@@ -73,13 +80,13 @@ func (p *Pool) join(run string, s Server, place Place) (*link, func(), error) {
 		joined.idle.Stop()
 		joined.idle = nil
 	}
-	return joined.link, sync.OnceFunc(func() { p.release(key, joined) }), nil
+	return joined.link, sync.OnceFunc(func() { p.releaseServer(key, joined) }), nil
 }
 
 func newPooledServer(s Server, p Place) (*pooledServer, error) {
 	home, err := os.MkdirTemp(p.Temp, "mcp-")
 	if err != nil {
-		return nil, fmt.Errorf("making the home directory of the MCP server %s: %w", s.Name, err)
+		return nil, fmt.Errorf("make the home directory of the MCP server %s: %w", s.Name, err)
 	}
 	l, err := newLink(s, filepath.Join(home, "files"), home, p.Log)
 	if err != nil {
@@ -88,8 +95,7 @@ func newPooledServer(s Server, p Place) (*pooledServer, error) {
 	return &pooledServer{link: l, home: home}, nil
 }
 
-// release ends a step's use of a server.
-func (p *Pool) release(key poolKey, s *pooledServer) {
+func (p *Pool) releaseServer(key poolKey, s *pooledServer) {
 	p.mu.Lock()
 	s.users--
 	unused := s.users == 0 && p.servers[key] == s
@@ -98,16 +104,15 @@ func (p *Pool) release(key poolKey, s *pooledServer) {
 		if idle == 0 {
 			idle = defaultIdle
 		}
-		s.idle = time.AfterFunc(idle, func() { p.expire(key, s) })
+		s.idle = time.AfterFunc(idle, func() { p.endUnused(key, s) })
 	}
 	p.mu.Unlock()
 	if unused && s.over {
-		p.expire(key, s)
+		p.endUnused(key, s)
 	}
 }
 
-// expire ends a server if no step uses it.
-func (p *Pool) expire(key poolKey, s *pooledServer) {
+func (p *Pool) endUnused(key poolKey, s *pooledServer) {
 	p.mu.Lock()
 	expired := s.users == 0 && p.servers[key] == s
 	if expired {
@@ -126,7 +131,7 @@ func (p *Pool) End(run string) {
 	for key, s := range p.servers {
 		if key.run == run {
 			s.over = true
-			ended.Go(func() { p.expire(key, s) })
+			ended.Go(func() { p.endUnused(key, s) })
 		}
 	}
 	p.mu.Unlock()
@@ -145,7 +150,7 @@ func (p *Pool) Dirs(run string) []string {
 	p.mu.Unlock()
 	var dirs []string
 	for _, s := range servers {
-		if s.link.connected() {
+		if s.link.isConnected() {
 			dirs = append(dirs, s.link.dir)
 		}
 	}
@@ -164,4 +169,133 @@ func (p *Pool) Close() {
 		all.Go(s.close)
 	}
 	all.Wait()
+}
+
+// Client holds the MCP servers of one step. Run is safe for concurrent use, but must not be called
+// after Close.
+type Client struct {
+	homes  string // the directory of the HOMEs of the step's own servers
+	offers []*offer
+}
+
+// Place is the location of a step's servers and the run that shares them.
+type Place struct {
+	Dir  string // the workspace of the step, which its own servers are told
+	Temp string // the parent of their HOMEs; the system's temporary directory if empty
+
+	// Pool holds the servers that the steps of Run share. If Pool is nil or Run is empty, no server
+	// is shared.
+	Pool *Pool
+	Run  string
+
+	Log *slog.Logger // nil discards
+}
+
+// Open connects the servers concurrently. If any fails, it closes the step's own servers and
+// returns the joined *StartErrors.
+func Open(ctx context.Context, servers []Server, p Place) (*Client, error) {
+	if p.Log == nil {
+		p.Log = slog.New(slog.DiscardHandler)
+	}
+	dir, err := filepath.Abs(p.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("find the workspace of the MCP servers: %w", err)
+	}
+	p.Dir = dir
+	homes, err := os.MkdirTemp(p.Temp, "mcp-")
+	if err != nil {
+		return nil, fmt.Errorf("make the home directories of MCP servers: %w", err)
+	}
+	c := &Client{homes: homes}
+	err = c.addServers(servers, p)
+	if err == nil {
+		err = c.connectServers(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Client) addServers(servers []Server, p Place) error {
+	names := &names{owners: make(map[string]owner)}
+	for i, s := range servers {
+		o := &offer{allowed: s.Allowed, excluded: s.Excluded, names: names}
+		var err error
+		if s.Shared && p.Pool != nil && p.Run != "" {
+			o.link, o.release, err = p.Pool.joinServer(p.Run, s, p)
+		} else {
+			o.link, err = newLink(s, p.Dir, filepath.Join(c.homes, strconv.Itoa(i)), p.Log)
+		}
+		if err != nil {
+			return err
+		}
+		if o.release == nil {
+			o.release = o.link.close
+		}
+		c.offers = append(c.offers, o)
+	}
+	return nil
+}
+
+// connectServers makes the first connections, then names the tools in the order of the servers.
+func (c *Client) connectServers(ctx context.Context) error {
+	failed := make([]error, len(c.offers))
+	var all sync.WaitGroup
+	for i, o := range c.offers {
+		all.Go(func() { o.used, failed[i] = o.link.openForStep(ctx) })
+	}
+	all.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	c.Tools()
+	return nil
+}
+
+// Tools returns the current tools of all servers.
+func (c *Client) Tools() []llm.Tool {
+	var tools []llm.Tool
+	for _, o := range c.offers {
+		for _, t := range o.offeredTools() {
+			tools = append(tools, t.offered)
+		}
+	}
+	return tools
+}
+
+// Run returns the output of a call for the model. A server's failure is an output; the only error
+// is the end of ctx.
+func (c *Client) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
+	for _, o := range c.offers {
+		for _, t := range o.offeredTools() {
+			if t.offered.Name != call.Name {
+				continue
+			}
+			arguments, err := t.sendableArguments(call.Arguments)
+			if err != nil {
+				return loop.Output{Text: fmt.Sprintf("error: %s: %v", call.Name, err), Failed: true}, nil
+			}
+			out, err := o.callTool(ctx, t, arguments)
+			if err != nil {
+				return loop.Output{}, fmt.Errorf("%s: %w", call.Name, err)
+			}
+			return loop.Output{Text: out.joinParts(), Images: out.images, Failed: out.failed}, nil
+		}
+	}
+	return loop.Output{Text: fmt.Sprintf("error: no MCP server has a tool %.100q now; call one that is offered", call.Name), Failed: true}, nil
+}
+
+// Close ends the connections and processes of the step's own servers, which takes up to about two
+// seconds, removes their HOMEs, and releases the shared servers.
+func (c *Client) Close() error {
+	var all sync.WaitGroup
+	for _, o := range c.offers {
+		all.Go(o.release)
+	}
+	all.Wait()
+	if err := os.RemoveAll(c.homes); err != nil {
+		return fmt.Errorf("remove the home directories of MCP servers: %w", err)
+	}
+	return nil
 }

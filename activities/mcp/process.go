@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,32 +51,32 @@ type process struct {
 // Workspace is the variable with the directory of the agent's files.
 const Workspace = "CONCLAVE_WORKSPACE"
 
-// start runs the server's program with a mark, which must be unique, in an empty directory: many
+// startProgram runs the server's program with a mark, which must be unique, in an empty directory: many
 // launchers load code from their working directory, which in the workspace is an agent's or a base's.
-func start(s Server, workspace, home, mark string) (*process, error) {
-	env := environment(s, home, mark)
+func startProgram(s Server, workspace, home, mark string) (*process, error) {
+	env := programEnv(s, home, mark)
 	env[Workspace] = workspace
-	path, err := lookup(s.Command, env["PATH"])
+	path, err := lookupProgram(s.Command, env["PATH"])
 	if err != nil {
 		return nil, err
 	}
 	empty, err := os.MkdirTemp(home, "start-")
 	if err != nil {
-		return nil, fmt.Errorf("making an empty directory for the program: %w", err)
+		return nil, fmt.Errorf("make an empty directory for the program: %w", err)
 	}
 	cmd := exec.Command(path, s.Args...)
-	cmd.Dir, cmd.SysProcAttr = empty, attributes()
+	cmd.Dir, cmd.SysProcAttr = empty, sysAttributes()
 	for name, value := range env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	slices.Sort(cmd.Env)
 	p := &process{mark: mark, exited: make(chan struct{}), quiet: make(chan struct{})}
-	theirs, err := p.pipes(cmd)
-	defer closeAll(theirs)
+	theirs, err := p.connectPipes(cmd)
+	defer closeFiles(theirs)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.run(cmd); err != nil {
+	if err := p.runOnThread(cmd); err != nil {
 		p.closePipes()
 		return nil, err
 	}
@@ -94,7 +95,7 @@ const tempName = "tmp"
 // about 45 bytes longer, and the limit for a socket is 107.
 const maxTempPath = 60
 
-func environment(s Server, home, mark string) map[string]string {
+func programEnv(s Server, home, mark string) map[string]string {
 	env := map[string]string{"PATH": os.Getenv("PATH"), "HOME": home}
 	if temp := filepath.Join(home, tempName); len(temp) <= maxTempPath {
 		env["TMPDIR"] = temp
@@ -104,9 +105,9 @@ func environment(s Server, home, mark string) map[string]string {
 	return env
 }
 
-// lookup finds a program in PATH. It skips relative directories, which would depend on where the
+// lookupProgram finds a program in PATH. It skips relative directories, which would depend on where the
 // worker was started.
-func lookup(command, path string) (string, error) {
+func lookupProgram(command, path string) (string, error) {
 	if filepath.IsAbs(command) {
 		return command, nil
 	}
@@ -121,9 +122,9 @@ func lookup(command, path string) (string, error) {
 	return "", fmt.Errorf("there is no program %q in PATH; install it, or give its absolute path (PATH is %s)", command, path)
 }
 
-// pipes connects the command and returns its ends of the pipes, which the caller closes after the
+// connectPipes connects the command and returns its ends of the pipes, which the caller closes after the
 // start.
-func (p *process) pipes(cmd *exec.Cmd) ([]*os.File, error) {
+func (p *process) connectPipes(cmd *exec.Cmd) ([]*os.File, error) {
 	inRead, inWrite, err1 := os.Pipe()
 	outRead, outWrite, err2 := os.Pipe()
 	errRead, errWrite, err3 := os.Pipe()
@@ -132,14 +133,14 @@ func (p *process) pipes(cmd *exec.Cmd) ([]*os.File, error) {
 	theirs := []*os.File{inRead, outWrite, errWrite}
 	if err := errors.Join(err1, err2, err3); err != nil {
 		p.closePipes()
-		return theirs, fmt.Errorf("making pipes for the program: %w", err)
+		return theirs, fmt.Errorf("make pipes for the program: %w", err)
 	}
 	return theirs, nil
 }
 
-// run starts the command and waits for its exit on one locked thread, because Linux kills the
+// runOnThread starts the command and waits for its exit on one locked thread, because Linux kills the
 // program when the thread that started it ends.
-func (p *process) run(cmd *exec.Cmd) error {
+func (p *process) runOnThread(cmd *exec.Cmd) error {
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -158,11 +159,11 @@ func (p *process) run(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// report describes the program after its connection broke: its exit, if it has exited, and its last
+// describeEnd describes the program after its connection broke: its exit, if it has exited, and its last
 // output.
-func (p *process) report() string {
+func (p *process) describeEnd() string {
 	// The connection often breaks because the program is exiting: wait briefly for that.
-	within(drainGrace, p.exited, p.quiet)
+	closedWithin(drainGrace, p.exited, p.quiet)
 	about := ""
 	select {
 	case <-p.exited:
@@ -177,8 +178,7 @@ func (p *process) report() string {
 	return about
 }
 
-// within reports whether all the channels are closed within the limit.
-func within(limit time.Duration, channels ...<-chan struct{}) bool {
+func closedWithin(limit time.Duration, channels ...<-chan struct{}) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for _, c := range channels {
@@ -191,26 +191,25 @@ func within(limit time.Duration, channels ...<-chan struct{}) bool {
 	return true
 }
 
-// stop ends the program and all processes that it started, and releases the pipes.
 func (p *process) stop() {
 	p.stopping.Do(func() {
-		before := p.family() // read before the program's exit hides its relatives
+		before := p.familyMembers() // read before the program's exit hides its relatives
 		p.in.Close()
-		if !within(closeGrace, p.exited) {
+		if !closedWithin(closeGrace, p.exited) {
 			p.terminate()
-			if !within(termGrace, p.exited) {
+			if !closedWithin(termGrace, p.exited) {
 				p.kill()
-				within(killGrace, p.exited)
+				closedWithin(killGrace, p.exited)
 			}
 		}
-		p.sweep(before)
+		p.sweepFamily(before)
 		p.closePipes()
 	})
 }
 
-func (p *process) closePipes() { closeAll([]*os.File{p.in, p.out, p.err}) }
+func (p *process) closePipes() { closeFiles([]*os.File{p.in, p.out, p.err}) }
 
-func closeAll(files []*os.File) {
+func closeFiles(files []*os.File) {
 	for _, f := range files {
 		if f != nil {
 			f.Close()
@@ -248,4 +247,114 @@ func (t *tail) String() string {
 		shown = "…" + text.Tail(shown, maxShown)
 	}
 	return shown
+}
+
+// minSecret is the minimum length of an environment value that is redacted, in bytes.
+const minSecret = 8
+
+// Default timeouts of a Server.
+const (
+	defaultCall  = 2 * time.Minute
+	defaultStart = 30 * time.Second // launchers such as npx start slowly
+)
+
+// Server is one MCP server, by Command or by URL, as validated by the configuration.
+type Server struct {
+	Name string // its part of the tools' names; unique in a step
+
+	// Command is an absolute path, or a name that is looked up in the absolute directories of PATH:
+	// that of Env if set, otherwise the worker's.
+	Command string
+
+	// Args are the arguments. The placeholder ${CONCLAVE_WORKSPACE}, an argument "." and the end "=." of
+	// one stand for the workspace.
+	Args []string
+
+	// Env is the program's environment, in which the placeholder is replaced, too. Only PATH, HOME (an
+	// empty directory), TMPDIR, CONCLAVE_WORKSPACE and a mark are added.
+	Env map[string]string
+
+	URL   string // http or https, without credentials
+	Token string // sent to URL as a bearer token, and nowhere else
+
+	Allowed  []string // the offered tools, by the server's names; nil for all
+	Excluded []string // tools that are not offered, even if Allowed lists them
+
+	Shared bool // the steps of a run share the server, whose workspace is a directory of its own
+
+	CallTimeout  time.Duration // longest time of one tool call; 0 means 2 minutes
+	StartTimeout time.Duration // longest time of connecting; 0 means 30 seconds
+}
+
+// StartError reports a failed connection and the last lines of the server's standard error.
+type StartError struct {
+	Server string
+	Err    error
+}
+
+func (e *StartError) Error() string {
+	return fmt.Sprintf("connecting MCP server %q: %v", e.Server, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *StartError) Unwrap() error { return e.Err }
+
+// Find returns an error if the server's program is not installed on this machine.
+func (s Server) Find() error {
+	if s.Command == "" {
+		return nil
+	}
+	found, err := lookupProgram(s.Command, programEnv(s, "", "")["PATH"])
+	if err == nil {
+		_, err = exec.LookPath(found)
+	}
+	if err != nil {
+		return fmt.Errorf("MCP server %q: %w", s.Name, err)
+	}
+	return nil
+}
+
+func (s Server) inWorkspace(workspace string) Server {
+	const placeholder = "${" + Workspace + "}"
+	s.Args, s.Env = slices.Clone(s.Args), maps.Clone(s.Env)
+	for i, arg := range s.Args {
+		if before, ok := strings.CutSuffix(arg, "."); ok && (before == "" || strings.HasSuffix(before, "=")) {
+			arg = before + placeholder
+		}
+		s.Args[i] = strings.ReplaceAll(arg, placeholder, workspace)
+	}
+	for name, value := range s.Env {
+		s.Env[name] = strings.ReplaceAll(value, placeholder, workspace)
+	}
+	return s
+}
+
+// rootDirectories returns the workspace, and the directories among the arguments of a program.
+func (s Server) rootDirectories(workspace string) []string {
+	dirs := []string{workspace}
+	for _, arg := range s.Args {
+		if _, of, ok := strings.Cut(arg, "="); ok && strings.HasPrefix(arg, "-") {
+			arg = of
+		}
+		if info, err := os.Stat(arg); err == nil && info.IsDir() && filepath.IsAbs(arg) && arg != workspace {
+			dirs = append(dirs, filepath.Clean(arg))
+		}
+	}
+	return dirs
+}
+
+func (s Server) newRedactor() *text.Redactor {
+	var secrets []string
+	for name, value := range s.Env {
+		if name != "PATH" && name != "HOME" && len(value) >= minSecret {
+			secrets = append(secrets, value)
+		}
+	}
+	if u, err := url.Parse(s.URL); err == nil && u.RawQuery != "" {
+		secrets = append(secrets, u.RawQuery)
+	}
+	if s.Token != "" {
+		secrets = append(secrets, s.Token)
+	}
+	return text.NewRedactor(secrets)
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// attributes starts the program in its own session, and makes Linux kill it when the worker ends.
-func attributes() *syscall.SysProcAttr {
+// sysAttributes starts the program in its own session, and makes Linux kill it when the worker ends.
+func sysAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
@@ -26,14 +26,14 @@ type relative struct {
 	zombie               bool
 }
 
-// family returns the processes of the program's session, the processes with its mark, and the
+// familyMembers returns the processes of the program's session, the processes with its mark, and the
 // descendants of both.
-func (p *process) family() map[int]relative {
+func (p *process) familyMembers() map[int]relative {
 	all := make(map[int]relative)
 	members := make(map[int]relative)
 	entries, _ := filepath.Glob("/proc/[0-9]*")
 	for _, entry := range entries {
-		r, ok := stat(entry)
+		r, ok := readStat(entry)
 		if !ok || r.pid == os.Getpid() {
 			continue
 		}
@@ -48,7 +48,7 @@ func (p *process) family() map[int]relative {
 		for pid, r := range all {
 			_, member := members[pid]
 			_, child := members[r.parent]
-			if !member && (child || r.parent == p.pid && !p.reaped()) {
+			if !member && (child || r.parent == p.pid && !p.hasExited()) {
 				members[pid], grown = r, true
 			}
 		}
@@ -57,7 +57,7 @@ func (p *process) family() map[int]relative {
 	return members
 }
 
-func (p *process) reaped() bool {
+func (p *process) hasExited() bool {
 	select {
 	case <-p.exited:
 		return true
@@ -66,9 +66,9 @@ func (p *process) reaped() bool {
 	}
 }
 
-// stat parses /proc/<pid>/stat. It counts fields from the end of the process name, which may
+// readStat parses /proc/<pid>/stat. It counts fields from the end of the process name, which may
 // contain spaces.
-func stat(entry string) (relative, bool) {
+func readStat(entry string) (relative, bool) {
 	data, err := os.ReadFile(entry + "/stat")
 	if err != nil {
 		return relative{}, false
@@ -85,12 +85,12 @@ func stat(entry string) (relative, bool) {
 	return r, true
 }
 
-// sweep kills the program's family, including its earlier members, until none is left, and reaps
+// sweepFamily kills the program's family, including its earlier members, until none is left, and reaps
 // the orphans that became children of the worker.
-func (p *process) sweep(before map[int]relative) {
+func (p *process) sweepFamily(before map[int]relative) {
 	for deadline := time.Now().Add(killGrace); ; {
 		alive := 0
-		for pid, r := range p.remaining(before) {
+		for pid, r := range p.remainingMembers(before) {
 			if !r.zombie {
 				alive++
 				killExactly(r)
@@ -107,11 +107,10 @@ func (p *process) sweep(before map[int]relative) {
 	}
 }
 
-// remaining returns the current family and the earlier members that are still running.
-func (p *process) remaining(before map[int]relative) map[int]relative {
-	now := p.family()
+func (p *process) remainingMembers(before map[int]relative) map[int]relative {
+	now := p.familyMembers()
 	for pid, was := range before {
-		if r, ok := stat("/proc/" + strconv.Itoa(pid)); ok && r.start == was.start {
+		if r, ok := readStat("/proc/" + strconv.Itoa(pid)); ok && r.start == was.start {
 			now[pid] = r
 		}
 	}
@@ -124,7 +123,7 @@ func killExactly(r relative) {
 	if err != nil {
 		return
 	}
-	if now, ok := stat("/proc/" + strconv.Itoa(r.pid)); ok && now.start == r.start {
+	if now, ok := readStat("/proc/" + strconv.Itoa(r.pid)); ok && now.start == r.start {
 		_ = handle.Kill()
 	}
 	_ = handle.Release()

@@ -7,14 +7,14 @@ import "syscall"
 // relative is a process that a server started; it is used on Linux only.
 type relative struct{}
 
-// attributes gives the program a session of its own, without a terminal.
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+// sysAttributes gives the program a session of its own, without a terminal.
+func sysAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 func (p *process) terminate() { _ = syscall.Kill(-p.pid, syscall.SIGTERM) }
 
 func (p *process) kill() { _ = syscall.Kill(-p.pid, syscall.SIGKILL) }
 
-func (p *process) family() map[int]relative { return nil }
+func (p *process) familyMembers() map[int]relative { return nil }
 
-// sweep kills the rest of the process group.
-func (p *process) sweep(map[int]relative) { p.kill() }
+// sweepFamily kills the rest of the process group.
+func (p *process) sweepFamily(map[int]relative) { p.kill() }

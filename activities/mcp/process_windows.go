@@ -9,8 +9,8 @@ import (
 // relative is a process that a server started; it is used on Linux only.
 type relative struct{}
 
-// attributes shields the program from interrupts of the console.
-func attributes() *syscall.SysProcAttr {
+// sysAttributes shields the program from interrupts of the console.
+func sysAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
@@ -21,6 +21,6 @@ func (p *process) kill() {
 	_ = exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(p.pid)).Run()
 }
 
-func (p *process) family() map[int]relative { return nil }
+func (p *process) familyMembers() map[int]relative { return nil }
 
-func (p *process) sweep(map[int]relative) {}
+func (p *process) sweepFamily(map[int]relative) {}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -57,8 +58,7 @@ func (e *connectError) Error() string { return e.err.Error() + e.about }
 
 func (e *connectError) Unwrap() error { return e.err }
 
-// connect makes a connection and lists the tools.
-func connect(ctx context.Context, s Server, dir, home, mark string) (*session, []*sdk.Tool, error) {
+func connectServer(ctx context.Context, s Server, dir, home, mark string) (*session, []*sdk.Tool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.StartTimeout, fmt.Errorf("it was not ready within %s", s.StartTimeout))
 	defer cancel()
 	made, tools, err := connectWith(ctx, s, dir, home, mark, "")
@@ -70,10 +70,10 @@ func connect(ctx context.Context, s Server, dir, home, mark string) (*session, [
 
 // connectWith connects with a version of the protocol; "" means the newest.
 func connectWith(ctx context.Context, server Server, dir, home, mark, protocol string) (*session, []*sdk.Tool, error) {
-	server = server.in(dir)
+	server = server.inWorkspace(dir)
 	life, end := context.WithCancelCause(context.Background())
 	s := &session{changes: newChanges(), ended: make(chan struct{}), life: life, end: end}
-	transport, err := s.transport(server, dir, home, mark)
+	transport, err := s.newTransport(server, dir, home, mark)
 	if err != nil {
 		end(err)
 		return nil, nil, err
@@ -87,10 +87,10 @@ func connectWith(ctx context.Context, server Server, dir, home, mark, protocol s
 			_ = s.client.Wait() // calls in flight get its error
 			close(s.ended)
 		}()
-		tools, err = list(ctx, s.client)
+		tools, err = listTools(ctx, s.client)
 	}
 	if err != nil {
-		err = s.explain(ctx, err)
+		err = s.explainFailure(ctx, err)
 		s.close()
 		return nil, nil, err
 	}
@@ -108,7 +108,7 @@ func (s *session) newClient(server Server, workspace string) *sdk.Client {
 	}
 	client := sdk.NewClient(&sdk.Implementation{Name: "conclave", Version: "1"}, &sdk.ClientOptions{
 		Capabilities:           capabilities,
-		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { s.changes.due() },
+		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { s.changes.requestFetch() },
 		MultiRoundTrip:         &sdk.MultiRoundTripOptions{Disabled: true},
 	})
 	client.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
@@ -117,7 +117,7 @@ func (s *session) newClient(server Server, workspace string) *sdk.Client {
 				return next(ctx, method, request)
 			}
 			offered := &sdk.ListRootsResult{} // in this order; AddRoots would sort them
-			for _, dir := range server.directories(workspace) {
+			for _, dir := range server.rootDirectories(workspace) {
 				offered.Roots = append(offered.Roots, &sdk.Root{URI: (&url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}).String()})
 			}
 			return offered, nil
@@ -126,11 +126,11 @@ func (s *session) newClient(server Server, workspace string) *sdk.Client {
 	return client
 }
 
-func (s *session) transport(server Server, dir, home, mark string) (sdk.Transport, error) {
+func (s *session) newTransport(server Server, dir, home, mark string) (sdk.Transport, error) {
 	if server.URL != "" {
 		return newHTTP(s.life, s.end, server)
 	}
-	p, err := start(server, dir, home, mark)
+	p, err := startProgram(server, dir, home, mark)
 	if err != nil {
 		return nil, err
 	}
@@ -140,13 +140,12 @@ func (s *session) transport(server Server, dir, home, mark string) (sdk.Transpor
 	return conn, nil
 }
 
-// explain adds to the error of a failed connection its cause and the program's last output.
-func (s *session) explain(ctx context.Context, err error) error {
+func (s *session) explainFailure(ctx context.Context, err error) error {
 	e := &connectError{err: err}
 	if s.process != nil {
 		// Check this before closing the connection, which makes the program exit.
-		e.exited = within(drainGrace, s.process.exited)
-		e.about = s.process.report()
+		e.exited = closedWithin(drainGrace, s.process.exited)
+		e.about = s.process.describeEnd()
 	}
 	if cause := context.Cause(s.life); cause != nil {
 		e.err = cause
@@ -157,37 +156,37 @@ func (s *session) explain(ctx context.Context, err error) error {
 	return e
 }
 
-func list(ctx context.Context, client *sdk.ClientSession) ([]*sdk.Tool, error) {
+func listTools(ctx context.Context, client *sdk.ClientSession) ([]*sdk.Tool, error) {
 	var tools []*sdk.Tool
 	params := &sdk.ListToolsParams{}
 	for range maxPages {
 		page, err := client.ListTools(ctx, params)
 		if err != nil {
-			return nil, fmt.Errorf("listing its tools: %w", err)
+			return nil, fmt.Errorf("list its tools: %w", err)
 		}
 		tools = append(tools, page.Tools...)
 		if len(tools) > maxTools {
-			return nil, fmt.Errorf("listing its tools: it has more than %d", maxTools)
+			return nil, fmt.Errorf("list its tools: it has more than %d", maxTools)
 		}
 		if page.NextCursor == "" {
 			return tools, nil
 		}
 		params = &sdk.ListToolsParams{Cursor: page.NextCursor}
 	}
-	return nil, fmt.Errorf("listing its tools: more than %d pages", maxPages)
+	return nil, fmt.Errorf("list its tools: more than %d pages", maxPages)
 }
 
-// follow calls offer with the list of tools whenever it has changed, until the connection ends.
-func (s *session) follow(log *slog.Logger, offer func([]*sdk.Tool)) {
+// followTools calls offer with the list of tools whenever it has changed, until the connection ends.
+func (s *session) followTools(log *slog.Logger, offer func([]*sdk.Tool)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		<-s.ended
 		cancel()
 	}()
-	go s.changes.follow(ctx, func(ctx context.Context) {
+	go s.changes.fetchWhenDue(ctx, func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, listTimeout)
 		defer cancel()
-		tools, err := list(ctx, s.client)
+		tools, err := listTools(ctx, s.client)
 		if err != nil {
 			log.Warn("the tools changed, but cannot be listed; the old list stays", "error", err)
 			return
@@ -196,22 +195,22 @@ func (s *session) follow(log *slog.Logger, offer func([]*sdk.Tool)) {
 	})
 }
 
-// call makes a tool call and waits for its result, and then for changes to the list of tools that
+// callTool makes a tool call and waits for its result, and then for changes to the list of tools that
 // were announced during the call.
-func (s *session) call(ctx context.Context, limit time.Duration, tool string, arguments json.RawMessage) (*sdk.CallToolResult, *fault) {
+func (s *session) callTool(ctx context.Context, limit time.Duration, tool string, arguments json.RawMessage) (*sdk.CallToolResult, *fault) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	called := new(track)
 	limited = context.WithValue(limited, trackKey{}, called)
 	result, err := s.client.CallTool(limited, &sdk.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
-		return nil, s.classify(err, called, limited.Err() != nil)
+		return nil, s.classifyFault(err, called, limited.Err() != nil)
 	}
-	s.changes.wait(ctx)
+	s.changes.awaitFetch(ctx)
 	return result, nil
 }
 
-func (s *session) broken() bool {
+func (s *session) isBroken() bool {
 	select {
 	case <-s.ended:
 		return true
@@ -220,7 +219,6 @@ func (s *session) broken() bool {
 	}
 }
 
-// close ends the connection, the program and all processes that it started.
 func (s *session) close() {
 	closed := make(chan struct{})
 	closeClient := func() {
@@ -236,9 +234,9 @@ func (s *session) close() {
 		return
 	}
 	go closeClient()
-	within(goodbyeTimeout, closed)
+	closedWithin(goodbyeTimeout, closed)
 	s.end(errClosed)
-	within(time.Second, closed)
+	closedWithin(time.Second, closed)
 }
 
 type fault struct {
@@ -257,7 +255,7 @@ const (
 	lost                     // the connection is unusable
 )
 
-func (s *session) classify(err error, called *track, expired bool) *fault {
+func (s *session) classifyFault(err error, called *track, expired bool) *fault {
 	f := &fault{err: err, unsent: !called.sent.Load()}
 	status := int(called.status.Load())
 	response, responded := errors.AsType[*jsonrpc.Error](err)
@@ -275,7 +273,7 @@ func (s *session) classify(err error, called *track, expired bool) *fault {
 		f.kind, f.unsent = lost, true
 	case responded && !fromSDK(response) && !errors.Is(err, sdk.ErrConnectionClosed):
 		f.kind = refused
-	case s.process != nil && !within(endGrace, s.ended):
+	case s.process != nil && !closedWithin(endGrace, s.ended):
 		f.kind = busy // such as a malformed response
 	default:
 		f.kind = lost
@@ -302,4 +300,91 @@ func trackOf(ctx context.Context) *track {
 		return t
 	}
 	return new(track)
+}
+
+// maxSettle bounds the time that a finished call waits for a changed list of tools.
+const maxSettle = 10 * time.Second
+
+// changes combines notices of a changed list of tools into as few fetches as possible.
+type changes struct {
+	mu      sync.Mutex
+	seen    int           // number of changes announced
+	fetched int           // changes covered by a finished fetch
+	passed  bool          // the SDK has a notice that it has not handled
+	wake    chan struct{} // holds one value when a fetch is due
+	settled chan struct{} // closed and replaced when fetched grows
+}
+
+func newChanges() *changes {
+	return &changes{wake: make(chan struct{}, 1), settled: make(chan struct{})}
+}
+
+// announceChange records a notice and reports whether to pass it on to the SDK, which gets one at a time.
+func (c *changes) announceChange() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen++
+	first := !c.passed
+	c.passed = true
+	return first
+}
+
+// requestFetch requests a fetch. It is called after the SDK has dropped its cached list.
+func (c *changes) requestFetch() {
+	c.mu.Lock()
+	if !c.passed { // over HTTP, announce is not called
+		c.seen++
+	}
+	c.passed = false
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *changes) fetchWhenDue(ctx context.Context, fetch func(context.Context)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.wake:
+		}
+		c.mu.Lock()
+		seen := c.seen
+		c.mu.Unlock()
+		fetch(ctx)
+		c.markFetched(seen)
+	}
+}
+
+func (c *changes) markFetched(seen int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fetched = max(c.fetched, seen)
+	close(c.settled)
+	c.settled = make(chan struct{})
+}
+
+// awaitFetch blocks until all changes announced so far are fetched. After maxSettle it gives up and
+// counts them as fetched.
+func (c *changes) awaitFetch(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, maxSettle)
+	defer cancel()
+	c.mu.Lock()
+	seen := c.seen
+	c.mu.Unlock()
+	for {
+		c.mu.Lock()
+		done, settled := c.fetched >= seen, c.settled
+		c.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-settled:
+		case <-ctx.Done():
+			c.markFetched(seen)
+		}
+	}
 }

@@ -7,6 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,7 +63,7 @@ type write struct {
 
 func newStdio(p *process, c *changes) *stdio {
 	s := &stdio{process: p, changes: c, incoming: make(chan received), writes: make(chan write), closed: make(chan struct{})}
-	go func() { s.deliver(received{err: s.readMessages()}) }()
+	go func() { s.deliverMessage(received{err: s.readMessages()}) }()
 	go s.writeLoop()
 	return s
 }
@@ -82,11 +87,11 @@ func (s *stdio) readMessages() error {
 			}
 			continue
 		}
-		message, wanted, err := s.decode(bytes.Clone(line)) // the scanner reuses its buffer
+		message, wanted, err := s.decodeMessage(bytes.Clone(line)) // the scanner reuses its buffer
 		if err != nil {
 			return err
 		}
-		if wanted && !s.deliver(received{message: message}) {
+		if wanted && !s.deliverMessage(received{message: message}) {
 			return io.ErrClosedPipe
 		}
 	}
@@ -99,8 +104,8 @@ func (s *stdio) readMessages() error {
 	return io.EOF
 }
 
-// deliver passes a message to Read. It returns false if the connection is closed.
-func (s *stdio) deliver(r received) bool {
+// deliverMessage passes a message to Read. It returns false if the connection is closed.
+func (s *stdio) deliverMessage(r received) bool {
 	select {
 	case s.incoming <- r:
 		return true
@@ -109,9 +114,9 @@ func (s *stdio) deliver(r received) bool {
 	}
 }
 
-// decode parses a message and reports whether the SDK needs it. A repeated notice of changed tools
+// decodeMessage parses a message and reports whether the SDK needs it. A repeated notice of changed tools
 // is not needed.
-func (s *stdio) decode(line []byte) (message jsonrpc.Message, wanted bool, err error) {
+func (s *stdio) decodeMessage(line []byte) (message jsonrpc.Message, wanted bool, err error) {
 	message, err = jsonrpc.DecodeMessage(line)
 	if err != nil {
 		return nil, false, fmt.Errorf("it sent a line that is not an MCP message: %w", err)
@@ -126,7 +131,7 @@ func (s *stdio) decode(line []byte) (message jsonrpc.Message, wanted bool, err e
 		}
 		return message, true, nil
 	}
-	return message, request.Method == "notifications/tools/list_changed" && s.changes.announce(), nil
+	return message, request.Method == "notifications/tools/list_changed" && s.changes.announceChange(), nil
 }
 
 // Read implements the SDK's Connection.
@@ -145,7 +150,7 @@ func (s *stdio) Read(ctx context.Context) (jsonrpc.Message, error) {
 func (s *stdio) Write(ctx context.Context, message jsonrpc.Message) error {
 	data, err := jsonrpc.EncodeMessage(message)
 	if err != nil {
-		return fmt.Errorf("encoding a message: %w", err)
+		return fmt.Errorf("encode a message: %w", err)
 	}
 	switch m := message.(type) {
 	case *jsonrpc.Response:
@@ -183,7 +188,7 @@ func (s *stdio) Write(ctx context.Context, message jsonrpc.Message) error {
 // response.
 func (s *stdio) refuseLater(id jsonrpc.ID) {
 	refusal := &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no response"}}
-	time.AfterFunc(probeTimeout, func() { s.deliver(received{message: refusal}) })
+	time.AfterFunc(probeTimeout, func() { s.deliverMessage(received{message: refusal}) })
 }
 
 func (s *stdio) writeLoop() {
@@ -205,4 +210,157 @@ func (s *stdio) Close() error {
 		s.process.in.Close()
 	})
 	return nil
+}
+
+const (
+	// maxStream, in bytes, and maxLines bound one event stream: a response, or the server's own
+	// messages.
+	maxStream = 2 * maxMessage
+	maxLines  = 200_000
+
+	// maxRefusal bounds the body of an error response, in bytes.
+	maxRefusal = 64 << 10
+
+	// headTimeout bounds the wait for the headers of a response, except for tool calls.
+	headTimeout = 5 * time.Second
+
+	// goodbyeTimeout bounds the request that ends a session.
+	goodbyeTimeout = 1500 * time.Millisecond
+
+	// streamRetries is the number of times that the SDK resumes a broken stream.
+	streamRetries = 1
+)
+
+// newHTTP returns the transport to an address. If the server floods it, the transport calls end
+// with the cause, which ends life.
+func newHTTP(life context.Context, end context.CancelCauseFunc, s Server) (*sdk.StreamableClientTransport, error) {
+	endpoint, err := url.Parse(s.URL)
+	if err != nil {
+		return nil, err
+	}
+	calls := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 10 * time.Second,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConns:        4,
+		IdleConnTimeout:     90 * time.Second,
+	}
+	others := calls.Clone()
+	others.ResponseHeaderTimeout = headTimeout
+	context.AfterFunc(life, func() {
+		calls.CloseIdleConnections()
+		others.CloseIdleConnections()
+	})
+	return &sdk.StreamableClientTransport{
+		Endpoint: s.URL,
+		HTTPClient: &http.Client{
+			Transport:     &roundTripper{endpoint: endpoint, token: s.Token, calls: calls, others: others, life: life, end: end},
+			CheckRedirect: refuseRedirect,
+		},
+		MaxRetries:   streamRetries,
+		MaxEventSize: maxMessage,
+	}, nil
+}
+
+func refuseRedirect(req *http.Request, _ []*http.Request) error {
+	return fmt.Errorf("the server redirects to %s, which is not followed; if that is right, give it as url", req.URL.Redacted())
+}
+
+// roundTripper bounds requests in time and size, and sends the token to the server's address only.
+type roundTripper struct {
+	endpoint      *url.URL
+	token         string
+	calls, others http.RoundTripper // clients for tool calls, which have a deadline, and for other requests
+	life          context.Context
+	end           context.CancelCauseFunc
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
+	limit := 24 * time.Hour // more than any stream; calls have their own deadline
+	if req.Method == http.MethodDelete {
+		limit = goodbyeTimeout
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), limit)
+	stop := context.AfterFunc(c.life, cancel)
+	release := func() {
+		stop()
+		cancel()
+	}
+	called := trackOf(ctx)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { called.sent.Store(true) }})
+	sent := req.Clone(ctx)
+	if to := c.endpoint; c.token != "" && req.URL.Scheme == to.Scheme && req.URL.Host == to.Host && req.URL.Path == to.Path {
+		sent.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	transport := c.others
+	if _, ok := req.Context().Deadline(); ok {
+		transport = c.calls
+	}
+	resp, err := transport.RoundTrip(sent)
+	if err != nil {
+		release()
+		return c.withoutStream(req, err)
+	}
+	if req.Method == http.MethodPost {
+		called.status.CompareAndSwap(0, int64(resp.StatusCode))
+	}
+	resp.Body = c.boundBody(resp, release)
+	return resp, nil
+}
+
+// withoutStream handles a timeout of the server's own stream, for which the SDK would wait, as if
+// the server did not offer that stream.
+func (c *roundTripper) withoutStream(req *http.Request, err error) (*http.Response, error) {
+	slow, ok := errors.AsType[net.Error](err)
+	if req.Method == http.MethodGet && ok && slow.Timeout() && req.Context().Err() == nil {
+		return &http.Response{
+			StatusCode: http.StatusMethodNotAllowed, Status: "405 no stream within its time",
+			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: make(http.Header), Body: http.NoBody, Request: req,
+		}, nil
+	}
+	return nil, err
+}
+
+type body struct {
+	io.ReadCloser
+	room, lines int // bytes and lines left
+	exceeded    func() error
+	release     func()
+}
+
+func (c *roundTripper) boundBody(resp *http.Response, release func()) *body {
+	b := &body{ReadCloser: resp.Body, release: release, room: maxMessage, lines: maxMessage}
+	over := fmt.Errorf("it sent a message longer than %d MiB", maxMessage>>20)
+	switch {
+	case resp.StatusCode >= 300:
+		b.room, b.lines = maxRefusal, maxRefusal
+		b.exceeded = func() error { return io.EOF }
+		return b
+	case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
+		b.room, b.lines = maxStream, maxLines
+		over = errors.New("it sent too many events on one stream")
+	}
+	b.exceeded = func() error {
+		c.end(over)
+		return over
+	}
+	return b
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.room <= 0 || b.lines <= 0 {
+		return 0, b.exceeded()
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.room)])
+	b.room -= n
+	b.lines -= bytes.Count(p[:n], []byte("\n"))
+	return n, err
+}
+
+func (b *body) Close() error {
+	defer b.release()
+	return b.ReadCloser.Close()
 }

@@ -12,7 +12,7 @@ import (
 func TestEnvironment_longTemporaryDirectory(t *testing.T) {
 	t.Parallel()
 	short, long := "/tmp/conclave-worker-1234567890/mcp-1234567890/0", "/"+strings.Repeat("d", maxTempPath)
-	require.Equal(t, filepath.Join(short, tempName), environment(Server{}, short, "m")["TMPDIR"])
-	require.NotContains(t, environment(Server{}, long, "m"), "TMPDIR")
-	require.Equal(t, "/mine", environment(Server{Env: map[string]string{"TMPDIR": "/mine"}}, short, "m")["TMPDIR"])
+	require.Equal(t, filepath.Join(short, tempName), programEnv(Server{}, short, "m")["TMPDIR"])
+	require.NotContains(t, programEnv(Server{}, long, "m"), "TMPDIR")
+	require.Equal(t, "/mine", programEnv(Server{Env: map[string]string{"TMPDIR": "/mine"}}, short, "m")["TMPDIR"])
 }

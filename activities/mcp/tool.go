@@ -37,7 +37,7 @@ func newTool(names *names, server string, described *sdk.Tool) (tool, error) {
 		return tool{}, errors.New("it has no name")
 	}
 	schema, _ := described.InputSchema.(map[string]any)
-	parameters, err := parameters(schema)
+	parameters, err := providerSchema(schema)
 	if err != nil {
 		return tool{}, err
 	}
@@ -48,17 +48,17 @@ func newTool(names *names, server string, described *sdk.Tool) (tool, error) {
 	return tool{
 		own: described.Name,
 		offered: llm.Tool{
-			Name:        names.of(owner{server, described.Name}),
+			Name:        names.assignName(owner{server, described.Name}),
 			Description: text.Truncate(strings.ToValidUTF8(description, "\uFFFD"), maxDescription),
 			Parameters:  parameters,
 		},
-		optional: optional(schema),
+		optional: optionalArguments(schema),
 	}, nil
 }
 
-// parameters converts the server's schema to a form that providers accept: an object with
+// providerSchema converts the server's schema to a form that providers accept: an object with
 // properties and without $schema.
-func parameters(schema map[string]any) (json.RawMessage, error) {
+func providerSchema(schema map[string]any) (json.RawMessage, error) {
 	if kind, typed := schema["type"]; schema == nil || typed && kind != "object" {
 		return json.RawMessage(`{"type":"object","properties":{}}`), nil
 	}
@@ -76,7 +76,7 @@ func parameters(schema map[string]any) (json.RawMessage, error) {
 	encoder := json.NewEncoder(&encoded)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(shown); err != nil {
-		return nil, fmt.Errorf("encoding its schema: %w", err)
+		return nil, fmt.Errorf("encode its schema: %w", err)
 	}
 	if encoded.Len() > maxSchema {
 		return nil, fmt.Errorf("its schema has %d KiB, more than %d", encoded.Len()>>10, maxSchema>>10)
@@ -84,25 +84,24 @@ func parameters(schema map[string]any) (json.RawMessage, error) {
 	return bytes.TrimSpace(encoded.Bytes()), nil
 }
 
-// optional returns the properties that are neither required nor nullable.
-func optional(schema map[string]any) []string {
+func optionalArguments(schema map[string]any) []string {
 	required, _ := schema["required"].([]any)
 	properties, _ := schema["properties"].(map[string]any)
 	var names []string
 	for name, property := range properties {
-		if !slices.Contains(required, any(name)) && !nullable(property) {
+		if !slices.Contains(required, any(name)) && !isNullable(property) {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// nullable reports whether a schema may accept null. It considers only types, anyOf and oneOf.
-func nullable(schema any) bool {
+// isNullable reports whether a schema may accept null. It considers only types, anyOf and oneOf.
+func isNullable(schema any) bool {
 	s, _ := schema.(map[string]any)
 	for _, key := range []string{"anyOf", "oneOf"} {
 		if alternatives, ok := s[key].([]any); ok {
-			return slices.ContainsFunc(alternatives, nullable)
+			return slices.ContainsFunc(alternatives, isNullable)
 		}
 	}
 	switch kind := s["type"].(type) {
@@ -114,9 +113,9 @@ func nullable(schema any) bool {
 	return true
 }
 
-// arguments returns a model's arguments without nulls for optional properties, which some models
+// sendableArguments returns a model's arguments without nulls for optional properties, which some models
 // always send.
-func (t tool) arguments(sent string) (json.RawMessage, error) {
+func (t tool) sendableArguments(sent string) (json.RawMessage, error) {
 	if strings.TrimSpace(sent) == "" {
 		sent = "{}"
 	}
@@ -151,8 +150,8 @@ type names struct {
 	owners map[string]owner
 }
 
-// of returns the name of a tool. It appends a hash if the name would be too long or is taken.
-func (n *names) of(o owner) string {
+// assignName returns the name of a tool. It appends a hash if the name would be too long or is taken.
+func (n *names) assignName(o owner) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	name := prefix + refusedInNames.ReplaceAllString(o.server+"__"+o.tool, "_")

@@ -26,33 +26,33 @@ func withSchema(t *testing.T, schema string) tool {
 func TestNames_areUniqueStableAndShort(t *testing.T) {
 	t.Parallel()
 	n := noNames()
-	require.Equal(t, "mcp__git-hub__create_issue", n.of(owner{"git-hub", "create_issue"}))
-	require.Equal(t, "mcp__a_b__c_d_", n.of(owner{"a b", "c.d/"}))
+	require.Equal(t, "mcp__git-hub__create_issue", n.assignName(owner{"git-hub", "create_issue"}))
+	require.Equal(t, "mcp__a_b__c_d_", n.assignName(owner{"a b", "c.d/"}))
 
-	first := n.of(owner{"a", "b__c"})
-	second := n.of(owner{"a__b", "c"})
+	first := n.assignName(owner{"a", "b__c"})
+	second := n.assignName(owner{"a__b", "c"})
 	require.Equal(t, "mcp__a__b__c", first)
 	require.Regexp(t, "^mcp__a__b__c_[0-9a-f]{8}$", second)
-	require.Equal(t, second, n.of(owner{"a__b", "c"}))
-	require.Equal(t, first, n.of(owner{"a", "b__c"}))
+	require.Equal(t, second, n.assignName(owner{"a__b", "c"}))
+	require.Equal(t, first, n.assignName(owner{"a", "b__c"}))
 
-	long := n.of(owner{"server", strings.Repeat("x", 100) + "1"})
+	long := n.assignName(owner{"server", strings.Repeat("x", 100) + "1"})
 	require.Len(t, long, maxName)
-	require.NotEqual(t, long, n.of(owner{"server", strings.Repeat("x", 100) + "2"}))
+	require.NotEqual(t, long, n.assignName(owner{"server", strings.Repeat("x", 100) + "2"}))
 }
 
 // Providers refuse requests with two tools of one name.
 func TestOffer_skipsRepeatedTools(t *testing.T) {
 	t.Parallel()
 	o := offerOf([]*sdk.Tool{{Name: "read", Description: "first"}, {Name: "write"}, {Name: "read", Description: "second"}})
-	require.Len(t, o.offered(), 2)
-	require.Equal(t, "first", o.offered()[0].offered.Description)
-	require.Equal(t, "mcp__s__write", o.offered()[1].offered.Name)
+	require.Len(t, o.offeredTools(), 2)
+	require.Equal(t, "first", o.offeredTools()[0].offered.Description)
+	require.Equal(t, "mcp__s__write", o.offeredTools()[1].offered.Name)
 }
 
 func offerOf(listed []*sdk.Tool) *offer {
 	l := &link{server: Server{Name: "s"}, log: slog.New(slog.DiscardHandler)}
-	l.list(listed)
+	l.setTools(listed)
 	return &offer{link: l, names: noNames()}
 }
 
@@ -72,7 +72,7 @@ func TestOffer_filtersByTheServersNames(t *testing.T) {
 		o := offerOf([]*sdk.Tool{{Name: "read"}, {Name: "write"}, {Name: "write all"}})
 		o.allowed, o.excluded = tt.allowed, tt.excluded
 		var got []string
-		for _, tool := range o.offered() {
+		for _, tool := range o.offeredTools() {
 			got = append(got, tool.own)
 		}
 		require.Equal(t, tt.want, got, name)
@@ -86,11 +86,11 @@ func TestOffer_logsUnknownNamesInFilters(t *testing.T) {
 	o := offerOf([]*sdk.Tool{{Name: "read"}})
 	o.link.log = slog.New(slog.NewTextHandler(&log, nil))
 	o.allowed, o.excluded = []string{"read"}, []string{"delte"}
-	require.Len(t, o.offered(), 1)
+	require.Len(t, o.offeredTools(), 1)
 	require.Contains(t, log.String(), "tool=delte")
 	require.NotContains(t, log.String(), "tool=read")
 	log.Reset()
-	o.offered()
+	o.offeredTools()
 	require.Empty(t, log.String(), "once for each list")
 }
 
@@ -120,7 +120,7 @@ func TestArguments_areSentAsWritten(t *testing.T) {
 	t.Parallel()
 	made := withSchema(t, `{"type":"object","properties":{"id":{"type":"integer"},"scale":{"type":"string","default":"css"}},"required":["id","scale"]}`)
 	for _, written := range []string{`{"id": 12345678901234567890}`, `{"id": "x", "unknown": [null]}`, `{}`} {
-		sent, err := made.arguments(written)
+		sent, err := made.sendableArguments(written)
 		require.NoError(t, err)
 		require.Equal(t, written, string(sent), "the server checks its arguments and fills in its defaults")
 	}
@@ -133,7 +133,7 @@ func TestArguments_dropOptionalNulls(t *testing.T) {
 		"either":{"anyOf":[{"type":"string"},{"type":"integer"}]},
 		"null":{"type":["string","null"]}, "union":{"oneOf":[{"type":"string"},{"type":"null"}]},
 		"any":{}, "reference":{"$ref":"#/$defs/x"}}}`)
-	sent, err := made.arguments(`{"must":null,"may":null,"list":null,"either":null,"null":null,"union":null,"any":null,"reference":null,"unknown":null,"big":12345678901234567890}`)
+	sent, err := made.sendableArguments(`{"must":null,"may":null,"list":null,"either":null,"null":null,"union":null,"any":null,"reference":null,"unknown":null,"big":12345678901234567890}`)
 	require.NoError(t, err)
 	require.Equal(t, `{"any":null,"big":12345678901234567890,"must":null,"null":null,"reference":null,"union":null,"unknown":null}`, string(sent))
 }
@@ -148,7 +148,7 @@ func TestArguments_acceptAnySchema(t *testing.T) {
 		"malformed": `{"properties":[1],"required":"a","type":"object"}`,
 		"nested":    strings.Repeat(`{"not":`, 300) + `{}` + strings.Repeat(`}`, 300),
 	} {
-		sent, err := withSchema(t, schema).arguments(`{"a": 1}`)
+		sent, err := withSchema(t, schema).sendableArguments(`{"a": 1}`)
 		require.NoError(t, err, name)
 		require.JSONEq(t, `{"a": 1}`, string(sent))
 	}

@@ -3,5 +3,5 @@
 // gets the same reply. It knows only the conversation and the tools, and its texts say that they
 // come from the offline model.
 //
-// Start at model in model.go, which describes how a team of offline models decides.
+// Start at model in view.go, which describes how a team of offline models decides.
 package offline

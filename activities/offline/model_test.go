@@ -21,7 +21,7 @@ var (
 	writeFile = llm.Tool{Name: "write_file", Parameters: json.RawMessage(`{}`)}
 	listFiles = llm.Tool{Name: "list_files", Parameters: json.RawMessage(`{}`)}
 	readFile  = llm.Tool{Name: "read_file", Parameters: json.RawMessage(`{}`)}
-	stop      = llm.Tool{Name: "stop", Parameters: json.RawMessage(`{}`)}
+	stopCall  = llm.Tool{Name: "stop", Parameters: json.RawMessage(`{}`)}
 	submit    = llm.Tool{Name: "submit", Parameters: json.RawMessage(`{}`)}
 	restart   = llm.Tool{Name: "restart_orchestration", Parameters: json.RawMessage(`{}`)}
 )
@@ -235,7 +235,7 @@ func TestModel_endsWithAnyTools(t *testing.T) {
 			newAnswer, writeFile, listFiles, readFile,
 			vote(), vote("agent1"), vote("agent2", "agent1", "agent3"), vote("nobody", ""),
 			{Name: "vote", Parameters: json.RawMessage(`{"properties":7}`)},
-			stop, submit, restart,
+			stopCall, submit, restart,
 			{Name: "mcp__a__b"},
 		}
 		tools := rapid.SliceOfDistinct(rapid.SampledFrom(offers), func(l llm.Tool) string { return l.Name }).Draw(t, "tools")

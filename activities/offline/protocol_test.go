@@ -8,25 +8,25 @@ import (
 	"conclave/activities/offline"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
-	"conclave/engine/team/evaluator"
+	"conclave/engine/session/quality"
 )
 
 // With divided work, an agent answers its part once and then stops.
 func TestModel_answersAPartOnce(t *testing.T) {
 	t.Parallel()
 	a, b := offline.New("a"), offline.New("b")
-	_, names, _ := ask(t, a, prompt("q"), newAnswer, stop)
+	_, names, _ := ask(t, a, prompt("q"), newAnswer, stopCall)
 	require.Equal(t, []string{"new_answer"}, names)
-	_, names, _ = ask(t, a, prompt("q", "agent2.1", answerOf(t, b, "q")), newAnswer, stop)
+	_, names, _ = ask(t, a, prompt("q", "agent2.1", answerOf(t, b, "q")), newAnswer, stopCall)
 	require.Equal(t, []string{"new_answer"}, names, "another agent's work does not count")
 
 	shown := prompt("q", "agent1.1", answerOf(t, a, "q"), "agent2.1", answerOf(t, b, "q"))
-	_, names, arguments := ask(t, a, shown, newAnswer, stop)
+	_, names, arguments := ask(t, a, shown, newAnswer, stopCall)
 	require.Equal(t, []string{"stop"}, names)
 	require.Equal(t, "complete", arguments[0]["status"])
 	require.Contains(t, arguments[0]["summary"], "offline model")
 
-	_, names, _ = ask(t, a, prompt("q"), stop)
+	_, names, _ = ask(t, a, prompt("q"), stopCall)
 	require.Equal(t, []string{"stop"}, names, "at its limit it stops")
 }
 
@@ -58,7 +58,7 @@ func TestModel_evaluates(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Len(t, reply.Message.ToolCalls, 1)
-	s, bad := evaluator.Parse(reply.Message.ToolCalls[0].Arguments, 2)
+	s, bad := quality.ParseEvaluation(reply.Message.ToolCalls[0].Arguments, 2)
 	require.Nil(t, bad)
 	require.Equal(t, coordination.Converged, s.Rating.Verdict)
 	require.Empty(t, s.Faults)

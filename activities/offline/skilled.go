@@ -66,35 +66,35 @@ func Skilled(agent string, params map[string]any) (loop.Model, error) {
 func (m *skilled) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	v := newView(req, m.mark)
 	bare, votes := len(req.Tools) == 0, len(v.candidates) > 0
-	if ctx.Err() != nil || v.offers("submit") || v.offers("submit_evaluation") || v.offers("stop") || !bare && !votes && !v.offers("new_answer") {
+	if ctx.Err() != nil || v.offersTool("submit") || v.offersTool("submit_evaluation") || v.offersTool("stop") || !bare && !votes && !v.offersTool("new_answer") {
 		return m.model.Generate(ctx, req)
 	}
-	q, asked := m.question(req)
+	q, asked := m.findQuestion(req)
 	if !asked {
 		return llm.Reply{}, &llm.Error{Kind: llm.BadRequest, Message: "the question is not in params.targets of the model of known skill; ask one of its questions"}
 	}
-	if !answerable(q) {
+	if !isAnswerable(q) {
 		return llm.Reply{}, &llm.Error{Kind: llm.BadRequest, Message: "the model of known skill has no right and wrong answer to the question " + q.ID +
 			": it answers questions that are scored by match, exact, choice or includes; leave out the others"}
 	}
 	message := llm.Message{Role: llm.Assistant}
 	switch {
 	case bare:
-		message.Content = m.answer(req, q, v)
+		message.Content = m.drawAnswer(req, q, v)
 	case votes:
-		message.ToolCalls = []llm.ToolCall{m.vote(req, q, v)}
+		message.ToolCalls = []llm.ToolCall{m.drawVote(req, q, v)}
 	default:
-		message.ToolCalls = []llm.ToolCall{call("new_answer", map[string]string{"content": m.answer(req, q, v)})}
+		message.ToolCalls = []llm.ToolCall{newCall("new_answer", map[string]string{"content": m.drawAnswer(req, q, v)})}
 	}
 	for i := range message.ToolCalls {
 		message.ToolCalls[i].ID = fmt.Sprintf("offline_%d_%d", len(req.Messages), i)
 	}
-	return llm.Reply{Message: message, Usage: usage(req, message)}, nil
+	return llm.Reply{Message: message, Usage: estimateUsage(req, message)}, nil
 }
 
-// question returns the question with which the prompt begins. If several match, it returns the
+// findQuestion returns the question with which the prompt begins. If several match, it returns the
 // longest.
-func (m *skilled) question(req llm.Request) (found eval.Question, asked bool) {
+func (m *skilled) findQuestion(req llm.Request) (found eval.Question, asked bool) {
 	for _, message := range req.Messages {
 		if message.Role != llm.User {
 			continue
@@ -110,8 +110,7 @@ func (m *skilled) question(req llm.Request) (found eval.Question, asked bool) {
 	return found, false
 }
 
-// answerable reports whether the targets of a question give a right answer and wrong ones.
-func answerable(q eval.Question) bool {
+func isAnswerable(q eval.Question) bool {
 	if len(q.Target) == 0 || len(q.Wrong()) == 0 {
 		return false
 	}
@@ -119,18 +118,17 @@ func answerable(q eval.Question) bool {
 	return right != nil && *right
 }
 
-// chance returns the random source for a decision in one step.
-func (m *skilled) chance(q eval.Question, step string) *rand.Rand {
+func (m *skilled) newChance(q eval.Question, step string) *rand.Rand {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s\x00%s", m.skill.Seed, q.ID, m.agent, step))
 	return rand.New(rand.NewPCG(binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:]))) //nolint:gosec // the draw is repeatable
 }
 
-// answer returns a right or wrong answer. A presenter repeats the chosen answer.
-func (m *skilled) answer(req llm.Request, q eval.Question, v view) string {
-	if chosen := decided(req); chosen != "" {
+// drawAnswer returns a right or wrong answer. A presenter repeats the chosen answer.
+func (m *skilled) drawAnswer(req llm.Request, q eval.Question, v view) string {
+	if chosen := decidedText(req); chosen != "" {
 		return chosen
 	}
-	chance := m.chance(q, fmt.Sprintf("answer %d", v.own.revision+v.made["new_answer"]))
+	chance := m.newChance(q, fmt.Sprintf("answer %d", v.own.revision+v.made["new_answer"]))
 	answer := q.Target[0]
 	if chance.Float64() >= m.skill.Skill {
 		others := q.Wrong()
@@ -139,19 +137,19 @@ func (m *skilled) answer(req llm.Request, q eval.Question, v view) string {
 	return fmt.Sprintf("%s, no language model was asked: this answer is right with probability %g.\n\nANSWER: %s", markForm(m.mark), m.skill.Skill, answer)
 }
 
-func (m *skilled) vote(req llm.Request, q eval.Question, v view) llm.ToolCall {
+func (m *skilled) drawVote(req llm.Request, q eval.Question, v view) llm.ToolCall {
 	step := "vote"
 	for _, c := range v.candidates {
-		step += " " + c.label()
+		step += " " + c.versionLabel()
 	}
 	last := lastUser(req)
 	if strings.Contains(last, "no answer got a majority") {
 		step += " again"
 	}
-	chance := m.chance(q, fmt.Sprintf("%s %d", step, v.made["vote"]))
+	chance := m.newChance(q, fmt.Sprintf("%s %d", step, v.made["vote"]))
 	texts := shownTexts(req)
 	right := slices.IndexFunc(v.candidates, func(c candidate) bool {
-		_, correct := q.Score("", texts[c.label()])
+		_, correct := q.Score("", texts[c.versionLabel()])
 		return correct != nil && *correct
 	})
 	reason, choice := "The offline model of known skill recognizes it.", right
@@ -161,7 +159,7 @@ func (m *skilled) vote(req llm.Request, q eval.Question, v view) llm.ToolCall {
 			reason, choice = "The offline model of known skill guesses.", chance.IntN(len(v.candidates))
 		}
 	}
-	return call("vote", map[string]string{"agent_id": v.candidates[choice].agent, "reason": reason})
+	return newCall("vote", map[string]string{"agent_id": v.candidates[choice].agent, "reason": reason})
 }
 
 func lastUser(req llm.Request) string {
@@ -183,7 +181,7 @@ func mostGiven(prompt string, candidates []candidate) int {
 	for _, line := range equals.FindAllStringSubmatch(prompt, -1) {
 		n, _ := strconv.Atoi(line[2])
 		first, _, _ := strings.Cut(line[1], ",")
-		at := slices.IndexFunc(candidates, func(c candidate) bool { return c.label() == first })
+		at := slices.IndexFunc(candidates, func(c candidate) bool { return c.versionLabel() == first })
 		if at >= 0 && n > most {
 			best, most = at, n
 		}
@@ -194,7 +192,6 @@ func mostGiven(prompt string, candidates []candidate) int {
 // framed matches the first line of an answer in its frame.
 var framed = regexp.MustCompile(`(?m)^=== (\S+) begin (agent\d+\.\d+) ===\n`)
 
-// shownTexts returns the texts of the answers in a conversation, by label.
 func shownTexts(req llm.Request) map[string]string {
 	texts := map[string]string{}
 	for _, message := range req.Messages {
@@ -213,9 +210,9 @@ func shownTexts(req llm.Request) map[string]string {
 // decision matches the sentence about the decision in a presenter's prompt.
 var decision = regexp.MustCompile(`(?m)^(agent\d+\.\d+) (?:has \d+ of \d+ votes|was chosen without votes)\.`)
 
-// decided returns the text of the answer chosen by the team according to a presenter's prompt, or
+// decidedText returns the text of the answer chosen by the team according to a presenter's prompt, or
 // "" for any other prompt.
-func decided(req llm.Request) string {
+func decidedText(req llm.Request) string {
 	m := decision.FindStringSubmatch(lastUser(req))
 	if m == nil {
 		return ""

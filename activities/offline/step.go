@@ -3,6 +3,7 @@ package offline
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,21 +25,19 @@ type directive struct {
 	to   string // destination of the jump or call
 }
 
-// step follows the directives of a pipeline step, then writes a text with the request and the
-// results of the calls.
-func (m *model) step(req llm.Request) llm.Message {
-	for _, d := range directives(req) {
-		if !done(req, d) && offered(req, d) {
-			return llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{call(d.tool, map[string]string{"step_name": d.to})}}
+func (m *model) playStep(req llm.Request) llm.Message {
+	for _, d := range readDirectives(req) {
+		if !isDone(req, d) && isOffered(req, d) {
+			return llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{newCall(d.tool, map[string]string{"step_name": d.to})}}
 		}
 	}
 	return llm.Message{Role: llm.Assistant, Content: m.stepText(req)}
 }
 
-func directives(req llm.Request) []directive {
+func readDirectives(req llm.Request) []directive {
 	tools := map[string]string{"call": "call_step", "jump": "jump_to_step"}
 	var found []directive
-	for _, line := range marked(req, llm.System) {
+	for _, line := range markedLines(req, llm.System) {
 		if words := strings.Fields(line); len(words) == 2 && tools[words[0]] != "" {
 			found = append(found, directive{tools[words[0]], words[1]})
 		}
@@ -46,8 +45,7 @@ func directives(req llm.Request) []directive {
 	return found
 }
 
-// marked returns the lines with directiveMark in the messages of a role, without the mark.
-func marked(req llm.Request, role llm.Role) []string {
+func markedLines(req llm.Request, role llm.Role) []string {
 	var found []string
 	for _, message := range req.Messages {
 		if message.Role != role {
@@ -62,8 +60,7 @@ func marked(req llm.Request, role llm.Role) []string {
 	return found
 }
 
-// done reports whether the conversation already contains the call of a directive.
-func done(req llm.Request, d directive) bool {
+func isDone(req llm.Request, d directive) bool {
 	return slices.ContainsFunc(req.Messages, func(message llm.Message) bool {
 		return slices.ContainsFunc(message.ToolCalls, func(c llm.ToolCall) bool {
 			var arguments struct {
@@ -74,10 +71,9 @@ func done(req llm.Request, d directive) bool {
 	})
 }
 
-// offered reports whether the step is offered the destination of a directive.
-func offered(req llm.Request, d directive) bool {
+func isOffered(req llm.Request, d directive) bool {
 	return slices.ContainsFunc(req.Tools, func(t llm.Tool) bool {
-		return t.Name == d.tool && slices.Contains(enum(t, "step_name"), d.to)
+		return t.Name == d.tool && slices.Contains(enumValues(t, "step_name"), d.to)
 	})
 }
 
@@ -94,33 +90,58 @@ func (m *model) stepText(req llm.Request) string {
 		}
 		switch note, called := strings.CutPrefix(message.Content, "[Called step completed with result: "); {
 		case called:
-			fmt.Fprintf(&b, "\nA called step returned: %s\n", quoted(strings.TrimSuffix(note, "]")))
+			fmt.Fprintf(&b, "\nA called step returned: %s\n", quoteText(strings.TrimSuffix(note, "]")))
 		case !asked:
 			asked = true
-			fmt.Fprintf(&b, "\nThe request was: %s\n", quoted(message.Content))
+			fmt.Fprintf(&b, "\nThe request was: %s\n", quoteText(message.Content))
 		default:
-			fmt.Fprintf(&b, "\nA further message was: %s\n", quoted(message.Content))
+			fmt.Fprintf(&b, "\nA further message was: %s\n", quoteText(message.Content))
 		}
 	}
 	return strings.TrimSpace(b.String())
 }
 
-// quoted returns the beginning of a text on one line.
-func quoted(s string) string { return text.Truncate(text.OneLine(s), maxQuoted) }
+func quoteText(s string) string { return text.Truncate(text.OneLine(s), maxQuoted) }
 
 // reportResult plays the step of a scenario. It reports pass, or fail after the directive "offline:
 // fail".
 func (m *model) reportResult(req llm.Request, v view) []llm.ToolCall {
 	var calls []llm.ToolCall
-	if v.offers("record_evidence") {
-		calls = append(calls, call("record_evidence", map[string]string{
+	if v.offersTool("record_evidence") {
+		calls = append(calls, newCall("record_evidence", map[string]string{
 			"name": "after", "type": "stdout", "data": markForm(m.mark) + ": nothing was tested.\n",
 		}))
 	}
 	const untested = "The offline model reports by a fixed rule: nothing was tested."
 	report := `{"status":"pass","evidence_paths":[],"error":null,"summary":"` + untested + `"}`
-	if slices.Contains(marked(req, llm.User), "fail") {
+	if slices.Contains(markedLines(req, llm.User), "fail") {
 		report = `{"status":"fail","evidence_paths":[],"error":"the step tells the offline model to fail","summary":"` + untested + `"}`
 	}
 	return append(calls, llm.ToolCall{Name: "report_result", Arguments: report})
+}
+
+// criterion matches the ID of a criterion in the prompt of an evaluation.
+var criterion = regexp.MustCompile(`(?m)^- (E[0-9]+)\b`)
+
+var packetParts = []string{
+	"criteria_interpretation", "criterion_findings", "cross_answer_synthesis", "preserve", "improvement_spec", "verification_plan", "evidence_gaps",
+}
+
+func submitEvaluation(req llm.Request) llm.ToolCall {
+	packet, scores := map[string]string{}, map[string]float64{}
+	for _, part := range packetParts {
+		packet[part] = "The offline model evaluates by a fixed rule: nothing was checked."
+	}
+	for _, message := range req.Messages {
+		if message.Role != llm.User {
+			continue
+		}
+		for _, found := range criterion.FindAllStringSubmatch(message.Content, -1) {
+			scores[found[1]] = 8
+		}
+	}
+	arguments, _ := json.Marshal(map[string]any{ // texts and numbers always have a JSON form
+		"packet": packet, "verdict": map[string]any{"verdict": "converged", "scores": scores}, "next_tasks": nil,
+	})
+	return llm.ToolCall{Name: "submit_evaluation", Arguments: string(arguments)}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"conclave/engine/llm"
-	"conclave/engine/redact"
+	"conclave/engine/text"
 )
 
 // Options configures a Client.
@@ -64,26 +64,16 @@ type Options struct {
 
 // Client is one model at one provider. It is safe for concurrent use.
 type Client struct {
+	options  Options // with defaults; its Params lack stream
 	chat     sdk.ChatCompletionService
 	models   sdk.ModelService
 	host     string
-	origin   string // scheme and host of the address
-	key      string
-	redactor *redact.Redactor // removes the key from errors
-	model    string
-	params   map[string]any
-	shortIDs bool
-	silent   time.Duration
-	price    func(llm.Usage) float64
-	waiting  func(context.Context, *llm.Error, time.Time) func()
-	replying func(context.Context)
-	patience func(context.Context, bool) time.Duration
-	outages  *Outages
+	origin   string         // scheme and host of the address
+	redactor *text.Redactor // removes the key from errors
 
-	server   server
-	wanted   parts
-	refusals *Refusals
-	images   *Refusals // refusals of images; not shared, because one may concern a single image
+	server server
+	wanted parts
+	images *Refusals // refusals of images; not shared, because one may concern a single image
 }
 
 // New validates the options and returns a Client. It does not use the network.
@@ -97,36 +87,34 @@ func New(o Options) (*Client, error) {
 	case o.Model == "":
 		return nil, fmt.Errorf("no model named for %s; set model", base.Host)
 	}
-	params, wanted, err := o.parameters()
+	params, wanted, err := o.requestParams()
 	if err != nil {
 		return nil, err
 	}
 	options := []option.RequestOption{
 		option.WithBaseURL(o.BaseURL),
-		o.authentication(),
+		o.keyOption(),
 		option.WithMaxRetries(0),
 		option.WithHTTPClient(httpClient(o.HTTPClient)),
 	}
+	o.Params, o.SilentTimeout = params, cmp.Or(o.SilentTimeout, silentTimeout)
+	o.Refusals, o.Outages = cmp.Or(o.Refusals, &Refusals{}), cmp.Or(o.Outages, &Outages{})
 	return &Client{
-		chat: sdk.NewChatCompletionService(options...), models: sdk.NewModelService(options...),
-		shortIDs: o.ShortCallIDs, silent: cmp.Or(o.SilentTimeout, silentTimeout),
-		host: base.Host, origin: base.Scheme + "://" + base.Host, key: o.APIKey, redactor: redactor(o.APIKey), model: o.Model, params: params, price: o.Price, waiting: o.Waiting, replying: o.Replying,
-		server: server{o.BaseURL, o.Model}, wanted: wanted,
-		refusals: cmp.Or(o.Refusals, &Refusals{}), images: &Refusals{},
-		patience: o.Patience, outages: cmp.Or(o.Outages, &Outages{}),
+		options: o, chat: sdk.NewChatCompletionService(options...), models: sdk.NewModelService(options...),
+		host: base.Host, origin: base.Scheme + "://" + base.Host, redactor: newRedactor(o.APIKey),
+		server: server{o.BaseURL, o.Model}, wanted: wanted, images: &Refusals{},
 	}, nil
 }
 
-// authentication sends the key in the header that the server expects.
-func (o Options) authentication() option.RequestOption {
+func (o Options) keyOption() option.RequestOption {
 	if o.KeyHeader == "" || o.APIKey == "" {
 		return option.WithAPIKey(o.APIKey)
 	}
 	return option.WithHeader(o.KeyHeader, o.APIKey)
 }
 
-// parameters returns the params without stream, and the optional parts to send in requests.
-func (o Options) parameters() (map[string]any, parts, error) {
+// requestParams returns the params without stream, and the optional parts to send in requests.
+func (o Options) requestParams() (map[string]any, parts, error) {
 	wanted := streamPart | usagePart | thoughtsPart | imagesPart | formPart | toolsPart
 	if o.NoStreamOptions {
 		wanted &^= usagePart
@@ -157,17 +145,17 @@ func httpClient(given *http.Client) *http.Client {
 // reached, Generate retries for about a minute. Its errors are *llm.Error or the cause of ctx. The
 // returned usage includes failed requests, even if there is an error.
 func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
-	w := &wait{waiting: c.waiting}
+	w := &wait{waiting: c.options.Waiting}
 	defer w.end()
 	away := func(failed *llm.Error) { w.begin(ctx, failed, time.Time{}) }
-	return c.retrying(ctx, w, func() (llm.Reply, error) {
-		return c.outages.call(ctx, c, away, func(ctx context.Context, responded func(status int)) (llm.Reply, error) {
-			w.try()
-			return c.send(ctx, req, func(status int) {
+	return c.retryCall(ctx, w, func() (llm.Reply, error) {
+		return c.options.Outages.callInTurn(ctx, c, away, func(ctx context.Context, responded func(status int)) (llm.Reply, error) {
+			w.startTry()
+			return c.sendRequest(ctx, req, func(status int) {
 				if status < 400 {
 					w.end()
-					if c.replying != nil {
-						c.replying(ctx)
+					if c.options.Replying != nil {
+						c.options.Replying(ctx)
 					}
 				}
 				responded(status)
@@ -176,13 +164,12 @@ func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 	})
 }
 
-// send makes a request. If the server refuses an optional part, send repeats the request
-// immediately without that part.
-func (c *Client) send(ctx context.Context, req llm.Request, responded func(status int)) (llm.Reply, error) {
-	wanted := c.wanted &^ c.refusals.of(c.server) &^ c.images.of(c.server)
+// sendRequest repeats a request at once without the optional parts that the server refuses.
+func (c *Client) sendRequest(ctx context.Context, req llm.Request, responded func(status int)) (llm.Reply, error) {
+	wanted := c.wanted &^ c.options.Refusals.partsOf(c.server) &^ c.images.partsOf(c.server)
 	var spent llm.Usage // includes streams that were refused after they had begun
 	for sent := wanted; ; {
-		reply, err := c.call(ctx, c.request(req, sent), req.MaxReply, responded)
+		reply, err := c.callServer(ctx, c.newRequest(req, sent), req.MaxReply, responded)
 		spent = spent.Add(c.withCost(reply.Usage))
 		reply.Usage = spent
 		part := sent.refusedBy(err, req)
@@ -191,14 +178,13 @@ func (c *Client) send(ctx context.Context, req llm.Request, responded func(statu
 			continue
 		}
 		if err == nil {
-			c.remember(wanted &^ sent)
+			c.rememberRefused(wanted &^ sent)
 		}
 		return reply, err
 	}
 }
 
-// reporting returns a middleware that calls responded with the status of each response.
-func reporting(responded func(status int)) option.Middleware {
+func reportStatus(responded func(status int)) option.Middleware {
 	return func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 		res, err := next(req)
 		if err == nil {
@@ -208,10 +194,9 @@ func reporting(responded func(status int)) option.Middleware {
 	}
 }
 
-// withCost adds the cost to a usage if the price and the tokens are known.
 func (c *Client) withCost(u llm.Usage) llm.Usage {
-	if u.TotalUSD == nil && c.price != nil && u.InputTokens+u.OutputTokens > 0 {
-		usd := c.price(u)
+	if u.TotalUSD == nil && c.options.Price != nil && u.InputTokens+u.OutputTokens > 0 {
+		usd := c.options.Price(u)
 		u.TotalUSD = &usd
 	}
 	return u
@@ -220,14 +205,14 @@ func (c *Client) withCost(u llm.Usage) llm.Usage {
 // depthHeader tells a model served by `conclave serve` at which depth its team is asked.
 const depthHeader = "X-Conclave-Depth"
 
-// call makes one HTTP request. It calls responded when the headers of the response arrive.
-func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams, most int, responded func(status int)) (llm.Reply, error) {
-	limited, w, release := newWatchdog(ctx, c.silent)
+// callServer makes one HTTP request. It calls responded when the headers of the response arrive.
+func (c *Client) callServer(ctx context.Context, params sdk.ChatCompletionNewParams, most int, responded func(status int)) (llm.Reply, error) {
+	limited, w, release := newWatchdog(ctx, c.options.SilentTimeout)
 	defer release()
 
 	var res *http.Response
 	depth := option.WithHeader(depthHeader, strconv.Itoa(llm.Depth(ctx)+1))
-	_, err := c.chat.New(limited, params, depth, option.WithMiddleware(w.middleware, reporting(responded)), option.WithResponseBodyInto(&res))
+	_, err := c.chat.New(limited, params, depth, option.WithMiddleware(w.watchBody, reportStatus(responded)), option.WithResponseBodyInto(&res))
 	if res != nil && res.Body != nil {
 		defer res.Body.Close()
 	}
@@ -237,28 +222,116 @@ func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams, m
 	case arrived && (res.StatusCode < 200 || res.StatusCode > 299):
 		// The SDK has read and restored the body of an error. If that failed, the body is empty.
 		body, _ := io.ReadAll(res.Body)
-		err = c.refused(res.StatusCode, res.Header, body)
+		err = c.refusedError(res.StatusCode, res.Header, body)
 	case err == nil:
-		reply, err = c.reply(res.Header, res.Body, most, w, llm.Said(ctx))
+		reply, err = c.readReply(res.Header, res.Body, most, w, llm.Said(ctx))
 	}
 	failed, classified := errors.AsType[*llm.Error](err)
 	stall, stalled := errors.AsType[*stallError](context.Cause(limited))
+	// The end of ctx comes first, because it makes every other error look like a fault of the server.
 	switch {
 	case err == nil:
 		return reply, nil
 	case ctx.Err() != nil:
-		return llm.Reply{}, fmt.Errorf("calling model %s at %s: %w", c.model, c.host, context.Cause(ctx))
+		return llm.Reply{}, fmt.Errorf("call model %s at %s: %w", c.options.Model, c.host, context.Cause(ctx))
 	case classified:
 	case errors.Is(err, errTooLarge):
-		failed = c.unusable(err.Error(), err)
+		failed = c.unusableError(err.Error(), err)
 		failed.Overlong = most > 0
 	case stalled:
-		failed = c.failure(llm.Network, 0, stall.what, stall.remedy, stall)
+		failed = c.newError(llm.Network, 0, stall.what, stall.remedy, stall)
 	default:
-		failed = c.unreached(err, res != nil)
+		failed = c.unreachedError(err, res != nil)
 	}
 	if failed.Status == 0 && res != nil {
 		failed.Status = res.StatusCode // the server responded but ended the connection
 	}
 	return reply, failed
+}
+
+// Limits of one HTTP request. A server may be silent while its model writes a tool call.
+const (
+	silentTimeout  = 10 * time.Minute // default time without an event: a queue, a long prompt, hidden thoughts, keep-alives, or a response that is not a stream
+	idleTimeout    = 3 * time.Minute  // time without a byte after the first of the reply
+	closingTimeout = 10 * time.Second // time without a byte after the last of the reply
+	totalTimeout   = 30 * time.Minute // extended by the excess of a configured limit of silence over silentTimeout
+
+	maxBody = 32 << 20 // bytes of a response
+)
+
+var errTooLarge = fmt.Errorf("the response is larger than %d MiB", maxBody>>20)
+
+const fasterModel = "use a faster model or server"
+
+// stallError is the cause with which a watchdog cancels a request.
+type stallError struct{ what, remedy string }
+
+func (e *stallError) Error() string { return e.what }
+
+type watchdog struct {
+	silent, idle *time.Timer
+	silentLimit  time.Duration // the duration of silent
+	idleLimit    time.Duration // the duration of idle; 0 before the first byte of the reply
+}
+
+// newWatchdog returns the context of a request and its watchdog; release ends both. silent bounds
+// the time without an event.
+func newWatchdog(ctx context.Context, silent time.Duration) (limited context.Context, w *watchdog, release func()) {
+	total := totalTimeout + max(0, silent-silentTimeout)
+	ctx, stop := context.WithTimeoutCause(ctx, total, &stallError{fmt.Sprintf("no end of the response within %v", total), fasterModel})
+	ctx, cancel := context.WithCancelCause(ctx)
+	w = &watchdog{silentLimit: silent, silent: time.AfterFunc(silent, func() {
+		cancel(&stallError{fmt.Sprintf("nothing of a reply for %v", silent), fasterModel + ", or raise silent_timeout_seconds"})
+	})}
+	w.idle = time.AfterFunc(total, func() {
+		cancel(&stallError{"the response stalled", fasterModel})
+	})
+	return ctx, w, func() {
+		w.silent.Stop()
+		w.idle.Stop()
+		cancel(nil)
+		stop()
+	}
+}
+
+// noteByte records the arrival of a byte, which may belong to a keep-alive comment.
+func (w *watchdog) noteByte() {
+	if w.idleLimit > 0 {
+		w.idle.Reset(w.idleLimit)
+	}
+}
+
+// noteEvent records an event and sets the time limit for the next byte. With 0, only the limit for
+// silence applies.
+func (w *watchdog) noteEvent(idleLimit time.Duration) {
+	w.silent.Reset(w.silentLimit)
+	w.idleLimit = idleLimit
+	w.noteByte()
+}
+
+// watchBody makes the watchdog observe the body of a response, and bounds the body's size.
+func (w *watchdog) watchBody(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	res, err := next(req)
+	if res != nil && res.Body != nil {
+		res.Body = &body{ReadCloser: res.Body, watchdog: w, left: maxBody}
+	}
+	return res, err
+}
+
+type body struct {
+	io.ReadCloser
+	watchdog *watchdog
+	left     int
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left+1)])
+	if n > 0 {
+		b.watchdog.noteByte()
+	}
+	if n > b.left {
+		return b.left, errTooLarge
+	}
+	b.left -= n
+	return n, err
 }

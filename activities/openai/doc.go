@@ -6,8 +6,8 @@
 // without an index, arguments that are objects, the usage of Moonshot and Groq, and errors outside
 // data lines.
 //
-// Start with Client.Generate in client.go, which makes the HTTP request under the limits of
-// watchdog.go. request.go and reply.go are the two directions of the translation; stream.go and
-// streamcall.go assemble a stream for reply.go; failure.go and errorbody.go classify errors,
-// refusals.go retries without the parts of a request that a server refuses, and retry.go waits.
+// Start with Client.Generate in client.go, which also has the limits of one HTTP request. request.go,
+// with the parts that servers refuse, and reply.go are the two directions of the translation;
+// stream.go and streamcall.go assemble a stream for reply.go; failure.go classifies errors, retry.go
+// waits, and outage.go sends one request at a time to a server that is away.
 package openai

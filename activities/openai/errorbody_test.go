@@ -55,7 +55,7 @@ func TestErrorBody_recognisesPromptsThatDoNotFit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client, w := serve(t, openai.Options{}, raw(tc.status, flat(tc.body)))
+				client, w := serve(t, openai.Options{}, rawFields(tc.status, flat(tc.body)))
 				_, err := client.Generate(t.Context(), hello)
 				failed, ok := errors.AsType[*llm.Error](err)
 				require.True(t, ok, "%v", err)
@@ -82,7 +82,7 @@ func TestErrorBody_recognisesOtherMessagesAboutLength(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client, _ := serve(t, openai.Options{}, raw(tc.status, flat(tc.body)))
+				client, _ := serve(t, openai.Options{}, rawFields(tc.status, flat(tc.body)))
 				_, err := client.Generate(t.Context(), hello)
 				failed, ok := errors.AsType[*llm.Error](err)
 				require.True(t, ok, "%v", err)

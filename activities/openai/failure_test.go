@@ -59,7 +59,7 @@ func TestGenerate_classifiesErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client, w := serve(t, openai.Options{APIKey: "sk-secret"}, raw(tc.status, tc.body))
+				client, w := serve(t, openai.Options{APIKey: "sk-secret"}, rawFields(tc.status, tc.body))
 				_, err := client.Generate(t.Context(), hello)
 				failed, ok := errors.AsType[*llm.Error](err)
 				require.True(t, ok, "%v", err)
@@ -81,7 +81,7 @@ func TestGenerate_classifiesErrors(t *testing.T) {
 func TestGenerate_teamsThatAskEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		client, _ := serve(t, openai.Options{}, raw(500, "{\"error\":{\"code\":\"session_failed\",\"message\":\"session s1 ended as failed without an answer: "+
+		client, _ := serve(t, openai.Options{}, rawFields(500, "{\"error\":{\"code\":\"session_failed\",\"message\":\"session s1 ended as failed without an answer: "+
 			"agent_a: BadRequest: model conclave at h: the team has no answer: session s2 ended as failed without an answer: no key; `conclave retry s1` goes on with it\"}}"))
 		_, err := client.Generate(t.Context(), hello)
 		require.EqualError(t, err, "model m1 at models.test: the team has no answer: session s2 ended as failed without an answer: no key")
@@ -91,7 +91,7 @@ func TestGenerate_teamsThatAskEachOther(t *testing.T) {
 func TestGenerate_followsNoRedirect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		client, w := serve(t, openai.Options{APIKey: "sk-secret"}, raw(307, "", "Location", "https://other.test/v1?token=t0p"))
+		client, w := serve(t, openai.Options{APIKey: "sk-secret"}, rawFields(307, "", "Location", "https://other.test/v1?token=t0p"))
 		_, err := client.Generate(t.Context(), hello)
 		failed, ok := errors.AsType[*llm.Error](err)
 		require.True(t, ok, "%v", err)
@@ -112,7 +112,7 @@ func TestErrors_areShortAndWithoutTheKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client, _ := serve(t, openai.Options{APIKey: "sk-secret-key"}, raw(401, body))
+				client, _ := serve(t, openai.Options{APIKey: "sk-secret-key"}, rawFields(401, body))
 				_, err := client.Generate(t.Context(), hello)
 				require.Error(t, err)
 				require.NotContains(t, err.Error(), "sk-s")
@@ -127,11 +127,11 @@ func TestErrors_haveCausesWithoutTheKey(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{
 		"no HTTP":         plays(sends("sk-secret-key\r\n\r\n")),
-		"an odd redirect": raw(302, "", "Location", "https://h.test/sk-secret-key"),
+		"an odd redirect": rawFields(302, "", "Location", "https://h.test/sk-secret-key"),
 		"mid-stream":      plays(streams(), says(h), says(`{"error":{"message":"bad sk-secret-key"}}`), ends()),
 		"an odd chunk":    plays(streams(), says("sk-secret-key"), ends()),
-		"a refusal":       raw(200, choice(`"stop"`, `{"content":null,"refusal":"not for sk-secret-key"}`)),
-		"a finish reason": raw(200, `{"choices":[],"for":"sk-secret-key"}`),
+		"a refusal":       rawFields(200, choice(`"stop"`, `{"content":null,"refusal":"not for sk-secret-key"}`)),
+		"a finish reason": rawFields(200, `{"choices":[],"for":"sk-secret-key"}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -196,7 +196,7 @@ func TestGenerate_endsWithItsContext(t *testing.T) {
 	stop := errors.New("the session was cancelled")
 	for name, handler := range map[string]http.HandlerFunc{
 		"in a call":          func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() },
-		"waiting to retry":   raw(503, `{}`, "Retry-After", "50"),
+		"waiting to retry":   rawFields(503, `{}`, "Retry-After", "50"),
 		"before the request": nil,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,7 @@ func TestForm_aToolStandsInForARefusedForm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, w := serve(t, openai.Options{}, raw(400, refusal), raw(200, saysHi))
+			c, w := serve(t, openai.Options{}, rawFields(400, refusal), rawFields(200, saysHi))
 			for range 2 {
 				reply, err := c.Generate(t.Context(), formed)
 				require.NoError(t, err)
@@ -49,7 +49,7 @@ func TestForm_aToolStandsInForARefusedForm(t *testing.T) {
 // The form of a request takes the place of a format in params, which stays for others.
 func TestForm_replacesTheFormatOfParams(t *testing.T) {
 	t.Parallel()
-	c, w := serve(t, openai.Options{Params: map[string]any{"response_format": map[string]any{"type": "text"}}}, raw(200, saysHi))
+	c, w := serve(t, openai.Options{Params: map[string]any{"response_format": map[string]any{"type": "text"}}}, rawFields(200, saysHi))
 	_, err := c.Generate(t.Context(), formed)
 	require.NoError(t, err)
 	_, err = c.Generate(t.Context(), llm.Request{Messages: formed.Messages})

@@ -32,14 +32,14 @@ type outage struct {
 // route is a client's model and its server.
 type route struct{ model, host *outage }
 
-func (o *Outages) route(c *Client) route {
+func (o *Outages) findRoute(c *Client) route {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return route{model: o.find(c.server), host: o.find(server{url: c.origin})}
+	return route{model: o.findOutage(c.server), host: o.findOutage(server{url: c.origin})}
 }
 
-// find returns the state of a server or model. The caller holds the lock.
-func (o *Outages) find(key server) *outage {
+// findOutage returns the state of a server or model. The caller holds the lock.
+func (o *Outages) findOutage(key server) *outage {
 	s := o.away[key]
 	if s == nil {
 		if o.away == nil {
@@ -51,25 +51,27 @@ func (o *Outages) find(key server) *outage {
 	return s
 }
 
-// call makes a request to a client's model. While the model or its server is away, only one request
+// callInTurn makes a request to a client's model. While the model or its server is away, only one request
 // is made at a time: the others wait for their turn, after calling away with the last failure. A
 // caller gets the failure of another's request if that one ended after the caller began.
-func (o *Outages) call(ctx context.Context, c *Client, away func(*llm.Error), request func(ctx context.Context, responded func(status int)) (llm.Reply, error)) (llm.Reply, error) {
-	r, asked := o.route(c), time.Now()
-	leaveModel, err := o.enter(ctx, r, r.model, asked, away)
+func (o *Outages) callInTurn(ctx context.Context, c *Client, away func(*llm.Error), request func(ctx context.Context, responded func(status int)) (llm.Reply, error)) (llm.Reply, error) {
+	r, asked := o.findRoute(c), time.Now()
+	leaveModel, err := o.enterTurn(ctx, r, r.model, asked, away)
 	if err != nil {
 		return llm.Reply{}, err
 	}
 	defer leaveModel()
-	leaveHost, err := o.enter(ctx, r, r.host, asked, away)
+	leaveHost, err := o.enterTurn(ctx, r, r.host, asked, away)
 	if err != nil {
 		return llm.Reply{}, err
 	}
 	defer leaveHost()
+	// A connection lets the requests to the other models of the server pass; those to this model wait for
+	// its reply.
 	var connected atomic.Bool
 	reached := func() {
 		connected.Store(true)
-		o.respond(r.host)
+		o.noteResponse(r.host)
 		leaveHost()
 	}
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -79,35 +81,35 @@ func (o *Outages) call(ctx context.Context, c *Client, away func(*llm.Error), re
 	reply, err := request(ctx, func(status int) {
 		reached()
 		if status < 500 {
-			o.respond(r.model)
+			o.noteResponse(r.model)
 			leaveModel()
 		}
 	})
 	failed, ok := errors.AsType[*llm.Error](err)
 	switch {
 	case err == nil, ok && !failed.Outage():
-		o.over(r)
+		o.markEnded(r)
 	case ok && connected.Load():
-		o.note(r, r.model, failed)
+		o.noteFailure(r, r.model, failed)
 	case ok:
 		failed.Message = "server " + c.host + ": " + failed.Detail // the message leaves the model out, because it concerns all of them
-		o.note(r, r.host, failed)
+		o.noteFailure(r, r.host, failed)
 	}
 	return reply, err
 }
 
-// enter waits for the turn to probe the server or the model of a route, if it is away. It returns
+// enterTurn waits for the turn to probe the server or the model of a route, if it is away. It returns
 // the error of a probe by another caller that failed in the meantime.
-func (o *Outages) enter(ctx context.Context, r route, s *outage, asked time.Time, away func(*llm.Error)) (leave func(), err error) {
-	_, last := o.failure(r, s)
+func (o *Outages) enterTurn(ctx context.Context, r route, s *outage, asked time.Time, away func(*llm.Error)) (leave func(), err error) {
+	_, last := o.lastFailure(r, s)
 	if last == nil {
 		return func() {}, nil
 	}
-	if err := s.take(ctx, func() { away(last) }); err != nil {
+	if err := s.takeTurn(ctx, func() { away(last) }); err != nil {
 		return nil, err
 	}
 	leave = sync.OnceFunc(func() { <-s.turn })
-	probed, failed := o.failure(r, s)
+	probed, failed := o.lastFailure(r, s)
 	switch {
 	case failed == nil:
 		leave()
@@ -118,8 +120,7 @@ func (o *Outages) enter(ctx context.Context, r route, s *outage, asked time.Time
 	return leave, nil
 }
 
-// take waits for the turn. It calls waits first if another caller has it.
-func (s *outage) take(ctx context.Context, waits func()) error {
+func (s *outage) takeTurn(ctx context.Context, waits func()) error {
 	select {
 	case s.turn <- struct{}{}:
 		return nil
@@ -134,38 +135,38 @@ func (s *outage) take(ctx context.Context, waits func()) error {
 	}
 }
 
-// failure returns the time and the error of the last failure while the server or model s is away,
+// lastFailure returns the time and the error of the last failure while the server or model s is away,
 // and nil otherwise.
-func (o *Outages) failure(r route, s *outage) (probed time.Time, failed *llm.Error) {
+func (o *Outages) lastFailure(r route, s *outage) (probed time.Time, failed *llm.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s.failed == nil {
 		return time.Time{}, nil
 	}
 	last := *s.failed
-	last.Since = r.since()
+	last.Since = r.downSince()
 	return s.probed, &last
 }
 
-// since returns when the model stopped replying, whether the model or its server is away. The
+// downSince returns when the model stopped replying, whether the model or its server is away. The
 // caller holds the lock.
-func (r route) since() time.Time {
+func (r route) downSince() time.Time {
 	if r.model.since.IsZero() || !r.host.since.IsZero() && r.host.since.Before(r.model.since) {
 		return r.host.since
 	}
 	return r.model.since
 }
 
-// respond records that a server or model has begun to respond, which ends the turns. The outage
+// noteResponse records that a server or model has begun to respond, which ends the turns. The outage
 // ends with a complete response.
-func (o *Outages) respond(s *outage) {
+func (o *Outages) noteResponse(s *outage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s.failed = nil
 }
 
-// over records a reply or an error that does not indicate an outage.
-func (o *Outages) over(r route) {
+// markEnded records a reply or an error that does not indicate an outage.
+func (o *Outages) markEnded(r route) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, s := range []*outage{r.model, r.host} {
@@ -173,16 +174,16 @@ func (o *Outages) over(r route) {
 	}
 }
 
-// note records that s, a server or a model, failed, and sets failed.Since to the beginning of
+// noteFailure records that s, a server or a model, failed, and sets failed.Since to the beginning of
 // the outage.
-func (o *Outages) note(r route, s *outage, failed *llm.Error) {
+func (o *Outages) noteFailure(r route, s *outage, failed *llm.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s.probed = time.Now()
 	if s.since.IsZero() {
 		s.since = s.probed
 	}
-	failed.Since = r.since()
+	failed.Since = r.downSince()
 	last := *failed
 	s.failed = &last
 }

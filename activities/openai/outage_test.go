@@ -36,10 +36,10 @@ func TestOutages_oneProbeAtATime(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			if away.Load() {
-				raw(503, ``)(res, req)
+				rawFields(503, ``)(res, req)
 				return
 			}
-			raw(200, saysHi)(res, req)
+			rawFields(200, saysHi)(res, req)
 		}
 		var turns atomic.Int64 // waited for
 		client, w := serve(t, openai.Options{Waiting: func(_ context.Context, failed *llm.Error, until time.Time) func() {
@@ -91,7 +91,7 @@ func TestOutages_patience(t *testing.T) {
 	}{
 		"never reached":                   {hangUp(""), 5 * time.Second, 5 * time.Second, 3},
 		"reached before":                  {hangUp(""), time.Minute, time.Minute, 7},
-		"it responds that it is starting": {raw(503, `{"error":{"message":"Loading model"}}`), 5 * time.Second, time.Minute, 7},
+		"it responds that it is starting": {rawFields(503, `{"error":{"message":"Loading model"}}`), 5 * time.Second, time.Minute, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -135,7 +135,7 @@ func TestOutages_endWithAWholeReply(t *testing.T) {
 		}
 		began := since()
 		require.Equal(t, began+2*time.Minute, since(), "it lasts")
-		handler = raw(401, ``)
+		handler = rawFields(401, ``)
 		since()
 		handler = broken
 		require.Less(t, since(), 2*time.Minute)
@@ -261,7 +261,7 @@ func TestOutages_endWithAConnection(t *testing.T) {
 		client, _ := serve(t, options, func(res http.ResponseWriter, req *http.Request) {
 			asked <- struct{}{}
 			<-release
-			raw(200, saysHi)(res, req)
+			rawFields(200, saysHi)(res, req)
 		})
 		refused := answers(func(string) (int, error) { return 0, errors.New("connection refused") })
 		refusing, err := openai.New(openai.Options{
@@ -293,7 +293,7 @@ func TestGenerate_replying(t *testing.T) {
 		var replying []int
 		client, _ := serve(t, openai.Options{Replying: func(context.Context) {
 			replying = append(replying, int(time.Since(began).Seconds()))
-		}}, raw(503, ``, "Retry-After", "5"), raw(429, ``, "Retry-After", "5"), func(res http.ResponseWriter, req *http.Request) {
+		}}, rawFields(503, ``, "Retry-After", "5"), rawFields(429, ``, "Retry-After", "5"), func(res http.ResponseWriter, req *http.Request) {
 			res.WriteHeader(http.StatusOK)
 			_ = http.NewResponseController(res).Flush()
 			time.Sleep(150 * time.Second)

@@ -76,13 +76,13 @@ func TestReply_overlong(t *testing.T) {
 		"reasoning": fmt.Sprintf(`{"content":"hi","reasoning":%q}`, flood),
 		"arguments": fmt.Sprintf(`{"tool_calls":[{"id":"a","type":"function","function":{"name":"add","arguments":%q}}]}`, flood),
 	} {
-		client, _ := serve(t, openai.Options{}, raw(200, choice(`"stop"`, message)))
+		client, _ := serve(t, openai.Options{}, rawFields(200, choice(`"stop"`, message)))
 		_, err := client.Generate(t.Context(), brief)
 		requireOverlong(t, err)
 		_, err = client.Generate(t.Context(), hello)
 		require.NoError(t, err, "%s: no limit was asked for", name)
 	}
-	client, _ := serve(t, openai.Options{}, raw(200, choice(`"stop"`, fmt.Sprintf(`{"content":%q}`, strings.Repeat("x", 33<<20)))))
+	client, _ := serve(t, openai.Options{}, rawFields(200, choice(`"stop"`, fmt.Sprintf(`{"content":%q}`, strings.Repeat("x", 33<<20)))))
 	_, err := client.Generate(t.Context(), brief)
 	failed, ok := errors.AsType[*llm.Error](err)
 	require.True(t, ok, "%v", err)
@@ -98,7 +98,7 @@ func TestStream_frames(t *testing.T) {
 		chunks = append(chunks, delta(`"content":null,"reasoning_details":[{"type":"reasoning.text","text":"so, ","index":0,"format":"anthropic-claude-v1","id":null,"signature":null}]`),
 			calls(`{"index":0,"id":"a","type":"function","function":{"name":"add","arguments":"word "}}`))
 	}
-	client, _ := serve(t, openai.Options{}, raw(200, events(append(chunks, end("tool_calls"))...), "Content-Type", "text/event-stream"))
+	client, _ := serve(t, openai.Options{}, rawFields(200, readEvents(append(chunks, end("tool_calls"))...), "Content-Type", "text/event-stream"))
 	reply, err := client.Generate(t.Context(), brief)
 	require.NoError(t, err)
 	require.Len(t, reply.Message.ToolCalls[0].Arguments, 4000*len("word "))

@@ -21,10 +21,10 @@ func refuses(words string, status int, body string) http.HandlerFunc {
 	return func(res http.ResponseWriter, req *http.Request) {
 		sent, _ := io.ReadAll(req.Body)
 		if strings.Contains(string(sent), words) {
-			raw(status, body)(res, req)
+			rawFields(status, body)(res, req)
 			return
 		}
-		raw(200, saysHi)(res, req)
+		rawFields(200, saysHi)(res, req)
 	}
 }
 
@@ -32,8 +32,8 @@ var pictured = llm.Request{Messages: []llm.Message{{
 	Role: llm.User, Content: "look", Images: []llm.Image{{MediaType: "image/png", Data: make([]byte, 3000)}},
 }}}
 
-// thoughtful is a conversation with a model's thoughts and a signed call.
-var thoughtful = llm.Request{Messages: []llm.Message{
+// hasThoughts is a conversation with a model's thoughts and a signed call.
+var hasThoughts = llm.Request{Messages: []llm.Message{
 	{Role: llm.User, Content: "hello"},
 	{
 		Role: llm.Assistant, Extra: map[string]json.RawMessage{"reasoning": json.RawMessage(`"Hm."`), "reasoning_content": json.RawMessage(`"Hm."`)},
@@ -72,11 +72,11 @@ func TestRefusals_areRepeatedWithoutThePart(t *testing.T) {
 		"stream, in words":          {hello, streamPart, 400, `{"error":{"message":"Streaming is not supported for this model"}}`, `"hello"`},
 		"stream, not implemented":   {hello, streamPart, 501, `stream=true is not implemented`, `"hello"`},
 		"thoughts, Groq": {
-			thoughtful, thoughtPart, 400,
+			hasThoughts, thoughtPart, 400,
 			`{"error":{"message":"'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property 'reasoning' is unsupported)]"}}`, signature,
 		},
 		"thoughts, DeepSeek": {
-			thoughtful, thoughtPart, 400, `{"error":{"message":"The reasoning_content is intermediate and must not be in the input"}}`, signature,
+			hasThoughts, thoughtPart, 400, `{"error":{"message":"The reasoning_content is intermediate and must not be in the input"}}`, signature,
 		},
 		"tools, Ollama":              {offering, toolsPart, 400, `{"error":{"message":"registry.ollama.ai/library/m1:latest does not support tools"}}`, streamPart},
 		"tools, OpenRouter":          {offering, toolsPart, 404, `{"error":{"code":404,"message":"No endpoints found that support tool use"}}`, streamPart},
@@ -158,7 +158,7 @@ func TestRefusals_inAStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		refusal := cutStream(delta(`"content":"h"`), `{"choices":[],"usage":{"prompt_tokens":9}}`, `{"error":{"code":400,"message":"cannot read image"}}`)
-		client, _ := serve(t, openai.Options{}, raw(200, refusal, "Content-Type", "text/event-stream"), raw(200, saysHi))
+		client, _ := serve(t, openai.Options{}, rawFields(200, refusal, "Content-Type", "text/event-stream"), rawFields(200, saysHi))
 		reply, err := client.Generate(t.Context(), pictured)
 		require.NoError(t, err)
 		require.Equal(t, llm.Usage{InputTokens: 12, OutputTokens: 1, ModelCalls: 2}, reply.Usage)
@@ -171,10 +171,10 @@ func TestRefusals_areNotRememberedWithoutSuccess(t *testing.T) {
 	base := over(t, func(res http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
 		if sent = append(sent, string(body)); len(sent) <= 2 {
-			raw(400, `{"error":{"message":"the gateway cannot stream just now"}}`)(res, req)
+			rawFields(400, `{"error":{"message":"the gateway cannot stream just now"}}`)(res, req)
 			return
 		}
-		raw(200, saysHi)(res, req)
+		rawFields(200, saysHi)(res, req)
 	})
 	client, err := openai.New(openai.Options{BaseURL: base, Model: "m1"})
 	require.NoError(t, err)
@@ -200,9 +200,9 @@ func TestRefusals_ofEveryPart(t *testing.T) {
 		"of streams":                         {hello, 400, `{"error":{"message":"no stream"}}`, 2},
 		"of images":                          {pictured, 400, `{"error":{"message":"no images"}}`, 2},
 		"of images that there are none of":   {hello, 400, `{"error":{"message":"no images"}}`, 1},
-		"of thoughts":                        {thoughtful, 400, `{"error":{"message":"no reasoning_content"}}`, 2},
+		"of thoughts":                        {hasThoughts, 400, `{"error":{"message":"no reasoning_content"}}`, 2},
 		"of thoughts that there are none of": {hello, 400, `{"error":{"message":"no reasoning_content"}}`, 1},
-		"of a parameter about thoughts":      {thoughtful, 400, `{"error":{"message":"reasoning_effort?"}}`, 1},
+		"of a parameter about thoughts":      {hasThoughts, 400, `{"error":{"message":"reasoning_effort?"}}`, 1},
 		"of something upstream":              {hello, 400, `{"error":{"message":"upstream error"}}`, 1},
 		"of another parameter":               {hello, 400, `{"error":{"message":"temperature?"}}`, 1},
 		"of the key":                         {pictured, 401, `{"error":{"message":"no stream and no images without a key"}}`, 1},
@@ -211,7 +211,7 @@ func TestRefusals_ofEveryPart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client, w := serve(t, openai.Options{}, raw(tc.status, tc.body))
+				client, w := serve(t, openai.Options{}, rawFields(tc.status, tc.body))
 				_, err := client.Generate(t.Context(), tc.request)
 				failed, ok := errors.AsType[*llm.Error](err)
 				require.True(t, ok, "%v", err)

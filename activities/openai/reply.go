@@ -25,9 +25,9 @@ const (
 	maxPrice = 1e12 // USD of one call
 )
 
-// reply reads the body of a successful response. An error in the body or an incomplete reply is an
+// readReply reads the body of a successful response. An error in the body or an incomplete reply is an
 // *llm.Error; any other error is a failed read.
-func (c *Client) reply(header http.Header, body io.Reader, most int, w *watchdog, said func(text string)) (llm.Reply, error) {
+func (c *Client) readReply(header http.Header, body io.Reader, most int, w *watchdog, said func(text string)) (llm.Reply, error) {
 	r := bufio.NewReader(body)
 	streamed, err := isStream(header, r)
 	if err != nil {
@@ -41,90 +41,89 @@ func (c *Client) reply(header http.Header, body io.Reader, most int, w *watchdog
 		// The provider charges for the reply even if reading it failed.
 		return llm.Reply{Usage: llm.Usage{ModelCalls: 1}}, err
 	}
-	reply, err := c.completion(header, whole)
+	reply, err := c.parseCompletion(header, whole)
 	s := stream{most: most}
-	s.add(event{data: string(whole)})
-	return reply, c.within(&s, err)
+	s.addEvent(event{data: string(whole)})
+	return reply, c.checkLength(&s, err)
 }
 
-func (c *Client) completion(header http.Header, body []byte) (llm.Reply, error) {
+func (c *Client) parseCompletion(header http.Header, body []byte) (llm.Reply, error) {
 	var envelope struct {
 		Error  json.RawMessage `json:"error"`
 		Object string          `json:"object"`
 	}
 	if err := json.Unmarshal(body, &envelope); err != nil {
-		return llm.Reply{}, c.unusable("the response is not JSON: "+c.excerpt(string(body)), err)
+		return llm.Reply{}, c.unusableError("the response is not JSON: "+c.cleanExcerpt(string(body)), err)
 	}
-	if !empty(envelope.Error) || envelope.Object == "error" {
-		return llm.Reply{}, c.refused(http.StatusOK, header, body)
+	if !isEmpty(envelope.Error) || envelope.Object == "error" {
+		return llm.Reply{}, c.refusedError(http.StatusOK, header, body)
 	}
 	var completion sdk.ChatCompletion
 	if err := json.Unmarshal(body, &completion); err != nil {
-		return llm.Reply{}, c.unusable("the response is not a chat completion: "+c.excerpt(string(body)), err)
+		return llm.Reply{}, c.unusableError("the response is not a chat completion: "+c.cleanExcerpt(string(body)), err)
 	}
-	out := llm.Reply{Usage: usage(completion.Usage)}
+	out := llm.Reply{Usage: convertUsage(completion.Usage)}
 	if len(completion.Choices) == 0 {
-		return out, c.unusable("the response has no choices: "+c.excerpt(string(body)), nil)
+		return out, c.unusableError("the response has no choices: "+c.cleanExcerpt(string(body)), nil)
 	}
 	choice := completion.Choices[0]
 	if !choice.JSON.Message.Valid() {
-		return out, c.unusable("the response has no message: "+c.excerpt(string(body)), nil)
+		return out, c.unusableError("the response has no message: "+c.cleanExcerpt(string(body)), nil)
 	}
 	var err error
-	if out.Message, err = c.message(choice.Message); err != nil {
+	if out.Message, err = c.replyMessage(choice.Message); err != nil {
 		return out, err
 	}
-	return out, c.finished(choice, out.Message)
+	return out, c.checkFinish(choice, out.Message)
 }
 
-// finished returns an error for an incomplete or filtered reply.
-func (c *Client) finished(choice sdk.ChatCompletionChoice, m llm.Message) error {
+func (c *Client) checkFinish(choice sdk.ChatCompletionChoice, m llm.Message) error {
 	switch strings.ToLower(choice.FinishReason) {
 	case "length", "max_tokens", "model_length", "max_output_tokens":
-		truncated := c.unusable("the reply was cut off at the token limit; raise max_tokens (or max_completion_tokens) in params, "+
+		truncated := c.unusableError("the reply was cut off at the token limit; raise max_tokens (or max_completion_tokens) in params, "+
 			"or the server's context size", nil)
 		truncated.Cut = true
 		return truncated
 	case "content_filter", "safety", "recitation", "prohibited_content", "blocklist", "sensitive":
-		return c.failure(llm.ContentPolicy, 0, "the provider's content filter stopped the reply", "rephrase the query", nil)
+		return c.newError(llm.ContentPolicy, 0, "the provider's content filter stopped the reply", "rephrase the query", nil)
 	case "error", "abort", "network_error", "insufficient_system_resource":
-		return c.unusable("the provider broke the reply off ("+choice.FinishReason+")", nil)
+		return c.unusableError("the provider broke the reply off ("+choice.FinishReason+")", nil)
 	case "malformed_function_call", "function_call_filter: malformed_function_call":
-		return c.unusable("the model made a tool call that its provider cannot read", nil)
+		return c.unusableError("the model made a tool call that its provider cannot read", nil)
 	}
 	if choice.Message.Refusal != "" && len(m.ToolCalls) == 0 {
-		return c.failure(llm.ContentPolicy, 0, "the model refused: "+c.excerpt(choice.Message.Refusal), "rephrase the query", nil)
+		return c.newError(llm.ContentPolicy, 0, "the model refused: "+c.cleanExcerpt(choice.Message.Refusal), "rephrase the query", nil)
 	}
 	if choice.FinishReason == "" {
 		// Many servers omit the reason. Then only truncated arguments can be detected.
 		for _, call := range m.ToolCalls {
 			if call.Arguments != "" && !json.Valid([]byte(call.Arguments)) {
-				return c.unusable("the reply has no finish_reason and the arguments of "+call.Name+" are cut off", nil)
+				return c.unusableError("the reply has no finish_reason and the arguments of "+call.Name+" are cut off", nil)
 			}
 		}
 		if len(m.ToolCalls) == 0 && m.Content == "" {
-			return c.unusable("the reply is empty and has no finish_reason", nil)
+			return c.unusableError("the reply is empty and has no finish_reason", nil)
 		}
 	}
 	return nil
 }
 
-func (c *Client) message(in sdk.ChatCompletionMessage) (llm.Message, error) {
+func (c *Client) replyMessage(in sdk.ChatCompletionMessage) (llm.Message, error) {
 	out := llm.Message{
 		Role:    llm.Assistant,
 		Content: contentText(in.JSON.Content.Raw()),
-		Extra:   echoed(in.JSON.ExtraFields),
+		Extra:   echoedFields(in.JSON.ExtraFields),
 	}
 	for i, call := range in.ToolCalls {
 		function := call.AsFunction()
 		if function.Function.Name == "" {
-			return out, c.unusable(fmt.Sprintf("tool call %d of the reply names no function", i+1), nil)
+			return out, c.unusableError(fmt.Sprintf("tool call %d of the reply names no function", i+1), nil)
 		}
 		out.ToolCalls = append(out.ToolCalls, llm.ToolCall{
 			ID:        function.ID,
 			Name:      function.Function.Name,
-			Arguments: arguments(function.Function),
-			Extra:     echoed(function.JSON.ExtraFields),
+			Arguments: callArguments(function.Function),
+			Extra:     echoedFields(function.JSON.ExtraFields),
 		})
 	}
 	return out, nil
@@ -153,18 +152,18 @@ func contentText(content string) string {
 	return b.String()
 }
 
-// arguments returns the arguments of a call, which are a JSON string or, from some servers, the
+// callArguments returns the arguments of a call, which are a JSON string or, from some servers, the
 // object itself.
-func arguments(f sdk.ChatCompletionMessageFunctionToolCallFunction) string {
+func callArguments(f sdk.ChatCompletionMessageFunctionToolCallFunction) string {
 	if object := f.JSON.Arguments.Raw(); strings.HasPrefix(object, "{") {
 		return object
 	}
 	return f.Arguments
 }
 
-// echoed returns the thoughts and signatures that providers require in the next request. Other
+// echoedFields returns the thoughts and signatures that providers require in the next request. Other
 // fields are omitted, as providers may refuse them.
-func echoed(fields map[string]respjson.Field) map[string]json.RawMessage {
+func echoedFields(fields map[string]respjson.Field) map[string]json.RawMessage {
 	var kept map[string]json.RawMessage
 	for _, name := range slices.Concat(thoughts, []string{"extra_content"}) {
 		value := fields[name].Raw()
@@ -179,18 +178,18 @@ func echoed(fields map[string]respjson.Field) map[string]json.RawMessage {
 	return kept
 }
 
-// usage converts the token counts and the cost that the server reports. xAI and Gemini include
+// convertUsage converts the token counts and the cost that the server reports. xAI and Gemini include
 // thoughts only in the total.
-func usage(u sdk.CompletionUsage) llm.Usage {
+func convertUsage(u sdk.CompletionUsage) llm.Usage {
 	out := llm.Usage{
-		InputTokens:       count(u.JSON.PromptTokens),
-		CachedInputTokens: cached(u),
-		OutputTokens:      count(u.JSON.CompletionTokens),
-		ReasoningTokens:   count(u.CompletionTokensDetails.JSON.ReasoningTokens),
+		InputTokens:       tokenCount(u.JSON.PromptTokens),
+		CachedInputTokens: cachedTokens(u),
+		OutputTokens:      tokenCount(u.JSON.CompletionTokens),
+		ReasoningTokens:   tokenCount(u.CompletionTokensDetails.JSON.ReasoningTokens),
 		TotalUSD:          statedCost(u),
 		ModelCalls:        1,
 	}
-	if apart := count(u.JSON.TotalTokens) - out.InputTokens - out.OutputTokens; apart > 0 && out.InputTokens > 0 {
+	if apart := tokenCount(u.JSON.TotalTokens) - out.InputTokens - out.OutputTokens; apart > 0 && out.InputTokens > 0 {
 		out.OutputTokens += apart
 		out.ReasoningTokens = max(out.ReasoningTokens, apart)
 	}
@@ -205,10 +204,10 @@ func statedCost(u sdk.CompletionUsage) *float64 {
 	if extra["is_byok"].Raw() == "true" {
 		return throughRouter(extra)
 	}
-	if usd, ok := dollars([]byte(extra["cost"].Raw()), 1); ok {
+	if usd, ok := parseDollars([]byte(extra["cost"].Raw()), 1); ok {
 		return &usd
 	}
-	if usd, ok := dollars([]byte(extra["cost_in_usd_ticks"].Raw()), ticks); ok {
+	if usd, ok := parseDollars([]byte(extra["cost_in_usd_ticks"].Raw()), ticks); ok {
 		return &usd
 	}
 	return nil
@@ -223,8 +222,8 @@ func throughRouter(extra map[string]respjson.Field) *float64 {
 	if json.Unmarshal([]byte(extra["cost_details"].Raw()), &details) != nil {
 		return nil
 	}
-	own, ok := dollars([]byte(extra["cost"].Raw()), 1)
-	upstream, upstreamOK := dollars(details.Upstream, 1)
+	own, ok := parseDollars([]byte(extra["cost"].Raw()), 1)
+	upstream, upstreamOK := parseDollars(details.Upstream, 1)
 	if !ok || !upstreamOK {
 		return nil
 	}
@@ -232,9 +231,9 @@ func throughRouter(extra map[string]respjson.Field) *float64 {
 	return &usd
 }
 
-// dollars converts an amount to US dollars; part is the number of its units in a dollar. ok is
+// parseDollars converts an amount to US dollars; part is the number of its units in a dollar. ok is
 // false if the amount is missing or implausible.
-func dollars(amount json.RawMessage, part float64) (usd float64, ok bool) {
+func parseDollars(amount json.RawMessage, part float64) (usd float64, ok bool) {
 	var n *float64
 	if json.Unmarshal(amount, &n) != nil || n == nil || *n < 0 || *n/part > maxPrice {
 		return 0, false
@@ -242,15 +241,13 @@ func dollars(amount json.RawMessage, part float64) (usd float64, ok bool) {
 	return *n / part, true
 }
 
-// cached returns the number of cached input tokens, from the fields of OpenAI, DeepSeek or
-// Moonshot.
-func cached(u sdk.CompletionUsage) int64 {
+func cachedTokens(u sdk.CompletionUsage) int64 {
 	extra := u.JSON.ExtraFields
-	return max(count(u.PromptTokensDetails.JSON.CachedTokens), count(extra["prompt_cache_hit_tokens"]), count(extra["cached_tokens"]))
+	return max(tokenCount(u.PromptTokensDetails.JSON.CachedTokens), tokenCount(extra["prompt_cache_hit_tokens"]), tokenCount(extra["cached_tokens"]))
 }
 
-// count returns a number of tokens, or 0 if it is not within 0..maxCount.
-func count(field respjson.Field) int64 {
+// tokenCount returns a number of tokens, or 0 if it is not within 0..maxCount.
+func tokenCount(field respjson.Field) int64 {
 	n, err := strconv.ParseFloat(field.Raw(), 64)
 	if math.IsNaN(n) || err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0

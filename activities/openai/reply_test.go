@@ -75,7 +75,7 @@ func TestReply_contents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client, _ := serve(t, openai.Options{}, raw(200, tc.body))
+				client, _ := serve(t, openai.Options{}, rawFields(200, tc.body))
 				reply, err := client.Generate(t.Context(), hello)
 				require.NoError(t, err)
 				tc.want.Role = llm.Assistant
@@ -120,7 +120,7 @@ func TestReply_invalidOnes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client, _ := serve(t, openai.Options{}, raw(200, tc.body))
+				client, _ := serve(t, openai.Options{}, rawFields(200, tc.body))
 				_, err := client.Generate(t.Context(), hello)
 				failed, ok := errors.AsType[*llm.Error](err)
 				require.True(t, ok, "%v", err)
@@ -181,7 +181,7 @@ func TestReply_usage(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				body := `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}],"usage":` + tc.usage + `}`
-				client, _ := serve(t, openai.Options{}, raw(200, body))
+				client, _ := serve(t, openai.Options{}, rawFields(200, body))
 				reply, err := client.Generate(t.Context(), hello)
 				require.NoError(t, err)
 				require.Equal(t, tc.want, reply.Usage)
@@ -217,7 +217,7 @@ func TestReply_cost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client, _ := serve(t, openai.Options{Price: tc.price}, raw(tc.status, tc.body))
+				client, _ := serve(t, openai.Options{Price: tc.price}, rawFields(tc.status, tc.body))
 				reply, _ := client.Generate(t.Context(), hello)
 				require.Equal(t, tc.want, reply.Usage.TotalUSD)
 			})
@@ -228,7 +228,7 @@ func TestReply_cost(t *testing.T) {
 func TestReply_uselessOnesCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		client, w := serve(t, openai.Options{}, raw(200, choice(`"length"`, cutCall)))
+		client, w := serve(t, openai.Options{}, rawFields(200, choice(`"length"`, cutCall)))
 		reply, err := client.Generate(t.Context(), hello)
 		failed, ok := errors.AsType[*llm.Error](err)
 		require.True(t, ok, "%v", err)
@@ -241,7 +241,7 @@ func TestReply_uselessOnesCount(t *testing.T) {
 func TestReply_isBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		client, _ := serve(t, openai.Options{}, raw(200, `{"choices":["`+strings.Repeat("x", 33<<20)))
+		client, _ := serve(t, openai.Options{}, rawFields(200, `{"choices":["`+strings.Repeat("x", 33<<20)))
 		_, err := client.Generate(t.Context(), hello)
 		failed, ok := errors.AsType[*llm.Error](err)
 		require.True(t, ok, "%v", err)

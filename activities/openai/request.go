@@ -5,11 +5,14 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/packages/param"
@@ -18,28 +21,27 @@ import (
 	"conclave/engine/llm"
 )
 
-// request converts a request, with the optional parts sent, to the SDK's parameters.
-func (c *Client) request(req llm.Request, sent parts) sdk.ChatCompletionNewParams {
-	params := sdk.ChatCompletionNewParams{Model: c.model}
+func (c *Client) newRequest(req llm.Request, sent parts) sdk.ChatCompletionNewParams {
+	params := sdk.ChatCompletionNewParams{Model: c.options.Model}
 	for _, m := range req.Messages {
-		if c.shortIDs {
+		if c.options.ShortCallIDs {
 			m = withShortIDs(m)
 		}
-		params.Messages = append(params.Messages, message(m, sent))
+		params.Messages = append(params.Messages, requestMessage(m, sent))
 	}
 	for _, t := range req.Tools {
 		if sent.has(toolsPart) {
-			params.Tools = append(params.Tools, tool(t))
+			params.Tools = append(params.Tools, toolParam(t))
 		}
 	}
 	extra := map[string]any{}
-	maps.Copy(extra, c.params)
+	maps.Copy(extra, c.options.Params)
 	if f := req.Form; f != nil {
 		delete(extra, "response_format")
 		if sent.has(formPart) {
 			params.ResponseFormat = responseFormat(*f)
 		} else {
-			params.Tools = append(params.Tools, tool(llm.Tool{Name: f.Name, Description: f.Description, Parameters: f.Schema}))
+			params.Tools = append(params.Tools, toolParam(llm.Tool{Name: f.Name, Description: f.Description, Parameters: f.Schema}))
 		}
 	}
 	if len(params.Tools) == 0 {
@@ -69,7 +71,7 @@ func responseFormat(f llm.Form) sdk.ChatCompletionNewParamsResponseFormatUnion {
 	return sdk.ChatCompletionNewParamsResponseFormatUnion{OfJSONSchema: &shared.ResponseFormatJSONSchemaParam{JSONSchema: schema}}
 }
 
-func message(m llm.Message, sent parts) sdk.ChatCompletionMessageParamUnion {
+func requestMessage(m llm.Message, sent parts) sdk.ChatCompletionMessageParamUnion {
 	switch m.Role {
 	case llm.System:
 		return sdk.SystemMessage(m.Content)
@@ -77,17 +79,17 @@ func message(m llm.Message, sent parts) sdk.ChatCompletionMessageParamUnion {
 		if !sent.has(thoughtsPart) {
 			m.Extra = withoutThoughts(m.Extra)
 		}
-		return assistant(m)
+		return assistantMessage(m)
 	case llm.ToolRole:
 		return sdk.ToolMessage(m.Content, m.ToolCallID)
 	default:
-		return user(m, sent.has(imagesPart))
+		return userMessage(m, sent.has(imagesPart))
 	}
 }
 
-// user returns a user message with its images after its text. If images is false, a placeholder
+// userMessage returns a user message with its images after its text. If images is false, a placeholder
 // replaces each.
-func user(m llm.Message, images bool) sdk.ChatCompletionMessageParamUnion {
+func userMessage(m llm.Message, images bool) sdk.ChatCompletionMessageParamUnion {
 	if len(m.Images) == 0 {
 		return sdk.UserMessage(m.Content)
 	}
@@ -109,9 +111,9 @@ func user(m llm.Message, images bool) sdk.ChatCompletionMessageParamUnion {
 	return sdk.UserMessage(parts)
 }
 
-func assistant(m llm.Message) sdk.ChatCompletionMessageParamUnion {
+func assistantMessage(m llm.Message) sdk.ChatCompletionMessageParamUnion {
 	var out sdk.ChatCompletionAssistantMessageParam
-	extra := raw(m.Extra)
+	extra := rawFields(m.Extra)
 	switch {
 	case m.Content == "" && len(m.ToolCalls) > 0:
 		// Some servers drop the tool calls of a message whose content is a string.
@@ -136,18 +138,18 @@ func toolCall(call llm.ToolCall) sdk.ChatCompletionMessageToolCallUnionParam {
 		ID: call.ID,
 		Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{
 			Name:      call.Name,
-			Arguments: sendable(call.Arguments),
+			Arguments: sendableArguments(call.Arguments),
 		},
 	}
-	if extra := raw(call.Extra); len(extra) > 0 {
+	if extra := rawFields(call.Extra); len(extra) > 0 {
 		out.SetExtraFields(extra)
 	}
 	return sdk.ChatCompletionMessageToolCallUnionParam{OfFunction: &out}
 }
 
-// sendable returns arguments as a JSON object, because several servers refuse a conversation with
+// sendableArguments returns arguments as a JSON object, because several servers refuse a conversation with
 // any other value.
-func sendable(arguments string) string {
+func sendableArguments(arguments string) string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(arguments), &object) == nil && object != nil {
 		return arguments
@@ -183,7 +185,7 @@ func shortID(id string) string {
 	return hex.EncodeToString(sum[:])[:9]
 }
 
-func raw(extra map[string]json.RawMessage) map[string]any {
+func rawFields(extra map[string]json.RawMessage) map[string]any {
 	fields := make(map[string]any, len(extra)+1)
 	for name, value := range extra {
 		fields[name] = value
@@ -191,7 +193,7 @@ func raw(extra map[string]json.RawMessage) map[string]any {
 	return fields
 }
 
-func tool(t llm.Tool) sdk.ChatCompletionToolUnionParam {
+func toolParam(t llm.Tool) sdk.ChatCompletionToolUnionParam {
 	function := shared.FunctionDefinitionParam{Name: t.Name}
 	if t.Description != "" {
 		function.Description = param.NewOpt(t.Description)
@@ -202,4 +204,122 @@ func tool(t llm.Tool) sdk.ChatCompletionToolUnionParam {
 		function.SetExtraFields(map[string]any{"parameters": t.Parameters})
 	}
 	return sdk.ChatCompletionFunctionTool(function)
+}
+
+// partError is the cause of an error by which a server refuses an optional part of the request.
+type partError parts
+
+func (e partError) Error() string { return "an optional part of the request is refused" }
+
+// partWords are the words of such errors in order of precedence. They match neither "upstream" nor
+// reasoning_effort.
+var partWords = []struct {
+	refused parts
+	words   *regexp.Regexp
+}{
+	{toolsPart, regexp.MustCompile(`(?i)\b(not|that) support (tools?|tool use|tool calling|function calling|functions)\b`)},
+	{formPart, regexp.MustCompile(`(?i)\bresponse_format\b|\bjson_schema\b|\bstructured output|\bjson mode\b`)},
+	{usagePart, regexp.MustCompile(`(?i)\bstream_options\b|\binclude_usage\b`)},
+	{streamPart | usagePart, regexp.MustCompile(`(?i)\bstream(ing|ed)?\b`)},
+	{thoughtsPart, regexp.MustCompile(`(?i)\breasoning(_content|_details)?\b|\bthinking_blocks\b`)},
+	{imagesPart, regexp.MustCompile(`(?i)\bimages?\b|image_url|\bvision\b|multi-?modal|mmproj|\bcontent[ -]types?\b` +
+		`|content\b.{0,40}\b(a|valid|type|expected) string\b`)},
+}
+
+// thoughts are the fields of a message that some servers require in the next request and others
+// refuse.
+var thoughts = []string{"reasoning_content", "reasoning", "reasoning_details", "thinking_blocks"}
+
+// parts is a set of optional parts of a request.
+type parts uint8
+
+const (
+	streamPart   parts = 1 << iota // the reply as a stream
+	usagePart                      // usage in a stream
+	thoughtsPart                   // the model's own thoughts
+	imagesPart
+	formPart  // the schema of a structured reply; without it a tool is used
+	toolsPart // tools; without them the model can still write text
+)
+
+func (p parts) has(q parts) bool { return p&q != 0 }
+
+// Refusals remembers which parts of requests servers refuse. Clients may share it. The zero value
+// is empty and ready for use.
+type Refusals struct {
+	mu   sync.Mutex
+	seen map[server]parts
+}
+
+type server struct{ url, model string }
+
+// maxServers bounds the size of Refusals. A forgotten refusal costs one request.
+const maxServers = 1000
+
+func (r *Refusals) partsOf(s server) parts {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen[s]
+}
+
+func (r *Refusals) addParts(s server, refused parts) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.seen[s] | refused
+	if r.seen == nil || len(r.seen) >= maxServers {
+		r.seen = map[server]parts{}
+	}
+	r.seen[s] = all
+}
+
+func (c *Client) rememberRefused(refused parts) {
+	if refused != 0 {
+		c.images.addParts(c.server, refused&imagesPart)
+		c.options.Refusals.addParts(c.server, refused&^imagesPart)
+	}
+}
+
+func (p parts) refusedBy(err error, req llm.Request) parts {
+	refused, _ := errors.AsType[partError](err)
+	part := p & parts(refused)
+	if part == formPart && req.Form == nil || part == toolsPart && len(req.Tools) == 0 || part == thoughtsPart && !slices.ContainsFunc(req.Messages, hasThoughts) ||
+		part == imagesPart && !slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return len(m.Images) > 0 }) {
+		return 0
+	}
+	return part
+}
+
+func hasThoughts(m llm.Message) bool {
+	return slices.ContainsFunc(thoughts, func(name string) bool { return m.Extra[name] != nil })
+}
+
+func withoutThoughts(extra map[string]json.RawMessage) map[string]json.RawMessage {
+	left := map[string]json.RawMessage{}
+	for name, value := range extra {
+		if !slices.Contains(thoughts, name) {
+			left[name] = value
+		}
+	}
+	return left
+}
+
+// refusedPart returns a partError for the part that the server refused, or nil. llama.cpp refuses
+// images with status 500.
+func refusedPart(status int, p errorBody) error {
+	relevant := []int{
+		http.StatusBadRequest, http.StatusNotFound, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
+		http.StatusNotImplemented, http.StatusInternalServerError,
+	}
+	if !slices.Contains(relevant, status) {
+		return nil
+	}
+	for _, part := range partWords {
+		if status == http.StatusInternalServerError && part.refused != imagesPart {
+			continue
+		}
+		if part.words.MatchString(p.param + " " + p.message) {
+			return partError(part.refused)
+		}
+	}
+	return nil
 }

@@ -22,7 +22,7 @@ func record(t *testing.T) (baseURL string, requests <-chan recorded) {
 	server := httptest.NewServer(http.HandlerFunc(func(res http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
 		arrived <- recorded{header: req.Header, body: req.Method + " " + req.URL.String() + "\n" + string(body)}
-		raw(200, saysHi)(res, req)
+		rawFields(200, saysHi)(res, req)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL, arrived

@@ -27,8 +27,8 @@ const (
 	longestAsked = time.Hour
 )
 
-// retrying repeats a call according to the policy. The returned usage is the sum of all tries.
-func (c *Client) retrying(ctx context.Context, w *wait, call func() (llm.Reply, error)) (llm.Reply, error) {
+// retryCall repeats a call according to the policy. The returned usage is the sum of all tries.
+func (c *Client) retryCall(ctx context.Context, w *wait, call func() (llm.Reply, error)) (llm.Reply, error) {
 	start := time.Now()
 	var spent llm.Usage
 	for try := 1; ; try++ {
@@ -36,38 +36,37 @@ func (c *Client) retrying(ctx context.Context, w *wait, call func() (llm.Reply, 
 		spent = spent.Add(reply.Usage)
 		reply.Usage = spent
 		failed, ok := errors.AsType[*llm.Error](err)
-		if !ok || !transient(failed) || try == maxTries || spent.ModelCalls > maxPaid {
+		if !ok || !isTransient(failed) || try == maxTries || spent.ModelCalls > maxPaid {
 			return reply, err
 		}
 		pause, left := backoff(try), c.timeLeft(ctx, start, failed)
 		if max(pause, failed.RetryAfter) > left {
 			return reply, err
 		}
-		pause = max(pause, spread(failed.RetryAfter, left))
+		pause = max(pause, spreadWait(failed.RetryAfter, left))
 		w.begin(ctx, failed, time.Now().Add(pause))
 		if err := sleep(ctx, pause); err != nil {
-			return reply, fmt.Errorf("waiting to retry (%s): %w", failed.Message, err)
+			return reply, fmt.Errorf("wait to retry (%s): %w", failed.Message, err)
 		}
 	}
 }
 
-// timeLeft returns the time left for retries after a failure.
 func (c *Client) timeLeft(ctx context.Context, start time.Time, failed *llm.Error) time.Duration {
 	limit := maxElapsed
 	if failed.Outage() {
 		if failed.Since.Before(start) {
 			start = failed.Since
 		}
-		if c.patience != nil {
-			limit = min(limit, c.patience(ctx, failed.Status != 0))
+		if c.options.Patience != nil {
+			limit = min(limit, c.options.Patience(ctx, failed.Status != 0))
 		}
 	}
 	return limit - time.Since(start)
 }
 
-// transient reports whether a retry after a wait may succeed. A bad reply is not transient: a retry
+// isTransient reports whether a retry after a wait may succeed. A bad reply is not transient: a retry
 // costs money, and the caller decides.
-func transient(failed *llm.Error) bool { return failed.Kind == llm.RateLimited || failed.Outage() }
+func isTransient(failed *llm.Error) bool { return failed.Kind == llm.RateLimited || failed.Outage() }
 
 // backoff returns the wait after a try, counted from 1. It grows exponentially and is shortened at
 // random by up to a quarter.
@@ -76,9 +75,9 @@ func backoff(try int) time.Duration {
 	return wait - rand.N(wait/4)
 }
 
-// spread lengthens the wait that a server requests by up to an eighth, at random, but not beyond
+// spreadWait lengthens the wait that a server requests by up to an eighth, at random, but not beyond
 // the time left. All agents get the same request, and should not retry at once.
-func spread(asked, left time.Duration) time.Duration {
+func spreadWait(asked, left time.Duration) time.Duration {
 	return asked + rand.N(min(asked/8, left-asked)+1)
 }
 
@@ -98,16 +97,16 @@ type wait struct {
 func (w *wait) begin(ctx context.Context, failed *llm.Error, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stop()
+	w.stopTimer()
 	if w.waiting != nil {
 		w.over = w.waiting(ctx, failed, until)
 	}
 }
 
-func (w *wait) try() {
+func (w *wait) startTry() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stop()
+	w.stopTimer()
 	if w.over != nil {
 		w.open = time.AfterFunc(openTry, w.end)
 	}
@@ -116,15 +115,15 @@ func (w *wait) try() {
 func (w *wait) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stop()
+	w.stopTimer()
 	if w.over != nil {
 		w.over()
 		w.over = nil
 	}
 }
 
-// stop stops the timer. The caller holds the lock.
-func (w *wait) stop() {
+// stopTimer stops the timer. The caller holds the lock.
+func (w *wait) stopTimer() {
 	if w.open != nil {
 		w.open.Stop()
 		w.open = nil
@@ -142,13 +141,12 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// retryAfter returns the wait that a response requests, at most longestAsked, or 0 if it requests
-// none.
-func retryAfter(header http.Header, now time.Time) time.Duration {
+// RetryAfter returns the wait that a response requests, at most an hour, or 0 if it requests none.
+func RetryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
-	wait, ok := duration(header.Get("Retry-After-Ms"), time.Millisecond)
+	wait, ok := parseDuration(header.Get("Retry-After-Ms"), time.Millisecond)
 	if !ok {
-		wait, ok = duration(value, time.Second)
+		wait, ok = parseDuration(value, time.Second)
 	}
 	if at, err := http.ParseTime(value); !ok && err == nil {
 		wait = max(0, at.Sub(now))
@@ -156,7 +154,7 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	return min(wait, longestAsked)
 }
 
-func duration(value string, unit time.Duration) (time.Duration, bool) {
+func parseDuration(value string, unit time.Duration) (time.Duration, bool) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 	if err != nil || !(n >= 0) || n > float64(math.MaxInt64/unit) {
 		return 0, false

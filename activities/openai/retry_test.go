@@ -26,8 +26,8 @@ func gaps(requests []recorded) []time.Duration {
 func TestRetry_triesSevenTimes(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{
-		"500":     raw(500, `{"error":{"message":"oops"}}`),
-		"429":     raw(429, `{}`),
+		"500":     rawFields(500, `{"error":{"message":"oops"}}`),
+		"429":     rawFields(429, `{}`),
 		"network": hangUp(""),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestRetry_triesSevenTimes(t *testing.T) {
 func TestRetry_succeedsAfterRecovery(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		client, w := serve(t, openai.Options{}, raw(503, ``), hangUp(""), raw(429, ``), raw(200, saysHi))
+		client, w := serve(t, openai.Options{}, rawFields(503, ``), hangUp(""), rawFields(429, ``), rawFields(200, saysHi))
 		reply, err := client.Generate(t.Context(), hello)
 		require.NoError(t, err)
 		require.Equal(t, "hi", reply.Message.Content)
@@ -84,7 +84,7 @@ func TestRetry_waitsAsAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client, w := serve(t, openai.Options{}, raw(429, ``, tc.header, tc.value), raw(200, saysHi))
+				client, w := serve(t, openai.Options{}, rawFields(429, ``, tc.header, tc.value), rawFields(200, saysHi))
 				_, err := client.Generate(t.Context(), hello)
 				require.NoError(t, err)
 				require.Len(t, w.seen(), 2)
@@ -115,7 +115,7 @@ func TestRetry_spreadsEqualWaits(t *testing.T) {
 		came := map[time.Duration]bool{}
 		for range agents {
 			start := time.Now()
-			client, w := serve(t, openai.Options{}, raw(429, ``, "Retry-After", "59"), raw(200, saysHi))
+			client, w := serve(t, openai.Options{}, rawFields(429, ``, "Retry-After", "59"), rawFields(200, saysHi))
 			_, err := client.Generate(t.Context(), hello)
 			require.NoError(t, err)
 			honoured(t, 59*time.Second, gaps(w.seen())[0])
@@ -136,16 +136,16 @@ func TestRetry_reportsItsWaits(t *testing.T) {
 		want      []string
 		seconds   []float64 // of the waits
 	}{
-		"accepted": {[]http.HandlerFunc{raw(429, `{}`, "Retry-After", "12"), raw(200, saysHi)}, []string{limited, "over"}, []float64{12}},
+		"accepted": {[]http.HandlerFunc{rawFields(429, `{}`, "Retry-After", "12"), rawFields(200, saysHi)}, []string{limited, "over"}, []float64{12}},
 		"accepted at last": {
-			[]http.HandlerFunc{raw(503, `{}`, "Retry-After", "3"), raw(429, `{}`, "Retry-After", "7"), raw(200, saysHi)},
+			[]http.HandlerFunc{rawFields(503, `{}`, "Retry-After", "3"), rawFields(429, `{}`, "Retry-After", "7"), rawFields(200, saysHi)},
 			[]string{away, limited, "over"},
 			[]float64{3, 7},
 		},
-		"failed":      {[]http.HandlerFunc{raw(503, `{}`, "Retry-After", "3"), raw(401, `{}`)}, []string{away, "over"}, []float64{3}},
-		"a slow try":  {[]http.HandlerFunc{raw(503, `{}`, "Retry-After", "3"), slowly(raw(429, `{}`, "Retry-After", "7")), raw(200, saysHi)}, []string{away, "over", limited, "over"}, []float64{3, 7}},
-		"a quick try": {[]http.HandlerFunc{raw(503, `{}`, "Retry-After", "3"), raw(429, `{}`, "Retry-After", "7"), slowly(raw(200, saysHi))}, []string{away, limited, "over"}, []float64{3, 7}},
-		"at once":     {[]http.HandlerFunc{raw(200, saysHi)}, nil, nil},
+		"failed":      {[]http.HandlerFunc{rawFields(503, `{}`, "Retry-After", "3"), rawFields(401, `{}`)}, []string{away, "over"}, []float64{3}},
+		"a slow try":  {[]http.HandlerFunc{rawFields(503, `{}`, "Retry-After", "3"), slowly(rawFields(429, `{}`, "Retry-After", "7")), rawFields(200, saysHi)}, []string{away, "over", limited, "over"}, []float64{3, 7}},
+		"a quick try": {[]http.HandlerFunc{rawFields(503, `{}`, "Retry-After", "3"), rawFields(429, `{}`, "Retry-After", "7"), slowly(rawFields(200, saysHi))}, []string{away, limited, "over"}, []float64{3, 7}},
+		"at once":     {[]http.HandlerFunc{rawFields(200, saysHi)}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,7 +184,7 @@ func TestRetry_waitsAsAskedInTheBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := `[{"error":{"code":429,"message":"You exceeded your current quota","status":"RESOURCE_EXHAUSTED","details":[
 			{"@type":"type.googleapis.com/google.rpc.Help"},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}]}}]`
-		client, w := serve(t, openai.Options{}, raw(429, body), raw(200, saysHi))
+		client, w := serve(t, openai.Options{}, rawFields(429, body), rawFields(200, saysHi))
 		_, err := client.Generate(t.Context(), hello)
 		require.NoError(t, err)
 		honoured(t, 34500*time.Millisecond, gaps(w.seen())[0])
@@ -195,8 +195,8 @@ func TestRetry_waitsUntilADate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, w := serve(t, openai.Options{}, func(res http.ResponseWriter, req *http.Request) {
-			raw(503, ``, "Retry-After", time.Now().Add(9*time.Second).UTC().Format(http.TimeFormat))(res, req)
-		}, raw(200, saysHi))
+			rawFields(503, ``, "Retry-After", time.Now().Add(9*time.Second).UTC().Format(http.TimeFormat))(res, req)
+		}, rawFields(200, saysHi))
 		_, err := client.Generate(t.Context(), hello)
 		require.NoError(t, err)
 		honoured(t, 9*time.Second, gaps(w.seen())[0])
@@ -206,7 +206,7 @@ func TestRetry_waitsUntilADate(t *testing.T) {
 func TestRetry_leavesLongWaitsToTheCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		client, w := serve(t, openai.Options{}, raw(429, ``, "Retry-After", "25"), raw(429, ``, "Retry-After", "90"))
+		client, w := serve(t, openai.Options{}, rawFields(429, ``, "Retry-After", "25"), rawFields(429, ``, "Retry-After", "90"))
 		start := time.Now()
 		_, err := client.Generate(t.Context(), hello)
 		failed, ok := errors.AsType[*llm.Error](err)
@@ -221,7 +221,7 @@ func TestRetry_leavesLongWaitsToTheCaller(t *testing.T) {
 func TestRetry_boundsTheWaitAskedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		client, _ := serve(t, openai.Options{}, raw(503, ``, "Retry-After", "8640000"))
+		client, _ := serve(t, openai.Options{}, rawFields(503, ``, "Retry-After", "8640000"))
 		_, err := client.Generate(t.Context(), hello)
 		failed, ok := errors.AsType[*llm.Error](err)
 		require.True(t, ok, "%v", err)
@@ -232,7 +232,7 @@ func TestRetry_boundsTheWaitAskedFor(t *testing.T) {
 func TestRetry_notAfterARefusal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		client, w := serve(t, openai.Options{}, raw(400, ``, "Retry-After", "1"))
+		client, w := serve(t, openai.Options{}, rawFields(400, ``, "Retry-After", "1"))
 		_, err := client.Generate(t.Context(), hello)
 		failed, ok := errors.AsType[*llm.Error](err)
 		require.True(t, ok, "%v", err)

@@ -12,7 +12,7 @@ func streamOf(t *testing.T, data ...string) *stream {
 	t.Helper()
 	var s stream
 	for _, d := range data {
-		require.True(t, s.add(event{data: d}), d)
+		require.True(t, s.addEvent(event{data: d}), d)
 	}
 	return &s
 }
@@ -35,7 +35,7 @@ func TestStream_said(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, c.want, streamOf(t, c.events...).said())
+			require.Equal(t, c.want, streamOf(t, c.events...).saidText())
 		})
 	}
 }
@@ -46,15 +46,15 @@ func TestTeller(t *testing.T) {
 	var heard []string
 	told := teller{tell: func(text string) { heard = append(heard, text) }}
 	now := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
-	told.hear(streamOf(t, `{"choices":[{"delta":{"role":"assistant"}}]}`), now)
+	told.reportText(streamOf(t, `{"choices":[{"delta":{"role":"assistant"}}]}`), now)
 	require.Empty(t, heard, "there is nothing to tell")
 	s := streamOf(t, `{"choices":[{"delta":{"content":"a"}}]}`)
-	told.hear(s, now)
-	require.True(t, s.add(event{data: `{"choices":[{"delta":{"content":"b"}}]}`}))
-	told.hear(s, now.Add(saidInterval-1))
+	told.reportText(s, now)
+	require.True(t, s.addEvent(event{data: `{"choices":[{"delta":{"content":"b"}}]}`}))
+	told.reportText(s, now.Add(saidInterval-1))
 	require.Equal(t, []string{"a"}, heard)
-	told.hear(s, now.Add(saidInterval))
+	told.reportText(s, now.Add(saidInterval))
 	require.Equal(t, []string{"a", "ab"}, heard)
 	var silent teller
-	silent.hear(s, now)
+	silent.reportText(s, now)
 }

@@ -102,8 +102,8 @@ func serve(t *testing.T, o openai.Options, handlers ...http.HandlerFunc) (*opena
 	return client, w
 }
 
-// raw responds with a status, headers ("Name", "value", …) and a body.
-func raw(status int, body string, headers ...string) http.HandlerFunc {
+// rawFields responds with a status, headers ("Name", "value", …) and a body.
+func rawFields(status int, body string, headers ...string) http.HandlerFunc {
 	return func(res http.ResponseWriter, _ *http.Request) {
 		res.Header().Set("Content-Type", "application/json")
 		for i := 0; i < len(headers); i += 2 {

@@ -19,8 +19,8 @@ import (
 
 type event struct{ name, data string }
 
-// events yields the events of a stream as they arrive. Its last value may be an error.
-func events(r *bufio.Reader) iter.Seq2[event, error] {
+// readEvents yields the events of a stream as they arrive. Its last value may be an error.
+func readEvents(r *bufio.Reader) iter.Seq2[event, error] {
 	return func(yield func(event, error) bool) {
 		var next event
 		var data []string
@@ -30,7 +30,7 @@ func events(r *bufio.Reader) iter.Seq2[event, error] {
 				yield(event{}, err)
 				return
 			}
-			next.field(strings.TrimRight(line, "\r\n"), &data)
+			next.addField(strings.TrimRight(line, "\r\n"), &data)
 			if strings.TrimRight(line, "\r\n") == "" || err != nil {
 				if next.data = strings.Join(data, "\n"); len(data) > 0 && !yield(next, nil) {
 					return
@@ -44,8 +44,8 @@ func events(r *bufio.Reader) iter.Seq2[event, error] {
 	}
 }
 
-// field adds a line to an event. llama.cpp's error lines count as data; unknown fields are skipped.
-func (e *event) field(line string, data *[]string) {
+// addField adds a line to an event. llama.cpp's error lines count as data; unknown fields are skipped.
+func (e *event) addField(line string, data *[]string) {
 	name, value, _ := strings.Cut(line, ":")
 	value = strings.TrimPrefix(value, " ")
 	switch name {
@@ -87,34 +87,34 @@ func isStream(header http.Header, body *bufio.Reader) (bool, error) {
 }
 
 func (c *Client) streamedReply(header http.Header, body *bufio.Reader, s stream, w *watchdog, t teller) (llm.Reply, error) {
-	for e, err := range events(body) {
+	for e, err := range readEvents(body) {
 		if err != nil && s.choice.FinishReason == "" {
-			return llm.Reply{Usage: s.spent()}, err
+			return llm.Reply{Usage: s.spentUsage()}, err
 		}
 		if err != nil {
 			break // the reply is complete, only the end of the stream is missing
 		}
-		if !s.add(e) {
-			return llm.Reply{Usage: s.spent()}, c.unusable("the response has a chunk that is not JSON: "+c.excerpt(e.data), nil)
+		if !s.addEvent(e) {
+			return llm.Reply{Usage: s.spentUsage()}, c.unusableError("the response has a chunk that is not JSON: "+c.cleanExcerpt(e.data), nil)
 		}
 		if s.problem != nil {
-			return llm.Reply{Usage: s.spent()}, c.refused(http.StatusOK, header, s.problem)
+			return llm.Reply{Usage: s.spentUsage()}, c.refusedError(http.StatusOK, header, s.problem)
 		}
-		if s.done || s.overlong() {
+		if s.done || s.isOverlong() {
 			break
 		}
-		w.event(s.idleLimit())
-		t.hear(&s, time.Now())
+		w.noteEvent(s.idleLimit())
+		t.reportText(&s, time.Now())
 	}
-	if !s.done && !s.overlong() && s.choice.FinishReason == "" {
-		return llm.Reply{Usage: s.spent()}, c.failure(llm.Network, 0, "the response ended early, without finish_reason and [DONE]", "", nil)
+	if !s.done && !s.isOverlong() && s.choice.FinishReason == "" {
+		return llm.Reply{Usage: s.spentUsage()}, c.newError(llm.Network, 0, "the response ended early, without finish_reason and [DONE]", "", nil)
 	}
-	folded, err := json.Marshal(s.completion())
+	folded, err := json.Marshal(s.foldCompletion())
 	if err != nil {
-		return llm.Reply{Usage: s.spent()}, c.unusable("the stream cannot be assembled", err)
+		return llm.Reply{Usage: s.spentUsage()}, c.unusableError("the stream cannot be assembled", err)
 	}
-	reply, err := c.completion(header, folded)
-	return reply, c.within(&s, err)
+	reply, err := c.parseCompletion(header, folded)
+	return reply, c.checkLength(&s, err)
 }
 
 // stream is the content of a stream so far. It ignores all choices except the first.
@@ -158,8 +158,7 @@ type streamChoice struct {
 	Message      streamDelta `json:"message"`
 }
 
-// add merges the next event and reports whether it was valid.
-func (s *stream) add(e event) bool {
+func (s *stream) addEvent(e event) bool {
 	if s.done = strings.TrimSpace(e.data) == "[DONE]"; s.done {
 		return true
 	}
@@ -167,17 +166,17 @@ func (s *stream) add(e event) bool {
 	if json.Unmarshal([]byte(e.data), &c) != nil {
 		return false
 	}
-	if e.name == "error" || c.Object == "error" || !empty(c.Error) {
+	if e.name == "error" || c.Object == "error" || !isEmpty(c.Error) {
 		s.problem = []byte(e.data)
 		return true
 	}
-	s.count(c.Usage)
-	s.count(c.XGroq.Usage)
+	s.noteUsage(c.Usage)
+	s.noteUsage(c.XGroq.Usage)
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
 			continue
 		}
-		s.count(choice.Usage)
+		s.noteUsage(choice.Usage)
 		s.started = true
 		if choice.FinishReason != "" {
 			s.choice.FinishReason = choice.FinishReason
@@ -186,21 +185,20 @@ func (s *stream) add(e event) bool {
 		if s.hasContent {
 			whole = nil // some servers repeat the streamed message at the end
 		}
-		if !s.merge(choice.Delta) || !s.merge(whole) {
+		if !s.mergeDelta(choice.Delta) || !s.mergeDelta(whole) {
 			return false
 		}
 	}
 	return true
 }
 
-func (s *stream) count(usage json.RawMessage) {
-	if present(usage) {
+func (s *stream) noteUsage(usage json.RawMessage) {
+	if isPresent(usage) {
 		s.usage = usage
 	}
 }
 
-// overlong reports whether the reply is longer than was asked for.
-func (s *stream) overlong() bool { return s.most > 0 && s.size > s.most }
+func (s *stream) isOverlong() bool { return s.most > 0 && s.size > s.most }
 
 // textSize returns the bytes of a field without the frames of its parts, because some servers
 // frame every token of their thoughts.
@@ -221,15 +219,15 @@ func (s *stream) idleLimit() time.Duration {
 	}
 }
 
-func (s *stream) merge(d streamDelta) bool {
+func (s *stream) mergeDelta(d streamDelta) bool {
 	if s.choice.Message == nil {
 		s.choice.Message = streamDelta{}
 	}
 	for name, value := range d {
-		s.hasContent = s.hasContent || name != "role" && !empty(value)
+		s.hasContent = s.hasContent || name != "role" && !isEmpty(value)
 		if name != "tool_calls" {
 			s.size += textSize(value)
-			s.choice.Message[name] = joined(s.choice.Message[name], value)
+			s.choice.Message[name] = joinFragments(s.choice.Message[name], value)
 			continue
 		}
 		var fragments []streamCall
@@ -238,17 +236,16 @@ func (s *stream) merge(d streamDelta) bool {
 		}
 		for _, f := range fragments {
 			s.size += len(f.Function.Arguments) + len(f.ExtraContent)
-			s.call(f)
+			s.addCall(f)
 		}
 	}
 	return true
 }
 
-// completion returns the body that the server would have sent without streaming.
-func (s *stream) completion() map[string]any {
+func (s *stream) foldCompletion() map[string]any {
 	out := map[string]any{}
 	if s.started {
-		// Servers send the role once or in every chunk, where joined would repeat it.
+		// Servers send the role once or in every chunk, where joinFragments would repeat it.
 		s.choice.Message["role"] = json.RawMessage(`"assistant"`)
 		if len(s.calls) > 0 {
 			s.choice.Message["tool_calls"], _ = json.Marshal(s.calls)
@@ -261,8 +258,7 @@ func (s *stream) completion() map[string]any {
 	return out
 }
 
-// spent returns the usage of an incomplete stream.
-func (s *stream) spent() llm.Usage {
+func (s *stream) spentUsage() llm.Usage {
 	var u sdk.CompletionUsage
 	switch {
 	case !s.started && s.usage == nil:
@@ -270,38 +266,37 @@ func (s *stream) spent() llm.Usage {
 	case json.Unmarshal(s.usage, &u) != nil: // the usage is missing or malformed
 		return llm.Usage{ModelCalls: 1}
 	}
-	return usage(u)
+	return convertUsage(u)
 }
 
-func present(value json.RawMessage) bool { return len(value) > 0 && string(value) != "null" }
+func isPresent(value json.RawMessage) bool { return len(value) > 0 && string(value) != "null" }
 
-// empty reports whether a JSON value has no content.
-func empty(value json.RawMessage) bool {
+func isEmpty(value json.RawMessage) bool {
 	if len(value) > 2 && (value[0] == '[' || value[0] == '{') {
 		return len(bytes.TrimSpace(value[1:len(value)-1])) == 0
 	}
-	return !present(value) || string(value) == `""` || string(value) == "[]" || string(value) == "{}"
+	return !isPresent(value) || string(value) == `""` || string(value) == "[]" || string(value) == "{}"
 }
 
-// joined appends a fragment of a field to the fragments before it. Text is appended to text, parts
+// joinFragments appends a fragment of a field to the fragments before it. Text is appended to text, parts
 // to parts, and text to parts as a new part; any other value that is not empty replaces the one
 // before. It edits the JSON without decoding it, for speed.
-func joined(before, fragment json.RawMessage) json.RawMessage {
-	if !present(before) {
+func joinFragments(before, fragment json.RawMessage) json.RawMessage {
+	if !isPresent(before) {
 		return fragment
 	}
-	if !present(fragment) {
+	if !isPresent(fragment) {
 		return before
 	}
 	switch a, b := before[len(before)-1], fragment[0]; {
-	case empty(before):
+	case isEmpty(before):
 		return fragment
-	case empty(fragment):
+	case isEmpty(fragment):
 		return before
 	case a == '"' && b == '[':
-		return joined(part(before), fragment)
+		return joinFragments(textPart(before), fragment)
 	case a == ']' && b == '"':
-		return joined(before, part(fragment))
+		return joinFragments(before, textPart(fragment))
 	case a == '"' && b == '"':
 		return append(before[:len(before)-1], fragment[1:]...)
 	case a == ']' && b == '[':
@@ -310,7 +305,7 @@ func joined(before, fragment json.RawMessage) json.RawMessage {
 	return fragment
 }
 
-// part converts text to a list with one part; some servers send text in this form between thoughts.
-func part(text json.RawMessage) json.RawMessage {
+// textPart converts text to a list with one part; some servers send text in this form between thoughts.
+func textPart(text json.RawMessage) json.RawMessage {
 	return json.RawMessage(`[{"type":"text","text":` + string(text) + `}]`)
 }

@@ -2,9 +2,11 @@ package openai
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"conclave/engine/llm"
 )
@@ -25,20 +27,19 @@ type streamFunction struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
-// call adds a fragment to the call that it continues, or starts a new call.
-func (s *stream) call(f streamCall) {
-	open := s.continued(f)
+func (s *stream) addCall(f streamCall) {
+	open := s.continuedCall(f)
 	if open == nil {
 		open = &streamCall{Index: f.Index}
 		s.calls = append(s.calls, open)
 	}
-	open.extend(f)
+	open.extendBy(f)
 }
 
-// continued returns the call that a fragment continues, or nil if it starts a new one. A fragment
+// continuedCall returns the call that a fragment continues, or nil if it starts a new one. A fragment
 // without a name continues the call with its ID; any other may continue the latest call with its
 // index, or with no index.
-func (s *stream) continued(f streamCall) *streamCall {
+func (s *stream) continuedCall(f streamCall) *streamCall {
 	var latest *streamCall
 	for _, open := range slices.Backward(s.calls) {
 		if f.Index != nil && open.Index != nil && *f.Index != *open.Index {
@@ -63,25 +64,23 @@ func (c *streamCall) continuedBy(f streamCall) bool {
 	other := f.ID != "" && c.ID != "" && f.ID != c.ID
 	switch named := f.Function.Name != ""; {
 	case !named:
-		return !other || empty(f.Function.Arguments) || !c.complete()
+		return !other || isEmpty(f.Function.Arguments) || !c.isComplete()
 	case other, c.Function.Name != "" && f.Function.Name != c.Function.Name:
 		return false
 	}
 	again := f.ID == "" && c.Function.Name != ""
-	return !again || !c.complete()
+	return !again || !c.isComplete()
 }
 
-// complete reports whether the arguments are a complete JSON object.
-func (c *streamCall) complete() bool {
+func (c *streamCall) isComplete() bool {
 	if !bytes.HasSuffix(bytes.TrimRight(c.Function.Arguments, "\" \t\r\n\\trn"), []byte("}")) {
 		return false // avoids parsing a long text again for every fragment
 	}
-	written := c.arguments()
+	written := c.argumentText()
 	return strings.HasPrefix(strings.TrimSpace(written), "{") && json.Valid([]byte(written))
 }
 
-// arguments returns the text of the arguments.
-func (c *streamCall) arguments() string {
+func (c *streamCall) argumentText() string {
 	var text string
 	if json.Unmarshal(c.Function.Arguments, &text) != nil {
 		return string(c.Function.Arguments)
@@ -89,7 +88,7 @@ func (c *streamCall) arguments() string {
 	return text
 }
 
-func (c *streamCall) extend(f streamCall) {
+func (c *streamCall) extendBy(f streamCall) {
 	if c.ID == "" {
 		c.ID = f.ID
 	}
@@ -99,8 +98,75 @@ func (c *streamCall) extend(f streamCall) {
 	if f.Function.Name != "" {
 		c.Function.Name = f.Function.Name
 	}
-	if !f.complete() || !c.complete() || llm.Compact(f.arguments()) != llm.Compact(c.arguments()) { // some gateways repeat a whole call
-		c.Function.Arguments = joined(c.Function.Arguments, f.Function.Arguments)
+	if !f.isComplete() || !c.isComplete() || llm.Compact(f.argumentText()) != llm.Compact(c.argumentText()) { // some gateways repeat a whole call
+		c.Function.Arguments = joinFragments(c.Function.Arguments, f.Function.Arguments)
 	}
-	c.ExtraContent = joined(c.ExtraContent, f.ExtraContent)
+	c.ExtraContent = joinFragments(c.ExtraContent, f.ExtraContent)
+}
+
+// saidInterval is the time between two reports of an unfinished reply.
+const saidInterval = time.Second
+
+// teller reports the text of an unfinished reply. The zero teller reports nothing.
+type teller struct {
+	tell func(text string)
+	next time.Time
+}
+
+func (t *teller) reportText(s *stream, now time.Time) {
+	if t.tell == nil || now.Before(t.next) || !s.hasContent {
+		return
+	}
+	t.next = now.Add(saidInterval)
+	t.tell(s.saidText())
+}
+
+// lineEnds unescapes line ends, tabs, quotes and backslashes in arguments, which are JSON.
+var lineEnds = strings.NewReplacer(`\n`, "\n", `\"`, `"`, `\t`, "\t", `\\`, `\`)
+
+// saidText returns the text of the reply so far: its content, or its thoughts if there is no content
+// yet, and the names and arguments of its tool calls.
+func (s *stream) saidText() string {
+	said := s.textField("content")
+	if said == "" && len(s.calls) == 0 {
+		said = s.textField("reasoning_content") + s.textField("reasoning")
+	}
+	for _, c := range s.calls {
+		said = strings.TrimSpace(said + "\n\n" + c.Function.Name + " " + lineEnds.Replace(c.argumentText()))
+	}
+	return said
+}
+
+func (s *stream) textField(name string) string {
+	var text string
+	_ = json.Unmarshal(s.choice.Message[name], &text)
+	return text
+}
+
+// listedModel is an entry in a server's list of models. Each server states the model's context
+// window under one of these keys.
+type listedModel struct {
+	MaxModelLen      int `json:"max_model_len"`      // key of vLLM and SGLang
+	ContextLength    int `json:"context_length"`     // key of OpenRouter and Together
+	ContextWindow    int `json:"context_window"`     // key of Groq
+	MaxContextLength int `json:"max_context_length"` // key of Mistral and LM Studio
+	Meta             struct {
+		Context int `json:"n_ctx"` // key of llama.cpp
+	} `json:"meta"`
+}
+
+// Window returns the context window of the model in tokens according to the server's list of
+// models, or 0 if the list does not exist or does not state it.
+func (c *Client) Window(ctx context.Context) int {
+	page, err := c.models.List(ctx)
+	if err != nil {
+		return 0
+	}
+	for _, m := range page.Data {
+		var listed listedModel
+		if m.ID == c.options.Model && json.Unmarshal([]byte(m.RawJSON()), &listed) == nil {
+			return max(listed.MaxModelLen, listed.ContextLength, listed.ContextWindow, listed.MaxContextLength, listed.Meta.Context)
+		}
+	}
+	return 0
 }

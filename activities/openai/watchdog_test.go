@@ -44,7 +44,7 @@ func TestWatchdog_allowsSlowStreams(t *testing.T) {
 		"cut after the reply":      {streams(), says(h), says(i), says(spent), says(stop)},
 		"nothing after the mark":   {streams(), says(h), says(i), says(stop), says(spent), says(done), stalls(nil)},
 		"byte by byte":             slices.Concat([]beat{streams()}, chunks("data: "+h+"\r\n\r\ndata:"+i+"\n\ndata: "+stop+"\n\ndata: "+spent+"\n\n"), []beat{ends()}),
-		"compressed":               {begins("text/event-stream", "Content-Encoding", "gzip"), chunk(zipped(events(h, i, stop, spent))), ends()},
+		"compressed":               {begins("text/event-stream", "Content-Encoding", "gzip"), chunk(zipped(readEvents(h, i, stop, spent))), ends()},
 		"under a wrong media type": {begins("text/plain"), chunk(": hello\n\n"), says(h), says(i), says(stop), says(spent), ends()},
 		"one object instead": {
 			begins("application/json"), chunk("\n \n"), pauses(time.Minute),

@@ -11,13 +11,13 @@ import (
 
 	"conclave/activities"
 	"conclave/activities/attempt"
-	"conclave/engine/artifact"
 	"conclave/engine/config"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	pipelineagent "conclave/engine/pipeline/agent"
+	"conclave/engine/session"
 	"conclave/engine/step"
-	"conclave/engine/team"
 )
 
 // equipDecision makes a team's decision the text of the step, and its files the files of the run.
@@ -27,11 +27,11 @@ func (a *Activities) equipDecision(ctx context.Context, run *attempt.Attempt, s 
 	}
 	d, err := a.readDecision(ctx, run.Ports.Store, in.Decision)
 	if err != nil {
-		return fmt.Errorf("reading the decision of step %s's team: %w", s.Name, err)
+		return fmt.Errorf("read the decision of step %s's team: %w", s.Name, err)
 	}
-	text, files, err := d.in(ctx, s.Name)
+	text, files, err := d.textAndFiles(ctx, s.Name)
 	if err != nil {
-		return fmt.Errorf("reading the files of step %s's team: %w", s.Name, err)
+		return fmt.Errorf("read the files of step %s's team: %w", s.Name, err)
 	}
 	ps.Team = in.Decision.Status
 	run.Ports.Model = statement{text: text, usage: in.Decision.Cost}
@@ -55,7 +55,7 @@ type decision struct {
 func (a *Activities) readDecision(ctx context.Context, store artifact.Store, ended *TeamDecision) (decision, error) {
 	d := decision{store: store, session: artifact.InBucket(ended.Session)}
 	session, err := artifact.ReadJSON[artifact.Session](ctx, store, d.session.File("session.json"))
-	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
+	if err != nil {
 		return d, err
 	}
 	if d.session, err = activities.Start(ctx, a.Bases(), d.session, session.Material); err != nil {
@@ -76,14 +76,14 @@ func (a *Activities) readDecision(ctx context.Context, store artifact.Store, end
 	return d, err
 }
 
-// in returns the text of the decision, with paths rewritten for its readers, and its files. If the session had no base, the files of other answers that the text mentions
+// textAndFiles returns the text of the decision, with paths rewritten for its readers, and its files. If the session had no base, the files of other answers that the text mentions
 // are added, in a directory named after the step.
-func (d decision) in(ctx context.Context, name string) (string, artifact.Manifest, error) {
+func (d decision) textAndFiles(ctx context.Context, name string) (string, artifact.Manifest, error) {
 	agent, number := d.answer.AgentID, d.answer.Step
 	if number == 0 { // an answer that no step of the session has given
 		return d.answer.Answer, d.files, nil
 	}
-	commit, text, err := d.committed(ctx, agent, number)
+	commit, text, err := d.readCommit(ctx, agent, number)
 	if err != nil || !step.HasPaths(text) {
 		return text, d.files, err
 	}
@@ -98,7 +98,7 @@ func (d decision) in(ctx context.Context, name string) (string, artifact.Manifes
 		if d.session.Base() != nil || commit.SeenSteps[id] == 0 || !strings.Contains(text, place) {
 			continue
 		}
-		shown, _, err := d.committed(ctx, id, commit.SeenSteps[id])
+		shown, _, err := d.readCommit(ctx, id, commit.SeenSteps[id])
 		if err != nil {
 			return "", d.files, err
 		}
@@ -115,15 +115,14 @@ func (d decision) in(ctx context.Context, name string) (string, artifact.Manifes
 	return paths.Rewrite(text), files, nil
 }
 
-// committed reads the commit of an answer and the author's original text.
-func (d decision) committed(ctx context.Context, agent string, number int) (artifact.Commit, string, error) {
+func (d decision) readCommit(ctx context.Context, agent string, number int) (artifact.Commit, string, error) {
 	commit, err := artifact.ReadJSON[artifact.Commit](ctx, d.store, d.session.Step(agent, number, "action.json"))
 	if err != nil {
 		return commit, "", err
 	}
-	var a team.Answer
+	var a session.Answer
 	if err := json.Unmarshal(commit.Payload, &a); err != nil {
-		return commit, "", activities.Invalid(fmt.Errorf("reading step %d of %s: %w", number, agent, err))
+		return commit, "", activities.Invalid(fmt.Errorf("read step %d of %s: %w", number, agent, err))
 	}
 	return commit, a.Answer, nil
 }

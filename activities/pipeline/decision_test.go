@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
-	"conclave/engine/base"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/snapshot"
 	"conclave/engine/pipeline"
-	"conclave/engine/team"
+	team "conclave/engine/session"
 )
 
 // The files of a decision become those of the run, and paths in its text theirs. The files of
@@ -20,6 +20,7 @@ func TestRunPipelineStep_pathsOfADecision(t *testing.T) {
 	t.Parallel()
 	f, p := prepared(t)
 	session := artifact.InBucket("p1-decide-l1")
+	require.NoError(t, artifact.PutJSON(t.Context(), f.store, session.File("session.json"), artifact.Session{}))
 	answered := func(agent string, number int, text string, seen map[string]int, files ...string) artifact.Manifest {
 		var m artifact.Manifest
 		for _, name := range files {
@@ -68,9 +69,9 @@ func TestTeam_files(t *testing.T) {
 	in := StepInput{Run: "p1", ConfigHash: p.ConfigHash, Launch: launch}
 	q, err := run[TeamQuestion](f, "AskTeam", in)
 	require.NoError(t, err)
-	hash, err := base.Parse(q.Base)
+	hash, err := snapshot.Parse(q.Base)
 	require.NoError(t, err)
-	b, err := base.Open(t.Context(), f.store, hash)
+	b, err := snapshot.Open(t.Context(), f.store, hash)
 	require.NoError(t, err)
 	require.Equal(t, []string{"gone.md", "plan.md"}, pathsOf(b.Manifest()))
 

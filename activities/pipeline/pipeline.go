@@ -2,17 +2,24 @@ package pipeline
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
 
+	"conclave/activities"
 	"conclave/activities/attempt"
-	"conclave/engine/artifact"
+	"conclave/engine/config"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
+	pipelineagent "conclave/engine/pipeline/agent"
+	"conclave/engine/step"
+	"conclave/engine/text"
 )
 
 // Activities has the activities of pipelines. Those for bookkeeping need only Store and Now.
@@ -189,4 +196,198 @@ type HistoryEntry struct {
 	Step string `json:"step"`
 	Text string `json:"text"`
 	Path string `json:"path"`
+}
+
+// Maximum lengths of the texts in a result, in bytes.
+const (
+	maxAnswer = 8 << 10 // most bytes of the final text
+	maxEntry  = 280     // longest text of a step
+)
+
+// RecordPipeline writes human messages for running steps, then the documents derived from the
+// history. It deletes the journals when a run has ended and cannot be reopened.
+func (a *Activities) RecordPipeline(ctx context.Context, in RecordInput) error {
+	defer activities.Beat(ctx)()
+	layout := artifact.InPipeline(in.Run)
+	if err := a.refuseLate(ctx, layout, in); err != nil {
+		return err
+	}
+	for _, m := range in.Messages {
+		if err := activities.WriteMessage(ctx, a.Store, layout, step.Message{Number: m.Number, Text: m.Text}, a.Now()); err != nil {
+			return err
+		}
+	}
+	if _, err := activities.AppendEvents(ctx, a.Store, layout, nil, in.Events, func(e pipeline.Entry) int { return e.Seq }); err != nil {
+		return err
+	}
+	run, err := artifact.ReadJSON[file](ctx, a.Store, layout.File("pipeline.json"))
+	if err != nil {
+		return err
+	}
+	in.Status.Request = run.Request
+	if in.Status.Trace, err = a.extendTrace(ctx, layout, in); err != nil {
+		return err
+	}
+	if err := artifact.PutJSON(ctx, a.Store, layout.File("status.json"), in.Status); err != nil {
+		return err
+	}
+	if err := activities.SaveState(ctx, a.Store, layout, a.Now(), in.Saved); err != nil || !in.Over {
+		return err
+	}
+	a.EndShared(layout.Root())
+	if in.Saved.Core.Refuse(pipeline.Reopened{}) != nil {
+		step.Forget(ctx, a.Store, layout.File("journal/"))
+	}
+	return nil
+}
+
+// refuseLate returns an error if a later run of the workflow has reopened the run.
+func (a *Activities) refuseLate(ctx context.Context, layout artifact.Layout, in RecordInput) error {
+	late, err := a.Store.Exists(ctx, reopeningKey(layout, in.Saved.Prepared.Seal+1))
+	if err == nil && late {
+		err = activities.Superseded("record run %s: a later run of the workflow goes on with it", in.Run)
+	}
+	return err
+}
+
+func (a *Activities) extendTrace(ctx context.Context, layout artifact.Layout, in RecordInput) ([]pipeline.TraceEntry, error) {
+	trace := []pipeline.TraceEntry{}
+	if in.Traced > 0 {
+		old, err := artifact.ReadJSON[State](ctx, a.Store, layout.File("status.json"))
+		if err != nil {
+			return nil, err
+		}
+		trace = old.Trace[:min(in.Traced, len(old.Trace))]
+	}
+	return append(trace, in.Trace...), nil
+}
+
+// ConcludePipeline reads the texts for a run's result and writes result.json.
+func (a *Activities) ConcludePipeline(ctx context.Context, in ConcludeInput) (Result, error) {
+	defer activities.Beat(ctx)()
+	layout := artifact.InPipeline(in.Run)
+	result := in.Result
+	result.History = []HistoryEntry{}
+	for _, ref := range in.History {
+		if ref.Textless {
+			continue
+		}
+		c, err := pipelineagent.ReadCommit(ctx, a.Store, layout, ref)
+		if err != nil {
+			return Result{}, fmt.Errorf("read the text of step %s: %w", ref.Step, err)
+		}
+		path := a.Store.URL(layout.PipelineStep(ref.Number, ref.Step, "answer.json"))
+		result.History = append(result.History, HistoryEntry{Step: ref.Step, Text: text.Truncate(c.Text, maxEntry), Path: path})
+		if in.Final != nil && ref.Number == in.Final.Number {
+			result.Final, result.FinalTruncated = text.Head(c.Text, maxAnswer)
+			result.FinalPath = &path
+		}
+	}
+	return result, artifact.PutJSON(ctx, a.Store, layout.File("result.json"), result)
+}
+
+// PreparePipeline resolves the pipeline, validates the input and claims the run's
+// directory for this workflow.
+func (a *Activities) PreparePipeline(ctx context.Context, in PrepareInput) (Prepared, error) {
+	defer activities.Beat(ctx)()
+	p, err := a.resolvePipeline(in)
+	if err != nil {
+		return Prepared{}, activities.Invalid(err)
+	}
+	if err := a.checkTeams(ctx, p); err != nil {
+		return Prepared{}, err
+	}
+	if err := checkID(in.ID, p); err != nil {
+		return Prepared{}, activities.Invalid(err)
+	}
+	if err := activities.CheckMaterial(ctx, a.Bases(), in.Material); err != nil {
+		return Prepared{}, err
+	}
+	layout := artifact.InPipeline(in.ID)
+	if err := a.claimRun(ctx, layout, in, p); err != nil {
+		return Prepared{}, err
+	}
+	if err := activities.UseMaterial(ctx, a.Store, in.Material, a.Now); err != nil {
+		return Prepared{}, err
+	}
+	prepared := a.preparedRun(layout, p)
+	prepared.Attributes = a.Attributes(ctx)
+	return prepared, nil
+}
+
+func (a *Activities) preparedRun(layout artifact.Layout, p config.Pipeline) Prepared {
+	return Prepared{
+		ConfigHash: p.Hash(), Graph: graphOf(p),
+		HeartbeatTimeoutSeconds: int(a.HeartbeatTimeout / time.Second),
+
+		URL:     a.Store.URL(layout.File("pipeline.json")),
+		Offline: p.PlaysOffline(),
+	}
+}
+
+func (a *Activities) resolvePipeline(in PrepareInput) (config.Pipeline, error) {
+	given := activities.Given(in.Config)
+	switch {
+	case given && in.Pipeline != "":
+		return config.Pipeline{}, errors.New("the input has both a pipeline and a config: give one")
+	case given:
+		p, _, err := config.ParsePipeline("input config", in.Config, config.Cluster)
+		return p, err
+	case in.Pipeline != "":
+		return a.Teams.Pipeline(in.Pipeline)
+	}
+	return config.Pipeline{}, errors.New(`the input has no pipeline: give one as config, as in {"request":"…","config":{"start":…,"steps":[…]}}`)
+}
+
+func (a *Activities) checkTeams(ctx context.Context, p config.Pipeline) error {
+	teams := p.Teams()
+	for _, s := range p.Steps {
+		if s.Kind != pipeline.Session || s.Config != nil {
+			continue
+		}
+		team, err := a.Teams.ByName(s.Team)
+		if err != nil {
+			return activities.UnknownName(ctx, a, fmt.Errorf("step %s: %w", s.Name, err))
+		}
+		teams = append(teams, team.Within(0, p.CostLimit(s)))
+	}
+	for _, team := range teams {
+		if err := activities.CheckTeam(ctx, a, a, team, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkID returns an error if a run's ID is too long to derive the session IDs of its steps from
+// it.
+func checkID(id string, p config.Pipeline) error {
+	const suffix = "-l9999-99" // the launch, and a number if the ID is taken
+	for _, s := range p.Steps {
+		most := artifact.MaxSessionID - len("-"+s.Name+suffix)
+		if s.Kind == pipeline.Session && len(id) > most {
+			return fmt.Errorf("the run's id has %d bytes, and the session of step %s needs a longer one: give an id of at most %d", len(id), s.Name, most)
+		}
+	}
+	return nil
+}
+
+func (a *Activities) claimRun(ctx context.Context, layout artifact.Layout, in PrepareInput, p config.Pipeline) error {
+	canonical, err := p.Canonical()
+	if err != nil {
+		return activities.Invalid(err)
+	}
+	if err := activities.RefuseDeleted(ctx, a.Store, layout, "run "+in.ID); err != nil {
+		return err
+	}
+	_, _, err = activities.Claim(ctx, a.Store, layout.File("pipeline.json"), file{
+		Request: in.Request, ConfigHash: p.Hash(), Owner: in.Owner, CreatedAt: artifact.Timestamp(a.Now()), Material: in.Material,
+	}, "run "+in.ID, "choose another ID")
+	if err != nil {
+		return err
+	}
+	if err := (activities.Claimed{WorkflowID: in.Owner.WorkflowID, ID: in.ID}).Keep(ctx, a.Store); err != nil {
+		return err
+	}
+	return activities.CreateOnce(ctx, a.Store, layout.File("config.json"), json.RawMessage(canonical))
 }

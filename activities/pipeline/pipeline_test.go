@@ -14,9 +14,9 @@ import (
 
 	"conclave/activities"
 	"conclave/activities/attempt"
-	"conclave/activities/tools"
-	"conclave/engine/artifact"
+	"conclave/activities/workertest"
 	"conclave/engine/config"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/pipeline"
@@ -37,6 +37,7 @@ const definition = `{
 type floor struct {
 	*testsuite.TestActivityEnvironment
 	*Activities
+	*workertest.Worker
 	store    *artifact.Dir
 	requests []llm.Request // to the model, whose answer is "Said."
 }
@@ -52,17 +53,12 @@ func newFloor(t *testing.T) *floor {
 	store, err := artifact.NewDir(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
-	f := &floor{store: store}
+	f := &floor{store: store, Worker: &workertest.Worker{}}
+	f.OnModel = func(config.Agent) (loop.Model, error) { return f, nil }
 	a := &Activities{Process: attempt.Process{
-		Equipment: activities.Equipment{
-			Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: config.Default()}},
-			Model: func(config.Agent) (loop.Model, error) { return f, nil },
-			Tools: func(ctx context.Context, _ config.Agent, dir string, _ activities.Sharing) (step.Tools, error) {
-				return tools.Open(ctx, dir, tools.Set{Files: true})
-			},
-		},
+		Equipment: f.Worker, Server: f.Worker,
+		Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: config.Default()}},
 		Store: store, Now: time.Now, Scratch: t.TempDir(),
-		Heartbeat: func(context.Context, []byte, ...any) error { return nil },
 	}}
 	var suite testsuite.WorkflowTestSuite
 	f.TestActivityEnvironment = suite.NewTestActivityEnvironment()
@@ -178,6 +174,7 @@ func TestRunPipelineStep(t *testing.T) {
 	require.NotEmpty(t, linted.Workspace, "the file that the call wrote")
 
 	answers := artifact.InBucket("p1-decide-l3")
+	require.NoError(t, artifact.PutJSON(t.Context(), f.store, answers.File("session.json"), artifact.Session{}))
 	path := answers.Final("agent_b", "answer.json")
 	require.NoError(t, artifact.PutJSON(t.Context(), f.store, path, artifact.Answer{AgentID: "agent_b", Answer: "It is good."}))
 	cost := llm.Usage{InputTokens: 70, ModelCalls: 7}
@@ -204,17 +201,21 @@ func TestRunPipelineStep(t *testing.T) {
 // A record can be repeated, and inputs have only new entries.
 func TestRecordPipeline(t *testing.T) {
 	t.Parallel()
-	f, _ := prepared(t)
+	f, p := prepared(t)
 	layout := artifact.InPipeline("p1")
+	running, ended := pipeline.New(p.Graph), pipeline.New(p.Graph)
+	ended.Step(pipeline.TimeUp{})
+	ended.Drain()
 	journal := layout.Journal("token", 1)
 	require.NoError(t, f.store.Put(t.Context(), journal, bytes.NewReader([]byte("{}"))))
 	first := RecordInput{
 		Run: "p1", Messages: []pipeline.Keep{{Number: 1, Text: "Shorter."}},
 		Events: []pipeline.Entry{{Seq: 1, Text: "one"}, {Seq: 2, Text: "two"}},
+		Saved:  &Saved{Core: running},
 		Status: State{ID: "p1", Status: "running"}, Trace: []pipeline.TraceEntry{{Number: 1, Step: "write"}},
 	}
 	second := RecordInput{
-		Run: "p1", Events: []pipeline.Entry{{Seq: 2, Text: "two, again"}, {Seq: 3, Text: "three"}},
+		Run: "p1", Saved: &Saved{Core: ended}, Events: []pipeline.Entry{{Seq: 2, Text: "two, again"}, {Seq: 3, Text: "three"}},
 		Status: State{ID: "p1", Status: "completed"}, Traced: 1, Trace: []pipeline.TraceEntry{{Number: 2, Step: "lint"}}, Over: true,
 	}
 	for _, in := range []RecordInput{first, first, second, second} {
@@ -320,12 +321,12 @@ func (c cutting) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error
 
 // cutOff makes the server cancel the step while list_files runs.
 func (f *floor) cutOff() {
-	began, open := make(chan struct{}), f.Tools
-	f.Tools = func(ctx context.Context, a config.Agent, dir string, s activities.Sharing) (step.Tools, error) {
-		opened, err := open(ctx, a, dir, s)
+	began := make(chan struct{})
+	f.OnOpenTools = func(ctx context.Context, a config.Agent, dir string, s activities.Sharing) (step.Tools, error) {
+		opened, err := (&workertest.Worker{}).OpenTools(ctx, a, dir, s)
 		return cutting{opened, began}, err
 	}
-	f.Heartbeat = func(context.Context, []byte, ...any) error {
+	f.OnHeartbeat = func(context.Context, []byte, ...any) error {
 		<-began
 		return temporal.NewCanceledError()
 	}

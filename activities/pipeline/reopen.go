@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"maps"
+	"strings"
 
 	"go.temporal.io/sdk/activity"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/pipeline"
+	pipelineagent "conclave/engine/pipeline/agent"
+	"conclave/engine/step"
 )
 
 // Saved is the saved state of a run, from which a later run of its workflow continues.
@@ -24,15 +27,11 @@ type Saved struct {
 	SecondsLeft *float64 `json:"seconds_left,omitempty"`
 }
 
-// savedFormat is the format of state.json. States in other formats are ignored.
-const savedFormat = 2
-
-// savedState is runs/<run>/state.json: the outline of the run's state, saved with each record.
-type savedState struct {
-	Format int       `json:"format"`
-	Run    string    `json:"run"`
-	At     time.Time `json:"at"`
-	Saved
+// lastState is the newest outline of a run's state, and the other runs of its workflow that have
+// saved one.
+type lastState struct {
+	activities.SavedState[Saved]
+	others map[string]bool
 }
 
 // ReopenInput identifies an ended run for a new run of its workflow.
@@ -61,7 +60,7 @@ func (a *Activities) ReopenPipeline(ctx context.Context, in ReopenInput) (Reopen
 		in.Run = claimed.ID
 	}
 	layout := artifact.InPipeline(in.Run)
-	run, last, err := a.ended(ctx, in)
+	run, last, err := a.endedRun(ctx, in)
 	if err != nil {
 		return Reopening{}, err
 	}
@@ -69,94 +68,85 @@ func (a *Activities) ReopenPipeline(ctx context.Context, in ReopenInput) (Reopen
 	if err != nil {
 		return Reopening{}, err
 	}
-	if last.Core == nil || !last.Core.Stands() {
-		if err := refuse(in, last); err != nil {
-			return Reopening{}, err
-		}
-		if err := a.check(ctx, p); err != nil {
-			return Reopening{}, err
-		}
-		seal, err := a.seal(ctx, layout)
-		if err != nil {
-			return Reopening{}, err
-		}
-		if _, last, err = a.ended(ctx, in); err != nil { // an earlier run may have written a record before the seal
-			return Reopening{}, err
-		}
-		last.Prepared.Seal = seal
+	seal := 0
+	if last.Saved != nil {
+		seal = last.Saved.Prepared.Seal
 	}
-	r := Reopening{Run: in.Run, Request: run.Request, Saved: last.Saved, Event: pipeline.Reopened{Run: last.Run}}
-	if r.Saved.Core, err = a.restore(ctx, layout, last, graphOf(p)); err != nil {
+	if last.Saved == nil || !last.Saved.Core.Stands() {
+		if err := checkContinuable(in, last); err != nil {
+			return Reopening{}, err
+		}
+		if err := a.checkTeams(ctx, p); err != nil {
+			return Reopening{}, err
+		}
+		if seal, err = a.sealRecord(ctx, layout); err != nil {
+			return Reopening{}, err
+		}
+		if _, last, err = a.endedRun(ctx, in); err != nil { // an earlier run may have written a record before the seal
+			return Reopening{}, err
+		}
+	}
+	r := Reopening{Run: in.Run, Request: run.Request, Event: pipeline.Reopened{Run: last.Run}}
+	if r.Saved, err = a.restoreState(ctx, layout, last, graphOf(p)); err != nil {
 		return Reopening{}, err
 	}
-	earlier, err := a.earlierRuns(ctx, layout, run, last)
+	earlier, err := a.earlierRuns(ctx, layout, last, seal)
 	if err != nil {
 		return Reopening{}, err
 	}
 	if err := a.catchUp(ctx, layout, r.Saved.Core, &r.Event, earlier); err != nil {
 		return Reopening{}, err
 	}
-	seal := r.Saved.Prepared.Seal
-	r.Saved.Prepared = a.prepared(layout, p)
+	r.Saved.Prepared = a.preparedRun(layout, p)
 	r.Saved.Prepared.Seal = seal
 	return r, nil
 }
 
 // CanReopen returns an error if an ended run cannot be continued. It changes nothing.
 func (a *Activities) CanReopen(ctx context.Context, in ReopenInput) error {
-	_, last, err := a.ended(ctx, in)
+	_, last, err := a.endedRun(ctx, in)
 	if err != nil {
 		return err
 	}
-	return refuse(in, last)
+	return checkContinuable(in, last)
 }
 
-func refuse(in ReopenInput, last savedState) error {
-	if last.Core == nil {
+func checkContinuable(in ReopenInput, last lastState) error {
+	if last.Saved == nil {
 		return nil
 	}
-	if err := last.Core.Refuse(pipeline.Reopened{Run: last.Run}); err != nil {
+	if err := last.Saved.Core.Refuse(pipeline.Reopened{Run: last.Run}); err != nil {
 		return activities.CannotGoOn("run "+in.Run, err)
 	}
 	return nil
 }
 
-// ended reads the claim of a run and its newest saved state. The state has no Core if the workflow
+// endedRun reads the claim of a run and its newest saved state. Nothing is saved if the workflow
 // ended before its first record.
-func (a *Activities) ended(ctx context.Context, in ReopenInput) (file, savedState, error) {
+func (a *Activities) endedRun(ctx context.Context, in ReopenInput) (file, lastState, error) {
 	layout := artifact.InPipeline(in.Run)
 	if err := activities.RefuseDeleted(ctx, a.Store, layout, "run "+in.Run); err != nil {
-		return file{}, savedState{}, err
+		return file{}, lastState{}, err
 	}
 	run, err := activities.Owned[file](ctx, a.Store, layout.File("pipeline.json"), in.WorkflowID, "run "+in.Run, "a request")
 	if err != nil {
-		return run, savedState{}, err
+		return run, lastState{}, err
 	}
-	last := savedState{Run: run.FirstRunID}
-	for s, err := range activities.SavedStates[savedState](ctx, a.Store, layout) {
-		if err != nil {
-			return run, last, err
-		}
-		if s.Format == savedFormat && s.Core != nil && (last.Core == nil || s.At.After(last.At)) {
-			last = s
-		}
-	}
-	return run, last, nil
+	var last lastState
+	last.SavedState, last.others, err = activities.LastState[Saved](ctx, a.Store, layout, run.FirstRunID)
+	return run, last, err
 }
 
-// earlierRuns returns the IDs of the workflow's runs, except the one that saved the last state.
-func (a *Activities) earlierRuns(ctx context.Context, layout artifact.Layout, f file, last savedState) (map[string]bool, error) {
-	earlier := map[string]bool{f.FirstRunID: true}
-	for s, err := range activities.SavedStates[savedState](ctx, a.Store, layout) {
+// earlierRuns returns the IDs of the workflow's runs before a seal, except the one that saved the last state.
+func (a *Activities) earlierRuns(ctx context.Context, layout artifact.Layout, last lastState, seal int) (map[string]bool, error) {
+	earlier := maps.Clone(last.others)
+	n := 0
+	for r, err := range a.reopeningSeries(layout).From(ctx, 1) {
 		if err != nil {
 			return nil, err
 		}
-		earlier[s.Run] = true
-	}
-	for n := 1; n < last.Prepared.Seal; n++ {
-		r, err := artifact.ReadJSON[reopening](ctx, a.Store, reopeningKey(layout, n))
-		if err != nil {
-			return nil, err
+		if n++; n >= seal {
+			break
 		}
 		earlier[r.Run] = true
 	}
@@ -174,18 +164,86 @@ func reopeningKey(layout artifact.Layout, number int) string {
 	return layout.File(fmt.Sprintf("reopened/%03d.json", number))
 }
 
-// seal creates the next reopening, or finds the one that an earlier attempt created, and returns
+func (a *Activities) reopeningSeries(layout artifact.Layout) artifact.Series[reopening] {
+	return artifact.Series[reopening]{Store: a.Store, Key: func(n int) string { return reopeningKey(layout, n) }}
+}
+
+// sealRecord creates the next reopening, or finds the one that an earlier attempt created, and returns
 // its number.
-func (a *Activities) seal(ctx context.Context, layout artifact.Layout) (int, error) {
+func (a *Activities) sealRecord(ctx context.Context, layout artifact.Layout) (int, error) {
 	mine := reopening{Run: activity.GetInfo(ctx).WorkflowExecution.RunID}
-	for n := 1; ; n++ {
-		err := artifact.CreateJSON(ctx, a.Store, reopeningKey(layout, n), mine)
-		if !errors.Is(err, artifact.ErrExists) {
-			return n, err
+	n, _, err := a.reopeningSeries(layout).Claim(ctx, 1, mine, func(_ int, other reopening) (bool, error) { return other == mine, nil })
+	return n, err
+}
+
+// restoreState completes the outline of a state from the record. Without an outline it returns the state
+// of a new run.
+func (a *Activities) restoreState(ctx context.Context, layout artifact.Layout, last lastState, g pipeline.Graph) (Saved, error) {
+	if last.Saved == nil {
+		return Saved{Core: pipeline.New(g)}, nil
+	}
+	status, err := artifact.ReadJSON[State](ctx, a.Store, layout.File("status.json"))
+	if err != nil {
+		return Saved{}, err
+	}
+	saved := *last.Saved
+	saved.Core = saved.Core.Complete(g, status.Trace[:min(saved.Traced, len(status.Trace))])
+	return saved, nil
+}
+
+// catchUp applies the ends of steps that the last record lacks. It sets Run of the event to the
+// workflow run that launched the interrupted step; this is a later run than that of the record if
+// the later one recorded nothing. If the interrupted step claimed no number, it sets Unclaimed.
+func (a *Activities) catchUp(ctx context.Context, layout artifact.Layout, core *pipeline.State, e *pipeline.Reopened, earlier map[string]bool) error {
+	claims, err := a.claimsAfter(ctx, layout, core.Newest, earlier)
+	if err != nil {
+		return err
+	}
+	newest := ""
+	for i, c := range claims {
+		name, running := core.Reach(c.Launch)
+		if !running {
+			continue
 		}
-		other, err := artifact.ReadJSON[reopening](ctx, a.Store, reopeningKey(layout, n))
-		if err != nil || other == mine {
-			return n, err
+		newest, e.Run = c.Launch, strings.TrimSuffix(c.Token, "-"+c.Launch)
+		if err := a.readEnd(ctx, layout, name, &c); err != nil {
+			return err
+		}
+		core.CatchUp(c, i == len(claims)-1)
+	}
+	e.Unclaimed = core.Running != nil && core.Running.Launch.ID != newest
+	return nil
+}
+
+// claimsAfter returns the claimed numbers above after, in order. It omits claims by earlier runs of the
+// workflow.
+func (a *Activities) claimsAfter(ctx context.Context, layout artifact.Layout, after int, earlier map[string]bool) ([]pipeline.Claimed, error) {
+	var claims []pipeline.Claimed
+	number := after
+	for c, err := range pipelineagent.Claims(a.Store, layout).From(ctx, after+1) {
+		if err != nil {
+			return nil, err
+		}
+		number++
+		if at := strings.LastIndex(c.Token, "-"); at > 0 && !earlier[c.Token[:at]] {
+			claims = append(claims, pipeline.Claimed{Launch: c.Token[at+1:], Token: c.Token, Number: number})
 		}
 	}
+	return claims, nil
+}
+
+// readEnd reads the commit of a claimed step, or only its usage if it has no commit.
+func (a *Activities) readEnd(ctx context.Context, layout artifact.Layout, name string, c *pipeline.Claimed) error {
+	t, err := step.ReadTranscript(ctx, a.Store, layout, layout.PipelineStep(c.Number, name, ""))
+	if errors.Is(err, artifact.ErrNotFound) { // the step has only reserved its number
+		return nil
+	}
+	if err != nil || t.Commit == nil {
+		c.Usage = t.Usage()
+		return err
+	}
+	ended, err := endedBy(*t.Commit)
+	ended.Number = c.Number
+	c.Ended = &ended
+	return err
 }

@@ -9,11 +9,11 @@ import (
 
 	"conclave/activities"
 	"conclave/activities/attempt"
-	"conclave/engine/artifact"
 	"conclave/engine/config"
+	"conclave/engine/files/artifact"
 	"conclave/engine/pipeline"
 	pipelineagent "conclave/engine/pipeline/agent"
-	"conclave/engine/team"
+	"conclave/engine/session"
 	"conclave/engine/text"
 )
 
@@ -24,16 +24,15 @@ func (a *Activities) RunPipelineStep(ctx context.Context, in StepInput) (StepRes
 		if in.Launch.Seconds > 0 && in.Launch.Kind != pipeline.Session {
 			run.Limit(time.Duration(in.Launch.Seconds * float64(time.Second)))
 		}
-		ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assemble(ctx, run, in) })
+		ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assembleStep(ctx, run, in) })
 		if err != nil || ended != nil {
 			return StepResult{}, err
 		}
-		return result(run)
+		return stepResult(run)
 	})
 }
 
-// definition reads the pipeline and the step of a launch, and the run's claim.
-func (a *Activities) definition(ctx context.Context, store artifact.Store, layout artifact.Layout, in StepInput) (p config.Pipeline, s config.PipelineStep, claim file, err error) {
+func (a *Activities) readDefinition(ctx context.Context, store artifact.Store, layout artifact.Layout, in StepInput) (p config.Pipeline, s config.PipelineStep, claim file, err error) {
 	if p, err = a.Teams.PipelineByHash(ctx, store, layout, in.ConfigHash); err != nil {
 		return p, s, claim, err
 	}
@@ -45,9 +44,8 @@ func (a *Activities) definition(ctx context.Context, store artifact.Store, layou
 	return p, s, claim, err
 }
 
-// assemble reads the definition of a step and equips it.
-func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in StepInput) error {
-	p, s, claim, err := a.definition(ctx, run.Ports.Store, artifact.InPipeline(in.Run), in)
+func (a *Activities) assembleStep(ctx context.Context, run *attempt.Attempt, in StepInput) error {
+	p, s, claim, err := a.readDefinition(ctx, run.Ports.Store, artifact.InPipeline(in.Run), in)
 	if err != nil {
 		return err
 	}
@@ -62,22 +60,19 @@ func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in Step
 	if ps.Contexts, err = activities.Contexts(ctx, a.Bases(), claim.Material); err != nil {
 		return err
 	}
-	if run.Look != nil {
-		ps.Messages = func(ctx context.Context) (int, error) {
-			bell, err := run.Look(ctx)
-			return len(bell.Messages), err
-		}
+	ps.Messages = func(ctx context.Context) (int, error) {
+		bell, err := run.Look(ctx)
+		return len(bell.Messages), err
 	}
 	run.LimitOutages(attempt.DefaultOutage(), in.Launch.AwaySince)
-	if err := a.equip(ctx, run, p, s, in, &ps); err != nil {
+	if err := a.equipStep(ctx, run, p, s, in, &ps); err != nil {
 		return err
 	}
 	run.Spec, err = ps.Spec(ctx, run.Ports.Store)
 	return err
 }
 
-// layout returns the layout of a run with its base.
-func (a *Activities) layout(ctx context.Context, id string) (artifact.Layout, error) {
+func (a *Activities) runLayout(ctx context.Context, id string) (artifact.Layout, error) {
 	layout := artifact.InPipeline(id)
 	claim, err := artifact.ReadJSON[file](ctx, a.Store, layout.File("pipeline.json"))
 	if errors.Is(err, artifact.ErrNotFound) {
@@ -89,8 +84,7 @@ func (a *Activities) layout(ctx context.Context, id string) (artifact.Layout, er
 	return activities.Start(ctx, a.Bases(), layout, claim.Material)
 }
 
-// equip gives the step a model and tools, according to its kind.
-func (a *Activities) equip(ctx context.Context, run *attempt.Attempt, p config.Pipeline, s config.PipelineStep, in StepInput, ps *pipelineagent.Step) error {
+func (a *Activities) equipStep(ctx context.Context, run *attempt.Attempt, p config.Pipeline, s config.PipelineStep, in StepInput, ps *pipelineagent.Step) error {
 	if s.Kind == pipeline.Session {
 		return a.equipDecision(ctx, run, s, in, ps)
 	}
@@ -120,8 +114,7 @@ func (a *Activities) equip(ctx context.Context, run *attempt.Attempt, p config.P
 	return run.EquipTools(ctx, agent)
 }
 
-// result converts the commit for the workflow.
-func result(run *attempt.Attempt) (StepResult, error) {
+func stepResult(run *attempt.Attempt) (StepResult, error) {
 	ended, err := endedBy(run.Result.Commit)
 	if err != nil {
 		return StepResult{}, activities.Invalid(err)
@@ -130,9 +123,64 @@ func result(run *attempt.Attempt) (StepResult, error) {
 	return StepResult{Token: run.Token, Heard: run.Result.Commit.Heard, Ended: ended}, nil
 }
 
-// endedBy converts a commit to its event, whose text is truncated.
 func endedBy(c artifact.Commit) (pipeline.Ended, error) {
 	ended, err := pipelineagent.Ended(c)
-	ended.Text = text.Truncate(ended.Text, team.MaxReason)
+	ended.Text = text.Truncate(ended.Text, session.MaxReason)
 	return ended, err
+}
+
+func graphOf(p config.Pipeline) pipeline.Graph {
+	g := pipeline.Graph{
+		Start: p.Start, MaxTransitions: p.Limits.MaxTransitions, MaxDepth: p.Limits.MaxCallDepth, Park: p.OnStepFailure == "park",
+		Seconds: valueOrZero(p.Limits.Seconds), CostUSD: valueOrZero(p.Limits.CostUSD),
+	}
+	for _, s := range p.Steps {
+		g.Steps = append(g.Steps, nodeOf(s))
+	}
+	return g
+}
+
+func nodeOf(s config.PipelineStep) pipeline.Node {
+	n := pipeline.Node{
+		Name: s.Name, Kind: s.Kind, Destinations: s.Destinations, MaxIterations: s.MaxIterations, History: s.History.Policy(),
+		Limits: pipeline.Limits{Seconds: valueOrZero(s.Limits.Seconds), ModelCalls: valueOrZero(s.Limits.ModelCalls), CostUSD: valueOrZero(s.Limits.CostUSD)},
+	}
+	if s.Kind != pipeline.Agent { // only agents make model calls
+		n.MaxIterations = pipeline.DefaultIterations
+	}
+	if s.MaxVisits != nil {
+		n.MaxVisits, n.Instead = s.MaxVisits.Count, s.MaxVisits.Then
+	}
+	for _, b := range s.Next {
+		n.Next = append(n.Next, b.Rule())
+	}
+	return n
+}
+
+func valueOrZero[T int | float64](key *T) T {
+	if key == nil {
+		return 0
+	}
+	return *key
+}
+
+// ReckonInput is a step that ended without a report. Its launch has only the fields that identify
+// the step.
+type ReckonInput struct {
+	Run    string          `json:"run"`
+	Launch pipeline.Launch `json:"launch"`
+	attempt.Ended
+}
+
+// ReckonPipelineStep returns the number and the usage of a step according to the store.
+func (a *Activities) ReckonPipelineStep(ctx context.Context, in ReckonInput) (attempt.Failure, error) {
+	layout, err := a.runLayout(ctx, in.Run)
+	if err != nil {
+		return attempt.Failure{}, err
+	}
+	spec, err := pipelineagent.Step{Layout: layout, Launch: in.Launch, Token: in.Token}.Place(ctx, a.Store)
+	if err != nil {
+		return attempt.Failure{}, err
+	}
+	return a.Reckon(ctx, spec, in.Ended)
 }

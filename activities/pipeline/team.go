@@ -8,9 +8,9 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
-	"conclave/engine/base"
 	"conclave/engine/config"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/snapshot"
 	pipelineagent "conclave/engine/pipeline/agent"
 )
 
@@ -30,7 +30,7 @@ func (a *Activities) AskTeam(ctx context.Context, in StepInput) (TeamQuestion, e
 		q.Messages, err = pipelineagent.Messages(ctx, a.Store, layout, l.Told, l.Messages)
 		return q, err
 	}
-	_, s, claim, err := a.definition(ctx, a.Store, layout, in)
+	_, s, claim, err := a.readDefinition(ctx, a.Store, layout, in)
 	if err != nil {
 		return TeamQuestion{}, err
 	}
@@ -42,15 +42,15 @@ func (a *Activities) AskTeam(ctx context.Context, in StepInput) (TeamQuestion, e
 		return TeamQuestion{}, err
 	}
 	q := TeamQuestion{Query: query, Session: free, Limits: artifact.Limits{Seconds: l.Seconds, CostUSD: l.CostUSD}}
-	if q.Material, err = a.material(ctx, in, claim.Material); err != nil {
+	if q.Material, err = a.teamMaterial(ctx, in, claim.Material); err != nil {
 		return TeamQuestion{}, err
 	}
-	q.Team, q.Config, err = a.team(s)
+	q.Team, q.Config, err = a.teamInput(s)
 	return q, err
 }
 
-// material returns the run's context, and as the base the run's files at a launch.
-func (a *Activities) material(ctx context.Context, in StepInput, m artifact.Material) (artifact.Material, error) {
+// teamMaterial returns the run's context, and as the base the run's files at a launch.
+func (a *Activities) teamMaterial(ctx context.Context, in StepInput, m artifact.Material) (artifact.Material, error) {
 	if in.Launch.Workspace == "" {
 		return m, nil
 	}
@@ -60,16 +60,16 @@ func (a *Activities) material(ctx context.Context, in StepInput, m artifact.Mate
 	}
 	files, err := artifact.LoadManifest(ctx, a.Store, layout, in.Launch.Workspace)
 	if err != nil {
-		return m, fmt.Errorf("reading the files of the run: %w", err)
+		return m, fmt.Errorf("read the files of the run: %w", err)
 	}
-	hash, err := base.Promote(ctx, a.Store, layout, files, a.Now)
-	m.Base = base.Reference(hash)
+	hash, err := snapshot.Promote(ctx, a.Store, layout, files, a.Now)
+	m.Base = snapshot.Reference(hash)
 	return m, err
 }
 
-// team returns the team of a session step as its session's input: by name if teams can be
+// teamInput returns the team of a session step as its session's input: by name if teams can be
 // registered, because a registered team may contain more than an inline definition.
-func (a *Activities) team(s config.PipelineStep) (name string, definition json.RawMessage, err error) {
+func (a *Activities) teamInput(s config.PipelineStep) (name string, definition json.RawMessage, err error) {
 	switch {
 	case s.Config == nil:
 		return s.Team, nil, nil

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
 	"conclave/engine/config"
+	"conclave/engine/files/artifact"
 	"conclave/engine/pipeline"
 )
 
@@ -45,18 +45,18 @@ func TestTeam(t *testing.T) {
 	own.Agents[0].Backend.BaseURL = "http://127.0.0.1:8000/v1"
 	a := &Activities{}
 	for _, given := range []string{"", "own"} {
-		name, definition, err := a.team(config.PipelineStep{Team: given})
+		name, definition, err := a.teamInput(config.PipelineStep{Team: given})
 		require.NoError(t, err)
 		require.Equal(t, given, name)
 		require.Nil(t, definition)
 	}
-	name, definition, err := a.team(config.PipelineStep{Config: &own})
+	name, definition, err := a.teamInput(config.PipelineStep{Config: &own})
 	require.NoError(t, err)
 	require.Empty(t, name)
 	require.Contains(t, string(definition), "127.0.0.1:8000")
 
 	a.Teams.Dir = t.TempDir()
-	name, definition, err = a.team(config.PipelineStep{Config: &own})
+	name, definition, err = a.teamInput(config.PipelineStep{Config: &own})
 	require.NoError(t, err)
 	require.Nil(t, definition)
 	registered, err := a.Teams.ByName(name)

@@ -33,5 +33,5 @@ func (s *Store) Lead(ctx context.Context) (time.Duration, error) {
 	if err == nil {
 		err = errors.New("the store's response has no Date")
 	}
-	return 0, s.unusable("read the clock of", err)
+	return 0, s.unusableError("read the clock of", err)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 )
 
 // Create implements artifact.Store with If-None-Match: *. If a try got no response, it may have
@@ -20,26 +20,26 @@ import (
 func (s *Store) Create(ctx context.Context, key string, body []byte) error {
 	full, err := s.objectKey(ctx, key)
 	if err == nil {
-		err = s.create(ctx, key, full, body)
+		err = s.createWithRetries(ctx, key, full, body)
 	}
 	if err != nil {
-		return s.failed("create", key, err)
+		return s.operationError("create", key, err)
 	}
 	return nil
 }
 
-func (s *Store) create(ctx context.Context, key string, full *string, body []byte) error {
+func (s *Store) createWithRetries(ctx context.Context, key string, full *string, body []byte) error {
 	unsure := false // a failed try may have stored the object
 	var err error
 	for try := range s.client.Options().Retryer.MaxAttempts() {
 		if try > 0 {
-			if err := s.pause(ctx, try); err != nil {
+			if err := s.awaitRetry(ctx, try); err != nil {
 				return err
 			}
 		}
 		_, err = s.client.PutObject(ctx, &s3.PutObjectInput{
 			Bucket: &s.bucket, Key: full, Body: bytes.NewReader(body), IfNoneMatch: aws.String("*"), ContentType: contentType(key),
-		}, once)
+		}, withoutRetries)
 		switch {
 		case err == nil:
 			return nil
@@ -47,7 +47,7 @@ func (s *Store) create(ctx context.Context, key string, full *string, body []byt
 			return fmt.Errorf("%w after: %w", ctx.Err(), err)
 		case ctx.Err() != nil:
 			return err
-		case status(err) == http.StatusPreconditionFailed:
+		case httpStatus(err) == http.StatusPreconditionFailed:
 			return s.readBack(ctx, key, body, unsure, artifact.ErrExists)
 		case isConflict(err):
 			// Another write was in progress; the next try shows its outcome.
@@ -62,8 +62,8 @@ func (s *Store) create(ctx context.Context, key string, full *string, body []byt
 
 // isConflict reports whether the store refused to decide because of a concurrent write.
 func isConflict(err error) bool {
-	return status(err) == http.StatusConflict &&
-		(code(err) == "ConditionalRequestConflict" || code(err) == "OperationAborted")
+	return httpStatus(err) == http.StatusConflict &&
+		(errorCode(err) == "ConditionalRequestConflict" || errorCode(err) == "OperationAborted")
 }
 
 // readBack reads the stored object to decide whether a refused or failed Create has succeeded.
@@ -74,9 +74,9 @@ func (s *Store) readBack(ctx context.Context, key string, body []byte, unsure bo
 	}
 	var options []func(*s3.Options)
 	if !refused {
-		options = append(options, once) // no tries are left
+		options = append(options, withoutRetries) // no tries are left
 	}
-	stored, getErr := s.read(ctx, key, options...)
+	stored, getErr := s.readObject(ctx, key, options...)
 	switch {
 	case isMissing(getErr):
 		return err

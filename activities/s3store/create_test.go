@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 )
 
 func TestCreate_recognisesItsObjectAfterALostResponse(t *testing.T) {

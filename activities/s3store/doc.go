@@ -3,7 +3,7 @@
 //
 // Requests that a store refuses or drops are retried for about half a minute (failure.go). The SDK
 // retries them, except for Create, which must distinguish a lost response from a lost race. Silent
-// connections are closed (conn.go).
+// connections are closed (timeoutConn). pack.go stores many small contents in one object.
 //
 // Start with New, then Probe. A program that relies on Create must not use a store that ignores
 // conditional writes, as several do.

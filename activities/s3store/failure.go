@@ -17,16 +17,15 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// status returns the HTTP status of an error, or 0 if there was no response.
-func status(err error) int {
+// httpStatus returns the HTTP status of an error, or 0 if there was no response.
+func httpStatus(err error) int {
 	if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		return response.HTTPStatusCode()
 	}
 	return 0
 }
 
-// code returns the store's error code, or "".
-func code(err error) string {
+func errorCode(err error) string {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorCode()
 	}
@@ -36,7 +35,7 @@ func code(err error) string {
 // isMissing reports whether the object does not exist. After a HEAD request, the bucket may be
 // missing instead.
 func isMissing(err error) bool {
-	return code(err) == "NoSuchKey" || code(err) == "NotFound" && status(err) == http.StatusNotFound
+	return errorCode(err) == "NoSuchKey" || errorCode(err) == "NotFound" && httpStatus(err) == http.StatusNotFound
 }
 
 // isUnanswered reports whether there was no response. The request may have taken effect.
@@ -49,7 +48,7 @@ func isUnanswered(err error) bool {
 // isTransient reports whether a retry of the request may succeed. The request may already have
 // taken effect.
 func isTransient(err error) bool {
-	switch n := status(err); n {
+	switch n := httpStatus(err); n {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return true
 	case http.StatusNotImplemented:
@@ -69,8 +68,7 @@ func (e *conciseError) Error() string { return e.text }
 
 func (e *conciseError) Unwrap() error { return e.err }
 
-// concise shortens the text of an SDK error. It returns other errors unchanged.
-func concise(err error) error {
+func shortenError(err error) error {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return &conciseError{text: api.ErrorCode() + ": " + strings.TrimSuffix(api.ErrorMessage(), "."), err: err}
 	}
@@ -98,7 +96,7 @@ func newRetryer(first time.Duration) aws.Retryer {
 		o.MaxAttempts = maxTries
 		o.RateLimiter = ratelimit.None
 		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
-			return delay(first, attempt), nil
+			return retryDelay(first, attempt), nil
 		})
 		o.Retryables = append(o.Retryables, retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
 			if isTransient(err) {
@@ -109,9 +107,9 @@ func newRetryer(first time.Duration) aws.Retryer {
 	})
 }
 
-// delay returns a random wait after a failed try, counted from 1: between half of a limit and the
+// retryDelay returns a random wait after a failed try, counted from 1: between half of a limit and the
 // limit, which doubles with each try.
-func delay(first time.Duration, try int) time.Duration {
+func retryDelay(first time.Duration, try int) time.Duration {
 	longest := first
 	for i := 1; i < try && longest < longestWait; i++ {
 		longest *= 2
@@ -128,7 +126,7 @@ func (s *Store) withFewTries() *Store {
 	return &quick
 }
 
-func (s *Store) pause(ctx context.Context, try int) error {
+func (s *Store) awaitRetry(ctx context.Context, try int) error {
 	wait, err := s.client.Options().Retryer.RetryDelay(try, nil)
 	if err != nil {
 		return err
@@ -143,5 +141,4 @@ func (s *Store) pause(ctx context.Context, try int) error {
 	}
 }
 
-// once disables the SDK's retries for a request.
-func once(o *s3.Options) { o.Retryer = aws.NopRetryer{} }
+func withoutRetries(o *s3.Options) { o.Retryer = aws.NopRetryer{} }

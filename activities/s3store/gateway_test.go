@@ -16,7 +16,7 @@ import (
 	"github.com/versity/versitygw/embedgw"
 	"github.com/versity/versitygw/s3api"
 
-	"conclave/activities/s3store/s3test"
+	"conclave/engine/files/storetest"
 )
 
 const gatewayEnv = "CONCLAVE_TEST_GATEWAY"
@@ -121,7 +121,7 @@ func (g gateway) options(bucket, prefix string) Options {
 // bucket creates a bucket.
 func (g gateway) bucket(t *testing.T, name string) {
 	t.Helper()
-	s3test.CreateBucket(t, "http://"+g.Address, g.AccessKey, g.SecretKey, name)
+	storetest.CreateBucket(t, "http://"+g.Address, g.AccessKey, g.SecretKey, name)
 }
 
 func open(t *testing.T, opts Options) *Store {

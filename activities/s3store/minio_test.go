@@ -5,7 +5,7 @@ package s3store
 import (
 	"testing"
 
-	"conclave/activities/s3store/s3test"
+	"conclave/engine/files/storetest"
 )
 
 // MinIO passes the same tests as the embedded gateway.
@@ -21,7 +21,7 @@ func TestMinIO(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := s3test.StartMinIO(t)
+			m := storetest.StartMinIO(t)
 			test(t, gateway{Address: m.Address, AccessKey: m.AccessKey, SecretKey: m.SecretKey})
 		})
 	}

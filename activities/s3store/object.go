@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 )
 
 // maxPut is S3's limit for a single upload, in bytes.
@@ -28,9 +28,9 @@ const maxReads = 3
 
 // Get implements artifact.Store.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
-	data, err := s.read(ctx, key)
+	data, err := s.readObject(ctx, key)
 	if err != nil {
-		return nil, s.failed("get", key, err)
+		return nil, s.operationError("get", key, err)
 	}
 	return data, nil
 }
@@ -39,7 +39,7 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 func (s *Store) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 	body, found, err := s.openPacked(ctx, key)
 	if !found && err == nil {
-		body, err = s.open(ctx, key)
+		body, err = s.openObject(ctx, key)
 	}
 	if prefix, blob := packsOf(key); blob && isMissing(err) {
 		missing := err
@@ -48,14 +48,14 @@ func (s *Store) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 		}
 	}
 	if err != nil {
-		return nil, s.failed("open", key, err)
+		return nil, s.operationError("open", key, err)
 	}
 	return body, nil
 }
 
-func (s *Store) read(ctx context.Context, key string, options ...func(*s3.Options)) ([]byte, error) {
+func (s *Store) readObject(ctx context.Context, key string, options ...func(*s3.Options)) ([]byte, error) {
 	for try := 1; ; try++ {
-		body, err := s.open(ctx, key, options...)
+		body, err := s.openObject(ctx, key, options...)
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +70,7 @@ func (s *Store) read(ctx context.Context, key string, options ...func(*s3.Option
 	}
 }
 
-func (s *Store) open(ctx context.Context, key string, options ...func(*s3.Options)) (io.ReadCloser, error) {
+func (s *Store) openObject(ctx context.Context, key string, options ...func(*s3.Options)) (io.ReadCloser, error) {
 	full, err := s.objectKey(ctx, key)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 		_, err = s.client.PutObject(ctx, &s3.PutObjectInput{Bucket: &s.bucket, Key: full, Body: body, ContentType: contentType(key)})
 	}
 	if err != nil {
-		return s.failed("put", key, err)
+		return s.operationError("put", key, err)
 	}
 	return nil
 }
@@ -117,11 +117,11 @@ func checkSize(body io.Seeker) error {
 func (s *Store) Copy(ctx context.Context, src, dst string) error {
 	from, err := s.objectKey(ctx, src)
 	if err != nil {
-		return s.failed("copy from", src, err)
+		return s.operationError("copy from", src, err)
 	}
 	to, err := s.objectKey(ctx, dst)
 	if err != nil {
-		return s.failed("copy to", dst, err)
+		return s.operationError("copy to", dst, err)
 	}
 	source := url.URL{Path: s.bucket + "/" + *from}
 	in := &s3.CopyObjectInput{Bucket: &s.bucket, Key: to, CopySource: aws.String(source.EscapedPath()), ContentType: contentType(dst)}
@@ -133,12 +133,11 @@ func (s *Store) Copy(ctx context.Context, src, dst string) error {
 		return s.copyPacked(ctx, src, dst)
 	}
 	if err != nil {
-		return s.failed("copy to "+s.URL(dst)+" from", src, err)
+		return s.operationError("copy to "+s.URL(dst)+" from", src, err)
 	}
 	return nil
 }
 
-// copyPacked copies a content that is stored in a pack.
 func (s *Store) copyPacked(ctx context.Context, src, dst string) error {
 	body, err := s.Open(ctx, src)
 	if err != nil {
@@ -146,7 +145,7 @@ func (s *Store) copyPacked(ctx context.Context, src, dst string) error {
 	}
 	data, err := io.ReadAll(body)
 	if err = errors.Join(err, body.Close()); err != nil {
-		return s.failed("copy to "+s.URL(dst)+" from", src, err)
+		return s.operationError("copy to "+s.URL(dst)+" from", src, err)
 	}
 	return s.Put(ctx, dst, bytes.NewReader(data))
 }
@@ -161,7 +160,7 @@ func (s *Store) Exists(ctx context.Context, key string) (bool, error) {
 	case isMissing(err):
 		return false, nil
 	case err != nil:
-		return false, s.failed("look up", key, err)
+		return false, s.operationError("look up", key, err)
 	}
 	return true, nil
 }
@@ -173,7 +172,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 		_, err = s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: full})
 	}
 	if err != nil && !isMissing(err) {
-		return s.failed("delete", key, err)
+		return s.operationError("delete", key, err)
 	}
 	return nil
 }
@@ -187,10 +186,10 @@ func (s *Store) DeleteAll(ctx context.Context, keys []string) error {
 	var failed []error
 	for batch := range slices.Chunk(keys, maxBatch) {
 		if ctx.Err() != nil {
-			return errors.Join(append(failed, ctx.Err())...)
+			return errors.Join(append(failed, artifact.StoreFault(fmt.Sprintf("delete %d objects", len(keys)), ctx.Err()))...)
 		}
 		err := s.deleteBatch(ctx, batch)
-		if status(err) == http.StatusNotImplemented || status(err) == http.StatusMethodNotAllowed {
+		if httpStatus(err) == http.StatusNotImplemented || httpStatus(err) == http.StatusMethodNotAllowed {
 			err = s.deleteEach(ctx, batch)
 		}
 		failed = append(failed, err)
@@ -203,7 +202,7 @@ func (s *Store) deleteBatch(ctx context.Context, keys []string) error {
 	for _, key := range keys {
 		full, err := s.objectKey(ctx, key)
 		if err != nil {
-			return s.failed("delete", key, err)
+			return s.operationError("delete", key, err)
 		}
 		objects = append(objects, types.ObjectIdentifier{Key: full})
 	}
@@ -211,12 +210,13 @@ func (s *Store) deleteBatch(ctx context.Context, keys []string) error {
 		Bucket: &s.bucket, Delete: &types.Delete{Objects: objects, Quiet: aws.Bool(true)},
 	})
 	if err != nil {
-		return fmt.Errorf("delete %d objects of %s: %w", len(keys), s.location(), concise(err))
+		return artifact.StoreFault(fmt.Sprintf("delete %d objects of %s", len(keys), s.location()), shortenError(err))
 	}
 	var failed []error
 	for _, e := range out.Errors {
 		if aws.ToString(e.Code) != "NoSuchKey" {
-			failed = append(failed, fmt.Errorf("delete s3://%s/%s: %s: %s", s.bucket, aws.ToString(e.Key), aws.ToString(e.Code), aws.ToString(e.Message)))
+			failed = append(failed, artifact.StoreFault(
+				fmt.Sprintf("delete s3://%s/%s", s.bucket, aws.ToString(e.Key)), errors.New(aws.ToString(e.Code)+": "+aws.ToString(e.Message))))
 		}
 	}
 	return errors.Join(failed...)
@@ -226,7 +226,7 @@ func (s *Store) deleteEach(ctx context.Context, keys []string) error {
 	var failed []error
 	for _, key := range keys {
 		if ctx.Err() != nil {
-			return errors.Join(append(failed, ctx.Err())...)
+			return errors.Join(append(failed, artifact.StoreFault(fmt.Sprintf("delete %d objects", len(keys)), ctx.Err()))...)
 		}
 		failed = append(failed, s.Delete(ctx, key))
 	}
@@ -249,17 +249,17 @@ func (s *Store) Objects(ctx context.Context, prefix string) iter.Seq2[artifact.O
 	return func(yield func(artifact.Object, error) bool) {
 		err := artifact.CheckPrefix(prefix)
 		if err == nil {
-			err = s.pages(ctx, prefix, func(o artifact.Object) bool { return yield(o, nil) })
+			err = s.listPages(ctx, prefix, func(o artifact.Object) bool { return yield(o, nil) })
 		}
 		if err != nil {
-			yield(artifact.Object{}, fmt.Errorf("list %s: %w", s.URL(prefix), concise(err)))
+			yield(artifact.Object{}, artifact.StoreFault("list "+s.URL(prefix), shortenError(err)))
 		}
 	}
 }
 
-// pages yields the objects under prefix until yield returns false. It relies on IsTruncated to
+// listPages yields the objects under prefix until yield returns false. It relies on IsTruncated to
 // detect the last page, since some servers send an empty page before the end.
-func (s *Store) pages(ctx context.Context, prefix string, yield func(artifact.Object) bool) error {
+func (s *Store) listPages(ctx context.Context, prefix string, yield func(artifact.Object) bool) error {
 	in := &s3.ListObjectsV2Input{Bucket: &s.bucket}
 	if full := s.prefix + prefix; full != "" {
 		in.Prefix = &full

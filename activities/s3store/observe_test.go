@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 )
 
 // Every attempt of a request is observed, with its operation and status.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/activities/s3store/s3test"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/storetest"
 )
 
 // failing returns the store behind a proxy, and the proxy's counter. The proxy injects each fault
@@ -19,7 +19,7 @@ func failing(t *testing.T, g gateway, faults ...string) (*Store, func(fault stri
 	t.Helper()
 	seen := make(chan map[string]int, 1)
 	seen <- map[string]int{}
-	address, count := s3test.NewProxy(t, "http://"+g.Address, func(r *http.Request) string {
+	address, count := storetest.NewProxy(t, "http://"+g.Address, func(r *http.Request) string {
 		counts := <-seen
 		n := counts[r.Method]
 		counts[r.Method]++
@@ -98,7 +98,7 @@ func TestCreate_survivesLostResponses(t *testing.T) {
 
 func TestStore_failsIfTheServerStaysSilent(t *testing.T) {
 	t.Parallel()
-	silent, _ := s3test.NewProxy(t, "http://127.0.0.1:1", func(*http.Request) string { return "silence" })
+	silent, _ := storetest.NewProxy(t, "http://127.0.0.1:1", func(*http.Request) string { return "silence" })
 	s := open(t, Options{
 		Bucket: "bucket", Endpoint: silent, AccessKeyID: "a", SecretAccessKey: "s",
 		wait: time.Millisecond, silence: 20 * time.Millisecond,
@@ -115,7 +115,7 @@ func TestStore_failsIfTheServerStaysSilent(t *testing.T) {
 // Not parallel: it sets environment variables.
 func TestStore_failsOnSilenceWhenConfiguredByTheEnvironment(t *testing.T) {
 	clearAWS(t)
-	silent, count := s3test.NewProxy(t, "http://127.0.0.1:1", func(*http.Request) string { return "silence" })
+	silent, count := storetest.NewProxy(t, "http://127.0.0.1:1", func(*http.Request) string { return "silence" })
 	t.Setenv("AWS_ACCESS_KEY_ID", "a")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "s")
 	t.Setenv("AWS_ENDPOINT_URL_S3", silent)
@@ -134,7 +134,7 @@ func TestDelay_sumsUpToTheDocumentedPatience(t *testing.T) {
 	var least, most time.Duration
 	for try := 1; try < maxTries; try++ {
 		longest := min(firstWait<<(try-1), longestWait)
-		wait := delay(firstWait, try)
+		wait := retryDelay(firstWait, try)
 		require.GreaterOrEqual(t, wait, longest/2)
 		require.LessOrEqual(t, wait, longest)
 		least, most = least+longest/2, most+longest

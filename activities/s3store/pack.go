@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 )
 
 // packHeader is the header of a pack: one object, …/blobs/packs/<sha256 of its header>, that stores
@@ -60,7 +60,6 @@ type keptPack struct {
 	file *os.File
 }
 
-// packsOf returns the prefix of the packs that may contain the content of a key.
 func packsOf(key string) (prefix string, ok bool) {
 	at := strings.LastIndex(key, "/") + 1
 	root, ok := strings.CutSuffix(key[:at], "blobs/sha256/")
@@ -88,11 +87,10 @@ func (s *Store) PutBlobs(ctx context.Context, prefix string, contents []artifact
 	if err := s.Put(ctx, key, bytes.NewReader(body.Bytes())); err != nil {
 		return err
 	}
-	return s.packs.add(key, body.Bytes())
+	return s.packs.addPack(key, body.Bytes())
 }
 
-// add remembers the contents of a pack.
-func (p *packs) add(key string, data []byte) error {
+func (p *packs) addPack(key string, data []byte) error {
 	header, contents, _ := bytes.Cut(data, []byte("\n"))
 	var h packHeader
 	if err := json.Unmarshal(header, &h); err != nil {
@@ -119,12 +117,12 @@ func (p *packs) add(key string, data []byte) error {
 		p.places[content] = at
 	}
 	p.read[key] = true
-	p.keep(key, data)
+	p.keepCopy(key, data)
 	return nil
 }
 
-// keep copies a pack to a temporary file. If that fails, the contents are read from the bucket.
-func (p *packs) keep(key string, data []byte) {
+// keepCopy copies a pack to a temporary file. If that fails, the contents are read from the bucket.
+func (p *packs) keepCopy(key string, data []byte) {
 	if slices.ContainsFunc(p.kept, func(k keptPack) bool { return k.key == key }) {
 		return
 	}
@@ -149,7 +147,6 @@ func (p *packs) keep(key string, data []byte) {
 	}
 }
 
-// close deletes the copies of packs on this machine.
 func (p *packs) close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,9 +158,9 @@ func (p *packs) close() error {
 	return errors.Join(errs...)
 }
 
-// find returns the position of a content, and the content itself if this machine has a copy of the
+// findContent returns the position of a content, and the content itself if this machine has a copy of the
 // pack.
-func (p *packs) find(key string) (at place, body *artifact.Section, found bool) {
+func (p *packs) findContent(key string) (at place, body *artifact.Section, found bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at, found = p.places[key]
@@ -182,8 +179,8 @@ func (p *packs) find(key string) (at place, body *artifact.Section, found bool) 
 	return at, body, found
 }
 
-// forget removes a pack and its contents, so that the next search lists the packs again.
-func (p *packs) forget(pack string) {
+// forgetPack removes a pack and its contents, so that the next search lists the packs again.
+func (p *packs) forgetPack(pack string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.read, pack)
@@ -197,7 +194,7 @@ func (p *packs) forget(pack string) {
 // openPacked opens a content whose position in a pack is known. found is false if the position is
 // unknown or the pack no longer exists.
 func (s *Store) openPacked(ctx context.Context, key string) (body io.ReadCloser, found bool, err error) {
-	at, section, found := s.packs.find(key)
+	at, section, found := s.packs.findContent(key)
 	switch {
 	case !found:
 		return nil, false, nil
@@ -212,7 +209,7 @@ func (s *Store) openPacked(ctx context.Context, key string) (body io.ReadCloser,
 		Bucket: &s.bucket, Key: full, Range: aws.String(fmt.Sprintf("bytes=%d-%d", at.offset, at.offset+at.size-1)),
 	})
 	if isMissing(err) { // deleted with its session
-		s.packs.forget(at.pack)
+		s.packs.forgetPack(at.pack)
 		return nil, false, nil
 	}
 	if err != nil {
@@ -227,7 +224,6 @@ type limited struct {
 	io.Closer
 }
 
-// findPacked searches the packs for a content that is not a separate object.
 func (s *Store) findPacked(ctx context.Context, prefix, key string) (body io.ReadCloser, found bool, err error) {
 	s.packs.loading.Lock()
 	defer s.packs.loading.Unlock()
@@ -238,12 +234,12 @@ func (s *Store) findPacked(ctx context.Context, prefix, key string) (body io.Rea
 		if err != nil {
 			return nil, false, err
 		}
-		if s.packs.has(pack) {
+		if s.packs.hasRead(pack) {
 			continue
 		}
-		data, err := s.read(ctx, pack)
+		data, err := s.readObject(ctx, pack)
 		if err == nil {
-			err = s.packs.add(pack, data)
+			err = s.packs.addPack(pack, data)
 		}
 		if err != nil {
 			return nil, false, err
@@ -252,7 +248,7 @@ func (s *Store) findPacked(ctx context.Context, prefix, key string) (body io.Rea
 	return s.openPacked(ctx, key)
 }
 
-func (p *packs) has(pack string) bool {
+func (p *packs) hasRead(pack string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.read[pack]

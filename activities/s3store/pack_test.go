@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 )
 
 // packed returns n contents of a session's blobs, one of which is empty.
@@ -95,7 +95,7 @@ func TestPacks_malformed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.ErrorContains(t, new(packs).add("sessions/s/blobs/packs/p", []byte(tt.data)), tt.problem)
+			require.ErrorContains(t, new(packs).addPack("sessions/s/blobs/packs/p", []byte(tt.data)), tt.problem)
 		})
 	}
 }
@@ -106,10 +106,10 @@ func TestPacks_keepsTheNewestOnThisMachine(t *testing.T) {
 	defer func() { require.NoError(t, p.close()) }()
 	for i := range 3 {
 		data := fmt.Sprintf(`{"format":1,"files":["%d"],"sizes":[100]}`+"\n%s", i, strings.Repeat("x", 100))
-		require.NoError(t, p.add(fmt.Sprintf("blobs/packs/%d", i), []byte(data)))
+		require.NoError(t, p.addPack(fmt.Sprintf("blobs/packs/%d", i), []byte(data)))
 	}
 	for i, kept := range []bool{false, false, true} {
-		_, body, found := p.find(fmt.Sprintf("blobs/sha256/%d", i))
+		_, body, found := p.findContent(fmt.Sprintf("blobs/sha256/%d", i))
 		require.True(t, found)
 		require.Equal(t, kept, body != nil, i)
 	}

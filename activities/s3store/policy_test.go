@@ -12,12 +12,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/stretchr/testify/require"
 
-	"conclave/activities/s3store/s3test"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/storetest"
 )
 
 // restricted is a store whose credentials have the policy of deploy only.
-func restricted(t *testing.T, m s3test.Server, prefix string) *Store {
+func restricted(t *testing.T, m storetest.Server, prefix string) *Store {
 	t.Helper()
 	policy, err := os.ReadFile("../../deploy/bucket-policy.json")
 	require.NoError(t, err)
@@ -39,8 +39,8 @@ func restricted(t *testing.T, m s3test.Server, prefix string) *Store {
 // The policy of deploy gives a worker its prefix, and nothing else.
 func TestMinIO_bucketPolicy(t *testing.T) {
 	t.Parallel()
-	m := s3test.StartMinIO(t)
-	s3test.CreateBucket(t, m.Endpoint(), m.AccessKey, m.SecretKey, "sessions")
+	m := storetest.StartMinIO(t)
+	storetest.CreateBucket(t, m.Endpoint(), m.AccessKey, m.SecretKey, "sessions")
 	root, err := New(t.Context(), Options{Bucket: "sessions", Prefix: "team-b", Endpoint: m.Endpoint(), AccessKeyID: m.AccessKey, SecretAccessKey: m.SecretKey})
 	require.NoError(t, err)
 	require.NoError(t, root.Create(t.Context(), "sessions/s1/session.json", []byte("{}")))

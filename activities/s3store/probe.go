@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 )
 
 // Reasons why a store cannot be used. The errors of Probe wrap them.
@@ -29,24 +29,24 @@ func (s *Store) Probe(ctx context.Context) error {
 	defer cancel()
 	s = s.withFewTries()
 	key := "probe/" + rand.Text()
-	err := s.probe(ctx, key)
+	err := s.probeWrites(ctx, key)
 	if err == nil || errors.Is(err, errConditionalWrites) {
 		// Probe also succeeds without permission to delete.
 		_ = s.Delete(ctx, key)
 	}
 	if err != nil {
-		return s.unusable("try", err)
+		return s.unusableError("try", err)
 	}
 	return nil
 }
 
-func (s *Store) probe(ctx context.Context, key string) error {
+func (s *Store) probeWrites(ctx context.Context, key string) error {
 	first, second := []byte("first"), []byte("second")
 	switch err := s.Create(ctx, key, first); {
 	case errors.Is(err, artifact.ErrExists):
 		return fmt.Errorf("%w: it refused a key that was free", errConditionalWrites)
-	case status(err) == http.StatusNotImplemented:
-		return fmt.Errorf("%w: %w", errConditionalWrites, concise(err))
+	case httpStatus(err) == http.StatusNotImplemented:
+		return fmt.Errorf("%w: %w", errConditionalWrites, shortenError(err))
 	case err != nil:
 		return err
 	}
@@ -66,22 +66,21 @@ func (s *Store) probe(ctx context.Context, key string) error {
 	return nil
 }
 
-// unusable returns an error that names the bucket, the reason and the remedy.
-func (s *Store) unusable(verb string, err error) error {
+func (s *Store) unusableError(verb string, err error) error {
 	reason, remedy := err, "check the endpoint, the region and the bucket's name"
 	switch {
 	case errors.Is(err, errConditionalWrites):
 		remedy = "agents would overwrite each other's steps; use a store that supports If-None-Match: * on PUT"
-	case status(err) == http.StatusForbidden, status(err) == http.StatusUnauthorized, code(err) == "XAdminUserNotFound":
-		reason = fmt.Errorf("%w: %w", errRefused, concise(err))
+	case httpStatus(err) == http.StatusForbidden, httpStatus(err) == http.StatusUnauthorized, errorCode(err) == "XAdminUserNotFound":
+		reason = fmt.Errorf("%w: %w", errRefused, shortenError(err))
 		remedy = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile, and their permissions"
-	case status(err) == http.StatusNotFound:
-		reason = fmt.Errorf("%w: %w", errNoBucket, concise(err))
+	case httpStatus(err) == http.StatusNotFound:
+		reason = fmt.Errorf("%w: %w", errNoBucket, shortenError(err))
 		remedy = "create it, or name another one"
-	case status(err) == 0 && (isUnanswered(err) || errors.Is(err, context.DeadlineExceeded)):
-		reason = fmt.Errorf("%w: %w", errUnreachable, concise(err))
+	case httpStatus(err) == 0 && (isUnanswered(err) || errors.Is(err, context.DeadlineExceeded)):
+		reason = fmt.Errorf("%w: %w", errUnreachable, shortenError(err))
 		remedy = "check the endpoint (AWS_ENDPOINT_URL_S3) and that the store is running"
-	case status(err) == 0 && !errors.Is(err, context.Canceled):
+	case httpStatus(err) == 0 && !errors.Is(err, context.Canceled):
 		remedy = "check that credentials and region are configured (AWS_* variables or a profile)"
 	}
 	return fmt.Errorf("%s %s: %w; %s", verb, s.location(), reason, remedy)

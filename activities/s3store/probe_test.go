@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 )
 
 func TestProbe_refusesAStoreThatIgnoresConditions(t *testing.T) {

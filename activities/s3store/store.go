@@ -8,17 +8,21 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 )
 
 // Store implements artifact.Store in a bucket. It is safe for concurrent use.
@@ -38,7 +42,7 @@ func New(ctx context.Context, opts Options) (*Store, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	client, closeIdle, err := opts.client(ctx)
+	client, closeIdle, err := opts.newClient(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("open bucket %q: %w", opts.Bucket, err)
 	}
@@ -77,7 +81,6 @@ func (s *Store) objectKey(ctx context.Context, key string) (*string, error) {
 	return &full, nil
 }
 
-// location returns the description of the store for messages.
 func (s *Store) location() string {
 	endpoint := aws.ToString(s.client.Options().BaseEndpoint)
 	if endpoint == "" {
@@ -89,15 +92,15 @@ func (s *Store) location() string {
 	return fmt.Sprintf("bucket %q at %s", s.bucket, endpoint)
 }
 
-// failed adds the operation to an error, and converts a missing object to artifact.ErrNotFound.
-func (s *Store) failed(verb, key string, err error) error {
+// operationError adds the operation to an error, and converts a missing object to artifact.ErrNotFound.
+func (s *Store) operationError(verb, key string, err error) error {
 	if _, ok := errors.AsType[*artifact.NameError](err); ok {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
 	if isMissing(err) {
 		err = artifact.ErrNotFound
 	}
-	return fmt.Errorf("%s %s: %w", verb, s.URL(key), concise(err))
+	return artifact.StoreFault(verb+" "+s.URL(key), shortenError(err))
 }
 
 // Options identifies a bucket. Without access keys, the AWS SDK reads credentials, region, profile,
@@ -156,8 +159,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// client returns the S3 client and a function that closes its idle connections.
-func (o Options) client(ctx context.Context) (*s3.Client, func(), error) {
+func (o Options) newClient(ctx context.Context) (*s3.Client, func(), error) {
 	if o.AccessKeyID != "" {
 		client, idle := o.explicitClient()
 		return client, idle, nil
@@ -170,7 +172,7 @@ func (o Options) client(ctx context.Context) (*s3.Client, func(), error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the AWS configuration: %w: check the AWS_* variables and the profile", err)
 	}
-	return s3.NewFromConfig(cfg, o.apply, o.withDialer), func() {}, nil
+	return s3.NewFromConfig(cfg, o.applyTo, o.withDialer), func() {}, nil
 }
 
 // withDialer makes the SDK's HTTP client close silent connections, in place of a limit for whole
@@ -181,14 +183,14 @@ func (o Options) withDialer(so *s3.Options) {
 		return
 	}
 	so.HTTPClient = client.WithReadTimeout(0).WithTransportOptions(func(t *http.Transport) {
-		t.DialContext = o.dialer()
+		t.DialContext = o.newDialer()
 	}).Freeze() // otherwise a copy of the options loses the dialer
 }
 
 // explicitClient returns a client with the keys in the options. It uses no proxy.
 func (o Options) explicitClient() (*s3.Client, func()) {
 	transport := &http.Transport{
-		DialContext:           o.dialer(),
+		DialContext:           o.newDialer(),
 		MaxIdleConnsPerHost:   64,
 		IdleConnTimeout:       90 * time.Second,
 		TLSHandshakeTimeout:   10 * time.Second,
@@ -202,16 +204,11 @@ func (o Options) explicitClient() (*s3.Client, func()) {
 			// A signature is valid only for the original address.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-	}, o.apply)
+	}, o.applyTo)
 	return client, transport.CloseIdleConnections
 }
 
-func (o Options) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
-	return dialer(cmp.Or(o.silence, maxSilence))
-}
-
-// apply overrides the SDK's configuration with the options.
-func (o Options) apply(so *s3.Options) {
+func (o Options) applyTo(so *s3.Options) {
 	if o.Endpoint != "" {
 		so.BaseEndpoint = aws.String(o.Endpoint)
 	}
@@ -222,7 +219,7 @@ func (o Options) apply(so *s3.Options) {
 		}
 	}
 	if o.Observe != nil {
-		so.APIOptions = append(so.APIOptions, o.observe)
+		so.APIOptions = append(so.APIOptions, o.addObserver)
 	}
 	so.Retryer = newRetryer(cmp.Or(o.wait, firstWait))
 	// Checksums would be disabled if the mode remained unset.
@@ -236,4 +233,84 @@ func (o Options) apply(so *s3.Options) {
 		so.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		so.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 	}
+}
+
+const (
+	connectTimeout = 10 * time.Second
+	// maxSilence is the time without a byte after which a connection is considered dead. A server
+	// may be silent during a copy.
+	maxSilence = 30 * time.Second
+)
+
+// newDialer makes connections that fail after a period of silence. A limit for whole requests would
+// have to suit a small document as well as 2 GiB.
+func (o Options) newDialer() func(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: connectTimeout, KeepAlive: connectTimeout}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := d.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &timeoutConn{Conn: c, silence: cmp.Or(o.silence, maxSilence)}, nil
+	}
+}
+
+// timeoutConn is a connection whose reads and writes fail after a period of silence.
+type timeoutConn struct {
+	net.Conn
+	silence time.Duration
+}
+
+func (c *timeoutConn) Read(p []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(p)
+}
+
+// Write also extends the read deadline, because net/http waits for the response while it sends the
+// request.
+func (c *timeoutConn) Write(p []byte) (int, error) {
+	if err := c.SetDeadline(time.Now().Add(c.silence)); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Write(p)
+	if err == nil {
+		err = c.SetReadDeadline(time.Now().Add(c.silence))
+	}
+	return n, err
+}
+
+// Observer is called after each attempt of a request with its operation, such as PutObject, the
+// HTTP status, or 0 if no response arrived, and the duration.
+type Observer func(operation string, status int, took time.Duration)
+
+// addObserver inserts the observer into the SDK's middleware after the retries, so that it sees every
+// attempt.
+func (o Options) addObserver(stack *middleware.Stack) error {
+	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("Observe", func(
+		ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler,
+	) (middleware.DeserializeOutput, middleware.Metadata, error) {
+		began := time.Now()
+		out, metadata, err := next.HandleDeserialize(ctx, in)
+		status := 0
+		if response, ok := out.RawResponse.(*smithyhttp.Response); ok && response != nil {
+			status = response.StatusCode
+		}
+		o.Observe(awsmiddleware.GetOperationName(ctx), status, time.Since(began))
+		return out, metadata, err
+	}), middleware.After)
+}
+
+// contentType returns the media type of a key's content by its extension, so that consoles and browsers
+// show it; nil if it is unknown.
+func contentType(key string) *string {
+	types := map[string]string{
+		".json": "application/json", ".jsonl": "application/x-ndjson", ".md": "text/markdown; charset=utf-8", ".html": "text/html; charset=utf-8",
+		".txt": "text/plain; charset=utf-8", ".patch": "text/plain; charset=utf-8", ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg",
+	}
+	if found, ok := types[path.Ext(key)]; ok {
+		return &found
+	}
+	return nil
 }

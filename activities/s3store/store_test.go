@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
-	"conclave/engine/artifact/storetest"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/storetest"
 )
 
 func TestStore_conforms(t *testing.T) {

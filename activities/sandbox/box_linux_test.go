@@ -66,7 +66,7 @@ func openBox(t *testing.T, level sandbox.Level, change ...func(*sandbox.Options)
 	return box{Sandbox: s, workspace: o.Workspace, temp: o.Temp}
 }
 
-func within(limits sandbox.Limits) func(*sandbox.Options) {
+func limitedTo(limits sandbox.Limits) func(*sandbox.Options) {
 	return func(o *sandbox.Options) { o.Limits = limits }
 }
 

@@ -1,6 +1,9 @@
 package sandbox
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"conclave/engine/files/filelock"
 )
 
 type cgroup struct {
@@ -31,7 +36,7 @@ func newCgroup(delegated string, limits Limits) (*cgroup, error) {
 		return nil, fmt.Errorf("make a cgroup in %s: %w", delegated, err)
 	}
 	group := &cgroup{dir: dir}
-	controllers := strings.Fields(content(filepath.Join(dir, "cgroup.controllers")))
+	controllers := strings.Fields(fileContent(filepath.Join(dir, "cgroup.controllers")))
 	values := map[string]string{}
 	if limits.Memory > 0 && slices.Contains(controllers, "memory") {
 		values["memory.max"] = strconv.FormatInt(limits.Memory, 10)
@@ -58,17 +63,17 @@ func newCgroup(delegated string, limits Limits) (*cgroup, error) {
 	return group, nil
 }
 
-// kill kills all processes of the cgroup at once. It needs kernel 5.14 or later.
-func (g *cgroup) kill() {
+// killProcesses kills all processes of the cgroup at once. It needs kernel 5.14 or later.
+func (g *cgroup) killProcesses() {
 	_ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0) // the child kills too
 }
 
-// account adds the cgroup's statistics to the exit and removes the cgroup.
-func (g *cgroup) account(e *Exit) error {
-	if usec, ok := field(filepath.Join(g.dir, "cpu.stat"), "usage_usec"); ok {
+// settleExit adds the cgroup's statistics to the exit and removes the cgroup.
+func (g *cgroup) settleExit(e *Exit) error {
+	if usec, ok := readField(filepath.Join(g.dir, "cpu.stat"), "usage_usec"); ok {
 		e.CPU = max(e.CPU, time.Duration(usec)*time.Microsecond)
 	}
-	if kills, ok := field(filepath.Join(g.dir, "memory.events"), "oom_kill"); ok && kills > 0 && e.Ended == "" {
+	if kills, ok := readField(filepath.Join(g.dir, "memory.events"), "oom_kill"); ok && kills > 0 && e.Ended == "" {
 		e.Ended = endedMemory
 	}
 	return g.remove()
@@ -77,7 +82,7 @@ func (g *cgroup) account(e *Exit) error {
 // remove removes the cgroup. It retries, because the kernel may count the last process for a moment
 // after its end.
 func (g *cgroup) remove() error {
-	g.kill()
+	g.killProcesses()
 	defer closeFD(g.fd)
 	var err error
 	for range 100 {
@@ -89,15 +94,13 @@ func (g *cgroup) remove() error {
 	return fmt.Errorf("remove the cgroup of a command: %w", err)
 }
 
-// content returns the content of a kernel file, or "" if it cannot be read.
-func content(path string) string {
+func fileContent(path string) string {
 	data, _ := os.ReadFile(path)
 	return string(data)
 }
 
-// field returns the number that follows a name in a file of lines "name number".
-func field(path, name string) (int64, bool) {
-	for line := range strings.Lines(content(path)) {
+func readField(path, name string) (int64, bool) {
+	for line := range strings.Lines(fileContent(path)) {
 		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
 			n, err := strconv.ParseInt(f[1], 10, 64)
 			return n, err == nil
@@ -106,15 +109,15 @@ func field(path, name string) (int64, bool) {
 	return 0, false
 }
 
-// delegated finds a cgroup directory that can limit memory and processes. It is the worker's own
+// delegatedGroup finds a cgroup directory that can limit memory and processes. It is the worker's own
 // cgroup or its parent, because a cgroup that contains processes cannot have children with limits.
-func delegated() string {
+func delegatedGroup() string {
 	mount, own := cgroupMount(), ownCgroup()
 	if mount == "" || own == "" {
 		return ""
 	}
 	for _, dir := range []string{filepath.Join(mount, own), filepath.Join(mount, filepath.Dir(own))} {
-		control := strings.Fields(content(filepath.Join(dir, "cgroup.subtree_control")))
+		control := strings.Fields(fileContent(filepath.Join(dir, "cgroup.subtree_control")))
 		if slices.Contains(control, "memory") && slices.Contains(control, "pids") && isDelegated(dir, own == "/") {
 			return dir
 		}
@@ -137,7 +140,7 @@ func isDelegated(dir string, top bool) bool {
 }
 
 func ownCgroup() string {
-	for line := range strings.Lines(content("/proc/self/cgroup")) {
+	for line := range strings.Lines(fileContent("/proc/self/cgroup")) {
 		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
 			return path
 		}
@@ -146,11 +149,125 @@ func ownCgroup() string {
 }
 
 func cgroupMount() string {
-	for line := range strings.Lines(content("/proc/self/mountinfo")) {
+	for line := range strings.Lines(fileContent("/proc/self/mountinfo")) {
 		before, after, ok := strings.Cut(line, " - ")
 		if f := strings.Fields(before); ok && len(f) > 4 && strings.HasPrefix(after, "cgroup2 ") {
 			return f[4]
 		}
 	}
 	return ""
+}
+
+// attacks is a script that tries some attacks. It prints those that succeed, and nothing if all
+// fail.
+const attacks = `
+cat "$1" && echo "read a file outside the workspace"
+echo changed > "$1" && echo "changed a file outside the workspace"
+echo new > "$2" && echo "made a file outside the workspace"
+cat /proc/$3/environ && echo "read the environment of the worker"
+exit 0`
+
+const trialTime = 10 * time.Second
+
+func probeHost(ctx context.Context) Host {
+	h := Host{Level: Off, Landlock: landlockVersion()}
+	var first error
+	if h.Landlock > 0 && filters {
+		for _, level := range []Level{Full, Landlock} {
+			h.Level = level
+			err := tryAttacks(ctx, h)
+			if err == nil {
+				break
+			}
+			first, h.Level = cmp.Or(first, err), Off
+		}
+	}
+	if h.Level != Full {
+		h.Missing = missingFeatures(first, h.Landlock)
+	}
+	if h.Level == Off {
+		return h
+	}
+	if h.Cgroup = delegatedGroup(); h.Cgroup != "" && tryAttacks(ctx, h) != nil {
+		h.Cgroup = "" // it cannot be used; the guard measures instead
+	}
+	return h
+}
+
+func tryAttacks(ctx context.Context, h Host) (err error) {
+	temp, err := filelock.OpenScratch("", filelock.Probe)
+	if err != nil {
+		return err
+	}
+	defer temp.Close()
+	dir := temp.Path
+	workspace, secret := filepath.Join(dir, "workspace"), filepath.Join(dir, "secret")
+	if err := errors.Join(os.Mkdir(workspace, 0o700), os.WriteFile(secret, []byte("secret"), 0o600)); err != nil {
+		return err
+	}
+	s, err := Open(Options{
+		Workspace: workspace, Temp: dir, Level: h.Level, Host: h,
+		Limits: Limits{Time: trialTime, Processes: 64, Output: 1 << 16},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := s.runSilently(ctx, "/bin/true"); err != nil {
+		return err
+	}
+	return s.runSilently(ctx, "/bin/sh", "-c", attacks, "sh", secret, filepath.Join(dir, "new"), strconv.Itoa(os.Getpid()))
+}
+
+func (s *Sandbox) runSilently(ctx context.Context, args ...string) error {
+	var stdout, stderr bytes.Buffer
+	exit, err := s.Run(ctx, Command{Args: args, Stdout: &stdout, Stderr: &stderr})
+	if err != nil {
+		return err
+	}
+	if exit.Code != 0 || exit.Ended != "" {
+		return fmt.Errorf("%s ended with %d %s%s: %s", args[0], exit.Code, exit.Signal, exit.Ended, strings.TrimSpace(stderr.String()))
+	}
+	if attack := strings.TrimSpace(stdout.String()); attack != "" {
+		return fmt.Errorf("an attack succeeded: %s", attack)
+	}
+	return nil
+}
+
+// missingFeatures lists the reasons visible in the host's settings, with their remedies, and the error of
+// the trial.
+func missingFeatures(trial error, landlock int) []string {
+	var list []string
+	if !filters {
+		list = append(list, "there is no system call filter for this processor architecture; run the worker on amd64 or arm64")
+	}
+	if landlock == 0 {
+		list = append(list, "the kernel has no Landlock; use Linux 5.13 or newer with landlock in its lsm= boot parameter, and a container runtime whose seccomp profile lets landlock_create_ruleset through")
+	}
+	unprivileged := os.Geteuid() != 0
+	switch {
+	case sysctlValue("user/max_user_namespaces") == "0":
+		list = append(list, "user namespaces are off (user.max_user_namespaces is 0); set sysctl user.max_user_namespaces=15000")
+	case unprivileged && sysctlValue("kernel/unprivileged_userns_clone") == "0":
+		list = append(list, "user namespaces are off for ordinary users; set sysctl kernel.unprivileged_userns_clone=1")
+	case unprivileged && sysctlValue("kernel/apparmor_restrict_unprivileged_userns") == "1":
+		list = append(list, "AppArmor keeps ordinary users from user namespaces; give this program an AppArmor profile with the line userns, or set sysctl kernel.apparmor_restrict_unprivileged_userns=0")
+	case inContainer():
+		list = append(list, "the container that the worker runs in refuses namespaces or mounts; give it a seccomp profile that allows clone, unshare, mount and pivot_root (docker run --security-opt seccomp=...), or run the worker outside of it")
+	}
+	if trial != nil {
+		list = append(list, "a command at level full failed: "+trial.Error())
+	}
+	return list
+}
+
+func sysctlValue(name string) string { return strings.TrimSpace(fileContent("/proc/sys/" + name)) }
+
+func inContainer() bool {
+	for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
+		if _, err := os.Stat(mark); err == nil {
+			return true
+		}
+	}
+	return os.Getenv("container") != "" || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
 }

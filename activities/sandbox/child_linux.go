@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -60,7 +61,7 @@ func runChild() bool { //nolint:unparam // a package variable needs a value
 	}
 	switch {
 	case os.Args[0] == childName && isPipe(controlFD) && isPipe(statusFD):
-		child()
+		serveAndExit()
 	case os.Args[0] == idleName && isPipe(0):
 		_, _ = os.Stdin.Read(make([]byte, 1)) // returns when the worker closes the pipe or dies
 		syscall.Exit(0)
@@ -73,9 +74,9 @@ func isPipe(fd int) bool {
 	return syscall.Fstat(fd, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFIFO
 }
 
-// child does not return. It exits without os.Exit, whose work can take time; the race detector, for
+// serveAndExit does not return. It exits without os.Exit, whose work can take time; the race detector, for
 // example, waits for a second.
-func child() {
+func serveAndExit() {
 	unix.CloseOnExec(controlFD)
 	unix.CloseOnExec(statusFD)
 	// One thread confines itself and starts the command; the others watch and kill it. The confined
@@ -84,20 +85,19 @@ func child() {
 	done := make(chan int)
 	go func() {
 		runtime.LockOSThread()
-		done <- serve(os.NewFile(controlFD, "control"), os.NewFile(statusFD, "status"))
+		done <- serveSpec(os.NewFile(controlFD, "control"), os.NewFile(statusFD, "status"))
 	}()
 	syscall.Exit(<-done)
 }
 
-// serve executes the worker's spec, sends the status and returns the exit code.
-func serve(control, report *os.File) int {
+func serveSpec(control, report *os.File) int {
 	var s spec
 	if err := json.NewDecoder(control).Decode(&s); err != nil {
 		return 1 // the worker has died
 	}
 	var st status
 	var err error
-	if st.Exit, err = s.execute(control); err != nil {
+	if st.Exit, err = s.executeCommand(control); err != nil {
 		st.Error = err.Error()
 	}
 	if err := json.NewEncoder(report).Encode(st); err != nil {
@@ -106,10 +106,10 @@ func serve(control, report *os.File) int {
 	return 0
 }
 
-// execute confines the thread, runs the command and waits for its end. The order matters: each step
+// executeCommand confines the thread, runs the command and waits for its end. The order matters: each step
 // removes rights that earlier steps need.
-func (s spec) execute(control *os.File) (Exit, error) {
-	tasks, err := s.isolate()
+func (s spec) executeCommand(control *os.File) (Exit, error) {
+	tasks, err := s.enterIsolation()
 	if err != nil {
 		return Exit{}, err
 	}
@@ -124,37 +124,36 @@ func (s spec) execute(control *os.File) (Exit, error) {
 	}
 	restore := s.protectParts()
 	defer restore()
-	program, dir, err := s.program()
+	program, dir, err := s.findProgram()
 	if err != nil {
-		return refuse(err), nil
+		return refuseProgram(err), nil
 	}
-	listener, err := s.confine()
+	listener, err := s.confineThread()
 	if err != nil {
 		return Exit{}, err
 	}
 	if s.AskThreads {
 		t := &threads{listener: listener, tasks: tasks, limit: s.Limits.Processes, dying: g.dying}
-		go t.answer()
+		go t.answerCalls()
 	}
-	pid, err := s.fork(program, dir)
+	pid, err := s.forkCommand(program, dir)
 	switch {
 	case isRefusal(err):
-		return refuse(fmt.Errorf("%s: %w", program, err)), nil
+		return refuseProgram(fmt.Errorf("%s: %w", program, err)), nil
 	case err != nil:
 		return Exit{}, fmt.Errorf("start %s: %w", program, err)
 	}
-	return g.wait(pid), nil
+	return g.awaitCommand(pid), nil
 }
 
-// refuse prints why a program cannot be started, and returns the exit code that a shell would use.
-func refuse(err error) Exit {
+func refuseProgram(err error) Exit {
 	fmt.Fprintln(os.Stderr, err)
 	return Exit{Code: refusalCode(err)}
 }
 
-// isolate hides the child's descriptors and, at level full, enters the new root. It uses the
+// enterIsolation hides the child's descriptors and, at level full, enters the new root. It uses the
 // namespace's own /proc if there is one.
-func (s spec) isolate() (*tasks, error) {
+func (s spec) enterIsolation() (*tasks, error) {
 	if err := hideDescriptors(len(s.Trees)); err != nil {
 		return nil, err
 	}
@@ -171,10 +170,8 @@ func (s spec) isolate() (*tasks, error) {
 	return tasks, nil
 }
 
-// networkFD returns the descriptor of the socket over which the listener is passed.
 func (s spec) networkFD() int { return treesFD + len(s.Trees) }
 
-// hideDescriptors prevents the command from inheriting the child's descriptors.
 func hideDescriptors(trees int) error {
 	for fd := treesFD; fd < treesFD+trees; fd++ {
 		unix.CloseOnExec(fd)
@@ -185,12 +182,9 @@ func hideDescriptors(trees int) error {
 	return nil
 }
 
-// confine removes this thread's rights, unless the program is gVisor, which needs them to confine the
-// command. It returns the listener of the filter, or -1 if the filter has no listener.
-func (s spec) confine() (int, error) {
-	if s.Level == Gvisor {
-		return -1, nil
-	}
+// confineThread removes this thread's rights. It returns the listener of the filter, or -1 if the filter has
+// no listener.
+func (s spec) confineThread() (int, error) {
 	if err := s.limitResources(); err != nil {
 		return -1, fmt.Errorf("limit resources: %w", err)
 	}
@@ -210,9 +204,8 @@ func (s spec) confine() (int, error) {
 	return listener, nil
 }
 
-// program returns the path of the program and the directory in which to start it.
-func (s spec) program() (string, string, error) {
-	dir := s.join(s.Dir)
+func (s spec) findProgram() (string, string, error) {
+	dir := s.pathInside(s.Dir)
 	if info, err := os.Stat(dir); err != nil {
 		return "", "", err
 	} else if !info.IsDir() {
@@ -222,14 +215,14 @@ func (s spec) program() (string, string, error) {
 	return program, dir, err
 }
 
-func (s spec) join(name string) string {
+func (s spec) pathInside(name string) string {
 	if s.Level == Full {
 		return workspacePath + "/" + name
 	}
 	return s.Workspace + "/" + name
 }
 
-func (s spec) fork(program, dir string) (int, error) {
+func (s spec) forkCommand(program, dir string) (int, error) {
 	pid := 0
 	err := s.withForkLimits(func() (err error) {
 		pid, err = syscall.ForkExec(program, s.Args, &syscall.ProcAttr{
@@ -254,4 +247,77 @@ func isRefusal(err error) bool {
 		syscall.ENOENT, syscall.EACCES, syscall.ENOEXEC, syscall.ENOTDIR, syscall.EISDIR, syscall.ELOOP,
 		syscall.E2BIG, syscall.ETXTBSY, syscall.EPERM, syscall.ENAMETOOLONG,
 	}, number)
+}
+
+// passage is the worker's end of a command's network access. The child opens a listener on the
+// command's loopback and passes it to the worker, whose proxy serves it. The child does not import
+// package net, whose initialization would delay every command.
+type passage struct {
+	socket int           // socket that receives the listener
+	theirs *os.File      // the child's end of the socket
+	served chan struct{} // closed when proxy is known
+	proxy  io.Closer     // nil if the child made no listener
+}
+
+func openPassage() (*passage, error) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make the sockets of the network: %w", err)
+	}
+	return &passage{socket: ends[0], theirs: os.NewFile(uintptr(ends[1]), "network"), served: make(chan struct{})}, nil
+}
+
+func (p *passage) serveProxy(way Network) {
+	defer close(p.served)
+	defer closeFD(p.socket)
+	rights := make([]byte, unix.CmsgSpace(4)) // room for one descriptor
+	n, err := 0, error(unix.EINTR)
+	for errors.Is(err, unix.EINTR) {
+		_, n, _, _, err = unix.Recvmsg(p.socket, make([]byte, 1), rights, unix.MSG_CMSG_CLOEXEC)
+	}
+	if err != nil {
+		return // the child failed, and reports it
+	}
+	messages, err := syscall.ParseSocketControlMessage(rights[:n])
+	if err != nil || len(messages) != 1 {
+		return
+	}
+	passed, err := syscall.ParseUnixRights(&messages[0])
+	if err != nil || len(passed) != 1 {
+		return
+	}
+	file := os.NewFile(uintptr(passed[0]), "listener")
+	defer file.Close()
+	p.proxy = way.Serve(file)
+}
+
+// close closes the proxy. It is called after the child has ended, or if the child was not started.
+func (p *passage) close(started bool) {
+	if !started {
+		_ = p.theirs.Close()
+		closeFD(p.socket)
+		return
+	}
+	<-p.served // the end of the child closed its socket
+	if p.proxy != nil {
+		_ = p.proxy.Close()
+	}
+}
+
+// passListener opens the proxy's listener in the child's network and sends it to the worker over a
+// socket. The command inherits neither.
+func passListener(socket int) error {
+	defer closeFD(socket)
+	listener, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer closeFD(listener)
+	if err := unix.Bind(listener, &unix.SockaddrInet4{Port: proxyPort, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return err
+	}
+	if err := unix.Listen(listener, unix.SOMAXCONN); err != nil {
+		return err
+	}
+	return unix.Sendmsg(socket, []byte{0}, unix.UnixRights(listener), nil, 0)
 }

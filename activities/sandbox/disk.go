@@ -37,8 +37,7 @@ type usage struct {
 	files int   // files and directories, without the root
 }
 
-// significant reports whether a loss is a considerable part of the remaining limits.
-func (u usage) significant(left usage, limits Limits) bool {
+func (u usage) isSignificant(left usage, limits Limits) bool {
 	return limits.Disk > 0 && u.bytes >= max(lossBytes, left.bytes/4) ||
 		limits.Files > 0 && u.files >= max(lossFiles, left.files/4)
 }
@@ -82,7 +81,7 @@ func (s *Sandbox) watchDisk(ctx context.Context, end context.CancelCauseFunc, un
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
-	watching.Go(func() { q.watch(ctx, end) })
+	watching.Go(func() { q.watchSpace(ctx, end) })
 	q.stop = func() {
 		cancel()
 		watching.Wait()
@@ -90,7 +89,7 @@ func (s *Sandbox) watchDisk(ctx context.Context, end context.CancelCauseFunc, un
 	return q
 }
 
-func (q *quota) watch(ctx context.Context, end context.CancelCauseFunc) {
+func (q *quota) watchSpace(ctx context.Context, end context.CancelCauseFunc) {
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	for {
@@ -99,15 +98,14 @@ func (q *quota) watch(ctx context.Context, end context.CancelCauseFunc) {
 			return
 		case <-poll.C:
 		}
-		if err := q.poll(); err != nil {
+		if err := q.pollSpace(); err != nil {
 			end(err)
 			return
 		}
 	}
 }
 
-// poll checks the free space, and takes a measurement if one is due.
-func (q *quota) poll() error {
+func (q *quota) pollSpace() error {
 	var lost usage
 	for _, v := range q.volumes {
 		free, err := freeSpace(v.dir)
@@ -123,7 +121,7 @@ func (q *quota) poll() error {
 	}
 	since := time.Since(q.ended)
 	due := since >= max(diskInterval, 10*q.took)
-	early := since >= 2*q.took && lost.significant(q.left, q.s.options.Limits)
+	early := since >= 2*q.took && lost.isSignificant(q.left, q.s.options.Limits)
 	if !due && !early {
 		return nil
 	}
@@ -131,15 +129,15 @@ func (q *quota) poll() error {
 		v.free = v.now
 	}
 	start := time.Now()
-	err := q.measure(false)
+	err := q.measureUsage(false)
 	q.ended = time.Now()
 	q.took = q.ended.Sub(start)
 	return err
 }
 
-// measure returns an error if a limit is exceeded. A command that starts above a limit may remove
+// measureUsage returns an error if a limit is exceeded. A command that starts above a limit may remove
 // files but not add any. The final measurement also makes all files readable for the worker.
-func (q *quota) measure(final bool) error {
+func (q *quota) measureUsage(final bool) error {
 	limits := q.s.options.Limits
 	files := max(limits.Files, q.before.files)
 	if limits.Files == 0 || final {
@@ -148,7 +146,7 @@ func (q *quota) measure(final bool) error {
 	if limits.Disk > 0 && !final {
 		limits.Disk = max(limits.Disk, q.before.bytes)
 	}
-	sum, err := q.s.measure(files, final)
+	sum, err := q.s.measureUsage(files, final)
 	if err != nil {
 		return err
 	}
@@ -180,9 +178,9 @@ func (q *quota) addUnnamed(bytes int64) int64 {
 	return max(bytes, lost)
 }
 
-// measure returns the usage of the workspace and the temporary directory. It fails above a limit of
+// measureUsage returns the usage of the workspace and the temporary directory. It fails above a limit of
 // files, unless that is 0.
-func (s *Sandbox) measure(limit int, access bool) (usage, error) {
+func (s *Sandbox) measureUsage(limit int, access bool) (usage, error) {
 	var sum usage
 	for _, dir := range []string{s.options.Workspace, s.temp} {
 		check := func(n int) error {
@@ -191,7 +189,7 @@ func (s *Sandbox) measure(limit int, access bool) (usage, error) {
 			}
 			return nil
 		}
-		u, err := measure(dir, check, access)
+		u, err := directoryUsage(dir, check, access)
 		sum.bytes += u.bytes
 		sum.files += u.files
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

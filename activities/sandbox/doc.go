@@ -1,5 +1,16 @@
 // Package sandbox runs agents' commands with access only to their workspace. docs/sandbox.md
-// describes its levels: gvisor, full, landlock and off.
+// describes its levels: full, landlock and off. Package attack tries to break out of it.
+//
+// Start with Open in open.go and Run in run.go. The parts are:
+//
+//   - run.go has the API and the limits of a run; disk.go measures the disk; running_linux.go is
+//     the worker's side of a command; cgroup_linux.go also probes the host.
+//   - child_linux.go has the order in which the child confines itself: a root of its own
+//     (root_linux.go), limits and privileges (restrict_linux.go), Landlock, and the filter of system
+//     calls. guard_linux.go and tasks_linux.go watch and kill the command's processes.
+//   - A command reaches the network through a proxy of the worker (proxy.go of package tools).
+//
+// # Commands
 //
 // A command runs under a child process, which is this binary, started again. One thread of the
 // child confines itself and starts the command; the other threads watch the command and kill its
@@ -12,8 +23,7 @@
 // unprivileged user. Level landlock has no namespaces: a command can detect other files and
 // processes, and can change the mode, times and attributes of files that belong to the worker's
 // user, who should not be root. Level off provides a clean environment, a limit on time, disk and
-// output, and the end of the process group. Level gvisor leaves the confinement to gVisor's program
-// runsc, and the child only guards it.
+// output, and the end of the process group.
 //
 // Without a delegated cgroup, memory and processor time are polled ten times a second, as are
 // processes if the kernel does not count them. The disk is measured every second. After Run no
@@ -21,7 +31,4 @@
 //
 // The worker must remain "dumpable" (PR_SET_DUMPABLE). Otherwise the kernel lets only root map
 // users for its child.
-//
-// Start at sandbox.go for the API, start_linux.go and running_linux.go for the worker's side, and
-// child_linux.go for the order in which the child confines itself.
 package sandbox

@@ -56,7 +56,7 @@ const (
 	ioctlSetOwner = 0x8901 // number of FIOSETOWN
 )
 
-func (s spec) rules() []rule {
+func (s spec) filterRules() []rule {
 	var list []rule
 	deny := func(call uint32, answer unix.Errno, tests ...[]test) {
 		list = append(list, rule{call: call, answer: answer, tests: tests})
@@ -185,9 +185,9 @@ const (
 	argsOffset = 16
 )
 
-// assemble compiles the filter. It kills processes that use a foreign architecture, applies the
+// assembleFilter compiles the filter. It kills processes that use a foreign architecture, applies the
 // rules and allows all other calls.
-func assemble(rules []rule) ([]unix.SockFilter, error) {
+func assembleFilter(rules []rule) ([]unix.SockFilter, error) {
 	instructions := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: archOffset, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: nativeArch, SkipTrue: 1},
@@ -196,7 +196,7 @@ func assemble(rules []rule) ([]unix.SockFilter, error) {
 	}
 	instructions = append(instructions, foreignCalls()...)
 	for _, r := range rules {
-		instructions = append(instructions, r.instructions()...)
+		instructions = append(instructions, r.compileRule()...)
 	}
 	instructions = append(instructions, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
 	raw, err := bpf.Assemble(instructions)
@@ -210,8 +210,8 @@ func assemble(rules []rule) ([]unix.SockFilter, error) {
 	return program, nil
 }
 
-// instructions compiles a rule. The number of the system call is loaded before and after it.
-func (r rule) instructions() []bpf.Instruction {
+// compileRule compiles a rule. The number of the system call is loaded before and after it.
+func (r rule) compileRule() []bpf.Instruction {
 	answer := bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(r.answer)}
 	if r.ask {
 		answer.Val = unix.SECCOMP_RET_USER_NOTIF
@@ -268,37 +268,36 @@ type reply struct {
 	flags uint32
 }
 
-// answer answers calls until the listener is closed.
-func (t *threads) answer() {
+func (t *threads) answerCalls() {
 	runtime.LockOSThread()
 	for {
 		var n notification
-		if err := t.exchange(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); err != nil {
+		if err := t.callListener(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); err != nil {
 			if errors.Is(err, unix.EINTR) || errors.Is(err, unix.ENOENT) {
 				continue // a signal to the child, or the caller's death
 			}
 			return
 		}
 		r := reply{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
-		if !t.allow() {
+		if !t.allowThread() {
 			r = reply{id: n.id, err: -int32(unix.EAGAIN)}
 		}
 		// Retry if a signal interrupts the answer; otherwise the caller would wait forever.
-		for errors.Is(t.exchange(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r)), unix.EINTR) {
+		for errors.Is(t.callListener(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r)), unix.EINTR) {
 		}
 	}
 }
 
-func (t *threads) exchange(request uintptr, value unsafe.Pointer) error {
+func (t *threads) callListener(request uintptr, value unsafe.Pointer) error {
 	if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(t.listener), request, uintptr(value)); e != 0 {
 		return e
 	}
 	return nil
 }
 
-// allow reports whether one more thread may start. At the limit it counts again, because some
+// allowThread reports whether one more thread may start. At the limit it counts again, because some
 // threads may have ended.
-func (t *threads) allow() bool {
+func (t *threads) allowThread() bool {
 	select {
 	case <-t.dying:
 		return false
@@ -322,7 +321,7 @@ func (t *threads) allow() bool {
 // filterCalls installs the filter on this thread and its future processes. It returns the listener,
 // or -1 without AskThreads.
 func (s spec) filterCalls() (int, error) {
-	program, err := assemble(s.rules())
+	program, err := assembleFilter(s.filterRules())
 	if err != nil {
 		return -1, err
 	}

@@ -18,7 +18,6 @@ func foreignCalls() []bpf.Instruction {
 	}
 }
 
-// oldSetIDRules cover system calls that newer architectures do not have.
 func oldSetIDRules() []rule {
 	return []rule{
 		{call: unix.SYS_CHMOD, answer: unix.EPERM, tests: [][]test{{{1, bpf.JumpBitsSet, setID}}}},

@@ -13,7 +13,6 @@ const filters = true
 // foreignCalls is empty, because this architecture has only one set of system calls.
 func foreignCalls() []bpf.Instruction { return nil }
 
-// oldSetIDRules is empty, because this architecture does not have the calls.
 func oldSetIDRules() []rule { return nil }
 
 func oldTruncateRules() []rule { return nil }

@@ -44,26 +44,26 @@ func newGuard(s spec, tasks *tasks, control *os.File) (*guard, error) {
 		// Part of the spec may not have been read yet. The guard only waits for the end of the
 		// pipe.
 		_, _ = io.Copy(io.Discard, control)
-		g.die("")
+		g.orderKill("")
 		if s.Level == Full {
 			syscall.Exit(1) // the end of a namespace's first process kills the others
 		}
 	}()
-	go g.watch()
-	go g.kill()
+	go g.watchLimits()
+	go g.killRepeatedly()
 	return g, nil
 }
 
-func (g *guard) die(reason string) {
+func (g *guard) orderKill(reason string) {
 	g.once.Do(func() {
 		g.reason = reason
 		close(g.dying)
 	})
 }
 
-// kill kills all processes repeatedly until wait has reaped the last one. At level full a single
+// killRepeatedly kills all processes until awaitCommand has reaped the last one. At level full a single
 // call reaches all of them.
-func (g *guard) kill() {
+func (g *guard) killRepeatedly() {
 	runtime.LockOSThread()
 	<-g.dying
 	for {
@@ -73,14 +73,13 @@ func (g *guard) kill() {
 			if group := g.command.Load(); group > 0 {
 				_ = unix.Kill(-int(group), unix.SIGKILL) // reaches most of them at once
 			}
-			g.tasks.killAll()
+			g.tasks.killDescendants()
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// wait waits for the command, then has all other processes killed, and returns when none is left.
-func (g *guard) wait(command int) Exit {
+func (g *guard) awaitCommand(command int) Exit {
 	var e Exit
 	g.command.Store(int64(command))
 	for {
@@ -100,7 +99,7 @@ func (g *guard) wait(command int) Exit {
 		if ws.Signaled() {
 			e.Code, e.Signal = 128+int(ws.Signal()), unix.SignalName(ws.Signal())
 		}
-		g.die("")
+		g.orderKill("")
 	}
 	e.Ended = g.reason
 	if e.Ended == "" && e.Signal == "SIGXCPU" {
@@ -110,7 +109,6 @@ func (g *guard) wait(command int) Exit {
 	return e
 }
 
-// reapedCPU returns the processor time of all reaped processes.
 func reapedCPU() time.Duration {
 	var ru syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &ru); err != nil {
@@ -119,18 +117,18 @@ func reapedCPU() time.Duration {
 	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
 }
 
-func (g *guard) watch() {
-	for g.pause() {
-		if reason := g.measure(); reason != "" {
-			g.die(reason)
+func (g *guard) watchLimits() {
+	for g.pauseUntilDue() {
+		if reason := g.exceededLimit(); reason != "" {
+			g.orderKill(reason)
 			return
 		}
 	}
 }
 
-// pause waits until the next measurement is due. It returns false if the processes are to be
+// pauseUntilDue waits until the next measurement is due. It returns false if the processes are to be
 // killed.
-func (g *guard) pause() bool {
+func (g *guard) pauseUntilDue() bool {
 	before := hostThreads()
 	next := time.NewTimer(watchInterval)
 	defer next.Stop()
@@ -163,7 +161,7 @@ func hostThreads() uint16 {
 	return info.Procs
 }
 
-func (g *guard) measure() string {
+func (g *guard) exceededLimit() string {
 	limits := g.spec.Limits
 	var memory int64
 	g.threads = 0
@@ -185,7 +183,7 @@ func (g *guard) measure() string {
 		return endedCPU
 	case limits.Processes > 0 && g.threads > limits.Processes+ownThreads: // never true if the kernel limits them
 		return endedProcesses
-	case limits.Memory > 0 && memory > limits.Memory && !g.spec.Accounted && shared+g.tasks.proportional(found) > limits.Memory:
+	case limits.Memory > 0 && memory > limits.Memory && !g.spec.Accounted && shared+g.tasks.proportionalMemory(found) > limits.Memory:
 		return endedMemory
 	}
 	return ""

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// measure walks a directory. It does not change permissions.
-func measure(path string, check func(int) error, _ bool) (usage, error) {
+// directoryUsage walks a directory. It does not change permissions.
+func directoryUsage(path string, check func(int) error, _ bool) (usage, error) {
 	var sum usage
 	err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
 		if name == path || errors.Is(err, fs.ErrNotExist) {

@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// measure walks a directory while other processes may write to it. It uses open descriptors and
+// directoryUsage walks a directory while other processes may write to it. It uses open descriptors and
 // does not follow links. It gives the owner missing permissions: on directories always, on files
 // only if access is set. It calls check with the number of files so far and stops at an error.
-func measure(path string, check func(int) error, access bool) (usage, error) {
+func directoryUsage(path string, check func(int) error, access bool) (usage, error) {
 	fd, err := enterDirectory(unix.AT_FDCWD, path)
 	if err != nil {
 		return usage{}, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	w := walk{check: check, access: access}
-	err = w.directory(fd, path, 0)
+	err = w.walkDirectory(fd, path, 0)
 	return w.sum, err
 }
 
@@ -32,19 +32,19 @@ type walk struct {
 	access bool
 }
 
-func (w *walk) directory(fd int, name string, depth int) error {
+func (w *walk) walkDirectory(fd int, name string, depth int) error {
 	dir := os.NewFile(uintptr(fd), name)
 	defer dir.Close()
 	if depth > maxDepth {
 		return exceeded(endedFiles)
 	}
 	if w.access {
-		w.permit(fd)
+		w.permitOwner(fd)
 	}
 	for {
 		names, err := dir.Readdirnames(512)
 		for _, name := range names {
-			if err := w.entry(fd, name, depth); err != nil {
+			if err := w.addEntry(fd, name, depth); err != nil {
 				return err
 			}
 		}
@@ -62,7 +62,7 @@ func (w *walk) directory(fd int, name string, depth int) error {
 	}
 }
 
-func (w *walk) entry(fd int, name string, depth int) error {
+func (w *walk) addEntry(fd int, name string, depth int) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return ignoreGone(err)
@@ -75,7 +75,7 @@ func (w *walk) entry(fd int, name string, depth int) error {
 		if err != nil {
 			return ignoreGone(err)
 		}
-		return w.directory(sub, name, depth+1)
+		return w.walkDirectory(sub, name, depth+1)
 	case unix.S_IFREG:
 		if w.access && st.Mode&unix.S_IRUSR == 0 && st.Nlink == 1 {
 			return ignoreGone(ignoreDenied(unix.Fchmodat(fd, name, uint32(st.Mode&0o777|unix.S_IRUSR), unix.AT_SYMLINK_NOFOLLOW)))
@@ -84,8 +84,7 @@ func (w *walk) entry(fd int, name string, depth int) error {
 	return nil
 }
 
-// permit gives the owner permission to copy and remove a directory.
-func (w *walk) permit(fd int) {
+func (w *walk) permitOwner(fd int) {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) == nil && st.Mode&0o700 != 0o700 && int(st.Uid) == os.Geteuid() {
 		_ = unix.Fchmod(fd, uint32(st.Mode&0o777|0o700)) // fails for another user's directory
@@ -139,7 +138,6 @@ func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: tr
 // killGroup kills a process group. It ignores an empty group.
 func killGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }
 
-// signalOf returns the number and the name of the signal that killed a process.
 func signalOf(state *os.ProcessState) (int, string) {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() {

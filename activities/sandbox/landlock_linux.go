@@ -39,7 +39,7 @@ func landlockVersion() int {
 	return int(version)
 }
 
-func handled(version int) unix.LandlockRulesetAttr {
+func handledRights(version int) unix.LandlockRulesetAttr {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: 1<<13 - 1}
 	if version >= 2 {
 		attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_REFER
@@ -59,9 +59,9 @@ func handled(version int) unix.LandlockRulesetAttr {
 	return attr
 }
 
-// restrictPaths limits this thread and its future processes to the files that allow grants.
+// restrictPaths limits this thread and its future processes to the files that grantPaths allows.
 func (s spec) restrictPaths() error {
-	attr := handled(s.Landlock)
+	attr := handledRights(s.Landlock)
 	if s.Level == Full {
 		attr.Handled_access_net = 0 // the namespace confines the network
 	}
@@ -79,7 +79,7 @@ func (s spec) restrictPaths() error {
 		}
 		return nil
 	}
-	if err := s.allow(allow); err != nil {
+	if err := s.grantPaths(allow); err != nil {
 		return err
 	}
 	if _, _, e := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); e != 0 {
@@ -88,8 +88,8 @@ func (s spec) restrictPaths() error {
 	return nil
 }
 
-// allow adds the rules. At level full the root itself contains only readable files.
-func (s spec) allow(allow func(uint64, ...string) error) error {
+// grantPaths adds the rules. At level full the root itself contains only readable files.
+func (s spec) grantPaths(allow func(uint64, ...string) error) error {
 	if s.Level == Full {
 		return errors.Join(
 			allow(canRun, "/"),

@@ -144,7 +144,7 @@ func TestLimits_endACommand(t *testing.T) {
 				needs(t, python)
 			}
 			perLevel(t, func(t *testing.T, level sandbox.Level) {
-				b := openBox(t, level, within(test.limits))
+				b := openBox(t, level, limitedTo(test.limits))
 				exit, out := b.sh(t, test.script)
 				require.Equal(t, test.want, exit.Ended, "%+v %.500s", exit, out)
 				if test.limits.Output > 0 {
@@ -161,7 +161,7 @@ func TestLimits_excessCanBeRemoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			perLevel(t, func(t *testing.T, level sandbox.Level) {
-				b := openBox(t, level, within(limits), func(o *sandbox.Options) {
+				b := openBox(t, level, limitedTo(limits), func(o *sandbox.Options) {
 					for i := range 40 {
 						require.NoError(t, os.WriteFile(filepath.Join(o.Workspace, fmt.Sprint(i)), make([]byte, 1<<20), 0o600))
 					}
@@ -178,7 +178,7 @@ func TestLimits_memoryOfOneProcess(t *testing.T) {
 	t.Parallel()
 	needs(t, python)
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
-		b := openBox(t, level, within(sandbox.Limits{Memory: raceMemory}))
+		b := openBox(t, level, limitedTo(sandbox.Limits{Memory: raceMemory}))
 		exit, out := b.sh(t, python+` -c 'x=bytearray(4<<30)'`)
 		require.NotZero(t, exit.Code)
 		require.Contains(t, out, "MemoryError")
@@ -192,7 +192,7 @@ func TestLimits_memoryWithoutAProcessIsDenied(t *testing.T) {
 		t.Skip("a memory group counts it")
 	}
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
-		b := openBox(t, level, within(sandbox.Limits{Memory: raceMemory}))
+		b := openBox(t, level, limitedTo(sandbox.Limits{Memory: raceMemory}))
 		exit, out := b.sh(t, python+` -c 'import os; os.memfd_create("x")'`)
 		require.NotZero(t, exit.Code)
 		require.Contains(t, out, "Function not implemented")
@@ -202,7 +202,7 @@ func TestLimits_memoryWithoutAProcessIsDenied(t *testing.T) {
 func TestLimits_sizeOfOneFile(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
-		b := openBox(t, level, within(sandbox.Limits{Disk: 4 << 20}))
+		b := openBox(t, level, limitedTo(sandbox.Limits{Disk: 4 << 20}))
 		_, out := b.sh(t, `exec dd if=/dev/zero of=big bs=1M count=64`)
 		info, err := os.Stat(filepath.Join(b.workspace, "big"))
 		require.NoError(t, err, out)
@@ -213,7 +213,7 @@ func TestLimits_sizeOfOneFile(t *testing.T) {
 func TestLimits_processes(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
-		b := openBox(t, level, within(sandbox.Limits{Processes: 40, Time: 5 * time.Minute}))
+		b := openBox(t, level, limitedTo(sandbox.Limits{Processes: 40, Time: 5 * time.Minute}))
 		exit, out := b.sh(t, `
 			i=0; while [ $i -lt 3000 ]; do sleep 30 & i=$((i+1)); echo $i; done`)
 		require.NotZero(t, exit.Code)
@@ -232,7 +232,7 @@ func TestLimits_threads(t *testing.T) {
 	t.Parallel()
 	needs(t, python)
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
-		b := openBox(t, level, within(sandbox.Limits{Processes: 40, Time: 5 * time.Minute}))
+		b := openBox(t, level, limitedTo(sandbox.Limits{Processes: 40, Time: 5 * time.Minute}))
 		exit, out := b.sh(t, python+` -c 'import threading,time
 for i in range(300):
   threading.Thread(target=time.sleep,args=(30,),daemon=True).start(); print(i,flush=True)'`)
@@ -246,7 +246,7 @@ for i in range(300):
 func TestLimits_pipelinesDoNotFail(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
-		b := openBox(t, level, within(sandbox.Limits{Processes: 200}))
+		b := openBox(t, level, limitedTo(sandbox.Limits{Processes: 200}))
 		b.must(t, `set -e; i=0; while [ $i -lt 300 ]; do : | : | : | :; i=$((i+1)); done`)
 	})
 }
@@ -259,7 +259,7 @@ func TestLimits_processesOfOtherSandboxesDoNotCount(t *testing.T) {
 		for _, version := range versions[level] {
 			var boxes []box
 			for range 3 {
-				boxes = append(boxes, openBox(t, level, within(sandbox.Limits{Processes: 60, Time: 2 * time.Minute}), func(o *sandbox.Options) { o.Host.Landlock = version }))
+				boxes = append(boxes, openBox(t, level, limitedTo(sandbox.Limits{Processes: 60, Time: 2 * time.Minute}), func(o *sandbox.Options) { o.Host.Landlock = version }))
 			}
 			var runs errgroup.Group
 			for _, b := range boxes {
@@ -293,7 +293,7 @@ func TestLimits_processesOfOtherSandboxesDoNotCount(t *testing.T) {
 func TestLimits_forkBomb(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
-		b := openBox(t, level, within(sandbox.Limits{Processes: 40, Time: 5 * time.Minute}))
+		b := openBox(t, level, limitedTo(sandbox.Limits{Processes: 40, Time: 5 * time.Minute}))
 		exit, _ := b.sh(t, `f() { echo x >> count; if [ $1 -gt 0 ]; then f $(($1-1)) & f $(($1-1)) & fi; sleep 1; }; f 8; sleep 1`)
 		count, err := os.ReadFile(filepath.Join(b.workspace, "count"))
 		require.NoError(t, err)
@@ -310,7 +310,7 @@ func TestLimits_forkBomb(t *testing.T) {
 func TestLimits_cannotBeLifted(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
-		b := openBox(t, level, within(sandbox.Limits{Processes: 40, Memory: 1 << 30, Disk: 1 << 20, CPU: time.Minute}))
+		b := openBox(t, level, limitedTo(sandbox.Limits{Processes: 40, Memory: 1 << 30, Disk: 1 << 20, CPU: time.Minute}))
 		for _, script := range []string{"ulimit -p 4000 || ulimit -u 4000", "ulimit -d unlimited", "ulimit -f unlimited", "ulimit -t unlimited"} {
 			exit, _ := b.sh(t, script)
 			require.NotZero(t, exit.Code, script)

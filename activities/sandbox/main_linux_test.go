@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"conclave/engine/files/overlay"
 )
 
 // holder is the variable that makes this binary a worker for a test to kill.
@@ -13,6 +15,7 @@ const holder = "sandbox-holder"
 const childName = "conclave-sandbox"
 
 func TestMain(m *testing.M) {
+	overlay.RunHolder()
 	if os.Getenv(holder) != "" {
 		hold()
 	}

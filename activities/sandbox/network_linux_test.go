@@ -11,17 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities/sandbox"
-	"conclave/activities/sandbox/egress"
+	"conclave/activities/tools"
 )
 
 // reaching gives commands a network with one destination.
 func reaching(t *testing.T, destination string) func(*sandbox.Options) {
 	t.Helper()
-	list, err := egress.ParseList([]string{destination})
+	list, err := tools.ParseDestinations([]string{destination})
 	require.NoError(t, err)
 	return func(o *sandbox.Options) {
 		o.Network = sandbox.Network{Reaches: list.String(), Serve: func(socket *os.File) io.Closer {
-			p, err := egress.Serve(socket, list)
+			p, err := tools.ServeProxy(socket, list)
 			if err != nil {
 				return nil
 			}

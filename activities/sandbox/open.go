@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -36,7 +39,7 @@ var errClosed = errors.New("the sandbox is closed")
 // Open creates a sandbox for a workspace. The caller must close it.
 func Open(o Options) (_ *Sandbox, err error) {
 	if o.Host.Level == "" {
-		o.Host = probe(context.Background())
+		o.Host = probeHost(context.Background())
 	}
 	if err := o.Level.require(o.Host); err != nil {
 		return nil, err
@@ -55,23 +58,22 @@ func Open(o Options) (_ *Sandbox, err error) {
 	}
 	s := &Sandbox{options: o, temp: temp, inside: o.Workspace, tempIn: temp}
 	s.life, s.end = context.WithCancelCause(context.Background())
-	if o.Level == Full || o.Level == Gvisor {
+	if o.Level == Full {
 		s.inside, s.tempIn = workspacePath, "/tmp"
 	}
-	s.prepare()
-	used, err := s.measure(0, false)
+	s.prepareHost()
+	used, err := s.measureUsage(0, false)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.used.Store(&used)
 	if o.Beyond {
-		s.options.Limits.allow(used)
+		s.options.Limits.raiseBy(used)
 	}
 	return s, nil
 }
 
-// allow raises the limits of disk and files by a usage, if they are set.
-func (l *Limits) allow(u usage) {
+func (l *Limits) raiseBy(u usage) {
 	if l.Disk > 0 {
 		l.Disk += u.bytes
 	}
@@ -104,7 +106,7 @@ func makeTemp(parent string) (string, error) {
 }
 
 func (o *Options) check() error {
-	workspace, err := o.workspace()
+	workspace, err := o.realWorkspace()
 	if err != nil {
 		return fmt.Errorf("workspace: %w", err)
 	}
@@ -112,10 +114,10 @@ func (o *Options) check() error {
 	if o.Temp == "" {
 		o.Temp = os.TempDir()
 	}
-	if o.Temp, err = directory(o.Temp); err != nil {
+	if o.Temp, err = realDirectory(o.Temp); err != nil {
 		return fmt.Errorf("directory for temporary files: %w", err)
 	}
-	if within(o.Temp, workspace) {
+	if isWithin(o.Temp, workspace) {
 		return fmt.Errorf("the directory for temporary files, %s, lies in the workspace; name one outside", o.Temp)
 	}
 	if o.Network.Serve != nil && o.Level != Full {
@@ -126,23 +128,22 @@ func (o *Options) check() error {
 			return fmt.Errorf("read-only part %q is not a path inside the workspace", part)
 		}
 	}
-	o.Toolchains, err = toolchains(*o)
+	o.Toolchains, err = checkToolchains(*o)
 	return err
 }
 
-// workspace returns the real path of the workspace, or the given one if it is a mount of its own.
-func (o *Options) workspace() (string, error) {
+// realWorkspace returns the real path of the workspace, or the given one if it is a mount of its own.
+func (o *Options) realWorkspace() (string, error) {
 	switch {
 	case o.Tree == nil:
-		return directory(o.Workspace)
+		return realDirectory(o.Workspace)
 	case o.Level != Full:
 		return "", fmt.Errorf("it is a mount of its own, which needs level %q", Full)
 	}
 	return o.Workspace, nil
 }
 
-// directory returns the real path of an existing directory.
-func directory(path string) (string, error) {
+func realDirectory(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		return "", fmt.Errorf("%q is not an absolute path", path)
 	}
@@ -160,14 +161,14 @@ func directory(path string) (string, error) {
 	return real, err
 }
 
-// within reports whether path is dir or lies in it. Both must be clean and absolute.
-func within(path, dir string) bool {
+// isWithin reports whether path is dir or lies in it. Both must be clean and absolute.
+func isWithin(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// begin registers a run, which ends with runs.Done. It fails if the sandbox is closed.
-func (s *Sandbox) begin() error {
+// beginRun registers a run, which ends with runs.Done. It fails if the sandbox is closed.
+func (s *Sandbox) beginRun() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.life.Err() != nil {
@@ -185,9 +186,9 @@ func (s *Sandbox) Close() error {
 		s.end(errClosed)
 		s.mu.Unlock()
 		s.runs.Wait()
-		err := s.release()
-		// Directories without permissions cannot be removed; measure restores their permissions.
-		if _, walkErr := measure(s.temp, nil, true); walkErr != nil && !errors.Is(walkErr, exceeded(endedFiles)) {
+		err := s.releaseHost()
+		// Directories without permissions cannot be removed; directoryUsage restores their permissions.
+		if _, walkErr := directoryUsage(s.temp, nil, true); walkErr != nil && !errors.Is(walkErr, exceeded(endedFiles)) {
 			err = errors.Join(err, walkErr)
 		}
 		if err = errors.Join(err, os.RemoveAll(s.temp)); err != nil {
@@ -195,4 +196,153 @@ func (s *Sandbox) Close() error {
 		}
 	})
 	return s.closeErr
+}
+
+// user is the name of the user under which commands run at level full.
+const user = "agent"
+
+// ownLoopback lists the names of a command's own loopback, for which it must not use the proxy.
+const ownLoopback = "localhost,127.0.0.1,::1"
+
+// commandEnvironment returns the environment of a command. It includes none of the worker's variables.
+func (s *Sandbox) commandEnvironment(added map[string]string) []string {
+	home := filepath.Join(s.tempIn, "home")
+	env := map[string]string{
+		"PATH":   strings.Join(searchPath(s.options.Toolchains), string(os.PathListSeparator)),
+		"HOME":   home,
+		"TMPDIR": s.tempIn,
+		"USER":   user, "LOGNAME": user,
+		"LANG":                "C.UTF-8",
+		"GIT_CONFIG_NOSYSTEM": "1", // an unreadable file of the host would be an error to git
+		"TERM":                "dumb",
+		"PWD":                 s.inside,
+	}
+	if runtime.GOOS == "windows" {
+		for _, name := range []string{"SystemRoot", "SystemDrive", "ComSpec", "PATHEXT"} {
+			env[name] = os.Getenv(name)
+		}
+		env["TEMP"], env["TMP"], env["USERPROFILE"] = s.tempIn, s.tempIn, home
+	}
+	if s.options.Network.Serve != nil {
+		for _, name := range []string{"http_proxy", "https_proxy"} {
+			env[name], env[strings.ToUpper(name)] = "http://"+proxyAddress, "http://"+proxyAddress
+		}
+		env["no_proxy"], env["NO_PROXY"] = ownLoopback, ownLoopback
+	}
+	maps.Copy(env, added)
+	list := make([]string, 0, len(env))
+	for name, value := range env {
+		list = append(list, name+"="+value)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Directories that restrict toolchains. A toolchain must not be or contain a shared or sealed
+// directory, nor lie in a sealed one.
+var (
+	shared = []string{"/", "/var", "/var/lib", "/tmp", "/home", "/root", "/Users"}
+	sealed = []string{"/etc", "/proc", "/sys", "/dev", "/run", "/boot", "/var/run"}
+)
+
+// checkToolchains validates the operator's toolchains and returns their real paths without duplicates.
+func checkToolchains(o Options) ([]string, error) {
+	private := []string{o.Workspace, o.Temp}
+	for _, dir := range o.Private {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = real
+		}
+		private = append(private, dir) // also a directory that does not exist yet
+	}
+	home := ""
+	if dir, err := os.UserHomeDir(); err == nil {
+		if dir, err = filepath.EvalSymlinks(dir); err == nil {
+			home = dir
+			for _, secret := range []string{".ssh", ".config", ".aws", ".gnupg", ".kube", ".docker"} {
+				private = append(private, filepath.Join(home, secret))
+			}
+		}
+	}
+	var found []string
+	for _, name := range o.Toolchains {
+		path, err := realDirectory(name)
+		if err != nil {
+			return nil, fmt.Errorf("toolchain: %w", err)
+		}
+		if reason := refuseToolchain(path, private, home); reason != "" {
+			return nil, fmt.Errorf("toolchain %s: it %s, so commands could read more than programs; name the directory of the toolchain itself", name, reason)
+		}
+		if !slices.Contains(found, path) {
+			found = append(found, path)
+		}
+	}
+	return found, nil
+}
+
+func refuseToolchain(path string, private []string, home string) string {
+	for _, dir := range slices.Concat(shared, sealed) {
+		if isWithin(dir, path) {
+			return "is or holds " + dir
+		}
+	}
+	for _, dir := range sealed {
+		if isWithin(path, dir) {
+			return "lies in " + dir
+		}
+	}
+	if parent := filepath.Dir(path); parent == "/home" || parent == "/Users" {
+		return "is a home directory"
+	}
+	for _, dir := range private {
+		if isWithin(dir, path) || isWithin(path, dir) {
+			return "is, holds or lies in " + dir
+		}
+	}
+	if home != "" && isWithin(home, path) {
+		return "is or holds " + home
+	}
+	return ""
+}
+
+// searchPath returns the PATH of commands: the toolchains, then the system's directories.
+func searchPath(toolchains []string) []string {
+	var path []string
+	for _, dir := range toolchains {
+		if info, err := os.Stat(filepath.Join(dir, "bin")); err == nil && info.IsDir() {
+			dir = filepath.Join(dir, "bin")
+		}
+		path = append(path, dir)
+	}
+	switch runtime.GOOS {
+	case "windows":
+		root := os.Getenv("SystemRoot")
+		return append(path, filepath.Join(root, "System32"), root)
+	case "darwin":
+		path = append(path, "/opt/homebrew/bin")
+	}
+	return append(path, "/usr/local/go/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+}
+
+// lookPath finds a program in the directories of path or, if its name contains a slash, relative to
+// dir.
+func lookPath(name string, path []string, dir string) (string, error) {
+	if strings.ContainsAny(name, `/`) || runtime.GOOS == "windows" && strings.ContainsAny(name, `\`) {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		return name, nil
+	}
+	for _, d := range path {
+		candidate := filepath.Join(d, name)
+		if runtime.GOOS == "windows" {
+			if found, err := exec.LookPath(candidate); err == nil {
+				return found, nil
+			}
+			continue
+		}
+		if info, err := os.Stat(candidate); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return candidate, nil
+		}
+	}
+	return "", &fs.PathError{Op: "find the program", Path: name, Err: fmt.Errorf("%w in any of %s", fs.ErrNotExist, strings.Join(path, string(os.PathListSeparator)))}
 }

@@ -27,7 +27,7 @@ func TestOpen_refusesAWeakerHost(t *testing.T) {
 	_, err = sandbox.Open(sandbox.Options{Workspace: t.TempDir(), Level: sandbox.Landlock, Host: sandbox.Host{Level: sandbox.Off}})
 	require.ErrorAs(t, err, &refused)
 	_, err = sandbox.Open(sandbox.Options{Workspace: t.TempDir(), Level: "strong", Host: lacking})
-	require.ErrorContains(t, err, `unknown sandbox level "strong"; use one of gvisor, full, landlock, off`)
+	require.ErrorContains(t, err, `unknown sandbox level "strong"; use one of full, landlock, off`)
 }
 
 func TestOpen_refusesOptions(t *testing.T) {

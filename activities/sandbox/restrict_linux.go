@@ -31,8 +31,6 @@ func (s spec) limitResources() error {
 	return nil
 }
 
-// lowerLimit lowers the soft limit of a resource of this process and, if hard is set, the hard
-// limit.
 func lowerLimit(resource int, value uint64, hard bool) (before unix.Rlimit, err error) {
 	if err := unix.Prlimit(0, resource, nil, &before); err != nil {
 		return before, err
@@ -51,9 +49,6 @@ func lowerLimit(resource int, value uint64, hard bool) (before unix.Rlimit, err 
 // not to the child's own memory and threads. The filter prevents the command from changing them.
 func (s spec) forkLimits() map[int]uint64 {
 	limits := map[int]uint64{}
-	if s.Level == Gvisor {
-		return limits // they would apply to gVisor itself
-	}
 	if s.Limits.Processes > 0 && s.Counted {
 		limits[unix.RLIMIT_NPROC] = uint64(s.Limits.Processes + ownThreads)
 	}
@@ -72,7 +67,7 @@ var softLimits = []uint32{unix.RLIMIT_NPROC, unix.RLIMIT_DATA}
 // them.
 func (s spec) withForkLimits(fork func() error) error {
 	old := map[int]unix.Rlimit{}
-	err := elsewhere(func() (err error) {
+	err := onOtherThread(func() (err error) {
 		for resource, value := range s.forkLimits() {
 			if old[resource], err = lowerLimit(resource, value, false); err != nil {
 				return err
@@ -84,13 +79,13 @@ func (s spec) withForkLimits(fork func() error) error {
 		err = fork()
 	}
 	for resource, limit := range old {
-		err = errors.Join(err, elsewhere(func() error { return unix.Prlimit(0, resource, &limit, nil) }))
+		err = errors.Join(err, onOtherThread(func() error { return unix.Prlimit(0, resource, &limit, nil) }))
 	}
 	return err
 }
 
-// elsewhere calls f on a thread other than the caller's, which is locked to its goroutine.
-func elsewhere(f func() error) error {
+// onOtherThread calls f on a thread other than the caller's, which is locked to its goroutine.
+func onOtherThread(f func() error) error {
 	done := make(chan error)
 	go func() { done <- f() }()
 	return <-done
@@ -131,7 +126,6 @@ func dropPrivileges() error {
 	return nil
 }
 
-// clearBounds sets the secure bits and empties the capability bounding set.
 func clearBounds() error {
 	if err := unix.Prctl(unix.PR_SET_SECUREBITS, secureBits, 0, 0, 0); err != nil {
 		return fmt.Errorf("secure bits: %w", err)
@@ -142,7 +136,7 @@ func clearBounds() error {
 			return nil // beyond the kernel's last capability
 		}
 		if err != nil {
-			return fmt.Errorf("bounding set: %w", err)
+			return fmt.Errorf("bound set: %w", err)
 		}
 	}
 }
@@ -174,7 +168,7 @@ func (s spec) protectParts() (restore func()) {
 	return func() {
 		for name, mode := range modes {
 			// The calling thread is already confined, and the file may have been removed.
-			_ = elsewhere(func() error { return root.Chmod(name, mode) })
+			_ = onOtherThread(func() error { return root.Chmod(name, mode) })
 		}
 	}
 }

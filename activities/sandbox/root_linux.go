@@ -56,7 +56,7 @@ func (s spec) enterRoot() error {
 	if err := unix.Fchdir(root); err != nil {
 		return err
 	}
-	if err := s.build(trees, links); err != nil {
+	if err := s.buildRoot(trees, links); err != nil {
 		return err
 	}
 	if err := linkUp("lo"); err != nil {
@@ -65,10 +65,9 @@ func (s spec) enterRoot() error {
 	if err := unix.Sethostname([]byte("sandbox")); err != nil {
 		return fmt.Errorf("set the host name: %w", err)
 	}
-	return pivot()
+	return pivotRoot()
 }
 
-// becomeInner switches to the namespace's user and group, and drops all other groups.
 func becomeInner() error {
 	for _, call := range []struct{ number, id uintptr }{
 		{unix.SYS_SETGROUPS, 0}, {unix.SYS_SETRESGID, innerID}, {unix.SYS_SETRESUID, innerID},
@@ -80,8 +79,7 @@ func becomeInner() error {
 	return nil
 }
 
-// build creates the content of the new root in the current directory.
-func (s spec) build(trees []tree, links map[string]string) error {
+func (s spec) buildRoot(trees []tree, links map[string]string) error {
 	for name, content := range madeFiles {
 		if err := makeFile(name, content); err != nil {
 			return err
@@ -103,7 +101,7 @@ func (s spec) build(trees []tree, links map[string]string) error {
 		}
 	}
 	for _, t := range trees {
-		if err := t.attach(); err != nil {
+		if err := t.attachMount(); err != nil {
 			return fmt.Errorf("mount %s: %w", t.at, err)
 		}
 	}
@@ -158,7 +156,7 @@ func (s spec) mountKernel() error {
 	if err != nil {
 		return err
 	}
-	if err := (tree{shm, "dev/shm"}).attach(); err != nil {
+	if err := (tree{shm, "dev/shm"}).attachMount(); err != nil {
 		return fmt.Errorf("mount /dev/shm: %w", err)
 	}
 	proc, err := newFilesystem("proc", readOnly|unix.MOUNT_ATTR_NOEXEC)
@@ -168,13 +166,12 @@ func (s spec) mountKernel() error {
 	if err != nil {
 		return err
 	}
-	if err := (tree{proc, "proc"}).attach(); err != nil {
+	if err := (tree{proc, "proc"}).attachMount(); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
 	return nil
 }
 
-// sharedSize is the size of /dev/shm.
 func (s spec) sharedSize() int64 {
 	if s.Limits.Memory > 0 {
 		return min(shmSize, s.Limits.Memory/4)
@@ -205,9 +202,9 @@ func newFilesystem(kind string, attributes int, options ...string) (int, error) 
 	return fd, nil
 }
 
-// pivot makes the current directory the root, unmounts the old root and forbids changes to the new
+// pivotRoot makes the current directory the root, unmounts the old root and forbids changes to the new
 // one.
-func pivot() error {
+func pivotRoot() error {
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("change the root: %w", err)
 	}
@@ -264,14 +261,13 @@ type tree struct {
 	at string // mount point, relative to the new root
 }
 
-// hostTrees returns detached mounts of the host's files, and the symbolic links among these.
 func (s spec) hostTrees() ([]tree, map[string]string, error) {
 	trees, err := s.ownTrees() // first, since a toolchain may lie in the host's /tmp
 	if err != nil {
 		return nil, nil, err
 	}
 	links := map[string]string{}
-	for _, name := range s.readable() {
+	for _, name := range s.readablePaths() {
 		if target, err := os.Readlink(name); err == nil {
 			links[name[1:]] = target
 			continue
@@ -295,8 +291,8 @@ func (s spec) hostTrees() ([]tree, map[string]string, error) {
 	return trees, links, nil
 }
 
-// readable returns the host's files and directories that commands can read. Some may not exist.
-func (s spec) readable() []string {
+// readablePaths returns the host's files and directories that commands can read. Some may not exist.
+func (s spec) readablePaths() []string {
 	all := append(existingSystemFiles(), systemDirs...)
 	for _, dir := range s.Toolchains {
 		if !strings.HasPrefix(dir, "/usr/") {
@@ -306,7 +302,6 @@ func (s spec) readable() []string {
 	return all
 }
 
-// existingSystemFiles expands the patterns of systemFiles.
 func existingSystemFiles() []string {
 	var all []string
 	for _, pattern := range systemFiles {
@@ -357,8 +352,8 @@ func copyMount(at int, name string, flags uint, attributes unix.MountAttr) (int,
 	return fd, nil
 }
 
-// attach mounts the tree. It creates the mount point unless that is inside another mount.
-func (t tree) attach() error {
+// attachMount mounts the tree. It creates the mount point unless that is inside another mount.
+func (t tree) attachMount() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(t.fd, &st); err != nil {
 		return err

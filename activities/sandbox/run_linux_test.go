@@ -69,7 +69,7 @@ func carryOut(t *testing.T, tests []work) {
 				if test.only != "" && test.only != level {
 					t.Skipf("level %s does not allow it", level)
 				}
-				b := openBox(t, level, within(sandbox.Limits{Memory: 4 << 30, Processes: 512, Disk: 2 << 30, Files: 100_000, Output: 1 << 20}))
+				b := openBox(t, level, limitedTo(sandbox.Limits{Memory: 4 << 30, Processes: 512, Disk: 2 << 30, Files: 100_000, Output: 1 << 20}))
 				b.must(t, "set -e\n"+test.script)
 			})
 		})

@@ -29,10 +29,9 @@ type confinedRun struct {
 	once    sync.Once
 }
 
-// launch prepares the mounts, the output and the cgroup of the child, and starts it.
-func (r *confinedRun) launch(sp *spec, stdout, stderr stream) error {
+func (r *confinedRun) launchChild(sp *spec, stdout, stderr stream) error {
 	for _, at := range sp.Trees {
-		tree, err := r.s.tree(at)
+		tree, err := r.s.openTree(at)
 		if err != nil {
 			return err
 		}
@@ -46,10 +45,10 @@ func (r *confinedRun) launch(sp *spec, stdout, stderr stream) error {
 		r.network = passage
 		r.cmd.ExtraFiles = append(r.cmd.ExtraFiles, passage.theirs)
 	}
-	if err := r.connect(stdout, stderr); err != nil {
+	if err := r.connectOutput(stdout, stderr); err != nil {
 		return err
 	}
-	if err := r.group(sp); err != nil {
+	if err := r.createGroup(sp); err != nil {
 		return err
 	}
 	if err := r.cmd.Start(); err != nil {
@@ -58,9 +57,9 @@ func (r *confinedRun) launch(sp *spec, stdout, stderr stream) error {
 	return nil
 }
 
-// connect creates the output pipes. The sandbox's user owns them, so that commands can open
+// connectOutput creates the output pipes. The sandbox's user owns them, so that commands can open
 // /dev/stdout.
-func (r *confinedRun) connect(stdout, stderr stream) error {
+func (r *confinedRun) connectOutput(stdout, stderr stream) error {
 	for _, to := range []stream{stdout, stderr} {
 		read, write, err := os.Pipe()
 		if err != nil {
@@ -81,8 +80,7 @@ func (r *confinedRun) connect(stdout, stderr stream) error {
 	return nil
 }
 
-// group creates a cgroup for the child if the host has a delegated one.
-func (r *confinedRun) group(sp *spec) error {
+func (r *confinedRun) createGroup(sp *spec) error {
 	if r.s.options.Host.Cgroup == "" {
 		return nil
 	}
@@ -98,8 +96,7 @@ func (r *confinedRun) group(sp *spec) error {
 	return nil
 }
 
-// abandon releases the resources of a child that did not start.
-func (r *confinedRun) abandon() error {
+func (r *confinedRun) abandonChild() error {
 	closeFiles(r.writes)
 	closeFiles(r.reads)
 	r.copies.Wait()
@@ -114,11 +111,11 @@ func (r *confinedRun) abandon() error {
 	return nil
 }
 
-func (r *confinedRun) send(sp spec) {
+func (r *confinedRun) sendSpec(sp spec) {
 	closeFiles(r.writes)
 	r.ended = make(chan struct{})
 	if r.network != nil {
-		go r.network.serve(r.s.options.Network)
+		go r.network.serveProxy(r.s.options.Network)
 	}
 	go func() {
 		_ = json.NewEncoder(r.control).Encode(sp) // if the child has died, its status is missing
@@ -129,13 +126,13 @@ func (r *confinedRun) send(sp spec) {
 // itself.
 const killTimeout = 5 * time.Second
 
-// kill ends all processes. At level landlock it asks the child to kill them, and the child ends
+// killProcesses ends all processes. At level landlock it asks the child to kill them, and the child ends
 // last.
-func (r *confinedRun) kill() {
+func (r *confinedRun) killProcesses() {
 	r.once.Do(func() {
 		if r.s.options.Level == Full {
 			if r.cgroup != nil {
-				r.cgroup.kill()
+				r.cgroup.killProcesses()
 			}
 			_ = r.cmd.Process.Kill() // it may have ended
 			return
@@ -156,7 +153,7 @@ func (r *confinedRun) enforceKill() {
 		}
 		if tasks, err := openTasks(); err == nil {
 			tasks.self = r.cmd.Process.Pid
-			if tasks.killAll() == 0 {
+			if tasks.killDescendants() == 0 {
 				_ = r.cmd.Process.Kill()
 			}
 			closeFD(tasks.proc)
@@ -164,8 +161,8 @@ func (r *confinedRun) enforceKill() {
 	}
 }
 
-// wait waits for the child, which ends after all its processes.
-func (r *confinedRun) wait() (Exit, error) {
+// awaitEnd waits for the child, which ends after all its processes.
+func (r *confinedRun) awaitEnd() (Exit, error) {
 	err := r.cmd.Wait()
 	close(r.ended)
 	r.control.Close()
@@ -175,11 +172,11 @@ func (r *confinedRun) wait() (Exit, error) {
 	var st status
 	ok := json.NewDecoder(r.status).Decode(&st) == nil
 	r.status.Close()
-	r.drain()
+	r.drainOutput()
 	e := st.Exit
 	var groupErr error
 	if r.cgroup != nil {
-		groupErr = r.cgroup.account(&e)
+		groupErr = r.cgroup.settleExit(&e)
 	}
 	switch {
 	case st.Error != "":
@@ -192,9 +189,9 @@ func (r *confinedRun) wait() (Exit, error) {
 	return e, groupErr
 }
 
-// drain reads the rest of the output. Its time is bounded, because a process may still hold a pipe
+// drainOutput reads the rest of the output. Its time is bounded, because a process may still hold a pipe
 // open.
-func (r *confinedRun) drain() {
+func (r *confinedRun) drainOutput() {
 	done := make(chan struct{})
 	go func() {
 		r.copies.Wait()
@@ -205,5 +202,177 @@ func (r *confinedRun) drain() {
 	case <-time.After(outputWait):
 		closeFiles(r.reads)
 		<-done
+	}
+}
+
+const (
+	// innerID is the user ID and group ID of a command in its namespace at level full.
+	innerID = 1000
+
+	// nobodyID is the unprivileged user and group of the host to which innerID maps if the worker
+	// is root.
+	nobodyID = 65534
+)
+
+type hostState struct {
+	outer int      // the host's user behind innerID
+	idmap *os.File // a user namespace that maps root's files to that user; nil if not needed
+}
+
+func (s *Sandbox) prepareHost() {
+	s.host.outer = os.Geteuid()
+	if s.options.Level == Full && os.Geteuid() == 0 {
+		// If the file system does not support idmapped mounts, the command's user is root on the
+		// host, whose processes the kernel does not count (see countsProcesses).
+		if idmap, err := openIDMap(nobodyID); err == nil {
+			if (s.options.Tree != nil || isIDMappable(idmap, s.options.Workspace)) && isIDMappable(idmap, s.temp) {
+				s.host.idmap, s.host.outer = idmap, nobodyID
+			} else {
+				idmap.Close()
+			}
+		}
+	}
+}
+
+func (s *Sandbox) releaseHost() error {
+	if s.host.idmap != nil {
+		return s.host.idmap.Close()
+	}
+	return nil
+}
+
+func (s *Sandbox) startCommand(c Command, stdout, stderr stream) (*running, error) {
+	if s.options.Level == Off {
+		return s.startUnconfined(c, stdout, stderr)
+	}
+	return s.startChild(s.childSpec(c), stdout, stderr)
+}
+
+func (s *Sandbox) startChild(sp spec, stdout, stderr stream) (*running, error) {
+	controlRead, control, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	statusRead, statusWrite, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, controlRead.Close(), control.Close())
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{childName}
+	cmd.Env = []string{}
+	cmd.ExtraFiles = []*os.File{controlRead, statusWrite}
+	cmd.SysProcAttr = s.childAttributes()
+	defer func() { closeFiles(cmd.ExtraFiles) }()
+	r := &confinedRun{s: s, cmd: cmd, control: control, status: statusRead}
+	if err := r.launchChild(&sp, stdout, stderr); err != nil {
+		return nil, errors.Join(err, r.abandonChild())
+	}
+	r.sendSpec(sp)
+	return &running{kill: r.killProcesses, wait: r.awaitEnd, unnamed: r.measureUnnamed}, nil
+}
+
+func (s *Sandbox) childSpec(c Command) spec {
+	return spec{
+		AskThreads: s.options.Limits.Processes > 0 && !s.countsProcesses(), Counted: s.countsProcesses(),
+		Level: s.options.Level, Args: c.Args, Env: s.commandEnvironment(c.Env), Path: searchPath(s.options.Toolchains),
+		Dir: c.Dir, Workspace: s.options.Workspace, Temp: s.temp, ReadOnly: s.options.ReadOnly,
+		Toolchains: s.options.Toolchains, Trees: s.mountPoints(), Switch: s.host.outer != os.Geteuid(),
+		Landlock: s.options.Host.Landlock, Limits: s.options.Limits, Network: s.options.Network.Serve != nil,
+	}
+}
+
+// mountPoints returns the mount points of the mounts that the child cannot make itself.
+func (s *Sandbox) mountPoints() (at []string) {
+	if s.options.Tree != nil || s.host.idmap != nil {
+		at = append(at, workspaceMount)
+	}
+	if s.host.idmap != nil {
+		at = append(at, tempMount)
+	}
+	return at
+}
+
+func (s *Sandbox) openTree(at string) (*os.File, error) {
+	switch {
+	case at == tempMount:
+		return ownedTree(s.host.idmap, s.temp)
+	case s.options.Tree != nil:
+		return s.options.Tree(s.host.outer)
+	}
+	return ownedTree(s.host.idmap, s.options.Workspace)
+}
+
+// countsProcesses reports whether the kernel counts a command's processes separately from the user's
+// others. It does so for each user namespace since version 5.14, which is the version after the
+// first with Landlock, but never for root.
+func (s *Sandbox) countsProcesses() bool {
+	return s.options.Level == Full && s.host.outer != 0 && s.options.Host.Landlock > 1
+}
+
+// childAttributes returns the process attributes of the child: at level full, new namespaces and all
+// capabilities in them.
+func (s *Sandbox) childAttributes() *syscall.SysProcAttr {
+	if s.options.Level != Full {
+		return &syscall.SysProcAttr{Setsid: true}
+	}
+	group := s.host.outer
+	if group == os.Geteuid() {
+		group = os.Getegid()
+	}
+	return &syscall.SysProcAttr{
+		Setsid: true,
+		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET |
+			unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
+		UidMappings:                []syscall.SysProcIDMap{{ContainerID: innerID, HostID: s.host.outer, Size: 1}},
+		GidMappings:                []syscall.SysProcIDMap{{ContainerID: innerID, HostID: group, Size: 1}},
+		GidMappingsEnableSetgroups: os.Geteuid() == 0,
+		AmbientCaps:                setupCapabilities,
+	}
+}
+
+// openIDMap opens a user namespace that maps root to another user of the host. In a mount with this
+// map, root's files appear as that user's, so that the commands of a root worker run unprivileged.
+func openIDMap(outer int) (*os.File, error) {
+	mapping := []syscall.SysProcIDMap{{ContainerID: 0, HostID: outer, Size: 1}}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{idleName}
+	cmd.Env = []string{}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, UidMappings: mapping, GidMappings: mapping}
+	hold, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("make a user namespace: %w", err)
+	}
+	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", cmd.Process.Pid))
+	hold.Close()
+	_ = cmd.Wait() // the open file keeps the namespace
+	return ns, err
+}
+
+func ownedTree(idmap *os.File, dir string) (*os.File, error) {
+	fd, err := copyMount(unix.AT_FDCWD, dir, unix.AT_SYMLINK_NOFOLLOW, unix.MountAttr{
+		Attr_set:  unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,
+		Userns_fd: uint64(idmap.Fd()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), dir), nil
+}
+
+func isIDMappable(idmap *os.File, dir string) bool {
+	tree, err := ownedTree(idmap, dir)
+	if err != nil {
+		return false
+	}
+	tree.Close()
+	return true
+}
+
+func closeFiles(files []*os.File) {
+	for _, file := range files {
+		file.Close()
 	}
 }

@@ -46,7 +46,7 @@ func TestRun_commandCannotKillItsGuard(t *testing.T) {
 			versions = append(versions, 2) // the filter has to replace the kernel's rule
 		}
 		for _, version := range versions {
-			b := openBox(t, level, within(sandbox.Limits{Time: 2 * time.Minute}), func(o *sandbox.Options) { o.Host.Landlock = min(version, o.Host.Landlock) })
+			b := openBox(t, level, limitedTo(sandbox.Limits{Time: 2 * time.Minute}), func(o *sandbox.Options) { o.Host.Landlock = min(version, o.Host.Landlock) })
 			exit, out := b.sh(t, daemon+`export GUARD=$PPID
 				`+python+` -c '
 import os, signal, ctypes, platform

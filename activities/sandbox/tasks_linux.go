@@ -1,12 +1,14 @@
 package sandbox
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,8 +55,8 @@ func openTasks() (*tasks, error) {
 
 func (t *tasks) descendants() []task {
 	below := map[int][]task{}
-	for _, pid := range t.numbers(".") {
-		if one, ok := t.read(pid); ok {
+	for _, pid := range t.numericNames(".") {
+		if one, ok := t.readTask(pid); ok {
 			below[one.parent] = append(below[one.parent], one)
 		}
 	}
@@ -72,9 +74,9 @@ func (t *tasks) descendants() []task {
 	return found
 }
 
-// killAll stops descendants until no new ones appear, then kills all of them. It returns their
+// killDescendants stops descendants until no new ones appear, then kills all of them. It returns their
 // number.
-func (t *tasks) killAll() int {
+func (t *tasks) killDescendants() int {
 	stopped := map[int]bool{}
 	for range 100 {
 		fresh := 0
@@ -95,62 +97,53 @@ func (t *tasks) killAll() int {
 	return len(stopped)
 }
 
-// numbers returns the numeric names in a directory of /proc.
-func (t *tasks) numbers(dir string) []int {
+// numericNames returns the numeric names in a directory of /proc; none if the process has ended.
+func (t *tasks) numericNames(dir string) []int {
 	fd, err := unix.Openat(t.proc, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
-	found, _ := numbersIn(fd) // none if the process has ended
-	return found
-}
-
-// numbersIn returns the numeric names in an open directory, and closes it.
-func numbersIn(fd int) ([]int, error) {
-	dir := os.NewFile(uintptr(fd), "proc")
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
+	open := os.NewFile(uintptr(fd), "proc")
+	defer open.Close()
+	names, _ := open.Readdirnames(-1)
 	found := make([]int, 0, len(names))
 	for _, name := range names {
 		if n, err := strconv.Atoi(name); err == nil {
 			found = append(found, n)
 		}
 	}
-	return found, nil
+	return found
 }
 
-func (t *tasks) read(pid int) (task, bool) {
+func (t *tasks) readTask(pid int) (task, bool) {
 	one := task{pid: pid, at: strconv.Itoa(pid)}
-	f := t.stat(one.at)
+	f := t.statFields(one.at)
 	if f == nil {
 		return task{}, false
 	}
-	one.parent, one.threads = int(number(f[1])), int(number(f[17]))
-	one.cpu = time.Duration(number(f[11])+number(f[12])+number(f[13])+number(f[14])) * time.Second / ticksPerSecond
+	one.parent, one.threads = int(parseNumber(f[1])), int(parseNumber(f[17]))
+	one.cpu = time.Duration(parseNumber(f[11])+parseNumber(f[12])+parseNumber(f[13])+parseNumber(f[14])) * time.Second / ticksPerSecond
 	if f[0][0] == 'Z' && one.threads > 1 {
 		// The first thread has ended, but the others still use resources: read those from another
 		// thread.
-		for _, thread := range t.numbers(one.at + "/task") {
+		for _, thread := range t.numericNames(one.at + "/task") {
 			at := one.at + "/task/" + strconv.Itoa(thread)
-			if other := t.stat(at); other != nil && other[0][0] != 'Z' {
+			if other := t.statFields(at); other != nil && other[0][0] != 'Z' {
 				one.at, f = at, other
 				break
 			}
 		}
 	}
 	if one.ended = f[0][0] == 'Z' || f[0][0] == 'X'; !one.ended {
-		one.memory = number(f[21]) * t.page
+		one.memory = parseNumber(f[21]) * t.page
 	}
 	return one, true
 }
 
-// stat returns the fields of a stat file that follow the name, which ends at the last parenthesis.
+// statFields returns the fields of a stat file that follow the name, which ends at the last parenthesis.
 // It returns nil if the process has ended.
-func (t *tasks) stat(at string) [][]byte {
-	data := t.file(at + "/stat")
+func (t *tasks) statFields(at string) [][]byte {
+	data := t.readFile(at + "/stat")
 	end := bytes.LastIndexByte(data, ')')
 	if end < 0 {
 		return nil
@@ -161,7 +154,7 @@ func (t *tasks) stat(at string) [][]byte {
 	return nil
 }
 
-func number(field []byte) int64 {
+func parseNumber(field []byte) int64 {
 	n, err := strconv.ParseInt(string(field), 10, 64)
 	if err != nil {
 		return 0
@@ -169,15 +162,15 @@ func number(field []byte) int64 {
 	return n
 }
 
-// proportional returns the memory of processes, counting shared memory once. It is more expensive
+// proportionalMemory returns the memory of processes, counting shared memory once. It is more expensive
 // than the sum of their resident memory.
-func (t *tasks) proportional(all []task) int64 {
+func (t *tasks) proportionalMemory(all []task) int64 {
 	var sum int64
 	for _, one := range all {
 		memory := one.memory // if the kernel does not show the proportional size
-		for line := range bytes.Lines(t.file(one.at + "/smaps_rollup")) {
+		for line := range bytes.Lines(t.readFile(one.at + "/smaps_rollup")) {
 			if f := bytes.Fields(line); len(f) >= 2 && string(f[0]) == "Pss:" {
-				memory = number(f[1]) << 10
+				memory = parseNumber(f[1]) << 10
 			}
 		}
 		sum += memory
@@ -185,8 +178,8 @@ func (t *tasks) proportional(all []task) int64 {
 	return sum
 }
 
-// file returns the first 4 KiB of a file in /proc, or nothing if the file does not exist.
-func (t *tasks) file(name string) []byte {
+// readFile returns the first 4 KiB of a file in /proc, or nothing if the file does not exist.
+func (t *tasks) readFile(name string) []byte {
 	fd, err := unix.Openat(t.proc, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
@@ -198,4 +191,117 @@ func (t *tasks) file(name string) []byte {
 		return nil
 	}
 	return buf[:n]
+}
+
+// measureUnnamed measures the command's open files without a name. It runs in the worker, which sees all
+// processes.
+func (r *confinedRun) measureUnnamed() (int64, bool) {
+	tasks, err := openTasks()
+	if err != nil {
+		return 0, true
+	}
+	defer closeFD(tasks.proc)
+	tasks.self = r.cmd.Process.Pid
+	u := unnamed{own: deviceOf(r.s.options.Workspace), temp: deviceOf(r.s.temp), seen: map[[2]uint64]bool{}}
+	for _, one := range tasks.descendants() {
+		if !u.addProcess(one) {
+			now, there := tasks.readTask(one.pid)
+			u.hidden = u.hidden || there && !now.ended
+		}
+	}
+	return u.bytes, u.hidden
+}
+
+type unnamed struct {
+	own, temp uint64 // devices of the workspace and the temporary directory
+	seen      map[[2]uint64]bool
+	bytes     int64
+	hidden    bool // some may be invisible
+}
+
+func deviceOf(dir string) uint64 {
+	var st unix.Stat_t
+	if unix.Stat(dir, &st) != nil {
+		return 0
+	}
+	return uint64(st.Dev)
+}
+
+// addProcess adds the files of one process. It reports whether the process could be inspected.
+func (u *unnamed) addProcess(one task) bool {
+	dir := "/proc/" + one.at
+	open, err := os.ReadDir(dir + "/fd")
+	if err != nil {
+		return one.ended
+	}
+	for _, fd := range open {
+		if err := u.addDescriptor(dir, fd.Name()); err != nil {
+			return false
+		}
+	}
+	maps, err := os.Open(dir + "/maps")
+	if err != nil {
+		return one.ended
+	}
+	defer maps.Close()
+	lines := bufio.NewScanner(maps)
+	for lines.Scan() {
+		u.hidden = u.hidden || mapsUnnamed(lines.Text())
+	}
+	return lines.Err() == nil || errors.Is(lines.Err(), syscall.ESRCH) || one.ended
+}
+
+// addDescriptor adds one open file. It ignores a descriptor that has been closed in the meantime.
+func (u *unnamed) addDescriptor(dir, number string) error {
+	name := dir + "/fd/" + number
+	var st unix.Stat_t
+	if err := unix.Stat(name, &st); err != nil {
+		return ignoreGone(err)
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFSOCK:
+		// A socket can contain descriptors that were sent but not yet received.
+		info, _ := os.ReadFile(dir + "/fdinfo/" + number) // empty if it was closed
+		u.hidden = u.hidden || sentDescriptors(info)
+	case unix.S_IFREG:
+		id := [2]uint64{uint64(st.Dev), st.Ino}
+		if st.Nlink > 0 || u.seen[id] || u.inMemory(name, uint64(st.Dev)) {
+			return nil
+		}
+		u.seen[id] = true
+		u.bytes += st.Blocks * 512
+	}
+	return nil
+}
+
+// inMemory reports whether a file is in memory, other than in the workspace or the temporary
+// directory. The memory limit covers such a file.
+func (u *unnamed) inMemory(name string, device uint64) bool {
+	var st unix.Statfs_t
+	return device != u.own && device != u.temp && unix.Statfs(name, &st) == nil &&
+		(st.Type == unix.TMPFS_MAGIC || st.Type == unix.HUGETLBFS_MAGIC)
+}
+
+func sentDescriptors(info []byte) bool {
+	for line := range bytes.Lines(info) {
+		if count, ok := bytes.CutPrefix(line, []byte("scm_fds:")); ok {
+			return string(bytes.TrimSpace(count)) != "0"
+		}
+	}
+	return false
+}
+
+// mapsUnnamed reports whether a line of memory maps is a removed file, whose size on disk is not
+// visible there.
+func mapsUnnamed(line string) bool {
+	f := strings.Fields(line)
+	if len(f) < 7 || f[len(f)-1] != "(deleted)" || f[4] == "0" {
+		return false
+	}
+	for _, memory := range []string{"/dev/zero", "/dev/shm/", "/memfd:", "/SYSV"} {
+		if strings.HasPrefix(f[5], memory) {
+			return false
+		}
+	}
+	return true
 }

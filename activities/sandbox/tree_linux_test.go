@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities/sandbox"
-	"conclave/engine/artifact"
-	"conclave/engine/overlay"
-	"conclave/engine/scratch"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/filelock"
+	"conclave/engine/files/overlay"
 )
 
 // mounted is a sandbox on an overlay with a read-only directory.
@@ -32,7 +32,7 @@ func openMounted(t *testing.T, files map[string]string) *mounted {
 	t.Cleanup(mounts.Close)
 	home, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, scratch.RemoveTree(home)) })
+	t.Cleanup(func() { require.NoError(t, filelock.RemoveTree(home)) })
 	at, lower := filepath.Join(home, "files"), filepath.Join(home, "lower")
 	for _, dir := range []string{at, at + ".upper", at + ".work", lower} {
 		require.NoError(t, os.Mkdir(dir, 0o755))

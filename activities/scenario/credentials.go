@@ -6,17 +6,17 @@ import (
 	"slices"
 	"time"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/redact"
 	"conclave/engine/scenario"
 	scenarioagent "conclave/engine/scenario/agent"
 	"conclave/engine/step"
+	"conclave/engine/text"
 )
 
 // vaultOf returns the vault for a run's credentials. Its seed is that of the run's first claim.
-func vaultOf(ctx context.Context, store artifact.Store, layout artifact.Layout, project scenario.Project) (*redact.Vault, error) {
+func vaultOf(ctx context.Context, store artifact.Store, layout artifact.Layout, project scenario.Project) (*text.Vault, error) {
 	secrets := project.Secrets()
 	if len(secrets) == 0 {
 		return nil, nil
@@ -25,12 +25,12 @@ func vaultOf(ctx context.Context, store artifact.Store, layout artifact.Layout, 
 	if err != nil {
 		return nil, err
 	}
-	return redact.NewVault(first.Seed, secrets), nil
+	return text.NewVault(first.Seed, secrets), nil
 }
 
-// protect hides credentials in a step's journal, transcript and report, and restores them for the
+// hideCredentials hides credentials in a step's journal, transcript and report, and restores them for the
 // model.
-func protect(p *step.Ports, vault *redact.Vault) {
+func hideCredentials(p *step.Ports, vault *text.Vault) {
 	if vault == nil {
 		return
 	}
@@ -39,7 +39,7 @@ func protect(p *step.Ports, vault *redact.Vault) {
 		if earlier != nil {
 			text = earlier(text)
 		}
-		if reserved(string(text)) {
+		if isReserved(string(text)) {
 			return text
 		}
 		return []byte(vault.Hide(string(text)))
@@ -59,9 +59,9 @@ var words = []string{
 // encodedImage matches the encoded content of an image.
 var encodedImage = regexp.MustCompile(`^[A-Za-z0-9+/]{200,}={0,2}$`)
 
-// reserved reports whether a string is a word of the program, a time or an image. Each of them may
+// isReserved reports whether a string is a word of the program, a time or an image. Each of them may
 // contain a short credential by chance.
-func reserved(text string) bool {
+func isReserved(text string) bool {
 	if slices.Contains(words, text) || slices.Contains(scenarioagent.Words(), text) || encodedImage.MatchString(text) {
 		return true
 	}
@@ -69,8 +69,7 @@ func reserved(text string) bool {
 	return err == nil
 }
 
-// restoreCall returns a tool call with its credentials restored.
-func restoreCall(vault *redact.Vault, c llm.ToolCall) llm.ToolCall {
+func restoreCall(vault *text.Vault, c llm.ToolCall) llm.ToolCall {
 	c.Name, c.Arguments = vault.Restore(c.Name), vault.RestoreJSON(c.Arguments)
 	return c
 }
@@ -78,7 +77,7 @@ func restoreCall(vault *redact.Vault, c llm.ToolCall) llm.ToolCall {
 // restoringModel restores credentials in requests before it calls the model.
 type restoringModel struct {
 	loop.Model
-	vault *redact.Vault
+	vault *text.Vault
 }
 
 // Generate implements loop.Model.

@@ -1,13 +1,13 @@
 // Package scenario has the activities of the Scenario workflow:
 //
 //   - PrepareScenario validates the team, claims the run and stores its definition
-//     (definition.go); resume.go continues an ended run.
+//     (prepare.go); resume.go continues an ended run.
 //   - RunScenarioStep runs one step. evidence.go has the tool that stores its evidence;
 //     credentials.go keeps credentials out of the store.
 //   - ReckonScenarioStep counts the usage of a step that ended without a report.
 //   - RecordScenario writes result.json and the events.
 //
-// Inputs and results are in scenario.go. The activities are registered under the names of their
+// Most inputs and results are in prepare.go. The activities are registered under the names of their
 // methods, which workflow histories contain.
 //
 // Start with RunScenarioStep in step.go.

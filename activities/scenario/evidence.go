@@ -13,12 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/redact"
 	"conclave/engine/scenario"
 	"conclave/engine/step"
+	"conclave/engine/text"
 )
 
 // maxPieces bounds the number of pieces of evidence in one attempt.
@@ -32,7 +32,7 @@ type recorder struct {
 	layout    artifact.Layout
 	run, step string
 	attempt   int // number of the step's attempt, from 1
-	vault     *redact.Vault
+	vault     *text.Vault
 	now       func() time.Time
 	began     time.Time       // time when the step began
 	shared    func() []string // the directories of servers that the run's steps share; nil if they share none
@@ -63,7 +63,7 @@ func (r recorder) Run(ctx context.Context, call llm.ToolCall) (loop.Output, erro
 	if call.Name != scenario.EvidenceTool {
 		return r.others.Run(ctx, call)
 	}
-	said, err := r.record(ctx, call.Arguments)
+	said, err := r.recordPiece(ctx, call.Arguments)
 	if refusal, ok := errors.AsType[evidenceError](err); ok {
 		return loop.Output{Text: "error: " + refusal.Error(), Failed: true}, nil
 	}
@@ -75,7 +75,9 @@ type evidenceError string
 
 func (e evidenceError) Error() string { return string(e) }
 
-func refuse(format string, args ...any) error { return evidenceError(fmt.Sprintf(format, args...)) }
+func refuseEvidence(format string, args ...any) error {
+	return evidenceError(fmt.Sprintf(format, args...))
+}
 
 // piece is a piece of evidence as submitted by the agent.
 type piece struct {
@@ -85,8 +87,8 @@ type piece struct {
 	Data *string `json:"data"`
 }
 
-// record stores a piece of evidence, then its description, which makes the evidence valid.
-func (r recorder) record(ctx context.Context, arguments string) (string, error) {
+// recordPiece stores a piece of evidence, then its description, which makes the evidence valid.
+func (r recorder) recordPiece(ctx context.Context, arguments string) (string, error) {
 	p, err := readPiece(arguments)
 	if err != nil {
 		return "", err
@@ -94,16 +96,16 @@ func (r recorder) record(ctx context.Context, arguments string) (string, error) 
 	kind, name, err := scenario.CheckEvidence(p.Name, p.Type)
 	switch {
 	case err != nil:
-		return "", refuse("%s", err.Error())
+		return "", refuseEvidence("%s", err.Error())
 	case r.vault.Redact(p.Name) != p.Name:
-		return "", refuse("the name holds a credential: choose another one")
+		return "", refuseEvidence("the name holds a credential: choose another one")
 	case p.Path == nil && kind.NeedsFile():
-		return "", refuse("a %s needs a path: give that of its file in the workspace", p.Type)
+		return "", refuseEvidence("a %s needs a path: give that of its file in the workspace", p.Type)
 	}
-	if err := r.free(ctx, name, p.Type); err != nil {
+	if err := r.checkNameFree(ctx, name, p.Type); err != nil {
 		return "", err
 	}
-	content, format, note, err := r.content(p, kind)
+	content, format, note, err := r.contentToStore(p, kind)
 	if err != nil {
 		return "", err
 	}
@@ -112,67 +114,64 @@ func (r recorder) record(ctx context.Context, arguments string) (string, error) 
 		Size: int64(len(content)), SHA256: artifact.SumOf(content), ContentType: format.ContentType,
 	}
 	kept := false
-	if described.Name, kept, err = r.place(ctx, name, described.SHA256); err != nil {
+	if described.Name, kept, err = r.chooseName(ctx, name, described.SHA256); err != nil {
 		return "", err
 	}
 	described.File = described.Name + "." + format.Extension
 	if !kept {
-		if err := r.keep(ctx, described, content); err != nil {
+		if err := r.storePiece(ctx, described, content); err != nil {
 			return "", err
 		}
 	}
 	return fmt.Sprintf("recorded %s (%d bytes%s)", evidencePath(r.step, r.attempt, described.File), len(content), note), nil
 }
 
-// keep stores the content of evidence, then its description.
-func (r recorder) keep(ctx context.Context, e scenario.Evidence, content []byte) error {
-	if err := r.store.Put(ctx, r.key(e.File), bytes.NewReader(content)); err != nil {
+func (r recorder) storePiece(ctx context.Context, e scenario.Evidence, content []byte) error {
+	if err := r.store.Put(ctx, r.fileKey(e.File), bytes.NewReader(content)); err != nil {
 		return err
 	}
-	return artifact.PutJSON(ctx, r.store, r.key(e.Name+".meta.json"), e)
+	return artifact.PutJSON(ctx, r.store, r.fileKey(e.Name+".meta.json"), e)
 }
 
-// key returns the key of an evidence file of the attempt.
-func (r recorder) key(file string) string { return r.layout.Evidence(r.step, r.attempt, file) }
+func (r recorder) fileKey(file string) string { return r.layout.Evidence(r.step, r.attempt, file) }
 
 func readPiece(arguments string) (piece, error) {
 	var p piece
 	decoder := json.NewDecoder(strings.NewReader(arguments))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&p); err != nil {
-		return p, refuse(`the arguments are not {"name": string, "type": string, "path"?: string, "data"?: string}: %s`, err.Error())
+		return p, refuseEvidence(`the arguments are not {"name": string, "type": string, "path"?: string, "data"?: string}: %s`, err.Error())
 	}
 	if p.Path != nil && *p.Path == "" {
 		p.Path = nil
 	}
 	switch {
 	case p.Path != nil && p.Data != nil && *p.Data != "":
-		return p, refuse("both path and data are given: give one")
+		return p, refuseEvidence("both path and data are given: give one")
 	case p.Path == nil && p.Data == nil:
-		return p, refuse("neither path nor data is given: give one")
+		return p, refuseEvidence("neither path nor data is given: give one")
 	}
 	return p, nil
 }
 
-// free returns an error if a name is in use for evidence of another type.
-func (r recorder) free(ctx context.Context, base, kind string) error {
-	there, err := artifact.ReadJSON[scenario.Evidence](ctx, r.store, r.key(base+".meta.json"))
+func (r recorder) checkNameFree(ctx context.Context, base, kind string) error {
+	there, err := artifact.ReadJSON[scenario.Evidence](ctx, r.store, r.fileKey(base+".meta.json"))
 	switch {
 	case errors.Is(err, artifact.ErrNotFound):
 		return nil
 	case err == nil && there.Type != kind:
-		return refuse("the name %s is already used for a %s: choose another one", base, there.Type)
+		return refuseEvidence("the name %s is already used for a %s: choose another one", base, there.Type)
 	}
 	return err
 }
 
-// place returns the name under which to store content: base or, if that name has other content,
+// chooseName returns the name under which to store content: base or, if that name has other content,
 // base with a number. kept is true if this content is already stored, for example because the call
-// was interrupted. place refuses a piece above the limit.
-func (r recorder) place(ctx context.Context, base, sum string) (name string, kept bool, err error) {
+// was interrupted. chooseName refuses a piece above the limit.
+func (r recorder) chooseName(ctx context.Context, base, sum string) (name string, kept bool, err error) {
 	name = base
 	for n := 2; ; n++ {
-		there, err := artifact.ReadJSON[scenario.Evidence](ctx, r.store, r.key(name+".meta.json"))
+		there, err := artifact.ReadJSON[scenario.Evidence](ctx, r.store, r.fileKey(name+".meta.json"))
 		if err == nil && there.SHA256 == sum {
 			return name, true, nil
 		}
@@ -186,20 +185,20 @@ func (r recorder) place(ctx context.Context, base, sum string) (name string, kep
 	}
 	all, err := evidenceOf(ctx, r.store, r.layout, r.step, r.attempt, r.attempt)
 	if err == nil && len(all) >= maxPieces {
-		err = refuse("the step has %d pieces of evidence, the most allowed", len(all))
+		err = refuseEvidence("the step has %d pieces of evidence, the most allowed", len(all))
 	}
 	return name, false, err
 }
 
-// content returns the content to store, its format, and a note for the agent. Text is stored
+// contentToStore returns the content to store, its format, and a note for the agent. Text is stored
 // without credentials, and as JSON if the type requires it. Other files are stored unchanged.
-func (r recorder) content(p piece, kind scenario.Kind) (content []byte, format scenario.Format, note string, err error) {
+func (r recorder) contentToStore(p piece, kind scenario.Kind) (content []byte, format scenario.Format, note string, err error) {
 	file := ""
 	if p.Path == nil {
 		content = []byte(*p.Data)
 	} else {
 		var objection string
-		file = within(r.workspace, *p.Path)
+		file = relativeTo(r.workspace, *p.Path)
 		if content, objection, err = r.read(r.workspace, file, kind.Most); err == nil && objection != "" {
 			if found, ok := r.readShared(*p.Path, kind.Most); ok {
 				content, objection = found, ""
@@ -209,24 +208,24 @@ func (r recorder) content(p piece, kind scenario.Kind) (content []byte, format s
 		case err != nil:
 			return nil, format, "", err
 		case objection != "":
-			return nil, format, "", refuse("%s", objection)
+			return nil, format, "", refuseEvidence("%s", objection)
 		}
 	}
 	format, isText, err := kind.Format(content, file)
 	if err != nil {
-		return nil, format, "", refuse("%s", err.Error())
+		return nil, format, "", refuseEvidence("%s", err.Error())
 	}
 	if isText {
-		content, note, err = r.text(content, format)
+		content, note, err = r.textToStore(content, format)
 	}
 	if err == nil && int64(len(content)) > kind.Most {
-		err = refuse("the evidence has %d bytes, at most %d are kept: keep the part that matters", len(content), kind.Most)
+		err = refuseEvidence("the evidence has %d bytes, at most %d are kept: keep the part that matters", len(content), kind.Most)
 	}
 	return content, format, note, err
 }
 
-// text returns content as text without credentials, converted to JSON if the format requires it.
-func (r recorder) text(content []byte, format scenario.Format) (stored []byte, note string, err error) {
+// textToStore returns content as text without credentials, converted to JSON if the format requires it.
+func (r recorder) textToStore(content []byte, format scenario.Format) (stored []byte, note string, err error) {
 	valid := strings.ToValidUTF8(string(content), "\uFFFD")
 	if valid != string(content) {
 		note = "; bytes that are not UTF-8 were replaced"
@@ -239,9 +238,9 @@ func (r recorder) text(content []byte, format scenario.Format) (stored []byte, n
 	return stored, note, err
 }
 
-// within converts an absolute path inside a directory to a relative one. Some programs report
+// relativeTo converts an absolute path inside a directory to a relative one. Some programs report
 // absolute paths.
-func within(dir, name string) string {
+func relativeTo(dir, name string) string {
 	if !filepath.IsAbs(name) {
 		return name
 	}
@@ -261,7 +260,7 @@ func (r recorder) readShared(name string, most int64) (content []byte, found boo
 		return nil, false
 	}
 	for _, dir := range r.shared() {
-		inside := path.Clean(within(dir, name))
+		inside := path.Clean(relativeTo(dir, name))
 		if !filepath.IsLocal(inside) || strings.HasPrefix(inside, ".") || strings.Contains(inside, "/.") {
 			continue
 		}
@@ -276,7 +275,6 @@ func (r recorder) readShared(name string, most int64) (content []byte, found boo
 	return nil, false
 }
 
-// evidencePath returns the path of an evidence file relative to the run's directory.
 func evidencePath(step string, attempt int, file string) string {
 	return artifact.Layout{}.Evidence(step, attempt, file)
 }
@@ -297,8 +295,6 @@ func evidenceOf(ctx context.Context, store artifact.Store, layout artifact.Layou
 	return paths, nil
 }
 
-// evidenceFiles returns the names of the files below a prefix, without those that have no
-// description.
 func evidenceFiles(ctx context.Context, store artifact.Store, prefix string) ([]string, error) {
 	stored, described := map[string]bool{}, []string{}
 	for key, err := range store.List(ctx, prefix) {

@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities/tools"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
-	"conclave/engine/redact"
 	"conclave/engine/scenario"
+	"conclave/engine/text"
 )
 
 // newRecorder returns record_evidence of step 02 of a run, with an empty workspace.
@@ -35,7 +35,7 @@ func newRecorder(t *testing.T, secrets ...string) (r recorder, say func(map[stri
 	t.Cleanup(func() { _ = files.Close() })
 	r = recorder{
 		others: files, workspace: dir, store: store, layout: artifact.InScenario("buy", "r1"), run: "r1", step: "02", attempt: 1,
-		vault: redact.NewVault("seed", secrets), now: time.Now, read: tools.ReadFile,
+		vault: text.NewVault("seed", secrets), now: time.Now, read: tools.ReadFile,
 	}
 	return r, func(arguments map[string]any) string {
 		data, err := json.Marshal(arguments)
@@ -108,7 +108,7 @@ func TestEvidence_binary(t *testing.T) {
 		require.Contains(t, out.Text, fmt.Sprintf("recorded step-02/attempt-%d/evidence/%s", r.attempt, c[2]))
 		want, err := os.ReadFile(filepath.Join(r.workspace, c[1]))
 		require.NoError(t, err)
-		kept, err := r.store.Get(t.Context(), r.key(c[2]))
+		kept, err := r.store.Get(t.Context(), r.fileKey(c[2]))
 		require.NoError(t, err)
 		require.Equal(t, want, kept, "byte for byte")
 	}
@@ -249,7 +249,7 @@ func TestEvidence_needsItsDescription(t *testing.T) {
 // "paths that the agent claims but that don't exist become warnings"
 func TestReconcile(t *testing.T) {
 	t.Parallel()
-	evidence, warnings := reconcile([]string{"b.png", "ghost.png"}, []string{"b.png", "a.png"})
+	evidence, warnings := reconcileEvidence([]string{"b.png", "ghost.png"}, []string{"b.png", "a.png"})
 	require.Equal(t, []string{"a.png", "b.png"}, evidence)
 	require.Equal(t, []string{`the agent named the evidence "ghost.png", which does not exist`}, warnings)
 }

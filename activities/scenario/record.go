@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
-	"conclave/engine/redact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/scenario"
 	"conclave/engine/step"
+	"conclave/engine/text"
 )
 
 // RecordScenario writes result.json and the events. It does nothing if another workflow owns the
@@ -24,7 +24,7 @@ func (a *Activities) RecordScenario(ctx context.Context, in RecordInput) (Record
 	if err != nil {
 		return Recorded{}, err
 	}
-	redactor := redact.New(project.Secrets())
+	redactor := text.NewRedactor(project.Secrets())
 	for _, m := range in.Messages {
 		if err := activities.WriteMessage(ctx, a.Store, layout, step.Message{Number: m.Number, Text: redactor.String(m.Text)}, a.Now()); err != nil {
 			return Recorded{}, err
@@ -48,14 +48,14 @@ func (a *Activities) RecordScenario(ctx context.Context, in RecordInput) (Record
 		return Recorded{}, err
 	}
 	if in.Result.CompletedAt != nil {
-		a.Over(layout)
+		a.EndShared(layout.Root())
 		return recorded, a.forgetJournals(ctx, layout, in.Result)
 	}
 	return recorded, nil
 }
 
-// unfinished reports whether a step ended without a verdict.
-func unfinished(s scenario.Result) bool {
+// isUnfinished reports whether a step ended without a verdict.
+func isUnfinished(s scenario.Result) bool {
 	return s.Status == scenario.Errored || s.Status == scenario.Cancelled
 }
 
@@ -63,7 +63,7 @@ func unfinished(s scenario.Result) bool {
 func (a *Activities) findEvidence(ctx context.Context, layout artifact.Layout, steps []scenario.Result) (map[string][]string, error) {
 	found := map[string][]string{}
 	for i, s := range steps {
-		if !unfinished(s) {
+		if !isUnfinished(s) {
 			continue
 		}
 		since, last := s.Span()
@@ -79,7 +79,7 @@ func (a *Activities) findEvidence(ctx context.Context, layout artifact.Layout, s
 
 // extendSteps appends the new steps to the recorded ones, which the workflow's history does not
 // contain.
-func (a *Activities) extendSteps(ctx context.Context, layout artifact.Layout, in RecordInput, redactor *redact.Redactor) ([]scenario.Result, error) {
+func (a *Activities) extendSteps(ctx context.Context, layout artifact.Layout, in RecordInput, redactor *text.Redactor) ([]scenario.Result, error) {
 	steps := []scenario.Result{}
 	if in.Kept > 0 {
 		old, err := artifact.ReadJSON[Result](ctx, a.Store, layout.File("result.json"))
@@ -99,7 +99,7 @@ func (a *Activities) extendSteps(ctx context.Context, layout artifact.Layout, in
 	return steps, nil
 }
 
-func redactPointer(redactor *redact.Redactor, text *string) {
+func redactPointer(redactor *text.Redactor, text *string) {
 	if text != nil {
 		*text = redactor.String(*text)
 	}
@@ -109,7 +109,7 @@ func redactPointer(redactor *redact.Redactor, text *string) {
 func (a *Activities) forgetJournals(ctx context.Context, layout artifact.Layout, r Result) error {
 	keep := ""
 	for _, s := range r.Steps {
-		if !unfinished(s) {
+		if !isUnfinished(s) {
 			continue
 		}
 		var err error

@@ -10,12 +10,11 @@ import (
 	"strings"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/scenario"
 )
 
-// resume prepares the continuation of a run that has ended or whose workflow has ended.
-func (a *Activities) resume(ctx context.Context, layout artifact.Layout, in PrepareInput) (Prepared, error) {
+func (a *Activities) resumeRun(ctx context.Context, layout artifact.Layout, in PrepareInput) (Prepared, error) {
 	last, number, err := a.lastClaim(ctx, layout)
 	if err != nil {
 		return Prepared{}, err
@@ -25,15 +24,15 @@ func (a *Activities) resume(ctx context.Context, layout artifact.Layout, in Prep
 	}
 	plan, err := artifact.ReadJSON[scenario.Plan](ctx, a.Store, planOf(layout))
 	if err != nil {
-		return Prepared{}, unresumable(in, err)
+		return Prepared{}, cannotResume(in, err)
 	}
-	team, err := a.tester(ctx, layout, in, last.ConfigHash)
+	team, err := a.resolveTester(ctx, layout, in, last.ConfigHash)
 	if err != nil {
 		return Prepared{}, err
 	}
 	before := last.Before
 	if last.Owner != in.Owner || before == nil { // otherwise an earlier attempt has claimed the run
-		if before, err = a.resumable(ctx, layout, last, number, in); err != nil {
+		if before, err = a.resumableResult(ctx, layout, last, number, in); err != nil {
 			return Prepared{}, err
 		}
 		number++
@@ -59,25 +58,23 @@ func (a *Activities) resume(ctx context.Context, layout artifact.Layout, in Prep
 	if p.Events, err = a.countEvents(ctx, layout); err != nil {
 		return Prepared{}, err
 	}
-	return a.begin(ctx, layout, p, team)
+	return a.beginRun(ctx, layout, p, team)
 }
 
 // lastClaim returns the newest claim of a run and its number, or 0 if there is no claim.
 func (a *Activities) lastClaim(ctx context.Context, layout artifact.Layout) (last claim, number int, err error) {
-	for {
-		c, err := artifact.ReadJSON[claim](ctx, a.Store, claimOf(layout, number+1))
-		if errors.Is(err, artifact.ErrNotFound) {
-			return last, number, nil
-		}
+	claims := artifact.Series[claim]{Store: a.Store, Key: func(n int) string { return claimOf(layout, n) }}
+	for c, err := range claims.From(ctx, 1) {
 		if err != nil {
 			return last, number, err
 		}
 		last, number = c, number+1
 	}
+	return last, number, nil
 }
 
-// unresumable makes an error about missing or malformed documents of a run final.
-func unresumable(in PrepareInput, err error) error {
+// cannotResume makes an error about missing or malformed documents of a run final.
+func cannotResume(in PrepareInput, err error) error {
 	_, malformed := errors.AsType[*artifact.MalformedError](err)
 	if malformed || errors.Is(err, artifact.ErrNotFound) {
 		return activities.Invalid(fmt.Errorf("run %s of scenario %s ended before its first record and cannot be resumed: start a new one (%w)", in.RunID, in.Plan.Slug, err))
@@ -85,13 +82,13 @@ func unresumable(in PrepareInput, err error) error {
 	return err
 }
 
-// resumable returns the run's result. It returns an error if the run has passed or is still
+// resumableResult returns the run's result. It returns an error if the run has passed or is still
 // running. If the owner has the ID of this workflow, it has ended, because Temporal runs at most
 // one workflow with an ID.
-func (a *Activities) resumable(ctx context.Context, layout artifact.Layout, last claim, number int, in PrepareInput) (*Result, error) {
+func (a *Activities) resumableResult(ctx context.Context, layout artifact.Layout, last claim, number int, in PrepareInput) (*Result, error) {
 	r, err := artifact.ReadJSON[Result](ctx, a.Store, layout.File("result.json"))
 	if err != nil {
-		return nil, unresumable(in, err)
+		return nil, cannotResume(in, err)
 	}
 	over := r.Status != scenario.Running && r.Execution == number
 	switch {
@@ -102,14 +99,12 @@ func (a *Activities) resumable(ctx context.Context, layout artifact.Layout, last
 			in.RunID, in.Plan.Slug, last.WorkflowID)
 	}
 	if last.Before != nil {
-		r.Steps = merge(last.Before.Steps, r.Steps)
+		r.Steps = mergeResults(last.Before.Steps, r.Steps)
 	}
 	return &r, nil
 }
 
-// merge adds to the later results the earlier results of steps that the later workflow did not
-// reach.
-func merge(earlier, later []scenario.Result) []scenario.Result {
+func mergeResults(earlier, later []scenario.Result) []scenario.Result {
 	merged := slices.Clone(later)
 	for _, e := range earlier {
 		if !slices.ContainsFunc(later, func(l scenario.Result) bool { return l.ID == e.ID }) {
@@ -135,7 +130,7 @@ func (a *Activities) findRest(ctx context.Context, layout artifact.Layout, plan 
 		if err != nil {
 			return err
 		}
-		failed := recorded && judged(p.Earlier[at])
+		failed := recorded && isJudged(p.Earlier[at])
 		if !committed && plan.Browser == scenario.BrowserRun || failed && (committed || cut == "" || !strings.HasPrefix(token, cut+"-")) {
 			token = ""
 		}
@@ -156,9 +151,9 @@ func (a *Activities) findRest(ctx context.Context, layout artifact.Layout, plan 
 	return nil
 }
 
-// judged reports whether a result is based on the agent's report. A retry then starts from the
+// isJudged reports whether a result is based on the agent's report. A retry then starts from the
 // beginning.
-func judged(r scenario.Result) bool {
+func isJudged(r scenario.Result) bool {
 	return r.Status == scenario.Fail || r.Error != nil && *r.Error == withoutEvidence
 }
 
@@ -180,7 +175,6 @@ func (a *Activities) addLost(ctx context.Context, layout artifact.Layout, s scen
 	return nil
 }
 
-// countMessages returns the number of stored human messages.
 func (a *Activities) countMessages(ctx context.Context, layout artifact.Layout) (int, error) {
 	n := 0
 	for _, err := range a.Store.List(ctx, layout.File("messages/")) {
@@ -205,11 +199,8 @@ func (a *Activities) cutOff(ctx context.Context, layout artifact.Layout, before 
 // journal, or "".
 func (a *Activities) restToken(ctx context.Context, layout artifact.Layout, step string) (token string, committed bool, err error) {
 	var tokens []string
-	for n := 1; ; n++ {
-		c, err := artifact.ReadJSON[artifact.Claim](ctx, a.Store, layout.ScenarioStep(step, n, "step.json"))
-		if errors.Is(err, artifact.ErrNotFound) {
-			break
-		}
+	claims := artifact.Series[artifact.Claim]{Store: a.Store, Key: func(n int) string { return layout.ScenarioStep(step, n, "step.json") }}
+	for c, err := range claims.From(ctx, 1) {
 		if err != nil {
 			return "", false, err
 		}

@@ -15,8 +15,9 @@ import (
 	"conclave/activities"
 	"conclave/activities/attempt"
 	"conclave/activities/tools"
-	"conclave/engine/artifact"
+	"conclave/activities/workertest"
 	"conclave/engine/config"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/scenario"
@@ -40,6 +41,7 @@ func (s script) Generate(context.Context, llm.Request) (llm.Reply, error) {
 type floor struct {
 	*testsuite.TestActivityEnvironment
 	*Activities
+	*workertest.Worker
 	t     *testing.T
 	store *artifact.Dir
 }
@@ -56,16 +58,10 @@ func newFloor(t *testing.T) (*floor, StepInput) {
 	model := script{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "c1", Name: "report_result", Arguments: string(report)}}}
 	team := config.Default()
 	team.Agents = team.Agents[:1]
-	f := &floor{t: t, store: store, Activities: &Activities{ReadFile: tools.ReadFile, Process: attempt.Process{
-		Equipment: activities.Equipment{
-			Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
-			Model: func(config.Agent) (loop.Model, error) { return model, nil },
-			Tools: func(ctx context.Context, _ config.Agent, dir string, _ activities.Sharing) (step.Tools, error) {
-				return tools.Open(ctx, dir, tools.Set{Files: true})
-			},
-		},
+	w := &workertest.Worker{OnModel: func(config.Agent) (loop.Model, error) { return model, nil }}
+	f := &floor{t: t, store: store, Worker: w, Activities: &Activities{ReadFile: tools.ReadFile, Process: attempt.Process{
+		Equipment: w, Server: w, Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
 		Store: store, Now: time.Now, Scratch: t.TempDir(),
-		Heartbeat: func(context.Context, []byte, ...any) error { return nil },
 	}}}
 	var suite testsuite.WorkflowTestSuite
 	f.TestActivityEnvironment = suite.NewTestActivityEnvironment()
@@ -266,12 +262,12 @@ func (c cutting) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error
 
 // cutOff makes the server cancel the step while list_files runs.
 func (f *floor) cutOff() {
-	began, open := make(chan struct{}), f.Tools
-	f.Tools = func(ctx context.Context, a config.Agent, dir string, s activities.Sharing) (step.Tools, error) {
-		opened, err := open(ctx, a, dir, s)
+	began := make(chan struct{})
+	f.OnOpenTools = func(ctx context.Context, a config.Agent, dir string, s activities.Sharing) (step.Tools, error) {
+		opened, err := (&workertest.Worker{}).OpenTools(ctx, a, dir, s)
 		return cutting{opened, began}, err
 	}
-	f.Heartbeat = func(context.Context, []byte, ...any) error {
+	f.OnHeartbeat = func(context.Context, []byte, ...any) error {
 		<-began
 		return temporal.NewCanceledError()
 	}
@@ -281,7 +277,7 @@ func (f *floor) cutOff() {
 func TestRunScenarioStep_cancelledInABatch(t *testing.T) {
 	t.Parallel()
 	f, in := newFloor(t)
-	f.Model = func(config.Agent) (loop.Model, error) {
+	f.OnModel = func(config.Agent) (loop.Model, error) {
 		return script{Role: llm.Assistant, ToolCalls: []llm.ToolCall{
 			{ID: "c1", Name: "write_file", Arguments: `{"path":"a.txt","content":"x"}`}, {ID: "c2", Name: "list_files", Arguments: "{}"},
 		}}, nil

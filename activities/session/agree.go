@@ -7,11 +7,11 @@ import (
 	"fmt"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
 	"conclave/engine/config"
-	"conclave/engine/draft"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
-	"conclave/engine/team"
+	team "conclave/engine/session"
+	"conclave/engine/session/quality"
 )
 
 // findEqual determines the class of an answer if the team has a judge of equality, and adds it to
@@ -31,7 +31,7 @@ func (a *Activities) findEqual(ctx context.Context, in StepInput, commit artifac
 	key := team.ClassKey(layout, r.Digest)
 	class, err := artifact.ReadJSON[team.Class](ctx, a.Store, key)
 	if errors.Is(err, artifact.ErrNotFound) {
-		class, err = a.classify(ctx, judge, in.Session, commit, r)
+		class, err = a.classifyAnswer(ctx, judge, in.Session, commit, r)
 		if err == nil {
 			err = artifact.CreateJSON(ctx, a.Store, key, class)
 		}
@@ -43,7 +43,7 @@ func (a *Activities) findEqual(ctx context.Context, in StepInput, commit artifac
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("finding equal answers: %w", err)
+		return fmt.Errorf("find equal answers: %w", err)
 	}
 	if class.Token == commit.Token {
 		r.Usage = r.Usage.Add(class.Usage)
@@ -52,8 +52,7 @@ func (a *Activities) findEqual(ctx context.Context, in StepInput, commit artifac
 	return nil
 }
 
-// classify returns the class whose first answer equals an answer, or else a new class.
-func (a *Activities) classify(ctx context.Context, judge config.Agent, id string, commit artifact.Commit, r *StepResult) (team.Class, error) {
+func (a *Activities) classifyAnswer(ctx context.Context, judge config.Agent, id string, commit artifact.Commit, r *StepResult) (team.Class, error) {
 	layout := artifact.InBucket(id)
 	session, err := artifact.ReadJSON[artifact.Session](ctx, a.Store, layout.File("session.json"))
 	if err != nil {
@@ -61,7 +60,7 @@ func (a *Activities) classify(ctx context.Context, judge config.Agent, id string
 	}
 	var said team.Answer
 	if err := json.Unmarshal(commit.Payload, &said); err != nil {
-		return team.Class{}, activities.Invalid(fmt.Errorf("reading an answer: %w", err))
+		return team.Class{}, activities.Invalid(fmt.Errorf("read an answer: %w", err))
 	}
 	class := team.Class{Token: commit.Token}
 	own := team.Representative{Text: said.Answer, Manifest: commit.Manifest, Digest: r.Digest}
@@ -79,7 +78,7 @@ func (a *Activities) classify(ctx context.Context, judge config.Agent, id string
 		}
 		same := first.Digest.Equal(own.Digest, config.NormalizedEqual, true)
 		if !same && first.Manifest == own.Manifest {
-			made, err := a.compare(ctx, judge, draft.Equal(session.Query, first.Text, own.Text))
+			made, err := a.compareAnswers(ctx, judge, quality.EqualAnswers(session.Query, first.Text, own.Text))
 			if err != nil {
 				return class, err
 			}
@@ -93,13 +92,12 @@ func (a *Activities) classify(ctx context.Context, judge config.Agent, id string
 	}
 }
 
-// compare asks the judge to compare two answers.
-func (a *Activities) compare(ctx context.Context, judge config.Agent, form draft.Form[bool]) (draft.Made[bool], error) {
+func (a *Activities) compareAnswers(ctx context.Context, judge config.Agent, form quality.Form[bool]) (quality.Draft[bool], error) {
 	model, err := a.Model(judge)
 	if err != nil {
 		return form.Fall(err), nil
 	}
-	made, err := draft.Make(ctx, model, form)
+	made, err := quality.MakeDraft(ctx, model, form)
 	if made.Usage.ModelCalls == 0 {
 		made.Usage = llm.Usage{}
 	}

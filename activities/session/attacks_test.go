@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities/sandbox"
-	"conclave/engine/artifact"
-	"conclave/engine/check"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
+	"conclave/engine/session/check"
 )
 
 func writeFiles(t *testing.T, dir string, files map[string]string) {

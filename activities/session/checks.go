@@ -12,11 +12,11 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
-	"conclave/engine/base"
-	"conclave/engine/check"
 	"conclave/engine/coordination"
-	"conclave/engine/team"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/snapshot"
+	team "conclave/engine/session"
+	"conclave/engine/session/check"
 )
 
 // CheckInput names an answer and the checks to run on it.
@@ -48,13 +48,13 @@ func (a *Activities) RunChecks(ctx context.Context, in CheckInput) (CheckResult,
 }
 
 func (a *Activities) runChecks(ctx context.Context, in CheckInput) (CheckResult, error) {
-	layout, err := a.layout(ctx, in.Session)
+	layout, err := a.sessionLayout(ctx, in.Session)
 	if err != nil {
 		return CheckResult{}, err
 	}
 	commit, err := artifact.ReadJSON[artifact.Commit](ctx, a.Store, layout.Step(in.Answer.Agent, in.Answer.Step, "action.json"))
 	if err != nil {
-		return CheckResult{}, fmt.Errorf("reading the answer %s: %w", in.Answer.Label, err)
+		return CheckResult{}, fmt.Errorf("read the answer %s: %w", in.Answer.Label, err)
 	}
 	answer, err := a.answerOf(ctx, layout, commit)
 	if err != nil {
@@ -83,13 +83,12 @@ func (a *Activities) runChecks(ctx context.Context, in CheckInput) (CheckResult,
 func (a *Activities) answerOf(ctx context.Context, layout artifact.Layout, c artifact.Commit) (check.Answer, error) {
 	var said team.Answer
 	if err := json.Unmarshal(c.Payload, &said); err != nil {
-		return check.Answer{}, activities.Invalid(fmt.Errorf("reading an answer: %w", err))
+		return check.Answer{}, activities.Invalid(fmt.Errorf("read an answer: %w", err))
 	}
 	files, err := artifact.LoadManifest(ctx, a.Store, layout, c.Manifest)
 	return check.Answer{Files: files, Text: said.Answer}, err
 }
 
-// runCheck runs one check, or returns its stored outcome.
 func (a *Activities) runCheck(ctx context.Context, runner check.Runner, c artifact.Commit, answer check.Answer, id string) (check.Result, error) {
 	key := check.ResultKey(runner.Layout, c.Manifest, answer.Text, id)
 	r, err := artifact.ReadJSON[check.Result](ctx, a.Store, key)
@@ -98,7 +97,7 @@ func (a *Activities) runCheck(ctx context.Context, runner check.Runner, c artifa
 	}
 	d, err := artifact.ReadJSON[check.Definition](ctx, a.Store, check.Key(runner.Layout, id))
 	if err != nil {
-		return check.Result{}, fmt.Errorf("reading the check %s: %w", id, err)
+		return check.Result{}, fmt.Errorf("read the check %s: %w", id, err)
 	}
 	if r, err = runner.Run(ctx, answer, d); err != nil {
 		return check.Result{}, err
@@ -130,13 +129,13 @@ func (a *Activities) listChecks(ctx context.Context, layout artifact.Layout, in 
 // keepChecks stores the definitions of the checks that were submitted with an answer, and adds
 // their IDs to the result. It ignores an invalid directory of checks.
 func (a *Activities) keepChecks(ctx context.Context, session string, c artifact.Commit, r *StepResult) error {
-	layout, err := a.layout(ctx, session)
+	layout, err := a.sessionLayout(ctx, session)
 	if err != nil {
 		return err
 	}
 	var said team.Answer
 	if err := json.Unmarshal(c.Payload, &said); err != nil {
-		return activities.Invalid(fmt.Errorf("reading an answer: %w", err))
+		return activities.Invalid(fmt.Errorf("read an answer: %w", err))
 	}
 	change, err := artifact.LoadChange(ctx, a.Store, layout, c.Manifest)
 	handed := check.Handed(artifact.Manifest{Files: change.Files})
@@ -154,11 +153,11 @@ func (a *Activities) keepChecks(ctx context.Context, session string, c artifact.
 	if err != nil {
 		return unread
 	}
-	r.Checks, err = a.define(ctx, layout, found[:min(len(found), coordination.MaxChecks)])
+	r.Checks, err = a.storeDefinitions(ctx, layout, found[:min(len(found), coordination.MaxChecks)])
 	return err
 }
 
-func (a *Activities) define(ctx context.Context, layout artifact.Layout, found []check.Definition) ([]string, error) {
+func (a *Activities) storeDefinitions(ctx context.Context, layout artifact.Layout, found []check.Definition) ([]string, error) {
 	var ids []string
 	for _, d := range found {
 		if err := activities.CreateOnce(ctx, a.Store, check.Key(layout, d.ID), d); err != nil {
@@ -172,15 +171,15 @@ func (a *Activities) define(ctx context.Context, layout artifact.Layout, found [
 // userChecks copies the user's directory of checks into the session and returns the IDs of the
 // checks.
 func (a *Activities) userChecks(ctx context.Context, layout artifact.Layout, reference string) ([]string, error) {
-	hash, err := base.Parse(reference)
+	hash, err := snapshot.Parse(reference)
 	if err != nil {
 		return nil, activities.Invalid(fmt.Errorf("checks: %w", err))
 	}
-	stored, err := base.Open(ctx, a.Store, hash)
+	stored, err := snapshot.Open(ctx, a.Store, hash)
 	if err != nil {
 		return nil, err
 	}
-	if err := base.Use(ctx, a.Store, hash, a.Now); err != nil {
+	if err := snapshot.Use(ctx, a.Store, hash, a.Now); err != nil {
 		return nil, err
 	}
 	var unread error
@@ -206,41 +205,5 @@ func (a *Activities) userChecks(ctx context.Context, layout artifact.Layout, ref
 			return nil, err
 		}
 	}
-	return a.define(ctx, layout, found)
-}
-
-// restoreChecks adds their checks to the answers of a session that was cut off, and returns the IDs
-// of the user's checks.
-func (a *Activities) restoreChecks(ctx context.Context, id string, session artifact.Session, lost *coordination.Lost) (user []string, err error) {
-	layout := artifact.InBucket(id)
-	if session.Checks != "" {
-		if user, err = a.userChecks(ctx, layout, session.Checks); err != nil {
-			return nil, err
-		}
-	}
-	for _, recorded := range [][]coordination.Recorded{lost.Ledger, lost.Lacking} {
-		for i, r := range recorded {
-			answered, ok := r.Event.(coordination.Answered)
-			if !ok {
-				continue
-			}
-			commit, err := artifact.ReadJSON[artifact.Commit](ctx, a.Store, layout.Step(r.Agent, answered.Step, "action.json"))
-			if err != nil {
-				return nil, err
-			}
-			var found StepResult
-			if err := a.keepChecks(ctx, id, commit, &found); err != nil {
-				return nil, err
-			}
-			if found.Checks != nil {
-				class, err := team.ReadClass(ctx, a.Store, layout, found.Digest)
-				if err != nil {
-					return nil, err
-				}
-				answered.Checks, answered.Digest = found.Checks, class.Apply(found.Digest)
-				recorded[i].Event = answered
-			}
-		}
-	}
-	return user, nil
+	return a.storeDefinitions(ctx, layout, found)
 }

@@ -15,12 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
-	"conclave/engine/base"
-	"conclave/engine/check"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
-	"conclave/engine/team"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/snapshot"
+	"conclave/engine/session"
+	"conclave/engine/session/check"
 )
 
 // A step hands in the checks of its answer: executables and commands of checks.yaml.
@@ -40,19 +40,9 @@ func TestRunStep_handsInChecks(t *testing.T) {
 	d, err := artifact.ReadJSON[check.Definition](t.Context(), f.store, check.Key(artifact.InBucket("s1"), result.Checks[0]))
 	require.NoError(t, err)
 	require.Equal(t, "./add.sh", d.Command)
-	plain, err := team.DigestOf("Because.", artifact.Change{}, "")
+	plain, err := session.DigestOf("Because.", artifact.Change{}, "")
 	require.NoError(t, err)
 	require.Equal(t, plain, result.Digest, "a check makes no answer different")
-
-	lost := coordination.Lost{Ledger: []coordination.Recorded{{
-		Accepted: coordination.Accepted{Agent: "agent_a", Step: 1}, Event: coordination.Answered{End: coordination.End{Step: 1}},
-	}}}
-	user, err := f.restoreChecks(t.Context(), "s1", artifact.Session{}, &lost)
-	require.NoError(t, err)
-	require.Empty(t, user)
-	restored := lost.Ledger[0].Event.(coordination.Answered)
-	require.Equal(t, result.Checks, restored.Checks, "the session was cut off")
-	require.Equal(t, result.Digest, restored.Digest)
 }
 
 // away is a store that cannot return one content.
@@ -90,7 +80,7 @@ func TestKeepChecks_unreadable(t *testing.T) {
 // commitAnswer stores an answer without files as step 1 of an agent.
 func (f *floor) commitAnswer(agent, text string) coordination.Shown {
 	f.t.Helper()
-	payload, err := json.Marshal(team.Answer{Answer: text, Label: "agent1.1"})
+	payload, err := json.Marshal(session.Answer{Answer: text, Label: "agent1.1"})
 	require.NoError(f.t, err)
 	key := artifact.InBucket("s1").Step(agent, 1, "action.json")
 	require.NoError(f.t, artifact.PutJSON(f.t.Context(), f.store, key, artifact.Commit{Kind: "new_answer", Payload: payload}))
@@ -118,7 +108,7 @@ func TestRunChecks(t *testing.T) {
 	t.Parallel()
 	f := newFloor(t)
 	var ran atomic.Int32
-	f.Confine = func(_ context.Context, c check.Confined) (check.Ended, error) {
+	f.OnConfine = func(_ context.Context, c check.Confined) (check.Ended, error) {
 		ran.Add(1)
 		if strings.Contains(c.Command, "endless") {
 			return check.Ended{Limit: "time"}, nil
@@ -147,7 +137,7 @@ func TestRunChecks(t *testing.T) {
 func TestRunChecks_faultOfTheHost(t *testing.T) {
 	t.Parallel()
 	f := newFloor(t)
-	f.Confine = func(context.Context, check.Confined) (check.Ended, error) {
+	f.OnConfine = func(context.Context, check.Confined) (check.Ended, error) {
 		return check.Ended{}, errors.New("no memory for a namespace")
 	}
 	_, err := f.runChecks(f.commitAnswer("agent_a", "Because."), f.define(check.Definition{ID: "a", Command: "good"}))
@@ -162,9 +152,9 @@ func TestPrepare_userChecks(t *testing.T) {
 	upload := func(files map[string]string) string {
 		dir := t.TempDir()
 		writeFiles(t, dir, files)
-		stored, err := base.Upload{Store: f.store, Dir: dir, Now: time.Now}.Run(t.Context())
+		stored, err := snapshot.Upload{Store: f.store, Dir: dir, Now: time.Now}.Run(t.Context())
 		require.NoError(t, err)
-		return base.Reference(stored.Hash)
+		return snapshot.Reference(stored.Hash)
 	}
 	reference := upload(map[string]string{"checks.yaml": "- {name: u, command: test -s add.sh}\n"})
 	_, err := f.prepare(PrepareInput{Checks: reference})

@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
-	"conclave/engine/base"
 	"conclave/engine/config"
-	"conclave/engine/team"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/snapshot"
+	team "conclave/engine/session"
 )
 
 // Continuable is an ended session whose conversation a new session can continue.
@@ -63,7 +63,7 @@ func Continue(ctx context.Context, store artifact.Store, id string) (Continuable
 		}
 	}
 	if err != nil {
-		return Continuable{}, fmt.Errorf("reading session %s, which is to be continued: %w", id, err)
+		return Continuable{}, fmt.Errorf("read session %s, which is to be continued: %w", id, err)
 	}
 	return Continuable{id: id, layout: layout, Session: session, Change: change, Turns: append(turns, artifact.Turn{Query: session.Query, Answer: answer.Answer})}, nil
 }
@@ -79,23 +79,23 @@ func (a *Activities) baseOf(ctx context.Context, c Continuable) (string, error) 
 		return "", err
 	}
 	if err := c.Change.Check(layout.Base()); err != nil {
-		return "", activities.Invalid(fmt.Errorf("reading the files of session %s: %w", c.id, err))
+		return "", activities.Invalid(fmt.Errorf("read the files of session %s: %w", c.id, err))
 	}
-	hash, err := base.Promote(ctx, a.Store, layout, c.Change.Tree(layout.Base()), a.Now)
+	hash, err := snapshot.Promote(ctx, a.Store, layout, c.Change.Tree(layout.Base()), a.Now)
 	if err != nil {
 		return "", err
 	}
-	return base.Reference(hash), nil
+	return snapshot.Reference(hash), nil
 }
 
-// converse resolves the team of a session. If the input continues a session, converse takes the
+// resolveConversation resolves the team of a session. If the input continues a session, it takes the
 // earlier turns from it, and also the base and the team unless the input has its own.
-func (a *Activities) converse(ctx context.Context, in *PrepareInput) (config.Team, error) {
+func (a *Activities) resolveConversation(ctx context.Context, in *PrepareInput) (config.Team, error) {
 	if in.Continues == "" {
 		if err := team.CheckTurns(in.Query, in.History); err != nil {
 			return config.Team{}, activities.Invalid(err)
 		}
-		return a.resolve(ctx, *in)
+		return a.resolveTeam(ctx, *in)
 	}
 	c, err := Continue(ctx, a.Store, in.Continues)
 	if refused, ok := errors.AsType[*ContinueError](err); ok {
@@ -111,16 +111,16 @@ func (a *Activities) converse(ctx context.Context, in *PrepareInput) (config.Tea
 		}
 	}
 	if in.Team != "" || activities.Given(in.Config) {
-		return a.resolve(ctx, *in)
+		return a.resolveTeam(ctx, *in)
 	}
 	return a.Teams.ByHash(ctx, a.Store, artifact.InBucket(in.Continues), c.Session.ConfigHash)
 }
 
-func (a *Activities) resolve(ctx context.Context, in PrepareInput) (config.Team, error) {
+func (a *Activities) resolveTeam(ctx context.Context, in PrepareInput) (config.Team, error) {
 	t, err := a.Teams.Resolve(in.Team, in.Config)
 	switch {
 	case err != nil && in.Team != "" && !activities.Given(in.Config):
-		return t, a.Unknown(ctx, err)
+		return t, activities.UnknownName(ctx, a, err)
 	case err != nil:
 		return t, activities.Invalid(err)
 	}

@@ -10,12 +10,12 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
-	"conclave/engine/base"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/snapshot"
 	"conclave/engine/llm"
-	"conclave/engine/team"
+	team "conclave/engine/session"
 )
 
 // decided puts a session with a decision into the store.
@@ -73,9 +73,9 @@ func TestPrepare_continuesWithFiles(t *testing.T) {
 	require.NoError(t, err)
 	session, err := artifact.ReadJSON[artifact.Session](t.Context(), f.store, "sessions/s2/session.json")
 	require.NoError(t, err)
-	hash, err := base.Parse(session.Base)
+	hash, err := snapshot.Parse(session.Base)
 	require.NoError(t, err)
-	b, err := base.Open(t.Context(), f.store, hash)
+	b, err := snapshot.Open(t.Context(), f.store, hash)
 	require.NoError(t, err)
 	require.Equal(t, change.Files, b.Manifest().Files)
 
@@ -95,7 +95,7 @@ func TestPrepare_continuesWithFiles(t *testing.T) {
 	require.NotEqual(t, session.Base, emptied)
 	c.Change.Base = "another"
 	_, err = f.baseOf(t.Context(), c)
-	require.ErrorContains(t, err, "reading the files of session newer")
+	require.ErrorContains(t, err, "read the files of session newer")
 }
 
 func TestPrepare_history(t *testing.T) {

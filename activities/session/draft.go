@@ -6,12 +6,11 @@ import (
 	"fmt"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
 	"conclave/engine/config"
-	"conclave/engine/draft"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
-	"conclave/engine/team"
-	"conclave/engine/team/checklist"
+	"conclave/engine/session"
+	"conclave/engine/session/quality"
 	"conclave/engine/text"
 )
 
@@ -25,9 +24,9 @@ const (
 	Subtasks Preparation = "subtasks"
 )
 
-// preparations returns the preparations that a team needs; criteria is true if the session already
+// duePreparations returns the preparations that a team needs; criteria is true if the session already
 // has criteria.
-func preparations(t config.Team, criteria bool) []Preparation {
+func duePreparations(t config.Team, criteria bool) []Preparation {
 	var due []Preparation
 	c := t.Orchestrator.Coordination
 	if c.EvaluationCriteriaGenerator.Enabled && !criteria && len(c.ChecklistCriteriaInline) == 0 {
@@ -78,55 +77,37 @@ func (a *Activities) Draft(ctx context.Context, in DraftInput) (Drafted, error) 
 		return Drafted{}, err
 	}
 	d := drafting{Activities: a, layout: layout, team: t, query: session.Query}
-	return d.make(llm.WithDepth(ctx, session.Depth), in.Preparation)
+	return d.makePreparation(llm.WithDepth(ctx, session.Depth), in.Preparation)
 }
 
-func (a *Activities) drafted(ctx context.Context, layout artifact.Layout, t config.Team, due []Preparation) ([]Drafted, error) {
-	d := drafting{Activities: a, layout: layout, team: t, recall: true}
-	var all []Drafted
-	for _, p := range due {
-		drafted, err := d.make(ctx, p)
-		if errors.Is(err, artifact.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading the %s of the session: %w", p, err)
-		}
-		all = append(all, drafted)
-	}
-	return all, nil
-}
-
-// make makes a preparation, or reads it if it is stored.
-func (d drafting) make(ctx context.Context, p Preparation) (Drafted, error) {
+func (d drafting) makePreparation(ctx context.Context, p Preparation) (Drafted, error) {
 	switch p {
 	case Criteria:
-		return d.criteria(ctx)
+		return d.draftCriteria(ctx)
 	case Personas:
-		return d.personas(ctx)
+		return d.draftPersonas(ctx)
 	case Subtasks:
-		return d.subtasks(ctx)
+		return d.draftSubtasks(ctx)
 	}
 	return Drafted{}, activities.Invalid(fmt.Errorf("the preparation %q is unknown", p))
 }
 
-// drafting makes or reads the preparations of a session.
+// drafting makes the preparations of a session.
 type drafting struct {
 	*Activities
 	layout artifact.Layout
 	team   config.Team
 	query  string
-	recall bool // only read stored preparations
 }
 
-func (d drafting) criteria(ctx context.Context) (Drafted, error) {
+func (d drafting) draftCriteria(ctx context.Context) (Drafted, error) {
 	fallback := d.team.Criteria()
 	if len(fallback) == 0 {
-		fallback = checklist.Defaults()
+		fallback = quality.Defaults()
 	}
 	g := d.team.Orchestrator.Coordination.EvaluationCriteriaGenerator
-	form := draft.Criteria(d.query, g.MinCriteria, g.MaxCriteria, fallback)
-	made, err := stored(ctx, d, "eval_criteria.json", form, team.CriteriaDocument)
+	form := quality.Criteria(d.query, g.MinCriteria, g.MaxCriteria, fallback)
+	made, err := readOrMake(ctx, d, "eval_criteria.json", form, session.CriteriaDocument)
 	drafted := Drafted{Preparation: Criteria, Fallback: made.Fallback, Usage: made.Usage}
 	for _, criterion := range made.Criteria {
 		drafted.Items = append(drafted.Items, text.Truncate(criterion.Text, maxItem))
@@ -134,38 +115,38 @@ func (d drafting) criteria(ctx context.Context) (Drafted, error) {
 	return drafted, err
 }
 
-func (d drafting) personas(ctx context.Context) (Drafted, error) {
-	form := draft.Personas(d.query, len(d.team.Agents), d.team.Orchestrator.Coordination.PersonaGenerator.DiversityMode)
-	made, err := stored(ctx, d, team.PersonasFile, form, team.PersonasOf(d.team))
+func (d drafting) draftPersonas(ctx context.Context) (Drafted, error) {
+	form := quality.Personas(d.query, len(d.team.Agents), d.team.Orchestrator.Coordination.PersonaGenerator.DiversityMode)
+	made, err := readOrMake(ctx, d, session.PersonasFile, form, session.PersonasOf(d.team))
 	drafted := Drafted{Preparation: Personas, Fallback: made.Fallback, Usage: made.Usage}
-	for _, id := range team.IDs(d.team) {
+	for _, id := range session.IDs(d.team) {
 		drafted.Items = append(drafted.Items, text.Truncate(made.Personas[id], maxItem))
 	}
 	return drafted, err
 }
 
-func (d drafting) subtasks(ctx context.Context) (Drafted, error) {
-	made, err := stored(ctx, d, team.SubtasksFile, draft.Subtasks(d.query, len(d.team.Agents)), team.SubtasksOf(d.team))
+func (d drafting) draftSubtasks(ctx context.Context) (Drafted, error) {
+	made, err := readOrMake(ctx, d, session.SubtasksFile, quality.Subtasks(d.query, len(d.team.Agents)), session.SubtasksOf(d.team))
 	drafted := Drafted{Preparation: Subtasks, Fallback: made.Fallback, Usage: made.Usage}
-	for _, id := range team.IDs(d.team) {
+	for _, id := range session.IDs(d.team) {
 		drafted.Items = append(drafted.Items, text.Truncate(made.Subtasks[id].Subtask, maxItem))
 	}
 	return drafted, err
 }
 
-// stored returns the document of a preparation. If the file does not exist in the session's
+// readOrMake returns the document of a preparation. If the file does not exist in the session's
 // directory, it makes and stores the document.
-func stored[T, D any](ctx context.Context, d drafting, file string, form draft.Form[T], document func(draft.Made[T]) D) (D, error) {
+func readOrMake[T, D any](ctx context.Context, d drafting, file string, form quality.Form[T], document func(quality.Draft[T]) D) (D, error) {
 	var none D
 	key := d.layout.File(file)
 	existing, err := artifact.ReadJSON[D](ctx, d.Store, key)
-	if d.recall || !errors.Is(err, artifact.ErrNotFound) {
+	if !errors.Is(err, artifact.ErrNotFound) {
 		return existing, err
 	}
-	var made draft.Made[T]
+	var made quality.Draft[T]
 	if model, lack := d.Model(d.team.Agents[0]); lack != nil {
 		made = form.Fall(lack)
-	} else if made, err = draft.Make(ctx, model, form); err != nil {
+	} else if made, err = quality.MakeDraft(ctx, model, form); err != nil {
 		return none, err
 	}
 	written := document(made)

@@ -2,19 +2,17 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
 	"conclave/engine/config"
-	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/team"
+	"conclave/engine/session"
 )
 
 func (f *floor) draft(p Preparation) (Drafted, error) {
@@ -36,11 +34,11 @@ func drafted(t *testing.T, model loop.Model, err error) *floor {
 	c.Orchestrator.Coordination.PersonaGenerator.Enabled = true
 	c.Orchestrator.Coordination.EvaluationCriteriaGenerator.Enabled = true
 	f.Teams.Named[activities.DefaultTeam] = c
-	f.Model = func(config.Agent) (loop.Model, error) { return model, nil }
+	f.OnModel = func(config.Agent) (loop.Model, error) { return model, nil }
 	p, prepareErr := f.prepare(PrepareInput{})
 	require.NoError(t, prepareErr)
 	require.Equal(t, []Preparation{Criteria, Personas, Subtasks}, p.Preparations)
-	f.Model = func(config.Agent) (loop.Model, error) { return model, err }
+	f.OnModel = func(config.Agent) (loop.Model, error) { return model, err }
 	return f
 }
 
@@ -61,25 +59,6 @@ func TestDraft_isPaidOnce(t *testing.T) {
 	again, err := f.draft(Personas)
 	require.NoError(t, err)
 	require.Equal(t, first, again, "with the usage, which an earlier attempt may not have reported")
-	require.Equal(t, 1, model.calls)
-}
-
-// After a run that was cut off, stored preparations count with their cost, and nothing is made.
-// Criteria given with the query are not prepared.
-func TestRestoreDrafted(t *testing.T) {
-	t.Parallel()
-	model := replies(`{"agent1": "Be quick.", "agent2": "Be slow.", "agent3": "Be kind."}`)
-	f := drafted(t, model, nil)
-	made, err := f.draft(Personas)
-	require.NoError(t, err)
-	layout := artifact.InBucket("s2")
-	require.NoError(t, artifact.PutJSON(t.Context(), f.store, layout.File("eval_criteria.json"), json.RawMessage(`{"criteria": [{"text": "It is short."}]}`)))
-	var lost coordination.Lost
-	all, err := f.restoreDrafted(t.Context(), layout, f.Teams.Named[activities.DefaultTeam], &lost)
-	require.NoError(t, err)
-	require.Equal(t, []Drafted{made}, all)
-	require.Equal(t, made.Usage, lost.Preparation)
-	require.Equal(t, made.Usage, coordination.Restore(coordination.Config{}, lost).Cost())
 	require.Equal(t, 1, model.calls)
 }
 
@@ -112,7 +91,7 @@ func TestDraft_withoutAModel(t *testing.T) {
 	require.Zero(t, d.Usage)
 	require.Len(t, d.Items, 3)
 
-	divided, drafts, err := team.ReadDrafts(t.Context(), f.store, artifact.InBucket("s2"), f.Teams.Named[activities.DefaultTeam], "agent_b")
+	divided, drafts, err := session.ReadDrafts(t.Context(), f.store, artifact.InBucket("s2"), f.Teams.Named[activities.DefaultTeam], "agent_b")
 	require.NoError(t, err)
 	require.Contains(t, divided.Agents[1].Subtask, "Part 2 of 3")
 	require.Empty(t, drafts.Criteria)
@@ -123,7 +102,7 @@ func TestDraft_withoutAModel(t *testing.T) {
 func TestReadDrafts_withoutPreparations(t *testing.T) {
 	t.Parallel()
 	f := drafted(t, nil, nil)
-	divided, drafts, err := team.ReadDrafts(t.Context(), f.store, artifact.InBucket("s2"), f.Teams.Named[activities.DefaultTeam], "agent_c")
+	divided, drafts, err := session.ReadDrafts(t.Context(), f.store, artifact.InBucket("s2"), f.Teams.Named[activities.DefaultTeam], "agent_c")
 	require.NoError(t, err)
 	require.Contains(t, divided.Agents[2].Subtask, "Part 3 of 3")
 	require.Empty(t, drafts.Persona)
@@ -139,13 +118,13 @@ func TestDraft_unknownPreparation(t *testing.T) {
 func TestPreparations(t *testing.T) {
 	t.Parallel()
 	c := config.Default()
-	require.Empty(t, preparations(c, false))
+	require.Empty(t, duePreparations(c, false))
 	c.Orchestrator.Coordination.EvaluationCriteriaGenerator.Enabled = true
-	require.Equal(t, []Preparation{Criteria}, preparations(c, false))
-	require.Empty(t, preparations(c, true))
+	require.Equal(t, []Preparation{Criteria}, duePreparations(c, false))
+	require.Empty(t, duePreparations(c, true))
 	c.Orchestrator.Coordination.ChecklistCriteriaInline = config.Criteria{{Text: "It is short."}}
-	require.Empty(t, preparations(c, false))
+	require.Empty(t, duePreparations(c, false))
 	c.Orchestrator.CoordinationMode = "decomposition"
 	c.Agents = c.Agents[:1]
-	require.Empty(t, preparations(c, false), "one agent does it all")
+	require.Empty(t, duePreparations(c, false), "one agent does it all")
 }

@@ -14,9 +14,9 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
-	"conclave/engine/base"
 	"conclave/engine/config"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/snapshot"
 )
 
 func (f *floor) prepare(in PrepareInput) (Prepared, error) {
@@ -75,7 +75,7 @@ func TestPrepare_costLimitNeedsPrices(t *testing.T) {
 	}
 	f := newFloor(t)
 	limited(f)
-	f.Priced = func(a config.Agent) bool { return a.ID != "agent_b" }
+	f.OnPriced = func(a config.Agent) bool { return a.ID != "agent_b" }
 	_, err := f.prepare(PrepareInput{})
 	var refused *temporal.ApplicationError
 	require.ErrorAs(t, err, &refused)
@@ -86,7 +86,7 @@ func TestPrepare_costLimitNeedsPrices(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, there, "nothing is claimed")
 
-	f.Priced = func(config.Agent) bool { return true }
+	f.OnPriced = func(config.Agent) bool { return true }
 	_, err = f.prepare(PrepareInput{})
 	require.NoError(t, err)
 
@@ -113,7 +113,7 @@ func TestPrepare_limits(t *testing.T) {
 			team, usd := config.Default(), 2.0
 			team.Orchestrator.Budget.MaxCostUSD = &usd
 			f.Teams.Named[activities.DefaultTeam] = team
-			f.Priced = func(config.Agent) bool { return true }
+			f.OnPriced = func(config.Agent) bool { return true }
 			p, err := f.prepare(PrepareInput{Limits: tt.limits})
 			require.NoError(t, err)
 			require.Equal(t, tt.seconds, p.TimeoutSeconds)
@@ -125,7 +125,7 @@ func TestPrepare_limits(t *testing.T) {
 		})
 	}
 	f := newFloor(t)
-	f.Priced = func(config.Agent) bool { return false }
+	f.OnPriced = func(config.Agent) bool { return false }
 	_, err := f.prepare(PrepareInput{Limits: artifact.Limits{CostUSD: 1}})
 	require.ErrorContains(t, err, "a limit in dollars is set, but the price of the model")
 }
@@ -188,7 +188,7 @@ func TestPrepare_withoutTools(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{activities.NoServer, activities.NoSandbox, activities.NoProvider, activities.MissingKey} {
 		f := newFloor(t)
-		f.Lacks = func(context.Context, config.Agent) error {
+		f.OnLacks = func(context.Context, config.Agent) error {
 			return &activities.LackError{Type: kind, Err: errors.New(kind + " is lacking")}
 		}
 		_, err := f.prepare(PrepareInput{})
@@ -203,11 +203,11 @@ func TestPrepare_material(t *testing.T) {
 	f := newFloor(t)
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n"), 0o644))
-	done, err := base.Upload{Store: f.store, Dir: dir, Now: time.Now}.Run(t.Context())
+	done, err := snapshot.Upload{Store: f.store, Dir: dir, Now: time.Now}.Run(t.Context())
 	require.NoError(t, err)
-	stored := base.Reference(done.Hash)
+	stored := snapshot.Reference(done.Hash)
 	for want, m := range map[string]artifact.Material{
-		"the store has no base": {Base: base.Reference(strings.Repeat("0", 64))},
+		"the store has no base": {Base: snapshot.Reference(strings.Repeat("0", 64))},
 		"is not a reference":    {Base: done.Hash},
 		"context name":          {Context: []artifact.Context{{Name: "../x", Manifest: stored}}},
 		"two directories docs":  {Context: []artifact.Context{{Name: "docs", Manifest: stored}, {Name: "docs", Manifest: stored}}},

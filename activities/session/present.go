@@ -9,10 +9,10 @@ import (
 	"slices"
 
 	"conclave/activities"
-	"conclave/engine/artifact"
-	"conclave/engine/base"
 	"conclave/engine/coordination"
-	"conclave/engine/team"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/snapshot"
+	"conclave/engine/session"
 	"conclave/engine/text"
 )
 
@@ -23,7 +23,7 @@ const maxAnswer = 8 << 10
 // one.
 func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, error) {
 	defer activities.Beat(ctx)()
-	layout, err := a.layout(ctx, in.Session)
+	layout, err := a.sessionLayout(ctx, in.Session)
 	if err != nil {
 		return Presented{}, err
 	}
@@ -42,9 +42,8 @@ func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, e
 	return Presented{Answer: head, Truncated: truncated, Path: a.Store.URL(key)}, nil
 }
 
-// finalAnswer reads the final answer and the manifest of its files.
 func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d coordination.Decision) (answer artifact.Answer, manifest string, err error) {
-	store := a.memories.over(ctx, a.Store)
+	store := a.memory.rememberingStore(ctx, a.Store)
 	shown := coordination.Shown{Agent: d.Winner, Step: d.WinnerStep, Label: d.WinnerLabel}
 	if d.Final != nil {
 		shown = *d.Final
@@ -52,11 +51,11 @@ func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d 
 	source := layout.Step(shown.Agent, shown.Step, "action.json")
 	commit, err := artifact.ReadJSON[artifact.Commit](ctx, store, source)
 	if err != nil {
-		return answer, "", fmt.Errorf("reading the final answer: %w", err)
+		return answer, "", fmt.Errorf("read the final answer: %w", err)
 	}
-	var said team.Answer
+	var said session.Answer
 	if err := json.Unmarshal(commit.Payload, &said); err != nil {
-		return answer, "", activities.Invalid(fmt.Errorf("reading the final answer in %s: %w", source, err))
+		return answer, "", activities.Invalid(fmt.Errorf("read the final answer in %s: %w", source, err))
 	}
 	// In answer.json the paths of workspaces are rewritten for people.
 	document, err := artifact.ReadJSON[artifact.Answer](ctx, store, layout.Step(shown.Agent, shown.Step, "answer.json"))
@@ -64,7 +63,7 @@ func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d 
 	case err == nil:
 		said.Answer = document.Answer
 	case !errors.Is(err, artifact.ErrNotFound):
-		return answer, "", fmt.Errorf("reading the final answer: %w", err)
+		return answer, "", fmt.Errorf("read the final answer: %w", err)
 	}
 	return artifact.Answer{
 		AgentID: shown.Agent, Answer: said.Answer, Timestamp: commit.Timestamp, Label: coordination.FinalLabelOf(shown.Label), Step: shown.Step,
@@ -82,7 +81,7 @@ func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, age
 		err = a.fillFinal(ctx, layout, agent, c)
 	}
 	if err != nil {
-		return fmt.Errorf("writing the files of the final answer: %w", err)
+		return fmt.Errorf("write the files of the final answer: %w", err)
 	}
 	return nil
 }
@@ -95,7 +94,7 @@ func (a *Activities) fillFinal(ctx context.Context, layout artifact.Layout, agen
 		return err
 	}
 	if layout.Base() != nil {
-		change, err := base.Patch(ctx, a.Store, layout, c)
+		change, err := snapshot.Patch(ctx, a.Store, layout, c)
 		if err == nil {
 			err = a.Store.Put(ctx, layout.Final(agent, changePatch), bytes.NewReader(change))
 		}
@@ -116,8 +115,7 @@ func isPlain(f artifact.File) bool {
 // changePatch is the name of the patch to the base in final/<agent>/.
 const changePatch = "change.patch"
 
-// layout returns the layout of a session with its base.
-func (a *Activities) layout(ctx context.Context, id string) (artifact.Layout, error) {
+func (a *Activities) sessionLayout(ctx context.Context, id string) (artifact.Layout, error) {
 	layout := artifact.InBucket(id)
 	session, err := artifact.ReadJSON[artifact.Session](ctx, a.Store, layout.File("session.json"))
 	if errors.Is(err, artifact.ErrNotFound) {

@@ -9,9 +9,10 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"conclave/activities/attempt"
-	"conclave/engine/artifact"
+	"conclave/activities/workertest"
 	"conclave/engine/coordination"
-	"conclave/engine/team"
+	"conclave/engine/files/artifact"
+	"conclave/engine/session"
 )
 
 // stage is a session's directory with the activity Present.
@@ -31,7 +32,7 @@ func newStage(t *testing.T) *stage {
 	var suite testsuite.WorkflowTestSuite
 	s.TestActivityEnvironment = suite.NewTestActivityEnvironment()
 	s.SetTestTimeout(2 * time.Minute)
-	(&Activities{Process: attempt.Process{Store: store, Now: time.Now}}).RegisterBookkeeping(s)
+	(&Activities{Process: attempt.Process{Equipment: &workertest.Worker{}, Store: store, Now: time.Now}}).RegisterBookkeeping(s)
 	return s
 }
 
@@ -44,7 +45,7 @@ func (s *stage) win(agent string, number int, text string, files map[string]stri
 
 func (s *stage) commit(agent string, number int, text string, files map[string]string) {
 	s.t.Helper()
-	payload, err := json.Marshal(team.Answer{Answer: text, Label: "agent1.1"})
+	payload, err := json.Marshal(session.Answer{Answer: text, Label: "agent1.1"})
 	require.NoError(s.t, err)
 	commit := artifact.Commit{Kind: string(coordination.NewAnswer), Payload: payload}
 	if len(files) > 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities/attempt"
-	"conclave/engine/artifact"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 )
 

@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -12,10 +11,10 @@ import (
 
 	"conclave/activities"
 	"conclave/activities/attempt"
-	"conclave/engine/artifact"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
+	"conclave/engine/session"
 	"conclave/engine/step"
-	"conclave/engine/team"
 )
 
 // Record writes human messages for running steps, accepted actions to the ledger, and then the
@@ -37,113 +36,107 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	if err := a.writeResults(ctx, layout, in.Results); err != nil { // steps wait for them, too
 		return err
 	}
-	if a.Yield != nil && !in.Over && !in.awaited() {
+	if a.Yield != nil && !in.Over && !in.isAwaited() {
 		a.Yield(ctx)
 	}
-	if err := a.enterAll(ctx, layout, run, in); err != nil {
+	if err := a.enterEntries(ctx, layout, run, in); err != nil {
 		return err
 	}
-	if err := a.writeRecord(ctx, layout, run, in); err != nil {
+	if err := a.writeRecord(ctx, layout, in); err != nil || !in.Over {
 		return err
 	}
-	if in.Over {
-		a.Over(layout)
-		a.memories.end(ctx)
-	}
-	return nil
+	return a.cleanUpSession(ctx, layout, in)
 }
 
-// awaited reports whether running steps wait for a message or a result in the record.
-func (in RecordInput) awaited() bool {
+func (in RecordInput) isAwaited() bool {
 	return len(in.Results) > 0 || slices.ContainsFunc(in.Entries, func(e coordination.Accepted) bool { return e.Action == coordination.Say })
 }
 
-// writeRecord writes the documents derived from the history concurrently.
-func (a *Activities) writeRecord(ctx context.Context, layout artifact.Layout, run string, in RecordInput) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return a.memories.appendEvents(ctx, a.Store, layout, in.Events) })
+// writeRecord writes the documents derived from the history, and then the state, from which a later run
+// goes on: everything that it covers is on record.
+func (a *Activities) writeRecord(ctx context.Context, layout artifact.Layout, in RecordInput) error {
+	group, together := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.memory.appendEvents(together, a.Store, layout, in.Events) })
 	group.Go(func() error {
-		session, err := artifact.ReadJSON[artifact.Session](ctx, a.memories.over(ctx, a.Store), layout.File("session.json"))
+		session, err := artifact.ReadJSON[artifact.Session](together, a.memory.rememberingStore(ctx, a.Store), layout.File("session.json"))
 		if err != nil {
 			return err
 		}
-		status := in.Status // in is shared with the other goroutines
+		status := in.Status // in is shared with the other goroutine
 		status.Query = session.Query
-		return artifact.PutJSON(ctx, a.Store, layout.File("status.json"), status)
+		return artifact.PutJSON(together, a.Store, layout.File("status.json"), status)
 	})
-	if in.Saved != nil {
-		group.Go(func() error {
-			return artifact.PutJSON(ctx, a.Store, layout.SavedState(run), savedState{Format: savedFormat, Run: run, Saved: *in.Saved})
-		})
+	if err := group.Wait(); err != nil {
+		return err
 	}
-	if in.Over {
-		group.Go(func() error {
-			err := a.abandonSuspended(ctx, in)
-			if err == nil && (in.Saved == nil || in.Saved.Core.Decision().Stands()) {
-				step.Forget(ctx, a.Store, layout.File("journal/"))
-			}
-			return err
-		})
-	}
-	return group.Wait()
+	saved := *in.Saved
+	saved.Prepared.Drafted = in.Status.Preparations
+	return activities.SaveState(ctx, a.Store, layout, a.Now(), &saved)
 }
 
-// abandonSuspended writes last_action.json for steps that were still suspended when the session
-// ended.
-func (a *Activities) abandonSuspended(ctx context.Context, in RecordInput) error {
-	if in.Saved == nil {
-		return nil
-	}
+// cleanUpSession ends the suspended steps of a session that is over, and deletes the journals if it cannot be reopened.
+func (a *Activities) cleanUpSession(ctx context.Context, layout artifact.Layout, in RecordInput) error {
 	for _, l := range in.Saved.Core.Suspended() {
 		l.After = 0 // the step may be that of an earlier launch
 		ended := attempt.Ended{Token: l.ResumeFrom, Cause: coordination.Failure{
 			Type: activities.Suspended, Message: "the session ended before the suspended step was resumed",
 		}}
 		if _, err := a.Reckon(ctx, ReckonInput{Session: in.Session, Launch: l, Ended: ended}); err != nil {
-			return fmt.Errorf("recording the suspended step of %s: %w", l.Agent, err)
+			return fmt.Errorf("record the suspended step of %s: %w", l.Agent, err)
 		}
 	}
+	if in.Saved.Core.Decision().Stands() {
+		step.Forget(ctx, a.Store, layout.File("journal/"))
+	}
+	a.EndShared(layout.Root())
 	return nil
 }
 
-// enterAll writes the ledger entries. It returns an error if a later workflow run has sealed the
+// enterEntries writes the ledger entries. It returns an error if a later workflow run has sealed the
 // ledger.
-func (a *Activities) enterAll(ctx context.Context, layout artifact.Layout, run string, in RecordInput) error {
+func (a *Activities) enterEntries(ctx context.Context, layout artifact.Layout, run string, in RecordInput) error {
 	last, created := in.Seal, false
 	for _, e := range in.Entries {
 		var err error
-		if last, created, err = a.enter(ctx, layout, team.Entry{Run: run, Accepted: e}, in.Seal); err != nil {
+		if last, created, err = a.enterEntry(ctx, layout, session.Entry{Run: run, Accepted: e}, in.Seal); err != nil {
 			return err
 		}
 	}
 	if created { // a seal would have taken this number
 		return nil
 	}
-	if later, err := team.SealedAfter(ctx, a.Store, layout, last); err != nil || later != "" && later != run {
-		return cmp.Or(err, activities.Superseded("recording the session: it goes on in run %s", later))
+	if later, err := session.SealedAfter(ctx, a.Store, layout, last); err != nil || later != "" && later != run {
+		return cmp.Or(err, activities.Superseded("record the session: it goes on in run %s", later))
 	}
 	return nil
 }
 
-// enter writes a ledger entry at its number, or at the next free one if another workflow run of the
+// enterEntry writes a ledger entry at its number, or at the next free one if another workflow run of the
 // session has used it, and returns the number. created is false if an earlier attempt had written
 // the entry.
-func (a *Activities) enter(ctx context.Context, layout artifact.Layout, e team.Entry, seal int) (at int, created bool, err error) {
-	for seq := e.Seq; ; seq++ {
-		key := layout.Ledger(seq)
-		err := artifact.CreateJSON(ctx, a.Store, key, e)
-		if !errors.Is(err, artifact.ErrExists) {
-			return seq, true, err
+func (a *Activities) enterEntry(ctx context.Context, layout artifact.Layout, e session.Entry, seal int) (at int, created bool, err error) {
+	return session.LedgerOf(a.Store, layout).Claim(ctx, e.Seq, e, func(file int, other session.Entry) (bool, error) {
+		if other.Action == session.Resumed && file > seal {
+			return false, activities.Superseded("record entry %d: the session goes on in run %s", e.Seq, other.Run)
 		}
-		existing, err := artifact.ReadJSON[team.Entry](ctx, a.Store, key)
-		if err != nil {
-			return seq, false, err
-		}
-		switch {
-		case existing.Action == team.Resumed && seq > seal:
-			return seq, false, activities.Superseded("recording entry %d: the session goes on in run %s", e.Seq, existing.Run)
-		case existing.Run == e.Run && existing.Seq == e.Seq && existing.Action != team.Resumed:
-			return seq, false, nil
-		}
+		return other.Run == e.Run && other.Seq == e.Seq && other.Action != session.Resumed, nil
+	})
+}
+
+// ReckonInput is a step that ended without a report. Its launch has only the fields that identify
+// the step.
+type ReckonInput struct {
+	Session string              `json:"session"`
+	Launch  coordination.Launch `json:"launch"`
+	attempt.Ended
+}
+
+// Reckon returns the number and the usage of a step according to the store.
+func (a *Activities) Reckon(ctx context.Context, in ReckonInput) (attempt.Failure, error) {
+	layout, err := a.sessionLayout(ctx, in.Session)
+	if err != nil {
+		return attempt.Failure{}, err
 	}
+	spec := session.Step{Layout: layout, Launch: in.Launch, Token: in.Token}.Place()
+	return a.Process.Reckon(ctx, spec, in.Ended)
 }

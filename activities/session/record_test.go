@@ -11,10 +11,11 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"conclave/activities/attempt"
-	"conclave/engine/artifact"
+	"conclave/activities/workertest"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
+	"conclave/engine/session"
 	"conclave/engine/step"
-	"conclave/engine/team"
 )
 
 // books is a session's directory with the activity Record.
@@ -35,7 +36,7 @@ func newBooks(t *testing.T) *books {
 	var suite testsuite.WorkflowTestSuite
 	b.TestActivityEnvironment = suite.NewTestActivityEnvironment()
 	b.SetTestTimeout(2 * time.Minute)
-	b.Activities = &Activities{Process: attempt.Process{Store: store, Now: time.Now}}
+	b.Activities = &Activities{Process: attempt.Process{Equipment: &workertest.Worker{}, Server: &workertest.Worker{}, Store: store, Now: time.Now}}
 	b.RegisterBookkeeping(b.TestActivityEnvironment)
 	return b
 }
@@ -70,14 +71,22 @@ func TestRecord_yields(t *testing.T) {
 
 func (b *books) record(in RecordInput) {
 	b.t.Helper()
-	in.Session = "s1"
-	_, err := b.ExecuteActivity("Record", in)
-	require.NoError(b.t, err)
+	require.NoError(b.t, b.tryRecord(in))
 }
 
-func (b *books) ledger(seq int) team.Entry {
+// tryRecord records a session that goes on unless the input has another state.
+func (b *books) tryRecord(in RecordInput) error {
+	in.Session = "s1"
+	if in.Saved == nil {
+		in.Saved = &Saved{Core: coordination.New(coordination.Config{Agents: []string{"a"}})}
+	}
+	_, err := b.ExecuteActivity("Record", in)
+	return err
+}
+
+func (b *books) ledger(seq int) session.Entry {
 	b.t.Helper()
-	e, err := artifact.ReadJSON[team.Entry](b.t.Context(), b.store, artifact.InBucket("s1").Ledger(seq))
+	e, err := artifact.ReadJSON[session.Entry](b.t.Context(), b.store, artifact.InBucket("s1").Ledger(seq))
 	require.NoError(b.t, err)
 	return e
 }
@@ -96,7 +105,7 @@ func TestRecord_readsNothingBack(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
 	seen := &asked{Store: b.store, reads: map[string]int{}}
-	a := &Activities{Process: attempt.Process{Store: seen, Now: time.Now}}
+	a := &Activities{Process: attempt.Process{Equipment: &workertest.Worker{}, Store: seen, Now: time.Now}}
 	var suite testsuite.WorkflowTestSuite
 	b.TestActivityEnvironment = suite.NewTestActivityEnvironment()
 	b.SetTestTimeout(2 * time.Minute)
@@ -150,7 +159,7 @@ func TestRecord_repetitionChangesNothing(t *testing.T) {
 func TestRecord_anotherRunContinues(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
-	old := team.Entry{Run: "an-earlier-run", Accepted: accepted(1, "old")}
+	old := session.Entry{Run: "an-earlier-run", Accepted: accepted(1, "old")}
 	require.NoError(t, artifact.CreateJSON(t.Context(), b.store, artifact.InBucket("s1").Ledger(1), old))
 	b.record(RecordInput{Events: []coordination.Entry{event(1), event(2), event(3)}})
 	b.record(RecordInput{Entries: []coordination.Accepted{accepted(1, "new")}, Events: []coordination.Entry{event(2)}})
@@ -190,9 +199,14 @@ func TestRecord_deletesJournalsAtTheEnd(t *testing.T) {
 	b := newBooks(t)
 	key := artifact.InBucket("s1").Journal("run-l1", 1)
 	require.NoError(t, artifact.CreateJSON(t.Context(), b.store, key, "entry"))
+	decided := coordination.New(coordination.Config{Agents: []string{"a"}})
+	decided.Drain()
+	decided.Step(coordination.Answered{End: coordination.End{Launch: "l1", Step: 1}})
+	decided.Step(coordination.Finish{})
+	decided.Drain()
+	require.True(t, decided.Decision().Stands())
 	for _, over := range []bool{false, true} {
-		_, err := b.ExecuteActivity("Record", RecordInput{Session: "s1", Over: over})
-		require.NoError(t, err)
+		b.record(RecordInput{Over: over, Saved: &Saved{Core: decided}})
 		there, err := b.store.Exists(t.Context(), key)
 		require.NoError(t, err)
 		require.Equal(t, !over, there)

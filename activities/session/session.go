@@ -1,23 +1,30 @@
 package session
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/worker"
+	"golang.org/x/sync/errgroup"
 
+	"conclave/activities"
 	"conclave/activities/attempt"
-	"conclave/engine/artifact"
+	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
-	"conclave/engine/team"
+	"conclave/engine/session"
 )
 
 // Activities has the activities of sessions. Those for bookkeeping need only Store and Now.
 type Activities struct {
 	attempt.Process
 
-	memories memories
+	memory memory
 }
 
 // RegisterSteps registers the activities that need teams, models and keys.
@@ -66,7 +73,7 @@ type Prepared struct {
 	Attributes []string `json:"attributes,omitempty"`
 
 	ConfigHash     string              `json:"config_hash"`
-	Coordination   coordination.Config `json:"coordination"`
+	Coordination   coordination.Config `json:"coordination,omitzero"`
 	TimeoutSeconds int                 `json:"timeout_seconds"`
 
 	// GraceSeconds is the time before the session's deadline at which steps are asked to finish.
@@ -126,7 +133,7 @@ type StepResult struct {
 	// Calls lists the calls to the caller's tools whose results the step awaits.
 	Calls []coordination.Call `json:"calls,omitempty"`
 
-	team.Outcome
+	session.Outcome
 	Files  int       `json:"files,omitempty"`
 	Checks []string  `json:"checks,omitempty"` // IDs of checks submitted with the answer
 	Usage  llm.Usage `json:"usage"`
@@ -150,7 +157,7 @@ type RecordInput struct {
 	// Over is true if the session has ended and no step is running.
 	Over bool `json:"over,omitempty"`
 
-	// Saved is the state of the session at its end; nil before.
+	// Saved is the state of the session, without the fields of Status and those made from its team.
 	Saved *Saved `json:"saved,omitempty"`
 
 	// Seal is the newest seal of the ledger known to this run of the workflow.
@@ -210,4 +217,119 @@ type Presented struct {
 	Answer    string `json:"answer"` // answer, truncated to maxAnswer
 	Truncated bool   `json:"truncated,omitempty"`
 	Path      string `json:"path"` // path of the whole answer
+}
+
+// Prepare resolves the team, validates the input and claims the session's directory
+// for this workflow.
+func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, error) {
+	defer activities.Beat(ctx)()
+	t, err := a.resolveConversation(ctx, &in)
+	if err != nil {
+		return Prepared{}, err
+	}
+	if err := activities.CheckTeam(ctx, a, a, t.Within(in.Limits.Seconds, in.Limits.CostUSD), true); err != nil {
+		return Prepared{}, err
+	}
+	if len(in.Criteria) > 0 {
+		if _, err := config.ParseCriteria("eval_criteria", in.Criteria); err != nil {
+			return Prepared{}, activities.Invalid(err)
+		}
+	}
+	if err := activities.CheckMaterial(ctx, a.Bases(), in.Material); err != nil {
+		return Prepared{}, err
+	}
+	if in.Checks != "" && !t.Orchestrator.RunsChecks() {
+		return Prepared{}, activities.Invalid(errors.New("checks: the team does not run them; set orchestrator.ballot to checks_shown, checks_break_ties or checks_decide"))
+	}
+	layout := artifact.InBucket(in.Session)
+	created, err := a.claimSession(ctx, layout, in, t)
+	if err != nil {
+		return Prepared{}, err
+	}
+	if err := activities.UseMaterial(ctx, a.Store, in.Material, a.Now); err != nil {
+		return Prepared{}, err
+	}
+	p := a.preparedSession(layout, t, in.Limits, in.Caller)
+	p.CreatedAt, p.Team, p.Attributes = created, a.teamName(in), a.Attributes(ctx)
+	p.Preparations = duePreparations(t, len(in.Criteria) > 0)
+	if in.Checks != "" {
+		p.Coordination.Checks, err = a.userChecks(ctx, layout, in.Checks)
+	}
+	return p, err
+}
+
+// teamName returns the name of the operator's team that an input selects, or "" if the input
+// defines a team or uses that of an earlier session.
+func (a *Activities) teamName(in PrepareInput) string {
+	if in.Team == "" && (activities.Given(in.Config) || in.Continues != "") {
+		return ""
+	}
+	name := cmp.Or(in.Team, activities.DefaultTeam)
+	if _, named := a.Teams.Named[name]; !named { // a local stack names teams by their hashes
+		return ""
+	}
+	return name
+}
+
+// preparedSession returns the part of a team that the workflow needs, under the limits l and with the
+// tools of the caller c. The hash is that of the team without the limits.
+func (a *Activities) preparedSession(layout artifact.Layout, t config.Team, l artifact.Limits, c artifact.Caller) Prepared {
+	within := t.Within(l.Seconds, l.CostUSD)
+	if len(c.ClientTools) > 0 && c.ClientToolsFor == artifact.ForPresenter && within.Orchestrator.FinalAnswerStrategy == "winner_reuse" {
+		within.Orchestrator.FinalAnswerStrategy = "winner_present" // otherwise no step presents a final answer
+	}
+	p := Prepared{
+		ConfigHash:     t.Hash(),
+		Coordination:   within.Coordination(),
+		TimeoutSeconds: within.Timeouts.OrchestratorTimeoutSeconds,
+		GraceSeconds:   t.Timeouts.RoundTimeoutGraceSeconds,
+
+		HeartbeatTimeoutSeconds: int(a.HeartbeatTimeout / time.Second),
+
+		URL:     a.Store.URL(layout.File("session.json")),
+		Offline: slices.ContainsFunc(t.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline }),
+	}
+	if len(c.ClientTools) > 0 {
+		p.Coordination.CallerSeconds = t.Timeouts.ClientToolsTimeoutSeconds
+	}
+	return p
+}
+
+// claimSession creates the first files of the session and returns the time of its creation. A retry finds
+// its own claim; a claim of another workflow is an error.
+func (a *Activities) claimSession(ctx context.Context, layout artifact.Layout, in PrepareInput, t config.Team) (time.Time, error) {
+	if err := activities.RefuseDeleted(ctx, a.Store, layout, "session "+in.Session); err != nil {
+		return time.Time{}, err
+	}
+	given := len(in.Criteria) > 0
+	made, _, err := activities.Claim(ctx, a.memory.rememberingStore(ctx, a.Store), layout.File("session.json"), artifact.Session{
+		Query: in.Query, ConfigHash: t.Hash(), Owner: in.Owner, CreatedAt: artifact.Timestamp(a.Now()), Material: in.Material,
+		Continues: in.Continues, Turns: len(in.History), Checks: in.Checks, Limits: in.Limits,
+		Caller: in.Caller, Criteria: &given,
+	}, "session "+in.Session, "choose another session ID, or go on with it: give resume instead of a query")
+	if err != nil {
+		return time.Time{}, err
+	}
+	canonical, err := t.Canonical()
+	if err != nil {
+		return time.Time{}, activities.Invalid(err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return activities.Claimed{WorkflowID: in.WorkflowID, ID: in.Session}.Keep(ctx, a.Store)
+	})
+	once := func(key string, document any) {
+		group.Go(func() error { return activities.CreateOnce(ctx, a.Store, key, document) })
+	}
+	once(layout.File("config.json"), json.RawMessage(canonical))
+	if len(in.History) > 0 {
+		once(layout.File(session.HistoryFile), in.History)
+	}
+	if len(in.ClientTools) > 0 {
+		once(artifact.CallPointer(artifact.SessionHash(in.Session)), artifact.CalledSession{SessionID: in.Session})
+	}
+	if len(in.Criteria) > 0 {
+		once(layout.File(criteriaFile), in.Criteria)
+	}
+	return made.CreatedAt, group.Wait()
 }

@@ -2,17 +2,21 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"conclave/activities"
 	"conclave/activities/attempt"
-	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
+	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/team"
+	team "conclave/engine/session"
+	"conclave/engine/step"
 )
 
 // RunStep runs one step of an agent, or returns the result of its commit. An error is either final,
@@ -21,26 +25,26 @@ import (
 func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, error) {
 	return attempt.Run(ctx, a.Process, string(in.Launch.ID), func(ctx context.Context, run *attempt.Attempt) (r StepResult, err error) {
 		defer func() { r.LongestCall = run.Failure().LongestCall }()
-		ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assemble(ctx, run, in) })
+		ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assembleStep(ctx, run, in) })
 		switch {
 		case err != nil:
 			return StepResult{}, err
 		case ended != nil && ended.Calls != nil:
-			return a.awaiting(ctx, run, in.Session, ended.Calls)
+			return a.awaitingResult(ctx, run, in.Session, ended.Calls)
 		case ended != nil:
 			run.KeepTranscript(ctx)
 			return StepResult{
 				Token: run.Token, Step: run.Result.Step, Ended: ended.Why, Usage: run.Result.Usage, Outcome: team.Outcome{Seen: run.Seen()},
 			}, nil
 		}
-		return a.result(ctx, run, in)
+		return a.stepResult(ctx, run, in)
 	})
 }
 
-// assemble reads the team, the query, earlier turns and criteria, and equips the step's agent.
-func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in StepInput) error {
+// assembleStep reads documents through the cache, because one process runs many steps of a session.
+func (a *Activities) assembleStep(ctx context.Context, run *attempt.Attempt, in StepInput) error {
 	layout := artifact.InBucket(in.Session)
-	store := a.memories.over(ctx, run.Ports.Store)
+	store := a.memory.rememberingStore(ctx, run.Ports.Store)
 	run.Ports.Store = store
 	t, err := a.Teams.ByHash(ctx, store, layout, in.ConfigHash)
 	if err != nil {
@@ -135,8 +139,7 @@ func newStep(run *attempt.Attempt, in StepInput, t config.Team, agent config.Age
 	return m
 }
 
-// result converts the commit for the workflow.
-func (a *Activities) result(ctx context.Context, run *attempt.Attempt, in StepInput) (StepResult, error) {
+func (a *Activities) stepResult(ctx context.Context, run *attempt.Attempt, in StepInput) (StepResult, error) {
 	outcome, err := team.ReadOutcome(run.Result.Commit)
 	if err != nil {
 		return StepResult{}, activities.Invalid(err)
@@ -144,23 +147,161 @@ func (a *Activities) result(ctx context.Context, run *attempt.Attempt, in StepIn
 	r := StepResult{
 		Token: run.Token, Step: run.Result.Step, Outcome: outcome, Files: run.Result.Files, Usage: run.Result.Usage,
 	}
-	if in.Checks && outcome.Action == coordination.NewAnswer {
-		err = a.keepChecks(ctx, in.Session, run.Result.Commit, &r)
+	if err := a.examineAnswer(ctx, in, run.Result.Commit, &r); err != nil {
+		return StepResult{}, run.Error(err)
 	}
-	if err == nil && outcome.Action == coordination.NewAnswer && in.Launch.Purpose == "" {
-		if err = a.findEqual(ctx, in, run.Result.Commit, &r); err != nil {
-			return StepResult{}, run.Error(err)
-		}
-	}
-	return r, err
+	return r, nil
 }
 
-// awaiting returns the result of a step that waits for the caller. The step's journal is kept.
-func (a *Activities) awaiting(ctx context.Context, run *attempt.Attempt, session string, awaited []loop.AwaitedCall) (StepResult, error) {
+func (a *Activities) examineAnswer(ctx context.Context, in StepInput, c artifact.Commit, r *StepResult) error {
+	if r.Action != coordination.NewAnswer {
+		return nil
+	}
+	if in.Checks {
+		if err := a.keepChecks(ctx, in.Session, c, r); err != nil {
+			return err
+		}
+	}
+	if in.Launch.Purpose != coordination.Coordinate {
+		return nil
+	}
+	return a.findEqual(ctx, in, c, r)
+}
+
+// awaitingResult returns the result of a step that waits for the caller. The step's journal is kept.
+func (a *Activities) awaitingResult(ctx context.Context, run *attempt.Attempt, session string, awaited []loop.AwaitedCall) (StepResult, error) {
 	calls, err := callsOf(ctx, a.Store, session, awaited)
 	if err != nil {
 		return StepResult{}, run.Error(err)
 	}
 	run.Leave(ctx)
 	return StepResult{Token: run.Token, Step: run.Result.Step, Ended: loop.EndAwaiting, Calls: calls, Usage: run.Result.Usage}, nil
+}
+
+// Event converts the result to the event that ends a launch.
+func (r StepResult) Event(id coordination.LaunchID) coordination.Event {
+	end := coordination.End{Launch: id, Step: r.Step, Usage: r.Usage, LongestCall: r.LongestCall}
+	if r.Ended != "" {
+		end.Told = r.Seen
+	}
+	switch r.Ended {
+	case loop.EndAwaiting:
+		return coordination.Awaiting{End: end, Token: r.Token, Calls: r.Calls}
+	case loop.EndRestart:
+		return coordination.Restarted{End: end, Token: r.Token}
+	case loop.EndAllowance:
+		return coordination.Exhausted{End: end, Token: r.Token}
+	}
+	switch r.Action {
+	case coordination.Vote:
+		return coordination.Voted{End: end, Target: r.Target, TargetLabel: r.TargetLabel, Reason: r.Reason, Seen: r.Seen, Heard: r.Heard, Confidence: r.Confidence}
+	case coordination.Stop:
+		return coordination.Stopped{End: end, Status: r.Status, Summary: r.Summary, Seen: r.Seen, Heard: r.Heard}
+	case coordination.SubmitEvaluation:
+		c := r.Critique
+		return coordination.Critiqued{End: end, Verdict: c.Verdict, Scores: c.Scores, Ceiling: c.Ceiling, Tasks: c.Tasks}
+	case coordination.Submit, coordination.RestartTeam:
+		return coordination.Evaluated{End: end, Again: r.Action == coordination.RestartTeam, Reason: r.Reason}
+	default:
+		return coordination.Answered{End: end, Seen: r.Seen, Heard: r.Heard, Digest: r.Digest, Checks: r.Checks}
+	}
+}
+
+// clientPrefix is the prefix with which the names of the caller's tools are offered to agents.
+const clientPrefix = "client__"
+
+// maxInline bounds the arguments of a call in the session's state, in bytes. Longer arguments are
+// in the store.
+const maxInline = 4 << 10
+
+func callerTools(store artifact.Store, in StepInput, c artifact.Caller) (loop.Caller, error) {
+	tools, err := c.Tools()
+	purpose := in.Launch.Purpose
+	switch {
+	case err != nil:
+		return loop.Caller{}, activities.Invalid(err)
+	case len(tools) == 0, purpose != coordination.Coordinate && purpose != coordination.Present,
+		c.ClientToolsFor == artifact.ForPresenter && purpose != coordination.Present:
+		return loop.Caller{}, nil
+	}
+	layout, own := artifact.InBucket(in.Session), "_"+string(in.Launch.ID)+"_"
+	out := loop.Caller{
+		ID: func(n int) string { return fmt.Sprintf("c%s%s%d", artifact.SessionHash(in.Session), own, n) },
+		Result: func(ctx context.Context, id string) (string, bool, error) {
+			// Only calls of an earlier launch can already have results.
+			return readResult(ctx, store, layout, id, in.Launch.Answered && !strings.Contains(id, own))
+		},
+	}
+	for _, t := range tools {
+		out.Tools = append(out.Tools, llm.Tool{Name: clientPrefix + t.Name, Description: t.Description, Parameters: t.Parameters})
+	}
+	return out, nil
+}
+
+// Limits of the wait for a result that is being recorded.
+const (
+	resultPatience = 10 * time.Second
+	resultPoll     = 100 * time.Millisecond
+)
+
+// readResult reads the result of a call. If the result was announced, readResult waits for it.
+func readResult(ctx context.Context, store artifact.Store, layout artifact.Layout, id string, announced bool) (content string, ok bool, err error) {
+	for deadline := time.Now().Add(resultPatience); ; {
+		r, err := artifact.ReadJSON[artifact.CallResult](ctx, store, layout.CallResult(id))
+		switch {
+		case err == nil:
+			return r.Content, true, nil
+		case !errors.Is(err, artifact.ErrNotFound):
+			return "", false, err
+		case !announced:
+			return "", false, nil
+		case time.Now().After(deadline):
+			return "", false, &step.UnwrittenError{Call: id}
+		}
+		select {
+		case <-ctx.Done():
+			return "", false, context.Cause(ctx)
+		case <-time.After(resultPoll):
+		}
+	}
+}
+
+// callsOf converts calls for the session's state, and stores long arguments.
+func callsOf(ctx context.Context, store artifact.Store, session string, awaited []loop.AwaitedCall) ([]coordination.Call, error) {
+	layout := artifact.InBucket(session)
+	var calls []coordination.Call
+	for _, a := range awaited {
+		c := coordination.Call{ID: a.ID, Name: strings.TrimPrefix(a.Name, clientPrefix), Arguments: a.Arguments, Digest: callDigest(a)}
+		if len(a.Arguments) > maxInline {
+			key := layout.CallArguments(a.ID)
+			if err := activities.CreateOnce(ctx, store, key, artifact.CallArguments{Arguments: a.Arguments}); err != nil {
+				return nil, err
+			}
+			c.Arguments, c.ArgumentsPath = "", store.URL(key)
+		}
+		calls = append(calls, c)
+	}
+	return calls, nil
+}
+
+// callDigest returns a digest of a call's tool and arguments, which does not depend on the order of
+// their keys.
+func callDigest(c loop.AwaitedCall) string {
+	canonical := []byte(c.Arguments)
+	var value any
+	if json.Unmarshal(canonical, &value) == nil {
+		if data, err := json.Marshal(value); err == nil {
+			canonical = data
+		}
+	}
+	return artifact.SessionHash(c.Name + "\x00" + string(canonical))
+}
+
+func (a *Activities) writeResults(ctx context.Context, layout artifact.Layout, results []coordination.ToolResult) error {
+	for _, r := range results {
+		if err := activities.CreateOnce(ctx, a.Store, layout.CallResult(r.ID), artifact.CallResult{Content: r.Content}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -16,14 +16,14 @@ import (
 
 	"conclave/activities"
 	"conclave/activities/attempt"
-	"conclave/activities/tools"
-	"conclave/engine/artifact"
+	"conclave/activities/workertest"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/session"
 	"conclave/engine/step"
-	"conclave/engine/team"
 )
 
 // script is a model that gives its replies in order.
@@ -58,6 +58,7 @@ type heartbeatDetails struct {
 type floor struct {
 	*testsuite.TestActivityEnvironment
 	*Activities
+	*workertest.Worker
 	t     *testing.T
 	store *artifact.Dir
 	team  config.Team
@@ -72,16 +73,10 @@ func newFloor(t *testing.T, replies ...func(context.Context) (llm.Message, error
 	layout := artifact.InBucket("s1")
 	require.NoError(t, artifact.CreateJSON(t.Context(), store, layout.File("session.json"), artifact.Session{Query: "Why?"}))
 	model := &script{replies: replies}
+	f.Worker = &workertest.Worker{OnModel: func(config.Agent) (loop.Model, error) { return model, nil }}
 	f.Activities = &Activities{Process: attempt.Process{
-		Equipment: activities.Equipment{
-			Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: f.team}},
-			Model: func(config.Agent) (loop.Model, error) { return model, nil },
-			Tools: func(ctx context.Context, _ config.Agent, dir string, _ activities.Sharing) (step.Tools, error) {
-				return tools.Open(ctx, dir, tools.Set{Files: true})
-			},
-		},
+		Equipment: f.Worker, Server: f.Worker, Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: f.team}},
 		Store: store, Now: time.Now, Scratch: t.TempDir(),
-		Heartbeat: func(context.Context, []byte, ...any) error { return nil },
 	}}
 	var suite testsuite.WorkflowTestSuite
 	f.TestActivityEnvironment = suite.NewTestActivityEnvironment()
@@ -126,13 +121,13 @@ func TestRunStep_stop(t *testing.T) {
 	require.NoError(t, err)
 	result.Usage = llm.Usage{}
 	require.NotEmpty(t, result.Token)
-	require.Equal(t, StepResult{Token: result.Token, Step: 1, Outcome: team.Outcome{Action: coordination.Stop, Status: coordination.Blocked, Summary: "No data."}}, result)
+	require.Equal(t, StepResult{Token: result.Token, Step: 1, Outcome: session.Outcome{Action: coordination.Stop, Status: coordination.Blocked, Summary: "No data."}}, result)
 }
 
 func TestRunStep_readsHumanMessages(t *testing.T) {
 	t.Parallel()
 	f := newFloor(t, calls("new_answer", map[string]string{"content": "Because."}))
-	f.Bell = func(context.Context, string, string) (coordination.Ring, error) {
+	f.OnBell = func(context.Context, string, string) (coordination.Ring, error) {
 		return coordination.Ring{Epoch: 1, Messages: []coordination.Message{{Number: 1}}}, nil
 	}
 	key := artifact.InBucket("s1").Message(1)
@@ -173,11 +168,11 @@ func TestRunStep_cancelled(t *testing.T) {
 				<-ctx.Done()
 				return llm.Message{}, ctx.Err()
 			})
-			f.Heartbeat = func(context.Context, []byte, ...any) error {
+			f.OnHeartbeat = func(context.Context, []byte, ...any) error {
 				<-thinking
 				return temporal.NewCanceledError()
 			}
-			f.Bell = func(context.Context, string, string) (coordination.Ring, error) {
+			f.OnBell = func(context.Context, string, string) (coordination.Ring, error) {
 				select {
 				case <-thinking:
 					return coordination.Ring{Epoch: 1, Directive: directive}, nil
@@ -229,16 +224,16 @@ func TestRunStep_cancelledInABatch(t *testing.T) {
 					{ID: "c1", Name: "write_file", Arguments: `{"path":"a.txt","content":"x"}`}, {ID: "c2", Name: "run_command", Arguments: `{"command":"sleep 8"}`},
 				}}, nil
 			})
-			began, open := make(chan struct{}), f.Tools
-			f.Tools = func(ctx context.Context, a config.Agent, dir string, s activities.Sharing) (step.Tools, error) {
-				opened, err := open(ctx, a, dir, s)
+			began := make(chan struct{})
+			f.OnOpenTools = func(ctx context.Context, a config.Agent, dir string, s activities.Sharing) (step.Tools, error) {
+				opened, err := (&workertest.Worker{}).OpenTools(ctx, a, dir, s)
 				return cutting{opened, began}, err
 			}
-			f.Heartbeat = func(context.Context, []byte, ...any) error {
+			f.OnHeartbeat = func(context.Context, []byte, ...any) error {
 				<-began
 				return temporal.NewCanceledError()
 			}
-			f.Bell = func(context.Context, string, string) (coordination.Ring, error) {
+			f.OnBell = func(context.Context, string, string) (coordination.Ring, error) {
 				select {
 				case <-began:
 					return coordination.Ring{Epoch: 1, Directive: directive}, nil
@@ -259,7 +254,7 @@ func TestRunStep_cancelledInABatch(t *testing.T) {
 			require.Equal(t, loop.Results, last.Kind)
 			require.Len(t, last.Messages, 1, "of write_file")
 			require.NoError(t, f.store.Delete(t.Context(), "sessions/s1/agents/agent_a/001/transcript.jsonl"))
-			journaled, err := step.Recover(t.Context(), step.Ports{Store: f.store}, team.Step{
+			journaled, err := step.Recover(t.Context(), step.Ports{Store: f.store}, session.Step{
 				Layout: artifact.InBucket("s1"), Launch: coordination.Launch{Agent: "agent_a"}, Token: f.token(),
 			}.Place())
 			require.NoError(t, err)
@@ -278,7 +273,7 @@ func TestRunStep_cancelledBeforeACall(t *testing.T) {
 			asked.Add(1)
 			return calls("list_files", map[string]string{})(ctx)
 		})
-		f.Bell = func(context.Context, string, string) (coordination.Ring, error) {
+		f.OnBell = func(context.Context, string, string) (coordination.Ring, error) {
 			if asked.Load() == 0 {
 				return coordination.Ring{}, nil
 			}
@@ -318,7 +313,7 @@ func TestRunStep_pausedAttemptsAreNotCounted(t *testing.T) {
 	})
 	var mu sync.Mutex
 	var reported []heartbeatDetails
-	f.Heartbeat = func(_ context.Context, _ []byte, details ...any) error {
+	f.OnHeartbeat = func(_ context.Context, _ []byte, details ...any) error {
 		<-thinking
 		mu.Lock()
 		defer mu.Unlock()
@@ -346,10 +341,10 @@ func TestRunStep_waitsForAnEquippedWorker(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{activities.NoServer, activities.NoSandbox} {
 		f := newFloor(t)
-		f.Lacks = func(context.Context, config.Agent) error {
+		f.OnLacks = func(context.Context, config.Agent) error {
 			return &activities.LackError{Type: kind, Err: errors.New("not here")}
 		}
-		f.Alone = func(context.Context) bool { return false }
+		f.OnAlone = func(context.Context) bool { return false }
 		_, err := f.run(answering())
 		var failed *temporal.ApplicationError
 		require.ErrorAs(t, err, &failed)
@@ -378,10 +373,10 @@ func TestRunStep_nobodyIsEquipped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFloor(t)
-			f.Lacks = func(context.Context, config.Agent) error {
+			f.OnLacks = func(context.Context, config.Agent) error {
 				return &activities.LackError{Type: activities.NoSandbox, Err: errors.New("no shell")}
 			}
-			f.Alone = func(context.Context) bool { return tt.alone }
+			f.OnAlone = func(context.Context) bool { return tt.alone }
 			if tt.lacking > 0 {
 				f.SetHeartbeatDetails(map[string]any{"lacking": f.Now().Add(-tt.lacking)})
 			}
@@ -406,7 +401,7 @@ func TestRunStep_toolsThatDoNotOpen(t *testing.T) {
 	t.Parallel()
 	for earlier, final := range map[int]bool{0: false, 1: false, 2: true} {
 		f := newFloor(t)
-		f.Tools = func(context.Context, config.Agent, string, activities.Sharing) (step.Tools, error) {
+		f.OnOpenTools = func(context.Context, config.Agent, string, activities.Sharing) (step.Tools, error) {
 			return nil, &activities.LackError{Type: activities.ToolsUnavailable, Err: errors.New(`connecting MCP server "browser": exit status 1`)}
 		}
 		f.SetHeartbeatDetails(heartbeatDetails{Fruitless: earlier})

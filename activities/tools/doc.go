@@ -8,6 +8,14 @@
 // result is a sentence on which the model can act; Run returns errors only for faults of the host,
 // such as a full disk.
 //
-// Start with Open in set.go, then fileTools in files.go and shell in shell.go. The descriptions for
-// models are in engine/builtin.
+// Start with Open in shell.go, then fileTools in path.go, which also has the rules for paths. The
+// descriptions for models are in engine/llm.
+//
+// # Network
+//
+// A sandbox has no network of its own. ServeProxy in proxy.go connects its commands to the Destinations on the
+// operator's list, each an exact host and port. The proxy accepts only the HTTP method CONNECT. It
+// parses the requested destination with the same parser as the list and compares the parsed values.
+// It resolves names itself, checks each address, and dials the address that it has checked, because
+// a second lookup could return another.
 package tools

@@ -33,9 +33,9 @@ func TestMountsIn(t *testing.T) {
 			require.ErrorContains(t, err, says, name)
 		}
 	}
-	require.True(t, f.repeats(".conclave/base"))
-	require.False(t, f.repeats("context"))
-	require.False(t, f.repeats("base"), "that is the base's own")
+	require.True(t, f.repeatsBase(".conclave/base"))
+	require.False(t, f.repeatsBase("context"))
+	require.False(t, f.repeatsBase("base"), "that is the base's own")
 }
 
 func TestDescribeMounts(t *testing.T) {

@@ -40,35 +40,35 @@ type capture struct {
 func (c *capture) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.append(p)
+	c.appendOutput(p)
 	return len(p), nil
 }
 
-func (c *capture) append(p []byte) {
+func (c *capture) appendOutput(p []byte) {
 	c.total += int64(len(p))
 	if c.total <= shownHead+shownTail {
 		c.head = append(c.head, p...)
 	} else {
-		c.store(p)
+		c.storeOutput(p)
 	}
 	if c.tail = append(c.tail, p...); len(c.tail) > 4*shownTail {
 		c.tail = append(c.tail[:0], c.tail[len(c.tail)-2*shownTail:]...)
 	}
 }
 
-// store appends to the file, whose content starts with head.
-func (c *capture) store(p []byte) {
+// storeOutput appends to the file, whose content starts with head.
+func (c *capture) storeOutput(p []byte) {
 	if c.file == nil && c.fault == nil {
 		if c.file, c.fault = os.CreateTemp(c.spool, "output-*"); c.fault == nil {
-			c.write(c.head)
+			c.appendFile(c.head)
 		}
 	}
 	if c.file != nil && c.fault == nil {
-		c.write(p)
+		c.appendFile(p)
 	}
 }
 
-func (c *capture) write(p []byte) {
+func (c *capture) appendFile(p []byte) {
 	p = p[:min(int64(len(p)), maxStored-c.stored)]
 	n, err := c.file.Write(p)
 	c.stored += int64(n)
@@ -82,9 +82,9 @@ func (c *capture) close() {
 	}
 }
 
-// show formats the output for the model. It calls store to copy long output into the workspace;
+// showOutput formats the output for the model. It calls store to copy long output into the workspace;
 // store returns the copy's name.
-func (c *capture) show(store func(*os.File) (string, error)) string {
+func (c *capture) showOutput(store func(*os.File) (string, error)) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.total <= shownHead+shownTail {
@@ -99,10 +99,10 @@ func (c *capture) show(store func(*os.File) (string, error)) string {
 	tail := c.mask.Replace(string(c.tail))
 	tail = fromLine(tail[max(0, len(tail)-shownTail):])
 	return fmt.Sprintf("; output, the beginning and the end:\n%s\n[… %s are not shown; %s …]\n%s",
-		sanitize(head), text.Size(c.total-int64(len(head)+len(tail))), c.location(store), sanitize(tail))
+		sanitize(head), text.Size(c.total-int64(len(head)+len(tail))), c.describeFile(store), sanitize(tail))
 }
 
-func (c *capture) location(store func(*os.File) (string, error)) string {
+func (c *capture) describeFile(store func(*os.File) (string, error)) string {
 	if c.fault != nil || c.file == nil {
 		return "they could not be kept"
 	}
@@ -158,8 +158,8 @@ type outputs struct {
 	last  int               // number of the newest output
 }
 
-// store copies an output into the workspace, without following links, and returns its path there.
-func (o *outputs) store(from *os.File) (string, error) {
+// keepOutput copies an output into the workspace, without following links, and returns its path there.
+func (o *outputs) keepOutput(from *os.File) (string, error) {
 	data, err := os.ReadFile(from.Name())
 	if err != nil {
 		return "", err
@@ -174,7 +174,6 @@ func (o *outputs) store(from *os.File) (string, error) {
 	return name, nil
 }
 
-// putNew writes a file whose name contains the next unused number from first on.
 func (f *fileTools) putNew(form string, first int, content string) (name string, number int, err error) {
 	for number = first; ; number++ {
 		name = fmt.Sprintf(form, number)
@@ -182,16 +181,16 @@ func (f *fileTools) putNew(form string, first int, content string) (name string,
 			break
 		}
 	}
-	target, err := f.writable(name)
+	target, err := f.writablePath(name)
 	if err == nil {
-		err = f.put(target, strings.NewReader(content), 0o644)
+		err = f.putFile(target, strings.NewReader(content), 0o644)
 	}
 	return name, number, err
 }
 
-// shorten removes the middle of a long result from a server, and saves the complete result in the
+// shortenResult removes the middle of a long result from a server, and saves the complete result in the
 // workspace.
-func (f *fileTools) shorten(tool, result string) string {
+func (f *fileTools) shortenResult(tool, result string) string {
 	if len(result) <= maxOutput {
 		return result
 	}

@@ -43,7 +43,7 @@ func TestCapture_cutsNoHostPath(t *testing.T) {
 		output := strings.Repeat("x", shift) + strings.Repeat(path+strings.Repeat("x", 20), 5000) + strings.Repeat("x", shift)
 		_, err := c.Write([]byte(output))
 		require.NoError(t, err)
-		require.NotContains(t, c.show(func(*os.File) (string, error) { return "f", nil }), "/s")
+		require.NotContains(t, c.showOutput(func(*os.File) (string, error) { return "f", nil }), "/s")
 		c.close()
 	}
 }
@@ -63,7 +63,7 @@ func TestCapture_ofAnyLength(t *testing.T) {
 				rest = rest[n:]
 			}
 			stored := ""
-			shown := c.show(func(f *os.File) (string, error) {
+			shown := c.showOutput(func(f *os.File) (string, error) {
 				data, err := os.ReadFile(f.Name())
 				stored = string(data)
 				return "f", err
@@ -94,7 +94,7 @@ func TestCapture_isBounded(t *testing.T) {
 		_, err := c.Write(chunk)
 		require.NoError(t, err)
 	}
-	shown := c.show(func(f *os.File) (string, error) {
+	shown := c.showOutput(func(f *os.File) (string, error) {
 		info, err := f.Stat()
 		require.NoError(t, err)
 		require.EqualValues(t, maxStored, info.Size())
@@ -111,5 +111,5 @@ func TestCapture_withoutSpool(t *testing.T) {
 	defer c.close()
 	_, err := c.Write([]byte(strings.Repeat("x", 100_000)))
 	require.NoError(t, err)
-	require.Contains(t, c.show(nil), "could not be kept")
+	require.Contains(t, c.showOutput(nil), "could not be kept")
 }

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,10 +9,14 @@ import (
 	"os"
 	"path"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
+	"conclave/engine/llm"
+	"conclave/engine/loop"
 	"conclave/engine/text"
 )
 
@@ -33,9 +38,9 @@ func cleanPath(name string) (string, error) {
 	return clean, nil
 }
 
-// writable cleans a path for writing. No part of the path may be a link, because a link could lead
+// writablePath cleans a path for writing. No part of the path may be a link, because a link could lead
 // into a read-only directory.
-func (f *fileTools) writable(name string) (string, error) {
+func (f *fileTools) writablePath(name string) (string, error) {
 	clean, err := cleanPath(name)
 	if err != nil {
 		return "", err
@@ -66,28 +71,22 @@ func (f *fileTools) writable(name string) (string, error) {
 	return clean, nil
 }
 
-// open opens a regular file for reading. It does not block on FIFOs and devices.
-func (f *fileTools) open(name string) (*os.File, fs.FileInfo, error) {
+// openRegular opens a regular file with a single link for reading. It does not block on FIFOs and devices.
+func (f *fileTools) openRegular(name string) (*os.File, fs.FileInfo, error) {
 	info, err := f.root.Stat(name)
 	if err == nil {
-		err = regular(name, info)
+		err = checkRegular(name, info)
 	}
 	if err != nil {
 		return nil, nil, explain(name, err)
 	}
-	return openRegular(f.root, name, name)
-}
-
-// openRegular opens the file at in root, and returns an error if it is not a regular file with a
-// single link. Errors call the file name.
-func openRegular(root *os.Root, at, name string) (*os.File, fs.FileInfo, error) {
-	file, err := root.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, explain(name, err)
 	}
-	info, err := file.Stat()
+	info, err = file.Stat()
 	if err == nil {
-		err = errors.Join(regular(name, info), singleLink(name, info))
+		err = errors.Join(checkRegular(name, info), singleLink(name, info))
 	}
 	if err != nil {
 		_ = file.Close()
@@ -96,17 +95,16 @@ func openRegular(root *os.Root, at, name string) (*os.File, fs.FileInfo, error) 
 	return file, info, nil
 }
 
-// load reads a text file of at most maxFile bytes for editing.
-func (f *fileTools) load(name string) (string, fs.FileInfo, error) {
-	content, info, err := f.readAll(name, maxFile, "edited")
+func (f *fileTools) loadText(name string) (string, fs.FileInfo, error) {
+	content, info, err := f.readWhole(name, maxFile, "edited")
 	if err == nil && isBinary(content) {
 		err = refuse("%s is a binary file of %s; it cannot be edited as text", quote(name), text.Size(info.Size()))
 	}
 	return string(content), info, err
 }
 
-func (f *fileTools) readAll(name string, limit int64, use string) ([]byte, fs.FileInfo, error) {
-	file, info, err := f.open(name)
+func (f *fileTools) readWhole(name string, limit int64, use string) ([]byte, fs.FileInfo, error) {
+	file, info, err := f.openRegular(name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -132,7 +130,7 @@ func ReadFile(workspace, name string, limit int64) (content []byte, objection st
 	defer func() { _ = root.Close() }()
 	clean, err := cleanPath(name)
 	if err == nil {
-		content, _, err = (&fileTools{root: root}).readAll(clean, limit, "read")
+		content, _, err = (&fileTools{root: root}).readWhole(clean, limit, "read")
 	}
 	if refused, ok := errors.AsType[refusal](err); ok {
 		return nil, string(refused), nil
@@ -140,7 +138,7 @@ func ReadFile(workspace, name string, limit int64) (content []byte, objection st
 	return content, "", err
 }
 
-func regular(name string, info fs.FileInfo) error {
+func checkRegular(name string, info fs.FileInfo) error {
 	switch {
 	case info.IsDir():
 		return refuse("%s is a directory; list_files shows what is in it", quote(name))
@@ -220,4 +218,182 @@ func printable(name string) string {
 // isBinary reports whether the beginning of content contains a NUL byte.
 func isBinary(content []byte) bool {
 	return strings.ContainsRune(string(content[:min(len(content), 8<<10)]), 0)
+}
+
+// Limits of one call.
+const (
+	maxLines   = 2000      // lines of a file shown at once
+	maxOutput  = 48 << 10  // bytes of a result
+	maxLine    = 4 << 10   // bytes shown of one line
+	maxFile    = 8 << 20   // bytes of a file that is written or edited
+	maxEntries = 1000      // most entries listed
+	maxMatches = 200       // most lines found
+	maxVisited = 100_000   // files and directories visited
+	maxCopied  = 10_000    // most files copied
+	maxBytes   = 256 << 20 // bytes searched or copied
+)
+
+// maxImages bounds the number of images shown in one step.
+const maxImages = 20
+
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+func refuse(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
+
+// fileTools implements the file tools of one workspace. It is not safe for concurrent use.
+type fileTools struct {
+	root    *os.Root
+	mounts  []string // read-only directories
+	tools   []llm.Tool
+	schemas map[string]*llm.Schema
+	images  int      // images shown so far
+	written []string // paths that the current call may have written, never nil
+}
+
+// fileSchemas compiles the schemas of the file tools once.
+var fileSchemas = sync.OnceValues(func() (map[string]*llm.Schema, error) {
+	schemas := make(map[string]*llm.Schema)
+	for _, t := range llm.FileTools() {
+		s, err := llm.CompileSchema(t)
+		if err != nil {
+			return nil, err
+		}
+		schemas[t.Name] = s
+	}
+	return schemas, nil
+})
+
+func openFiles(dir string) (*fileTools, error) {
+	schemas, err := fileSchemas()
+	if err != nil {
+		return nil, err
+	}
+	f := &fileTools{tools: llm.FileTools(), schemas: schemas}
+	if f.root, err = os.OpenRoot(dir); err != nil {
+		return nil, fmt.Errorf("open the workspace: %w", err)
+	}
+	f.mounts = mountsIn(f.root)
+	return f, nil
+}
+
+// arguments has the arguments of all file tools. Each tool's schema lists those that it accepts.
+type arguments struct {
+	Path       string  `json:"path"`
+	Content    string  `json:"content"`
+	OldString  string  `json:"old_string"`
+	NewString  string  `json:"new_string"`
+	ReplaceAll bool    `json:"replace_all"`
+	Pattern    string  `json:"pattern"`
+	Glob       string  `json:"glob"`
+	From       string  `json:"from"`
+	To         string  `json:"to"`
+	Offset     float64 `json:"offset"` // float64 because models also write 2.0
+	Limit      float64 `json:"limit"`
+}
+
+// toOutput converts a tool's result or error for the loop. A refusal becomes a result.
+func toOutput(ctx context.Context, call llm.ToolCall, out loop.Output, err error) (loop.Output, error) {
+	if err == nil {
+		return out, nil
+	}
+	if ctx.Err() != nil {
+		return loop.Output{}, fmt.Errorf("%s: %w", call.Name, context.Cause(ctx))
+	}
+	_, refused := errors.AsType[refusal](err)
+	_, unfit := errors.AsType[llm.ArgumentError](err)
+	if refused || unfit {
+		return loop.Output{Text: "error: " + err.Error(), Failed: true}, nil
+	}
+	return loop.Output{}, fmt.Errorf("%s: %w", call.Name, err)
+}
+
+func (f *fileTools) runTool(ctx context.Context, call llm.ToolCall) (out loop.Output, err error) {
+	var a arguments
+	f.written = []string{}
+	if err := f.schemas[call.Name].Decode(call.Arguments, &a); err != nil {
+		return loop.Output{}, err
+	}
+	switch call.Name {
+	case "read_file":
+		return f.readFile(a)
+	case "write_file":
+		out.Text, err = f.writeFile(a)
+	case "edit_file":
+		out.Text, err = f.editFile(a)
+	case "list_files":
+		out.Text, err = f.listFiles(ctx, a)
+	case "search_files":
+		out.Text, err = f.searchFiles(ctx, a)
+	case "copy_path":
+		out.Text, err = f.copyPath(ctx, a)
+	default:
+		err = fmt.Errorf("run tool %s: file tools offer it, and have no function for it", call.Name)
+	}
+	return out, err
+}
+
+func unknownTool(name string, tools []llm.Tool) error {
+	names := make([]string, 0, len(tools))
+	for _, t := range tools {
+		names = append(names, t.Name)
+	}
+	return refuse("there is no tool %.80q%s", name, llm.SuggestName(name, names))
+}
+
+// Names of the read-only directories in a workspace: peers, and in sessions with a base or a
+// context also base or context. If the base itself contains an entry with such a name, the
+// directory is in .conclave/ instead.
+const (
+	peers       = "peers"   // directory of the answers shown
+	baseName    = "base"    // the files that the workspace started with
+	contextName = "context" // directory of further material
+	ownDir      = ".conclave"
+)
+
+// mountsIn returns the read-only directories of a workspace. All except peers exist, without write
+// permissions, when the tools are opened.
+func mountsIn(root *os.Root) []string {
+	mounts := []string{peers}
+	for _, dir := range []string{baseName, contextName, path.Join(ownDir, baseName), path.Join(ownDir, contextName)} {
+		info, err := root.Lstat(dir)
+		if err == nil && info.IsDir() && info.Mode().Perm()&0o222 == 0 {
+			mounts = append(mounts, dir)
+		}
+	}
+	return mounts
+}
+
+// readOnly returns an error for a path inside a read-only directory.
+func (f *fileTools) readOnly(clean string) error {
+	for _, mount := range f.mounts {
+		if !strings.EqualFold(clean, mount) && !strings.HasPrefix(strings.ToLower(clean), mount+"/") {
+			continue
+		}
+		switch path.Base(mount) {
+		case baseName:
+			return refuse("%s is read-only: %s/ holds the files that the workspace started with; change those of the workspace", quote(clean), mount)
+		case contextName:
+			return refuse("%s is read-only: %s/ holds further material; copy_path what you need and change the copy", quote(clean), mount)
+		default:
+			return refuse("%s is read-only: peers/ holds the files of the answers shown; copy_path what you need and change the copy", quote(clean))
+		}
+	}
+	return nil
+}
+
+// repeatsBase reports whether a directory is the base, which repeats the files of the workspace.
+func (f *fileTools) repeatsBase(dir string) bool {
+	return path.Base(dir) == baseName && slices.Contains(f.mounts, dir)
+}
+
+// describeMounts returns a statement that the directories are read-only; where, which may be empty,
+// says where they are.
+func describeMounts(mounts []string, where string) string {
+	last := len(mounts) - 1
+	if last == 0 {
+		return mounts[0] + "/ " + where + "is read-only"
+	}
+	return strings.Join(mounts[:last], "/, ") + "/ and " + mounts[last] + "/ " + where + "are read-only"
 }

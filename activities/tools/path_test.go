@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities/tools"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/filelock"
 	"conclave/engine/llm"
-	"conclave/engine/scratch"
 )
 
 // every calls each tool on one path.
@@ -177,7 +177,7 @@ func TestFiles_restoredFilesHaveOneName(t *testing.T) {
 		require.NoError(t, m.Tree(nil).Restore(t.Context(), cached, layout, b.at(dir), strings.HasPrefix(dir, "peers")))
 		require.Equal(t, "text", b.run("read_file", "path", dir+"/a.txt"))
 	}
-	t.Cleanup(func() { require.NoError(t, scratch.RemoveTree(b.at("peers"))) })
+	t.Cleanup(func() { require.NoError(t, filelock.RemoveTree(b.at("peers"))) })
 }
 
 // Files of /proc have the size 0 and content of any length.

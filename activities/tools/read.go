@@ -12,14 +12,14 @@ import (
 	"conclave/engine/text"
 )
 
-// read shows an image, or lines of a text file followed by a note in brackets that tells how to
+// readFile shows an image, or lines of a text file followed by a note in brackets that tells how to
 // continue.
-func (f *fileTools) read(a arguments) (loop.Output, error) {
+func (f *fileTools) readFile(a arguments) (loop.Output, error) {
 	name, err := cleanPath(a.Path)
 	if err != nil {
 		return loop.Output{}, err
 	}
-	file, info, err := f.open(name)
+	file, info, err := f.openRegular(name)
 	if err != nil {
 		return loop.Output{}, err
 	}
@@ -44,7 +44,6 @@ func (f *fileTools) read(a arguments) (loop.Output, error) {
 	return loop.Output{Text: shown}, err
 }
 
-// readText shows the requested lines of a file of total bytes.
 func readText(in *bufio.Reader, name string, total int64, a arguments) (string, error) {
 	first := max(1, clamp(a.Offset, 1<<40))
 	limit := maxLines
@@ -55,7 +54,7 @@ func readText(in *bufio.Reader, name string, total int64, a arguments) (string, 
 	if err != nil {
 		return "", explain(name, err)
 	}
-	return page.show(name, text.Size(total)), nil
+	return page.formatLines(name, text.Size(total)), nil
 }
 
 type page struct {
@@ -89,7 +88,7 @@ func readPage(in *bufio.Reader, first, limit int) (*page, error) {
 	}
 }
 
-func (p *page) show(name, total string) string {
+func (p *page) formatLines(name, total string) string {
 	switch {
 	case p.next <= p.first:
 		return fmt.Sprintf("[%s has only %d lines; there is no line %d]", quote(name), p.next-1, p.first)
@@ -124,7 +123,6 @@ func readLine(in *bufio.Reader) (text string, dropped int, err error) {
 
 func clamp(n float64, limit int) int { return int(min(n, float64(limit))) }
 
-// showImage shows an image, or explains why it cannot be shown.
 func (f *fileTools) showImage(name string, in *bufio.Reader) (loop.Output, error) {
 	data, err := io.ReadAll(io.LimitReader(in, maxFile)) // larger than any image that is shown
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"conclave/engine/text"
 )
 
-func (f *fileTools) search(ctx context.Context, a arguments) (string, error) {
+func (f *fileTools) searchFiles(ctx context.Context, a arguments) (string, error) {
 	const maxPattern = 1000
 	if a.Pattern == "" || len(a.Pattern) > maxPattern {
 		return "", refuse("the pattern must have 1 to %d characters", maxPattern)
@@ -21,20 +21,20 @@ func (f *fileTools) search(ctx context.Context, a arguments) (string, error) {
 	if err != nil {
 		return "", refuse("the pattern is not RE2: %v; escape literal characters", err)
 	}
-	name, pattern, info, err := f.scope(a)
+	name, pattern, info, err := f.resolveScope(a)
 	if err != nil {
 		return "", err
 	}
 	s := search{files: f, expression: expression}
 	if info.IsDir() {
-		err = s.tree(ctx, name, pattern)
+		err = s.searchTree(ctx, name, pattern)
 	} else {
-		err = s.file(name)
+		err = s.searchFile(name)
 	}
 	if err != nil {
 		return "", err
 	}
-	return s.report(name), nil
+	return s.reportMatches(name), nil
 }
 
 type search struct {
@@ -48,8 +48,8 @@ type search struct {
 	partial bool  // some files were not searched
 }
 
-func (s *search) tree(ctx context.Context, name, pattern string) error {
-	found, complete, err := s.files.walk(ctx, name, pattern)
+func (s *search) searchTree(ctx context.Context, name, pattern string) error {
+	found, complete, err := s.files.walkTree(ctx, name, pattern)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (s *search) tree(ctx context.Context, name, pattern string) error {
 		case !e.info.Mode().IsRegular():
 			continue
 		}
-		err := s.file(e.path)
+		err := s.searchFile(e.path)
 		if _, refused := errors.AsType[refusal](err); err != nil && !refused {
 			return err
 		}
@@ -74,8 +74,8 @@ func (s *search) tree(ctx context.Context, name, pattern string) error {
 	return nil
 }
 
-func (s *search) file(name string) error {
-	file, info, err := s.files.open(name)
+func (s *search) searchFile(name string) error {
+	file, info, err := s.files.openRegular(name)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (s *search) file(name string) error {
 		if err != nil {
 			return explain(name, err)
 		}
-		if line = strings.TrimRight(line, "\r\n"); s.expression.MatchString(line) && !s.add(name, number, line) {
+		if line = strings.TrimRight(line, "\r\n"); s.expression.MatchString(line) && !s.addMatch(name, number, line) {
 			return nil
 		}
 	}
@@ -104,8 +104,7 @@ func (s *search) file(name string) error {
 // maxShown bounds the part of a matching line that is shown, in bytes.
 const maxShown = 303
 
-// add adds a match and reports whether there was room for it.
-func (s *search) add(name string, number int, line string) bool {
+func (s *search) addMatch(name string, number int, line string) bool {
 	line = text.Truncate(line, maxShown)
 	match := fmt.Sprintf("%s:%d: %s\n", printable(name), number, line)
 	if s.matches == maxMatches || s.out.Len()+len(match) > maxOutput {
@@ -117,7 +116,7 @@ func (s *search) add(name string, number int, line string) bool {
 	return true
 }
 
-func (s *search) report(name string) string {
+func (s *search) reportMatches(name string) string {
 	switch {
 	case s.full:
 		fmt.Fprintf(&s.out, "[%d matches shown, there are more; narrow the pattern, the path or the glob]\n", s.matches)

@@ -2,15 +2,17 @@ package tools
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"conclave/activities/mcp"
 	"conclave/activities/sandbox"
-	"conclave/engine/builtin"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/text"
@@ -29,7 +31,7 @@ type shell struct {
 	limits  sandbox.Limits
 	program string
 	tool    llm.Tool
-	schema  *builtin.Schema
+	schema  *llm.Schema
 	outputs outputs
 }
 
@@ -38,7 +40,6 @@ type commandArguments struct {
 	TimeoutSeconds float64 `json:"timeout_seconds"` // float64 because models also write 2.0
 }
 
-// openShell opens a sandbox for the workspace with the operator's options.
 func openShell(o sandbox.Options, workspace string, files *fileTools) (*shell, error) {
 	o.Workspace, o.ReadOnly = workspace, files.mounts
 	if o.Temp == "" {
@@ -48,11 +49,11 @@ func openShell(o sandbox.Options, workspace string, files *fileTools) (*shell, e
 	}
 	o.Limits.Output, o.Limits.Files = maxDelivered, maxFiles
 	s := &shell{limits: o.Limits, program: shellProgram(), outputs: outputs{files: files, spool: o.Temp, mask: hostPaths(workspace)}}
-	s.tool = builtin.Shell()
+	s.tool = llm.ShellTool()
 	s.tool.Description = describeShell(s.program, o, files.mounts)
 	o.Beyond = len(files.mounts) > 1
 	var err error
-	if s.schema, err = builtin.Compile(s.tool); err != nil {
+	if s.schema, err = llm.CompileSchema(s.tool); err != nil {
 		return nil, err
 	}
 	if s.box, err = sandbox.Open(o); err != nil {
@@ -82,8 +83,8 @@ func describeShell(program string, o sandbox.Options, mounts []string) string {
 		set  bool
 		text string
 	}{
-		{l.Time > 0, fmt.Sprintf("%s of time", seconds(l.Time))},
-		{l.CPU > 0, fmt.Sprintf("%s of processor time", seconds(l.CPU))},
+		{l.Time > 0, fmt.Sprintf("%s of time", formatSeconds(l.Time))},
+		{l.CPU > 0, fmt.Sprintf("%s of processor time", formatSeconds(l.CPU))},
 		{l.Memory > 0, text.Size(l.Memory) + " of memory"},
 		{l.Processes > 0, fmt.Sprintf("%d processes", l.Processes)},
 		{l.Disk > 0, text.Size(l.Disk) + " of files, in the workspace and /tmp together"},
@@ -100,7 +101,7 @@ func describeShell(program string, o sandbox.Options, mounts []string) string {
 		program, strings.Join(limits, ", "), text.Size(shownHead+shownTail))
 }
 
-func (s *shell) run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
+func (s *shell) runCommand(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	var a commandArguments
 	if err := s.schema.Decode(call.Arguments, &a); err != nil {
 		return loop.Output{}, err
@@ -119,14 +120,13 @@ func (s *shell) run(ctx context.Context, call llm.ToolCall) (loop.Output, error)
 	if err != nil {
 		return loop.Output{}, err
 	}
-	result := loop.Output{Text: describeEnd(exit, s.limits, limit) + out.show(s.outputs.store), Failed: true}
+	result := loop.Output{Text: describeEnd(exit, s.limits, limit) + out.showOutput(s.outputs.keepOutput), Failed: true}
 	if exit.Ended == "" {
 		result.Failed, result.ExitCode = exit.Code != 0, &exit.Code
 	}
 	return result, nil
 }
 
-// execute runs a command and returns its exit and its time limit.
 func (s *shell) execute(ctx context.Context, a commandArguments, out *capture) (exit sandbox.Exit, limit time.Duration, err error) {
 	limit = s.limits.Time
 	if asked := time.Duration(min(a.TimeoutSeconds, 1e9) * float64(time.Second)); asked > 0 && (limit == 0 || asked < limit) {
@@ -173,9 +173,9 @@ func describeEnd(e sandbox.Exit, l sandbox.Limits, limit time.Duration) string {
 		if limit < l.Time {
 			remedy = fmt.Sprintf("give it more with timeout_seconds (at most %d), or do less at once", int(l.Time.Seconds()))
 		}
-		return fmt.Sprintf("ended after %s, its time limit; %s", seconds(limit), remedy)
+		return fmt.Sprintf("ended after %s, its time limit; %s", formatSeconds(limit), remedy)
 	case "cpu":
-		return fmt.Sprintf("ended: it used more than %s of processor time; do less at once", seconds(l.CPU))
+		return fmt.Sprintf("ended: it used more than %s of processor time; do less at once", formatSeconds(l.CPU))
 	case "memory":
 		return fmt.Sprintf("ended: its processes used more than %s of memory together; use less at a time, or fewer processes", text.Size(l.Memory))
 	case "processes":
@@ -191,13 +191,141 @@ func describeEnd(e sandbox.Exit, l sandbox.Limits, limit time.Duration) string {
 	if e.Signal != "" {
 		how += ", killed by " + e.Signal
 	}
-	return how + ", " + seconds(e.Duration)
+	return how + ", " + formatSeconds(e.Duration)
 }
 
-// seconds formats a duration in seconds, with one decimal if it is fractional and below ten.
-func seconds(d time.Duration) string {
+// formatSeconds formats a duration in seconds, with one decimal if it is fractional and below ten.
+func formatSeconds(d time.Duration) string {
 	if d < 10*time.Second && d%time.Second != 0 {
 		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
 	}
 	return strconv.Itoa(int(d.Round(time.Second).Seconds())) + " s"
+}
+
+// Set selects the tools of a step.
+type Set struct {
+	Files bool // the file tools
+
+	// Shell configures the sandbox of run_command, except for the workspace. If nil, there is no
+	// shell.
+	Shell *sandbox.Options
+
+	// Servers are MCP servers with further tools.
+	Servers []mcp.Server
+
+	// Place is where the servers run. Its Dir is ignored and set to the workspace.
+	Place mcp.Place
+}
+
+// closeTimeout bounds Opened.Close.
+const closeTimeout = 15 * time.Second
+
+// Opened holds the open tools of one step.
+type Opened struct {
+	set     Set
+	files   *fileTools // also stores long outputs of the shell
+	shell   *shell
+	servers *mcp.Client
+}
+
+// Open opens the tools of s in a workspace. It returns a *sandbox.LevelError if the host cannot
+// confine commands as required, and an *mcp.StartError if an MCP server cannot be reached.
+func Open(ctx context.Context, workspace string, s Set) (*Opened, error) {
+	files, err := openFiles(workspace)
+	if err != nil {
+		return nil, err
+	}
+	o := &Opened{files: files, set: s}
+	if s.Shell != nil {
+		if o.shell, err = openShell(*s.Shell, workspace, files); err != nil {
+			return nil, errors.Join(fmt.Errorf("open the sandbox: %w", err), o.Close())
+		}
+	}
+	if len(s.Servers) > 0 {
+		s.Place.Dir = workspace
+		if o.servers, err = mcp.Open(ctx, s.Servers, s.Place); err != nil {
+			return nil, errors.Join(err, o.Close())
+		}
+	}
+	return o, nil
+}
+
+// Tools returns the descriptions of the tools. Those of MCP servers may change between calls.
+func (o *Opened) Tools() []llm.Tool {
+	var list []llm.Tool
+	if o.set.Files {
+		list = slices.Clone(o.files.tools)
+	}
+	if o.shell != nil {
+		shell := o.shell.tool
+		shell.State = o.shell.box.Leftovers()
+		list = append(list, shell)
+	}
+	if o.servers != nil {
+		list = append(list, o.servers.Tools()...)
+	}
+	return list
+}
+
+// Run executes a call. It returns an error only for a fault of the host or the end of ctx.
+func (o *Opened) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
+	var out loop.Output
+	var err error
+	var written []string // nil means unknown
+	tools := o.Tools()
+	switch {
+	case !slices.ContainsFunc(tools, func(t llm.Tool) bool { return t.Name == call.Name }):
+		err = unknownTool(call.Name, tools)
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case call.Name == llm.RunCommand:
+		out, err = o.shell.runCommand(ctx, call)
+	case o.files.schemas[call.Name] != nil:
+		out, err = o.files.runTool(ctx, call)
+		written = o.files.written
+	default:
+		out, err = o.servers.Run(ctx, call)
+		out.Text = o.files.shortenResult(call.Name, out.Text)
+		return out, err
+	}
+	out, err = toOutput(ctx, call, out, err)
+	out.Files = written
+	return out, err
+}
+
+// Close ends the servers and the commands concurrently, within closeTimeout.
+func (o *Opened) Close() error {
+	var closing []func() error
+	if o.shell != nil {
+		closing = append(closing, o.shell.box.Close)
+	}
+	if o.servers != nil {
+		closing = append(closing, o.servers.Close)
+	}
+	done := make(chan error, len(closing))
+	for _, end := range closing {
+		go func() { done <- end() }()
+	}
+	timeout := time.NewTimer(closeTimeout)
+	defer timeout.Stop()
+	err := o.files.root.Close()
+	for range closing {
+		select {
+		case ended := <-done:
+			err = errors.Join(err, ended)
+		case <-timeout.C:
+			return errors.Join(err, fmt.Errorf("close the tools of a step: not ended after %s", closeTimeout))
+		}
+	}
+	return err
+}
+
+// Repeatable reports whether a call may run again in a restored workspace. File tools and commands
+// confined without a network have no effects outside the workspace; all other tools are assumed to
+// have such effects.
+func Repeatable(tool string, confined bool) bool {
+	if tool == llm.RunCommand {
+		return confined
+	}
+	return slices.ContainsFunc(llm.FileTools(), func(t llm.Tool) bool { return t.Name == tool })
 }

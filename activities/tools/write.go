@@ -13,22 +13,22 @@ import (
 	"conclave/engine/text"
 )
 
-func (f *fileTools) write(a arguments) (string, error) {
+func (f *fileTools) writeFile(a arguments) (string, error) {
 	if len(a.Content) > maxFile {
 		return "", refuse("the content has %s; a file may have %s, so split it", text.Size(int64(len(a.Content))), text.Size(maxFile))
 	}
 	if strings.HasSuffix(a.Path, "/") {
 		return "", refuse("%s names a directory; name a file", quote(a.Path))
 	}
-	name, err := f.writable(a.Path)
+	name, err := f.writablePath(a.Path)
 	if err != nil {
 		return "", err
 	}
-	mode, existed, err := f.replaceable(name)
+	mode, existed, err := f.replaceableMode(name)
 	if err != nil {
 		return "", err
 	}
-	if err := f.put(name, strings.NewReader(a.Content), mode); err != nil {
+	if err := f.putFile(name, strings.NewReader(a.Content), mode); err != nil {
 		return "", err
 	}
 	verb := "created"
@@ -38,9 +38,9 @@ func (f *fileTools) write(a arguments) (string, error) {
 	return fmt.Sprintf("%s %s (%s)", verb, quote(name), text.Size(int64(len(a.Content)))), nil
 }
 
-// replaceable returns the permissions for a file at a writable path. It returns an error if
+// replaceableMode returns the permissions for a file at a writable path. It returns an error if
 // something other than a regular file exists there.
-func (f *fileTools) replaceable(name string) (mode fs.FileMode, exists bool, err error) {
+func (f *fileTools) replaceableMode(name string) (mode fs.FileMode, exists bool, err error) {
 	info, err := f.root.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -48,55 +48,45 @@ func (f *fileTools) replaceable(name string) (mode fs.FileMode, exists bool, err
 	case err != nil:
 		return 0, false, explain(name, err)
 	}
-	return info.Mode().Perm(), true, regular(name, info)
+	return info.Mode().Perm(), true, checkRegular(name, info)
 }
 
-// put writes a file. It replaces an existing file by a new one, so that other hard links keep the
+// putFile writes a file. It replaces an existing file by a new one, so that other hard links keep the
 // old content.
-func (f *fileTools) put(name string, content io.Reader, mode fs.FileMode) error {
+func (f *fileTools) putFile(name string, content io.Reader, mode fs.FileMode) error {
 	f.written = append(f.written, name)
 	if dir := path.Dir(name); dir != "." {
 		if err := f.root.MkdirAll(dir, 0o755); err != nil {
 			return explain(name, err)
 		}
 	}
-	return explained(name, place(f.root, name, content, mode))
-}
-
-func explained(name string, err error) error {
-	if err == nil {
+	file, err := createFile(f.root, name, mode)
+	if errors.Is(err, fs.ErrExist) {
+		if err := replaceFile(f.root, name, content, mode); err != nil {
+			return explain(name, err)
+		}
 		return nil
 	}
-	return explain(name, err)
-}
-
-// place is like put, but requires that the directory exists.
-func place(root *os.Root, name string, content io.Reader, mode fs.FileMode) error {
-	file, err := create(root, name, mode)
-	if errors.Is(err, fs.ErrExist) {
-		return replace(root, name, content, mode)
-	}
 	if err != nil {
-		return err
+		return explain(name, err)
 	}
-	if err := fill(file, content, mode); err != nil {
-		return errors.Join(err, root.Remove(name))
+	if err := fillFile(file, content, mode); err != nil {
+		return explain(name, errors.Join(err, f.root.Remove(name)))
 	}
 	return nil
 }
 
-// replace writes a temporary file and renames it into place.
-func replace(root *os.Root, name string, content io.Reader, mode fs.FileMode) error {
+func replaceFile(root *os.Root, name string, content io.Reader, mode fs.FileMode) error {
 	for i := 0; ; i++ {
 		temporary := path.Join(path.Dir(name), fmt.Sprintf(".writing-%d~", i))
-		file, err := create(root, temporary, mode)
+		file, err := createFile(root, temporary, mode)
 		if errors.Is(err, fs.ErrExist) && i < maxEntries {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		if err = fill(file, content, mode); err == nil {
+		if err = fillFile(file, content, mode); err == nil {
 			err = root.Rename(temporary, name)
 		}
 		if err != nil {
@@ -106,23 +96,22 @@ func replace(root *os.Root, name string, content io.Reader, mode fs.FileMode) er
 	}
 }
 
-func create(root *os.Root, name string, mode fs.FileMode) (*os.File, error) {
+func createFile(root *os.Root, name string, mode fs.FileMode) (*os.File, error) {
 	return root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o200)
 }
 
-// fill writes the content of a new file and closes it.
-func fill(file *os.File, content io.Reader, mode fs.FileMode) error {
+func fillFile(file *os.File, content io.Reader, mode fs.FileMode) error {
 	_, err := io.Copy(file, content)
 	// The umask may have removed some permissions.
 	return errors.Join(err, file.Chmod(mode), file.Close())
 }
 
-func (f *fileTools) edit(a arguments) (string, error) {
-	name, err := f.writable(a.Path)
+func (f *fileTools) editFile(a arguments) (string, error) {
+	name, err := f.writablePath(a.Path)
 	if err != nil {
 		return "", err
 	}
-	content, info, err := f.load(name)
+	content, info, err := f.loadText(name)
 	if err != nil {
 		return "", err
 	}
@@ -141,13 +130,12 @@ func (f *fileTools) edit(a arguments) (string, error) {
 	}
 	where := lineNumbers(content, a.OldString)
 	changed := strings.ReplaceAll(content, a.OldString, a.NewString)
-	if err := f.put(name, strings.NewReader(changed), info.Mode().Perm()); err != nil {
+	if err := f.putFile(name, strings.NewReader(changed), info.Mode().Perm()); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("edited %s (%s)", quote(name), where), nil
 }
 
-// lineNumbers returns the numbers of the lines on which the first occurrences of text begin.
 func lineNumbers(content, text string) string {
 	const limit = 10
 	var numbers []string

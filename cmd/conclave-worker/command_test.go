@@ -19,7 +19,6 @@ import (
 	"conclave/worker/cluster"
 )
 
-// alone clears the environment variables that configure a worker.
 func alone(t *testing.T) (home string) {
 	t.Helper()
 	for _, entry := range os.Environ() {
@@ -35,10 +34,9 @@ func alone(t *testing.T) (home string) {
 	return home
 }
 
-// does runs a command line.
 func does(t *testing.T, args ...string) (int, error) {
 	t.Helper()
-	cmd := command(&bytes.Buffer{})
+	cmd := newCommand(&bytes.Buffer{})
 	cmd.SetArgs(append([]string{}, args...))
 	err := cmd.ExecuteContext(t.Context())
 	return exitCode(t.Context(), err), err
@@ -113,12 +111,12 @@ func TestConfig_defaultTeam(t *testing.T) {
 	// A file that happens to lie where a worker is started is not its team.
 	require.NoError(t, os.WriteFile(filepath.Join(home, "conclave.yaml"), []byte("agent: {id: agent_y, backend: {model: m}}\n"), 0o600))
 
-	cfg, err := flags{}.config()
+	cfg, err := flags{}.workerConfig()
 	require.NoError(t, err)
 	require.Equal(t, config.Default(), cfg.Teams.Named["default"], "the built-in team of three")
 	require.Nil(t, cfg.Metrics, "nothing is counted without an address")
 
-	cfg, err = flags{WorkerFlags: cluster.WorkerFlags{Settings: path}}.config()
+	cfg, err = flags{WorkerFlags: cluster.WorkerFlags{Settings: path}}.workerConfig()
 	require.NoError(t, err)
 	require.Equal(t, "agent_x", cfg.Teams.Named["default"].Agents[0].ID)
 	require.Equal(t, 4, cfg.MaxConcurrentSteps)
@@ -126,7 +124,7 @@ func TestConfig_defaultTeam(t *testing.T) {
 	require.NotNil(t, cfg.Metrics)
 	require.Equal(t, "127.0.0.1:0", cfg.MetricsAddress)
 
-	cfg, err = flags{WorkerFlags: cluster.WorkerFlags{Settings: path, Offline: true, MaxSteps: 2}}.config()
+	cfg, err = flags{WorkerFlags: cluster.WorkerFlags{Settings: path, Offline: true, MaxSteps: 2}}.workerConfig()
 	require.NoError(t, err)
 	require.Equal(t, config.Offline, cfg.Teams.Named["default"].Agents[0].Backend.Type)
 	require.Equal(t, 2, cfg.MaxConcurrentSteps, "a flag comes before the file")

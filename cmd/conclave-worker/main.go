@@ -22,18 +22,18 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/config"
+	"conclave/engine/files/overlay"
 	"conclave/worker"
 	"conclave/worker/cluster"
-	"conclave/worker/metrics"
-	"conclave/worker/settings"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 )
 
 func main() {
+	overlay.RunHolder()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
-	err := command(os.Stderr).ExecuteContext(ctx)
+	err := newCommand(os.Stderr).ExecuteContext(ctx)
 	if err != nil && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, "conclave-worker: "+cluster.Explain(err))
 	}
@@ -65,8 +65,7 @@ func exitCode(ctx context.Context, err error) int {
 	return exitUsage
 }
 
-// command returns the command line. It logs to log.
-func command(log io.Writer) *cobra.Command {
+func newCommand(log io.Writer) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
 		Use:   "conclave-worker --bucket BUCKET [flags]",
@@ -99,23 +98,24 @@ build ID of its binary, which its log names. A version gets work once it is the 
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), f, logger)
+			return runWorker(cmd.Context(), f, logger)
 		},
 	}
 	set := cmd.Flags()
 	set.SortFlags = false
 	set.StringVar(&f.address, "address", "", "Temporal `HOST:PORT` (default from TEMPORAL_ADDRESS or temporal.toml)")
 	set.StringVar(&f.namespace, "namespace", "", "Temporal `NAMESPACE` (default from TEMPORAL_NAMESPACE or temporal.toml, else default)")
-	set.StringVar(&f.queue, "task-queue", drive.TaskQueue, "task queue `NAME`")
+	set.StringVar(&f.queue, "task-queue", workflows.TaskQueue, "task queue `NAME`")
 	set.StringVar(&f.bucket, "bucket", "", "S3 `BUCKET` of the sessions")
 	set.StringVar(&f.prefix, "prefix", "", "key `PREFIX` in the bucket")
 	f.Flags(set)
 	return cmd
 }
 
-// run checks the flags, connects to the cluster and runs the worker.
-func run(ctx context.Context, f flags, log *slog.Logger) error {
-	cfg, err := f.config()
+// runWorker checks the flags and the default team before it connects, so that their faults are
+// reported without a cluster.
+func runWorker(ctx context.Context, f flags, log *slog.Logger) error {
+	cfg, err := f.workerConfig()
 	if err != nil {
 		return err
 	}
@@ -155,15 +155,14 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	})
 }
 
-// config returns the worker's configuration from flags and file.
-func (f flags) config() (worker.Config, error) {
-	s := settings.Default()
+func (f flags) workerConfig() (worker.Config, error) {
+	s := worker.DefaultSettings()
 	var err error
 	if err := f.Check(); err != nil {
 		return worker.Config{}, err
 	}
 	if f.Settings != "" {
-		if s, err = settings.Load(f.Settings); err != nil {
+		if s, err = worker.LoadSettings(f.Settings); err != nil {
 			return worker.Config{}, err
 		}
 	}
@@ -181,7 +180,7 @@ func (f flags) config() (worker.Config, error) {
 	}
 	cfg.Configure(s)
 	if cfg.MetricsAddress != "" {
-		cfg.Metrics = metrics.New(cluster.Version())
+		cfg.Metrics = cluster.NewMetrics(cluster.Version())
 	}
 	return cfg, cfg.CheckPrices()
 }

@@ -9,17 +9,16 @@ import (
 	"strings"
 	"testing"
 
-	"conclave/cmd/conclave/hall"
-	"conclave/cmd/conclave/hall/halltest"
+	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/test/stage"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
 
-// newShell is a shell with the whole command.
-func newShell(t *testing.T) halltest.Shell {
+func newShell(t *testing.T) stage.Shell {
 	t.Helper()
-	return halltest.New(t, func(c *hall.CLI) []*cobra.Command { return rootCommand(c).Commands() })
+	return stage.NewShell(t, func(c *cli.CLI) []*cobra.Command { return rootCommand(c).Commands() })
 }
 
 func TestUsageErrors_startNothing(t *testing.T) {
@@ -67,10 +66,11 @@ func TestUsageErrors_startNothing(t *testing.T) {
 		{[]string{"list", "x"}, "takes 0 argument(s)"},
 		{[]string{"transcript", "s1", "agent_a"}, "transcript needs STEP"},
 		{[]string{"transcript", "s1", "agent_a", "first"}, `"first" is not a number from 1; give it as 3, as 003, or as last`},
-		{[]string{"transcript", "s/1", "agent_a", "3"}, "session id"},
+		{[]string{"transcript", "s:1", "agent_a", "3"}, "session id"},
+		{[]string{"transcript", "s/1/2", "agent_a", "3"}, "is not a run id"},
 		{[]string{"transcript", "--address", "x:1", "s1", "agent_a", "3"}, "--bucket"},
 		{[]string{"pull", "a"}, "pull needs DIR"},
-		{[]string{"pull", "../a", "out"}, "session id"},
+		{[]string{"pull", "../a", "out"}, "is not a slug"},
 		{[]string{"pull", "a", "."}, "not empty"},
 		{[]string{"pull", "a", "full.txt"}, "full.txt"},
 		{[]string{"pull", "--address", "x:1", "a", "out"}, "--bucket"},
@@ -93,7 +93,7 @@ func TestUsageErrors_startNothing(t *testing.T) {
 		{[]string{"list", "--address", "localhost:http"}, "not a number"},
 	} {
 		code, stdout, stderr := s.Run(tt.line...)
-		require.Equal(t, hall.ExitUsage, code, "%v: %s", tt.line, stderr)
+		require.Equal(t, cli.ExitUsage, code, "%v: %s", tt.line, stderr)
 		require.Empty(t, stdout, "%v", tt.line)
 		require.Contains(t, stderr, tt.says, "%v", tt.line)
 		require.NotContains(t, stderr, "Usage:", "%v", tt.line)
@@ -123,7 +123,7 @@ func TestUsageErrors_inOneLine(t *testing.T) {
 		{[]string{"dev", "--worker-config", "nowhere.yaml"}, "read the worker configuration: open nowhere.yaml"},
 	} {
 		code, stdout, stderr := s.Run(tt.line...)
-		require.Equal(t, hall.ExitUsage, code, "%v: %s", tt.line, stderr)
+		require.Equal(t, cli.ExitUsage, code, "%v: %s", tt.line, stderr)
 		require.Empty(t, stdout, "%v", tt.line)
 		require.Contains(t, stderr, tt.says, "%v", tt.line)
 		require.Equal(t, 1, strings.Count(stderr, "\n"), "%v", tt.line)
@@ -135,14 +135,14 @@ func TestMissingKey_namesThreeRemedies(t *testing.T) {
 	s := newShell(t)
 	for _, command := range []string{"run", "start"} {
 		code, stdout, stderr := s.Run(command, "Why?")
-		require.Equal(t, hall.ExitUsage, code)
+		require.Equal(t, cli.ExitUsage, code)
 		require.Empty(t, stdout)
 		for _, way := range []string{"OPENAI_API_KEY", "OPENAI_BASE_URL=http://127.0.0.1:11434/v1", "--offline"} {
 			require.Contains(t, stderr, way)
 		}
 	}
 	code, _, stderr := s.Run("worker")
-	require.Equal(t, hall.ExitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "OPENAI_API_KEY")
 	s.StartedNothing()
 }
@@ -158,7 +158,7 @@ agents:
     backend: {type: openai, model: m}
 `)
 	code, _, stderr := s.Run("run", "--config", "team.yaml", "Why?")
-	require.Equal(t, hall.ExitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "VLLM_API_KEY is not set; it holds the API key of agent_a")
 	require.NotContains(t, stderr, "agent_b")
 	require.NotContains(t, stderr, "sk-not-this-one")
@@ -174,7 +174,7 @@ func TestConnect_unreachableAddress(t *testing.T) {
 		{"pause", "--address", "127.0.0.1:1", "s1"},
 	} {
 		code, stdout, stderr := s.Run(line...)
-		require.Equal(t, hall.ExitUsage, code, "%v", line)
+		require.Equal(t, cli.ExitUsage, code, "%v", line)
 		require.Empty(t, stdout)
 		require.Contains(t, stderr, "connect to Temporal at 127.0.0.1:1")
 		require.Contains(t, stderr, "check --address")
@@ -190,7 +190,7 @@ func TestConnect_unreachableBucket(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	t.Setenv("AWS_MAX_ATTEMPTS", "1")
 	code, _, stderr := s.Run("pull", "--bucket", "sessions", "s1", "out")
-	require.Equal(t, hall.ExitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "s3://sessions/")
 	require.NoDirExists(t, filepath.Join(s.Home, "out"))
 }
@@ -205,35 +205,35 @@ func TestHelp_hasExamples(t *testing.T) {
 			}
 			path := c.CommandPath()
 			code, stdout, stderr := s.Run(append(strings.Fields(path)[1:], "--help")...)
-			require.Equal(t, hall.ExitOK, code, path)
+			require.Equal(t, cli.ExitOK, code, path)
 			require.Empty(t, stderr, path)
 			require.Contains(t, stdout, "Examples:\n  ", path)
 			require.Contains(t, stdout, path+" ", path)
 			check(c.Commands())
 		}
 	}
-	check(rootCommand(&hall.CLI{}).Commands())
+	check(rootCommand(&cli.CLI{}).Commands())
 	code, stdout, _ := s.Run()
-	require.Equal(t, hall.ExitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.NotContains(t, stdout, "__stack")
 	code, stdout, _ = s.Run("completion", "bash")
-	require.Equal(t, hall.ExitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.Contains(t, stdout, "conclave")
 }
 
 func TestVersion(t *testing.T) {
 	s := newShell(t)
 	code, stdout, _ := s.Run("version")
-	require.Equal(t, hall.ExitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.Contains(t, stdout, "Temporal SDK")
 	code, stdout, _ = s.Run("version", "--json")
-	require.Equal(t, hall.ExitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.Contains(t, stdout, `"temporal_server":`)
 
 	var out bytes.Buffer
 	for _, flag := range []string{"--version", "-v"} {
 		out.Reset()
-		require.Equal(t, hall.ExitOK, run(t.Context(), []string{flag}, nil, &out, &out))
+		require.Equal(t, cli.ExitOK, runLine(t.Context(), []string{flag}, nil, &out, &out))
 		require.Equal(t, readVersions().String(), out.String())
 	}
 }
@@ -244,21 +244,21 @@ func TestCommonFlags(t *testing.T) {
 	var out bytes.Buffer
 	for path, names := range commonFlags {
 		out.Reset()
-		require.Equal(t, hall.ExitOK, run(t.Context(), append(strings.Fields(path), "--help"), nil, &out, &out), path)
+		require.Equal(t, cli.ExitOK, runLine(t.Context(), append(strings.Fields(path), "--help"), nil, &out, &out), path)
 		for _, name := range strings.Fields(names) {
 			require.Contains(t, out.String(), "--"+name, path)
 		}
 		require.NotContains(t, out.String(), "unknown command", path)
 	}
 	out.Reset()
-	require.Equal(t, hall.ExitOK, run(t.Context(), []string{"config", "init", "--help"}, nil, &out, &out))
+	require.Equal(t, cli.ExitOK, runLine(t.Context(), []string{"config", "init", "--help"}, nil, &out, &out))
 	require.NotContains(t, out.String(), "--bucket")
 }
 
 func TestMan(t *testing.T) {
 	s := newShell(t)
 	var out bytes.Buffer
-	require.Equal(t, hall.ExitOK, run(t.Context(), []string{"man", "pages/man1"}, nil, &out, &out), out.String())
+	require.Equal(t, cli.ExitOK, runLine(t.Context(), []string{"man", "pages/man1"}, nil, &out, &out), out.String())
 	pages, err := filepath.Glob(filepath.Join(s.Home, "pages/man1/*.1"))
 	require.NoError(t, err)
 	require.Contains(t, out.String(), fmt.Sprintf("%d manual pages written to pages/man1", len(pages)))
@@ -273,7 +273,7 @@ func TestMan(t *testing.T) {
 // Every command stands in one group of the root's help, in the order of the group.
 func TestHelp_groups(t *testing.T) {
 	t.Parallel()
-	root := rootCommand(&hall.CLI{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard})
+	root := rootCommand(&cli.CLI{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard})
 	groupCommands(root)
 	titles := map[string]string{}
 	for _, g := range groups {
@@ -282,7 +282,6 @@ func TestHelp_groups(t *testing.T) {
 			titles[name] = g.title
 		}
 	}
-	titles["version"], titles["man"] = "", "" // beside help and completion
 	for _, c := range root.Commands() {
 		if c.Hidden {
 			continue

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"conclave/cmd/conclave/hall"
-	"conclave/cmd/conclave/team"
+	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/run/teams"
 
 	"github.com/stretchr/testify/require"
 )
@@ -21,9 +21,9 @@ func TestFoundFile_needsTrust(t *testing.T) {
 	marker := filepath.Join(s.Home, "ran")
 	s.File("session.yaml", "start: s\nsteps: [{name: s, kind: session}]\n")
 	code, _, stderr := s.Run("scenario", "create", "shop", "buy", "--step", "Open: go there")
-	require.Equal(t, hall.ExitOK, code, stderr)
+	require.Equal(t, cli.ExitOK, code, stderr)
 	code, _, stderr = s.Run("scenario", "create", ".", "buy", "--step", "Open: go there")
-	require.Equal(t, hall.ExitOK, code, stderr)
+	require.Equal(t, cli.ExitOK, code, stderr)
 
 	for name, file := range map[string]struct{ content, says string }{
 		"a program": {
@@ -39,7 +39,7 @@ func TestFoundFile_needsTrust(t *testing.T) {
 			"send the key in GITHUB_TOKEN to https://api.openai.com/v1 (agent_a)",
 		},
 	} {
-		s.File(team.ProjectFile, file.content)
+		s.File(teams.ProjectFile, file.content)
 		for _, line := range [][]string{
 			{"run", "q"},
 			{"run", "--automation", "q"},
@@ -54,7 +54,7 @@ func TestFoundFile_needsTrust(t *testing.T) {
 			{"scenario", "run", s.Home, "--all"},
 		} {
 			code, stdout, stderr := s.Run(line...)
-			require.Equal(t, hall.ExitUsage, code, "%s: %v", name, line)
+			require.Equal(t, cli.ExitUsage, code, "%s: %v", name, line)
 			require.Empty(t, stdout, "%s: %v", name, line)
 			require.Contains(t, stderr, "conclave.yaml was found, not named", "%s: %v", name, line)
 			require.Contains(t, stderr, file.says, "%s: %v", name, line)
@@ -93,18 +93,18 @@ func listener(t *testing.T) (address string, called func() bool) {
 func TestProject_needsTrust(t *testing.T) {
 	s := newShell(t)
 	code, _, stderr := s.Run("scenario", "create", "shop", "buy", "--step", "Open: go there")
-	require.Equal(t, hall.ExitOK, code, stderr)
-	file := filepath.Join("shop", team.ProjectFile)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	file := filepath.Join("shop", teams.ProjectFile)
 	require.NoError(t, os.WriteFile(file, []byte("agent: {id: agent_a, backend: {model: m, api_key_env: GITHUB_TOKEN}}\n"), 0o600))
 	code, _, stderr = s.Run("scenario", "run", "shop", "buy")
-	require.Equal(t, hall.ExitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "shop/conclave.yaml was found, not named")
 	require.Contains(t, stderr, "`conclave config trust shop/conclave.yaml` trusts it until it changes")
 
 	for _, line := range [][]string{{"scenario", "run", "shop", "buy", "--config", file}, {"config", "trust", file}, {"scenario", "run", "shop", "buy"}} {
 		code, _, stderr = s.Run(line...)
 		if line[0] == "scenario" {
-			require.Equal(t, hall.ExitUsage, code)
+			require.Equal(t, cli.ExitUsage, code)
 			require.Contains(t, stderr, "GITHUB_TOKEN is not set")
 		}
 	}

@@ -4,49 +4,67 @@
 // process. Without an address they join the embedded stack of their data directory, or
 // start it for as long as they need it.
 //
-// Package main has the root command (main.go) and version. Every product and every
-// subject has a package of its own:
+// Package main has the root command (main.go), its groups and common flags (groups.go), version
+// and man (man.go). Everything else is on one of six floors. A package imports those of its own floor and of the floors below it:
+// command > view > api > run > cli > local. No floor imports package main or, outside of
+// its tests, test.
 //
-//   - session: run, start, list
-//   - pipeline: pipeline run, validate, list
-//   - scenario: scenario create, run, status, list, watch, pause, resume, cancel; its
-//     directories are package project
-//   - step: step, which runs one step in a directory, without a server
-//   - runs: watch, status, result, say, pause, resume, finish, retry and cancel, which
-//     serve sessions and pipelines by ID; package main fills its table of kinds
-//   - pull: pull, which copies and verifies the files of a run
-//   - answer: files, diff and apply, which show an answer's files and put them into a
-//     directory
-//   - view: view, which serves the pages of sessions or writes one; package
-//     record reads a session, page renders it, and live keeps the page up to date;
-//     recordtest writes sessions for tests
-//   - material: upload, and the flags --base and --context
-//   - export: export, which translates the record of a session for other tools
-//   - transcript: transcript, which prints one step of a run
-//   - prune: prune and delete, which remove the files and histories of ended runs
-//   - team: config; it reads teams, checks their tools and starts workers for the
-//     other packages. Package trust keeps the consent to files that were found
-//   - models: models check, which asks every model of a team once
-//   - codec: codec key and serve, for the encryption of histories
-//   - doctor: doctor, which checks everything that sessions need
-//   - eval: eval run, report, compare and gen, which measure whether a team is worth its
-//     tokens
-//   - stack: dev and worker; the servers of the embedded stack are package devserver,
-//     which localstack joins for every command; peer keeps other users of the machine out
-//   - sandbox: sandbox check
-//   - serve: serve, serve key and mcp, and the HTTP server, which dev runs, too. Package
-//     chat makes a team a model of OpenAI's API, package mcpserver a tool of MCP clients;
-//     both on package desk, which starts, joins and follows the sessions of programs.
-//     Package access admits their requests, and desktest plays Temporal for their tests
+// command has the commands:
 //
-// All of them share hall: streams, flags, target, connection, printing and exit codes.
-// Package progress displays the progress of a run.
+//   - command/start: run, start, list, step, and pipeline run, list and validate
+//   - command/scenario: scenario create, validate, run, status, list, watch, pause, resume,
+//     cancel, and the directories of scenarios
+//   - command/files: pull, prune, delete, export, transcript and view, which read or remove
+//     the files of runs
+//   - command/eval: eval run, report, compare and gen, which measure whether a team is worth
+//     its tokens
+//   - command/serve: serve, serve key and mcp, the servers for programs; dev and worker
+//   - command/doctor: doctor, models check, sandbox check, codec key and codec serve
 //
-// Tests run command lines with halltest. Packages e2e, e2e/pages and bench are the end-to-end
-// tests, those in a browser, and the benchmarks; chaos tests a cluster of several processes,
-// which clustertest starts, under faults.
+// view shows runs in a browser:
 //
-// Start with rootCommand in main.go, then the package of a command. A command's flags are in
-// command.go of its package, or in the file named after the command; for one of
-// `scenario run`, add a field in scenario/flags.go and define it in runCommand of scenario/run.go.
+//   - view/web serves the pages of runs and keeps them up to date
+//   - view/page renders a page from a record
+//
+// api has the servers for programs:
+//
+//   - api/chat makes a team a model of OpenAI's API
+//   - api/mcp makes a team a tool of MCP clients
+//   - api/gateway starts, joins and follows the sessions of both
+//   - api/access admits the requests of every HTTP server
+//
+// run serves runs of every kind:
+//
+//   - run: watch, status, result, say, pause, resume, finish, retry and cancel, for the ID of
+//     a run of any kind; package main fills its table of kinds
+//   - run/record reads the records of runs in a store
+//   - run/outputs: files, diff and apply, for the files of an answer
+//   - run/inputs: upload, and the flags --base and --context
+//   - run/teams: config; it reads teams, keeps the consent to those that were found, and runs
+//     workers in this process
+//
+// cli is shared by all commands: streams, common flags, target, connection, exit codes and
+// the display of progress.
+//
+// local is the stack of one machine:
+//
+//   - local joins or starts the stack of a data directory and keeps other users of the
+//     machine out
+//   - local/server is that stack: Temporal, its Web UI and an S3 server in a child process;
+//     local/server/stubs replaces those of its modules that conclave never calls
+//
+// test has the parts and the suites of tests:
+//
+//   - test/stage runs command lines, and the servers of a cluster as processes
+//   - test/callers plays Temporal for the tests of api
+//   - test/e2e has the end-to-end tests, also those in a browser; test/bench the benchmarks
+//   - test/chaos tests a cluster of several processes under faults
+//
+// Start with rootCommand in main.go, then the package of a command.
+//
+// To add a flag, add a field to the flags of its command, next to the constructor of the
+// command (the function that returns a *cobra.Command with its name in Use), and define it
+// there. A flag that several commands share has its home in cli, run/inputs or run/teams. To
+// add a command, write its constructor in a package of the floor command, or on the floor run if
+// it serves every kind of run, list it in rootCommand and give it a group in groupCommands.
 package main

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"conclave/cmd/conclave/hall"
-	"conclave/cmd/conclave/team"
+	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/run/teams"
 
 	"github.com/stretchr/testify/require"
 )
@@ -33,7 +33,7 @@ func TestInputFiles_regularAndBounded(t *testing.T) {
 			{"config", "validate", name},
 		} {
 			code, stdout, stderr := s.Run(line...)
-			require.Equal(t, hall.ExitUsage, code, "%v", line)
+			require.Equal(t, cli.ExitUsage, code, "%v", line)
 			require.Empty(t, stdout, "%v", line)
 			require.Contains(t, stderr, says, "%v", line)
 			require.NotContains(t, stderr, "config init", "%v: there is a file", line)
@@ -45,21 +45,21 @@ func TestInputFiles_regularAndBounded(t *testing.T) {
 func TestMissingConfig_namesConfigInit(t *testing.T) {
 	s := newShell(t)
 	code, _, stderr := s.Run("run", "--offline", "--config", "my team.yaml", "q")
-	require.Equal(t, hall.ExitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "`conclave config init 'my team.yaml'`")
 
 	code, _, stderr = s.Run("config", "validate")
-	require.Equal(t, hall.ExitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "conclave config init conclave.yaml")
-	s.File(team.ProjectFile, "agents:\n  - {id: agent_a, backend: {type: openai, model: m}}\n")
+	s.File(teams.ProjectFile, "agents:\n  - {id: agent_a, backend: {type: openai, model: m}}\n")
 	code, stdout, stderr := s.Run("config", "validate")
-	require.Equal(t, hall.ExitOK, code, stderr)
+	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Equal(t, "conclave.yaml: OK\n", stdout)
 
-	require.NoError(t, os.Remove(filepath.Join(s.Home, team.ProjectFile)))
-	require.NoError(t, os.Mkdir(team.ProjectFile, 0o700))
+	require.NoError(t, os.Remove(filepath.Join(s.Home, teams.ProjectFile)))
+	require.NoError(t, os.Mkdir(teams.ProjectFile, 0o700))
 	code, _, stderr = s.Run("run", "--offline", "q")
-	require.Equal(t, hall.ExitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "conclave.yaml is a directory")
 	s.StartedNothing()
 }

@@ -8,53 +8,46 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"conclave/cmd/conclave/answer"
-	"conclave/cmd/conclave/codec"
-	"conclave/cmd/conclave/doctor"
-	"conclave/cmd/conclave/eval"
-	"conclave/cmd/conclave/export"
-	"conclave/cmd/conclave/hall"
-	"conclave/cmd/conclave/material"
-	"conclave/cmd/conclave/models"
-	"conclave/cmd/conclave/pipeline"
-	"conclave/cmd/conclave/prune"
-	"conclave/cmd/conclave/pull"
-	"conclave/cmd/conclave/runs"
-	"conclave/cmd/conclave/sandbox"
-	"conclave/cmd/conclave/scenario"
-	"conclave/cmd/conclave/serve"
-	"conclave/cmd/conclave/session"
-	"conclave/cmd/conclave/stack"
-	"conclave/cmd/conclave/step"
-	"conclave/cmd/conclave/team"
-	"conclave/cmd/conclave/transcript"
-	"conclave/cmd/conclave/view"
+	acts "conclave/activities/pipeline"
+	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/command/doctor"
+	"conclave/cmd/conclave/command/eval"
+	"conclave/cmd/conclave/command/files"
+	"conclave/cmd/conclave/command/scenario"
+	"conclave/cmd/conclave/command/serve"
+	"conclave/cmd/conclave/command/start"
+	"conclave/cmd/conclave/run"
+	"conclave/cmd/conclave/run/inputs"
+	"conclave/cmd/conclave/run/outputs"
+	"conclave/cmd/conclave/run/teams"
+	"conclave/cmd/conclave/view/web"
+	"conclave/engine/files/overlay"
+	sessionflow "conclave/workflows/session"
 )
 
 func main() {
+	overlay.RunHolder()
 	// A closed pipe (`| head -1`) must not end the session. Commands report failed writes
 	// to stdout and ignore those to stderr.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(runLine(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run executes one command line and returns its exit code.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	c := &hall.CLI{Stdin: stdin, Stdout: stdout, Stderr: stderr}
+func runLine(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	c := &cli.CLI{Stdin: stdin, Stdout: stdout, Stderr: stderr}
 	root := rootCommand(c)
 	groupCommands(root)
 	return c.Execute(ctx, root, args)
 }
 
-func rootCommand(c *hall.CLI) *cobra.Command {
+func rootCommand(c *cli.CLI) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "conclave",
 		Short: "Take a question to a decision with a team of agents",
@@ -74,29 +67,35 @@ temporal.toml) they are clients of that cluster.`,
   conclave list
   conclave result 20261121-153012-k3f9`,
 	}
-	root.AddCommand(session.Commands(c)...)
-	kinds := []*runs.Kind{session.Kind(), pipeline.Kind()}
-	paged := append(slices.Clone(kinds), scenario.Kind())
-	root.AddCommand(runs.Commands(c, kinds, scenario.Kind())...)
-	root.AddCommand(answer.Commands(c)...)
-	root.AddCommand(material.Command(c))
-	root.AddCommand(prune.Commands(c)...)
-	root.AddCommand(stack.Commands(c, paged)...)
-	root.AddCommand(serve.Commands(c, paged)...)
+	root.AddCommand(start.Commands(c)...)
+	kinds := []*runs.Kind{start.Kind(), start.PipelineKind(), scenario.Kind()}
+	root.AddCommand(runs.Commands(c, kinds, web.Offer)...)
+	root.AddCommand(outputs.Commands(c)...)
+	root.AddCommand(inputs.Command(c))
+	root.AddCommand(files.PruneCommands(c, kinds)...)
+	root.AddCommand(serve.StackCommands(c, kinds)...)
+	root.AddCommand(serve.Commands(c, kinds)...)
 	root.AddCommand(
-		pipeline.Command(c), scenario.Command(c), step.Command(c),
-		transcript.Command(c), pull.Command(c), view.Command(c, paged), export.Command(c),
-		team.Command(c), models.Command(c), doctor.Command(c, readVersions().own()),
-		eval.Command(c, kinds[0], kinds[1]), codec.Command(c), versionCommand(c),
+		start.PipelineCommand(c), scenario.Command(c), start.StepCommand(c),
+		files.TranscriptCommand(c), files.PullCommand(c), files.ViewCommand(c, kinds), files.ExportCommand(c),
+		teams.Command(c), doctor.ModelsCommand(c), doctor.Command(c, readVersions().ownVersions()),
+		evalCommand(c), doctor.CodecCommand(c), versionCommand(c),
 	)
-	root.AddCommand(sandbox.Commands(c)...)
+	root.AddCommand(doctor.SandboxCommands(c)...)
 	root.AddCommand(manCommand(c))
 	c.Version = readVersions().Conclave
 	root.Version = c.Version
 	root.SetVersionTemplate(readVersions().String())
 	showFlags(root)
-	runs.Complete(c, root, kinds, scenario.Kind())
+	runs.Complete(c, root, kinds)
 	return root
+}
+
+func evalCommand(c *cli.CLI) *cobra.Command {
+	return eval.Command(c, eval.Kinds{
+		Session:  eval.Kind[sessionflow.Result]{Kind: start.Kind(), Await: start.Await},
+		Pipeline: eval.Kind[acts.Result]{Kind: start.PipelineKind(), Await: start.AwaitPipeline},
+	})
 }
 
 // versions is the JSON output of version.
@@ -117,19 +116,18 @@ func (v versions) String() string {
 		v.Conclave, v.Commit, v.Go, v.Platform, v.TemporalSDK, v.TemporalServer, v.TemporalUI)
 }
 
-// own returns the versions that doctor prints.
-func (v versions) own() doctor.Versions {
+func (v versions) ownVersions() doctor.Versions {
 	return doctor.Versions{Conclave: fmt.Sprintf("conclave %s (commit %s, %s)", v.Conclave, v.Commit, v.Platform), SDK: v.TemporalSDK}
 }
 
-func versionCommand(c *hall.CLI) *cobra.Command {
+func versionCommand(c *cli.CLI) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "The versions of this program and its parts",
+		Short: "Print the versions of this program and its parts",
 		Long:  "Print the versions of conclave, the embedded Temporal server, and the tools that built them.",
 		Example: `  conclave version
   conclave version --json`,
-		Args: hall.Arguments(),
+		Args: cli.Arguments(),
 		RunE: func(*cobra.Command, []string) error {
 			v := readVersions()
 			if c.Scripted() {
@@ -140,7 +138,6 @@ func versionCommand(c *hall.CLI) *cobra.Command {
 	}
 }
 
-// readVersions reads the build information of this binary.
 func readVersions() versions {
 	const unknown = "unknown"
 	v := versions{

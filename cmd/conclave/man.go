@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
-	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/cli"
 )
 
-func manCommand(c *hall.CLI) *cobra.Command {
+func manCommand(c *cli.CLI) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages to DIR",
@@ -19,7 +19,7 @@ func manCommand(c *hall.CLI) *cobra.Command {
 is missing; pages that exist are replaced.`,
 		Example: `  conclave man ~/.local/share/man/man1
   man conclave-run`,
-		Args: hall.Arguments("DIR"),
+		Args: cli.Arguments("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("write the manual pages: %w", err)
@@ -36,7 +36,7 @@ is missing; pages that exist are replaced.`,
 // writePages writes the manual pages of a command and its visible subcommands. Each page
 // omits the common flags that have no effect on its command.
 func writePages(cmd *cobra.Command, dir string) (written int, err error) {
-	restore := hall.HideFlags(cmd)
+	restore := cli.HideFlags(cmd)
 	err = writePage(cmd, dir)
 	restore()
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/cli"
 
 	"github.com/stretchr/testify/require"
 )
@@ -34,7 +34,7 @@ func TestMissingTools_startNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := s.Run(tt.line...)
-			require.Equal(t, hall.ExitUsage, code, stderr)
+			require.Equal(t, cli.ExitUsage, code, stderr)
 			require.Empty(t, stdout)
 			require.Contains(t, stderr, tt.says)
 			s.StartedNothing()

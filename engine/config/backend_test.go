@@ -23,7 +23,7 @@ func TestBackendTypes(t *testing.T) {
 		require.Equal(t, b, Backend{Type: b.Name}.Known())
 	}
 	var kinds []string
-	walk(teamType, "", func(pattern string, r rule) {
+	walkKeys(teamType, "", func(pattern string, r rule) {
 		if pattern == "agents[].backend.type" {
 			kinds = r.enum
 		}

@@ -9,7 +9,7 @@ import (
 	"unicode"
 
 	"conclave/engine/coordination"
-	"conclave/engine/redact"
+	"conclave/engine/text"
 )
 
 // Reach decides whether a configuration may define addresses, keys and programs, or may only
@@ -36,10 +36,10 @@ func (r Reach) Beside(file string) Reach {
 	return r
 }
 
-// locate makes a value absolute that begins with ./ or ../, or names a file beside the
+// locatePath makes a value absolute that begins with ./ or ../, or names a file beside the
 // configuration's. Of an option among arguments, that is what follows the =; a bare name of
 // a program is that of a file only if PATH lacks it. Kind is the value of the tag path.
-func (r Reach) locate(value, kind string) string {
+func (r Reach) locatePath(value, kind string) string {
 	if r.dir == "" || kind == "" || filepath.IsAbs(value) {
 		return value
 	}
@@ -51,7 +51,7 @@ func (r Reach) locate(value, kind string) string {
 	case isOption && !assigned:
 		return value
 	case isOption:
-		return option + "=" + r.locate(of, kind)
+		return option + "=" + r.locatePath(of, kind)
 	case strings.HasPrefix(value, "./"), strings.HasPrefix(value, "../"):
 		return path
 	case err != nil, !info.Mode().IsRegular(), kind == "program" && missing == nil && filepath.Base(value) == value:
@@ -72,37 +72,37 @@ var reservedParams = []string{"model", "messages", "tools", "stream_options", "n
 // checkTeam reports violations beyond a single key's type and range. Section is the key of
 // the team, or "" for a whole document.
 func (d *Decoder) checkTeam(section string, t Team) {
-	list := join(section, "agents")
+	list := joinKey(section, "agents")
 	switch {
 	case len(t.Agents) == 0:
 		d.Report(list, "no agents; a team has 1 to %d of them, each with an id and a backend", maxAgents)
 	case d.single && len(t.Agents) > 1:
-		d.Report(nth(list, 1), "%d agents are too many; a step has exactly one, under agents or agent", len(t.Agents))
+		d.Report(itemKey(list, 1), "%d agents are too many; a step has exactly one, under agents or agent", len(t.Agents))
 	}
 	d.checkAgents(list, t.Agents)
 	d.checkSubtasks(section, t)
-	d.checkOrchestrator(join(section, "orchestrator"), t)
+	d.checkOrchestrator(joinKey(section, "orchestrator"), t)
 }
 
 func (d *Decoder) checkAgents(list string, agents []Agent) {
 	if len(agents) > maxAgents {
-		key := nth(list, maxAgents)
-		d.report(d.at(key), key, "%d agents are too many; a team has at most %d", len(agents), maxAgents)
+		key := itemKey(list, maxAgents)
+		d.reportAt(d.nodeOf(key), key, "%d agents are too many; a team has at most %d", len(agents), maxAgents)
 	}
 	first := map[string]int{}
 	for i, a := range agents {
-		key := nth(list, i)
+		key := itemKey(list, i)
 		id := key + ".id"
-		_, given := d.positions[id]
+		_, given := d.decoded[id]
 		earlier, taken := first[a.ID]
 		switch {
 		case !given && d.single:
 		case !given:
 			d.Report(id, "missing; every agent has an id of its own, such as agent_%c", 'a'+i%maxAgents)
 		case !agentID.MatchString(a.ID):
-			d.Report(id, "%s is not an agent id: %s", quote(a.ID), idForm)
+			d.Report(id, "%s is not an agent id: %s", quoteSafely(a.ID), idForm)
 		case taken:
-			d.Report(id, "%s is the id of the agent on line %d already; every agent has its own", quote(a.ID), d.at(nth(list, earlier)+".id").line)
+			d.Report(id, "%s is the id of the agent on line %d already; every agent has its own", quoteSafely(a.ID), d.nodeOf(itemKey(list, earlier)+".id").Line)
 		default:
 			first[a.ID] = i
 		}
@@ -118,7 +118,7 @@ func (d *Decoder) checkAgents(list string, agents []Agent) {
 func (d *Decoder) checkServerReach(key string, servers []MCPServer) {
 	for i, s := range servers {
 		if s.Defines() {
-			d.Report(nth(key, i), "not accepted here: a session on a cluster, or of another client, can name the worker's MCP servers, not define one; give the name of one in the worker's configuration")
+			d.Report(itemKey(key, i), "not accepted here: a session on a cluster, or of another client, can name the worker's MCP servers, not define one; give the name of one in the worker's configuration")
 		}
 	}
 }
@@ -142,7 +142,7 @@ func (d *Decoder) API(key, baseURL, keyEnv string, params map[string]any) {
 	}
 	for _, name := range reservedParams {
 		if _, ok := params[name]; ok {
-			d.Report(join(key+".params", name), "not a parameter to set: it belongs to conclave; remove it")
+			d.Report(joinKey(key+".params", name), "not a parameter to set: it belongs to conclave; remove it")
 		}
 	}
 	d.checkSecrets(key+".params", params)
@@ -180,11 +180,10 @@ func (d *Decoder) checkOrchestrator(key string, t Team) {
 	d.checkPreparation(key+".coordination", t)
 }
 
-// checkPresenter checks that the presenter is one of the agents.
 func (d *Decoder) checkPresenter(key string, t Team) {
 	var ids []string // only well-formed ones, which are safe to show
 	for _, a := range t.Agents {
-		if agentID.MatchString(a.ID) && !redact.LooksSecret(a.ID) {
+		if agentID.MatchString(a.ID) && !text.LooksSecret(a.ID) {
 			ids = append(ids, a.ID)
 		}
 	}
@@ -200,7 +199,7 @@ func (d *Decoder) checkPresenter(key string, t Team) {
 // checkSubtasks requires a subtask for every agent in decomposition mode, unless a model
 // divides the work, and refuses subtasks in voting mode.
 func (d *Decoder) checkSubtasks(section string, t Team) {
-	if d.invalid[join(section, "orchestrator")+".coordination_mode"] {
+	if d.invalid[joinKey(section, "orchestrator")+".coordination_mode"] {
 		return
 	}
 	reason := "the task decomposer divides the work only if no agent has a subtask"
@@ -212,7 +211,7 @@ func (d *Decoder) checkSubtasks(section string, t Team) {
 	}
 	divided := t.Orchestrator.CoordinationMode == coordination.Decomposition
 	for i, a := range t.Agents {
-		key := nth(join(section, "agents"), i) + ".subtask"
+		key := itemKey(joinKey(section, "agents"), i) + ".subtask"
 		switch missing := strings.TrimSpace(a.Subtask) == ""; {
 		case divided && missing && (d.single || !t.Decomposes()):
 			d.Report(key, "missing; %s: give every agent a subtask", reason)

@@ -6,7 +6,10 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"go.yaml.in/yaml/v4"
 
 	"conclave/engine/text"
 )
@@ -41,58 +44,68 @@ func ReviewCriteria(name string, data []byte) (Criteria, Problems, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	d := newDecoder(name, Local, criteriaType)
-	if root.kind == mapping {
-		inner := root.get("criteria")
+	r := criteriaReader{Decoder: newDecoder(name, Local, criteriaType), inFile: true}
+	if kindOf(root) == mapping {
+		inner := Lookup(root, "criteria")
 		if inner == nil {
-			d.report(root.position, "", "no key criteria; evaluation criteria are an array, or an object with the key criteria")
-			return nil, nil, d.problems
+			r.reportAt(root, "", "no key criteria; evaluation criteria are an array, or an object with the key criteria")
+			return nil, nil, r.problems
 		}
 		root = inner
 	}
-	if root.kind != list {
-		d.unexpected(root, "", "an array of criteria")
+	if kindOf(root) != list {
+		r.reportType(root, "", "an array of criteria")
 	}
-	criteria := d.criteria(root, "")
-	if err := d.problems.sorted(); err != nil {
+	criteria := r.decodeCriteria(root, "")
+	if err := r.problems.inTextOrder(); err != nil {
 		return nil, nil, err
 	}
-	return criteria, d.warnings, nil
+	return criteria, r.warnings, nil
 }
 
-// criteria decodes a list of criteria.
-func (d *Decoder) criteria(n *node, key string) Criteria {
-	if n.kind != list && n.kind != null && key != "" {
-		d.unexpected(n, key, "a list of criteria")
+// criteriaReader decodes the criteria of a team or of a file.
+type criteriaReader struct {
+	*Decoder
+
+	inFile   bool     // in a file, which may hold keys of other programs, misfits are warnings
+	warnings Problems // only of a file
+}
+
+func (r *criteriaReader) decodeCriteria(n *yaml.Node, key string) Criteria {
+	if !isNullOr(n, list) && key != "" {
+		r.reportType(n, key, "a list of criteria")
+	}
+	if kindOf(n) != list {
+		return nil
 	}
 	var all Criteria
-	for i, item := range n.items {
-		if item.kind != mapping {
-			d.report(item.position, key, "item %d: expected an object with the key text, found %s", i+1, item.found())
+	for i, item := range n.Content {
+		if kindOf(item) != mapping {
+			r.reportAt(item, key, "item %d: expected an object with the key text, found %s", i+1, describeValue(item))
 			continue
 		}
-		c := Criterion{Text: item.first(textKeys...), Category: "standard"}
+		c := Criterion{Text: firstString(item, textKeys...), Category: "standard"}
 		if c.Text == "" {
-			d.textless(item, key, i)
+			r.reportTextless(item, key, i)
 			continue
 		}
-		for _, f := range d.fields(item, nth(key, i)) {
-			d.criterionKey(f, nth(key, i), &c)
+		for _, f := range r.uniqueEntries(item, itemKey(key, i)) {
+			r.decodeCriterionKey(f, itemKey(key, i), &c)
 		}
 		all = append(all, c)
 	}
 	return all
 }
 
-// textless reports a criterion without a text. A text of another type is reported by its key.
-func (d *Decoder) textless(item *node, key string, i int) {
+// reportTextless reports a criterion without a text. A text of another type is reported by its key.
+func (r *criteriaReader) reportTextless(item *yaml.Node, key string, i int) {
 	for _, name := range textKeys {
-		if v := item.get(name); v != nil && v.kind != str && v.kind != null {
-			d.unexpected(v, join(nth(key, i), name), "a string")
+		if v := Lookup(item, name); v != nil && !isNullOr(v, str) {
+			r.reportType(v, joinKey(itemKey(key, i), name), "a string")
 			return
 		}
 	}
-	d.report(item.position, key, "item %d: no text; every criterion needs a non-empty text, description or name", i+1)
+	r.reportAt(item, key, "item %d: no text; every criterion needs a non-empty text, description or name", i+1)
 }
 
 // textKeys are the keys that can hold the text of a criterion, the preferred one first.
@@ -108,73 +121,67 @@ var (
 // scoreForm is the form of the scores from 0 to 10 as keys.
 var scoreForm = regexp.MustCompile(`^([0-9](\.[0-9]+)?|10(\.0+)?)$`)
 
-// criterionKey decodes one key of a criterion whose text is known.
-func (d *Decoder) criterionKey(f field, parent string, c *Criterion) {
-	v, key := f.value, join(parent, f.key)
-	want := cmp.Or(criterionKinds[f.key], str)
+func (r *criteriaReader) decodeCriterionKey(f Entry, parent string, c *Criterion) {
+	v, key := f.Value, joinKey(parent, f.Key.Value)
+	want := cmp.Or(criterionKinds[f.Key.Value], str)
 	switch {
-	case !slices.Contains(criterionKeys, f.key):
-		d.foreign(f, parent)
-	case v.kind == null:
-	case v.kind != want || want == list && len(v.texts()) < len(v.items):
+	case !slices.Contains(criterionKeys, f.Key.Value):
+		r.reportForeign(f, parent)
+	case kindOf(v) == null:
+	case kindOf(v) != want || want == list && len(stringsOf(v)) < len(v.Content):
 		expected := map[kind]string{str: "a string", list: "a list of strings", mapping: "a mapping of scores to their meanings"}
-		d.misfit(v, key, expected[want])
-	case f.key == "category":
-		c.Category = category(v.text)
-	case f.key == "verify_by":
-		c.VerifyBy = strings.TrimSpace(v.text)
+		r.reportMisfit(v, key, expected[want])
+	case f.Key.Value == "category":
+		c.Category = parseCategory(v.Value)
+	case f.Key.Value == "verify_by":
+		c.VerifyBy = strings.TrimSpace(v.Value)
 	case want == list:
-		c.AntiPatterns = v.texts()
+		c.AntiPatterns = stringsOf(v)
 	case want == mapping:
-		c.ScoreAnchors = d.anchors(v, key)
+		c.ScoreAnchors = r.decodeAnchors(v, key)
 	}
 }
 
-// anchors decodes the meanings of scores. In a team, every key must be a score.
-func (d *Decoder) anchors(n *node, key string) map[string]any {
-	meanings := make(map[string]any, len(n.fields))
-	for _, f := range d.fields(n, key) {
-		switch at := join(key, f.key); {
-		case d.document != criteriaType && !scoreForm.MatchString(f.key):
-			d.report(f.position, at, "not a score; give the meaning of scores from 0 to 10")
-		case f.value.kind != str:
-			d.misfit(f.value, at, "the meaning of the score, a string")
+// decodeAnchors decodes the meanings of scores. In a team, every key must be a score.
+func (r *criteriaReader) decodeAnchors(n *yaml.Node, key string) map[string]any {
+	meanings := make(map[string]any, len(n.Content)/2)
+	for _, f := range r.uniqueEntries(n, key) {
+		switch at := joinKey(key, f.Key.Value); {
+		case !r.inFile && !scoreForm.MatchString(f.Key.Value):
+			r.reportAt(f.Key, at, "not a score; give the meaning of scores from 0 to 10")
+		case kindOf(f.Value) != str:
+			r.reportMisfit(f.Value, at, "the meaning of the score, a string")
 		default:
-			meanings[f.key] = f.value.text
+			meanings[f.Key.Value] = f.Value.Value
 		}
 	}
 	return meanings
 }
 
-// misfit reports a value of the wrong type: a problem in a team, a warning in a file of
-// criteria.
-func (d *Decoder) misfit(v *node, key, expected string) {
-	if d.document == criteriaType {
-		d.warn(v.position, key, "ignored: expected %s, found %s", expected, v.found())
+func (r *criteriaReader) reportMisfit(v *yaml.Node, key, expected string) {
+	if r.inFile {
+		r.warnAt(v, key, "ignored: expected %s, found %s", expected, describeValue(v))
 		return
 	}
-	d.unexpected(v, key, expected)
+	r.reportType(v, key, expected)
 }
 
-// foreign reports an unknown key of a criterion. Files of criteria may have keys of other
-// programs, so it reports only misspelt keys there, as warnings.
-func (d *Decoder) foreign(f field, parent string) {
-	if d.document != criteriaType {
-		d.unknown(f, parent, criterionKeys)
+// reportForeign reports an unknown key of a criterion; in a file, only one that is probably misspelt.
+func (r *criteriaReader) reportForeign(f Entry, parent string) {
+	if !r.inFile {
+		r.reportUnknown(f, parent, criterionKeys)
 		return
 	}
-	if nearest, near := text.Nearest(f.key, criterionKeys); near {
-		d.warn(f.position, join(parent, f.key), "unknown key, ignored; did you mean %s?", nearest)
+	if nearest, near := text.Nearest(f.Key.Value, criterionKeys); near {
+		r.warnAt(f.Key, joinKey(parent, f.Key.Value), "unknown key, ignored; did you mean %s?", nearest)
 	}
 }
 
-// warn adds a warning at a position.
-func (d *Decoder) warn(at position, key, format string, args ...any) {
-	d.warnings = append(d.warnings, problem{File: d.file, Line: at.line, Column: at.column, Key: key, Message: fmt.Sprintf(format, args...)})
+func (r *criteriaReader) warnAt(at *yaml.Node, key, format string, args ...any) {
+	r.warnings = append(r.warnings, problem{File: r.file, Line: at.Line, Column: at.Column, Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
-// category maps the spelling of a category to one of the three that exist.
-func category(s string) string {
+func parseCategory(s string) string {
 	switch strings.ToLower(s) {
 	case "primary":
 		return "primary"
@@ -184,24 +191,163 @@ func category(s string) string {
 	return "standard"
 }
 
-// first returns the non-empty string of the first key that has one, or "".
-func (n *node) first(keys ...string) string {
+func firstString(n *yaml.Node, keys ...string) string {
 	for _, key := range keys {
-		if v := n.get(key); v != nil && v.kind == str && strings.TrimSpace(v.text) != "" {
-			return v.text
+		if v := Lookup(n, key); v != nil && kindOf(v) == str && strings.TrimSpace(v.Value) != "" {
+			return v.Value
 		}
 	}
 	return ""
 }
 
-// texts returns the items of a list of strings, nil if any is not a string.
-func (n *node) texts() []string {
+// stringsOf returns the items of a list of strings, nil if any is not a string.
+func stringsOf(n *yaml.Node) []string {
 	var all []string
-	for _, item := range n.items {
-		if item.kind != str {
+	for _, item := range n.Content {
+		if kindOf(item) != str {
 			return nil
 		}
-		all = append(all, item.text)
+		all = append(all, item.Value)
 	}
 	return all
+}
+
+// Entry is one entry of a mapping. The nodes have the positions of the key and of the value.
+type Entry struct{ Key, Value *yaml.Node }
+
+// Entries returns the entries of a mapping in order, duplicates included. Other nodes have none.
+func Entries(n *yaml.Node) []Entry {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	entries := make([]Entry, 0, len(n.Content)/2)
+	for pair := range slices.Chunk(n.Content, 2) {
+		entries = append(entries, Entry{pair[0], pair[1]})
+	}
+	return entries
+}
+
+// Lookup returns the value of a key of a mapping, or nil.
+func Lookup(n *yaml.Node, key string) *yaml.Node {
+	for _, e := range Entries(n) {
+		if e.Key.Value == key {
+			return e.Value
+		}
+	}
+	return nil
+}
+
+// SetEntry sets a key of a mapping. A value that replaces another one takes its comments.
+func SetEntry(n *yaml.Node, key string, value *yaml.Node) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			value.HeadComment, value.LineComment = n.Content[i+1].HeadComment, n.Content[i+1].LineComment
+			n.Content[i+1] = value
+			return
+		}
+	}
+	n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, value)
+}
+
+// Find returns the value of a key as written in messages, such as agents[0].id, with that key,
+// or else the innermost value that would enclose it.
+func Find(root *yaml.Node, key string) (*yaml.Node, string) { return findBelow(root, "", key) }
+
+// findBelow is Find from the value n of the key at.
+func findBelow(n *yaml.Node, at, key string) (*yaml.Node, string) {
+	leads := func(to string) bool {
+		rest, begins := strings.CutPrefix(key, to)
+		return begins && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	}
+	for _, e := range Entries(n) {
+		if to := joinKey(at, e.Key.Value); leads(to) {
+			return findBelow(e.Value, to, key)
+		}
+	}
+	for i, item := range n.Content {
+		if to := itemKey(at, i); n.Kind == yaml.SequenceNode && leads(to) {
+			return findBelow(item, to, key)
+		}
+	}
+	return n, at
+}
+
+// kind classifies a value of a document.
+type kind int
+
+const (
+	null kind = iota
+	boolean
+	number
+	str
+	list
+	mapping
+)
+
+// quotedStyles mark a scalar that is a string, whatever it looks like.
+const quotedStyles = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle | yaml.TaggedStyle
+
+// jsonNumber matches the numbers that all versions of YAML read alike. Others (0x10, 012,
+// 1_000, .inf) stay strings.
+var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+
+func kindOf(n *yaml.Node) kind {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return mapping
+	case n.Kind == yaml.SequenceNode:
+		return list
+	case n.Style&quotedStyles != 0:
+		return str
+	case n.Tag == "!!null":
+		return null
+	case n.Tag == "!!bool":
+		return boolean
+	case jsonNumber.MatchString(n.Value):
+		return number
+	}
+	return str
+}
+
+// isNullOr reports whether a value has a kind or is missing.
+func isNullOr(n *yaml.Node, want kind) bool {
+	k := kindOf(n)
+	return k == null || k == want
+}
+
+func listOf(item *yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.SequenceNode, Line: item.Line, Column: item.Column, Content: []*yaml.Node{item}}
+}
+
+func isTrue(n *yaml.Node) bool { return strings.EqualFold(n.Value, "true") }
+
+// isPlain reports whether a scalar may be meant as a string: YAML needs no quotes, JSON does.
+func isPlain(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Style == 0 }
+
+func describeValue(n *yaml.Node) string {
+	switch kindOf(n) {
+	case null:
+		return "nothing (null)"
+	case boolean:
+		return strings.ToLower(n.Value)
+	case number:
+		return text.Truncate(n.Value, maxQuoted)
+	case str:
+		return "the string " + quoteSafely(n.Value)
+	case list:
+		return "a list"
+	}
+	return "a mapping"
+}
+
+// maxQuoted bounds the values repeated in messages, in bytes.
+const maxQuoted = 43
+
+// quoteSafely escapes and truncates a string of a configuration, and withholds it if
+// it could be a secret.
+func quoteSafely(s string) string {
+	if text.LooksSecret(s) {
+		return "(not shown, it could be a secret)"
+	}
+	return strconv.Quote(text.Truncate(s, maxQuoted))
 }

@@ -2,12 +2,14 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
-	"conclave/engine/redact"
+	"go.yaml.in/yaml/v4"
+
 	"conclave/engine/text"
 )
 
@@ -20,24 +22,22 @@ type Decoder struct {
 	inTeam   bool // a team is being decoded, maybe within another document
 	single   bool // exactly one agent, which needs no ID
 
-	problems  Problems
-	warnings  Problems            // warnings about files of criteria
-	invalid   map[string]bool     // keys that have a problem
-	positions map[string]position // positions of every decoded value, by key
-	listed    map[string]bool     // sections whose valid keys were already listed
+	problems Problems
+	invalid  map[string]bool       // keys that have a problem
+	decoded  map[string]*yaml.Node // every decoded value, by key
+	listed   map[string]bool       // sections whose valid keys were already listed
 }
 
 var teamType = reflect.TypeFor[Team]()
 
 func newDecoder(file string, reach Reach, document reflect.Type) *Decoder {
-	return &Decoder{file: file, reach: reach, document: document, invalid: map[string]bool{}, positions: map[string]position{}, listed: map[string]bool{}}
+	return &Decoder{file: file, reach: reach, document: document, invalid: map[string]bool{}, decoded: map[string]*yaml.Node{}, listed: map[string]bool{}}
 }
 
-// report adds a problem at a position.
-func (d *Decoder) report(at position, key, format string, args ...any) {
+func (d *Decoder) reportAt(at *yaml.Node, key, format string, args ...any) {
 	d.invalid[key] = true
 	d.problems = append(d.problems, problem{
-		File: d.file, Line: at.line, Column: at.column, Key: key, Message: fmt.Sprintf(format, args...),
+		File: d.file, Line: max(at.Line, 1), Column: max(at.Column, 1), Key: key, Message: fmt.Sprintf(format, args...),
 	})
 }
 
@@ -45,163 +45,160 @@ func (d *Decoder) report(at position, key, format string, args ...any) {
 // in the document. It does nothing if the key or an enclosing one has a problem already. Keys
 // are written as in messages: teams.default.agents[0].id.
 func (d *Decoder) Report(key, format string, args ...any) {
-	for k := key; k != ""; k = parent(k) {
+	for k := key; k != ""; k = parentKey(k) {
 		if d.invalid[k] {
 			return
 		}
 	}
-	d.report(d.at(key), key, format, args...)
+	d.reportAt(d.nodeOf(key), key, format, args...)
 }
 
 // Name reports a value that is not among names. The singular describes one of them,
 // such as "a step".
 func (d *Decoder) Name(key, value, singular string, names []string) {
-	d.Report(key, "%s is not %s; %s", quote(value), singular, choice(value, names))
+	d.Report(key, "%s is not %s; %s", quoteSafely(value), singular, suggestChoice(value, names))
 }
 
 // Key returns the key of an entry of a mapping.
-func (d *Decoder) Key(parent, name string) string { return join(parent, name) }
+func (d *Decoder) Key(parent, name string) string { return joinKey(parent, name) }
 
-// at returns the position of a key's value, or of the closest enclosing one.
-func (d *Decoder) at(key string) position {
-	for ; key != ""; key = parent(key) {
-		if at, ok := d.positions[key]; ok {
+func (d *Decoder) nodeOf(key string) *yaml.Node {
+	for ; key != ""; key = parentKey(key) {
+		if at, ok := d.decoded[key]; ok {
 			return at
 		}
 	}
-	return d.positions[""]
+	return d.decoded[""]
 }
 
-// unexpected reports a value of the wrong type.
-func (d *Decoder) unexpected(n *node, key, expected string) {
-	d.report(n.position, key, "expected %s, found %s", expected, n.found())
+func (d *Decoder) reportType(n *yaml.Node, key, expected string) {
+	d.reportAt(n, key, "expected %s, found %s", expected, describeValue(n))
 }
 
-// decode sets v, which has its default, to the value n of key.
-func (d *Decoder) decode(n *node, key string, v reflect.Value, r rule) {
-	d.positions[key] = n.position
+// decodeValue sets v, which has its default, to the value n of key.
+func (d *Decoder) decodeValue(n *yaml.Node, key string, v reflect.Value, r rule) {
+	d.decoded[key] = n
 	switch {
 	case v.Type() == teamType:
-		d.team(n, key, v)
+		d.decodeTeam(n, key, v)
 	case v.Type() == criteriaType:
-		v.Set(reflect.ValueOf(d.criteria(n, key)))
-	case v.Kind() == reflect.Pointer && n.kind == null:
+		v.Set(reflect.ValueOf((&criteriaReader{Decoder: d}).decodeCriteria(n, key)))
+	case v.Kind() == reflect.Pointer && kindOf(n) == null:
 		v.SetZero()
 	case v.Kind() == reflect.Pointer:
 		target := reflect.New(v.Type().Elem())
 		target.Elem().Set(withDefaults(v.Type().Elem()))
-		d.decode(n, key, target.Elem(), r)
+		d.decodeValue(n, key, target.Elem(), r)
 		if t := target.Elem(); t.Kind() == reflect.Slice && t.IsNil() { // an empty list differs from null
 			t.Set(reflect.MakeSlice(t.Type(), 0, 0))
 		}
 		v.Set(target)
 	case v.Kind() == reflect.Struct:
-		d.mapping(n, key, v, r)
+		d.decodeStruct(n, key, v, r)
 	case v.Kind() == reflect.Slice:
-		d.list(n, key, v, r)
+		d.decodeList(n, key, v, r)
 	case v.Kind() == reflect.Map:
-		d.dictionary(n, key, v)
-	case v.Kind() == reflect.Bool && n.kind != boolean:
-		d.unexpected(n, key, "true or false")
+		d.decodeMap(n, key, v)
+	case v.Kind() == reflect.Bool && kindOf(n) != boolean:
+		d.reportType(n, key, "true or false")
 	case v.Kind() == reflect.Bool:
-		v.SetBool(n.text == "true")
+		v.SetBool(isTrue(n))
 	case v.Kind() == reflect.String:
-		d.str(n, key, v, r)
+		d.decodeString(n, key, v, r)
 	default:
-		d.number(n, key, v, r)
+		d.decodeNumber(n, key, v, r)
 	}
 }
 
-// team decodes and checks a team, which may be part of another document.
-func (d *Decoder) team(n *node, key string, v reflect.Value) {
-	switch n.kind {
+// decodeTeam decodes and checks a team, which may be part of another document.
+func (d *Decoder) decodeTeam(n *yaml.Node, key string, v reflect.Value) {
+	switch kindOf(n) {
 	case mapping:
 	case null:
-		d.report(n.position, key, "%s", emptyTeam)
+		d.reportAt(n, key, "%s", emptyTeam)
 		return
 	default:
-		d.report(n.position, key, "expected a mapping with the key agents, found %s", n.found())
+		d.reportAt(n, key, "expected a mapping with the key agents, found %s", describeValue(n))
 		return
 	}
 	d.inTeam = true
 	defer func() { d.inTeam = false }()
 	d.listAgent(n, key)
 	t := Defaults[Team]()
-	d.mapping(n, key, reflect.ValueOf(&t).Elem(), rule{})
+	d.decodeStruct(n, key, reflect.ValueOf(&t).Elem(), rule{})
 	d.checkTeam(key, t)
 	v.Set(reflect.ValueOf(t))
 }
 
 // listAgent replaces the key agent, a mapping, with agents, a list.
-func (d *Decoder) listAgent(n *node, key string) {
-	both := n.get("agents") != nil
-	for i, f := range n.fields {
+func (d *Decoder) listAgent(n *yaml.Node, key string) {
+	both := Lookup(n, "agents") != nil
+	var content []*yaml.Node
+	for _, f := range Entries(n) {
 		switch {
-		case f.key != "agent":
+		case f.Key.Value != "agent":
+			content = append(content, f.Key, f.Value)
 		case both:
-			d.report(f.position, join(key, "agent"), "both agent and agents; list every agent under agents")
+			d.reportAt(f.Key, joinKey(key, "agent"), "both agent and agents; list every agent under agents")
 		default:
-			n.fields[i] = field{f.position, "agents", &node{position: f.value.position, kind: list, items: []*node{f.value}}}
+			renamed := *f.Key // merged mappings share their keys
+			renamed.Value = "agents"
+			content = append(content, &renamed, listOf(f.Value))
 		}
 	}
-	if both {
-		n.fields = slices.DeleteFunc(n.fields, func(f field) bool { return f.key == "agent" })
-	}
+	n.Content = content
 }
 
-// mapping decodes into a struct.
-func (d *Decoder) mapping(n *node, key string, v reflect.Value, r rule) {
-	if n.kind == str && r.shorthand != "" {
-		n = &node{position: n.position, kind: mapping, fields: []field{{n.position, r.shorthand, n}}}
+func (d *Decoder) decodeStruct(n *yaml.Node, key string, v reflect.Value, r rule) {
+	if kindOf(n) == str && r.shorthand != "" {
+		n = &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column, Content: []*yaml.Node{{Value: r.shorthand}, n}}
 	}
-	if n.kind != mapping && n.kind != null {
-		d.unexpected(n, key, "a mapping")
+	if !isNullOr(n, mapping) {
+		d.reportType(n, key, "a mapping")
 		return
 	}
-	rs := rules(v.Type())
-	for _, f := range d.fields(n, key) {
-		i := slices.IndexFunc(rs, func(r rule) bool { return r.key == f.key })
+	rs := rulesOf(v.Type())
+	for _, f := range d.uniqueEntries(n, key) {
+		i := slices.IndexFunc(rs, func(r rule) bool { return r.key == f.Key.Value })
 		if i < 0 {
-			d.unknown(f, key, keys(rs))
+			d.reportUnknown(f, key, keysOf(rs))
 			continue
 		}
-		d.decode(f.value, join(key, f.key), v.Field(rs[i].index), rs[i])
+		d.decodeValue(f.Value, joinKey(key, f.Key.Value), v.Field(rs[i].index), rs[i])
 	}
 }
 
-// fields returns the entries of a mapping, and reports duplicates.
-func (d *Decoder) fields(n *node, key string) []field {
-	first := map[string]position{}
-	var unique []field
-	for _, f := range n.fields {
-		if at, ok := first[f.key]; ok {
-			d.report(f.position, join(key, f.key), "duplicate key, set on line %d already; remove one of them", at.line)
+func (d *Decoder) uniqueEntries(n *yaml.Node, key string) []Entry {
+	first := map[string]*yaml.Node{}
+	var unique []Entry
+	for _, f := range Entries(n) {
+		if at, ok := first[f.Key.Value]; ok {
+			d.reportAt(f.Key, joinKey(key, f.Key.Value), "duplicate key, set on line %d already; remove one of them", at.Line)
 			continue
 		}
-		first[f.key] = f.position
+		first[f.Key.Value] = f.Key
 		unique = append(unique, f)
 	}
 	return unique
 }
 
-// unknown reports an unknown key and suggests the nearest valid one.
-func (d *Decoder) unknown(f field, parent string, valid []string) {
-	key := join(parent, f.key)
-	if redact.SecretKey(f.key) {
-		d.report(f.position, key, "API keys do not belong in a configuration; put the key into an environment variable and name that in %s, as in api_key_env: OPENAI_API_KEY", d.keyField())
+func (d *Decoder) reportUnknown(f Entry, parent string, valid []string) {
+	key := joinKey(parent, f.Key.Value)
+	if text.SecretKey(f.Key.Value) {
+		d.reportAt(f.Key, key, "API keys do not belong in a configuration; put the key into an environment variable and name that in %s, as in api_key_env: OPENAI_API_KEY", d.keyField())
 		return
 	}
 	message := "unknown key"
 	if len(d.problems) < maxShown { // later suggestions are not printed
-		message += "; " + d.hint(key, f.key, parent, valid)
+		message += "; " + d.hintAtKey(key, f.Key.Value, parent, valid)
 	}
-	d.report(f.position, key, "%s", message)
+	d.reportAt(f.Key, key, "%s", message)
 	d.problems[len(d.problems)-1].Unknown = true
 }
 
-// hint returns the right place for an unknown key, the nearest valid key, or all valid
+// hintAtKey returns the right place for an unknown key, the nearest valid key, or all valid
 // keys.
-func (d *Decoder) hint(key, name, parent string, valid []string) string {
+func (d *Decoder) hintAtKey(key, name, parent string, valid []string) string {
 	if place := placeOf(key, name); place != "" && d.inTeam {
 		return place
 	}
@@ -213,7 +210,7 @@ func (d *Decoder) hint(key, name, parent string, valid []string) string {
 		if d.inTeam {
 			document = teamType
 		}
-		walk(document, "", func(pattern string, r rule) {
+		walkKeys(document, "", func(pattern string, r rule) {
 			if r.key == name && elsewhere == "" {
 				elsewhere = pattern
 			}
@@ -222,7 +219,7 @@ func (d *Decoder) hint(key, name, parent string, valid []string) string {
 			return "did you mean " + elsewhere + "?"
 		}
 	}
-	section := pattern(parent)
+	section := keyPattern(parent)
 	if len(valid) > maxListed && d.listed[section] {
 		return "the valid ones are listed above"
 	}
@@ -243,40 +240,39 @@ func (d *Decoder) keyField() string {
 	return "api_key_env"
 }
 
-func (d *Decoder) list(n *node, key string, v reflect.Value, r rule) {
-	if n.kind == str && r.single {
-		n = &node{position: n.position, kind: list, items: []*node{n}}
+func (d *Decoder) decodeList(n *yaml.Node, key string, v reflect.Value, r rule) {
+	if kindOf(n) == str && r.single {
+		n = listOf(n)
 	}
-	if n.kind != list && n.kind != null {
-		d.unexpected(n, key, "a list")
+	if !isNullOr(n, list) {
+		d.reportType(n, key, "a list")
 		return
 	}
 	v.SetZero() // an empty list is nil
-	for i, item := range n.items {
+	for i, item := range n.Content {
 		element := withDefaults(v.Type().Elem())
-		d.decode(item, nth(key, i), element, rule{shorthand: r.shorthand, path: r.path})
+		d.decodeValue(item, itemKey(key, i), element, rule{shorthand: r.shorthand, path: r.path})
 		v.Set(reflect.Append(v, element))
 	}
 }
 
-// dictionary decodes into a map, whose keys are the user's own.
-func (d *Decoder) dictionary(n *node, key string, v reflect.Value) {
-	if n.kind != mapping && n.kind != null {
-		d.unexpected(n, key, "a mapping")
+func (d *Decoder) decodeMap(n *yaml.Node, key string, v reflect.Value) {
+	if !isNullOr(n, mapping) {
+		d.reportType(n, key, "a mapping")
 		return
 	}
 	v.SetZero()
-	for _, f := range d.fields(n, key) {
+	for _, f := range d.uniqueEntries(n, key) {
 		if v.IsNil() {
 			v.Set(reflect.MakeMap(v.Type()))
 		}
-		itemKey, element := join(key, f.key), withDefaults(v.Type().Elem())
+		itemKey, element := joinKey(key, f.Key.Value), withDefaults(v.Type().Elem())
 		if element.Kind() != reflect.Interface {
-			d.decode(f.value, itemKey, element, rule{})
-		} else if value := d.any(f.value, itemKey); value != nil {
+			d.decodeValue(f.Value, itemKey, element, rule{})
+		} else if value := d.decodeAny(f.Value, itemKey); value != nil {
 			element.Set(reflect.ValueOf(value))
 		}
-		v.SetMapIndex(reflect.ValueOf(f.key), element)
+		v.SetMapIndex(reflect.ValueOf(f.Key.Value), element)
 	}
 }
 
@@ -285,10 +281,9 @@ var (
 	listIndex = regexp.MustCompile(`\[\d+\]`)
 )
 
-// join returns the key of an entry of a mapping.
-func join(parent, key string) string {
-	if !plainKey.MatchString(key) || redact.LooksSecret(key) {
-		key = quote(key)
+func joinKey(parent, key string) string {
+	if !plainKey.MatchString(key) || text.LooksSecret(key) {
+		key = quoteSafely(key)
 	}
 	if parent == "" {
 		return key
@@ -296,11 +291,96 @@ func join(parent, key string) string {
 	return parent + "." + key
 }
 
-// nth returns the key of an item of a list.
-func nth(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
+func itemKey(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
 
-// parent returns the key of the enclosing value, "" for the whole document.
-func parent(key string) string { return key[:max(strings.LastIndexAny(key, ".["), 0)] }
+// parentKey returns the key of the enclosing value, "" for the whole document.
+func parentKey(key string) string { return key[:max(strings.LastIndexAny(key, ".["), 0)] }
 
-// pattern returns a key without the positions in lists: agents[].id.
-func pattern(key string) string { return listIndex.ReplaceAllString(key, "[]") }
+// keyPattern returns a key without the positions in lists: agents[].id.
+func keyPattern(key string) string { return listIndex.ReplaceAllString(key, "[]") }
+
+// variableName matches names of environment variables.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+
+// checkVariable checks the name of an API key's variable. Messages do not repeat
+// it, since it could be the key itself.
+func (d *Decoder) checkVariable(key, name string) {
+	const example = "it takes the name of an environment variable, ending in _KEY or _TOKEN, such as OPENAI_API_KEY"
+	upper := strings.ToUpper(name)
+	switch {
+	case text.LooksSecret(name):
+		d.Report(key, "this looks like an API key (not shown), which does not belong in a configuration; %s", example)
+	case strings.HasPrefix(name, "$"):
+		d.Report(key, "a variable's value, and a key does not belong in a configuration; write the variable's name alone, without $")
+	case !variableName.MatchString(name):
+		d.Report(key, "not the name of an environment variable (not shown, it could be a key); %s", example)
+	case strings.HasPrefix(upper, "AWS_"), strings.HasPrefix(upper, "TEMPORAL_"):
+		d.Report(key, "the variables AWS_… and TEMPORAL_… belong to the worker and are never sent anywhere else; name a variable that was made for this")
+	case !strings.HasSuffix(name, "_KEY") && !strings.HasSuffix(name, "_TOKEN"):
+		d.Report(key, "the variable's name must end in _KEY or _TOKEN (not shown, it could be a key); %s", example)
+	}
+}
+
+// checkBaseURL checks the address of an API server, to which paths are added.
+func (d *Decoder) checkBaseURL(key, raw string) {
+	const example = "it takes an address such as http://127.0.0.1:11434/v1"
+	u, ok := d.checkURL(key, raw, example, "name the variable that holds the key in api_key_env instead")
+	if ok && (u.RawQuery != "" || u.ForceQuery || u.Fragment != "") {
+		d.Report(key, "the URL has a query or fragment, to which no path can be added; %s", example)
+	}
+}
+
+// checkURL checks an HTTP address. Messages do not repeat it, since it could contain a
+// password. Example and instead are remedies.
+func (d *Decoder) checkURL(key, raw, example, instead string) (u *url.URL, ok bool) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		d.Report(key, "not a URL; %s", example)
+	case u.Scheme != "http" && u.Scheme != "https":
+		d.Report(key, "not an http or https URL; %s", example)
+	case u.Hostname() == "":
+		d.Report(key, "the URL has no host; %s", example)
+	case u.User != nil:
+		d.Report(key, "the URL contains a user name or password; %s", instead)
+	default:
+		return u, true
+	}
+	return nil, false
+}
+
+// checkSecrets refuses literal secrets in a value without a schema.
+func (d *Decoder) checkSecrets(key string, value any) {
+	switch value := value.(type) {
+	case string:
+		if text.LooksSecret(value) {
+			d.Report(key, "this looks like an API key (not shown), which does not belong in a configuration; name the variable that holds the key in %s", d.keyField())
+		}
+	case []any:
+		for i, item := range value {
+			d.checkSecrets(itemKey(key, i), item)
+		}
+	case map[string]any:
+		for name, item := range value {
+			if text.SecretKey(name) && isLiteral(item) {
+				d.Report(joinKey(key, name), "a literal secret does not belong in a configuration; name the variable that holds the key in %s", d.keyField())
+				continue
+			}
+			d.checkSecrets(joinKey(key, name), item)
+		}
+	}
+}
+
+// isLiteral reports whether a value could itself be a secret. A mapping could not: it may be
+// a schema, and its entries are checked one by one.
+func isLiteral(value any) bool {
+	switch value := value.(type) {
+	case nil, bool, map[string]any:
+		return false
+	case []any:
+		return slices.ContainsFunc(value, isLiteral)
+	case string:
+		return value != ""
+	}
+	return true
+}

@@ -7,10 +7,11 @@
 // position, Schema describes the same keys as JSON Schema, Canonical writes a Team
 // with all defaults resolved. A new key is a new field.
 //
-// document.go reads a text into nodes with positions, and decode.go nodes into
-// structs by the tags of rule.go. Checks across keys are in check.go, server.go,
-// secret.go and, for pipelines, graph.go. Decode reads other configurations that
-// contain teams in the same way.
+// document.go reads YAML and JSON into nodes with positions; decode.go decodes them into
+// structs by the tags, whose rules are in schema.go. Three types share the work: Decoder
+// reads a document and checks a team (check.go, server.go), criteriaReader reads evaluation
+// criteria (criteria.go), and graphCheck checks a pipeline (graph.go, pipeline.go). Decode
+// reads other configurations that contain teams in the same way.
 //
 // The package reads no environment variable and opens no connection; names of
 // providers and variables are resolved by the worker.

@@ -6,74 +6,80 @@ import (
 	"slices"
 	"strings"
 
-	"conclave/engine/builtin"
+	"conclave/engine/llm"
 	"conclave/engine/pipeline"
 )
 
 // maxSteps is the largest number of steps of a graph.
 const maxSteps = 200
 
-// checkPipeline reports violations of a graph beyond a single key.
-func (d *Decoder) checkPipeline(p Pipeline) {
-	d.checkAgents("agents", p.Agents)
-	d.checkCost("limits.cost_usd", p.Limits.CostUSD)
-	names := d.checkStepNames(p.Steps)
+// graphCheck checks a decoded pipeline beyond its single keys.
+type graphCheck struct {
+	*Decoder
+
+	pipeline Pipeline
+	names    []string // valid names of its steps, each once
+}
+
+func (g *graphCheck) checkSteps() {
+	p := g.pipeline
+	g.checkAgents("agents", p.Agents)
+	g.checkCost("limits.cost_usd", p.Limits.CostUSD)
+	g.checkStepNames()
 	switch {
 	case len(p.Steps) == 0:
-		d.Report("steps", "no steps; a pipeline has at least one, with a name and a kind")
+		g.Report("steps", "no steps; a pipeline has at least one, with a name and a kind")
 		return
 	case p.Start == "":
-		d.Report("start", "missing; name the step that a run begins with, such as %s", p.Steps[0].Name)
-	case !slices.Contains(names, p.Start):
-		d.Name("start", p.Start, "a step", names)
+		g.Report("start", "missing; name the step that a run begins with, such as %s", p.Steps[0].Name)
+	case !slices.Contains(g.names, p.Start):
+		g.Name("start", p.Start, "a step", g.names)
 	}
 	for i, s := range p.Steps {
-		key := nth("steps", i)
-		if d.invalid[key+".kind"] {
+		key := itemKey("steps", i)
+		if g.invalid[key+".kind"] {
 			continue // later checks would see the default in place of the invalid kind
 		}
-		d.checkMeaningless(key, s)
-		d.checkDestinations(key, s, names)
-		d.checkNext(key, s, names)
-		d.checkStepLimits(key, s, p, names)
-		d.checkStepTools(key, s)
+		g.checkMeaningless(key, s)
+		g.checkDestinations(key, s)
+		g.checkNext(key, s)
+		g.checkStepLimits(key, s)
+		g.checkStepTools(key, s)
 		switch s.Kind {
 		case pipeline.Agent:
-			d.checkPlayer(key, s, p)
+			g.checkPlayer(key, s)
 		case pipeline.Tools:
-			d.checkPlayer(key, s, p)
-			d.checkCalls(key, s, p)
+			g.checkPlayer(key, s)
+			g.checkCalls(key, s)
 		case pipeline.Session:
 			if s.Config != nil && s.Team != "" {
-				d.Report(key+".team", "the step has both a team and a config: give one")
+				g.Report(key+".team", "the step has both a team and a config: give one")
 			}
 		}
 	}
 }
 
-// checkStepNames returns the valid names.
-func (d *Decoder) checkStepNames(steps []PipelineStep) []string {
+func (g *graphCheck) checkStepNames() {
+	steps := g.pipeline.Steps
 	if len(steps) > maxSteps {
-		d.Report(nth("steps", maxSteps), "%d steps are too many; a pipeline has at most %d", len(steps), maxSteps)
+		g.Report(itemKey("steps", maxSteps), "%d steps are too many; a pipeline has at most %d", len(steps), maxSteps)
 	}
-	var names []string
 	first := map[string]int{}
 	for i, s := range steps {
-		key := nth("steps", i) + ".name"
+		key := itemKey("steps", i) + ".name"
 		earlier, taken := first[s.Name]
 		switch {
 		case s.Name == "":
-			d.Report(key, "missing; every step has a name of its own")
+			g.Report(key, "missing; every step has a name of its own")
 		case !agentID.MatchString(s.Name):
-			d.Report(key, "%s is not the name of a step: %s", quote(s.Name), idForm)
+			g.Report(key, "%s is not the name of a step: %s", quoteSafely(s.Name), idForm)
 		case taken:
-			d.Report(key, "%s is the name of the step on line %d already; every step has its own", quote(s.Name), d.at(nth("steps", earlier)+".name").line)
+			g.Report(key, "%s is the name of the step on line %d already; every step has its own", quoteSafely(s.Name), g.nodeOf(itemKey("steps", earlier)+".name").Line)
 		default:
 			first[s.Name] = i
-			names = append(names, s.Name)
+			g.names = append(g.names, s.Name)
 		}
 	}
-	return names
 }
 
 // meaningless lists the keys without a meaning for each kind of step. Their
@@ -84,103 +90,98 @@ var meaningless = map[pipeline.Kind][]string{
 	pipeline.Session: {"calls", "agent", "max_iterations", "on_tool_error", "tools", "mcp_servers"},
 }
 
-func (d *Decoder) checkMeaningless(key string, s PipelineStep) {
+func (g *graphCheck) checkMeaningless(key string, s PipelineStep) {
 	v := reflect.ValueOf(s)
-	for _, r := range rules(v.Type()) {
+	for _, r := range rulesOf(v.Type()) {
 		if slices.Contains(meaningless[s.Kind], r.key) && !isDefault(v.Field(r.index), r) {
-			d.Report(key+"."+r.key, "has no meaning for a step of kind %s; remove it", s.Kind)
+			g.Report(key+"."+r.key, "has no meaning for a step of kind %s; remove it", s.Kind)
 		}
 	}
 }
 
-func (d *Decoder) checkDestinations(key string, s PipelineStep, names []string) {
+func (g *graphCheck) checkDestinations(key string, s PipelineStep) {
 	if s.Kind != pipeline.Agent && len(s.Destinations) > 0 {
-		d.Report(key+".destinations", "only agents jump and call; remove it, or use next")
+		g.Report(key+".destinations", "only agents jump and call; remove it, or use next")
 		return
 	}
 	for i, to := range s.Destinations {
-		at := nth(key+".destinations", i)
+		at := itemKey(key+".destinations", i)
 		switch {
-		case !slices.Contains(names, to):
-			d.Name(at, to, "a step", names)
+		case !slices.Contains(g.names, to):
+			g.Name(at, to, "a step", g.names)
 		case slices.Contains(s.Destinations[:i], to):
-			d.Report(at, "%s is there twice; remove one", quote(to))
+			g.Report(at, "%s is there twice; remove one", quoteSafely(to))
 		}
 	}
 }
 
-func (d *Decoder) checkNext(key string, s PipelineStep, names []string) {
+func (g *graphCheck) checkNext(key string, s PipelineStep) {
 	for i, b := range s.Next {
-		at := nth(key+".next", i)
+		at := itemKey(key+".next", i)
 		switch {
 		case b.To == "":
-			d.Report(at+".to", "missing; name the step that comes next")
-		case !slices.Contains(names, b.To):
-			d.Name(at+".to", b.To, "a step", names)
+			g.Report(at+".to", "missing; name the step that comes next")
+		case !slices.Contains(g.names, b.To):
+			g.Name(at+".to", b.To, "a step", g.names)
 		}
-		d.checkCondition(at+".when", s, b.When)
-		unread := d.invalid[at+".when"] || d.invalid[at+".when.status"]
+		g.checkCondition(at+".when", s, b.When)
+		unread := g.invalid[at+".when"] || g.invalid[at+".when.status"]
 		if b.When == (condition{}) && !unread && i < len(s.Next)-1 && !s.Next[i+1].When.namesFailure() {
-			d.Report(nth(key+".next", i+1), "never reached: the rule before it matches every status; put that one last")
+			g.Report(itemKey(key+".next", i+1), "never reached: the rule before it matches every status; put that one last")
 		}
 	}
 }
 
-// checkPlayer checks that the step has an agent.
-func (d *Decoder) checkPlayer(key string, s PipelineStep, p Pipeline) {
+func (g *graphCheck) checkPlayer(key string, s PipelineStep) {
 	var ids []string
-	for _, a := range p.Agents {
+	for _, a := range g.pipeline.Agents {
 		ids = append(ids, a.ID)
 	}
 	switch {
-	case len(ids) == 0 && !d.invalid["agents"]:
-		d.Report(key, "the step needs an agent, and the pipeline has none; list one under agents")
+	case len(ids) == 0 && !g.invalid["agents"]:
+		g.Report(key, "the step needs an agent, and the pipeline has none; list one under agents")
 	case s.Agent != "" && !slices.Contains(ids, s.Agent):
-		d.Name(key+".agent", s.Agent, "an agent", ids)
+		g.Name(key+".agent", s.Agent, "an agent", ids)
 	}
 }
 
-// checkCalls checks the calls of a tools step against the tools of its agent.
-func (d *Decoder) checkCalls(key string, s PipelineStep, p Pipeline) {
+func (g *graphCheck) checkCalls(key string, s PipelineStep) {
 	if len(s.Calls) == 0 {
-		d.Report(key+".calls", "missing; list the tool calls of the step, such as {tool: run_command, args: {command: make lint}}")
+		g.Report(key+".calls", "missing; list the tool calls of the step, such as {tool: run_command, args: {command: make lint}}")
 	}
-	if player, ok := p.Player(s); ok {
+	if player, ok := g.pipeline.Player(s); ok {
 		for i, use := range s.Calls {
-			d.checkTool(nth(key+".calls", i)+".tool", use.Tool, player)
-			if err := builtin.Check(use.Tool, use.Args); err != nil {
-				d.checkedArgs(nth(key+".calls", i), use, err)
+			g.checkTool(itemKey(key+".calls", i)+".tool", use.Tool, player)
+			if err := llm.CheckArguments(use.Tool, use.Args); err != nil {
+				g.reportArguments(itemKey(key+".calls", i), use, err)
 			}
 		}
 	}
 }
 
-// checkedArgs reports arguments that a built-in tool would refuse.
-func (d *Decoder) checkedArgs(key string, use toolUse, err error) {
+func (g *graphCheck) reportArguments(key string, use toolUse, err error) {
 	at := key + ".args"
 	if len(use.Args) == 0 {
 		at = key
 	}
-	d.Report(at, "%s", err.Error())
+	g.Report(at, "%s", err.Error())
 }
 
-// checkTool checks that an agent has a tool. The tools of an MCP server are not
-// known before it runs.
-func (d *Decoder) checkTool(key, tool string, a Agent) {
-	names := builtin.Names(a.Tools.Files, a.Tools.Shell)
+func (g *graphCheck) checkTool(key, tool string, a Agent) {
+	names := llm.BuiltinNames(a.Tools.Files, a.Tools.Shell)
 	server, mcp := strings.CutPrefix(tool, "mcp__")
 	server, _, _ = strings.Cut(server, "__")
 	switch {
 	case tool == "":
-		d.Report(key, "missing; name the tool to call")
+		g.Report(key, "missing; name the tool to call")
 	case mcp && slices.ContainsFunc(a.MCPServers, func(s MCPServer) bool { return s.Name == server && s.keepsBack(tool) }):
-		d.Report(key, "the filters of MCP server %s keep %s from agent %s; change its allowed_tools or exclude_tools", server, quote(tool), a.ID)
+		g.Report(key, "the filters of MCP server %s keep %s from agent %s; change its allowed_tools or exclude_tools", server, quoteSafely(tool), a.ID)
 	case mcp && slices.ContainsFunc(a.MCPServers, func(s MCPServer) bool { return s.Name == server }):
 	case mcp:
-		d.Report(key, "agent %s has no MCP server %s; name it in its mcp_servers", a.ID, quote(server))
-	case tool == builtin.RunCommand && !a.Tools.Shell:
-		d.Report(key, "agent %s has no shell; set its tools: {shell: true}", a.ID)
+		g.Report(key, "agent %s has no MCP server %s; name it in its mcp_servers", a.ID, quoteSafely(server))
+	case tool == llm.RunCommand && !a.Tools.Shell:
+		g.Report(key, "agent %s has no shell; set its tools: {shell: true}", a.ID)
 	case !slices.Contains(names, tool):
-		d.Name(key, tool, fmt.Sprintf("a tool of agent %s", a.ID), names)
+		g.Name(key, tool, fmt.Sprintf("a tool of agent %s", a.ID), names)
 	}
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,14 +12,14 @@ import (
 // Mermaid draws the graph: solid arrows are rules of next, dotted arrows the destinations
 // of agents, and thick arrows lead from a step with max_visits to the step that takes its
 // place.
-func (p Pipeline) Mermaid() string { return p.draw(path{}) }
+func (p Pipeline) Mermaid() string { return p.drawGraph(path{}) }
 
 // MermaidRun draws the graph with the path of a run. Steps are coloured by how they last
-// ended, and the arrows taken are bold. At is the running or next step; stack lists the
-// callers that wait.
+// ended, and the arrows between the steps that it took are bold. At is the running or next step;
+// stack lists the callers that wait.
 func (p Pipeline) MermaidRun(trace []pipeline.TraceEntry, at string, stack []string) string {
-	way := p.walk(trace, at)
-	out := p.draw(way)
+	way := p.walkTrace(trace, at)
+	out := p.drawGraph(way)
 	classes := map[string][]string{}
 	for _, s := range p.Steps {
 		class := "unvisited"
@@ -35,14 +34,14 @@ func (p Pipeline) MermaidRun(trace []pipeline.TraceEntry, at string, stack []str
 		case slices.Contains(stack, s.Name):
 			class = "callpending"
 		}
-		classes[class] = append(classes[class], vertex(s.Name))
+		classes[class] = append(classes[class], vertexID(s.Name))
 	}
 	for _, c := range colours {
 		if names := classes[c.class]; len(names) > 0 {
 			out += fmt.Sprintf("    classDef %s %s\n    class %s %s\n", c.class, c.style, strings.Join(names, ","), c.class)
 		}
 	}
-	if taken := way.numbers(p.edges()); len(taken) > 0 {
+	if taken := way.takenNumbers(p.listEdges()); len(taken) > 0 {
 		out += "    linkStyle " + strings.Join(taken, ",") + " stroke-width:4px\n"
 	}
 	return out
@@ -59,7 +58,7 @@ var colours = []struct{ class, style string }{
 	{"unvisited", "stroke-dasharray:4,opacity:0.6"},
 }
 
-func (p Pipeline) draw(way path) string {
+func (p Pipeline) drawGraph(way path) string {
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
 	for _, s := range p.Steps {
@@ -77,14 +76,14 @@ func (p Pipeline) draw(way path) string {
 		if n := way.visits[s.Name]; n > 1 {
 			label += fmt.Sprintf(" · %d×", n)
 		}
-		fmt.Fprintf(&b, "    %s%s%q%s\n", vertex(s.Name), opened, label, closed)
+		fmt.Fprintf(&b, "    %s%s%q%s\n", vertexID(s.Name), opened, label, closed)
 	}
-	for _, e := range p.edges() {
+	for _, e := range p.listEdges() {
 		from := "start((start))"
 		if e.from != "" {
-			from = vertex(e.from)
+			from = vertexID(e.from)
 		}
-		fmt.Fprintf(&b, "    %s %s%s %s\n", from, e.arrow, e.label, vertex(e.to))
+		fmt.Fprintf(&b, "    %s %s%s %s\n", from, e.arrow, e.label, vertexID(e.to))
 	}
 	return b.String()
 }
@@ -96,34 +95,28 @@ const (
 	insteadArrow = "==>"
 )
 
-// edge is an arrow of the drawing. From is empty for the start. Rule is the number, from 1,
-// of the static rule of its step, or 0 for other arrows.
-type edge struct {
-	from, to, arrow string
-	rule            int
-	label           string
-}
+// edge is an arrow of the drawing. From is empty for the start.
+type edge struct{ from, to, arrow, label string }
 
-// edges lists the arrows in the order in which they are drawn, which is how Mermaid numbers
+// listEdges lists the arrows in the order in which they are drawn, which is how Mermaid numbers
 // them.
-func (p Pipeline) edges() []edge {
+func (p Pipeline) listEdges() []edge {
 	edges := []edge{{to: p.Start, arrow: ruleArrow}}
 	for _, s := range p.Steps {
-		for i, n := range s.Next {
-			edges = append(edges, edge{s.Name, n.To, ruleArrow, i + 1, n.When.label()})
+		for _, n := range s.Next {
+			edges = append(edges, edge{s.Name, n.To, ruleArrow, n.When.arrowLabel()})
 		}
 		for _, to := range s.Destinations {
-			edges = append(edges, edge{s.Name, to, agentArrow, 0, ""})
+			edges = append(edges, edge{s.Name, to, agentArrow, ""})
 		}
 		if v := s.MaxVisits; v != nil && v.Then != "" {
-			edges = append(edges, edge{s.Name, v.Then, insteadArrow, 0, fmt.Sprintf(`|"after %d×"|`, v.Count)})
+			edges = append(edges, edge{s.Name, v.Then, insteadArrow, fmt.Sprintf(`|"after %d×"|`, v.Count)})
 		}
 	}
 	return edges
 }
 
-// label describes the condition at an arrow.
-func (c condition) label() string {
+func (c condition) arrowLabel() string {
 	var words []string
 	if c.Status != "" {
 		words = append(words, c.Status)
@@ -152,8 +145,8 @@ type path struct {
 	taken  []edge         // edges that were taken, without labels
 }
 
-// walk returns the path of a run. A return to a caller takes no arrow.
-func (p Pipeline) walk(trace []pipeline.TraceEntry, at string) path {
+// walkTrace keeps the stack of callers, because a return takes no arrow.
+func (p Pipeline) walkTrace(trace []pipeline.TraceEntry, at string) path {
 	way := path{visits: map[string]int{}}
 	var stack []string
 	enter := func(from, to, arrow string) {
@@ -175,12 +168,12 @@ func (p Pipeline) walk(trace []pipeline.TraceEntry, at string) path {
 			enter(g.Step, g.To, agentArrow)
 		case next == "":
 		case g.Action == pipeline.Jump:
-			p.follow(&way, edge{from: g.Step, to: g.To, arrow: agentArrow})
+			p.followArrow(&way, edge{from: g.Step, to: g.To, arrow: agentArrow})
 		case g.Status == pipeline.Failed && next == g.Step: // the step was tried again
 		case top >= 0 && stack[top] == next && g.Status != pipeline.Failed:
 			stack = stack[:top]
 		default:
-			p.rule(&way, g, next)
+			p.takeRuleArrow(&way, g, next)
 		}
 	}
 	if len(trace) == 0 && at != "" {
@@ -189,34 +182,21 @@ func (p Pipeline) walk(trace []pipeline.TraceEntry, at string) path {
 	return way
 }
 
-// rule takes the arrow of the first static rule that leads from an ended step to the next
-// one. The trace has only the beginning of a text: if no rule matches it, rule assumes that
-// one matched a later part.
-func (p Pipeline) rule(way *path, g pipeline.TraceEntry, next string) {
+// takeRuleArrow takes the arrow of the first static rule that leads from an ended step to the entered one.
+// The trace has only the beginning of a text, so that any pattern may have matched it.
+func (p Pipeline) takeRuleArrow(way *path, g pipeline.TraceEntry, entered string) {
 	s, _ := p.Step(g.Step)
-	for _, matches := range []func(condition) bool{
-		func(c condition) bool { return regexp.MustCompile(c.TextMatches).MatchString(g.Text) }, // parsing has checked it
-		func(condition) bool { return true },
-	} {
-		for i, b := range s.Next {
-			if b.When.mayFit(g) && matches(b.When) && p.entered(*way, b.To) == next {
-				p.follow(way, edge{from: g.Step, to: b.To, arrow: ruleArrow, rule: i + 1})
-				return
-			}
+	for _, b := range s.Next {
+		if rule := b.Rule(); g.Fits(rule) && p.enteredStep(*way, rule.To) == entered {
+			p.followArrow(way, edge{from: g.Step, to: rule.To, arrow: ruleArrow})
+			return
 		}
 	}
-	way.visits[next]++
+	way.visits[entered]++
 }
 
-// mayFit reports whether the condition fits an ended step, ignoring text_matches.
-func (c condition) mayFit(g pipeline.TraceEntry) bool {
-	failed := g.Failed || g.Status == pipeline.Failed
-	return c.fits(end{status: string(g.Status), team: g.Team, failed: failed}) &&
-		(c.ExitCode == nil || g.ExitCode != nil && *c.ExitCode == *g.ExitCode)
-}
-
-// entered returns the step that the run enters for the destination to, after max_visits.
-func (p Pipeline) entered(way path, to string) string {
+// enteredStep returns the step that the run enters for the destination to, after max_visits.
+func (p Pipeline) enteredStep(way path, to string) string {
 	for range p.Steps {
 		s, _ := p.Step(to)
 		if s.MaxVisits == nil || way.visits[to] < s.MaxVisits.Count {
@@ -227,11 +207,11 @@ func (p Pipeline) entered(way path, to string) string {
 	return to
 }
 
-// follow takes an arrow to a step, and the arrows to the steps that took its place.
-func (p Pipeline) follow(way *path, e edge) {
+// followArrow takes an arrow to a step, and the arrows to the steps that took its place.
+func (p Pipeline) followArrow(way *path, e edge) {
 	way.taken = append(way.taken, e)
 	to := e.to
-	for last := p.entered(*way, to); to != last; {
+	for last := p.enteredStep(*way, to); to != last; {
 		s, _ := p.Step(to)
 		way.taken = append(way.taken, edge{from: to, to: s.MaxVisits.Then, arrow: insteadArrow})
 		to = s.MaxVisits.Then
@@ -239,8 +219,7 @@ func (p Pipeline) follow(way *path, e edge) {
 	way.visits[to]++
 }
 
-// numbers returns the numbers of the taken arrows among the edges.
-func (w path) numbers(edges []edge) []string {
+func (w path) takenNumbers(edges []edge) []string {
 	var numbers []string
 	for i, e := range edges {
 		e.label = ""
@@ -251,8 +230,8 @@ func (w path) numbers(edges []edge) []string {
 	return numbers
 }
 
-// vertex returns the identifier of a step in Mermaid, where words such as end
+// vertexID returns the identifier of a step in Mermaid, where words such as end
 // are reserved.
-func vertex(step string) string {
+func vertexID(step string) string {
 	return "s_" + strings.NewReplacer("-", "_2d", "_", "_5f").Replace(step)
 }

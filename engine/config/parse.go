@@ -1,8 +1,14 @@
 package config
 
 import (
+	"cmp"
 	_ "embed"
+	"fmt"
 	"reflect"
+	"slices"
+	"strings"
+
+	"conclave/engine/text"
 )
 
 //go:embed starter.yaml
@@ -31,7 +37,7 @@ func ParseSingle(file string, data []byte) (Team, error) {
 	return decodeDocument(d, data, Defaults[Team](), emptyTeam, func(Team) {})
 }
 
-// ParsePipeline reads a pipeline from YAML or JSON, with warnings about its unused parts.
+// ParsePipeline reads a pipeline from YAML or JSON, with warnings about its unreachable steps.
 // It checks everything that needs no connection, since a run that fails in the middle has
 // already cost money. Errors are of type Problems.
 func ParsePipeline(name string, data []byte, reach Reach) (Pipeline, Problems, error) {
@@ -55,35 +61,36 @@ func ParseWatchedPipeline(name string, data []byte, reach Reach) (Pipeline, Prob
 func parsePipeline(name string, data []byte, reach Reach, defaults Pipeline, program func(MCPServer) error) (Pipeline, Problems, error) {
 	d := newDecoder(name, reach, reflect.TypeFor[Pipeline]())
 	p, err := decodeDocument(d, data, defaults, emptyPipeline, func(p Pipeline) {
-		d.checkPipeline(p)
+		g := graphCheck{Decoder: d, pipeline: p}
+		g.checkSteps()
 		if program != nil {
-			d.checkPrograms(p, program)
+			g.checkPrograms(program)
 		}
 	})
 	if err != nil {
 		return p, nil, err
 	}
-	return p, d.unused(p), nil
+	return p, (&graphCheck{Decoder: d, pipeline: p}).warnOfUnreachable(), nil
 }
 
 // checkPrograms reports a pipeline's MCP servers that check refuses because their programs
 // are not on this machine.
-func (d *Decoder) checkPrograms(p Pipeline, check func(MCPServer) error) {
+func (g *graphCheck) checkPrograms(check func(MCPServer) error) {
 	report := func(key string, servers []MCPServer) {
 		for i, s := range servers {
 			if err := check(s); err != nil {
-				d.Report(nth(key, i), "%s", err.Error())
+				g.Report(itemKey(key, i), "%s", err.Error())
 			}
 		}
 	}
 	team := func(key string, agents []Agent) {
 		for i, a := range agents {
-			report(nth(key, i)+".mcp_servers", a.MCPServers)
+			report(itemKey(key, i)+".mcp_servers", a.MCPServers)
 		}
 	}
-	team("agents", p.Agents)
-	for i, s := range p.Steps {
-		key := nth("steps", i)
+	team("agents", g.pipeline.Agents)
+	for i, s := range g.pipeline.Steps {
+		key := itemKey("steps", i)
 		if s.MCPServers != nil {
 			report(key+".mcp_servers", *s.MCPServers)
 		}
@@ -104,19 +111,19 @@ func Decode[T any](name string, data []byte, reach Reach, check func(T, *Decoder
 
 func decodeDocument[T any](d *Decoder, data []byte, t T, empty string, check func(T)) (T, error) {
 	var zero T
-	root, err := readDocument(d.file, data)
+	root, err := ReadDocument(d.file, data)
 	if err != nil {
 		return zero, err
 	}
-	if root.kind == null {
-		d.report(root.position, "", "%s", empty)
+	if kindOf(root) == null {
+		d.reportAt(root, "", "%s", empty)
 	} else {
-		d.decode(root, "", reflect.ValueOf(&t).Elem(), rule{})
+		d.decodeValue(root, "", reflect.ValueOf(&t).Elem(), rule{})
 	}
 	if !d.invalid[""] {
 		check(t)
 	}
-	if err := d.problems.sorted(); err != nil {
+	if err := d.problems.inTextOrder(); err != nil {
 		return zero, err
 	}
 	return t, nil
@@ -127,4 +134,59 @@ func Defaults[T any]() T {
 	var t T
 	setDefaults(reflect.ValueOf(&t).Elem())
 	return t
+}
+
+// problem is one fault of a configuration.
+type problem struct {
+	File         string // the name given to Parse
+	Line, Column int    // line and column, from 1
+	Key          string // such as agents[0].backend.model; empty for the whole document
+	Message      string // the fault, and the remedy or the nearest valid choice
+	Unknown      bool   // the fault is a key that does not exist
+}
+
+// Error formats the problem on one line: file:line:column: key: message.
+func (p problem) Error() string {
+	key := p.Key
+	if key != "" {
+		key += ": "
+	}
+	return fmt.Sprintf("%s:%d:%d: %s%s", p.File, p.Line, p.Column, key, p.Message)
+}
+
+// Problems is the error of Parse: every fault, in the order of the text.
+type Problems []problem
+
+// maxShown bounds the number of problems printed.
+const maxShown = 50
+
+// Error lists the problems, one per line.
+func (ps Problems) Error() string {
+	var lines []string
+	for _, p := range ps[:min(len(ps), maxShown)] {
+		lines = append(lines, p.Error())
+	}
+	if more := len(ps) - maxShown; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more problems", more))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// inTextOrder returns the problems in the order of the text, or nil for an empty list.
+func (ps Problems) inTextOrder() error {
+	if len(ps) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(ps, func(a, b problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Key, b.Key))
+	})
+	return ps
+}
+
+func suggestChoice(word string, choices []string) string {
+	valid := "valid: " + strings.Join(choices, ", ")
+	if c, ok := text.Nearest(word, choices); ok {
+		return "did you mean " + c + "? " + valid
+	}
+	return valid
 }

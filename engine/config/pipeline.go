@@ -1,9 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
+	"regexp"
 	"slices"
 
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
 	"conclave/engine/pipeline"
 )
 
@@ -93,6 +97,13 @@ type branch struct {
 	To   string    `json:"to" doc:"The step that comes next."`
 }
 
+// Rule returns the rule of the pipeline.
+func (b branch) Rule() pipeline.Branch {
+	return pipeline.Branch{
+		When: pipeline.Status(b.When.Status), ExitCode: b.When.ExitCode, Failed: b.When.Failed, TextMatches: b.When.TextMatches, To: b.To,
+	}
+}
+
 // condition is a condition on the end of a step. It holds if all its keys match.
 type condition struct {
 	Status      string `json:"status,omitempty" enum:"completed,max_iterations,error,consensus,plurality,presented,finished,limit,timeout,budget,undecided,failed,cancelled" doc:"How the step ended: completed, max_iterations or error; for a step of kind session also the status of the session."`
@@ -154,7 +165,7 @@ func (p Pipeline) Offline() Pipeline {
 	original := p
 	p.Agents = Team{Agents: p.Agents}.Offline().Agents
 	for _, s := range p.Steps {
-		lender, ok := original.agent(s)
+		lender, ok := original.stepAgent(s)
 		if s.Kind != pipeline.Tools || !ok {
 			continue
 		}
@@ -184,7 +195,175 @@ func (p Pipeline) PlaysOffline() bool {
 
 // Canonical returns the pipeline as JSON with every default resolved.
 // ParsePipeline reads it back unchanged.
-func (p Pipeline) Canonical() ([]byte, error) { return canonical("pipeline", p) }
+func (p Pipeline) Canonical() ([]byte, error) { return canonicalJSON("pipeline", p) }
 
 // Hash returns the SHA-256 of the canonical form in hex, or "" if Canonical fails.
-func (p Pipeline) Hash() string { return hash(p.Canonical()) }
+func (p Pipeline) Hash() string { return hashJSON(p.Canonical()) }
+
+// Player returns the agent that runs a step, or whose tools the step calls. The step's own
+// tools and servers replace those of the agent.
+func (p Pipeline) Player(s PipelineStep) (Agent, bool) {
+	a, ok := p.stepAgent(s)
+	if s.Tools != nil {
+		a.Tools = *s.Tools
+	}
+	if s.MCPServers != nil {
+		a.MCPServers = *s.MCPServers
+	}
+	return a, ok
+}
+
+func (p Pipeline) stepAgent(s PipelineStep) (Agent, bool) {
+	if s.Agent == "" && len(p.Agents) > 0 {
+		return p.Agents[0], true
+	}
+	return Team{Agents: p.Agents}.Agent(s.Agent)
+}
+
+// Teams returns the agents and teams that must be available before a run starts: the
+// agents, the agents of steps with their own tools or limits, and the teams in the file.
+// Each has the limit in dollars that applies to it.
+func (p Pipeline) Teams() []Team {
+	var teams []Team
+	if len(p.Agents) > 0 {
+		teams = append(teams, Team{Agents: p.Agents}.Within(0, p.CostLimit(PipelineStep{})))
+	}
+	for _, s := range p.Steps {
+		limit := p.CostLimit(s)
+		switch player, ok := p.Player(s); {
+		case s.Kind == pipeline.Session && s.Config != nil:
+			teams = append(teams, s.Config.Within(0, limit))
+		case s.Kind != pipeline.Session && ok && (s.Tools != nil || s.MCPServers != nil || s.Limits.CostUSD != nil):
+			teams = append(teams, Team{Agents: []Agent{player}}.Within(0, limit))
+		}
+	}
+	return teams
+}
+
+// CostLimit returns the limit in dollars of a step, or else of the run; 0 is no limit.
+func (p Pipeline) CostLimit(s PipelineStep) float64 {
+	return *cmp.Or(s.Limits.CostUSD, p.Limits.CostUSD, new(float64))
+}
+
+// Within returns the team with its time limit, in whole seconds from 1, and its budget
+// lowered to the given seconds and dollars; 0 lowers nothing.
+func (t Team) Within(seconds, usd float64) Team {
+	if seconds > 0 {
+		t.Timeouts.OrchestratorTimeoutSeconds = min(t.Timeouts.OrchestratorTimeoutSeconds, max(1, int(seconds)))
+	}
+	if budget := &t.Orchestrator.Budget; usd > 0 && (budget.MaxCostUSD == nil || *budget.MaxCostUSD > usd) {
+		budget.MaxCostUSD = &usd
+	}
+	return t
+}
+
+func (g *graphCheck) checkStepLimits(key string, s PipelineStep) {
+	l := s.Limits
+	if s.Kind != pipeline.Agent && l.ModelCalls != nil {
+		g.Report(key+".limits.model_calls", "has no meaning for a step of kind %s; remove it", s.Kind)
+	}
+	if s.Kind == pipeline.Tools && l.CostUSD != nil {
+		g.Report(key+".limits.cost_usd", "a step of kind tools costs nothing; remove it")
+	}
+	g.checkCost(key+".limits.cost_usd", l.CostUSD)
+	g.checkVisits(key+".max_visits", s)
+}
+
+func (g *graphCheck) checkCost(key string, usd *float64) {
+	if usd != nil && *usd == 0 {
+		g.Report(key, "a limit of 0 dollars allows no model call; give an amount above 0, or null for no limit")
+	}
+}
+
+// checkVisits checks the step that replaces a step with max_visits once its visits are used
+// up.
+func (g *graphCheck) checkVisits(key string, s PipelineStep) {
+	if s.MaxVisits == nil || s.MaxVisits.Then == "" {
+		return
+	}
+	if !slices.Contains(g.names, s.MaxVisits.Then) {
+		g.Name(key+".then", s.MaxVisits.Then, "a step", g.names)
+		return
+	}
+	at := s
+	for range g.pipeline.Steps {
+		if at.MaxVisits == nil || at.MaxVisits.Then == "" {
+			return
+		}
+		at, _ = g.pipeline.Step(at.MaxVisits.Then)
+		if at.Name == s.Name {
+			g.Report(key+".then", "leads back to %s, which is not entered again; name a step after the loop", s.Name)
+			return
+		}
+	}
+}
+
+func (g *graphCheck) checkStepTools(key string, s PipelineStep) {
+	if s.MCPServers == nil {
+		return
+	}
+	g.checkServers(key+".mcp_servers", *s.MCPServers)
+	if g.reach.cluster {
+		g.checkServerReach(key+".mcp_servers", *s.MCPServers)
+	}
+}
+
+// failOnToolError is a value of on_tool_error.
+const failOnToolError = "fail"
+
+// teamFailures are the statuses of a team whose step has failed.
+var teamFailures = []string{"undecided", "failed", "cancelled"}
+
+func (c condition) namesFailure() bool {
+	return c.Status == string(pipeline.Failed) || slices.Contains(teamFailures, c.Status) || c.Failed != nil && *c.Failed
+}
+
+func (s PipelineStep) endStatuses() []string {
+	statuses := []string{string(pipeline.Completed), string(pipeline.Failed)}
+	switch s.Kind {
+	case pipeline.Agent:
+		statuses = append(statuses, string(pipeline.MaxIterations))
+	case pipeline.Session:
+		for _, status := range []coordination.Status{
+			coordination.Consensus, coordination.Plurality, coordination.Presented, coordination.Finished,
+			coordination.Limit, coordination.Timeout, coordination.OverSpent,
+		} {
+			statuses = append(statuses, string(status))
+		}
+		statuses = append(statuses, teamFailures...)
+	}
+	return statuses
+}
+
+func (g *graphCheck) checkCondition(key string, s PipelineStep, when condition) {
+	if when.Status != "" && !slices.Contains(s.endStatuses(), when.Status) {
+		g.Report(key+".status", "a step of kind %s does not end with the status %s; %s", s.Kind, when.Status, suggestChoice(when.Status, s.endStatuses()))
+	}
+	commands := slices.ContainsFunc(s.Calls, func(use toolUse) bool { return use.Tool == llm.RunCommand })
+	if when.ExitCode != nil && !commands {
+		g.Report(key+".exit_code", "only tools steps that call run_command have an exit code; look at status, failed or text_matches")
+	}
+	if _, err := regexp.Compile(when.TextMatches); err != nil {
+		g.Report(key+".text_matches", "not a regular expression (RE2): %v", err)
+	}
+}
+
+// warnOfUnreachable warns of the steps of a valid pipeline to which nothing leads from the start.
+func (g *graphCheck) warnOfUnreachable() Problems {
+	p := g.pipeline
+	reached := map[string]bool{p.Start: true}
+	for queue := []string{p.Start}; len(queue) > 0; queue = queue[1:] {
+		for _, e := range p.listEdges() {
+			if e.from == queue[0] && !reached[e.to] {
+				reached[e.to] = true
+				queue = append(queue, e.to)
+			}
+		}
+	}
+	for i, s := range p.Steps {
+		if key := itemKey("steps", i); !reached[s.Name] {
+			g.reportAt(g.nodeOf(key), key, "no run reaches the step %s: no next or destinations name it", quoteSafely(s.Name))
+		}
+	}
+	return g.problems
+}

@@ -11,7 +11,7 @@ import (
 
 	"conclave/activities/sandbox"
 	"conclave/activities/tools"
-	"conclave/engine/builtin"
+	"conclave/engine/llm"
 	"conclave/engine/pipeline"
 )
 
@@ -46,7 +46,6 @@ func TestParsePipeline_readsEveryKindOfStep(t *testing.T) {
 	player, ok := p.Player(p.Steps[3])
 	require.True(t, ok)
 	require.Equal(t, "agent_a", player.ID, "the first one by default")
-	require.Len(t, p.reachable(), len(p.Steps))
 
 	canonical, err := p.Canonical()
 	require.NoError(t, err)
@@ -88,32 +87,7 @@ func TestParsePipeline_warnsOfUnreachableSteps(t *testing.T) {
 	require.Empty(t, found, "an invalid pipeline has problems instead")
 }
 
-// A rule that never applies does not make its step reachable.
-func TestParsePipeline_warnsOfRulesThatNeverApply(t *testing.T) {
-	t.Parallel()
-	_, found, err := ParsePipeline("p.yaml", []byte(`start: a
-agents: [{id: agent_a, backend: {model: m}, tools: {shell: true}}]
-steps:
-  - {name: a, next: [{when: {status: max_iterations}, to: b}, {when: {status: completed}, to: c}, {to: fix}]}
-  - {name: b, kind: tools, calls: [{tool: run_command, args: {command: x}}], on_tool_error: fail, next: [{when: {exit_code: 1}, to: fix}, {when: {status: completed, failed: true}, to: fix}, {to: c}]}
-  - name: c
-    kind: session
-    next:
-      - {when: {status: completed}, to: a}
-      - {to: fix}
-  - {name: fix, next: a}
-`), Local)
-	require.NoError(t, err)
-	require.EqualError(t, found, strings.TrimSpace(`
-p.yaml:4:99: steps[0].next[2]: never fits: the rules before it match every status
-p.yaml:5:106: steps[1].next[0]: never fits: with on_tool_error: fail a step whose command fails ends with the status error; write {status: error, exit_code: …}
-p.yaml:5:139: steps[1].next[1]: never fits: with on_tool_error: fail a step with a failed call ends with the status error
-p.yaml:10:9: steps[2].next[1]: never fits: the rules before it match every status
-p.yaml:11:5: steps[3]: no run reaches the step "fix": no next or destinations name it
-`))
-}
-
-// Package builtin lists exactly the tools that package tools opens: steps of kind tools are
+// Package llm lists exactly the tools that package tools opens: steps of kind tools are
 // validated before the tools exist.
 func TestBuiltin_describesTheTools(t *testing.T) {
 	t.Parallel()
@@ -125,7 +99,7 @@ func TestBuiltin_describesTheTools(t *testing.T) {
 	for _, tool := range opened.Tools() {
 		names = append(names, tool.Name)
 	}
-	require.ElementsMatch(t, names, builtin.Names(true, true))
+	require.ElementsMatch(t, names, llm.BuiltinNames(true, true))
 }
 
 func TestPipelineOffline_keepsTheToolsOfToolsSteps(t *testing.T) {

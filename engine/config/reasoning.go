@@ -33,12 +33,12 @@ func (t Team) ThinksFirst(agent string) bool {
 		return t.Orchestrator.ThinkFirst == thinkOn
 	}
 	a, ok := t.Agent(agent)
-	return ok && !a.Backend.reasons()
+	return ok && !a.Backend.isReasoning()
 }
 
-// reasons reports whether the backend's model is known to reason before it replies. Params
+// isReasoning reports whether the backend's model is known to reason before it replies. Params
 // that switch reasoning off outweigh the model's name.
-func (b Backend) reasons() bool {
+func (b Backend) isReasoning() bool {
 	on, off := false, false
 	params := maps.Clone(b.Params)
 	if nested, ok := b.Params["chat_template_kwargs"].(map[string]any); ok {

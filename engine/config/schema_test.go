@@ -23,13 +23,13 @@ func schema(t *testing.T) *jsonschema.Resolved {
 // instance converts a YAML or JSON text for a schema validator.
 func instance(t *testing.T, text string) (v any, err error) {
 	t.Helper()
-	root, err := readDocument("team.yaml", []byte(text))
+	root, err := ReadDocument("team.yaml", []byte(text))
 	if err != nil {
 		return nil, err
 	}
 	d := newDecoder("team.yaml", Local, teamType)
-	v = d.any(root, "")
-	if err := d.problems.sorted(); err != nil {
+	v = d.decodeAny(root, "")
+	if err := d.problems.inTextOrder(); err != nil {
 		return nil, err
 	}
 	data, err := json.Marshal(v)

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"conclave/engine/redact"
+	"conclave/engine/text"
 )
 
 // MCPServer names an MCP server or, with more than Name set, defines one.
@@ -80,19 +80,18 @@ func Reference(value string) (variable string, ok bool) {
 	return m[1], true
 }
 
-// checkServers checks the MCP servers of one agent.
 func (d *Decoder) checkServers(key string, servers []MCPServer) {
 	first := map[string]int{}
 	for i, s := range servers {
-		item := nth(key, i)
+		item := itemKey(key, i)
 		earlier, taken := first[s.Name]
 		switch {
 		case s.Name == "":
 			d.Report(item+".name", "missing; every MCP server has a name, by which its tools are called: mcp__NAME__TOOL")
 		case !serverName.MatchString(s.Name):
-			d.Report(item+".name", "%s is not %s", quote(s.Name), serverForm)
+			d.Report(item+".name", "%s is not %s", quoteSafely(s.Name), serverForm)
 		case taken:
-			d.Report(item+".name", "%s is the MCP server on line %d already; an agent has each of them once", quote(s.Name), d.at(nth(key, earlier)).line)
+			d.Report(item+".name", "%s is the MCP server on line %d already; an agent has each of them once", quoteSafely(s.Name), d.nodeOf(itemKey(key, earlier)).Line)
 		default:
 			first[s.Name] = i
 		}
@@ -106,18 +105,17 @@ func (d *Decoder) checkServers(key string, servers []MCPServer) {
 	}
 }
 
-// checkFilters checks the names of tools in the filters of a server.
 func (d *Decoder) checkFilters(key string, s MCPServer) {
 	for list, names := range map[string][]string{key + ".allowed_tools": s.AllowedTools, key + ".exclude_tools": s.ExcludeTools} {
 		for i, name := range names {
 			own, prefixed := strings.CutPrefix(name, "mcp__"+s.Name+"__")
 			switch {
 			case strings.TrimSpace(name) == "":
-				d.Report(nth(list, i), "empty; it takes the name of a tool as the server lists it")
+				d.Report(itemKey(list, i), "empty; it takes the name of a tool as the server lists it")
 			case prefixed:
-				d.Report(nth(list, i), "tools are named as the server lists them, without mcp__%s__; write %s", s.Name, own)
+				d.Report(itemKey(list, i), "tools are named as the server lists them, without mcp__%s__; write %s", s.Name, own)
 			default:
-				d.checkName(nth(list, i), name)
+				d.checkName(itemKey(list, i), name)
 			}
 		}
 	}
@@ -140,7 +138,7 @@ func (d *Decoder) Server(key string, s MCPServer, tokenEnv string) {
 	}
 }
 
-// checkServer checks the definition of an MCP server.
+// checkServer compares the keys last: a command or url that is faulty by itself is reported once.
 func (d *Decoder) checkServer(key string, s MCPServer) {
 	if strings.ContainsAny(s.Command, `/\`) && !filepath.IsAbs(s.Command) {
 		d.Report(key+".command", "a relative path that names no file beside this one; begin it with ./, or give an absolute path, or a name in PATH")
@@ -150,10 +148,10 @@ func (d *Decoder) checkServer(key string, s MCPServer) {
 		d.checkServerURL(key+".url", s.URL)
 	}
 	for i, arg := range s.Args {
-		d.checkArgument(nth(key+".args", i), arg)
+		d.checkArgument(itemKey(key+".args", i), arg)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		at := join(key+".env", name)
+		at := joinKey(key+".env", name)
 		if !variableName.MatchString(name) {
 			d.Report(at, "not the name of an environment variable: letters, digits and _, not a digit first")
 			continue
@@ -180,12 +178,11 @@ func (d *Decoder) checkServer(key string, s MCPServer) {
 	}
 }
 
-// checkArgument refuses secrets among a program's arguments and environment.
 func (d *Decoder) checkArgument(key, value string) {
 	switch {
 	case strings.ContainsRune(value, 0):
 		d.Report(key, "a NUL character, which no program accepts; remove it")
-	case redact.LooksSecret(value):
+	case text.LooksSecret(value):
 		d.Report(key, "this looks like an API key (not shown), which does not belong in a configuration; put it into an environment variable NAME and write ${NAME} as a value of env")
 	}
 }
@@ -203,7 +200,7 @@ func isSecret(name, value string) bool {
 		}
 	}
 	_, err = strconv.ParseBool(value)
-	return (redact.SecretVariable(name) || redact.SecretKey(name)) && !filepath.IsAbs(value) && err != nil
+	return (text.SecretVariable(name) || text.SecretKey(name)) && !filepath.IsAbs(value) && err != nil
 }
 
 // checkServerURL checks the address of an MCP server. It may have a query, but
@@ -228,7 +225,7 @@ func (d *Decoder) checkServerURL(key, raw string) {
 
 func hasSecret(query url.Values) bool {
 	for name, values := range query {
-		if redact.SecretKey(name) || slices.ContainsFunc(values, redact.LooksSecret) {
+		if text.SecretKey(name) || slices.ContainsFunc(values, text.LooksSecret) {
 			return true
 		}
 	}

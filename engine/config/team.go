@@ -10,7 +10,7 @@ import (
 	"conclave/engine/coordination"
 )
 
-// Two types of Backend; backend.go has the others.
+// Two types of Backend; backendTypes has the others.
 const (
 	OpenAI  = "openai"  // any server of the Chat Completions API
 	Offline = "offline" // the built-in deterministic model: no key, no network
@@ -160,22 +160,22 @@ func (o Orchestrator) MarshalJSON() ([]byte, error) {
 	if o.QuorumGraceSeconds != defaults.QuorumGraceSeconds {
 		later.QuorumGraceSeconds = &o.QuorumGraceSeconds
 	}
-	omit(&o.DecideWhen, defaults.DecideWhen)
-	omit(&o.TeamSize, defaults.TeamSize)
-	omit(&o.Ballot, defaults.Ballot)
-	omit(&o.ActWhen, defaults.ActWhen)
-	omit(&o.MaxModelCallsPerStep, defaults.MaxModelCallsPerStep)
-	omit(&o.MinActiveAgents, defaults.MinActiveAgents)
-	omit(&o.ThinkFirst, defaults.ThinkFirst)
-	omit(&o.TextAnswers, defaults.TextAnswers)
-	omit(&o.PeerVisibility, defaults.PeerVisibility)
-	omit(&o.Agree, defaults.Agree)
+	omitDefault(&o.DecideWhen, defaults.DecideWhen)
+	omitDefault(&o.TeamSize, defaults.TeamSize)
+	omitDefault(&o.Ballot, defaults.Ballot)
+	omitDefault(&o.ActWhen, defaults.ActWhen)
+	omitDefault(&o.MaxModelCallsPerStep, defaults.MaxModelCallsPerStep)
+	omitDefault(&o.MinActiveAgents, defaults.MinActiveAgents)
+	omitDefault(&o.ThinkFirst, defaults.ThinkFirst)
+	omitDefault(&o.TextAnswers, defaults.TextAnswers)
+	omitDefault(&o.PeerVisibility, defaults.PeerVisibility)
+	omitDefault(&o.Agree, defaults.Agree)
 	later.plain = plain(o)
 	return json.Marshal(later)
 }
 
-// omit sets a value to zero, so that it is not written, if it is the default.
-func omit[T comparable](value *T, def T) {
+// omitDefault sets a value to zero, so that it is not written, if it is the default.
+func omitDefault[T comparable](value *T, def T) {
 	if *value == def {
 		*value = *new(T)
 	}
@@ -186,9 +186,9 @@ func omit[T comparable](value *T, def T) {
 func (t timeouts) MarshalJSON() ([]byte, error) {
 	type plain timeouts
 	defaults := Defaults[timeouts]()
-	omit(&t.OutageSeconds, defaults.OutageSeconds)
-	omit(&t.AwaySeconds, defaults.AwaySeconds)
-	omit(&t.ClientToolsTimeoutSeconds, defaults.ClientToolsTimeoutSeconds)
+	omitDefault(&t.OutageSeconds, defaults.OutageSeconds)
+	omitDefault(&t.AwaySeconds, defaults.AwaySeconds)
+	omitDefault(&t.ClientToolsTimeoutSeconds, defaults.ClientToolsTimeoutSeconds)
 	return json.Marshal(plain(t))
 }
 
@@ -261,12 +261,12 @@ func (t Team) Offline() Team {
 // Canonical returns the team as JSON with every default resolved. Equal configurations have
 // equal bytes, and Parse reads them back unchanged. It fails only for a Team that did not
 // come from Parse and has Params that JSON cannot express.
-func (t Team) Canonical() ([]byte, error) { return canonical("team configuration", t) }
+func (t Team) Canonical() ([]byte, error) { return canonicalJSON("team configuration", t) }
 
 // Hash returns the SHA-256 of the canonical form in hex, or "" if Canonical fails.
-func (t Team) Hash() string { return hash(t.Canonical()) }
+func (t Team) Hash() string { return hashJSON(t.Canonical()) }
 
-func canonical(kind string, v any) ([]byte, error) {
+func canonicalJSON(kind string, v any) ([]byte, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("write the %s as JSON: %w", kind, err)
@@ -274,10 +274,71 @@ func canonical(kind string, v any) ([]byte, error) {
 	return data, nil
 }
 
-func hash(data []byte, err error) string {
+func hashJSON(data []byte, err error) string {
 	if err != nil {
 		return ""
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
+}
+
+// Coordination returns the part of the team's configuration that the protocol needs.
+func (t Team) Coordination() coordination.Config {
+	o := t.Orchestrator
+	c := coordination.Config{
+		OnSplit:          o.OnSplit,
+		MaxRevotes:       o.MaxRevotes,
+		MaxStepsPerAgent: o.MaxStepsPerAgent,
+		OnAgentFailure:   o.OnAgentFailure,
+		Mode:             o.CoordinationMode,
+		Pacing:           o.Pacing,
+		AnswersPerAgent:  valueOf(o.MaxNewAnswersPerAgent),
+		AnswersGlobal:    valueOf(o.MaxNewAnswersGlobal),
+		DeferVoting:      o.DeferVotingUntilAllAnswered,
+		SkipVoting:       o.SkipVoting,
+		Strategy:         o.FinalAnswerStrategy,
+		SkipPresentation: o.SkipFinalPresentation,
+		Presenter:        valueOf(o.PresenterAgent),
+		MaxRestarts:      o.MaxOrchestrationRestarts,
+		MinActive:        o.MinActiveAgents,
+		Critiques:        t.Evaluates(),
+		StopAtCeiling:    o.Coordination.StopAtCeiling,
+		Secluded:         o.PeerVisibility == "none",
+		Solo:             o.AllowSoloRefinement,
+		Agree:            o.Agree,
+		MaxRounds:        valueOf(o.MaxRounds),
+		Ballot:           o.Ballot,
+		ShowChecks:       o.ShowChecks,
+		Quorum:           o.DecideWhen == "quorum",
+		Early:            o.EarlyAgreement,
+		MinSupport:       valueOf(o.ActWhen.MinSupport),
+		DeferUpdates:     o.DeferPeerUpdatesUntilRestart,
+		Budget:           coordination.Allowance{USD: valueOf(o.Budget.MaxCostUSD), Tokens: int64(valueOf(o.Budget.MaxTotalTokens))},
+	}
+	for _, agent := range t.Agents {
+		c.Agents = append(c.Agents, agent.ID)
+	}
+	if c.Quorum {
+		c.QuorumGrace = o.QuorumGraceSeconds
+	}
+	if o.TeamSize.Start != nil {
+		c.Start, c.Grow = *o.TeamSize.Start, o.TeamSize.Step
+	}
+	if !o.DisableInjection {
+		c.Updates = o.UpdateMode
+	}
+	// BeforeChecklist is only meaningful with checklists.
+	c.BeforeChecklist = c.DeferUpdates && valueOf(o.AllowMidstreamPeerUpdatesBeforeChecklistSubmit) && o.VotingSensitivity == checklistGated
+	if o.FairnessEnabled {
+		c.LeadCap = &o.FairnessLeadCapAnswers
+		c.UpdatesPerStep = o.MaxMidstreamInjectionsPerRound
+	}
+	return c
+}
+
+func valueOf[T any](p *T) T {
+	if p == nil {
+		p = new(T)
+	}
+	return *p
 }

@@ -13,7 +13,7 @@ func away(t *testing.T) *player {
 	p := start(team("a", "b", "c"))
 	out := &Doing{Since: time.Unix(7, 0), What: "the model does not reply"}
 	p.batch(p.answer("a"), p.answer("b"), ModelReport{Launch: p.launchOf("c"), Out: out})
-	require.True(t, p.state.agent("c").Run.Away)
+	require.True(t, p.state.agentOf("c").Run.Away)
 	return p
 }
 

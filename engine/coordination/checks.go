@@ -1,3 +1,5 @@
+// Rules 92 to 97: checks.
+
 package coordination
 
 import (
@@ -6,6 +8,13 @@ import (
 	"strconv"
 	"strings"
 )
+
+// checks are the checks of the session and those in progress.
+type checks struct {
+	Checks    []check    `json:"checks,omitempty"`
+	Checkings []checking `json:"checkings,omitempty"` // checks that have not ended
+	Checkups  int        `json:"checkups,omitempty"`  // IDs of checkings minted
+}
 
 // Limits of checks.
 const (
@@ -18,26 +27,6 @@ type check struct {
 	ID     string `json:"id"`               // hash of its command and files
 	Author string `json:"author,omitempty"` // empty for the user
 	Seen   []Seen `json:"seen,omitempty"`   // the answers of others that were shown to its author
-}
-
-// CheckTable has the outcomes of checks on the answers shown to a voter. The order of the
-// checks does not reveal their authors.
-type CheckTable struct {
-	Checks []string   `json:"checks"` // IDs of the columns
-	Rows   []CheckRow `json:"rows"`
-}
-
-// CheckRow is an answer's row of a CheckTable.
-type CheckRow struct {
-	Label    string `json:"label"`
-	Verdicts string `json:"verdicts"` // verdicts as in Checked, '.' for a check that has not run
-}
-
-func (t *CheckTable) clone() *CheckTable {
-	if t == nil {
-		return nil
-	}
-	return &CheckTable{Checks: slices.Clone(t.Checks), Rows: slices.Clone(t.Rows)}
 }
 
 // verdict is the outcome of a check on an answer.
@@ -59,69 +48,59 @@ type checking struct {
 	Checks []int    `json:"checks"` // indices in State.Checks
 }
 
-// keepChecks adds the checks that came with the agent's answer. A check that the same author has
+// addChecks keeps the checks that came with the agent's answer. A check that the same author has
 // handed in before is not added again, and keeps the answers that its author had seen then.
-func (s *State) keepChecks(a *agent, ids []string, seen []Seen) {
-	a.Verdicts = ""
-	if s.Config.Ballot == ballotText {
-		return
-	}
+func (c *checks) addChecks(a *agent, ids []string, seen []Seen) {
 	others := slices.DeleteFunc(slices.Clone(seen), func(n Seen) bool { return n.Agent == a.ID })
 	for _, id := range ids[:min(len(ids), MaxChecks)] {
-		known := slices.ContainsFunc(s.Checks, func(c check) bool { return c.ID == id && c.Author == a.ID })
-		if !known && len(s.Checks) < MaxSessionChecks {
-			s.Checks = append(s.Checks, check{ID: id, Author: a.ID, Seen: others})
+		known := slices.ContainsFunc(c.Checks, func(k check) bool { return k.ID == id && k.Author == a.ID })
+		if !known && len(c.Checks) < MaxSessionChecks {
+			c.Checks = append(c.Checks, check{ID: id, Author: a.ID, Seen: others})
 		}
 	}
 }
 
-// verdict returns the outcome of the i-th check on the agent's newest answer.
-func (a *agent) verdict(i int) verdict {
+func (a *agent) verdictOn(i int) verdict {
 	if i < len(a.Verdicts) {
 		return verdict(a.Verdicts[i])
 	}
 	return notRun
 }
 
-// unchecked returns the indices of the checks that have neither run on the agent's newest answer
-// nor been started.
-func (s *State) unchecked(a *agent) []int {
+// uncheckedOn returns the checks that have neither run on the agent's newest answer nor been started.
+func (c *checks) uncheckedOn(a *agent) []int {
 	var missing []int
-	for i := range s.Checks {
-		if a.verdict(i) == notRun {
+	for i := range c.Checks {
+		if a.verdictOn(i) == notRun {
 			missing = append(missing, i)
 		}
 	}
 	return missing
 }
 
-// checking reports whether checks on any newest answer are in progress.
-func (s *State) checking() bool { return slices.ContainsFunc(s.Agents, s.isChecked) }
-
-// isChecked reports whether checks on the agent's newest answer are in progress.
-func (s *State) isChecked(a *agent) bool {
-	return a.answered() && slices.ContainsFunc(s.Checkings, func(c checking) bool { return c.Agent == a.ID && c.Step == a.latest() })
+func (c *checks) hasChecksRunning(r *roster) bool {
+	return slices.ContainsFunc(r.Agents, c.isBeingChecked)
 }
 
-// startChecks starts the checks of new answers. If all is set or no step runs, it also
-// starts, on the other answers, the checks that have been handed in since.
-func (s *State) startChecks(all bool) []Check {
-	if s.Config.Ballot == ballotText || s.Done() || s.Finale != nil || s.Held() || s.Forced != "" {
-		return nil
-	}
-	all = all || !s.busy()
+func (c *checks) isBeingChecked(a *agent) bool {
+	return a.hasAnswer() && slices.ContainsFunc(c.Checkings, func(k checking) bool { return k.Agent == a.ID && k.Step == a.latestStep() })
+}
+
+// startChecks starts the checks of new answers. If all is set, it also starts, on the other answers,
+// the checks that have been handed in since.
+func (c *checks) startChecks(r *roster, all bool) []Check {
 	var commands []Check
-	for _, a := range s.byNumber() {
-		missing := s.unchecked(a)
-		if !a.answered() || s.isChecked(a) || len(missing) == 0 || a.Verdicts != "" && !all {
+	for _, a := range r.byNumber() {
+		missing := c.uncheckedOn(a)
+		if !a.hasAnswer() || c.isBeingChecked(a) || len(missing) == 0 || a.Verdicts != "" && !all {
 			continue
 		}
-		s.Checkups++
-		c := checking{ID: LaunchID("c" + strconv.Itoa(s.Checkups)), Agent: a.ID, Step: a.latest(), Checks: missing}
-		s.Checkings = append(s.Checkings, c)
-		command := Check{ID: c.ID, Answer: Shown{Agent: a.ID, Number: a.Number, Label: a.latestLabel(), Step: c.Step, Seq: a.Newest}}
+		c.Checkups++
+		id := LaunchID("c" + strconv.Itoa(c.Checkups))
+		c.Checkings = append(c.Checkings, checking{ID: id, Agent: a.ID, Step: a.latestStep(), Checks: missing})
+		command := Check{ID: id, Answer: a.shownAnswer()}
 		for _, i := range missing {
-			command.Checks = append(command.Checks, s.Checks[i].ID)
+			command.Checks = append(command.Checks, c.Checks[i].ID)
 		}
 		commands = append(commands, command)
 	}
@@ -129,34 +108,33 @@ func (s *State) startChecks(all bool) []Check {
 }
 
 // cancelChecks ends the checks that still run, except those that were not handed out.
-func (s *State) cancelChecks(unstarted []Check) []Command {
+func (c *checks) cancelChecks(unstarted []Check) []Command {
 	var commands []Command
-	for _, c := range s.Checkings {
-		if !slices.ContainsFunc(unstarted, func(u Check) bool { return u.ID == c.ID }) {
-			commands = append(commands, Cancel{ID: c.ID})
+	for _, k := range c.Checkings {
+		if !slices.ContainsFunc(unstarted, func(u Check) bool { return u.ID == k.ID }) {
+			commands = append(commands, Cancel{ID: k.ID})
 		}
 	}
-	s.Checkings = nil
+	c.Checkings = nil
 	return commands
 }
 
-// checked applies the outcomes in e. Checks without an outcome are unknown.
-func (s *State) checked(e Checked) {
-	at := slices.IndexFunc(s.Checkings, func(c checking) bool { return c.ID == e.ID })
+// endChecks applies the outcomes in e and returns their entry for the timeline. Checks without an
+// outcome are unknown.
+func (c *checks) endChecks(r *roster, e Checked) Entry {
+	at := slices.IndexFunc(c.Checkings, func(k checking) bool { return k.ID == e.ID })
 	if at < 0 {
-		s.ignore("checks " + quoted(string(e.ID)) + " ignored: they do not run")
-		return
+		return ignoredEntry("checks " + quoteText(string(e.ID)) + " ignored: they do not run")
 	}
-	c := s.Checkings[at]
-	s.Checkings = slices.Delete(s.Checkings, at, at+1)
-	a := s.agent(c.Agent)
-	if a.latest() != c.Step {
-		s.ignore("checks of an answer of " + a.ID + " ignored: it was replaced")
-		return
+	ended := c.Checkings[at]
+	c.Checkings = slices.Delete(c.Checkings, at, at+1)
+	a := r.agentOf(ended.Agent)
+	if a.latestStep() != ended.Step {
+		return ignoredEntry("checks of an answer of " + a.ID + " ignored: it was replaced")
 	}
-	verdicts := []byte(a.Verdicts + strings.Repeat(string(notRun), len(s.Checks)-len(a.Verdicts)))
+	verdicts := []byte(a.Verdicts + strings.Repeat(string(notRun), len(c.Checks)-len(a.Verdicts)))
 	counts := map[verdict]int{}
-	for n, i := range c.Checks {
+	for n, i := range ended.Checks {
 		v := unknown
 		if n < len(e.Verdicts) && (e.Verdicts[n] == byte(passes) || e.Verdicts[n] == byte(fails)) {
 			v = verdict(e.Verdicts[n])
@@ -165,28 +143,26 @@ func (s *State) checked(e Checked) {
 		counts[v]++
 	}
 	a.Verdicts = string(verdicts)
-	text := a.latestLabel() + " passes " + strconv.Itoa(counts[passes]) + " of " + strconv.Itoa(len(c.Checks)) + " check"
-	if len(c.Checks) != 1 {
+	text := a.latestLabel() + " passes " + strconv.Itoa(counts[passes]) + " of " + strconv.Itoa(len(ended.Checks)) + " check"
+	if len(ended.Checks) != 1 {
 		text += "s"
 	}
 	if n := counts[unknown]; n > 0 {
 		text += ", " + strconv.Itoa(n) + " could not be run"
 	}
-	s.note(Entry{Kind: EntryChecked, Agent: a.ID, Step: c.Step, Label: a.latestLabel(), Text: text})
+	return Entry{Kind: EntryChecked, Agent: a.ID, Step: ended.Step, Label: a.latestLabel(), Text: text}
 }
 
-// broken reports whether a check fails on every answer on which it has run. Such a check is
+// isBroken reports whether a check fails on every answer on which it has run. Such a check is
 // ignored.
-func (s *State) broken(i int) bool {
-	answers := s.agents(func(a *agent) bool { return a.answered() && (a.verdict(i) == passes || a.verdict(i) == fails) })
-	return !slices.ContainsFunc(answers, func(a *agent) bool { return a.verdict(i) == passes })
+func (c *checks) isBroken(r *roster, i int) bool {
+	answers := r.agentsWhere(func(a *agent) bool { return a.hasAnswer() && (a.verdictOn(i) == passes || a.verdictOn(i) == fails) })
+	return !slices.ContainsFunc(answers, func(a *agent) bool { return a.verdictOn(i) == passes })
 }
 
-// counts reports whether the i-th check counts for the agent's answer: it does if its author is the
-// user, or another agent that had been shown no answer of this one.
-func (s *State) counts(i int, a *agent) bool {
-	c := s.Checks[i]
-	return c.Author == "" || c.Author != a.ID && seenStep(c.Seen, a.ID) == 0
+func (c *checks) countsFor(i int, a *agent) bool {
+	k := c.Checks[i]
+	return k.Author == "" || k.Author != a.ID && seenStep(k.Seen, a.ID) == 0
 }
 
 // score ranks an answer by checks. User is the share, in millionths, of the user's checks
@@ -194,15 +170,15 @@ func (s *State) counts(i int, a *agent) bool {
 // share, and otherwise 0.
 type score struct{ user, agents int }
 
-func (x score) compare(y score) int {
+func (x score) compareTo(y score) int {
 	return cmp.Or(cmp.Compare(x.user, y.user), cmp.Compare(x.agents, y.agents))
 }
 
-func (s *State) scoreOf(a *agent) score {
-	user, _ := s.voice("", a)
-	beaten := slices.ContainsFunc(s.agents((*agent).answered), func(other *agent) bool {
-		share, _ := s.voice("", other)
-		return share == user && s.beats(other, a)
+func (c *checks) scoreOf(r *roster, a *agent) score {
+	user, _ := c.voiceOf(r, "", a)
+	beaten := slices.ContainsFunc(r.agentsWhere((*agent).hasAnswer), func(other *agent) bool {
+		share, _ := c.voiceOf(r, "", other)
+		return share == user && c.hasHigherVoice(r, other, a)
 	})
 	if beaten {
 		return score{user: user, agents: -1}
@@ -210,13 +186,12 @@ func (s *State) scoreOf(a *agent) score {
 	return score{user: user}
 }
 
-// beats reports whether the answer of a has a higher mean voice than that of b among the agents
-// whose checks count for both.
-func (s *State) beats(a, b *agent) bool {
+// hasHigherVoice compares the mean voices over the agents whose checks count for both answers.
+func (c *checks) hasHigherVoice(r *roster, a, b *agent) bool {
 	ahead := 0
-	for _, author := range s.Agents {
-		x, counts := s.voice(author.ID, a)
-		y, both := s.voice(author.ID, b)
+	for _, author := range r.Agents {
+		x, counts := c.voiceOf(r, author.ID, a)
+		y, both := c.voiceOf(r, author.ID, b)
 		if counts && both {
 			ahead += x - y
 		}
@@ -224,93 +199,62 @@ func (s *State) beats(a, b *agent) bool {
 	return ahead > 0
 }
 
-// voice returns the share of an author's counting checks that the agent's answer passes, in
+// voiceOf returns the share of an author's counting checks that the agent's answer passes, in
 // millionths.
-func (s *State) voice(author string, a *agent) (share int, known bool) {
-	passed, run := 0, 0
-	for i, c := range s.Checks {
-		if c.Author != author || !s.counts(i, a) || s.broken(i) {
-			continue
-		}
-		switch a.verdict(i) {
-		case passes:
-			passed, run = passed+1, run+1
-		case fails:
-			run++
-		case notRun, unknown:
-		}
-	}
+func (c *checks) voiceOf(r *roster, author string, a *agent) (share int, known bool) {
+	passed, run := c.countPassed(r, a, func(k check) bool { return k.Author == author })
 	return passed * 1_000_000 / max(run, 1), run > 0
 }
 
-// isOutdone reports whether checks decide and rank another answer above the agent's.
-func (s *State) isOutdone(a *agent) bool {
-	own := s.scoreOf(a)
-	return s.Config.Ballot == checksDecide && slices.ContainsFunc(s.agents((*agent).answered), func(other *agent) bool {
-		return s.scoreOf(other).compare(own) > 0
-	})
-}
-
-// preferred returns the target of a majority, or the best answer by checks if checks decide and
-// rank another answer higher.
-func (s *State) preferred(target *agent) *agent {
-	if s.isOutdone(target) {
-		return s.best(checksDecide, plurality)
+// passedShare returns nil if no check counts for the agent's answer.
+func (c *checks) passedShare(r *roster, a *agent) *float64 {
+	passed, run := c.countPassed(r, a, func(check) bool { return true })
+	if run == 0 {
+		return nil
 	}
-	return target
+	share := float64(passed) / float64(run)
+	return &share
 }
 
-// confirm returns the decision that follows from a majority for target.
-func (s *State) confirm(by Basis, target *agent) Decision {
-	if winner := s.preferred(target); winner != target {
-		return s.decideBy(ByChecks, Plurality, winner)
-	}
-	return s.decideBy(by, Consensus, target)
-}
-
-// passed returns the share of the counting checks that the agent's answer passes, or nil if
-// no check counts.
-func (s *State) passed(a *agent) *float64 {
-	passed, run := 0.0, 0.0
-	for i := range s.Checks {
-		v := a.verdict(i)
-		if !s.counts(i, a) || s.broken(i) || v != passes && v != fails {
+func (c *checks) countPassed(r *roster, a *agent, match func(check) bool) (passed, run int) {
+	for i, k := range c.Checks {
+		v := a.verdictOn(i)
+		if v != passes && v != fails || !match(k) || !c.countsFor(i, a) || c.isBroken(r, i) {
 			continue
 		}
 		if run++; v == passes {
 			passed++
 		}
 	}
-	if run == 0 {
-		return nil
-	}
-	share := passed / run
-	return &share
+	return passed, run
 }
 
-// checkTable returns the outcomes that a step is shown if it may vote, and otherwise nil.
-// Equal checks of several authors share a column. The user's checks are shown only with
-// show_checks.
-func (s *State) checkTable(l Launch) *CheckTable {
-	if s.Config.Ballot == ballotText || !l.may(Vote) {
-		return nil
-	}
+// isOutdone reports whether checks decide and rank another answer above the agent's.
+func (c *checks) isOutdone(r *roster, a *agent) bool {
+	own := c.scoreOf(r, a)
+	return r.Config.Ballot == checksDecide && slices.ContainsFunc(r.agentsWhere((*agent).hasAnswer), func(other *agent) bool {
+		return c.scoreOf(r, other).compareTo(own) > 0
+	})
+}
+
+// tableFor applies rule 97. Equal checks of several authors share a column.
+func (c *checks) tableFor(r *roster, answers []Shown) *CheckTable {
 	table := &CheckTable{}
 	columns := map[string]int{}
-	for i, c := range s.Checks {
-		if (c.Author != "" || s.Config.ShowChecks) && !s.broken(i) && !slices.Contains(table.Checks, c.ID) {
-			columns[c.ID] = i
-			table.Checks = append(table.Checks, c.ID)
+	for i, k := range c.Checks {
+		if (k.Author != "" || r.Config.ShowChecks) && !c.isBroken(r, i) && !slices.Contains(table.Checks, k.ID) {
+			columns[k.ID] = i
+			table.Checks = append(table.Checks, k.ID)
 		}
 	}
 	if len(columns) == 0 {
 		return nil
 	}
 	slices.Sort(table.Checks)
-	for _, shown := range l.Shown {
+	for _, shown := range answers {
 		row := CheckRow{Label: shown.Label}
 		for _, id := range table.Checks {
-			row.Verdicts += string(s.agent(shown.Agent).verdict(columns[id]))
+			row.Verdicts += string(r.agentOf(shown.Agent).verdictOn(columns[id]))
 		}
 		table.Rows = append(table.Rows, row)
 	}

@@ -1,11 +1,16 @@
+// Commands are the outputs of a State.
+
 package coordination
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Command is an instruction to the driver, to be carried out once and in order.
 //
 //sumtype:decl
-type Command interface{ command() }
+type Command interface{ isCommand() }
 
 // Launch starts a step of Agent.
 type Launch struct {
@@ -30,34 +35,52 @@ type Launch struct {
 	Brief    *Brief          `json:"verdict,omitempty"`  // the decision for a presenter; nil for other steps
 	Final    *Shown          `json:"final,omitempty"`    // the answer that an evaluating step judges; nil for other steps
 	Previous *RejectedAnswer `json:"previous,omitempty"` // nil before the first rejection
+	Critique *Critique       `json:"critique,omitempty"` // evaluation of the agent's newest answer; nil without one
 
-	// Critique is the evaluation of the agent's newest answer, or nil.
-	Critique *Critique `json:"critique,omitempty"`
+	ResumeFrom  string    `json:"resume_from,omitempty"`  // execution token of the suspended or failed step to resume; empty for a new step
+	Answered    bool      `json:"answered,omitempty"`     // the caller has returned the results for which that step waited
+	Owed        bool      `json:"owed,omitempty"`         // the session ended while that step waited for results; it waits again once it has read its journal
+	FilesFrom   string    `json:"files_from,omitempty"`   // execution token of the step that this one replaces and whose files it receives
+	Uncounted   bool      `json:"uncounted,omitempty"`    // no event has counted the usage of that step; this one reports it as well
+	LongestCall float64   `json:"longest_call,omitempty"` // longest model call of the session so far, in seconds
+	AwaySince   time.Time `json:"away_since,omitzero"`    // when the model server of that step stopped replying; zero if it replied
+}
 
-	// ResumeFrom is the execution token of the suspended or failed step that this launch
-	// resumes; it is empty for a new step.
-	ResumeFrom string `json:"resume_from,omitempty"`
+func (l *Launch) mayTake(action Action) bool { return slices.Contains(l.Offered, action) }
 
-	// Answered is set if the caller has returned the results for which that step waited.
-	Answered bool `json:"answered,omitempty"`
+func (l *Launch) fitsIn(offered []Action) bool {
+	return !slices.ContainsFunc(l.Offered, func(action Action) bool { return !slices.Contains(offered, action) })
+}
 
-	// Owed is set if the session ended while that step waited for results. The step waits for
-	// them again once it has read its journal.
-	Owed bool `json:"owed,omitempty"`
+// seenAnswers returns the answers that the step was shown at its launch, in byte order of the IDs.
+func (l *Launch) seenAnswers() []Seen {
+	seen := make([]Seen, 0, len(l.Shown))
+	for _, shown := range l.Shown {
+		at, _ := slices.BinarySearchFunc(seen, shown.Agent, byAgent)
+		seen = slices.Insert(seen, at, Seen{Agent: shown.Agent, Step: shown.Step})
+	}
+	return seen
+}
 
-	// FilesFrom is the execution token of the suspended or failed step that this one replaces
-	// and whose files it receives; it is empty for a step that replaces no other.
-	FilesFrom string `json:"files_from,omitempty"`
+// lastMessage returns the number of the last human message in the launch, or 0.
+func (l *Launch) lastMessage() int {
+	if len(l.Messages) == 0 {
+		return 0
+	}
+	return l.Messages[len(l.Messages)-1].Number
+}
 
-	// Uncounted is set if no event has counted the usage of that step; this step then reports
-	// it as well.
-	Uncounted bool `json:"uncounted,omitempty"`
-
-	LongestCall float64 `json:"longest_call,omitempty"` // longest model call of the session so far, in seconds
-
-	// AwaySince is when the model server of that step stopped replying; it is zero if the
-	// server replied.
-	AwaySince time.Time `json:"away_since,omitzero"`
+func (l Launch) clone() Launch {
+	l.Shown, l.Messages, l.Offered = slices.Clone(l.Shown), slices.Clone(l.Messages), slices.Clone(l.Offered)
+	l.Brief, l.Final, l.Previous = shallowCopy(l.Brief), shallowCopy(l.Final), shallowCopy(l.Previous)
+	if l.Critique = shallowCopy(l.Critique); l.Critique != nil {
+		l.Critique.Scores = slices.Clone(l.Critique.Scores)
+	}
+	l.Checks = l.Checks.clone()
+	if l.Brief != nil {
+		l.Brief.Reasons, l.Brief.Stops = slices.Clone(l.Brief.Reasons), slices.Clone(l.Brief.Stops)
+	}
+	return l
 }
 
 // Purpose is the purpose of a step.
@@ -72,6 +95,8 @@ const (
 	// Evaluation evaluates the agent's newest answer before its next step.
 	Evaluation Purpose = "critique"
 )
+
+func (p Purpose) isOfFinale() bool { return p == Present || p == Evaluate }
 
 // Updates limits the peers' answers that reach a running step. Human messages always
 // reach it.
@@ -132,6 +157,20 @@ type Ring struct {
 	Directive Directive `json:"directive,omitempty"`
 }
 
+func (b Ring) latestStep(agent string) int {
+	for _, n := range b.Answers {
+		if n.Agent == agent {
+			return n.Step
+		}
+	}
+	return 0
+}
+
+func (b Ring) clone() Ring {
+	b.Answers, b.Messages = slices.Clone(b.Answers), slices.Clone(b.Messages)
+	return b
+}
+
 // Check runs checks on an answer. It ends with Checked.
 type Check struct {
 	ID     LaunchID
@@ -156,14 +195,21 @@ type Record struct{ Entry Accepted }
 // Done ends the session. It is the last command.
 type Done struct{ Decision Decision }
 
-func (Launch) command()    {}
-func (Cancel) command()    {}
-func (Ring) command()      {}
-func (Record) command()    {}
-func (Check) command()     {}
-func (AskCaller) command() {}
-func (Wait) command()      {}
-func (Done) command()      {}
+func (Launch) isCommand() {}
+
+func (Cancel) isCommand() {}
+
+func (Ring) isCommand() {}
+
+func (Record) isCommand() {}
+
+func (Check) isCommand() {}
+
+func (AskCaller) isCommand() {}
+
+func (Wait) isCommand() {}
+
+func (Done) isCommand() {}
 
 // Directive is a request to all running steps.
 type Directive string
@@ -202,24 +248,6 @@ const (
 	Say Action = "say"
 )
 
-// StopStatus is the state of a part as its owner reports it.
-type StopStatus string
-
-// The values of StopStatus.
-const (
-	Complete StopStatus = "complete"
-	Blocked  StopStatus = "blocked"
-)
-
-// Shown is an answer shown to an agent.
-type Shown struct {
-	Agent  string `json:"agent"`
-	Number int    `json:"number"`
-	Label  string `json:"label"`         // agent<N>.<M>
-	Step   int    `json:"step"`          // its directory is agents/<Agent>/<Step>
-	Seq    int    `json:"seq,omitempty"` // number of its ledger entry: answers accepted later have higher ones; 0 if unknown
-}
-
 // Accepted is one ledger entry: an accepted action, or a human message.
 type Accepted struct {
 	Seq         int        `json:"seq"`             // number of the entry, from 1
@@ -237,91 +265,22 @@ type Accepted struct {
 	Time        time.Time  `json:"time,omitzero"`     // set by State.Stamp
 }
 
-// Status is how a session ended; its values are the public contract's.
-type Status string
-
-// The ends of a session.
-const (
-	Consensus Status = "consensus"
-	Plurality Status = "plurality"
-	Presented Status = "presented" // decided without a vote: decomposition, skip_voting
-	Finished  Status = "finished"
-	Limit     Status = "limit"
-	Timeout   Status = "timeout"
-	OverSpent Status = "budget"
-	Undecided Status = "undecided" // the best answer has too little support
-	FailedAll Status = "failed"
-	Cancelled Status = "cancelled" // a person cancelled the workflow
-)
-
-// Decision is the outcome of a session. Winner is empty only if Status is FailedAll or
-// Cancelled.
-type Decision struct {
-	Status      Status  `json:"status"`
-	Winner      string  `json:"winner,omitempty"`
-	WinnerLabel string  `json:"winner_label,omitempty"`
-	WinnerStep  int     `json:"winner_step,omitempty"`
-	Votes       []count `json:"votes"` // fresh votes, by target, in configured order
-
-	// Voters are the agents that cast the votes in Votes, in configured order.
-	Voters []string `json:"voters,omitempty"`
-
-	// Earlier is set if the decision is that of an earlier attempt of the team, because the
-	// last attempt decided nothing.
-	Earlier bool `json:"earlier,omitempty"`
-
-	// Tied lists, in configured order, the winner and the agents whose answers have as
-	// many votes. Equal answers are listed once. It is nil without a tie.
-	Tied []string `json:"tied,omitempty"`
-
-	By      Basis    `json:"by,omitempty"`      // set if votes alone did not decide
-	Cut     []string `json:"cut,omitempty"`     // agents whose steps were cancelled by a quorum or while they were away, in configured order
-	Support *Support `json:"support,omitempty"` // support of the winner; nil without votes or agreement
-	Despite Status   `json:"despite,omitempty"` // the status that an undecided session would have had
-
-	// Final is the presented answer; nil if the winner's answer stands. If every agent has failed,
-	// it is the best answer, for which nobody has decided.
-	Final *Shown `json:"final,omitempty"`
-
-	Cause cause  `json:"cause,omitempty"` // cause of a failed session
-	Asked Status `json:"asked,omitempty"` // the status that forced the decision of a session without answers
+// CheckTable has the outcomes of checks on the answers shown to a voter. The order of the
+// checks does not reveal their authors.
+type CheckTable struct {
+	Checks []string   `json:"checks"` // IDs of the columns
+	Rows   []CheckRow `json:"rows"`
 }
 
-// cause is the reason why a session has no winner.
-type cause string
+// CheckRow is an answer's row of a CheckTable.
+type CheckRow struct {
+	Label    string `json:"label"`
+	Verdicts string `json:"verdicts"` // verdicts as in Checked, '.' for a check that has not run
+}
 
-// The causes of failure.
-const (
-	causeNoAnswer    cause = "NoAnswer"     // nobody has an accepted answer
-	causeSplit       cause = "Split"        // the votes are split, and on_split is fail
-	causeAgentFailed cause = "AgentFailed"  // an agent failed, and on_agent_failure is fail
-	causeNoCaller    cause = "CallerGone"   // the caller did not return the results of its tools
-	causeTooFew      cause = "TooFewAgents" // fewer agents than min_active_agents are left
-	causeAllFailed   cause = "AllFailed"    // every agent failed, and no vote counts
-)
-
-// Stands reports whether the decision is final. If it is not, the session can be reopened.
-func (d Decision) Stands() bool { return d.Winner != "" && d.Status != Undecided }
-
-// PresentedBy returns the agent that wrote the final answer as the presenter, and its label, or "".
-func (d Decision) PresentedBy() (agent, label string) {
-	if d.Final == nil || !IsFinal(d.Final.Label) {
-		return "", ""
+func (t *CheckTable) clone() *CheckTable {
+	if t == nil {
+		return nil
 	}
-	return d.Final.Agent, d.Final.Label
-}
-
-// Split reports whether the session failed because the votes were split.
-func (d Decision) Split() bool { return d.Cause == causeSplit }
-
-// TooFew reports whether the session failed because too few agents were left to vote.
-func (d Decision) TooFew() bool { return d.Cause == causeTooFew }
-
-// NoCaller reports whether the session failed because its caller did not return.
-func (d Decision) NoCaller() bool { return d.Cause == causeNoCaller }
-
-// count is the number of fresh votes for a target.
-type count struct {
-	Target string `json:"target"`
-	Votes  int    `json:"votes"`
+	return &CheckTable{Checks: slices.Clone(t.Checks), Rows: slices.Clone(t.Rows)}
 }

@@ -1,3 +1,5 @@
+// The settings of the rules.
+
 package coordination
 
 import "slices"
@@ -90,12 +92,6 @@ const (
 	SplitFail      = "fail"      // the session fails
 )
 
-// The values of Config.Agree, the comparison that finds equal answers.
-const (
-	agreeNormalized = "normalized" // equal after NFKC and case folding, ignoring closing punctuation
-	agreeExact      = "exact"      // equal byte for byte
-)
-
 // The values of Config.Ballot, the part of checks in a decision.
 const (
 	ballotText      = ""                  // checks do not run
@@ -114,8 +110,8 @@ const (
 // defaultMaxSteps is the public contract's default of max_steps_per_agent.
 const defaultMaxSteps = 12
 
-// normal returns a deep copy of c with defaults for missing and unknown values.
-func (c Config) normal() Config {
+// withDefaults returns a deep copy of c with defaults for missing and unknown values.
+func (c Config) withDefaults() Config {
 	agents := make([]string, 0, len(c.Agents))
 	for _, id := range c.Agents {
 		if !slices.Contains(agents, id) {
@@ -140,9 +136,12 @@ func (c Config) normal() Config {
 		lead := max(*c.LeadCap, 0)
 		c.LeadCap = &lead
 	}
-	c.MaxRevotes = max(c.MaxRevotes, 0)
-	c.MinActive = max(c.MinActive, 0)
-	c.MaxRounds, c.QuorumGrace, c.Start = max(c.MaxRounds, 0), max(c.QuorumGrace, 0), max(c.Start, 0)
+	for _, n := range []*int{
+		&c.MaxRevotes, &c.MinActive, &c.MaxRounds, &c.QuorumGrace, &c.Start,
+		&c.UpdatesPerStep, &c.AnswersPerAgent, &c.AnswersGlobal, &c.MaxRestarts,
+	} {
+		*n = max(*n, 0)
+	}
 	if c.Start > 0 {
 		c.Grow = max(c.Grow, 1)
 	}
@@ -151,15 +150,10 @@ func (c Config) normal() Config {
 		c.Ballot, c.Checks, c.ShowChecks = ballotText, nil, false
 	}
 	c.MinSupport = min(max(c.MinSupport, 0), 1)
-	c.UpdatesPerStep = max(c.UpdatesPerStep, 0)
-	c.AnswersPerAgent = max(c.AnswersPerAgent, 0)
-	c.AnswersGlobal = max(c.AnswersGlobal, 0)
-	c.MaxRestarts = max(c.MaxRestarts, 0)
 	c.Budget = Allowance{USD: max(c.Budget.USD, 0), Tokens: max(c.Budget.Tokens, 0)}
 	return c
 }
 
-// oneOf returns value if it is one of others, and otherwise the default.
 func oneOf(value, otherwise string, others ...string) string {
 	if slices.Contains(others, value) {
 		return value
@@ -167,16 +161,16 @@ func oneOf(value, otherwise string, others ...string) string {
 	return otherwise
 }
 
-// votes reports whether the session decides by votes. It does not in decomposition, with
+// decidesByVote reports whether the session decides by votes. It does not in decomposition, with
 // skip_voting, or where each agent may answer once and all answers are synthesized, unless
 // voting is deferred.
-func (c Config) votes() bool {
+func (c Config) decidesByVote() bool {
 	once := len(c.Agents) > 1 && c.Strategy == synthesize && c.AnswersPerAgent == 1 && !c.DeferVoting
 	return c.Mode == voting && !c.SkipVoting && !once
 }
 
-// presents reports whether a separate step presents the final answer.
-func (c Config) presents() bool {
+// presentsAnswer reports whether a separate step presents the final answer.
+func (c Config) presentsAnswer() bool {
 	wanted := c.Mode == Decomposition || c.Strategy != winnerReuse
 	skipped := c.SkipPresentation && (c.SkipVoting || c.Strategy == winnerReuse)
 	return wanted && !skipped

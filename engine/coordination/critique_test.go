@@ -285,10 +285,10 @@ func TestRule75_EvaluationsAreUsed(t *testing.T) {
 	commands := p.batch(p.answer("a"), p.answer("b"), p.answer("c"))
 	require.Equal(t, []string{"a", "b", "c"}, evaluated(commands))
 	commands = p.batch(p.critique("a", withTasks), p.critique("b", withTasks), p.critique("c", withTasks))
-	require.Equal(t, map[string][]Action{"a": answerOnly, "b": answerOnly, "c": answerOnly}, offers(commands))
+	require.Equal(t, map[string][]Action{"a": answerOnly, "b": answerOnly, "c": answerOnly}, offeredTo(commands))
 	commands = p.batch(p.answer("a"), p.answer("b"), p.answer("c"))
 	require.Empty(t, evaluated(commands), "the last round is for votes")
-	require.Equal(t, map[string][]Action{"a": voteOnly, "b": voteOnly, "c": voteOnly}, offers(commands))
+	require.Equal(t, map[string][]Action{"a": voteOnly, "b": voteOnly, "c": voteOnly}, offeredTo(commands))
 }
 
 // 90. Preparations are counted before the first step.

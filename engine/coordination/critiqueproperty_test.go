@@ -35,7 +35,7 @@ func TestCritiqueProperties(t *testing.T) {
 				running[l.ID] = l
 				switch {
 				case l.Purpose == Evaluation:
-					label := s.agent(l.Agent).latestLabel()
+					label := s.agentOf(l.Agent).latestLabel()
 					if l.ResumeFrom == "" {
 						evaluated[label]++
 					}
@@ -94,12 +94,12 @@ func randomEnd(pick pick, l Launch, steps map[string]int) Event {
 	}
 	switch l.Offered[pick(len(l.Offered))] {
 	case Vote:
-		return Voted{End: end, Target: l.Shown[pick(len(l.Shown))].Agent, Seen: l.seen(), Heard: l.heard()}
+		return Voted{End: end, Target: l.Shown[pick(len(l.Shown))].Agent, Seen: l.seenAnswers(), Heard: l.lastMessage()}
 	case Stop:
-		return Stopped{End: end, Status: Complete, Seen: l.seen(), Heard: l.heard()}
+		return Stopped{End: end, Status: Complete, Seen: l.seenAnswers(), Heard: l.lastMessage()}
 	case Submit, RestartTeam:
 		return Evaluated{End: end, Again: pick(2) == 0, Reason: "r"}
 	default:
-		return Answered{End: end, Seen: l.seen(), Heard: l.heard()}
+		return Answered{End: end, Seen: l.seenAnswers(), Heard: l.lastMessage()}
 	}
 }

@@ -1,246 +1,50 @@
+// Rules 30 to 39, 76 to 78, 80 and 81: the questions of "Deciding". Rules 49 to 52: Drain.
+
 package coordination
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 )
-
-// move is the reaction to a batch of events: a decision, launches, a wait, or nothing.
-type move struct {
-	decision *Decision
-	launches []Launch
-	wait     *Wait
-	checks   []Check
-}
-
-// next returns the reaction to the events since the last Drain, and starts checks.
-func (s *State) next() move {
-	s.partFromOutages()
-	s.fill()
-	quorum := s.quorum()
-	checks := s.startChecks(quorum != nil)
-	m := s.turn(quorum)
-	m.checks = checks
-	return m
-}
-
-// turn applies the rules of "Deciding" in the package comment, in their order.
-func (s *State) turn(quorum *agent) move {
-	idle := !s.busy() && !s.checking()
-	switch {
-	case s.Forced == Cancelled:
-		return decided(Decision{Status: Cancelled, Votes: s.Tally(), Voters: s.turnout()})
-	case s.Gone:
-		return decided(Decision{Status: FailedAll, Cause: causeNoCaller, Votes: s.Tally(), Voters: s.turnout()})
-	case s.Finale != nil:
-		return s.finale()
-	case s.Config.OnAgentFailure == failureFail && s.lost():
-		return decided(s.failure(causeAgentFailed))
-	case s.tooFew() && s.Forced == "":
-		return decided(s.failure(causeTooFew))
-	case idle && !s.Held() && s.settled():
-		return s.conclude(s.confirm("", s.majority()))
-	case idle && !s.Held() && s.agreement() != nil:
-		return s.conclude(s.decideBy(ByAgreement, Consensus, s.agreement()))
-	case s.Forced != "":
-		return decided(s.elect(s.Forced, forced))
-	case s.Paused:
-		return move{}
-	case quorum != nil:
-		return s.close(quorum)
-	case !idle && !s.Affords():
-		return move{}
-	case s.spent() && !s.parked():
-		return decided(s.elect(OverSpent, forced))
-	case s.atCeiling():
-		return decided(s.elect(Finished, forced))
-	}
-	launches := s.relaunch(s.resumable())
-	switch {
-	case s.parked():
-		return move{launches: launches}
-	case idle && s.active() == 0 && s.away(Interrupted) > 0:
-		return s.wait()
-	case idle && s.active() == 0:
-		return s.conclude(s.elect(Plurality, forced))
-	}
-	s.stopCapped()
-	launches = append(launches, s.launchNext()...)
-	if len(launches) == 0 && idle && s.secluded() {
-		s.reveal()
-		if s.settled() { // each agent voted for the only answer that it was shown
-			return s.conclude(s.confirm("", s.majority()))
-		}
-		launches = s.launchNext()
-	}
-	if len(launches) > 0 || !idle {
-		return move{launches: s.inOrder(launches)}
-	}
-	return s.quiescent()
-}
-
-// inOrder sorts launches in configured order.
-func (s *State) inOrder(launches []Launch) []Launch {
-	slices.SortStableFunc(launches, func(x, y Launch) int { return cmp.Compare(s.index(x.Agent), s.index(y.Agent)) })
-	return launches
-}
-
-// settled reports whether there is a consensus: every active agent is done, no vote is stale,
-// and one target has the majority. At the step limit, a stale vote is an abstention.
-func (s *State) settled() bool {
-	due := s.pick(func(a *agent) bool { return a.Retried || s.wants(a) })
-	return s.Config.votes() && !s.secluded() && !s.belowMinimum() && len(due) == 0 && s.majority() != nil
-}
-
-// quiescent decides when nothing runs and no agent can be launched: every active agent
-// is done or at its step limit, and there is no majority.
-func (s *State) quiescent() move {
-	switch {
-	case s.belowMinimum():
-		return s.missing()
-	case s.abstentions() > 0:
-		return decided(s.elect(Limit, forced))
-	}
-	if launches := s.grow(); len(launches) > 0 {
-		return move{launches: s.inOrder(launches)}
-	}
-	if !s.Config.votes() {
-		return s.conclude(s.unvoted())
-	}
-	return s.split()
-}
-
-// split decides when all votes are fresh and no answer has the majority.
-func (s *State) split() move {
-	switch s.Config.OnSplit {
-	case SplitFail:
-		return decided(s.failure(causeSplit))
-	case splitRevote:
-		if s.Revotes >= s.Config.MaxRevotes || len(s.agents(func(a *agent) bool { return a.active() && s.outOfRounds(a) })) > 0 {
-			break
-		}
-		if launches := s.rejoin(s.launchWave(s.revoters(), true)); len(launches) > 0 {
-			return move{launches: s.inOrder(launches)}
-		}
-		return decided(s.elect(Limit, forced))
-	case splitPlurality:
-	}
-	return s.conclude(s.elect(Plurality, plurality))
-}
-
-// abstentions counts the active agents that still owe an action.
-func (s *State) abstentions() int {
-	return len(s.agents(func(a *agent) bool { return a.active() && s.owes(a) }))
-}
-
-// unvoted returns the decision where nobody votes. The winner is the presenter if it has an
-// answer, else the first configured agent with one.
-func (s *State) unvoted() Decision {
-	if a := s.presenter(nil); a.answered() {
-		return s.decide(Presented, a)
-	}
-	return s.elect(Presented, func(standing, standing) int { return 0 })
-}
-
-// decide returns the decision for winner's latest answer. Without a winner it returns the
-// decision of an earlier attempt of the team, or else a failure.
-func (s *State) decide(status Status, winner *agent) Decision { return s.decideBy("", status, winner) }
-
-// decideBy is decide for a decision that does not follow from votes alone.
-func (s *State) decideBy(by Basis, status Status, winner *agent) Decision {
-	if winner == nil {
-		d := s.failure(causeNoAnswer)
-		switch {
-		case !status.forced():
-		case d.Winner != "":
-			d.Status = status
-		default:
-			d.Asked = status
-		}
-		return d
-	}
-	if s.active() == 0 && status != Finished && status != Timeout {
-		return s.failure(causeAllFailed)
-	}
-	d := Decision{
-		Status:      status,
-		Winner:      winner.ID,
-		WinnerLabel: winner.latestLabel(),
-		WinnerStep:  winner.latest(),
-		Votes:       s.Tally(),
-		Voters:      s.turnout(),
-		Tied:        s.tied(winner),
-		By:          by,
-	}
-	s.weigh(&d, winner)
-	return d
-}
-
-// failure returns the decision of a session without a winner: that of an earlier attempt, if
-// any, else a failure because of why. If every agent has failed, it has the best answer.
-func (s *State) failure(why cause) Decision {
-	if s.Fallback != nil {
-		d := s.Fallback.clone()
-		d.Earlier = true
-		return d
-	}
-	d := Decision{Status: FailedAll, Cause: why, Votes: s.Tally(), Voters: s.turnout()}
-	if best := s.best(s.Config.Ballot, forced); best != nil && s.active() == 0 {
-		d.Final = &Shown{Agent: best.ID, Number: best.Number, Label: best.latestLabel(), Step: best.latest()}
-	}
-	return d
-}
-
-// forced reports whether a person, the clock or a limit forced the decision.
-func (s Status) forced() bool {
-	return s == Finished || s == Timeout || s == OverSpent || s == Limit
-}
-
-func decided(d Decision) move { return move{decision: &d} }
 
 // Drain returns the commands that follow from the events since the last Drain: first records
 // in ledger order, then a ring, then cancels, and finally launches or the end. The last part
 // is empty while steps run or the session is held. Each command is returned once.
 func (s *State) Drain() []Command {
-	var commands []Command
-	for _, entry := range s.Pending {
-		commands = append(commands, Record{Entry: entry})
-	}
-	s.Pending = nil
+	commands := s.handOut()
 	if s.Done() {
 		return commands
 	}
-	next := s.next()
+	next := s.nextMove()
 	if next.decision != nil {
-		return append(commands, s.end(*next.decision, next.checks)...)
+		return append(commands, s.endSession(*next.decision, next.checks)...)
 	}
-	commands = append(commands, s.ring(s.directive())...)
+	commands = append(commands, s.ringBell(s.currentDirective())...)
 	if s.Paused {
-		commands = append(commands, s.cancel(true)...)
+		commands = append(commands, s.cancelSteps(true)...)
 	}
-	if s.cuts() {
-		commands = append(commands, s.cancel(false)...)
+	if s.hasCutSteps() {
+		commands = append(commands, s.cancelSteps(false)...)
 	}
 	if len(next.launches) > 0 && s.Majority == nil {
 		s.Waiting = false
 	}
-	commands = append(commands, s.share(next.launches)...)
+	commands = append(commands, s.shareBudget(next.launches)...)
 	for _, c := range next.checks {
 		commands = append(commands, c)
 	}
 	if next.wait != nil {
 		commands = append(commands, *next.wait)
 	}
-	return append(commands, s.ask()...)
+	return append(commands, s.askCaller(s.AwaitsCaller() && !s.Paused, s.Config.CallerSeconds)...)
 }
 
-// end ends the session. Cancelled runs stay in the state, so that their usage counts when
+// endSession ends the session. Cancelled runs stay in the state, so that their usage counts when
 // they report. Unstarted are the checks whose commands Drain has not yet returned.
-func (s *State) end(d Decision, unstarted []Check) []Command {
+func (s *State) endSession(d Decision, unstarted []Check) []Command {
 	s.Outcome = &d
-	s.Forced, s.Paused, s.Waiting, s.Majority = "", false, false, nil
+	s.Forced, s.Paused = "", false
+	s.dropMajority()
 	s.Calling, s.Gone = false, false
 	kind := EntryCancelled
 	if d.Status != Cancelled {
@@ -248,23 +52,22 @@ func (s *State) end(d Decision, unstarted []Check) []Command {
 		s.Finale = nil // the finale of a cancelled session is kept: it continues if the session is reopened
 	}
 	s.note(Entry{Kind: kind, Agent: d.Winner, Step: d.WinnerStep, Label: d.WinnerLabel, Text: d.text()})
-	commands := s.ring(s.directive())
-	commands = append(commands, s.cancel(false)...)
+	commands := s.ringBell(s.currentDirective())
+	commands = append(commands, s.cancelSteps(false)...)
 	commands = append(commands, s.cancelChecks(unstarted)...)
 	return append(commands, Done{Decision: s.Decision()})
 }
 
-// cancel ends the running steps that were not cancelled before.
-func (s *State) cancel(suspend bool) []Command {
+func (s *State) cancelSteps(suspend bool) []Command {
 	var commands []Command
 	for _, a := range s.Agents {
-		if a.Run.waits() {
-			if !suspend {
-				s.letGo(a)
-			}
-			continue
-		}
-		if a.Run != nil && !a.Run.Cancelled {
+		switch {
+		case a.Run.awaitsCaller() && suspend:
+		case a.Run.awaitsCaller() && s.Done() && s.Outcome.Winner == "":
+			a.endWait().Launch.Owed = true
+		case a.Run.awaitsCaller():
+			a.Run = nil
+		case a.Run != nil && !a.Run.Cancelled:
 			a.Run.Cancelled = true
 			commands = append(commands, Cancel{ID: a.Run.Launch.ID, Suspend: suspend})
 		}
@@ -272,94 +75,212 @@ func (s *State) cancel(suspend bool) []Command {
 	return commands
 }
 
-func (c cause) text() string {
-	switch c {
-	case causeSplit:
-		return "the votes are split"
-	case causeAgentFailed:
-		return "an agent failed"
-	case causeTooFew:
-		return "too few agents are left to vote"
-	case causeNoCaller:
-		return "the caller did not return the results of its tools"
-	case causeAllFailed:
-		return "every agent failed, and no vote counts"
-	case causeNoAnswer:
-	}
-	return "nobody has an answer"
+func (s *State) nextMove() move {
+	s.updateAway()
+	s.fillPlaces()
+	quorum := s.checkQuorum()
+	checks := s.startDueChecks(quorum != nil)
+	m := s.turn(quorum)
+	m.checks = checks
+	return m
 }
 
-func (d Decision) text() string {
-	if d.Status == Cancelled {
-		return "the session was cancelled"
-	}
-	if d.Winner == "" {
-		why := string(d.Status) + ": " + d.Cause.text()
-		if d.Final != nil {
-			why += "; the best answer is " + d.Final.Label
+// turn asks the questions of "Deciding" in their order. The first yes decides.
+func (s *State) turn(quorum *agent) move {
+	idle := s.isIdle()
+	free := idle && !s.Held()
+	agreed := s.earlyWinner()
+	for _, question := range []struct {
+		yes  bool
+		move func() move
+	}{
+		// 66. Is the session cancelled?
+		{s.Forced == Cancelled, func() move { return s.endUndecided(Cancelled, "") }},
+		// 101. Is the caller gone?
+		{s.Gone, func() move { return s.endUndecided(FailedAll, causeNoCaller) }},
+		// 44. Is a final answer being made?
+		{s.Finale != nil, s.finalMove},
+		// 30. Does a failed agent end the session?
+		{s.Config.OnAgentFailure == failureFail && s.hasLostAgent(), func() move { return endWith(s.failureFor(causeAgentFailed)) }},
+		// 68. Are too few agents left to vote?
+		{s.Forced == "" && !s.isParked() && s.hasTooFewLeft(), func() move { return endWith(s.failureFor(causeTooFew)) }},
+		// 31. Have all voted, and a majority agrees?
+		{free && s.hasConsensus(), func() move { return s.startFinale(s.confirmMajority("", s.majorityTarget())) }},
+		// 82. Has a majority given equal answers?
+		{free && agreed != nil, func() move { return s.startFinale(s.decisionFor(ByAgreement, Consensus, agreed)) }},
+		// 32. Does a person or the clock force a decision?
+		{s.Forced != "", func() move { return endWith(s.electBest(s.Forced, compareForced)) }},
+		// 33. Is the session paused?
+		{s.Paused, func() move { return move{} }},
+		// 76. Is there a majority that no outstanding vote can overturn?
+		{quorum != nil, func() move { return s.closeQuorum(quorum) }},
+		// 34. Is the budget granted to running steps, or spent?
+		{!idle && !s.Affords(), func() move { return move{} }},
+		{s.isBudgetSpent() && !s.isParked(), func() move { return endWith(s.electBest(OverSpent, compareForced)) }},
+		// 89. Is every answer at its plateau?
+		{s.atCeiling(), func() move { return endWith(s.electBest(Finished, compareForced)) }},
+	} {
+		if question.yes {
+			return question.move()
 		}
-		return why
 	}
-	text := string(d.Status) + ": " + d.Winner + " (" + d.WinnerLabel + ")"
-	if len(d.Cut) > 0 {
-		if d.By == ByQuorum {
-			text += " by a quorum,"
-		}
-		text += " without " + strings.Join(d.Cut, ", ")
-	}
-	if d.Status == Undecided {
-		text += fmt.Sprintf(" has the support of %.0f percent of the agents", 100*d.Support.Share)
-	}
-	return text
+	return s.launchOrDecide(idle)
 }
 
-// noun returns the name of the decision in the timeline.
-func (d Decision) noun() string {
+func (s *State) endUndecided(status Status, why cause) move {
+	return endWith(Decision{Status: status, Cause: why, Votes: s.Tally(), Voters: s.voterIDs()})
+}
+
+// launchOrDecide applies rules 36 to 39.
+func (s *State) launchOrDecide(idle bool) move {
+	launches := s.relaunchSteps(s.resumableAgents())
 	switch {
-	case d.Status == Cancelled:
-		return "cancellation"
-	case d.Winner == "":
-		return "end of the session"
+	case s.isParked():
+		return move{launches: launches}
+	case idle && s.countActive() == 0 && s.countOutages(Interrupted) > 0:
+		return s.waitForServers()
+	case idle && s.countActive() == 0:
+		return s.startFinale(s.electBest(Plurality, compareForced))
 	}
-	return "decision"
-}
-
-// Tally counts the fresh votes by target, in configured order, without targets that have
-// none. Failed agents do not vote, but can be voted for.
-func (s *State) Tally() []count {
-	counts := []count{}
-	for _, target := range s.Agents {
-		if n := len(s.voters(target)); n > 0 {
-			counts = append(counts, count{Target: target.ID, Votes: n})
+	s.stopAtAnswerLimit()
+	launches = append(launches, s.launchNext()...)
+	if len(launches) == 0 && idle && s.isSecluded() {
+		s.revealAnswers()
+		if s.hasConsensus() { // each agent voted for the only answer that it was shown
+			return s.startFinale(s.confirmMajority("", s.majorityTarget()))
 		}
+		launches = s.launchNext()
 	}
-	return counts
+	if len(launches) > 0 || !idle {
+		return move{launches: s.sortLaunches(launches)}
+	}
+	return s.decideIdle()
 }
 
-// turnout returns the IDs of the agents with a fresh vote, in configured order.
-func (s *State) turnout() []string {
-	var ids []string
-	for _, a := range s.Agents {
-		if a.Ballot != nil && s.fresh(a) {
-			ids = append(ids, a.ID)
+// hasConsensus applies rule 31, except for its first conditions.
+func (s *State) hasConsensus() bool {
+	due := s.pickRunnable(func(a *agent) bool { return a.Retried || s.needsLaunch(a) })
+	return s.Config.decidesByVote() && !s.isSecluded() && !s.isBelowMinimum() && len(due) == 0 && s.majorityTarget() != nil
+}
+
+// decideIdle decides when nothing runs, nobody can be launched and there is no majority.
+func (s *State) decideIdle() move {
+	switch {
+	case s.isBelowMinimum():
+		return s.awaitMissing()
+	case s.countAbstentions() > 0:
+		return endWith(s.electBest(Limit, compareForced))
+	}
+	if launches := s.growTeam(); len(launches) > 0 {
+		return move{launches: s.sortLaunches(launches)}
+	}
+	if !s.Config.decidesByVote() {
+		return s.startFinale(s.decideUnvoted())
+	}
+	return s.decideSplit()
+}
+
+func (s *State) decideSplit() move {
+	switch s.Config.OnSplit {
+	case SplitFail:
+		return endWith(s.failureFor(causeSplit))
+	case splitRevote:
+		if s.Revotes >= s.Config.MaxRevotes || len(s.agentsWhere(func(a *agent) bool { return a.isActive() && s.outOfRounds(&s.roster, a) })) > 0 {
+			break
 		}
+		if launches := s.rejoinWave(s.launchWave(s.pickRevoters(), true)); len(launches) > 0 {
+			return move{launches: s.sortLaunches(launches)}
+		}
+		return endWith(s.electBest(Limit, compareForced))
+	case splitPlurality:
 	}
-	return ids
+	return s.startFinale(s.electBest(Plurality, comparePlurality))
 }
 
-// voters returns the agents with a fresh vote for target.
-func (s *State) voters(target *agent) []*agent {
-	return s.agents(func(a *agent) bool { return a.Ballot != nil && a.Ballot.Target == target.ID && s.fresh(a) })
+func (s *State) decideUnvoted() Decision {
+	if a := s.presenterFor(nil); a.hasAnswer() {
+		return s.decisionFor("", Presented, a)
+	}
+	return s.electBest(Presented, func(standing, standing) int { return 0 })
 }
 
-// majority returns the target with the fresh votes of more than half of the active agents, or
-// nil.
-func (s *State) majority() *agent {
-	n := s.active()
-	for _, c := range s.Tally() {
-		if 2*c.Votes > n {
-			return s.agent(c.Target)
+// checkQuorum returns the target of a majority that no outstanding vote can overturn, or nil. It
+// withdraws the wait of a majority that no longer exists.
+func (s *State) checkQuorum() *agent {
+	target := s.finalMajority()
+	s.keepMajority(target.latestLabel())
+	return target
+}
+
+// finalMajority returns the target with the fresh votes of more than half of the active
+// agents, or nil. It ignores votes that a step in progress can still change, and a target that
+// has too little support as long as votes that are out could give it enough.
+func (s *State) finalMajority() *agent {
+	if !s.Config.Quorum || !s.isUndecided() || !s.Config.decidesByVote() || s.isSecluded() || s.isBelowMinimum() {
+		return nil
+	}
+	for _, target := range s.agentsWhere((*agent).hasAnswer) {
+		final := slices.DeleteFunc(s.votersFor(target), func(a *agent) bool { return a.Run != nil || a.hasOpenStep() })
+		if majority(len(final), s.countActive()) && !s.awaitsSupport(s.preferredWinner(target)) {
+			return target
 		}
 	}
 	return nil
+}
+
+// closeQuorum decides for the target of a quorum after it has waited for first answers in progress.
+// During the wait no step begins, but interrupted ones resume.
+func (s *State) closeQuorum(target *agent) move {
+	if s.Majority == nil {
+		s.Majority = &awaitedMajority{Label: target.latestLabel()}
+	}
+	if s.hasChecksRunning(&s.roster) {
+		return move{launches: s.relaunchSteps(s.resumableAgents())}
+	}
+	if !s.Majority.Over && s.Config.QuorumGrace > 0 && s.awaitsFirstAnswers() {
+		m := move{launches: s.relaunchSteps(s.resumableAgents())}
+		if m.wait = s.awaitFirsts(s.Config.QuorumGrace); m.wait != nil {
+			s.note(Entry{Kind: EntryWaiting, Label: s.Majority.Label, Text: "a majority has voted for " + s.Majority.Label +
+				"; first answers under way are waited for, " + strconv.Itoa(m.wait.Seconds) + " s at most"})
+		}
+		return m
+	}
+	d := s.confirmMajority(ByQuorum, target)
+	s.dropMajority()
+	return s.startFinale(d)
+}
+
+// fillPlaces makes an absent agent join for each active one that the team lacks. Its step begins at
+// once, in the present round.
+func (s *State) fillPlaces() {
+	if !s.isUndecided() || s.isBudgetSpent() || s.Config.OnAgentFailure == failureFail {
+		return
+	}
+	for _, a := range s.absentAgents() {
+		if s.countActive() >= s.Places {
+			return
+		}
+		s.admitNext(a, "in place of a failed agent", s.Round-1)
+		a.Again = true
+	}
+}
+
+// growTeam makes the next agents join if no majority agrees, and returns the launches of the
+// wave. Only agents that can be launched join.
+func (s *State) growTeam() []Launch {
+	joining := slices.DeleteFunc(s.absentAgents(), func(a *agent) bool { return len(s.offeredActions(a)) == 0 })
+	joining = joining[:min(s.Config.Grow, len(joining))]
+	if len(joining) == 0 || !s.Config.decidesByVote() && s.majorityAnswer() != nil {
+		return nil
+	}
+	for _, a := range joining {
+		s.admitNext(a, "no majority agrees", s.Round)
+	}
+	s.Places += len(joining)
+	return s.rejoinWave(s.launchWave(s.nextWave(), false))
+}
+
+func (s *State) admitNext(a *agent, why string, before int) {
+	s.joinTeam(&s.roster, a, before)
+	s.note(Entry{Kind: EntryJoined, Agent: a.ID, Text: a.ID + " joins: " + why})
 }

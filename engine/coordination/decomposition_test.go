@@ -13,10 +13,10 @@ import (
 func TestRule14_StopReplacesTheVote(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(decomposed, "a", "b"))
-	require.Equal(t, map[string][]Action{"a": answerOrStop, "b": answerOrStop}, offers(p.drain()))
+	require.Equal(t, map[string][]Action{"a": answerOrStop, "b": answerOrStop}, offeredTo(p.drain()))
 	commands := p.batch(p.stop("a", Blocked), p.answer("b"))
 	require.Equal(t, Blocked, only[Record](commands)[0].Entry.Status)
-	require.Equal(t, map[string][]Action{"a": answerOrStop, "b": answerOrStop}, offers(commands))
+	require.Equal(t, map[string][]Action{"a": answerOrStop, "b": answerOrStop}, offeredTo(commands))
 }
 
 // 14. Seed 001: "per-agent limit is treated as a consecutive streak limit; streak
@@ -33,7 +33,7 @@ func TestRule14_StreakAndAutoStop(t *testing.T) {
 	require.Equal(t, StopView{Status: Complete, Summary: "stopped at its limit of answers"}, *stop)
 
 	commands = p.batch(p.answer("b")) // wakes it up
-	require.Equal(t, map[string][]Action{"a": answerOrStop, "b": answerOrStop}, offers(commands))
+	require.Equal(t, map[string][]Action{"a": answerOrStop, "b": answerOrStop}, offeredTo(commands))
 	require.True(t, p.state.View().Agents[0].Stop.Stale)
 	commands = p.batch(p.answer("a"), p.stop("b", Complete))
 	require.Equal(t, []string{"a", "b"}, launched(commands), "the first of a new row")
@@ -80,7 +80,7 @@ func TestRule14_RoundsWaitBeforeStopping(t *testing.T) {
 	p := start(config)
 	p.batch(p.answer("a"))
 	require.Nil(t, p.state.View().Agents[0].Stop, "b still works")
-	require.Equal(t, map[string][]Action{"a": answerOrStop, "b": answerOrStop}, offers(p.batch(p.answer("b"))))
+	require.Equal(t, map[string][]Action{"a": answerOrStop, "b": answerOrStop}, offeredTo(p.batch(p.answer("b"))))
 
 	config.Pacing = "continuous"
 	p = start(config)
@@ -103,7 +103,7 @@ func TestRule14_StoppingWaitsForResumedSteps(t *testing.T) {
 func TestRule14_StopIsAlwaysOffered(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(func(o *Config) { o.Mode, o.AnswersGlobal = Decomposition, 1 }, "a", "b"))
-	require.Equal(t, map[string][]Action{"a": answerOrStop, "b": stopOnly}, offers(p.drain()))
+	require.Equal(t, map[string][]Action{"a": answerOrStop, "b": stopOnly}, offeredTo(p.drain()))
 }
 
 // 45. The brief omits stops by the session, because they are not the agents' own.

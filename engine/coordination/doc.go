@@ -6,7 +6,24 @@
 // commands that follow. It has no clock, no randomness, no I/O and no goroutines, and
 // does not depend on models, prompts or storage: a driver runs the launched steps,
 // writes the ledger, keeps the time, and passes every outcome to Step as an event. Start
-// with this page, then read a session in testdata, then state.go.
+// with this page, then read a session in testdata, then facts.go and decide.go. A heading
+// below names the file that has its rules; the first line of a file lists the numbers.
+//
+// # Floors
+//
+// A State is built in floors. Each embeds the one below it and calls nothing above:
+//
+//	State     events, requests, the questions of "Deciding"   state.go, decide.go
+//	finale    the final answer                                finale.go
+//	steps     the ends of steps                               step.go
+//	waves     launches                                        launch.go, away.go, critique.go
+//	offers    who needs a step, who can run, open actions     offer.go
+//	tally     stale votes, the election, its support          news.go, tally.go
+//	facts     all that has happened                           facts.go
+//
+// The facts are in parts with rules of their own: roster (team.go), checks, caller, waits
+// (outage.go), staging (staged.go), ledger and timeline (timeline.go), people and conclusion
+// (facts.go). In JSON they are one object.
 //
 // # An agent
 //
@@ -42,7 +59,7 @@
 // ledger. An active agent has not failed; N is the number of active agents. A message
 // is text that a person sends to the agents.
 //
-// # Agents and labels
+// # Agents and labels (team.go, decision.go)
 //
 //  1. An agent's anonymous number is the position of its ID in byte order, from 1,
 //     independent of the configured order. Its M-th accepted answer has the label
@@ -51,7 +68,7 @@
 //     again only if a person retries it, or after an outage; its vote or stop is void,
 //     and its accepted answers stay electable.
 //
-// # Steps
+// # Steps (step.go)
 //
 //  3. Every launch has its own ID, l1, l2, …, and an agent has at most one running
 //     launch. The first event that names a running launch ends it. Any other event
@@ -80,7 +97,7 @@
 //  10. The usage of every launched step counts, including steps that failed, were
 //     suspended, or report after they were cancelled.
 //
-// # Offered actions
+// # Offered actions (offer.go)
 //
 // The offered actions are fixed at the launch and hold for the whole step. No step is
 // launched without one.
@@ -107,7 +124,7 @@
 //     agent, voting not deferred). Then an agent owes only an answer. It is launched
 //     again for a message (rule 18), but does not owe another answer for it.
 //
-// # Staleness
+// # Staleness (news.go)
 //
 //  16. A vote or stop is stale if any agent, active or failed, has an accepted answer
 //     newer than the one that the vote saw. The agent's own answers count, and a vote
@@ -120,7 +137,7 @@
 //     and no step has seen an answer or received a message that did not exist when the
 //     event was stepped.
 //
-// # Pacing
+// # Pacing (launch.go; 18 in offer.go)
 //
 //  18. An agent is launched only if it is active, below its step limit, and owes
 //     something: a fresh vote, a fresh stop, or, where nobody votes, an answer. An
@@ -138,7 +155,7 @@
 //  21. A suspended or restarted step is resumed or launched again at once, in the same
 //     round, independently of the other agents.
 //
-// # News for a running step
+// # News for a running step (news.go)
 //
 //  22. With update_mode inject or restart, the doorbell tells running steps about new
 //     answers. It rings when an answer is accepted that a running step takes (rule 23)
@@ -154,7 +171,7 @@
 //     if there was an answer that it was not shown at its launch; otherwise it ended
 //     without an action. The number of answers therefore bounds the restarts.
 //
-// # People
+// # People (state.go)
 //
 //  25. pause suspends running steps and holds back launches until resume. A suspended
 //     step counts towards no limit and is resumed from its execution token. If a step
@@ -172,7 +189,7 @@
 //     anyway, it is noted and changes nothing. A request that follows Finish, TimeUp or
 //     CancelRequested in a batch is refused as it would be after the batch.
 //
-// # Deciding
+// # Deciding (decide.go; the majority and from 40 on tally.go)
 //
 // Drain tries rules 30 to 39 in order, and the first that applies takes effect. Rules 40 to
 // 43 name the winner and the effects of a decision.
@@ -222,7 +239,7 @@
 //     outcome nor the ledger, and lead to no commands, unless the session is reopened
 //     (rule 62).
 //
-// # The final answer
+// # The final answer (finale.go)
 //
 //  44. A decision that was not forced is presented if the team asks for it: with
 //     final_answer_strategy winner_present or synthesize, and in decomposition; not
@@ -248,7 +265,7 @@
 //  48. A decision forced during the finale takes the presented answer, or else the
 //     winning one.
 //
-// # Driving it
+// # Driving it (decide.go)
 //
 //  49. Events that happened together are stepped one after the other and drained once;
 //     otherwise every answer would be judged alone.
@@ -260,7 +277,7 @@
 //     the session is paused or parked. Rules 9, 24, 25, 44 and 47 bound the launches, so
 //     a session ends if its steps, outages, pauses and parks end.
 //
-// # Outages
+// # Outages (away.go, outage.go)
 //
 //  53. An agent whose step failed because its model's server was away has failed, but
 //     on_agent_failure does not apply, and the agent tries again by itself: its step is
@@ -281,7 +298,7 @@
 //  57. An outage of the presenter is waited out likewise, unless another agent can join
 //     the parts. If its server has never replied, the presenter has failed.
 //
-// # Usage
+// # Usage (team.go)
 //
 //  58. A step that was cancelled while it waited for its next attempt, or whose worker
 //     was lost, reports nothing. The driver reads its usage from the store and steps
@@ -294,7 +311,7 @@
 //  61. A new step that replaces a suspended or failed one starts with its files, even if
 //     the agent had no open action in between.
 //
-// # Going on after an end
+// # Going on after an end (reopen.go)
 //
 //  62. A new run can reopen a session that failed, was cancelled, is undecided, or whose run
 //     ended before a decision. It cannot reopen another session with a winner, nor one that
@@ -307,7 +324,7 @@
 //     counted once. A step that had claimed no number is resumed from its predecessor.
 //     The steps that the end of the session cancelled are resumed in the same way.
 //
-// # Cancellation
+// # Cancellation (facts.go)
 //
 //  66. CancelRequested ends a session that has no decision yet, with the status cancelled
 //     and without a winner. It takes precedence over all other events of its batch, and
@@ -316,7 +333,7 @@
 //  67. A final answer in progress also stays: if the session is reopened, it continues
 //     with that answer.
 //
-// # Few agents
+// # Few agents (staged.go)
 //
 //  68. While fewer than min_active_agents agents are active, nothing is decided by vote.
 //     If so many agents have failed for good that the rest cannot reach that number, the
@@ -324,7 +341,7 @@
 //     outage, it waits for them as rule 55 says, or parks as rule 56 says, once nothing
 //     else can be launched. A person, the time and the budget can still force a decision.
 //
-// # Refinement alone
+// # Refinement alone (news.go)
 //
 //  69. With peer_visibility none, unless the work is divided, a step is shown only the
 //     answer of its own agent. Answers of other agents do not reach it and make no vote
@@ -336,7 +353,7 @@
 //  72. With continuous pacing, an agent without news is launched if it may answer and
 //     either allow_solo_refinement is set or rule 69 applies. Rule 12 limits its lead.
 //
-// # Equal answers
+// # Equal answers (tally.go)
 //
 //  73. An answer is a copy if, by its digest, it equals the newest answer of a peer that
 //     its author was shown.
@@ -345,7 +362,7 @@
 //     more agents have given wins, then the one with more votes of its own. If every
 //     agent's newest answer ends with an "ANSWER: …" line, only those lines are compared.
 //
-// # Rounds
+// # Rounds (staged.go)
 //
 //  75. max_rounds limits the rounds of an attempt: the waves, or with continuous pacing
 //     the rounds of each agent. In its last round, and for this limit in no other, an agent
@@ -354,7 +371,7 @@
 //     agent has no round left. When an agent joins a staged team, the rounds of all agents are
 //     counted anew, from that of its first step: it may answer, and everybody votes.
 //
-// # Quorum
+// # Quorum (decide.go)
 //
 //  76. With decide_when quorum the session decides as soon as more than half of N have
 //     a fresh vote for one target and none of these agents has a step that runs or will
@@ -369,7 +386,7 @@
 //  78. The steps that still run are cancelled. After that only their usage counts. A final
 //     answer begins when they have ended.
 //
-// # Staged teams
+// # Staged teams (staged.go; from 80 on decide.go)
 //
 //  79. With team_size the team begins with fewer places than agents: as many as start,
 //     and at least min_active_agents. The first agents in configured order take them.
@@ -383,7 +400,7 @@
 //     decided. Where nobody votes, a majority agrees if more than half of N gave equal
 //     answers. Agents join only if they can be launched.
 //
-// # Early agreement
+// # Early agreement (offer.go)
 //
 //  82. With early_agreement, consensus also needs no votes: nothing runs, every active
 //     agent has an answer and has received every message to it, no vote of this attempt
@@ -394,7 +411,7 @@
 //  83. Until somebody has voted, votes are deferred as rule 13 says. Rules 82 and 83 have no
 //     effect in decomposition and with peer_visibility none.
 //
-// # Support
+// # Support (tally.go)
 //
 //  84. A decision by vote or early agreement has a support of three numbers: the share
 //     of the joined agents that have not failed, away or not, that has a fresh vote for
@@ -404,7 +421,7 @@
 //  85. If that share is below min_support, the session is undecided and its winner
 //     is not presented, unless Finish or TimeUp forced the decision.
 //
-// # Evaluated answers
+// # Evaluated answers (critique.go)
 //
 //  86. With evaluations, an agent's newest answer is evaluated once, by a separate step,
 //     before the agent's next step, if that step may answer. The evaluation sees the
@@ -421,14 +438,14 @@
 //     stop_at_ceiling a decision is forced once the newest answer of every active agent
 //     is at a plateau: finished.
 //
-// # Preparations
+// # Preparations (facts.go)
 //
 //  90. The usage of a preparation before the first step counts in the session's cost and
 //     budget, but not in any agent's.
 //  91. A step that ended itself without an action, for news or because its allowance was
 //     spent, leaves its files to the agent's next step.
 //
-// # Checks
+// # Checks (checks.go)
 //
 //  92. Unless ballot is text or the work is divided, the checks of the user and those
 //     that come with answers run on the newest answer of every agent. A new answer is
@@ -455,7 +472,7 @@
 //     agents' checks that are not left out, and the user's with show_checks, ordered by their
 //     IDs, which name no author.
 //
-// # The caller's tools
+// # The caller's tools (caller.go)
 //
 //  98. A step that calls tools of the session's caller ends its activity and waits. For
 //     every other rule it is still running: no wave begins and nothing is decided
@@ -470,7 +487,7 @@
 //  102. A pause ends the caller's time, which begins anew with resume. A forced
 //     decision does not wait for the caller.
 //
-// # Messages at the end
+// # Messages at the end (offer.go, state.go, reopen.go)
 //
 //  103. An agent at its limit of steps or rounds that has not received a message to it is
 //     launched once more, with everything but a new answer open to it, if it votes or stops
@@ -484,7 +501,7 @@
 //     message and no agent has failed, every active agent is launched once more, whatever its
 //     limits of steps and rounds; rule 39 applies to its prompt and its vote.
 //
-// # Away
+// # Away (away.go)
 //
 //  106. A running step reports when its model is in an outage, and when the model is back.
 //     It is in an outage when, for away_seconds, calls have failed and none has been
@@ -502,12 +519,12 @@
 //     is accepted when it comes. A decision cancels it, as rule 78 says; one that is not forced names the agent.
 //  109. A step of the final answer is never away; rule 57 applies.
 //
-// # On record
+// # On record (restore.go)
 //
 // If another program launches the steps, [Recall] builds a State from the record of each
 // agent. Its next Drain returns the agents whose turn it is, or the decision;
-// [State.LaunchOf] launches one step. [Restore] rebuilds the State of a session whose run
-// was cut off before it could save it.
+// [State.LaunchOf] launches one step. [State.CatchUp] applies the later
+// events of the session to a saved State.
 //
 // # Three rounds
 //

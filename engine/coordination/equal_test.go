@@ -51,7 +51,7 @@ func TestRule73_CopiesStandAlone(t *testing.T) {
 	copied := p.answer("b").(Answered)
 	copied.Digest = Digest{Normalized: "n"}
 	p.batch(copied, p.vote("a", "a"))
-	require.True(t, p.state.agent("b").Copied)
-	require.False(t, p.state.agent("a").Copied)
-	require.Len(t, p.state.pool(p.state.agent("a")), 1)
+	require.True(t, p.state.agentOf("b").Copied)
+	require.False(t, p.state.agentOf("a").Copied)
+	require.Len(t, p.state.equalAnswers(p.state.agentOf("a")), 1)
 }

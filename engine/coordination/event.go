@@ -1,6 +1,9 @@
+// Events are the inputs of a State.
+
 package coordination
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -15,7 +18,7 @@ type LaunchID string
 // Event is an input of State.Step.
 //
 //sumtype:decl
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 // End has the fields of all events that end a step.
 type End struct {
@@ -179,52 +182,93 @@ type Retry struct{ Agent string }
 // Said is a person's message to Agent, or to all agents if Agent is empty.
 type Said struct{ Agent, Text string }
 
-func (Answered) event()        {}
-func (Voted) event()           {}
-func (Stopped) event()         {}
-func (Failed) event()          {}
-func (Suspended) event()       {}
-func (Awaiting) event()        {}
-func (CallerGone) event()      {}
-func (ToolResults) event()     {}
-func (Restarted) event()       {}
-func (Exhausted) event()       {}
-func (Evaluated) event()       {}
-func (Critiqued) event()       {}
-func (Drafted) event()         {}
-func (TimeShort) event()       {}
-func (TimeUp) event()          {}
-func (Waited) event()          {}
-func (Checked) event()         {}
-func (CancelRequested) event() {}
-func (Reopened) event()        {}
-func (ModelReport) event()     {}
-func (Finish) event()          {}
-func (Pause) event()           {}
-func (Resume) event()          {}
-func (Retry) event()           {}
-func (Said) event()            {}
+func (Answered) isEvent() {}
+
+func (Voted) isEvent() {}
+
+func (Stopped) isEvent() {}
+
+func (Failed) isEvent() {}
+
+func (Suspended) isEvent() {}
+
+func (Awaiting) isEvent() {}
+
+func (CallerGone) isEvent() {}
+
+func (ToolResults) isEvent() {}
+
+func (Restarted) isEvent() {}
+
+func (Exhausted) isEvent() {}
+
+func (Evaluated) isEvent() {}
+
+func (Critiqued) isEvent() {}
+
+func (Drafted) isEvent() {}
+
+func (TimeShort) isEvent() {}
+
+func (TimeUp) isEvent() {}
+
+func (Waited) isEvent() {}
+
+func (Checked) isEvent() {}
+
+func (CancelRequested) isEvent() {}
+
+func (Reopened) isEvent() {}
+
+func (ModelReport) isEvent() {}
+
+func (Finish) isEvent() {}
+
+func (Pause) isEvent() {}
+
+func (Resume) isEvent() {}
+
+func (Retry) isEvent() {}
+
+func (Said) isEvent() {}
 
 // ending is an event that ends a step.
 type ending interface {
 	Event
-	end() End
+	endOfStep() End
 }
 
-func (e End) end() End { return e }
+func (e End) endOfStep() End { return e }
+
+func toldAnswers(event ending) []Seen {
+	switch e := event.(type) {
+	case Answered:
+		return e.Seen
+	case Voted:
+		return e.Seen
+	case Stopped:
+		return e.Seen
+	}
+	return event.endOfStep().Told
+}
 
 // request is an event that a person requests.
 type request interface {
 	Event
-	name() string
+	requestName() string
 }
 
-func (Finish) name() string      { return "finish" }
-func (ToolResults) name() string { return "tool_results" }
-func (Pause) name() string       { return "pause" }
-func (Resume) name() string      { return "resume" }
-func (Retry) name() string       { return "retry" }
-func (Said) name() string        { return "say" }
+func (Finish) requestName() string { return "finish" }
+
+func (ToolResults) requestName() string { return "tool_results" }
+
+func (Pause) requestName() string { return "pause" }
+
+func (Resume) requestName() string { return "resume" }
+
+func (Retry) requestName() string { return "retry" }
+
+func (Said) requestName() string { return "say" }
 
 // Seen is one entry of a vote's seen_steps: the step of Agent's newest answer that the voter
 // was shown.
@@ -243,8 +287,84 @@ func SeenOf(steps map[string]int) []Seen {
 	return seen
 }
 
+func seenStep(seen []Seen, agent string) int {
+	at, found := slices.BinarySearchFunc(seen, agent, byAgent)
+	if !found {
+		return 0
+	}
+	return seen[at].Step
+}
+
+func byAgent(n Seen, agent string) int { return cmp.Compare(n.Agent, agent) }
+
 // Failure is the reason for an agent's failure: a stable type and a sentence.
 type Failure struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
+}
+
+// StopStatus is the state of a part as its owner reports it.
+type StopStatus string
+
+// The values of StopStatus.
+const (
+	Complete StopStatus = "complete"
+	Blocked  StopStatus = "blocked"
+)
+
+// Doing is the current activity of a step, as its worker reports it. The state of a session
+// has only the session's own waits.
+type Doing struct {
+	Kind  DoingKind `json:"kind"`
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until,omitzero"` // expected end of a wait; zero if unknown
+	What  string    `json:"what"`           // one line for people
+}
+
+// DoingKind is the kind of an activity.
+type DoingKind string
+
+// The kinds of activities. All except CallsModel, RunsTool and RunsChecks are waits.
+const (
+	CallsModel  DoingKind = "model"
+	RunsTool    DoingKind = "tool"
+	RunsChecks  DoingKind = "checks"     // checks run on the agent's answer
+	RateLimited DoingKind = "rate_limit" // the model's server accepts no more requests for now
+	ModelAway   DoingKind = "outage"     // the model's server does not reply
+	Queued      DoingKind = "queue"      // the step waits for a worker, or for its turn under one of the worker's limits
+	OnHold      DoingKind = "paused"     // an operator paused the activity
+)
+
+// Waits reports whether the step is waiting rather than making progress.
+func (d Doing) Waits() bool {
+	return d.Kind != CallsModel && d.Kind != RunsTool && d.Kind != RunsChecks
+}
+
+// Outage is the outage of a failed step's model server.
+type Outage string
+
+// The values of Outage.
+const (
+	NoOutage    Outage = ""
+	Interrupted Outage = "interrupted" // the server has replied in this session
+	Unreached   Outage = "unreached"   // the server has never replied in this session
+)
+
+// Call is a call of a tool that the session's caller runs.
+type Call struct {
+	ID   string `json:"id"`
+	Name string `json:"name"` // the tool's name, as the caller gave it
+
+	// Arguments are JSON as the model wrote it; empty if ArgumentsPath has them.
+	Arguments     string `json:"arguments,omitempty"`
+	ArgumentsPath string `json:"arguments_path,omitempty"`
+
+	// Digest identifies the tool and the arguments: equal calls have equal digests.
+	Digest string `json:"digest"`
+}
+
+// ToolResult is the result of a call.
+type ToolResult struct {
+	ID      string `json:"id"`
+	Content string `json:"content"`
 }

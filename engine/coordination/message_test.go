@@ -13,7 +13,7 @@ func TestRule14_MessagesAreHeardAtTheGlobalLimit(t *testing.T) {
 	p := start(teamWith(func(o *Config) { o.Mode, o.AnswersGlobal = Decomposition, 3 }, "a", "b", "c"))
 	p.batch(Said{Agent: "a", Text: "mind the gap"})
 	commands := p.batch(p.answer("a"), p.answer("b"), p.answer("c"))
-	require.Equal(t, map[string][]Action{"a": stopOnly}, offers(commands))
+	require.Equal(t, map[string][]Action{"a": stopOnly}, offeredTo(commands))
 	require.Equal(t, []Message{{Number: 1, Agent: "a"}}, p.last("a").Messages)
 	require.NotNil(t, p.state.View().Agents[1].Stop, "b has no message, and is stopped")
 	l := theLaunch(t, p.batch(p.exhaust("a")))
@@ -28,7 +28,7 @@ func TestRule14_MessagesWakeStoppedAgents(t *testing.T) {
 	}, "a", "b"))
 	require.Empty(t, launches(p.batch(p.answer("a"))), "one in a row: a is stopped, b works")
 	require.NotNil(t, p.state.View().Agents[0].Stop)
-	require.Equal(t, map[string][]Action{"a": answerOrStop}, offers(p.batch(Said{Text: "mind the gap"})))
+	require.Equal(t, map[string][]Action{"a": answerOrStop}, offeredTo(p.batch(Said{Text: "mind the gap"})))
 }
 
 // 14. "streak resets when agent observes unseen external updates". A message, too, ends a streak,
@@ -66,7 +66,7 @@ func TestRule14_AMessageEndsAStreakOfAResumedStep(t *testing.T) {
 	one := 1
 	p := start(teamWith(func(o *Config) { o.Mode, o.AnswersPerAgent, o.LeadCap = Decomposition, 2, &one }, "a", "b"))
 	p.batch(p.answer("a"), p.stop("b", Complete))
-	require.Equal(t, map[string][]Action{"a": answerOrStop}, offers(p.batch(p.exhaust("a"), p.stop("b", Complete))))
+	require.Equal(t, map[string][]Action{"a": answerOrStop}, offeredTo(p.batch(p.exhaust("a"), p.stop("b", Complete))))
 	require.Equal(t, 1, p.state.Agents[0].Streak)
 	p.batch(Pause{})
 	p.batch(p.suspend("a"), Said{Text: "mind the gap"})
@@ -86,7 +86,7 @@ func TestRule18_MessagesWhereNobodyVotes(t *testing.T) {
 		heard := p.answer("b").(Answered)
 		heard.Heard = 1
 		commands := p.batch(p.answer("a"), heard, p.answer("c"))
-		require.Equal(t, map[string][]Action{"a": answerOnly, "c": answerOnly}, offers(commands), pacing)
+		require.Equal(t, map[string][]Action{"a": answerOnly, "c": answerOnly}, offeredTo(commands), pacing)
 		require.Equal(t, []Message{{Number: 1}}, p.last("a").Messages)
 		d := decision(t, p.batch(p.answer("a"), p.exhaust("c")))
 		require.Equal(t, Presented, d.Status, "c has received it, and its answer stays")

@@ -1,217 +1,194 @@
+// Rules 11 to 15, 18, 70, 82, 83 and 103: who needs a step, who can run, and the actions open to
+// it.
+
 package coordination
 
 import "slices"
 
-// owes reports whether the agent owes a fresh vote, a fresh stop or, without voting, an answer.
-func (s *State) owes(a *agent) bool {
-	if s.Config.Mode == voting && !s.Config.votes() {
-		return !a.answered()
+// offers decide who needs a step, who can run, and which actions are open to it.
+type offers struct{ tally }
+
+func (o *offers) owesAction(a *agent) bool {
+	if o.Config.Mode == voting && !o.Config.decidesByVote() {
+		return !a.hasAnswer()
 	}
-	return !s.fresh(a)
+	return !o.isFresh(a)
 }
 
-// wants reports whether the agent should be launched: it owes an action or, without voting, has an
-// unread message. A secluded agent at its limit of answers waits.
-func (s *State) wants(a *agent) bool {
-	if s.secluded() && a.answered() && s.full(a) {
+func (o *offers) needsLaunch(a *agent) bool {
+	if o.isSecluded() && a.hasAnswer() && o.atAnswerLimit(a) {
 		return false
 	}
-	return s.owes(a) || s.Config.Mode == voting && !s.Config.votes() && s.hasUnread(a, a.Heard) && !s.full(a)
+	return o.owesAction(a) || o.Config.Mode == voting && !o.Config.decidesByVote() && o.hasUnread(a, a.Heard) && !o.atAnswerLimit(a)
 }
 
-// full reports whether the limits allow the agent no further answer.
-func (s *State) full(a *agent) bool {
-	c := s.Config
-	return c.AnswersGlobal > 0 && s.total() >= c.AnswersGlobal ||
+func (o *offers) atAnswerLimit(a *agent) bool {
+	c := o.Config
+	return c.AnswersGlobal > 0 && o.countAnswers() >= c.AnswersGlobal ||
 		c.AnswersPerAgent > 0 && c.Mode == voting && a.answerCount() >= c.AnswersPerAgent
 }
 
-// able reports whether the agent is active and idle, and its limits or a message allow it a step.
-func (s *State) able(a *agent) bool {
-	return a.active() && a.Run == nil && (a.goesOn() || !s.atLimit(a) || s.recalled(a))
+func (o *offers) canRun(a *agent) bool {
+	return a.isActive() && a.Run == nil && (a.hasOpenStep() || !o.atStepLimit(a) || o.isRecalled(a))
 }
 
-// atLimit reports whether max_steps_per_agent or max_rounds allows the agent no further step.
-func (s *State) atLimit(a *agent) bool {
-	return a.Steps >= s.Config.MaxStepsPerAgent || s.outOfRounds(a)
+func (o *offers) atStepLimit(a *agent) bool {
+	return a.Steps >= o.Config.MaxStepsPerAgent || o.outOfRounds(&o.roster, a)
 }
 
-// recalled reports whether an unread message lets the agent vote or stop once more at its limit.
-func (s *State) recalled(a *agent) bool {
-	return (s.Config.Mode == Decomposition || s.Config.votes()) && s.owes(a) && s.hasUnread(a, a.Heard)
+// isRecalled reports whether an unread message lets the agent act once more at its limit (rule 103).
+func (o *offers) isRecalled(a *agent) bool {
+	return (o.Config.Mode == Decomposition || o.Config.decidesByVote()) && o.owesAction(a) && o.hasUnread(a, a.Heard)
 }
 
-// goesOn reports whether the agent has a step to resume, or to begin again in the same round.
-func (a *agent) goesOn() bool { return a.Rest != nil || a.Again || a.Retried }
-
-// outOfRounds reports whether max_rounds allows the agent no further round. Rounds are counted
-// anew when an absent agent joins.
-func (s *State) outOfRounds(a *agent) bool {
-	return s.Config.MaxRounds > 0 && !a.Absent && s.roundsOf(a) >= s.Config.MaxRounds
-}
-
-// inLastRound reports whether the agent's next step belongs to the last round.
-func (s *State) inLastRound(a *agent) bool {
-	rounds := s.roundsOf(a)
-	if !a.goesOn() {
-		rounds++
-	}
-	return s.Config.MaxRounds > 0 && rounds >= s.Config.MaxRounds
-}
-
-// roundsOf returns the number of rounds of this attempt since the newest join: the session's in
-// rounds, or the agent's own with continuous pacing.
-func (s *State) roundsOf(a *agent) int {
-	if s.Config.Pacing == pacingRounds {
-		return s.Round - s.Begun
-	}
-	return a.Rounds - a.Begun
-}
-
-// offered returns the actions open to a step of the agent that is launched together with those of
+// offeredActions returns the actions open to a step of the agent that is launched together with those of
 // beside. Without an open action the agent waits for answers of others.
-func (s *State) offered(a *agent, beside ...*agent) []Action {
+func (o *offers) offeredActions(a *agent, beside ...*agent) []Action {
 	var offered []Action
-	if s.mayAnswer(a, beside) {
+	if o.mayAnswer(a, beside) {
 		offered = append(offered, NewAnswer)
-		if a.tasked() {
+		if a.hasTasks() {
 			return offered
 		}
 	}
 	switch {
-	case s.Config.Mode == Decomposition:
+	case o.Config.Mode == Decomposition:
 		offered = append(offered, Stop)
-	case s.Config.votes() && !s.deferred() && len(s.shownTo(a)) > 0:
+	case o.Config.decidesByVote() && !o.defersVoting() && len(o.shownTo(a)) > 0:
 		offered = append(offered, Vote)
 	}
 	return offered
 }
 
-func (s *State) mayAnswer(a *agent, beside []*agent) bool {
-	c := s.Config
+func (o *offers) mayAnswer(a *agent, beside []*agent) bool {
+	c := o.Config
 	switch {
-	case s.full(a), c.AnswersGlobal > 0 && s.total()+s.reserved() >= c.AnswersGlobal:
+	case o.atAnswerLimit(a), c.AnswersGlobal > 0 && o.countAnswers()+o.countReserved() >= c.AnswersGlobal:
 		return false
-	case a.answered() && s.deferred():
+	case a.hasAnswer() && o.defersVoting():
 		return false
-	case a.Steps >= c.MaxStepsPerAgent, !a.goesOn() && s.outOfRounds(a): // recalled by a message
+	case a.Steps >= c.MaxStepsPerAgent, !a.hasOpenStep() && o.outOfRounds(&o.roster, a): // recalled by a message
 		return false
-	case s.inLastRound(a) && a.answered() && (c.Mode == Decomposition || c.votes()):
+	case o.inLastRound(&o.roster, a) && a.hasAnswer() && (c.Mode == Decomposition || c.decidesByVote()):
 		return false
 	}
-	return !s.overLeadCap(a, func(peer *agent) bool { return s.mayCatchUp(peer) || slices.Contains(beside, peer) })
+	return !o.overLeadCap(a, func(peer *agent) bool { return o.mayCatchUp(peer) || slices.Contains(beside, peer) })
 }
 
-// total returns the number of answers of this attempt.
-func (s *State) total() int {
-	n := 0
-	for _, a := range s.Agents {
-		n += a.answerCount()
-	}
-	return n
-}
-
-// reserved counts the running steps that may answer. Their answers must not be refused
-// because of a limit.
-func (s *State) reserved() int {
-	return len(s.agents(func(a *agent) bool {
-		return a.Run != nil && a.Run.Launch.Purpose == Coordinate && a.Run.Launch.may(NewAnswer)
+// countReserved counts the running steps whose answers must not be refused because of a limit.
+func (r *roster) countReserved() int {
+	return len(r.agentsWhere(func(a *agent) bool {
+		return a.Run != nil && a.Run.Launch.Purpose == Coordinate && a.Run.Launch.mayTake(NewAnswer)
 	}))
 }
 
-// deferred reports whether voting is deferred until an agent has given its first
-// answer.
-func (s *State) deferred() bool {
-	c := s.Config
-	if !c.DeferVoting && !s.mayAgree() || c.AnswersGlobal > 0 && s.total() >= c.AnswersGlobal {
+func (o *offers) defersVoting() bool {
+	c := o.Config
+	if !c.DeferVoting && !o.mayAgree() || c.AnswersGlobal > 0 && o.countAnswers() >= c.AnswersGlobal {
 		return false
 	}
-	return slices.ContainsFunc(s.Agents, func(a *agent) bool {
-		return a.isFirstOut() || a.active() && !a.answered() && a.Run == nil && !s.atLimit(a)
+	return slices.ContainsFunc(o.Agents, func(a *agent) bool {
+		return a.mayGiveFirstAnswer() || a.isActive() && !a.hasAnswer() && a.Run == nil && !o.atStepLimit(a)
 	})
+}
+
+func (r *roster) awaitsFirstAnswers() bool {
+	return slices.ContainsFunc(r.Agents, (*agent).mayGiveFirstAnswer)
+}
+
+func (a *agent) mayGiveFirstAnswer() bool {
+	return a.isActive() && !a.hasAnswer() && (a.hasOpenStep() || a.Run != nil && a.Run.Launch.mayTake(NewAnswer))
 }
 
 // overLeadCap reports whether one more answer of the agent would exceed the lead cap over a peer
 // for which counts is true. A first answer never does.
-func (s *State) overLeadCap(a *agent, counts func(*agent) bool) bool {
-	lead := s.Config.LeadCap
-	return lead != nil && a.answered() && slices.ContainsFunc(s.Agents, func(peer *agent) bool {
+func (o *offers) overLeadCap(a *agent, counts func(*agent) bool) bool {
+	lead := o.Config.LeadCap
+	return lead != nil && a.hasAnswer() && slices.ContainsFunc(o.Agents, func(peer *agent) bool {
 		return peer != a && counts(peer) && a.answerCount()+1-peer.answerCount() > *lead
 	})
 }
 
-// mayCatchUp reports whether the agent runs or can still be launched.
-func (s *State) mayCatchUp(a *agent) bool {
-	return a.works() || s.able(a) && (a.goesOn() || s.wants(a))
+func (o *offers) mayCatchUp(a *agent) bool {
+	return a.isWorking() || o.canRun(a) && (a.hasOpenStep() || o.needsLaunch(a))
 }
 
 // waitsForPeer reports whether the agent waits for a slower peer that is running, because the
 // peer's answer would make its vote stale.
-func (s *State) waitsForPeer(a *agent) bool {
-	return s.overLeadCap(a, (*agent).works)
+func (o *offers) waitsForPeer(a *agent) bool {
+	return o.overLeadCap(a, (*agent).isWorking)
 }
 
-// capped reports whether the session stops the agent. In decomposition, it stops agents that have
-// reached a limit of answers and have no unread message.
-func (s *State) capped(a *agent) bool {
-	c := s.Config
-	if c.Mode != Decomposition || !s.able(a) || !s.owes(a) || a.Rest != nil || s.hasUnread(a, a.Heard) {
+func (o *offers) mustStop(a *agent) bool {
+	c := o.Config
+	if c.Mode != Decomposition || !o.canRun(a) || !o.owesAction(a) || a.Rest != nil || o.hasUnread(a, a.Heard) {
 		return false
 	}
-	if c.AnswersGlobal > 0 && s.total() >= c.AnswersGlobal {
+	if c.AnswersGlobal > 0 && o.countAnswers() >= c.AnswersGlobal {
 		return true
 	}
-	return c.AnswersPerAgent > 0 && a.Streak >= c.AnswersPerAgent && !s.hasPeerNews(a)
+	return c.AnswersPerAgent > 0 && a.Streak >= c.AnswersPerAgent && !o.hasPeerNews(a)
 }
 
-// stopCapped stops the capped agents (seed 001: hit limits auto-stop the agent instead
-// of vote-only mode).
-func (s *State) stopCapped() {
-	if s.Config.Pacing == pacingRounds && s.busy() {
+// stopAtAnswerLimit applies rule 14.
+func (o *offers) stopAtAnswerLimit() {
+	if o.Config.Pacing == pacingRounds && o.isBusy() {
 		return // the running wave may bring them news
 	}
-	for _, a := range s.Agents {
-		if s.capped(a) {
-			a.Halt = &halt{Status: Complete, Summary: "stopped at its limit of answers", Seen: s.allSeen(), Heard: len(s.Messages)}
-			s.note(Entry{Kind: EntryStopped, Agent: a.ID, Text: a.ID + " is stopped at its limit of answers"})
+	for _, a := range o.Agents {
+		if o.mustStop(a) {
+			a.Halt = &halt{Status: Complete, Summary: "stopped at its limit of answers", Seen: o.allSeen(), Heard: len(o.Messages)}
+			o.note(Entry{Kind: EntryStopped, Agent: a.ID, Text: a.ID + " is stopped at its limit of answers"})
 		}
 	}
 }
 
-// allSeen returns all present answers as seen.
-func (s *State) allSeen() []Seen {
-	l := Launch{Shown: s.shown()}
-	return l.seen()
+func (o *offers) pickRunnable(match func(*agent) bool) []*agent {
+	return o.agentsWhere(func(a *agent) bool { return o.canRun(a) && match(a) })
 }
 
-// secluded reports whether every agent refines its own answer alone.
-func (s *State) secluded() bool {
-	return s.Config.Secluded && s.Config.Mode == voting && !s.Shared
+func (o *offers) countAbstentions() int {
+	return len(o.agentsWhere(func(a *agent) bool { return a.isActive() && o.owesAction(a) }))
 }
 
-// reveal ends the seclusion for the rest of this attempt.
-func (s *State) reveal() {
-	s.Shared = true
-	s.note(Entry{Kind: EntryRevealed, Text: "every agent has worked out its answer; all are shown now"})
+func (o *offers) completionPercent() int {
+	if o.Done() && o.Outcome.Status != Cancelled {
+		return 100
+	}
+	active := o.countActive()
+	if active == 0 {
+		return 0
+	}
+	return min(99, 100*(active-o.countAbstentions())/active)
 }
 
-// shownTo returns the answers that a new step of the agent is shown (rules 4 and 69).
-func (s *State) shownTo(a *agent) []Shown {
-	var shown []Shown
-	for _, n := range s.shown() {
-		if n.Agent == a.ID || !s.secluded() {
-			shown = append(shown, n)
+// awaitsSupport reports whether an answer has too few votes that are final, and votes that are out
+// could still make them enough.
+func (o *offers) awaitsSupport(winner *agent) bool {
+	votes, out := 0, 0
+	for _, a := range o.agentsWhere((*agent).isActive) {
+		switch {
+		case a.Run != nil || a.hasOpenStep() || o.canRun(a) && o.needsLaunch(a):
+			out++
+		case slices.Contains(o.votersFor(winner), a):
+			votes++
 		}
 	}
-	return shown
+	return o.lacksSupport(votes) && !o.lacksSupport(votes+out)
 }
 
-// worksOn reports whether the agent is launched without news, to improve its own answer.
-func (s *State) worksOn(a *agent) bool {
-	return (s.Config.Solo || s.secluded() || a.tasked() || s.unevaluated(a)) && slices.Contains(s.offered(a), NewAnswer)
-}
-
-// sawPeer reports whether the step of a ledger entry was shown an answer of another agent.
-func sawPeer(r Recorded) bool {
-	return slices.ContainsFunc(r.Seen, func(n Seen) bool { return n.Agent != r.Agent })
+// earlyWinner returns the agent whose answer wins by early agreement, or nil. With too little support
+// it wins only if nobody can be asked to vote.
+func (o *offers) earlyWinner() *agent {
+	undone := func(a *agent) bool {
+		return a.isActive() && (!a.hasAnswer() || a.Retried || o.hasUnread(a, a.Heard))
+	}
+	if !o.mayAgree() || o.isBelowMinimum() || slices.ContainsFunc(o.Agents, undone) {
+		return nil
+	}
+	a := o.majorityAnswer()
+	if a == nil || o.isOutdone(&o.roster, a) || o.lacksSupport(o.countAgreeing(a)) && len(o.pickRunnable(o.needsLaunch)) > 0 {
+		return nil
+	}
+	return a
 }

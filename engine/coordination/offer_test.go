@@ -17,7 +17,7 @@ var (
 )
 
 // offers returns the permitted actions of each launch, by agent.
-func offers(commands []Command) map[string][]Action {
+func offeredTo(commands []Command) map[string][]Action {
 	offered := map[string][]Action{}
 	for _, l := range launches(commands) {
 		offered[l.Agent] = l.Offered
@@ -31,7 +31,7 @@ func TestRule11_AnswersPerAgent(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.AnswersPerAgent = 2 }, "a", "b"))
 	commands := p.batch(p.answer("a"), p.vote("b", "b"))
-	require.Equal(t, map[string][]Action{"a": voteOnly, "b": answerOrVote}, offers(commands))
+	require.Equal(t, map[string][]Action{"a": voteOnly, "b": answerOrVote}, offeredTo(commands))
 	require.Empty(t, only[Record](p.batch(p.answer("a"))), "an action that is not offered is not accepted")
 }
 
@@ -54,8 +54,8 @@ func TestRule11_GlobalLimitIsReserved(t *testing.T) {
 func TestRule11_NoLaunchWithoutAnAction(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(func(o *Config) { o.AnswersGlobal = 1 }, "a", "b"))
-	require.Equal(t, map[string][]Action{"a": answerOnly}, offers(p.drain()), "DESIGN: no step is launched with none")
-	require.Equal(t, map[string][]Action{"a": voteOnly, "b": voteOnly}, offers(p.batch(p.answer("a"))))
+	require.Equal(t, map[string][]Action{"a": answerOnly}, offeredTo(p.drain()), "DESIGN: no step is launched with none")
+	require.Equal(t, map[string][]Action{"a": voteOnly, "b": voteOnly}, offeredTo(p.batch(p.answer("a"))))
 }
 
 // 12. Seed 001, fairness: "fairness_lead_cap_answers: max revision lead over slowest active peer".
@@ -104,22 +104,22 @@ func TestRule12_OnlyPeersThatCanCatchUpCount(t *testing.T) {
 	config := teamWith(func(o *Config) { o.LeadCap, o.MaxStepsPerAgent = &one, 4 }, "a", "slow")
 	p := start(config)
 	commands := p.batch(p.answer("a"), p.exhaust("slow"))
-	require.Equal(t, voteOnly, offers(commands)["a"], "one ahead of slow, who works on")
+	require.Equal(t, voteOnly, offeredTo(commands)["a"], "one ahead of slow, who works on")
 	commands = p.batch(p.exhaust("a"), p.fail("slow"))
-	require.Equal(t, answerOrVote, offers(commands)["a"])
+	require.Equal(t, answerOrVote, offeredTo(commands)["a"])
 
 	p = start(config)
 	commands = p.batch(p.answer("a"), p.exhaust("slow"))
-	require.Equal(t, voteOnly, offers(commands)["a"])
+	require.Equal(t, voteOnly, offeredTo(commands)["a"])
 	commands = p.batch(p.exhaust("a"), p.vote("slow", "a"))
-	require.Equal(t, answerOrVote, offers(commands)["a"], "slow is content")
+	require.Equal(t, answerOrVote, offeredTo(commands)["a"], "slow is content")
 
 	p = start(config)
 	p.batch(p.answer("a"), p.exhaust("slow"))
 	p.batch(p.vote("a", "a"), p.exhaust("slow"))
 	p.batch(p.exhaust("slow"))
 	p.batch(Said{Agent: "a", Text: "look again"})
-	require.Equal(t, map[string][]Action{"a": answerOrVote}, offers(p.batch(p.exhaust("slow"))), "slow is at its limit of steps")
+	require.Equal(t, map[string][]Action{"a": answerOrVote}, offeredTo(p.batch(p.exhaust("slow"))), "slow is at its limit of steps")
 }
 
 // 12. Seed 001: "pre-start fairness pause: prevents expensive rounds that would fail fairness
@@ -130,7 +130,7 @@ func TestRule12_WaitsForARunningSlowerPeer(t *testing.T) {
 	p := start(teamWith(func(o *Config) { o.LeadCap, o.Pacing = &one, "continuous" }, "a", "b", "slow"))
 	require.Empty(t, launches(p.batch(p.answer("a"), p.answer("b"))), "each has news of the other, and waits")
 	commands := p.batch(p.fail("slow"))
-	require.Equal(t, map[string][]Action{"a": answerOrVote, "b": answerOrVote}, offers(commands))
+	require.Equal(t, map[string][]Action{"a": answerOrVote, "b": answerOrVote}, offeredTo(commands))
 }
 
 // 12. DESIGN: "over the cap means vote-only". With cap 0, where every agent would wait for another,
@@ -156,7 +156,7 @@ func TestRule12_LeadCapInARevote(t *testing.T) {
 	p := answered(teamWith(func(o *Config) { o.LeadCap = &none }, "a", "b"))
 	commands := p.batch(p.vote("a", "a"), p.vote("b", "b"))
 	require.True(t, p.last("a").Revote)
-	require.Equal(t, map[string][]Action{"a": voteOnly, "b": voteOnly}, offers(commands))
+	require.Equal(t, map[string][]Action{"a": voteOnly, "b": voteOnly}, offeredTo(commands))
 }
 
 // 13. DESIGN: "Only agents with an answer can be voted for": no answer, no vote.
@@ -164,7 +164,7 @@ func TestRule13_VoteNeedsAnAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
 	require.Equal(t, answerOnly, p.last("a").Offered)
-	require.Equal(t, map[string][]Action{"a": answerOrVote, "b": answerOrVote}, offers(p.batch(p.answer("a"), p.exhaust("b"))))
+	require.Equal(t, map[string][]Action{"a": answerOrVote, "b": answerOrVote}, offeredTo(p.batch(p.answer("a"), p.exhaust("b"))))
 }
 
 // 13. Seed 001: "defer_voting_until_all_answered can keep capped agents waiting until
@@ -175,9 +175,9 @@ func TestRule13_DeferredVoting(t *testing.T) {
 
 	p := start(config)
 	commands := p.batch(p.answer("a"), p.answer("b"), p.exhaust("c"))
-	require.Equal(t, map[string][]Action{"c": answerOnly}, offers(commands), "a and b wait for c")
+	require.Equal(t, map[string][]Action{"c": answerOnly}, offeredTo(commands), "a and b wait for c")
 	commands = p.batch(p.answer("c"))
-	require.Equal(t, map[string][]Action{"a": answerOrVote, "b": answerOrVote, "c": answerOrVote}, offers(commands))
+	require.Equal(t, map[string][]Action{"a": answerOrVote, "b": answerOrVote, "c": answerOrVote}, offeredTo(commands))
 
 	p = start(config)
 	p.batch(p.answer("a"), p.answer("b"), p.exhaust("c"))
@@ -192,7 +192,7 @@ func TestRule13_DeferredVoting(t *testing.T) {
 	capped.AnswersGlobal = 2
 	p = start(capped)
 	require.Equal(t, map[string][]Action{"a": voteOnly, "b": voteOnly, "c": voteOnly},
-		offers(p.batch(p.answer("a"), p.answer("b"))), "the global limit is reached: c, who had to wait, may vote at once")
+		offeredTo(p.batch(p.answer("a"), p.answer("b"))), "the global limit is reached: c, who had to wait, may vote at once")
 }
 
 // 13. Seed 001, the ensemble pattern: "Agents produce answers independently (no peer visibility),
@@ -205,7 +205,7 @@ func TestRule13_Ensemble(t *testing.T) {
 	require.Empty(t, launches(p.batch(p.answer("c"))))
 	require.Empty(t, launches(p.batch(p.answer("a"))))
 	commands := p.batch(p.answer("b"))
-	require.Equal(t, map[string][]Action{"a": voteOnly, "b": voteOnly, "c": voteOnly}, offers(commands))
+	require.Equal(t, map[string][]Action{"a": voteOnly, "b": voteOnly, "c": voteOnly}, offeredTo(commands))
 	require.Len(t, p.last("a").Shown, 3)
 	l := theLaunch(t, p.batch(p.vote("a", "c"), p.vote("b", "c"), p.vote("c", "c")))
 	require.Equal(t, Present, l.Purpose)
@@ -219,7 +219,7 @@ func TestRule15_SkipVoting(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *Config) { o.SkipVoting = true }, "a", "b"))
 	commands := p.batch(p.answer("a"), p.exhaust("b"))
-	require.Equal(t, map[string][]Action{"b": answerOnly}, offers(commands), "a owes nothing")
+	require.Equal(t, map[string][]Action{"b": answerOnly}, offeredTo(commands), "a owes nothing")
 	commands = p.batch(p.answer("b"))
 	require.Equal(t, Decision{Status: Presented, Winner: "a", WinnerLabel: "agent1.1", WinnerStep: 1, Votes: []count{}}, decision(t, commands))
 }

@@ -1,19 +1,11 @@
+// Rules 53, 55, 56 and 77: who is in an outage, and how long servers and first answers are
+// waited for.
+
 package coordination
 
 import (
 	"slices"
-	"strconv"
 	"strings"
-)
-
-// Outage is the outage of a failed step's model server.
-type Outage string
-
-// The values of Outage.
-const (
-	NoOutage    Outage = ""
-	Interrupted Outage = "interrupted" // the server has replied in this session
-	Unreached   Outage = "unreached"   // the server has never replied in this session
 )
 
 // Delays before agents in an outage try again, in seconds.
@@ -22,52 +14,33 @@ const (
 	maxWait  = 600
 )
 
-// lost reports whether an agent has failed for a reason other than an outage.
-func (s *State) lost() bool {
-	return slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.Error != nil && a.Away == NoOutage })
+// hasLostAgent reports whether an agent has failed for a reason other than an outage.
+func (r *roster) hasLostAgent() bool {
+	return slices.ContainsFunc(r.Agents, func(a *agent) bool { return a.Error != nil && a.Away == NoOutage })
 }
 
-// away returns the number of agents whose outage is one of states.
-func (s *State) away(states ...Outage) int {
-	n := 0
-	for _, a := range s.Agents {
-		if slices.Contains(states, a.Away) {
-			n++
-		}
-	}
-	return n
+func (r *roster) countOutages(states ...Outage) int {
+	return len(r.agentsWhere(func(a *agent) bool { return slices.Contains(states, a.Away) }))
 }
 
-// stranded reports whether the session is parked because the agents that it needs are in an
-// outage and none of their servers has ever replied.
-func (s *State) stranded() bool {
-	return s.Stranded || s.Finale == nil && s.active() == 0 && s.unreachedOnly()
+func (r *roster) onlyUnreached() bool {
+	return r.countOutages(Unreached) > 0 && r.countOutages(Interrupted) == 0
 }
 
-// unreachedOnly reports whether agents are in an outage and none of their servers has ever
-// replied.
-func (s *State) unreachedOnly() bool { return s.away(Unreached) > 0 && s.away(Interrupted) == 0 }
-
-// missing waits until agents in an outage can make up the minimum, or parks the session if
-// none of their servers has ever replied.
-func (s *State) missing() move {
-	if s.unreachedOnly() {
-		s.Stranded = true
-		return move{}
-	}
-	return s.wait()
-}
-
-// unreached returns the messages of the agents whose servers have never replied, each
+// unreachedCauses returns the messages of the agents whose servers have never replied, each
 // message once, with the agents that share it.
-func (s *State) unreached() string {
+func (r *roster) unreachedCauses() string {
 	var agents, messages []string
-	for _, a := range s.Agents {
+	for _, a := range r.Agents {
 		if a.Away == Unreached {
 			agents, messages = append(agents, a.ID), append(messages, a.Error.Message)
 		}
 	}
 	return Together(agents, messages, ": ")
+}
+
+func (r *roster) outageIDs() []string {
+	return idsOf(r.agentsWhere(func(a *agent) bool { return a.Away != NoOutage }))
 }
 
 // Together lists each distinct cause once, after the agents that share it and a separator.
@@ -88,127 +61,48 @@ func Together(agents, causes []string, separator string) string {
 	return strings.Join(lines, "; ")
 }
 
-// inOutage returns the agents in an outage.
-func (s *State) inOutage() []string {
-	var agents []string
-	for _, a := range s.Agents {
-		if a.Away != NoOutage {
-			agents = append(agents, a.ID)
-		}
-	}
-	return agents
+// waits are the waits for model servers, and that of a quorum for first answers.
+type waits struct {
+	Waits    int              `json:"waits,omitempty"`    // number of consecutive waits since a step ended without an outage
+	Waiting  bool             `json:"waiting,omitempty"`  // the last Wait has not ended
+	Stranded bool             `json:"stranded,omitempty"` // agents below the minimum have never reached their servers
+	Majority *awaitedMajority `json:"majority,omitempty"` // majority of a quorum that waits for first answers
 }
 
-// wait requests the time after which agents in an outage try again, unless a wait is pending.
-func (s *State) wait() move {
-	if s.Waiting {
-		return move{}
-	}
-	s.Waits++
-	s.Waiting = true
-	seconds := min(s.Waits*waitStep, maxWait)
-	s.note(Entry{Kind: EntryWaiting, Text: "in an outage of their model servers: " + strings.Join(s.inOutage(), ", ") + "; trying again in " + strconv.Itoa(seconds) + " s"})
-	return move{wait: &Wait{Seconds: seconds}}
+// awaitedMajority is a majority of final votes that waits for first answers in progress.
+type awaitedMajority struct {
+	Label string `json:"label"`          // label of the answer voted for
+	Over  bool   `json:"over,omitempty"` // the wait has ended
 }
 
-// waited handles the end of a wait.
-func (s *State) waited() {
-	if !s.Waiting {
-		s.note(Entry{Kind: EntryIgnored, Text: "the end of a wait ignored: none is out"})
-		return
-	}
-	s.Waiting = false
-	if s.Majority != nil {
-		s.Majority.Over = true
-		return
-	}
-	s.tryAgain()
+func (w *waits) isStranded(r *roster, presenting bool) bool {
+	return w.Stranded || !presenting && r.countActive() == 0 && r.onlyUnreached()
 }
 
-// tryAgain makes every agent in an outage active again.
-func (s *State) tryAgain() {
-	for _, a := range s.Agents {
-		if a.Away != NoOutage {
-			s.revive(a)
-		}
-	}
-}
-
-// revive makes a failed agent active again. Its step will be resumed, and is not counted
-// twice.
-func (s *State) revive(a *agent) {
-	a.Error, a.Away, a.Retried = nil, NoOutage, true
-	s.Stranded = false
-	if a.Rest != nil && a.Rest.Launch.Purpose == Coordinate {
-		a.Steps = max(a.Steps-1, 0)
-	}
-	s.note(Entry{Kind: EntryRetried, Agent: a.ID, Text: "the failed step of " + a.ID + " is retried"})
-}
-
-// rejoin adds the agents in an outage, which try again, to a new wave.
-func (s *State) rejoin(wave []Launch) []Launch {
-	if len(wave) == 0 {
+// nextWait returns nil if a wait is pending.
+func (w *waits) nextWait() *Wait {
+	if w.Waiting {
 		return nil
 	}
-	s.tryAgain()
-	return append(wave, s.relaunch(s.resumable())...)
+	w.Waits++
+	w.Waiting = true
+	return &Wait{Seconds: min(w.Waits*waitStep, maxWait)}
 }
 
-// SilentCalls is how many times as long as the longest call of a session a call may last without
-// a byte of a reply before it counts as an outage of its model.
-const SilentCalls = 4
-
-// works reports whether a step of the agent is running that the others wait for.
-func (a *agent) works() bool { return a.Run != nil && !a.Run.Away }
-
-// busy reports whether the others wait for a running step.
-func (s *State) busy() bool { return slices.ContainsFunc(s.Agents, (*agent).works) }
-
-// reported handles the report of a running step about its model.
-func (s *State) reported(e ModelReport) {
-	i := slices.IndexFunc(s.Agents, func(a *agent) bool { return a.Run != nil && a.Run.Launch.ID == e.Launch })
-	if i < 0 || s.Done() || s.Agents[i].Run.Launch.Purpose.ofFinale() {
-		s.ignore("report of launch " + quoted(string(e.Launch)) + " about its model ignored")
-		return
+// awaitFirsts returns nil if the wait for first answers is pending.
+func (w *waits) awaitFirsts(seconds int) *Wait {
+	if w.Waiting {
+		return nil
 	}
-	a := s.Agents[i]
-	if a.Run.Out = nil; e.Out == nil {
-		s.comeBack(a)
-		return
-	}
-	a.Run.Out = &Doing{Kind: ModelAway, Since: e.Out.Since, What: truncate(e.Out.What)}
+	w.Waiting = true
+	return &Wait{Seconds: seconds, Firsts: true}
 }
 
-// partFromOutages makes agents away, or ends that, as rule 107 says. It changes nothing while
-// another agent has something to do.
-func (s *State) partFromOutages() {
-	if s.Config.Mode == Decomposition || s.Held() || s.Forced != "" || s.Finale != nil || s.checking() || len(s.resumable()) > 0 {
-		return
-	}
-	out := s.agents(func(a *agent) bool { return a.Run != nil && a.Run.Out != nil })
-	others := s.agents(func(a *agent) bool { return a.Error == nil && !a.Absent && !slices.Contains(out, a) })
-	if len(out) == 0 || slices.ContainsFunc(others, func(a *agent) bool { return a.Run != nil }) {
-		return
-	}
-	answered := slices.DeleteFunc(others, func(a *agent) bool { return !a.answered() })
-	team := len(s.Agents) - len(s.absent())
-	enough := 2*len(answered) > team && len(answered) >= s.Config.MinActive && s.Affords()
-	for _, a := range out {
-		switch {
-		case !enough:
-			s.comeBack(a)
-		case !a.Run.Away:
-			a.Run.Away = true
-			a.Ballot, a.Halt = nil, nil
-			s.note(Entry{Kind: EntryAway, Agent: a.ID, Reason: a.Run.Out.What, Text: a.ID + " is away: the others go on without it until its model is back"})
-		}
+// keepMajority withdraws the wait of a majority for another answer.
+func (w *waits) keepMajority(label string) {
+	if w.Majority != nil && w.Majority.Label != label {
+		w.dropMajority()
 	}
 }
 
-// comeBack ends the absence of an agent whose step goes on.
-func (s *State) comeBack(a *agent) {
-	if a.Run.Away {
-		a.Run.Away = false
-		s.note(Entry{Kind: EntryBack, Agent: a.ID, Text: a.ID + " is waited for again"})
-	}
-}
+func (w *waits) dropMajority() { w.Majority, w.Waiting = nil, false }

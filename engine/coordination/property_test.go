@@ -79,11 +79,14 @@ type session struct {
 	oracle     *oracle
 	invariants *invariants
 
-	batch    []Event     // since the last Drain, without refused reopenings
-	taken    [][]Event   // those batches
-	fed      [][]Event   // all batches so far
-	accepted []Event     // those of the ledger's entries
-	given    [][]Command // the result of each
+	batch []Event     // since the last Drain, without refused reopenings
+	taken [][]Event   // those batches
+	fed   [][]Event   // all batches so far
+	given [][]Command // the result of each
+
+	saved  string  // the state after some batches
+	said   []Said  // accepted since
+	claims []Claim // ends of steps with an accepted action since
 
 	failures int // since the session was released
 	suspends int
@@ -123,7 +126,7 @@ func playRandom(t require.TestingT, choose pick, more func() bool) {
 		s.finish(t)
 	}
 	if s.temper.honest {
-		s.restored(t)
+		s.caughtUp(t)
 	}
 	decided := s.state.Decision()
 	for range 3 {
@@ -156,8 +159,9 @@ func (s *session) feed(t require.TestingT, events []Event) {
 			s.oracle.take(e)
 			s.batch = append(s.batch, e)
 		}
-		if s.step(e); s.state.Accepted > len(s.accepted) {
-			s.accepted = append(s.accepted, e)
+		before := s.state.Accepted
+		if s.step(e); s.saved != "" && s.state.Accepted > before {
+			s.remember(e)
 		}
 		twin.Step(e)
 		encoded = marshal(t, s.state)
@@ -170,6 +174,9 @@ func (s *session) feed(t require.TestingT, events []Event) {
 	encoded = marshal(t, s.state)
 	require.Equal(t, encoded, marshal(t, twin))
 	require.Empty(t, decoded(t, encoded).Drain(), "nothing comes twice")
+	if len(s.fed) == 3 {
+		s.saved = encoded
+	}
 	s.fed, s.taken, s.given, s.batch = append(s.fed, events), append(s.taken, s.batch), append(s.given, commands), nil
 
 	s.compare(t, commands)

@@ -1,3 +1,5 @@
+// Rules 62 to 65 and 105: a session goes on after its end.
+
 package coordination
 
 import (
@@ -27,12 +29,12 @@ func (s *State) refuseReopened(e Reopened) error {
 		if err := again.refuseSaid(said); err != nil {
 			return err
 		}
-		again.said(said)
+		again.addMessage(said)
 	}
 	again.Drain()
 	if d := again.Decision(); again.Done() && !d.Stands() {
 		why := d.text()
-		if asked := cmp.Or(d.Asked, d.Despite); asked.forced() {
+		if asked := cmp.Or(d.Asked, d.Despite); asked.isForced() {
 			why += " (" + string(asked) + ")"
 		}
 		return errors.New("the session would end again at once, " + why)
@@ -46,16 +48,15 @@ func (s *State) refuseReopened(e Reopened) error {
 func (s *State) clone() (*State, error) {
 	data, err := json.Marshal(s)
 	if err != nil {
-		return nil, fmt.Errorf("copying the state: %w", err)
+		return nil, fmt.Errorf("copy the state: %w", err)
 	}
 	other := &State{}
 	if err := json.Unmarshal(data, other); err != nil {
-		return nil, fmt.Errorf("copying the state: %w", err)
+		return nil, fmt.Errorf("copy the state: %w", err)
 	}
 	return other, nil
 }
 
-// reopen applies a Reopened event.
 func (s *State) reopen(e Reopened) {
 	if err := s.refuseReopened(e); err != nil {
 		s.ignore("reopening ignored: " + err.Error())
@@ -64,7 +65,7 @@ func (s *State) reopen(e Reopened) {
 	s.note(Entry{Kind: EntryReopened, Text: "the session goes on in a new run"})
 	s.goOn(e)
 	if e.Text != "" {
-		s.said(Said{Agent: e.Agent, Text: e.Text})
+		s.addMessage(Said{Agent: e.Agent, Text: e.Text})
 	}
 }
 
@@ -91,9 +92,9 @@ func (s *State) goOn(e Reopened) {
 			a.Rest.Late, a.Rest.Token = false, tokenIn(e.Run, a.Rest.Launch.ID)
 		}
 		if a.Error != nil && (e.Agent == "" || e.Agent == a.ID || e.Text != "") {
-			s.revive(a)
+			s.reviveAgent(a)
 		}
-		a.Retried = a.Retried || voteAgain && a.active()
+		a.Retried = a.Retried || voteAgain && a.isActive()
 	}
 }
 
@@ -117,43 +118,11 @@ func (s *State) Suspended() []Launch {
 			continue
 		}
 		l := a.Rest.Launch.clone()
-		if l.ResumeFrom = s.filesOf(a); l.ResumeFrom != "" {
+		if l.ResumeFrom = a.filesFrom(); l.ResumeFrom != "" {
 			launches = append(launches, l)
 		}
 	}
 	return launches
 }
 
-// tokenIn returns the execution token of a launch in a run.
 func tokenIn(run string, id LaunchID) string { return run + "-" + string(id) }
-
-// keepRest keeps a cancelled step if the session can be reopened.
-func (s *State) keepRest(a *agent, run Launch, event ending) {
-	if s.Outcome.Stands() {
-		return
-	}
-	switch e := event.(type) {
-	case Suspended:
-		a.Rest = s.rest(&run, e.End, e.Token)
-	case Failed:
-		a.Rest = s.rest(&run, e.End, e.Token)
-	default:
-		a.Rest = &resumableStep{Launch: run, Late: true}
-	}
-}
-
-// rest returns the record of a suspended or failed step. If it reports no model call, its
-// usage is zero or unknown.
-func (s *State) rest(run *Launch, e End, token string) *resumableStep {
-	launch := *run
-	launch.AwaySince = e.AwaySince
-	return &resumableStep{Launch: launch, Token: token, Uncounted: e.Usage.ModelCalls == 0}
-}
-
-// filesOf returns the token of the agent's earlier step whose files a new step starts with.
-func (s *State) filesOf(a *agent) string {
-	if a.Rest == nil {
-		return a.Left
-	}
-	return cmp.Or(a.Rest.Token, a.Rest.Launch.ResumeFrom)
-}

@@ -19,9 +19,9 @@ func TestRule69_PeersAreNotShown(t *testing.T) {
 		require.Equal(t, Updates{}, l.Updates)
 	}
 	p.step(p.vote("a", "a"), p.answer("b"))
-	require.True(t, p.state.fresh(p.state.agent("a")), "b's answer makes it stale only when it is shown")
+	require.True(t, p.state.isFresh(p.state.agentOf("a")), "b's answer makes it stale only when it is shown")
 	require.Equal(t, []string{"a", "b"}, launched(p.drain()))
-	require.False(t, p.state.fresh(p.state.agent("a")))
+	require.False(t, p.state.isFresh(p.state.agentOf("a")))
 }
 
 // 69. In divided work every agent needs the parts of the others, so peers are shown.

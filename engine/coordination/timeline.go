@@ -1,3 +1,5 @@
+// The timeline, for people, and the ledger.
+
 package coordination
 
 import (
@@ -7,6 +9,12 @@ import (
 
 	"conclave/engine/text"
 )
+
+// timeline has the newest entries for people.
+type timeline struct {
+	Events int     `json:"events"` // number of entries written
+	Recent []Entry `json:"recent"` // the last of them
+}
 
 // Entry is one line of the timeline.
 type Entry struct {
@@ -71,9 +79,31 @@ const (
 	keptCharacters = 280 // longest text of an agent, in characters
 )
 
+func (t *timeline) addEntry(round int, e Entry) {
+	t.Events++
+	e.Seq, e.Round = t.Events, round
+	if len(t.Recent) == mostEntries {
+		t.Recent = slices.Delete(t.Recent, 0, 1)
+	}
+	t.Recent = append(t.Recent, e)
+}
+
+func (t *timeline) stampEntries(now time.Time) {
+	for i := range t.Recent {
+		if t.Recent[i].Time.IsZero() {
+			t.Recent[i].Time = now
+		}
+	}
+	old := slices.IndexFunc(t.Recent, func(e Entry) bool { return now.Sub(e.Time) < keptFor })
+	if old < 0 {
+		old = len(t.Recent)
+	}
+	t.Recent = slices.Delete(t.Recent, 0, max(0, min(old, len(t.Recent)-keptEntries)))
+}
+
 // DecidedAt returns the time of the last decision, or zero if the timeline has none.
-func (s *State) DecidedAt() time.Time {
-	for _, e := range slices.Backward(s.Timeline()) {
+func (t *timeline) DecidedAt() time.Time {
+	for _, e := range slices.Backward(t.Timeline()) {
 		if e.Kind == EntryDecided {
 			return e.Time
 		}
@@ -83,43 +113,46 @@ func (s *State) DecidedAt() time.Time {
 
 // Timeline returns the newest entries, oldest first: the last 50, and all of the last 15
 // seconds, but at most 500.
-func (s *State) Timeline() []Entry {
-	if len(s.Recent) == 0 {
-		return []Entry{}
-	}
-	return slices.Clone(s.Recent)
+func (t *timeline) Timeline() []Entry {
+	return append([]Entry{}, t.Recent...)
 }
 
-// Stamp sets the time of events and ledger entries that have none. The state has no clock, so
-// the driver calls it after Step and Drain.
-func (s *State) Stamp(now time.Time) {
-	for i := range s.Recent {
-		if s.Recent[i].Time.IsZero() {
-			s.Recent[i].Time = now
-		}
-	}
-	old := slices.IndexFunc(s.Recent, func(e Entry) bool { return now.Sub(e.Time) < keptFor })
-	if old < 0 {
-		old = len(s.Recent)
-	}
-	s.Recent = slices.Delete(s.Recent, 0, max(0, min(old, len(s.Recent)-keptEntries)))
-	for i := range s.Pending {
-		if s.Pending[i].Time.IsZero() {
-			s.Pending[i].Time = now
-		}
-	}
-}
+func ignoredEntry(text string) Entry { return Entry{Kind: EntryIgnored, Text: text} }
 
-func (s *State) note(e Entry) {
-	s.Events++
-	e.Seq, e.Round = s.Events, s.Round
-	if len(s.Recent) == mostEntries {
-		s.Recent = slices.Delete(s.Recent, 0, 1)
-	}
-	s.Recent = append(s.Recent, e)
-}
-
-func quoted(text string) string { return strconv.Quote(truncate(text)) }
+func quoteText(text string) string { return strconv.Quote(truncate(text)) }
 
 // truncate keeps the first 280 characters of an agent's text.
 func truncate(s string) string { return text.HeadRunes(s, keptCharacters) }
+
+// ledger counts the accepted actions, and has those that the next Drain hands out.
+type ledger struct {
+	Accepted int        `json:"accepted"` // number of ledger entries written
+	Pending  []Accepted `json:"pending"`
+}
+
+func (l *ledger) addAccepted(attempt int, entry Accepted) int {
+	l.Accepted++
+	entry.Seq = l.Accepted
+	if attempt > 1 {
+		entry.Attempt = attempt
+	}
+	l.Pending = append(l.Pending, entry)
+	return entry.Seq
+}
+
+func (l *ledger) stampAccepted(now time.Time) {
+	for i := range l.Pending {
+		if l.Pending[i].Time.IsZero() {
+			l.Pending[i].Time = now
+		}
+	}
+}
+
+func (l *ledger) handOut() []Command {
+	var commands []Command
+	for _, entry := range l.Pending {
+		commands = append(commands, Record{Entry: entry})
+	}
+	l.Pending = nil
+	return commands
+}

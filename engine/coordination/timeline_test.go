@@ -217,7 +217,7 @@ func TestTimeline_UpdateInjectedWithoutAnAction(t *testing.T) {
 
 			p.state.Events, p.state.Recent = 0, nil
 			p.batch(Retry{})
-			if a := p.state.agent("a"); a.Run != nil { // resumed, with the launch's first view
+			if a := p.state.agentOf("a"); a.Run != nil { // resumed, with the launch's first view
 				vote := p.vote("a", "b").(Voted)
 				vote.Seen = told
 				p.step(vote)

@@ -1,8 +1,9 @@
+// The state for people and programs.
+
 package coordination
 
 import (
 	"slices"
-	"time"
 
 	"conclave/engine/llm"
 )
@@ -98,7 +99,7 @@ func (s *State) View() View {
 		Cost:   s.Cost(),
 		Events: s.Events,
 
-		Paused: s.Paused, Attempt: s.attempt(), Messages: len(s.Messages),
+		Paused: s.Paused, Attempt: s.attemptNumber(), Messages: len(s.Messages),
 	}
 	v.Reported = s.Reported
 	if !s.Done() {
@@ -113,7 +114,7 @@ func (s *State) View() View {
 	for _, c := range s.Tally() {
 		v.Votes[c.Target] = c.Votes
 	}
-	v.Superseded, v.Completion = s.superseded(), s.completion()
+	v.Superseded, v.Completion = s.countSuperseded(), s.completionPercent()
 	return v
 }
 
@@ -145,27 +146,12 @@ func (v View) Failed() []FailedAgent {
 	return failed
 }
 
-func (s *State) superseded() int {
-	return s.Cast - len(s.agents(func(a *agent) bool { return a.Ballot != nil }))
-}
-
-func (s *State) completion() int {
-	if s.Done() && s.Outcome.Status != Cancelled {
-		return 100
-	}
-	active := s.active()
-	if active == 0 {
-		return 0
-	}
-	return min(99, 100*(active-s.abstentions())/active)
-}
-
 func (s *State) viewAgent(a *agent) AgentView {
 	v := AgentView{
 		ID:          a.ID,
 		Number:      a.Number,
 		Status:      a.status(),
-		Running:     a.Run != nil && !a.Run.waits() && !s.Done(),
+		Running:     a.Run != nil && !a.Run.awaitsCaller() && !s.Done(),
 		Absent:      a.Absent,
 		Step:        a.Step,
 		Answers:     len(a.Answers),
@@ -174,24 +160,24 @@ func (s *State) viewAgent(a *agent) AgentView {
 		Error:       a.Error,
 	}
 	if b := a.Ballot; b != nil {
-		v.Vote = &VoteView{Target: b.Target, TargetLabel: b.TargetLabel, Step: b.Step, Stale: !s.fresh(a), Reason: b.Reason, Confidence: b.Confidence}
+		v.Vote = &VoteView{Target: b.Target, TargetLabel: b.TargetLabel, Step: b.Step, Stale: !s.isFresh(a), Reason: b.Reason, Confidence: b.Confidence}
 	}
 	if h := a.Halt; h != nil {
-		v.Stop = &StopView{Status: h.Status, Summary: h.Summary, Step: h.Step, Stale: !s.fresh(a)}
+		v.Stop = &StopView{Status: h.Status, Summary: h.Summary, Step: h.Step, Stale: !s.isFresh(a)}
 	}
-	if v.Evaluation = shallow(a.Judged); v.Evaluation != nil {
-		v.Evaluation.Label = a.label(1 + slices.Index(a.Answers, v.Evaluation.Step))
+	if v.Evaluation = shallowCopy(a.Judged); v.Evaluation != nil {
+		v.Evaluation.Label = a.answerLabel(1 + slices.Index(a.Answers, v.Evaluation.Step))
 	}
 	if v.Running {
 		v.Purpose = a.Run.Launch.Purpose
 		if a.Run.Away {
-			v.Doing = shallow(a.Run.Out)
+			v.Doing = shallowCopy(a.Run.Out)
 		}
 	}
 	if s.Waiting && s.Majority == nil && a.Away != NoOutage {
 		v.Doing = &Doing{Kind: ModelAway, What: a.Error.Message}
 	}
-	if v.Doing == nil && s.isChecked(a) {
+	if v.Doing == nil && s.isBeingChecked(a) {
 		v.Doing = &Doing{Kind: RunsChecks, What: "checks of " + a.latestLabel()}
 	}
 	return v
@@ -205,7 +191,7 @@ func (a *agent) status() string {
 		return statusVoted
 	case a.Halt != nil:
 		return statusStopped
-	case a.answered():
+	case a.hasAnswer():
 		return statusAnswered
 	default:
 		return statusNoAction
@@ -222,37 +208,9 @@ func (s *State) phase() Phase {
 		return PhaseWaitingForTools
 	case s.Finale != nil:
 		return PhasePresenting
-	case s.Round == 1 || len(s.shown()) == 0:
+	case s.Round == 1 || len(s.shownAnswers()) == 0:
 		return PhaseInitialAnswers
 	default:
 		return PhaseCoordinating
 	}
-}
-
-// Doing is the current activity of a step, as its worker reports it. The state of a session
-// has only the session's own waits.
-type Doing struct {
-	Kind  DoingKind `json:"kind"`
-	Since time.Time `json:"since"`
-	Until time.Time `json:"until,omitzero"` // expected end of a wait; zero if unknown
-	What  string    `json:"what"`           // one line for people
-}
-
-// DoingKind is the kind of an activity.
-type DoingKind string
-
-// The kinds of activities. All except CallsModel, RunsTool and RunsChecks are waits.
-const (
-	CallsModel  DoingKind = "model"
-	RunsTool    DoingKind = "tool"
-	RunsChecks  DoingKind = "checks"     // checks run on the agent's answer
-	RateLimited DoingKind = "rate_limit" // the model's server accepts no more requests for now
-	ModelAway   DoingKind = "outage"     // the model's server does not reply
-	Queued      DoingKind = "queue"      // the step waits for a worker, or for its turn under one of the worker's limits
-	OnHold      DoingKind = "paused"     // an operator paused the activity
-)
-
-// Waits reports whether the step is waiting rather than making progress.
-func (d Doing) Waits() bool {
-	return d.Kind != CallsModel && d.Kind != RunsTool && d.Kind != RunsChecks
 }

@@ -44,22 +44,21 @@ func TestRule84_Agreement(t *testing.T) {
 func TestProbability(t *testing.T) {
 	t.Parallel()
 	for _, p := range []float64{-0.01, 1.01, math.NaN(), math.Inf(1)} {
-		require.Nil(t, probability(&p), p)
+		require.Nil(t, validProbability(&p), p)
 	}
 	sure := 0.25
-	kept := probability(&sure)
+	kept := validProbability(&sure)
 	sure = 1
 	require.InDelta(t, 0.25, *kept, 0, "a copy")
-	require.Nil(t, probability(nil))
+	require.Nil(t, validProbability(nil))
 }
 
-// Agents on record are members of a restored team.
+// Agents on record are members of the team.
 func TestRule79_OnRecord(t *testing.T) {
 	t.Parallel()
 	config := teamWith(func(c *Config) { c.Start = 1 }, "a", "b", "c")
-	answered := Answered{End: End{Step: 1}}
-	entry := Accepted{Seq: 1, Agent: "b", Step: 1, Action: NewAnswer, Label: "agent2.1"}
-	s := Restore(config, Lost{Ledger: []Recorded{{Accepted: entry, Event: answered}}})
+	s := New(config)
+	s.CatchUp(Reopened{}, nil, []Claim{{Agent: "b", Event: Answered{End: End{Launch: "l2", Step: 1}}}})
 	require.Equal(t, []bool{false, false, true}, absences(s))
 	s = Recall(config, []OnRecord{{Agent: "c", Step: 1, Steps: 1, Answers: []int{1}}}, nil)
 	require.Equal(t, []bool{false, true, false}, absences(s))

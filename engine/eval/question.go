@@ -34,15 +34,13 @@ type Targets []string
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (t *Targets) UnmarshalJSON(data []byte) error {
-	var many []any
-	if json.Unmarshal(data, &many) != nil {
-		var one any
-		if err := decodeNumbers(data, &one); err != nil {
-			return err
-		}
-		many = []any{one}
-	} else if err := decodeNumbers(data, &many); err != nil {
+	var given any
+	if err := decodeNumbers(data, &given); err != nil {
 		return err
+	}
+	many, list := given.([]any)
+	if !list && given != nil {
+		many = []any{given}
 	}
 	*t = nil
 	for _, value := range many {
@@ -108,7 +106,7 @@ func (d DataSet) Read() (questions []Question, ignored []string, err error) {
 		}
 		q, others, err := d.readQuestion(line, number)
 		if err == nil {
-			err = q.check(d.Scorer)
+			err = q.checkScorable(d.Scorer)
 		}
 		for _, name := range others {
 			foreign[name] = true
@@ -132,9 +130,9 @@ func (d DataSet) Read() (questions []Question, ignored []string, err error) {
 	return questions, slices.Sorted(maps.Keys(foreign)), errors.Join(faults...)
 }
 
-// rename gives the fields of a line the names that a question has for them, and returns those that
+// renameFields gives the fields of a line the names that a question has for them, and returns those that
 // it has none for.
-func (d DataSet) rename(line []byte) (renamed []byte, others []string, err error) {
+func (d DataSet) renameFields(line []byte) (renamed []byte, others []string, err error) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(line, &given); err != nil {
 		return nil, nil, fmt.Errorf("not a JSON object: %w; give one question a line", err)
@@ -164,7 +162,7 @@ func (d DataSet) rename(line []byte) (renamed []byte, others []string, err error
 var questionFields = []string{"id", "input", "target", "choices", "files", "metadata", "scorer", "base", "checks"}
 
 func (d DataSet) readQuestion(line []byte, number int) (q Question, others []string, err error) {
-	line, others, err = d.rename(line)
+	line, others, err = d.renameFields(line)
 	if err != nil {
 		return q, nil, err
 	}
@@ -191,9 +189,7 @@ func decodeQuestion(line []byte, number int) (Question, error) {
 		Question
 		ID any `json:"id"`
 	}
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.UseNumber()
-	if err := d.Decode(&l); err != nil {
+	if err := decodeNumbers(line, &l); err != nil {
 		return l.Question, fmt.Errorf("%w; a question has id, input (a text), target, choices, files, metadata, scorer, base and checks", err)
 	}
 	switch id := l.ID.(type) {
@@ -211,8 +207,7 @@ func decodeQuestion(line []byte, number int) (Question, error) {
 	return l.Question, nil
 }
 
-// check refuses a question that cannot be asked or scored.
-func (q Question) check(scorer string) error {
+func (q Question) checkScorable(scorer string) error {
 	switch {
 	case len(q.ID) > maxIDBytes || !questionID.MatchString(q.ID):
 		return fmt.Errorf("the id %.60q; give at most %d letters, digits, hyphens, underscores and dots", q.ID, maxIDBytes)
@@ -255,7 +250,7 @@ func (q Question) checkScorer(scorer string) error {
 		if _, err := regexp.Compile(target); scorer == Pattern && err != nil {
 			return fmt.Errorf("the target is not a regular expression (RE2): %w", err)
 		}
-		if _, found := q.letter(target); scorer == Choice && !found {
+		if _, found := q.choiceLetter(target); scorer == Choice && !found {
 			return fmt.Errorf("the target %.40q is neither a letter nor the text of a choice", target)
 		}
 	}
@@ -290,11 +285,10 @@ func (q Question) ScoredBy(scorer string) string {
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// letter returns the letter of the choice that target names by its letter or its text.
-func (q Question) letter(target string) (string, bool) {
+func (q Question) choiceLetter(target string) (string, bool) {
 	target = strings.TrimSpace(target)
 	for i, choice := range q.Choices {
-		if target == letters[i:i+1] || normalize(target) == normalize(choice) {
+		if target == letters[i:i+1] || normalizeText(target) == normalizeText(choice) {
 			return letters[i : i+1], true
 		}
 	}
@@ -323,7 +317,7 @@ func (q Question) Wrong() []string {
 	for i := range q.Choices {
 		others = append(others, letters[i:i+1])
 	}
-	value, whole := new(big.Int).SetString(canonical(strings.Join(q.Target[:min(1, len(q.Target))], "")), 10)
+	value, whole := new(big.Int).SetString(canonicalAnswer(strings.Join(q.Target[:min(1, len(q.Target))], "")), 10)
 	for i := int64(1); len(q.Choices) == 0 && i <= 4; i++ {
 		if whole {
 			others = append(others, new(big.Int).Add(value, big.NewInt(i)).String())

@@ -82,32 +82,31 @@ func (q Question) Score(scorer, answer string) (extracted string, correct *bool)
 			return "", nil
 		}
 	}
-	right := slices.ContainsFunc(q.Target, func(target string) bool { return q.hits(scorer, target, answer, extracted) })
+	right := slices.ContainsFunc(q.Target, func(target string) bool { return q.matchesTarget(scorer, target, answer, extracted) })
 	return extracted, &right
 }
 
-func (q Question) hits(scorer, target, answer, extracted string) bool {
+func (q Question) matchesTarget(scorer, target, answer, extracted string) bool {
 	switch scorer {
 	case Exact:
 		return extracted == strings.TrimSpace(target)
 	case Includes:
-		return strings.Contains(normalize(answer), normalize(target))
+		return strings.Contains(normalizeText(answer), normalizeText(target))
 	case Pattern:
 		p, err := regexp.Compile(target)
 		return err == nil && p.MatchString(answer)
 	case Choice:
-		want, _ := q.letter(target)
-		return q.chosen(extracted) == want
+		want, _ := q.choiceLetter(target)
+		return q.chosenLetter(extracted) == want
 	default:
-		return canonical(extracted) == canonical(target)
+		return canonicalAnswer(extracted) == canonicalAnswer(target)
 	}
 }
 
 var firstLetter = regexp.MustCompile(`^[(\[]?([A-Za-z])(?:[).:\]\s,]|$)`)
 
-// chosen returns the letter of the choice that an answer names, or "".
-func (q Question) chosen(extracted string) string {
-	if letter, found := q.letter(strings.TrimRight(extracted, ".")); found {
+func (q Question) chosenLetter(extracted string) string {
+	if letter, found := q.choiceLetter(strings.TrimRight(extracted, ".")); found {
 		return letter
 	}
 	if m := firstLetter.FindStringSubmatch(extracted); m != nil {
@@ -121,34 +120,34 @@ func (q Question) chosen(extracted string) string {
 func (q Question) VoteKey(scorer, answer string) string {
 	extracted := Extract(answer)
 	if scorer = q.ScoredBy(scorer); scorer == Choice && extracted != "" {
-		return cmp.Or(q.chosen(extracted), canonical(extracted))
+		return cmp.Or(q.chosenLetter(extracted), canonicalAnswer(extracted))
 	}
 	if extracted == "" {
-		return normalize(answer)
+		return normalizeText(answer)
 	}
-	return canonical(extracted)
+	return canonicalAnswer(extracted)
 }
 
 // number matches a decimal number or a fraction, with signs and with commas between
 // thousands.
 var number = regexp.MustCompile(`[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s*/\s*\d+)?|[-+]?\.\d+`)
 
-// canonical returns the number in a text, in lowest terms, if the text has exactly one after
+// canonicalAnswer returns the number in a text, in lowest terms, if the text has exactly one after
 // its last equals sign. Otherwise it returns the text without case, closing punctuation and
 // extra spaces.
-func canonical(text string) string {
+func canonicalAnswer(text string) string {
 	text = strings.ReplaceAll(text, "\u2212", "-") // the minus sign
 	if i := strings.LastIndex(text, "="); i >= 0 && number.MatchString(text[i:]) {
 		text = text[i+1:]
 	}
 	found := number.FindAllString(text, 2)
 	if len(found) != 1 || identifier.MatchString(text) {
-		return normalize(text)
+		return normalizeText(text)
 	}
 	plain := strings.NewReplacer(",", "", " ", "", "+", "").Replace(found[0])
 	value, ok := new(big.Rat).SetString(plain)
 	if !ok {
-		return normalize(text)
+		return normalizeText(text)
 	}
 	return value.RatString()
 }
@@ -156,9 +155,9 @@ func canonical(text string) string {
 // identifier matches a digit that belongs to a word.
 var identifier = regexp.MustCompile(`[A-Za-z_]\d|\d[A-Za-z_]`)
 
-// normalize returns a text after NFKC and case folding, with white space collapsed and
+// normalizeText returns a text after NFKC and case folding, with white space collapsed and
 // without enclosing quotes and closing punctuation.
-func normalize(text string) string {
+func normalizeText(text string) string {
 	text = cases.Fold().String(norm.NFKC.String(text))
 	return strings.Trim(strings.Join(strings.Fields(text), " "), " \"'`*_.,;:!?")
 }

@@ -1,11 +1,13 @@
 package eval
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 
-	"conclave/engine/eval/stats"
 	"conclave/engine/llm"
 )
 
@@ -22,28 +24,28 @@ type Summary struct {
 // Figures are the results of an arm. For Accuracy, an answer that failed or could not be read
 // is not right.
 type Figures struct {
-	N            int            `json:"n"`
-	Correct      int            `json:"correct"`
-	Accuracy     float64        `json:"accuracy"`
-	CI95         stats.Interval `json:"ci95"`
-	Unparsed     int            `json:"unparsed"`
-	Failed       int            `json:"failed"`
-	Tokens       int64          `json:"tokens"`
-	CachedTokens int64          `json:"cached_tokens"`
-	TotalUSD     *float64       `json:"total_usd"` // null if a price is unknown
-	ModelCalls   int64          `json:"model_calls"`
-	Seconds      float64        `json:"seconds"`
+	N            int      `json:"n"`
+	Correct      int      `json:"correct"`
+	Accuracy     float64  `json:"accuracy"`
+	CI95         Interval `json:"ci95"`
+	Unparsed     int      `json:"unparsed"`
+	Failed       int      `json:"failed"`
+	Tokens       int64    `json:"tokens"`
+	CachedTokens int64    `json:"cached_tokens"`
+	TotalUSD     *float64 `json:"total_usd"` // null if a price is unknown
+	ModelCalls   int64    `json:"model_calls"`
+	Seconds      float64  `json:"seconds"`
 }
 
 // Pair compares two arms on the questions that both have answered.
 type Pair struct {
-	A          string         `json:"a"`
-	B          string         `json:"b"`
-	Difference float64        `json:"difference"` // accuracy of A less that of B
-	CI95       stats.Interval `json:"ci95"`
-	P          float64        `json:"p"`                // p-value of the exact McNemar test
-	Needed     *int           `json:"questions_needed"` // null if no difference was seen
-	N          int            `json:"n"`                // number of questions
+	A          string   `json:"a"`
+	B          string   `json:"b"`
+	Difference float64  `json:"difference"` // accuracy of A less that of B
+	CI95       Interval `json:"ci95"`
+	P          float64  `json:"p"`                // p-value of the exact McNemar test
+	Needed     *int     `json:"questions_needed"` // null if no difference was seen
+	N          int      `json:"n"`                // number of questions
 }
 
 // TeamFigures explain why the team is better or worse than its rivals.
@@ -64,31 +66,28 @@ func Summarize(samples []Sample, arms []Arm) Summary {
 	samples = slices.Clone(samples)
 	sortSamples(samples)
 	s := Summary{Arms: map[string]Figures{}, Pairs: []Pair{}}
-	byArm := map[string][]Sample{}
-	for _, sample := range samples {
-		byArm[sample.Arm] = append(byArm[sample.Arm], sample)
-	}
+	byArm := groupByArm(samples)
 	for _, arm := range arms {
 		own := byArm[arm.Name]
 		if len(own) == 0 {
 			continue
 		}
 		for _, before := range s.Order {
-			if p := compare(own, byArm[before]); p.N > 0 {
+			if p := compareArms(own, byArm[before]); p.N > 0 {
 				s.Pairs = append(s.Pairs, p)
 			}
 		}
 		s.Order = append(s.Order, arm.Name)
-		s.Arms[arm.Name] = figures(own)
+		s.Arms[arm.Name] = armFigures(own)
 		if arm.Decides() {
 			s.Team = teamFigures(own)
 		}
 	}
-	s.Verdict, s.Reason = s.judge(arms)
+	s.Verdict, s.Reason = s.judgeTeam(arms)
 	return s
 }
 
-func figures(samples []Sample) Figures {
+func armFigures(samples []Sample) Figures {
 	f := Figures{N: len(samples)}
 	var spent llm.Usage
 	for _, s := range samples {
@@ -103,20 +102,19 @@ func figures(samples []Sample) Figures {
 		spent = spent.Add(s.Cost)
 		f.Seconds += s.Seconds
 	}
-	means := means(samples)
+	means := meanScores(samples)
 	sum := 0.0
 	for _, m := range means {
 		sum += m
 	}
 	f.Accuracy = float64(f.Correct) / float64(f.N)
-	f.CI95 = rounded(stats.Wilson(sum, float64(len(means))))
-	f.Tokens, f.CachedTokens, f.TotalUSD, f.ModelCalls = tokens(spent), spent.CachedInputTokens, spent.TotalUSD, spent.ModelCalls
+	f.CI95 = roundInterval(Wilson(sum, float64(len(means))))
+	f.Tokens, f.CachedTokens, f.TotalUSD, f.ModelCalls = totalTokens(spent), spent.CachedInputTokens, spent.TotalUSD, spent.ModelCalls
 	f.Seconds = round(f.Seconds)
 	return f
 }
 
-// means returns the share of right answers of each question over its epochs.
-func means(samples []Sample) map[string]float64 {
+func meanScores(samples []Sample) map[string]float64 {
 	right, epochs := map[string]float64{}, map[string]float64{}
 	for _, s := range samples {
 		epochs[s.ID]++
@@ -131,9 +129,9 @@ func means(samples []Sample) map[string]float64 {
 	return out
 }
 
-// compare compares two arms on the epochs of questions that both have. With several epochs,
+// compareArms compares two arms on the epochs of questions that both have. With several epochs,
 // the arm with more right answers wins a question.
-func compare(a, b []Sample) Pair {
+func compareArms(a, b []Sample) Pair {
 	p := Pair{A: a[0].Arm, B: b[0].Arm}
 	other := map[Key]Sample{}
 	for _, s := range b {
@@ -166,9 +164,9 @@ func compare(a, b []Sample) Pair {
 	}
 	slices.Sort(each) // sums of floating-point numbers depend on the order
 	p.N = len(each)
-	p.Difference, p.CI95 = stats.Difference(each)
-	p.Difference, p.CI95, p.P = round(p.Difference), rounded(p.CI95), significant(stats.McNemar(wins, losses))
-	if needed, ok := stats.Needed(each); ok {
+	p.Difference, p.CI95 = Difference(each)
+	p.Difference, p.CI95, p.P = round(p.Difference), roundInterval(p.CI95), roundSignificant(McNemar(wins, losses))
+	if needed, ok := Needed(each); ok {
 		p.Needed = &needed
 	}
 	return p
@@ -206,15 +204,15 @@ func teamFigures(samples []Sample) *TeamFigures {
 		judged += c.Judged
 		chance += c.Chance
 	}
-	t.FirstRight, t.AnyRight = share(right, firsts), share(anyRight, conducted)
+	t.FirstRight, t.AnyRight = roundedShare(right, firsts), roundedShare(anyRight, conducted)
 	if t.Votes > 0 {
-		judging, byChance := share(judged, t.Votes), round(chance/float64(t.Votes))
+		judging, byChance := roundedShare(judged, t.Votes), round(chance/float64(t.Votes))
 		t.Judging, t.ByChance = &judging, &byChance
 	}
 	return t
 }
 
-func share(k, n int) float64 {
+func roundedShare(k, n int) float64 {
 	if n == 0 {
 		return 0
 	}
@@ -240,8 +238,7 @@ func (p Pair) Probability() string {
 	return fmt.Sprintf("%.4f", p.P)
 }
 
-// significant rounds to four significant digits.
-func significant(x float64) float64 {
+func roundSignificant(x float64) float64 {
 	if x == 0 {
 		return 0
 	}
@@ -251,4 +248,144 @@ func significant(x float64) float64 {
 
 func round(x float64) float64 { return math.Round(x*1e4) / 1e4 }
 
-func rounded(in stats.Interval) stats.Interval { return stats.Interval{round(in[0]), round(in[1])} }
+func roundInterval(in Interval) Interval { return Interval{round(in[0]), round(in[1])} }
+
+// Sample is the outcome of a question in one epoch and arm, a line of samples.jsonl.
+type Sample struct {
+	ID        string    `json:"id"`
+	Epoch     int       `json:"epoch"`
+	Arm       string    `json:"arm"`
+	Answer    string    `json:"answer"`
+	Extracted string    `json:"extracted"`
+	Correct   *bool     `json:"correct"` // null if the answer failed, is undecided or could not be read
+	SessionID string    `json:"session_id"`
+	Cost      llm.Usage `json:"cost"`
+	Seconds   float64   `json:"seconds"`
+
+	// Paid is the cost of Runs: the sessions and pipeline runs of the question that no
+	// earlier outcome has paid for.
+	Paid llm.Usage `json:"paid"`
+	Runs []string  `json:"runs,omitempty"`
+	// Failed is the reason why there is no answer; it is empty if there is one.
+	Failed string `json:"failed,omitempty"`
+	// Samples is the number of answers that a vote counted.
+	Samples int `json:"samples,omitempty"`
+	// Conduct describes how the team came to its answer; it is null for other arms.
+	Conduct *Conduct `json:"team,omitempty"`
+}
+
+// Right reports whether the answer is right.
+func (s Sample) Right() bool { return s.Correct != nil && *s.Correct }
+
+// Key identifies a sample in an evaluation.
+type Key struct {
+	ID    string
+	Epoch int
+	Arm   string
+}
+
+// Key returns the key of a sample.
+func (s Sample) Key() Key { return Key{s.ID, s.Epoch, s.Arm} }
+
+// Conduct describes how a team came to a decision.
+type Conduct struct {
+	Status    string  `json:"status"`
+	FirstVote *bool   `json:"first_vote"` // whether the vote of the first answers is right
+	First     []*bool `json:"first"`      // whether each first answer is right
+	Lost      int     `json:"lost"`       // agents that had failed at the end
+
+	// Votes counts the votes that were cast when both right and wrong answers were shown, and
+	// Judged those of them for a right one. Chance is the number for a right one that votes
+	// at random would have had.
+	Votes  int     `json:"votes"`
+	Judged int     `json:"judged"`
+	Chance float64 `json:"chance"`
+}
+
+// ReadSamples reads samples.jsonl and keeps the last line for each question, epoch and arm.
+// It ignores a last line that was cut off; any other unreadable line is an error.
+func ReadSamples(data []byte) ([]Sample, error) {
+	var samples []Sample
+	at := map[Key]int{}
+	number := 0
+	for line := range bytes.Lines(data) {
+		number++
+		var s Sample
+		if err := json.Unmarshal(line, &s); err != nil {
+			if !bytes.HasSuffix(line, []byte("\n")) {
+				break
+			}
+			return nil, fmt.Errorf("line %d: %w; remove the line, and its question is asked again", number, err)
+		}
+		if i, known := at[s.Key()]; known {
+			samples[i] = s
+			continue
+		}
+		at[s.Key()] = len(samples)
+		samples = append(samples, s)
+	}
+	return samples, nil
+}
+
+// Vote returns the index of the answer whose key occurs most often; ties go to the answer
+// given first. It returns -1 if all keys are empty.
+func Vote(keys []string) (winner int) {
+	counts := map[string]int{}
+	for _, key := range keys {
+		counts[key]++
+	}
+	winner = -1
+	for i, key := range keys {
+		if key != "" && (winner < 0 || counts[key] > counts[keys[winner]]) {
+			winner = i
+		}
+	}
+	return winner
+}
+
+// Matching returns how many samples cost as many tokens as the team, at least one. Firsts are
+// the usages of single answers.
+func Matching(team llm.Usage, firsts []llm.Usage) int {
+	var each int64
+	for _, u := range firsts {
+		each += totalTokens(u)
+	}
+	if each == 0 {
+		return 1
+	}
+	k := (totalTokens(team)*int64(len(firsts)) + each/2) / each
+	return int(min(max(k, 1), MostSamples))
+}
+
+func sortSamples(samples []Sample) {
+	slices.SortStableFunc(samples, func(a, b Sample) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Arm, b.Arm))
+	})
+}
+
+func totalTokens(u llm.Usage) int64 { return u.InputTokens + u.OutputTokens }
+
+// Across compares the arms that two evaluations have in common. Differences are those of the
+// second less the first.
+func Across(first, second []Sample, arms []Arm) []Pair {
+	before, after := groupByArm(first), groupByArm(second)
+	var pairs []Pair
+	for _, arm := range arms {
+		a, b := after[arm.Name], before[arm.Name]
+		if len(a) == 0 || len(b) == 0 {
+			continue
+		}
+		if p := compareArms(a, b); p.N > 0 {
+			pairs = append(pairs, p)
+		}
+	}
+	return pairs
+}
+
+func groupByArm(samples []Sample) map[string][]Sample {
+	byArm := map[string][]Sample{}
+	for _, s := range samples {
+		byArm[s.Arm] = append(byArm[s.Arm], s)
+	}
+	return byArm
+}

@@ -1,14 +1,16 @@
 package loop
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"conclave/engine/llm"
 	"conclave/engine/text"
-	"conclave/engine/window"
 )
 
 // EntryKind is the kind of a journal entry.
@@ -47,8 +49,8 @@ type Entry struct {
 	Window   int           `json:"window,omitempty"`   // context window in tokens that the server stated in a refusal
 
 	// Positions count the messages of the conversation before the entry.
-	Elided []window.Elision `json:"elided,omitempty"`
-	Before int              `json:"before,omitempty"`
+	Elided []Elision `json:"elided,omitempty"`
+	Before int       `json:"before,omitempty"`
 
 	// Outcomes lists the ordinary calls that failed or had an exit code.
 	Outcomes []Outcome `json:"outcomes,omitempty"`
@@ -78,7 +80,7 @@ func (e Entry) Spent() llm.Usage {
 
 // Conversation is the state of one step's exchange with its model.
 type Conversation struct {
-	window.History
+	History
 
 	Usage      llm.Usage
 	Replies    int // replies of the model, including summaries
@@ -133,7 +135,7 @@ func (c *Conversation) Add(e Entry) {
 		c.Replies, c.Rejections, c.Rejected = 0, 0, ""
 		c.learned, c.refusals, c.refused, c.warned = 0, 0, "", false
 	case BegunAgain: // replies count on, so that the step stays bounded
-		c.History, c.Rejections, c.Rejected = window.History{}, 0, ""
+		c.History, c.Rejections, c.Rejected = History{}, 0, ""
 		c.learned, c.refusals, c.refused, c.warned = 0, 0, "", false
 	case Refused:
 		c.learned, c.refused = smallerWindow(c.learned, e.Window), e.Reason
@@ -146,10 +148,8 @@ func (c *Conversation) Add(e Entry) {
 	}
 }
 
-// silent reports whether the model has replied without ever calling a tool.
-func (c *Conversation) silent() bool { return c.Replies > 0 && !c.called }
+func (c *Conversation) neverCalledTools() bool { return c.Replies > 0 && !c.called }
 
-// addMessages applies an entry to the messages.
 func (c *Conversation) addMessages(e Entry) {
 	switch e.Kind {
 	case Elided:
@@ -158,14 +158,14 @@ func (c *Conversation) addMessages(e Entry) {
 		c.Compact(e.Before, e.Messages)
 	default:
 		for _, m := range e.Messages {
-			c.Append(e.fixes(m), m)
+			c.Append(e.isFixed(m), m)
 		}
 	}
 }
 
-// fixes reports whether a message of the entry is never shortened. This holds for the opening
+// isFixed reports whether a message of the entry is never shortened. This holds for the opening
 // and for the news of an update, but not for the results and images of a withdrawn action.
-func (e Entry) fixes(m llm.Message) bool {
+func (e Entry) isFixed(m llm.Message) bool {
 	return e.Kind == Opening || e.Kind == Updated && m.Role == llm.User && len(m.Images) == 0
 }
 
@@ -177,8 +177,7 @@ func smallerWindow(a, b int) int {
 	return min(a, b)
 }
 
-// unanswered returns the reply at the end of the conversation, if it ends with one.
-func (c *Conversation) unanswered() (llm.Message, bool) {
+func (c *Conversation) unansweredReply() (llm.Message, bool) {
 	if len(c.Messages) == 0 {
 		return llm.Message{}, false
 	}
@@ -194,4 +193,77 @@ func (c *Conversation) heldOutputs() map[string]Output {
 		outputs[h.Call] = h.Output
 	}
 	return outputs
+}
+
+// errRecorded reports that a failed call has been recorded, and that the loop goes on: the
+// server found the conversation too long, or the reply was.
+var errRecorded = errors.New("the conversation or the reply was too long")
+
+// fitWindow shortens the conversation until it fits into the known window, and reports whether
+// it called the model to do so.
+func (r running) fitWindow(ctx context.Context, tools []llm.Tool) (called bool, err error) {
+	for {
+		size := smallerWindow(r.Window, r.conv.learned)
+		elide, before := r.conv.Next(size, tools)
+		switch {
+		case r.conv.refusals >= maxRefusals:
+			return false, r.conv.Refused(tools, r.conv.refused)
+		case before > 0:
+			return true, r.compactTurns(ctx, before, size, tools)
+		case len(elide) > 0:
+			if err := r.recordEntry(ctx, Entry{Kind: Elided, Elided: elide}); err != nil {
+				return false, err
+			}
+		case r.conv.refused != "": // the same request would be refused again
+			return false, r.conv.Refused(tools, r.conv.refused)
+		default:
+			return false, r.conv.TooLong(size, tools)
+		}
+	}
+}
+
+// compactTurns has the model summarize the turns before a position and replaces them with the
+// summary.
+func (r running) compactTurns(ctx context.Context, before, size int, tools []llm.Tool) error {
+	req := llm.Request{Messages: r.conv.SummaryRequest(before, size, tools)}
+	reply, seconds, err := r.callModel(ctx, req)
+	text := reply.Message.Content
+	if err != nil {
+		failed, ok := errors.AsType[*llm.Error](err)
+		if !ok || !failed.Cut || strings.TrimSpace(text) == "" {
+			if err = r.recordFailure(ctx, req, reply, seconds, err); errors.Is(err, errRecorded) {
+				return nil
+			}
+			return err
+		}
+		// A second request would be cut off again.
+		text += "\n[cut here, at the limit of the tokens of a reply]"
+	}
+	if strings.TrimSpace(text) == "" {
+		empty := &llm.Error{Kind: llm.BadReply, Message: "the model was asked for a summary of a conversation that has become too long for its context window, and gave none; " +
+			"a model with a longer context needs none"}
+		return errors.Join(empty, r.recordWaste(ctx, reply.Usage, seconds))
+	}
+	return r.recordEntry(ctx, Entry{
+		Kind: Compacted, Before: before, Usage: &reply.Usage, Seconds: seconds,
+		Messages: []llm.Message{r.conv.Summary(before, size, tools, text)},
+	})
+}
+
+// recordRefusal records a refusal and the window that it reveals: the one that the server names, or
+// else one smaller than the request. It returns errRecorded.
+func (r running) recordRefusal(ctx context.Context, req llm.Request, failed *llm.Error, u llm.Usage, seconds float64) error {
+	asked := r.conv.History
+	asked.Messages = req.Messages
+	e := Entry{Kind: Refused, Reason: failed.Message, Window: smallerWindow(failed.Window, max(1, asked.Tokens(req.Tools)*9/10)), Seconds: seconds}
+	if u.ModelCalls > 0 {
+		e.Usage = &u
+	}
+	if e.Reason == "" {
+		e.Reason = "the server says that it is too long"
+	}
+	if err := r.recordEntry(ctx, e); err != nil {
+		return errors.Join(failed, err)
+	}
+	return errRecorded
 }

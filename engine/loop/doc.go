@@ -14,12 +14,24 @@
 //     place, and the loop continues;
 //   - no model call is made before everything earlier is journaled;
 //   - rejections, model calls, the length of a reply and wall-clock cancellation are bounded;
-//   - engine/window shortens a conversation that outgrows the model's context window: old
-//     results are elided, then old turns are replaced by a summary, which costs a model call.
+//   - a conversation that outgrows the model's context window is shortened, see below.
 //
 // A Conversation is the fold of its journal entries, and so is the state of the rules. Run
 // therefore continues a restored conversation exactly where it stopped, without repeating a
 // model call or the confirmation of an action.
 //
 // Start with Run in loop.go, then Rules in rules.go.
+//
+// # The context window
+//
+// A History estimates its size (size.go), plans the next step to shorten it and takes it
+// (elide.go): Elide removes the bulk of old tool results, Compact replaces old turns by a
+// summary, which SummaryRequest asks a model for and which costs a model call (summary.go).
+// Placeholders stand for everything removed.
+//
+// A history consists of fixed messages (the opening, peers' answers and human messages) and
+// of turns: a reply of the model with its results. Turns are kept or replaced as a whole, so
+// that every tool call keeps its result. conversation.go calls the model and journals the steps.
+//
+// Start with History.Next in elide.go.
 package loop

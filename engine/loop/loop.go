@@ -49,7 +49,7 @@ type Loop struct {
 func (l Loop) Run(ctx context.Context, conv *Conversation, rules Rules) (Action, error) {
 	r := running{Loop: l, conv: conv, rules: rules, called: new(int)}
 	for conv.Action == nil {
-		if err := r.turn(ctx); err != nil {
+		if err := r.takeTurn(ctx); err != nil {
 			return Action{}, err
 		}
 	}
@@ -65,34 +65,34 @@ type running struct {
 	called *int // calls of the caller's tools in this launch
 }
 
-// turn requests a reply and answers it. A restored conversation may already end with the
+// takeTurn requests a reply and answers it. A restored conversation may already end with the
 // reply.
-func (r running) turn(ctx context.Context) error {
-	reply, pending := r.conv.unanswered()
+func (r running) takeTurn(ctx context.Context) error {
+	reply, pending := r.conv.unansweredReply()
 	if !pending {
 		var err error
-		if reply, err = r.ask(ctx); err != nil {
+		if reply, err = r.requestReply(ctx); err != nil {
 			return err
 		}
 	}
-	if err := r.answer(ctx, reply); err != nil {
+	if err := r.answerReply(ctx, reply); err != nil {
 		return err
 	}
-	if _, silent := r.conv.unanswered(); silent && r.conv.Action == nil {
+	if _, silent := r.conv.unansweredReply(); silent && r.conv.Action == nil {
 		return fmt.Errorf("the rules left a reply without tool calls unanswered: %.80q", reply.Content)
 	}
 	return nil
 }
 
-// ask passes the safe point and calls the model. A summary is a separate model call, followed
+// requestReply passes the safe point and calls the model. A summary is a separate model call, followed
 // by another safe point.
-func (r running) ask(ctx context.Context) (llm.Message, error) {
+func (r running) requestReply(ctx context.Context) (llm.Message, error) {
 	for {
 		if err := r.safePoint(ctx); err != nil {
 			return llm.Message{}, err
 		}
-		tools := slices.Concat(sorted(slices.Concat(r.Tools.Tools(), r.Caller.Tools)), r.rules.Offer())
-		called, err := r.fit(ctx, tools)
+		tools := slices.Concat(sortTools(slices.Concat(r.Tools.Tools(), r.Caller.Tools)), r.rules.Offer())
+		called, err := r.fitWindow(ctx, tools)
 		if err != nil {
 			return llm.Message{}, err
 		}
@@ -100,7 +100,7 @@ func (r running) ask(ctx context.Context) (llm.Message, error) {
 			continue
 		}
 		req := llm.Request{Messages: r.conv.Messages, Tools: tools}
-		reply, seconds, err := r.generate(ctx, req)
+		reply, seconds, err := r.callModel(ctx, req)
 		if err != nil {
 			if err = r.recordFailure(ctx, req, reply, seconds, err); errors.Is(err, errRecorded) {
 				continue
@@ -110,39 +110,39 @@ func (r running) ask(ctx context.Context) (llm.Message, error) {
 		message, salvaged := Salvage(reply.Message, tools)
 		message.Role = llm.Assistant
 		message.ToolCalls = uniqueCalls(message.ToolCalls, r.conv.added)
-		err = r.record(ctx, Entry{Kind: Reply, Messages: []llm.Message{message}, Salvaged: salvaged, Usage: &reply.Usage, Seconds: seconds})
+		err = r.recordEntry(ctx, Entry{Kind: Reply, Messages: []llm.Message{message}, Salvaged: salvaged, Usage: &reply.Usage, Seconds: seconds})
 		return message, err
 	}
 }
 
-// sorted orders tools by name, so that equal tools have equal bytes in every request. The
+// sortTools orders tools by name, so that equal tools have equal bytes in every request. The
 // tools of the rules come after them, because they change more often.
-func sorted(tools []llm.Tool) []llm.Tool {
+func sortTools(tools []llm.Tool) []llm.Tool {
 	return slices.SortedFunc(slices.Values(tools), func(a, b llm.Tool) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // safePoint checks the bounds and records updates, before every model call.
 func (r running) safePoint(ctx context.Context) error {
-	if err := r.bounds(); err != nil {
+	if err := r.checkBounds(); err != nil {
 		return err
 	}
 	if err := r.announceLimit(ctx); err != nil {
 		return err
 	}
 	update, err := r.rules.Updates(ctx)
-	if err != nil || update.empty() {
+	if err != nil || update.isEmpty() {
 		return err
 	}
-	return r.record(ctx, Entry{Kind: Updated, Messages: update.Messages, Note: update.Note})
+	return r.recordEntry(ctx, Entry{Kind: Updated, Messages: update.Messages, Note: update.Note})
 }
 
-// generate calls the model unless ctx has ended. It measures the seconds of the call, to the
+// callModel calls the model unless ctx has ended. It measures the seconds of the call, to the
 // millisecond, without the time spent waiting for a turn.
-func (r running) generate(ctx context.Context, req llm.Request) (llm.Reply, float64, error) {
+func (r running) callModel(ctx context.Context, req llm.Request) (llm.Reply, float64, error) {
 	if ctx.Err() != nil {
 		return llm.Reply{}, 0, context.Cause(ctx)
 	}
-	elapsed := r.clock()
+	elapsed := r.startClock()
 	req.MaxReply = r.maxReply()
 	reply, err := r.Model.Generate(ctx, req)
 	worked := elapsed() - reply.Waited.Seconds()
@@ -153,29 +153,28 @@ func (r running) generate(ctx context.Context, req llm.Request) (llm.Reply, floa
 // records that and returns errRecorded.
 func (r running) recordFailure(ctx context.Context, req llm.Request, reply llm.Reply, seconds float64, err error) error {
 	if failed, ok := errors.AsType[*llm.Error](err); ok && failed.Kind == llm.ContextTooLong {
-		return r.refuse(ctx, req, failed, reply.Usage, seconds)
+		return r.recordRefusal(ctx, req, failed, reply.Usage, seconds)
 	} else if ok && failed.Overlong {
-		return r.discard(ctx, failed.Detail, reply.Usage, seconds)
+		return r.discardReply(ctx, failed.Detail, reply.Usage, seconds)
 	}
-	return errors.Join(err, r.waste(ctx, reply.Usage, seconds))
+	return errors.Join(err, r.recordWaste(ctx, reply.Usage, seconds))
 }
 
-// waste records the cost of an unusable reply.
-func (r running) waste(ctx context.Context, u llm.Usage, seconds float64) error {
+func (r running) recordWaste(ctx context.Context, u llm.Usage, seconds float64) error {
 	if u.ModelCalls == 0 {
 		return nil
 	}
-	return r.record(ctx, Entry{Kind: Wasted, Usage: &u, Seconds: seconds})
+	return r.recordEntry(ctx, Entry{Kind: Wasted, Usage: &u, Seconds: seconds})
 }
 
-// discard records the cost of a reply that was broken off, and tells the model, to which the
+// discardReply records the cost of a reply that was broken off, and tells the model, to which the
 // reply is not sent back. It returns errRecorded.
-func (r running) discard(ctx context.Context, why string, u llm.Usage, seconds float64) error {
+func (r running) discardReply(ctx context.Context, why string, u llm.Usage, seconds float64) error {
 	say := "Your last reply was broken off and discarded: " + why + ". Nothing was submitted and no tool was run. " +
 		"Reply again, far shorter; put a long content into several calls."
-	err := r.waste(ctx, u, seconds)
+	err := r.recordWaste(ctx, u, seconds)
 	if err == nil {
-		err = r.record(ctx, Entry{Kind: Rejection, Reason: ReplyTooLong, Messages: []llm.Message{{Role: llm.User, Content: say}}})
+		err = r.recordEntry(ctx, Entry{Kind: Rejection, Reason: ReplyTooLong, Messages: []llm.Message{{Role: llm.User, Content: say}}})
 	}
 	return cmp.Or(err, errRecorded)
 }
@@ -186,55 +185,53 @@ func (r running) maxReply() int {
 	return max(64<<10, 8*min(cmp.Or(smallerWindow(r.Window, r.conv.learned), usual), most))
 }
 
-// silent reports whether the model has never called a tool, although it was offered some.
-func (r running) silent() bool {
-	return r.conv.silent() && (len(r.rules.Offer()) > 0 || len(r.Tools.Tools()) > 0)
+// ignoresTools reports whether the model has never called a tool, although it was offered some.
+func (r running) ignoresTools() bool {
+	return r.conv.neverCalledTools() && (len(r.rules.Offer()) > 0 || len(r.Tools.Tools()) > 0)
 }
 
-// bounds returns an error if the conversation may not call the model again. It depends only
+// checkBounds returns an error if the conversation may not call the model again. It depends only
 // on the conversation and the rules.
-func (r running) bounds() error {
+func (r running) checkBounds() error {
 	switch {
 	case r.conv.Rejections >= maxRejections:
-		return &NoActionError{Attempts: r.conv.Rejections, Reason: r.conv.Rejected, Silent: r.silent(), Tried: r.conv.tried}
-	case r.conv.Replies >= r.limit():
-		return &NoActionError{Calls: r.conv.Replies, Silent: r.silent(), Tried: r.conv.tried}
+		return &NoActionError{Attempts: r.conv.Rejections, Reason: r.conv.Rejected, Silent: r.ignoresTools(), Tried: r.conv.tried}
+	case r.conv.Replies >= r.callLimit():
+		return &NoActionError{Calls: r.conv.Replies, Silent: r.ignoresTools(), Tried: r.conv.tried}
 	}
 	return nil
 }
 
-func (r running) limit() int { return cmp.Or(r.MaxModelCalls, defaultModelCalls) }
+func (r running) callLimit() int { return cmp.Or(r.MaxModelCalls, defaultModelCalls) }
 
-// announceLimit tells the model once that the limit of its calls is near.
 func (r running) announceLimit(ctx context.Context) error {
-	made, limit := r.conv.Replies, r.limit()
+	made, limit := r.conv.Replies, r.callLimit()
 	if r.conv.warned || !NearLimit(made, limit) {
 		return nil
 	}
 	text := fmt.Sprintf("You have made %d of the %d model calls of this turn. Finish now: the turn ends after %d more, and it fails if you have not acted by then.",
 		made, limit, limit-made)
-	return r.record(ctx, Entry{Kind: Updated, Reason: reasonCallLimit, Messages: []llm.Message{{Role: llm.User, Content: text}}})
+	return r.recordEntry(ctx, Entry{Kind: Updated, Reason: reasonCallLimit, Messages: []llm.Message{{Role: llm.User, Content: text}}})
 }
 
 // NearLimit reports whether 90 percent of the permitted model calls have been made, or all
 // but one.
 func NearLimit(made, limit int) bool { return made > 0 && (made*10 >= limit*9 || made == limit-1) }
 
-// record journals an entry, adds it to the conversation and passes it to Learn.
-func (r running) record(ctx context.Context, e Entry) error {
+func (r running) recordEntry(ctx context.Context, e Entry) error {
 	if err := r.Journal(ctx, e); err != nil {
-		return fmt.Errorf("journaling the %s: %w", e.Kind, err)
+		return fmt.Errorf("journal the %s: %w", e.Kind, err)
 	}
 	r.conv.Add(e)
 	if err := r.rules.Learn(ctx, e); err != nil {
-		return fmt.Errorf("learning the %s: %w", e.Kind, err)
+		return fmt.Errorf("learn the %s: %w", e.Kind, err)
 	}
 	return nil
 }
 
-// clock starts a clock and returns the function that reads it, in seconds, to the
+// startClock starts a clock and returns the function that reads it, in seconds, to the
 // millisecond.
-func (l Loop) clock() func() float64 {
+func (l Loop) startClock() func() float64 {
 	if l.Now == nil {
 		return func() float64 { return 0 }
 	}
@@ -250,7 +247,7 @@ func uniqueCalls(calls []llm.ToolCall, position int) []llm.ToolCall {
 	seen := make(map[string]bool, 2*len(calls)) // IDs, and calls
 	for _, call := range calls {
 		if !json.Valid([]byte(call.Arguments)) {
-			call.Arguments = straightened(call.Arguments)
+			call.Arguments = straightenQuotes(call.Arguments)
 		}
 		whole := call.ID + "\x00" + call.Name + "\x00" + llm.Compact(call.Arguments)
 		if call.ID != "" && seen[whole] {
@@ -265,51 +262,50 @@ func uniqueCalls(calls []llm.ToolCall, position int) []llm.ToolCall {
 	return unique
 }
 
-// answer judges a reply, runs its ordinary calls, confirms an accepted action, and records
+// answerReply judges a reply, runs its ordinary calls, confirms an accepted action, and records
 // the outcome in one entry. If the attempt dies before the entry, the next attempt repeats
 // all of this.
-func (r running) answer(ctx context.Context, reply llm.Message) error {
+func (r running) answerReply(ctx context.Context, reply llm.Message) error {
 	ruling := r.rules.Judge(reply)
-	elapsed := r.clock()
+	elapsed := r.startClock()
 	outputs, err := r.runOrdinary(ctx, reply.ToolCalls, ruling)
 	if err == nil {
-		err = r.awaited(ctx, reply.ToolCalls, outputs)
+		err = r.addCallerResults(ctx, reply.ToolCalls, outputs)
 	}
 	seconds := elapsed()
 	var news Update
 	if err == nil {
-		ruling, news, err = r.confirm(ctx, ruling)
+		ruling, news, err = r.confirmAction(ctx, ruling)
 	}
 	if err != nil {
-		r.cut(reply, ruling, outputs, seconds)
+		r.reportCut(reply, ruling, outputs, seconds)
 		return err
 	}
-	e := Entry{Kind: Results, Action: ruling.Action, Note: ruling.Note, Outcomes: outcomes(reply.ToolCalls, outputs), Seconds: seconds}
+	e := Entry{Kind: Results, Action: ruling.Action, Note: ruling.Note, Outcomes: callOutcomes(reply.ToolCalls, outputs), Seconds: seconds}
 	switch {
 	case ruling.Rejected != "":
 		e.Kind, e.Reason, e.Action = Rejection, ruling.Rejected, nil
-	case !news.empty():
-		ruling = ruling.withdrawn()
+	case !news.isEmpty():
+		ruling = ruling.withdrawResults()
 		e.Kind, e.Action, e.Note = Updated, nil, news.Note
 	}
-	e.Messages = append(ruling.messages(reply, outputs), news.Messages...)
+	e.Messages = append(ruling.resultMessages(reply, outputs), news.Messages...)
 	if len(e.Messages) == 0 && e.Action == nil {
-		return nil // turn reports the error
+		return nil // takeTurn reports the error
 	}
-	return r.record(ctx, e)
+	return r.recordEntry(ctx, e)
 }
 
-// cut passes on the outputs of a reply whose results are not journaled.
-func (r running) cut(reply llm.Message, ruling Ruling, outputs map[string]Output, seconds float64) {
+// reportCut passes on the outputs of a reply whose results are not journaled.
+func (r running) reportCut(reply llm.Message, ruling Ruling, outputs map[string]Output, seconds float64) {
 	if r.Cut == nil {
 		return
 	}
 	reply.ToolCalls = slices.DeleteFunc(slices.Clone(reply.ToolCalls), func(c llm.ToolCall) bool { _, ended := outputs[c.ID]; return !ended })
-	r.Cut(Entry{Kind: Results, Messages: Ruling{Conceal: ruling.Conceal}.messages(reply, outputs), Outcomes: outcomes(reply.ToolCalls, outputs), Seconds: seconds})
+	r.Cut(Entry{Kind: Results, Messages: Ruling{Conceal: ruling.Conceal}.resultMessages(reply, outputs), Outcomes: callOutcomes(reply.ToolCalls, outputs), Seconds: seconds})
 }
 
-// confirm asks the rules to confirm an accepted action and returns the final ruling.
-func (r running) confirm(ctx context.Context, ruling Ruling) (Ruling, Update, error) {
+func (r running) confirmAction(ctx context.Context, ruling Ruling) (Ruling, Update, error) {
 	if ruling.Action == nil || ruling.Rejected != "" {
 		return ruling, Update{}, nil
 	}
@@ -317,7 +313,7 @@ func (r running) confirm(ctx context.Context, ruling Ruling) (Ruling, Update, er
 	if err != nil || update.Ruling == nil {
 		return ruling, update, err
 	}
-	return ruling.overruled(*update.Ruling), Update{}, nil
+	return ruling.overruledBy(*update.Ruling), Update{}, nil
 }
 
 // runOrdinary runs the calls that the rules leave to the tools, in order, and returns their
@@ -325,7 +321,7 @@ func (r running) confirm(ctx context.Context, ruling Ruling) (Ruling, Update, er
 func (r running) runOrdinary(ctx context.Context, calls []llm.ToolCall, ruling Ruling) (map[string]Output, error) {
 	outputs, stopped := r.conv.heldOutputs(), false
 	for _, call := range calls {
-		if _, ok := ruling.Results[call.ID]; ok || r.Caller.has(call.Name) {
+		if _, ok := ruling.Results[call.ID]; ok || r.Caller.hasTool(call.Name) {
 			continue
 		}
 		if _, ok := outputs[call.ID]; ok {
@@ -340,7 +336,7 @@ func (r running) runOrdinary(ctx context.Context, calls []llm.ToolCall, ruling R
 		}
 		output, err := r.Tools.Run(ctx, call)
 		if err != nil {
-			return outputs, fmt.Errorf("running tool %s: %w", call.Name, err)
+			return outputs, fmt.Errorf("run tool %s: %w", call.Name, err)
 		}
 		outputs[call.ID] = output
 		stopped = ruling.StopAtFailure && output.Failed

@@ -232,7 +232,7 @@ func TestRun_brokenMachinery(t *testing.T) {
 	model := &script{replies: []llm.Reply{says("", call("a", "read_file", "{}"))}}
 	_, err := loop.Loop{Model: model, Tools: &bench{broken: broken}, Journal: journal.Append}.Run(t.Context(), conv, &team{})
 	require.ErrorIs(t, err, broken)
-	require.EqualError(t, err, "running tool read_file: workspace is gone")
+	require.EqualError(t, err, "run tool read_file: workspace is gone")
 	require.Len(t, journal.entries, 1, "a failed run is not journaled")
 
 	r := play(t, t.Context(), &team{})

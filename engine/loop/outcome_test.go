@@ -32,7 +32,7 @@ func TestRunOrdinary_stopsAtFailure(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, ran, tools.ran)
 		require.Equal(t, stop, outputs["c"].Text == notCalled)
-		ended := outcomes(calls, outputs)
+		ended := callOutcomes(calls, outputs)
 		require.Len(t, ended, len(ran))
 		require.Equal(t, "b", ended[1].Call)
 		require.True(t, ended[1].Failed)

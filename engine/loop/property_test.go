@@ -173,7 +173,7 @@ func TestResume_journalFails(t *testing.T) {
 				for k := range whole.journal.entries {
 					lost := resume(rt, t.Context(), rules(), nil, script, k)
 					require.ErrorIs(rt, lost.err, errDisk)
-					require.ErrorContains(rt, lost.err, "journaling the "+string(whole.journal.entries[k].Kind))
+					require.ErrorContains(rt, lost.err, "journal the "+string(whole.journal.entries[k].Kind))
 					require.Len(rt, lost.journal.entries, k)
 					require.Equal(rt, k+1, lost.journal.appends, "nothing goes on after a failed write")
 					require.Len(rt, lost.conv.Messages, len(opening.Messages)+messages(lost.journal.entries))

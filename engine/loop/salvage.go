@@ -30,7 +30,7 @@ func Salvage(reply llm.Message, tools []llm.Tool) (message llm.Message, written 
 	}
 	values, ok := callValues(reply.Content)
 	if !ok {
-		values, ok = callValues(straightened(reply.Content))
+		values, ok = callValues(straightenQuotes(reply.Content))
 	}
 	if !ok || len(values) == 0 {
 		return reply, ""
@@ -49,7 +49,7 @@ func Salvage(reply llm.Message, tools []llm.Tool) (message llm.Message, written 
 
 // LooksLikeCall reports whether a text looks like a call, even if it cannot be read.
 func LooksLikeCall(content string) bool {
-	content = straightened(content)
+	content = straightenQuotes(content)
 	named := strings.Contains(content, `"name"`) && (strings.Contains(content, `"arguments"`) || strings.Contains(content, `"parameters"`))
 	return named && framed.MatchString(content) || tagged.MatchString(content)
 }
@@ -167,15 +167,15 @@ func readCall(value json.RawMessage) (llm.ToolCall, bool) {
 	if json.Unmarshal(value, &keys) != nil {
 		return llm.ToolCall{}, false
 	}
-	if function, nested := keys["function"]; nested && only(keys, "function", "type", "id") {
+	if function, nested := keys["function"]; nested && hasOnlyKeys(keys, "function", "type", "id") {
 		keys = map[string]json.RawMessage{}
-		if json.Unmarshal(function, &keys) != nil || !only(keys, "name", "arguments", "parameters") {
+		if json.Unmarshal(function, &keys) != nil || !hasOnlyKeys(keys, "name", "arguments", "parameters") {
 			return llm.ToolCall{}, false
 		}
 	}
 	arguments, given := keys["arguments"]
 	parameters, named := keys["parameters"]
-	if given == named || !only(keys, "name", "arguments", "parameters", "type", "id") {
+	if given == named || !hasOnlyKeys(keys, "name", "arguments", "parameters", "type", "id") {
 		return llm.ToolCall{}, false
 	}
 	if named {
@@ -214,7 +214,6 @@ func repeatsKey(d *json.Decoder) bool {
 	return false
 }
 
-// readObject returns a JSON object, which may be written as a string.
 func readObject(value json.RawMessage) (string, bool) {
 	text := string(value)
 	if quoted := ""; json.Unmarshal(value, &quoted) == nil && text != "null" {
@@ -235,8 +234,7 @@ func isSchema(object string) bool {
 	return json.Unmarshal([]byte(object), &schema) == nil && schema.Type == "object" && schema.Properties != nil
 }
 
-// only reports whether an object has only these keys.
-func only(object map[string]json.RawMessage, keys ...string) bool {
+func hasOnlyKeys(object map[string]json.RawMessage, keys ...string) bool {
 	for key := range object {
 		if !slices.Contains(keys, key) {
 			return false

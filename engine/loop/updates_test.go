@@ -259,7 +259,7 @@ func TestLearn_fails(t *testing.T) {
 			t.Parallel()
 			r := play(t, t.Context(), forgetful{Rules: &team{news: []int{0}}, kind: kind}, says("", call("a", "new_answer", twoMoons)))
 			require.ErrorIs(t, r.err, errDisk)
-			require.ErrorContains(t, r.err, "learning the "+string(kind))
+			require.ErrorContains(t, r.err, "learn the "+string(kind))
 			require.Equal(t, kind, r.journal.entries[len(r.journal.entries)-1].Kind, "it was journaled, and nothing after it")
 			require.Zero(t, r.action)
 		})

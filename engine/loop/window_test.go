@@ -14,7 +14,6 @@ import (
 
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/window"
 )
 
 // narrow is a model with a context window of a given number of tokens; it refuses longer requests.
@@ -438,5 +437,5 @@ func (s *thrifty) Updates(ctx context.Context) (loop.Update, error) {
 // weigh returns the weight of messages in bytes as estimated by the window.
 func weigh(messages ...llm.Message) int {
 	const bytesPerToken = 3
-	return window.History{Messages: messages}.Tokens(nil) * bytesPerToken
+	return loop.History{Messages: messages}.Tokens(nil) * bytesPerToken
 }

@@ -3,9 +3,8 @@
 //
 // State takes events (Step) and returns commands (Drain). It is plain data at any
 // point: it answers queries and is the payload of continue-as-new. Start with
-// State.advance, which chooses the next step after one has ended; rule.go has static
-// rules, limit.go visits and limits, history.go the texts for later steps. Package agent
-// runs a step.
+// State.chooseNext in step.go, which also has the static rules and the texts for later steps;
+// limit.go has visits and limits. Package agent runs a step.
 //
 // # The protocol
 //

@@ -1,6 +1,9 @@
 package pipeline
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"conclave/engine/llm"
@@ -9,7 +12,7 @@ import (
 // Event is an input of State.Step.
 //
 //sumtype:decl
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 // Ended reports the end of a step. Events of a launch other than the running one
 // are stale and change nothing. Its JSON is the activity's result.
@@ -113,21 +116,21 @@ type Reopened struct {
 	Unclaimed bool
 }
 
-func (Ended) event()     {}
-func (Reopened) event()  {}
-func (Broke) event()     {}
-func (Suspended) event() {}
-func (Pause) event()     {}
-func (Resume) event()    {}
-func (Retry) event()     {}
-func (Said) event()      {}
-func (Cancel) event()    {}
-func (TimeUp) event()    {}
+func (Ended) isEvent()     {}
+func (Reopened) isEvent()  {}
+func (Broke) isEvent()     {}
+func (Suspended) isEvent() {}
+func (Pause) isEvent()     {}
+func (Resume) isEvent()    {}
+func (Retry) isEvent()     {}
+func (Said) isEvent()      {}
+func (Cancel) isEvent()    {}
+func (TimeUp) isEvent()    {}
 
 // Command is an output of State.Drain, to be carried out once and in order.
 //
 //sumtype:decl
-type Command interface{ command() }
+type Command interface{ isCommand() }
 
 // Launch starts a step, or continues it after a call, a pause or a failure.
 type Launch struct {
@@ -229,10 +232,95 @@ type Result struct {
 	Final *Ref `json:"final,omitempty"`
 }
 
-func (Launch) command()  {}
-func (Stop) command()    {}
-func (Hold) command()    {}
-func (Release) command() {}
-func (Ring) command()    {}
-func (Keep) command()    {}
-func (Done) command()    {}
+func (Launch) isCommand()  {}
+func (Stop) isCommand()    {}
+func (Hold) isCommand()    {}
+func (Release) isCommand() {}
+func (Ring) isCommand()    {}
+func (Keep) isCommand()    {}
+func (Done) isCommand()    {}
+
+// Bounds of human messages.
+const (
+	maxText     = 4 << 10 // most bytes of one message
+	maxMessages = 100     // most messages of a run
+)
+
+// Refuse returns the reason, for people, why a person's request has no effect now. It returns
+// nil for other events.
+func (s *State) Refuse(event Event) error {
+	if _, ok := event.(Reopened); ok {
+		return s.refuseReopened()
+	}
+	if s.Done() {
+		switch event.(type) {
+		case Pause, Resume, Retry, Said, Cancel:
+			return errors.New("the run is over")
+		case Ended, Broke, Suspended, Reopened, TimeUp:
+		}
+		return nil
+	}
+	switch e := event.(type) {
+	case Pause:
+		if s.Paused {
+			return errors.New("the run is paused already")
+		}
+	case Resume:
+		switch {
+		case s.Paused:
+		case s.Parked != nil:
+			return errors.New("the run is not paused but parked: retry or cancel it")
+		default:
+			return errors.New("the run is not paused")
+		}
+	case Retry:
+		if s.Parked == nil {
+			return errors.New("no step has failed")
+		}
+	case Said:
+		return s.refuseSaid(e)
+	case Cancel, Ended, Broke, Suspended, Reopened, TimeUp:
+	}
+	return nil
+}
+
+func (s *State) refuseSaid(e Said) error {
+	switch {
+	case strings.TrimSpace(e.Text) == "":
+		return errors.New("the text is empty")
+	case len(e.Text) > maxText:
+		return fmt.Errorf("the text has %d bytes, at most %d are accepted", len(e.Text), maxText)
+	case len(s.Messages) >= maxMessages:
+		return fmt.Errorf("the run has %d messages, the most that it accepts", maxMessages)
+	}
+	return nil
+}
+
+// Unread records that a person's request could not be read, and why.
+func (s *State) Unread(request, why string) { s.addNote("", request+" ignored: "+shortenText(why)) }
+
+func (s *State) applyRequest(event Event) {
+	if err := s.Refuse(event); err != nil {
+		s.addNote("", "ignored: "+err.Error())
+		return
+	}
+	switch e := event.(type) {
+	case Pause:
+		s.Paused = true
+		s.addEntry(Entry{Kind: EntryPaused, Text: "paused"})
+	case Resume:
+		s.Paused = false
+		s.addNote("", "resumed")
+	case Retry:
+		s.Parked = nil
+		s.addNote(s.Current(), "the failed step is retried")
+		s.tryAgain()
+	case Said:
+		s.Messages = append(s.Messages, Keep{Number: len(s.Messages) + 1, Text: strings.ToValidUTF8(e.Text, "\uFFFD")})
+		s.addNote("", "human message: "+shortenText(e.Text))
+	case Cancel:
+		s.Rest = s.Pending
+		s.endRun(Cancelled, "the run was cancelled", nil)
+	case Ended, Broke, Suspended, Reopened, TimeUp:
+	}
+}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 
 	"conclave/engine/llm"
 )
@@ -20,8 +21,7 @@ type tally struct {
 	Seconds float64   `json:"seconds,omitempty"`
 }
 
-// count adds to the tally of a step.
-func (s *State) count(step string, visits int, usage llm.Usage, seconds float64) {
+func (s *State) countUsage(step string, visits int, usage llm.Usage, seconds float64) {
 	if s.Spent == nil {
 		s.Spent = map[string]tally{}
 	}
@@ -29,7 +29,6 @@ func (s *State) count(step string, visits int, usage llm.Usage, seconds float64)
 	s.Spent[step] = tally{Visits: t.Visits + visits, Usage: t.Usage.Add(usage), Seconds: t.Seconds + seconds}
 }
 
-// tryAgain resets the limits of the pending step, which a person retries.
 func (s *State) tryAgain() {
 	l := s.Pending
 	if l == nil {
@@ -39,66 +38,66 @@ func (s *State) tryAgain() {
 		s.Spent[l.Step] = tally{Visits: t.Visits}
 	}
 	s.Pending = nil
-	s.pend(*l)
+	s.makePending(*l)
 }
 
-// visit returns the step to enter for a destination: the destination itself or, once its
+// stepToEnter returns the step to enter for a destination: the destination itself or, once its
 // visits are used up, its replacement (rule 18). It returns nil if the run ends instead.
-func (s *State) visit(to string) *Node {
+func (s *State) stepToEnter(to string) *Node {
 	for range s.Graph.Steps {
-		n := s.Graph.node(to)
-		if n == nil || !s.exhausted(n) {
+		n := s.Graph.findNode(to)
+		if n == nil || !s.hasUsedVisits(n) {
 			return n
 		}
 		text := fmt.Sprintf("%s was entered %d times, as often as max_visits allows", n.Name, n.MaxVisits)
 		if n.Instead != "" {
 			text += "; " + n.Instead + " takes its place"
 		}
-		s.note(n.Name, text)
+		s.addNote(n.Name, text)
 		to = n.Instead
 	}
 	return nil
 }
 
-func (s *State) exhausted(n *Node) bool {
+func (s *State) hasUsedVisits(n *Node) bool {
 	return n.MaxVisits > 0 && s.Spent[n.Name].Visits >= n.MaxVisits
 }
 
-// closed lists the destinations that a step cannot call because they have used up their
+// closedDestinations lists the destinations that a step cannot call because they have used up their
 // visits.
-func (s *State) closed(n *Node) []string {
+func (s *State) closedDestinations(n *Node) []string {
 	var closed []string
 	for _, to := range n.Destinations {
-		if d := s.Graph.node(to); d != nil && s.exhausted(d) {
+		if d := s.Graph.findNode(to); d != nil && s.hasUsedVisits(d) {
 			closed = append(closed, to)
 		}
 	}
 	return closed
 }
 
-// pend makes a launch pending with its allowances. If a limit of the step or of the run has
+// makePending makes a launch pending with its allowances. If a limit of the step or of the run has
 // been reached, it ends the step or the run instead (rule 19).
-func (s *State) pend(l Launch) {
-	if s.overspent() {
+func (s *State) makePending(l Launch) {
+	if s.endIfOverspent() {
 		return
 	}
-	if cause := s.allow(&l); cause != nil {
-		s.exceed(l, *cause)
+	if cause := s.setAllowances(&l); cause != nil {
+		s.failAtLimit(l, *cause)
 		return
 	}
 	if l.Used >= l.Most {
-		s.trace(TraceEntry{Step: l.Step, Status: MaxIterations})
-		s.remember(Ref{Step: l.Step}, false, l.note(MaxIterations, nil))
-		s.finish(Ref{Step: l.Step}, outcome{status: MaxIterations})
+		s.traceStep(TraceEntry{Step: l.Step, Status: MaxIterations})
+		s.rememberStep(Ref{Step: l.Step}, false, l.statusNote(MaxIterations, nil))
+		s.chooseSuccessor(Ref{Step: l.Step}, outcome{status: MaxIterations})
 		return
 	}
 	s.Pending = &l
 }
 
-// allow sets the allowances of a launch to the remaining limits of its step and of the run.
+// setAllowances sets the allowances of a launch to the remaining limits of its step and of the run.
 // It returns a failure if the step has no time or money left.
-func (s *State) allow(l *Launch) *Failure {
-	n, t := s.Graph.node(l.Step), s.Spent[l.Step]
+func (s *State) setAllowances(l *Launch) *Failure {
+	n, t := s.Graph.findNode(l.Step), s.Spent[l.Step]
 	l.Most, l.CostUSD = n.MaxIterations, 0
 	if limit := s.Graph.CostUSD; limit > 0 {
 		l.CostUSD = limit - s.Usage.AtLeastUSD()
@@ -122,14 +121,13 @@ func (s *State) allow(l *Launch) *Failure {
 	return nil
 }
 
-// exceed fails a step that has reached a limit before it was launched.
-func (s *State) exceed(l Launch, cause Failure) {
-	s.trace(TraceEntry{Step: l.Step, Status: Failed, Error: &cause})
-	s.fault(l, Ref{Step: l.Step}, outcome{status: Failed, failed: true}, cause)
+// failAtLimit fails a step that has reached a limit before it was launched.
+func (s *State) failAtLimit(l Launch, cause Failure) {
+	s.traceStep(TraceEntry{Step: l.Step, Status: Failed, Error: &cause})
+	s.followFailure(l, Ref{Step: l.Step}, outcome{status: Failed, failed: true}, cause)
 }
 
-// overspent ends the run if its money is spent, and reports whether it did.
-func (s *State) overspent() bool {
+func (s *State) endIfOverspent() bool {
 	limit, spent := s.Graph.CostUSD, s.Usage.AtLeastUSD()
 	if limit == 0 || spent < limit {
 		return false
@@ -138,15 +136,91 @@ func (s *State) overspent() bool {
 	return true
 }
 
-// timeUp ends a run whose time is over.
 func (s *State) timeUp() {
 	if !s.Done() {
 		s.endAtLimit(TimeOver, fmt.Sprintf("the run's time of %d s is over: limits.seconds", s.Graph.Seconds))
 	}
 }
 
-// endAtLimit ends a run at one of its own limits.
 func (s *State) endAtLimit(kind, reason string) {
-	s.end(Failed, reason, nil)
+	s.endRun(Failed, reason, nil)
 	s.Result.Limit = kind
+}
+
+// DefaultIterations is the limit of model calls of a step that sets none.
+const DefaultIterations = 50
+
+// Graph is a checked pipeline definition: every name in it is a step's.
+type Graph struct {
+	Start string `json:"start"`
+	Steps []Node `json:"steps"`
+
+	MaxTransitions int `json:"max_transitions"`
+	MaxDepth       int `json:"max_call_depth"` // most waiting callers
+
+	// Seconds and CostUSD limit the whole run; 0 is no limit. The driver keeps the time.
+	Seconds int     `json:"seconds,omitempty"`
+	CostUSD float64 `json:"cost_usd,omitempty"`
+
+	// Park makes a run wait for a person when a step fails.
+	Park bool `json:"park,omitempty"`
+}
+
+// Node is one step of a graph.
+type Node struct {
+	Name string `json:"name"`
+	Kind Kind   `json:"kind"`
+
+	// Destinations are the steps that an agent may jump to and call.
+	Destinations []string `json:"destinations,omitempty"`
+
+	// Next is the static rule: the first matching branch applies.
+	Next []Branch `json:"next,omitempty"`
+
+	MaxIterations int    `json:"max_iterations"` // model calls of a visit, at least 1
+	Limits        Limits `json:"limits,omitzero"`
+
+	// MaxVisits limits how often the step is entered; 0 is no limit. After that, Instead is
+	// entered in its place; if Instead is empty, the run ends.
+	MaxVisits int    `json:"max_visits,omitempty"`
+	Instead   string `json:"instead,omitempty"`
+
+	History Policy `json:"history,omitempty"`
+}
+
+// Limits bound all visits of a step together. 0 sets no limit.
+type Limits struct {
+	Seconds    int     `json:"seconds,omitempty"`
+	ModelCalls int     `json:"model_calls,omitempty"`
+	CostUSD    float64 `json:"cost_usd,omitempty"`
+}
+
+// Kind is who carries out a step.
+type Kind string
+
+// The kinds of steps.
+const (
+	Agent   Kind = "agent"   // a model with tools
+	Tools   Kind = "tools"   // configured tool calls, without a model
+	Session Kind = "session" // a team: its decision is the step's text
+)
+
+// Status is how a step, or a whole run, ended.
+type Status string
+
+// The statuses of steps. A run has the same except for CallPending.
+const (
+	Completed     Status = "completed"
+	Cancelled     Status = "cancelled"
+	Failed        Status = "error"
+	MaxIterations Status = "max_iterations"
+	CallPending   Status = "call_pending"
+)
+
+func (g *Graph) findNode(name string) *Node {
+	i := slices.IndexFunc(g.Steps, func(n Node) bool { return n.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &g.Steps[i]
 }

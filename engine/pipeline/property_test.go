@@ -28,7 +28,7 @@ func TestEveryRunEnds(t *testing.T) {
 			require.NotNil(t, launch, "a run that has neither ended nor a launch")
 			launches++
 			for step, spent := range s.Spent {
-				if n := g.node(step); n.MaxVisits > 0 {
+				if n := g.findNode(step); n.MaxVisits > 0 {
 					require.LessOrEqual(t, spent.Visits, max(1, n.MaxVisits))
 				}
 			}

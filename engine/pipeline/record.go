@@ -39,9 +39,9 @@ func (s *State) Reach(launch string) (name string, running bool) {
 	for !s.Done() {
 		if s.Running == nil && s.Pending != nil {
 			s.Paused, s.Parked = false, nil
-			s.launch()
+			s.launchPending()
 		}
-		if s.Running == nil || s.Launches > number(launch) {
+		if s.Running == nil || s.Launches > launchNumber(launch) {
 			break
 		}
 		if l := s.Running.Launch; l.ID == launch {
@@ -65,8 +65,8 @@ func (s *State) CatchUp(c Claimed, last bool) {
 	}
 }
 
-// number returns the number of a launch ID, or 0 for any other text.
-func number(launch string) int {
+// launchNumber returns the number of a launch ID, or 0 for any other text.
+func launchNumber(launch string) int {
 	n, _ := strconv.Atoi(strings.TrimPrefix(launch, "l"))
 	return n
 }

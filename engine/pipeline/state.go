@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"cmp"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -11,7 +13,7 @@ import (
 
 // Protocol is the version of the rules. A State keeps the version with which it was started;
 // a run of another version is not continued by this one.
-const Protocol = 4
+const Protocol = 5
 
 // State is a run: plain data that survives JSON unchanged. It is not safe for
 // concurrent use.
@@ -95,7 +97,7 @@ func (g TraceEntry) End() string {
 // New starts a run of the graph; the first Drain launches the first step.
 func New(g Graph) *State {
 	s := &State{Protocol: Protocol, Graph: g, Stack: []frame{}, Trace: []TraceEntry{}, History: []Ref{}, Recent: []Entry{}}
-	s.enter(s.Graph.node(g.Start))
+	s.enterStep(s.Graph.findNode(g.Start))
 	return s
 }
 
@@ -118,17 +120,17 @@ func (s *State) Drain() []Command {
 	case s.Result != nil && s.Finished:
 	case s.Result != nil:
 		s.Finished = true
-		commands = append(commands, s.stop()...)
+		commands = append(commands, s.stopRunning()...)
 		commands = append(commands, Done{*s.Result})
 	case s.Paused && s.Running != nil && s.Running.Launch.Kind == Session:
-		commands = append(commands, s.hold(true)...)
+		commands = append(commands, s.holdTeam(true)...)
 	case s.Paused:
-		commands = append(commands, s.stop()...)
+		commands = append(commands, s.stopRunning()...)
 	case s.Running != nil && s.Running.Holding:
-		commands = append(commands, s.hold(false)...)
+		commands = append(commands, s.holdTeam(false)...)
 	case s.Parked != nil:
 	case s.Pending != nil:
-		commands = append(commands, s.launch())
+		commands = append(commands, s.launchPending())
 	case s.Running != nil && s.Announced < len(s.Messages):
 		s.Announced = len(s.Messages)
 		commands = append(commands, Ring{s.Announced})
@@ -136,8 +138,8 @@ func (s *State) Drain() []Command {
 	return commands
 }
 
-// launch starts the pending step, which reads all messages when it starts.
-func (s *State) launch() Launch {
+// launchPending starts the pending step, which reads all messages when it starts.
+func (s *State) launchPending() Launch {
 	l := *s.Pending
 	s.Launches++
 	l.ID = "l" + strconv.Itoa(s.Launches)
@@ -145,17 +147,17 @@ func (s *State) launch() Launch {
 	s.Pending, s.Running, s.Announced = nil, &launched{Launch: l}, len(s.Messages)
 	switch {
 	case l.ResumeFrom != "":
-		s.note(l.Step, l.Step+" continues")
+		s.addNote(l.Step, l.Step+" continues")
 	case l.Return != nil:
-		s.note(l.Step, l.Step+" continues after "+l.Return.Called.Step)
+		s.addNote(l.Step, l.Step+" continues after "+l.Return.Called.Step)
 	default:
-		s.note(l.Step, l.Step+" begins")
+		s.addNote(l.Step, l.Step+" begins")
 	}
 	return l
 }
 
-// stop ends the running step, once.
-func (s *State) stop() []Command {
+// stopRunning ends the running step, once.
+func (s *State) stopRunning() []Command {
 	if s.Running == nil || s.Running.Stopped {
 		return nil
 	}
@@ -163,8 +165,8 @@ func (s *State) stop() []Command {
 	return []Command{Stop{s.Running.Launch.ID}}
 }
 
-// hold pauses or resumes the team of the running session step, once.
-func (s *State) hold(on bool) []Command {
+// holdTeam pauses or resumes the team of the running session step, once.
+func (s *State) holdTeam(on bool) []Command {
 	r := s.Running
 	if r.Holding == on {
 		return nil
@@ -255,10 +257,9 @@ func (s *State) Stamp(now time.Time) {
 	}
 }
 
-func (s *State) note(step, text string) { s.add(Entry{Step: step, Text: text}) }
+func (s *State) addNote(step, text string) { s.addEntry(Entry{Step: step, Text: text}) }
 
-// add numbers an entry and appends it to the timeline.
-func (s *State) add(e Entry) {
+func (s *State) addEntry(e Entry) {
 	s.Events++
 	e.Seq = s.Events
 	if len(s.Recent) == keptEntries {
@@ -267,8 +268,7 @@ func (s *State) add(e Entry) {
 	s.Recent = append(s.Recent, e)
 }
 
-// trace appends an ended step.
-func (s *State) trace(g TraceEntry) {
+func (s *State) traceStep(g TraceEntry) {
 	s.Trace = append(s.Trace, g)
 	if old := len(s.Trace) - 1 - keptEntries; old >= 0 {
 		s.Trace[old].Text = "" // the result and continue-as-new carry the whole trace
@@ -279,12 +279,91 @@ func (s *State) trace(g TraceEntry) {
 	}
 	switch g.Action {
 	case Jump:
-		e.Text = g.Step + " jumped to " + truncate(g.To)
+		e.Text = g.Step + " jumped to " + shortenText(g.To)
 	case Call:
-		e.Text = g.Step + " called " + truncate(g.To)
+		e.Text = g.Step + " called " + shortenText(g.To)
 	case NoAction:
 	}
-	s.add(e)
+	s.addEntry(e)
 }
 
-func truncate(s string) string { return text.HeadRunes(s, keptCharacters) }
+func shortenText(s string) string { return text.HeadRunes(s, keptCharacters) }
+
+// Stands reports whether the run has ended with a result that reopening cannot replace.
+func (s *State) Stands() bool {
+	return s.Done() && s.Result.Status != Failed && s.Result.Status != Cancelled
+}
+
+// refuseReopened returns the reason why a run cannot be reopened.
+func (s *State) refuseReopened() error {
+	switch {
+	case !s.Done():
+		return nil
+	case s.Stands():
+		return errors.New("the run has ended, " + string(s.Result.Status) + "; its result stands")
+	case s.Result.Limit != "":
+		return errors.New(s.Result.Reason + "; start it again with a higher limit")
+	case s.Rest == nil && s.Running == nil:
+		return errors.New("no step failed that could be run again: " + s.Result.Reason)
+	}
+	return nil
+}
+
+// reopenRun makes the step that failed or was cut off pending (rule 15).
+func (s *State) reopenRun(e Reopened) {
+	if err := s.refuseReopened(); err != nil {
+		s.addNote("", "ignored: "+err.Error())
+		return
+	}
+	cutOff := s.Running
+	s.Result, s.Finished, s.Paused, s.Parked, s.Running = nil, false, false, nil, nil
+	switch {
+	case cutOff != nil && e.Unclaimed:
+		s.Pending = s.launchAgain(cutOff.Launch, "", false)
+	case cutOff != nil:
+		s.Pending = s.launchAgain(cutOff.Launch, e.Run+"-"+cutOff.Launch.ID, true)
+	case s.Rest != nil && s.Late:
+		s.Pending = s.launchAgain(*s.Rest, e.Run+"-"+s.Rest.ID, false)
+	case s.Rest != nil:
+		s.Pending = s.Rest
+	}
+	s.Rest, s.Late = nil, false
+	if s.Pending != nil {
+		s.Pending.AwaySince = time.Time{} // a person says that it is mended
+	}
+	s.addNote(s.Current(), "the run goes on with "+s.Current())
+	s.tryAgain()
+}
+
+// keepForReopen remembers a step that ends after its run, to resume it if the run is reopened. If the
+// step did not report its end, the token of its journal is read from the store later.
+func (s *State) keepForReopen(launch string, reported bool, token string, spent llm.Usage) {
+	if r := s.Running; s.Done() && r != nil && r.Launch.ID == launch {
+		s.Rest, s.Late = s.launchAfter(r.Launch, token, spent), !reported
+	}
+}
+
+// launchAfter returns the launch that continues an ended step. If spent counts no model call, the
+// usage of the step is zero or unknown.
+func (s *State) launchAfter(l Launch, token string, spent llm.Usage) *Launch {
+	next := s.launchAgain(l, token, spent.ModelCalls == 0)
+	switch {
+	case l.Kind == Session:
+		next.Counted = next.Counted.Add(spent)
+	case token != "":
+		next.Made += int(spent.ModelCalls)
+	}
+	return next
+}
+
+// launchAgain returns the launch that continues a step: with the journal of token or, for a session
+// step, with the session of its team.
+func (s *State) launchAgain(l Launch, token string, uncounted bool) *Launch {
+	switch {
+	case l.Kind == Session:
+		l.TeamOf, l.Told = cmp.Or(l.TeamOf, l.ID), s.Announced
+	case token != "":
+		l.ResumeFrom, l.Uncounted = token, uncounted
+	}
+	return &l
+}

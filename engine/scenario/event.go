@@ -2,7 +2,9 @@ package scenario
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"conclave/engine/llm"
@@ -12,7 +14,7 @@ import (
 // stale and changes nothing.
 //
 //sumtype:decl
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 // Ended reports the result of a step: Pass or Fail, or Errored if there is no verdict. The
 // state adds the step's ID and title.
@@ -45,17 +47,17 @@ type Cancel struct {
 	DurationMS int64 // time of the running step
 }
 
-func (Ended) event()     {}
-func (Suspended) event() {}
-func (Said) event()      {}
-func (Pause) event()     {}
-func (Resume) event()    {}
-func (Cancel) event()    {}
+func (Ended) isEvent()     {}
+func (Suspended) isEvent() {}
+func (Said) isEvent()      {}
+func (Pause) isEvent()     {}
+func (Resume) isEvent()    {}
+func (Cancel) isEvent()    {}
 
 // Command is an output of State.Drain, to be carried out once and in order.
 //
 //sumtype:decl
-type Command interface{ command() }
+type Command interface{ isCommand() }
 
 // Launch starts a step.
 type Launch struct {
@@ -111,12 +113,12 @@ type Record struct{}
 // Done ends the run; no step is running.
 type Done struct{ Status Status }
 
-func (Launch) command() {}
-func (Stop) command()   {}
-func (Keep) command()   {}
-func (Ring) command()   {}
-func (Record) command() {}
-func (Done) command()   {}
+func (Launch) isCommand() {}
+func (Stop) isCommand()   {}
+func (Keep) isCommand()   {}
+func (Ring) isCommand()   {}
+func (Record) isCommand() {}
+func (Done) isCommand()   {}
 
 // Refuse returns the reason why a person's request has no effect now. It returns nil for
 // other events.
@@ -137,4 +139,42 @@ func (s *State) Refuse(event Event) error {
 		return errors.New("the run is not paused")
 	}
 	return nil
+}
+
+// Bounds of the messages of people.
+const (
+	maxMessage  = 4 << 10 // most bytes of one message
+	maxMessages = 100     // most messages of a run
+)
+
+func (s *State) refuseSaid(text string) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return errors.New("the text is empty")
+	case len(text) > maxMessage:
+		return fmt.Errorf("the text has %d bytes, at most %d are accepted", len(text), maxMessage)
+	case s.Said >= maxMessages:
+		return fmt.Errorf("the run has %d messages, the most that it accepts", maxMessages)
+	}
+	return nil
+}
+
+func (s *State) drainMessages() []Command {
+	var commands []Command
+	for _, m := range s.Messages {
+		commands = append(commands, m)
+	}
+	s.Messages = nil
+	if s.Launched != nil && !s.Stopped {
+		commands = append(commands, s.announceMessages()...)
+	}
+	return commands
+}
+
+func (s *State) announceMessages() []Command {
+	if s.Announced == s.Said {
+		return nil
+	}
+	s.Announced = s.Said
+	return []Command{Ring{s.Said}}
 }

@@ -94,7 +94,7 @@ func CheckEvidence(name, typ string) (Kind, string, error) {
 		return Kind{}, "", fmt.Errorf("there is no type %.40q of evidence; the types are %s", typ, strings.Join(EvidenceTypes(), ", "))
 	}
 	k := kinds[i]
-	if k.extends(strings.ToLower(strings.TrimPrefix(path.Ext(name), "."))) {
+	if k.hasExtension(strings.ToLower(strings.TrimPrefix(path.Ext(name), "."))) {
 		name = strings.TrimSuffix(name, path.Ext(name))
 	}
 	if strings.HasSuffix(strings.ToLower(name), ".meta") { // the name of a description
@@ -103,8 +103,7 @@ func CheckEvidence(name, typ string) (Kind, string, error) {
 	return k, name, nil
 }
 
-// extends reports whether an extension belongs to the kind.
-func (k Kind) extends(extension string) bool {
+func (k Kind) hasExtension(extension string) bool {
 	return slices.ContainsFunc(append([]Format{k.text}, k.binary...), func(f Format) bool { return extension != "" && f.Extension == extension })
 }
 

@@ -42,7 +42,7 @@ var numbered = regexp.MustCompile(`^(?i:step\s+)?\d{1,2}(\s*[.:)]|\s+[–—-])\
 // the step has actions. Other headings belong to the part above them.
 func ParseMarkdown(text string) (Definition, error) {
 	var d Definition
-	all := sections(text)
+	all := splitSections(text)
 	first := slices.IndexFunc(all, isStep)
 	if first < 0 {
 		return d, errors.New("the file has no step: a step begins with a heading of two #, such as ## Open the shop")
@@ -52,7 +52,7 @@ func ParseMarkdown(text string) (Definition, error) {
 			d.Title = cmp.Or(d.Title, s.heading)
 			d.Before += strings.TrimSpace(s.body)
 		} else {
-			d.Before += strings.TrimSpace(s.whole())
+			d.Before += strings.TrimSpace(s.withHeading())
 		}
 	}
 	for rest := all[first:]; len(rest) > 0; {
@@ -72,7 +72,6 @@ func ParseMarkdown(text string) (Definition, error) {
 
 func isStep(s section) bool { return s.level == 2 }
 
-// parseDraft reads a step from its own section and those below it.
 func parseDraft(own section, below []section) (draft, error) {
 	d := draft{Title: numbered.ReplaceAllString(own.heading, "")}
 	loose := own.body
@@ -81,15 +80,15 @@ func parseDraft(own section, below []section) (draft, error) {
 		if s.level == 1 {
 			return d, fmt.Errorf("the heading %q comes after a step: a file contains one scenario, with a heading of two # for each step", "# "+s.heading)
 		}
-		if named := d.part(s.heading); named != nil {
+		if named := d.partHeaded(s.heading); named != nil {
 			part = named
 			*part += s.body
 		} else {
-			*part += "\n" + s.whole()
+			*part += "\n" + s.withHeading()
 		}
 	}
-	d.place(strings.TrimSpace(loose))
-	d.trim()
+	d.placeLoose(strings.TrimSpace(loose))
+	d.trimParts()
 	return d, nil
 }
 
@@ -102,12 +101,12 @@ type section struct {
 	body    string
 }
 
-// sections splits Markdown at its headings. It ignores headings in fenced code.
-func sections(markdown string) []section {
+// splitSections splits Markdown at its headings. It ignores headings in fenced code.
+func splitSections(markdown string) []section {
 	all := []section{{}}
 	fence := "" // fence of the code that a line is in; empty outside
 	number := 0
-	for line := range strings.Lines(normalize(markdown)) {
+	for line := range strings.Lines(normalizeMarkdown(markdown)) {
 		number++
 		fence = fenceAfter(fence, strings.TrimSpace(line))
 		level := len(line) - len(strings.TrimLeft(line, "#"))
@@ -120,9 +119,9 @@ func sections(markdown string) []section {
 	return all
 }
 
-// normalize removes a byte order mark, which would hide the first heading, and
+// normalizeMarkdown removes a byte order mark, which would hide the first heading, and
 // carriage returns.
-func normalize(markdown string) string {
+func normalizeMarkdown(markdown string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(markdown, "\ufeff"), "\r\n", "\n")
 }
 
@@ -143,16 +142,14 @@ func fenceAfter(fence, line string) string {
 	return ""
 }
 
-// whole returns the section with its heading.
-func (s section) whole() string {
+func (s section) withHeading() string {
 	if s.level == 0 {
 		return s.body
 	}
 	return strings.Repeat("#", s.level) + " " + s.heading + "\n" + s.body
 }
 
-// part returns the field for a section with this heading, or nil for other headings.
-func (d *draft) part(heading string) *string {
+func (d *draft) partHeaded(heading string) *string {
 	switch strings.ToLower(strings.Trim(heading, " :*")) {
 	case "description":
 		return &d.Description
@@ -166,8 +163,7 @@ func (d *draft) part(heading string) *string {
 	return nil
 }
 
-// place stores the text outside of the parts.
-func (d *draft) place(loose string) {
+func (d *draft) placeLoose(loose string) {
 	if rest, asks := strings.CutPrefix(loose+"\n", "credentials: true\n"); asks {
 		d.Credentials, loose = true, strings.TrimSpace(rest)
 	}
@@ -180,7 +176,7 @@ func (d *draft) place(loose string) {
 	}
 }
 
-func (d *draft) trim() {
+func (d *draft) trimParts() {
 	for _, part := range []*string{&d.Title, &d.Description, &d.Preconditions, &d.Actions, &d.Expected} {
 		*part = strings.TrimSpace(*part)
 	}
@@ -190,15 +186,14 @@ func (d *draft) trim() {
 func ParseStep(line string) (draft, error) {
 	title, actions, _ := strings.Cut(line, ":")
 	d := draft{Title: title, Actions: actions}
-	d.trim()
+	d.trimParts()
 	if d.Title == "" || d.Actions == "" {
 		return d, fmt.Errorf("the step %.80q: it takes a title and actions, such as %q", line, "Open the shop: go to the start page")
 	}
 	return d, nil
 }
 
-// markdown returns the file of the step.
-func (d draft) markdown(id string) string {
+func (d draft) stepMarkdown(id string) string {
 	var b strings.Builder
 	if d.Credentials {
 		b.WriteString("---\ncredentials: true\n---\n\n")
@@ -232,7 +227,7 @@ func (d Definition) Plan(slug string) (Plan, map[string]string, error) {
 		}
 		id := fmt.Sprintf("%02d", i+1)
 		ref := StepRef{ID: id, Title: step.Title, File: fileName(id, step.Title)}
-		content := step.markdown(id)
+		content := step.stepMarkdown(id)
 		if len(content) > maxFile {
 			return p, nil, fmt.Errorf("%s (%s) has %d bytes, at most %d are accepted", name, step.Title, len(content), maxFile)
 		}
@@ -266,4 +261,119 @@ func fileName(id, title string) string {
 		name = strings.Trim(name[:maxWords], "-")
 	}
 	return id + "-" + cmp.Or(name, "step") + ".md"
+}
+
+// BaseURLVar is the variable with the address of the application.
+const BaseURLVar = "BASE_URL"
+
+// Vars are the values of the variables in the files of a scenario and in prd.md.
+type Vars struct {
+	Values map[string]string
+	Used   map[string]bool // names that Expand has used
+}
+
+// variable matches ${NAME} and ${NAME:-default}. It also matches $${NAME}, which expands
+// to the text ${NAME}.
+var variable = regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}\n]*))?\}`)
+
+var varName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// ParseVars parses arguments of the form NAME=VALUE.
+func ParseVars(given []string) (Vars, error) {
+	v := Vars{Values: map[string]string{}, Used: map[string]bool{}}
+	for _, g := range given {
+		name, value, found := strings.Cut(g, "=")
+		if !found || !varName.MatchString(name) {
+			return v, fmt.Errorf("%.80q is not a variable; give NAME=VALUE, with a name of letters, digits and _", g)
+		}
+		v.Values[name] = value
+	}
+	return v, nil
+}
+
+// Expand replaces the variables in a file. If one has no value, the error names its
+// line.
+func (v Vars) Expand(file, content string) (string, error) {
+	var missing error
+	number := 0
+	var b strings.Builder
+	for line := range strings.Lines(content) {
+		number++
+		b.WriteString(variable.ReplaceAllStringFunc(line, func(found string) string {
+			if plain, escaped := strings.CutPrefix(found, "$$"); escaped {
+				return "$" + plain
+			}
+			m := variable.FindStringSubmatch(found)
+			v.Used[m[1]] = true
+			value, ok := v.Values[m[1]]
+			switch {
+			case ok:
+				return value
+			case strings.Contains(found, ":-"):
+				return m[2]
+			case missing == nil:
+				missing = fmt.Errorf("%s, line %d: ${%s} has no value; give %s, or write $${%s} for the text itself", file, number, m[1], valueRemedy(m[1]), m[1])
+			}
+			return found
+		}))
+	}
+	return b.String(), missing
+}
+
+func valueRemedy(name string) string {
+	if name == BaseURLVar {
+		return "--base-url URL, or the section Base URL in prd.md"
+	}
+	return "--var " + name + "=VALUE"
+}
+
+// Unused returns the variables that no file has, sorted.
+func (v Vars) Unused() []string {
+	var unused []string
+	for name := range v.Values {
+		if !v.Used[name] && name != BaseURLVar {
+			unused = append(unused, name)
+		}
+	}
+	slices.Sort(unused)
+	return unused
+}
+
+func (s section) isAddress() bool {
+	switch strings.ToLower(strings.Trim(s.heading, " :*")) {
+	case "base url", "url":
+		return true
+	}
+	return false
+}
+
+var webAddress = regexp.MustCompile("https?://[^\\s<>\"'`)]+")
+
+// BaseURL returns the address in prd.md, or "" without an address.
+func BaseURL(prd string) string {
+	for _, s := range splitSections(prd) {
+		if found := webAddress.FindString(s.body); s.isAddress() && found != "" {
+			return strings.TrimRight(found, "/.,;")
+		}
+	}
+	return ""
+}
+
+// WithBaseURL returns prd.md with another address.
+func WithBaseURL(prd, url string) string {
+	var b strings.Builder
+	set := false
+	for _, s := range splitSections(prd) {
+		if s.isAddress() {
+			if set {
+				continue
+			}
+			s.body, set = "\n"+url+"\n\n", true
+		}
+		b.WriteString(s.withHeading())
+	}
+	if !set {
+		b.WriteString("\n## Base URL\n\n" + url + "\n")
+	}
+	return b.String()
 }

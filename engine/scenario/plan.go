@@ -1,11 +1,15 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
+
+	"conclave/engine/llm"
 )
 
 // maxSteps bounds the steps of a scenario, whose ids have two digits.
@@ -72,8 +76,7 @@ const (
 // All returns the steps of all parts in the order in which they run.
 func (p Plan) All() []StepRef { return slices.Concat(p.Before, p.Steps, p.After) }
 
-// part returns the part of the i-th step of All.
-func (p Plan) part(i int) Part {
+func (p Plan) partAt(i int) Part {
 	switch {
 	case i < len(p.Before):
 		return PartBefore
@@ -126,7 +129,7 @@ func (p Plan) Check() error {
 	if b := p.Browser; b != "" && b != BrowserStep && b != BrowserRun {
 		return fmt.Errorf("browser %.20q of scenario %s: it takes %s or %s", b, p.Slug, BrowserStep, BrowserRun)
 	}
-	if err := p.Limits.check("limits"); err != nil {
+	if err := p.Limits.checkLimits("limits"); err != nil {
 		return fmt.Errorf("scenario %s: %w", p.Slug, err)
 	}
 	return errors.Join(p.checkSteps(), p.checkOnly())
@@ -149,7 +152,7 @@ func (p Plan) checkSteps() error {
 			case !fileForm.MatchString(s.File) || s.File[:2] != s.ID:
 				return fmt.Errorf("%s.file %.80q of scenario %s: it takes a name such as %s-open.md, in the folder steps", at, s.File, p.Slug, s.ID)
 			}
-			if err := s.Limits.check(at + ".limits"); err != nil {
+			if err := s.Limits.checkLimits(at + ".limits"); err != nil {
 				return fmt.Errorf("scenario %s: %w", p.Slug, err)
 			}
 			seen[s.ID] = true
@@ -158,7 +161,6 @@ func (p Plan) checkSteps() error {
 	return nil
 }
 
-// checkOnly refuses ids that no step of the scenario has.
 func (p Plan) checkOnly() error {
 	for _, id := range p.Only {
 		if !slices.ContainsFunc(p.Steps, func(s StepRef) bool { return s.ID == id }) {
@@ -174,3 +176,75 @@ func (p Plan) checkOnly() error {
 
 // IsStepFile reports whether a file is named like a step's file.
 func IsStepFile(name string) bool { return fileForm.MatchString(name) }
+
+// Limits bound a step or a run. A zero field sets no limit.
+type Limits struct {
+	Seconds    int     `json:"seconds,omitempty" yaml:"seconds,omitempty"` // seconds of work, pauses excluded
+	ModelCalls int     `json:"model_calls,omitempty" yaml:"model_calls,omitempty"`
+	CostUSD    float64 `json:"cost_usd,omitempty" yaml:"cost_usd,omitempty"`
+}
+
+func (l Limits) checkLimits(at string) error {
+	if l.Seconds < 0 || l.ModelCalls < 0 || l.CostUSD < 0 || math.IsNaN(l.CostUSD) || math.IsInf(l.CostUSD, 0) {
+		return fmt.Errorf("%s has a negative or infinite limit; it takes seconds, model_calls and cost_usd above 0, or null for none", at)
+	}
+	return nil
+}
+
+// spent is the used part of limits.
+type spent struct {
+	milliseconds int64
+	usage        llm.Usage
+}
+
+func (l Limits) remainingLimits(s spent) (rest Limits, exhausted string) {
+	if l.Seconds > 0 {
+		if rest.Seconds = l.Seconds - int(s.milliseconds/1000); rest.Seconds <= 0 {
+			return rest, fmt.Sprintf("limits.seconds of %d", l.Seconds)
+		}
+	}
+	if l.ModelCalls > 0 {
+		if rest.ModelCalls = l.ModelCalls - int(s.usage.ModelCalls); rest.ModelCalls <= 0 {
+			return rest, fmt.Sprintf("limits.model_calls of %d", l.ModelCalls)
+		}
+	}
+	if l.CostUSD > 0 {
+		if rest.CostUSD = l.CostUSD - s.usage.AtLeastUSD(); rest.CostUSD <= 0 {
+			return rest, fmt.Sprintf("limits.cost_usd of %g", l.CostUSD)
+		}
+	}
+	return rest, ""
+}
+
+// withinRun returns the lower of a step's limits and the run's remaining limits, and the names
+// of those that come from the run.
+func (l Limits) withinRun(run Limits) (limits Limits, tightened []string) {
+	limits = l
+	if run.Seconds > 0 && Bound(l.Seconds, run.Seconds) == run.Seconds {
+		limits.Seconds, tightened = run.Seconds, append(tightened, "seconds")
+	}
+	if run.ModelCalls > 0 && Bound(l.ModelCalls, run.ModelCalls) == run.ModelCalls {
+		limits.ModelCalls, tightened = run.ModelCalls, append(tightened, "model_calls")
+	}
+	if run.CostUSD > 0 && (l.CostUSD == 0 || run.CostUSD < l.CostUSD) {
+		limits.CostUSD, tightened = run.CostUSD, append(tightened, "cost_usd")
+	}
+	return limits, tightened
+}
+
+// Bound returns the lower of two limits; 0 is no limit.
+func Bound(a, b int) int {
+	if a == 0 || b == 0 {
+		return cmp.Or(a, b)
+	}
+	return min(a, b)
+}
+
+// Rest returns a note for the error of a launch that had only the run's remaining limits. It
+// is empty if the step's own limits were lower.
+func (l Launch) Rest() string {
+	if len(l.Tightened) == 0 {
+		return ""
+	}
+	return " (the step had the rest of the run's limits: " + strings.Join(l.Tightened, ", ") + ")"
+}

@@ -115,7 +115,7 @@ func TestPlan_parts(t *testing.T) {
 	p := valid()
 	var order []string
 	for i, s := range p.All() {
-		order = append(order, s.ID+string(p.part(i)))
+		order = append(order, s.ID+string(p.partAt(i)))
 	}
 	require.Equal(t, []string{"10before", "01", "02", "20after"}, order)
 	require.True(t, p.Selects("01"))
@@ -145,7 +145,7 @@ func TestLimits_rest(t *testing.T) {
 		"no dollar":                {Limits{CostUSD: 0.5}, spent{usage: usd(0.5)}, Limits{}, "limits.cost_usd of 0.5"},
 		"time comes first":         {all, spent{milliseconds: 61_000, usage: usd(9)}, Limits{Seconds: -1}, "limits.seconds of 60"},
 	} {
-		rest, exhausted := tt.limits.rest(tt.spent)
+		rest, exhausted := tt.limits.remainingLimits(tt.spent)
 		require.Equal(t, tt.rest, rest, name)
 		require.Equal(t, tt.exhausted, exhausted, name)
 	}
@@ -166,7 +166,7 @@ func TestLimits_within(t *testing.T) {
 		"one of each":       {Limits{Seconds: 9, ModelCalls: 1}, Limits{Seconds: 2, ModelCalls: 8}, Limits{Seconds: 2, ModelCalls: 1}, []string{"seconds"}},
 		"dollars of a cent": {Limits{CostUSD: 1}, Limits{CostUSD: 0.01}, Limits{CostUSD: 0.01}, []string{"cost_usd"}},
 	} {
-		got, tightened := tt.own.within(tt.run)
+		got, tightened := tt.own.withinRun(tt.run)
 		require.Equal(t, tt.want, got, name)
 		require.Equal(t, tt.tightened, tightened, name)
 	}

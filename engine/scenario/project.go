@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 
-	"conclave/engine/redact"
 	"conclave/engine/text"
 )
 
@@ -57,7 +56,7 @@ func ParseProject(prd string) (Project, error) {
 	var p Project
 	var about, secret []string
 	var open [7]topic // topics of the newest headings, by level
-	for _, s := range sections(prd) {
+	for _, s := range splitSections(prd) {
 		topic := topicOf(s.heading)
 		if s.level > 0 {
 			if parent := open[s.level-1]; parent == credentials || topic == other {
@@ -72,14 +71,14 @@ func ParseProject(prd string) (Project, error) {
 			if userinfo.MatchString(s.body) {
 				return p, fmt.Errorf("prd.md, line %d: an address below %q contains a user or password: declare it in the section Credentials, as \"- address: URL\"", s.line, s.heading)
 			}
-			about = append(about, s.compact())
+			about = append(about, s.compactText())
 		case credentials:
-			values, err := declared(s)
+			values, err := declaredValues(s)
 			if err != nil {
 				return p, err
 			}
 			p.values = append(p.values, values...)
-			secret = append(secret, s.compact())
+			secret = append(secret, s.compactText())
 		case other:
 			if ofAccounts.MatchString(s.heading) && p.Unread == "" {
 				p.Unread = fmt.Sprintf("prd.md, line %d: no step reads the section %q: call it Credentials, with a line such as \"- user: ada\" for each value, and begin the file of the step that signs in with the three lines ---, credentials: true, ---", s.line, s.heading)
@@ -90,10 +89,9 @@ func ParseProject(prd string) (Project, error) {
 	return p, nil
 }
 
-// compact returns the section without blank lines around its text.
-func (s section) compact() string {
+func (s section) compactText() string {
 	s.body = strings.TrimSpace(s.body)
-	return strings.TrimSpace(s.whole())
+	return strings.TrimSpace(s.withHeading())
 }
 
 // userinfo matches the beginning of an address that names a user.
@@ -103,8 +101,7 @@ var userinfo = regexp.MustCompile("[A-Za-z][A-Za-z0-9+.-]*://[^\\s/?#@\"'`<>]+@"
 // remark. Errors do not repeat a line, because it could be a secret.
 var entry = regexp.MustCompile("^(?:[-*]\\s+)?(?:\\*\\*)?[^:*]+(?:\\*\\*)?:(?:\\*\\*)?\\s*(?:`([^`]+)`.*|\"([^\"]+)\".*|'([^']+)'.*|([^\\s`\"']\\S*))$")
 
-// declared returns the values of a section Credentials.
-func declared(s section) ([]string, error) {
+func declaredValues(s section) ([]string, error) {
 	var values []string
 	number := s.line
 	for line := range strings.Lines(s.body) {
@@ -146,7 +143,7 @@ func (p Project) Summary(withCredentials bool) string {
 func (p Project) Secrets() []string {
 	var secrets []string
 	for _, value := range p.values {
-		for _, secret := range append([]string{value}, redact.Userinfo(value)...) {
+		for _, secret := range append([]string{value}, text.UserinfoOf(value)...) {
 			if len(secret) >= minSecret {
 				secrets = append(secrets, secret)
 			}
@@ -159,7 +156,7 @@ func (p Project) Secrets() []string {
 // "credentials: true". Credentials themselves are refused there: the file is part
 // of the workflow's history.
 func AsksForCredentials(file string) (bool, error) {
-	for _, s := range sections(file) {
+	for _, s := range splitSections(file) {
 		if topicOf(s.heading) == credentials {
 			return false, fmt.Errorf("the section %s belongs in prd.md; a step reads it if its front matter has \"credentials: true\"", s.heading)
 		}
@@ -184,7 +181,7 @@ func AsksForCredentials(file string) (bool, error) {
 
 // frontMatter returns the lines between "---" and "---" at the beginning of a file.
 func frontMatter(file string) string {
-	rest, found := strings.CutPrefix(normalize(file), "---\n")
+	rest, found := strings.CutPrefix(normalizeMarkdown(file), "---\n")
 	matter, _, closed := strings.Cut("\n"+rest, "\n---\n")
 	if !found || !closed {
 		return ""

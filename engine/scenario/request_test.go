@@ -87,19 +87,6 @@ func TestStep_staleEvents(t *testing.T) {
 	}
 }
 
-// Versions without attempts recorded one attempt for each result, except for skipped steps.
-func TestResult_made(t *testing.T) {
-	t.Parallel()
-	why := "no cart"
-	require.Equal(t, []Attempt{{Status: Fail, Error: &why, EvidencePaths: []string{"a.txt"}}}, Result{Status: Fail, Error: &why, EvidencePaths: []string{"a.txt"}}.made())
-	require.Empty(t, Result{Status: Skipped}.made())
-	require.Empty(t, Result{}.made())
-	own := []Attempt{{Status: Fail}, {Status: Pass}}
-	made := Result{Status: Pass, Attempts: own}.made()
-	made[0].Status = Cancelled
-	require.Equal(t, Fail, own[0].Status, "it is a copy")
-}
-
 // A pass is flaky after a failure, but not after a cancellation.
 func TestResult_setAttempts(t *testing.T) {
 	t.Parallel()

@@ -85,7 +85,7 @@ func New(p Plan, earlier []Result) *State {
 		s.Earlier[r.ID] = r
 		s.Usage = s.Usage.Add(r.Cost)
 	}
-	s.skip()
+	s.skipSteps()
 	return s
 }
 
@@ -118,12 +118,12 @@ func (s *State) Step(event Event) {
 	}
 	switch e := event.(type) {
 	case Ended:
-		if l := s.ended(e.Launch, e.Result.Cost); l != nil {
+		if l := s.countEnded(e.Launch, e.Result.Cost); l != nil {
 			s.addResult(e.Result)
 		}
 	case Suspended:
-		if l := s.ended(e.Launch, e.Usage); l != nil {
-			s.rest(l, e)
+		if l := s.countEnded(e.Launch, e.Usage); l != nil {
+			s.suspendStep(l, e)
 			s.Carried = s.Carried.Add(e.Usage)
 			s.CarriedMS += e.DurationMS
 		}
@@ -141,8 +141,8 @@ func (s *State) Step(event Event) {
 	}
 }
 
-// ended counts the usage of a step and returns its launch if the run waits for its result.
-func (s *State) ended(id string, usage llm.Usage) *Launch {
+// countEnded counts the usage of a step and returns its launch if the run waits for its result.
+func (s *State) countEnded(id string, usage llm.Usage) *Launch {
 	l := s.Launched
 	if l == nil || l.ID != id {
 		return nil
@@ -160,10 +160,10 @@ func (s *State) ended(id string, usage llm.Usage) *Launch {
 	return l
 }
 
-// rest keeps the token of a suspended step for the next launch. A step that reported no
+// suspendStep keeps the token of a suspended step for the next launch. A step that reported no
 // token leaves the one from which it resumed. Without a model call its usage is zero or
 // unknown.
-func (s *State) rest(l *Launch, e Suspended) {
+func (s *State) suspendStep(l *Launch, e Suspended) {
 	s.RestStep, s.AwaySince = l.Step.ID, e.AwaySince
 	switch {
 	case e.Token != "":
@@ -181,7 +181,7 @@ func (s *State) Drain() []Command {
 		commands = append(commands, Stop{s.Launched.ID})
 	}
 	if s.Launched == nil && !s.Paused && !s.Over {
-		s.exhaust()
+		s.endExhausted()
 	}
 	if s.Unrecorded {
 		s.Unrecorded = false
@@ -190,8 +190,8 @@ func (s *State) Drain() []Command {
 	switch {
 	case s.Launched != nil || s.Paused:
 	case !s.Over:
-		commands = append(commands, s.ring()...)
-		commands = append(commands, s.launch())
+		commands = append(commands, s.announceMessages()...)
+		commands = append(commands, s.launchNext())
 	case !s.Finished:
 		s.Finished = true
 		commands = append(commands, Done{s.Status()})
@@ -204,36 +204,35 @@ func (s *State) HasResult(id string) bool {
 	return slices.ContainsFunc(s.Results, func(r Result) bool { return r.ID == id })
 }
 
-// limits returns the limits of the next step, or the name of a limit that is used up. Steps
+// nextLimits returns the limits of the next step, or the name of a limit that is used up. Steps
 // of Plan.After have only their own limits.
-func (s *State) limits() (limits Limits, tightened []string, exhausted string) {
-	step, part, _ := s.next()
-	own, used := step.Limits.rest(spent{s.CarriedMS, s.Carried})
+func (s *State) nextLimits() (limits Limits, tightened []string, exhausted string) {
+	step, part, _ := s.nextStep()
+	own, used := step.Limits.remainingLimits(spent{s.CarriedMS, s.Carried})
 	if used != "" {
 		return own, nil, "the step's " + used
 	}
 	if part == PartAfter {
 		return own, nil, ""
 	}
-	run, used := s.Plan.Limits.rest(spent{s.Worked + s.CarriedMS, s.Spent})
+	run, used := s.Plan.Limits.remainingLimits(spent{s.Worked + s.CarriedMS, s.Spent})
 	if used != "" {
 		return own, nil, "the run's " + used
 	}
-	limits, tightened = own.within(run)
+	limits, tightened = own.withinRun(run)
 	return limits, tightened, ""
 }
 
-// exhaust ends the next step with error if one of its limits is used up.
-func (s *State) exhaust() {
-	if _, _, limit := s.limits(); limit != "" {
+func (s *State) endExhausted() {
+	if _, _, limit := s.nextLimits(); limit != "" {
 		why := limit + " is used up"
 		s.addResult(Result{Status: Errored, Error: &why})
 	}
 }
 
-func (s *State) launch() Launch {
+func (s *State) launchNext() Launch {
 	s.Launches++
-	step, _, _ := s.next()
+	step, _, _ := s.nextStep()
 	l := Launch{ID: "l" + strconv.Itoa(s.Launches), Step: step, Heard: s.Heard}
 	if len(s.Open) > 0 && s.Open[0].Step == step.ID {
 		s.Rest, s.RestStep, s.Uncounted, s.Open = s.Open[0].Token, step.ID, true, s.Open[1:]
@@ -242,8 +241,8 @@ func (s *State) launch() Launch {
 		l.ResumeFrom, l.Uncounted, l.AwaySince = s.Rest, s.Uncounted && s.Rest != "", s.AwaySince
 		s.Rest, s.RestStep, s.AwaySince = "", "", time.Time{}
 	}
-	l.Limits, l.Tightened, _ = s.limits()
-	l.Attempt, l.Since = s.attempt(step.ID)
+	l.Limits, l.Tightened, _ = s.nextLimits()
+	l.Attempt, l.Since = s.nextAttempt(step.ID)
 	for _, r := range slices.Backward(s.Results) {
 		if r.Status != Skipped {
 			l.Previous = &Previous{ID: r.ID, Status: r.Status}
@@ -254,11 +253,138 @@ func (s *State) launch() Launch {
 	return l
 }
 
-// attempt returns the number of a step's next attempt, and the number of the attempt in which
+// nextAttempt returns the number of a step's next attempt, and the number of the attempt in which
 // its conversation began.
-func (s *State) attempt(id string) (number, since int) {
+func (s *State) nextAttempt(id string) (number, since int) {
 	r := Result{}
-	r.setAttempts(s.Earlier[id].made(), s.Continues == id)
+	r.setAttempts(s.Earlier[id].Attempts, s.Continues == id)
 	since, number = r.Span()
 	return number, since
+}
+
+// Result is how a step ended, with the JSON of result.json.
+type Result struct {
+	ID            string    `json:"id"`
+	Title         string    `json:"title"`
+	File          string    `json:"file"`
+	Part          Part      `json:"part,omitempty"`
+	Status        Status    `json:"status"`
+	Flaky         bool      `json:"flaky"` // it passed after a failure
+	DurationMS    int64     `json:"duration_ms"`
+	EvidencePaths []string  `json:"evidence_paths"`
+	Error         *string   `json:"error"`
+	Summary       string    `json:"summary"`
+	Cost          llm.Usage `json:"cost"` // cost of all attempts
+	Attempts      []Attempt `json:"attempts"`
+	Warnings      []string  `json:"warnings,omitempty"`
+}
+
+func (s *State) nextStep() (step StepRef, part Part, ok bool) {
+	all, i := s.Plan.All(), len(s.Results)
+	if i >= len(all) {
+		return StepRef{}, "", false
+	}
+	return all[i], s.Plan.partAt(i), true
+}
+
+// addResult adds the result of the next step. After the first result that is not a pass, only
+// the steps of Plan.After run.
+func (s *State) addResult(r Result) {
+	step, part, ok := s.nextStep()
+	if !ok {
+		return
+	}
+	r.ID, r.Title, r.File, r.Part = step.ID, step.Title, step.File, part
+	if r.EvidencePaths == nil {
+		r.EvidencePaths = []string{}
+	}
+	earlier := s.Earlier[step.ID]
+	r.Cost = earlier.Cost.Add(s.Carried).Add(r.Cost)
+	r.setAttempts(earlier.Attempts, s.Continues == step.ID)
+	if s.RestStep == "" || s.RestStep == step.ID {
+		s.Rest, s.RestStep, s.AwaySince = "", "", time.Time{}
+	}
+	s.Carried, s.CarriedMS, s.Heard = llm.Usage{}, 0, s.Announced
+	s.Worked += r.DurationMS
+	s.Results = append(s.Results, r)
+	s.Unrecorded = true
+	s.Halted = s.Halted || r.Status != Pass && part != PartAfter
+	s.skipSteps()
+}
+
+// skipSteps adds the results of the next steps that do not run: steps after one that did not pass,
+// steps that are not selected, and steps that passed in the resumed run.
+func (s *State) skipSteps() {
+	for {
+		step, part, ok := s.nextStep()
+		if !ok {
+			s.Over = true
+			return
+		}
+		skipped := Result{
+			ID: step.ID, Title: step.Title, File: step.File, Part: part, Status: Skipped, EvidencePaths: []string{}, Attempts: []Attempt{},
+		}
+		switch earlier := s.Earlier[step.ID]; {
+		case part == PartAfter:
+			return
+		case part == "" && s.keepsResult(earlier):
+			earlier.File = step.File
+			skipped = earlier
+		case s.Halted || part == "" && !s.Plan.Selects(step.ID):
+			skipped.Attempts, skipped.Cost = append(skipped.Attempts, earlier.Attempts...), earlier.Cost
+		default:
+			return
+		}
+		s.Results = append(s.Results, skipped)
+	}
+}
+
+// keepsResult reports whether a result of the resumed run is kept. Results after a step that did
+// not pass are dropped, and so are all results if the steps shared a browser, because the
+// browser has ended.
+func (s *State) keepsResult(earlier Result) bool {
+	return !s.Halted && earlier.Status == Pass && s.Plan.Browser != BrowserRun
+}
+
+// Attempt is one start of a step. In a retried run a step can have several attempts, each
+// with its own directory for evidence.
+type Attempt struct {
+	Status        Status   `json:"status"`
+	Error         *string  `json:"error"`
+	EvidencePaths []string `json:"evidence_paths"`
+
+	// Continues is set if the attempt continued the conversation of the previous one, whose
+	// evidence then counts for it as well.
+	Continues bool `json:"continues,omitempty"`
+}
+
+// Failed reports whether the attempt ended with a failure, rather than a pass or a
+// cancellation.
+func (a Attempt) Failed() bool { return a.Status == Fail || a.Status == Errored }
+
+// setAttempts adds the earlier attempts before that of the result. It marks the result as
+// flaky if it passed after a failure.
+func (r *Result) setAttempts(before []Attempt, continues bool) {
+	r.Attempts = append(slices.Clone(before), Attempt{
+		Status: r.Status, Error: r.Error, EvidencePaths: r.EvidencePaths, Continues: continues && len(before) > 0,
+	})
+	r.Flaky = r.Status == Pass && slices.ContainsFunc(before, Attempt.Failed)
+}
+
+// SetEvidence replaces the evidence of a result and of its last attempt.
+func (r *Result) SetEvidence(paths []string) {
+	r.EvidencePaths = paths
+	if n := len(r.Attempts); n > 0 {
+		r.Attempts = slices.Clone(r.Attempts)
+		r.Attempts[n-1].EvidencePaths = paths
+	}
+}
+
+// Span returns the number of a result's last attempt, and the number of the attempt in which
+// its conversation began.
+func (r Result) Span() (since, last int) {
+	last = max(1, len(r.Attempts))
+	for since = last; since > 1 && r.Attempts[since-1].Continues; since-- {
+	}
+	return since, last
 }

@@ -278,6 +278,7 @@ func TestNew_attempts(t *testing.T) {
 	t.Parallel()
 	why := "no button"
 	failed := Result{ID: "01", Status: Fail, Error: &why, EvidencePaths: []string{"step-01/evidence/a.png"}, Cost: usage}
+	failed.setAttempts(nil, false)
 	s := New(plan(1), []Result{failed})
 	launch := func() Launch {
 		for _, c := range s.Drain() {
@@ -296,6 +297,7 @@ func TestNew_attempts(t *testing.T) {
 	// A cancelled attempt is not a failure. An attempt that continues its conversation also has its
 	// evidence.
 	failed.Status = Cancelled
+	failed.setAttempts(nil, false)
 	s = New(plan(1), []Result{failed})
 	s.Rest, s.RestStep, s.Continues = "token", "01", "01"
 	l = launch()
@@ -334,15 +336,15 @@ func TestNew_sharedBrowser(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	own := Limits{Seconds: 60, ModelCalls: 10, CostUSD: 0.5}
-	rest, exhausted := Limits{Seconds: 100, ModelCalls: 12, CostUSD: 1}.rest(spent{50_000, llm.Usage{ModelCalls: 4, TotalUSD: new(0.75)}})
+	rest, exhausted := Limits{Seconds: 100, ModelCalls: 12, CostUSD: 1}.remainingLimits(spent{50_000, llm.Usage{ModelCalls: 4, TotalUSD: new(0.75)}})
 	require.Empty(t, exhausted)
-	limits, tightened := own.within(rest)
+	limits, tightened := own.withinRun(rest)
 	require.Equal(t, Limits{Seconds: 50, ModelCalls: 8, CostUSD: 0.25}, limits)
 	require.Equal(t, []string{"seconds", "model_calls", "cost_usd"}, tightened)
-	limits, tightened = own.within(Limits{})
+	limits, tightened = own.withinRun(Limits{})
 	require.Equal(t, own, limits)
 	require.Empty(t, tightened)
-	_, exhausted = Limits{CostUSD: 1}.rest(spent{usage: llm.Usage{ModelCalls: 1, TotalUSD: new(1.5)}})
+	_, exhausted = Limits{CostUSD: 1}.remainingLimits(spent{usage: llm.Usage{ModelCalls: 1, TotalUSD: new(1.5)}})
 	require.Equal(t, "limits.cost_usd of 1", exhausted)
-	require.Error(t, Limits{Seconds: -1}.check("limits"))
+	require.Error(t, Limits{Seconds: -1}.checkLimits("limits"))
 }

@@ -10,8 +10,7 @@ import (
 	"path"
 	"slices"
 
-	"conclave/engine/artifact"
-	"conclave/engine/builtin"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 )
@@ -30,7 +29,7 @@ type adopting struct {
 }
 
 // Tools implements loop.Tools.
-func (a adopting) Tools() []llm.Tool { return append(slices.Clone(a.opened.Tools()), a.tool()) }
+func (a adopting) Tools() []llm.Tool { return append(slices.Clone(a.opened.Tools()), a.newTool()) }
 
 // Close implements io.Closer.
 func (a adopting) Close() error { return a.opened.Close() }
@@ -40,7 +39,7 @@ func (a adopting) Run(ctx context.Context, call llm.ToolCall) (loop.Output, erro
 	if call.Name != AdoptFiles {
 		return a.opened.Run(ctx, call)
 	}
-	schema, err := builtin.Compile(a.tool())
+	schema, err := llm.CompileSchema(a.newTool())
 	if err != nil {
 		return loop.Output{}, err
 	}
@@ -48,7 +47,7 @@ func (a adopting) Run(ctx context.Context, call llm.ToolCall) (loop.Output, erro
 		Agent string `json:"agent_id"`
 	}
 	err = schema.Decode(call.Arguments, &arguments)
-	if unfit, ok := errors.AsType[builtin.ArgumentError](err); ok {
+	if unfit, ok := errors.AsType[llm.ArgumentError](err); ok {
 		return loop.Output{Text: "error: " + unfit.Error(), Failed: true}, nil
 	}
 	if err != nil {
@@ -58,29 +57,29 @@ func (a adopting) Run(ctx context.Context, call llm.ToolCall) (loop.Output, erro
 	if !shown {
 		return loop.Output{Text: fmt.Sprintf("error: you are shown no answer of %.80q with changed files", arguments.Agent), Failed: true}, nil
 	}
-	written, removed, err := a.workspace.adopt(ctx, manifest)
+	written, removed, err := a.workspace.replaceFiles(ctx, manifest)
 	if err != nil {
-		return loop.Output{}, fmt.Errorf("adopting the files of %s: %w", arguments.Agent, err)
+		return loop.Output{}, fmt.Errorf("adopt the files of %s: %w", arguments.Agent, err)
 	}
 	return loop.Output{Text: fmt.Sprintf("your workspace has the files of %s now: %d written, %d removed", arguments.Agent, written, removed)}, nil
 }
 
-// tool describes AdoptFiles for the answers that are mounted now.
-func (a adopting) tool() llm.Tool {
+// newTool describes AdoptFiles for the answers that are mounted now.
+func (a adopting) newTool() llm.Tool {
 	return llm.NewTool(AdoptFiles, adoptDescription, map[string]llm.Property{
 		"agent_id": {Type: "string", Description: "Whose files you take.", Enum: slices.Sorted(maps.Keys(a.workspace.peers))},
 	}, "agent_id")
 }
 
-// adopt replaces the files of the workspace with those of a manifest. It returns the numbers
+// replaceFiles replaces the files of the workspace with those of a manifest. It returns the numbers
 // of files that it wrote and removed. It keeps files that belong to no answer unless they are
 // in the way.
-func (w *workspace) adopt(ctx context.Context, manifest string) (written, removed int, err error) {
+func (w *workspace) replaceFiles(ctx context.Context, manifest string) (written, removed int, err error) {
 	wanted, err := artifact.LoadManifest(ctx, w.store, w.layout, manifest)
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := w.scan(ctx); err != nil {
+	if err := w.scanChanges(ctx); err != nil {
 		return 0, 0, err
 	}
 	now := w.copy.Manifest()
@@ -89,7 +88,7 @@ func (w *workspace) adopt(ctx context.Context, manifest string) (written, remove
 		return 0, 0, err
 	}
 	defer root.Close()
-	goes, changed := difference(now, wanted)
+	goes, changed := filesBetween(now, wanted)
 	for _, f := range goes {
 		if err := clearPath(root, f); err != nil {
 			return 0, 0, err
@@ -103,14 +102,14 @@ func (w *workspace) adopt(ctx context.Context, manifest string) (written, remove
 			return 0, 0, err
 		}
 	}
-	w.copy.Has(wanted)
+	w.copy.MarkStored(wanted)
 	err = artifact.Manifest{Files: changed}.Restore(ctx, w.store, w.layout, w.dir, false)
 	return len(changed), len(goes), err
 }
 
-// difference returns the paths that only the first tree has, and the files of the second tree
+// filesBetween returns the paths that only the first tree has, and the files of the second tree
 // that the first lacks or has in another version.
-func difference(now, wanted artifact.Manifest) (goes []string, changed []artifact.File) {
+func filesBetween(now, wanted artifact.Manifest) (goes []string, changed []artifact.File) {
 	have := make(map[string]artifact.File, len(now.Files))
 	for _, f := range now.Files {
 		have[f.Path] = f

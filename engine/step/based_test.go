@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
-	"conclave/engine/base"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/snapshot"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
@@ -26,9 +26,9 @@ func (b *bench) storedDir(files ...string) *artifact.Base {
 		require.NoError(b.t, os.MkdirAll(filepath.Dir(name), 0o755))
 		require.NoError(b.t, os.WriteFile(name, []byte(files[i+1]), 0o644))
 	}
-	up, err := base.Upload{Store: b.store, Dir: dir, Now: time.Now}.Run(b.t.Context())
+	up, err := snapshot.Upload{Store: b.store, Dir: dir, Now: time.Now}.Run(b.t.Context())
 	require.NoError(b.t, err)
-	stored, err := base.Open(b.t.Context(), b.store, up.Hash)
+	stored, err := snapshot.Open(b.t.Context(), b.store, up.Hash)
 	require.NoError(b.t, err)
 	return stored
 }
@@ -55,7 +55,7 @@ func TestBase_workspace(t *testing.T) {
 	b, r := basedBench(t)
 	result, err := b.run(
 		read("main.go"), read("base/main.go"), read("peers/agent2/main.go"), read("peers/agent2.diff"), call("list_files", map[string]string{"path": "peers/agent2", "glob": "*"}),
-		write("base/main.go", "x"), copyPath("main.go", "base/new.go"), write("src/a.go", "mine\n"),
+		writeCall("base/main.go", "x"), copyPath("main.go", "base/new.go"), writeCall("src/a.go", "mine\n"),
 		call("search_files", map[string]string{"pattern": "one", "glob": "*.go"}), done("Two."))
 	require.NoError(t, err)
 	told := results(r.learned)
@@ -102,7 +102,7 @@ func TestBase_adopts(t *testing.T) {
 	t.Parallel()
 	b, r := basedBench(t)
 	adopt := func(agent string) llm.Message { return call(step.AdoptFiles, map[string]string{"agent_id": agent}) }
-	result, err := b.run(write("mine.go", "x"), write("src/deep/mine.go", "x"), write("node_modules/m.js", "x"),
+	result, err := b.run(writeCall("mine.go", "x"), writeCall("src/deep/mine.go", "x"), writeCall("node_modules/m.js", "x"),
 		adopt("agent3"), adopt("agent2"), call("list_files", map[string]string{"glob": "**"}), done("Two."))
 	require.NoError(t, err)
 	told := results(r.learned)
@@ -141,7 +141,7 @@ func TestBase_ownNames(t *testing.T) {
 	b, r := basedBench(t, "base/x", "mine\n", "context/y", "mine\n")
 	b.spec.Shown.Context = []step.Context{{Name: "docs", Files: b.storedDir("guide.md", "Read me.\n")}}
 	result, err := b.run(read("base/x"), read(".conclave/base/main.go"), read(".conclave/context/docs/guide.md"),
-		write("base/x", "changed\n"), write(".conclave/context/docs/guide.md", "x"), done("Two."))
+		writeCall("base/x", "changed\n"), writeCall(".conclave/context/docs/guide.md", "x"), done("Two."))
 	require.NoError(t, err)
 	told := results(r.learned)
 	require.Contains(t, told[0], "mine")
@@ -161,7 +161,7 @@ func TestContext_withoutBase(t *testing.T) {
 	b := newBench(t, r)
 	b.spec.Adopts = true
 	b.spec.Shown.Context = []step.Context{{Name: "docs", Files: b.storedDir("guide.md", "Read me.\n")}}
-	result, err := b.run(read("context/docs/guide.md"), write("context/docs/new", "x"), call(step.AdoptFiles, nil), done("Two."))
+	result, err := b.run(read("context/docs/guide.md"), writeCall("context/docs/new", "x"), call(step.AdoptFiles, nil), done("Two."))
 	require.NoError(t, err)
 	told := results(r.learned)
 	require.Contains(t, told[0], "Read me.")

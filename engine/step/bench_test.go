@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities/tools"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/filelock"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/scratch"
 	"conclave/engine/step"
 )
 
@@ -116,7 +116,7 @@ func newBench(t *testing.T, r *rules) *bench {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = dir.Close() })
 	work := t.TempDir()
-	t.Cleanup(func() { require.NoError(t, scratch.RemoveTree(work)) }) // it may have read-only directories
+	t.Cleanup(func() { require.NoError(t, filelock.RemoveTree(work)) }) // it may have read-only directories
 	b := &bench{t: t, store: dir, scratch: work, now: time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC)}
 	layout := artifact.Layout{}
 	b.spec = step.Spec{

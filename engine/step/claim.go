@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 )
@@ -15,29 +16,29 @@ import (
 // run of taken numbers indicates another writer.
 const maxClaims = 1000
 
-// claim claims the first free number above After, or finds the claim of an earlier
+// claimNumber claims the first free number above After, or finds the claim of an earlier
 // attempt of the launch.
-func (a *attempt) claim(ctx context.Context) error {
+func (a *attempt) claimNumber(ctx context.Context) error {
 	s, store := a.spec, a.ports.Store
 	mine := artifact.Claim{
 		Token: s.Token, SeenSteps: s.Shown.Seen, Labels: s.Shown.Labels, Agents: s.Shown.Agents, StartedAt: artifact.Timestamp(a.ports.Now()),
 		Agent: s.Agent, Query: s.Query, ResumeFrom: s.Attempt.ResumeFrom, Uncounted: s.Attempt.Uncounted,
 	}
 	for n := s.After + 1; n <= s.After+maxClaims; n++ {
-		err := s.create(ctx, store, n, mine)
+		err := s.createClaim(ctx, store, n, mine)
 		if err == nil {
 			a.fresh, a.result.Step, a.result.StartedAt = true, n, mine.StartedAt
 			return nil
 		}
 		if !errors.Is(err, artifact.ErrExists) {
-			return fmt.Errorf("claiming step %d: %w", n, err)
+			return fmt.Errorf("claim step %d: %w", n, err)
 		}
 		existing, err := artifact.ReadJSON[artifact.Claim](ctx, store, s.Dir(n)+"step.json")
 		if s.Reserve != nil && (errors.Is(err, artifact.ErrNotFound) || Wraps[*artifact.MalformedError](err)) {
 			continue // taken without a claim
 		}
 		if err != nil {
-			return fmt.Errorf("reading the claim of step %d: %w", n, err)
+			return fmt.Errorf("read the claim of step %d: %w", n, err)
 		}
 		if existing.Token == s.Token {
 			a.result.Step, a.result.StartedAt = n, existing.StartedAt
@@ -47,9 +48,9 @@ func (a *attempt) claim(ctx context.Context) error {
 	return fmt.Errorf("no free step number in %s after %d tries", s.Dir(s.After+1), maxClaims)
 }
 
-// create writes the claim of a number, or fails with artifact.ErrExists if the number is
+// createClaim writes the claim of a number, or fails with artifact.ErrExists if the number is
 // taken.
-func (s Spec) create(ctx context.Context, store artifact.Store, number int, c artifact.Claim) error {
+func (s Spec) createClaim(ctx context.Context, store artifact.Store, number int, c artifact.Claim) error {
 	if s.Reserve != nil {
 		free, err := s.Reserve(ctx, number)
 		if err != nil {
@@ -70,7 +71,7 @@ func (a *attempt) claimOf(ctx context.Context, token string, below int) (int, ar
 		switch {
 		case errors.Is(err, artifact.ErrNotFound), Wraps[*artifact.MalformedError](err):
 		case err != nil:
-			return 0, artifact.Claim{}, fmt.Errorf("looking for the step to resume: %w", err)
+			return 0, artifact.Claim{}, fmt.Errorf("look for the step to resume: %w", err)
 		case c.Token == token:
 			return n, c, nil
 		}
@@ -78,9 +79,9 @@ func (a *attempt) claimOf(ctx context.Context, token string, below int) (int, ar
 	return 0, artifact.Claim{}, nil
 }
 
-// adopt takes over the commit of the step to resume if that step committed without its end
+// reuseCommit takes over the commit of the step to resume if that step committed without its end
 // being reported.
-func (a *attempt) adopt(ctx context.Context) (adopted bool, err error) {
+func (a *attempt) reuseCommit(ctx context.Context) (adopted bool, err error) {
 	if a.spec.Attempt.ResumeFrom == "" {
 		return false, nil
 	}
@@ -91,7 +92,7 @@ func (a *attempt) adopt(ctx context.Context) (adopted bool, err error) {
 	case errors.Is(err, artifact.ErrNotFound), Wraps[*artifact.MalformedError](err):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("looking for the commit of the step to resume: %w", err)
+		return false, fmt.Errorf("look for the commit of the step to resume: %w", err)
 	}
 	if a.result = found; !a.spec.Attempt.Uncounted {
 		a.result.Usage = llm.Usage{}
@@ -160,10 +161,10 @@ func Recover(ctx context.Context, p Ports, s Spec) (Result, error) {
 		return a.result, err
 	}
 	// Reported usage may include a call that was not journaled.
-	if spent := usage(records); spent.ModelCalls > a.result.Usage.ModelCalls {
+	if spent := usageOf(records); spent.ModelCalls > a.result.Usage.ModelCalls {
 		a.result.Usage = spent
 	}
-	a.result.Seen = s.updated(claim, records)
+	a.result.Seen = s.updatedSteps(claim, records)
 	initial, err := a.initialFiles(ctx)
 	if err != nil {
 		return a.result, err
@@ -199,9 +200,9 @@ func readLeft(ctx context.Context, store artifact.Store, s Spec, dir string, lin
 	return t.Lines, nil
 }
 
-// updated returns, by agent, the answer steps that a step was shown according to its claim
+// updatedSteps returns, by agent, the answer steps that a step was shown according to its claim
 // and the updates in its journal. It returns nil if no update showed an answer.
-func (s Spec) updated(c artifact.Claim, records []record) map[string]int {
+func (s Spec) updatedSteps(c artifact.Claim, records []record) map[string]int {
 	if s.Updated == nil {
 		return nil
 	}
@@ -224,4 +225,52 @@ func (s Spec) updated(c artifact.Claim, records []record) map[string]int {
 		return nil
 	}
 	return seen
+}
+
+// Types of the engine's errors, as histories and last_action.json name them. Those
+// of model calls are the llm.Kinds.
+const (
+	NoAction         = "NoAction"         // the model took no valid action
+	TimeOver         = "TimeOver"         // the step's time ran out before it came to an action
+	budgetSpent      = "BudgetSpent"      // the step spent its allowance before it took an action
+	workspaceInvalid = "WorkspaceInvalid" // the files of an answer cannot be stored: too many, too large, or with names that no key can hold
+	Fenced           = "Fenced"           // another attempt may be running
+	Storage          = "Storage"          // the store failed
+)
+
+// Class is the type of an error and the way in which the step is retried after it.
+type Class struct {
+	Type  string
+	Final bool          // a retry cannot cure it
+	Free  bool          // does not count as an attempt without progress
+	After time.Duration // the least delay before the next attempt; 0 for the caller's policy
+}
+
+// Classify returns the class of an engine error. It returns false for other errors.
+func Classify(err error) (Class, bool) {
+	if model, ok := errors.AsType[*llm.Error](err); ok {
+		limited := model.Kind == llm.RateLimited
+		return Class{Type: string(model.Kind), Final: !model.Retryable(), Free: limited, After: model.RetryAfter}, true
+	}
+	switch {
+	case Wraps[*loop.NoActionError](err):
+		return Class{Type: NoAction, Final: true}, true
+	case Wraps[*loop.TimeOverError](err):
+		return Class{Type: TimeOver, Final: true}, true
+	case Wraps[*loop.OverspentError](err):
+		return Class{Type: budgetSpent, Final: true}, true
+	case Wraps[*artifact.LimitError](err), Wraps[*artifact.NameError](err):
+		return Class{Type: workspaceInvalid, Final: true}, true
+	case errors.Is(err, errOvertaken):
+		return Class{Type: Fenced, Free: true}, true
+	case Wraps[*UnwrittenError](err):
+		return Class{Type: Storage, Free: true}, true
+	}
+	return Class{}, false
+}
+
+// Wraps reports whether the chain of err has an error of type E.
+func Wraps[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }

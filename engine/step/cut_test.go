@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities/tools"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
@@ -33,7 +33,7 @@ func cutBatch(b *bench, cause error) (step.Ports, step.Result) {
 	second := call("list_files", nil).ToolCalls[0]
 	second.ID = "d"
 	batch.ToolCalls = append(batch.ToolCalls, second)
-	ports, ran := b.ports(write("before", "x"), batch), 0
+	ports, ran := b.ports(writeCall("before", "x"), batch), 0
 	b.open = func(ctx context.Context, dir string) (step.Tools, error) {
 		opened, err := tools.Open(ctx, dir, tools.Set{Files: true})
 		return looking{opened, func() {

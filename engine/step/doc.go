@@ -35,6 +35,6 @@
 //
 // Start with Run in step.go, then journal.go and claim.go, in which a step is claimed.
 // message.go reads the messages of `conclave say`.
-// Classify in classify.go gives every error of the engine its type. Heartbeats and retries
+// Classify in claim.go gives every error of the engine its type. Heartbeats and retries
 // belong to the activities.
 package step

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 )
 
 // writeDocuments writes the files that people and other programs read, derived from the commit. It
@@ -20,7 +20,7 @@ func (a *attempt) writeDocuments(ctx context.Context, newest bool) error {
 	store := a.ports.Store
 	documents, err := a.spec.Documents(a.result.Step, a.result.Commit)
 	if err != nil {
-		return fmt.Errorf("reading the commit of %s: %w", a.dir(), err)
+		return fmt.Errorf("read the commit of %s: %w", a.dir(), err)
 	}
 	var replaced []Document
 	group, together := errgroup.WithContext(ctx)
@@ -37,7 +37,7 @@ func (a *attempt) writeDocuments(ctx context.Context, newest bool) error {
 			replaced = append(replaced, d)
 			continue
 		}
-		group.Go(func() error { return write(together, store, d) })
+		group.Go(func() error { return writeDocument(together, store, d) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -73,18 +73,18 @@ func (a *attempt) writeWorkspace(ctx context.Context) error {
 	store, dir := a.ports.Store, a.dir()
 	c, err := artifact.LoadChange(ctx, store, a.spec.Layout, a.result.Commit.Manifest)
 	if err != nil {
-		return fmt.Errorf("reading the manifest of %s: %w", dir, err)
+		return fmt.Errorf("read the manifest of %s: %w", dir, err)
 	}
 	a.result.Files = len(c.Files)
 	var body any = c
 	if _, local := store.(*artifact.Dir); local {
 		tree := c.Tree(a.spec.Layout.Base())
 		if err := tree.Project(ctx, store, a.spec.Layout, dir+"workspace/"); err != nil {
-			return fmt.Errorf("writing the workspace of %s: %w", dir, err)
+			return fmt.Errorf("write the workspace of %s: %w", dir, err)
 		}
 		body = tree
 	}
-	return write(ctx, store, Document{Key: dir + "workspace.json", Body: body})
+	return writeDocument(ctx, store, Document{Key: dir + "workspace.json", Body: body})
 }
 
 // maxTranscript is the size, in bytes, up to which a transcript is written directly to its
@@ -130,24 +130,24 @@ func mendTranscript(ctx context.Context, store artifact.Store, layout artifact.L
 		err = store.Copy(ctx, layout.Blob(c.Transcript), dir+transcriptFile)
 	}
 	if err != nil {
-		return fmt.Errorf("writing the transcript of %s: %w", dir, err)
+		return fmt.Errorf("write the transcript of %s: %w", dir, err)
 	}
 	return nil
 }
 
 func writeAll(ctx context.Context, store artifact.Store, documents []Document) error {
 	for _, d := range documents {
-		if err := write(ctx, store, d); err != nil {
+		if err := writeDocument(ctx, store, d); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func write(ctx context.Context, store artifact.Store, d Document) error {
-	outdated, err := d.outdated(ctx, store)
+func writeDocument(ctx context.Context, store artifact.Store, d Document) error {
+	outdated, err := d.isOutdated(ctx, store)
 	if err != nil {
-		return fmt.Errorf("reading %s before it is replaced: %w", d.Key, err)
+		return fmt.Errorf("read %s before it is replaced: %w", d.Key, err)
 	}
 	if outdated {
 		return nil
@@ -162,14 +162,14 @@ func write(ctx context.Context, store artifact.Store, d Document) error {
 		err = nil // written before, from the same commit
 	}
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", d.Key, err)
+		return fmt.Errorf("write %s: %w", d.Key, err)
 	}
 	return nil
 }
 
-// outdated reports whether the existing file is newer than the document, because attempts and
+// isOutdated reports whether the existing file is newer than the document, because attempts and
 // steps may write in any order.
-func (d Document) outdated(ctx context.Context, store artifact.Store) (bool, error) {
+func (d Document) isOutdated(ctx context.Context, store artifact.Store) (bool, error) {
 	if !d.Replace || d.Newer == nil {
 		return false, nil
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 )
 
@@ -17,10 +17,10 @@ func TestInitialFiles(t *testing.T) {
 	b := newBench(t, r)
 	b.spec.Shown.Files = b.peer(0, "kept.md", "as it was", "src/draft.md", "old").Manifest
 
-	_, err := b.run(write("src/draft.md", "new"))
+	_, err := b.run(writeCall("src/draft.md", "new"))
 	require.Error(t, err, "the script is over: the attempt has died")
 	second := &rules{}
-	result := again(t, b, second, write("more.md", "added"), llm.Message{Role: llm.Assistant, Content: "done"})
+	result := again(t, b, second, writeCall("more.md", "added"), llm.Message{Role: llm.Assistant, Content: "done"})
 	require.Equal(t, []string{"kept.md", "more.md", "src/draft.md"}, manifest(t, b, result))
 
 	m, err := artifact.LoadManifest(t.Context(), b.store, b.spec.Layout, result.Commit.Manifest)

@@ -10,7 +10,7 @@ import (
 	"math"
 	"slices"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 )
@@ -48,41 +48,41 @@ func newJournal(a *attempt) *journal {
 	return &journal{attempt: a, writer: rand.Text(), spent: a.spec.Attempt.Spent}
 }
 
-// append adds an entry to the journal and to the transcript.
-func (j *journal) append(ctx context.Context, e loop.Entry) error {
+// appendEntry adds an entry to the journal and to the transcript.
+func (j *journal) appendEntry(ctx context.Context, e loop.Entry) error {
 	// Usage counts even if the entry is lost.
 	j.spent = j.spent.Add(e.Spent())
 	j.result.Usage = j.spent
-	if err := j.admit(ctx, e); err != nil {
+	if err := j.admitEntry(ctx, e); err != nil {
 		return err
 	}
 	l := Line{Time: artifact.Timestamp(j.ports.Now()), Entry: e}
 	j.waiting = append(j.waiting, l)
-	if err := j.transcribe(l); err != nil { // written before the entry: a write that is cut short may have succeeded
+	if err := j.addLine(l); err != nil { // written before the entry: a write that is cut short may have succeeded
 		return err
 	}
 	if mustJournal(e) {
-		if err := j.flush(ctx, e); err != nil {
+		if err := j.flushLines(ctx, e); err != nil {
 			return err
 		}
 	}
 	j.last = e.Kind
-	j.progress()
+	j.reportProgress()
 	return nil
 }
 
-func (j *journal) progress() {
+func (j *journal) reportProgress() {
 	if j.ports.Progress != nil {
 		j.ports.Progress(Progress{Step: j.result.Step, Last: j.last, Usage: j.result.Usage, Kept: j.written})
 	}
 }
 
-// admit returns the reason why an entry must not be written. A reply that was paid for is
+// admitEntry returns the reason why an entry must not be written. A reply that was paid for is
 // written even if another attempt may have replaced this one: if both write the same entry,
 // create lets one succeed.
-func (j *journal) admit(ctx context.Context, e loop.Entry) error {
+func (j *journal) admitEntry(ctx context.Context, e loop.Entry) error {
 	if !calledModel(e) {
-		return j.ports.alive(ctx)
+		return j.ports.checkAlive(ctx)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -115,8 +115,8 @@ func calledModel(e loop.Entry) bool {
 	return false
 }
 
-// transcribe adds a line to the transcript, redacted.
-func (j *journal) transcribe(l Line) error {
+// addLine adds a line to the transcript, redacted.
+func (j *journal) addLine(l Line) error {
 	data, err := json.Marshal(l)
 	if err != nil {
 		return err
@@ -129,9 +129,9 @@ func (j *journal) transcribe(l Line) error {
 	return nil
 }
 
-// restore replays the journal of earlier attempts, or copies the journal of the step to
+// restoreJournal replays the journal of earlier attempts, or copies the journal of the step to
 // resume. It restores the files, begins the transcript and returns the entries.
-func (a *attempt) restore(ctx context.Context) ([]loop.Entry, error) {
+func (a *attempt) restoreJournal(ctx context.Context) ([]loop.Entry, error) {
 	j := a.journal
 	records, err := readJournal(ctx, a.ports.Store, a.spec.Layout, a.spec.Token)
 	if err != nil {
@@ -158,19 +158,19 @@ func (a *attempt) restore(ctx context.Context) ([]loop.Entry, error) {
 		deltas = append(deltas, r.Files)
 		for _, l := range r.Lines {
 			entries = append(entries, l.Entry)
-			if err := j.transcribe(l); err != nil {
+			if err := j.addLine(l); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if err := a.ws.copy.Apply(ctx, deltas...); err != nil {
-		return nil, fmt.Errorf("restoring the files of the step: %w", err)
+		return nil, fmt.Errorf("restore the files of the step: %w", err)
 	}
-	a.ws.touched.add(nil)
+	a.ws.touched.addFiles(nil)
 	j.files = artifact.Delta{}.Join(deltas...)
 	// The reported usage of earlier attempts may miss the last entries of the journal, or
 	// include a call that was not journaled.
-	if spent := usage(records); spent.ModelCalls > j.spent.ModelCalls {
+	if spent := usageOf(records); spent.ModelCalls > j.spent.ModelCalls {
 		j.spent = spent
 	}
 	a.result.Usage = j.spent
@@ -184,7 +184,7 @@ func (a *attempt) initialFiles(ctx context.Context) ([]artifact.Delta, error) {
 	}
 	c, err := artifact.LoadChange(ctx, a.ports.Store, a.spec.Layout, a.spec.Shown.Files)
 	if err != nil {
-		return nil, fmt.Errorf("reading the initial files of the step: %w", err)
+		return nil, fmt.Errorf("read the initial files of the step: %w", err)
 	}
 	return []artifact.Delta{c.Delta()}, nil
 }
@@ -198,7 +198,7 @@ func (j *journal) takeOver(ctx context.Context) ([]record, error) {
 		return nil, err
 	}
 	taken := record{Attempt: j.spec.Attempt.Number, Writer: j.writer, From: from}
-	if spent := usage(old); uncounted && spent.ModelCalls > 0 {
+	if spent := usageOf(old); uncounted && spent.ModelCalls > 0 {
 		taken.Uncounted = &spent
 	}
 	var deltas []artifact.Delta
@@ -209,7 +209,7 @@ func (j *journal) takeOver(ctx context.Context) ([]record, error) {
 	taken.Files = taken.Files.Join(deltas...)
 	resumed := Line{Time: artifact.Timestamp(j.ports.Now()), Entry: loop.Entry{Kind: loop.Resumed}}
 	taken.Lines = append(taken.Lines, resumed)
-	if err := j.create(ctx, taken, 1); err != nil {
+	if err := j.createRecord(ctx, taken, 1); err != nil {
 		return nil, err
 	}
 	j.written = 1
@@ -221,7 +221,7 @@ func (j *journal) takeOver(ctx context.Context) ([]record, error) {
 func (j *journal) endResumed(ctx context.Context) (token string, uncounted bool, records []record, err error) {
 	token, uncounted = j.spec.Attempt.ResumeFrom, j.spec.Attempt.Uncounted
 	for below := j.result.Step; token != ""; {
-		if records, err = j.end(ctx, token); err != nil || len(records) > 0 {
+		if records, err = j.closeJournal(ctx, token); err != nil || len(records) > 0 {
 			break
 		}
 		var claim artifact.Claim
@@ -233,8 +233,8 @@ func (j *journal) endResumed(ctx context.Context) (token string, uncounted bool,
 	return token, uncounted, records, err
 }
 
-// end reads the journal of a token and closes it with a final record.
-func (j *journal) end(ctx context.Context, token string) ([]record, error) {
+// closeJournal reads the journal of a token and closes it with a final record.
+func (j *journal) closeJournal(ctx context.Context, token string) ([]record, error) {
 	for {
 		records, err := readJournal(ctx, j.ports.Store, j.spec.Layout, token)
 		if err != nil || len(records) == 0 {
@@ -246,7 +246,7 @@ func (j *journal) end(ctx context.Context, token string) ([]record, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("ending the journal of the step to resume: %w", err)
+			return nil, fmt.Errorf("end the journal of the step to resume: %w", err)
 		}
 		return records, nil
 	}
@@ -261,15 +261,15 @@ func readJournal(ctx context.Context, store artifact.Store, layout artifact.Layo
 			return records, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading the journal of the step: %w", err)
+			return nil, fmt.Errorf("read the journal of the step: %w", err)
 		}
 		records = append(records, r)
 	}
 }
 
-// interrupted returns the IDs of calls that an earlier attempt may have started: the calls of
+// interruptedCalls returns the IDs of calls that an earlier attempt may have started: the calls of
 // a last reply that has no results.
-func interrupted(entries []loop.Entry) map[string]bool {
+func interruptedCalls(entries []loop.Entry) map[string]bool {
 	calls := map[string]bool{}
 	for _, e := range slices.Backward(entries) {
 		if e.Kind == loop.Resumed {
@@ -283,4 +283,101 @@ func interrupted(entries []loop.Entry) map[string]bool {
 		break
 	}
 	return calls
+}
+
+// record is one object of a journal: the lines and file changes since the previous one.
+type record struct {
+	Attempt int            `json:"attempt"`
+	Writer  string         `json:"writer"` // unique to the attempt
+	Lines   []Line         `json:"lines"`
+	Files   artifact.Delta `json:"files,omitzero"`
+
+	// From is the token of the step from which the lines were copied. Their usage is
+	// counted there, except for Uncounted.
+	From      string     `json:"from,omitempty"`
+	Uncounted *llm.Usage `json:"uncounted,omitempty"`
+}
+
+func usageOf(records []record) llm.Usage {
+	var sum llm.Usage
+	for _, r := range records {
+		if r.Uncounted != nil {
+			sum = sum.Add(*r.Uncounted)
+		}
+		for _, l := range r.Lines {
+			if r.From == "" {
+				sum = sum.Add(l.Spent())
+			}
+		}
+	}
+	return sum
+}
+
+// flushLines writes the waiting lines, of which e is the last, and, if tools have run, the workspace's
+// changes. It does not wait for the write of a reply.
+func (j *journal) flushLines(ctx context.Context, e loop.Entry) error {
+	if err := j.awaitWrite(); err != nil {
+		return err
+	}
+	r := record{Attempt: j.spec.Attempt.Number, Writer: j.writer, Lines: j.waiting}
+	if !calledModel(e) {
+		delta, err := j.ws.takeChanges(ctx)
+		if err != nil {
+			return err
+		}
+		r.Files = delta
+	}
+	r.Files = j.left.Join(r.Files)
+	j.waiting, j.left, j.writing, j.last = nil, artifact.Delta{}, r.Files, e.Kind
+	j.pending = make(chan error, 1)
+	go func(pending chan<- error, seq int) { pending <- j.createRecord(ctx, r, seq) }(j.pending, j.written+1)
+	if e.Kind == loop.Reply {
+		return nil
+	}
+	return j.awaitWrite()
+}
+
+// awaitWrite waits for the object that is being written, and returns the error of its write.
+func (j *journal) awaitWrite() error {
+	if j.pending == nil {
+		return nil
+	}
+	err := <-j.pending
+	j.pending = nil
+	if err != nil {
+		return err
+	}
+	j.written, j.files = j.written+1, j.files.Join(j.writing)
+	j.reportProgress()
+	return nil
+}
+
+// createRecord writes a redacted object. If two attempts write the same one, the later attempt
+// continues.
+func (j *journal) createRecord(ctx context.Context, r record, seq int) error {
+	key := j.spec.Layout.Journal(j.spec.Token, seq)
+	var err error
+	if r.Lines, err = j.ports.redactLines(r.Lines); err != nil {
+		return fmt.Errorf("write %s: %w", key, err)
+	}
+	err = artifact.CreateJSON(ctx, j.ports.Store, key, r)
+	if errors.Is(err, artifact.ErrExists) {
+		existing, readErr := artifact.ReadJSON[record](ctx, j.ports.Store, key)
+		switch {
+		case errors.Is(readErr, artifact.ErrNotFound):
+			return errBehind // removed, as after a commit
+		case readErr != nil:
+			err = readErr
+		case existing.Writer == j.writer: // written, and its response was lost
+			err = nil
+		case existing.Attempt < j.spec.Attempt.Number:
+			return errBehind
+		default:
+			return errOvertaken
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", key, err)
+	}
+	return nil
 }

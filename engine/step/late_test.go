@@ -13,14 +13,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
 )
 
-// interrupted is the store of a worker that sleeps before one of its calls, while others work.
-type interrupted struct {
+// sleepingStore is the store of a worker that sleeps before one of its calls, while others work.
+type sleepingStore struct {
 	artifact.Store
 	calls int
 	at    int    // the call before which it sleeps, from 1
@@ -28,7 +28,7 @@ type interrupted struct {
 	only  func(key string) bool
 }
 
-func (s *interrupted) wait(key string) {
+func (s *sleepingStore) wait(key string) {
 	if s.only != nil && !s.only(key) {
 		return
 	}
@@ -37,27 +37,27 @@ func (s *interrupted) wait(key string) {
 	}
 }
 
-func (s *interrupted) Get(ctx context.Context, key string) ([]byte, error) {
+func (s *sleepingStore) Get(ctx context.Context, key string) ([]byte, error) {
 	s.wait(key)
 	return s.Store.Get(ctx, key)
 }
 
-func (s *interrupted) Open(ctx context.Context, key string) (io.ReadCloser, error) {
+func (s *sleepingStore) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 	s.wait(key)
 	return s.Store.Open(ctx, key)
 }
 
-func (s *interrupted) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+func (s *sleepingStore) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	s.wait(key)
 	return s.Store.Put(ctx, key, body)
 }
 
-func (s *interrupted) Create(ctx context.Context, key string, body []byte) error {
+func (s *sleepingStore) Create(ctx context.Context, key string, body []byte) error {
 	s.wait(key)
 	return s.Store.Create(ctx, key, body)
 }
 
-func (s *interrupted) Exists(ctx context.Context, key string) (bool, error) {
+func (s *sleepingStore) Exists(ctx context.Context, key string) (bool, error) {
 	s.wait(key)
 	return s.Store.Exists(ctx, key)
 }
@@ -109,9 +109,9 @@ func TestLeave_commitMeanwhile(t *testing.T) {
 			if earlier {
 				require.NoError(t, b.store.Create(t.Context(), b.spec.Dir(1)+"transcript.jsonl", []byte(`{"kind":"opening"}`+"\n")))
 			}
-			store := &interrupted{Store: b.store, at: at}
+			store := &sleepingStore{Store: b.store, at: at}
 			store.sleep = func() {
-				_, err := b.run(write("plan", "x"), done("Two."))
+				_, err := b.run(writeCall("plan", "x"), done("Two."))
 				require.NoError(t, err, when)
 			}
 			ports := b.ports()
@@ -135,7 +135,7 @@ func TestRun_leftMeanwhile(t *testing.T) {
 	for at := 1; ; at++ {
 		b := newBench(t, &rules{})
 		when := fmt.Sprintf("call %d", at)
-		store := &interrupted{Store: b.store, at: at, only: func(key string) bool { return !strings.Contains(key, "journal/") }}
+		store := &sleepingStore{Store: b.store, at: at, only: func(key string) bool { return !strings.Contains(key, "journal/") }}
 		store.sleep = func() {
 			b.now = b.now.Add(time.Minute)
 			require.NoError(t, step.Leave(t.Context(), b.ports(), b.spec, otherEnd()), when)
@@ -222,7 +222,7 @@ func TestFind_mendsTheTranscript(t *testing.T) {
 func TestRecover_keepsWhatTheAttemptLeft(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
-	left, err := b.run(write("plan", "x"), read("plan"))
+	left, err := b.run(writeCall("plan", "x"), read("plan"))
 	require.ErrorIs(t, err, errScriptOver)
 	line := `{"time":"2026-03-20T22:32:03Z","kind":"results","messages":[]}` + "\n"
 	left.Transcript = append(left.Transcript, line...)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"conclave/engine/builtin"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 )
@@ -48,7 +47,7 @@ func lossesOf(entries []loop.Entry, tools []llm.Tool) losses {
 	for _, holder := range order {
 		switch state, used := states[holder]; {
 		case !used || state == now[holder]:
-		case holder == builtin.RunCommand:
+		case holder == llm.RunCommand:
 			l.temp = true
 		default:
 			l.servers = append(l.servers, holder)
@@ -63,14 +62,14 @@ func statesOf(tools []llm.Tool) map[string]string {
 	states := map[string]string{}
 	for _, t := range tools {
 		if t.State != "" {
-			states[holder(t.Name)] = t.State
+			states[holderOf(t.Name)] = t.State
 		}
 	}
 	return states
 }
 
-// holder returns the holder of a tool's state: its MCP server, or the tool itself.
-func holder(tool string) string {
+// holderOf returns the holder of a tool's state: its MCP server, or the tool itself.
+func holderOf(tool string) string {
 	named, ok := strings.CutPrefix(tool, "mcp__")
 	if !ok {
 		return tool
@@ -87,14 +86,14 @@ func withStates(e loop.Entry, tools []llm.Tool, shell *string) loop.Entry {
 	case loop.Reply:
 		for _, m := range e.Messages {
 			for _, call := range m.ToolCalls {
-				if server := holder(call.Name); server != call.Name && now[server] != "" {
+				if server := holderOf(call.Name); server != call.Name && now[server] != "" {
 					noted[server] = now[server]
 				}
 			}
 		}
 	case loop.Results:
-		if state := now[builtin.RunCommand]; state != *shell {
-			*shell, noted[builtin.RunCommand] = state, state
+		if state := now[llm.RunCommand]; state != *shell {
+			*shell, noted[llm.RunCommand] = state, state
 		}
 	}
 	if len(noted) > 0 {
@@ -158,7 +157,7 @@ func (a *attempt) beginAgain(ctx context.Context, entries []loop.Entry, opening 
 	text := "This step was interrupted and begins again. " + lost.String() + " Evidence and files from before are kept under their names."
 	opening = append(slices.Clone(opening), llm.Message{Role: llm.User, Content: text})
 	for _, e := range []loop.Entry{{Kind: loop.BegunAgain}, {Kind: loop.Opening, Messages: opening}} {
-		if err := a.journal.append(ctx, e); err != nil {
+		if err := a.journal.appendEntry(ctx, e); err != nil {
 			return nil, err
 		}
 		entries = append(entries, e)

@@ -83,7 +83,7 @@ func TestLostTools_areTold(t *testing.T) {
 		"both":                  {"", []llm.Message{temp, open()}, []string{"mcp__browser", "Temporary files in $TMPDIR (/tmp) are gone."}},
 		"/tmp alone":            {"s1", []llm.Message{temp, open()}, []string{"You were interrupted. Temporary files"}},
 		"an empty /tmp":         {"", []llm.Message{temp, rm}, nil},
-		"files":                 {"", []llm.Message{write("plan", "x")}, nil},
+		"files":                 {"", []llm.Message{writeCall("plan", "x")}, nil},
 		"a command":             {"", []llm.Message{call("run_command", map[string]string{"command": "make"})}, nil},
 		"nothing at all":        {"", nil, nil},
 	} {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/text"
 )
@@ -52,7 +52,7 @@ func ReadMessages(ctx context.Context, store artifact.Store, layout artifact.Lay
 			return nil, &UnwrittenError{Number: number}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading message %d: %w", number, err)
+			return nil, fmt.Errorf("read message %d: %w", number, err)
 		}
 		messages = append(messages, m)
 	}

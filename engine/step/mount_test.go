@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/loop"
 	"conclave/engine/step"
 )

@@ -12,18 +12,24 @@ import (
 
 	"conclave/activities/sandbox"
 	"conclave/activities/tools"
-	"conclave/engine/artifact"
-	"conclave/engine/base"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/overlay"
+	"conclave/engine/files/snapshot"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/overlay"
 	"conclave/engine/step"
 )
+
+// TestMain lets this binary hold mounts.
+func TestMain(m *testing.M) {
+	overlay.RunHolder()
+	os.Exit(m.Run())
+}
 
 var sandboxHost = sync.OnceValue(func() sandbox.Host { return sandbox.Probe(context.Background()) })
 
 // mountedPorts gives a step a shell and, if mounts is not nil, mounts of its base.
-func mountedPorts(t *testing.T, b *bench, trees *base.Trees, mounts *overlay.Mounts, replies ...llm.Message) step.Ports {
+func mountedPorts(t *testing.T, b *bench, trees *snapshot.Trees, mounts *overlay.Mounts, replies ...llm.Message) step.Ports {
 	t.Helper()
 	ports := b.ports(replies...)
 	ports.Trees = trees
@@ -61,14 +67,14 @@ func TestOverlay_asInCopies(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string][]llm.Message{
 		"files": {
-			write("src/a.go", "mine\n"), write("new/deep.go", "mine\n"), read("base/src/a.go"), read("peers/agent2/main.go"),
-			call("list_files", map[string]string{"glob": "**"}), write("base/main.go", "x"),
+			writeCall("src/a.go", "mine\n"), writeCall("new/deep.go", "mine\n"), read("base/src/a.go"), read("peers/agent2/main.go"),
+			call("list_files", map[string]string{"glob": "**"}), writeCall("base/main.go", "x"),
 		},
 		"commands": {
-			write("made/by/tool", "tool\n"),
+			writeCall("made/by/tool", "tool\n"),
 			command("cat made/by/tool base/main.go peers/agent2.diff; echo command >> made/by/tool; echo command > made/by/command; chmod +x main.go"),
 			command("mv src moved && rm gone.txt && ln -s main.go link && mkdir -p src/empty && echo again > src/a.go && ls -R . | sort"),
-			write("made/by/command", "tool\n"), command("rm -rf moved && mkdir moved && echo new > moved/a.go; cp -R base whole; chmod -R u+w whole; cat whole/gone.txt"),
+			writeCall("made/by/command", "tool\n"), command("rm -rf moved && mkdir moved && echo new > moved/a.go; cp -R base whole; chmod -R u+w whole; cat whole/gone.txt"),
 			command("echo x > base/main.go; rm -rf base peers context 2>/dev/null; cat base/main.go context/docs/guide.md; ls peers"),
 			command("rm -rf .conclave* && ls -A"),
 		},
@@ -77,7 +83,7 @@ func TestOverlay_asInCopies(t *testing.T) {
 			command("chmod u+w . && mkdir -m 0 closed && echo new > open"), command("chmod 0 src; cat main.go"),
 		},
 		"adopts": {
-			write("mine.go", "x"), command("rm -rf src; echo x > src"), call(step.AdoptFiles, map[string]string{"agent_id": "agent2"}),
+			writeCall("mine.go", "x"), command("rm -rf src; echo x > src"), call(step.AdoptFiles, map[string]string{"agent_id": "agent2"}),
 			command("ls -R src"), call(step.AdoptFiles, map[string]string{"agent_id": "agent3"}), command("cat main.go"),
 		},
 	} {
@@ -89,7 +95,7 @@ func TestOverlay_asInCopies(t *testing.T) {
 				b.spec.Shown.Context = []step.Context{{Name: "docs", Files: b.storedDir("guide.md", "Read me.\n")}}
 				late := b.peer(3, "main.go", "three\n")
 				r.updates = at(map[int]func(context.Context){1: func(ctx context.Context) { require.NoError(t, b.mount(ctx, late)) }})
-				trees := base.NewTrees(b.store, t.TempDir(), 1<<30)
+				trees := snapshot.NewTrees(b.store, t.TempDir(), 1<<30)
 				half := len(script) / 2
 				_, err := step.Run(t.Context(), mountedPorts(t, b, trees, mounts, script[:half]...), b.spec)
 				require.ErrorIs(t, err, errScriptOver)
@@ -125,7 +131,7 @@ func TestOverlay_baseRemoved(t *testing.T) {
 	mounts := openMounts(t)
 	b, _ := basedBench(t)
 	kept := t.TempDir()
-	ports := mountedPorts(t, b, base.NewTrees(b.store, kept, 1<<30), mounts)
+	ports := mountedPorts(t, b, snapshot.NewTrees(b.store, kept, 1<<30), mounts)
 	ports.Model = &linking{Model: ports.Model, at: 1, then: done("Two."), do: func() {
 		require.NoError(t, os.Remove(filepath.Join(kept, b.spec.Layout.Base().Hash(), "gone.txt")))
 	}}
@@ -138,7 +144,7 @@ func TestOverlay_holderGone(t *testing.T) {
 	t.Parallel()
 	mounts := openMounts(t)
 	b, _ := basedBench(t)
-	ports := mountedPorts(t, b, base.NewTrees(b.store, t.TempDir(), 1<<30), mounts)
+	ports := mountedPorts(t, b, snapshot.NewTrees(b.store, t.TempDir(), 1<<30), mounts)
 	ports.Model = &linking{Model: ports.Model, at: 1, then: done("Two."), do: mounts.Close}
 	_, err := step.Run(t.Context(), ports, b.spec)
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -151,7 +157,7 @@ func TestOverlay_holderGoneBefore(t *testing.T) {
 	mounts := openMounts(t)
 	mounts.Close()
 	b, _ := basedBench(t)
-	ports := mountedPorts(t, b, base.NewTrees(b.store, t.TempDir(), 1<<30), mounts, command("test -e main.go -a ! -e none"), done("Two."))
+	ports := mountedPorts(t, b, snapshot.NewTrees(b.store, t.TempDir(), 1<<30), mounts, command("test -e main.go -a ! -e none"), done("Two."))
 	_, err := step.Run(t.Context(), ports, b.spec)
 	require.NoError(t, err)
 	require.NotContains(t, b.work, "/proc/")

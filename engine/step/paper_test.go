@@ -18,9 +18,9 @@ func TestPapers_areReadOnly(t *testing.T) {
 		{Dir: "evaluator", Name: "next_tasks.json", Text: "{}"},
 		{Dir: "memory/short_term", Name: "verification_latest.md", Text: "Count again."},
 	}
-	result, err := b.run(read("evaluator/critique_packet.md"), write("evaluator/mine.md", "x"), write("mine.md", "x"),
-		read("memory/short_term/verification_latest.md"), write("memory/short_term/verification_latest.md", "x"),
-		write("memory/long_term/a.md", "x"), done("Two."))
+	result, err := b.run(read("evaluator/critique_packet.md"), writeCall("evaluator/mine.md", "x"), writeCall("mine.md", "x"),
+		read("memory/short_term/verification_latest.md"), writeCall("memory/short_term/verification_latest.md", "x"),
+		writeCall("memory/long_term/a.md", "x"), done("Two."))
 	require.NoError(t, err)
 	outputs := results(r.learned)
 	require.Equal(t, "It lacks a source.", outputs[0])
@@ -34,7 +34,7 @@ func TestPapers_areReadOnly(t *testing.T) {
 func TestPapers_none(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
-	result, err := b.run(write("evaluator/mine.md", "x"), done("Two."))
+	result, err := b.run(writeCall("evaluator/mine.md", "x"), done("Two."))
 	require.NoError(t, err)
 	require.Equal(t, []string{"evaluator/mine.md"}, manifest(t, b, result))
 }

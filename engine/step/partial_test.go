@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
@@ -23,7 +23,7 @@ func abandoned(t *testing.T, b *bench) artifact.LastAction {
 	t.Helper()
 	var last artifact.LastAction
 	b.spec.Abandoned = func(l artifact.LastAction) []step.Document { last = l; return nil }
-	result, err := b.run(write("plan", "half of it"), write("more/notes", "x"), write("plan", "all of it"))
+	result, err := b.run(writeCall("plan", "half of it"), writeCall("more/notes", "x"), writeCall("plan", "all of it"))
 	require.ErrorIs(t, err, errScriptOver)
 	require.NoError(t, step.Abandon(t.Context(), b.ports(), b.spec, result, artifact.Error{Type: "NoAction", Message: "none"}))
 	step.Forget(t.Context(), b.store, b.spec.Layout.Journals(b.spec.Token))
@@ -84,7 +84,7 @@ func TestFilesGivenBack_withNotes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	b.spec.Abandoned = func(artifact.LastAction) []step.Document { return nil }
-	result, err := b.run(write("memory/short_term/verification_latest.md", "Count twice."), write("plan", "half of it"))
+	result, err := b.run(writeCall("memory/short_term/verification_latest.md", "Count twice."), writeCall("plan", "half of it"))
 	require.ErrorIs(t, err, errScriptOver)
 	require.NoError(t, step.Leave(t.Context(), b.ports(), b.spec, result))
 	step.Forget(t.Context(), b.store, b.spec.Layout.Journals(b.spec.Token))
@@ -112,7 +112,7 @@ func TestFilesGivenBack(t *testing.T) {
 			_, err := b.run(read("plan"))
 			require.ErrorIs(t, err, errScriptOver)
 			r := &rules{}
-			result := again(t, b, r, write("new", "x"), done("Two."))
+			result := again(t, b, r, writeCall("new", "x"), done("Two."))
 			require.Equal(t, []string{"more/notes", "new", "plan"}, manifest(t, b, result))
 			opening := r.learned[0].Messages
 			require.Contains(t, opening[len(opening)-1].Content, "the files of your earlier turn")
@@ -131,7 +131,7 @@ func TestFilesGivenBack_again(t *testing.T) {
 		return &rules{}, []llm.Message{{Role: llm.User, Content: "again"}}, nil
 	}
 	b.spec.Token, b.spec.After, b.spec.Attempt, b.spec.Open = "run-l2", 1, step.Attempt{FilesFrom: "run-l1"}, open
-	result, err := b.run(write("second", "x"))
+	result, err := b.run(writeCall("second", "x"))
 	require.ErrorIs(t, err, errScriptOver)
 	require.Len(t, result.Partial.Changed, 3)
 	recovered, err := step.Recover(t.Context(), b.ports(), b.spec)
@@ -148,7 +148,7 @@ func TestFilesGivenBack_again(t *testing.T) {
 func TestFilesGivenBack_fromTheJournal(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
-	_, err := b.run(write("plan", "half of it"), write("plan", "all of it"))
+	_, err := b.run(writeCall("plan", "half of it"), writeCall("plan", "all of it"))
 	require.ErrorIs(t, err, errScriptOver)
 	b.spec.Token, b.spec.After, b.spec.Attempt = "run-l2", 1, step.Attempt{FilesFrom: "run-l1"}
 	b.spec.Open = func(step.Access) (loop.Rules, []llm.Message, error) {
@@ -170,7 +170,7 @@ func TestFilesGivenBack_damaged(t *testing.T) {
 	))
 	b.spec.Token, b.spec.After, b.spec.Attempt = "run-l2", 1, step.Attempt{FilesFrom: "run-l1"}
 	_, err := b.run(done("Two."))
-	require.ErrorContains(t, err, "reading the files of the earlier step")
+	require.ErrorContains(t, err, "read the files of the earlier step")
 }
 
 // Nor are files with reserved names given back that such a list names.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 )
 
 // Paths rewrites paths of a step's workspace in the text of the step's answer.
@@ -64,23 +64,23 @@ func (p Paths) Rewrite(text string) string {
 				found[strings.TrimRight(name, "12")] += text[at[2*i]:at[2*i+1]]
 			}
 		}
-		b.WriteString(text[last:at[0]] + found["before"] + p.replacement(found))
+		b.WriteString(text[last:at[0]] + found["before"] + p.permanentPath(found))
 		last = at[1]
 	}
 	return b.String() + text[last:]
 }
 
-// replacement returns the permanent path for the parts of a match.
-func (p Paths) replacement(found map[string]string) string {
+// permanentPath returns the permanent path for a match of pathPattern.
+func (p Paths) permanentPath(found map[string]string) string {
 	if number, err := strconv.Atoi(found["relative"]); err == nil {
-		return p.peer(number, "") + found["slash"]
+		return p.peerPath(number, "") + found["slash"]
 	}
 	if number, err := strconv.Atoi(found["peer"]); err == nil {
-		return p.peer(number, found["text"])
+		return p.peerPath(number, found["text"])
 	}
 	name := found["name"]
 	switch {
-	case found["sandbox"] != "" && !p.has(name): // another directory called /workspace
+	case found["sandbox"] != "" && !p.hasName(name): // another directory called /workspace
 		return found["sandbox"] + found["slash"] + name
 	case p.Own != "":
 		return p.Own + found["slash"] + name
@@ -90,17 +90,17 @@ func (p Paths) replacement(found map[string]string) string {
 	return "./"
 }
 
-// peer returns the path of a peer's files, or of the file that has its long text.
-func (p Paths) peer(number int, text string) string {
+// peerPath returns the path of a peer's files, or of the file that has its long text.
+func (p Paths) peerPath(number int, text string) string {
 	if path := p.Peers[number]; path != "" && text == "" {
 		return path
 	}
 	return fmt.Sprintf("peers/agent%d%s", number, text)
 }
 
-// has reports whether the answer has a file or directory of that name. The name may be
+// hasName reports whether the answer has a file or directory of that name. The name may be
 // followed by punctuation.
-func (p Paths) has(name string) bool {
+func (p Paths) hasName(name string) bool {
 	for _, f := range p.Files.Files {
 		top, _, _ := strings.Cut(f.Path, "/")
 		if top == name || top == strings.TrimRight(name, ".!?") {

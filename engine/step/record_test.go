@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities/tools"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"

@@ -12,12 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities/tools"
-	"conclave/engine/artifact"
-	"conclave/engine/base"
-	"conclave/engine/builtin"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/filelock"
+	"conclave/engine/files/snapshot"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/scratch"
 	"conclave/engine/step"
 )
 
@@ -28,10 +27,10 @@ type seen struct {
 }
 
 // runOn runs a step on a worker's trees and returns the state that it found.
-func runOn(t *testing.T, b *bench, trees *base.Trees, token string, change func(*step.Ports)) (found seen) {
+func runOn(t *testing.T, b *bench, trees *snapshot.Trees, token string, change func(*step.Ports)) (found seen) {
 	t.Helper()
 	b.spec.Token, b.spec.Shown.Peers = token, nil
-	ports := b.ports(write("new.go", token), write("src/a.go", token), done("It is "+token))
+	ports := b.ports(writeCall("new.go", token), writeCall("src/a.go", token), done("It is "+token))
 	ports.Trees = trees
 	ports.Tools = func(ctx context.Context, dir string) (step.Tools, error) {
 		info, err := os.Lstat(filepath.Join(dir, "main.go"))
@@ -59,7 +58,7 @@ func runOn(t *testing.T, b *bench, trees *base.Trees, token string, change func(
 func TestBase_copyIsReused(t *testing.T) {
 	t.Parallel()
 	b, _ := basedBench(t)
-	trees := base.NewTrees(b.store, t.TempDir(), 1<<30)
+	trees := snapshot.NewTrees(b.store, t.TempDir(), 1<<30)
 	stored, err := trees.Open(t.Context(), b.spec.Layout.Base().Hash())
 	require.NoError(t, err)
 	b.spec.Layout = b.spec.Layout.On(stored)
@@ -93,7 +92,7 @@ func TestMount_answersAreReused(t *testing.T) {
 		files = append(files, fmt.Sprintf("f%d", n), fmt.Sprint(n))
 	}
 	b.spec.Shown.Peers = []step.Peer{b.peer(2, files...)}
-	trees := base.NewTrees(b.store, t.TempDir(), 1<<30)
+	trees := snapshot.NewTrees(b.store, t.TempDir(), 1<<30)
 	var inodes []uint64
 	for n := range 3 {
 		b.spec.Token = fmt.Sprintf("run-l%d", n)
@@ -140,7 +139,7 @@ func TestBase_unchangedOnDemand(t *testing.T) {
 		copies  int
 	}{
 		"never":          {[]llm.Message{read("main.go"), read("../base"), read("missing"), list("", "**"), list(".", ""), copyPath("main.go", "other.go"), call("read_file", nil)}, 1},
-		"refused writes": {[]llm.Message{write("new", "x"), call(step.AdoptFiles, map[string]string{"agent_id": "agent2"})}, 1},
+		"refused writes": {[]llm.Message{writeCall("new", "x"), call(step.AdoptFiles, map[string]string{"agent_id": "agent2"})}, 1},
 		"read":           {[]llm.Message{read("./base/main.go")}, 2},
 		"listed":         {[]llm.Message{list("base", "")}, 2},
 		"other case":     {[]llm.Message{read("BASE/main.go")}, 2},
@@ -151,10 +150,10 @@ func TestBase_unchangedOnDemand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, _ := basedBench(t)
-			trees := base.NewTrees(b.store, t.TempDir(), 1<<30)
+			trees := snapshot.NewTrees(b.store, t.TempDir(), 1<<30)
 			ports := b.ports(append(tt.replies, done("Two."))...)
 			ports.Trees = trees
-			ports.Model = &linking{Model: ports.Model, at: 1, then: write("first", "x"), do: func() {
+			ports.Model = &linking{Model: ports.Model, at: 1, then: writeCall("first", "x"), do: func() {
 				require.NoError(t, os.Symlink("base", filepath.Join(b.work, "to-base")))
 			}}
 			_, err := step.Run(t.Context(), ports, b.spec)
@@ -185,15 +184,15 @@ func TestBase_readOnlyDirectoriesComeBack(t *testing.T) {
 	require.NoError(t, os.Chmod(victim, 0o500))
 	for name, spoil := range map[string]func(dir string) error{
 		"renamed": func(dir string) error { return os.Rename(filepath.Join(dir, "base"), filepath.Join(dir, "old")) },
-		"removed": func(dir string) error { return scratch.RemoveTree(filepath.Join(dir, "base")) },
+		"removed": func(dir string) error { return filelock.RemoveTree(filepath.Join(dir, "base")) },
 		"file": func(dir string) error {
-			return errors.Join(scratch.RemoveTree(filepath.Join(dir, "base")), os.WriteFile(filepath.Join(dir, "base"), nil, 0o600))
+			return errors.Join(filelock.RemoveTree(filepath.Join(dir, "base")), os.WriteFile(filepath.Join(dir, "base"), nil, 0o600))
 		},
 		"link": func(dir string) error {
 			return errors.Join(os.Rename(filepath.Join(dir, "base"), filepath.Join(dir, "old")), os.Symlink(victim, filepath.Join(dir, "base")))
 		},
 		"directory above": func(dir string) error {
-			return errors.Join(scratch.RemoveTree(filepath.Join(dir, "context")), os.Symlink(victim, filepath.Join(dir, "context")))
+			return errors.Join(filelock.RemoveTree(filepath.Join(dir, "context")), os.Symlink(victim, filepath.Join(dir, "context")))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -240,12 +239,12 @@ func TestBase_readOnlyDirectoryIsLost(t *testing.T) {
 	b.spec.Adopts = false
 	b.spec.Shown.Context = []step.Context{{Name: "docs", Files: b.storedDir("guide.md", "Read me.\n")}}
 	ctx, cancel := context.WithCancel(t.Context())
-	ports := b.ports(write("new", "x"))
+	ports := b.ports(writeCall("new", "x"))
 	open := ports.Tools
 	ports.Tools = func(ctx context.Context, dir string) (step.Tools, error) {
 		opened, err := open(ctx, dir)
 		return spoiling{opened, func() {
-			require.NoError(t, scratch.RemoveTree(filepath.Join(dir, "context")))
+			require.NoError(t, filelock.RemoveTree(filepath.Join(dir, "context")))
 			cancel()
 		}}, err
 	}
@@ -260,9 +259,9 @@ func TestBase_readOnlyDirectoryIsLost(t *testing.T) {
 func TestBase_copyOfLastingTools(t *testing.T) {
 	t.Parallel()
 	b, _ := basedBench(t)
-	trees := base.NewTrees(b.store, t.TempDir(), 1<<30)
+	trees := snapshot.NewTrees(b.store, t.TempDir(), 1<<30)
 	runOn(t, b, trees, "run-l1", func(p *step.Ports) {
-		p.Repeatable = func(tool string) bool { return tool != builtin.Files()[0].Name }
+		p.Repeatable = func(tool string) bool { return tool != llm.FileTools()[0].Name }
 	})
 	left, err := os.ReadDir(b.scratch)
 	require.NoError(t, err)
@@ -278,7 +277,7 @@ func TestTouched_scansWhatToolsWrote(t *testing.T) {
 		"walk":  func(p *step.Ports) { p.Repeatable = func(string) bool { return false } },
 	} {
 		b := newBench(t, &rules{})
-		ports := b.ports(write("mine", "x"))
+		ports := b.ports(writeCall("mine", "x"))
 		ports.Tools = func(ctx context.Context, dir string) (step.Tools, error) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "unnoticed"), nil, 0o644))
 			return tools.Open(ctx, dir, tools.Set{Files: true})
@@ -300,7 +299,7 @@ func TestTouched_scansWhatToolsWrote(t *testing.T) {
 func TestTouched_answerHasEveryFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
-	ports := b.ports(write("a/b", "x"), write("a", "refused"), write("c", "y"), write("c", "z"), done("done"))
+	ports := b.ports(writeCall("a/b", "x"), writeCall("a", "refused"), writeCall("c", "y"), writeCall("c", "z"), done("done"))
 	result, err := step.Run(t.Context(), ports, b.spec)
 	require.NoError(t, err)
 	m, err := artifact.LoadManifest(t.Context(), b.store, b.spec.Layout, result.Commit.Manifest)

@@ -8,11 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 )
@@ -23,7 +24,7 @@ import (
 // otherwise a fault of the store or the machine.
 func Run(ctx context.Context, p Ports, s Spec) (Result, error) {
 	a := newAttempt(p, s)
-	err := a.run(ctx)
+	err := a.runStep(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -52,11 +53,11 @@ func newAttempt(p Ports, s Spec) *attempt {
 
 func (a *attempt) dir() string { return a.spec.Dir(a.result.Step) }
 
-func (a *attempt) run(ctx context.Context) error {
-	if adopted, err := a.adopt(ctx); adopted || err != nil {
+func (a *attempt) runStep(ctx context.Context) error {
+	if adopted, err := a.reuseCommit(ctx); adopted || err != nil {
 		return err
 	}
-	if err := a.claim(ctx); err != nil {
+	if err := a.claimNumber(ctx); err != nil {
 		return err
 	}
 	c, err := artifact.Commit{}, artifact.ErrNotFound
@@ -64,7 +65,7 @@ func (a *attempt) run(ctx context.Context) error {
 		c, err = readCommit(ctx, a.ports.Store, a.dir())
 	}
 	if errors.Is(err, artifact.ErrNotFound) {
-		c, err = a.work(ctx)
+		c, err = a.workUntilCommit(ctx)
 	}
 	if err != nil {
 		return err
@@ -75,9 +76,9 @@ func (a *attempt) run(ctx context.Context) error {
 // maxBehind bounds the restarts that an earlier attempt causes by writing until it is fenced.
 const maxBehind = 10
 
-// work runs a claimed step until it has a commit. It starts over when an earlier attempt has
+// workUntilCommit runs a claimed step until it has a commit. It starts over when an earlier attempt has
 // journaled more.
-func (a *attempt) work(ctx context.Context) (artifact.Commit, error) {
+func (a *attempt) workUntilCommit(ctx context.Context) (artifact.Commit, error) {
 	for n := 1; ; n++ {
 		c, err := a.workOnce(ctx)
 		if !errors.Is(err, errBehind) || n == maxBehind {
@@ -95,32 +96,32 @@ func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
 	if err != nil {
 		return artifact.Commit{}, err
 	}
-	defer ws.close(ctx)
+	defer ws.closeWorkspace(ctx)
 	a.ws, a.journal, a.cut = ws, newJournal(a), nil
 	var c artifact.Commit
-	action, err := a.converse(ctx)
+	action, err := a.converseWithModel(ctx)
 	if err == nil {
-		c, err = a.commit(ctx, action)
+		c, err = a.commitAction(ctx, action)
 	}
 	if err != nil {
-		_ = a.journal.settle() // the attempt fails anyway
+		_ = a.journal.awaitWrite() // the attempt fails anyway
 		a.keepCut(ctx)
 		a.result.Transcript, a.result.Partial = a.journal.transcript.Bytes(), a.journal.files
-		a.result.Seen, _ = a.witnessed()
+		a.result.Seen, _ = a.witnessedMaterial()
 	}
 	return c, err
 }
 
-// converse runs the loop in the workspace, starting with the opening or with the journal of
+// converseWithModel runs the loop in the workspace, starting with the opening or with the journal of
 // earlier attempts.
-func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
-	opened, opening, err := a.spec.Open(Access{Tools: slices.Concat(a.ws.tools.Tools(), a.ports.Caller.Tools), Mount: a.ws.mount, Manifest: a.ws.manifest, Read: a.ws.read})
+func (a *attempt) converseWithModel(ctx context.Context) (loop.Action, error) {
+	opened, opening, err := a.spec.Open(Access{Tools: slices.Concat(a.ws.tools.Tools(), a.ports.Caller.Tools), Mount: a.ws.mountPeer, Manifest: a.ws.storeManifest, Read: a.ws.readFile})
 	if err != nil {
-		return loop.Action{}, fmt.Errorf("opening the step: %w", err)
+		return loop.Action{}, fmt.Errorf("open the step: %w", err)
 	}
 	var entries []loop.Entry
 	if !a.fresh || a.spec.Attempt.ResumeFrom != "" || a.spec.Attempt.FilesFrom != "" || a.spec.Shown.Files != "" {
-		if entries, err = a.restore(ctx); err != nil {
+		if entries, err = a.restoreJournal(ctx); err != nil {
 			return loop.Action{}, err
 		}
 	}
@@ -132,9 +133,9 @@ func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 		lost = losses{}
 	}
 	rules := &storable{Rules: &informed{Rules: opened, lost: lost.String()}, ws: a.ws, seal: a.spec.Seal}
-	pending := interrupted(entries)
+	pending := interruptedCalls(entries)
 	if len(entries) == 0 {
-		if entries, err = begin(ctx, a, opening); err != nil {
+		if entries, err = beginJournal(ctx, a, opening); err != nil {
 			return loop.Action{}, err
 		}
 	}
@@ -142,30 +143,29 @@ func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 	for _, e := range entries {
 		conv.Add(e)
 		if err := rules.Learn(ctx, e); err != nil {
-			return loop.Action{}, fmt.Errorf("learning the %s: %w", e.Kind, err)
+			return loop.Action{}, fmt.Errorf("learn the %s: %w", e.Kind, err)
 		}
 	}
 	action, err := loopOf(a, pending).Run(ctx, conv, rules)
-	return action, a.ports.explained(err)
+	return action, a.ports.explainNoCalls(err)
 }
 
-// begin journals the opening of a new step.
-func begin(ctx context.Context, a *attempt, opening []llm.Message) ([]loop.Entry, error) {
+func beginJournal(ctx context.Context, a *attempt, opening []llm.Message) ([]loop.Entry, error) {
 	if len(a.journal.left.Changed) > 0 {
 		opening = append(opening, llm.Message{Role: llm.User, Content: a.givenBack()})
 	}
 	entry := loop.Entry{Kind: loop.Opening, Messages: opening}
-	return []loop.Entry{entry}, a.journal.append(ctx, entry)
+	return []loop.Entry{entry}, a.journal.appendEntry(ctx, entry)
 }
 
 // loopOf returns the fenced loop of an attempt. pending are the interrupted calls.
 func loopOf(a *attempt, pending map[string]bool) loop.Loop {
 	shell := "" // the last recorded state of the shell
 	return loop.Loop{
-		Model: fencedModel{Model: a.ports.Model, alive: a.ports.alive, interrupted: pending},
+		Model: fencedModel{Model: a.ports.Model, alive: a.ports.checkAlive, interrupted: pending},
 		Tools: fencedTools{ws: a.ws, ports: a.ports, journal: a.journal, interrupted: pending},
 		Journal: func(ctx context.Context, e loop.Entry) error {
-			return a.journal.append(ctx, withStates(e, a.ws.tools.Tools(), &shell))
+			return a.journal.appendEntry(ctx, withStates(e, a.ws.tools.Tools(), &shell))
 		},
 		Now:    a.ports.Now,
 		Window: a.ports.Window,
@@ -175,8 +175,8 @@ func loopOf(a *attempt, pending map[string]bool) loop.Loop {
 	}
 }
 
-// explained replaces the error of a model that never called a tool by one with a remedy.
-func (p Ports) explained(err error) error {
+// explainNoCalls replaces the error of a model that never called a tool by one with a remedy.
+func (p Ports) explainNoCalls(err error) error {
 	if none, ok := errors.AsType[*loop.NoActionError](err); ok && none.Silent && p.NoCalls != "" {
 		explanation := p.NoCalls
 		if none.Tried {
@@ -196,12 +196,12 @@ type silentError struct {
 func (e *silentError) Error() string { return e.explanation }
 func (e *silentError) Unwrap() error { return e.err }
 
-// commit stores the files and the transcript, and makes the action effective by creating
+// commitAction stores the files and the transcript, and makes the action effective by creating
 // action.json. If another attempt committed first, it returns that commit.
-func (a *attempt) commit(ctx context.Context, action loop.Action) (artifact.Commit, error) {
+func (a *attempt) commitAction(ctx context.Context, action loop.Action) (artifact.Commit, error) {
 	sealed, err := a.spec.Seal(action)
 	if err != nil {
-		return artifact.Commit{}, fmt.Errorf("sealing the %s of the step: %w", action.Kind, err)
+		return artifact.Commit{}, fmt.Errorf("seal the %s of the step: %w", action.Kind, err)
 	}
 	if sealed.Payload, err = a.ports.redactJSON(sealed.Payload); err != nil {
 		return artifact.Commit{}, err
@@ -210,14 +210,14 @@ func (a *attempt) commit(ctx context.Context, action loop.Action) (artifact.Comm
 		Token: a.spec.Token, Kind: action.Kind, Payload: sealed.Payload,
 		Usage: a.result.Usage, StartedAt: a.result.StartedAt,
 	}
-	c.SeenSteps, c.Heard = a.witnessed()
+	c.SeenSteps, c.Heard = a.witnessedMaterial()
 	a.committing = a.ports.Now().Round(0) // without the clock that stops when the machine sleeps
-	if err := a.store(ctx, &c, sealed); err != nil {
+	if err := a.storeParts(ctx, &c, sealed); err != nil {
 		return artifact.Commit{}, err
 	}
 	c.Timestamp = artifact.Timestamp(a.ports.Now())
 	// The fence: an attempt that has lost its lease must not commit.
-	if err := a.ports.alive(ctx); err != nil {
+	if err := a.ports.checkAlive(ctx); err != nil {
 		return artifact.Commit{}, err
 	}
 	err = artifact.CreateJSON(ctx, a.ports.Store, a.dir()+"action.json", c)
@@ -225,14 +225,14 @@ func (a *attempt) commit(ctx context.Context, action loop.Action) (artifact.Comm
 		return readCommit(ctx, a.ports.Store, a.dir())
 	}
 	if err != nil {
-		return artifact.Commit{}, fmt.Errorf("committing %s: %w", a.dir(), err)
+		return artifact.Commit{}, fmt.Errorf("commit %s: %w", a.dir(), err)
 	}
 	a.committed = true
 	return c, nil
 }
 
-// store stores the files and the transcript of a commit while the journal is written.
-func (a *attempt) store(ctx context.Context, c *artifact.Commit, sealed Sealed) error {
+// storeParts stores the files and the transcript of a commit while the journal is written.
+func (a *attempt) storeParts(ctx context.Context, c *artifact.Commit, sealed Sealed) error {
 	group, together := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		if sealed.Workspace {
@@ -242,15 +242,14 @@ func (a *attempt) store(ctx context.Context, c *artifact.Commit, sealed Sealed) 
 	})
 	group.Go(func() (err error) {
 		if c.Transcript, err = a.storeTranscript(together); err != nil {
-			return fmt.Errorf("storing the transcript: %w", err)
+			return fmt.Errorf("store the transcript: %w", err)
 		}
 		return nil
 	})
-	return errors.Join(a.journal.settle(), group.Wait())
+	return errors.Join(a.journal.awaitWrite(), group.Wait())
 }
 
-// witnessed returns the material that the step has been shown.
-func (a *attempt) witnessed() (seen map[string]int, heard int) {
+func (a *attempt) witnessedMaterial() (seen map[string]int, heard int) {
 	if a.spec.Witnessed == nil {
 		return a.spec.Shown.Seen, 0
 	}
@@ -260,9 +259,9 @@ func (a *attempt) witnessed() (seen map[string]int, heard int) {
 // storeWorkspace stores the changed files and returns the hash of the change. It returns the hash
 // otherwise if the workspace is unchanged.
 func (a *attempt) storeWorkspace(ctx context.Context, otherwise string) (string, error) {
-	c, hash, err := a.ws.seal(ctx)
+	c, hash, err := a.ws.sealChange(ctx)
 	if err != nil {
-		return "", fmt.Errorf("storing the workspace: %w", err)
+		return "", fmt.Errorf("store the workspace: %w", err)
 	}
 	for _, warning := range a.ws.copy.Warnings() {
 		a.result.Warnings = append(a.result.Warnings, warning.String())
@@ -278,12 +277,12 @@ func (a *attempt) storeWorkspace(ctx context.Context, otherwise string) (string,
 func readCommit(ctx context.Context, store artifact.Store, dir string) (artifact.Commit, error) {
 	c, err := artifact.ReadJSON[artifact.Commit](ctx, store, dir+"action.json")
 	if err != nil {
-		return artifact.Commit{}, fmt.Errorf("looking for the commit of %s: %w", dir, err)
+		return artifact.Commit{}, fmt.Errorf("look for the commit of %s: %w", dir, err)
 	}
 	// The document is indented; the payload is returned as it was committed.
 	var payload bytes.Buffer
 	if err := json.Compact(&payload, c.Payload); err != nil {
-		return artifact.Commit{}, fmt.Errorf("reading the commit of %s: %w", dir, err)
+		return artifact.Commit{}, fmt.Errorf("read the commit of %s: %w", dir, err)
 	}
 	c.Payload = payload.Bytes()
 	return c, nil
@@ -302,4 +301,95 @@ func (a *attempt) finishCommit(ctx context.Context, c artifact.Commit) error {
 	// While ctx has not ended, a step claimed by this attempt is its agent's newest, unless
 	// other programs write steps.
 	return a.writeDocuments(finishing, a.fresh && ctx.Err() == nil && a.spec.Reserve == nil)
+}
+
+// maxUnstorable is the number of actions that are withdrawn because of their files before the
+// step fails.
+const maxUnstorable = 3
+
+// Bounds of the list of files left out of an answer.
+const (
+	maxNamed     = 10
+	maxNamedText = 200 // characters of a path and of a problem
+)
+
+const ignoreHint = "files that .conclaveignore lists, as in a .gitignore, are not part of the answer"
+
+// fileNote is the note of an update about files of the workspace.
+type fileNote struct {
+	Files fileProblem `json:"workspace_files"`
+}
+
+// fileProblem is the reason for withdrawing an action.
+type fileProblem string
+
+const (
+	unstorable fileProblem = "unstorable"
+	leftOut    fileProblem = "left_out"
+)
+
+// storable wraps rules. It confirms an action only if its files can be stored and the agent
+// has been told which files are left out, since the agent can correct both.
+type storable struct {
+	loop.Rules
+	ws      *workspace
+	seal    func(loop.Action) (Sealed, error)
+	refused int  // actions withdrawn as unstorable
+	warned  bool // the agent was told the files left out
+}
+
+// Learn implements loop.Rules. It does not pass its own notes to the wrapped rules.
+func (s *storable) Learn(ctx context.Context, e loop.Entry) error {
+	var n fileNote
+	if e.Kind == loop.Updated && len(e.Note) > 0 && json.Unmarshal(e.Note, &n) == nil && n.Files != "" {
+		e.Note = nil
+		if n.Files == unstorable {
+			s.refused++
+		}
+		s.warned = s.warned || n.Files == leftOut
+	}
+	return s.Rules.Learn(ctx, e)
+}
+
+// Confirm implements loop.Rules.
+func (s *storable) Confirm(ctx context.Context, a loop.Action) (loop.Update, error) {
+	update, err := s.Rules.Confirm(ctx, a)
+	if err != nil || len(update.Messages) > 0 || update.Note != nil || update.Ruling != nil {
+		return update, err
+	}
+	sealed, err := s.seal(a)
+	if err != nil || !sealed.Workspace {
+		return loop.Update{}, err
+	}
+	problem, err := s.ws.checkFiles(ctx)
+	switch {
+	case err != nil:
+		return loop.Update{}, err
+	case problem != nil && s.refused < maxUnstorable:
+		return withdrawAction(unstorable, "Nothing was submitted: the files of your workspace cannot be stored. "+problem.Error()+". Correct that ("+ignoreHint+"), then submit again.")
+	case problem != nil:
+		return loop.Update{}, nil // the commit fails with the problem
+	}
+	if left := s.ws.copy.Warnings(); len(left) > 0 && !s.warned {
+		return withdrawAction(leftOut, "Nothing was submitted yet: these files are left out of your answer: "+listLeftOut(left)+". Submit again if that is as it should be, or correct it first.")
+	}
+	return loop.Update{}, nil
+}
+
+func withdrawAction(why fileProblem, text string) (loop.Update, error) {
+	note, err := json.Marshal(fileNote{Files: why})
+	return loop.Update{Messages: []llm.Message{{Role: llm.User, Content: text}}, Note: note}, err
+}
+
+// listLeftOut returns the names of the first files left out, with their problems.
+func listLeftOut(left []artifact.Warning) string {
+	var names []string
+	for _, w := range left[:min(len(left), maxNamed)] {
+		names = append(names, fmt.Sprintf("%.*q (%.*s)", maxNamedText, w.Path, maxNamedText, w.Problem))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(left) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

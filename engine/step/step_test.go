@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
@@ -126,7 +126,7 @@ func TestRun_learnFails(t *testing.T) {
 	b := newBench(t, r)
 	result, err := b.run(done("Two."))
 	require.ErrorIs(t, err, broken)
-	require.ErrorContains(t, err, "learning the opening")
+	require.ErrorContains(t, err, "learn the opening")
 	require.Zero(t, result.Usage.ModelCalls)
 }
 

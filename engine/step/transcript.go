@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"time"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/text"
 )
 
 // Transcript is the record of a step.
@@ -54,7 +55,7 @@ func (t Transcript) Usage() llm.Usage {
 func ReadTranscript(ctx context.Context, store artifact.Store, layout artifact.Layout, dir string) (Transcript, error) {
 	claim, err := artifact.ReadJSON[artifact.Claim](ctx, store, dir+"step.json")
 	if err != nil {
-		return Transcript{}, fmt.Errorf("reading the claim of %s: %w", dir, err)
+		return Transcript{}, fmt.Errorf("read the claim of %s: %w", dir, err)
 	}
 	t := Transcript{Claim: claim}
 	if err := t.readFinal(ctx, store, layout, dir); err != nil || t.Over {
@@ -81,7 +82,7 @@ func (t *Transcript) readFinal(ctx context.Context, store artifact.Store, layout
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading the transcript of %s: %w", dir, err)
+		return fmt.Errorf("read the transcript of %s: %w", dir, err)
 	}
 	t.Lines, err = parseLines(dir+transcriptFile, raw)
 	t.Over = t.Over || !t.AwaitsCommit()
@@ -144,10 +145,119 @@ func rawLines(records []record) (lines []Line, err error) {
 	for _, r := range records {
 		for _, l := range r.Lines {
 			if l.Raw, err = json.Marshal(l); err != nil {
-				return nil, fmt.Errorf("reading the journal of the step: %w", err)
+				return nil, fmt.Errorf("read the journal of the step: %w", err)
 			}
 			lines = append(lines, l)
 		}
 	}
 	return lines, nil
+}
+
+// checkAlive returns the reason why the attempt must end, or nil. It also calls Alive, because a
+// stopped process or a sleeping machine may continue before ctx is cancelled.
+func (p Ports) checkAlive(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if p.Alive == nil {
+		return nil
+	}
+	return p.Alive()
+}
+
+// fencedModel checks that the attempt is alive before every call.
+type fencedModel struct {
+	loop.Model
+	alive func(context.Context) error
+
+	// interrupted is cleared before a model call, because the tool calls of the next reply
+	// are new, even if their IDs are the same.
+	interrupted map[string]bool
+}
+
+// Generate implements loop.Model.
+func (m fencedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
+	if err := m.alive(ctx); err != nil {
+		return llm.Reply{}, err
+	}
+	clear(m.interrupted)
+	return m.Model.Generate(ctx, req)
+}
+
+// fencedTools check before every run that the attempt is alive and the journal written.
+type fencedTools struct {
+	ws      *workspace
+	ports   Ports
+	journal *journal
+
+	interrupted map[string]bool // IDs of calls that may have run already
+}
+
+// outcomeUnknown is the result of a call that may have run and must not run twice.
+const outcomeUnknown = "The step was interrupted while this call ran, or just before. Whether it took effect is not known: find out before you call it again."
+
+// Tools implements loop.Tools.
+func (t fencedTools) Tools() []llm.Tool { return t.ws.tools.Tools() }
+
+// Run implements loop.Tools.
+func (t fencedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
+	if err := t.journal.awaitWrite(); err != nil {
+		return loop.Output{}, err
+	}
+	if err := t.ports.checkAlive(ctx); err != nil {
+		return loop.Output{}, err
+	}
+	if t.interrupted[call.ID] && t.ports.Repeatable != nil && !t.ports.Repeatable(call.Name) {
+		return loop.Output{Text: outcomeUnknown, Failed: true}, nil
+	}
+	fenced, stop := t.ports.fenceRun(ctx)
+	defer stop()
+	out, err := t.ws.runTool(fenced, call)
+	if fenced.Err() != nil { // a tool that the fence has ended may return a result
+		return loop.Output{}, context.Cause(fenced)
+	}
+	out.Text = string(t.ports.redactText([]byte(out.Text)))
+	return out, err
+}
+
+func (p Ports) fenceRun(ctx context.Context) (context.Context, context.CancelFunc) {
+	if p.Fence == nil {
+		return ctx, func() {}
+	}
+	return p.Fence(ctx)
+}
+
+func (p Ports) redactText(data []byte) []byte {
+	if p.Redact == nil {
+		return data
+	}
+	return p.Redact(data)
+}
+
+// redactJSON removes secrets from the string values of a document.
+func (p Ports) redactJSON(document []byte) ([]byte, error) {
+	if p.Redact == nil {
+		return document, nil
+	}
+	return text.RedactJSON(document, p.Redact)
+}
+
+func (p Ports) redactLines(lines []Line) ([]Line, error) {
+	if p.Redact == nil {
+		return lines, nil
+	}
+	clean := make([]Line, len(lines))
+	for i, l := range lines {
+		data, err := json.Marshal(l)
+		if err != nil {
+			return nil, err
+		}
+		if data, err = p.redactJSON(data); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(data, &clean[i]); err != nil {
+			return nil, fmt.Errorf("redact the %s: %w", l.Kind, err)
+		}
+	}
+	return clean, nil
 }

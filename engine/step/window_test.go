@@ -14,7 +14,6 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
-	"conclave/engine/window"
 )
 
 // parts is a model with a small context window. It reads a file in parts, and decides from the
@@ -140,5 +139,5 @@ func TestFence_summary(t *testing.T) {
 // weigh returns the weight of messages in bytes as estimated by the window.
 func weigh(messages ...llm.Message) int {
 	const bytesPerToken = 3
-	return window.History{Messages: messages}.Tokens(nil) * bytesPerToken
+	return loop.History{Messages: messages}.Tokens(nil) * bytesPerToken
 }

@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"conclave/engine/artifact"
-	"conclave/engine/base"
-	"conclave/engine/scratch"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/filelock"
+	"conclave/engine/files/snapshot"
 )
 
 // peersDir is the directory, in a step's workspace, of the read-only workspaces of the
@@ -35,15 +35,15 @@ type workspace struct {
 	copy   *artifact.WorkingCopy
 	ports  Ports
 
-	loans    []*base.Loan // copies and mounts of bases, those inside others first
-	whole    *base.Loan   // mount at dir; nil if dir has copies
-	unfilled string       // directory of the unchanged base while it is empty
+	loans    []*snapshot.Loan // copies and mounts of bases, those inside others first
+	whole    *snapshot.Loan   // mount at dir; nil if dir has copies
+	unfilled string           // directory of the unchanged base while it is empty
 	touched  touched
 	lasted   bool // lasting has returned true
 
-	peers   map[string]string     // hash of the manifest of agent<N>, for mounted answers
-	answers map[string]*base.Loan // files of agent<N>, if its answer has any
-	worked  bool                  // a tool has been called
+	peers   map[string]string         // hash of the manifest of agent<N>, for mounted answers
+	answers map[string]*snapshot.Loan // files of agent<N>, if its answer has any
+	worked  bool                      // a tool has been called
 
 	unkept artifact.Delta // stored, but not journaled yet
 }
@@ -52,25 +52,25 @@ type workspace struct {
 func openWorkspace(ctx context.Context, p Ports, s Spec) (*workspace, error) {
 	home, err := os.MkdirTemp(p.Scratch, "conclave-step-")
 	if err != nil {
-		return nil, fmt.Errorf("making a workspace in %s: %w", p.Scratch, err)
+		return nil, fmt.Errorf("make a workspace in %s: %w", p.Scratch, err)
 	}
 	if p.Trees == nil {
-		p.Trees = base.NewTrees(p.Store, "", 0)
+		p.Trees = snapshot.NewTrees(p.Store, "", 0)
 	}
-	w := &workspace{home: home, dir: filepath.Join(home, workDir), store: p.Store, layout: s.Layout, ports: p, peers: map[string]string{}, answers: map[string]*base.Loan{}}
-	if err := w.fill(ctx, s); err != nil {
-		w.close(ctx)
+	w := &workspace{home: home, dir: filepath.Join(home, workDir), store: p.Store, layout: s.Layout, ports: p, peers: map[string]string{}, answers: map[string]*snapshot.Loan{}}
+	if err := w.fillWorkspace(ctx, s); err != nil {
+		w.closeWorkspace(ctx)
 		return nil, err
 	}
 	return w, nil
 }
 
-func (w *workspace) fill(ctx context.Context, s Spec) (err error) {
+func (w *workspace) fillWorkspace(ctx context.Context, s Spec) (err error) {
 	whole, err := w.lendWhole(ctx, s.Layout.Base())
 	if err != nil {
-		return fmt.Errorf("making a workspace: %w", err)
+		return fmt.Errorf("make a workspace: %w", err)
 	}
-	w.copy = artifact.OpenWorkingCopy(w.store, s.Layout, w.dir, w.home, s.mounts()...)
+	w.copy = artifact.OpenWorkingCopy(w.store, s.Layout, w.dir, w.home, s.displayDirs()...)
 	w.copy.Track(whole.Identity, whole.Lent())
 	err = w.mountMaterial(ctx, s.Shown.Context)
 	w.loans = append(w.loans, whole)
@@ -78,17 +78,17 @@ func (w *workspace) fill(ctx context.Context, s Spec) (err error) {
 		return err
 	}
 	for _, peer := range s.Shown.Peers {
-		if err := w.mount(ctx, peer); err != nil {
+		if err := w.mountPeer(ctx, peer); err != nil {
 			return err
 		}
 	}
 	if err := w.showPapers(s.Shown.Papers); err != nil {
-		return fmt.Errorf("showing an evaluation: %w", err)
+		return fmt.Errorf("show an evaluation: %w", err)
 	}
 	if w.tools, err = w.ports.Tools(ctx, w.dir); err != nil {
-		return fmt.Errorf("opening the tools of the step: %w", err)
+		return fmt.Errorf("open the tools of the step: %w", err)
 	}
-	if w.lasting() { // a process of the tool may read it at any time
+	if w.mayLeaveProcess() { // a process of the tool may read it at any time
 		if err := w.showBase(ctx); err != nil {
 			return err
 		}
@@ -96,13 +96,13 @@ func (w *workspace) fill(ctx context.Context, s Spec) (err error) {
 	if s.Adopts && s.Layout.Base() != nil {
 		w.tools = adopting{opened: w.tools, workspace: w}
 	}
-	w.scanned(false)
+	w.beginRecord(false)
 	return nil
 }
 
 // lendWhole makes the tools' directory with the files of a base. It mounts them if it can, and
 // copies them otherwise.
-func (w *workspace) lendWhole(ctx context.Context, b *artifact.Base) (*base.Loan, error) {
+func (w *workspace) lendWhole(ctx context.Context, b *artifact.Base) (*snapshot.Loan, error) {
 	if b != nil && w.ports.Overlays != nil {
 		if mounts := w.ports.Overlays(ctx); mounts != nil {
 			if whole, err := w.ports.Trees.Mount(ctx, mounts, b, w.dir); err == nil {
@@ -117,8 +117,8 @@ func (w *workspace) lendWhole(ctx context.Context, b *artifact.Base) (*base.Loan
 // maxRead is how many bytes of a file the rules may read, from its beginning.
 const maxRead = 256 << 10
 
-// read returns the beginning of a regular file of the workspace.
-func (w *workspace) read(name string) ([]byte, error) {
+// readFile returns the beginning of a regular file of the workspace.
+func (w *workspace) readFile(name string) ([]byte, error) {
 	root, err := os.OpenRoot(w.dir)
 	if err != nil {
 		return nil, err
@@ -139,12 +139,12 @@ func (w *workspace) read(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxRead))
 }
 
-// close removes the workspace. Copies of bases and answers are kept for other steps if no process
+// closeWorkspace removes the workspace. Copies of bases and answers are kept for other steps if no process
 // of the tools can be left.
-func (w *workspace) close(ctx context.Context) {
+func (w *workspace) closeWorkspace(ctx context.Context) {
 	parent := ""
 	if w.tools != nil {
-		lasting := w.lasting()
+		lasting := w.mayLeaveProcess()
 		if err := w.tools.Close(); err == nil && !lasting {
 			parent = w.ports.Scratch
 		}
@@ -153,44 +153,44 @@ func (w *workspace) close(ctx context.Context) {
 	for _, loan := range slices.Concat(slices.Collect(maps.Values(w.answers)), w.loans) {
 		_ = loan.GiveBack(ctx, parent)
 	}
-	_ = scratch.RemoveTree(w.home)
+	_ = filelock.RemoveTree(w.home)
 }
 
-// mount replaces peers/agent<N>/, peers/agent<N>.md and peers/agent<N>.diff with a peer's
+// mountPeer replaces peers/agent<N>/, peers/agent<N>.md and peers/agent<N>.diff with a peer's
 // files, text and change; an empty manifest or text removes them. In a session with a base,
 // the files are those that the peer added or changed. Tools see the old files, briefly none,
 // or all of the new ones. If the new files cannot be restored, the old ones are kept.
-func (w *workspace) mount(ctx context.Context, peer Peer) error {
+func (w *workspace) mountPeer(ctx context.Context, peer Peer) error {
 	name := fmt.Sprintf("agent%d", peer.Number)
-	if err := w.replace(ctx, name, peer); err != nil {
-		return fmt.Errorf("mounting the workspace of %s: %w", name, err)
+	if err := w.replacePeer(ctx, name, peer); err != nil {
+		return fmt.Errorf("mount the workspace of %s: %w", name, err)
 	}
 	w.peers[name] = peer.Manifest
 	return nil
 }
 
-func (w *workspace) replace(ctx context.Context, name string, peer Peer) error {
+func (w *workspace) replacePeer(ctx context.Context, name string, peer Peer) error {
 	stage, err := w.openStage()
 	if err != nil {
 		return err
 	}
-	defer stage.close()
-	staged, err := w.stage(ctx, stage, name, peer)
+	defer stage.closeStage()
+	staged, err := w.stagePeer(ctx, stage, name, peer)
 	if err != nil {
 		return err
 	}
 	root, target, outgoing := stage.root, path.Join(stage.work, peersDir, name), path.Join(stage.at, name+".old")
-	if err := swap(root, target, staged.files, outgoing); err != nil {
+	if err := swapTarget(root, target, staged.files, outgoing); err != nil {
 		return err
 	}
 	delete(w.answers, name)
 	if staged.loan != nil {
-		if err := staged.loan.Moved(stage.path(target)); err != nil {
+		if err := staged.loan.Moved(stage.pathOf(target)); err != nil {
 			return err
 		}
 		w.answers[name] = staged.loan
 	}
-	if err := scratch.RemoveTree(stage.path(outgoing)); err != nil {
+	if err := filelock.RemoveTree(stage.pathOf(outgoing)); err != nil {
 		return err
 	}
 	return errors.Join(swapText(root, target+".md", staged.text), swapText(root, target+".diff", staged.diff))
@@ -219,13 +219,12 @@ func (w *workspace) openStage() (*stage, error) {
 	return s, err
 }
 
-// path returns the path of a file for this process.
-func (s *stage) path(name string) string { return filepath.Join(s.root.Name(), name) }
+// pathOf returns the path of a file for this process.
+func (s *stage) pathOf(name string) string { return filepath.Join(s.root.Name(), name) }
 
-// close removes the directory if it is in a mount.
-func (s *stage) close() {
+func (s *stage) closeStage() {
 	if s.at != "." {
-		_ = scratch.RemoveTree(s.path(s.at))
+		_ = filelock.RemoveTree(s.pathOf(s.at))
 	}
 	s.root.Close()
 }
@@ -234,11 +233,11 @@ func (s *stage) close() {
 // parts are empty.
 type staged struct {
 	files, text, diff string
-	loan              *base.Loan // loan of the files
+	loan              *snapshot.Loan // loan of the files
 }
 
-// stage restores all of a peer, or nothing, outside the tools' directory.
-func (w *workspace) stage(ctx context.Context, to *stage, name string, peer Peer) (s staged, err error) {
+// stagePeer restores all of a peer, or nothing, outside the tools' directory.
+func (w *workspace) stagePeer(ctx context.Context, to *stage, name string, peer Peer) (s staged, err error) {
 	root, name := to.root, path.Join(to.at, name)
 	defer func() {
 		for _, made := range []string{s.text, s.diff} {
@@ -261,41 +260,41 @@ func (w *workspace) stage(ctx context.Context, to *stage, name string, peer Peer
 		return s, err
 	}
 	s.files = name + ".new"
-	if s.loan, err = w.restore(ctx, peer.Manifest, change, to.path(s.files)); err != nil || w.layout.Base() == nil {
+	if s.loan, err = w.restoreAnswer(ctx, peer.Manifest, change, to.pathOf(s.files)); err != nil || w.layout.Base() == nil {
 		return s, err
 	}
-	diff, err := w.diff(ctx, change, to.path(s.files))
+	diff, err := w.diffOf(ctx, change, to.pathOf(s.files))
 	if err == nil {
 		s.diff = name + ".diff"
 		err = root.WriteFile(s.diff, diff, 0o444)
 	}
 	if err != nil {
-		err = errors.Join(err, scratch.RemoveTree(to.path(s.files)))
+		err = errors.Join(err, filelock.RemoveTree(to.pathOf(s.files)))
 	}
 	return s, err
 }
 
-// restore makes dir with the files of an answer's change, all of them or nothing. The loan is nil
+// restoreAnswer makes dir with the files of an answer's change, all of them or nothing. The loan is nil
 // in a mount, from which the files cannot be moved to be lent again.
-func (w *workspace) restore(ctx context.Context, manifest string, c artifact.Change, dir string) (*base.Loan, error) {
+func (w *workspace) restoreAnswer(ctx context.Context, manifest string, c artifact.Change, dir string) (*snapshot.Loan, error) {
 	files := artifact.Manifest{Files: c.Files}
-	w.copy.Has(files)
+	w.copy.MarkStored(files)
 	if w.whole != nil {
 		if err := files.Restore(ctx, w.store, w.layout, dir, true); err != nil {
-			return nil, errors.Join(err, scratch.RemoveTree(dir))
+			return nil, errors.Join(err, filelock.RemoveTree(dir))
 		}
 		return nil, nil
 	}
 	loan, err := w.ports.Trees.LendAnswer(ctx, w.store, w.layout, manifest, c, dir)
 	if err != nil {
-		return nil, errors.Join(err, scratch.RemoveTree(dir))
+		return nil, errors.Join(err, filelock.RemoveTree(dir))
 	}
 	return loan, nil
 }
 
-// swap moves target, if it exists, to outgoing, and then incoming, unless it is empty, to
+// swapTarget moves target, if it exists, to outgoing, and then incoming, unless it is empty, to
 // target. It removes files and links among target's parents, which no mount leaves there.
-func swap(root *os.Root, target, incoming, outgoing string) error {
+func swapTarget(root *os.Root, target, incoming, outgoing string) error {
 	for _, dir := range []string{path.Dir(target), target} {
 		info, err := root.Lstat(dir)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
@@ -305,7 +304,7 @@ func swap(root *os.Root, target, incoming, outgoing string) error {
 			return err
 		}
 	}
-	if err := move(root, target, outgoing); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := moveReadOnly(root, target, outgoing); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if incoming == "" {
@@ -314,12 +313,12 @@ func swap(root *os.Root, target, incoming, outgoing string) error {
 	if err := root.MkdirAll(path.Dir(target), 0o755); err != nil {
 		return err
 	}
-	return move(root, incoming, target)
+	return moveReadOnly(root, incoming, target)
 }
 
-// move renames a read-only directory. It makes the directory writable during the rename,
+// moveReadOnly renames a read-only directory. It makes the directory writable during the rename,
 // which changes its entry for the parent.
-func move(root *os.Root, from, to string) error {
+func moveReadOnly(root *os.Root, from, to string) error {
 	if err := root.Chmod(from, 0o700); err != nil {
 		return err
 	}

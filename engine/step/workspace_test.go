@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
@@ -21,7 +21,7 @@ import (
 // unstorable is a name that is too long for a key.
 var unstorable = strings.Repeat("é", 50)
 
-func write(path, content string) llm.Message {
+func writeCall(path, content string) llm.Message {
 	return call("write_file", map[string]string{"path": path, "content": content})
 }
 
@@ -63,7 +63,7 @@ func manifest(t *testing.T, b *bench, r step.Result) []string {
 func TestJournal_unstorableFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
-	_, err := b.run(write("before", "x"), write(unstorable, "x"), write("after", "x"), write("before", "changed"))
+	_, err := b.run(writeCall("before", "x"), writeCall(unstorable, "x"), writeCall("after", "x"), writeCall("before", "changed"))
 	require.ErrorIs(t, err, errScriptOver)
 	r := &rules{}
 	result := again(t, b, r, read("before"), done("Two."))
@@ -90,16 +90,16 @@ func TestJournal_withdrawnAction(t *testing.T) {
 	b.spec.Open = func(step.Access) (loop.Rules, []llm.Message, error) {
 		return acting{r}, []llm.Message{{Role: llm.User, Content: "How many moons has Mars?"}}, nil
 	}
-	both := write("late", "x")
+	both := writeCall("late", "x")
 	both.Content = "One."
-	ports := b.ports(write("plan", "x"))
+	ports := b.ports(writeCall("plan", "x"))
 	ports.Model = &linking{Model: ports.Model, at: 2, then: both, do: func() {
 		require.NoError(t, os.Symlink("/etc/hosts", filepath.Join(b.work, "hosts")))
 	}}
 	_, err := step.Run(t.Context(), ports, b.spec)
 	require.ErrorIs(t, err, errScriptOver)
 	require.Len(t, turned(r), 1)
-	result := again(t, b, &rules{}, write("more", "x"), done("Two."))
+	result := again(t, b, &rules{}, writeCall("more", "x"), done("Two."))
 	require.Equal(t, []string{"late", "more", "plan"}, manifest(t, b, result))
 }
 
@@ -124,9 +124,9 @@ func (l *linking) Generate(ctx context.Context, req llm.Request) (llm.Reply, err
 func TestResume_ignoreFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
-	_, err := b.run(write(".conclaveignore", ".conclaveignore\nbuild/\n"), write("build/out", "x"), write("kept", "x"))
+	_, err := b.run(writeCall(".conclaveignore", ".conclaveignore\nbuild/\n"), writeCall("build/out", "x"), writeCall("kept", "x"))
 	require.ErrorIs(t, err, errScriptOver)
-	result := again(t, b, &rules{}, write("build/again", "x"), done("Two."))
+	result := again(t, b, &rules{}, writeCall("build/again", "x"), done("Two."))
 	require.Equal(t, []string{".conclaveignore", "kept"}, manifest(t, b, result))
 }
 
@@ -135,7 +135,7 @@ func TestConfirm_noLocalPaths(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
-	_, err := b.run(write(unstorable, "x"), done("One."), write(".conclaveignore", "é*\n"), done("Two."))
+	_, err := b.run(writeCall(unstorable, "x"), done("One."), writeCall(".conclaveignore", "é*\n"), done("Two."))
 	require.NoError(t, err)
 	outputs := turned(r)
 	require.Len(t, outputs, 1)
@@ -182,8 +182,8 @@ func TestConfirm_reservedNames(t *testing.T) {
 	r := &rules{}
 	b := newBench(t, r)
 	result, err := b.run(
-		write(".conclaveignore", "!.git\n!.git/\n"), write(".git/hooks/pre-commit", "id"), write("src/.git", "gitdir: .x"), write("src/.x/config", "[core]"),
-		write(".conclave-apply/journal", "x"), write(".conclave/checks/a.sh", "true"), done("One."), done("Two."),
+		writeCall(".conclaveignore", "!.git\n!.git/\n"), writeCall(".git/hooks/pre-commit", "id"), writeCall("src/.git", "gitdir: .x"), writeCall("src/.x/config", "[core]"),
+		writeCall(".conclave-apply/journal", "x"), writeCall(".conclave/checks/a.sh", "true"), done("One."), done("Two."),
 	)
 	require.NoError(t, err)
 	outputs := turned(r)

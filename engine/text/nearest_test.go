@@ -22,8 +22,8 @@ func TestDistance(t *testing.T) {
 		{"nodel", "model", 1},
 		{"kitten", "sitting", 3},
 	} {
-		require.Equal(t, tt.want, distance(tt.a, tt.b), tt.a)
-		require.Equal(t, tt.want, distance(tt.b, tt.a), tt.b)
+		require.Equal(t, tt.want, editDistance(tt.a, tt.b), tt.a)
+		require.Equal(t, tt.want, editDistance(tt.b, tt.a), tt.b)
 	}
 }
 

@@ -97,16 +97,16 @@ func Sanitize(s string) string {
 func Terminal(s string) string {
 	s = Sanitize(ansi.Strip(strings.ToValidUTF8(s, replacement)))
 	return strings.Map(func(r rune) rune {
-		if reorders(r) {
+		if reordersText(r) {
 			return -1
 		}
 		return r
 	}, s)
 }
 
-// reorders reports whether r is a bidirectional embedding, override or isolate. These can
+// reordersText reports whether r is a bidirectional embedding, override or isolate. These can
 // show a text in another order than that in which it is written.
-func reorders(r rune) bool {
+func reordersText(r rune) bool {
 	return '\u202A' <= r && r <= '\u202E' || '\u2066' <= r && r <= '\u2069'
 }
 

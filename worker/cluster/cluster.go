@@ -3,7 +3,10 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,15 +18,18 @@ import (
 	"sync"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
+	"go.temporal.io/sdk/converter"
 	sdklog "go.temporal.io/sdk/log"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"conclave/activities/s3store"
-	"conclave/worker/codec"
 )
 
 const (
@@ -54,12 +60,11 @@ func Options(address, namespace string) (o client.Options, ok bool, err error) {
 	if o.Namespace == "" {
 		o.Namespace = client.DefaultNamespace
 	}
-	return o, true, encrypt(&o)
+	return o, true, addEncryption(&o)
 }
 
-// encrypt makes connections encrypt payloads if the environment contains keys.
-func encrypt(o *client.Options) error {
-	keys, err := codec.FromEnvironment()
+func addEncryption(o *client.Options) error {
+	keys, err := CodecFromEnvironment()
 	if err != nil || keys == nil {
 		return err
 	}
@@ -71,7 +76,7 @@ func encrypt(o *client.Options) error {
 // Dial connects to Temporal. If ctx ends first, Dial returns its error unwrapped.
 func Dial(ctx context.Context, o client.Options, logger *slog.Logger) (client.Client, error) {
 	o.Logger = sdklog.NewStructuredLogger(logger)
-	o.Identity = cmp.Or(o.Identity, identity())
+	o.Identity = cmp.Or(o.Identity, clientIdentity())
 	limited, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	c, err := client.DialContext(limited, o)
@@ -87,23 +92,16 @@ func Dial(ctx context.Context, o client.Options, logger *slog.Logger) (client.Cl
 // DefaultRoster returns the directory in which a worker records its running activities. It is in
 // the user's state directory. It returns "" if the user has no usable one.
 func DefaultRoster() string {
-	base := os.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(base) {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return ""
-		}
-		base = filepath.Join(home, ".local", "state")
-	}
-	dir := filepath.Join(base, "conclave", "workers")
-	if runtime.GOOS == "windows" || os.MkdirAll(dir, 0o700) != nil { // an open file cannot be replaced there
+	dir, err := UserDir("XDG_STATE_HOME", ".local", "state")
+	dir = filepath.Join(dir, "workers")
+	if err != nil || runtime.GOOS == "windows" || os.MkdirAll(dir, 0o700) != nil { // an open file cannot be replaced there
 		return ""
 	}
 	return dir
 }
 
-// identity returns the name of this process in histories, which includes its version and host.
-func identity() string { return "conclave/" + process() }
+// clientIdentity returns the name of this process in histories, which includes its version and host.
+func clientIdentity() string { return "conclave/" + process() }
 
 // WorkerIdentity returns the name of the worker in this process.
 func WorkerIdentity() string { return "conclave-worker/" + process() }
@@ -145,9 +143,9 @@ func Explain(err error) string {
 		return strings.Replace(text, e.Error(), "the server refuses access; check the API key or certificate of your Temporal profile", 1)
 	}
 	if e, ok := errors.AsType[*serviceerror.Unavailable](err); ok {
-		return strings.Replace(text, e.Error(), "the server cannot be reached ("+reason(e.Message)+")", 1)
+		return strings.Replace(text, e.Error(), "the server cannot be reached ("+systemReason(e.Message)+")", 1)
 	}
-	text = encrypted.ReplaceAllString(text, "the payloads are encrypted; set "+codec.Variable+" as on the workers")
+	text = encrypted.ReplaceAllString(text, "the payloads are encrypted; set "+KeyVariable+" as on the workers")
 	_, late := errors.AsType[*serviceerror.DeadlineExceeded](err)
 	if late || errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded {
 		text = strings.Replace(text, "rpc error: code = DeadlineExceeded desc = context deadline exceeded", "context deadline exceeded", 1)
@@ -159,8 +157,7 @@ func Explain(err error) string {
 // encrypted matches the SDK's error for an encrypted payload that is read without a key.
 var encrypted = regexp.MustCompile(`(payload item \d+: )?encoding binary/encrypted: payload encoding is not supported`)
 
-// reason extracts the operating system's error from a gRPC error message.
-func reason(message string) string {
+func systemReason(message string) string {
 	if _, after, ok := strings.Cut(message, "desc = "); ok {
 		message = after
 	}
@@ -168,4 +165,132 @@ func reason(message string) string {
 		message = message[i+len("dial "):]
 	}
 	return strings.Trim(message, `"' `)
+}
+
+// KeyVariable is the environment variable that contains the keys, each as ID:BASE64, separated by
+// commas. The first key encrypts; all of them decrypt.
+const KeyVariable = "CONCLAVE_PAYLOAD_KEY"
+
+// Metadata of an encrypted payload.
+const (
+	encoding = "binary/encrypted"
+	keyID    = "encryption-key-id"
+)
+
+const keyBytes = 32 // AES-256 has keys of 32 bytes
+
+// Codec encrypts payloads. It is safe for concurrent use.
+type Codec struct {
+	current string
+	keys    map[string]cipher.AEAD
+}
+
+// CodecFromEnvironment returns the codec for the keys in Variable, or nil if it is not set.
+func CodecFromEnvironment() (*Codec, error) {
+	value := os.Getenv(KeyVariable)
+	if value == "" {
+		return nil, nil
+	}
+	c, err := ParseCodecKey(value)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", KeyVariable, err)
+	}
+	return c, nil
+}
+
+var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// ParseCodecKey parses keys. Its errors do not contain the keys.
+func ParseCodecKey(value string) (*Codec, error) {
+	c := &Codec{keys: map[string]cipher.AEAD{}}
+	for i, part := range strings.Split(value, ",") {
+		id, encoded, named := strings.Cut(strings.TrimSpace(part), ":")
+		if !named || !validID.MatchString(id) {
+			return nil, fmt.Errorf("key %d has no ID; give it as ID:KEY, as `conclave codec key` prints it", i+1)
+		}
+		if _, twice := c.keys[id]; twice {
+			return nil, fmt.Errorf("the key ID %s is there twice; give each key an ID of its own", id)
+		}
+		key, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil || len(key) != keyBytes {
+			return nil, fmt.Errorf("the key %s is not %d bytes in base64; `conclave codec key` makes one", id, keyBytes)
+		}
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return nil, fmt.Errorf("use the key %s: %w", id, err)
+		}
+		if c.keys[id], err = cipher.NewGCMWithRandomNonce(block); err != nil {
+			return nil, fmt.Errorf("use the key %s: %w", id, err)
+		}
+		if c.current == "" {
+			c.current = id
+		}
+	}
+	return c, nil
+}
+
+// NewCodecKey returns a new key in the format of Variable.
+func NewCodecKey(id string) (string, error) {
+	if !validID.MatchString(id) {
+		return "", fmt.Errorf("%q is not the ID of a key; it takes up to 64 letters, digits, ., _ and -", id)
+	}
+	key := make([]byte, keyBytes)
+	_, _ = rand.Read(key) // the call never fails
+	return id + ":" + base64.StdEncoding.EncodeToString(key), nil
+}
+
+// Encode implements converter.PayloadCodec. It does not change encrypted payloads.
+func (c *Codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+	encoded := make([]*commonpb.Payload, len(payloads))
+	for i, p := range payloads {
+		if string(p.GetMetadata()[converter.MetadataEncoding]) == encoding {
+			encoded[i] = p
+			continue
+		}
+		plain, err := proto.Marshal(p)
+		if err != nil {
+			return nil, fmt.Errorf("encrypt a payload: %w", err)
+		}
+		encoded[i] = &commonpb.Payload{
+			Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encoding), keyID: []byte(c.current)},
+			Data:     c.keys[c.current].Seal(nil, nil, plain, []byte(c.current)),
+		}
+	}
+	return encoded, nil
+}
+
+// Decode implements converter.PayloadCodec. It does not change payloads that are not encrypted.
+func (c *Codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+	decoded := make([]*commonpb.Payload, len(payloads))
+	for i, p := range payloads {
+		if string(p.GetMetadata()[converter.MetadataEncoding]) != encoding {
+			decoded[i] = p
+			continue
+		}
+		id := string(p.GetMetadata()[keyID])
+		key, known := c.keys[id]
+		if !known {
+			return nil, fmt.Errorf("decrypt a payload: the key %q is not in %s; add it after the others", id, KeyVariable)
+		}
+		plain, err := key.Open(nil, nil, p.GetData(), []byte(id))
+		if err != nil {
+			return nil, fmt.Errorf("decrypt a payload with the key %s: %w; the key has changed, or the payload was damaged", id, err)
+		}
+		decoded[i] = &commonpb.Payload{}
+		if err := proto.Unmarshal(plain, decoded[i]); err != nil {
+			return nil, fmt.Errorf("decrypt a payload: %w", err)
+		}
+	}
+	return decoded, nil
+}
+
+// DialOptions returns options for a connection that encrypts the payloads of requests and decrypts
+// those of responses.
+func (c *Codec) DialOptions() ([]grpc.DialOption, error) {
+	failures, err := converter.NewFailureGRPCClientInterceptor(converter.NewFailureGRPCClientInterceptorOptions{EncodeCommonAttributes: true})
+	payloads, payloadsErr := converter.NewPayloadCodecGRPCClientInterceptor(converter.PayloadCodecGRPCClientInterceptorOptions{Codecs: []converter.PayloadCodec{c}})
+	if err := errors.Join(err, payloadsErr); err != nil {
+		return nil, fmt.Errorf("encrypt payloads: %w", err)
+	}
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(failures, payloads)}, nil
 }

@@ -28,7 +28,6 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"conclave/worker/cluster"
-	"conclave/worker/codec"
 )
 
 // authority issues certificates for 127.0.0.1.
@@ -79,7 +78,6 @@ func (a *authority) write(t *testing.T, name, kind string, data []byte) {
 
 func (a *authority) path(name string) string { return filepath.Join(a.dir, name) }
 
-// credentials are those of a server that requires certificates of clients.
 func (a *authority) credentials(t *testing.T, demand bool) credentials.TransportCredentials {
 	t.Helper()
 	a.issue(t, "server", false)
@@ -118,7 +116,6 @@ func (f frontend) StartWorkflowExecution(_ context.Context, r *workflowservice.S
 	return &workflowservice.StartWorkflowExecutionResponse{RunId: "r"}, nil
 }
 
-// serveFrontend makes a frontend the service of the environment.
 func serveFrontend(t *testing.T, c credentials.TransportCredentials) frontend {
 	t.Helper()
 	for _, entry := range os.Environ() {
@@ -216,9 +213,9 @@ func TestDial_refusedByTLS(t *testing.T) {
 
 func TestDial_encryptsPayloads(t *testing.T) {
 	f := serveFrontend(t, insecure.NewCredentials())
-	key, err := codec.NewKey("k1")
+	key, err := cluster.NewCodecKey("k1")
 	require.NoError(t, err)
-	t.Setenv(codec.Variable, key)
+	t.Setenv(cluster.KeyVariable, key)
 	c, err := dial(t)
 	require.NoError(t, err)
 	_, err = c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "s1", TaskQueue: "q", Memo: map[string]any{"query": "a secret"}}, "Session", "a secret")
@@ -232,7 +229,7 @@ func TestDial_encryptsPayloads(t *testing.T) {
 
 func TestOptions_refuseABrokenKey(t *testing.T) {
 	serveFrontend(t, insecure.NewCredentials())
-	t.Setenv(codec.Variable, "k1:short")
+	t.Setenv(cluster.KeyVariable, "k1:short")
 	_, _, err := cluster.Options("", "")
 	require.ErrorContains(t, err, "read CONCLAVE_PAYLOAD_KEY: the key k1 is not 32 bytes in base64")
 }

@@ -6,6 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"go.temporal.io/sdk/temporal"
@@ -42,8 +47,8 @@ func (l Log) New(w io.Writer) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format is %q; it takes text or json", l.Format)
 }
 
-// Announce returns plain, which prints messages for people, or with the JSON format a function that logs
-// them, so that every line of the log is JSON.
+// Announce returns plain, which prints messages for people, or with the JSON format a function that
+// logs them, so that every line of the log is JSON.
 func (l Log) Announce(log *slog.Logger, plain func(format string, args ...any)) func(format string, args ...any) {
 	if l.Format != jsonFormat {
 		return plain
@@ -102,7 +107,6 @@ func (c calm) WithAttrs(attrs []slog.Attr) slog.Handler { return calm{c.Handler.
 // WithGroup implements slog.Handler.
 func (c calm) WithGroup(name string) slog.Handler { return calm{c.Handler.WithGroup(name)} }
 
-// attemptLevel returns the log level for a failed attempt.
 func attemptLevel(err error) slog.Level {
 	_, cancelled := errors.AsType[*temporal.CanceledError](err)
 	application, classified := errors.AsType[*temporal.ApplicationError](err)
@@ -113,4 +117,55 @@ func attemptLevel(err error) slog.Level {
 		return slog.LevelWarn
 	}
 	return slog.LevelError
+}
+
+// WorkerFlags are the flags that `conclave worker` and conclave-worker share.
+type WorkerFlags struct {
+	Settings   string // path of the operator's file
+	MaxSteps   int    // 0 for the default
+	StateDir   string
+	Deployment string
+	Log        Log
+	Offline    bool
+}
+
+// Flags adds the flags.
+func (f *WorkerFlags) Flags(set *pflag.FlagSet) {
+	set.StringVar(&f.Settings, "worker-config", "", "the operator's configuration `FILE`: providers, teams, limits")
+	set.IntVar(&f.MaxSteps, "max-concurrent-steps", 0, "how many steps run at a time (default from --worker-config, else 32)")
+	set.StringVar(&f.StateDir, "state-dir", "", "the `DIR` in which the next worker of a cluster finds the steps of one that was killed (default ~/.local/state/conclave/workers)")
+	set.StringVar(&f.Deployment, "deployment", "", "belong to the worker deployment `NAME` of a cluster: a run stays with the build of the worker that it began with")
+	f.Log.Flags(set)
+	set.BoolVar(&f.Offline, "offline", false, "the default team uses the built-in deterministic model")
+}
+
+// Check refuses a number of steps that is out of range.
+func (f WorkerFlags) Check() error {
+	if f.MaxSteps < 0 {
+		return fmt.Errorf("--max-concurrent-steps is %d; it must be at least 1", f.MaxSteps)
+	}
+	return nil
+}
+
+// UserDir returns conclave's directory in one of the user's base directories: that of an XDG
+// variable or, if the variable is unset or relative, its default below the home directory.
+func UserDir(variable string, below ...string) (string, error) {
+	if base := os.Getenv(variable); filepath.IsAbs(base) {
+		return filepath.Join(base, "conclave"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, filepath.Join(below...), "conclave"), nil
+}
+
+// IsLoopback reports whether an address, HOST or HOST:PORT, refers to this machine alone.
+func IsLoopback(address string) bool {
+	host := address
+	if h, _, err := net.SplitHostPort(address); err == nil {
+		host = h
+	}
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }

@@ -13,7 +13,6 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// parsed returns the log with these flags.
 func parsed(t *testing.T, args ...string) Log {
 	t.Helper()
 	var l Log
@@ -115,5 +114,5 @@ func TestLog_normalWorkIsNoError(t *testing.T) {
 func TestIdentity_hasVersionAndHost(t *testing.T) {
 	t.Parallel()
 	require.Regexp(t, `^conclave-worker/\S+@\S+#\d+-[A-Z2-7]{8}$`, WorkerIdentity())
-	require.Regexp(t, `^conclave/\S+@\S+#\d+-[A-Z2-7]{8}$`, identity())
+	require.Regexp(t, `^conclave/\S+@\S+#\d+-[A-Z2-7]{8}$`, clientIdentity())
 }

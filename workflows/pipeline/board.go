@@ -1,45 +1,48 @@
 package pipeline
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
 
+	"conclave/activities"
 	acts "conclave/activities/pipeline"
+	"conclave/engine/files/artifact"
 	"conclave/engine/pipeline"
 	"conclave/engine/text"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 )
 
-// show updates the details in the Web UI and the memo. The memo can be read without a worker.
-func (p *run) show() {
-	now := p.state()
-	workflow.SetCurrentDetails(p.ctx, markdown(now, p.prepared))
+// showProgress updates the details in the Web UI and the memo. The memo can be read without a worker.
+func (p *run) showProgress() {
+	now := p.currentState()
+	workflow.SetCurrentDetails(p.ctx, boardMarkdown(now, p.prepared))
 	fields := map[string]any{
-		drive.MemoQuery: p.in.Request, drive.MemoStatus: now.Status, drive.MemoStep: now.Step, drive.MemoParked: "",
+		workflows.MemoQuery: p.in.Request, workflows.MemoStatus: now.Status, workflows.MemoStep: now.Step, workflows.MemoParked: "",
 	}
 	if p.in.Resume { // the request of a reopened run is not loaded, and the starter may have set the memo
-		delete(fields, drive.MemoQuery)
+		delete(fields, workflows.MemoQuery)
 	}
-	if now.Status == drive.Running && now.Paused {
-		fields[drive.MemoStatus] = drive.Paused
+	if now.Status == workflows.Running && now.Paused {
+		fields[workflows.MemoStatus] = workflows.Paused
 	}
-	if now.Status == drive.Running && now.Parked != nil {
-		fields[drive.MemoStatus], fields[drive.MemoParked] = drive.Parked, *now.Parked
+	if now.Status == workflows.Running && now.Parked != nil {
+		fields[workflows.MemoStatus], fields[workflows.MemoParked] = workflows.Parked, *now.Parked
 	}
 	if p.begun {
-		fields[MemoPipeline], fields[drive.MemoOffline], fields[drive.MemoPaused] = p.id, p.prepared.Offline, now.Paused
+		fields[MemoPipeline], fields[workflows.MemoOffline], fields[workflows.MemoPaused] = p.id, p.prepared.Offline, now.Paused
 	}
 	p.memo.Set(p.ctx, fields)
 }
 
-func (p *run) state() acts.State {
-	now := acts.State{ID: p.id, Request: p.in.Request, Status: drive.Running, Ignored: p.inbox.Ignored(), View: pipeline.View{Stack: []string{}, Trace: []pipeline.TraceEntry{}}}
+func (p *run) currentState() acts.State {
+	now := acts.State{ID: p.id, Request: p.in.Request, Status: workflows.Running, Ignored: p.inbox.Ignored(), View: pipeline.View{Stack: []string{}, Trace: []pipeline.TraceEntry{}}}
 	if p.core == nil {
 		if p.ctx.Err() != nil {
-			now.Status = drive.Cancelled
+			now.Status = workflows.Cancelled
 		}
 		return now
 	}
@@ -48,20 +51,20 @@ func (p *run) state() acts.State {
 	case p.core.Result != nil:
 		now.Status, now.Reason = string(p.core.Result.Status), p.core.Result.Reason
 	case p.ctx.Err() != nil:
-		now.Status = drive.Cancelled
+		now.Status = workflows.Cancelled
 	}
 	return now
 }
 
-// glance returns the state without large fields, for results of updates and inputs of activities,
+// smallState returns the state without large fields, for results of updates and inputs of activities,
 // because both remain in the history.
-func (p *run) glance() acts.State {
-	now := p.state()
+func (p *run) smallState() acts.State {
+	now := p.currentState()
 	now.Request, now.Trace = "", []pipeline.TraceEntry{}
 	return now
 }
 
-func (p *run) timeline() ([]pipeline.Entry, error) {
+func (p *run) readTimeline() ([]pipeline.Entry, error) {
 	if p.core == nil {
 		return []pipeline.Entry{}, nil
 	}
@@ -71,11 +74,10 @@ func (p *run) timeline() ([]pipeline.Entry, error) {
 // shownSteps is the maximum number of ended steps on the board; it shows the newest.
 const shownSteps = 30
 
-// markdown formats the run for the Web UI.
-func markdown(s acts.State, p acts.Prepared) string {
-	var b drive.Board
+func boardMarkdown(s acts.State, p acts.Prepared) string {
+	var b workflows.Board
 	headline := s.Status
-	if s.Status == drive.Running && s.Step != "" {
+	if s.Status == workflows.Running && s.Step != "" {
 		headline = "at " + s.Step
 	}
 	b.Headline(headline, fmt.Sprintf("%d transitions", s.Transitions), s.Usage)
@@ -87,10 +89,10 @@ func markdown(s acts.State, p acts.Prepared) string {
 		b.Print("Waiting callers: %s\n\n", strings.Join(s.Stack, " → "))
 	}
 	id := text.ShellQuote(s.ID)
-	if s.Status == drive.Running && s.Parked != nil {
+	if s.Status == workflows.Running && s.Parked != nil {
 		b.Print("**Parked:** %s\n\n`conclave retry %s` · `conclave cancel %s`\n\n", text.Markdown(*s.Parked), id, id)
 	}
-	if s.Status == drive.Running && s.Paused {
+	if s.Status == workflows.Running && s.Paused {
 		b.Print("**Paused:** nothing runs\n\n`conclave resume %s` · `conclave cancel %s`\n\n", id, id)
 	}
 	if p.Offline {
@@ -102,8 +104,7 @@ func markdown(s acts.State, p acts.Prepared) string {
 	return b.String()
 }
 
-// printTrace prints a table of the ended steps.
-func printTrace(b *drive.Board, trace []pipeline.TraceEntry) {
+func printTrace(b *workflows.Board, trace []pipeline.TraceEntry) {
 	if len(trace) == 0 {
 		return
 	}
@@ -129,4 +130,63 @@ func printTrace(b *drive.Board, trace []pipeline.TraceEntry) {
 			b.Print("- %s failed: %s: %s\n", g.Step, g.Error.Type, text.Markdown(g.Error.Message))
 		}
 	}
+}
+
+// Type is the workflow type of a pipeline run. Its queries, signals and updates have the same names
+// as those of a session: state, timeline, say, pause, resume and retry.
+const Type = "Pipeline"
+
+// MemoPipeline is a memo key in addition to those of package workflows.
+const MemoPipeline = "pipeline_id"
+
+// Input starts a run of a pipeline. With Resume alone it continues an ended run.
+type Input struct {
+	Request string `json:"request"`
+	ID      string `json:"id,omitempty"` // default: the workflow ID
+
+	// Pipeline is the name of a pipeline registered on the local stack; Config is a definition in
+	// JSON, which can name the worker's providers but not define any.
+	Pipeline string          `json:"pipeline,omitempty"`
+	Config   json.RawMessage `json:"config,omitempty"`
+
+	artifact.Material
+
+	// Resume continues the failed or cancelled run with this workflow ID.
+	Resume bool `json:"resume,omitempty"`
+
+	// Continued passes a run on to the next execution; validate refuses it from clients.
+	Continued *acts.Saved `json:"continued,omitempty"`
+
+	faults workflows.Faults
+}
+
+// UnmarshalJSON never fails. validate reports faults.
+func (in *Input) UnmarshalJSON(data []byte) error {
+	type plain Input
+	in.faults = workflows.Decode(data, (*plain)(in))
+	return nil
+}
+
+func (in Input) validate(id string, continued bool) error {
+	switch {
+	case in.Continued != nil && !continued:
+		return workflows.Invalid("continued is reserved for the workflow: leave it out")
+	case in.Resume && !continued:
+		if in.Request != "" || in.Pipeline != "" || activities.Given(in.Config) || in.Given() {
+			return workflows.Invalid("resume goes on with the run as it was started: leave request, pipeline, config, base and context out")
+		}
+		if in.ID == "" { // the workflow's ID need not be that of a run
+			return nil
+		}
+	case strings.TrimSpace(in.Request) == "":
+		return workflows.Invalid(`the input has no request: give {"request":"…","config":{…}}`)
+	case len(in.Request) > workflows.MaxInput:
+		return workflows.Invalid("the request has %d bytes, at most %d are accepted: give large material as a base or a context: `conclave upload DIR` stores one", len(in.Request), workflows.MaxInput)
+	case len(in.Config) > workflows.MaxInput:
+		return workflows.Invalid("the config has %d bytes, at most %d are accepted", len(in.Config), workflows.MaxInput)
+	}
+	if err := artifact.CheckSessionID(id); err != nil {
+		return workflows.Invalid("%s", err.Error())
+	}
+	return nil
 }

@@ -9,7 +9,7 @@ import (
 	acts "conclave/activities/pipeline"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 )
 
 // The Web UI shows the current step, its callers, ended steps, the cost, and the
@@ -17,7 +17,7 @@ import (
 func TestPipelineBoard(t *testing.T) {
 	t.Parallel()
 	why, price := "retry or cancel: lint failed, AuthFailed: the key | was refused", 0.25
-	state := acts.State{ID: "p1", Request: "A <b>haiku</b>", Status: drive.Running, View: pipeline.View{
+	state := acts.State{ID: "p1", Request: "A <b>haiku</b>", Status: workflows.Running, View: pipeline.View{
 		Step: "lint", Stack: []string{"main", "check"}, Transitions: 2, Paused: true, Parked: &why,
 		Usage: llm.Usage{InputTokens: 1000, OutputTokens: 20, ModelCalls: 2, TotalUSD: &price},
 		Trace: []pipeline.TraceEntry{
@@ -53,13 +53,13 @@ Offline: the built-in deterministic model plays the agents.
 - lint failed: AuthFailed: the key \| was refused
 
 Files: `+"`s3://bucket/pipelines/p1/`"+`
-`, markdown(state, acts.Prepared{URL: "s3://bucket/pipelines/p1/pipeline.json", Offline: true}))
+`, boardMarkdown(state, acts.Prepared{URL: "s3://bucket/pipelines/p1/pipeline.json", Offline: true}))
 
 	state.Status, state.Reason, state.Step = "error", "control was passed on 40 times", ""
 	for n := len(state.Trace); n < 40; n++ {
 		state.Trace = append(state.Trace, pipeline.TraceEntry{Number: n, Step: "main", Status: pipeline.Completed})
 	}
-	over := markdown(state, acts.Prepared{})
+	over := boardMarkdown(state, acts.Prepared{})
 	require.Contains(t, over, "**error** · 2 transitions")
 	require.Contains(t, over, "control was passed on 40 times\n")
 	require.NotContains(t, over, "conclave retry", "nothing is held when it is over")

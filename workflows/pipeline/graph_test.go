@@ -14,10 +14,10 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	acts "conclave/activities/pipeline"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	pipelineflow "conclave/workflows/pipeline"
 	"conclave/workflows/stagetest"
 )
@@ -123,7 +123,7 @@ func TestPipeline_InvalidInputFailsAtOnce(t *testing.T) {
 			Request: "q", ID: strings.Repeat("x", 113),
 			Config: json.RawMessage(`{"start":"w","agents":[{"id":"agent_a","backend":{"type":"openai","model":"m"}}],"steps":[{"name":"w","next":"decide"},{"name":"decide","kind":"session"}]}`),
 		},
-		"huge requests": {Request: strings.Repeat("x", drive.MaxInput+1), Config: json.RawMessage(writing)},
+		"huge requests": {Request: strings.Repeat("x", workflows.MaxInput+1), Config: json.RawMessage(writing)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,7 +184,7 @@ func TestPipeline_ATeamHasASessionOfItsOwnAlsoLater(t *testing.T) {
 	s.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, err error) {
 		if info.ActivityType.Name == "Prepare" && err != nil {
 			// The messages reach the session that cannot begin and the one that replaces it.
-			s.SignalWorkflow(drive.SaySignal, drive.Request{Text: "Use tabs."})
+			s.SignalWorkflow(workflows.SaySignal, workflows.Request{Text: "Use tabs."})
 		}
 		if info.ActivityType.Name != "AskTeam" {
 			return
@@ -213,17 +213,17 @@ func TestPipeline_PauseSayAndResume(t *testing.T) {
 	var opening []llm.Message
 	s := newPipeline(t, map[string][]any{"agent_a": {stagetest.Text("written")}, "agent_b": {stagetest.Text("exported")}})
 	s.Cast["agent_a"].Saw = func(_ int, req llm.Request) { opening = req.Messages }
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, 0)
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.SaySignal, map[string]any{"txet": "Use tabs."}) }, time.Second)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.PauseSignal, nil) }, 0)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.SaySignal, map[string]any{"txet": "Use tabs."}) }, time.Second)
 	s.RegisterDelayedCallback(func() {
 		require.Zero(t, s.Cast["agent_a"].Asked)
-		value, err := s.QueryWorkflow(drive.StateQuery)
+		value, err := s.QueryWorkflow(workflows.StateQuery)
 		require.NoError(t, err)
 		var state acts.State
 		require.NoError(t, value.Get(&state))
 		require.Equal(t, `say: the input has an unknown key "txet": did you mean text?`, state.Ignored)
-		s.SignalWorkflow(drive.SaySignal, drive.Request{Text: "Use tabs."})
-		s.SignalWorkflow(drive.ResumeSignal, nil)
+		s.SignalWorkflow(workflows.SaySignal, workflows.Request{Text: "Use tabs."})
+		s.SignalWorkflow(workflows.ResumeSignal, nil)
 	}, time.Minute)
 	result := runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p3", Config: json.RawMessage(writing)})
 	require.Equal(t, "main/completed export/completed", traceOf(result))
@@ -238,7 +238,7 @@ func TestPipeline_AFailedStepIsRetried(t *testing.T) {
 	broken := &llm.Error{Kind: llm.AuthFailed, Message: "no such key"}
 	definition := strings.Replace(writing, `"start"`, `"on_step_failure": "park", "start"`, 1)
 	s := newPipeline(t, map[string][]any{"agent_a": {stagetest.Call("list_files", nil), broken, stagetest.Text("written")}, "agent_b": {stagetest.Text("exported")}})
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.RetrySignal, nil) }, time.Minute)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.RetrySignal, nil) }, time.Minute)
 	result := runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p4", Config: json.RawMessage(definition)})
 	require.Equal(t, "main/error main/completed export/completed", traceOf(result))
 	require.Equal(t, "AuthFailed", result.Trace[0].Error.Type)
@@ -260,7 +260,7 @@ func TestPipeline_Cancel(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, pipeline.Cancelled, result.Status)
 	var told acts.Result
-	require.True(t, drive.CanceledResult(cancelled, &told))
+	require.True(t, workflows.CanceledResult(cancelled, &told))
 	require.Equal(t, result, told)
 }
 

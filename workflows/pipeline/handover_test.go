@@ -13,10 +13,10 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	acts "conclave/activities/pipeline"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	pipelineflow "conclave/workflows/pipeline"
 	"conclave/workflows/stagetest"
 )
@@ -158,7 +158,7 @@ func TestPipeline_RecordsHaveOnlyWhatIsNew(t *testing.T) {
 func TestPipeline_ATeamIsToldWhatWasSaid(t *testing.T) {
 	t.Parallel()
 	s := newPipeline(t, stagetest.Seed())
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.SaySignal, drive.Request{Text: "Use tabs."}) }, 0)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.SaySignal, workflows.Request{Text: "Use tabs."}) }, 0)
 	result := runPipeline(t, s, pipelineflow.Input{
 		Request: "Who?", ID: "p2", Config: json.RawMessage(`{"start":"decide","steps":[{"name":"decide","kind":"session"}]}`),
 	})

@@ -9,8 +9,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	acts "conclave/activities/pipeline"
-	"conclave/engine/artifact"
-	"conclave/workflows/drive"
+	"conclave/engine/files/artifact"
+	"conclave/workflows"
 )
 
 func TestInput_validate(t *testing.T) {
@@ -25,10 +25,10 @@ func TestInput_validate(t *testing.T) {
 		"a name":                {in: Input{Request: "q", Pipeline: "review"}},
 		"no request":            {Input{Config: config}, false, `the input has no request: give {"request":"…","config":{…}}`},
 		"a blank request":       {Input{Request: " \n"}, false, "the input has no request"},
-		"the largest request":   {in: Input{Request: strings.Repeat("x", drive.MaxInput)}},
-		"a request too large":   {Input{Request: strings.Repeat("x", drive.MaxInput+1)}, false, "the request has 262145 bytes, at most 262144 are accepted: give large material as a base or a context"},
-		"the largest config":    {in: Input{Request: "q", Config: make(json.RawMessage, drive.MaxInput)}},
-		"a config too large":    {Input{Request: "q", Config: make(json.RawMessage, drive.MaxInput+1)}, false, "the config has 262145 bytes"},
+		"the largest request":   {in: Input{Request: strings.Repeat("x", workflows.MaxInput)}},
+		"a request too large":   {Input{Request: strings.Repeat("x", workflows.MaxInput+1)}, false, "the request has 262145 bytes, at most 262144 are accepted: give large material as a base or a context"},
+		"the largest config":    {in: Input{Request: "q", Config: make(json.RawMessage, workflows.MaxInput)}},
+		"a config too large":    {Input{Request: "q", Config: make(json.RawMessage, workflows.MaxInput+1)}, false, "the config has 262145 bytes"},
 		"forged state":          {Input{Request: "q", Continued: &acts.Saved{}}, false, "continued is reserved for the workflow: leave it out"},
 		"its own state":         {Input{Request: "q", Continued: &acts.Saved{}}, true, ""},
 		"resume alone":          {in: Input{Resume: true}},
@@ -57,7 +57,7 @@ func TestInput_validate(t *testing.T) {
 			require.ErrorContains(t, err, tt.want)
 			var refused *temporal.ApplicationError
 			require.ErrorAs(t, err, &refused)
-			require.Equal(t, drive.InvalidInput, refused.Type())
+			require.Equal(t, workflows.InvalidInput, refused.Type())
 			require.True(t, refused.NonRetryable())
 		})
 	}

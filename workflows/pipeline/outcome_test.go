@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	acts "conclave/activities/pipeline"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/pipeline"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	pipelineflow "conclave/workflows/pipeline"
 	"conclave/workflows/stagetest"
 )
@@ -65,8 +65,8 @@ func TestPipeline_TimeOfTheRun(t *testing.T) {
 	t.Parallel()
 	config := graphOf(`{"name":"check","agent":"agent_a"}`, `,"limits":{"seconds":1}`)
 	s := newPipeline(t, map[string][]any{"agent_a": {stagetest.Never()}}) // while an activity runs, the test clock follows real time
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, 0)
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.ResumeSignal, nil) }, time.Hour)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.PauseSignal, nil) }, 0)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.ResumeSignal, nil) }, time.Hour)
 	start := s.Now()
 	result := runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p1", Config: config})
 	require.Equal(t, pipeline.Failed, result.Status)

@@ -12,10 +12,10 @@ import (
 
 	"conclave/activities"
 	acts "conclave/activities/pipeline"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	pipelineflow "conclave/workflows/pipeline"
 	"conclave/workflows/stagetest"
 )
@@ -25,14 +25,14 @@ import (
 func TestPipeline_SuspendedBetweenAttempts(t *testing.T) {
 	t.Parallel()
 	s := newPipeline(t, map[string][]any{"agent_a": stagetest.BeforeLimit(stagetest.Text("written")), "agent_b": {stagetest.Text("exported")}})
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, time.Minute)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.PauseSignal, nil) }, time.Minute)
 	s.RegisterDelayedCallback(func() {
 		var state acts.State
-		value, err := s.QueryWorkflow(drive.StateQuery)
+		value, err := s.QueryWorkflow(workflows.StateQuery)
 		require.NoError(t, err)
 		require.NoError(t, value.Get(&state))
 		require.EqualValues(t, 3, state.Usage.ModelCalls)
-		s.SignalWorkflow(drive.ResumeSignal, nil)
+		s.SignalWorkflow(workflows.ResumeSignal, nil)
 	}, 2*time.Minute)
 	result := runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p1", Config: json.RawMessage(writing)})
 	require.Equal(t, "main/completed export/completed", traceOf(result))
@@ -69,8 +69,8 @@ func TestPipeline_PausedInAnOutage(t *testing.T) {
 			launches = append(launches, in.Launch)
 		}
 	})
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, time.Minute)
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.ResumeSignal, nil) }, 2*time.Minute)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.PauseSignal, nil) }, time.Minute)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.ResumeSignal, nil) }, 2*time.Minute)
 	result := runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p1", Config: json.RawMessage(writing)})
 	require.Equal(t, "main/completed export/completed", traceOf(result))
 	require.Zero(t, launches[0].AwaySince)

@@ -11,8 +11,8 @@ import (
 
 	"conclave/activities/attempt"
 	acts "conclave/activities/pipeline"
-	"conclave/engine/artifact"
 	"conclave/engine/config"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
 	pipelineflow "conclave/workflows/pipeline"

@@ -17,7 +17,7 @@ import (
 	acts "conclave/activities/pipeline"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	pipelineflow "conclave/workflows/pipeline"
 	"conclave/workflows/stagetest"
 )
@@ -41,13 +41,13 @@ func TestPipeline_signalsInOneTask(t *testing.T) {
 				for _, verb := range tt.signals {
 					s.SignalWorkflowSkippingWorkflowTask(verb, nil)
 				}
-				s.SignalWorkflow(drive.SaySignal, drive.Request{Text: "Use tabs."})
+				s.SignalWorkflow(workflows.SaySignal, workflows.Request{Text: "Use tabs."})
 			}, 0)
 			waited := false
 			s.RegisterDelayedCallback(func() { // time passes only while nothing runs
 				waited = true
 				require.True(t, stagetest.State[acts.State](t, s).Paused)
-				s.SignalWorkflow(drive.ResumeSignal, nil)
+				s.SignalWorkflow(workflows.ResumeSignal, nil)
 			}, time.Hour)
 			result := runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p1", Config: json.RawMessage(writing)})
 			require.Equal(t, pipeline.Completed, result.Status)
@@ -66,7 +66,7 @@ func TestPipeline_signalsAtContinueAsNew(t *testing.T) {
 			for _, verb := range []string{"pause", "resume", "pause", "resume"} {
 				s.SignalWorkflowSkippingWorkflowTask(verb, nil)
 			}
-			s.SignalWorkflowSkippingWorkflowTask(drive.SaySignal, drive.Request{Text: "Use tabs."})
+			s.SignalWorkflowSkippingWorkflowTask(workflows.SaySignal, workflows.Request{Text: "Use tabs."})
 		}
 	})
 	s.ExecuteWorkflow(pipelineflow.Type, pipelineflow.Input{Request: "Write.", ID: "p1", Config: json.RawMessage(writing)})
@@ -93,13 +93,13 @@ func TestPipeline_verbsOfATeam(t *testing.T) {
 	t.Parallel()
 	s := newPipeline(t, stagetest.Seed())
 	s.SetWorkerOptions(worker.Options{
-		Interceptors:             []interceptor.WorkerInterceptor{&overtaking{}, &drive.SignalOrder{}},
+		Interceptors:             []interceptor.WorkerInterceptor{&overtaking{}, &workflows.SignalOrder{}},
 		DeadlockDetectionTimeout: time.Minute,
 	})
 	s.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, _ converter.EncodedValues) {
 		if info.ActivityType.Name == "AskTeam" {
-			s.SignalWorkflow(drive.PauseSignal, nil)
-			s.SignalWorkflow(drive.ResumeSignal, nil)
+			s.SignalWorkflow(workflows.PauseSignal, nil)
+			s.SignalWorkflow(workflows.ResumeSignal, nil)
 		}
 	})
 	s.RegisterDelayedCallback(s.CancelWorkflow, time.Hour) // of a run that is stuck

@@ -14,7 +14,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	"conclave/workflows/session"
 )
 
@@ -45,38 +45,35 @@ type step struct {
 	took     time.Duration                // duration of the session, once it has ended
 	activity workflow.Future              // nil until the step's own activity runs
 
-	reckoning *drive.Reckoning // nil unless the activity has ended without reporting its end
+	reckoning *workflows.Reckoning // nil unless the activity has ended without reporting its end
 	ctx       workflow.Context
 }
 
-func (p *run) launch(l pipeline.Launch) {
+func (p *run) launchStep(l pipeline.Launch) {
 	s := &step{p: p, launch: l}
 	s.ctx, s.cancel = workflow.WithCancel(p.ctx)
 	p.step = s
 	if l.Kind != pipeline.Session {
-		s.begin(nil)
+		s.beginActivity(nil)
 		return
 	}
-	s.ask()
+	s.askTeam()
 }
 
-// ask starts the activity that writes the question for the team.
-func (s *step) ask() {
-	ctx := drive.Preparing(s.ctx, s.launch.Step+" · the team's question")
-	s.question = workflow.ExecuteActivity(ctx, registered.AskTeam, s.input(nil))
+func (s *step) askTeam() {
+	ctx := workflows.Preparing(s.ctx, s.launch.Step+" · the team's question")
+	s.question = workflow.ExecuteActivity(ctx, registered.AskTeam, s.activityInput(nil))
 }
 
-func (s *step) input(d *acts.TeamDecision) acts.StepInput {
+func (s *step) activityInput(d *acts.TeamDecision) acts.StepInput {
 	return acts.StepInput{Run: s.p.id, ConfigHash: s.p.prepared.ConfigHash, Launch: s.launch, Decision: d}
 }
 
-// begin starts the activity of the step.
-func (s *step) begin(d *acts.TeamDecision) {
-	ctx := drive.Step(s.ctx, fmt.Sprintf("%s-%s", s.launch.Step, s.launch.ID), stepSummary(s.launch), stepTime, s.p.prepared.HeartbeatTimeoutSeconds)
-	s.activity = workflow.ExecuteActivity(ctx, acts.StepActivity, s.input(d))
+func (s *step) beginActivity(d *acts.TeamDecision) {
+	ctx := workflows.Step(s.ctx, fmt.Sprintf("%s-%s", s.launch.Step, s.launch.ID), stepSummary(s.launch), stepTime, s.p.prepared.HeartbeatTimeoutSeconds)
+	s.activity = workflow.ExecuteActivity(ctx, acts.StepActivity, s.activityInput(d))
 }
 
-// stepSummary describes a step in the event list of the Web UI.
 func stepSummary(l pipeline.Launch) string {
 	text := fmt.Sprintf("%s · %s", l.Step, l.Kind)
 	switch {
@@ -94,8 +91,7 @@ func (s *step) stop() {
 	s.cancel()
 }
 
-// signal forwards a verb to the team of a session step.
-func (s *step) signal(name string, input any) {
+func (s *step) passVerb(name string, input any) {
 	if s.launch.Kind != pipeline.Session || s.activity != nil {
 		return
 	}
@@ -103,13 +99,13 @@ func (s *step) signal(name string, input any) {
 	s.verbs = append(s.verbs, verb) // kept for a session that replaces this one
 	if s.team != nil {
 		s.outbox = append(s.outbox, verb)
-		s.send()
+		s.sendVerb()
 	}
 }
 
-// send sends the next verb once the one before has arrived, because the server may deliver two that
+// sendVerb sends the next verb once the one before has arrived, because the server may deliver two that
 // are on their way in either order.
-func (s *step) send() {
+func (s *step) sendVerb() {
 	if s.team == nil || s.sending != nil || len(s.outbox) == 0 {
 		return
 	}
@@ -123,36 +119,34 @@ type teamVerb struct {
 	input any
 }
 
-// addTo adds the step's next result to the selector.
 func (s *step) addTo(selector workflow.Selector) {
 	switch {
 	case s.reckoning != nil:
-		selector.AddFuture(s.reckoning.Future, func(workflow.Future) { s.failed(s.reckoning.End(s.p.ctx)) })
+		selector.AddFuture(s.reckoning.Future, func(workflow.Future) { s.failStep(s.reckoning.End(s.p.ctx)) })
 	case s.activity != nil:
-		selector.AddFuture(s.activity, s.ended)
+		selector.AddFuture(s.activity, s.receiveEnd)
 	case s.team != nil:
-		selector.AddFuture(s.team, s.answered)
+		selector.AddFuture(s.team, s.receiveAnswer)
 		if s.sending != nil {
 			selector.AddFuture(s.sending, func(workflow.Future) {
 				s.sending = nil
-				s.send()
+				s.sendVerb()
 			})
 		}
 	case s.question != nil:
-		selector.AddFuture(s.question, s.asked)
+		selector.AddFuture(s.question, s.receiveQuestion)
 	case s.delay != nil:
-		selector.AddFuture(s.delay, s.delayed)
+		selector.AddFuture(s.delay, s.endDelay)
 	}
 }
 
-// asked starts the team's session with the question.
-func (s *step) asked(f workflow.Future) {
+func (s *step) receiveQuestion(f workflow.Future) {
 	var q acts.TeamQuestion
 	if err := f.Get(s.p.ctx, &q); err != nil {
-		s.failed(s.failure(err))
+		s.failStep(s.failureOf(err))
 		return
 	}
-	s.session, s.resumed = cmp.Or(q.Session, s.input(nil).TeamSession()), q.Resume
+	s.session, s.resumed = cmp.Or(q.Session, s.activityInput(nil).TeamSession()), q.Resume
 	ctx := workflow.WithChildOptions(s.ctx, workflow.ChildWorkflowOptions{
 		WorkflowID: s.session, WaitForCancellation: true, StaticSummary: "team of step " + s.launch.Step,
 	})
@@ -160,126 +154,124 @@ func (s *step) asked(f workflow.Future) {
 	s.question, s.began = nil, workflow.Now(s.p.ctx)
 	s.outbox, s.sending = nil, nil
 	for _, message := range q.Messages {
-		s.outbox = append(s.outbox, teamVerb{drive.SaySignal, drive.Request{Text: message}})
+		s.outbox = append(s.outbox, teamVerb{workflows.SaySignal, workflows.Request{Text: message}})
 	}
 	s.outbox = append(s.outbox, s.verbs...)
-	s.send()
+	s.sendVerb()
 }
 
 // maxDelays bounds the waits for a session to end before it is continued. A session that is ended
 // with its pipeline may need a moment.
 const maxDelays = 5
 
-// wait waits for the end of the session. Each wait is a second longer than the one before.
-func (s *step) wait() {
+// delayLaunch waits for the end of the session. Each wait is a second longer than the one before.
+func (s *step) delayLaunch() {
 	s.delays++
 	s.delay = workflow.NewTimerWithOptions(s.ctx, time.Duration(s.delays)*time.Second, workflow.TimerOptions{Summary: "until session " + s.session + " has ended"})
 }
 
-func (s *step) delayed(f workflow.Future) {
+func (s *step) endDelay(f workflow.Future) {
 	s.delay = nil
 	if err := f.Get(s.p.ctx, nil); err != nil {
-		s.failed(s.failure(err))
+		s.failStep(s.failureOf(err))
 		return
 	}
-	s.ask()
+	s.askTeam()
 }
 
-// answered stores the team's decision as the result of the step.
-func (s *step) answered(f workflow.Future) {
+// receiveAnswer tells ends that are no failure of the team from those that are: an ID that was used
+// before a reset is replaced, and a session that has not ended yet is waited for.
+func (s *step) receiveAnswer(f workflow.Future) {
 	var r session.Result
 	err := f.Get(s.p.ctx, &r)
 	s.team, s.took = nil, workflow.Now(s.p.ctx).Sub(s.began)
 	switch {
 	case err != nil && !s.stopped && s.resumed && alreadyRuns(err):
 		if s.delays < maxDelays {
-			s.wait()
+			s.delayLaunch()
 			return
 		}
-		s.broke("SessionRunning", "the session "+s.session+" is still running: retry after its end", llm.Usage{}, "")
-	case err != nil && !s.stopped && s.resumed && drive.FailureOf(err, "", false).Cause.Type == activities.Unresumable:
-		s.over(pipeline.Broke{Launch: s.launch.ID, Anew: true, Cause: pipeline.Failure{
-			Type: activities.Unresumable, Message: s.failure(err).Cause.Message + "; a retry asks the team anew",
+		s.breakStep("SessionRunning", "the session "+s.session+" is still running: retry after its end", llm.Usage{}, "")
+	case err != nil && !s.stopped && s.resumed && workflows.FailureOf(err, "", false).Cause.Type == activities.Unresumable:
+		s.endStep(pipeline.Broke{Launch: s.launch.ID, Anew: true, Cause: pipeline.Failure{
+			Type: activities.Unresumable, Message: s.failureOf(err).Cause.Message + "; a retry asks the team anew",
 		}})
-	case err != nil && !s.stopped && !s.renamed && taken(err):
+	case err != nil && !s.stopped && !s.renamed && isTaken(err):
 		// The workflow run before the reset has used the ID.
 		s.renamed = true
-		s.ask()
+		s.askTeam()
 	case err != nil && !s.stopped && temporal.IsCanceledError(err):
 		// An operator cancelled the session but not the run. Asking again would undo that.
-		s.broke(activities.Cancelled, "the session "+s.session+" was cancelled", s.failure(err).Usage, drive.Cancelled)
+		s.breakStep(activities.Cancelled, "the session "+s.session+" was cancelled", s.failureOf(err).Usage, workflows.Cancelled)
 	case err != nil:
-		s.failed(s.failure(err))
+		s.failStep(s.failureOf(err))
 	case r.Status == string(coordination.Undecided):
-		s.broke("Undecided", "the session "+s.session+" ended undecided: its best answer has less support than act_when.min_support", s.since(r.Cost), r.Status)
+		s.breakStep("Undecided", "the session "+s.session+" ended undecided: its best answer has less support than act_when.min_support", s.usageSince(r.Cost), r.Status)
 	case r.Winner == "" || r.AnswerPath == nil:
 		why := "the session " + s.session + " ended " + r.Status + " without an answer"
 		if r.Error != nil {
 			why += ": " + r.Error.Message
 		}
-		s.broke("NoDecision", why, s.since(r.Cost), r.Status)
+		s.breakStep("NoDecision", why, s.usageSince(r.Cost), r.Status)
 	default:
-		s.spent = s.since(r.Cost)
-		s.begin(&acts.TeamDecision{Session: s.session, Status: r.Status, Path: *r.AnswerPath, Cost: s.spent})
+		s.spent = s.usageSince(r.Cost)
+		s.beginActivity(&acts.TeamDecision{Session: s.session, Status: r.Status, Path: *r.AnswerPath, Cost: s.spent})
 	}
 }
 
-// since returns the part of the session's usage that earlier launches did not count.
-func (s *step) since(total llm.Usage) llm.Usage { return total.Since(s.launch.Counted) }
+// usageSince returns the part of the session's usage that earlier launches did not count.
+func (s *step) usageSince(total llm.Usage) llm.Usage { return total.Since(s.launch.Counted) }
 
-// broke fails a step whose team made no decision. status is the status of the session, or empty.
-func (s *step) broke(kind, why string, usage llm.Usage, status string) {
-	s.over(pipeline.Broke{Launch: s.launch.ID, Usage: usage, Cause: pipeline.Failure{Type: kind, Message: why}, Team: status, Seconds: s.took.Seconds()})
+// breakStep fails a step whose team made no decision. status is the status of the session, or empty.
+func (s *step) breakStep(kind, why string, usage llm.Usage, status string) {
+	s.endStep(pipeline.Broke{Launch: s.launch.ID, Usage: usage, Cause: pipeline.Failure{Type: kind, Message: why}, Team: status, Seconds: s.took.Seconds()})
 }
 
-// failure converts the error of the question or the session, and adds the launch's token.
-func (s *step) failure(err error) drive.Failure {
+// failureOf converts the error of the question or the session, and adds the launch's token.
+func (s *step) failureOf(err error) workflows.Failure {
 	token := workflow.GetInfo(s.p.ctx).WorkflowExecution.RunID + "-" + s.launch.ID
-	f := drive.FailureOf(err, token, s.stopped)
-	f.Usage = s.since(f.Usage)
+	f := workflows.FailureOf(err, token, s.stopped)
+	f.Usage = s.usageSince(f.Usage)
 	return f
 }
 
-// taken reports whether a child workflow failed because its ID belongs to a running or ended
+// isTaken reports whether a child workflow failed because its ID belongs to a running or ended
 // session.
-func taken(err error) bool {
-	return alreadyRuns(err) || drive.FailureOf(err, "", false).Cause.Type == activities.SessionTaken
+func isTaken(err error) bool {
+	return alreadyRuns(err) || workflows.FailureOf(err, "", false).Cause.Type == activities.SessionTaken
 }
 
-// alreadyRuns reports whether a child workflow was not started because a workflow with its ID is
-// running.
 func alreadyRuns(err error) bool {
 	_, running := errors.AsType[*temporal.ChildWorkflowExecutionAlreadyStartedError](err)
 	return running
 }
 
-// ended passes the end of the activity to the core, or starts its reckoning if the end was not
+// receiveEnd passes the end of the activity to the core, or starts its reckoning if the end was not
 // reported.
-func (s *step) ended(f workflow.Future) {
+func (s *step) receiveEnd(f workflow.Future) {
 	var r acts.StepResult
-	if failure := drive.Await(s.p.ctx, f, s.launch.ID, s.stopped, &r, func() string { return r.Token }); failure != nil {
+	if failure := workflows.Await(s.p.ctx, f, s.launch.ID, s.stopped, &r, func() string { return r.Token }); failure != nil {
 		if failure.Unreported {
-			s.reckon(*failure)
+			s.startReckoning(*failure)
 			return
 		}
-		s.failed(*failure)
+		s.failStep(*failure)
 		return
 	}
 	r.Launch = s.launch.ID
 	if s.launch.Kind == pipeline.Session {
 		r.Seconds = s.took.Seconds()
 	}
-	s.over(r.Ended)
+	s.endStep(r.Ended)
 }
 
-// reckon starts the reckoning of an activity that ended without a report.
-func (s *step) reckon(f drive.Failure) {
+func (s *step) startReckoning(f workflows.Failure) {
 	l := s.launch
 	input := acts.ReckonInput{
 		Run: s.p.id, Launch: pipeline.Launch{ID: l.ID, Step: l.Step, Kind: l.Kind, After: l.After, Most: l.Most, Workspace: l.Workspace},
 		Ended: f.Ended(s.stopped && f.Suspended && !s.p.core.Done(), l.AwaySince),
 	}
-	s.reckoning = drive.Reckon(s.p.ctx, f, l.Step, registered.ReckonPipelineStep, input)
+	s.reckoning = workflows.Reckon(s.p.ctx, f, l.Step, registered.ReckonPipelineStep, input)
 }
 
 // reckonLost starts the reckoning of a cancelled step that has not ended in time, and reports
@@ -287,19 +279,17 @@ func (s *step) reckon(f drive.Failure) {
 func (p *run) reckonLost() bool {
 	s := p.step
 	if s.reckoning == nil && s.activity != nil {
-		s.reckon(drive.Lost(p.ctx, s.launch.ID))
+		s.startReckoning(workflows.Lost(p.ctx, s.launch.ID))
 	}
 	return s.reckoning != nil
 }
 
-// over passes the end of the step to the core.
-func (s *step) over(e pipeline.Event) {
+func (s *step) endStep(e pipeline.Event) {
 	s.p.step = nil
 	s.p.core.Step(e)
 }
 
-// failed passes the end of a step without a result to the core.
-func (s *step) failed(f drive.Failure) {
+func (s *step) failStep(f workflows.Failure) {
 	if f.Usage.ModelCalls == 0 && s.spent.ModelCalls > 0 { // the activity did not report its team's usage
 		f.Usage = s.spent
 	}
@@ -307,8 +297,8 @@ func (s *step) failed(f drive.Failure) {
 		f.Seconds = s.took.Seconds()
 	}
 	if f.Suspended {
-		s.over(pipeline.Suspended{Launch: s.launch.ID, Number: f.Step, Token: f.Token, Usage: f.Usage, Seconds: f.Seconds, AwaySince: f.AwaySince})
+		s.endStep(pipeline.Suspended{Launch: s.launch.ID, Number: f.Step, Token: f.Token, Usage: f.Usage, Seconds: f.Seconds, AwaySince: f.AwaySince})
 		return
 	}
-	s.over(pipeline.Broke{Launch: s.launch.ID, Number: f.Step, Token: f.Token, Usage: f.Usage, Seconds: f.Seconds, Cause: pipeline.Failure(f.Cause)})
+	s.endStep(pipeline.Broke{Launch: s.launch.ID, Number: f.Step, Token: f.Token, Usage: f.Usage, Seconds: f.Seconds, Cause: pipeline.Failure(f.Cause)})
 }

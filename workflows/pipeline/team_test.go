@@ -13,7 +13,7 @@ import (
 	"conclave/activities"
 	pipelineacts "conclave/activities/pipeline"
 	acts "conclave/activities/session"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
 	pipelineflow "conclave/workflows/pipeline"
@@ -77,7 +77,7 @@ func TestPipeline_ADecisionThatIsLost(t *testing.T) {
 	})
 	result := runPipeline(t, s, pipelineflow.Input{Request: "Who?", ID: "p1", Config: json.RawMessage(deciding)})
 	require.Equal(t, "decide/error", traceOf(result))
-	require.Contains(t, result.Error.Message, "reading the decision of step decide's team")
+	require.Contains(t, result.Error.Message, "read the decision of step decide's team")
 	require.Equal(t, int64(9), result.Usage.ModelCalls)
 }
 
@@ -109,6 +109,6 @@ func TestPipeline_AStepThatCannotBePutTogether(t *testing.T) {
 	result := runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p1", Config: json.RawMessage(writing)})
 	require.Equal(t, pipeline.Failed, result.Status)
 	require.Equal(t, "main/call_pending export/completed main/error", traceOf(result))
-	require.Contains(t, result.Error.Message, "reading the conversation of the caller")
+	require.Contains(t, result.Error.Message, "read the conversation of the caller")
 	require.Equal(t, 1, s.Cast["agent_a"].Asked, "the caller continues with its own messages or ends")
 }

@@ -2,14 +2,15 @@ package pipeline
 
 import (
 	"cmp"
+	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
 	acts "conclave/activities/pipeline"
-	"conclave/engine/artifact"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
 	"conclave/engine/pipeline"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 )
 
 // registered is used to refer to the activities by their methods.
@@ -22,9 +23,9 @@ func Workflow(ctx workflow.Context, in Input) (acts.Result, error) {
 	if err != nil {
 		return acts.Result{}, err
 	}
-	result, err := p.execute()
+	result, err := p.driveCore()
 	if err != nil && ctx.Err() != nil && !workflow.IsContinueAsNewError(err) {
-		return p.cancelled()
+		return p.endCancelled()
 	}
 	return result, err
 }
@@ -41,11 +42,11 @@ type run struct {
 	result   *pipeline.Result
 
 	step  *step // the running one; nil for none
-	inbox *drive.Inbox[pipeline.Event]
-	memo  drive.Memo
+	inbox *workflows.Inbox[pipeline.Event]
+	memo  workflows.Memo
 	clock clock
 
-	recorder drive.Recorder
+	recorder workflows.Recorder
 	messages []pipeline.Keep // not on record yet
 	recorded int             // number of the last event on record
 	traced   int             // entries of the trace on record
@@ -67,25 +68,25 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 		p.setClock(c.SecondsLeft)
 	}
 	var err error
-	p.inbox, err = drive.Listen(ctx, "run", p, verbs, func() (acts.State, error) { return p.state(), nil }, p.timeline)
+	p.inbox, err = workflows.Listen(ctx, "run", p, verbs, func() (acts.State, error) { return p.currentState(), nil }, p.readTimeline)
 	return p, err
 }
 
-// execute executes the commands of the core and waits for events, in turn, until the run is over.
-func (p *run) execute() (acts.Result, error) {
-	p.show()
+// driveCore executes the commands of the core and waits for events, in turn, until the run is over.
+func (p *run) driveCore() (acts.Result, error) {
+	p.showProgress()
 	if p.in.Continued == nil {
-		prepare := p.prepare
+		prepare := p.prepareRun
 		if p.in.Resume {
-			prepare = p.reopen
+			prepare = p.reopenRun
 		}
 		if err := prepare(); err != nil {
 			if p.ctx.Err() == nil {
-				p.endUnprepared(string(pipeline.Failed))
+				p.memo.Set(p.ctx, map[string]any{workflows.MemoStatus: string(pipeline.Failed)})
 			}
-			return acts.Result{}, drive.FinalError(err)
+			return acts.Result{}, workflows.FinalError(err)
 		}
-		p.index().Begin(p.ctx)
+		p.searchIndex().Begin(p.ctx)
 	}
 	p.begun = true
 	p.inbox.ReceiveAll() // a pause that has arrived prevents the first launch
@@ -96,29 +97,28 @@ func (p *run) execute() (acts.Result, error) {
 		}
 		p.carryOut(p.core.Drain())
 		if p.result != nil {
-			p.awaitCancelled(p.ctx)
-			return p.conclude(p.ctx)
+			workflows.AwaitCancelled(p.ctx, p.selectStep, p.reckonLost)
+			return p.concludeRun(p.ctx)
 		}
-		p.record()
-		p.wait()
+		p.recordNews()
+		p.awaitEvents()
 		if p.ctx.Err() != nil {
 			return acts.Result{}, p.ctx.Err()
 		}
 	}
 }
 
-func (p *run) index() drive.Index {
-	return drive.Index{Kind: drive.KindPipeline, Registered: p.prepared.Attributes}
+func (p *run) searchIndex() workflows.Index {
+	return workflows.Index{Kind: workflows.KindPipeline, Registered: p.prepared.Attributes}
 }
 
-// prepare resolves the pipeline and starts the core.
-func (p *run) prepare() error {
+func (p *run) prepareRun() error {
 	info := workflow.GetInfo(p.ctx)
 	input := acts.PrepareInput{
 		ID: p.id, Owner: artifact.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID},
 		Request: p.in.Request, Pipeline: p.in.Pipeline, Config: p.in.Config, Material: p.in.Material,
 	}
-	ctx := drive.Preparing(p.ctx, "resolve the pipeline, claim the run's directory")
+	ctx := workflows.Preparing(p.ctx, "resolve the pipeline, claim the run's directory")
 	if err := workflow.ExecuteActivity(ctx, registered.PreparePipeline, input).Get(ctx, &p.prepared); err != nil {
 		return err
 	}
@@ -127,11 +127,11 @@ func (p *run) prepare() error {
 	return nil
 }
 
-// reopen loads the ended run with this workflow ID and continues it, unless its result is final.
-func (p *run) reopen() error {
+// reopenRun loads the ended run with this workflow ID and continues it, unless its result is final.
+func (p *run) reopenRun() error {
 	var r acts.Reopening
 	input := acts.ReopenInput{Run: p.in.ID, WorkflowID: workflow.GetInfo(p.ctx).WorkflowExecution.ID}
-	ctx := drive.Preparing(p.ctx, "load the run that ended")
+	ctx := workflows.Preparing(p.ctx, "load the run that ended")
 	if err := workflow.ExecuteActivity(ctx, registered.ReopenPipeline, input).Get(ctx, &r); err != nil {
 		return err
 	}
@@ -152,11 +152,7 @@ func (p *run) carryOut(commands []pipeline.Command) {
 		case pipeline.Keep:
 			p.messages = append(p.messages, c)
 		case pipeline.Ring:
-			p.memo.Bell.Epoch++
-			p.memo.Bell.Messages = nil
-			for n := range c.Messages {
-				p.memo.Bell.Messages = append(p.memo.Bell.Messages, coordination.Message{Number: n + 1})
-			}
+			p.memo.RingMessages(0, c.Messages)
 		case pipeline.Stop:
 			p.memo.Bell.Epoch++
 			p.memo.Bell.Directive = coordination.Ending
@@ -168,28 +164,27 @@ func (p *run) carryOut(commands []pipeline.Command) {
 		case pipeline.Launch, pipeline.Hold, pipeline.Release: // carried out by the second loop
 		}
 	}
-	p.show()
+	p.showProgress()
 	for _, command := range commands {
 		switch c := command.(type) {
 		case pipeline.Launch:
-			p.launch(c)
+			p.launchStep(c)
 		case pipeline.Stop:
 			p.step.stop()
 		case pipeline.Hold:
-			p.step.signal(drive.PauseSignal, nil)
+			p.step.passVerb(workflows.PauseSignal, nil)
 		case pipeline.Release:
-			p.step.signal(drive.ResumeSignal, nil)
+			p.step.passVerb(workflows.ResumeSignal, nil)
 		case pipeline.Keep:
 			if p.step != nil {
-				p.step.signal(drive.SaySignal, drive.Request{Text: c.Text})
+				p.step.passVerb(workflows.SaySignal, workflows.Request{Text: c.Text})
 			}
 		case pipeline.Ring, pipeline.Done: // carried out by the first loop
 		}
 	}
 }
 
-// wait blocks until an event arrives, then passes all events that have arrived to the core.
-func (p *run) wait() {
+func (p *run) awaitEvents() {
 	selector := workflow.NewSelector(p.ctx)
 	p.selectStep(selector)
 	p.recorder.Select(p.ctx, selector, p)
@@ -207,7 +202,6 @@ func (p *run) selectStep(selector workflow.Selector) bool {
 	return true
 }
 
-// continueAsNew continues the run in a new execution.
 func (p *run) continueAsNew() error {
 	if err := p.recorder.Flush(p.ctx, p); err != nil {
 		return err
@@ -219,28 +213,130 @@ func (p *run) continueAsNew() error {
 	return workflow.NewContinueAsNewError(p.ctx, Workflow, in)
 }
 
-var verbs = []drive.Verb[pipeline.Event]{
+var verbs = []workflows.Verb[pipeline.Event]{
 	{
-		Name: drive.SaySignal, Keys: []string{"text"}, About: "Send a message to the steps: {text}.",
-		Input: func(in drive.Request) pipeline.Event { return pipeline.Said{Text: in.Text} },
+		Name: workflows.SaySignal, Kept: true, Keys: []string{"text"}, About: "Send a message to the steps: {text}.",
+		Input: func(in workflows.Request) pipeline.Event { return pipeline.Said{Text: in.Text} },
 	},
-	{Name: drive.RetrySignal, About: "Continue the failed step of a parked run.", Event: pipeline.Retry{}},
-	{Name: drive.ResumeSignal, About: "Resume after a pause.", Event: pipeline.Resume{}},
-	{Name: drive.PauseSignal, About: "Suspend the running step, keeping its work, and launch nothing.", Event: pipeline.Pause{}},
+	{Name: workflows.RetrySignal, About: "Continue the failed step of a parked run.", Event: pipeline.Retry{}},
+	{Name: workflows.ResumeSignal, About: "Resume after a pause.", Event: pipeline.Resume{}},
+	{Name: workflows.PauseSignal, About: "Suspend the running step, keeping its work, and launch nothing.", Event: pipeline.Pause{}},
 }
 
-// Refuse, Step, Reply, Over and Unread implement the listener of drive.Inbox.
+// Refuse, Step, Keep, Reply, Over and Unread implement the listener of workflows.Inbox.
 func (p *run) Refuse(event pipeline.Event) error {
 	if p.core == nil {
-		return drive.ErrPreparing
+		return workflows.ErrPreparing
 	}
 	return p.core.Refuse(event)
 }
 
 func (p *run) Step(event pipeline.Event) { p.core.Step(event) }
 
-func (p *run) Reply() any { return p.glance() }
+func (p *run) Keep(ctx workflow.Context) { p.recorder.Keep(ctx) }
+
+func (p *run) Reply() any { return p.smallState() }
 
 func (p *run) Over() bool { return p.result != nil }
 
 func (p *run) Unread(signal, why string) { p.core.Unread(signal, why) }
+
+func (p *run) concludeRun(ctx workflow.Context) (acts.Result, error) {
+	p.over = true
+	if err := p.recorder.Flush(ctx, p); err != nil {
+		return acts.Result{}, err
+	}
+	result := p.runResult()
+	p.searchIndex().End(ctx, string(result.Status), "", result.Usage)
+	input := acts.ConcludeInput{Run: p.id, Final: p.result.Final, History: p.core.History, Result: result}
+	ctx = workflows.Bookkeeping(ctx, "write result.json")
+	err := workflow.ExecuteActivity(ctx, registered.ConcludePipeline, input).Get(ctx, &result)
+	return result, err
+}
+
+func (p *run) runResult() acts.Result {
+	r := acts.Result{
+		ID: p.id, Status: p.result.Status, Trace: p.core.Trace, History: []acts.HistoryEntry{}, Transitions: p.core.Transitions, Usage: p.core.Usage,
+	}
+	if p.result.Reason != "" {
+		r.Error = &artifact.Error{Type: cmp.Or(p.result.Limit, string(p.result.Status)), Message: p.result.Reason}
+	}
+	if last := len(r.Trace) - 1; last >= 0 && p.result.Limit == "" && r.Trace[last].Error != nil && p.result.Status == pipeline.Failed {
+		r.Error = &artifact.Error{Type: r.Trace[last].Error.Type, Message: r.Trace[last].Error.Message}
+	}
+	return r
+}
+
+// endCancelled ends a cancelled run, even if the store is unavailable. The run ends as cancelled,
+// unless it had a result before the cancellation.
+func (p *run) endCancelled() (acts.Result, error) {
+	ctx, stop := workflow.NewDisconnectedContext(p.ctx)
+	defer stop()
+	if p.core == nil {
+		p.memo.Set(p.ctx, map[string]any{workflows.MemoStatus: workflows.Cancelled})
+		return acts.Result{}, p.ctx.Err()
+	}
+	late := p.result != nil
+	p.core.Step(pipeline.Cancel{})
+	p.carryOut(p.core.Drain())
+	workflows.AwaitCancelled(ctx, p.selectStep, p.reckonLost)
+	if p.result == nil { // the run had ended before
+		p.result = p.core.Result
+	}
+	var result acts.Result
+	written := workflows.FlushInTime(ctx, func(ctx workflow.Context) (err error) {
+		result, err = p.concludeRun(ctx)
+		return err
+	})
+	switch {
+	case late && written:
+		return result, nil
+	case !written:
+		result = p.runResult()
+	}
+	result.Status = pipeline.Cancelled
+	return acts.Result{}, workflows.CanceledError(result.Usage, result)
+}
+
+// recordNews writes new events and messages immediately, because running steps read messages from the
+// store.
+func (p *run) recordNews() {
+	p.core.Stamp(artifact.Timestamp(workflow.Now(p.ctx)))
+	if !p.recorder.Writing() && (len(p.messages) > 0 || p.recorded != p.core.Events || p.recorder.Due()) {
+		p.recorder.Write(p.ctx, p)
+	}
+}
+
+// StartRecord starts the activity that writes the new entries. It is part of workflows.Recorder's
+// history.
+func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
+	p.core.Stamp(artifact.Timestamp(workflow.Now(ctx)))
+	p.writing = acts.RecordInput{
+		Run: p.id, Messages: p.messages, Status: p.smallState(), Over: p.over, Traced: p.traced, Trace: slices.Clone(p.core.Trace[p.traced:]),
+	}
+	if p.over {
+		p.writing.Began = workflow.GetInfo(ctx).WorkflowStartTime
+	}
+	for _, e := range p.core.Timeline() {
+		if e.Seq > p.recorded {
+			p.writing.Events = append(p.writing.Events, e)
+		}
+	}
+	p.writing.Saved = &acts.Saved{Core: p.core.Outline(), Prepared: p.prepared, Recorded: p.core.Events, Traced: len(p.core.Trace), SecondsLeft: p.secondsLeft()}
+	p.writing.Saved.Prepared.Graph = pipeline.Graph{}
+	p.messages = nil
+	return workflow.ExecuteActivity(workflows.Bookkeeping(ctx, "write status.json"), registered.RecordPipeline, p.writing)
+}
+
+// Recorded receives the result of the activity that StartRecord started.
+func (p *run) Recorded(ctx workflow.Context, written workflow.Future) error {
+	if err := written.Get(ctx, nil); err != nil {
+		p.messages = append(p.writing.Messages, p.messages...)
+		return err
+	}
+	if n := len(p.writing.Events); n > 0 {
+		p.recorded = p.writing.Events[n-1].Seq
+	}
+	p.traced = p.writing.Traced + len(p.writing.Trace)
+	return nil
+}

@@ -41,14 +41,14 @@ Offline: the built-in deterministic model plays the agents.
 
 
 Files: `+"`s3://bucket/scenarios/buy/runs/r1/`"+`
-`, markdown(shown(), acts.Prepared{Offline: true, URL: "s3://bucket/scenarios/buy/runs/r1/result.json"}))
+`, boardMarkdown(shown(), acts.Prepared{Offline: true, URL: "s3://bucket/scenarios/buy/runs/r1/result.json"}))
 }
 
 func TestMarkdown_paused(t *testing.T) {
 	t.Parallel()
 	s := shown()
 	s.Paused, s.Step = true, ""
-	board := markdown(s, acts.Prepared{})
+	board := boardMarkdown(s, acts.Prepared{})
 	require.Contains(t, board, "**running** · buy · run 3")
 	require.Contains(t, board, "**Paused:** nothing runs")
 	require.Contains(t, board, "| 02 | Pay \\| now | – |")
@@ -64,7 +64,7 @@ func TestMarkdown_ended(t *testing.T) {
 	s.Steps = append(s.Steps,
 		scenario.Result{ID: "02", Status: scenario.Fail, Error: &why, DurationMS: 400},
 		scenario.Result{ID: "03", Status: scenario.Skipped, DurationMS: 0})
-	board := markdown(s, acts.Prepared{})
+	board := boardMarkdown(s, acts.Prepared{})
 	require.Contains(t, board, "**fail** · buy · run 3")
 	require.Contains(t, board, "| 02 | Pay \\| now | fail | 400ms | 0 |\n| 03 | Leave | skipped |  | 0 |\n")
 	require.Contains(t, board, "- step 02: expected a cart, saw \\<none\\> \\| xxx")
@@ -88,6 +88,6 @@ func TestSame(t *testing.T) {
 	} {
 		r := kept
 		tt.change(&r)
-		require.Equal(t, tt.want, same(kept, r), name)
+		require.Equal(t, tt.want, isRecorded(kept, r), name)
 	}
 }

@@ -1,6 +1,5 @@
 // Package scenario is the workflow that runs a scenario according to engine/scenario.
 //
-// Start with Workflow in workflow.go, which also has the verbs. step.go runs one step, board.go
-// shows the run in the Web UI and the memo, and end.go writes result.json. messages.go has the
-// input and the result.
+// Start with Workflow in workflow.go, which also has the verbs, and shows the run in the Web UI and
+// the memo. end.go runs one step, writes the records and has the result; messages.go has the input.
 package scenario

@@ -12,10 +12,10 @@ import (
 
 	"conclave/activities"
 	acts "conclave/activities/scenario"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	scenarioflow "conclave/workflows/scenario"
 	"conclave/workflows/stagetest"
 )
@@ -294,7 +294,7 @@ func TestScenario_InvalidInputFailsAtOnce(t *testing.T) {
 			var refused *temporal.ApplicationError
 			require.ErrorAs(t, s.GetWorkflowError(), &refused)
 			require.True(t, refused.NonRetryable())
-			require.Contains(t, []string{drive.InvalidInput, activities.ConfigInvalid}, refused.Type())
+			require.Contains(t, []string{workflows.InvalidInput, activities.ConfigInvalid}, refused.Type())
 			require.Zero(t, s.Cast["agent_a"].Asked, "nothing was paid for")
 			for key, err := range s.Store.List(t.Context(), "scenarios/") {
 				require.NoError(t, err)

@@ -6,14 +6,14 @@ import (
 	"strings"
 
 	"conclave/engine/scenario"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 )
 
 // Type is the workflow type of a scenario run. Its queries, signals and updates have the same names
 // as those of a session: state, timeline, pause and resume.
 const Type = "Scenario"
 
-// Memo keys of a scenario's workflow, in addition to those of drive.
+// Memo keys of a scenario's workflow, in addition to those of package workflows.
 const (
 	MemoScenario  = "scenario" // slug of the scenario
 	MemoRun       = "run_id"
@@ -63,34 +63,33 @@ type Input struct {
 	// run, and DefaultStepSeconds otherwise.
 	StepTimeoutSeconds int `json:"step_timeout_seconds,omitempty"`
 
-	faults drive.Faults
+	faults workflows.Faults
 }
 
 // UnmarshalJSON never fails. validate reports faults.
 func (in *Input) UnmarshalJSON(data []byte) error {
 	type plain Input
-	in.faults = drive.Decode(data, (*plain)(in))
+	in.faults = workflows.Decode(data, (*plain)(in))
 	return nil
 }
 
-// validate returns an error for an input that cannot start a run.
 func (in Input) validate(id string) error {
 	switch {
-	case len(in.Config) > drive.MaxInput:
-		return drive.Invalid("the config has %d bytes, at most %d are accepted", len(in.Config), drive.MaxInput)
+	case len(in.Config) > workflows.MaxInput:
+		return workflows.Invalid("the config has %d bytes, at most %d are accepted", len(in.Config), workflows.MaxInput)
 	case in.StepTimeoutSeconds < 0 || in.StepTimeoutSeconds > MaxStepSeconds:
-		return drive.Invalid("step_timeout_seconds is %d; a step may take 1 to %d seconds", in.StepTimeoutSeconds, MaxStepSeconds)
+		return workflows.Invalid("step_timeout_seconds is %d; a step may take 1 to %d seconds", in.StepTimeoutSeconds, MaxStepSeconds)
 	case in.After < 0:
-		return drive.Invalid("after is %d; run numbers begin with 1", in.After)
+		return workflows.Invalid("after is %d; run numbers begin with 1", in.After)
 	}
 	if in.Resume {
 		return in.validateResume()
 	}
 	if err := scenario.CheckRunID(id); err != nil {
-		return drive.Invalid("%s", err.Error())
+		return workflows.Invalid("%s", err.Error())
 	}
 	if err := in.Plan.Check(); err != nil {
-		return drive.Invalid("%s", err.Error())
+		return workflows.Invalid("%s", err.Error())
 	}
 	return in.validateFiles()
 }
@@ -103,17 +102,17 @@ var hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 func (in Input) validateResume() error {
 	if in.Plan.Slug != "" || in.RunID != "" {
 		if err := scenario.CheckSlug(in.Plan.Slug); err != nil {
-			return drive.Invalid("%s", err.Error())
+			return workflows.Invalid("%s", err.Error())
 		}
 		if in.RunID == "" {
-			return drive.Invalid("run_id is missing: with plan.slug it names the run to resume; leave both out to resume the run of this workflow ID")
+			return workflows.Invalid("run_id is missing: with plan.slug it names the run to resume; leave both out to resume the run of this workflow ID")
 		}
 		if err := scenario.CheckRunID(in.RunID); err != nil {
-			return drive.Invalid("%s", err.Error())
+			return workflows.Invalid("%s", err.Error())
 		}
 	}
 	if len(in.Plan.Steps) > 0 || len(in.Files) > 0 || in.PRD != "" || in.PRDHash != "" {
-		return drive.Invalid("a resumed run keeps its definition: leave plan.steps, files, prd and prd_sha256 out, or start a new run")
+		return workflows.Invalid("a resumed run keeps its definition: leave plan.steps, files, prd and prd_sha256 out, or start a new run")
 	}
 	return nil
 }
@@ -122,26 +121,26 @@ func (in Input) validateResume() error {
 func (in Input) validateFiles() error {
 	switch {
 	case in.PRD != "" && in.PRDHash != "":
-		return drive.Invalid("prd and prd_sha256 exclude each other: prd.md is either in the input or in the store; leave one out")
+		return workflows.Invalid("prd and prd_sha256 exclude each other: prd.md is either in the input or in the store; leave one out")
 	case in.PRDHash != "" && !hashForm.MatchString(in.PRDHash):
-		return drive.Invalid("prd_sha256 is %.80q; it takes the SHA-256 of prd.md, 64 digits of lower-case hex", in.PRDHash)
+		return workflows.Invalid("prd_sha256 is %.80q; it takes the SHA-256 of prd.md, 64 digits of lower-case hex", in.PRDHash)
 	}
 	size := len(in.PRD)
 	for _, s := range in.Plan.All() {
 		text, ok := in.Files[s.File]
 		switch {
 		case !ok:
-			return drive.Invalid("files lacks %s, the file of step %s", s.File, s.ID)
+			return workflows.Invalid("files lacks %s, the file of step %s", s.File, s.ID)
 		case strings.TrimSpace(text) == "":
-			return drive.Invalid("%s, the file of step %s, is empty: describe the step", s.File, s.ID)
+			return workflows.Invalid("%s, the file of step %s, is empty: describe the step", s.File, s.ID)
 		}
 		size += len(text) + len(s.Title)
 	}
 	switch {
 	case len(in.Files) > len(in.Plan.All()):
-		return drive.Invalid("files has %d files for %d steps: give those that the plan names", len(in.Files), len(in.Plan.All()))
+		return workflows.Invalid("files has %d files for %d steps: give those that the plan names", len(in.Files), len(in.Plan.All()))
 	case size > MaxDefinition:
-		return drive.Invalid("the files of the steps and prd.md have %d bytes, at most %d are accepted", size, MaxDefinition)
+		return workflows.Invalid("the files of the steps and prd.md have %d bytes, at most %d are accepted", size, MaxDefinition)
 	}
 	return nil
 }

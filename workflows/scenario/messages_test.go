@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/engine/scenario"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 )
 
 // accepted is an input that becomes a run.
@@ -37,8 +37,8 @@ func TestInput_validate(t *testing.T) {
 		"the longest step":         {func(in *Input) { in.StepTimeoutSeconds = MaxStepSeconds }, ""},
 		"a step too long":          {func(in *Input) { in.StepTimeoutSeconds = MaxStepSeconds + 1 }, "step_timeout_seconds is 86401; a step may take 1 to 86400 seconds"},
 		"negative time":            {func(in *Input) { in.StepTimeoutSeconds = -1 }, "step_timeout_seconds is -1"},
-		"the largest config":       {func(in *Input) { in.Config = make(json.RawMessage, drive.MaxInput) }, ""},
-		"a config too large":       {func(in *Input) { in.Config = make(json.RawMessage, drive.MaxInput+1) }, "the config has 262145 bytes, at most 262144 are accepted"},
+		"the largest config":       {func(in *Input) { in.Config = make(json.RawMessage, workflows.MaxInput) }, ""},
+		"a config too large":       {func(in *Input) { in.Config = make(json.RawMessage, workflows.MaxInput+1) }, "the config has 262145 bytes, at most 262144 are accepted"},
 		"a negative number":        {func(in *Input) { in.After = -1 }, "after is -1; run numbers begin with 1"},
 		"no run id":                {func(in *Input) { in.RunID = "" }, `"" is not a run id`},
 		"a run id that leaves":     {func(in *Input) { in.RunID = "../r2" }, `"../r2" is not a run id`},
@@ -76,7 +76,7 @@ func TestInput_validate(t *testing.T) {
 			require.ErrorContains(t, err, tt.want)
 			var refused *temporal.ApplicationError
 			require.ErrorAs(t, err, &refused)
-			require.Equal(t, drive.InvalidInput, refused.Type())
+			require.Equal(t, workflows.InvalidInput, refused.Type())
 			require.True(t, refused.NonRetryable())
 		})
 	}

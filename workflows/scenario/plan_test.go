@@ -15,7 +15,7 @@ import (
 	acts "conclave/activities/scenario"
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	scenarioflow "conclave/workflows/scenario"
 	"conclave/workflows/stagetest"
 )
@@ -151,16 +151,16 @@ func TestScenario_limits(t *testing.T) {
 func TestScenario_say(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, ends("pass"))
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, 0)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.PauseSignal, nil) }, 0)
 	s.RegisterDelayedCallback(func() {
-		s.SignalWorkflow(drive.SaySignal, drive.Request{Text: "The shop has moved."})
-		s.SignalWorkflow(drive.ResumeSignal, nil)
+		s.SignalWorkflow(workflows.SaySignal, workflows.Request{Text: "The shop has moved."})
+		s.SignalWorkflow(workflows.ResumeSignal, nil)
 	}, time.Minute)
 	require.Equal(t, "pass pass", statuses(runScenario(t, s, journey("r1", 1))))
 	said, err := s.Store.Get(t.Context(), "scenarios/buy/runs/r1/messages/001.json")
 	require.NoError(t, err)
 	require.Contains(t, string(said), "The shop has moved.")
-	value, err := s.QueryWorkflow(drive.TimelineQuery)
+	value, err := s.QueryWorkflow(workflows.TimelineQuery)
 	require.NoError(t, err)
 	var events []acts.Event
 	require.NoError(t, value.Get(&events))

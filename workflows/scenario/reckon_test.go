@@ -10,9 +10,9 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	acts "conclave/activities/scenario"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	scenarioflow "conclave/workflows/scenario"
 	"conclave/workflows/stagetest"
 )
@@ -20,8 +20,8 @@ import (
 func TestScenario_SuspendedBetweenAttempts(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, stagetest.BeforeLimit(ends("pass"))...)
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, time.Minute)
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.ResumeSignal, nil) }, 2*time.Minute)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.PauseSignal, nil) }, time.Minute)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.ResumeSignal, nil) }, 2*time.Minute)
 	result := runScenario(t, s, journey("r1", 1))
 	require.Equal(t, "pass pass", statuses(result))
 	require.EqualValues(t, 4, result.Cost.ModelCalls)
@@ -42,8 +42,8 @@ func TestScenario_PausedInAnOutage(t *testing.T) {
 			since = append(since, in.Launch.AwaySince)
 		}
 	})
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, time.Minute)
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.ResumeSignal, nil) }, 2*time.Minute)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.PauseSignal, nil) }, time.Minute)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.ResumeSignal, nil) }, 2*time.Minute)
 	require.Equal(t, "pass pass", statuses(runScenario(t, s, journey("r1", 1))))
 	require.Equal(t, []time.Time{{}, began}, since)
 }

@@ -14,7 +14,7 @@ import (
 	acts "conclave/activities/scenario"
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	scenarioflow "conclave/workflows/scenario"
 	"conclave/workflows/stagetest"
 )
@@ -33,7 +33,7 @@ func TestScenario_Cancel(t *testing.T) {
 	require.Equal(t, "02", *result.FailedStep)
 	require.Equal(t, []string{"step-02/evidence/before.txt"}, result.Steps[1].EvidencePaths)
 	var told acts.Result
-	require.True(t, drive.CanceledResult(cancelled, &told))
+	require.True(t, workflows.CanceledResult(cancelled, &told))
 	require.Equal(t, result.Status, told.Status)
 	require.Equal(t, result.Cost, told.Cost)
 }
@@ -52,17 +52,17 @@ func TestScenario_CancelAtOnce(t *testing.T) {
 func TestScenario_PauseAndResume(t *testing.T) {
 	t.Parallel()
 	var s *stagetest.Stage
-	pauses := stagetest.Block{Reached: func() { s.SignalWorkflow(drive.PauseSignal, nil) }}
+	pauses := stagetest.Block{Reached: func() { s.SignalWorkflow(workflows.PauseSignal, nil) }}
 	s = newScenario(t, stagetest.Call("list_files", nil), pauses, ends("pass"), ends("pass"))
 	s.RegisterDelayedCallback(func() {
-		value, err := s.QueryWorkflow(drive.StateQuery)
+		value, err := s.QueryWorkflow(workflows.StateQuery)
 		require.NoError(t, err)
 		var state acts.State
 		require.NoError(t, value.Get(&state))
 		require.True(t, state.Paused)
 		require.Len(t, state.Plan, 2)
-		s.SignalWorkflow(drive.SaySignal, map[string]any{"txet": "Look left."})
-		s.SignalWorkflow(drive.ResumeSignal, nil)
+		s.SignalWorkflow(workflows.SaySignal, map[string]any{"txet": "Look left."})
+		s.SignalWorkflow(workflows.ResumeSignal, nil)
 	}, time.Minute)
 	var went llm.Request
 	s.Cast["agent_a"].Saw = func(n int, req llm.Request) {
@@ -74,7 +74,7 @@ func TestScenario_PauseAndResume(t *testing.T) {
 	result := runScenario(t, s, journey("r1", 2))
 	require.Equal(t, "pass pass pass", statuses(result))
 	require.Len(t, went.Messages, 4, "it resumes its conversation")
-	value, err := s.QueryWorkflow(drive.TimelineQuery)
+	value, err := s.QueryWorkflow(workflows.TimelineQuery)
 	require.NoError(t, err)
 	var events []acts.Event
 	require.NoError(t, value.Get(&events))
@@ -101,7 +101,7 @@ func TestScenario_Updates(t *testing.T) {
 	ask := func(name string, answered func(any, error)) {
 		s.UpdateWorkflow(name, "", &testsuite.TestUpdateCallback{OnReject: func(err error) { answered(nil, err) }, OnComplete: answered, OnAccept: func() {}})
 	}
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, 0)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.PauseSignal, nil) }, 0)
 	answers := 0
 	s.RegisterDelayedCallback(func() {
 		require.Zero(t, s.Cast["agent_a"].Asked)
@@ -111,8 +111,8 @@ func TestScenario_Updates(t *testing.T) {
 		require.NoError(t, value.Get(&metadata))
 		require.Contains(t, metadata.GetCurrentDetails(), "**running** · buy · run 1")
 		require.Contains(t, metadata.GetCurrentDetails(), "| 01 | Step 1 | – |  | 0 |")
-		ask(drive.PauseSignal, func(_ any, err error) { answers++; require.ErrorContains(t, err, "paused already") })
-		ask(drive.ResumeSignal, func(state any, err error) {
+		ask(workflows.PauseSignal, func(_ any, err error) { answers++; require.ErrorContains(t, err, "paused already") })
+		ask(workflows.ResumeSignal, func(state any, err error) {
 			answers++
 			require.NoError(t, err)
 			require.False(t, state.(acts.State).Paused)

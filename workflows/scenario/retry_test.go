@@ -12,7 +12,7 @@ import (
 
 	"conclave/activities"
 	acts "conclave/activities/scenario"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
 	scenarioflow "conclave/workflows/scenario"

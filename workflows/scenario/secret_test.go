@@ -9,7 +9,7 @@ import (
 
 	acts "conclave/activities/scenario"
 	"conclave/engine/llm"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	scenarioflow "conclave/workflows/scenario"
 	"conclave/workflows/stagetest"
 )
@@ -49,7 +49,7 @@ func TestScenario_CredentialsAreNowhere(t *testing.T) {
 	require.Contains(t, strings.Join(read[2:], "\n"), leak, "the file's content is unchanged")
 	holdsNo(t, s, "scenarios/", "hunter2!", "alice@example.com")
 
-	events, err := s.QueryWorkflow(drive.TimelineQuery)
+	events, err := s.QueryWorkflow(workflows.TimelineQuery)
 	require.NoError(t, err)
 	var all json.RawMessage
 	require.NoError(t, events.Get(&all))

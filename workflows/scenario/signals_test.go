@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	acts "conclave/activities/scenario"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	"conclave/workflows/stagetest"
 )
 
@@ -29,7 +29,7 @@ func TestScenario_SignalsInOneTask(t *testing.T) {
 				for _, verb := range tt.signals {
 					s.SignalWorkflowSkippingWorkflowTask(verb, nil)
 				}
-				s.SignalWorkflow(drive.SaySignal, drive.Request{Text: "Look left."})
+				s.SignalWorkflow(workflows.SaySignal, workflows.Request{Text: "Look left."})
 			}, 0)
 			waited := false
 			s.RegisterDelayedCallback(func() {
@@ -38,7 +38,7 @@ func TestScenario_SignalsInOneTask(t *testing.T) {
 				}
 				waited = true
 				require.True(t, stagetest.State[acts.State](t, s).Paused)
-				s.SignalWorkflow(drive.ResumeSignal, nil)
+				s.SignalWorkflow(workflows.ResumeSignal, nil)
 			}, time.Hour)
 			require.Equal(t, "pass pass pass", statuses(runScenario(t, s, journey("r1", 2))))
 			require.Equal(t, tt.paused, waited)

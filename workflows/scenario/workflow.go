@@ -2,17 +2,17 @@ package scenario
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	acts "conclave/activities/scenario"
-	"conclave/engine/artifact"
-	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
 	"conclave/engine/scenario"
 	"conclave/engine/text"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 )
 
 // registered is used to refer to the activities by their methods.
@@ -25,9 +25,9 @@ func Workflow(ctx workflow.Context, in Input) (acts.Result, error) {
 	if err != nil {
 		return acts.Result{}, err
 	}
-	result, err := s.execute()
+	result, err := s.driveCore()
 	if err != nil && ctx.Err() != nil {
-		return s.cancelled()
+		return s.endCancelled()
 	}
 	return result, err
 }
@@ -50,10 +50,10 @@ type run struct {
 	step  *step         // the running one; nil for none
 	host  string        // the task queue of the process with the run's browser; empty without one
 	rest  time.Duration // time that the suspended step has taken
-	inbox *drive.Inbox[scenario.Event]
-	memo  drive.Memo
+	inbox *workflows.Inbox[scenario.Event]
+	memo  workflows.Memo
 
-	recorder drive.Recorder
+	recorder workflows.Recorder
 	events   []acts.Event
 	messages []scenario.Keep   // messages that are not recorded yet
 	recorded int               // number of events on record
@@ -71,50 +71,50 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 		return nil, err
 	}
 	var err error
-	s.inbox, err = drive.Listen(ctx, "run", s, verbs, func() (acts.State, error) { return s.state(), nil }, s.timeline)
+	s.inbox, err = workflows.Listen(ctx, "run", s, verbs, func() (acts.State, error) { return s.currentState(), nil }, s.readTimeline)
 	return s, err
 }
 
-// execute executes the commands of the core and waits for events, in turn, until the run is over.
-func (s *run) execute() (acts.Result, error) {
-	s.show()
-	if err := s.prepare(); err != nil {
+// driveCore executes the commands of the core and waits for events, in turn, until the run is over.
+func (s *run) driveCore() (acts.Result, error) {
+	s.showProgress()
+	if err := s.prepareRun(); err != nil {
 		if s.ctx.Err() == nil {
-			s.memo.Set(s.ctx, map[string]any{drive.MemoStatus: string(scenario.Fail)})
+			s.memo.Set(s.ctx, map[string]any{workflows.MemoStatus: string(scenario.Fail)})
 		}
-		return acts.Result{}, drive.FinalError(err)
+		return acts.Result{}, workflows.FinalError(err)
 	}
 	if s.ctx.Err() != nil {
 		return acts.Result{}, s.ctx.Err()
 	}
-	s.index().Begin(s.ctx)
+	s.searchIndex().Begin(s.ctx)
 	s.inbox.ReceiveAll() // a pause that has arrived prevents the first launch
 	for {
 		s.carryOut(s.core.Drain())
 		if s.over {
-			s.index().End(s.ctx, string(s.core.Status()), "", s.core.Usage)
+			s.searchIndex().End(s.ctx, string(s.core.Status()), "", s.core.Usage)
 			if err := s.recorder.Flush(s.ctx, s); err != nil {
 				return acts.Result{}, err
 			}
-			return s.result(), nil
+			return s.runResult(), nil
 		}
-		if s.due && !s.recorder.Writing() {
+		if s.recorder.Due() || s.due && !s.recorder.Writing() {
 			s.recorder.Write(s.ctx, s)
 		}
-		s.wait()
+		s.awaitEvents()
 		if s.ctx.Err() != nil {
 			return acts.Result{}, s.ctx.Err()
 		}
 	}
 }
 
-func (s *run) index() drive.Index {
-	return drive.Index{Kind: drive.KindScenario, Registered: s.prepared.Attributes}
+func (s *run) searchIndex() workflows.Index {
+	return workflows.Index{Kind: workflows.KindScenario, Registered: s.prepared.Attributes}
 }
 
-// prepare claims the run and creates the core. A cancellation interrupts it only after two minutes,
+// prepareRun claims the run and creates the core. A cancellation interrupts it only after two minutes,
 // so that a claimed run can be completed.
-func (s *run) prepare() error {
+func (s *run) prepareRun() error {
 	info := workflow.GetInfo(s.ctx)
 	runID := s.id
 	if s.in.Resume {
@@ -127,7 +127,7 @@ func (s *run) prepare() error {
 	}
 	detached, stop := workflow.NewDisconnectedContext(s.ctx)
 	defer stop()
-	ctx := drive.Preparing(detached, "store the definition, claim the run")
+	ctx := workflows.Preparing(detached, "store the definition, claim the run")
 	preparing := workflow.ExecuteActivity(ctx, registered.PrepareScenario, input)
 	done := func(workflow.Future) {}
 	workflow.NewSelector(s.ctx).AddFuture(preparing, done).AddReceive(s.ctx.Done(), func(workflow.ReceiveChannel, bool) {}).Select(s.ctx)
@@ -141,12 +141,13 @@ func (s *run) prepare() error {
 	if err := preparing.Get(detached, &s.prepared); err != nil {
 		return err
 	}
-	s.start()
+	s.startCore()
 	return nil
 }
 
-// start creates the core from the prepared run.
-func (s *run) start() {
+// startCore gives the core the counts of earlier executions, so that numbers of messages and events
+// go on and a resumed step is not counted twice.
+func (s *run) startCore() {
 	p := s.prepared
 	s.id = cmp.Or(p.RunID, s.id)
 	s.in.StepTimeoutSeconds = cmp.Or(p.StepTimeoutSeconds, s.in.StepTimeoutSeconds, DefaultStepSeconds)
@@ -159,9 +160,9 @@ func (s *run) start() {
 	}
 	s.kept = slices.Clone(s.core.Results)
 	if p.Execution > 1 {
-		s.note("started", "", "the run continues")
+		s.noteEvent("started", "", "the run continues")
 	} else {
-		s.note("started", "", "the run began")
+		s.noteEvent("started", "", "the run began")
 	}
 }
 
@@ -174,65 +175,58 @@ func (s *run) carryOut(commands []scenario.Command) {
 			s.messages = append(s.messages, c)
 			s.due = true
 		case scenario.Ring:
-			s.memo.Bell.Epoch++
-			s.memo.Bell.Messages = nil
-			for n := s.prepared.Messages + 1; n <= c.Messages; n++ {
-				s.memo.Bell.Messages = append(s.memo.Bell.Messages, coordination.Message{Number: n})
-			}
-			s.show()
+			s.memo.RingMessages(s.prepared.Messages, c.Messages)
+			s.showProgress()
 		case scenario.Stop:
 			s.step.stop()
 		case scenario.Launch:
-			s.launch(c)
+			s.launchStep(c)
 		case scenario.Record:
 			s.due = true
 		case scenario.Done:
-			s.finish(c.Status)
+			s.finishRun(c.Status)
 		}
 	}
-	s.show()
+	s.showProgress()
 }
 
-func (s *run) finish(status scenario.Status) {
+func (s *run) finishRun(status scenario.Status) {
 	if s.over {
 		return
 	}
 	now := workflow.Now(s.ctx)
 	s.over, s.ended = true, &now
-	s.note("ended", "", "the run ended: "+string(status))
+	s.noteEvent("ended", "", "the run ended: "+string(status))
 }
 
-// timeline handles TimelineQuery.
-func (s *run) timeline() ([]acts.Event, error) { return append([]acts.Event{}, s.events...), nil }
+func (s *run) readTimeline() ([]acts.Event, error) { return append([]acts.Event{}, s.events...), nil }
 
-// note adds an event to the timeline.
-func (s *run) note(kind, step, text string) {
+func (s *run) noteEvent(kind, step, text string) {
 	s.events = append(s.events, acts.Event{
 		Seq: s.prepared.Events + len(s.events) + 1, Time: workflow.Now(s.ctx).UTC(), Kind: kind, Step: step, Text: text,
 	})
 }
 
-// wait blocks until an event arrives, then passes all events that have arrived to the core.
-func (s *run) wait() {
+func (s *run) awaitEvents() {
 	selector := workflow.NewSelector(s.ctx)
 	s.selectStep(selector)
 	s.recorder.Select(s.ctx, selector, s)
 	s.inbox.Wait(selector)
 }
 
-var verbs = []drive.Verb[scenario.Event]{
+var verbs = []workflows.Verb[scenario.Event]{
 	{
-		Name: drive.SaySignal, Keys: []string{"text"}, About: "Send a message to the running step, else to the next one: {text}.",
-		Input: func(in drive.Request) scenario.Event { return scenario.Said{Text: in.Text} },
+		Name: workflows.SaySignal, Kept: true, Keys: []string{"text"}, About: "Send a message to the running step, else to the next one: {text}.",
+		Input: func(in workflows.Request) scenario.Event { return scenario.Said{Text: in.Text} },
 	},
-	{Name: drive.ResumeSignal, About: "Resume after a pause.", Event: scenario.Resume{}},
-	{Name: drive.PauseSignal, About: "Suspend the running step, keeping its work, and launch nothing.", Event: scenario.Pause{}},
+	{Name: workflows.ResumeSignal, About: "Resume after a pause.", Event: scenario.Resume{}},
+	{Name: workflows.PauseSignal, About: "Suspend the running step, keeping its work, and launch nothing.", Event: scenario.Pause{}},
 }
 
-// Refuse, Step, Reply, Over and Unread implement the listener of drive.Inbox.
+// Refuse, Step, Keep, Reply, Over and Unread implement the listener of workflows.Inbox.
 func (s *run) Refuse(event scenario.Event) error {
 	if s.core == nil {
-		return drive.ErrPreparing
+		return workflows.ErrPreparing
 	}
 	return s.core.Refuse(event)
 }
@@ -244,27 +238,107 @@ func (s *run) Step(event scenario.Event) {
 	s.core.Step(event)
 	switch e := event.(type) {
 	case scenario.Said:
-		s.note("said", "", "a person said: "+text.Truncate(e.Text, maxLine))
+		s.noteEvent("said", "", "a person said: "+text.Truncate(e.Text, maxLine))
 	case scenario.Pause:
 		s.held = workflow.Now(s.ctx)
-		s.note("paused", "", "the run was paused")
+		s.noteEvent("paused", "", "the run was paused")
 	default:
 		s.endPause()
-		s.note("resumed", "", "the run was resumed")
+		s.noteEvent("resumed", "", "the run was resumed")
 	}
 	s.due = true
 }
+
+func (s *run) Keep(ctx workflow.Context) { s.recorder.Keep(ctx) }
 
 func (s *run) Over() bool { return s.over }
 
 // Unread records a signal that could not be decoded.
 func (s *run) Unread(signal, why string) {
-	s.note("ignored", "", signal+" ignored: "+text.Truncate(why, maxLine))
+	s.noteEvent("ignored", "", signal+" ignored: "+text.Truncate(why, maxLine))
 	s.due = true
 }
 
 func (s *run) Reply() any {
-	now := s.state()
+	now := s.currentState()
 	now.Steps, now.Plan = []scenario.Result{}, []scenario.StepRef{}
 	return now
+}
+
+// showProgress updates the details in the Web UI and the memo. The memo can be read without a worker.
+func (s *run) showProgress() {
+	now := s.currentState()
+	workflow.SetCurrentDetails(s.ctx, boardMarkdown(now, s.prepared))
+	fields := map[string]any{
+		MemoScenario: s.in.Plan.Slug, MemoRun: s.id, workflows.MemoQuery: s.in.Plan.Title, workflows.MemoStatus: string(now.Status),
+		workflows.MemoStep: now.Step, workflows.MemoPaused: now.Paused,
+	}
+	if now.Status == scenario.Running && now.Paused {
+		fields[workflows.MemoStatus] = workflows.Paused
+	}
+	if now.RunNumber > 0 {
+		fields[memoRunNumber], fields[workflows.MemoOffline] = now.RunNumber, s.prepared.Offline
+	}
+	s.memo.Set(s.ctx, fields)
+}
+
+func (s *run) currentState() acts.State {
+	now := acts.State{Result: s.runResult(), Plan: s.in.Plan.All(), Ignored: s.inbox.Ignored()}
+	if now.Plan == nil {
+		now.Plan = []scenario.StepRef{}
+	}
+	if s.core == nil {
+		return now
+	}
+	now.Plan = s.prepared.Plan.All()
+	if s.step != nil {
+		now.Step = s.step.launch.Step.ID
+	}
+	return now
+}
+
+func boardMarkdown(r acts.State, p acts.Prepared) string {
+	var b workflows.Board
+	headline := string(r.Status)
+	if r.Status == scenario.Running && r.Step != "" {
+		headline = "at step " + r.Step
+	}
+	b.Headline(headline, fmt.Sprintf("%s · run %d", text.Markdown(r.Scenario), r.RunNumber), r.Cost)
+	if r.Title != "" {
+		b.Quote(r.Title)
+	}
+	if r.Status == scenario.Running && r.Paused {
+		b.Print("**Paused:** nothing runs\n\n")
+	}
+	b.Ignored(r.Ignored)
+	if p.Offline {
+		b.WriteString("Offline: the built-in deterministic model plays the agents.\n\n")
+	}
+	printSteps(&b, r)
+	b.Files(p.URL)
+	return b.String()
+}
+
+func printSteps(b *workflows.Board, r acts.State) {
+	b.WriteString("| step | | status | time | evidence |\n|---|---|---|---|---|\n")
+	for i, ref := range r.Plan {
+		status, spent, evidence := "–", "", 0
+		switch {
+		case i < len(r.Steps):
+			one := r.Steps[i]
+			status, evidence = string(one.Status), len(one.EvidencePaths)
+			if one.Status != scenario.Skipped {
+				spent = (time.Duration(one.DurationMS) * time.Millisecond).Round(100 * time.Millisecond).String()
+			}
+		case ref.ID == r.Step:
+			status = string(scenario.Running)
+		}
+		b.Print("| %s | %s | %s | %s | %d |\n", ref.ID, text.Markdown(text.Truncate(ref.Title, maxText)), status, spent, evidence)
+	}
+	b.WriteString("\n")
+	for _, one := range r.Steps {
+		if one.Error != nil {
+			b.Print("- step %s: %s\n", one.ID, text.Markdown(text.Truncate(*one.Error, maxText)))
+		}
+	}
 }

@@ -25,7 +25,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	"conclave/workflows/session"
 	"conclave/workflows/stagetest"
 )
@@ -175,7 +175,7 @@ func playServed(t *testing.T, models map[string]reply, change func(*config.Team)
 	}
 	s := stagetest.New(t, scripts, change)
 	s.SetTestTimeout(time.Hour)
-	s.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&cancelling{}, &drive.SignalOrder{}}})
+	s.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&cancelling{}, &workflows.SignalOrder{}}})
 	var outages openai.Outages
 	s.Model = func(a config.Agent) (loop.Model, error) {
 		return openai.New(openai.Options{
@@ -189,7 +189,7 @@ func playServed(t *testing.T, models map[string]reply, change func(*config.Team)
 	time.Sleep(time.Minute) // the test environment does not wait for the ends of cancelled steps
 	transport.CloseIdleConnections()
 	_ = server.Close()
-	value, err := s.QueryWorkflow(drive.TimelineQuery)
+	value, err := s.QueryWorkflow(workflows.TimelineQuery)
 	require.NoError(t, err)
 	require.NoError(t, value.Get(&o.events))
 	return o

@@ -2,42 +2,46 @@ package session
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
 
+	"conclave/activities"
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
+	team "conclave/engine/session"
 	"conclave/engine/text"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 )
 
-// show updates the details in the Web UI and the memo. The memo can be read without a worker.
-func (s *session) show() {
-	workflow.SetCurrentDetails(s.ctx, scoreboard(s.state(), s.prepared))
+// showProgress updates the details in the Web UI and the memo. The memo can be read without a worker.
+func (s *session) showProgress() {
+	workflow.SetCurrentDetails(s.ctx, boardMarkdown(s.currentState(), s.prepared))
 	s.setMemo(s.ctx, s.memoStatus())
 }
 
 // setMemo sets the memo, which contains the doorbell. It omits the session ID until the directory
 // is claimed, because the ID may belong to another session.
 func (s *session) setMemo(ctx workflow.Context, status string) {
-	fields := map[string]any{drive.MemoStatus: status, drive.MemoQuery: s.in.Query, drive.MemoRound: 0, memoWinner: ""}
+	fields := map[string]any{workflows.MemoStatus: status, workflows.MemoQuery: s.in.Query, workflows.MemoRound: 0, memoWinner: ""}
 	if s.in.Continues != "" {
-		fields[drive.MemoContinues] = s.in.Continues
+		fields[workflows.MemoContinues] = s.in.Continues
 	}
 	if s.in.Resume { // the query of a reopened session is not loaded, and the starter may have set the memo
-		delete(fields, drive.MemoQuery)
+		delete(fields, workflows.MemoQuery)
 	}
 	if s.begun {
 		view := s.core.View()
-		fields[drive.MemoRound], fields[memoWinner] = view.Round, s.core.Decision().WinnerLabel
-		fields[MemoSession], fields[drive.MemoOffline] = s.id, s.prepared.Offline
+		fields[workflows.MemoRound], fields[memoWinner] = view.Round, s.core.Decision().WinnerLabel
+		fields[MemoSession], fields[workflows.MemoOffline] = s.id, s.prepared.Offline
 		// These are always set, because the previous run may have left values.
-		fields[drive.MemoPaused], fields[drive.MemoParked] = view.Paused, ""
+		fields[workflows.MemoPaused], fields[workflows.MemoParked] = view.Paused, ""
 		if view.Parked != nil {
-			fields[drive.MemoParked] = *view.Parked
+			fields[workflows.MemoParked] = *view.Parked
 		}
 	}
 	s.memo.Set(ctx, fields)
@@ -45,31 +49,31 @@ func (s *session) setMemo(ctx workflow.Context, status string) {
 
 // memoStatus returns the status as one word, for lists of sessions.
 func (s *session) memoStatus() string {
-	status := s.status()
-	if status != drive.Running || !s.begun {
+	status := s.currentStatus()
+	if status != workflows.Running || !s.begun {
 		return status
 	}
 	switch view := s.core.View(); {
 	case view.Paused:
-		return drive.Paused
+		return workflows.Paused
 	case view.Parked != nil:
-		return drive.Parked
+		return workflows.Parked
 	}
-	return drive.Running
+	return workflows.Running
 }
 
-func (s *session) timeline() ([]coordination.Entry, error) {
+func (s *session) readTimeline() ([]coordination.Entry, error) {
 	if s.core == nil {
 		return []coordination.Entry{}, nil
 	}
 	return s.core.Timeline(), nil
 }
 
-func (s *session) state() acts.State {
-	now := acts.State{SessionID: s.id, Query: s.in.Query, Continues: s.in.Continues, Status: s.status(), Final: s.final, Error: s.failure(), Preparations: s.prepared.Drafted, Ignored: s.inbox.Ignored()}
+func (s *session) currentState() acts.State {
+	now := acts.State{SessionID: s.id, Query: s.in.Query, Continues: s.in.Continues, Status: s.currentStatus(), Final: s.final, Error: s.failureReason(), Preparations: s.prepared.Drafted, Ignored: s.inbox.Ignored()}
 	if s.core == nil {
 		now.View = coordination.View{Phase: coordination.PhasePreparing, Agents: []coordination.AgentView{}, Votes: map[string]int{}}
-		if now.Status == drive.Cancelled {
+		if now.Status == workflows.Cancelled {
 			now.Phase = coordination.PhaseDone
 		}
 		return now
@@ -91,33 +95,32 @@ func (s *session) state() acts.State {
 	return now
 }
 
-// glance returns the state without the query, which may be large, for results of updates and inputs
+// smallState returns the state without the query, which may be large, for results of updates and inputs
 // of activities, because both remain in the history.
-func (s *session) glance() acts.State {
-	now := s.state()
+func (s *session) smallState() acts.State {
+	now := s.currentState()
 	now.Query = ""
 	return now
 }
 
-func (s *session) status() string {
+func (s *session) currentStatus() string {
 	switch {
 	case s.decision != nil:
 		return string(s.decision.Status)
 	case s.ctx.Err() != nil:
-		return drive.Cancelled
+		return workflows.Cancelled
 	default:
-		return drive.Running
+		return workflows.Running
 	}
 }
 
-// scoreboard formats the session for the Web UI.
-func scoreboard(s acts.State, p acts.Prepared) string {
-	var b drive.Board
+func boardMarkdown(s acts.State, p acts.Prepared) string {
+	var b workflows.Board
 	detail := fmt.Sprintf("round %d", s.Round)
 	if s.Attempt > 1 {
 		detail += fmt.Sprintf(" · attempt %d", s.Attempt)
 	}
-	b.Headline(headline(s), detail, s.Cost)
+	b.Headline(headlineOf(s), detail, s.Cost)
 	b.WriteString(freshVotes(s))
 	switch {
 	case s.Messages == 1:
@@ -128,10 +131,10 @@ func scoreboard(s acts.State, p acts.Prepared) string {
 	b.WriteString("\n\n")
 	id := text.ShellQuote(s.SessionID)
 	commands := fmt.Sprintf("`conclave finish %s` · `conclave cancel %[1]s`\n\n", id)
-	if s.Status == drive.Running && s.Parked != nil {
+	if s.Status == workflows.Running && s.Parked != nil {
 		b.Print("**Parked:** %s\n\n`conclave retry %s` · %s", text.Markdown(*s.Parked), id, commands)
 	}
-	if s.Status == drive.Running && s.Paused {
+	if s.Status == workflows.Running && s.Paused {
 		b.Print("**Paused:** nothing runs, and the session's time stands still\n\n`conclave resume %s` · %s", id, commands)
 	}
 	b.Ignored(s.Ignored)
@@ -151,7 +154,7 @@ func scoreboard(s acts.State, p acts.Prepared) string {
 }
 
 // printAgents prints a table of the agents, then their failures and stops.
-func printAgents(b *drive.Board, s acts.State) {
+func printAgents(b *workflows.Board, s acts.State) {
 	if len(s.Agents) == 0 {
 		return
 	}
@@ -178,7 +181,7 @@ func printAgents(b *drive.Board, s acts.State) {
 }
 
 // printFailures prints each error once, with the agents that it concerns.
-func printFailures(b *drive.Board, agents []coordination.AgentView) {
+func printFailures(b *workflows.Board, agents []coordination.AgentView) {
 	for i, a := range agents {
 		same := func(o coordination.AgentView) bool { return a.Error != nil && o.Error != nil && *o.Error == *a.Error }
 		if a.Error == nil || slices.ContainsFunc(agents[:i], same) {
@@ -208,11 +211,11 @@ func freshVotes(s acts.State) string {
 	return "Fresh votes: " + strings.Join(counts, ", ")
 }
 
-func headline(s acts.State) string {
+func headlineOf(s acts.State) string {
 	switch {
 	case s.Winner != "":
 		return s.Status + ": " + s.Winner
-	case s.Status != drive.Running:
+	case s.Status != workflows.Running:
 		return s.Status
 	}
 	switch s.Phase {
@@ -260,4 +263,123 @@ func voteCell(a coordination.AgentView) string {
 		return "~~" + cell + "~~ stale"
 	}
 	return cell
+}
+
+// Type is the workflow type of a session.
+const Type = "Session"
+
+// Memo keys of a session, in addition to those of package workflows.
+const (
+	MemoSession = "session_id"
+	memoWinner  = "winner" // label of an answer
+)
+
+// Input starts a session. With Resume alone it continues an ended session. Unknown keys are
+// refused, because a misspelt key could cause costs.
+type Input struct {
+	Query     string `json:"query"`
+	SessionID string `json:"session_id,omitempty"` // default: the workflow ID
+
+	// Team is the name of a team on the worker; Config is a team in JSON, which can name the
+	// worker's providers but not define any. If both are empty, the team is "default".
+	Team   string          `json:"team,omitempty"`
+	Config json.RawMessage `json:"config,omitempty"`
+
+	EvalCriteria json.RawMessage `json:"eval_criteria,omitempty"`
+
+	artifact.Material
+	// History lists earlier turns, oldest first. Alternatively, Continues is the ID of a session
+	// with a decision, whose turns are used.
+	History   []artifact.Turn `json:"history,omitempty"`
+	Continues string          `json:"continues,omitempty"`
+
+	// Instructions apply to every answer; they are the system messages of a caller. Depth is 1 if
+	// an agent of another team asked this team, 2 if that team was itself asked by an agent, and so
+	// on.
+	Instructions string `json:"instructions,omitempty"`
+	Depth        int    `json:"depth,omitempty"`
+
+	// ClientTools are tools that the caller runs, as in requests of OpenAI's API. They are offered
+	// to all agents or, if ClientToolsFor is "presenter", only to the agent that presents the final
+	// answer.
+	ClientTools    json.RawMessage `json:"client_tools,omitempty"`
+	ClientToolsFor string          `json:"client_tools_for,omitempty"`
+
+	// Checks is a reference to the user's stored directory of checks, in the form sha256:<hex>. It
+	// requires a team whose ballot runs checks.
+	Checks string `json:"checks,omitempty"`
+
+	// Limits reduce the limits of the team.
+	Limits artifact.Limits `json:"limits,omitzero"`
+
+	// Resume continues the session with this workflow ID that failed, is undecided, or was
+	// cancelled, terminated or timed out. Agent restricts the retry to the failed step of one agent.
+	// Text is a message with which the session goes on; Agent is then its recipient.
+	Resume bool   `json:"resume,omitempty"`
+	Agent  string `json:"agent,omitempty"`
+	Text   string `json:"text,omitempty"`
+
+	// Continued passes a session on to the next execution; validate refuses it from clients.
+	Continued *acts.Saved `json:"continued,omitempty"`
+
+	faults workflows.Faults
+}
+
+// UnmarshalJSON never fails. validate reports faults.
+func (in *Input) UnmarshalJSON(data []byte) error {
+	type plain Input
+	in.faults = workflows.Decode(data, (*plain)(in))
+	return nil
+}
+
+// validate returns an error for an input that cannot start a session with the given ID. continued
+// is true if the previous run started this one.
+func (in Input) validate(id string, continued bool) error {
+	switch {
+	case in.Continued != nil && !continued:
+		return workflows.Invalid("continued is reserved for the workflow: leave it out")
+	case in.Resume && !continued:
+		if in.Query != "" || in.Team != "" || activities.Given(in.Config) || activities.Given(in.EvalCriteria) || in.Checks != "" || len(in.History) > 0 || in.Continues != "" || in.Limits != (artifact.Limits{}) || in.Given() || !in.callerInput().IsZero() {
+			return workflows.Invalid("resume goes on with the session as it was started: leave everything but session_id, agent and text out")
+		}
+		if in.SessionID == "" { // the workflow's ID need not be that of a session
+			return nil
+		}
+	case in.Agent != "":
+		return workflows.Invalid("agent limits the retry of resume: leave it out")
+	case in.Text != "":
+		return workflows.Invalid("text is a message to a session that resume goes on with: leave it out")
+	case strings.TrimSpace(in.Query) == "":
+		return workflows.Invalid(`the input has no query: give {"query":"…"}`)
+	case len(in.History) > 0 && in.Continues != "":
+		return workflows.Invalid("continues stands for the history of a session: leave history out")
+	case in.Limits.Seconds < 0 || in.Limits.CostUSD < 0:
+		return workflows.Invalid("limits are seconds and cost_usd above 0: give such amounts, or leave them out")
+	case len(in.Query) > workflows.MaxInput:
+		return workflows.Invalid("the query has %d bytes, at most %d are accepted: give large material as a base or a context: `conclave upload DIR` stores one", len(in.Query), workflows.MaxInput)
+	case len(in.Config) > workflows.MaxInput:
+		return workflows.Invalid("the config has %d bytes, at most %d are accepted", len(in.Config), workflows.MaxInput)
+	case len(in.EvalCriteria) > workflows.MaxInput:
+		return workflows.Invalid("the eval_criteria have %d bytes, at most %d are accepted", len(in.EvalCriteria), workflows.MaxInput)
+	}
+	err := team.CheckTurns(in.Query, in.History)
+	if err == nil {
+		err = in.callerInput().Check(workflows.MaxInput)
+	}
+	if err == nil && in.Continues != "" {
+		err = artifact.CheckSessionID(in.Continues)
+	}
+	if err == nil {
+		err = artifact.CheckSessionID(id)
+	}
+	if err != nil {
+		return workflows.Invalid("%s", err.Error())
+	}
+	return nil
+}
+
+func (in Input) callerInput() artifact.Caller {
+	return artifact.Caller{
+		Instructions: in.Instructions, Depth: in.Depth, ClientTools: in.ClientTools, ClientToolsFor: in.ClientToolsFor,
+	}
 }

@@ -8,14 +8,14 @@ import (
 
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 )
 
 // A held session shows the reason and the commands that release it.
 func TestScoreboard(t *testing.T) {
 	t.Parallel()
 	why := "retry, finish or cancel: agent_b failed, AuthFailed: the key | was refused"
-	state := acts.State{SessionID: "s1", Status: drive.Running, Query: "Who <b>?", View: coordination.View{
+	state := acts.State{SessionID: "s1", Status: workflows.Running, Query: "Who <b>?", View: coordination.View{
 		Phase: coordination.PhaseCoordinating, Round: 2, Attempt: 2, Messages: 3, Paused: true, Parked: &why,
 		Votes: map[string]int{"agent_a": 1},
 		Agents: []coordination.AgentView{
@@ -30,7 +30,7 @@ func TestScoreboard(t *testing.T) {
 			{ID: "agent_f", Number: 6, Status: "failed", Error: &coordination.Failure{Type: "NoAction", Message: "gave up"}},
 		},
 	}}
-	board := scoreboard(state, acts.Prepared{URL: "s3://bucket/sessions/s1/session.json", Offline: true})
+	board := boardMarkdown(state, acts.Prepared{URL: "s3://bucket/sessions/s1/session.json", Offline: true})
 	require.Equal(t, `**answering and voting** · round 2 · attempt 2 · 0 tokens, 0 calls
 
 Fresh votes: 1 for agent_a · 3 human messages
@@ -66,7 +66,7 @@ Files: `+"`s3://bucket/sessions/s1/`"+`
 `, board)
 
 	state.Status, state.Winner, state.Phase = "consensus", "agent_a", coordination.PhaseDone
-	board = scoreboard(state, acts.Prepared{})
+	board = boardMarkdown(state, acts.Prepared{})
 	require.Contains(t, board, "**consensus: agent_a**")
 	require.NotContains(t, board, "conclave retry", "nothing is held when it is over")
 }

@@ -7,8 +7,8 @@ import (
 
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
-	"conclave/engine/team"
-	"conclave/workflows/drive"
+	"conclave/engine/session"
+	"conclave/workflows"
 )
 
 // A step's activity that is completed by hand has no answer in the store: it is no
@@ -21,7 +21,7 @@ func TestCompletedByHand(t *testing.T) {
 			p := newPlay(coordination.Config{}, map[string][]outcome{
 				"agent_a": {answers(), votesFor("agent_a", 1, 0)},
 				"agent_b": {func(acts.StepInput) (acts.StepResult, error) {
-					return acts.StepResult{Token: token, Step: 1, Outcome: team.Outcome{Action: coordination.NewAnswer}}, nil
+					return acts.StepResult{Token: token, Step: 1, Outcome: session.Outcome{Action: coordination.NewAnswer}}, nil
 				}},
 			})
 			result := p.run(t)
@@ -44,7 +44,7 @@ func TestCompletedByHandAndRetried(t *testing.T) {
 			answers(), votesFor("agent_a", 1, 0),
 		},
 	})
-	p.at(5, func() { p.SignalWorkflow(drive.RetrySignal, drive.Request{}) })
+	p.at(5, func() { p.SignalWorkflow(workflows.RetrySignal, workflows.Request{}) })
 	require.Equal(t, "consensus", p.run(t).Status)
 	require.Equal(t, "default-test-run-id-l1", p.launched[1].ResumeFrom)
 }

@@ -9,17 +9,17 @@ import (
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/loop"
-	"conclave/engine/team"
-	"conclave/workflows/drive"
+	"conclave/engine/session"
+	"conclave/workflows"
 )
 
 // awaits ends a step with a call of a caller's tool.
 func awaits(id string) outcome {
-	return gives(acts.StepResult{Ended: loop.EndAwaiting, Calls: []coordination.Call{{ID: id, Name: "look", Digest: id}}, Outcome: team.Outcome{}})
+	return gives(acts.StepResult{Ended: loop.EndAwaiting, Calls: []coordination.Call{{ID: id, Name: "look", Digest: id}}, Outcome: session.Outcome{}})
 }
 
-func returned(id, content string) drive.Request {
-	return drive.Request{Results: []coordination.ToolResult{{ID: id, Content: content}}}
+func returned(id, content string) workflows.Request {
+	return workflows.Request{Results: []coordination.ToolResult{{ID: id, Content: content}}}
 }
 
 // The session waits for its caller without a running activity and without spending its time,
@@ -35,11 +35,11 @@ func TestCaller(t *testing.T) {
 		require.Equal(t, coordination.PhaseWaitingForTools, state.Phase)
 		require.Equal(t, "c0_l1_1", state.Calls[0].ID)
 		require.Contains(t, p.details(t), "waiting for the caller's tools")
-		p.isRefused(t, drive.ToolResultsSignal, returned("c0_l7_1", "?"), "these calls wait for a result: c0_l1_1")
-		p.isRefused(t, drive.ToolResultsSignal, returned("c0_l1_1", strings.Repeat("x", 600<<10)), "at most 524288 are accepted")
-		p.isRefused(t, drive.ToolResultsSignal, drive.Request{Text: "?"}, "results")
-		p.asks(t, drive.ToolResultsSignal, returned("c0_l1_1", "a result"), func(s acts.State) { require.Empty(t, s.Calls) })
-		p.asks(t, drive.ToolResultsSignal, returned("c0_l1_1", "again"), nil)
+		p.isRefused(t, workflows.ToolResultsSignal, returned("c0_l7_1", "?"), "these calls wait for a result: c0_l1_1")
+		p.isRefused(t, workflows.ToolResultsSignal, returned("c0_l1_1", strings.Repeat("x", 600<<10)), "at most 524288 are accepted")
+		p.isRefused(t, workflows.ToolResultsSignal, workflows.Request{Text: "?"}, "results")
+		p.asks(t, workflows.ToolResultsSignal, returned("c0_l1_1", "a result"), func(s acts.State) { require.Empty(t, s.Calls) })
+		p.asks(t, workflows.ToolResultsSignal, returned("c0_l1_1", "again"), nil)
 	})
 	result := p.run(t)
 	require.Equal(t, "consensus", result.Status)

@@ -1,13 +1,14 @@
 package session
 
 import (
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 )
 
 // checkRun is an activity that runs checks on an answer.
@@ -26,10 +27,9 @@ const (
 	checkSlack = 10 * time.Minute
 )
 
-// check starts the activity for a Check command.
-func (s *session) check(c coordination.Check) {
+func (s *session) startCheck(c coordination.Check) {
 	ctx, cancel := workflow.WithCancel(s.ctx)
-	ctx = drive.Preparing(ctx, "checks of "+c.Answer.Label)
+	ctx = workflows.Preparing(ctx, "checks of "+c.Answer.Label)
 	ctx = workflow.WithStartToCloseTimeout(ctx, time.Duration(len(c.Checks))*checkTime+checkSlack)
 	input := acts.CheckInput{Session: s.id, Answer: c.Answer, Checks: c.Checks}
 	s.checks = append(s.checks, checkRun{
@@ -38,7 +38,6 @@ func (s *session) check(c coordination.Check) {
 	})
 }
 
-// selectChecks adds the ends of running checks to the selector.
 func (s *session) selectChecks(selector workflow.Selector) {
 	for _, c := range s.checks {
 		selector.AddFuture(c.future, func(f workflow.Future) {
@@ -52,7 +51,6 @@ func (s *session) selectChecks(selector workflow.Selector) {
 	}
 }
 
-// cancelCheck cancels a check and drops its outcome.
 func (s *session) cancelCheck(id coordination.LaunchID) {
 	for _, c := range s.checks {
 		if c.id == id {
@@ -82,4 +80,35 @@ func (s *session) checkedSince(agent string) time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// makePreparations makes the preparations of the session concurrently, unless it has them. They become part of
+// Prepared, and the core counts their cost.
+func (s *session) makePreparations() error {
+	if len(s.prepared.Drafted) > 0 {
+		return nil
+	}
+	s.ledger.due = len(s.prepared.Preparations) > 0
+	var made []workflow.Future
+	for _, p := range s.prepared.Preparations {
+		ctx := workflows.Preparing(s.ctx, "have a model make the "+string(p))
+		input := acts.DraftInput{Session: s.id, ConfigHash: s.prepared.ConfigHash, Preparation: p}
+		made = append(made, workflow.ExecuteActivity(ctx, registered.Draft, input))
+	}
+	for _, f := range made {
+		var d acts.Drafted
+		if err := f.Get(s.ctx, &d); err != nil {
+			return err
+		}
+		s.prepared.Drafted = append(s.prepared.Drafted, d)
+		s.core.Step(coordination.Drafted{Usage: d.Usage, Text: draftText(d), Reason: d.Fallback})
+	}
+	return nil
+}
+
+func draftText(d acts.Drafted) string {
+	if d.Fallback != "" {
+		return fmt.Sprintf("the model made no %s; built-in ones are used", d.Preparation)
+	}
+	return fmt.Sprintf("the model made %d %s", len(d.Items), d.Preparation)
 }

@@ -10,14 +10,14 @@ import (
 
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
-	"conclave/engine/team"
+	"conclave/engine/session"
 )
 
 // checked plays a session whose checks have the outcomes that verdicts returns for the agent
 // of an answer.
 func checked(c coordination.Config, verdicts func(agent string) (string, error)) *play {
 	p := newPlay(c, map[string][]outcome{
-		"agent_a": {gives(acts.StepResult{Outcome: team.Outcome{Action: coordination.NewAnswer}, Checks: []string{"x"}}), votesSurely(1)},
+		"agent_a": {gives(acts.StepResult{Outcome: session.Outcome{Action: coordination.NewAnswer}, Checks: []string{"x"}}), votesSurely(1)},
 		"agent_b": {answers(), votesSurely(1)},
 	})
 	p.RegisterActivityWithOptions(func(_ context.Context, in acts.CheckInput) (acts.CheckResult, error) {

@@ -1,11 +1,13 @@
 package session
 
 import (
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/engine/coordination"
+	"conclave/workflows"
 )
 
 // clock measures the session's time. It stops while the session is paused or parked.
@@ -68,7 +70,6 @@ func (s *session) runClock() {
 	}
 }
 
-// timeLeft returns the time that the session has left.
 func (s *session) timeLeft() time.Duration {
 	if s.clock.stop == nil {
 		return s.clock.left
@@ -99,7 +100,6 @@ func (s *session) selectClock(selector workflow.Selector) {
 	add(&s.clock.asked, nil, coordination.CallerGone{})
 }
 
-// startWait starts the timer for the core's wait.
 func (s *session) startWait(w coordination.Wait) {
 	if s.clock.waited != nil { // the majority that it was for is lost
 		s.clock.stopWait()
@@ -122,5 +122,53 @@ func (s *session) endWait() {
 	if s.clock.waited != nil && !s.core.Waiting {
 		s.clock.stopWait()
 		s.clock.waited = nil
+	}
+}
+
+// Maximum sizes of the results in one request and of all results that are not yet on record, in
+// bytes. A payload of 2 MB would block the workflow.
+const (
+	maxResults = 512 << 10
+	maxPending = 1 << 20
+)
+
+func (l *ledger) checkResults(e coordination.ToolResults) error {
+	size, pending := 0, 0
+	for _, r := range e.Results {
+		size += len(r.Content)
+	}
+	for _, r := range l.results {
+		pending += len(r.Content)
+	}
+	switch {
+	case size > maxResults:
+		return fmt.Errorf("the results have %d bytes, at most %d are accepted in one request", size, maxResults)
+	case size+pending > maxPending:
+		return fmt.Errorf("earlier results are still being written: %w", workflows.ErrTooEarly)
+	}
+	return nil
+}
+
+// addResults makes a record due at once, because steps wait for the results.
+func (l *ledger) addResults(results []coordination.ToolResult) {
+	if len(results) > 0 {
+		l.results = append(l.results, results...)
+		l.due = true
+	}
+}
+
+func (s *session) askCaller(c coordination.AskCaller) {
+	ctx, stop := workflow.WithCancel(s.ctx)
+	s.clock.stopAsk = stop
+	s.clock.asked = workflow.NewTimerWithOptions(ctx, time.Duration(c.Seconds)*time.Second, workflow.TimerOptions{
+		Summary: "until the caller returns the results of its tools",
+	})
+}
+
+// endAsking stops the timer of askCaller if the core no longer waits for the caller.
+func (s *session) endAsking() {
+	if s.clock.asked != nil && !s.core.Calling {
+		s.clock.stopAsk()
+		s.clock.asked = nil
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/coordination"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 )
 
 // "Session time stands still while parked or paused."
@@ -16,9 +16,9 @@ func TestClock_StandsStill(t *testing.T) {
 	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), hangs(), hangs()}})
 	start := p.Now()
 	const from, until = 1000, 50_000
-	p.at(from, func() { p.asks(t, drive.PauseSignal, nil, nil) })
+	p.at(from, func() { p.asks(t, workflows.PauseSignal, nil, nil) })
 	p.at(until-1, func() { require.Len(t, p.log.bells(), 1, "no warning while the session is held") })
-	p.at(until, func() { p.asks(t, drive.ResumeSignal, nil, nil) })
+	p.at(until, func() { p.asks(t, workflows.ResumeSignal, nil, nil) })
 	require.Equal(t, "timeout", p.run(t).Status)
 	require.Equal(t, time.Duration(until+sessionTime-from)*time.Second, p.Now().Sub(start).Truncate(time.Second))
 }
@@ -53,8 +53,8 @@ func TestClock_Warning(t *testing.T) {
 func TestClock_WarningAfterAPause(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), hangs(), hangs(), hangs()}})
-	p.at(100, func() { p.asks(t, drive.PauseSignal, nil, nil) })
-	p.at(10_000, func() { p.asks(t, drive.ResumeSignal, nil, nil) })
+	p.at(100, func() { p.asks(t, workflows.PauseSignal, nil, nil) })
+	p.at(10_000, func() { p.asks(t, workflows.ResumeSignal, nil, nil) })
 	const warned = 10_000 + sessionTime - 100 - grace
 	wrapUps := func() (n int) {
 		for _, bell := range p.log.bells() {
@@ -67,9 +67,9 @@ func TestClock_WarningAfterAPause(t *testing.T) {
 	p.at(warned-1, func() { require.Zero(t, wrapUps()) })
 	p.at(warned+1, func() {
 		require.Equal(t, 1, wrapUps())
-		p.asks(t, drive.PauseSignal, nil, nil)
+		p.asks(t, workflows.PauseSignal, nil, nil)
 	})
-	p.at(warned+2, func() { p.asks(t, drive.ResumeSignal, nil, nil) })
+	p.at(warned+2, func() { p.asks(t, workflows.ResumeSignal, nil, nil) })
 	require.Equal(t, "timeout", p.run(t).Status)
 	near := 0
 	for _, timer := range p.log.timers {

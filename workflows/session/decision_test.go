@@ -10,11 +10,11 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	sessionacts "conclave/activities/session"
-	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	"conclave/workflows/session"
 	"conclave/workflows/stagetest"
 )
@@ -107,7 +107,7 @@ func TestSession_FinishDecidesNow(t *testing.T) {
 	t.Parallel()
 	var s *stagetest.Stage
 	s = stagetest.New(t, map[string][]any{
-		"agent_a": {stagetest.Answer("A."), stagetest.Block{Reached: func() { s.SignalWorkflow(drive.FinishSignal, nil) }}},
+		"agent_a": {stagetest.Answer("A."), stagetest.Block{Reached: func() { s.SignalWorkflow(workflows.FinishSignal, nil) }}},
 		"agent_b": {stagetest.Answer("B."), stagetest.Vote("agent1")},
 	}, nil)
 	result := stagetest.Play[session.Result](t, s, session.Type, session.Input{Query: "Who?", SessionID: "s1"})
@@ -127,14 +127,14 @@ func TestSession_CancelKeepsWhatWasAccepted(t *testing.T) {
 	var ended *temporal.CanceledError
 	require.ErrorAs(t, s.GetWorkflowError(), &ended)
 	var result session.Result
-	require.True(t, drive.CanceledResult(ended, &result))
+	require.True(t, workflows.CanceledResult(ended, &result))
 	require.Equal(t, "cancelled", result.Status)
 	require.Empty(t, result.Winner)
 	require.GreaterOrEqual(t, result.Cost.ModelCalls, int64(2), "both answers were paid for")
 
 	status, err := artifact.ReadJSON[sessionacts.State](t.Context(), s.Store, "sessions/s1/status.json")
 	require.NoError(t, err)
-	answer, err := s.QueryWorkflow(drive.StateQuery)
+	answer, err := s.QueryWorkflow(workflows.StateQuery)
 	require.NoError(t, err)
 	var state sessionacts.State
 	require.NoError(t, answer.Get(&state))

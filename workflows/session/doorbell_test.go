@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/coordination"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 )
 
 // "The doorbell is a memo, one event per change": an answer for a running step is in
@@ -22,15 +22,15 @@ func TestDoorbell_NewAnswer(t *testing.T) {
 		require.Len(t, bells, 1)
 		require.Equal(t, 1, bells[0].Epoch)
 		require.Equal(t, []string{"agent1.2", "agent2.1"}, labelsOf(bells[0].Answers))
-		p.asks(t, drive.FinishSignal, nil, nil)
+		p.asks(t, workflows.FinishSignal, nil, nil)
 	})
 	result := p.run(t)
 	require.Equal(t, "finished", result.Status)
 
 	last := p.log.upserts[len(p.log.upserts)-1]
 	require.Zero(t, last.cancelled, "the bell rings before the step is cancelled")
-	require.Equal(t, coordination.Ending, last.values[drive.MemoDoorbell].(coordination.Ring).Directive)
-	require.Equal(t, "finished", last.values[drive.MemoStatus])
+	require.Equal(t, coordination.Ending, last.values[workflows.MemoDoorbell].(coordination.Ring).Directive)
+	require.Equal(t, "finished", last.values[workflows.MemoStatus])
 	require.Error(t, p.log.steps[3].Err(), "the step that ran was cancelled")
 }
 

@@ -8,20 +8,19 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	acts "conclave/activities/session"
-	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/workflows/drive"
+	"conclave/engine/files/artifact"
+	"conclave/workflows"
 )
 
-// end presents the decision and completes the session.
-func (s *session) end(ctx workflow.Context) (Result, error) {
+func (s *session) endDecided(ctx workflow.Context) (Result, error) {
 	s.awaitCancelled(ctx)
 	d := *s.decision
-	result := s.result()
+	result := s.sessionResult()
 	if d.Winner != "" || d.Final != nil {
 		var p acts.Presented
 		final := finalOf(d)
-		ctx := drive.Bookkeeping(ctx, "write the final answer, "+final.Label)
+		ctx := workflows.Bookkeeping(ctx, "write the final answer, "+final.Label)
 		input := acts.PresentInput{Session: s.id, Decision: d}
 		if err := workflow.ExecuteActivity(ctx, registered.Present, input).Get(ctx, &p); err != nil {
 			return Result{}, err
@@ -31,9 +30,9 @@ func (s *session) end(ctx workflow.Context) (Result, error) {
 			s.final = final
 		}
 	}
-	s.show()
-	s.index().End(ctx, result.Status, result.Winner, result.Cost)
-	if err := s.flush(ctx, true); err != nil {
+	s.showProgress()
+	s.searchIndex().End(ctx, result.Status, result.Winner, result.Cost)
+	if err := s.flushRecords(ctx, true); err != nil {
 		return Result{}, err
 	}
 	decided := s.core.DecidedAt()
@@ -53,13 +52,13 @@ func (s *session) ageAt(ctx workflow.Context, now time.Time) float64 {
 	return float64(max(0, now.Sub(created)).Milliseconds()) / 1000 // Seconds of 2861 ms would print as 2.8609999999999998
 }
 
-// result returns the result of the session without the text of the answer.
-func (s *session) result() Result {
+// sessionResult leaves the text of the answer out.
+func (s *session) sessionResult() Result {
 	view := s.core.View()
 	r := Result{
-		SessionID: s.id, Status: s.status(), Votes: view.Votes, Rounds: view.Round, Cost: view.Cost, Reported: view.Reported,
+		SessionID: s.id, Status: s.currentStatus(), Votes: view.Votes, Rounds: view.Round, Cost: view.Cost, Reported: view.Reported,
 		Rejections: view.Cost.Rejections,
-		Voters:     view.Voters(), Agents: members(view), Failed: view.Failed(), Error: s.failure(),
+		Voters:     view.Voters(), Agents: countMembers(view), Failed: view.Failed(), Error: s.failureReason(),
 	}
 	if d := s.decision; d != nil {
 		r.Winner, r.WinnerLabel, r.Tie, r.Earlier = d.Winner, d.WinnerLabel, d.Tied, d.Earlier
@@ -76,8 +75,7 @@ func (s *session) result() Result {
 	return r
 }
 
-// members returns the number of agents that have joined the team.
-func members(v coordination.View) int {
+func countMembers(v coordination.View) int {
 	n := 0
 	for _, a := range v.Agents {
 		if !a.Absent {
@@ -87,8 +85,7 @@ func members(v coordination.View) int {
 	return n
 }
 
-// failure returns the reason why a session failed, or nil.
-func (s *session) failure() *artifact.Error {
+func (s *session) failureReason() *artifact.Error {
 	if s.decision == nil || s.decision.Status != coordination.FailedAll {
 		return nil
 	}
@@ -104,7 +101,6 @@ func finalOf(d coordination.Decision) *acts.FinalAnswer {
 	return &acts.FinalAnswer{Agent: d.Winner, Label: d.WinnerLabel}
 }
 
-// whyFailed explains why a session has no winner.
 func whyFailed(d coordination.Decision, v coordination.View) *artifact.Error {
 	var agents, causes []string
 	for _, a := range v.Agents {
@@ -150,13 +146,13 @@ func whyEmpty(d coordination.Decision, v coordination.View) string {
 	return "the session ended before any agent had an answer"
 }
 
-// cancelled ends a cancelled session, even if the store is unavailable. The session ends as
+// endCancelled ends a cancelled session, even if the store is unavailable. The session ends as
 // cancelled, unless it had a decision before the cancellation.
-func (s *session) cancelled() (Result, error) {
+func (s *session) endCancelled() (Result, error) {
 	ctx, stop := workflow.NewDisconnectedContext(s.ctx)
 	defer stop()
 	if s.core == nil {
-		s.setMemo(ctx, drive.Cancelled)
+		s.setMemo(ctx, workflows.Cancelled)
 		return Result{}, s.ctx.Err()
 	}
 	if s.decision != nil {
@@ -165,36 +161,33 @@ func (s *session) cancelled() (Result, error) {
 	s.core.Step(coordination.CancelRequested{})
 	s.carryOut(s.core.Drain())
 	s.awaitCancelled(ctx)
-	s.setMemo(ctx, drive.Cancelled)
-	s.index().End(ctx, drive.Cancelled, "", s.core.View().Cost)
-	drive.FlushInTime(ctx, func(ctx workflow.Context) error { return s.flush(ctx, true) })
+	s.setMemo(ctx, workflows.Cancelled)
+	s.searchIndex().End(ctx, workflows.Cancelled, "", s.core.View().Cost)
+	workflows.FlushInTime(ctx, func(ctx workflow.Context) error { return s.flushRecords(ctx, true) })
 	return Result{}, s.canceledError(ctx)
 }
 
 // endInTime completes a decided session unless the store is unavailable.
 func (s *session) endInTime(ctx workflow.Context) (result Result, err error) {
-	written := false
-	drive.FlushInTime(ctx, func(ctx workflow.Context) error {
-		result, err = s.end(ctx)
-		written = err == nil
+	written := workflows.FlushInTime(ctx, func(ctx workflow.Context) error {
+		result, err = s.endDecided(ctx)
 		return err
 	})
 	if written {
 		return result, nil
 	}
-	s.setMemo(ctx, drive.Cancelled)
+	s.setMemo(ctx, workflows.Cancelled)
 	return Result{}, s.canceledError(ctx)
 }
 
 func (s *session) canceledError(ctx workflow.Context) error {
-	result := s.result()
-	result.Status, result.DurationSeconds = drive.Cancelled, s.ageAt(ctx, workflow.Now(ctx))
-	return drive.CanceledError(result.Cost, result)
+	result := s.sessionResult()
+	result.Status, result.DurationSeconds = workflows.Cancelled, s.ageAt(ctx, workflow.Now(ctx))
+	return workflows.CanceledError(result.Cost, result)
 }
 
-// awaitCancelled waits for cancelled steps to report their usage.
 func (s *session) awaitCancelled(ctx workflow.Context) {
-	drive.AwaitCancelled(ctx, func(selector workflow.Selector) bool { return s.selectSteps(ctx, selector) },
+	workflows.AwaitCancelled(ctx, func(selector workflow.Selector) bool { return s.selectSteps(ctx, selector) },
 		func() bool { return s.reckonLost(ctx) })
-	s.ledger.collect(s.ctx, s.core)
+	s.ledger.collectEvents(s.ctx, s.core)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	acts "conclave/activities/session"
-	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/workflows/stagetest"
 )

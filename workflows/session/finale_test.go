@@ -7,15 +7,15 @@ import (
 
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
-	"conclave/engine/team"
-	"conclave/workflows/drive"
+	"conclave/engine/session"
+	"conclave/workflows"
 )
 
 // One step presents the final answer and another judges it. The result names the winner's answer,
 // and final/ has the presented one.
 func TestFinale(t *testing.T) {
 	t.Parallel()
-	judged := gives(acts.StepResult{Outcome: team.Outcome{Action: coordination.Submit}})
+	judged := gives(acts.StepResult{Outcome: session.Outcome{Action: coordination.Submit}})
 	p := newPlay(coordination.Config{Strategy: "winner_present", MaxRestarts: 1}, map[string][]outcome{
 		"agent_a": {answers(), votesFor("agent_a", 1, 0), answers(), func(in acts.StepInput) (acts.StepResult, error) {
 			require.Equal(t, "agent1.final", in.Launch.Final.Label)
@@ -59,14 +59,14 @@ func TestFinale_AnotherAttempt(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{MaxRestarts: 1}, map[string][]outcome{
 		"agent_a": {
-			answers(), votesFor("agent_a", 1, 0), gives(acts.StepResult{Outcome: team.Outcome{Action: coordination.RestartTeam, Reason: "No sources."}}),
+			answers(), votesFor("agent_a", 1, 0), gives(acts.StepResult{Outcome: session.Outcome{Action: coordination.RestartTeam, Reason: "No sources."}}),
 			hangs(),
 		},
 	})
 	p.at(10, func() {
 		require.Equal(t, 2, p.state(t).Attempt)
 		require.Contains(t, p.details(t), "attempt 2")
-		p.asks(t, drive.FinishSignal, nil, nil)
+		p.asks(t, workflows.FinishSignal, nil, nil)
 	})
 	result := p.run(t)
 	require.Equal(t, "agent1.1", result.WinnerLabel)
@@ -81,9 +81,9 @@ func TestFinale_Paused(t *testing.T) {
 	})
 	p.at(10, func() {
 		require.Contains(t, p.details(t), "at the final answer")
-		p.asks(t, drive.PauseSignal, nil, nil)
+		p.asks(t, workflows.PauseSignal, nil, nil)
 	})
-	p.at(20, func() { p.asks(t, drive.ResumeSignal, nil, nil) })
+	p.at(20, func() { p.asks(t, workflows.ResumeSignal, nil, nil) })
 	require.Equal(t, "consensus", p.run(t).Status)
 	require.Contains(t, p.steps(), "agent_a present"+runID+"-l3")
 }
@@ -92,7 +92,7 @@ func TestFinale_Paused(t *testing.T) {
 func TestDecomposition(t *testing.T) {
 	t.Parallel()
 	stop := func(status coordination.StopStatus, summary string) outcome {
-		return gives(acts.StepResult{Outcome: team.Outcome{Action: coordination.Stop, Status: status, Summary: summary}})
+		return gives(acts.StepResult{Outcome: session.Outcome{Action: coordination.Stop, Status: status, Summary: summary}})
 	}
 	p := newPlay(coordination.Config{Mode: coordination.Decomposition, Strategy: "synthesize"}, map[string][]outcome{
 		"agent_a": {answers(), stop("blocked", "No | access.")},
@@ -100,7 +100,7 @@ func TestDecomposition(t *testing.T) {
 	})
 	p.at(10, func() {
 		require.Contains(t, p.details(t), `- agent_a is **blocked**: No \| access.`)
-		p.asks(t, drive.FinishSignal, nil, nil)
+		p.asks(t, workflows.FinishSignal, nil, nil)
 	})
 	require.Equal(t, "finished", p.run(t).Status)
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	"conclave/workflows/session"
 	"conclave/workflows/stagetest"
 )
@@ -21,7 +21,7 @@ func TestSession_isIndexed(t *testing.T) {
 	}{
 		"decided": {stagetest.EveryAttribute(), stagetest.Seed(), []string{"Kind=session Status=running Team=default", "Status=consensus Winner=agent_c"}},
 		"failed":  {stagetest.EveryAttribute(), map[string][]any{"agent_a": {}}, []string{"Kind=session Status=running Team=default", "Status=failed"}},
-		"some":    {[]string{drive.AttributeStatus, "Another"}, stagetest.Seed(), []string{"Status=running", "Status=consensus"}},
+		"some":    {[]string{workflows.AttributeStatus, "Another"}, stagetest.Seed(), []string{"Status=running", "Status=consensus"}},
 		"none":    {nil, stagetest.Seed(), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 
 	"conclave/activities"
 	sessionacts "conclave/activities/session"
-	"conclave/engine/artifact"
 	"conclave/engine/config"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	"conclave/workflows/session"
 	"conclave/workflows/stagetest"
 )
@@ -23,9 +23,9 @@ func TestSession_InvalidInputFailsAtOnce(t *testing.T) {
 	for name, in := range map[string]session.Input{
 		"no query":        {},
 		"blank query":     {Query: " \n"},
-		"huge query":      {Query: strings.Repeat("x", drive.MaxInput+1)},
+		"huge query":      {Query: strings.Repeat("x", workflows.MaxInput+1)},
 		"empty turn":      {Query: "q", History: []artifact.Turn{{}}},
-		"huge history":    {Query: "q", History: []artifact.Turn{{Answer: strings.Repeat("x", drive.MaxInput)}}},
+		"huge history":    {Query: "q", History: []artifact.Turn{{Answer: strings.Repeat("x", workflows.MaxInput)}}},
 		"history twice":   {Query: "q", History: []artifact.Turn{{Query: "p", Answer: "a"}}, Continues: "s0"},
 		"continues":       {Query: "q", Continues: "../s0"},
 		"continues none":  {Query: "q", Continues: "s0"},
@@ -50,7 +50,7 @@ func TestSession_InvalidInputFailsAtOnce(t *testing.T) {
 			var refused *temporal.ApplicationError
 			require.ErrorAs(t, s.GetWorkflowError(), &refused)
 			require.True(t, refused.NonRetryable())
-			require.Contains(t, []string{drive.InvalidInput, activities.ConfigInvalid}, refused.Type())
+			require.Contains(t, []string{workflows.InvalidInput, activities.ConfigInvalid}, refused.Type())
 			require.Zero(t, s.Cast["agent_a"].Asked, "nothing was paid for")
 		})
 	}
@@ -99,7 +99,7 @@ func TestSession_UndecodableInput(t *testing.T) {
 		s.ExecuteWorkflow(session.Type, in)
 		var refused *temporal.ApplicationError
 		require.ErrorAs(t, s.GetWorkflowError(), &refused, in)
-		require.Equal(t, drive.InvalidInput, refused.Type(), in)
+		require.Equal(t, workflows.InvalidInput, refused.Type(), in)
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 
 	"conclave/activities"
 	acts "conclave/activities/session"
-	"conclave/engine/artifact"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	"conclave/workflows/session"
 	"conclave/workflows/stagetest"
 )
@@ -74,7 +74,7 @@ func TestSession_UnreachedModelParks(t *testing.T) {
 		parked := stagetest.State[acts.State](t, s).Parked
 		require.NotNil(t, parked)
 		require.Equal(t, "retry after mending it, or cancel: agent_a: no reply since the start: "+refused.Message, *parked)
-		s.SignalWorkflow(drive.RetrySignal, drive.Request{})
+		s.SignalWorkflow(workflows.RetrySignal, workflows.Request{})
 	}, time.Hour)
 	result := stagetest.Play[session.Result](t, s, session.Type, session.Input{Query: "Who?"})
 	require.Equal(t, "consensus", result.Status, "%v", result.Error)
@@ -107,11 +107,11 @@ func TestSession_SuspendedStepOfADecision(t *testing.T) {
 		"agent_a": {stagetest.Answer("A."), stagetest.Vote("agent1")},
 		"agent_b": {stagetest.WriteFile("half of it"), stagetest.Limited},
 	}, nil)
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, time.Minute)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.PauseSignal, nil) }, time.Minute)
 	s.RegisterDelayedCallback(func() {
 		_, err := artifact.ReadJSON[artifact.LastAction](t.Context(), s.Store, "sessions/s1/agents/agent_b/last_action.json")
 		require.ErrorIs(t, err, artifact.ErrNotFound, "the step may go on")
-		s.SignalWorkflow(drive.FinishSignal, nil)
+		s.SignalWorkflow(workflows.FinishSignal, nil)
 	}, 2*time.Minute)
 	result := stagetest.Play[session.Result](t, s, session.Type, session.Input{Query: "Who?", SessionID: "s1"})
 	require.Equal(t, "finished", result.Status)

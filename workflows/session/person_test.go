@@ -8,7 +8,7 @@ import (
 
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 )
 
 // duo is a team of two whose first steps run until a verb arrives.
@@ -33,33 +33,33 @@ func TestPause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlay(coordination.Config{}, duo())
-			p.at(10, func() { ask(t, p, drive.PauseSignal) })
+			p.at(10, func() { ask(t, p, workflows.PauseSignal) })
 			p.at(20, func() {
 				state := p.state(t)
 				require.True(t, state.Paused)
-				require.Equal(t, drive.Running, state.Status)
+				require.Equal(t, workflows.Running, state.Status)
 				require.False(t, state.Agents[0].Running, "the step that ran is suspended")
 				require.Nil(t, state.Agents[0].Error)
 				require.Equal(t, []string{"agent_a ", "agent_b "}, p.steps(), "nothing is launched")
-				require.Equal(t, drive.Paused, p.log.memo(drive.MemoStatus))
-				require.Equal(t, true, p.log.memo(drive.MemoPaused))
+				require.Equal(t, workflows.Paused, p.log.memo(workflows.MemoStatus))
+				require.Equal(t, true, p.log.memo(workflows.MemoPaused))
 				require.True(t, p.recorded().Status.Paused, "status.json says it, too")
 
 				last := p.log.upserts[len(p.log.upserts)-1]
-				require.Equal(t, coordination.Pausing, last.values[drive.MemoDoorbell].(coordination.Ring).Directive)
-				require.Equal(t, drive.Paused, last.values[drive.MemoStatus], "one upsert has both")
+				require.Equal(t, coordination.Pausing, last.values[workflows.MemoDoorbell].(coordination.Ring).Directive)
+				require.Equal(t, workflows.Paused, last.values[workflows.MemoStatus], "one upsert has both")
 				require.Zero(t, last.cancelled, "the bell rings before the step is cancelled")
 				require.Error(t, p.log.steps[0].Err(), "and then it is")
 			})
-			p.at(30, func() { ask(t, p, drive.ResumeSignal) })
+			p.at(30, func() { ask(t, p, workflows.ResumeSignal) })
 			result := p.run(t)
 			require.Equal(t, "consensus", result.Status)
 			require.Equal(t, "agent_b", result.Winner)
 			require.Equal(t, []string{
 				"agent_a ", "agent_a ", "agent_a " + runID + "-l1", "agent_b ", "agent_b ", "agent_b " + runID + "-l2",
 			}, p.steps(), "suspended steps resume")
-			require.Empty(t, p.log.memo(drive.MemoParked))
-			require.Equal(t, false, p.log.memo(drive.MemoPaused))
+			require.Empty(t, p.log.memo(workflows.MemoParked))
+			require.Equal(t, false, p.log.memo(workflows.MemoPaused))
 			require.Equal(t, int64(4), result.Cost.ModelCalls)
 		})
 	}
@@ -72,11 +72,11 @@ func TestPause_WorkerGone(t *testing.T) {
 		"agent_a": {answers(), votesFor("agent_a", 1, 0)},
 	})
 	p.log.dead = true
-	p.at(10, func() { p.asks(t, drive.PauseSignal, nil, nil) })
+	p.at(10, func() { p.asks(t, workflows.PauseSignal, nil, nil) })
 	p.at(20, func() {
 		require.Nil(t, p.state(t).Agents[0].Error)
 		p.log.dead = false
-		p.asks(t, drive.ResumeSignal, nil, nil)
+		p.asks(t, workflows.ResumeSignal, nil, nil)
 	})
 	require.Equal(t, "consensus", p.run(t).Status)
 	require.Equal(t, []string{"agent_a ", "agent_a " + runID + "-l1"}, p.steps())
@@ -86,20 +86,20 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, duo())
 	p.at(10, func() {
-		p.isRefused(t, drive.ResumeSignal, nil, "not paused")
-		p.isRefused(t, drive.RetrySignal, nil, "no agent has failed")
-		p.isRefused(t, drive.RetrySignal, drive.Request{Agent: "agent_a"}, "has not failed")
-		p.isRefused(t, drive.SaySignal, drive.Request{Text: " \n"}, "empty")
-		p.isRefused(t, drive.SaySignal, drive.Request{Text: strings.Repeat("x", coordination.MaxText+1)}, "bytes")
-		p.isRefused(t, drive.SaySignal, drive.Request{Text: "Hi.", Agent: "agent_x"}, "agent_a, agent_b")
-		p.asks(t, drive.PauseSignal, nil, nil)
-		p.isRefused(t, drive.PauseSignal, nil, "paused already")
+		p.isRefused(t, workflows.ResumeSignal, nil, "not paused")
+		p.isRefused(t, workflows.RetrySignal, nil, "no agent has failed")
+		p.isRefused(t, workflows.RetrySignal, workflows.Request{Agent: "agent_a"}, "has not failed")
+		p.isRefused(t, workflows.SaySignal, workflows.Request{Text: " \n"}, "empty")
+		p.isRefused(t, workflows.SaySignal, workflows.Request{Text: strings.Repeat("x", coordination.MaxText+1)}, "bytes")
+		p.isRefused(t, workflows.SaySignal, workflows.Request{Text: "Hi.", Agent: "agent_x"}, "agent_a, agent_b")
+		p.asks(t, workflows.PauseSignal, nil, nil)
+		p.isRefused(t, workflows.PauseSignal, nil, "paused already")
 	})
 	p.at(20, func() {
 		before := p.texts(t)
-		p.isRefused(t, drive.PauseSignal, nil, "paused already")
+		p.isRefused(t, workflows.PauseSignal, nil, "paused already")
 		require.Equal(t, before, p.texts(t), "a refused request changes nothing")
-		p.asks(t, drive.FinishSignal, nil, nil)
+		p.asks(t, workflows.FinishSignal, nil, nil)
 	})
 	require.Equal(t, "failed", p.run(t).Status, "no agent had answered")
 }
@@ -110,11 +110,11 @@ func TestSay(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), hangs(), votesFor("agent_a", 1, 2)}})
 	p.at(100, func() {
-		p.asks(t, drive.SaySignal, drive.Request{Text: "Shorter, please."}, func(s acts.State) {
+		p.asks(t, workflows.SaySignal, workflows.Request{Text: "Shorter, please."}, func(s acts.State) {
 			require.Equal(t, 1, s.Messages)
 			require.Empty(t, s.Query)
 		})
-		p.SignalWorkflow(drive.SaySignal, drive.Request{Text: "And in verse.", Agent: "agent_a"})
+		p.SignalWorkflow(workflows.SaySignal, workflows.Request{Text: "And in verse.", Agent: "agent_a"})
 	})
 	p.at(101, func() {
 		p.mu.Lock()
@@ -133,8 +133,8 @@ func TestSay(t *testing.T) {
 		bells := p.log.bells()
 		require.Equal(t, []coordination.Message{{Number: 1}, {Number: 2, Agent: "agent_a"}}, bells[len(bells)-1].Messages)
 	})
-	p.at(110, func() { p.asks(t, drive.PauseSignal, nil, nil) })
-	p.at(120, func() { p.asks(t, drive.ResumeSignal, nil, nil) })
+	p.at(110, func() { p.asks(t, workflows.PauseSignal, nil, nil) })
+	p.at(120, func() { p.asks(t, workflows.ResumeSignal, nil, nil) })
 	require.Equal(t, "consensus", p.run(t).Status)
 }
 
@@ -144,13 +144,13 @@ func TestParkAndRetry(t *testing.T) {
 	t.Parallel()
 	for name, ask := range map[string]func(*testing.T, *play){
 		"update": func(t *testing.T, p *play) {
-			p.asks(t, drive.RetrySignal, drive.Request{Agent: "agent_b"}, nil)
+			p.asks(t, workflows.RetrySignal, workflows.Request{Agent: "agent_b"}, nil)
 		},
-		"update for all": func(t *testing.T, p *play) { p.asks(t, drive.RetrySignal, nil, nil) },
+		"update for all": func(t *testing.T, p *play) { p.asks(t, workflows.RetrySignal, nil, nil) },
 		"signal": func(_ *testing.T, p *play) {
-			p.SignalWorkflow(drive.RetrySignal, drive.Request{Agent: "agent_b"})
+			p.SignalWorkflow(workflows.RetrySignal, workflows.Request{Agent: "agent_b"})
 		},
-		"signal for all": func(_ *testing.T, p *play) { p.SignalWorkflow(drive.RetrySignal, nil) },
+		"signal for all": func(_ *testing.T, p *play) { p.SignalWorkflow(workflows.RetrySignal, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,8 +162,8 @@ func TestParkAndRetry(t *testing.T) {
 				state := p.state(t)
 				require.NotNil(t, state.Parked)
 				require.Contains(t, *state.Parked, "agent_b")
-				require.Contains(t, p.log.memo(drive.MemoParked), "AuthFailed")
-				require.Equal(t, drive.Parked, p.log.memo(drive.MemoStatus))
+				require.Contains(t, p.log.memo(workflows.MemoParked), "AuthFailed")
+				require.Equal(t, workflows.Parked, p.log.memo(workflows.MemoStatus))
 				require.Contains(t, p.details(t), "`conclave retry s1`")
 				require.NotNil(t, p.recorded().Status.Parked, "and so does status.json")
 			})
@@ -171,7 +171,7 @@ func TestParkAndRetry(t *testing.T) {
 			result := p.run(t)
 			require.Equal(t, "consensus", result.Status, "a parked session's time stands still")
 			require.Contains(t, p.steps(), "agent_b tok-l4")
-			require.Empty(t, p.log.memo(drive.MemoParked))
+			require.Empty(t, p.log.memo(workflows.MemoParked))
 		})
 	}
 }
@@ -181,7 +181,7 @@ func TestPark_FinishDecides(t *testing.T) {
 	p := newPlay(coordination.Config{OnAgentFailure: "park"}, map[string][]outcome{
 		"agent_a": {answers()}, "agent_b": {fails("AuthFailed", "")},
 	})
-	p.at(sessionTime+1, func() { p.asks(t, drive.FinishSignal, nil, nil) })
+	p.at(sessionTime+1, func() { p.asks(t, workflows.FinishSignal, nil, nil) })
 	result := p.run(t)
 	require.Equal(t, "finished", result.Status)
 	require.Equal(t, "agent_a", result.Winner)
@@ -192,11 +192,11 @@ func TestSignals_NoSense(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, duo())
 	p.at(10, func() {
-		p.SignalWorkflow(drive.ResumeSignal, nil)
-		p.SignalWorkflow(drive.RetrySignal, drive.Request{Agent: "agent_x"})
-		p.SignalWorkflow(drive.SaySignal, "not an object")
-		p.SignalWorkflow(drive.SaySignal, drive.Request{Text: " "})
-		p.SignalWorkflow(drive.SaySignal, nil)
+		p.SignalWorkflow(workflows.ResumeSignal, nil)
+		p.SignalWorkflow(workflows.RetrySignal, workflows.Request{Agent: "agent_x"})
+		p.SignalWorkflow(workflows.SaySignal, "not an object")
+		p.SignalWorkflow(workflows.SaySignal, workflows.Request{Text: " "})
+		p.SignalWorkflow(workflows.SaySignal, nil)
 		p.SignalWorkflow("dance", nil)
 	})
 	p.at(20, func() {
@@ -204,7 +204,7 @@ func TestSignals_NoSense(t *testing.T) {
 		require.False(t, state.Paused)
 		require.Zero(t, state.Messages)
 		require.Contains(t, p.texts(t), "resume ignored: the session is not paused")
-		p.SignalWorkflow(drive.FinishSignal, []string{"whatever"})
+		p.SignalWorkflow(workflows.FinishSignal, []string{"whatever"})
 	})
 	require.Equal(t, "failed", p.run(t).Status, "no agent had answered")
 }
@@ -216,19 +216,19 @@ func TestWhilePreparing(t *testing.T) {
 	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), votesFor("agent_a", 1, 1)}})
 	refused := make(chan struct{})
 	p.preparing = func() {
-		p.update(drive.PauseSignal, nil, func(_ any, err error) {
+		p.update(workflows.PauseSignal, nil, func(_ any, err error) {
 			require.ErrorContains(t, err, "still being prepared")
 			close(refused)
 		})
-		p.SignalWorkflow(drive.ResumeSignal, nil)
-		p.SignalWorkflow(drive.PauseSignal, nil)
-		p.SignalWorkflow(drive.SaySignal, drive.Request{Text: "In verse."})
+		p.SignalWorkflow(workflows.ResumeSignal, nil)
+		p.SignalWorkflow(workflows.PauseSignal, nil)
+		p.SignalWorkflow(workflows.SaySignal, workflows.Request{Text: "In verse."})
 		<-refused
 	}
 	p.at(10, func() {
 		require.Empty(t, p.steps(), "to pause is to launch nothing")
 		require.True(t, p.state(t).Paused)
-		p.asks(t, drive.ResumeSignal, nil, nil)
+		p.asks(t, workflows.ResumeSignal, nil, nil)
 	})
 	require.Equal(t, "consensus", p.run(t).Status)
 	require.Equal(t, []coordination.Message{{Number: 1}}, p.launched[0].Messages)
@@ -242,7 +242,7 @@ func TestAfterTheDecision(t *testing.T) {
 	refused := make(chan struct{})
 	p.recording = func(in acts.RecordInput) {
 		if in.Status.Phase == coordination.PhaseDone {
-			p.update(drive.PauseSignal, nil, func(_ any, err error) {
+			p.update(workflows.PauseSignal, nil, func(_ any, err error) {
 				require.ErrorContains(t, err, "over")
 				close(refused)
 			})

@@ -7,20 +7,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	sessionacts "conclave/activities/session"
-	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
-	"conclave/engine/team"
-	"conclave/engine/team/checklist"
-	"conclave/workflows/session"
+	"conclave/engine/session"
+	"conclave/engine/session/quality"
+	sessionflow "conclave/workflows/session"
 	"conclave/workflows/stagetest"
 )
 
 // decide plays a session about the moons of Mars.
-func decide(t *testing.T, s *stagetest.Stage) session.Result {
+func decide(t *testing.T, s *stagetest.Stage) sessionflow.Result {
 	t.Helper()
-	return stagetest.Play[session.Result](t, s, session.Type, session.Input{Query: "How many moons has Mars?"})
+	return stagetest.Play[sessionflow.Result](t, s, sessionflow.Type, sessionflow.Input{Query: "How many moons has Mars?"})
 }
 
 const moonCriteria = `{"criteria": [
@@ -47,7 +47,7 @@ func TestQuality_generatedCriteria(t *testing.T) {
 		require.Contains(t, prompt, "- [primary] It counts the moons.")
 		require.Contains(t, prompt, "It names them.")
 	}
-	var stored team.CriteriaMade
+	var stored session.CriteriaMade
 	s.ReadJSON(t, "sessions/default-test-workflow-id/eval_criteria.json", &stored)
 	require.Len(t, stored.Criteria, 2)
 	require.Empty(t, stored.Fallback)
@@ -65,7 +65,7 @@ func TestQuality_criteriaFallBack(t *testing.T) {
 		want   string
 	}{
 		"to the preset":   {&preset, "The question itself is answered"},
-		"to the built-in": {nil, checklist.Defaults()[0].Text},
+		"to the built-in": {nil, quality.Defaults()[0].Text},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +118,7 @@ func TestQuality_personas(t *testing.T) {
 			} else {
 				require.Contains(t, stagetest.User(a(3)), later)
 			}
-			var stored team.PersonasMade
+			var stored session.PersonasMade
 			s.ReadJSON(t, "sessions/default-test-workflow-id/personas.json", &stored)
 			require.Equal(t, map[string]string{"agent_a": "Count twice.", "agent_b": "Look it up."}, stored.Personas)
 		})

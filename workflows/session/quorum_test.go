@@ -7,12 +7,12 @@ import (
 
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
-	"conclave/engine/team"
+	"conclave/engine/session"
 )
 
 // votesSurely votes for agent_a's first answer with a confidence.
 func votesSurely(confidence float64) outcome {
-	return gives(acts.StepResult{Outcome: team.Outcome{
+	return gives(acts.StepResult{Outcome: session.Outcome{
 		Action: coordination.Vote, Target: "agent_a", TargetLabel: "agent1.1", Confidence: &confidence,
 	}})
 }

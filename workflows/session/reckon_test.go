@@ -10,7 +10,7 @@ import (
 	"conclave/activities/attempt"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	"conclave/workflows/session"
 )
 
@@ -32,8 +32,8 @@ func unreported(more ...outcome) *play {
 func TestUnreportedSuspension(t *testing.T) {
 	t.Parallel()
 	p := unreported(answers(), votesFor("agent_a", 1, 0))
-	p.at(5, func() { p.SignalWorkflow(drive.PauseSignal, nil) })
-	p.at(6, func() { p.SignalWorkflow(drive.ResumeSignal, nil) })
+	p.at(5, func() { p.SignalWorkflow(workflows.PauseSignal, nil) })
+	p.at(6, func() { p.SignalWorkflow(workflows.ResumeSignal, nil) })
 	result := p.run(t)
 	require.Equal(t, "consensus", result.Status)
 	require.EqualValues(t, 7, result.Cost.ModelCalls)
@@ -53,8 +53,8 @@ func TestUnreportedOutage(t *testing.T) {
 	p := unreported(hangs(), answers(), votesFor("agent_a", 1, 0))
 	p.found.AwaySince = began
 	for at := range 2 {
-		p.at(5+2*at, func() { p.SignalWorkflow(drive.PauseSignal, nil) })
-		p.at(6+2*at, func() { p.SignalWorkflow(drive.ResumeSignal, nil) })
+		p.at(5+2*at, func() { p.SignalWorkflow(workflows.PauseSignal, nil) })
+		p.at(6+2*at, func() { p.SignalWorkflow(workflows.ResumeSignal, nil) })
 	}
 	require.Equal(t, "consensus", p.run(t).Status)
 	require.Equal(t, []time.Time{began, began}, []time.Time{p.launched[2].AwaySince, p.launched[3].AwaySince})
@@ -67,8 +67,8 @@ func TestUnreportedInjection(t *testing.T) {
 	t.Parallel()
 	p := unreported(answers(), votesFor("agent_a", 1, 0))
 	p.found.Seen = []coordination.Seen{{Agent: "agent_a", Step: 1}}
-	p.at(5, func() { p.SignalWorkflow(drive.PauseSignal, nil) })
-	p.at(6, func() { p.SignalWorkflow(drive.ResumeSignal, nil) })
+	p.at(5, func() { p.SignalWorkflow(workflows.PauseSignal, nil) })
+	p.at(6, func() { p.SignalWorkflow(workflows.ResumeSignal, nil) })
 	require.Equal(t, "consensus", p.run(t).Status)
 	var labels []string
 	for _, r := range p.records {
@@ -85,7 +85,7 @@ func TestUnreportedInjection(t *testing.T) {
 func TestUnreportedEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*play){
-		"finish":  func(p *play) { p.at(5, func() { p.SignalWorkflow(drive.FinishSignal, nil) }) },
+		"finish":  func(p *play) { p.at(5, func() { p.SignalWorkflow(workflows.FinishSignal, nil) }) },
 		"time up": func(p *play) { p.at(sessionTime-1, func() {}) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestUnreportedCancel(t *testing.T) {
 	p.at(5, p.CancelWorkflow)
 	p.ExecuteWorkflow("Session", map[string]any{"query": "Who?", "session_id": "s1"})
 	var result session.Result
-	require.True(t, drive.CanceledResult(p.GetWorkflowError(), &result))
+	require.True(t, workflows.CanceledResult(p.GetWorkflowError(), &result))
 	require.GreaterOrEqual(t, result.DurationSeconds, 5.0)
 	last := p.records[len(p.records)-1]
 	require.True(t, last.Over)
@@ -121,8 +121,8 @@ func TestUnreportedBudget(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{Budget: coordination.Allowance{Tokens: 300}}, map[string][]outcome{"agent_a": {hangs(), answers()}})
 	p.found = threeCalls
-	p.at(5, func() { p.SignalWorkflow(drive.PauseSignal, nil) })
-	p.at(6, func() { p.SignalWorkflow(drive.ResumeSignal, nil) })
+	p.at(5, func() { p.SignalWorkflow(workflows.PauseSignal, nil) })
+	p.at(6, func() { p.SignalWorkflow(workflows.ResumeSignal, nil) })
 	result := p.run(t)
 	require.Equal(t, "failed", result.Status)
 	require.Len(t, p.launched, 1)

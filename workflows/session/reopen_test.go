@@ -8,14 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
+	"conclave/activities"
 	"conclave/activities/attempt"
 	sessionacts "conclave/activities/session"
-	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
-	"conclave/engine/team"
-	"conclave/workflows/session"
+	"conclave/engine/session"
+	sessionflow "conclave/workflows/session"
 	"conclave/workflows/stagetest"
 )
 
@@ -36,7 +37,7 @@ func TestSession_ReopenedAfterFailure(t *testing.T) {
 		"agent_a": {stagetest.WriteFile("1"), stagetest.RefusedKey},
 		"agent_b": {stagetest.WriteFile("1"), stagetest.RefusedKey},
 	}, nil)
-	result := stagetest.Play[session.Result](t, first, session.Type, session.Input{Query: "Who?", SessionID: "s1"})
+	result := stagetest.Play[sessionflow.Result](t, first, sessionflow.Type, sessionflow.Input{Query: "Who?", SessionID: "s1"})
 	require.Equal(t, "failed", result.Status)
 	require.EqualValues(t, 2, result.Cost.ModelCalls)
 	require.NotZero(t, journals(t, first.Store, "s1"), "the failed step can be resumed")
@@ -49,7 +50,7 @@ func TestSession_ReopenedAfterFailure(t *testing.T) {
 		wrote := strings.Contains(string(mustJSON(t, req.Messages)), "write_file")
 		require.Equal(t, call == 1, wrote, "the conversation goes on")
 	}
-	result = stagetest.Play[session.Result](t, next, session.Type, session.Input{Resume: true}) // the record of the workflow names the session
+	result = stagetest.Play[sessionflow.Result](t, next, sessionflow.Type, sessionflow.Input{Resume: true}) // the record of the workflow names the session
 	require.Equal(t, "s1", result.SessionID)
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, "A.", result.Answer)
@@ -57,11 +58,12 @@ func TestSession_ReopenedAfterFailure(t *testing.T) {
 	require.Equal(t, "Who?", stagetest.State[sessionacts.State](t, next).Query)
 	require.Zero(t, journals(t, first.Store, "s1"), "a decision stands")
 
-	book, err := team.ReadBook(t.Context(), first.Store, artifact.InBucket("s1"), "")
-	require.NoError(t, err)
-	require.Len(t, book.Entries, 4)
-	require.Equal(t, 1, book.Seal)
-	require.Equal(t, 5, book.Files)
+	var actions []coordination.Action
+	for e, err := range session.LedgerOf(first.Store, artifact.InBucket("s1")).From(t.Context(), 1) {
+		require.NoError(t, err)
+		actions = append(actions, e.Action)
+	}
+	require.Equal(t, []coordination.Action{session.Resumed, "new_answer", "new_answer", "vote", "vote"}, actions)
 	events, err := first.Store.Get(t.Context(), "sessions/s1/events.jsonl")
 	require.NoError(t, err)
 	require.Contains(t, string(events), `"kind":"reopened"`)
@@ -76,13 +78,13 @@ func TestSession_ReopenedAfterFailure(t *testing.T) {
 func TestSession_ReopenedAfterDecision(t *testing.T) {
 	t.Parallel()
 	first := stagetest.New(t, stagetest.Seed(), nil)
-	result := stagetest.Play[session.Result](t, first, session.Type, session.Input{Query: "Who?", SessionID: "s1"})
+	result := stagetest.Play[sessionflow.Result](t, first, sessionflow.Type, sessionflow.Input{Query: "Who?", SessionID: "s1"})
 	next := stagetest.NewOn(t, first.Store, map[string][]any{"agent_a": nil, "agent_b": nil, "agent_c": nil}, nil)
-	require.Equal(t, result, stagetest.Play[session.Result](t, next, session.Type, session.Input{Resume: true, SessionID: "s1"}))
+	require.Equal(t, result, stagetest.Play[sessionflow.Result](t, next, sessionflow.Type, sessionflow.Input{Resume: true, SessionID: "s1"}))
 	require.Equal(t, "consensus", stagetest.State[sessionacts.State](t, next).Status)
-	book, err := team.ReadBook(t.Context(), first.Store, artifact.InBucket("s1"), "")
+	later, err := session.SealedAfter(t.Context(), first.Store, artifact.InBucket("s1"), 0)
 	require.NoError(t, err)
-	require.Zero(t, book.Seal)
+	require.Empty(t, later, "nothing goes on")
 }
 
 // A reopened cancelled session resumes the steps that were running.
@@ -93,20 +95,16 @@ func TestSession_ReopenedAfterCancellation(t *testing.T) {
 		"agent_a": {stagetest.Answer("A."), stagetest.WriteFile("1"), stagetest.Block{Reached: func() { s.CancelWorkflow() }}},
 		"agent_b": {stagetest.Answer("B."), stagetest.Never()},
 	}, nil)
-	s.ExecuteWorkflow(session.Type, session.Input{Query: "Who?", SessionID: "s1"})
+	s.ExecuteWorkflow(sessionflow.Type, sessionflow.Input{Query: "Who?", SessionID: "s1"})
 	var ended *temporal.CanceledError
 	require.ErrorAs(t, s.GetWorkflowError(), &ended)
 	layout := artifact.InBucket("s1")
-	saved, err := artifact.ReadJSON[struct {
-		Format int
-		sessionacts.Saved
-	}](t.Context(), s.Store, layout.SavedState("default-test-run-id"))
+	state, err := artifact.ReadJSON[activities.SavedState[sessionacts.Saved]](t.Context(), s.Store, layout.SavedState("default-test-run-id"))
 	require.NoError(t, err)
-	require.Equal(t, 1, saved.Format)
-	require.NoError(t, saved.Core.Refuse(coordination.Reopened{}))
+	require.NoError(t, state.Saved.Core.Refuse(coordination.Reopened{}))
 
 	next := stagetest.NewOn(t, s.Store, map[string][]any{"agent_a": {stagetest.Vote("agent2")}, "agent_b": {stagetest.Vote("agent2")}}, nil)
-	result := stagetest.Play[session.Result](t, next, session.Type, session.Input{Resume: true, SessionID: "s1"})
+	result := stagetest.Play[sessionflow.Result](t, next, sessionflow.Type, sessionflow.Input{Resume: true, SessionID: "s1"})
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, "agent_b", result.Winner)
 	require.Equal(t, []int{1, 1}, []int{next.Cast["agent_a"].Asked, next.Cast["agent_b"].Asked}, "no reply is paid twice")
@@ -121,7 +119,7 @@ func TestSession_ReopenedUndecided(t *testing.T) {
 		"agent_c": {stagetest.Answer("C."), stagetest.Vote("agent3")},
 	}
 	sure := func(team *config.Team) { team.Orchestrator.ActWhen.MinSupport = new(0.7) }
-	for name, in := range map[string]session.Input{
+	for name, in := range map[string]sessionflow.Input{
 		"with a message":       {Resume: true, SessionID: "s1", Text: "It is for a team of forty."},
 		"with another vote":    {Resume: true, SessionID: "s1"},
 		"with a word to one":   {Resume: true, SessionID: "s1", Text: "Why?", Agent: "agent_c"},
@@ -130,7 +128,7 @@ func TestSession_ReopenedUndecided(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			first := stagetest.New(t, divided, sure)
-			result := stagetest.Play[session.Result](t, first, session.Type, session.Input{Query: "Who?", SessionID: "s1"})
+			result := stagetest.Play[sessionflow.Result](t, first, sessionflow.Type, sessionflow.Input{Query: "Who?", SessionID: "s1"})
 			require.Equal(t, "undecided", result.Status)
 			require.Equal(t, "A.", result.Answer)
 			require.NotZero(t, journals(t, first.Store, "s1"), "it may go on")
@@ -150,7 +148,7 @@ func TestSession_ReopenedUndecided(t *testing.T) {
 			next.Cast["agent_c"].Saw = func(_ int, req llm.Request) {
 				heard = strings.Contains(string(mustJSON(t, req.Messages)), in.Text)
 			}
-			again := stagetest.Play[session.Result](t, next, session.Type, in)
+			again := stagetest.Play[sessionflow.Result](t, next, sessionflow.Type, in)
 			require.Equal(t, "consensus", again.Status)
 			require.True(t, heard)
 			require.Equal(t, map[bool]string{true: "C.", false: "A."}[in.Agent == ""], again.Answer)
@@ -172,7 +170,7 @@ func TestSession_AllFailed(t *testing.T) {
 		"agent_a": {stagetest.Answer("A."), stagetest.RefusedKey},
 		"agent_b": {stagetest.Answer("B."), stagetest.RefusedKey},
 	}, nil)
-	result := stagetest.Play[session.Result](t, first, session.Type, session.Input{Query: "Who?", SessionID: "s1"})
+	result := stagetest.Play[sessionflow.Result](t, first, sessionflow.Type, sessionflow.Input{Query: "Who?", SessionID: "s1"})
 	require.Equal(t, "failed", result.Status)
 	require.Empty(t, result.Winner)
 	require.Empty(t, result.DecidedBy)
@@ -185,7 +183,7 @@ func TestSession_AllFailed(t *testing.T) {
 	require.Nil(t, stagetest.State[sessionacts.State](t, first).Final, "nothing is applied or continued without a decision")
 
 	next := stagetest.NewOn(t, first.Store, map[string][]any{"agent_a": {stagetest.Vote("agent1")}, "agent_b": {stagetest.Vote("agent1")}}, nil)
-	result = stagetest.Play[session.Result](t, next, session.Type, session.Input{Resume: true, SessionID: "s1"})
+	result = stagetest.Play[sessionflow.Result](t, next, sessionflow.Type, sessionflow.Input{Resume: true, SessionID: "s1"})
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, "A.", result.Answer)
 }
@@ -195,24 +193,24 @@ func TestSession_ResumeRefused(t *testing.T) {
 	split := map[string][]any{"agent_a": {stagetest.Answer("A."), stagetest.Vote("agent1")}, "agent_b": {stagetest.Answer("B."), stagetest.Vote("agent2")}}
 	fail := func(team *config.Team) { team.Orchestrator.OnSplit = "fail" }
 	first := stagetest.New(t, split, fail)
-	require.Equal(t, "failed", stagetest.Play[session.Result](t, first, session.Type, session.Input{Query: "Who?", SessionID: "s1"}).Status)
+	require.Equal(t, "failed", stagetest.Play[sessionflow.Result](t, first, sessionflow.Type, sessionflow.Input{Query: "Who?", SessionID: "s1"}).Status)
 	for name, test := range map[string]struct {
-		in  session.Input
+		in  sessionflow.Input
 		why string
 	}{
-		"nothing to go on with": {session.Input{Resume: true, SessionID: "s2"}, "there is no session s2 to go on with: give a query instead of resume"},
-		"it would fail again":   {session.Input{Resume: true, SessionID: "s1"}, "session s1 cannot go on: the session would end again at once, failed: the votes are split"},
-		"no such agent":         {session.Input{Resume: true, SessionID: "s1", Agent: "agent_x"}, `the team has no agent "agent_x"`},
-		"with a query":          {session.Input{Resume: true, Query: "Who?"}, "resume goes on with the session as it was started"},
-		"an empty message":      {session.Input{Resume: true, SessionID: "s1", Text: " \n"}, "session s1 cannot go on: the text is empty"},
-		"a message to nobody":   {session.Input{Resume: true, SessionID: "s1", Text: "Why?", Agent: "agent_x"}, `the team has no agent "agent_x"`},
-		"a message alone":       {session.Input{Query: "Who?", Text: "Why?"}, "text is a message to a session that resume goes on with"},
-		"an agent alone":        {session.Input{Query: "Who?", Agent: "agent_a"}, "agent limits the retry of resume"},
+		"nothing to go on with": {sessionflow.Input{Resume: true, SessionID: "s2"}, "there is no session s2 to go on with: give a query instead of resume"},
+		"it would fail again":   {sessionflow.Input{Resume: true, SessionID: "s1"}, "session s1 cannot go on: the session would end again at once, failed: the votes are split"},
+		"no such agent":         {sessionflow.Input{Resume: true, SessionID: "s1", Agent: "agent_x"}, `the team has no agent "agent_x"`},
+		"with a query":          {sessionflow.Input{Resume: true, Query: "Who?"}, "resume goes on with the session as it was started"},
+		"an empty message":      {sessionflow.Input{Resume: true, SessionID: "s1", Text: " \n"}, "session s1 cannot go on: the text is empty"},
+		"a message to nobody":   {sessionflow.Input{Resume: true, SessionID: "s1", Text: "Why?", Agent: "agent_x"}, `the team has no agent "agent_x"`},
+		"a message alone":       {sessionflow.Input{Query: "Who?", Text: "Why?"}, "text is a message to a session that resume goes on with"},
+		"an agent alone":        {sessionflow.Input{Query: "Who?", Agent: "agent_a"}, "agent limits the retry of resume"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stagetest.NewOn(t, first.Store, split, fail)
-			s.ExecuteWorkflow(session.Type, test.in)
+			s.ExecuteWorkflow(sessionflow.Type, test.in)
 			var refused *temporal.ApplicationError
 			require.ErrorAs(t, s.GetWorkflowError(), &refused)
 			require.True(t, refused.NonRetryable())

@@ -25,9 +25,9 @@ import (
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
-	"conclave/engine/team"
-	"conclave/workflows/drive"
-	"conclave/workflows/session"
+	"conclave/engine/session"
+	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 // outcome is the scripted end of a step.
@@ -45,13 +45,13 @@ func gives(r acts.StepResult) outcome {
 }
 
 func answers() outcome {
-	return gives(acts.StepResult{Outcome: team.Outcome{Action: coordination.NewAnswer}})
+	return gives(acts.StepResult{Outcome: session.Outcome{Action: coordination.NewAnswer}})
 }
 
 // votesFor votes for an agent's first answer, having received the messages up to a
 // number.
 func votesFor(agent string, number, heard int) outcome {
-	return gives(acts.StepResult{Outcome: team.Outcome{
+	return gives(acts.StepResult{Outcome: session.Outcome{
 		Action: coordination.Vote, Target: agent, TargetLabel: fmt.Sprintf("agent%d.1", number), Heard: heard,
 	}})
 }
@@ -107,13 +107,13 @@ func newPlay(c coordination.Config, scripts map[string][]outcome) *play {
 	var suite testsuite.WorkflowTestSuite
 	p.TestWorkflowEnvironment = suite.NewTestWorkflowEnvironment()
 	p.SetTestTimeout(2 * time.Minute)
-	p.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&p.log, &drive.SignalOrder{}}})
+	p.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&p.log, &workflows.SignalOrder{}}})
 	p.RegisterActivityWithOptions(p.prepare, activity.RegisterOptions{Name: "Prepare"})
 	p.RegisterActivityWithOptions(p.step, activity.RegisterOptions{Name: "RunStep"})
 	p.RegisterActivityWithOptions(p.record, activity.RegisterOptions{Name: "Record"})
 	p.RegisterActivityWithOptions(p.present, activity.RegisterOptions{Name: "Present"})
 	p.RegisterActivityWithOptions(p.reckon, activity.RegisterOptions{Name: "Reckon"})
-	p.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: session.Type})
+	p.RegisterWorkflowWithOptions(sessionflow.Workflow, workflow.RegisterOptions{Name: sessionflow.Type})
 	return p
 }
 
@@ -204,40 +204,40 @@ func (p *play) update(name string, in any, answered func(any, error)) {
 }
 
 // run plays the session to its end.
-func (p *play) run(t *testing.T) session.Result {
+func (p *play) run(t *testing.T) sessionflow.Result {
 	t.Helper()
-	return p.runFrom(t, session.Input{Query: "Who?", SessionID: "s1"})
+	return p.runFrom(t, sessionflow.Input{Query: "Who?", SessionID: "s1"})
 }
 
 // runFrom plays the session with an input to its end.
-func (p *play) runFrom(t *testing.T, in session.Input) session.Result {
+func (p *play) runFrom(t *testing.T, in sessionflow.Input) sessionflow.Result {
 	t.Helper()
-	p.ExecuteWorkflow(session.Type, in)
+	p.ExecuteWorkflow(sessionflow.Type, in)
 	require.True(t, p.IsWorkflowCompleted())
 	require.NoError(t, p.GetWorkflowError())
 	require.Zero(t, p.waiting, "the session was over before all had happened")
-	var result session.Result
+	var result sessionflow.Result
 	require.NoError(t, p.GetWorkflowResult(&result))
 	return result
 }
 
 // runOn plays a session until it continues as new, and returns the input of the next
 // run.
-func (p *play) runOn(t *testing.T, in session.Input) session.Input {
+func (p *play) runOn(t *testing.T, in sessionflow.Input) sessionflow.Input {
 	t.Helper()
-	p.ExecuteWorkflow(session.Type, in)
+	p.ExecuteWorkflow(sessionflow.Type, in)
 	require.True(t, p.IsWorkflowCompleted())
 	require.Zero(t, p.waiting, "the run was over before all had happened")
 	var continued *workflow.ContinueAsNewError
 	require.ErrorAs(t, p.GetWorkflowError(), &continued)
-	var next session.Input
+	var next sessionflow.Input
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(continued.Input, &next))
 	return next
 }
 
 func (p *play) state(t *testing.T) acts.State {
 	t.Helper()
-	value, err := p.QueryWorkflow(drive.StateQuery)
+	value, err := p.QueryWorkflow(workflows.StateQuery)
 	require.NoError(t, err)
 	var state acts.State
 	require.NoError(t, value.Get(&state))
@@ -279,7 +279,7 @@ func (p *play) recorded() acts.RecordInput {
 // texts returns the timeline's lines for people.
 func (p *play) texts(t *testing.T) []string {
 	t.Helper()
-	value, err := p.QueryWorkflow(drive.TimelineQuery)
+	value, err := p.QueryWorkflow(workflows.TimelineQuery)
 	require.NoError(t, err)
 	var entries []coordination.Entry
 	require.NoError(t, value.Get(&entries))
@@ -311,7 +311,7 @@ type upsert struct {
 func (l *log) bells() []coordination.Ring {
 	var list []coordination.Ring
 	for _, u := range l.upserts {
-		if bell, ok := u.values[drive.MemoDoorbell]; ok {
+		if bell, ok := u.values[workflows.MemoDoorbell]; ok {
 			list = append(list, bell.(coordination.Ring))
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	"conclave/workflows/session"
 )
 
@@ -74,7 +74,7 @@ func TestSignals_inOneTask(t *testing.T) {
 				p.at(20, func() {
 					require.Equal(t, tt.paused, p.state(t).Paused)
 					require.Equal(t, !tt.paused, p.state(t).Agents[0].Running)
-					p.SignalWorkflow(drive.FinishSignal, nil)
+					p.SignalWorkflow(workflows.FinishSignal, nil)
 				})
 				p.run(t)
 			})
@@ -87,7 +87,7 @@ func TestSignals_afterTheEnd(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, idle())
 	p.at(10, func() {
-		p.send(sent{drive.SaySignal, drive.Request{Text: "Hurry."}}, sent{name: drive.FinishSignal}, sent{drive.SaySignal, drive.Request{Text: "Wait!"}})
+		p.send(sent{workflows.SaySignal, workflows.Request{Text: "Hurry."}}, sent{name: workflows.FinishSignal}, sent{workflows.SaySignal, workflows.Request{Text: "Wait!"}})
 	})
 	p.run(t)
 	require.Equal(t, 1, p.state(t).Messages)
@@ -112,17 +112,17 @@ func TestSignals_tasksDoNotMatter(t *testing.T) {
 // follow a finish.
 func sequence(chance *rand.Rand) []sent {
 	kinds := []func(n int) sent{
-		func(int) sent { return sent{name: drive.PauseSignal} },
-		func(int) sent { return sent{name: drive.ResumeSignal} },
-		func(n int) sent { return sent{drive.SaySignal, drive.Request{Text: fmt.Sprint("message ", n)}} },
+		func(int) sent { return sent{name: workflows.PauseSignal} },
+		func(int) sent { return sent{name: workflows.ResumeSignal} },
+		func(n int) sent { return sent{workflows.SaySignal, workflows.Request{Text: fmt.Sprint("message ", n)}} },
 		func(n int) sent {
-			return sent{drive.SaySignal, drive.Request{Text: fmt.Sprint("note ", n), Agent: "agent_b"}}
+			return sent{workflows.SaySignal, workflows.Request{Text: fmt.Sprint("note ", n), Agent: "agent_b"}}
 		},
-		func(int) sent { return sent{drive.SaySignal, map[string]any{"txet": "unread"}} },
-		func(int) sent { return sent{drive.RetrySignal, drive.Request{Agent: "agent_c"}} },
-		func(int) sent { return sent{name: drive.RetrySignal} },
+		func(int) sent { return sent{workflows.SaySignal, map[string]any{"txet": "unread"}} },
+		func(int) sent { return sent{workflows.RetrySignal, workflows.Request{Agent: "agent_c"}} },
+		func(int) sent { return sent{name: workflows.RetrySignal} },
 		func(int) sent {
-			return sent{drive.ToolResultsSignal, drive.Request{Results: []coordination.ToolResult{{ID: "c1", Content: "x"}}}}
+			return sent{workflows.ToolResultsSignal, workflows.Request{Results: []coordination.ToolResult{{ID: "c1", Content: "x"}}}}
 		},
 		func(int) sent { return sent{"unknown", 5} },
 	}
@@ -131,8 +131,8 @@ func sequence(chance *rand.Rand) []sent {
 		signals = append(signals, kinds[chance.IntN(len(kinds))](n))
 	}
 	if chance.IntN(3) == 0 {
-		signals = append(signals, words(drive.FinishSignal, drive.PauseSignal, drive.RetrySignal)...)
-		signals = append(signals, sent{drive.SaySignal, drive.Request{Text: "too late"}})
+		signals = append(signals, words(workflows.FinishSignal, workflows.PauseSignal, workflows.RetrySignal)...)
+		signals = append(signals, sent{workflows.SaySignal, workflows.Request{Text: "too late"}})
 	}
 	return signals
 }
@@ -167,7 +167,7 @@ func (p *play) requests(t *testing.T) []string {
 	t.Helper()
 	s := p.state(t)
 	traces := []string{fmt.Sprintf("paused %v, %d messages, agent_c failed %v, status %s, ignored %q", s.Paused, s.Messages, s.Agents[2].Error != nil, s.Status, s.Ignored)}
-	value, err := p.QueryWorkflow(drive.TimelineQuery)
+	value, err := p.QueryWorkflow(workflows.TimelineQuery)
 	require.NoError(t, err)
 	var entries []coordination.Entry
 	require.NoError(t, value.Get(&entries))
@@ -193,23 +193,23 @@ func TestSignals_beforeUpdates(t *testing.T) {
 		update()
 	}
 	p.at(10, func() {
-		together(words(drive.PauseSignal), func() {
-			p.asks(t, drive.ResumeSignal, nil, func(s acts.State) { require.False(t, s.Paused) })
+		together(words(workflows.PauseSignal), func() {
+			p.asks(t, workflows.ResumeSignal, nil, func(s acts.State) { require.False(t, s.Paused) })
 		})
 	})
 	p.at(20, func() {
-		together(words(drive.PauseSignal), func() { p.isRefused(t, drive.PauseSignal, nil, "paused already") })
+		together(words(workflows.PauseSignal), func() { p.isRefused(t, workflows.PauseSignal, nil, "paused already") })
 	})
 	p.at(30, func() {
-		together(words(drive.ResumeSignal, drive.PauseSignal, drive.ResumeSignal), func() {
-			p.asks(t, drive.PauseSignal, nil, func(s acts.State) { require.True(t, s.Paused) })
-			p.isRefused(t, drive.PauseSignal, nil, "paused already")
+		together(words(workflows.ResumeSignal, workflows.PauseSignal, workflows.ResumeSignal), func() {
+			p.asks(t, workflows.PauseSignal, nil, func(s acts.State) { require.True(t, s.Paused) })
+			p.isRefused(t, workflows.PauseSignal, nil, "paused already")
 		})
 	})
 	p.at(40, func() {
 		require.True(t, p.state(t).Paused)
-		together(words(drive.FinishSignal), func() {
-			p.isRefused(t, drive.SaySignal, drive.Request{Text: "Wait!"}, "a decision was asked for already")
+		together(words(workflows.FinishSignal), func() {
+			p.isRefused(t, workflows.SaySignal, workflows.Request{Text: "Wait!"}, "a decision was asked for already")
 		})
 	})
 	p.run(t)
@@ -220,23 +220,23 @@ func TestSignals_beforeUpdates(t *testing.T) {
 func TestSignals_atContinueAsNew(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, idle())
-	p.at(10, func() { p.asks(t, drive.PauseSignal, nil, nil) })
+	p.at(10, func() { p.asks(t, workflows.PauseSignal, nil, nil) })
 	p.at(20, func() {
 		p.recording = func(acts.RecordInput) { // the last record of the run
 			for _, s := range []sent{
-				{name: drive.ResumeSignal},
-				{drive.SaySignal, drive.Request{Text: "One."}},
-				{drive.SaySignal, "unread"},
+				{name: workflows.ResumeSignal},
+				{workflows.SaySignal, workflows.Request{Text: "One."}},
+				{workflows.SaySignal, "unread"},
 				{"unknown", 1},
-				{name: drive.PauseSignal},
-				{drive.SaySignal, drive.Request{Text: "Two."}},
-				{name: drive.ResumeSignal},
+				{name: workflows.PauseSignal},
+				{workflows.SaySignal, workflows.Request{Text: "Two."}},
+				{name: workflows.ResumeSignal},
 			} {
 				p.SignalWorkflowSkippingWorkflowTask(s.name, s.input)
 			}
 		}
 		p.SetContinueAsNewSuggested(true)
-		p.asks(t, drive.SaySignal, drive.Request{Text: "Zero."}, nil)
+		p.asks(t, workflows.SaySignal, workflows.Request{Text: "Zero."}, nil)
 	})
 	in := p.runOn(t, session.Input{Query: "Who?", SessionID: "s1"})
 
@@ -246,7 +246,7 @@ func TestSignals_atContinueAsNew(t *testing.T) {
 		require.False(t, state.Paused)
 		require.True(t, state.Agents[0].Running)
 		require.Equal(t, 3, state.Messages)
-		next.send(words(drive.PauseSignal, drive.ResumeSignal, drive.FinishSignal)...)
+		next.send(words(workflows.PauseSignal, workflows.ResumeSignal, workflows.FinishSignal)...)
 	})
 	require.Equal(t, "failed", next.runFrom(t, in).Status, "nobody had an answer")
 	var told []string
@@ -268,12 +268,12 @@ func TestSignals_withACancellation(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, idle())
 	p.at(10, func() {
-		for _, s := range words(drive.PauseSignal, drive.ResumeSignal, drive.FinishSignal) {
+		for _, s := range words(workflows.PauseSignal, workflows.ResumeSignal, workflows.FinishSignal) {
 			p.SignalWorkflowSkippingWorkflowTask(s.name, s.input)
 		}
 		p.CancelWorkflow()
 	})
 	p.ExecuteWorkflow(session.Type, session.Input{Query: "Who?", SessionID: "s1"})
 	require.True(t, temporal.IsCanceledError(p.GetWorkflowError()))
-	require.Equal(t, drive.Cancelled, p.log.memo(drive.MemoStatus))
+	require.Equal(t, workflows.Cancelled, p.log.memo(workflows.MemoStatus))
 }

@@ -11,10 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/eval"
-	"conclave/engine/eval/generate"
+	"conclave/engine/files/artifact"
 	"conclave/workflows/session"
 	"conclave/workflows/stagetest"
 )
@@ -28,7 +27,7 @@ func TestSkill(t *testing.T) {
 	for _, judging := range []float64{0.8, 0.4, 0} {
 		t.Run(fmt.Sprint(judging), func(t *testing.T) {
 			t.Parallel()
-			data, err := generate.Questions(generate.Options{Seed: 5, Count: sessions, Kinds: []string{"arithmetic"}})
+			data, err := eval.GenerateQuestions(eval.QuestionOptions{Seed: 5, Count: sessions, Kinds: []string{"arithmetic"}})
 			require.NoError(t, err)
 			file := filepath.Join(t.TempDir(), "questions.jsonl")
 			require.NoError(t, os.WriteFile(file, data, 0o600))

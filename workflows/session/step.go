@@ -10,8 +10,7 @@ import (
 	"conclave/activities/attempt"
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
-	"conclave/engine/loop"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 )
 
 // running is a step that has not ended.
@@ -27,12 +26,12 @@ type running struct {
 	silent  attempt.ModelReport
 	silence workflow.Future // when the call of silent counts as an outage; nil without one
 
-	reckoning *drive.Reckoning // nil unless the step has ended without reporting it
+	reckoning *workflows.Reckoning // nil unless the step has ended without reporting it
 }
 
-func (s *session) launch(l coordination.Launch) {
+func (s *session) launchStep(l coordination.Launch) {
 	ctx, cancel := workflow.WithCancel(s.ctx)
-	ctx = drive.Step(ctx, fmt.Sprintf("%s-%s", l.Agent, l.ID), launchSummary(l), time.Duration(s.prepared.TimeoutSeconds)*time.Second, s.prepared.HeartbeatTimeoutSeconds)
+	ctx = workflows.Step(ctx, fmt.Sprintf("%s-%s", l.Agent, l.ID), launchSummary(l), time.Duration(s.prepared.TimeoutSeconds)*time.Second, s.prepared.HeartbeatTimeoutSeconds)
 	input := acts.StepInput{Session: s.id, ConfigHash: s.prepared.ConfigHash, Launch: l, Checks: s.core.Config.Ballot != ""}
 	s.running = append(s.running, running{
 		launch: l, cancel: cancel,
@@ -40,7 +39,6 @@ func (s *session) launch(l coordination.Launch) {
 	})
 }
 
-// launchSummary describes a step in the event list of the Web UI.
 func launchSummary(l coordination.Launch) string {
 	who := fmt.Sprintf("%s (agent%d) · round %d · ", l.Agent, l.Number, l.Round)
 	if l.ResumeFrom != "" {
@@ -81,38 +79,37 @@ func (s *session) cancelStep(c coordination.Cancel) {
 func (s *session) selectSteps(ctx workflow.Context, selector workflow.Selector) bool {
 	for _, r := range s.running {
 		if r.reckoning != nil {
-			selector.AddFuture(r.reckoning.Future, func(workflow.Future) { s.over(r.launch.ID, r.reckoning.End(ctx)) })
+			selector.AddFuture(r.reckoning.Future, func(workflow.Future) { s.endStep(r.launch.ID, r.reckoning.End(ctx)) })
 			continue
 		}
-		selector.AddFuture(r.future, func(f workflow.Future) { s.ended(ctx, r.launch.ID, f) })
+		selector.AddFuture(r.future, func(f workflow.Future) { s.receiveEnd(ctx, r.launch.ID, f) })
 	}
 	return len(s.running) > 0
 }
 
-// ended passes the end of a step to the core, or starts its reckoning if the end was not reported.
-func (s *session) ended(ctx workflow.Context, id coordination.LaunchID, f workflow.Future) {
+// receiveEnd passes the end of a step to the core, or starts its reckoning if the end was not reported.
+func (s *session) receiveEnd(ctx workflow.Context, id coordination.LaunchID, f workflow.Future) {
 	r := &s.running[s.indexOf(id)]
 	var result acts.StepResult
-	failure := drive.Await(ctx, f, string(id), r.cancelled, &result, func() string { return result.Token })
+	failure := workflows.Await(ctx, f, string(id), r.cancelled, &result, func() string { return result.Token })
 	switch {
 	case failure == nil:
-		s.forget(id)
-		s.core.Step(resultEvent(id, result))
+		s.forgetStep(id)
+		s.core.Step(result.Event(id))
 	case failure.Unreported:
-		s.reckon(ctx, r, *failure)
+		s.startReckoning(ctx, r, *failure)
 	default:
-		s.over(id, *failure)
+		s.endStep(id, *failure)
 	}
 }
 
-// reckon starts the reckoning of a step that ended without a report.
-func (s *session) reckon(ctx workflow.Context, r *running, f drive.Failure) {
+func (s *session) startReckoning(ctx workflow.Context, r *running, f workflows.Failure) {
 	l := r.launch
 	input := acts.ReckonInput{
 		Session: s.id, Ended: f.Ended(r.suspended && f.Suspended, l.AwaySince),
 		Launch: coordination.Launch{ID: l.ID, Agent: l.Agent, Number: l.Number, Round: l.Round, After: l.After, Purpose: l.Purpose, Offered: l.Offered},
 	}
-	r.reckoning = drive.Reckon(ctx, f, l.Agent, registered.Reckon, input)
+	r.reckoning = workflows.Reckon(ctx, f, l.Agent, registered.Reckon, input)
 }
 
 // reckonLost starts the reckoning of cancelled steps that have not ended in time, and reports
@@ -120,15 +117,14 @@ func (s *session) reckon(ctx workflow.Context, r *running, f drive.Failure) {
 func (s *session) reckonLost(ctx workflow.Context) bool {
 	for i := range s.running {
 		if r := &s.running[i]; r.reckoning == nil {
-			s.reckon(ctx, r, drive.Lost(ctx, string(r.launch.ID)))
+			s.startReckoning(ctx, r, workflows.Lost(ctx, string(r.launch.ID)))
 		}
 	}
 	return true
 }
 
-// over passes the end of a step without a result to the core.
-func (s *session) over(id coordination.LaunchID, f drive.Failure) {
-	s.forget(id)
+func (s *session) endStep(id coordination.LaunchID, f workflows.Failure) {
+	s.forgetStep(id)
 	end := coordination.End{Launch: id, Step: f.Step, Usage: f.Usage, Told: f.Seen, AwaySince: f.AwaySince, LongestCall: f.LongestCall}
 	if f.Suspended {
 		s.core.Step(coordination.Suspended{End: end, Token: f.Token})
@@ -141,36 +137,46 @@ func (s *session) indexOf(id coordination.LaunchID) int {
 	return slices.IndexFunc(s.running, func(r running) bool { return r.launch.ID == id })
 }
 
-func (s *session) forget(id coordination.LaunchID) {
+func (s *session) forgetStep(id coordination.LaunchID) {
 	i := s.indexOf(id)
 	s.running = slices.Delete(s.running, i, i+1)
 }
 
-// resultEvent converts the result of a step to an event.
-func resultEvent(id coordination.LaunchID, r acts.StepResult) coordination.Event {
-	end := coordination.End{Launch: id, Step: r.Step, Usage: r.Usage, LongestCall: r.LongestCall}
-	if r.Ended != "" {
-		end.Told = r.Seen
+// selectReports adds the reports of running steps about their models to the selector, and the ends of
+// the waits for silent calls.
+func (s *session) selectReports(selector workflow.Selector) {
+	selector.AddReceive(s.reports, func(c workflow.ReceiveChannel, _ bool) {
+		var r attempt.ModelReport
+		if c.ReceiveAsync(&r) {
+			s.receiveReport(r)
+		}
+	})
+	for _, r := range s.running {
+		if r.silence != nil {
+			selector.AddFuture(r.silence, func(f workflow.Future) {
+				if f.Get(s.ctx, nil) == nil {
+					s.receiveReport(r.silent)
+				}
+			})
+		}
 	}
-	switch r.Ended {
-	case loop.EndAwaiting:
-		return coordination.Awaiting{End: end, Token: r.Token, Calls: r.Calls}
-	case loop.EndRestart:
-		return coordination.Restarted{End: end, Token: r.Token}
-	case loop.EndAllowance:
-		return coordination.Exhausted{End: end, Token: r.Token}
+}
+
+// receiveReport passes a report to the core; that of a silent call once it has lasted long enough.
+func (s *session) receiveReport(r attempt.ModelReport) {
+	i := s.indexOf(r.Launch)
+	if i < 0 {
+		return
 	}
-	switch r.Action {
-	case coordination.Vote:
-		return coordination.Voted{End: end, Target: r.Target, TargetLabel: r.TargetLabel, Reason: r.Reason, Seen: r.Seen, Heard: r.Heard, Confidence: r.Confidence}
-	case coordination.Stop:
-		return coordination.Stopped{End: end, Status: r.Status, Summary: r.Summary, Seen: r.Seen, Heard: r.Heard}
-	case coordination.SubmitEvaluation:
-		c := r.Critique
-		return coordination.Critiqued{End: end, Verdict: c.Verdict, Scores: c.Scores, Ceiling: c.Ceiling, Tasks: c.Tasks}
-	case coordination.Submit, coordination.RestartTeam:
-		return coordination.Evaluated{End: end, Again: r.Action == coordination.RestartTeam, Reason: r.Reason}
-	default:
-		return coordination.Answered{End: end, Seen: r.Seen, Heard: r.Heard, Digest: r.Digest, Checks: r.Checks}
+	run := &s.running[i]
+	run.silence = nil
+	if left := coordination.SilentCalls*s.core.LongestCall - r.Silent; r.Out != nil && r.Silent > 0 && left > 0 {
+		r.Silent += left
+		run.silent = r
+		run.silence = workflow.NewTimerWithOptions(s.ctx, time.Duration(left*float64(time.Second)), workflow.TimerOptions{
+			Summary: "until a silent call counts as an outage",
+		})
+		return
 	}
+	s.core.Step(coordination.ModelReport{Launch: r.Launch, Out: r.Out})
 }

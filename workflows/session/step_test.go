@@ -9,7 +9,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/team"
+	team "conclave/engine/session"
 )
 
 // Every result of a step has its event.
@@ -53,7 +53,7 @@ func TestResultEvent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.event, resultEvent(l.ID, tc.result))
+			require.Equal(t, tc.event, tc.result.Event(l.ID))
 		})
 	}
 }

@@ -10,9 +10,9 @@ import (
 
 	"conclave/activities/attempt"
 	acts "conclave/activities/session"
-	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/workflows/drive"
+	"conclave/engine/files/artifact"
+	"conclave/workflows"
 )
 
 // registered is used to refer to the activities by their methods.
@@ -25,9 +25,9 @@ func Workflow(ctx workflow.Context, in Input) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	result, err := s.run()
+	result, err := s.driveCore()
 	if err != nil && ctx.Err() != nil && !workflow.IsContinueAsNewError(err) {
-		return s.cancelled()
+		return s.endCancelled()
 	}
 	return result, err
 }
@@ -49,16 +49,16 @@ type session struct {
 	reports workflow.ReceiveChannel // reports of running steps about their models
 	checks  []checkRun
 	clock   clock
-	inbox   *drive.Inbox[coordination.Event]
+	inbox   *workflows.Inbox[coordination.Event]
 	ledger  ledger
-	memo    drive.Memo
+	memo    workflows.Memo
 }
 
 // newSession restores the state of the previous run, then registers the handlers. It must not block
 // before that, because updates can arrive immediately.
 func newSession(ctx workflow.Context, in Input) (*session, error) {
 	info := workflow.GetInfo(ctx)
-	s := &session{ctx: drive.Fair(ctx, in.Team), in: in, id: cmp.Or(in.SessionID, info.WorkflowExecution.ID)}
+	s := &session{ctx: workflows.Fair(ctx, in.Team), in: in, id: cmp.Or(in.SessionID, info.WorkflowExecution.ID)}
 	if err := in.faults.Err("a session", `{"query":"…"}`); err != nil {
 		return nil, err
 	}
@@ -72,14 +72,14 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 		Description: "Sent by running steps: their model is in an outage, or is back.",
 	})
 	var err error
-	s.inbox, err = drive.Listen(ctx, "session", s, verbs, func() (acts.State, error) { return s.state(), nil }, s.timeline)
+	s.inbox, err = workflows.Listen(ctx, "session", s, verbs, func() (acts.State, error) { return s.currentState(), nil }, s.readTimeline)
 	return s, err
 }
 
-// run executes the commands of the core and waits for events, in turn, until the session is
+// driveCore executes the commands of the core and waits for events, in turn, until the session is
 // decided.
-func (s *session) run() (Result, error) {
-	if err := s.begin(); err != nil {
+func (s *session) driveCore() (Result, error) {
+	if err := s.beginLoop(); err != nil {
 		return Result{}, err
 	}
 	for {
@@ -90,76 +90,77 @@ func (s *session) run() (Result, error) {
 		}
 		s.carryOut(s.core.Drain())
 		if s.decision != nil {
-			return s.end(s.ctx)
+			return s.endDecided(s.ctx)
 		}
 		s.windClock()
 		s.endWait()
 		s.endAsking()
-		s.record()
-		s.wait()
+		s.recordWave()
+		s.awaitEvents()
 		if s.ctx.Err() != nil {
 			return Result{}, s.ctx.Err()
 		}
 	}
 }
 
-// begin resolves the team, unless the previous run has done so, and starts the clock.
-func (s *session) begin() error {
-	s.show()
+// beginLoop resolves the team, unless the previous run has done so, and starts the clock.
+func (s *session) beginLoop() error {
+	s.showProgress()
 	seconds, warned := 0, false
 	if c := s.in.Continued; c != nil {
 		seconds, warned = c.SecondsLeft, c.Warned
 	} else {
-		prepare := s.prepare
+		prepare := s.prepareSession
 		if s.in.Resume {
-			prepare = s.reopen
+			prepare = s.reopenSession
 		}
 		var err error
 		if seconds, err = prepare(); err != nil {
 			if s.ctx.Err() == nil {
 				s.setMemo(s.ctx, string(coordination.FailedAll))
 			}
-			return drive.FinalError(err)
+			return workflows.FinalError(err)
 		}
 	}
 	s.begun = true
-	s.ctx = drive.Fair(s.ctx, s.prepared.Team)
+	s.ctx = workflows.Fair(s.ctx, s.prepared.Team)
 	if s.in.Continued == nil {
-		s.index().Begin(s.ctx)
+		s.searchIndex().Begin(s.ctx)
 	}
 	s.inbox.ReceiveAll() // a pause that has arrived prevents the first launch
 	s.setClock(seconds, warned)
 	return nil
 }
 
-func (s *session) index() drive.Index {
-	return drive.Index{Kind: drive.KindSession, Team: s.prepared.Team, Registered: s.prepared.Attributes}
+func (s *session) searchIndex() workflows.Index {
+	return workflows.Index{Kind: workflows.KindSession, Team: s.prepared.Team, Registered: s.prepared.Attributes}
 }
 
-// prepare resolves the team and creates the core with the current protocol. It returns the
+// prepareSession resolves the team and creates the core with the current protocol. It returns the
 // session's time in seconds.
-func (s *session) prepare() (int, error) {
+func (s *session) prepareSession() (int, error) {
 	info := workflow.GetInfo(s.ctx)
 	input := acts.PrepareInput{
 		Session: s.id, Owner: artifact.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID},
 		Query: s.in.Query, Team: s.in.Team, Config: s.in.Config, Criteria: s.in.EvalCriteria, Checks: s.in.Checks,
 		History: s.in.History, Continues: s.in.Continues, Material: s.in.Material,
-		Caller: s.in.caller(), Limits: s.in.Limits,
+		Caller: s.in.callerInput(), Limits: s.in.Limits,
 	}
-	ctx := drive.Preparing(s.ctx, "resolve the team, claim the session's directory")
+	ctx := workflows.Preparing(s.ctx, "resolve the team, claim the session's directory")
 	if err := workflow.ExecuteActivity(ctx, registered.Prepare, input).Get(ctx, &s.prepared); err != nil {
 		return 0, err
 	}
 	s.core = coordination.New(s.prepared.Coordination)
-	return s.prepared.TimeoutSeconds, s.draft()
+	s.prepared.Coordination = coordination.Config{} // the core has it
+	return s.prepared.TimeoutSeconds, s.makePreparations()
 }
 
-// reopen loads the ended session with this workflow ID and continues it, unless its decision stands.
+// reopenSession loads the ended session with this workflow ID and continues it, unless its decision stands.
 // It returns the session's remaining time in seconds.
-func (s *session) reopen() (int, error) {
+func (s *session) reopenSession() (int, error) {
 	var r acts.Reopening
 	input := acts.ReopenInput{Session: s.in.SessionID, WorkflowID: workflow.GetInfo(s.ctx).WorkflowExecution.ID, Agent: s.in.Agent, Text: s.in.Text}
-	ctx := drive.Preparing(s.ctx, "seal the ledger, load the session that ended")
+	ctx := workflows.Preparing(s.ctx, "seal the ledger, load the session that ended")
 	if err := workflow.ExecuteActivity(ctx, registered.Reopen, input).Get(ctx, &r); err != nil {
 		return 0, err
 	}
@@ -167,12 +168,13 @@ func (s *session) reopen() (int, error) {
 	s.in.Query, s.in.Continues, s.in.Resume, s.in.Agent, s.in.Text = r.Query, r.Continues, false, "", ""
 	s.core, s.prepared, s.ledger.last = r.Saved.Core, r.Saved.Prepared, r.Saved.Recorded
 	s.core.Step(coordination.Reopened{Run: r.Run, Agent: input.Agent, Text: input.Text, Unclaimed: r.Unclaimed})
-	s.ledger.collect(s.ctx, s.core)
+	s.ledger.collectEvents(s.ctx, s.core)
 	if s.core.Done() { // the decision stands
 		d := s.core.Decision()
 		s.decision = &d
+		return r.Saved.SecondsLeft, nil
 	}
-	return r.Saved.SecondsLeft, nil
+	return r.Saved.SecondsLeft, s.makePreparations()
 }
 
 // carryOut executes the commands of the core. It sets the memo, which contains the doorbell, before
@@ -181,7 +183,7 @@ func (s *session) carryOut(commands []coordination.Command) {
 	for _, command := range commands {
 		switch c := command.(type) {
 		case coordination.Record:
-			s.ledger.enter(c.Entry)
+			s.ledger.addEntry(c.Entry)
 		case coordination.Ring:
 			s.memo.Bell = c
 		case coordination.Done:
@@ -193,14 +195,14 @@ func (s *session) carryOut(commands []coordination.Command) {
 		case coordination.Launch, coordination.Check, coordination.Cancel: // carried out by the second loop
 		}
 	}
-	s.ledger.collect(s.ctx, s.core)
-	s.show()
+	s.ledger.collectEvents(s.ctx, s.core)
+	s.showProgress()
 	for _, command := range commands {
 		switch c := command.(type) {
 		case coordination.Launch:
-			s.launch(c)
+			s.launchStep(c)
 		case coordination.Check:
-			s.check(c)
+			s.startCheck(c)
 		case coordination.Cancel:
 			s.cancelStep(c)
 			s.cancelCheck(c.ID)
@@ -209,8 +211,7 @@ func (s *session) carryOut(commands []coordination.Command) {
 	}
 }
 
-// wait blocks until an event arrives, then passes all events that have arrived to the core.
-func (s *session) wait() {
+func (s *session) awaitEvents() {
 	selector := workflow.NewSelector(s.ctx)
 	s.selectSteps(s.ctx, selector)
 	s.selectReports(selector)
@@ -221,60 +222,62 @@ func (s *session) wait() {
 		selector.AddFuture(s.ledger.overdue, func(workflow.Future) { s.ledger.due = true })
 	}
 	s.inbox.Wait(selector)
-	s.ledger.collect(s.ctx, s.core)
+	s.ledger.collectEvents(s.ctx, s.core)
 }
 
 // continueAsNew continues the session in a new run, after it has handled all signals and updates.
 func (s *session) continueAsNew() error {
-	if err := s.flush(s.ctx, false); err != nil {
+	if err := s.flushRecords(s.ctx, false); err != nil {
 		return err
 	}
 	s.inbox.ReceiveAll()
 	in := s.in
 	in.SessionID, in.History = s.id, nil
-	in.Continued = s.saved(s.ledger.last - len(s.ledger.events))
+	in.Continued = s.savedState(s.ledger.last - len(s.ledger.events))
 	return workflow.NewContinueAsNewError(s.ctx, Workflow, in)
 }
 
-// saved returns the session for the next run. recorded is the number of the last event on record.
-func (s *session) saved(recorded int) *acts.Saved {
+// savedState returns the session for the next run. recorded is the number of the last event on record.
+func (s *session) savedState(recorded int) *acts.Saved {
 	return &acts.Saved{
 		Core: s.core, Prepared: s.prepared, Recorded: recorded,
 		SecondsLeft: int(s.timeLeft() / time.Second), Warned: s.clock.warned,
 	}
 }
 
-var verbs = []drive.Verb[coordination.Event]{
+var verbs = []workflows.Verb[coordination.Event]{
 	{
-		Name: drive.SaySignal, Keys: []string{"text", "agent"}, About: "Send a message to all agents, or to one: {text, agent?}.",
-		Input: func(in drive.Request) coordination.Event { return coordination.Said{Agent: in.Agent, Text: in.Text} },
+		Name: workflows.SaySignal, Kept: true, Keys: []string{"text", "agent"}, About: "Send a message to all agents, or to one: {text, agent?}.",
+		Input: func(in workflows.Request) coordination.Event {
+			return coordination.Said{Agent: in.Agent, Text: in.Text}
+		},
 	},
 	{
-		Name: drive.RetrySignal, Keys: []string{"agent"}, About: "Run failed steps again, of all agents or of one: {agent?}.",
-		Input: func(in drive.Request) coordination.Event { return coordination.Retry{Agent: in.Agent} },
+		Name: workflows.RetrySignal, Keys: []string{"agent"}, About: "Run failed steps again, of all agents or of one: {agent?}.",
+		Input: func(in workflows.Request) coordination.Event { return coordination.Retry{Agent: in.Agent} },
 	},
 	{
-		Name: drive.ToolResultsSignal, Keys: []string{"results"}, About: "Return results of calls of the caller's tools: {results: [{id, content}]}.",
-		Input: func(in drive.Request) coordination.Event { return coordination.ToolResults{Results: in.Results} },
+		Name: workflows.ToolResultsSignal, Kept: true, Keys: []string{"results"}, About: "Return results of calls of the caller's tools: {results: [{id, content}]}.",
+		Input: func(in workflows.Request) coordination.Event { return coordination.ToolResults{Results: in.Results} },
 	},
-	{Name: drive.ResumeSignal, About: "Resume after a pause.", Event: coordination.Resume{}},
-	{Name: drive.PauseSignal, About: "Suspend running steps, keeping their work, and launch nothing.", Event: coordination.Pause{}},
-	{Name: drive.FinishSignal, About: "Decide now, with the present answers and votes.", Event: coordination.Finish{}},
+	{Name: workflows.ResumeSignal, About: "Resume after a pause.", Event: coordination.Resume{}},
+	{Name: workflows.PauseSignal, About: "Suspend running steps, keeping their work, and launch nothing.", Event: coordination.Pause{}},
+	{Name: workflows.FinishSignal, About: "Decide now, with the present answers and votes.", Event: coordination.Finish{}},
 }
 
-// Refuse, Step, Reply, Over and Unread implement the listener of drive.Inbox.
+// Refuse, Step, Keep, Reply, Over and Unread implement the listener of workflows.Inbox.
 func (s *session) Refuse(event coordination.Event) error {
 	if s.core == nil {
-		return drive.ErrPreparing
+		return workflows.ErrPreparing
 	}
 	if e, ok := event.(coordination.ToolResults); ok {
-		if err := s.ledger.accepts(e); err != nil {
+		if err := s.ledger.checkResults(e); err != nil {
 			return err
 		}
 	}
 	err := s.core.Refuse(event)
 	if errors.Is(err, coordination.ErrNotWaiting) {
-		return fmt.Errorf("%w: %w", err, drive.ErrTooEarly)
+		return fmt.Errorf("%w: %w", err, workflows.ErrTooEarly)
 	}
 	return err
 }
@@ -284,17 +287,109 @@ func (s *session) Step(event coordination.Event) {
 		if s.Refuse(e) != nil {
 			return
 		}
-		s.ledger.answer(s.core.Answered(e))
+		s.ledger.addResults(s.core.Answered(e))
 	}
 	s.core.Step(event)
-	s.ledger.collect(s.ctx, s.core)
+	s.ledger.collectEvents(s.ctx, s.core)
 }
 
-func (s *session) Reply() any { return s.glance() }
+func (s *session) Keep(ctx workflow.Context) { s.ledger.recorder.Keep(ctx) }
+
+func (s *session) Reply() any { return s.smallState() }
 
 func (s *session) Over() bool { return s.decision != nil }
 
 func (s *session) Unread(signal, why string) {
 	s.core.Unread(signal, why)
-	s.ledger.collect(s.ctx, s.core)
+	s.ledger.collectEvents(s.ctx, s.core)
+}
+
+// recordEvery bounds the time until an entry of a long wave is recorded.
+const recordEvery = 5 * time.Second
+
+// ledger has the entries and events that are not yet on record.
+type ledger struct {
+	recorder workflows.Recorder
+	entries  []coordination.Accepted
+	events   []coordination.Entry
+	results  []coordination.ToolResult // results of the caller's tools
+	last     int                       // number of the last event collected from the core
+
+	writing acts.RecordInput // the newest record
+
+	round   int             // round in which the newest record started
+	overdue workflow.Future // fires recordEvery after the first waiting entry; nil without one
+	stop    func()          // stops that timer
+	due     bool            // write a record at once
+	over    bool            // the session ends with the next record
+}
+
+// addEntry adds a ledger entry. A message is due immediately, because running steps read it.
+func (l *ledger) addEntry(entry coordination.Accepted) {
+	l.entries = append(l.entries, entry)
+	if entry.Action == coordination.Say {
+		l.due = true
+	}
+}
+
+// collectEvents stamps the new events of the core with the time and copies them, because the core keeps
+// only the newest events.
+func (l *ledger) collectEvents(ctx workflow.Context, core *coordination.State) {
+	core.Stamp(artifact.Timestamp(workflow.Now(ctx)))
+	for _, e := range core.Timeline() {
+		if e.Seq > l.last {
+			l.events = append(l.events, e)
+			l.last = e.Seq
+		}
+	}
+}
+
+// recordWave writes the entries of a wave at the end of the wave or after recordEvery, or immediately
+// if they are due.
+func (s *session) recordWave() {
+	l := &s.ledger
+	switch {
+	case l.recorder.Writing() || len(l.entries) == 0 && !l.due && !l.recorder.Due():
+	case l.due || l.recorder.Due() || l.round != s.core.Round:
+		l.recorder.Write(s.ctx, s)
+	case l.overdue == nil:
+		ctx, cancel := workflow.WithCancel(s.ctx)
+		l.overdue = workflow.NewTimerWithOptions(ctx, recordEvery, workflow.TimerOptions{Summary: "until the ledger is written"})
+		l.stop = cancel
+	}
+}
+
+// flushRecords writes everything that is not yet on record. over is true for the last record of the
+// session.
+func (s *session) flushRecords(ctx workflow.Context, over bool) error {
+	s.ledger.over = over
+	return s.ledger.recorder.Flush(ctx, s)
+}
+
+// StartRecord starts the activity that writes the new entries. It is part of workflows.Recorder's
+// history.
+func (s *session) StartRecord(ctx workflow.Context) workflow.Future {
+	l := &s.ledger
+	if l.stop != nil {
+		l.stop()
+	}
+	l.overdue, l.stop, l.due, l.round = nil, nil, false, s.core.Round
+	l.writing = acts.RecordInput{Session: s.id, Team: s.prepared.Team, Entries: l.entries, Events: l.events, Results: l.results, Status: s.smallState(), Over: l.over, Seal: s.prepared.Seal, Saved: s.savedState(l.last)}
+	if l.writing.Saved.Prepared.Drafted = nil; !l.over { // the timeline has the time of a decision
+		l.writing.Saved.Core = s.core.Outline()
+	}
+	l.entries, l.events, l.results = nil, nil, nil
+	return workflow.ExecuteActivity(workflows.Bookkeeping(ctx, "write the ledger"), registered.Record, l.writing)
+}
+
+// Recorded receives the result of the activity that StartRecord started.
+func (s *session) Recorded(ctx workflow.Context, written workflow.Future) error {
+	err := written.Get(ctx, nil)
+	if err != nil {
+		l := &s.ledger
+		l.entries = append(l.writing.Entries, l.entries...)
+		l.events = append(l.writing.Events, l.events...)
+		l.results = append(l.writing.Results, l.results...)
+	}
+	return err
 }

@@ -2,15 +2,23 @@ package stagetest
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -22,11 +30,11 @@ import (
 	scenarioacts "conclave/activities/scenario"
 	sessionacts "conclave/activities/session"
 	"conclave/activities/tools"
-	"conclave/engine/artifact"
+	"conclave/activities/workertest"
 	"conclave/engine/config"
+	"conclave/engine/files/artifact"
 	"conclave/engine/loop"
-	"conclave/engine/step"
-	"conclave/workflows/drive"
+	"conclave/workflows"
 	"conclave/workflows/session"
 )
 
@@ -76,38 +84,35 @@ func NewOn(t *testing.T, store *artifact.Dir, scripts map[string][]any, change f
 	s.TestWorkflowEnvironment = suite.NewTestWorkflowEnvironment()
 	s.SetTestTimeout(2 * time.Minute)
 	s.SetWorkerOptions(worker.Options{
-		Interceptors:             []interceptor.WorkerInterceptor{&drive.SignalOrder{}},
+		Interceptors:             []interceptor.WorkerInterceptor{&workflows.SignalOrder{}},
 		DeadlockDetectionTimeout: time.Minute, // so that a busy machine is not reported as a deadlock
 	})
-	process := attempt.Process{
-		Equipment: activities.Equipment{
-			Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
-			Model: func(a config.Agent) (loop.Model, error) {
-				if a.Backend.Params[config.Targets] != nil {
-					return offline.Skilled(a.ID, a.Backend.Params)
-				}
-				if a.ID == config.Judge {
-					return s.Judge, nil
-				}
-				if s.Model != nil {
-					return s.Model(a)
-				}
-				return s.Cast[a.ID], nil
-			},
-			Tools: func(ctx context.Context, _ config.Agent, dir string, _ activities.Sharing) (step.Tools, error) {
-				return tools.Open(ctx, dir, tools.Set{Files: true})
-			},
-			Indexed: func(context.Context) []string { return s.Attributes },
+	w := &workertest.Worker{
+		OnModel: func(a config.Agent) (loop.Model, error) {
+			if a.Backend.Params[config.Targets] != nil {
+				return offline.Skilled(a.ID, a.Backend.Params)
+			}
+			if a.ID == config.Judge {
+				return s.Judge, nil
+			}
+			if s.Model != nil {
+				return s.Model(a)
+			}
+			return s.Cast[a.ID], nil
 		},
-		Store: store, Now: time.Now, Scratch: t.TempDir(),
-		Heartbeat: func(ctx context.Context, _ []byte, details ...any) error {
+		OnAttributes: func(context.Context) []string { return s.Attributes },
+		OnHeartbeat: func(ctx context.Context, _ []byte, details ...any) error {
 			activity.RecordHeartbeat(ctx, details...)
 			return nil
 		},
-		Signal: func(_ context.Context, _, _, signal string, arg any) error {
+		OnSignal: func(_ context.Context, _, _, signal string, arg any) error {
 			s.SignalWorkflow(signal, arg)
 			return nil
 		},
+	}
+	process := attempt.Process{
+		Equipment: w, Server: w, Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
+		Store: store, Now: time.Now, Scratch: t.TempDir(),
 	}
 	sessions := sessionacts.Activities{Process: process}
 	pipelines := pipelineacts.Activities{Process: process}
@@ -136,9 +141,87 @@ func Play[Result any](t *testing.T, s *Stage, workflowType string, in any) Resul
 // State returns the result of the state query.
 func State[View any](t *testing.T, s *Stage) View {
 	t.Helper()
-	value, err := s.QueryWorkflow(drive.StateQuery)
+	value, err := s.QueryWorkflow(workflows.StateQuery)
 	require.NoError(t, err)
 	var state View
 	require.NoError(t, value.Get(&state))
 	return state
 }
+
+// RequireTimes requires that each event and ledger entry of a run has a time.
+func RequireTimes(t *testing.T, store artifact.Store, run artifact.Layout) {
+	t.Helper()
+	hasTime := func(entry []byte, name string) {
+		var e struct{ Time time.Time }
+		require.NoError(t, json.Unmarshal(entry, &e), name)
+		require.False(t, e.Time.IsZero(), "%s has no time: %s", name, entry)
+	}
+	events, err := store.Get(t.Context(), run.File("events.jsonl"))
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(string(events)), "\n")
+	require.NotEmpty(t, lines[0])
+	for _, line := range lines {
+		hasTime([]byte(line), "an event")
+	}
+	for key, err := range store.List(t.Context(), run.File("ledger/")) {
+		require.NoError(t, err)
+		entry, err := store.Get(t.Context(), key)
+		require.NoError(t, err)
+		hasTime(entry, key)
+	}
+}
+
+// CopyOf returns a copy of the files in a store, as they would be if the process had been killed at
+// this moment.
+func CopyOf(t *testing.T, store *artifact.Dir) *artifact.Dir {
+	t.Helper()
+	dir := t.TempDir()
+	for key, err := range store.List(t.Context(), "") {
+		require.NoError(t, err)
+		data, err := store.Get(t.Context(), key)
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, key)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, key), data, 0o644))
+	}
+	copied, err := artifact.NewDir(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = copied.Close() })
+	return copied
+}
+
+// ReadJSON decodes an object of the store.
+func (s *Stage) ReadJSON(t *testing.T, key string, v any) {
+	t.Helper()
+	data, err := s.Store.Get(t.Context(), key)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, v))
+}
+
+// Continued decodes an input that contains the field continued, as a client might forge it.
+func Continued[T any](t *testing.T, document string) (in T) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(document), &in))
+	encoded, err := json.Marshal(in)
+	require.NoError(t, err)
+	require.Contains(t, string(encoded), `"continued":{`)
+	return in
+}
+
+// Indexed registers search attributes in the stage's namespace. It returns the upserts that follow,
+// each as a line of NAME=VALUE.
+func (s *Stage) Indexed(names ...string) *[]string {
+	s.Attributes = names
+	var upserts []string
+	s.OnUpsertTypedSearchAttributes(mock.Anything).Return(nil).Run(func(args mock.Arguments) {
+		var all []string
+		for key, value := range args.Get(0).(temporal.SearchAttributes).GetUntypedValues() {
+			all = append(all, fmt.Sprintf("%s=%v", strings.TrimPrefix(key.GetName(), "Conclave"), value))
+		}
+		slices.Sort(all)
+		upserts = append(upserts, strings.Join(all, " "))
+	}).Maybe()
+	return &upserts
+}
+
+// EveryAttribute returns the names of all search attributes.
+func EveryAttribute() []string { return slices.Collect(maps.Keys(workflows.Attributes())) }

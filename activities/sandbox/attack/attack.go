@@ -90,7 +90,7 @@ type Options struct {
 	// commands.
 	Toolchains, Private []string
 
-	// Each is called with each result as soon as it is known; it may be nil.
+	// Each is called after every attack; it may be nil.
 	Each func(Result)
 }
 
@@ -102,7 +102,7 @@ const ChildCommand = "__attack"
 // provide the level, and an error for unknown names. Its files are below /var/tmp, since commands
 // have their own /tmp.
 func Run(ctx context.Context, o Options) ([]Result, error) {
-	return run(ctx, table, o, "/var/tmp")
+	return runAttacks(ctx, table, o, "/var/tmp")
 }
 
 // RunChild performs one part of an attack and returns the exit code.

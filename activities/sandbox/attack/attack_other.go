@@ -12,7 +12,7 @@ type attack struct{}
 
 var table []attack
 
-func run(context.Context, []attack, Options, string) ([]Result, error) {
+func runAttacks(context.Context, []attack, Options, string) ([]Result, error) {
 	return nil, errors.New("the attacks need Linux")
 }
 

@@ -17,20 +17,22 @@ func attributeAttacks() []attack {
 		{
 			name: "chown_outside", what: "change the group of a file beside the workspace", known: noRule,
 			setup: setupGroups, proof: groupChanged,
-			try: func(t target) (string, error) { return done(os.Lchown(t.Prey, -1, int(t.Number))) },
+			try: func(t target) (string, error) { return provenUnless(os.Lchown(t.Prey, -1, int(t.Number))) },
 		},
 		{
 			name: "utime_outside", what: "change the time of a file beside the workspace", known: noRule, proof: timeChanged,
-			try: func(t target) (string, error) { return done(os.Chtimes(t.Prey, time.Time{}, time.Unix(1, 0))) },
+			try: func(t target) (string, error) { return provenUnless(os.Chtimes(t.Prey, time.Time{}, time.Unix(1, 0))) },
 		},
 		{
 			name: "xattr_outside", what: "give a file beside the workspace an extended attribute", known: noRule,
 			setup: setupAttribute, proof: attributeSet,
-			try: func(t target) (string, error) { return done(unix.Setxattr(t.Prey, attributeName, []byte("x"), 0)) },
+			try: func(t target) (string, error) {
+				return provenUnless(unix.Setxattr(t.Prey, attributeName, []byte("x"), 0))
+			},
 		},
 		statSize(),
 		{
-			name: "list_outside", what: "list a directory beside the workspace", proof: stolen,
+			name: "list_outside", what: "list a directory beside the workspace", proof: secretStolen,
 			setup: func(s *scene) error { return os.WriteFile(s.target.Outside+"/"+s.secret, nil, 0o600) },
 			try: func(t target) (string, error) {
 				entries, err := os.ReadDir(t.Outside)
@@ -46,7 +48,7 @@ func attributeAttacks() []attack {
 		},
 		{
 			name: "watch_outside", what: "watch a directory beside the workspace with inotify", known: noRule,
-			try: watchDirectory, observe: func(s *scene) { _, _ = os.ReadFile(s.target.Secret) }, proof: claimed,
+			try: watchDirectory, observe: func(s *scene) { _, _ = os.ReadFile(s.target.Secret) }, proof: proofClaimed,
 		},
 	}
 }
@@ -91,7 +93,7 @@ func setupGroups(s *scene) error {
 			return nil
 		}
 	}
-	return skip("this user has only one group")
+	return skipAttack("this user has only one group")
 }
 
 func groupChanged(s *scene, _ trial) string {
@@ -113,7 +115,7 @@ const attributeName = "user.conclave"
 
 func setupAttribute(s *scene) error {
 	if err := unix.Setxattr(s.target.Secret, attributeName, []byte("x"), 0); err != nil {
-		return skip("the file system has no extended attributes: %v", err)
+		return skipAttack("the file system has no extended attributes: %v", err)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ const (
 	spareProcesses = 2 * manyProcesses
 )
 
-func (s *scene) measured(n int64) { s.peak = max(s.peak, n) }
+func (s *scene) recordPeak(n int64) { s.peak = max(s.peak, n) }
 
 // atLeast returns a proof that the peak reached n.
 func atLeast(n int64, unit string) func(*scene, trial) string {
@@ -48,14 +48,14 @@ func setupProcesses(s *scene) error {
 		return err
 	}
 	if os.Geteuid() != 0 && limit.Cur < spareProcesses {
-		return skip("this user may have only %d processes anyway", limit.Cur)
+		return skipAttack("this user may have only %d processes anyway", limit.Cur)
 	}
 	return setupMemory(s)
 }
 
 func setupMemory(*scene) error {
-	if free := number("/proc/meminfo", "MemAvailable") << 10; free < spareMemory {
-		return skip("this host has only %d MiB of memory to spare, and %d are needed", free>>20, spareMemory>>20)
+	if free := readNumber("/proc/meminfo", "MemAvailable") << 10; free < spareMemory {
+		return skipAttack("this host has only %d MiB of memory to spare, and %d are needed", free>>20, spareMemory>>20)
 	}
 	return nil
 }
@@ -66,15 +66,14 @@ func setupDisk(s *scene) error {
 		return err
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < spareDisk {
-		return skip("this host has only %d MiB of disk to spare, and %d are needed", free>>20, int64(spareDisk)>>20)
+		return skipAttack("this host has only %d MiB of disk to spare, and %d are needed", free>>20, int64(spareDisk)>>20)
 	}
 	if st.Files > 0 && st.Ffree < 4*manyFiles {
-		return skip("this host has only %d files to spare, and %d are needed", st.Ffree, 4*manyFiles)
+		return skipAttack("this host has only %d files to spare, and %d are needed", st.Ffree, 4*manyFiles)
 	}
 	return nil
 }
 
-// forkBomb starts sleeping processes that have the token in their first argument.
 func forkBomb(t target) (string, error) {
 	path, err := exec.LookPath("sleep")
 	if err != nil {
@@ -99,52 +98,51 @@ func forkBomb(t target) (string, error) {
 // share.
 func measureResident(s *scene) {
 	var sum int64
-	for _, pid := range processes(s.target.Token) {
+	for _, pid := range processesWith(s.target.Token) {
 		status := fmt.Sprintf("/proc/%d/status", pid)
-		sum += (number(status, "RssAnon") + number(status, "RssShmem")) << 10
+		sum += (readNumber(status, "RssAnon") + readNumber(status, "RssShmem")) << 10
 	}
-	s.measured(sum)
+	s.recordPeak(sum)
 }
 
-// use maps n bytes of memory and writes to each page.
-func use(n int64) error {
+func useMemory(n int64) error {
 	const piece = 8 << 20
 	for used := int64(0); used < n; used += piece {
 		data, err := unix.Mmap(-1, 0, piece, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 		if err != nil {
 			return fmt.Errorf("mmap after %d MiB: %w", used>>20, err)
 		}
-		touch(data)
+		touchPages(data)
 		time.Sleep(25 * time.Millisecond)
 	}
 	return nil
 }
 
-func touch(data []byte) {
+func touchPages(data []byte) {
 	for i := 0; i < len(data); i += 4096 {
 		data[i] = 1
 	}
 }
 
 func diskUsed(s *scene, t trial) string {
-	s.measured(blocks(s.workspace))
+	s.recordPeak(bytesOnDisk(s.workspace))
 	return atLeast(seenDisk, "bytes on disk")(s, t)
 }
 
 func filesMade(s *scene, t trial) string {
-	s.measured(walk(s.workspace, func(string) int64 { return 1 }))
+	s.recordPeak(sumFiles(s.workspace, func(string) int64 { return 1 }))
 	return atLeast(seenFiles, "files")(s, t)
 }
 
-func blocks(dir string) int64 {
-	return walk(dir, func(path string) int64 {
+func bytesOnDisk(dir string) int64 {
+	return sumFiles(dir, func(path string) int64 {
 		var st unix.Stat_t
 		_ = unix.Lstat(path, &st) // a removed file has no blocks
 		return st.Blocks * 512
 	})
 }
 
-func walk(dir string, measure func(path string) int64) (sum int64) {
+func sumFiles(dir string, measure func(path string) int64) (sum int64) {
 	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error {
 		sum += measure(path)
 		return nil
@@ -152,8 +150,7 @@ func walk(dir string, measure func(path string) int64) (sum int64) {
 	return sum
 }
 
-// fill creates n files of the given size in subdirectories of the working directory.
-func fill(n int, size int64) error {
+func createFiles(n int, size int64) error {
 	for i := range n {
 		dir := fmt.Sprintf("d%d", i/500)
 		if i%500 == 0 {

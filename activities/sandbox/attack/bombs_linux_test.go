@@ -26,10 +26,10 @@ func processBombs() []attack {
 			setup: setupProcesses, try: threadBomb, proof: atLeast(seenProcesses, "threads at a time"), fatal: true,
 			observe: func(s *scene) {
 				var threads int64
-				for _, pid := range processes(s.target.Token) {
-					threads += number(fmt.Sprintf("/proc/%d/status", pid), "Threads")
+				for _, pid := range processesWith(s.target.Token) {
+					threads += readNumber(fmt.Sprintf("/proc/%d/status", pid), "Threads")
 				}
-				s.measured(threads)
+				s.recordPeak(threads)
 			},
 		},
 		{
@@ -37,7 +37,7 @@ func processBombs() []attack {
 			limits: func(l *sandbox.Limits) { l.CPU = time.Second },
 			try: func(t target) (string, error) {
 				for range 4 {
-					if _, err := spawn("spin", "0.9", t.Token); err != nil {
+					if _, err := startDaemon("spin", "0.9", t.Token); err != nil {
 						return "", err
 					}
 				}
@@ -46,17 +46,17 @@ func processBombs() []attack {
 			},
 			observe: func(s *scene) {
 				var sum int64
-				for _, pid := range processes(s.target.Token) {
+				for _, pid := range processesWith(s.target.Token) {
 					sum += ticks(pid)
 				}
-				s.measured(sum)
+				s.recordPeak(sum)
 			},
 			proof: atLeast(300, "hundredths of a second, with a limit of 100"), fatal: true,
 		},
 		{
 			name: "flood", what: fmt.Sprintf("write %d MiB of output", bigOutput>>20), try: flood, fatal: true,
 			observe: func(s *scene) {
-				s.measured(number(fmt.Sprintf("/proc/%d/status", s.worker.Process.Pid), "VmRSS") << 10)
+				s.recordPeak(readNumber(fmt.Sprintf("/proc/%d/status", s.worker.Process.Pid), "VmRSS") << 10)
 			},
 			proof: func(s *scene, t trial) string {
 				if t.Bytes > 4*s.limits.Output {
@@ -138,7 +138,7 @@ func memoryBombs() []attack {
 		limits: func(l *sandbox.Limits) { l.Processes = 1000 },
 		try: func(t target) (string, error) {
 			for range 9 {
-				if _, err := spawn("hog", strconv.Itoa(150<<20), t.Token); err != nil {
+				if _, err := startDaemon("hog", strconv.Itoa(150<<20), t.Token); err != nil {
 					return "", err
 				}
 			}
@@ -171,17 +171,17 @@ func sharedBomb(name, what string, setup func(*scene), try func(target) (string,
 			}
 			return setupMemory(s)
 		},
-		observe: func(s *scene) { s.measured(sharedMemory() - before) },
+		observe: func(s *scene) { s.recordPeak(sharedMemory() - before) },
 		proof:   atLeast(seenMemory, "bytes of shared memory"),
 	}
 }
 
-func sharedMemory() int64 { return number("/proc/meminfo", "Shmem") << 10 }
+func sharedMemory() int64 { return readNumber("/proc/meminfo", "Shmem") << 10 }
 
 // removeShared removes the attacker's files in memory at the end.
 func removeShared(s *scene) {
-	s.later(func() {
-		for _, path := range append(glob("/dev/shm/*"+s.target.Token), glob("/tmp/*"+s.target.Token)...) {
+	s.onClear(func() {
+		for _, path := range append(globPaths("/dev/shm/*"+s.target.Token), globPaths("/tmp/*"+s.target.Token)...) {
 			os.RemoveAll(path) //nolint:errcheck // the end of the scene
 		}
 	})
@@ -193,7 +193,7 @@ func mapShared(target) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("mmap: %w", err)
 		}
-		touch(data)
+		touchPages(data)
 		time.Sleep(50 * time.Millisecond)
 	}
 	return "", nil
@@ -204,7 +204,7 @@ const pieces = 16
 func setupSegments(s *scene) {
 	first := int(time.Now().UnixNano()&0x3fffff00) | 1<<29
 	s.target.Number = int64(first)
-	s.later(func() {
+	s.onClear(func() {
 		for i := range pieces {
 			if id, err := unix.SysvShmGet(first+i, 0, 0); err == nil {
 				_, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
@@ -223,7 +223,7 @@ func fillSegments(t target) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("shmat: %w", err)
 		}
-		touch(data)
+		touchPages(data)
 		if err := unix.SysvShmDetach(data); err != nil {
 			return "", fmt.Errorf("shmdt: %w", err)
 		}
@@ -258,7 +258,7 @@ func hog(args []string) error {
 	if err != nil {
 		return err
 	}
-	err = use(n)
+	err = useMemory(n)
 	time.Sleep(5 * time.Second)
 	return err
 }
@@ -312,7 +312,7 @@ func diskBomb(name, what string, try func(target) (string, error)) attack {
 			removeShared(s)
 			return errors.Join(setupDisk(s), setupMemory(s))
 		},
-		observe: func(s *scene) { s.measured(blocks(s.workspace) + blocks(s.temp) + sharedMemory() - before) },
+		observe: func(s *scene) { s.recordPeak(bytesOnDisk(s.workspace) + bytesOnDisk(s.temp) + sharedMemory() - before) },
 		proof:   atLeast(seenDisk, "bytes on disk and in files in memory"),
 	}
 }
@@ -326,7 +326,7 @@ func freeBomb(name, what string, try func(target) (string, error)) attack {
 			before = freeDisk(s.base)
 			return errors.Join(setupDisk(s), setupMemory(s))
 		},
-		observe: func(s *scene) { s.measured(before - freeDisk(s.base)) },
+		observe: func(s *scene) { s.recordPeak(before - freeDisk(s.base)) },
 		proof:   atLeast(seenDisk, "bytes of the disk gone"),
 	}
 }

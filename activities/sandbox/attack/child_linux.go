@@ -72,17 +72,16 @@ type report struct {
 	Error   string `json:"attack_error,omitempty"` // reason of a failure
 }
 
-// runChild performs one part of an attack in list.
 func runChild(list []attack, args []string, stdin io.Reader, stdout io.Writer) int {
 	args = append(args, "")
 	var err error
 	switch role, args := args[0], args[1:len(args)-1]; role {
 	case "work":
-		err = work(stdin, stdout)
+		err = runWorker(stdin, stdout)
 	case "try":
-		err = try(list, args, stdout)
+		err = tryAttack(list, args, stdout)
 	case "beat":
-		err = beat()
+		err = keepBeating()
 	default:
 		err = fmt.Errorf("%q is not a part of an attack; `conclave sandbox check` starts these processes", role)
 	}
@@ -93,8 +92,7 @@ func runChild(list []attack, args []string, stdin io.Reader, stdout io.Writer) i
 	return 0
 }
 
-// work is the worker's part: it runs the attacker in a sandbox.
-func work(stdin io.Reader, stdout io.Writer) error {
+func runWorker(stdin io.Reader, stdout io.Writer) error {
 	var o workOrder
 	if err := json.NewDecoder(stdin).Decode(&o); err != nil {
 		return fmt.Errorf("read the order: %w", err)
@@ -104,7 +102,7 @@ func work(stdin io.Reader, stdout io.Writer) error {
 		o.Target.WorkerAddress = int64(uintptr(unsafe.Pointer(&key[0])))
 	}
 	o.Target.Worker = os.Getpid()
-	a := confine(context.Background(), o)
+	a := runAttacker(context.Background(), o)
 	runtime.KeepAlive(key)
 	if err := json.NewEncoder(stdout).Encode(a); err != nil {
 		return fmt.Errorf("write the account: %w", err)
@@ -112,7 +110,7 @@ func work(stdin io.Reader, stdout io.Writer) error {
 	return nil
 }
 
-func confine(ctx context.Context, o workOrder) (a account) {
+func runAttacker(ctx context.Context, o workOrder) (a account) {
 	box, err := sandbox.Open(o.Sandbox)
 	if err != nil {
 		return account{Fault: err.Error()}
@@ -142,12 +140,12 @@ func (a *account) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func try(list []attack, args []string, stdout io.Writer) error {
+func tryAttack(list []attack, args []string, stdout io.Writer) error {
 	var t target
 	if err := json.Unmarshal([]byte(strings.Join(args, " ")), &t); err != nil {
 		return fmt.Errorf("read the target: %w", err)
 	}
-	a, ok := find(list, t.Name)
+	a, ok := findAttack(list, t.Name)
 	if !ok {
 		return fmt.Errorf("no attack %q", t.Name)
 	}
@@ -167,11 +165,10 @@ func try(list []attack, args []string, stdout io.Writer) error {
 // beatFile is a file in the workspace that grows while a daemon of the attacker is running.
 const beatFile = "beat"
 
-// beat runs as a daemon that appends to the beat file for up to a minute.
-func beat() error {
+func keepBeating() error {
 	ignoreSignals()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if err := write(beatFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND); err != nil {
+		if err := writeLine(beatFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND); err != nil {
 			return err
 		}
 	}
@@ -182,8 +179,7 @@ func ignoreSignals() {
 	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE, unix.SIGXCPU, unix.SIGUSR1, unix.SIGUSR2)
 }
 
-// daemon returns a command that starts this binary in another role and a new session.
-func daemon(args ...string) (*exec.Cmd, error) {
+func daemonCommand(args ...string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -193,8 +189,8 @@ func daemon(args ...string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-func spawn(args ...string) (*exec.Cmd, error) {
-	cmd, err := daemon(args...)
+func startDaemon(args ...string) (*exec.Cmd, error) {
+	cmd, err := daemonCommand(args...)
 	if err != nil {
 		return nil, err
 	}
@@ -204,9 +200,9 @@ func spawn(args ...string) (*exec.Cmd, error) {
 // secretForm matches all secrets.
 var secretForm = regexp.MustCompile(`sk-attack-[0-9a-f]{32}`)
 
-// loot returns the secrets in data, which the judge verifies. It returns an error if there are
+// findSecrets returns the secrets in data, which the judge verifies. It returns an error if there are
 // none.
-func loot(data []byte) (string, error) {
+func findSecrets(data []byte) (string, error) {
 	found := secretForm.FindAllString(string(data), 64)
 	if len(found) == 0 {
 		return "", fmt.Errorf("no secret in %d bytes", len(data))
@@ -214,10 +210,177 @@ func loot(data []byte) (string, error) {
 	return strings.Join(found, " "), nil
 }
 
-// done returns the attacker's proof for an attack whose effect the host can see.
-func done(err error) (string, error) {
+// provenUnless returns the attacker's proof for an attack whose effect the host can see.
+func provenUnless(err error) (string, error) {
 	if err != nil {
 		return "", err
 	}
 	return "done", nil
+}
+
+// noRule is the reason why Landlock alone does not protect attributes.
+const noRule = "Landlock has no rule for it, and a system call filter cannot see which file is meant"
+
+// table has the attacks of the product: one for each wall of the sandbox.
+var table = []attack{
+	// Secrets of the worker.
+	{
+		name: "env_secret", what: "read the worker's API key in the command's own environment",
+		try: func(target) (string, error) { return findSecrets([]byte(strings.Join(os.Environ(), "\n"))) }, proof: secretStolen,
+	},
+	{
+		name: "parent_environ", what: "read the worker's API key in /proc/PID/environ of every visible process",
+		try: func(t target) (string, error) { return lootFiles(procPaths(t, "environ")...) }, proof: secretStolen,
+	},
+	{
+		name: "inherited_fd", what: "read a file of the worker through a descriptor that was left open",
+		setup: setupOpenFile, try: lootDescriptors, proof: secretStolen,
+	},
+	{name: "supervisor_mem", what: "read the worker's memory in /proc/PID/mem", try: readMemory, proof: secretStolen},
+
+	// Files of the host.
+	{
+		name: "read_hostfile", what: "read a file beside the workspace, by its path and by ..", proof: secretStolen,
+		try: func(t target) (string, error) {
+			return lootFiles(t.Secret, "../outside/"+secretName, "/proc/self/cwd/../outside/"+secretName, "/proc/self/root"+t.Secret)
+		},
+	},
+	{
+		name: "symlink_read", what: "read a file beside the workspace through a symbolic link", proof: secretStolen,
+		try: func(t target) (string, error) {
+			if err := errors.Join(os.Symlink(t.Secret, "link"), os.Symlink(t.Outside, "dir")); err != nil {
+				return "", err
+			}
+			return lootFiles("link", "dir/"+secretName)
+		},
+	},
+	{
+		name: "write_outside", what: "make a file beside the workspace", proof: fileMade,
+		try: func(t target) (string, error) {
+			return provenUnless(writeLine(t.Outside+"/new", os.O_WRONLY|os.O_CREATE))
+		},
+	},
+	{
+		name: "overwrite_outside", what: "overwrite a file beside the workspace", proof: preyChanged,
+		try: func(t target) (string, error) { return provenUnless(writeLine(t.Prey, os.O_WRONLY)) },
+	},
+	{
+		name: "delete_outside", what: "delete a file beside the workspace", proof: preyChanged,
+		try: func(t target) (string, error) { return provenUnless(os.Remove(t.Prey)) },
+	},
+	{
+		name: "chmod_outside", what: "change the mode of a file beside the workspace", known: noRule, proof: preyChanged,
+		try: func(t target) (string, error) { return provenUnless(os.Chmod(t.Prey, 0o751)) },
+	},
+	{
+		name: "stat_outside", what: "learn the size of a file beside the workspace", known: noRule, proof: proofClaimed,
+		try: func(t target) (string, error) {
+			info, err := os.Stat(t.Prey)
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprintf("the file has %d bytes", info.Size()), nil
+		},
+	},
+	{
+		name: "peers_write", what: "change the answer of another agent in the workspace", try: changePeer, proof: peerChanged,
+		known: "without a mount of its own it is only protected by its mode, which its owner can change",
+	},
+
+	// Sockets.
+	{
+		name: "tcp", what: "connect to a server on the host's loopback by TCP, IPv4 and IPv6", setup: setupTCP, proof: socketReached,
+		try: func(t target) (string, error) { return dialAddresses("tcp", t.Addresses) },
+	},
+	{
+		name: "udp", what: "send a datagram to the host's loopback", proof: socketReached,
+		setup: func(s *scene) error { return s.openListener("udp4", "127.0.0.1:0") },
+		try:   func(t target) (string, error) { return dialAddresses("udp4", t.Addresses) },
+	},
+	{
+		name: "unix_path", what: "connect to a Unix socket of the host by its path", proof: socketReached,
+		setup: func(s *scene) error { return s.openListener("unix", s.target.Outside+"/stream") },
+		try:   func(t target) (string, error) { return dialAddresses("unix", t.Addresses) },
+	},
+	{
+		name: "unix_abstract", what: "connect to an abstract Unix socket of the host", proof: socketReached,
+		setup: func(s *scene) error { return s.openListener("unix", "@conclave-"+s.target.Token) },
+		try:   func(t target) (string, error) { return dialAddresses("unix", t.Addresses) },
+	},
+	{
+		name: "raw_socket", what: "make a socket for raw packets", proof: proofClaimed,
+		try: func(target) (string, error) {
+			return makeSocket("AF_INET raw", unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP)
+		},
+	},
+
+	// Processes of the host, and the worker that must end the command.
+	{
+		name: "kill_host", what: "kill a process of the host", setup: setupVictim, proof: victimKilled, fatal: true,
+		try: func(t target) (string, error) {
+			return killVictim(t, func(pid int) error { return unix.Kill(pid, unix.SIGKILL) })
+		},
+	},
+	{
+		name: "ptrace_host", what: "attach to a process of the host as its debugger, and kill it",
+		setup: setupVictim, try: attachDebugger, proof: victimKilled,
+	},
+	{
+		name: "kill_supervisor", what: "kill the worker and the attacker's parent, so that nobody ends the attacker's daemon",
+		try: func(t target) (string, error) { return signalSupervisor(t, unix.SIGKILL) }, proof: workerHarmed, fatal: true,
+	},
+	{
+		name: "worker_killed", what: "outlive a worker that was killed with SIGKILL", proof: livesOn, fatal: true, lethal: true,
+		try: func(t target) (string, error) {
+			_, err := startDaemon("beat", t.Token)
+			time.Sleep(20 * time.Second)
+			return "", err
+		},
+		observe: func(s *scene) {
+			if beatSize(s) > 0 {
+				_ = s.worker.Process.Kill() // it may be dead already
+			}
+		},
+	},
+	{
+		name: "daemon", what: "leave a daemon behind, in a session of its own", proof: livesOn,
+		try: func(t target) (string, error) {
+			_, err := startDaemon("beat", t.Token)
+			time.Sleep(300 * time.Millisecond)
+			return provenUnless(err)
+		},
+	},
+
+	// Limits.
+	{
+		name: "forkbomb", what: fmt.Sprintf("start %d processes", manyProcesses), setup: setupProcesses, try: forkBomb,
+		observe: func(s *scene) { s.recordPeak(int64(len(processesWith(s.target.Token)))) },
+		proof:   atLeast(seenProcesses, "processes at a time"), fatal: true,
+	},
+	{
+		name: "mem10g", what: "reserve 10 GiB and use 1 GiB of it in one process", setup: setupMemory,
+		try: func(target) (string, error) {
+			_, reserve := unix.Mmap(-1, 0, 10<<30, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+			return "", errors.Join(reserve, useMemory(bigMemory))
+		},
+		observe: measureResident, proof: atLeast(seenMemory, "bytes at a time"), fatal: true,
+	},
+	{
+		name: "disk_many", what: "write 1 GiB to files of the workspace of which each is small", setup: setupDisk,
+		try:   func(target) (string, error) { return "", createFiles(bigDisk/pieceOfDisk, pieceOfDisk) },
+		proof: diskUsed, fatal: true,
+	},
+	{
+		name: "disk_inodes", what: fmt.Sprintf("make %d files in the workspace", manyFiles), setup: setupDisk,
+		try: func(target) (string, error) { return "", createFiles(manyFiles, 0) }, proof: filesMade, fatal: true,
+	},
+
+	// The kernel.
+	{name: "mount", what: "mount a file system", try: mountFilesystem, proof: proofClaimed},
+	{name: "userns", what: "get all privileges in a user namespace of its own", try: newUser, proof: proofClaimed},
+	{
+		name: "kernel_module", what: "have a kernel module loaded (an invalid one)",
+		setup: skipUnlessPossible(loadModule), try: loadModule, proof: proofClaimed,
+	},
+	{name: "caps", what: "have capabilities, or be able to gain some with a set-user-ID program", try: gainCapabilities, proof: proofClaimed},
 }

@@ -1,6 +1,6 @@
 // Package attack tries to break out of the sandbox, and judges the attempts from outside.
 //
-// The table in table_linux.go has one attack for each wall of the sandbox; tests add more attacks
+// The table in child_linux.go has one attack for each wall of the sandbox; tests add more attacks
 // on the same walls.
 //
 // Start with Run in attack.go, then read judge_linux.go. An attack has up to four parts: setup
@@ -16,18 +16,5 @@
 // Bombs are bounded: at most 800 processes, 1.5 GiB of memory and 1 GiB of files, on a host with
 // more than twice as much available.
 //
-// # Known gaps
-//
-// Level full promises to stop every attack. Level landlock has neither namespaces nor mounts:
-// commands see the host's files, and the workspace is a single file system. It does not stop:
-//
-//   - peers_write: read-only parts of the workspace are protected only by their mode, which the owner can change.
-//   - chmod_outside: Landlock has no rule for a file's mode.
-//   - chown_outside: Landlock has no rule for a file's group.
-//   - utime_outside: Landlock has no rule for a file's times.
-//   - xattr_outside: Landlock has no rule for extended attributes.
-//   - stat_outside: Landlock has no rule for reading a file's size.
-//   - watch_outside: Landlock has no rule for inotify.
-//
-// Level off promises to stop none.
+// docs/sandbox.md lists the attacks that the levels below full do not stop.
 package attack

@@ -21,32 +21,32 @@ func fileAttacks() []attack {
 				if err := os.Symlink(t.Prey, "link"); err != nil {
 					return "", err
 				}
-				return done(write("link", os.O_WRONLY|os.O_APPEND))
+				return provenUnless(writeLine("link", os.O_WRONLY|os.O_APPEND))
 			},
 		},
 		{
 			name: "hardlink", what: "link a file beside the workspace into it", proof: hardLinked,
-			try: func(t target) (string, error) { return done(os.Link(t.Secret, "hard")) },
+			try: func(t target) (string, error) { return provenUnless(os.Link(t.Secret, "hard")) },
 		},
 		{
 			name: "rename_in", what: "move a file from beside the workspace into it", proof: preyGone,
-			try: func(t target) (string, error) { return done(os.Rename(t.Prey, "moved")) },
+			try: func(t target) (string, error) { return provenUnless(os.Rename(t.Prey, "moved")) },
 		},
 		{
 			name: "make_outside", what: "make a directory, a FIFO or a link beside the workspace", proof: fileMade,
 			try: func(t target) (string, error) {
 				return either(
-					func() (string, error) { return done(os.Mkdir(t.Outside+"/newdir", 0o700)) },
-					func() (string, error) { return done(unix.Mkfifo(t.Outside+"/newfifo", 0o600)) },
-					func() (string, error) { return done(os.Symlink("/", t.Outside+"/newlink")) })
+					func() (string, error) { return provenUnless(os.Mkdir(t.Outside+"/newdir", 0o700)) },
+					func() (string, error) { return provenUnless(unix.Mkfifo(t.Outside+"/newfifo", 0o600)) },
+					func() (string, error) { return provenUnless(os.Symlink("/", t.Outside+"/newlink")) })
 			},
 		},
 		{
 			name: "truncate_outside", what: "empty a file beside the workspace with truncate(2), which opens nothing", proof: preyChanged,
 			try: func(t target) (string, error) {
 				return either(
-					func() (string, error) { return done(unix.Truncate(t.Prey, 0)) },
-					func() (string, error) { return done(truncateReading(t.Prey)) })
+					func() (string, error) { return provenUnless(unix.Truncate(t.Prey, 0)) },
+					func() (string, error) { return provenUnless(truncateReading(t.Prey)) })
 			},
 		},
 		{
@@ -54,18 +54,18 @@ func fileAttacks() []attack {
 			try: func(t target) (string, error) {
 				var errs []error
 				for _, dir := range sharedDirectories {
-					errs = append(errs, write(dir+"/conclave-"+t.Token, os.O_WRONLY|os.O_CREATE|os.O_EXCL))
+					errs = append(errs, writeLine(dir+"/conclave-"+t.Token, os.O_WRONLY|os.O_CREATE|os.O_EXCL))
 				}
 				return "", errors.Join(errs...)
 			},
 		},
 		{
-			name: "read_shm", what: "read shared memory of the host in /dev/shm", setup: setupShm, proof: stolen,
+			name: "read_shm", what: "read shared memory of the host in /dev/shm", setup: setupShm, proof: secretStolen,
 			try: func(t target) (string, error) { return lootFiles(t.Paths...) },
 		},
 		{
 			name: "handle", what: "open a file of the host by its file handle, around all paths",
-			setup: setupHandle, try: openHandle, proof: stolen,
+			setup: setupHandle, try: openHandle, proof: secretStolen,
 		},
 	}
 }
@@ -111,7 +111,7 @@ const shadow = "/etc/shadow"
 
 func setupShadow(*scene) error {
 	if _, err := os.Stat(shadow); err != nil {
-		return skip("%v", err)
+		return skipAttack("%v", err)
 	}
 	return nil
 }
@@ -145,9 +145,9 @@ func sameShadow(_ *scene, t trial) string {
 func setupShm(s *scene) error {
 	f, err := os.CreateTemp("/dev/shm", "conclave-")
 	if err != nil {
-		return skip("%v", err)
+		return skipAttack("%v", err)
 	}
-	s.later(func() { os.Remove(f.Name()) }) //nolint:errcheck // the end of the scene
+	s.onClear(func() { os.Remove(f.Name()) }) //nolint:errcheck // the end of the scene
 	s.target.Paths = []string{f.Name()}
 	_, err = f.WriteString(s.secret)
 	return errors.Join(err, f.Chmod(0o644), f.Close())
@@ -156,7 +156,7 @@ func setupShm(s *scene) error {
 func setupHandle(s *scene) error {
 	h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, s.target.Secret, 0)
 	if err != nil {
-		return skip("the file system has no file handles: %v", err)
+		return skipAttack("the file system has no file handles: %v", err)
 	}
 	s.target.Data, s.target.Number = h.Bytes(), int64(h.Type())
 	return nil
@@ -180,7 +180,7 @@ func openHandle(t target) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return loot(data)
+		return findSecrets(data)
 	}
 	return "", errors.Join(errs...)
 }

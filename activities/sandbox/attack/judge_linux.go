@@ -47,24 +47,24 @@ type check struct {
 	programs string // directory of the attacker's program
 }
 
-// run performs the attacks of list that o selects, in a directory below parent. The path of parent
+// runAttacks performs the attacks of list that o selects, in a directory below parent. The path of parent
 // must be short, because the length of socket paths is limited.
-func run(ctx context.Context, list []attack, o Options, parent string) (results []Result, err error) {
+func runAttacks(ctx context.Context, list []attack, o Options, parent string) (results []Result, err error) {
 	for _, name := range o.Only {
-		if _, ok := find(list, name); !ok {
-			return nil, fmt.Errorf("no attack %q; there are: %s", name, strings.Join(names(list), ", "))
+		if _, ok := findAttack(list, name); !ok {
+			return nil, fmt.Errorf("no attack %q; there are: %s", name, strings.Join(attackNames(list), ", "))
 		}
 	}
 	c := &check{options: o}
 	defer func() { err = errors.Join(err, os.RemoveAll(c.dir)) }()
-	if err := c.prepare(parent); err != nil {
+	if err := c.prepareDir(parent); err != nil {
 		return nil, fmt.Errorf("prepare the attacks: %w", err)
 	}
 	for _, a := range list {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, a.name) {
 			continue
 		}
-		r := c.judge(ctx, a)
+		r := c.judgeAttack(ctx, a)
 		if err := ctx.Err(); err != nil {
 			return results, err
 		}
@@ -76,7 +76,7 @@ func run(ctx context.Context, list []attack, o Options, parent string) (results 
 	return results, nil
 }
 
-func names(list []attack) []string {
+func attackNames(list []attack) []string {
 	var all []string
 	for _, a := range list {
 		all = append(all, a.name)
@@ -84,7 +84,7 @@ func names(list []attack) []string {
 	return all
 }
 
-func find(list []attack, name string) (attack, bool) {
+func findAttack(list []attack, name string) (attack, bool) {
 	i := slices.IndexFunc(list, func(a attack) bool { return a.name == name })
 	if i < 0 {
 		return attack{}, false
@@ -92,9 +92,9 @@ func find(list []attack, name string) (attack, bool) {
 	return list[i], true
 }
 
-// prepare creates the temporary directory, opens a sandbox to validate the options, and copies this
+// prepareDir creates the temporary directory, opens a sandbox to validate the options, and copies this
 // binary to a directory where commands can run it.
-func (c *check) prepare(parent string) (err error) {
+func (c *check) prepareDir(parent string) (err error) {
 	if c.dir, err = os.MkdirTemp(parent, "attack"); err != nil {
 		return err
 	}
@@ -131,8 +131,7 @@ func copyProgram(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// judge performs one attack in a new directory and decides its outcome.
-func (c *check) judge(ctx context.Context, a attack) Result {
+func (c *check) judgeAttack(ctx context.Context, a attack) Result {
 	start := time.Now()
 	r := Result{Name: a.name, What: a.what, Outcome: unknown}
 	switch c.options.Level {
@@ -144,7 +143,7 @@ func (c *check) judge(ctx context.Context, a attack) Result {
 	if s, err := newScene(c.dir, a); err != nil {
 		r.Detail = err.Error()
 	} else {
-		r.Outcome, r.Detail = c.decide(ctx, a, s)
+		r.Outcome, r.Detail = c.decideOutcome(ctx, a, s)
 		if err := s.clear(); err != nil && r.Outcome == stopped {
 			r.Outcome, r.Detail = unknown, err.Error()
 		}
@@ -153,7 +152,7 @@ func (c *check) judge(ctx context.Context, a attack) Result {
 	return r
 }
 
-func (c *check) decide(ctx context.Context, a attack, s *scene) (outcome, detail string) {
+func (c *check) decideOutcome(ctx context.Context, a attack, s *scene) (outcome, detail string) {
 	if a.setup != nil {
 		if err := a.setup(s); err != nil {
 			if no, ok := errors.AsType[*skipped](err); ok {
@@ -172,11 +171,10 @@ func (c *check) decide(ctx context.Context, a attack, s *scene) (outcome, detail
 	if t.hung {
 		return open, t.lost
 	}
-	return t.outcome(a)
+	return t.unprovenOutcome(a)
 }
 
-// outcome returns the outcome and the reason for an attack that left no evidence of success.
-func (t trial) outcome(a attack) (outcome, detail string) {
+func (t trial) unprovenOutcome(a attack) (outcome, detail string) {
 	switch {
 	case t.lost != "" && a.lethal:
 		return stopped, "nothing of it was left"
@@ -185,7 +183,7 @@ func (t trial) outcome(a attack) (outcome, detail string) {
 	case t.Fault != "":
 		return unknown, t.Fault
 	case !t.report.Started:
-		return unknown, "the attacker did not start, " + t.ending()
+		return unknown, "the attacker did not start, " + t.describeEnding()
 	case t.report.Error != "":
 		return stopped, oneLine(t.report.Error, 160)
 	case t.Exit.Ended != "":
@@ -197,17 +195,17 @@ func (t trial) outcome(a attack) (outcome, detail string) {
 	case a.fatal:
 		return stopped, "the attacker was ended"
 	}
-	return unknown, "the attacker ended without a report, " + t.ending()
+	return unknown, "the attacker ended without a report, " + t.describeEnding()
 }
 
-func (t trial) ending() string {
+func (t trial) describeEnding() string {
 	return fmt.Sprintf("exit code %d, signal %q, limit %q: %s", t.Exit.Code, t.Exit.Signal, t.Exit.Ended, oneLine(string(t.Output), 300))
 }
 
 // workerGrace is added to the time limit of an attack before its worker is killed.
 const workerGrace = 8 * time.Second
 
-// carryOut runs a worker with the attack and observes the worker and the host.
+// carryOut does not fail if the worker dies or hangs, because that may be the effect of the attack.
 func (c *check) carryOut(ctx context.Context, a attack, s *scene) (t trial, err error) {
 	order, err := json.Marshal(workOrder{Target: s.target, Sandbox: sandbox.Options{
 		Workspace: s.workspace, Temp: s.temp, ReadOnly: []string{peers}, Toolchains: append([]string{c.programs}, c.options.Toolchains...),
@@ -217,14 +215,14 @@ func (c *check) carryOut(ctx context.Context, a attack, s *scene) (t trial, err 
 		return t, fmt.Errorf("encode the order of an attack: %w", err)
 	}
 	var out, errs bytes.Buffer
-	s.worker = c.worker(s)
+	s.worker = c.workerCommand(s)
 	s.worker.Stdin, s.worker.Stdout, s.worker.Stderr = bytes.NewReader(order), &out, &errs
 	if err := s.worker.Start(); err != nil {
 		return t, fmt.Errorf("start the worker of an attack: %w", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.worker.Wait() }()
-	if t.hung, err = s.observe(ctx, a, ended); t.hung {
+	if t.hung, err = s.observeWorker(ctx, a, ended); t.hung {
 		t.lost = fmt.Sprintf("the command did not end in %v, and its worker had to be killed", s.limits.Time+workerGrace)
 	}
 	if ctx.Err() != nil {
@@ -239,9 +237,9 @@ func (c *check) carryOut(ctx context.Context, a attack, s *scene) (t trial, err 
 	return t, nil
 }
 
-// observe calls the attack's observer until the worker ends. It kills the worker when ctx ends or
+// observeWorker calls the attack's observer until the worker ends. It kills the worker when ctx ends or
 // the worker hangs.
-func (s *scene) observe(ctx context.Context, a attack, ended <-chan error) (hung bool, err error) {
+func (s *scene) observeWorker(ctx context.Context, a attack, ended <-chan error) (hung bool, err error) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	deadline, stop := time.After(s.limits.Time+workerGrace), ctx.Done()
@@ -266,9 +264,9 @@ func (s *scene) observe(ctx context.Context, a attack, ended <-chan error) (hung
 	}
 }
 
-// worker returns the command of a worker that holds a secret in its environment, arguments and
+// workerCommand returns the command of a worker that holds a secret in its environment, arguments and
 // memory.
-func (c *check) worker(s *scene) *exec.Cmd {
+func (c *check) workerCommand(s *scene) *exec.Cmd {
 	cmd := exec.Command(c.self, ChildCommand, "work", "--key="+s.secret)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.base, "TMPDIR=" + s.temp, keyVariable + "=" + s.secret}
 	cmd.WaitDelay = 5 * time.Second
@@ -279,5 +277,4 @@ func (c *check) worker(s *scene) *exec.Cmd {
 	return cmd
 }
 
-// oneLine returns output shortened to one line.
 func oneLine(s string, limit int) string { return text.Truncate(text.OneLine(s), limit) }

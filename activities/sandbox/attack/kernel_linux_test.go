@@ -16,9 +16,9 @@ import (
 // kernelAttacks are further attacks that use an administrator's system calls.
 func kernelAttacks() []attack {
 	return []attack{
-		{name: "mount_new", what: "make a file system to mount, by the new system calls", try: makeFilesystem, proof: claimed},
+		{name: "mount_new", what: "make a file system to mount, by the new system calls", try: makeFilesystem, proof: proofClaimed},
 		{
-			name: "chroot", what: "change the root directory, with which a way out can be made", proof: claimed,
+			name: "chroot", what: "change the root directory, with which a way out can be made", proof: proofClaimed,
 			try: func(target) (string, error) {
 				if err := unix.Chroot("."); err != nil {
 					return "", fmt.Errorf("chroot: %w", err)
@@ -26,35 +26,35 @@ func kernelAttacks() []attack {
 				return "it has another root", nil
 			},
 		},
-		{name: "setns", what: "enter the namespaces of the worker", try: enterNamespace, proof: claimed},
+		{name: "setns", what: "enter the namespaces of the worker", try: enterNamespace, proof: proofClaimed},
 		{
 			name: "rawdisk", what: "open the host's disks, memory or kernel log as devices, also by making them",
-			setup: setupDevice, try: openDevice, proof: claimed,
+			setup: setupDevice, try: openDevice, proof: proofClaimed,
 		},
 		{
-			name: "procsys", what: "open switches of the kernel below /proc for writing", proof: claimed,
+			name: "procsys", what: "open switches of the kernel below /proc for writing", proof: proofClaimed,
 			try: func(target) (string, error) {
 				return openForWriting("/proc/sys/kernel/hostname", "/proc/sys/kernel/randomize_va_space", "/proc/sys/vm/overcommit_memory",
 					"/proc/sys/net/ipv4/ip_forward", "/proc/sysrq-trigger")
 			},
 		},
 		{
-			name: "core_pattern", what: "open for writing the programs that the kernel starts as root when a program crashes", proof: claimed,
+			name: "core_pattern", what: "open for writing the programs that the kernel starts as root when a program crashes", proof: proofClaimed,
 			try: func(target) (string, error) {
 				return openForWriting("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/sys/kernel/uevent_helper")
 			},
 		},
 		{
-			name: "sysfs", what: "open switches of the kernel below /sys for writing", proof: claimed,
+			name: "sysfs", what: "open switches of the kernel below /sys for writing", proof: proofClaimed,
 			try: func(target) (string, error) {
 				return openForWriting(slices.Concat([]string{"/sys/power/state", "/sys/kernel/profiling"},
-					glob("/sys/block/*/queue/scheduler"), glob("/sys/kernel/mm/*/enabled"))...)
+					globPaths("/sys/block/*/queue/scheduler"), globPaths("/sys/kernel/mm/*/enabled"))...)
 			},
 		},
 		{name: "cgroup_escape", what: "make a control group, or leave its own", setup: setupGroup, try: makeGroup, proof: groupMade},
-		{name: "kernel_log", what: "read the kernel's log", setup: possible(readLog), try: readLog, proof: claimed},
+		{name: "kernel_log", what: "read the kernel's log", setup: skipUnlessPossible(readLog), try: readLog, proof: proofClaimed},
 		{
-			name: "hostname", what: "set the host name (to its present value)", proof: claimed,
+			name: "hostname", what: "set the host name (to its present value)", proof: proofClaimed,
 			try: func(target) (string, error) {
 				name, err := os.Hostname()
 				if err == nil {
@@ -75,16 +75,16 @@ func systemCallAttacks() []attack {
 	return []attack{
 		{
 			name: "io_uring", what: "set up io_uring, whose operations no system call filter sees",
-			setup: possible(setUpRing), try: setUpRing, proof: claimed,
+			setup: skipUnlessPossible(setUpRing), try: setUpRing, proof: proofClaimed,
 		},
-		{name: "bpf", what: "load something into the kernel with bpf", setup: possible(makeMap), try: makeMap, proof: claimed},
-		{name: "perf", what: "watch the processor with perf_event_open", setup: possible(openPerf), try: openPerf, proof: claimed},
+		{name: "bpf", what: "load something into the kernel with bpf", setup: skipUnlessPossible(makeMap), try: makeMap, proof: proofClaimed},
+		{name: "perf", what: "watch the processor with perf_event_open", setup: skipUnlessPossible(openPerf), try: openPerf, proof: proofClaimed},
 		{
 			name: "userfaultfd", what: "handle page faults with userfaultfd, which makes holes in the kernel easier to use",
-			setup: possible(openFaults), try: openFaults, proof: claimed,
+			setup: skipUnlessPossible(openFaults), try: openFaults, proof: proofClaimed,
 		},
 		{name: "keyctl", what: "use the kernel's keys, and read one of the host", setup: setupKey, try: readKey, proof: keyRead},
-		{name: "raise_limits", what: "raise its own limits", try: raiseLimits, proof: claimed},
+		{name: "raise_limits", what: "raise its own limits", try: raiseLimits, proof: proofClaimed},
 	}
 }
 
@@ -133,7 +133,7 @@ func setupDevice(s *scene) error {
 // openDevice reads nothing.
 func openDevice(t target) (string, error) {
 	paths := slices.Concat([]string{"/dev/mem", "/dev/kmsg", "/dev/kvm", "/proc/kcore"},
-		glob("/dev/sd*"), glob("/dev/vd*"), glob("/dev/nvme*"), glob("/dev/dm-*"))
+		globPaths("/dev/sd*"), globPaths("/dev/vd*"), globPaths("/dev/nvme*"), globPaths("/dev/dm-*"))
 	var errs []error
 	for name, mode := range map[string][2]uint64{
 		"block": {unix.S_IFBLK, uint64(t.Number)}, "char": {unix.S_IFCHR, unix.Mkdev(1, 1)},
@@ -171,7 +171,7 @@ func openForWriting(paths ...string) (string, error) {
 func setupGroup(s *scene) error {
 	f, err := os.Open("/proc/self/mounts")
 	if err != nil {
-		return skip("the mounts of this host are not known: %v", err)
+		return skipAttack("the mounts of this host are not known: %v", err)
 	}
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
@@ -180,7 +180,7 @@ func setupGroup(s *scene) error {
 		}
 	}
 	if len(s.target.Paths) == 0 {
-		return skip("no control groups are mounted on this host")
+		return skipAttack("no control groups are mounted on this host")
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func groupMade(s *scene, t trial) (evidence string) {
 		}
 	}
 	if evidence == "" {
-		return claimed(s, t)
+		return proofClaimed(s, t)
 	}
 	return evidence
 }
@@ -263,10 +263,10 @@ func setupKey(s *scene) error {
 	name := "conclave-" + s.target.Token
 	id, err := unix.AddKey(keyType, name, []byte(s.secret), unix.KEY_SPEC_USER_KEYRING)
 	if err != nil {
-		return skip("this user cannot use the kernel's keys without a sandbox either: %v", err)
+		return skipAttack("this user cannot use the kernel's keys without a sandbox either: %v", err)
 	}
 	s.target.Paths = []string{name}
-	s.later(func() { _, _ = unix.KeyctlInt(unix.KEYCTL_UNLINK, id, unix.KEY_SPEC_USER_KEYRING, 0, 0) })
+	s.onClear(func() { _, _ = unix.KeyctlInt(unix.KEYCTL_UNLINK, id, unix.KEY_SPEC_USER_KEYRING, 0, 0) })
 	return nil
 }
 
@@ -282,7 +282,7 @@ func readKey(t target) (string, error) {
 			if err != nil {
 				return "", fmt.Errorf("keyctl: %w", err)
 			}
-			return loot(buf[:min(n, len(buf))])
+			return findSecrets(buf[:min(n, len(buf))])
 		},
 		func() (string, error) {
 			id, err := unix.AddKey(keyType, "attacker", []byte("x"), unix.KEY_SPEC_PROCESS_KEYRING)
@@ -294,10 +294,10 @@ func readKey(t target) (string, error) {
 }
 
 func keyRead(s *scene, t trial) string {
-	if evidence := stolen(s, t); evidence != "" {
+	if evidence := secretStolen(s, t); evidence != "" {
 		return evidence
 	}
-	return claimed(s, t)
+	return proofClaimed(s, t)
 }
 
 func raiseLimits(target) (string, error) {

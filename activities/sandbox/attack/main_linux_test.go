@@ -51,7 +51,7 @@ func judge(args []string) int {
 	ctx := context.Background()
 	j := judged{Host: sandbox.Probe(ctx)}
 	var err error
-	j.Results, err = run(ctx, all(), Options{Level: sandbox.Level(args[1]), Host: j.Host, Only: args[2:]}, args[0])
+	j.Results, err = runAttacks(ctx, all(), Options{Level: sandbox.Level(args[1]), Host: j.Host, Only: args[2:]}, args[0])
 	if _, refused := errors.AsType[*sandbox.LevelError](err); err == nil || refused {
 		err = json.NewEncoder(os.Stdout).Encode(j)
 	}

@@ -16,28 +16,28 @@ import (
 func networkAttacks() []attack {
 	return []attack{
 		{
-			name: "tcp_lan", what: "connect to a server on an address of the host that other machines see", setup: setupLAN, proof: reached,
-			try: func(t target) (string, error) { return dial("tcp", t.Addresses) },
+			name: "tcp_lan", what: "connect to a server on an address of the host that other machines see", setup: setupLAN, proof: socketReached,
+			try: func(t target) (string, error) { return dialAddresses("tcp", t.Addresses) },
 		},
 		{
 			name: "mptcp", what: "connect to a server of the host by Multipath TCP, for which Landlock has no rule",
-			setup: setupMPTCP, try: connectMPTCP, proof: reached,
+			setup: setupMPTCP, try: connectMPTCP, proof: socketReached,
 		},
 		{
 			name: "tcp_listen", what: "be a server that the host's programs can connect to",
-			setup: setupFreePort, try: serve, observe: visit, proof: reached,
+			setup: setupFreePort, try: serve, observe: visit, proof: socketReached,
 		},
 		{
-			name: "packet_socket", what: "make a packet socket", proof: claimed,
+			name: "packet_socket", what: "make a packet socket", proof: proofClaimed,
 			try: func(target) (string, error) { return makeSocket("AF_PACKET", unix.AF_PACKET, unix.SOCK_RAW, 0) },
 		},
 		{
 			name: "odd_sockets", what: "make sockets of families that no agent needs: VSOCK, the kernel's cryptography, CAN, …",
-			try: oddSockets, proof: claimed,
+			try: oddSockets, proof: proofClaimed,
 		},
 		{
 			name: "proc_net", what: "find the host's listening sockets in /proc/net/tcp or by netlink",
-			setup: setupTCP, try: findListener, proof: claimed,
+			setup: setupTCP, try: findListener, proof: proofClaimed,
 		},
 	}
 }
@@ -45,24 +45,24 @@ func networkAttacks() []attack {
 func setupLAN(s *scene) error {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
-		return skip("the host's addresses are not known: %v", err)
+		return skipAttack("the host's addresses are not known: %v", err)
 	}
 	for _, a := range addresses {
 		ip, ok := a.(*net.IPNet)
 		if !ok || ip.IP.IsLoopback() || ip.IP.IsLinkLocalUnicast() {
 			continue
 		}
-		if s.listen("tcp", net.JoinHostPort(ip.IP.String(), "0")) == nil {
+		if s.openListener("tcp", net.JoinHostPort(ip.IP.String(), "0")) == nil {
 			return nil
 		}
 	}
-	return skip("this host has only loopback")
+	return skipAttack("this host has only loopback")
 }
 
 func setupMPTCP(s *scene) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, unix.IPPROTO_MPTCP)
 	if err != nil {
-		return skip("this kernel has no Multipath TCP: %v", err)
+		return skipAttack("this kernel has no Multipath TCP: %v", err)
 	}
 	return errors.Join(unix.Close(fd), setupTCP(s))
 }
@@ -89,13 +89,13 @@ func connectMPTCP(t target) (string, error) {
 	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		return "", fmt.Errorf("connect: %w", err)
 	}
-	return done(nil)
+	return provenUnless(nil)
 }
 
 func setupFreePort(s *scene) error {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		return skip("this host has no IPv4 loopback: %v", err)
+		return skipAttack("this host has no IPv4 loopback: %v", err)
 	}
 	s.target.Addresses = []string{l.Addr().String()}
 	return l.Close()
@@ -116,7 +116,7 @@ func serve(t target) (string, error) {
 		return "", err
 	}
 	_, err = c.Write([]byte(t.Token))
-	return done(errors.Join(err, c.Close()))
+	return provenUnless(errors.Join(err, c.Close()))
 }
 
 // visit connects to the attacker's server, if there is one.

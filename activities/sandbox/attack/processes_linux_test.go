@@ -19,40 +19,40 @@ import (
 func processAttacks() []attack {
 	return []attack{
 		{
-			name: "kill_host_thread", what: "kill a process of the host with tgkill", setup: setupVictim, proof: killed, fatal: true,
+			name: "kill_host_thread", what: "kill a process of the host with tgkill", setup: setupVictim, proof: victimKilled, fatal: true,
 			try: func(t target) (string, error) {
 				return killVictim(t, func(pid int) error { return unix.Tgkill(pid, pid, unix.SIGKILL) })
 			},
 		},
 		{
-			name: "kill_host_pidfd", what: "kill a process of the host with pidfd_send_signal", setup: setupVictim, proof: killed, fatal: true,
+			name: "kill_host_pidfd", what: "kill a process of the host with pidfd_send_signal", setup: setupVictim, proof: victimKilled, fatal: true,
 			try: func(t target) (string, error) { return killVictim(t, killByPidfd) },
 		},
 		{
 			name: "renice_host", what: "change the priority of a process of the host", setup: setupVictim, proof: reniced,
-			try: func(t target) (string, error) { return done(unix.Setpriority(unix.PRIO_PROCESS, t.Victim, 15)) },
+			try: func(t target) (string, error) { return provenUnless(unix.Setpriority(unix.PRIO_PROCESS, t.Victim, 15)) },
 		},
 		{
 			name: "prlimit_host", what: "change the resource limits of a process of the host", setup: setupVictim, proof: limited,
 			try: func(t target) (string, error) {
-				return done(unix.Prlimit(t.Victim, unix.RLIMIT_CORE, &unix.Rlimit{Cur: 0, Max: 4095}, nil))
+				return provenUnless(unix.Prlimit(t.Victim, unix.RLIMIT_CORE, &unix.Rlimit{Cur: 0, Max: 4095}, nil))
 			},
 		},
 		{
 			name: "schedule_host", what: "change the scheduling policy of a process of the host", setup: setupVictim, proof: scheduledIdle,
-			try: func(t target) (string, error) { return done(scheduleIdle(t.Victim)) },
+			try: func(t target) (string, error) { return provenUnless(scheduleIdle(t.Victim)) },
 		},
 		{
 			name: "affinity_host", what: "take processors away from a process of the host", setup: setupProcessors, proof: bound,
 			try: func(t target) (string, error) {
 				var one unix.CPUSet
 				one.Set(int(t.Number))
-				return done(unix.SchedSetaffinity(t.Victim, &one))
+				return provenUnless(unix.SchedSetaffinity(t.Victim, &one))
 			},
 		},
 		{
 			name: "oom_host", what: "make a process of the host the first to die when memory is short", setup: setupVictim, proof: sacrificed,
-			try: func(t target) (string, error) { return done(writeProc(t.Victim, "oom_score_adj", "777")) },
+			try: func(t target) (string, error) { return provenUnless(writeProc(t.Victim, "oom_score_adj", "777")) },
 		},
 	}
 }
@@ -62,7 +62,7 @@ func memoryAttacks() []attack {
 	return []attack{
 		{
 			name: "readmem_host", what: "read the memory of a process of the host: process_vm_readv, /proc/PID/mem",
-			setup: setupMemoryVictim, proof: stolen,
+			setup: setupMemoryVictim, proof: secretStolen,
 			try: func(t target) (string, error) {
 				return either(
 					func() (string, error) { return readRemote(t.Victim, t.Number) },
@@ -71,12 +71,12 @@ func memoryAttacks() []attack {
 		},
 		{
 			name: "writemem_host", what: "write to the memory of a process of the host: process_vm_writev, /proc/PID/mem",
-			setup: setupMemoryVictim, proof: killed,
-			try: func(t target) (string, error) { return done(writeMemory(t.Victim, t.Number)) },
+			setup: setupMemoryVictim, proof: victimKilled,
+			try: func(t target) (string, error) { return provenUnless(writeMemory(t.Victim, t.Number)) },
 		},
 		{
 			name: "sysv_shm", what: "read a System V shared memory segment of the host",
-			setup: setupSegment, try: readSegment, proof: stolen,
+			setup: setupSegment, try: readSegment, proof: secretStolen,
 		},
 	}
 }
@@ -125,7 +125,7 @@ func scheduledIdle(s *scene, _ trial) string {
 func setupProcessors(s *scene) error {
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil || all.Count() < 2 {
-		return skip("there is only one processor")
+		return skipAttack("there is only one processor")
 	}
 	for !all.IsSet(int(s.target.Number)) {
 		s.target.Number++
@@ -223,9 +223,9 @@ func setupSegment(s *scene) error {
 	s.target.Number = int64(key)
 	id, err := unix.SysvShmGet(key, 4096, unix.IPC_CREAT|unix.IPC_EXCL|0o666)
 	if err != nil {
-		return skip("no shared memory segment can be made: %v", err)
+		return skipAttack("no shared memory segment can be made: %v", err)
 	}
-	s.later(func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
+	s.onClear(func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
 	data, err := unix.SysvShmAttach(id, 0, 0)
 	if err != nil {
 		return err
@@ -243,5 +243,5 @@ func readSegment(t target) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("shmat: %w", err)
 	}
-	return loot(data)
+	return findSecrets(data)
 }

@@ -44,7 +44,7 @@ type skipped struct{ why string }
 
 func (n *skipped) Error() string { return n.why }
 
-func skip(format string, args ...any) error { return &skipped{fmt.Sprintf(format, args...)} }
+func skipAttack(format string, args ...any) error { return &skipped{fmt.Sprintf(format, args...)} }
 
 // Files in the directory beside the workspace and in a peer's directory.
 const (
@@ -63,14 +63,14 @@ func newScene(dir string, a attack) (*scene, error) {
 	}
 	s := &scene{
 		base: base, workspace: filepath.Join(base, "ws"), temp: filepath.Join(base, "tmp"),
-		secret: "sk-attack-" + token(), limits: standardLimits(),
+		secret: "sk-attack-" + newToken(), limits: standardLimits(),
 	}
 	if a.limits != nil {
 		a.limits(&s.limits)
 	}
 	outside, peer := filepath.Join(base, "outside"), filepath.Join(s.workspace, peers, "agent1")
 	s.target = target{
-		Name: a.name, Token: token(), Outside: outside,
+		Name: a.name, Token: newToken(), Outside: outside,
 		Secret: filepath.Join(outside, secretName), Prey: filepath.Join(outside, preyName),
 	}
 	err = os.Chmod(base, 0o711)
@@ -95,24 +95,24 @@ func standardLimits() sandbox.Limits {
 	}
 }
 
-func token() string {
+func newToken() string {
 	var b [16]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// later registers a cleanup. Cleanups run in reverse order.
-func (s *scene) later(f func()) { s.cleanup = append(s.cleanup, f) }
+// onClear registers a cleanup. Cleanups run in reverse order.
+func (s *scene) onClear(f func()) { s.cleanup = append(s.cleanup, f) }
 
 // clear removes the scene and kills the processes that have its token.
 func (s *scene) clear() error {
 	for range 100 { // some processes start others before they are killed
-		left := processes(s.target.Token)
+		left := processesWith(s.target.Token)
 		if len(left) == 0 {
 			break
 		}
 		for _, pid := range left {
-			kill(pid)
+			killProcess(pid)
 		}
 	}
 	for i := len(s.cleanup) - 1; i >= 0; i-- {
@@ -124,9 +124,9 @@ func (s *scene) clear() error {
 	return nil
 }
 
-// listen opens a socket on the host that every user can reach, records whether something arrives,
+// openListener opens a socket on the host that every user can reach, records whether something arrives,
 // and adds the socket's address to the target.
-func (s *scene) listen(network, address string) error {
+func (s *scene) openListener(network, address string) error {
 	var socket io.Closer
 	var local net.Addr
 	if network == "udp4" || network == "unixgram" {
@@ -153,7 +153,7 @@ func (s *scene) listen(network, address string) error {
 			}
 		}()
 	}
-	s.later(func() { _ = socket.Close() })
+	s.onClear(func() { _ = socket.Close() })
 	s.target.Addresses = append(s.target.Addresses, local.String())
 	if strings.HasPrefix(address, "/") {
 		return os.Chmod(address, 0o777)
@@ -161,7 +161,6 @@ func (s *scene) listen(network, address string) error {
 	return nil
 }
 
-// setupVictim starts a process on the host that is unrelated to the sandbox.
 func setupVictim(s *scene) error { return s.startVictim(exec.Command("sleep", "120")) }
 
 func (s *scene) startVictim(cmd *exec.Cmd) error {
@@ -175,7 +174,7 @@ func (s *scene) startVictim(cmd *exec.Cmd) error {
 		close(dead)
 	}()
 	s.victim, s.target.Victim = dead, cmd.Process.Pid
-	s.later(func() {
+	s.onClear(func() {
 		_ = cmd.Process.Kill() // it may have ended
 		<-dead
 	})
@@ -184,14 +183,14 @@ func (s *scene) startVictim(cmd *exec.Cmd) error {
 
 // Proofs that several attacks use.
 
-func stolen(s *scene, t trial) string {
+func secretStolen(s *scene, t trial) string {
 	if bytes.Contains(t.Output, []byte(s.secret)) {
 		return "the secret is in the output"
 	}
 	return ""
 }
 
-func claimed(_ *scene, t trial) string { return t.report.Proof }
+func proofClaimed(_ *scene, t trial) string { return t.report.Proof }
 
 func preyChanged(s *scene, _ trial) string {
 	data, err := os.ReadFile(s.target.Prey)
@@ -204,7 +203,7 @@ func preyChanged(s *scene, _ trial) string {
 	return ""
 }
 
-func reached(s *scene, _ trial) string {
+func socketReached(s *scene, _ trial) string {
 	for range 10 { // a datagram may be under way
 		if s.arrived.Load() {
 			return "it arrived at the host's socket"
@@ -214,7 +213,7 @@ func reached(s *scene, _ trial) string {
 	return ""
 }
 
-func killed(s *scene, _ trial) string {
+func victimKilled(s *scene, _ trial) string {
 	select {
 	case <-s.victim:
 		return "the victim is dead"
@@ -223,10 +222,10 @@ func killed(s *scene, _ trial) string {
 	}
 }
 
-// processes returns the IDs of the processes with token in their arguments, except this one.
-func processes(token string) []int {
+// processesWith returns the IDs of the processes with token in their arguments, except this one.
+func processesWith(token string) []int {
 	var found []int
-	for _, dir := range glob("/proc/[0-9]*") {
+	for _, dir := range globPaths("/proc/[0-9]*") {
 		line, err := os.ReadFile(dir + "/cmdline")
 		pid, bad := strconv.Atoi(filepath.Base(dir))
 		if err == nil && bad == nil && pid != os.Getpid() && bytes.Contains(line, []byte(token)) {
@@ -236,11 +235,11 @@ func processes(token string) []int {
 	return found
 }
 
-// remaining returns the attacker's processes that are still running after half a second.
-func remaining(s *scene) []int {
+// remainingProcesses returns the attacker's processes that are still running after half a second.
+func remainingProcesses(s *scene) []int {
 	var left []int
 	for range 10 {
-		if left = processes(s.target.Token); len(left) == 0 {
+		if left = processesWith(s.target.Token); len(left) == 0 {
 			return nil
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -248,8 +247,8 @@ func remaining(s *scene) []int {
 	return left
 }
 
-// kill uses a pidfd, which cannot refer to another process that reuses the ID.
-func kill(pid int) {
+// killProcess uses a pidfd, which cannot refer to another process that reuses the ID.
+func killProcess(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return
@@ -258,8 +257,8 @@ func kill(pid int) {
 	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 }
 
-// number returns the number in a line "key: number kB" of a file.
-func number(file, key string) int64 {
+// readNumber returns the number in a line "key: number kB" of a file.
+func readNumber(file, key string) int64 {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return 0
@@ -275,7 +274,7 @@ func number(file, key string) int64 {
 	return 0
 }
 
-func glob(pattern string) []string {
+func globPaths(pattern string) []string {
 	paths, _ := filepath.Glob(pattern) // fails for malformed patterns only
 	return paths
 }

@@ -14,21 +14,21 @@ import (
 func secretAttacks() []attack {
 	return []attack{
 		{
-			name: "parent_argv", what: "read a secret in the worker's arguments, in /proc/PID/cmdline", proof: stolen,
+			name: "parent_argv", what: "read a secret in the worker's arguments, in /proc/PID/cmdline", proof: secretStolen,
 			try: func(t target) (string, error) { return lootFiles(procPaths(t, "cmdline")...) },
 		},
 		{
-			name: "supervisor_fd", what: "open the worker's open files through /proc/PID/fd", setup: setupOpenFile, proof: stolen,
+			name: "supervisor_fd", what: "open the worker's open files through /proc/PID/fd", setup: setupOpenFile, proof: secretStolen,
 			try: func(t target) (string, error) {
-				return lootFirst(append(glob(fmt.Sprintf("/proc/%d/fd/*", t.Worker)), glob(fmt.Sprintf("/proc/%d/fd/*", os.Getppid()))...)...)
+				return lootFirst(append(globPaths(fmt.Sprintf("/proc/%d/fd/*", t.Worker)), globPaths(fmt.Sprintf("/proc/%d/fd/*", os.Getppid()))...)...)
 			},
 		},
 		{
 			name: "pidfd_getfd", what: "take an open file out of the worker with pidfd_getfd",
-			setup: setupOpenFile, try: stealDescriptor, proof: stolen,
+			setup: setupOpenFile, try: stealDescriptor, proof: secretStolen,
 		},
 		{
-			name: "proc_root", what: "reach the host's files through /proc/PID/root and /proc/PID/cwd of other processes", proof: stolen,
+			name: "proc_root", what: "reach the host's files through /proc/PID/root and /proc/PID/cwd of other processes", proof: secretStolen,
 			try: func(t target) (string, error) {
 				paths := procPaths(t, "root"+t.Secret)
 				for _, cwd := range procPaths(t, "cwd") {
@@ -38,7 +38,7 @@ func secretAttacks() []attack {
 			},
 		},
 		{
-			name: "supervisor_mem_readv", what: "read the worker's memory with process_vm_readv", proof: stolen,
+			name: "supervisor_mem_readv", what: "read the worker's memory with process_vm_readv", proof: secretStolen,
 			try: func(t target) (string, error) { return readRemote(t.Worker, t.WorkerAddress) },
 		},
 	}
@@ -52,7 +52,7 @@ func lootFirst(paths ...string) (string, error) {
 		data, err := readFirst(path)
 		if err == nil {
 			var found string
-			if found, err = loot(data); err == nil {
+			if found, err = findSecrets(data); err == nil {
 				all = append(all, found)
 			}
 		}
@@ -101,7 +101,7 @@ func stealDescriptor(t target) (string, error) {
 				continue
 			}
 			if data, err := readDescriptor(fd); err == nil {
-				if found, err := loot(data); err == nil {
+				if found, err := findSecrets(data); err == nil {
 					return found, nil
 				}
 			}
@@ -117,7 +117,7 @@ func readRemote(pid int, address int64) (string, error) {
 	if _, err := unix.ProcessVMReadv(pid, local, remote, 0); err != nil {
 		return "", fmt.Errorf("process_vm_readv: %w", err)
 	}
-	return loot(buf)
+	return findSecrets(buf)
 }
 
 const secretLen = len("sk-attack-") + 32

@@ -17,18 +17,18 @@ import (
 func socketAttacks() []attack {
 	return []attack{
 		{
-			name: "unix_dgram", what: "send a datagram to a Unix socket of the host by its path, as to a system log", proof: reached,
-			setup: func(s *scene) error { return s.listen("unixgram", s.target.Outside+"/dgram") },
-			try:   func(t target) (string, error) { return dial("unixgram", t.Addresses) },
+			name: "unix_dgram", what: "send a datagram to a Unix socket of the host by its path, as to a system log", proof: socketReached,
+			setup: func(s *scene) error { return s.openListener("unixgram", s.target.Outside+"/dgram") },
+			try:   func(t target) (string, error) { return dialAddresses("unixgram", t.Addresses) },
 		},
 		{
-			name: "unix_abstract_dgram", what: "send a datagram to an abstract Unix socket of the host", proof: reached,
-			setup: func(s *scene) error { return s.listen("unixgram", "@conclave-dgram-"+s.target.Token) },
-			try:   func(t target) (string, error) { return dial("unixgram", t.Addresses) },
+			name: "unix_abstract_dgram", what: "send a datagram to an abstract Unix socket of the host", proof: socketReached,
+			setup: func(s *scene) error { return s.openListener("unixgram", "@conclave-dgram-"+s.target.Token) },
+			try:   func(t target) (string, error) { return dialAddresses("unixgram", t.Addresses) },
 		},
 		{
 			name: "host_sockets", what: "connect to D-Bus, Docker, containerd, the SSH agent or the X server of the host",
-			setup: setupServices, try: connectServices, proof: claimed,
+			setup: setupServices, try: connectServices, proof: proofClaimed,
 		},
 		terminalAttack(),
 	}
@@ -41,14 +41,14 @@ func setupServices(s *scene) error {
 		"/run/systemd/private", "/run/systemd/journal/stdout", "/tmp/.X11-unix/X*",
 		fmt.Sprintf("/run/user/%d/bus", uid), fmt.Sprintf("/run/user/%d/docker.sock", uid), os.Getenv("SSH_AUTH_SOCK"),
 	} {
-		for _, path := range glob(pattern) {
+		for _, path := range globPaths(pattern) {
 			if connectUnix(path) == nil {
 				s.target.Paths = append(s.target.Paths, path)
 			}
 		}
 	}
 	if len(s.target.Paths) == 0 {
-		return skip("no such service listens on this host")
+		return skipAttack("no such service listens on this host")
 	}
 	return nil
 }
@@ -97,23 +97,23 @@ func terminalAttack() attack {
 func setupTerminal(s *scene) (*os.File, error) {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, skip("no terminal can be made: %v", err)
+		return nil, skipAttack("no terminal can be made: %v", err)
 	}
-	s.later(func() { master.Close() })
+	s.onClear(func() { master.Close() })
 	fd := int(master.Fd())
 	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	if err == nil {
 		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
 	}
 	if err != nil {
-		return nil, skip("no terminal can be made: %v", err)
+		return nil, skipAttack("no terminal can be made: %v", err)
 	}
 	name := fmt.Sprintf("/dev/pts/%d", n)
 	terminal, err := os.OpenFile(name, os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		return nil, skip("no terminal can be made: %v", err)
+		return nil, skipAttack("no terminal can be made: %v", err)
 	}
-	s.later(func() { terminal.Close() })
+	s.onClear(func() { terminal.Close() })
 	s.target.Paths = []string{name}
 	s.configure = func(cmd *exec.Cmd) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 3}

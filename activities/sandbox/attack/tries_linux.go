@@ -24,7 +24,7 @@ func setupOpenFile(s *scene) error {
 		if err != nil {
 			return err
 		}
-		s.later(func() { f.Close() })
+		s.onClear(func() { f.Close() })
 		open = append(open, f)
 	}
 	s.configure = func(cmd *exec.Cmd) { cmd.ExtraFiles = open }
@@ -35,7 +35,7 @@ func lootDescriptors(target) (string, error) {
 	buf := make([]byte, 32<<10)
 	for fd := 3; fd < 1024; fd++ {
 		if n, err := unix.Pread(fd, buf, 0); err == nil {
-			if found, err := loot(buf[:n]); err == nil {
+			if found, err := findSecrets(buf[:n]); err == nil {
 				return found, nil
 			}
 		}
@@ -47,7 +47,7 @@ func lootDescriptors(target) (string, error) {
 // each visible process.
 func procPaths(t target, name string) []string {
 	paths := []string{fmt.Sprintf("/proc/%d/%s", t.Worker, name), fmt.Sprintf("/proc/%d/%s", os.Getppid(), name)}
-	for _, dir := range glob("/proc/[0-9]*") {
+	for _, dir := range globPaths("/proc/[0-9]*") {
 		if dir != fmt.Sprintf("/proc/%d", os.Getpid()) {
 			paths = append(paths, dir+"/"+name)
 		}
@@ -63,7 +63,7 @@ func lootFiles(paths ...string) (string, error) {
 		data, err := os.ReadFile(path)
 		if err == nil {
 			var found string
-			found, err = loot(data)
+			found, err = findSecrets(data)
 			all = append(all, found)
 		}
 		if err != nil {
@@ -86,10 +86,10 @@ func readMemory(t target) (string, error) {
 	if _, err := f.ReadAt(buf, t.WorkerAddress); err != nil {
 		return "", err
 	}
-	return loot(buf)
+	return findSecrets(buf)
 }
 
-func write(path string, flags int) error {
+func writeLine(path string, flags int) error {
 	f, err := os.OpenFile(path, flags, 0o600)
 	if err != nil {
 		return err
@@ -99,20 +99,19 @@ func write(path string, flags int) error {
 }
 
 func fileMade(s *scene, _ trial) string {
-	if made := glob(s.target.Outside + "/new*"); len(made) > 0 {
+	if made := globPaths(s.target.Outside + "/new*"); len(made) > 0 {
 		return "there is " + filepath.Base(made[0]) + " beside the workspace"
 	}
 	return ""
 }
 
-// changePeer tries all known ways to change a file below peers.
 func changePeer(target) (string, error) {
 	dir, file := peers+"/agent1", peers+"/agent1/"+preyName
-	return done(errors.Join(
+	return provenUnless(errors.Join(
 		os.Chmod(dir, 0o777),
 		os.Chmod(file, 0o777),
-		write(file, os.O_WRONLY|os.O_APPEND),
-		write(dir+"/new", os.O_WRONLY|os.O_CREATE),
+		writeLine(file, os.O_WRONLY|os.O_APPEND),
+		writeLine(dir+"/new", os.O_WRONLY|os.O_CREATE),
 		os.Link(file, "mine"),
 		os.Remove(file),
 		os.Rename(dir, "mine"),
@@ -138,15 +137,15 @@ func peerChanged(s *scene, _ trial) string {
 }
 
 func setupTCP(s *scene) error {
-	if err := s.listen("tcp4", "127.0.0.1:0"); err != nil {
-		return skip("this host has no IPv4 loopback: %v", err)
+	if err := s.openListener("tcp4", "127.0.0.1:0"); err != nil {
+		return skipAttack("this host has no IPv4 loopback: %v", err)
 	}
-	_ = s.listen("tcp6", "[::1]:0") // not every host has it
+	_ = s.openListener("tcp6", "[::1]:0") // not every host has it
 	return nil
 }
 
-// dial writes to all addresses. Reaching one of them is a success.
-func dial(network string, addresses []string) (string, error) {
+// dialAddresses writes to all addresses. Reaching one of them is a success.
+func dialAddresses(network string, addresses []string) (string, error) {
 	var errs []error
 	for _, address := range addresses {
 		c, err := net.DialTimeout(network, address, 2*time.Second)
@@ -156,7 +155,7 @@ func dial(network string, addresses []string) (string, error) {
 		}
 		errs = append(errs, err)
 	}
-	return done(errors.Join(errs...))
+	return provenUnless(errors.Join(errs...))
 }
 
 func makeSocket(name string, family, kind, protocol int) (string, error) {
@@ -169,27 +168,26 @@ func makeSocket(name string, family, kind, protocol int) (string, error) {
 
 func killVictim(t target, end func(int) error) (string, error) {
 	if t.Victim == os.Getpid() {
-		return "", errors.New("the victim's number is the attacker's own here")
+		return "", errors.New("cannot tell: the victim's process ID is the attacker's own in this PID namespace")
 	}
-	return done(end(t.Victim))
+	return provenUnless(end(t.Victim))
 }
 
-// attach attaches to a process as its debugger, with the option that kills the process when the
+// attachDebugger attaches to a process as its debugger, with the option that kills the process when the
 // debugger exits.
-func attach(t target) (string, error) {
+func attachDebugger(t target) (string, error) {
 	const seize, exitKill = 0x4206, 0x100000 // PTRACE_SEIZE, PTRACE_O_EXITKILL
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, seize, uintptr(t.Victim), 0, exitKill, 0, 0); errno != 0 {
 		return "", fmt.Errorf("ptrace: %w", errno)
 	}
-	return done(nil)
+	return provenUnless(nil)
 }
 
-// signalSupervisor starts a daemon, then signals the worker and the attacker's parent.
 func signalSupervisor(t target, sig unix.Signal) (string, error) {
 	parent := os.Getppid()
-	if _, err := spawn("beat", t.Token); err != nil {
+	if _, err := startDaemon("beat", t.Token); err != nil {
 		return "", err
 	}
 	time.Sleep(300 * time.Millisecond)
@@ -203,7 +201,7 @@ func signalSupervisor(t target, sig unix.Signal) (string, error) {
 	return "", errors.Join(errs...)
 }
 
-func beats(s *scene) int64 {
+func beatSize(s *scene) int64 {
 	info, err := os.Lstat(filepath.Join(s.workspace, beatFile))
 	if err != nil {
 		return 0
@@ -212,20 +210,20 @@ func beats(s *scene) int64 {
 }
 
 func livesOn(s *scene, _ trial) string {
-	if left := remaining(s); len(left) > 0 {
+	if left := remainingProcesses(s); len(left) > 0 {
 		return fmt.Sprintf("%d processes of the attacker are left", len(left))
 	}
-	before := beats(s)
+	before := beatSize(s)
 	time.Sleep(300 * time.Millisecond)
-	if beats(s) != before {
+	if beatSize(s) != before {
 		return "a daemon of the attacker still writes"
 	}
 	return ""
 }
 
-// outlived returns evidence of harm to the worker, of an exceeded time limit or of a surviving
+// workerHarmed returns evidence of harm to the worker, of an exceeded time limit or of a surviving
 // process of the attacker.
-func outlived(s *scene, t trial) string {
+func workerHarmed(s *scene, t trial) string {
 	if t.lost != "" {
 		return t.lost
 	}
@@ -235,7 +233,7 @@ func outlived(s *scene, t trial) string {
 	return livesOn(s, t)
 }
 
-func mount(target) (string, error) {
+func mountFilesystem(target) (string, error) {
 	if err := os.Mkdir("mnt", 0o700); err != nil {
 		return "", err
 	}
@@ -255,17 +253,16 @@ func newUser(target) (string, error) {
 	return "it had a user namespace", nil
 }
 
-// possible returns a setup that skips an attack that fails even outside the sandbox.
-func possible(try func(target) (string, error)) func(*scene) error {
+// skipUnlessPossible returns a setup that skips an attack that fails even outside the sandbox.
+func skipUnlessPossible(try func(target) (string, error)) func(*scene) error {
 	return func(s *scene) error {
 		if _, err := try(s.target); err != nil {
-			return skip("this user cannot do it without a sandbox either: %s", oneLine(err.Error(), 120))
+			return skipAttack("this user cannot do it without a sandbox either: %s", oneLine(err.Error(), 120))
 		}
 		return nil
 	}
 }
 
-// loadModule tries to load an invalid module into the kernel.
 func loadModule(target) (string, error) {
 	err := unix.InitModule([]byte("no module"), "")
 	if errors.Is(err, unix.ENOEXEC) {
@@ -274,7 +271,7 @@ func loadModule(target) (string, error) {
 	return "", fmt.Errorf("init_module: %w", err)
 }
 
-func capabilities(target) (string, error) {
+func gainCapabilities(target) (string, error) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
 	if err := unix.Capget(&header, &sets[0]); err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
 )
@@ -116,13 +116,13 @@ func TestReturn_unreadable(t *testing.T) {
 		},
 		"a called step without a commit": {
 			damage: func(*desk, *pipeline.Launch) {},
-			is:     artifact.ErrNotFound, says: "reading the result of the called step",
+			is:     artifact.ErrNotFound, says: "read the result of the called step",
 		},
 		"a commit of something else": {
 			damage: func(d *desk, _ *pipeline.Launch) {
 				require.NoError(d.t, artifact.PutJSON(d.t.Context(), d.store, d.layout.PipelineStep(2, "lint", "action.json"), artifact.Commit{Kind: "vote", Payload: json.RawMessage(`[]`)}))
 			},
-			says: "reading a committed vote",
+			says: "read a committed vote",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,5 +156,5 @@ func TestEnded(t *testing.T) {
 	_, err := Ended(artifact.Commit{Kind: "vote", Payload: payload})
 	require.ErrorContains(t, err, `unknown kind "vote"`)
 	_, err = Ended(artifact.Commit{Kind: kindCall, Payload: json.RawMessage(`"lint"`)})
-	require.ErrorContains(t, err, "reading a committed call")
+	require.ErrorContains(t, err, "read a committed call")
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/pipeline"
 	"conclave/engine/step"
 )
@@ -73,7 +73,7 @@ func TestMessages_areNotMissed(t *testing.T) {
 
 	d.put(d.layout.Message(1), []byte("{"))
 	_, _, err := d.attempt(d.step(l, "run-l1"), says("Written."))
-	require.ErrorContains(t, err, "reading message 1")
+	require.ErrorContains(t, err, "read message 1")
 
 	s := d.step(launch("main", 0), "run-l2")
 	deaf := errors.New("no line")

@@ -16,7 +16,7 @@ func play(t *testing.T, task task) (kind, to, text string, conversation []llm.Me
 	t.Helper()
 	task.Most = 10
 	rules := newRules(task)
-	conversation = task.opening()
+	conversation = task.openingMessages()
 	for range 5 {
 		reply, err := offline.New("writer").Generate(t.Context(), llm.Request{Messages: conversation, Tools: rules.Offer()})
 		require.NoError(t, err)

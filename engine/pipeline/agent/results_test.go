@@ -64,7 +64,7 @@ func TestResults_add(t *testing.T) {
 		says("", call("b", "run_command", "{}")),
 		{Role: llm.ToolRole, ToolCallID: "b", Content: "exit code 1"},
 	}})
-	r.add(conv, []loop.Outcome{{Call: "a", ExitCode: &zero}, {Call: "b", Failed: true, ExitCode: &one}, {Call: "c", Failed: true, ExitCode: &three}})
+	r.addOutcomes(conv, []loop.Outcome{{Call: "a", ExitCode: &zero}, {Call: "b", Failed: true, ExitCode: &one}, {Call: "c", Failed: true, ExitCode: &three}})
 	require.Equal(t, results{ExitCode: &one, Failed: true, Why: "run_command: exit code 1"}, r)
 }
 
@@ -119,5 +119,5 @@ func TestHistory_notes(t *testing.T) {
 	t.Parallel()
 	shown := writing
 	shown.History = []earlier{{Step: "main", Text: "half", Note: "main used up its model calls and was stopped"}, {Step: "lint", Note: "lint failed, Network: no line"}}
-	require.Contains(t, shown.history(), "===== main\nhalf\n[main used up its model calls and was stopped]\n===== lint\n[lint failed, Network: no line]\n=====")
+	require.Contains(t, shown.quoteHistory(), "===== main\nhalf\n[main used up its model calls and was stopped]\n===== lint\n[lint failed, Network: no line]\n=====")
 }

@@ -55,7 +55,6 @@ type rules struct {
 
 var _ loop.Rules = (*rules)(nil)
 
-// newRules returns the rules of a step whose conversation starts with task.opening.
 func newRules(task task) *rules {
 	r := &rules{task: task}
 	if task.Return != nil {
@@ -64,8 +63,7 @@ func newRules(task task) *rules {
 	return r
 }
 
-// iterations counts the step's model calls since the step was entered.
-func (r *rules) iterations() int { return r.task.Used + r.asked }
+func (r *rules) countIterations() int { return r.task.Used + r.asked }
 
 // Offer implements loop.Rules: it returns the control tools.
 func (r *rules) Offer() []llm.Tool {
@@ -74,7 +72,7 @@ func (r *rules) Offer() []llm.Tool {
 	}
 	tools := []llm.Tool{controlTool(jumpTool, "Hand over to another step, for good: this step ends with this call.", r.task.Destinations)}
 	if !r.task.Deepest {
-		if open := r.task.open(); len(open) > 0 {
+		if open := r.task.openDestinations(); len(open) > 0 {
 			tools = append(tools, controlTool(callTool, "Have another step do its work now. Its result comes back to you, and you go on from here.", open))
 		}
 	}
@@ -101,48 +99,48 @@ const withdrawn = "Not done: a message arrived before it counted. Read it below,
 // ends it, unless it only names a control tool; refusals have no effect.
 func (r *rules) Judge(reply llm.Message) loop.Ruling {
 	if len(reply.ToolCalls) == 0 {
-		if len(r.task.Destinations) > 0 && r.iterations() < r.task.Most && loop.NamesTool(reply.Content, jumpTool, callTool) {
+		if len(r.task.Destinations) > 0 && r.countIterations() < r.task.Most && loop.NamesTool(reply.Content, jumpTool, callTool) {
 			return loop.Ruling{Rejected: "tool_name_alone", Say: "Your reply is only the name of a tool. Call the tool, or end the step with your result as text."}
 		}
 		kind := kindCompleted
 		if r.task.StopAtFailure && r.results.Failed {
 			kind = kindFailed
 		}
-		return loop.Ruling{Action: action(kind, payload{Text: reply.Content, results: r.results})}
+		return loop.Ruling{Action: controlAction(kind, payload{Text: reply.Content, results: r.results})}
 	}
 	v := loop.Ruling{Results: map[string]string{}, Withdrawn: withdrawn, StopAtFailure: r.task.StopAtFailure}
-	controls := r.refuse(reply.ToolCalls, v.Results)
+	controls := r.refuseUnknown(reply.ToolCalls, v.Results)
 	if len(controls) == 1 {
-		v.Action = r.control(controls[0], reply.Content, v.Results)
+		v.Action = r.judgeControl(controls[0], reply.Content, v.Results)
 	}
 	if len(controls) > 1 {
 		for _, call := range controls {
-			v.Results[call.ID] = answer(false, "one of "+jumpTool+" and "+callTool+" in a reply, once: none of them was done")
+			v.Results[call.ID] = controlAnswer(false, "one of "+jumpTool+" and "+callTool+" in a reply, once: none of them was done")
 		}
 	}
-	if v.Action == nil && r.iterations() >= r.task.Most {
-		v.Action = action(kindMaxIterations, payload{Text: reply.Content})
+	if v.Action == nil && r.countIterations() >= r.task.Most {
+		v.Action = controlAction(kindMaxIterations, payload{Text: reply.Content})
 	}
 	return v
 }
 
-// refuse adds the results of calls of unknown tools, and returns the control calls.
-func (r *rules) refuse(calls []llm.ToolCall, results map[string]string) []llm.ToolCall {
+// refuseUnknown adds the results of calls of unknown tools, and returns the control calls.
+func (r *rules) refuseUnknown(calls []llm.ToolCall, results map[string]string) []llm.ToolCall {
 	var controls []llm.ToolCall
 	for _, call := range calls {
 		switch {
 		case call.Name == jumpTool || call.Name == callTool:
 			controls = append(controls, call)
 		case !slices.Contains(r.task.Tools, call.Name) && !strings.HasPrefix(call.Name, mcpPrefix):
-			results[call.ID] = fmt.Sprintf("error: there is no tool %.64q; the tools are %s", call.Name, r.names())
+			results[call.ID] = fmt.Sprintf("error: there is no tool %.64q; the tools are %s", call.Name, r.toolNames())
 		}
 	}
 	return controls
 }
 
-// control adds the result of a control call and returns its action, or nil if the call is
+// judgeControl adds the result of a control call and returns its action, or nil if the call is
 // refused.
-func (r *rules) control(call llm.ToolCall, text string, results map[string]string) *loop.Action {
+func (r *rules) judgeControl(call llm.ToolCall, text string, results map[string]string) *loop.Action {
 	var arguments struct {
 		Step string `json:"step_name"`
 	}
@@ -150,37 +148,36 @@ func (r *rules) control(call llm.ToolCall, text string, results map[string]strin
 	choice := "one of " + strings.Join(r.task.Destinations, ", ")
 	switch {
 	case len(r.task.Destinations) == 0:
-		results[call.ID] = answer(false, "this step leads nowhere: end it with your answer, without a tool call")
+		results[call.ID] = controlAnswer(false, "this step leads nowhere: end it with your answer, without a tool call")
 	case err != nil || arguments.Step == "":
-		results[call.ID] = answer(false, "the argument step_name is missing: give "+choice)
+		results[call.ID] = controlAnswer(false, "the argument step_name is missing: give "+choice)
 	case !slices.Contains(r.task.Destinations, arguments.Step):
-		results[call.ID] = answer(false, fmt.Sprintf("%.64q is no step to go to from here: give %s", arguments.Step, choice))
+		results[call.ID] = controlAnswer(false, fmt.Sprintf("%.64q is no step to go to from here: give %s", arguments.Step, choice))
 	case call.Name == callTool && r.task.Deepest:
-		results[call.ID] = answer(false, "too many steps wait for one they called: do it yourself, or use "+jumpTool)
+		results[call.ID] = controlAnswer(false, "too many steps wait for one they called: do it yourself, or use "+jumpTool)
 	case call.Name == callTool && slices.Contains(r.task.Closed, arguments.Step):
-		results[call.ID] = answer(false, arguments.Step+" was entered as often as max_visits allows: do without it, or use "+jumpTool)
+		results[call.ID] = controlAnswer(false, arguments.Step+" was entered as often as max_visits allows: do without it, or use "+jumpTool)
 	case call.Name == callTool:
-		results[call.ID] = answer(true, arguments.Step+" is called; its result is your next message")
-		return action(kindCall, payload{Text: text, To: arguments.Step})
+		results[call.ID] = controlAnswer(true, arguments.Step+" is called; its result is your next message")
+		return controlAction(kindCall, payload{Text: text, To: arguments.Step})
 	default:
-		results[call.ID] = answer(true, arguments.Step+" takes over")
-		return action(kindJump, payload{Text: text, To: arguments.Step})
+		results[call.ID] = controlAnswer(true, arguments.Step+" takes over")
+		return controlAction(kindJump, payload{Text: text, To: arguments.Step})
 	}
 	return nil
 }
 
-// answer returns the JSON result of a control call.
-func answer(success bool, message string) string {
+func controlAnswer(success bool, message string) string {
 	data, _ := json.Marshal(map[string]any{"success": success, "message": message}) // encoding of strings cannot fail
 	return string(data)
 }
 
-func action(kind string, p payload) *loop.Action {
+func controlAction(kind string, p payload) *loop.Action {
 	data, _ := json.Marshal(p) // encoding of strings cannot fail
 	return &loop.Action{Kind: kind, Payload: data}
 }
 
-func (r *rules) names() string {
+func (r *rules) toolNames() string {
 	var names []string
 	for _, tool := range r.Offer() {
 		names = append(names, tool.Name)
@@ -200,23 +197,23 @@ type memory struct {
 // Updates implements loop.Rules. It returns the human messages at a safe point and, once, a
 // warning that the limit of model calls is near.
 func (r *rules) Updates(ctx context.Context) (loop.Update, error) {
-	if u, err := r.allowance(); err != nil || len(u.Messages) > 0 {
+	if u, err := r.checkAllowance(); err != nil || len(u.Messages) > 0 {
 		return u, err
 	}
-	if made, most := r.iterations(), r.task.Most; !r.warned && loop.NearLimit(made, most) {
+	if made, most := r.countIterations(), r.task.Most; !r.warned && loop.NearLimit(made, most) {
 		note, err := json.Marshal(memory{Heard: r.heard, Limit: true})
 		text := fmt.Sprintf("You have made %d of the %d model calls of this step. Finish now: the step ends after %d more.", made, most, most-made)
 		return loop.Update{Messages: []llm.Message{{Role: llm.User, Content: text}}, Note: note}, err
 	}
-	return r.news(ctx, false)
+	return r.readNews(ctx, false)
 }
 
 // warnShare is the share of the allowance at which the agent is asked to finish.
 const warnShare = 0.8
 
-// allowance ends a step that has spent its allowance. When most of it is spent, allowance
+// checkAllowance ends a step that has spent its allowance. When most of it is spent, it
 // asks the agent once to finish.
-func (r *rules) allowance() (loop.Update, error) {
+func (r *rules) checkAllowance() (loop.Update, error) {
 	limit, spent := r.task.CostUSD, r.usage.AtLeastUSD()
 	switch {
 	case limit == 0 || spent < limit*warnShare || spent < limit && r.spending:
@@ -231,19 +228,19 @@ func (r *rules) allowance() (loop.Update, error) {
 
 // Confirm implements loop.Rules. New messages withdraw an action, at most once.
 func (r *rules) Confirm(ctx context.Context, _ loop.Action) (loop.Update, error) {
-	if r.delayed || r.iterations() >= r.task.Most {
+	if r.delayed || r.countIterations() >= r.task.Most {
 		return loop.Update{}, nil
 	}
-	return r.news(ctx, true)
+	return r.readNews(ctx, true)
 }
 
-func (r *rules) news(ctx context.Context, late bool) (loop.Update, error) {
+func (r *rules) readNews(ctx context.Context, late bool) (loop.Update, error) {
 	if r.task.News == nil {
 		return loop.Update{}, nil
 	}
 	messages, err := r.task.News(ctx, r.heard)
 	if err != nil {
-		return loop.Update{}, fmt.Errorf("reading human messages: %w", err)
+		return loop.Update{}, fmt.Errorf("read human messages: %w", err)
 	}
 	if len(messages) == 0 {
 		return loop.Update{}, nil
@@ -263,7 +260,7 @@ func (r *rules) Learn(_ context.Context, e loop.Entry) error {
 		r.asked++
 	case loop.Results:
 		if r.task.Kind == pipeline.Tools { // the exit codes of an agent's commands do not count
-			r.results.add(r.conv, e.Outcomes)
+			r.results.addOutcomes(r.conv, e.Outcomes)
 		}
 	case loop.Resumed: // the resumed step has an allowance of its own
 		r.usage, r.spending = llm.Usage{}, false
@@ -273,7 +270,7 @@ func (r *rules) Learn(_ context.Context, e loop.Entry) error {
 		}
 		var m memory
 		if err := json.Unmarshal(e.Note, &m); err != nil {
-			return fmt.Errorf("reading the note of an update: %w", err)
+			return fmt.Errorf("read the note of an update: %w", err)
 		}
 		r.heard, r.delayed = max(r.heard, m.Heard), r.delayed || m.Late
 		r.warned, r.spending = r.warned || m.Limit, r.spending || m.Spending

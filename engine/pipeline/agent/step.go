@@ -1,12 +1,13 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"regexp"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/pipeline"
@@ -45,103 +46,81 @@ type Step struct {
 // Spec reads the texts that the launch shows and builds the step from them.
 func (s Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error) {
 	o := &opened{Step: s, store: store}
-	if err := o.load(ctx); err != nil {
+	if err := o.loadTexts(ctx); err != nil {
 		return step.Spec{}, err
 	}
-	number, err := s.committed(ctx, store)
+	number, err := s.committedNumber(ctx, store)
 	if err == nil && number == 0 {
-		number, err = s.reserve(ctx, store)
+		number, err = s.reserveNumber(ctx, store)
 	}
 	if err != nil {
 		return step.Spec{}, err
 	}
 	return step.Spec{
-		Layout: s.Layout, Token: s.Token, Agent: s.owner(), Dir: s.dir, After: number - 1,
+		Layout: s.Layout, Token: s.Token, Agent: s.ownerName(), Dir: s.stepDir, After: number - 1,
 		Attempt:       step.Attempt{Number: s.Attempt, Spent: s.Spent, ResumeFrom: s.Launch.ResumeFrom, Uncounted: s.Launch.Uncounted},
 		Shown:         step.Shown{Seen: map[string]int{}, Files: s.Launch.Workspace, Context: s.Contexts},
 		MaxModelCalls: max(200, 2*s.Launch.Most), // the rules end the step before; summaries count here alone
-		Open:          o.open, Seal: o.seal(ctx), Witnessed: o.witnessed,
-		Documents: func(number int, c artifact.Commit) ([]step.Document, error) { return s.documents(store, number, c) },
+		Open:          o.openRules, Seal: o.sealAction(ctx), Witnessed: o.lastWitnessed,
+		Documents: func(number int, c artifact.Commit) ([]step.Document, error) { return s.Documents(store, number, c) },
 	}, nil
 }
 
 // Place returns the part of the Spec that locates the step's records. It needs Layout, Launch
 // and Token.
 func (s Step) Place(ctx context.Context, store artifact.Store) (step.Spec, error) {
-	spec := step.Spec{Layout: s.Layout, Token: s.Token, Agent: s.Agent, Dir: s.dir, After: s.Launch.After, Shown: step.Shown{Files: s.Launch.Workspace}}
-	for n := s.Launch.After + 1; n <= s.Launch.After+maxNumbers; n++ {
-		claim, err := artifact.ReadJSON[artifact.Claim](ctx, store, s.claimKey(n))
-		switch {
-		case errors.Is(err, artifact.ErrNotFound):
-			return spec, nil
-		case err != nil:
-			return spec, fmt.Errorf("reading the claim of the number %d: %w", n, err)
-		case claim.Token == s.Token:
-			spec.After = n - 1
-			return spec, nil
+	spec := step.Spec{Layout: s.Layout, Token: s.Token, Agent: s.Agent, Dir: s.stepDir, After: s.Launch.After, Shown: step.Shown{Files: s.Launch.Workspace}}
+	before := s.Launch.After
+	for claim, err := range Claims(store, s.Layout).From(ctx, before+1) {
+		if err != nil {
+			return spec, fmt.Errorf("look for the number of a step: %w", err)
 		}
+		if claim.Token == s.Token {
+			spec.After = before
+			break
+		}
+		before++
 	}
 	return spec, nil
 }
 
-func (s Step) claimKey(number int) string { return claimKey(s.Layout, number) }
-
-func claimKey(layout artifact.Layout, number int) string {
-	return layout.File(fmt.Sprintf("claims/%03d.json", number))
-}
-
-// Claimant returns the execution token of the step that claimed a number, or
-// artifact.ErrNotFound.
-func Claimant(ctx context.Context, store artifact.Store, layout artifact.Layout, number int) (string, error) {
-	claim, err := artifact.ReadJSON[artifact.Claim](ctx, store, claimKey(layout, number))
-	return claim.Token, err
+// Claims returns the claims of a run's step numbers. Directories are named after both the number and the
+// step, so without them two steps could have the same number.
+func Claims(store artifact.Store, layout artifact.Layout) artifact.Series[artifact.Claim] {
+	return artifact.Series[artifact.Claim]{Store: store, Key: func(number int) string {
+		return layout.File(fmt.Sprintf("claims/%03d.json", number))
+	}}
 }
 
 // Question reads the texts that the launch of a session step shows, and returns the question
 // for its team.
 func (s Step) Question(ctx context.Context, store artifact.Store) (string, error) {
 	o := &opened{Step: s, store: store}
-	if err := o.load(ctx); err != nil {
+	if err := o.loadTexts(ctx); err != nil {
 		return "", err
 	}
 	var err error
 	o.task.Messages, err = readMessages(ctx, store, s.Layout, 0, s.Launch.Messages)
-	return o.task.question(), err
+	return o.task.teamQuestion(), err
 }
 
-func (s Step) dir(number int) string { return s.Layout.PipelineStep(number, s.Launch.Step, "") }
+func (s Step) stepDir(number int) string { return s.Layout.PipelineStep(number, s.Launch.Step, "") }
 
-// maxNumbers bounds the taken numbers that reserve skips. After a workflow reset, the numbers
-// of the earlier execution are taken.
-const maxNumbers = 10_000
-
-// reserve claims the first free number above that of the newest step, or finds the one that
-// an earlier attempt claimed. Directories are named after both the number and the step, so
-// without this claim two steps could have the same number.
-func (s Step) reserve(ctx context.Context, store artifact.Store) (int, error) {
-	for n := s.Launch.After + 1; n <= s.Launch.After+maxNumbers; n++ {
-		key := s.claimKey(n)
-		err := artifact.CreateJSON(ctx, store, key, artifact.Claim{Token: s.Token})
-		if err == nil {
-			return n, nil
-		}
-		if !errors.Is(err, artifact.ErrExists) {
-			return 0, fmt.Errorf("reserving the number %d: %w", n, err)
-		}
-		claim, err := artifact.ReadJSON[artifact.Claim](ctx, store, key)
-		if err != nil {
-			return 0, fmt.Errorf("reading the claim of the number %d: %w", n, err)
-		}
-		if claim.Token == s.Token {
-			return n, nil
-		}
+// reserveNumber claims the first free number above that of the newest step, or finds the one that
+// an earlier attempt claimed.
+func (s Step) reserveNumber(ctx context.Context, store artifact.Store) (int, error) {
+	n, _, err := Claims(store, s.Layout).Claim(ctx, s.Launch.After+1, artifact.Claim{Token: s.Token}, func(_ int, other artifact.Claim) (bool, error) {
+		return other.Token == s.Token, nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("reserve a number: %w", err)
 	}
-	return 0, fmt.Errorf("no free number after %d tries", maxNumbers)
+	return n, nil
 }
 
-// committed returns the number of the step to resume if that step has a commit that the
+// committedNumber returns the number of the step to resume if that step has a commit that the
 // workflow does not know, and otherwise 0.
-func (s Step) committed(ctx context.Context, store artifact.Store) (int, error) {
+func (s Step) committedNumber(ctx context.Context, store artifact.Store) (int, error) {
 	if s.Launch.ResumeFrom == "" {
 		return 0, nil
 	}
@@ -151,7 +130,7 @@ func (s Step) committed(ctx context.Context, store artifact.Store) (int, error) 
 	if err != nil {
 		return 0, err
 	}
-	there, err := store.Exists(ctx, s.dir(spec.After+1)+"action.json")
+	there, err := store.Exists(ctx, s.stepDir(spec.After+1)+"action.json")
 	if err != nil || !there {
 		return 0, err
 	}
@@ -166,12 +145,11 @@ type opened struct {
 	rules *rules // nil before open
 }
 
-// load reads the texts that the launch shows.
-func (o *opened) load(ctx context.Context) error {
+func (o *opened) loadTexts(ctx context.Context) error {
 	l := o.Launch
 	o.task = task{
 		Kind: l.Kind, Prompt: o.Prompt, Request: o.Request, Destinations: o.Destinations, Deepest: l.Deepest, Closed: l.Closed, Used: l.Used, Most: l.Most, Omitted: l.Omitted,
-		CostUSD: l.CostUSD, StopAtFailure: o.StopAtFailure, Frame: delimiter(o.Token),
+		CostUSD: l.CostUSD, StopAtFailure: o.StopAtFailure, Frame: quoteDelimiter(o.Token),
 	}
 	for _, ref := range l.History {
 		if ref.Textless {
@@ -180,7 +158,7 @@ func (o *opened) load(ctx context.Context) error {
 		}
 		c, err := ReadCommit(ctx, o.store, o.Layout, ref)
 		if err != nil {
-			return fmt.Errorf("reading the text of step %s: %w", ref.Step, err)
+			return fmt.Errorf("read the text of step %s: %w", ref.Step, err)
 		}
 		o.task.History = append(o.task.History, earlier{Step: ref.Step, Text: c.Text, Note: ref.Note})
 	}
@@ -188,18 +166,17 @@ func (o *opened) load(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	o.task.Return, err = o.returned(ctx, *l.Return)
+	o.task.Return, err = o.readReturned(ctx, *l.Return)
 	return err
 }
 
-// delimiter derives the line between quoted texts from the execution token, which their
+// quoteDelimiter derives the line between quoted texts from the execution token, which their
 // authors cannot know.
-func delimiter(token string) string {
+func quoteDelimiter(token string) string {
 	return "=====" + artifact.SumOf([]byte("segment " + token))[:12] + "====="
 }
 
-// returned reads the conversation of a caller and the result of its call.
-func (o *opened) returned(ctx context.Context, r pipeline.Return) (*returned, error) {
+func (o *opened) readReturned(ctx context.Context, r pipeline.Return) (*returned, error) {
 	data, err := o.store.Get(ctx, o.Layout.Blob(r.Messages))
 	var saved caller
 	if err == nil {
@@ -210,32 +187,32 @@ func (o *opened) returned(ctx context.Context, r pipeline.Return) (*returned, er
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the conversation of the caller: %w", err)
+		return nil, fmt.Errorf("read the conversation of the caller: %w", err)
 	}
 	var called pipeline.Ended
 	if r.Called.Number > 0 { // else a caller without iterations, which ended without a launch
 		if called, err = ReadCommit(ctx, o.store, o.Layout, r.Called); err != nil {
-			return nil, fmt.Errorf("reading the result of the called step: %w", err)
+			return nil, fmt.Errorf("read the result of the called step: %w", err)
 		}
 	}
 	return &returned{Messages: saved.Messages, Heard: saved.Heard, Status: r.Status, Text: called.Text}, nil
 }
 
-// open builds the rules. The loop then passes them the journal of earlier attempts.
-func (o *opened) open(access step.Access) (loop.Rules, []llm.Message, error) {
+// openRules builds the rules. The loop then passes them the journal of earlier attempts.
+func (o *opened) openRules(access step.Access) (loop.Rules, []llm.Message, error) {
 	task := o.task
 	for _, tool := range access.Tools {
 		task.Tools = append(task.Tools, tool.Name)
 	}
 	if o.Launch.Kind == pipeline.Agent { // tools and teams read no messages here
-		task.News = o.news
+		task.News = o.readMessages
 	}
 	o.rules = newRules(task)
-	return o.rules, task.opening(), nil
+	return o.rules, task.openingMessages(), nil
 }
 
-// news reads the human messages after a number, including those sent after the launch.
-func (o *opened) news(ctx context.Context, after int) ([]step.Message, error) {
+// readMessages reads the human messages after a number, including those sent after the launch.
+func (o *opened) readMessages(ctx context.Context, after int) ([]step.Message, error) {
 	last := o.Launch.Messages
 	if o.Messages != nil {
 		announced, err := o.Messages(ctx)
@@ -267,10 +244,127 @@ func Messages(ctx context.Context, store artifact.Store, layout artifact.Layout,
 	return texts, err
 }
 
-// witnessed returns the number of the last human message that the step read.
-func (o *opened) witnessed() (map[string]int, int) {
+// lastWitnessed returns the number of the last human message that the step read.
+func (o *opened) lastWitnessed() (map[string]int, int) {
 	if o.rules == nil {
 		return map[string]int{}, 0
 	}
 	return map[string]int{}, o.rules.heard
 }
+
+// committed is the payload of a step's commit.
+type committed struct {
+	payload
+	Messages   string `json:"messages,omitempty"` // SHA-256 of the blob with a caller's conversation
+	Iterations int    `json:"iterations"`         // the step's model calls since its entry
+
+	Team    string `json:"team,omitempty"`    // status of a session step's team
+	Matched []int  `json:"matched,omitempty"` // the rules whose patterns match the text
+}
+
+// caller is the blob with the conversation of a caller.
+type caller struct {
+	Messages []llm.Message `json:"messages"`
+	Heard    int           `json:"heard"`
+}
+
+// sealAction builds the commit payload of an action. The conversation of a caller is
+// stored first, as a blob.
+func (o *opened) sealAction(ctx context.Context) func(loop.Action) (step.Sealed, error) {
+	return func(a loop.Action) (step.Sealed, error) {
+		var c committed
+		if err := json.Unmarshal(a.Payload, &c.payload); err != nil {
+			return step.Sealed{}, err
+		}
+		c.Text = step.Paths{}.Rewrite(c.Text) // the next step has another directory
+		c.Iterations, c.Team, c.Matched = o.rules.countIterations(), o.Team, matchPatterns(o.Patterns, c.Text)
+		if a.Kind == kindCall {
+			data, err := json.Marshal(caller{Messages: o.rules.conv.Messages, Heard: o.rules.heard})
+			if err == nil {
+				c.Messages, err = artifact.PutBlob(ctx, o.store, o.Layout, data)
+			}
+			if err != nil {
+				return step.Sealed{}, fmt.Errorf("store the conversation of the caller: %w", err)
+			}
+		}
+		sealed, err := json.Marshal(c)
+		return step.Sealed{Payload: sealed, Workspace: true}, err
+	}
+}
+
+// matchPatterns returns the numbers of the patterns that match a text. An empty pattern matches
+// no text.
+func matchPatterns(patterns []string, text string) []int {
+	var numbers []int
+	for i, pattern := range patterns {
+		re, err := regexp.Compile(pattern) // checked with the definition
+		if pattern != "" && err == nil && re.MatchString(text) {
+			numbers = append(numbers, i)
+		}
+	}
+	return numbers
+}
+
+// ReadCommit reads a step's committed action, with its full text.
+func ReadCommit(ctx context.Context, store artifact.Store, layout artifact.Layout, ref pipeline.Ref) (pipeline.Ended, error) {
+	c, err := artifact.ReadJSON[artifact.Commit](ctx, store, layout.PipelineStep(ref.Number, ref.Step, "action.json"))
+	if err != nil {
+		return pipeline.Ended{}, err
+	}
+	return Ended(c)
+}
+
+// toolFailed is the failure type of a tools step with on_tool_error: fail.
+const toolFailed = "ToolFailed"
+
+// Ended converts a commit to its event, with the full text and without a number.
+func Ended(c artifact.Commit) (pipeline.Ended, error) {
+	var p committed
+	if err := json.Unmarshal(c.Payload, &p); err != nil {
+		return pipeline.Ended{}, fmt.Errorf("read a committed %s: %w", c.Kind, err)
+	}
+	e := pipeline.Ended{
+		Status: pipeline.Completed, To: p.To, Messages: p.Messages, Iterations: p.Iterations,
+		Text: p.Text, Said: p.Text != "" && c.Kind != kindCall, Workspace: c.Manifest, Usage: c.Usage,
+		ExitCode: p.ExitCode, Failed: p.Failed, Team: p.Team, Matched: p.Matched,
+	}
+	switch c.Kind {
+	case kindCompleted:
+	case kindMaxIterations:
+		e.Status = pipeline.MaxIterations
+	case kindJump:
+		e.Action = pipeline.Jump
+	case kindCall:
+		e.Status, e.Action = pipeline.CallPending, pipeline.Call
+	case kindFailed:
+		e.Status, e.Cause = pipeline.Failed, &pipeline.Failure{Type: toolFailed, Message: p.Why}
+	default:
+		return pipeline.Ended{}, fmt.Errorf("a committed action of the unknown kind %q", c.Kind)
+	}
+	return e, nil
+}
+
+// Documents returns the documents that follow from a commit: answer.json, if the step has a
+// text, and last_action.json.
+func (s Step) Documents(store artifact.Store, number int, c artifact.Commit) ([]step.Document, error) {
+	e, err := Ended(c)
+	if err != nil {
+		return nil, err
+	}
+	last := c.LastAction(s.ownerName(), number)
+	if c.Manifest != "" {
+		path := step.FilesPath(store, s.stepDir(number)+"workspace")
+		last.WorkspacePath = &path
+	}
+	var documents []step.Document
+	if e.Said {
+		last.AnswerText = &e.Text
+		documents = append(documents, step.Document{
+			Key:  s.stepDir(number) + "answer.json",
+			Body: artifact.Answer{AgentID: s.ownerName(), Answer: e.Text, Timestamp: c.Timestamp, Label: s.Launch.Step},
+		})
+	}
+	return append(documents, step.Document{Key: s.stepDir(number) + "last_action.json", Body: last, Replace: true}), nil
+}
+
+func (s Step) ownerName() string { return cmp.Or(s.Agent, s.Launch.Step) }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities/tools"
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/pipeline"
@@ -231,14 +231,14 @@ func TestStep_history(t *testing.T) {
 	export.History, export.Omitted = []pipeline.Ref{{Number: 1, Step: "main"}}, 2
 	_, model := d.run(d.step(export, "run-l2"), says("Exported."))
 	require.Len(t, model.requests[0], 3)
-	require.Contains(t, model.requests[0][2].Content, delimiter("run-l2")+" main\nA frog.\n")
+	require.Contains(t, model.requests[0][2].Content, quoteDelimiter("run-l2")+" main\nA frog.\n")
 	require.Contains(t, model.requests[0][2].Content, "2 earlier texts are left out")
-	require.NotEqual(t, delimiter("run-l1"), delimiter("run-l2"), "the delimiter cannot be known before")
+	require.NotEqual(t, quoteDelimiter("run-l1"), quoteDelimiter("run-l2"), "the delimiter cannot be known before")
 
 	export.History = []pipeline.Ref{{Number: 7, Step: "main"}}
 	_, err := d.step(export, "run-l3").Spec(t.Context(), d.store)
 	require.ErrorIs(t, err, artifact.ErrNotFound)
-	require.ErrorContains(t, err, "reading the text of step main")
+	require.ErrorContains(t, err, "read the text of step main")
 }
 
 // An interrupted step continues from its journal. Another attempt has the same number, another
@@ -334,5 +334,5 @@ func TestReserve(t *testing.T) {
 
 	d.put(d.layout.File("claims/006.json"), []byte("{"))
 	_, err := d.step(launch("main", 5), "run-l6").Spec(t.Context(), d.store)
-	require.ErrorContains(t, err, "reading the claim of the number 6")
+	require.ErrorContains(t, err, "claims/006.json\" is malformed")
 }

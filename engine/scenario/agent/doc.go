@@ -3,5 +3,5 @@
 //
 // A launch after a suspension, or of a resumed run, has its own directory below the step's.
 // Evidence belongs to the step and is stored by the activities. Start with Step.Spec.
-// The messages of `conclave say` enter the prompt in news.go.
+// The messages of `conclave say` enter the prompt in rules.go.
 package agent

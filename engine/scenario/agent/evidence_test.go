@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"conclave/engine/artifact"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/scenario"
@@ -43,7 +43,7 @@ func TestConfirm_evidence(t *testing.T) {
 			if tc.status == scenario.Fail {
 				reported.Error = &fail
 			}
-			action := *r.accept(reported)
+			action := *r.acceptReport(reported)
 			u, err := r.Confirm(t.Context(), action)
 			require.NoError(t, err)
 			require.Equal(t, tc.asked, len(u.Messages) == 1)
@@ -63,17 +63,17 @@ func TestConfirm_evidence(t *testing.T) {
 func TestLearn_restores(t *testing.T) {
 	t.Parallel()
 	first := &rules{step: Step{Pieces: func(context.Context) (int, error) { return 0, nil }}}
-	u, err := first.Confirm(t.Context(), *first.accept(report{Status: scenario.Pass}))
+	u, err := first.Confirm(t.Context(), *first.acceptReport(report{Status: scenario.Pass}))
 	require.NoError(t, err)
 	restored := &rules{step: first.step}
 	restored.learn(t, u)
 	require.True(t, restored.reminded)
-	u, err = restored.Confirm(t.Context(), *restored.accept(report{Status: scenario.Pass}))
+	u, err = restored.Confirm(t.Context(), *restored.acceptReport(report{Status: scenario.Pass}))
 	require.NoError(t, err)
 	require.Empty(t, u.Messages)
 
 	require.NoError(t, restored.Learn(t.Context(), loop.Entry{Kind: loop.Updated}), "an update without a note")
-	require.ErrorContains(t, restored.Learn(t.Context(), loop.Entry{Kind: loop.Updated, Note: []byte("{")}), "reading the note of an update")
+	require.ErrorContains(t, restored.Learn(t.Context(), loop.Entry{Kind: loop.Updated, Note: []byte("{")}), "read the note of an update")
 	restored.learn(t, loop.Update{Note: []byte(`{"heard":2}`)})
 	restored.learn(t, loop.Update{Note: []byte(`{"heard":1}`)})
 	require.Equal(t, 2, restored.heard)
@@ -95,17 +95,17 @@ func TestRules_outages(t *testing.T) {
 		News:   func(context.Context, int) ([]step.Message, error) { return nil, outage },
 		Pieces: func(context.Context) (int, error) { return 0, outage },
 	}}
-	pass := *r.accept(report{Status: scenario.Pass})
+	pass := *r.acceptReport(report{Status: scenario.Pass})
 	_, err := r.Updates(t.Context())
 	require.ErrorIs(t, err, outage)
-	require.ErrorContains(t, err, "reading the messages of people")
+	require.ErrorContains(t, err, "read the messages of people")
 	_, err = r.Confirm(t.Context(), pass)
 	require.ErrorIs(t, err, outage)
 	r.step.News = nil
 	_, err = r.Confirm(t.Context(), pass)
 	require.ErrorIs(t, err, outage)
 	_, err = r.Confirm(t.Context(), loop.Action{Payload: []byte("{")})
-	require.ErrorContains(t, err, "reading a report")
+	require.ErrorContains(t, err, "read a report")
 }
 
 // The opening describes the state of the run's browser, and the agent's own system message comes
@@ -119,7 +119,7 @@ func TestOpening_parts(t *testing.T) {
 		OwnBrowser: "", Continued: "as they left it: look at its page first", Renewed: "this one is new and empty",
 	} {
 		s.Browser = browser
-		opening := s.opening(nil)
+		opening := s.openingMessages(nil)
 		require.Len(t, opening, 2)
 		require.True(t, strings.HasPrefix(opening[0].Content, "You are careful.\n\nYou carry out one step"))
 		task := opening[1].Content
@@ -129,7 +129,7 @@ func TestOpening_parts(t *testing.T) {
 		require.Equal(t, says != "", strings.Contains(task, "## Browser"))
 		require.Contains(t, task, says)
 	}
-	bare := newStep().opening(nil)
+	bare := newStep().openingMessages(nil)
 	require.Contains(t, bare[1].Content, "(not described)")
 	require.Contains(t, bare[1].Content, "## Previous step\n\nfirst step\n")
 }
@@ -141,12 +141,12 @@ func TestStep_documents(t *testing.T) {
 	s.Agent = "tester"
 	payload, err := json.Marshal(report{Status: scenario.Fail, Error: new("it did not open"), EvidencePaths: []string{}})
 	require.NoError(t, err)
-	sealed, err := seal(loop.Action{Kind: kindReported, Payload: payload})
+	sealed, err := sealReport(loop.Action{Kind: kindReported, Payload: payload})
 	require.NoError(t, err)
 	require.True(t, sealed.Workspace)
 	require.JSONEq(t, string(payload), string(sealed.Payload))
 
-	documents, err := s.documents(2, artifact.Commit{Kind: kindReported, Payload: payload})
+	documents, err := s.commitDocuments(2, artifact.Commit{Kind: kindReported, Payload: payload})
 	require.NoError(t, err)
 	require.Len(t, documents, 1)
 	require.Equal(t, "scenarios/buy/runs/r1/step-07/launch-2/last_action.json", documents[0].Key)
@@ -155,7 +155,7 @@ func TestStep_documents(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, []string{"tester", "fail"}, []string{last.AgentID, last.Action})
 	require.Equal(t, 2, last.StepNumber)
-	_, err = s.documents(1, artifact.Commit{Kind: "vote", Payload: payload})
+	_, err = s.commitDocuments(1, artifact.Commit{Kind: "vote", Payload: payload})
 	require.ErrorContains(t, err, `unknown kind "vote"`)
 }
 
@@ -174,7 +174,7 @@ func TestParse_anyReport(t *testing.T) {
 		}
 		arguments, err := json.Marshal(fields)
 		require.NoError(t, err)
-		r, problem := parse(string(arguments))
+		r, problem := parseReport(string(arguments))
 		if problem != "" {
 			require.Zero(t, r)
 			return
@@ -189,7 +189,7 @@ func TestParse_anyReport(t *testing.T) {
 		}
 		again, err := json.Marshal(r)
 		require.NoError(t, err)
-		same, problem := parse(string(again))
+		same, problem := parseReport(string(again))
 		require.Empty(t, problem, "a report that was accepted is accepted again")
 		require.Equal(t, r, same)
 	})
@@ -203,7 +203,7 @@ func TestParse_bounds(t *testing.T) {
 		Status: scenario.Fail, Error: &long, Summary: long, EvidencePaths: strings.Fields(strings.Repeat("p ", maxPaths+1)),
 	})
 	require.NoError(t, err)
-	r, problem := parse(string(arguments))
+	r, problem := parseReport(string(arguments))
 	require.Empty(t, problem)
 	require.Len(t, r.EvidencePaths, maxPaths)
 	require.Equal(t, long[:len("é")*maxReported], r.Summary)

@@ -37,7 +37,7 @@ func TestUpdates_messages(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, u)
 
-	report := *r.accept(report{Status: scenario.Pass})
+	report := *r.acceptReport(report{Status: scenario.Pass})
 	for _, late := range []bool{true, false} {
 		said = append(said, step.Message{Number: said[len(said)-1].Number + 1, Text: "Stop."})
 		u, err = r.Confirm(t.Context(), report)
@@ -69,7 +69,7 @@ func TestLearn_countsTools(t *testing.T) {
 	reply := calls("list_files", "{}", "mcp__playwright__browser_click", "{}", scenario.EvidenceTool, "{}", "rm", "{}", reportTool, good)
 	require.NoError(t, r.Learn(t.Context(), loop.Entry{Kind: loop.Reply, Messages: []llm.Message{reply}}))
 	var got report
-	require.NoError(t, json.Unmarshal(r.accept(report{}).Payload, &got))
+	require.NoError(t, json.Unmarshal(r.acceptReport(report{}).Payload, &got))
 	require.Equal(t, 2, got.Used)
 }
 
@@ -77,16 +77,16 @@ func TestLearn_countsTools(t *testing.T) {
 func TestOpening_browser(t *testing.T) {
 	t.Parallel()
 	s := Step{Scenario: "buy", Content: "Buy."}
-	require.NotContains(t, s.opening([]llm.Tool{{Name: "mcp__db__query"}})[0].Content, "browser")
+	require.NotContains(t, s.openingMessages([]llm.Tool{{Name: "mcp__db__query"}})[0].Content, "browser")
 	tools := []llm.Tool{{Name: "mcp__chrome__browser_snapshot"}, {Name: "mcp__chrome__browser_take_screenshot"}}
-	system := s.opening(tools)[0].Content
+	system := s.openingMessages(tools)[0].Content
 	for _, want := range []string{
 		"a screenshot (mcp__chrome__browser_take_screenshot) before and after each action", `"press-buy-before"`,
 		"Look at the page (mcp__chrome__browser_snapshot) before you click", "never for a number of seconds", "with its wait tool",
 	} {
 		require.Contains(t, system, want)
 	}
-	require.NotContains(t, s.opening(tools)[1].Content, "## Browser")
+	require.NotContains(t, s.openingMessages(tools)[1].Content, "## Browser")
 	s.Browser = Renewed
-	require.Contains(t, s.opening(tools)[1].Content, "## Browser\n\nThe browser of the steps before is gone")
+	require.Contains(t, s.openingMessages(tools)[1].Content, "## Browser\n\nThe browser of the steps before is gone")
 }

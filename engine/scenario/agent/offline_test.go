@@ -18,7 +18,7 @@ func TestOffline_reportsAScenarioStepAsUntested(t *testing.T) {
 		"Open the page.\n\n  offline: fail\n": scenario.Fail,
 	} {
 		judge := &rules{tools: []string{scenario.EvidenceTool}}
-		opening := Step{Scenario: "buy", Launch: scenario.Launch{Step: scenario.StepRef{ID: "01"}}, Content: content}.opening(nil)
+		opening := Step{Scenario: "buy", Launch: scenario.Launch{Step: scenario.StepRef{ID: "01"}}, Content: content}.openingMessages(nil)
 		offers := append(judge.Offer(), llm.Tool{Name: scenario.EvidenceTool})
 		reply, err := offline.New("tester").Generate(t.Context(), llm.Request{Messages: opening, Tools: offers})
 		require.NoError(t, err)

@@ -2,14 +2,17 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/scenario"
+	"conclave/engine/step"
 	"conclave/engine/text"
 )
 
@@ -59,8 +62,7 @@ const instructions = `You carry out one step of a user-journey test, with the to
 
 Never put passwords or other credentials into evidence names, errors or summaries.`
 
-// opening returns the first messages of the conversation of an agent with these tools.
-func (s Step) opening(tools []llm.Tool) []llm.Message {
+func (s Step) openingMessages(tools []llm.Tool) []llm.Message {
 	instructions := instructions + browserGuide(tools)
 	system := instructions
 	if s.System != "" {
@@ -83,7 +85,7 @@ func (s Step) opening(tools []llm.Tool) []llm.Message {
 	return []llm.Message{{Role: llm.System, Content: system}, {Role: llm.User, Content: b.String()}}
 }
 
-// rules judge one step, whose conversation starts with Step.opening.
+// rules judge one step, whose conversation starts with Step.openingMessages.
 type rules struct {
 	tools []string // names of the ordinary tools, with record_evidence
 	step  Step
@@ -114,11 +116,11 @@ func (*rules) Offer() []llm.Tool {
 // because some models reply that way.
 func (r *rules) Judge(reply llm.Message) loop.Ruling {
 	if len(reply.ToolCalls) == 0 {
-		report, problem := parse(strings.TrimSpace(reply.Content))
+		report, problem := parseReport(strings.TrimSpace(reply.Content))
 		if problem != "" {
 			return loop.Ruling{Rejected: noReport, Say: "That is not a report. End the step by calling " + reportTool + "."}
 		}
-		return loop.Ruling{Action: r.accept(report), Withdrawn: withdrawn}
+		return loop.Ruling{Action: r.acceptReport(report), Withdrawn: withdrawn}
 	}
 	results := map[string]string{}
 	var reports []llm.ToolCall
@@ -126,7 +128,7 @@ func (r *rules) Judge(reply llm.Message) loop.Ruling {
 		switch {
 		case call.Name == reportTool:
 			reports = append(reports, call)
-		case !r.knows(call.Name):
+		case !r.knowsTool(call.Name):
 			results[call.ID] = fmt.Sprintf("error: there is no tool %.64q; the tools are %s", call.Name, strings.Join(append([]string{reportTool}, r.tools...), ", "))
 		}
 	}
@@ -143,32 +145,32 @@ func (r *rules) Judge(reply llm.Message) loop.Ruling {
 		}
 		return loop.Ruling{Rejected: severalReports, Results: results}
 	}
-	report, problem := parse(reports[0].Arguments)
+	report, problem := parseReport(reports[0].Arguments)
 	if problem != "" {
 		results[reports[0].ID] = "error: " + problem
 		return loop.Ruling{Rejected: invalidReport, Results: results}
 	}
 	results[reports[0].ID] = "reported"
-	return loop.Ruling{Results: results, Action: r.accept(report), Withdrawn: withdrawn}
+	return loop.Ruling{Results: results, Action: r.acceptReport(report), Withdrawn: withdrawn}
 }
 
 // withdrawn is the result of a withdrawn report.
 const withdrawn = "Not reported yet: read the next message, then report again."
 
-// knows reports whether the agent has an ordinary tool with this name. The tools of MCP
+// knowsTool reports whether the agent has an ordinary tool with this name. The tools of MCP
 // servers can change during a step.
-func (r *rules) knows(tool string) bool {
+func (r *rules) knowsTool(tool string) bool {
 	return slices.Contains(r.tools, tool) || strings.HasPrefix(tool, serverPrefix)
 }
 
-func (r *rules) accept(report report) *loop.Action {
+func (r *rules) acceptReport(report report) *loop.Action {
 	report.Used = r.used
 	payload, _ := json.Marshal(report) // encoding of strings cannot fail
 	return &loop.Action{Kind: kindReported, Payload: payload}
 }
 
-// parse returns a report, or a description of its fault for the model.
-func parse(arguments string) (report, string) {
+// parseReport returns a report, or a description of its fault for the model.
+func parseReport(arguments string) (report, string) {
 	var fields struct {
 		Status        scenario.Status `json:"status"`
 		EvidencePaths *[]string       `json:"evidence_paths"`
@@ -196,4 +198,178 @@ func parse(arguments string) (report, string) {
 		return report{}, `there is an error, but the status is "pass": decide for one of them, and leave error null if the step passed`
 	}
 	return r, ""
+}
+
+// memory is the journaled note of an update.
+type memory struct {
+	Heard    int  `json:"heard,omitempty"`
+	Late     bool `json:"late,omitempty"`     // messages withdrew a report
+	Evidence bool `json:"evidence,omitempty"` // the lack of evidence withdrew a report
+}
+
+// Updates implements loop.Rules. It returns people's messages, and ends a step that has spent
+// its allowance.
+func (r *rules) Updates(ctx context.Context) (loop.Update, error) {
+	if limit := r.step.Launch.Limits.CostUSD; limit > 0 && r.usage.AtLeastUSD() >= limit {
+		return loop.Update{}, &loop.EndedError{Why: loop.EndAllowance}
+	}
+	return r.readNews(ctx, false)
+}
+
+// Confirm implements loop.Rules. It withdraws a report at most once because of new messages,
+// and at most once because of missing evidence.
+func (r *rules) Confirm(ctx context.Context, a loop.Action) (loop.Update, error) {
+	if !r.delayed {
+		if update, err := r.readNews(ctx, true); err != nil || len(update.Messages) > 0 {
+			return update, err
+		}
+	}
+	return r.missingEvidence(ctx, a)
+}
+
+func (r *rules) readNews(ctx context.Context, late bool) (loop.Update, error) {
+	if r.step.News == nil {
+		return loop.Update{}, nil
+	}
+	messages, err := r.step.News(ctx, r.heard)
+	if err != nil {
+		return loop.Update{}, fmt.Errorf("read the messages of people: %w", err)
+	}
+	if len(messages) == 0 {
+		return loop.Update{}, nil
+	}
+	return messageUpdate(step.Quote(messages), memory{Heard: messages[len(messages)-1].Number, Late: late})
+}
+
+func (r *rules) missingEvidence(ctx context.Context, a loop.Action) (loop.Update, error) {
+	var reported report
+	if err := json.Unmarshal(a.Payload, &reported); err != nil {
+		return loop.Update{}, fmt.Errorf("read a report: %w", err)
+	}
+	if r.step.Pieces == nil || r.reminded || reported.Status != scenario.Pass {
+		return loop.Update{}, nil
+	}
+	kept, err := r.step.Pieces(ctx)
+	if err != nil || kept > 0 {
+		return loop.Update{}, err
+	}
+	return messageUpdate(llm.Message{
+		Role:    llm.User,
+		Content: "This step passes only with evidence, and none is recorded. Record what shows the outcome with " + scenario.EvidenceTool + ", then report again.",
+	}, memory{Evidence: true})
+}
+
+func messageUpdate(message llm.Message, m memory) (loop.Update, error) {
+	note, err := json.Marshal(m)
+	return loop.Update{Messages: []llm.Message{message}, Note: note}, err
+}
+
+// Learn implements loop.Rules.
+func (r *rules) Learn(_ context.Context, e loop.Entry) error {
+	if e.Usage != nil {
+		r.usage = r.usage.Add(*e.Usage)
+	}
+	switch e.Kind {
+	case loop.Resumed:
+		r.usage = llm.Usage{} // Launch.Limits are already reduced by the usage of earlier launches
+	case loop.BegunAgain:
+		r.used = 0
+	case loop.Reply:
+		for _, m := range e.Messages {
+			for _, call := range m.ToolCalls {
+				if call.Name != scenario.EvidenceTool && call.Name != reportTool && r.knowsTool(call.Name) {
+					r.used++
+				}
+			}
+		}
+	case loop.Updated:
+		if len(e.Note) == 0 {
+			return nil
+		}
+		var m memory
+		if err := json.Unmarshal(e.Note, &m); err != nil {
+			return fmt.Errorf("read the note of an update: %w", err)
+		}
+		r.heard = max(r.heard, m.Heard)
+		r.delayed, r.reminded = r.delayed || m.Late, r.reminded || m.Evidence
+	}
+	return nil
+}
+
+// Step is one launch of a scenario's step, with everything that its agent reads.
+type Step struct {
+	Layout        artifact.Layout
+	Launch        scenario.Launch
+	Token         string    // execution token
+	Attempt       int       // counts the executions of the launch
+	Spent         llm.Usage // usage of earlier attempts
+	MaxModelCalls int       // 0 for the default
+	Browser       Browser
+	BeginAgain    bool // begin again after an interruption that has cost the tools their state
+
+	Agent string // ID of the agent with the step's model and tools
+
+	Scenario string // the scenario's slug
+	Content  string // content of the step's file
+	Project  string // its summary; may be empty
+	System   string // the agent's own system message; may be empty
+
+	// Pieces returns the number of stored pieces of evidence. It is nil for a step that may
+	// pass without evidence.
+	Pieces func(context.Context) (int, error)
+
+	// News returns people's messages after a number. It is nil if none reach the step.
+	News func(ctx context.Context, after int) ([]step.Message, error)
+}
+
+// Spec builds the step.
+func (s Step) Spec() step.Spec {
+	spec := s.Place()
+	spec.Attempt = step.Attempt{Number: s.Attempt, Spent: s.Spent, ResumeFrom: s.Launch.ResumeFrom, Uncounted: s.Launch.Uncounted}
+	spec.MaxModelCalls, spec.BeginAgain = s.MaxModelCalls, s.BeginAgain
+	spec.Shown = step.Shown{Seen: map[string]int{}}
+	spec.Open, spec.Seal, spec.Documents = s.openRules, sealReport, s.commitDocuments
+	return spec
+}
+
+// Place returns the part of the Spec that locates the step's records. It needs Layout, Launch
+// and Token.
+func (s Step) Place() step.Spec {
+	return step.Spec{Layout: s.Layout, Token: s.Token, Agent: s.Agent, Dir: s.stepDir}
+}
+
+func (s Step) stepDir(number int) string { return s.Layout.ScenarioStep(s.Launch.Step.ID, number, "") }
+
+func (s Step) openRules(access step.Access) (loop.Rules, []llm.Message, error) {
+	r := &rules{step: s, heard: s.Launch.Heard}
+	for _, tool := range access.Tools {
+		r.tools = append(r.tools, tool.Name)
+	}
+	return r, s.openingMessages(access.Tools), nil
+}
+
+func sealReport(a loop.Action) (step.Sealed, error) {
+	return step.Sealed{Payload: a.Payload, Workspace: true}, nil
+}
+
+// ReadReport reads a committed report.
+func ReadReport(c artifact.Commit) (report, error) {
+	if c.Kind != kindReported {
+		return report{}, fmt.Errorf("a committed action of the unknown kind %q", c.Kind)
+	}
+	var r report
+	if err := json.Unmarshal(c.Payload, &r); err != nil {
+		return report{}, fmt.Errorf("read a committed %s: %w", c.Kind, err)
+	}
+	return r, nil
+}
+
+func (s Step) commitDocuments(number int, c artifact.Commit) ([]step.Document, error) {
+	r, err := ReadReport(c)
+	if err != nil {
+		return nil, err
+	}
+	last := c.LastAction(s.Agent, number)
+	last.Action = string(r.Status)
+	return []step.Document{{Key: s.stepDir(number) + "last_action.json", Body: last, Replace: true}}, nil
 }

@@ -80,10 +80,10 @@ func TestStep_opening(t *testing.T) {
 			Previous: &scenario.Previous{ID: "01", Status: scenario.Pass},
 		},
 	}
-	opening := step.opening(nil)
+	opening := step.openingMessages(nil)
 	require.Len(t, opening, 2)
 	require.Equal(t, "Execute step 02 of scenario sign-in.\n\n## Step content\n\n# Step 02\nPress the button.\n\n## Project context\n\nType: web\n\n## Previous step\n\nstep 01: pass\n", opening[1].Content)
 	require.Contains(t, opening[0].Content, `"before"`)
 	step.Launch.Previous = nil
-	require.Contains(t, step.opening(nil)[1].Content, "## Previous step\n\nfirst step\n")
+	require.Contains(t, step.openingMessages(nil)[1].Content, "## Previous step\n\nfirst step\n")
 }

@@ -19,21 +19,21 @@ func main() {
 	address := flag.String("address", "127.0.0.1:8451", "where to listen")
 	broken := flag.Bool("broken", false, "forget the baskets")
 	flag.Parse()
-	if err := serve(*address, *broken); err != nil {
+	if err := serveShop(*address, *broken); err != nil {
 		fmt.Fprintln(os.Stderr, "site:", err)
 		os.Exit(1)
 	}
 }
 
-func serve(address string, broken bool) error {
+func serveShop(address string, broken bool) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("serve the shop: %w; choose another -address", err)
 	}
 	fmt.Printf("the shop is at http://%s, the scripted model at http://%[1]s/v1\n", listener.Addr())
 	mux := http.NewServeMux()
-	(&shop{broken: broken, baskets: map[string]int{}}).handle(mux)
-	mux.HandleFunc("POST /v1/chat/completions", complete)
+	(&shop{broken: broken, baskets: map[string]int{}}).addRoutes(mux)
+	mux.HandleFunc("POST /v1/chat/completions", completeChat)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve the shop: %w", err)
@@ -73,29 +73,29 @@ type view struct {
 	Lamps                 int
 }
 
-func (s *shop) handle(mux *http.ServeMux) {
+func (s *shop) addRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		customer := r.FormValue("customer")
 		s.mu.Lock()
 		lamps := s.baskets[customer]
 		s.mu.Unlock()
-		show(w, view{Title: "The Lamp Shop", Customer: customer, Lamps: lamps})
+		showPage(w, view{Title: "The Lamp Shop", Customer: customer, Lamps: lamps})
 	})
-	mux.HandleFunc("POST /basket", func(w http.ResponseWriter, r *http.Request) { s.put(w, r, 1) })
-	mux.HandleFunc("POST /empty", func(w http.ResponseWriter, r *http.Request) { s.put(w, r, 0) })
-	mux.HandleFunc("GET /sign-in", func(w http.ResponseWriter, _ *http.Request) { show(w, view{Title: "Sign in", SignIn: true}) })
+	mux.HandleFunc("POST /basket", func(w http.ResponseWriter, r *http.Request) { s.putLamps(w, r, 1) })
+	mux.HandleFunc("POST /empty", func(w http.ResponseWriter, r *http.Request) { s.putLamps(w, r, 0) })
+	mux.HandleFunc("GET /sign-in", func(w http.ResponseWriter, _ *http.Request) { showPage(w, view{Title: "Sign in", SignIn: true}) })
 	mux.HandleFunc("POST /sign-in", func(w http.ResponseWriter, r *http.Request) {
 		if r.FormValue("user") != "ada" || r.FormValue("password") != "light-of-1843" {
 			w.WriteHeader(http.StatusForbidden)
-			show(w, view{Title: "Sign in", Said: "That is not your password."})
+			showPage(w, view{Title: "Sign in", Said: "That is not your password."})
 			return
 		}
-		show(w, view{Title: "Your account", Said: "Welcome, Ada."})
+		showPage(w, view{Title: "Your account", Said: "Welcome, Ada."})
 	})
 }
 
-// put adds lamps to a basket, or empties the basket.
-func (s *shop) put(w http.ResponseWriter, r *http.Request, lamps int) {
+// putLamps adds lamps to a basket, or empties the basket.
+func (s *shop) putLamps(w http.ResponseWriter, r *http.Request, lamps int) {
 	customer := r.URL.Query().Get("customer")
 	s.mu.Lock()
 	switch {
@@ -108,7 +108,7 @@ func (s *shop) put(w http.ResponseWriter, r *http.Request, lamps int) {
 	http.Redirect(w, r, "/?customer="+url.QueryEscape(customer), http.StatusSeeOther)
 }
 
-func show(w http.ResponseWriter, v view) {
+func showPage(w http.ResponseWriter, v view) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_ = page.Execute(w, v) // the reader has gone
 }

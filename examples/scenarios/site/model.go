@@ -32,7 +32,7 @@ type conversation struct {
 	results []string // results of its tool calls, in order
 }
 
-func (r request) conversation() conversation {
+func (r request) readConversation() conversation {
 	var c conversation
 	for _, m := range r.Messages {
 		text := ""
@@ -51,8 +51,8 @@ func (r request) conversation() conversation {
 	return c
 }
 
-// found returns the first group of a pattern's match in the task.
-func (c conversation) found(pattern string) string {
+// findInTask returns the first group of a pattern's match in the task.
+func (c conversation) findInTask(pattern string) string {
 	m := regexp.MustCompile(pattern).FindStringSubmatch(c.task)
 	if m == nil {
 		return ""
@@ -60,8 +60,8 @@ func (c conversation) found(pattern string) string {
 	return strings.TrimSpace(m[1])
 }
 
-// complete serves the Chat Completions API. Every reply contains one tool call.
-func complete(w http.ResponseWriter, r *http.Request) {
+// completeChat serves the Chat Completions API. Every reply contains one tool call.
+func completeChat(w http.ResponseWriter, r *http.Request) {
 	var asked request
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 16<<20))
 	if err == nil {
@@ -71,8 +71,8 @@ func complete(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `{"error":{"message":"not a request of the Chat Completions API"}}`, http.StatusBadRequest)
 		return
 	}
-	c := asked.conversation()
-	next := c.next()
+	c := asked.readConversation()
+	next := c.nextCall()
 	arguments, _ := json.Marshal(next.arguments) // encoding of strings cannot fail
 	in, out := len(body)/4, len(arguments)/4
 	w.Header().Set("Content-Type", "application/json")
@@ -96,12 +96,10 @@ type scene struct {
 	expect string
 }
 
-// scenes returns the scenes by scenario and step. Credentials are taken from the requests of the
-// steps that need them.
-func (c conversation) scenes() map[string]scene {
-	user, password := c.found(`(?m)^- User: (.+)$`), c.found(`(?m)^- Password: (.+)$`)
-	empty := browser("click", "element", "Empty the basket", "target", "#empty")
-	buy := browser("click", "element", "Put in the basket", "target", "#buy")
+func (c conversation) scriptedScenes() map[string]scene {
+	user, password := c.findInTask(`(?m)^- User: (.+)$`), c.findInTask(`(?m)^- Password: (.+)$`)
+	empty := browserCall("click", "element", "Empty the basket", "target", "#empty")
+	buy := browserCall("click", "element", "Put in the basket", "target", "#buy")
 	return map[string]scene{
 		"buy/01":     {"/?customer=grace", []call{empty}, "Lamps in your basket: 0"},
 		"buy/02":     {"/?customer=grace", []call{buy}, "Lamps in your basket: 1"},
@@ -111,8 +109,7 @@ func (c conversation) scenes() map[string]scene {
 	}
 }
 
-// browser returns a call to a browser tool with the given pairs of names and values.
-func browser(tool string, pairs ...string) call {
+func browserCall(tool string, pairs ...string) call {
 	arguments := map[string]any{}
 	for i := 0; i < len(pairs); i += 2 {
 		arguments[pairs[i]] = pairs[i+1]
@@ -122,42 +119,41 @@ func browser(tool string, pairs ...string) call {
 
 func signIn(user, password string) []call {
 	return []call{
-		browser("type", "element", "User", "target", "input[name=user]", "text", user),
-		browser("type", "element", "Password", "target", "input[name=password]", "text", password),
-		browser("click", "element", "Sign in", "target", "#sign-in"),
+		browserCall("type", "element", "User", "target", "input[name=user]", "text", user),
+		browserCall("type", "element", "Password", "target", "input[name=password]", "text", password),
+		browserCall("click", "element", "Sign in", "target", "#sign-in"),
 	}
 }
 
-// next returns the call of the next reply.
-func (c conversation) next() call {
-	name := c.found(`scenario ([a-z0-9-]+)\.`) + "/" + c.found(`Execute step (\d\d)`)
-	base := c.found(`(http://[^\s/]+)`)
-	s, ok := c.scenes()[name]
+func (c conversation) nextCall() call {
+	name := c.findInTask(`scenario ([a-z0-9-]+)\.`) + "/" + c.findInTask(`Execute step (\d\d)`)
+	base := c.findInTask(`(http://[^\s/]+)`)
+	s, ok := c.scriptedScenes()[name]
 	if !ok {
-		return report("fail", nil, "the script does not know the step "+name)
+		return reportCall("fail", nil, "the script does not know the step "+name)
 	}
-	calls := slices.Concat([]call{browser("navigate", "url", base+s.path)}, evidence("before"), s.calls)
+	calls := slices.Concat([]call{browserCall("navigate", "url", base+s.path)}, evidenceCalls("before"), s.calls)
 	looked := len(calls)
-	calls = slices.Concat(calls, []call{browser("snapshot")}, evidence("after"))
+	calls = slices.Concat(calls, []call{browserCall("snapshot")}, evidenceCalls("after"))
 	if c.replies < len(calls) {
 		return calls[c.replies]
 	}
-	return c.judge(s, looked)
+	return c.judgePage(s, looked)
 }
 
-// evidence takes a screenshot, which is saved in the workspace, and records it as evidence.
-func evidence(name string) []call {
+// evidenceCalls takes a screenshot, which is saved in the workspace, and records it as evidence.
+func evidenceCalls(name string) []call {
 	file := name + ".png"
 	return []call{
-		browser("take_screenshot", "type", "png", "filename", file),
+		browserCall("take_screenshot", "type", "png", "filename", file),
 		{"record_evidence", map[string]any{"name": name, "type": "screenshot", "path": file}},
 	}
 }
 
 var recorded = regexp.MustCompile(`step-\d\d/evidence/\S+`)
 
-// judge reports whether the page showed the expected text.
-func (c conversation) judge(s scene, looked int) call {
+// judgePage reports whether the page showed the expected text.
+func (c conversation) judgePage(s scene, looked int) call {
 	paths := []string{}
 	for _, result := range c.results {
 		if path := recorded.FindString(result); path != "" {
@@ -169,16 +165,16 @@ func (c conversation) judge(s scene, looked int) call {
 		page = c.results[looked]
 	}
 	if strings.Contains(page, s.expect) {
-		return report("pass", paths, "")
+		return reportCall("pass", paths, "")
 	}
 	shown := regexp.MustCompile(`Lamps in your basket: \d+`).FindString(page)
 	if shown == "" {
 		shown = "it is not there"
 	}
-	return report("fail", paths, fmt.Sprintf("expected %q on the page, found: %s", s.expect, shown))
+	return reportCall("fail", paths, fmt.Sprintf("expected %q on the page, found: %s", s.expect, shown))
 }
 
-func report(status string, paths []string, problem string) call {
+func reportCall(status string, paths []string, problem string) call {
 	arguments := map[string]any{"status": status, "evidence_paths": append([]string{}, paths...), "error": nil, "summary": "The page showed the expected text."}
 	if problem != "" {
 		arguments["error"], arguments["summary"] = problem, "The page did not show the expected text."

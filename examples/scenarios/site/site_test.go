@@ -16,8 +16,8 @@ import (
 func site(t *testing.T, broken bool) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()
-	(&shop{broken: broken, baskets: map[string]int{}}).handle(mux)
-	mux.HandleFunc("POST /v1/chat/completions", complete)
+	(&shop{broken: broken, baskets: map[string]int{}}).addRoutes(mux)
+	mux.HandleFunc("POST /v1/chat/completions", completeChat)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return server
@@ -80,7 +80,6 @@ func TestShop_signIn(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, response.StatusCode)
 }
 
-// reply asks the scripted model and returns its tool call.
 func reply(t *testing.T, server *httptest.Server, messages []map[string]any) (tool string, arguments map[string]any) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"model": "script", "messages": messages})
@@ -131,18 +130,18 @@ func TestRequest_conversation(t *testing.T) {
 		{"role":"user","content":[{"type":"image_url"}]},
 		{"role":"assistant","content":"ok"},
 		{"role":"tool","content":"another"}]}`), &r))
-	c := r.conversation()
+	c := r.readConversation()
 	require.Equal(t, 2, c.replies)
 	require.Equal(t, []string{"a page", "another"}, c.results)
-	require.Equal(t, "ada", c.found(`(?m)^- User: (.+)$`))
-	require.Equal(t, "light", c.found(`(?m)^- Password: (.+)$`))
-	require.Empty(t, c.found(`(?m)^- PIN: (.+)$`))
+	require.Equal(t, "ada", c.findInTask(`(?m)^- User: (.+)$`))
+	require.Equal(t, "light", c.findInTask(`(?m)^- Password: (.+)$`))
+	require.Empty(t, c.findInTask(`(?m)^- PIN: (.+)$`))
 }
 
 func TestServe_takenAddress(t *testing.T) {
 	t.Parallel()
 	server := site(t, false)
-	err := serve(strings.TrimPrefix(server.URL, "http://"), false)
+	err := serveShop(strings.TrimPrefix(server.URL, "http://"), false)
 	require.ErrorContains(t, err, "serve the shop: listen tcp")
 	require.ErrorContains(t, err, "choose another -address")
 }

@@ -1,6 +1,0 @@
-// Package answer implements the commands files, diff and apply, which list an answer's files,
-// show them as a patch and put them into a directory. For a pipeline's run they use the files
-// after a step instead of those of an answer. The commands read the store and never run a step.
-//
-// Start with find in answer.go and findStep in pipeline.go, then the command's own file.
-package answer

@@ -1,0 +1,173 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"conclave/engine/files/artifact"
+)
+
+// clientRoot means the client's root if it is given as a base or a context. Any other
+// value is the reference of a stored directory.
+const clientRoot = "."
+
+// rootsRequest is the ID under which a call asks the client for its roots.
+const rootsRequest = "roots"
+
+func (in ask) usesRoot() bool {
+	for _, c := range in.Context {
+		if c.Manifest == clientRoot {
+			return true
+		}
+	}
+	return in.Base == clientRoot
+}
+
+// resolveMaterial returns the files that a question starts from, and the directory of its base.
+// If asks is not nil, it requests the client's roots, and the client repeats the call
+// with them.
+func (s server) resolveMaterial(ctx context.Context, req *mcp.CallToolRequest, in ask) (m artifact.Material, dir string, asks *mcp.CallToolResult, err error) {
+	m = artifact.Material{Base: in.Base, Context: in.Context}
+	if in.usesRoot() {
+		granted, asked := req.Params.InputResponses[rootsRequest].(*mcp.ListRootsResult)
+		if !asked {
+			return m, "", askRoots(), s.mayAskRoots(req)
+		}
+		if dir, err = rootOf(granted.Roots); err != nil {
+			return m, "", nil, err
+		}
+		if err := s.uploadRoot(ctx, &m, dir); err != nil {
+			return m, "", nil, err
+		}
+	}
+	if in.Base != clientRoot {
+		dir = ""
+	}
+	return m, dir, nil, s.desk.CheckMaterial(ctx, m)
+}
+
+// uploadRoot stores the client's root and replaces clientRoot by its reference.
+func (s server) uploadRoot(ctx context.Context, m *artifact.Material, dir string) error {
+	reference, err := s.desk.Upload(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if m.Base == clientRoot {
+		m.Base = reference
+	}
+	for i := range m.Context {
+		if m.Context[i].Manifest == clientRoot {
+			m.Context[i].Manifest = reference
+		}
+	}
+	return nil
+}
+
+func askRoots() *mcp.CallToolResult {
+	return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{rootsRequest: &mcp.ListRootsParams{}}}
+}
+
+// mayAskRoots returns an error if the client is on another machine or has no roots.
+func (s server) mayAskRoots(req *mcp.CallToolRequest) error {
+	const remedy = "give the reference sha256:… that `conclave upload DIR` prints"
+	if !s.local {
+		return errors.New(`this server reads no directories of its clients, so that "." has no meaning here; ` + remedy)
+	}
+	if p := req.Session.InitializeParams(); p == nil || p.Capabilities == nil || p.Capabilities.RootsV2 == nil {
+		return errors.New(`"." is the root of the client's workspace, and this client grants none; ` + remedy)
+	}
+	return nil
+}
+
+func rootOf(roots []*mcp.Root) (string, error) {
+	if len(roots) != 1 {
+		var uris []string
+		for _, r := range roots {
+			uris = append(uris, r.URI)
+		}
+		return "", fmt.Errorf(`"." is the root of the client's workspace, of which the client grants %d (%s); `+
+			"grant one, or give the reference sha256:… that `conclave upload DIR` prints", len(roots), strings.Join(uris, ", "))
+	}
+	u, err := url.Parse(roots[0].URI)
+	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || !filepath.IsAbs(filepath.FromSlash(u.Path)) {
+		return "", fmt.Errorf("the client's root is %.200q, which names no directory of this machine; a root is file:///DIR", roots[0].URI)
+	}
+	return filepath.FromSlash(u.Path), nil
+}
+
+// scheme is the prefix of resource addresses: conclave://SESSION/answer for an answer, and
+// conclave://SESSION/files/LABEL/PATH for a file of an answer. With an empty PATH the
+// resource is a list of the files.
+const scheme = "conclave://"
+
+func answerURI(session string) string { return scheme + session + "/answer" }
+
+func (s server) addResources(to *mcp.Server) {
+	to.AddResourceTemplate(&mcp.ResourceTemplate{
+		Name: "answer", URITemplate: scheme + "{session_id}/answer", MIMEType: "text/markdown",
+		Description: "The final answer of a session.",
+	}, s.readAnswer)
+	to.AddResourceTemplate(&mcp.ResourceTemplate{
+		Name: "file", URITemplate: scheme + "{session_id}/files/{label}/{+path}",
+		Description: "A file of an answer, such as agent2.1; without a path their list.",
+	}, s.readFile)
+}
+
+func (s server) readAnswer(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	id, _, _ := strings.Cut(strings.TrimPrefix(req.Params.URI, scheme), "/")
+	if _, err := s.desk.Find(ctx, s.by, id); err != nil {
+		return nil, mcp.ResourceNotFoundError(req.Params.URI)
+	}
+	_, out, err := s.awaitAnswer(ctx, id, time.Now(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if out.Answer == "" {
+		return nil, mcp.ResourceNotFoundError(req.Params.URI)
+	}
+	return oneResource(&mcp.ResourceContents{URI: req.Params.URI, MIMEType: "text/markdown", Text: out.Answer}), nil
+}
+
+func (s server) readFile(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	uri := req.Params.URI
+	parts := strings.SplitN(strings.TrimPrefix(uri, scheme), "/", 4)
+	if len(parts) < 4 {
+		return nil, mcp.ResourceNotFoundError(uri)
+	}
+	path, err := url.PathUnescape(parts[3])
+	if err != nil {
+		return nil, mcp.ResourceNotFoundError(uri)
+	}
+	a, err := s.desk.Answer(ctx, s.by, parts[0], parts[2])
+	if err != nil {
+		return nil, mcp.ResourceNotFoundError(uri)
+	}
+	if path == "" {
+		return oneResource(&mcp.ResourceContents{URI: uri, MIMEType: "text/plain", Text: strings.Join(a.Paths(), "\n")}), nil
+	}
+	data, err := a.File(ctx, path)
+	if err != nil {
+		return nil, mcp.ResourceNotFoundError(uri)
+	}
+	if utf8.Valid(data) {
+		return oneResource(&mcp.ResourceContents{URI: uri, MIMEType: "text/plain", Text: string(data)}), nil
+	}
+	return oneResource(&mcp.ResourceContents{URI: uri, MIMEType: "application/octet-stream", Blob: data}), nil
+}
+
+// oneResource returns one resource. It sends an empty text as a blob, because the SDK omits an
+// empty text and clients refuse a resource with neither text nor blob.
+func oneResource(c *mcp.ResourceContents) *mcp.ReadResourceResult {
+	if c.Text == "" && c.Blob == nil {
+		c.Blob = []byte{}
+	}
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{c}}
+}

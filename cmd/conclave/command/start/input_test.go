@@ -1,0 +1,114 @@
+package start
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities"
+	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/run/teams"
+	"conclave/engine/config"
+)
+
+const mixedTeam = `
+agents:
+  - id: agent_a
+    backend: {type: openai, model: m}
+  - id: agent_b
+    backend: {type: openai, model: m, base_url: "http://127.0.0.1:1/v1"}
+  - id: agent_c
+    backend: {type: openai, model: m, base_url: "http://127.0.0.1:1/v1", api_key_env: VLLM_API_KEY}
+`
+
+func TestNewOrder_clusterTeamInline(t *testing.T) {
+	s := newShell(t)
+	cluster := cli.Target{Cluster: true}
+
+	got, err := newSessionOrder(&cli.CLI{}, cluster, &teams.Worker{}, sessionFlags{}, "Why?")
+	require.NoError(t, err, "keys are the workers' business")
+	parsed, err := config.Parse("inline", got.input.Config, config.Cluster)
+	require.NoError(t, err)
+	require.Equal(t, config.Default(), parsed)
+	require.Empty(t, got.input.Team)
+
+	got, err = newSessionOrder(&cli.CLI{}, cluster, &teams.Worker{}, sessionFlags{offline: true}, "Why?")
+	require.NoError(t, err)
+	parsed, err = config.Parse("inline", got.input.Config, config.Cluster)
+	require.NoError(t, err)
+	require.Equal(t, config.Offline, parsed.Agents[0].Backend.Type)
+
+	got, err = newSessionOrder(&cli.CLI{}, cluster, &teams.Worker{}, sessionFlags{team: "reviewers"}, "Why?")
+	require.NoError(t, err)
+	require.Equal(t, "reviewers", got.input.Team)
+	require.Empty(t, got.input.Config)
+
+	s.File("local.yaml", mixedTeam)
+	_, err = newSessionOrder(&cli.CLI{Config: "local.yaml"}, cluster, &teams.Worker{}, sessionFlags{}, "Why?")
+	require.ErrorContains(t, err, "local.yaml:6", "a cluster accepts no base_url of ours")
+}
+
+func TestNewOrder_criteria(t *testing.T) {
+	s := newShell(t)
+	s.File("criteria.json", `[{"text":"It is short."}]`)
+	s.File("bad.json", `[{"txt":"?"}]`)
+	got, err := newSessionOrder(&cli.CLI{}, cli.Target{Cluster: true}, &teams.Worker{}, sessionFlags{criteria: "criteria.json"}, "Why?")
+	require.NoError(t, err)
+	require.JSONEq(t, `[{"text":"It is short."}]`, string(got.input.EvalCriteria))
+	_, err = newSessionOrder(&cli.CLI{}, cli.Target{Cluster: true}, &teams.Worker{}, sessionFlags{criteria: "bad.json"}, "Why?")
+	require.ErrorContains(t, err, "bad.json")
+
+	s.File("odd.json", `[{"text":"It is short.","verify_by":["Count."]}]`)
+	var stderr strings.Builder
+	_, err = newSessionOrder(&cli.CLI{Stderr: &stderr}, cli.Target{Cluster: true}, &teams.Worker{}, sessionFlags{criteria: "odd.json"}, "Why?")
+	require.NoError(t, err)
+	require.Equal(t, "conclave: odd.json:1:37: [0].verify_by: ignored: expected a string, found a list\n", stderr.String())
+}
+
+func TestNewOrder_defaultTeamByName(t *testing.T) {
+	newShell(t)
+	here := cli.Target{DataDir: t.TempDir()}
+	_, err := teams.DefaultWorker(&cli.Connection{CLI: &cli.CLI{}, Target: here}, config.Default().Offline())
+	require.NoError(t, err)
+	got, err := newSessionOrder(&cli.CLI{}, here, &teams.Worker{}, sessionFlags{team: activities.DefaultTeam}, "Why?")
+	require.NoError(t, err)
+	require.Equal(t, config.Default().Offline().Hash(), got.team.Hash())
+}
+
+// The team comes from --config, else from --team and the file of --worker-config, else it
+// is that file's default.
+func TestNewOrder_teamsOfAWorkerConfiguration(t *testing.T) {
+	s := newShell(t)
+	s.File("worker.yaml", `
+providers:
+  house: {base_url: "http://127.0.0.1:1/v1", api_key_env: HOUSE_KEY}
+teams:
+  default: {agents: [{id: solo, backend: {type: offline}}]}
+  paid: {agents: [{id: guest, backend: {provider: house, model: m}}]}
+`)
+	s.File("own.yaml", "agents: [{id: mine, backend: {type: offline}}]\n")
+	here := cli.Target{DataDir: t.TempDir()}
+	order := func(c *cli.CLI, f sessionFlags) (sessionOrder, error) {
+		c.WorkerConfig = "worker.yaml"
+		w, err := teams.OpenWorker(c, here)
+		require.NoError(t, err)
+		return newSessionOrder(c, here, w, f, "Why?")
+	}
+	got, err := order(&cli.CLI{}, sessionFlags{})
+	require.NoError(t, err)
+	require.Equal(t, "solo", got.team.Agents[0].ID)
+	require.Equal(t, "default of worker.yaml", got.source)
+	got, err = order(&cli.CLI{Config: "own.yaml"}, sessionFlags{})
+	require.NoError(t, err)
+	require.Equal(t, "mine", got.team.Agents[0].ID)
+
+	_, err = order(&cli.CLI{}, sessionFlags{team: "paid"})
+	require.ErrorContains(t, err, "the environment variable HOUSE_KEY is not set")
+	t.Setenv("HOUSE_KEY", "k")
+	got, err = order(&cli.CLI{}, sessionFlags{team: "paid"})
+	require.NoError(t, err)
+	require.Equal(t, "house", got.team.Agents[0].Backend.Provider)
+	_, err = order(&cli.CLI{}, sessionFlags{team: "nobody"})
+	require.ErrorContains(t, err, `there is no team "nobody" here, only "default", "paid"; "default" is that of`)
+}

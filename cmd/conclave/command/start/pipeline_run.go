@@ -1,0 +1,397 @@
+package start
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"conclave/activities"
+	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/run"
+	"conclave/cmd/conclave/run/inputs"
+	"conclave/cmd/conclave/run/teams"
+	"conclave/cmd/conclave/view/web"
+	"conclave/engine/config"
+	"conclave/engine/pipeline"
+	"conclave/worker"
+	"conclave/workflows"
+	pipelineflow "conclave/workflows/pipeline"
+)
+
+// pipelineFlags are the flags of pipeline run besides the common ones.
+type pipelineFlags struct {
+	request *cli.Query
+	id      string
+	offline bool
+
+	material inputs.Flags
+}
+
+// pipelineOrder is the validated input of a run.
+type pipelineOrder struct {
+	id      string
+	file    pipelineFile // the pipeline's file as it will run
+	input   pipelineflow.Input
+	offline bool
+}
+
+func newPipelineOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f pipelineFlags, name, request string) (pipelineOrder, error) {
+	o := pipelineOrder{offline: f.offline, input: pipelineflow.Input{Request: request}}
+	var err error
+	if o.id, err = cli.ChooseRunID("--session-id", f.id); err != nil {
+		return o, err
+	}
+	reach := config.Local
+	if t.Cluster {
+		reach = config.Cluster
+	}
+	parse := config.ParsePipeline
+	if c.Interactive() {
+		parse = config.ParseWatchedPipeline
+	}
+	if o.file, err = readFile(name, reach, parse); err != nil {
+		return o, err
+	}
+	if !t.Cluster {
+		o.file.Pipeline, err = prepareLocal(c, t, w, o.file.Pipeline, f.offline)
+		return o, err
+	}
+	if o.file.Pipeline, err = prepareCluster(o.file.Pipeline, f.offline); err != nil {
+		return o, err
+	}
+	if o.input.Config, err = o.file.Canonical(); err == nil && len(o.input.Config) > workflows.MaxInput {
+		err = fmt.Errorf("the pipeline in %s has %d bytes as JSON, at most %d are accepted", name, len(o.input.Config), workflows.MaxInput)
+	}
+	return o, err
+}
+
+// runPipeline checks the input, connects, starts a run and follows it. With invalid input
+// it starts nothing, not even the stack.
+func runPipeline(ctx context.Context, c *cli.CLI, f pipelineFlags, name, request string) error {
+	t, w, err := teams.Open(c)
+	if err != nil {
+		return err
+	}
+	o, err := newPipelineOrder(c, t, w, f, name, request)
+	if err != nil {
+		return err
+	}
+	if err := f.material.Check(); err != nil {
+		return err
+	}
+	for _, w := range o.file.warnings {
+		c.Infof("warning: %v", w)
+	}
+	if err := w.Serves(ctx, o.file.Teams()...); err != nil {
+		return err
+	}
+	return runs.Begin(ctx, c, t, web.Offer, func(conn *cli.Connection) (started runs.Order, err error) {
+		if o.input.Material, err = f.material.Upload(ctx, conn); err == nil && !conn.Cluster {
+			o.input.Pipeline, err = teams.Registry(conn.Target).Register(o.file.Pipeline)
+		}
+		return runs.Order{
+			Kind: PipelineKind(), ID: o.id, Query: o.input.Request, Source: "steps from " + o.file.name + ": " + describeSteps(o.file.Pipeline),
+			Offline: o.offline, Input: o.input, IDFlag: "--session-id",
+		}, err
+	}, func(conn *cli.Connection, started runs.Order) error {
+		inputs.Remember(conn, o.id, f.material.Directory())
+		return runs.Watch(ctx, conn, started, w)
+	})
+}
+
+// offlineNote is printed wherever agents use the built-in model.
+const offlineNote = "offline: the built-in deterministic model plays the agents; no language model is asked"
+
+func describeSteps(p config.Pipeline) string {
+	var steps []string
+	for _, s := range p.Steps {
+		words := s.Name + " (" + string(s.Kind) + ")"
+		if s.Name == p.Start {
+			words = s.Name + " (" + string(s.Kind) + ", start)"
+		}
+		steps = append(steps, words)
+	}
+	return strings.Join(steps, ", ")
+}
+
+// pipelineFile is the content of a pipeline's file.
+type pipelineFile struct {
+	config.Pipeline
+	name     string
+	warnings config.Problems
+}
+
+func readFile(name string, reach config.Reach, parse func(string, []byte, config.Reach) (config.Pipeline, config.Problems, error)) (pipelineFile, error) {
+	f := pipelineFile{name: name}
+	data, err := teams.ReadFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return f, fmt.Errorf("read the pipeline: %w; name a file with start and steps", err)
+	case err != nil:
+		return f, fmt.Errorf("read the pipeline: %w", err)
+	}
+	f.Pipeline, f.warnings, err = parse(name, data, reach.Beside(name))
+	return f, err
+}
+
+// prepareLocal sets the team of every session step, resolves the models' addresses, and checks
+// their keys.
+func prepareLocal(c *cli.CLI, t cli.Target, w *teams.Worker, p config.Pipeline, offline bool) (config.Pipeline, error) {
+	p.Steps = append([]config.PipelineStep{}, p.Steps...)
+	for i, s := range p.Steps {
+		if s.Kind != pipeline.Session || s.Config != nil {
+			continue
+		}
+		agents, err := sessionTeam(c, t, w, s.Team, offline)
+		if err != nil {
+			return p, fmt.Errorf("step %s: %w", s.Name, err)
+		}
+		p.Steps[i].Config, p.Steps[i].Team = &agents, ""
+	}
+	if offline {
+		return p.Offline(), nil
+	}
+	p.Agents = teams.Resolve(config.Team{Agents: p.Agents}).Agents
+	for i, s := range p.Steps {
+		if s.Config != nil {
+			resolved := teams.Resolve(*s.Config)
+			p.Steps[i].Config = &resolved
+		}
+	}
+	for _, agents := range p.Teams() {
+		if err := w.Startable(agents); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// sessionTeam returns the team for a session step without a config. An empty name
+// selects the default team.
+func sessionTeam(c *cli.CLI, t cli.Target, w *teams.Worker, name string, offline bool) (config.Team, error) {
+	if name != "" || c.Config == "" {
+		if agents, _, found := w.Team(cmp.Or(name, activities.DefaultTeam)); found {
+			return agents, nil
+		}
+	}
+	if name != "" && name != activities.DefaultTeam {
+		return config.Team{}, fmt.Errorf("there is no team %q here, only %s; give the step a config of its own, or define the team in the file of --worker-config", name, w.Known())
+	}
+	if c.Config == "" {
+		if agents, found, err := teams.Default(t); found || err != nil {
+			return agents, err
+		}
+	}
+	agents, _, err := teams.Load(c, config.Local, offline)
+	return agents, err
+}
+
+// prepareCluster completes a pipeline for a cluster, whose workers define the named teams.
+func prepareCluster(p config.Pipeline, offline bool) (config.Pipeline, error) {
+	if !offline {
+		return p, nil
+	}
+	for _, s := range p.Steps {
+		if s.Kind == pipeline.Session && s.Config == nil {
+			return p, fmt.Errorf("step %s: --offline replaces the models of a configuration, not those of a worker's team; give the step a config", s.Name)
+		}
+	}
+	return p.Offline(), nil
+}
+
+// PipelineCommand returns `conclave pipeline`.
+func PipelineCommand(c *cli.CLI) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pipeline",
+		Short: "Run step graphs with jump and call: run, validate, list",
+		Long: `Run a pipeline: a graph of named steps, each an agent, a list of tool calls, or a
+whole team. Rules of the file choose the next step, or the agent does: it jumps to
+another step, or calls one and continues when that returns.
+
+A run has an ID, with which watch, status, result, say, pause, resume, retry, cancel,
+pull and transcript work as they do for a session.`,
+		Example: `  conclave pipeline validate pipeline.yaml --graph
+  conclave pipeline run --offline pipeline.yaml "A script that greets the world"
+  conclave pipeline validate pipeline.yaml --graph --run 20261121-153012-k3f9
+  conclave pipeline list`,
+		RunE: cli.Group,
+	}
+	cmd.AddCommand(runPipelineCommand(c), validatePipelineCommand(c), listPipelinesCommand(c))
+	return cmd
+}
+
+func runPipelineCommand(c *cli.CLI) *cobra.Command {
+	var flags pipelineFlags
+	cmd := &cobra.Command{
+		Use:   "run [flags] FILE REQUEST",
+		Short: "Run a pipeline and print its final text",
+		Long: `Run the pipeline in FILE and print the text of its last step. REQUEST opens the prompt
+of every step.
+
+Without an address it runs on this machine, as ` + "`conclave run`" + ` does: Ctrl-C stops
+watching, and the run continues with the next run, watch, dev or worker on the same
+data directory. With an address it is started on that cluster and followed.
+
+At a terminal a step that fails finally parks the run, which waits for retry or cancel,
+unless the file has on_step_failure. A run that a failed step has ended
+can be continued with ` + "`conclave retry ID`" + ` as well.
+
+A session step without a team gets the one of --config, else the one that
+` + "`conclave run`" + ` would use.
+
+Exit codes: 0 the last step completed, or used up its model calls (max_iterations);
+1 wrong usage or configuration and nothing started, 2 a step failed finally, or the
+run was cancelled; 4 interrupted.`,
+		Example: `  conclave pipeline run --offline pipeline.yaml "A script that greets the world"
+  conclave pipeline run --session-id release-42 pipeline.yaml "Write the release notes"
+  conclave pipeline run --automation pipeline.yaml "…" | tail -n 1 | jq -r .final`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			request, err := flags.request.Read(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			return runPipeline(cmd.Context(), c, flags, args[0], request)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	flags.request = cli.NewQuery(c, "REQUEST", f)
+	cmd.Args = flags.request.Arguments("FILE")
+	flags.material.Add(f)
+	f.StringVar(&flags.id, "session-id", "", "`ID` of the run (default a new one)")
+	f.StringVar(&flags.id, "id", "", "the former name of --session-id")
+	_ = f.MarkHidden("id") // fails for unknown flags only
+	teams.WorkerConfigFlag(c, f)
+	f.BoolVar(&flags.offline, "offline", false, "replace every model by the built-in deterministic one: no key, no network")
+	return cmd
+}
+
+func listPipelinesCommand(c *cli.CLI) *cobra.Command {
+	list := &runs.List{Kind: PipelineKind(), Titles: [2]string{"RUN", "REQUEST"}}
+	return list.Add(c, &cobra.Command{
+		Use:   "list",
+		Short: "List runs of pipelines, newest first",
+		Long: `List the newest runs of pipelines of the local data directory, or of a cluster's
+namespace, with their duration and cost. Runs that wait for a person are shown as
+paused or parked; with --json they are running. It never runs a step.`,
+		Example: `  conclave pipeline list
+  conclave pipeline list --status error --since 7d`,
+	})
+}
+
+func validatePipelineCommand(c *cli.CLI) *cobra.Command {
+	var flags validateFlags
+	cmd := &cobra.Command{
+		Use:   "validate FILE",
+		Short: "Check a pipeline, or draw it with --graph",
+		Long: `Check the file of a pipeline, without starting anything: its keys, the steps that it
+names, the arguments of built-in tools, the conditions of rules, and the programs of
+its MCP servers on this machine. All problems are printed with their positions;
+unreachable steps are warnings. Only ` + "`pipeline run`" + ` checks that keys are set and
+that named teams and servers exist.
+
+With --graph the graph is printed for Mermaid: solid arrows are rules, dotted ones are
+jumps and calls of agents, thick ones lead on after max_visits. With --run the steps are
+coloured by how they ended in that run, and the arrows that it took are bold.`,
+		Example: `  conclave pipeline validate pipeline.yaml
+  conclave pipeline validate --graph pipeline.yaml > pipeline.mmd
+  conclave pipeline validate --graph --run 20261121-153012-k3f9 pipeline.yaml > run.mmd`,
+		Args: cli.Arguments("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return validatePipeline(cmd.Context(), c, args[0], flags)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.BoolVar(&flags.graph, "graph", false, "print the graph for Mermaid")
+	f.StringVar(&flags.run, "run", "", "colour the graph by the run with this `ID`")
+	return cmd
+}
+
+type validateFlags struct {
+	graph bool
+	run   string // empty for none
+}
+
+// checkedPipeline is the result of checking a pipeline's file.
+type checkedPipeline struct {
+	teams.Checked
+	Warnings []teams.Problem `json:"warnings"`
+	Graph    string          `json:"graph,omitempty"`
+}
+
+// validatePipeline looks for the programs of this machine, because the steps of a local run start them.
+func validatePipeline(ctx context.Context, c *cli.CLI, name string, flags validateFlags) error {
+	if flags.run != "" && !flags.graph {
+		return cli.Exitf(cli.ExitUsage, "--run colours the graph of a run: add --graph")
+	}
+	programs := worker.NewTools(worker.DefaultSettings())
+	f, err := readFile(name, config.Local, func(name string, data []byte, reach config.Reach) (config.Pipeline, config.Problems, error) {
+		return config.ValidatePipeline(name, data, reach, programs.FindProgram)
+	})
+	graph := ""
+	if flags.graph && err == nil {
+		if graph, err = drawGraph(ctx, c, f, flags.run); err != nil {
+			return err
+		}
+	}
+	if c.Scripted() {
+		v := checkedPipeline{Checked: teams.Checked{File: name, Valid: err == nil, Problems: teams.Problems(err), Programs: teams.StartedPrograms(f.Teams()...)}, Warnings: []teams.Problem{}, Graph: graph}
+		if len(f.warnings) > 0 {
+			v.Warnings = teams.Problems(f.warnings)
+		}
+		if printErr := c.PrintJSON(v); printErr != nil || err == nil {
+			return printErr
+		}
+		return cli.Exit(cli.ExitUsage)
+	}
+	if err != nil {
+		return err
+	}
+	for _, w := range f.warnings {
+		c.Infof("warning: %v", w)
+	}
+	for _, p := range teams.StartedPrograms(f.Teams()...) {
+		c.Infof("note: %s would %s", name, p)
+	}
+	if flags.graph {
+		return c.Print(graph)
+	}
+	return c.Print(fmt.Sprintf("%s: ok, %s: %s\n", name, cli.Plural(len(f.Steps), "step"), describeSteps(f.Pipeline)))
+}
+
+// drawGraph returns the graph of a file as Mermaid source. Unless id is empty, the graph is coloured by
+// that run.
+func drawGraph(ctx context.Context, c *cli.CLI, f pipelineFile, id string) (graph string, err error) {
+	if id == "" {
+		return f.Mermaid(), nil
+	}
+	err = runs.Observe(ctx, c, PipelineKind(), id, func(conn *cli.Connection, r runs.Run) error {
+		state, err := readPipelineState(ctx, conn, r)
+		if err != nil {
+			return err
+		}
+		if lacking := unknownSteps(f.Pipeline, state.Trace); len(lacking) > 0 {
+			c.Infof("warning: %s has no step %s: the run was started from another version of the file", f.name, strings.Join(lacking, ", "))
+		}
+		graph = f.MermaidRun(state.Trace, state.Step, state.Stack)
+		return nil
+	})
+	return graph, err
+}
+
+func unknownSteps(p config.Pipeline, trace []pipeline.TraceEntry) []string {
+	var lacking []string
+	for _, g := range trace {
+		if _, ok := p.Step(g.Step); !ok && !slices.Contains(lacking, g.Step) {
+			lacking = append(lacking, g.Step)
+		}
+	}
+	return lacking
+}

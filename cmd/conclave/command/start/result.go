@@ -1,0 +1,175 @@
+package start
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/run"
+	"conclave/cmd/conclave/run/teams"
+	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
+	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
+)
+
+// PrintResult implements runs.Reporter.
+func (sessionReporter) PrintResult(ctx context.Context, conn *cli.Connection, run runs.Run, r sessionflow.Result) error {
+	var err error
+	switch {
+	case conn.Scripted():
+		err = conn.PrintJSON(r)
+	case r.AnswerPath != nil:
+		err = printAnswer(ctx, conn, r)
+	}
+	if err != nil {
+		return err
+	}
+	reportBroken(ctx, conn, r.SessionID)
+	if run.Offline {
+		conn.Infof("%s", teams.OfflineNote)
+	}
+	if r.Winner == "" {
+		if sessionExitCode(r) == cli.ExitNoAnswer {
+			suggestTranscript(conn, r)
+			if r.Agents > 0 { // the session was prepared
+				runs.SuggestRetry(conn, run, r.Status)
+			}
+		}
+		return &cli.ExitError{Code: sessionExitCode(r), Err: noAnswer(r)}
+	}
+	switch coordination.Status(r.Status) {
+	case coordination.Timeout:
+		conn.Infof("the session's time ran out: this is the best answer so far; give it more with timeout_settings.orchestrator_timeout_seconds")
+	case coordination.OverSpent:
+		conn.Infof("the session's budget ran out: this is the best answer so far; give it more with orchestrator.budget")
+	case coordination.Undecided:
+		conn.Infof("undecided: this is the best answer, but %s; `%s` tells the agents more and `%s` has them vote again, or lower orchestrator.act_when.min_support",
+			describeSupport(r), conn.CommandLine("say", run.Name(), "TEXT"), conn.CommandLine("retry", run.Name()))
+	}
+	return cli.Exit(sessionExitCode(r))
+}
+
+func describeSupport(r sessionflow.Result) string {
+	if r.Support == nil {
+		return "it has too little support"
+	}
+	return fmt.Sprintf("only %.0f %% of the active agents support it", 100*r.Support.Share)
+}
+
+// suggestTranscript names the command that shows the replies of an agent whose step ended
+// without an action.
+func suggestTranscript(conn *cli.Connection, r sessionflow.Result) {
+	i := slices.IndexFunc(r.Failed, func(f coordination.FailedAgent) bool { return f.Error.Type == "NoAction" })
+	if i >= 0 && !conn.Scripted() {
+		conn.Infof("`%s` shows what the model said", conn.CommandLine("transcript", r.SessionID, r.Failed[i].ID, "last"))
+	}
+}
+
+// sessionExitCode returns the exit code for a result. Input that a worker refused is a usage error.
+func sessionExitCode(r sessionflow.Result) int {
+	if r.Error != nil && runs.RefusedInput(r.Error.Type) {
+		return cli.ExitUsage
+	}
+	switch coordination.Status(r.Status) {
+	case coordination.Consensus, coordination.Plurality, coordination.Finished, coordination.Limit,
+		coordination.Presented, coordination.OverSpent:
+		return cli.ExitOK
+	case coordination.Timeout:
+		return cli.ExitTimeout
+	default: // undecided, failed, cancelled, running
+		return cli.ExitNoAnswer
+	}
+}
+
+// printAnswer prints the full answer on stdout and how it was decided on stderr. The best text of a
+// failed session is printed, too.
+func printAnswer(ctx context.Context, conn *cli.Connection, r sessionflow.Result) error {
+	if err := runs.PrintText(ctx, conn, artifact.InBucket(r.SessionID), runs.Text{Content: r.Answer, Truncated: r.AnswerTruncated, Path: r.AnswerPath}); err != nil {
+		return err
+	}
+	if r.Winner == "" {
+		conn.Infof("\nnobody has decided for this: every agent failed, and it is the best text of those that they gave")
+		return nil
+	}
+	how := describeDecision(r)
+	conn.Infof("\n%s (%s)%s %s%s · %s · %s", r.Winner, r.WinnerLabel, describePresenter(r), how, describeTurnout(r), cli.Plural(r.Rounds, "round"), cli.FinalCost(r.Cost))
+	conn.Infof("why it won, and how it came about: %s", conn.CommandLine("view", r.SessionID))
+	conn.Infof("all answers, votes and files: %s", runs.PullCommand(conn, r.SessionID, r.AnswerPath, "/sessions/"))
+	return nil
+}
+
+// describePresenter says who wrote the final answer if it is not the winner's own.
+func describePresenter(r sessionflow.Result) string {
+	switch {
+	case r.PresentedBy == nil || *r.FinalLabel == r.WinnerLabel:
+		return ""
+	case *r.PresentedBy == r.Winner:
+		return ", presented as " + *r.FinalLabel + ","
+	}
+	return ", presented by " + *r.PresentedBy + " as " + *r.FinalLabel + ","
+}
+
+func describeDecision(r sessionflow.Result) string {
+	how := "by " + r.Status
+	if coordination.Status(r.Status) == coordination.Undecided {
+		how = r.Status
+	}
+	switch {
+	case coordination.Status(r.Status) == coordination.Presented:
+		return "by presentation, without a vote"
+	case r.DecidedBy == coordination.ByAgreement:
+		return how + " · equal first answers, without a vote"
+	}
+	how += " · " + cli.Plural(r.Votes[r.Winner], "fresh vote")
+	if r.DecidedBy == coordination.ByChecks {
+		how += ", ahead by checks"
+	}
+	if r.DecidedBy == coordination.ByQuorum {
+		how += ", a quorum"
+	}
+	if len(r.Cut) > 0 {
+		how += " without " + strings.Join(r.Cut, ", ")
+	}
+	return how
+}
+
+// describeTurnout says how many agents have a fresh vote if some have none. It also names the
+// failed agents and a broken tie.
+func describeTurnout(r sessionflow.Result) string {
+	said, counts := []string{""}, []string{}
+	voted := coordination.Status(r.Status) != coordination.Presented && r.DecidedBy != coordination.ByAgreement
+	if voted && len(r.Voters) < r.Agents {
+		counts = append(counts, fmt.Sprintf("%d of %d voted", len(r.Voters), r.Agents))
+	}
+	if len(r.Failed) > 0 {
+		var failed []string
+		for _, f := range r.Failed {
+			failed = append(failed, f.ID+" ("+f.Error.Type+")")
+		}
+		counts = append(counts, fmt.Sprintf("%d failed: %s", len(failed), strings.Join(failed, ", ")))
+	}
+	if len(counts) > 0 {
+		said = append(said, strings.Join(counts, ", "))
+	}
+	if r.Earlier {
+		said = append(said, "an earlier attempt of the team; the last one decided nothing")
+	}
+	if len(r.Tie) > 0 {
+		said = append(said, "a tie of "+strings.Join(r.Tie, ", "))
+	}
+	return strings.Join(said, " · ")
+}
+
+func noAnswer(r sessionflow.Result) error {
+	if r.Status == workflows.Cancelled {
+		return fmt.Errorf("session %s was cancelled; the files recorded until then can be pulled", r.SessionID)
+	}
+	if r.Error != nil {
+		return fmt.Errorf("session %s failed: %s", r.SessionID, cmp.Or(r.Error.Message, r.Error.Type))
+	}
+	return fmt.Errorf("session %s ended as %s without an answer: no agent has one", r.SessionID, r.Status)
+}

@@ -1,9 +1,0 @@
-// Package eval implements `conclave eval`. It asks the questions of a data set in several
-// ways, called arms, one of which is the team, and reports whether the team is worth its
-// tokens.
-//
-// Every question is a session whose ID is derived from the evaluation's ID, so repeating a
-// command continues where it stopped. Outcomes are appended to samples.jsonl in the output
-// directory (output.go), and all reports are computed from them. Start with run.go; unit.go
-// has the arms of one question, session.go runs the session of a question.
-package eval

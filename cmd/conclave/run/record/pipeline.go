@@ -1,0 +1,138 @@
+package record
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	acts "conclave/activities/pipeline"
+	"conclave/engine/files/artifact"
+	"conclave/engine/pipeline"
+	"conclave/engine/step"
+	"conclave/workflows"
+)
+
+// Pipeline is the record of a pipeline's run.
+type Pipeline struct {
+	acts.State // content of status.json
+	Created    time.Time
+	Visits     []Visit
+	Final      string
+	Nodes      []string // names of the graph's steps, in configured order
+
+	Run Run // where its files are
+}
+
+// Visit is an entry of the run's trace with the documents in its directory.
+type Visit struct {
+	pipeline.TraceEntry
+	Dir        string // relative to the run
+	Text       string
+	Started    time.Time
+	Ended      time.Time
+	Transcript step.Transcript
+	Session    string // ID of the team's session that decided the step; empty without one
+	Files      []artifact.File
+}
+
+// Running reports whether the run has not ended.
+func (p *Pipeline) Running() bool { return p.Status == workflows.Running }
+
+// Ended returns the end of the last visit.
+func (p *Pipeline) Ended() time.Time {
+	var last time.Time
+	for _, v := range p.Visits {
+		if v.Ended.After(last) {
+			last = v.Ended
+		}
+	}
+	return last
+}
+
+// ReadPipeline reads a pipeline's run. A missing run is ErrNone.
+func ReadPipeline(ctx context.Context, store artifact.Store, layout artifact.Layout) (*Pipeline, error) {
+	p := &Pipeline{Run: Run{Kind: Pipelines, Store: store, Layout: layout}}
+	if err := p.readDocuments(ctx); err != nil {
+		return nil, err
+	}
+	for _, entry := range p.Trace {
+		v := Visit{TraceEntry: entry, Text: entry.Text}
+		if entry.Number > 0 {
+			v.readStep(ctx, store, layout)
+		}
+		if entry.Team != "" {
+			v.Session = teamSession(ctx, store, p.ID, v)
+		}
+		p.Visits = append(p.Visits, v)
+	}
+	return p, nil
+}
+
+// readDocuments reads the documents at the top of the run's directory, which may be missing except
+// for the claim.
+func (p *Pipeline) readDocuments(ctx context.Context) error {
+	var claim struct {
+		artifact.Owner
+		Request   string    `json:"request"`
+		CreatedAt time.Time `json:"created_at"`
+	}
+	var result acts.Result
+	var c Team
+	for name, into := range map[string]any{Pipelines.Claim: &claim, Pipelines.Status: &p.State, "result.json": &result, "config.json": &c} {
+		data, err := p.Run.Store.Get(ctx, p.Run.Layout.File(name))
+		if errors.Is(err, artifact.ErrNotFound) && name != Pipelines.Claim {
+			continue
+		}
+		if errors.Is(err, artifact.ErrNotFound) {
+			return ErrNone
+		}
+		if err == nil {
+			err = json.Unmarshal(data, into)
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+	}
+	p.ID, p.Request = cmp.Or(p.ID, claim.WorkflowID), cmp.Or(p.Request, claim.Request)
+	p.Created, p.Final = claim.CreatedAt, result.Final
+	if len(result.Trace) >= len(p.Trace) {
+		p.Trace = result.Trace
+	}
+	for _, s := range c.Steps {
+		p.Nodes = append(p.Nodes, s.Name)
+	}
+	return nil
+}
+
+// teamSession returns the ID of the session that decided a visit, or "" if the store has no
+// such session. The workflow derives the ID from those of run, step and launch.
+func teamSession(ctx context.Context, store artifact.Store, run string, v Visit) string {
+	token := v.Transcript.Claim.Token
+	id := run + "-" + v.Step + "-" + token[strings.LastIndex(token, "-")+1:]
+	if there, err := store.Exists(ctx, artifact.InBucket(id).File("session.json")); err != nil || !there {
+		return ""
+	}
+	return id
+}
+
+// readStep reads the documents of a step and ignores missing ones, because a step may have none.
+func (v *Visit) readStep(ctx context.Context, store artifact.Store, layout artifact.Layout) {
+	prefix := layout.PipelineStep(v.Number, v.Step, "")
+	v.Dir = strings.TrimPrefix(prefix, layout.Root())
+	if answer, err := artifact.ReadJSON[artifact.Answer](ctx, store, prefix+"answer.json"); err == nil {
+		v.Text = answer.Answer
+	}
+	if m, err := artifact.ReadJSON[artifact.Manifest](ctx, store, prefix+"workspace.json"); err == nil {
+		v.Files = m.Files
+	}
+	if t, err := step.ReadTranscript(ctx, store, layout, prefix); err == nil {
+		v.Transcript, v.Started = t, t.Claim.StartedAt
+		if t.Commit != nil {
+			v.Ended = t.Commit.Timestamp
+		}
+	}
+}

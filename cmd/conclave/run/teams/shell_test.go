@@ -1,0 +1,16 @@
+package teams
+
+import (
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/test/stage"
+)
+
+// newShell is a shell with the commands of this package.
+func newShell(t *testing.T) stage.Shell {
+	t.Helper()
+	return stage.NewShell(t, func(c *cli.CLI) []*cobra.Command { return []*cobra.Command{Command(c)} })
+}

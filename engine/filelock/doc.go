@@ -1,7 +1,0 @@
-// Package filelock locks files with flock on Unix and LockFileEx on Windows.
-//
-// A lock belongs to an open file. It is released when the file is closed, or when the last
-// process that has it open dies. Start with
-// Wait and Try; TryFile and WaitFile lock a file that the caller opened, such as
-// one below an os.Root or one inherited from the parent process.
-package filelock
