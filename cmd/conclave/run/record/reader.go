@@ -287,10 +287,10 @@ func (p *Step) cloneStep() *Step {
 	return &c
 }
 
-// findSteps lists the steps at the first reading. Later it only looks for steps with the
+// findSteps lists the steps until a status names the agents. Later it only looks for steps with the
 // next numbers, because numbers are assigned in order.
 func (r *Reader) findSteps(ctx context.Context, s *Session) error {
-	if r.found == nil {
+	if r.found == nil || len(s.State.Agents) == 0 {
 		steps, err := r.Steps(ctx, "")
 		if err != nil {
 			return err

@@ -81,6 +81,25 @@ func TestReader_again(t *testing.T) {
 	require.True(t, s.Running(), "an earlier reading stays as it was")
 }
 
+// A page that was opened before the first step sees the steps as they start, although nothing is on
+// record yet and status.json names no agent.
+func TestReader_beforeTheFirstRecord(t *testing.T) {
+	t.Parallel()
+	p := stage.NewRecord(t, "Why?", teamOfTwo)
+	require.NoError(t, os.Remove(filepath.Join(p.Dir, "status.json")))
+	agents, later := filepath.Join(p.Dir, "agents"), filepath.Join(p.Dir, "later")
+	require.NoError(t, os.Rename(agents, later))
+	r := NewReader(p.Store, p.Layout, nil)
+	s, err := r.Read(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, s.Steps)
+
+	require.NoError(t, os.Rename(later, agents))
+	s, err = r.Read(t.Context())
+	require.NoError(t, err)
+	require.Len(t, s.Steps, 2)
+}
+
 // The documents of a step are derived from its commit. A reader that finds only the commit reads
 // the step again.
 func TestReader_between(t *testing.T) {
