@@ -20,7 +20,7 @@ BIN   := $(CURDIR)/bin
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-race test-plain race e2e mend traces minio servers llama models worth chaos faults replay hostile charts builds release fuzz bench capacity lint size docs fmt tidy record ci
+.PHONY: help build test test-race test-plain race e2e mend traces minio servers llama models worth chaos faults replay hostile charts builds release image fuzz bench capacity lint size docs fmt tidy record ci
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -140,6 +140,9 @@ builds: ## the Dockerfile's binary, started with the command line of compose.yam
 
 release: ## archives for Linux and macOS, checksums, a formula and npm packages in dist/; publishes nothing
 	sh deploy/release/release.sh
+
+image: ## the images of the release in dist/, by docker, podman or buildah; pushes nothing
+	sh deploy/release/image.sh
 
 fuzz: ## every fuzz target for FUZZTIME
 	@go list -f '{{.Dir}} {{.ImportPath}}' ./... | while read -r dir pkg; do \

@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,10 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.yaml.in/yaml/v4"
 
 	"conclave/worker"
+	"conclave/workflows"
 )
 
 const chart = "helm/conclave"
@@ -36,6 +40,58 @@ func TestHelm_workerConfiguration(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, s.Teams, "default")
 	require.Equal(t, "0.0.0.0:9464", s.MetricsAddress, "the probes ask this port")
+}
+
+// The schema knows every value, with its type, and no other.
+func TestHelm_schema(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(chart, "values.schema.json"))
+	require.NoError(t, err)
+	schema := decodeSchema(t, data)
+	values := readValues(t)
+	require.NoError(t, schema.Validate(values))
+	for _, name := range keysOf(values, "") {
+		if !regexp.MustCompile(`(workerConfig|resources|seccompProfile)\.`).MatchString(name) { // Kubernetes and the worker know those
+			require.Error(t, schema.Validate(misspelt(t, name)), name)
+		}
+	}
+	for name, wrong := range map[string]any{"worker.replicas": "two", "serve.enabled": "yes", "image.pullPolicy": "Sometimes", "networkPolicy.egressPorts": []any{70000}, "workerConfig.metrics_address": ":9999"} {
+		require.Error(t, schema.Validate(with(t, name, wrong)), name)
+	}
+}
+
+// keysOf returns the paths of the values' keys.
+func keysOf(values map[string]any, path string) (all []string) {
+	for key, value := range values {
+		all = append(all, path+key)
+		if level, ok := value.(map[string]any); ok {
+			all = append(all, keysOf(level, path+key+".")...)
+		}
+	}
+	return all
+}
+
+// with returns the values with another one at a path.
+func with(t *testing.T, path string, value any) map[string]any {
+	t.Helper()
+	values := readValues(t)
+	level, keys := values, strings.Split(path, ".")
+	for _, key := range keys[:len(keys)-1] {
+		level = level[key].(map[string]any)
+	}
+	level[keys[len(keys)-1]] = value
+	return values
+}
+
+func misspelt(t *testing.T, path string) map[string]any { return with(t, path+"x", "") }
+
+func decodeSchema(t *testing.T, data []byte) *jsonschema.Resolved {
+	t.Helper()
+	var schema jsonschema.Schema
+	require.NoError(t, json.Unmarshal(data, &schema))
+	resolved, err := schema.Resolve(nil)
+	require.NoError(t, err)
+	return resolved
 }
 
 // Every value that a template uses has a default.
@@ -69,7 +125,7 @@ func TestHelm_rendered(t *testing.T) {
 	helm, validator := checker(t, "HELM_BIN"), checker(t, "KUBECTL_VALIDATE_BIN")
 	required := slices.Clip([]string{"--set", "temporal.address=temporal:7233", "--set", "bucket.name=sessions"})
 	all := append(required, "--set", "temporal.tls=true,temporal.apiKeySecret.name=cloud,temporal.certificateSecret=mtls,temporal.authoritySecret=authority,bucket.endpoint=http://s3:9000,"+
-		"bucket.credentialsSecret=s3,payloadKeySecret=payload,modelKeySecrets={models,mcp},autoscaling.enabled=true,worker.hostUsers=false,serve.enabled=true,serve.keysSecret=keys,serve.readOnly=true,worker.serviceAccount.annotations.role=x")
+		"bucket.credentialsSecret=s3,payloadKeySecret=payload,modelKeySecrets={models,mcp},autoscaling.enabled=true,monitoring.podMonitor=true,monitoring.prometheusRule=true,monitoring.labels.release=prometheus,serve.ingress.enabled=true,serve.ingress.host=teams.example.com,serve.ingress.tlsSecret=tls,worker.hostUsers=false,serve.enabled=true,serve.keysSecret=keys,serve.readOnly=true,worker.serviceAccount.annotations.role=x")
 	for name, set := range map[string][]string{"required": required, "all": all} {
 		said, err := exec.CommandContext(t.Context(), helm, append([]string{"lint", "--strict", chart}, set...)...).CombinedOutput()
 		require.NoError(t, err, string(said))
@@ -86,10 +142,16 @@ func TestHelm_rendered(t *testing.T) {
 		require.Equal(t, deployments, kinds["NetworkPolicy"], name)
 		require.Equal(t, deployments-1, kinds["Service"], name)
 		require.Equal(t, deployments-1, kinds["ScaledObject"], name)
-		require.Equal(t, deployments-1, kinds["TriggerAuthentication"], name)
+		for _, kind := range []string{"TriggerAuthentication", "Ingress", "PodMonitor", "PrometheusRule"} {
+			require.Equal(t, deployments-1, kinds[kind], "%s: %s", name, kind)
+		}
+		require.Equal(t, 1, kinds["Job"], name)
 		require.NotContains(t, string(rendered), "<no value>", name)
 		requireKnownToKubernetes(t, validator, string(rendered))
 	}
+	said, err := exec.CommandContext(t.Context(), helm, append([]string{"template", "release", chart, "--set", "bucket.nme=x"}, required...)...).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(said), "nme")
 	for missing, set := range map[string][]string{"bucket.name": nil, "serve.keysSecret": append(required, "--set", "serve.enabled=true")} {
 		said, err := exec.CommandContext(t.Context(), helm, append([]string{"template", "release", chart, "--kube-version", "1.31.0"}, set...)...).CombinedOutput()
 		require.Error(t, err)
@@ -129,10 +191,13 @@ func TestHelm_credentials(t *testing.T) {
 	}
 }
 
-// requireKnownToKubernetes validates objects against the schemas of Kubernetes. KEDA's are not among them.
+// requireKnownToKubernetes validates objects against the schemas of Kubernetes. KEDA's and those of the Prometheus
+// operator are not among them.
 func requireKnownToKubernetes(t *testing.T, program, rendered string) {
 	t.Helper()
-	objects := slices.DeleteFunc(strings.Split(rendered, "\n---\n"), func(object string) bool { return strings.Contains(object, "keda.sh/") })
+	objects := slices.DeleteFunc(strings.Split(rendered, "\n---\n"), func(object string) bool {
+		return strings.Contains(object, "keda.sh/") || strings.Contains(object, "monitoring.coreos.com/")
+	})
 	validate := func(objects string) (string, error) {
 		file := filepath.Join(t.TempDir(), "objects.yaml")
 		require.NoError(t, os.WriteFile(file, []byte(objects), 0o600))
@@ -156,20 +221,48 @@ func checker(t *testing.T, variable string) string {
 	return program
 }
 
-func TestSystemd_unit(t *testing.T) {
+func TestSystemd_units(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("systemd/conclave-worker.service")
-	require.NoError(t, err)
-	unit := string(data)
-	for _, line := range []string{"DynamicUser=yes", "Delegate=yes", "NoNewPrivileges=yes", "TimeoutStopSec=30", "WantedBy=multi-user.target"} {
-		require.Contains(t, unit, "\n"+line+"\n")
+	units := map[string][]string{
+		"conclave-worker":            {"DynamicUser=yes", "Delegate=yes", "NoNewPrivileges=yes", "TimeoutStopSec=30", "WantedBy=multi-user.target"},
+		"conclave-search-attributes": {"Type=oneshot", "Before=conclave-worker.service", "DynamicUser=yes", "NoNewPrivileges=yes"},
 	}
 	verify, err := exec.LookPath("systemd-analyze")
+	dir := t.TempDir()
+	var files []string
+	for name, lines := range units {
+		data, err := os.ReadFile("systemd/" + name + ".service")
+		require.NoError(t, err)
+		for _, line := range lines {
+			require.Contains(t, string(data), "\n"+line+"\n")
+		}
+		file := filepath.Join(dir, name+".service")
+		require.NoError(t, os.WriteFile(file, regexp.MustCompile(`/usr/local/bin/\S+`).ReplaceAll(data, []byte("/bin/true")), 0o600))
+		files = append(files, file)
+	}
 	if err != nil {
 		t.Skip("there is no systemd-analyze")
 	}
-	file := filepath.Join(t.TempDir(), "conclave-worker.service")
-	require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(unit, "/usr/local/bin/conclave-worker", "/bin/true")), 0o600))
-	said, err := exec.CommandContext(t.Context(), verify, "verify", file).CombinedOutput()
+	said, err := exec.CommandContext(t.Context(), verify, append([]string{"verify"}, files...)...).CombinedOutput()
 	require.NoError(t, err, string(said))
+}
+
+// Every way to deploy registers the attributes that workflows set, and clients.md shows the command.
+func TestSearchAttributes_everywhere(t *testing.T) {
+	t.Parallel()
+	types := map[enumspb.IndexedValueType]string{enumspb.INDEXED_VALUE_TYPE_KEYWORD: "Keyword", enumspb.INDEXED_VALUE_TYPE_DOUBLE: "Double"}
+	want := map[string]string{}
+	for name, kind := range workflows.Attributes() {
+		want[name] = types[kind]
+	}
+	pair := regexp.MustCompile(`--name[ =,\\\n]+(\w+)[ ,\\\n-]+type[ =,]+(\w+)`)
+	for _, file := range []string{"compose.yaml", "systemd/conclave-search-attributes.service", chart + "/templates/search-attributes.yaml", "../docs/clients.md"} {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		got := map[string]string{}
+		for _, m := range pair.FindAllStringSubmatch(string(data), -1) {
+			got[m[1]] = m[2]
+		}
+		require.Equal(t, want, got, file)
+	}
 }

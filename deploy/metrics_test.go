@@ -22,7 +22,7 @@ type rule struct {
 
 func readRules(t *testing.T) []rule {
 	t.Helper()
-	data, err := os.ReadFile("prometheus/alerts.yaml")
+	data, err := os.ReadFile("helm/conclave/alerts.yaml")
 	require.NoError(t, err)
 	var file struct {
 		Groups []struct{ Rules []rule }
@@ -105,7 +105,7 @@ func TestPrometheus_acceptsTheFiles(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
-	run("check", "rules", "prometheus/alerts.yaml")
+	run("check", "rules", "helm/conclave/alerts.yaml")
 	run("test", "rules", "prometheus/alerts_test.yaml")
 	run("check", "config", "prometheus/prometheus.yml")
 	run("check", "config", "prometheus/compose.yml")

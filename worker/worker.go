@@ -165,13 +165,13 @@ func Start(c Config) (stop func(), err error) {
 		return nil, err
 	}
 	open = append(open, c.shareLimits())
-	c.Metrics.Ready(c.requireTemporal)
+	c.Metrics.Ready(cluster.TemporalCheck(c.Client))
 	draining := func() {
 		if calls := running.Lasting(); calls > 0 && c.Draining != nil {
 			c.Draining(calls)
 		}
 	}
-	return append(open, draining, c.Metrics.Draining).closeReversed, nil
+	return append(open, draining, c.Metrics.Drain).closeReversed, nil
 }
 
 // graceOf returns how long a call of a workflow's step may go on when this worker stops.
@@ -336,13 +336,6 @@ func (c Config) secretRemover() func([]byte) []byte {
 
 func (m Models) observeModel(provider, name string, model loop.Model) loop.Model {
 	return m.traces.Model(provider, name, m.metrics.Model(provider, name, model))
-}
-
-func (c Config) requireTemporal(ctx context.Context) error {
-	if _, err := c.Client.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
-		return fmt.Errorf("Temporal does not answer: %w", err) //nolint:staticcheck // Temporal is a name
-	}
-	return nil
 }
 
 // workerInterceptors returns the interceptors of a worker. The metrics are the outermost, and the

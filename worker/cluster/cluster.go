@@ -294,3 +294,13 @@ func (c *Codec) DialOptions() ([]grpc.DialOption, error) {
 	}
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(failures, payloads)}, nil
 }
+
+// TemporalCheck returns the check of readiness of a process that needs Temporal.
+func TemporalCheck(c client.Client) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if _, err := c.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
+			return fmt.Errorf("Temporal does not answer: %w", err) //nolint:staticcheck // Temporal is a name
+		}
+		return nil
+	}
+}

@@ -28,7 +28,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	sdk      *sdkMetrics
 	models   *models
-	health   health
+	health   Health
 
 	started, ended, runs, resumed *prometheus.CounterVec
 	decision                      *prometheus.HistogramVec
@@ -266,40 +266,44 @@ const (
 	checkTimeout = 900 * time.Millisecond
 )
 
-// health is the state that /readyz reports.
-type health struct {
+// Health is what /healthz and /readyz of a process report. The zero value is starting.
+type Health struct {
 	mu      sync.Mutex
 	problem error
-	check   func(context.Context) error // nil until the worker is ready
+	check   func(context.Context) error // nil until the process is ready
+
+	checking sync.Mutex // one check at a time, because everybody may ask
 }
 
 var (
 	errStarting = errors.New("starting")
-	errDraining = errors.New("stopping: running steps are handed over")
+	errDraining = errors.New("stopping: running work is handed over")
 )
 
 // Ready makes /readyz succeed while check returns nil.
-func (m *Metrics) Ready(check func(context.Context) error) {
-	if m == nil {
-		return
-	}
-	m.health.mu.Lock()
-	defer m.health.mu.Unlock()
-	m.health.check, m.health.problem = check, nil
+func (h *Health) Ready(check func(context.Context) error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.check, h.problem = check, nil
 }
 
-// Draining makes /readyz fail.
-func (m *Metrics) Draining() {
-	if m == nil {
-		return
-	}
-	m.health.mu.Lock()
-	defer m.health.mu.Unlock()
-	m.health.problem = errDraining
+// Drain makes /readyz fail.
+func (h *Health) Drain() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.problem = errDraining
+}
+
+// AddRoutes serves /healthz and /readyz.
+func (h *Health) AddRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, nil, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		writeHealth(w, h.lackReason(r.Context()), "ready")
+	})
 }
 
 // lackReason returns the reason why the process accepts no work, or nil.
-func (h *health) lackReason(ctx context.Context) error {
+func (h *Health) lackReason(ctx context.Context) error {
 	h.mu.Lock()
 	check, problem := h.check, h.problem
 	h.mu.Unlock()
@@ -309,9 +313,25 @@ func (h *health) lackReason(ctx context.Context) error {
 	case check == nil:
 		return errStarting
 	}
+	h.checking.Lock()
+	defer h.checking.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	return check(ctx)
+}
+
+// Ready makes /readyz succeed while check returns nil.
+func (m *Metrics) Ready(check func(context.Context) error) {
+	if m != nil {
+		m.health.Ready(check)
+	}
+}
+
+// Drain makes /readyz fail.
+func (m *Metrics) Drain() {
+	if m != nil {
+		m.health.Drain()
+	}
 }
 
 // Serve serves /metrics, /healthz and /readyz at an address until stop is called.
@@ -333,10 +353,7 @@ func (m *Metrics) Serve(address string, log *slog.Logger) (at net.Addr, stop fun
 func (m *Metrics) httpRoutes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, nil, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		writeHealth(w, m.health.lackReason(r.Context()), "ready")
-	})
+	m.health.AddRoutes(mux)
 	return mux
 }
 

@@ -176,7 +176,7 @@ func TestMetrics_nilDoesNothing(t *testing.T) {
 	m.Steps(nil)
 	m.Sandbox("", nil)
 	m.Ready(nil)
-	m.Draining()
+	m.Drain()
 	m.Teams(nil)
 }
 
@@ -229,8 +229,8 @@ func TestReadyz_followsTheWorker(t *testing.T) {
 	problem = errors.New("Temporal does not answer")
 	ready(http.StatusServiceUnavailable, "Temporal does not answer")
 	problem = nil
-	m.Draining()
-	ready(http.StatusServiceUnavailable, "stopping: running steps are handed over")
+	m.Drain()
+	ready(http.StatusServiceUnavailable, "stopping: running work is handed over")
 }
 
 func TestServe_refusesAPortInUse(t *testing.T) {

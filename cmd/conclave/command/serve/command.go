@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -49,7 +50,8 @@ func serveCommand(c *cli.CLI, kinds []*runs.Kind) *cobra.Command {
 		Long: `Serve teams to other programs until interrupted. A team is a model: POST
 /v1/chat/completions starts a session with the last user message as the query, and
 its answer is the reply. GET /v1/models lists the teams: conclave is the default
-one, conclave/NAME one of --worker-config. The pages of all sessions are at /.
+one, conclave/NAME one of --worker-config. The pages of all sessions are at /;
+/healthz and /readyz need no key.
 
 A session continues when its client disconnects or this server ends. A request with an
 Idempotency-Key, or with metadata.session_id, finds its session again when it is
@@ -217,6 +219,7 @@ type Server struct {
 
 	everywhere bool // it listens on all addresses of this machine
 	http       *http.Server
+	health     cluster.Health
 	failed     chan error
 
 	requests sync.RWMutex // held for reading by each request
@@ -261,12 +264,26 @@ func Start(ctx context.Context, conn *cli.Connection, o Options) (*Server, error
 	mux.Handle("/v1", api)
 	mux.Handle("/v1/", api)
 	mux.Handle("/mcp", mcp.Handler(d, mcp.Options{Version: o.Version, ReadOnly: o.ReadOnly}))
-	s.http = boundedServer(s.countRequests(gate.Handler(mux)))
+	open := http.NewServeMux() // a load balancer's probes have no key
+	s.health.Ready(hideReason(cluster.TemporalCheck(conn.Client)))
+	s.health.AddRoutes(open)
+	open.Handle("/", gate.Handler(mux))
+	s.http = boundedServer(s.countRequests(open))
 	go func() {
 		err := s.http.Serve(boundedListener{listener})
 		s.failed <- cli.Exitf(cli.ExitNoAnswer, "serve %s: %w", s.Address, err)
 	}()
 	return s, nil
+}
+
+// hideReason hides the addresses in a check's error, because everybody can read it.
+func hideReason(check func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if check(ctx) != nil {
+			return errors.New("Temporal does not answer") //nolint:staticcheck // Temporal is a name
+		}
+		return nil
+	}
 }
 
 // addressOf returns an address at which this machine can reach a listener. everywhere reports
@@ -313,6 +330,7 @@ func listenAt(ctx context.Context, o Options) (net.Listener, error) {
 
 // Stop stops the server. Running replies break off, but their sessions continue.
 func (s *Server) Stop() {
+	s.health.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
 	if s.http.Shutdown(ctx) != nil {

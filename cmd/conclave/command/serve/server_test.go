@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -140,6 +141,28 @@ func TestServer_keys(t *testing.T) {
 	require.Contains(t, body, "the models are conclave/reviewers")
 	_, body = s.send(http.MethodPost, "/mcp", lists, mcpHeaders...)
 	require.Contains(t, body, "teams: reviewers.")
+}
+
+// A load balancer asks without a key, and learns no address.
+func TestServer_health(t *testing.T) {
+	t.Parallel()
+	o, _ := keyed(t, callers.Alice)
+	s := startServer(t, o)
+	status, body := s.send(http.MethodGet, "/healthz", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "ok\n", body)
+	status, body = s.send(http.MethodGet, "/readyz", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "ready\n", body)
+	status, _ = s.send(http.MethodPost, "/readyz", "{}")
+	require.NotEqual(t, http.StatusOK, status)
+
+	s.played.Leave(errors.New("dial tcp 10.0.0.1:7233: connection refused"))
+	status, body = s.send(http.MethodGet, "/readyz", "")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Equal(t, "Temporal does not answer\n", body)
+	status, _ = s.send(http.MethodGet, "/healthz", "")
+	require.Equal(t, http.StatusOK, status)
 }
 
 // A taken port is an error, unless any port is acceptable.

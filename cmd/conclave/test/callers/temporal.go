@@ -77,6 +77,13 @@ func (s *Temporal) Leave(err error) {
 	}
 }
 
+// CheckHealth fails while the server is away.
+func (s *Temporal) CheckHealth(context.Context, *client.CheckHealthRequest) (*client.CheckHealthResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &client.CheckHealthResponse{}, s.away
+}
+
 func (s *Temporal) leavingChannel() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-{{- define "conclave.environment" -}}
+{{- define "conclave.temporal" -}}
 - {name: TEMPORAL_ADDRESS, value: {{ required "temporal.address is missing: HOST:PORT of the Temporal service" .Values.temporal.address | quote }}}
 - {name: TEMPORAL_NAMESPACE, value: {{ .Values.temporal.namespace | quote }}}
 {{- if .Values.temporal.tls }}
@@ -15,6 +15,10 @@
 {{- if .Values.temporal.authoritySecret }}
 - {name: TEMPORAL_TLS_SERVER_CA_CERT_PATH, value: /etc/temporal-authority/ca.crt}
 {{- end }}
+{{- end -}}
+
+{{- define "conclave.environment" -}}
+{{ include "conclave.temporal" . }}
 - {name: AWS_REGION, value: {{ .Values.bucket.region | quote }}}
 {{- with .Values.bucket.endpoint }}
 - {name: AWS_ENDPOINT_URL_S3, value: {{ . | quote }}}
