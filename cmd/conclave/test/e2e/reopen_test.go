@@ -77,7 +77,7 @@ func TestRetry_cancelledSession(t *testing.T) {
 	require.Equal(t, 4, model.calls("model-a"))
 }
 
-// A terminated session has saved no state: a stock client continues it from its record.
+// A stock client continues a terminated session from the state that its newest record saved.
 func TestStockClient_resumesTerminated(t *testing.T) {
 	t.Parallel()
 	lost, asked, hold := held(vote("agent1", "Lost."))
