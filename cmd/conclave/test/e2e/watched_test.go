@@ -69,7 +69,7 @@ type prometheus struct{ address string }
 func startPrometheus(t *testing.T, program, target string) prometheus {
 	t.Helper()
 	dir, p := t.TempDir(), prometheus{address: freeAddress(t)}
-	rules, err := os.ReadFile("../../../../deploy/prometheus/alerts.yaml")
+	rules, err := os.ReadFile("../../../../deploy/helm/conclave/alerts.yaml")
 	require.NoError(t, err)
 	rules = regexp.MustCompile(`for: \w+`).ReplaceAll(rules, []byte("for: 0s"))
 	config := fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [alerts.yaml]\nscrape_configs:\n  - job_name: conclave\n    static_configs: [{targets: [%q]}]\n", target)
@@ -134,7 +134,7 @@ var faultless = regexp.MustCompile(`execution_failed|absent|landlock`)
 // conditions are the expressions of the alerts without the limits to which they are compared.
 func conditions(t *testing.T) (all []string) {
 	t.Helper()
-	data, err := os.ReadFile("../../../../deploy/prometheus/alerts.yaml")
+	data, err := os.ReadFile("../../../../deploy/helm/conclave/alerts.yaml")
 	require.NoError(t, err)
 	var file struct {
 		Groups []struct{ Rules []struct{ Expr string } }
