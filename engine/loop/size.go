@@ -118,6 +118,9 @@ func (h History) Tokens(tools []llm.Tool) int {
 	return h.newScale(tools).tokensOf(weightOf(h.Messages...))
 }
 
+// TextSize estimates how many bytes of text a number of tokens makes.
+func TextSize(tokens int) int { return tokens * bytesOfTools }
+
 func (h History) fixedTokens(tools []llm.Tool) int {
 	s, weight := h.newScale(tools), h.fixedWeight()
 	if h.gauge.weight == 0 {

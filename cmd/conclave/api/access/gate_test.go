@@ -73,7 +73,7 @@ func TestGate_keys(t *testing.T) {
 	g, err := New("0.0.0.0:8333", keys)
 	require.NoError(t, err)
 	require.False(t, g.Open())
-	const none = "the request has no key; send one of this server's as `Authorization: Bearer KEY`"
+	const none = "the request has no key; send one of this server's as `Authorization: Bearer KEY`, or as `x-api-key`"
 	const unknown = "the key of the request is not one of this server's; `conclave serve key NAME` makes one for its file of keys"
 	for _, refused := range []struct {
 		why    string

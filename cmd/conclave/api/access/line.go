@@ -290,7 +290,7 @@ func (g *Gate) admitRequest(r *http.Request) (Caller, *refusal) {
 	c, ok := g.keys.Find(key)
 	switch {
 	case key == "":
-		return c, &refusal{http.StatusUnauthorized, "invalid_api_key", "the request has no key; send one of this server's as `Authorization: Bearer KEY`"}
+		return c, &refusal{http.StatusUnauthorized, "invalid_api_key", "the request has no key; send one of this server's as `Authorization: Bearer KEY`, or as `x-api-key`"}
 	case !ok:
 		return c, &refusal{http.StatusUnauthorized, "invalid_api_key", "the key of the request is not one of this server's; `conclave serve key NAME` makes one for its file of keys"}
 	}
@@ -324,7 +324,7 @@ func keyOf(r *http.Request) string {
 	}
 	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return ""
+		key = r.Header.Get("X-Api-Key") // of the Messages API
 	}
 	return strings.TrimSpace(key)
 }

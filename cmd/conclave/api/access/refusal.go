@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+
+	"conclave/engine/llm/wire"
 )
 
 // refusal is the reason why a request is not admitted.
@@ -12,7 +14,7 @@ type refusal struct {
 	code, message string
 }
 
-// writeTo sends the refusal: to programs as an error in the form of OpenAI's API, to
+// writeTo sends the refusal: to programs as an error in the form of their API, to
 // browsers as a line of text with a prompt for the password.
 func (f *refusal) writeTo(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
@@ -29,22 +31,47 @@ func (f *refusal) writeTo(w http.ResponseWriter, r *http.Request) {
 		if f.status == http.StatusTooManyRequests {
 			kind = "rate_limit_error"
 		}
-		WriteError(w, f.status, kind, f.code, "", f.message)
+		WriteError(w, r, f.status, kind, f.code, "", f.message)
 		return
 	}
 	http.Error(w, f.message, f.status)
 }
 
-// WriteError answers with an error in the form of OpenAI's API. An empty code or param is
-// null.
-func WriteError(w http.ResponseWriter, status int, kind, code, param, message string) {
+// WriteError answers a request with an error, in the form of the API that its path belongs to. An
+// empty code or param is null.
+func WriteError(w http.ResponseWriter, r *http.Request, status int, kind, code, param, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(ErrorJSON(kind, code, param, message)) // the client may be gone
+	body := ErrorJSON(kind, code, param, message)
+	if IsMessages(r.URL.Path) {
+		body, _ = json.Marshal(wire.MessageFailure{Type: "error", Error: MessageError(status, message)}) // strings cannot fail
+	}
+	_, _ = w.Write(body) // the client may be gone
 }
 
-// ErrorJSON returns the body of WriteError; streams send the same body as an event.
+// IsMessages reports whether a path belongs to the Messages API, whose errors have another form.
+func IsMessages(path string) bool {
+	return path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")
+}
+
+// MessageError returns an error in the form of the Messages API.
+func MessageError(status int, message string) wire.MessageError {
+	kind, known := map[int]string{
+		http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error", http.StatusNotFound: "not_found_error",
+		http.StatusRequestEntityTooLarge: "request_too_large", http.StatusTooManyRequests: "rate_limit_error", http.StatusServiceUnavailable: "overloaded_error",
+	}[status]
+	switch {
+	case known:
+	case status >= http.StatusInternalServerError:
+		kind = "api_error"
+	default:
+		kind = "invalid_request_error"
+	}
+	return wire.MessageError{Type: kind, Message: message}
+}
+
+// ErrorJSON returns an error in the form of OpenAI's API.
 func ErrorJSON(kind, code, param, message string) []byte {
 	body := struct {
 		Error struct {

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,8 +52,9 @@ func TestResultsOf(t *testing.T) {
 }
 
 // decoded returns the messages of a list without its brackets.
-func decoded(t *testing.T, list string) (messages []message) {
+func decoded(t *testing.T, list string) []message {
 	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte("["+list+"]"), &messages))
-	return messages
+	in, err := completions{}.decode([]byte(`{"model":"conclave","messages":[` + list + `]}`))
+	require.NoError(t, err)
+	return in.messages
 }

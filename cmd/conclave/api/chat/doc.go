@@ -1,12 +1,15 @@
-// Package chat implements OpenAI's Chat Completions API with sessions. To its clients each
-// team is a model.
+// Package chat answers the requests of programs that ask language models with sessions, in three
+// protocols: OpenAI's Chat Completions and Responses, and Anthropic's Messages. To their clients
+// each team is a model.
 //
-//   - request.go reads a request: the last user message is the query, earlier turns are
-//     the history, system messages the instructions.
+//   - request.go has what a client asks, whatever its protocol: the last user message is the
+//     query, earlier turns are the history, system messages the instructions. A parameter without
+//     a meaning for a team is named in a header, a wrong one is refused.
 //   - handler.go starts or joins the session and answers when it ends.
-//   - stream.go sends server-sent events while the session runs.
-//   - wire.go has the JSON bodies, and the tools of callers with their results. Other parameters
-//     of a request are ignored, such as temperature, or refused.
+//   - reply.go cuts the answer as the request wants it; stream.go sends server-sent events while
+//     the session runs.
+//   - completions.go, responses.go and messages.go are the protocols: each reads a body and
+//     writes a reply or its events. Their JSON is in package wire.
 //
-// Start with Handler.completeChat in handler.go.
+// Start with Handler.answerIn in handler.go.
 package chat

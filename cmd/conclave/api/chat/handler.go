@@ -10,9 +10,10 @@ import (
 
 	"conclave/cmd/conclave/api/access"
 	"conclave/cmd/conclave/api/gateway"
+	"conclave/engine/llm/wire"
 )
 
-// Handler serves the models and their completions. Its requests have passed an access.Gate.
+// Handler serves the models and the requests to them. Its requests have passed an access.Gate.
 type Handler struct {
 	desk    *gateway.Desk
 	page    func(r *http.Request, session string) string // address of a session's page; empty without one
@@ -21,23 +22,35 @@ type Handler struct {
 	mux     *http.ServeMux
 }
 
-// New returns a handler for a desk. If readOnly is set, it refuses completions.
+// protocol is one of the protocols in which clients ask.
+type protocol interface {
+	decode(body []byte) (request, error)
+	body(want wish, id string, r reply) any
+	begin(w http.ResponseWriter, want wish, id string) replyStream
+}
+
+// New returns a handler for a desk. If readOnly is set, it starts no sessions.
 func New(d *gateway.Desk, page func(r *http.Request, session string) string, readOnly bool) *Handler {
 	h := &Handler{desk: d, page: page, reads: readOnly, started: time.Now(), mux: http.NewServeMux()}
 	for path, served := range map[string]struct {
 		method string
 		by     http.HandlerFunc
 	}{
-		"/v1/models":           {http.MethodGet, h.listModels},
-		"/v1/models/{id...}":   {http.MethodGet, h.showModel},
-		"/v1/chat/completions": {http.MethodPost, h.completeChat},
+		"/v1/models":                {http.MethodGet, h.listModels},
+		"/v1/models/{id...}":        {http.MethodGet, h.showModel},
+		"/v1/chat/completions":      {http.MethodPost, h.answerIn(completions{})},
+		"/v1/responses":             {http.MethodPost, h.answerIn(responses{})},
+		"/v1/responses/{id}":        {http.MethodGet, h.showResponse},
+		"/v1/responses/{id}/cancel": {http.MethodPost, h.cancelResponse},
+		"/v1/messages":              {http.MethodPost, h.answerIn(messages{})},
+		"/v1/messages/count_tokens": {http.MethodPost, h.countTokens},
 	} {
 		h.mux.HandleFunc(served.method+" "+path, served.by)
 		h.mux.HandleFunc(path, allowOnly(served.method))
 	}
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		sendRefusal(w, &gateway.Refusal{Status: http.StatusNotFound, Code: "unknown_url", Message: r.Method + " " + r.URL.Path +
-			" is not served; there are GET /v1/models and POST /v1/chat/completions"})
+		sendRefusal(w, r, &gateway.Refusal{Status: http.StatusNotFound, Code: "unknown_url", Message: r.Method + " " + r.URL.Path +
+			" is not served; there are GET /v1/models and POST /v1/chat/completions, /v1/responses and /v1/messages"})
 	})
 	return h
 }
@@ -45,7 +58,7 @@ func New(d *gateway.Desk, page func(r *http.Request, session string) string, rea
 func allowOnly(method string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", method)
-		sendRefusal(w, &gateway.Refusal{
+		sendRefusal(w, r, &gateway.Refusal{
 			Status: http.StatusMethodNotAllowed, Code: "method_not_allowed",
 			Message: r.URL.Path + " has no method " + r.Method + "; use " + method,
 		})
@@ -55,58 +68,55 @@ func allowOnly(method string) http.HandlerFunc {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
 
 func (h *Handler) listModels(w http.ResponseWriter, r *http.Request) {
-	out := models{Object: "list", Data: []model{}}
+	out := wire.ModelList{Object: "list", Data: []wire.Model{}}
 	for _, t := range h.desk.Teams(access.From(r.Context())) {
 		out.Data = append(out.Data, h.modelOf(t))
 	}
-	writeJSON(w, out)
+	writeJSON(w, r, out)
 }
 
 func (h *Handler) showModel(w http.ResponseWriter, r *http.Request) {
 	t, err := h.teamOfModel(access.From(r.Context()), r.PathValue("id"))
 	if err != nil {
-		sendRefusal(w, err)
+		sendRefusal(w, r, err)
 		return
 	}
-	writeJSON(w, h.modelOf(t))
+	writeJSON(w, r, h.modelOf(t))
 }
 
-func (h *Handler) modelOf(t gateway.Team) model {
-	return model{ID: ModelName(t.Name), Object: "model", Created: h.started.Unix(), OwnedBy: "conclave"}
+func (h *Handler) modelOf(t gateway.Team) wire.Model {
+	return wire.Model{ID: ModelName(t.Name), Object: "model", Created: h.started.Unix(), OwnedBy: "conclave"}
 }
 
-// completeChat answers a request. The session continues if the connection breaks.
-func (h *Handler) completeChat(w http.ResponseWriter, r *http.Request) {
-	if h.reads {
-		sendRefusal(w, &gateway.Refusal{Status: http.StatusForbidden, Code: "read_only", Message: "this server starts no sessions: it runs with --read-only"})
-		return
-	}
-	var ticket gateway.Ticket
-	var want wish
-	var live *stream
-	var err error
-	runApart(func() {
-		if ticket, want, err = h.takeRequest(w, r); err == nil {
-			live = h.beginReply(w, r, want, ticket.ID)
+// answerIn returns the handler of requests in a protocol. A session continues if the connection
+// breaks.
+func (h *Handler) answerIn(p protocol) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if h.reads {
+			sendRefusal(w, r, &gateway.Refusal{Status: http.StatusForbidden, Code: "read_only", Message: "this server starts no sessions: it runs with --read-only"})
+			return
 		}
-	})
-	switch {
-	case err != nil:
-		sendRefusal(w, err)
-	case live != nil:
-		ticket.Close(h.streamAnswer(r, live, want, ticket.ID))
-	default:
-		ticket.Close(h.sendAnswer(w, r, want, ticket.ID))
+		var ticket gateway.Ticket
+		var want wish
+		var live replyStream
+		var err error
+		runApart(func() {
+			if ticket, want, err = h.takeRequest(w, r, p); err == nil {
+				live = h.beginReply(w, r, p, want, ticket.ID)
+			}
+		})
+		switch {
+		case err != nil:
+			sendRefusal(w, r, err)
+		case live != nil:
+			ticket.Close(h.streamAnswer(r, live, want, ticket.ID))
+		case want.background:
+			h.sendProgress(w, r, want, ticket.ID)
+			ticket.Close(true)
+		default:
+			ticket.Close(h.sendAnswer(w, r, p, want, ticket.ID))
+		}
 	}
-}
-
-// wish is the form in which a request wants its reply. The request itself may be large and is
-// not kept while the caller waits.
-type wish struct {
-	model      string
-	stream     bool
-	usageApart bool // whether the usage has an event of its own
-	tools      bool // the caller may be asked to run tools
 }
 
 // runApart runs f in its own goroutine. A call to Temporal grows the stack to 32 KiB, which the
@@ -122,22 +132,27 @@ func runApart(f func()) {
 	}
 }
 
-func (h *Handler) takeRequest(w http.ResponseWriter, r *http.Request) (ticket gateway.Ticket, want wish, err error) {
+func (h *Handler) takeRequest(w http.ResponseWriter, r *http.Request, p protocol) (ticket gateway.Ticket, want wish, err error) {
 	by := access.From(r.Context())
 	body, err := readBody(w, r)
 	if err != nil {
 		return ticket, want, err
 	}
-	in, err := decodeRequest(body)
+	in, err := p.decode(body)
 	if err != nil {
 		return ticket, want, err
 	}
-	want = wish{model: in.Model, stream: in.Stream, usageApart: in.StreamOptions != nil && in.StreamOptions.IncludeUsage, tools: in.hasTools()}
-	results, err := resultsOf(in.Messages)
+	in.hasTools = in.hasTools || len(in.tools) > 0
+	want = in.wish
+	if len(in.ignored) > 0 {
+		w.Header().Set(ignoredHeader, strings.Join(in.ignored, ", "))
+	}
+	results, err := resultsOf(in.messages)
 	if err != nil {
 		return ticket, want, err
 	}
 	if len(results) > 0 {
+		want.hasTools = true
 		ticket.Close = func(bool) {}
 		if err := h.checkResults(by, in); err != nil {
 			return ticket, want, err
@@ -154,7 +169,7 @@ func (h *Handler) takeRequest(w http.ResponseWriter, r *http.Request) (ticket ga
 }
 
 // beginReply sets the headers of a reply, and starts its stream if the request wants one.
-func (h *Handler) beginReply(w http.ResponseWriter, r *http.Request, want wish, id string) *stream {
+func (h *Handler) beginReply(w http.ResponseWriter, r *http.Request, p protocol, want wish, id string) replyStream {
 	w.Header().Set(sessionHeader, id)
 	if page := h.page(r, id); page != "" {
 		w.Header().Set("Link", "<"+page+`>; rel="alternate"; type="text/html"`)
@@ -162,38 +177,29 @@ func (h *Handler) beginReply(w http.ResponseWriter, r *http.Request, want wish, 
 	if !want.stream {
 		return nil
 	}
-	return newStream(w, want.model, id)
+	return p.begin(w, want, id)
 }
 
 // sendAnswer waits for the reply of a session and sends it. It returns false if the connection
 // broke.
-func (h *Handler) sendAnswer(w http.ResponseWriter, r *http.Request, want wish, id string) (received bool) {
-	reply, err := h.desk.Follow(r.Context(), id, want.tools, nil)
+func (h *Handler) sendAnswer(w http.ResponseWriter, r *http.Request, p protocol, want wish, id string) (received bool) {
+	answered, err := h.desk.Follow(r.Context(), id, want.hasTools, nil)
 	if r.Context().Err() != nil {
 		return false
 	}
 	if err != nil {
-		sendRefusal(w, err)
+		sendRefusal(w, r, err)
 		return true
 	}
-	out := completion{
-		ID: completionID(id), Object: "chat.completion", Created: time.Now().Unix(), Model: want.model, Usage: usageOf(reply.Usage),
-		Choices: []choice{{Message: replyMessage{Role: "assistant", Content: &reply.Answer}, FinishReason: finishStop}},
-	}
-	if len(reply.Calls) > 0 {
-		out.Choices[0] = choice{Message: replyMessage{Role: "assistant", ToolCalls: callsOf(reply)}, FinishReason: finishCalls}
-	}
-	writeJSON(w, out)
+	writeJSON(w, r, p.body(want, id, newReply(want, answered)))
 	return r.Context().Err() == nil
 }
 
-func completionID(session string) string { return "conclave-" + session }
-
-func writeJSON(w http.ResponseWriter, body any) {
+func writeJSON(w http.ResponseWriter, r *http.Request, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	data, err := json.Marshal(body)
 	if err != nil {
-		sendRefusal(w, err)
+		sendRefusal(w, r, err)
 		return
 	}
 	_, _ = w.Write(append(data, '\n')) // the client may be gone
@@ -201,7 +207,7 @@ func writeJSON(w http.ResponseWriter, body any) {
 
 // sendRefusal sends an error. The official clients retry most server errors unless a header
 // forbids it; only an unavailable service is worth a retry.
-func sendRefusal(w http.ResponseWriter, err error) {
+func sendRefusal(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
@@ -209,7 +215,7 @@ func sendRefusal(w http.ResponseWriter, err error) {
 	if refused.Status != http.StatusServiceUnavailable {
 		w.Header().Set("X-Should-Retry", "false")
 	}
-	access.WriteError(w, refused.Status, kind, refused.Code, refused.Param, refused.Message)
+	access.WriteError(w, r, refused.Status, kind, refused.Code, refused.Param, refused.Message)
 }
 
 // refusalOf returns the refusal for an error and its type in OpenAI's API.

@@ -42,14 +42,14 @@ func TestRefuse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := httptest.NewRecorder()
-			sendRefusal(w, tc.err)
+			sendRefusal(w, httptest.NewRequest("POST", "/v1/chat/completions", nil), tc.err)
 			require.Equal(t, tc.status, w.Code)
 			require.JSONEq(t, tc.body, w.Body.String())
 			require.Equal(t, tc.retry, w.Header().Get("X-Should-Retry"))
 		})
 	}
 	w := httptest.NewRecorder()
-	sendRefusal(w, context.Canceled)
+	sendRefusal(w, nil, context.Canceled)
 	require.Empty(t, w.Body.String(), "nobody reads it")
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -15,23 +16,65 @@ import (
 	"conclave/cmd/conclave/api/access"
 	"conclave/cmd/conclave/api/gateway"
 	"conclave/cmd/conclave/cli"
+	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
+	"conclave/engine/llm/wire"
 	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
 )
 
 // Bounds of a request.
 const (
-	maxBody = 4 << 20 // most bytes of a body
-	maxKey  = 256     // bytes of an Idempotency-Key
+	maxBody = 64 << 20 // most bytes of a body
+	maxKey  = 256      // bytes of an Idempotency-Key
 )
 
-// Headers in addition to those of OpenAI's API.
+// Headers in addition to those of the protocols.
 const (
 	depthHeader   = "X-Conclave-Depth"
 	sessionHeader = "X-Conclave-Session"
-	retryHeader   = "X-Stainless-Retry-Count" // header of OpenAI's clients that counts retries
+	ignoredHeader = "X-Conclave-Ignored"
+	retryHeader   = "X-Stainless-Retry-Count" // header of the official clients that counts retries
 )
+
+// Metadata keys of a request.
+const (
+	sessionKey = "session_id"       // ID of the session
+	toolsFor   = "client_tools_for" // limits the tools to some agents
+)
+
+// request is what a client asks, read from the body of any of the protocols.
+type request struct {
+	wish
+	messages  []message
+	metadata  map[string]string
+	continues string   // ID of the session that the request goes on with; may be empty
+	ignored   []string // parameters without a meaning here
+
+	tools   json.RawMessage // in the form of Chat Completions; nil without
+	mayCall bool            // tool_choice does not forbid calls
+}
+
+// message is a message of a conversation. Its role is system, user, assistant or tool.
+type message struct {
+	role string
+	wire.Content
+	callID string // of a result
+}
+
+// wish is the form in which a request wants its reply. The request itself may be large and is
+// not kept while the caller waits.
+type wish struct {
+	model      string
+	stream     bool
+	background bool     // the reply is fetched later
+	usageApart bool     // the usage has an event of its own
+	thinking   bool     // the progress may be shown as thoughts
+	hasTools   bool     // the caller may be asked to run tools
+	limit      int      // most tokens of the answer; 0 for no limit
+	stops      []string // texts before which the answer is cut
+	custom     []string // names of the tools whose argument is plain text
+}
 
 // modelPrefix is the model name of the default team and the prefix of the other names.
 const modelPrefix = "conclave"
@@ -78,38 +121,54 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-func decodeRequest(body []byte) (request, error) {
-	var in request
-	if err := json.Unmarshal(body, &in); err != nil {
-		return in, decodeRefusal(err)
+// bounds are the least and the greatest value of a parameter.
+type bounds struct{ least, most float64 }
+
+// decodeBody decodes a body, refuses parameters out of their bounds, and returns those that the
+// struct has no field for, sorted.
+func decodeBody(body []byte, into any, limits map[string]bounds) (ignored []string, err error) {
+	if err := json.Unmarshal(body, into); err != nil {
+		return nil, decodeRefusal(err)
 	}
-	given := func(raw json.RawMessage) bool { return activities.Given(raw) }
-	switch {
-	case in.Model == "":
-		return in, invalidParam("model", "the request has no model; GET /v1/models lists the teams")
-	case len(in.Messages) == 0:
-		return in, invalidParam("messages", "the request has no messages")
-	case in.N != nil && *in.N != 1:
-		return in, unsupportedParam("n", "a session has one answer; send the request again for another")
-	case in.ResponseFormat != nil && in.ResponseFormat.Type != "text" && in.ResponseFormat.Type != "":
-		return in, unsupportedParam("response_format", "the answer of a team is text; ask for the form that you need in a message")
-	case given(in.Functions):
-		return in, unsupportedParam("functions", "give tools")
-	case given(in.Audio), slices.ContainsFunc(in.Modalities, func(m string) bool { return m != "text" }):
-		return in, unsupportedParam("modalities", "the answer of a team is text")
-	case given(in.WebSearch):
-		return in, unsupportedParam("web_search_options", "the tools of a team are in its configuration")
-	case in.Logprobs != nil && *in.Logprobs:
-		return in, unsupportedParam("logprobs", "an answer that was decided by votes has none")
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(body, &fields) // it is an object
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if !hasField(reflect.TypeOf(into).Elem(), name) && activities.Given(fields[name]) {
+			ignored = append(ignored, name)
+		}
+		if limit, ok := limits[name]; ok && err == nil {
+			err = checkBounds(name, fields[name], limit)
+		}
 	}
-	return in, nil
+	return ignored, err
+}
+
+func hasField(t reflect.Type, name string) bool {
+	for i := range t.NumField() {
+		if tag, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); tag == name {
+			return true
+		}
+	}
+	return false
+}
+
+func checkBounds(name string, given json.RawMessage, b bounds) error {
+	var value *float64
+	switch err := json.Unmarshal(given, &value); {
+	case err != nil:
+		return invalidParam(name, "the value of %s is not a number; give one from %g to %g", name, b.least, b.most)
+	case value != nil && (*value < b.least || *value > b.most):
+		return invalidParam(name, "the value of %s is %g; give one from %g to %g", name, *value, b.least, b.most)
+	}
+	return nil
 }
 
 func decodeRefusal(err error) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	content, unreadable := errors.AsType[*wire.ContentError](err)
 	switch {
-	case errors.Is(err, errNotText):
-		return invalidParam("messages", "%v", err)
+	case unreadable:
+		return invalidParam("messages", "%v", content)
 	case !ok:
 		return invalidParam("", "the body is not JSON: %v", err)
 	}
@@ -129,46 +188,60 @@ func decodeRefusal(err error) error {
 // splitMessages translates the messages. The last user message is the query. Each earlier one
 // begins a turn of the history, whose answer is empty if no reply follows. Tool results in
 // earlier turns are left out, because the reply after them covers them.
-func splitMessages(messages []message) (query, instructions string, history []artifact.Turn, err error) {
+func splitMessages(messages []message) (query message, instructions string, history []artifact.Turn, err error) {
 	var system, replied []string
 	began := false // a user message has come
 	for i, m := range messages {
-		text := string(m.Content)
-		switch m.Role {
+		switch m.role {
 		case "system", "developer":
-			system = append(system, text)
+			system = append(system, m.Text)
 		case "user":
-			turn := artifact.Turn{Query: query, Answer: strings.Join(replied, "\n\n")}
+			turn := artifact.Turn{Query: withPlaceholders(query), Answer: strings.Join(replied, "\n\n")}
 			if began && strings.TrimSpace(turn.Query+turn.Answer) != "" {
 				history = append(history, turn)
 			}
-			began, query, replied = true, text, nil
+			began, query, replied = true, m, nil
 		case "assistant":
-			if text != "" {
-				replied = append(replied, text)
+			if m.Text != "" {
+				replied = append(replied, m.Text)
 			}
 		case "tool", "function":
 		default:
-			return "", "", nil, invalidParam("messages", "message %d has the role %q; roles are system, developer, user, assistant and tool", i+1, m.Role)
+			return query, "", nil, invalidParam("messages", "message %d has the role %q; roles are system, developer, user, assistant and tool", i+1, m.role)
 		}
 	}
 	switch {
 	case len(replied) > 0:
-		return "", "", nil, invalidParam("messages", "the last message is a reply; end with a user message, which is the query")
-	case strings.TrimSpace(query) == "":
-		return "", "", nil, invalidParam("messages", "the last user message, which is the query, has no text")
+		return query, "", nil, invalidParam("messages", "the last message is a reply; end with a user message, which is the query")
+	case strings.TrimSpace(query.Text) == "":
+		return query, "", nil, invalidParam("messages", "the last user message, which is the query, has no text")
 	}
 	return query, strings.Join(system, "\n\n"), history, nil
+}
+
+// withPlaceholders returns the text of an earlier message. What was attached to it was seen then.
+func withPlaceholders(m message) string {
+	text := m.Text
+	for _, a := range m.Attachments {
+		text += fmt.Sprintf("\n[an earlier %s, not shown again]", a.Kind)
+	}
+	return text
 }
 
 func (h *Handler) toQuestion(r *http.Request, by access.Caller, body []byte, in request) (gateway.Question, error) {
 	var q gateway.Question
 	var err error
-	if q.Team, err = h.teamOfModel(by, in.Model); err != nil {
+	if q.Team, err = h.teamOfModel(by, in.model); err != nil {
 		return q, err
 	}
 	if q.Input, err = sessionInput(r, in); err != nil {
 		return q, err
+	}
+	if in.continues != "" {
+		if _, err := h.desk.Find(r.Context(), by, in.continues); err != nil {
+			return q, err
+		}
+		q.Input.Continues = in.continues
 	}
 	if q.ID, err = sessionID(r, by, in); err != nil {
 		return q, err
@@ -181,12 +254,18 @@ func (h *Handler) toQuestion(r *http.Request, by access.Caller, body []byte, in 
 
 // sessionInput applies the limits that a worker would apply, so that the refusal has HTTP's form.
 func sessionInput(r *http.Request, in request) (sessionflow.Input, error) {
-	query, instructions, history, err := splitMessages(in.Messages)
+	query, instructions, history, err := splitMessages(in.messages)
 	if err != nil {
 		return sessionflow.Input{}, err
 	}
-	out := sessionflow.Input{Query: query, Instructions: instructions, History: history}
-	size := len(query)
+	if len(query.Attachments) > 0 {
+		return sessionflow.Input{}, unsupportedParam("messages", "a team reads text only, and the last message has a "+query.Attachments[0].Kind)
+	}
+	if in.limit > 0 {
+		instructions = strings.TrimSpace(instructions + fmt.Sprintf("\n\nThe answer may have at most %d tokens; what is beyond is cut off.", in.limit))
+	}
+	out := sessionflow.Input{Query: query.Text, Instructions: instructions, History: history}
+	size := len(query.Text)
 	for _, t := range history {
 		size += len(t.Query) + len(t.Answer)
 	}
@@ -194,11 +273,8 @@ func sessionInput(r *http.Request, in request) (sessionflow.Input, error) {
 		return out, &gateway.Refusal{Status: http.StatusBadRequest, Code: "context_length_exceeded", Param: "messages", Message: fmt.Sprintf(
 			"the messages have %d bytes, at most %d are accepted", size+len(instructions), workflows.MaxInput)}
 	}
-	if out.ClientTools, err = in.offeredTools(); err != nil {
-		return out, err
-	}
-	if len(out.ClientTools) > 0 {
-		out.ClientToolsFor = in.Metadata[toolsFor]
+	if in.mayCall && activities.Given(in.tools) {
+		out.ClientTools, out.ClientToolsFor = in.tools, in.metadata[toolsFor]
 	}
 	if err := gateway.CheckTools(artifact.Caller{ClientTools: out.ClientTools, ClientToolsFor: out.ClientToolsFor}); err != nil {
 		return out, err
@@ -217,7 +293,7 @@ func sessionInput(r *http.Request, in request) (sessionflow.Input, error) {
 
 // sessionID returns the ID of the session that the request names, or "".
 func sessionID(r *http.Request, by access.Caller, in request) (string, error) {
-	if id := in.Metadata["session_id"]; id != "" {
+	if id := in.metadata[sessionKey]; id != "" {
 		if err := cli.CheckRunID(id); err != nil {
 			return "", invalidParam("metadata.session_id", "%v", err)
 		}
@@ -236,9 +312,53 @@ func sessionID(r *http.Request, by access.Caller, in request) (string, error) {
 // hashOf returns the hash of a body in canonical JSON, without the fields that request a stream.
 func hashOf(body []byte) string {
 	var fields map[string]any
-	_ = json.Unmarshal(body, &fields) // decodeRequest has read it
+	_ = json.Unmarshal(body, &fields) // decodeBody has read it
 	delete(fields, "stream")
 	delete(fields, "stream_options")
 	canonical, _ := json.Marshal(fields)
 	return gateway.Hash(canonical)
+}
+
+// checkResults refuses parameters that would hold for a new question, but not for the session
+// to which results return.
+func (h *Handler) checkResults(by access.Caller, in request) error {
+	if _, err := h.teamOfModel(by, in.model); err != nil {
+		return err
+	}
+	if !in.mayCall {
+		return unsupportedParam("tool_choice", "none does not take the tools away from a session that has them; give auto with the results")
+	}
+	return nil
+}
+
+// resultsOf returns the tool results at the end of a request, or nil if the request is a new
+// question. It refuses results mixed with other messages after the last reply, which would be
+// neither results nor a new question.
+func resultsOf(messages []message) (results []coordination.ToolResult, err error) {
+	isResult := func(m message) bool { return m.role == "tool" || m.role == "function" }
+	first := len(messages) // position of the first message after the last reply
+	for first > 0 && messages[first-1].role != "assistant" {
+		first--
+	}
+	if first == 0 { // the caller has left the reply with the calls out
+		first = max(first, slices.IndexFunc(messages, isResult))
+	}
+	if !slices.ContainsFunc(messages[first:], isResult) {
+		return nil, nil
+	}
+	at := map[string]int{} // number of the message with the result of a call
+	for i, m := range messages[first:] {
+		number := first + i + 1
+		switch {
+		case !isResult(m):
+			return nil, invalidParam("messages", "message %d has the role %q and is next to tool results; end the request with the results, and send other messages after the reply to them", number, m.role)
+		case m.callID == "":
+			return nil, invalidParam("messages", "message %d, the result of a tool, has no tool_call_id", number)
+		case at[m.callID] > 0:
+			return nil, invalidParam("messages", "messages %d and %d are both the result of the call %.80q; send one", at[m.callID], number, m.callID)
+		}
+		at[m.callID] = number
+		results = append(results, coordination.ToolResult{ID: m.callID, Content: m.Text})
+	}
+	return results, nil
 }

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +12,7 @@ import (
 	"conclave/cmd/conclave/api/access"
 	"conclave/cmd/conclave/api/gateway"
 	"conclave/engine/files/artifact"
+	"conclave/engine/llm/wire"
 )
 
 func TestModelName(t *testing.T) {
@@ -60,15 +60,13 @@ func TestConversation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var messages []message
-			require.NoError(t, json.Unmarshal([]byte(tc.messages), &messages))
-			query, instructions, history, err := splitMessages(messages)
+			query, instructions, history, err := splitMessages(decoded(t, strings.Trim(tc.messages, "[]")))
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err)
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, tc.query, query)
+			require.Equal(t, tc.query, query.Text)
 			require.Equal(t, tc.instructions, instructions)
 			require.Equal(t, tc.history, history)
 		})
@@ -84,14 +82,14 @@ func TestDecode(t *testing.T) {
 		``, `,"temperature":0.3,"max_tokens":20,"seed":7,"user":"u","n":1,"logprobs":false`, `,"response_format":{"type":"text"}`,
 		`,"stream":true,"stream_options":{"include_usage":true}`, `,"metadata":{"session_id":"s1"}`, `,"functions":null`,
 	} {
-		_, err := decodeRequest([]byte(start + accepted + `}`))
+		_, err := completions{}.decode([]byte(start + accepted + `}`))
 		require.NoError(t, err, accepted)
 	}
 	for rest, param := range map[string]string{
 		`,"n":3}`: "n", `,"response_format":{"type":"json_schema"}}`: "response_format", `,"functions":[{}]}`: "functions",
 		`,"audio":{}}`: "modalities", `,"modalities":["audio"]}`: "modalities", `,"web_search_options":{}}`: "web_search_options", `,"logprobs":true}`: "logprobs",
 	} {
-		_, err := decodeRequest([]byte(start + rest))
+		_, err := completions{}.decode([]byte(start + rest))
 		refused, ok := errors.AsType[*gateway.Refusal](err)
 		require.True(t, ok, rest)
 		require.Equal(t, param, refused.Param)
@@ -105,9 +103,9 @@ func TestDecode(t *testing.T) {
 		`{"model":"x","metadata":{"a":1}}`: "a value of metadata is of type number; give strings",
 		`{"model":"x","metadata":3}`:       "the value of metadata is of type number; give one of type object",
 		`{"messages":["x"]}`:               "the value of messages is of type string; give one of type object",
-		`{"model":"x","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:"}}]}]}`: "reads text only",
+		`{"model":"x","messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":""}}]}]}`: `a part of the type "input_audio"`,
 	} {
-		_, err := decodeRequest([]byte(body))
+		_, err := completions{}.decode([]byte(body))
 		require.ErrorContains(t, err, want, body)
 	}
 }
@@ -122,13 +120,14 @@ func TestInput(t *testing.T) {
 		_, err := sessionInput(r, in)
 		return err
 	}
-	ask := request{Messages: []message{{Role: "user", Content: "Tabs?"}}}
+	says := func(role, text string) message { return message{role: role, Content: wire.Content{Text: text}} }
+	ask := request{messages: []message{says("user", "Tabs?")}}
 	require.NoError(t, with("", ask))
 	require.NoError(t, with("3", ask))
 	require.ErrorContains(t, with("4", ask), "does a team ask itself?")
 	require.ErrorContains(t, with("-1", ask), "not a whole number")
 	require.ErrorContains(t, with("x", ask), "not a whole number")
-	long := request{Messages: []message{{Role: "user", Content: content(strings.Repeat("x", 200<<10))}, {Role: "assistant", Content: content(strings.Repeat("y", 60<<10))}, {Role: "user", Content: "And?"}}}
+	long := request{messages: []message{says("user", strings.Repeat("x", 200<<10)), says("assistant", strings.Repeat("y", 60<<10)), says("user", "And?")}}
 	err := with("", long)
 	refused, ok := errors.AsType[*gateway.Refusal](err)
 	require.True(t, ok)
@@ -144,7 +143,7 @@ func TestSessionID(t *testing.T) {
 		if key != "" {
 			r.Header.Set("Idempotency-Key", key)
 		}
-		return sessionID(r, access.Caller{Name: name}, request{Metadata: map[string]string{"session_id": session}})
+		return sessionID(r, access.Caller{Name: name}, request{metadata: map[string]string{"session_id": session}})
 	}
 	none, err := id("", "", "")
 	require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
+	"conclave/engine/llm/wire"
 	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
 )
@@ -91,7 +92,7 @@ func TestModels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, tc.by, true)
-			var out models
+			var out wire.ModelList
 			require.NoError(t, json.Unmarshal(s.send(t.Context(), http.MethodGet, "/v1/models", "").Body.Bytes(), &out))
 			var ids []string
 			for _, m := range out.Data {
@@ -132,19 +133,19 @@ func TestComplete(t *testing.T) {
 		s.answered("Tabs.")
 		first := s.ask(tabs, "Idempotency-Key", "k")
 		require.Equal(t, http.StatusOK, first.Code)
-		var out completion
+		var out wire.ChatCompletion
 		require.NoError(t, json.Unmarshal(first.Body.Bytes(), &out))
 		id := first.Header().Get("X-Conclave-Session")
 		require.Equal(t, "conclave-"+id, out.ID)
 		require.Equal(t, "<http://pages/sessions/"+id+`>; rel="alternate"; type="text/html"`, first.Header().Get("Link"))
 		require.Equal(t, "Tabs.", *out.Choices[0].Message.Content)
-		require.Equal(t, finishStop, out.Choices[0].FinishReason)
+		require.Equal(t, "stop", out.Choices[0].FinishReason)
 		require.EqualValues(t, 42, out.Usage.TotalTokens)
 
 		live := s.ask(tabsLive, "Idempotency-Key", "k")
 		require.Equal(t, "text/event-stream", live.Header().Get("Content-Type"))
 		require.Equal(t, id, live.Header().Get("X-Conclave-Session"))
-		chunks, done := events(t, live.Body.String())
+		chunks, done := chunksOf(t, live.Body.String())
 		require.True(t, done)
 		require.EqualValues(t, 42, chunks[len(chunks)-1].Usage.TotalTokens)
 		require.Equal(t, 1, s.played.Count())
@@ -275,10 +276,10 @@ func toolsOf(t *testing.T, streams string) {
 		begun <- b
 	}()
 	calls, finish, used := callsIn(t, s.ask(body(question)), streams)
-	require.Equal(t, finishCalls, finish)
+	require.Equal(t, "tool_calls", finish)
 	require.EqualValues(t, 100, used.TotalTokens)
 	require.Len(t, calls, 2)
-	require.Equal(t, function{Name: "look", Arguments: `{"at":"door"}`}, calls[0].Function)
+	require.Equal(t, wire.Function{Name: "look", Arguments: `{"at":"door"}`}, calls[0].Function)
 	require.Equal(t, "function", calls[1].Type)
 
 	result := func(i int) string { return `,{"role":"tool","tool_call_id":"` + calls[i].ID + `","content":"r"}` }
@@ -310,15 +311,15 @@ func toolsOf(t *testing.T, streams string) {
 }
 
 // callsIn returns the calls of a reply, as a client reads them.
-func callsIn(t *testing.T, w *httptest.ResponseRecorder, streams string) (calls []toolCall, finish string, used usage) {
+func callsIn(t *testing.T, w *httptest.ResponseRecorder, streams string) (calls []wire.ToolCall, finish string, used wire.ChatUsage) {
 	t.Helper()
 	if streams == "false" {
-		var out completion
+		var out wire.ChatCompletion
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &out), w.Body.String())
 		require.Nil(t, out.Choices[0].Message.Content)
 		return out.Choices[0].Message.ToolCalls, out.Choices[0].FinishReason, out.Usage
 	}
-	chunks, done := events(t, w.Body.String())
+	chunks, done := chunksOf(t, w.Body.String())
 	require.True(t, done)
 	for _, c := range chunks {
 		for i, call := range c.Choices[0].Delta.ToolCalls {
@@ -347,7 +348,7 @@ func TestStream_session(t *testing.T) {
 		w := s.ask(tabsLive)
 		require.Less(t, time.Since(began), 5*time.Minute+lastKeepAlive)
 		text, reasoning := "", ""
-		chunks, done := events(t, w.Body.String())
+		chunks, done := chunksOf(t, w.Body.String())
 		require.True(t, done)
 		for _, c := range chunks {
 			text += c.Choices[0].Delta.Content

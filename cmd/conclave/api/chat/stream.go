@@ -3,11 +3,11 @@ package chat
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
 	"sync"
 	"time"
 
-	"conclave/cmd/conclave/api/access"
 	"conclave/cmd/conclave/api/gateway"
 )
 
@@ -15,40 +15,37 @@ import (
 // silence for a broken connection.
 const keepAlive = 8 * time.Second
 
-// piece is the number of bytes of the answer in one event.
-const piece = 1 << 10
+// replyStream is the stream of one reply, in one of the protocols. It has begun.
+type replyStream interface {
+	tell(line string) // an event of the session
+	finish(r reply)
+	fail(refused *gateway.Refusal, kind string)
 
-func newStream(w http.ResponseWriter, model, id string) *stream {
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-cache")
-	w.Header().Set("X-Accel-Buffering", "no")
-	s := &stream{out: w, control: http.NewResponseController(w), id: completionID(id), model: model, created: time.Now().Unix()}
-	s.sendDelta(delta{Role: "assistant"}, "", nil)
-	return s
+	keepAlive(interval time.Duration) (stop func())
+	broken() bool
 }
 
 // streamAnswer sends server-sent events: progress as reasoning, then the answer. It returns false if
 // the connection broke.
-func (h *Handler) streamAnswer(r *http.Request, s *stream, want wish, id string) (received bool) {
+func (h *Handler) streamAnswer(r *http.Request, s replyStream, want wish, id string) (received bool) {
 	stop := s.keepAlive(keepAlive)
-	reply, err := h.desk.Follow(r.Context(), id, want.tools, func(line string) { s.sendDelta(delta{Reasoning: line + "\n"}, "", nil) })
+	answered, err := h.desk.Follow(r.Context(), id, want.hasTools, s.tell)
 	stop()
 	switch {
 	case r.Context().Err() != nil:
 		return false
 	case err != nil:
-		refused, kind := refusalOf(err)
-		s.write("data: %s\n\n", access.ErrorJSON(kind, refused.Code, refused.Param, refused.Message))
-		return s.err == nil
+		s.fail(refusalOf(err))
+		return !s.broken()
 	}
-	s.sendReply(reply, want.usageApart)
-	return s.err == nil && r.Context().Err() == nil
+	s.finish(newReply(want, answered))
+	return !s.broken() && r.Context().Err() == nil
 }
 
-// stream is the stream of one reply. Timers send its keep-alives from other goroutines.
-type stream struct {
-	id, model string
-	created   int64
+// events writes server-sent events. A timer sends those that keep the connection alive from
+// another goroutine.
+type events struct {
+	beat func() // writes an event that says nothing new; the lock is held
 
 	mu      sync.Mutex
 	out     http.ResponseWriter
@@ -58,31 +55,30 @@ type stream struct {
 	timer   *time.Timer   // nil unless the stream is kept alive
 }
 
-// sendReply sends the answer and the usage. The usage is part of the event with the finish
-// reason, or the event after it if the client asked for that.
-func (s *stream) sendReply(r gateway.Reply, apart bool) {
-	used := usageOf(r.Usage)
-	for rest := r.Answer; rest != ""; {
-		var part string
-		part, rest = cutText(rest, piece)
-		s.sendDelta(delta{Content: part}, "", nil)
-	}
-	finish := finishStop
-	if len(r.Calls) > 0 {
-		finish = finishCalls
-		calls := callsOf(r)
-		for i := range calls {
-			calls[i].Index = &i
+func newEvents(w http.ResponseWriter) *events {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("X-Accel-Buffering", "no")
+	return &events{out: w, control: http.NewResponseController(w)}
+}
+
+func (s *events) broken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err != nil
+}
+
+// cutPieces returns the parts of an answer that are sent in one event each.
+func cutPieces(text string) iter.Seq[string] {
+	const piece = 1 << 10 // bytes
+	return func(yield func(string) bool) {
+		for text != "" {
+			var part string
+			if part, text = cutText(text, piece); !yield(part) {
+				return
+			}
 		}
-		s.sendDelta(delta{ToolCalls: calls}, "", nil)
 	}
-	if apart {
-		s.sendDelta(delta{}, finish, nil)
-		s.sendEvent(chunk{Choices: []chunkChoice{}, Usage: &used})
-	} else {
-		s.sendDelta(delta{}, finish, &used)
-	}
-	s.write("data: [DONE]\n\n")
 }
 
 func cutText(text string, size int) (head, rest string) {
@@ -95,31 +91,32 @@ func cutText(text string, size int) (head, rest string) {
 	return text[:size], text[size:]
 }
 
-func (s *stream) sendDelta(d delta, finish string, used *usage) {
-	c := chunkChoice{Delta: d}
-	if finish != "" {
-		c.FinishReason = &finish
-	}
-	s.sendEvent(chunk{Choices: []chunkChoice{c}, Usage: used})
+// send writes an event that build makes. A protocol without names of events gives none.
+func (s *events) send(name string, build func() any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sendLocked(name, build())
 }
 
-func (s *stream) sendEvent(c chunk) {
-	c.ID, c.Object, c.Created, c.Model = s.id, "chat.completion.chunk", s.created, s.model
-	data, err := json.Marshal(c)
+func (s *events) sendLocked(name string, event any) {
+	data, err := json.Marshal(event)
 	if err != nil {
 		s.err = err
 		return
 	}
-	s.write("data: %s\n\n", data)
+	if name != "" {
+		name = "event: " + name + "\n"
+	}
+	s.writeLocked("%sdata: %s\n\n", name, data)
 }
 
-func (s *stream) write(format string, args ...any) {
+func (s *events) write(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writeLocked(format, args...)
 }
 
-func (s *stream) writeLocked(format string, args ...any) {
+func (s *events) writeLocked(format string, args ...any) {
 	if s.err != nil {
 		return
 	}
@@ -131,9 +128,8 @@ func (s *stream) writeLocked(format string, args ...any) {
 	}
 }
 
-// keepAlive sends a comment whenever the stream has been silent for the interval, until stop
-// is called.
-func (s *stream) keepAlive(interval time.Duration) (stop func()) {
+// keepAlive calls beat whenever the stream has been silent for the interval, until stop is called.
+func (s *events) keepAlive(interval time.Duration) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.silence = interval
@@ -141,7 +137,7 @@ func (s *stream) keepAlive(interval time.Duration) (stop func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.timer != nil {
-			s.writeLocked(": the session goes on\n\n")
+			s.beat()
 		}
 	})
 	return func() {

@@ -13,15 +13,16 @@ import (
 
 	"conclave/cmd/conclave/api/gateway"
 	"conclave/engine/llm"
+	"conclave/engine/llm/wire"
 )
 
-func begun() (*stream, *httptest.ResponseRecorder) {
+func begun(apart bool) (*completionStream, *httptest.ResponseRecorder) {
 	w := httptest.NewRecorder()
-	return newStream(w, "conclave", "s1"), w
+	return completions{}.begin(w, wish{model: "conclave", usageApart: apart}, "s1").(*completionStream), w
 }
 
-// events returns the events of a stream, decoded, and whether it was closed.
-func events(t *testing.T, body string) (chunks []chunk, done bool) {
+// chunksOf returns the events of a stream, decoded, and whether it was closed.
+func chunksOf(t *testing.T, body string) (chunks []wire.ChatChunk, done bool) {
 	t.Helper()
 	lines := bufio.NewScanner(strings.NewReader(body))
 	lines.Buffer(nil, 1<<20)
@@ -32,7 +33,7 @@ func events(t *testing.T, body string) (chunks []chunk, done bool) {
 		case data == "[DONE]":
 			done = true
 		default:
-			var c chunk
+			var c wire.ChatChunk
 			require.NoError(t, json.Unmarshal([]byte(data), &c))
 			chunks = append(chunks, c)
 		}
@@ -43,13 +44,13 @@ func events(t *testing.T, body string) (chunks []chunk, done bool) {
 func TestStream_reply(t *testing.T) {
 	t.Parallel()
 	usd := 0.25
-	answer := strings.Repeat("é", piece) + "end"
+	answer := strings.Repeat("é", 1<<10) + "end"
 	r := gateway.Reply{Answer: answer, Usage: llm.Usage{InputTokens: 30, CachedInputTokens: 10, OutputTokens: 5, ReasoningTokens: 2, ModelCalls: 3, TotalUSD: &usd}}
 	for _, apart := range []bool{false, true} {
-		s, w := begun()
-		s.sendDelta(delta{Reasoning: "agent_a answered agent1.1\n"}, "", nil)
-		s.sendReply(r, apart)
-		chunks, done := events(t, w.Body.String())
+		s, w := begun(apart)
+		s.tell("agent_a answered agent1.1")
+		s.finish(newReply(wish{}, r))
+		chunks, done := chunksOf(t, w.Body.String())
 		require.True(t, done)
 		text, finished := "", 0
 		for _, c := range chunks {
@@ -58,7 +59,7 @@ func TestStream_reply(t *testing.T) {
 			for _, choice := range c.Choices {
 				text += choice.Delta.Content
 				if choice.FinishReason != nil {
-					require.Equal(t, finishStop, *choice.FinishReason)
+					require.Equal(t, "stop", *choice.FinishReason)
 					finished++
 				}
 			}
@@ -95,7 +96,7 @@ func TestCut(t *testing.T) {
 func TestStream_keepAlive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, w := begun()
+		s, w := begun(false)
 		stop := s.keepAlive(keepAlive)
 		time.Sleep(time.Minute)
 		stop()
@@ -104,10 +105,10 @@ func TestStream_keepAlive(t *testing.T) {
 		require.LessOrEqual(t, comments, 11)
 		require.NoError(t, s.err)
 
-		s, w = begun()
+		s, w = begun(false)
 		stop = s.keepAlive(keepAlive)
 		for range 10 {
-			s.sendDelta(delta{Reasoning: "x"}, "", nil)
+			s.tell("x")
 			time.Sleep(time.Second)
 		}
 		stop()

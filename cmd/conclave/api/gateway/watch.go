@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	acts "conclave/activities/session"
+	"conclave/cmd/conclave/api/access"
 	"conclave/cmd/conclave/run"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
@@ -254,6 +255,39 @@ func (d *Desk) Follow(ctx context.Context, id string, tools bool, progress func(
 		case <-changed:
 		}
 	}
+}
+
+// Peek returns the reply of a caller's session if it has ended or waits for tools, and otherwise
+// that it is running.
+func (d *Desk) Peek(ctx context.Context, by access.Caller, id string) (reply Reply, running bool, err error) {
+	run, err := d.Find(ctx, by, id)
+	switch {
+	case err != nil:
+		return reply, false, err
+	case !run.Running():
+		reply, err = d.Follow(ctx, id, false, nil)
+		return reply, false, err
+	}
+	state, err := d.State(ctx, by, id)
+	if err != nil || state.Phase != coordination.PhaseWaitingForTools {
+		return reply, true, err
+	}
+	reply, err = d.callsReply(ctx, id, &state)
+	return reply, false, err
+}
+
+// Cancel cancels a caller's session and waits shortly for its end.
+func (d *Desk) Cancel(ctx context.Context, by access.Caller, id string) error {
+	if _, err := d.Find(ctx, by, id); err != nil {
+		return err
+	}
+	if err := runs.Cancel(ctx, d.conn, id); err != nil {
+		return unavailableRefusal("cancel session "+id, err)
+	}
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	_, _ = d.Follow(ctx, id, false, nil) // its status is read afterwards
+	return nil
 }
 
 func reportEvents(events []coordination.Entry, shown int, progress func(string)) int {
