@@ -256,22 +256,31 @@ func (h *Handler) showResponse(w http.ResponseWriter, r *http.Request) {
 // sendProgress sends a response as it stands: in progress, waiting for results, or ended.
 func (h *Handler) sendProgress(w http.ResponseWriter, r *http.Request, want wish, id string) {
 	answered, running, err := h.desk.Peek(r.Context(), access.From(r.Context()), id)
-	refused, _ := refusalOf(err)
 	switch {
 	case err == nil && running:
 		writeJSON(w, r, newResponse(want, id, wire.StatusInProgress))
 	case err == nil:
 		writeJSON(w, r, endedResponse(want, id, newReply(want, answered)))
-	case strings.HasPrefix(refused.Code, "session_"):
-		out := newResponse(want, id, wire.StatusFailed)
-		out.Error = &wire.ResponseError{Code: "server_error", Message: refused.Message}
-		if refused.Code == "session_"+string(coordination.Cancelled) {
-			out.Status, out.Error = wire.StatusCancelled, nil
-		}
-		writeJSON(w, r, out)
 	default:
-		sendRefusal(w, r, err)
+		h.sendFailure(w, r, want, id, err)
 	}
+}
+
+// sendFailure sends the response of a session that ended without an answer, which is a reply like
+// any other, or a refusal.
+func (h *Handler) sendFailure(w http.ResponseWriter, r *http.Request, want wish, id string, err error) {
+	refused, _ := refusalOf(err)
+	ended, ok := strings.CutPrefix(refused.Code, "session_")
+	if !ok || refused.Status != http.StatusInternalServerError {
+		sendRefusal(w, r, err)
+		return
+	}
+	out := newResponse(want, id, wire.StatusFailed)
+	out.Error = &wire.ResponseError{Code: "server_error", Message: refused.Message}
+	if ended == string(coordination.Cancelled) {
+		out.Status, out.Error = wire.StatusCancelled, nil
+	}
+	writeJSON(w, r, out)
 }
 
 func (h *Handler) cancelResponse(w http.ResponseWriter, r *http.Request) {

@@ -196,7 +196,7 @@ func TestComplete_refuses(t *testing.T) {
 		"the body is of type array":         {"[]", "", 400},
 		"messages is of type string":        {`{"model":"conclave/reviewers","messages":"q"}`, "", 400},
 		"messages.role is of type number":   {`{"model":"conclave/reviewers","messages":[{"role":1,"content":"q"}]}`, "", 400},
-		"a team reads text only":            {`{"model":"conclave/reviewers","messages":[{"role":"user","content":{}}]}`, "", 400},
+		"no text and no list of parts":      {`{"model":"conclave/reviewers","messages":[{"role":"user","content":{}}]}`, "", 400},
 		"the request has no model":          {`{"messages":[]}`, "", 400},
 		"the models are conclave/reviewers": {tabs, "", 404}, // Alice may not ask the default team
 		`there is no model "reviewers"`:     {strings.Replace(tabs, "conclave", "reviewers", 1), "", 404},
