@@ -124,6 +124,15 @@ func (t Team) TakesText(agent string) bool {
 	return found && o.TextAnswers != "never" && o.CoordinationMode != coordination.Decomposition && !t.Evaluates()
 }
 
+// Alone returns a team of the first agent, which answers once and without a vote.
+func (t Team) Alone() Team {
+	agent := t.Agents[0]
+	agent.Subtask = ""
+	alone := Team{Agents: []Agent{agent}, Orchestrator: Defaults[Orchestrator](), Timeouts: t.Timeouts}
+	alone.Orchestrator.SkipVoting, alone.Orchestrator.Budget = true, t.Orchestrator.Budget
+	return alone
+}
+
 // EvaluatorOf returns the evaluator of an agent's answers. It has the agent's built-in tools
 // and, unless the evaluator has its own model, the agent's model.
 func (t Team) EvaluatorOf(a Agent) Agent {

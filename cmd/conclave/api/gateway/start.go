@@ -238,9 +238,15 @@ func New(conn *cli.Connection, teams []Team, listen string) *Desk {
 	return &Desk{conn: conn, teams: teams, server: server{Address: host + " " + listen, Process: cli.NewRunID(time.Now())}, bills: newBills(), watches: watches{of: map[string]*watch{}}}
 }
 
+// Single is the name of the first agent of the default team alone. Who may ask that team may ask
+// its agent.
+const Single = "single"
+
 // Teams returns the teams that a caller may ask.
 func (d *Desk) Teams(by access.Caller) []Team {
-	return slices.DeleteFunc(slices.Clone(d.teams), func(t Team) bool { return !by.MayAsk(t.Name) })
+	return slices.DeleteFunc(slices.Clone(d.teams), func(t Team) bool {
+		return !by.MayAsk(t.Name) && !(t.Name == Single && by.MayAsk(activities.DefaultTeam))
+	})
 }
 
 // Team returns the team with a name that a caller may ask.

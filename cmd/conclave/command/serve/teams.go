@@ -100,7 +100,8 @@ func (t *servedTeams) chooseOnCluster(c *cli.CLI) error {
 }
 
 // OfferTeams makes teams available to the workers and returns them, the default one first. A team
-// without agents is one that the workers have.
+// without agents is one that the workers have. The first agent of the default team alone is offered
+// for the side requests of clients, unless the operator has a team of that name.
 func OfferTeams(conn *cli.Connection, teams map[string]config.Team) (offered []gateway.Team, err error) {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(teams)), func(name string) bool { return name == activities.DefaultTeam })
 	for _, name := range append([]string{activities.DefaultTeam}, names...) {
@@ -112,7 +113,11 @@ func OfferTeams(conn *cli.Connection, teams map[string]config.Team) (offered []g
 		}
 		offered = append(offered, of)
 	}
-	return offered, nil
+	if _, taken := teams[gateway.Single]; taken || len(teams[activities.DefaultTeam].Agents) == 0 {
+		return offered, nil
+	}
+	alone, err := gateway.NewTeam(conn, gateway.Single, teams[activities.DefaultTeam].Alone())
+	return append(offered, alone), err
 }
 
 func modelOf(t gateway.Team) string { return chat.ModelName(t.Name) }

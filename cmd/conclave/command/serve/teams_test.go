@@ -112,7 +112,7 @@ func TestOffer(t *testing.T) {
 	for _, o := range offered {
 		models = append(models, modelOf(o))
 	}
-	require.Equal(t, []string{"conclave", "conclave/reviewers"}, models)
+	require.Equal(t, []string{"conclave", "conclave/reviewers", "conclave/single"}, models)
 	require.True(t, offered[0].Offline, "its agents are the built-in model")
 	require.False(t, offered[1].Offline, "the workers know what plays it")
 }
