@@ -245,6 +245,9 @@ type Request struct {
 	Text  string // text of say
 }
 
+// cancelVerb is the request that no update makes: Temporal cancels the workflow.
+const cancelVerb = "cancel"
+
 func (r Request) asUpdate() (Update, error) {
 	switch r.Verb {
 	case workflows.PauseSignal:
@@ -272,7 +275,7 @@ func (r Request) asUpdate() (Update, error) {
 	case workflows.SaySignal:
 		return r.sayUpdate()
 	}
-	return Update{}, fmt.Errorf("%q is not a request to a run; it is one of say, pause, resume, finish, retry", r.Verb)
+	return Update{}, fmt.Errorf("%q is not a request to a run; it is one of say, pause, resume, finish, retry, cancel", r.Verb)
 }
 
 func (r Request) sayUpdate() (Update, error) {
@@ -296,18 +299,44 @@ func (r Request) sayUpdate() (Update, error) {
 // Steer sends a request to the run with an ID, like the command of the same name, and returns
 // the command's message.
 func Steer(ctx context.Context, conn *cli.Connection, kinds []*Kind, id string, r Request) (string, error) {
+	var err error
+	said := Told(conn, func(conn *cli.Connection) {
+		var u Update
+		if r.Verb != cancelVerb {
+			if u, err = r.asUpdate(); err != nil {
+				return
+			}
+		}
+		var run Run
+		if run, err = findRun(ctx, conn, kinds, id); err != nil {
+			return
+		}
+		if r.Verb == cancelVerb {
+			err = requestEnd(ctx, conn, run)
+			return
+		}
+		err = deliverUpdate(ctx, conn, run, u)
+	})
+	return said, err
+}
+
+// requestEnd asks an open run to end without waiting for its end.
+func requestEnd(ctx context.Context, conn *cli.Connection, run Run) error {
+	if !run.Running() {
+		return alreadyEnded(conn, run, Update{Action: "cancel"})
+	}
+	if err := Cancel(ctx, conn, run.Workflow); err != nil {
+		return fmt.Errorf("cancel %s: %w", run, err)
+	}
+	conn.Infof("%s was asked to end; what it has made stays on record", run)
+	return nil
+}
+
+// Told returns what use prints to a person.
+func Told(conn *cli.Connection, use func(*cli.Connection)) string {
 	var said bytes.Buffer
-	conn = printingTo(conn, &said)
-	u, err := r.asUpdate()
-	if err != nil {
-		return "", err
-	}
-	run, err := findRun(ctx, conn, kinds, id)
-	if err != nil {
-		return "", err
-	}
-	err = deliverUpdate(ctx, conn, run, u)
-	return strings.TrimSpace(said.String()), err
+	use(printingTo(conn, &said))
+	return strings.TrimSpace(said.String())
 }
 
 // IsOpen reports whether there is an open run of one of the kinds with an ID.

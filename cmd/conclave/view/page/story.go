@@ -11,22 +11,39 @@ import (
 	"conclave/engine/coordination"
 )
 
-// The sizes of the story's drawing, in pixels.
+// The top of the first lane of the story's drawing, in pixels, with and without messages above it.
 const (
-	storyTop   = 46 // top of the first lane
-	laneHeight = 46
-	barHeight  = 14
+	storyTop = 40
+	closeTop = 24
 )
+
+// sizes are the heights of the parts of a lane, in pixels.
+type sizes struct{ lane, above, bar int } // above is the room above the bar; without room for a label it is beside its symbol
+
+var (
+	roomy   = sizes{lane: 40, above: 17, bar: 13}
+	compact = sizes{lane: 16, above: 4, bar: 8}
+)
+
+// sizesFor returns lower lanes for a large team.
+func sizesFor(agents int) sizes {
+	if agents > manyAgents {
+		return compact
+	}
+	return roomy
+}
 
 // story is the timeline of a session, with a lane for each agent and a bar for each step.
 type story struct {
 	Width  int // class of the least width
 	Height int
+	Top    int // top of the bands
 	Bottom int // bottom of the lanes
 	Lanes  []lane
 	Bands  []band // pauses, waits and compressed times
 	Notes  []note // messages and the decision
 	Ticks  []tick
+	Legend []string // meaning of the symbols that occur
 	Events []event
 	Count  int // number of events, of which a page without room shows only some
 }
@@ -37,6 +54,7 @@ type lane struct {
 	Class   string // color
 	Y       int    // y coordinate of the bars
 	Text    int    // baseline of the agent's name
+	Rail    int    // y coordinate of the middle of the bars
 	Bars    []strip[bar]
 	Marks   []strip[mark]
 	Updates []strip[mark]
@@ -44,6 +62,9 @@ type lane struct {
 	Going   []bar         // bars of running steps, which grow
 	Gone    template.HTML // those bars, of an earlier drawing
 }
+
+// BandHeight returns the height of the bands.
+func (s story) BandHeight() int { return s.Bottom - s.Top + 4 }
 
 // BarsID, MarksID and GoingID return the IDs of the groups in a lane.
 func (l lane) BarsID() string  { return attributeID("bars", l.Agent) }
@@ -63,6 +84,7 @@ type mark struct {
 	Y                  int
 	Path               string // path of the symbol, around 0 0
 	Label              string
+	LabelX, LabelY     int    // position of the label
 	Anchor             string // anchor of the label: start, middle or end
 }
 
@@ -105,23 +127,63 @@ func storyOf(s *record.Session, now time.Time) story {
 			end = p.Ended
 		}
 	}
-	d := &drawing{s: s, axis: newAxis(s, end), end: end, now: end, ends: map[string]point{}}
+	d := &drawing{s: s, axis: newAxis(s, end), end: end, now: end, ends: map[string]point{}, sizes: sizesFor(len(s.Agents)), top: closeTop}
+	if len(s.Messages) > 0 {
+		d.top = storyTop
+	}
+	d.story.Top = d.top - 10
 	if s.Running() && !now.IsZero() && now.Before(end) {
 		d.now = now
 	}
 	for i, a := range s.Agents {
 		d.drawLane(i, a)
 	}
-	d.story.Bottom = storyTop + len(s.Agents)*laneHeight
-	d.story.Height = d.story.Bottom + 24
+	d.story.Bottom = d.top + len(s.Agents)*d.lane
 	d.drawTies()
 	d.drawBands()
+	d.story.Height = d.story.Bottom + 22
+	if len(d.story.Bands) > 0 {
+		d.story.Height += 16 // the bands have names, too
+	}
 	d.drawNotes()
 	d.drawTicks()
 	d.story.Width = widthClass(s)
+	d.story.Legend = legendOf(s)
 	d.story.Events = eventsOf(s)
 	d.story.Count = len(d.story.Events)
 	return d.story
+}
+
+// legendOf explains the symbols that the drawing has.
+func legendOf(s *record.Session) []string {
+	occurs := map[string]bool{"person": len(s.Messages) > 0}
+	for _, p := range s.Steps {
+		occurs["answer"] = occurs["answer"] || p.Answer != nil
+		occurs["vote"] = occurs["vote"] || p.Vote != nil
+		occurs["stale"] = occurs["stale"] || p.Vote != nil && p.Vote.Stale != nil
+		occurs["stop"] = occurs["stop"] || p.Stop != nil
+		occurs["failure"] = occurs["failure"] || p.Error != nil && p.Action == "" && !isCut(s, p)
+	}
+	for _, e := range s.Events {
+		occurs[e.Kind] = true
+	}
+	var legend []string
+	for _, l := range []struct{ kind, told string }{
+		{"answer", "■ answer"},
+		{"vote", "▲ vote for it"},
+		{"stale", "┄ stale vote"},
+		{"stop", "⬣ stopped"},
+		{coordination.EntryInjected, "◆ update while at work"},
+		{coordination.EntryChecked, "✓ checked"},
+		{coordination.EntryJoined, "+ joined"},
+		{"failure", "✕ failure"},
+		{"person", "┊ a person's message"},
+	} {
+		if occurs[l.kind] {
+			legend = append(legend, l.told)
+		}
+	}
+	return legend
 }
 
 // scaleEnd returns a time after now that stays the same for a while, so that the drawing of a
@@ -156,6 +218,8 @@ type point struct {
 
 // drawing is a timeline being drawn.
 type drawing struct {
+	sizes
+	top   int // top of the first lane
 	s     *record.Session
 	axis  axis
 	end   time.Time // end of the axis
@@ -168,7 +232,7 @@ func (d *drawing) percentAt(t time.Time) string { return cssPercent(d.axis.posit
 
 func (d *drawing) drawTies() {
 	for i, a := range d.s.Agents {
-		y := storyTop + i*laneHeight + 22 + barHeight/2
+		y := d.top + i*d.lane + d.above + d.bar/2
 		var ties []tie
 		for _, p := range a.Steps {
 			if p.Vote == nil {
@@ -208,7 +272,7 @@ func (d *drawing) drawBands() {
 		}
 	}
 	for _, c := range d.axis.compressedSpans() {
-		add("gap", "⫽ "+formatDuration(c.to.Sub(c.from)), "nothing ran for "+formatDuration(c.to.Sub(c.from)), c.from, c.to)
+		add("gap", "≀ "+formatDuration(c.to.Sub(c.from)), "nothing ran for "+formatDuration(c.to.Sub(c.from)), c.from, c.to)
 	}
 }
 
@@ -231,8 +295,8 @@ func (d *drawing) drawNotes() {
 			Anchor: sideOf(at), Y: 26, Top: 30, Bottom: d.story.Bottom,
 		}
 		if i := slices.IndexFunc(d.s.Agents, func(a *record.Agent) bool { return a.ID == m.Agent }); i >= 0 {
-			n.Top = storyTop + i*laneHeight
-			n.Bottom = n.Top + laneHeight
+			n.Top = d.top + i*d.lane
+			n.Bottom = n.Top + d.lane
 		}
 		d.story.Notes = append(d.story.Notes, n)
 	}
@@ -241,7 +305,7 @@ func (d *drawing) drawNotes() {
 		case coordination.EntryDecided, coordination.EntryCancelled, coordination.EntryReopened:
 			d.story.Notes = append(d.story.Notes, note{
 				Class: "decided", X: d.percentAt(e.Time), Text: cleanLine(e.Text), Title: cleanLine(e.Text), Anchor: sideOf(d.axis.positionOf(e.Time)),
-				Y: d.story.Bottom + 16, Top: storyTop - 6, Bottom: d.story.Bottom + 2,
+				Y: d.story.Height - 6, Top: d.top - 6, Bottom: d.story.Height - 18,
 			})
 		}
 	}
@@ -257,9 +321,14 @@ func sideOf(at float64) string {
 
 func (d *drawing) drawTicks() {
 	began := d.s.Began()
+	last := ""
 	for _, since := range d.axis.roundTimes(began) {
-		share := d.axis.positionOf(began.Add(since))
-		d.story.Ticks = append(d.story.Ticks, tick{X: cssPercent(share), Text: formatMoment(since, d.end.Sub(began)), Anchor: anchorAt(share)})
+		share, text := d.axis.positionOf(began.Add(since)), formatMoment(since, d.end.Sub(began))
+		if text == last {
+			continue
+		}
+		last = text
+		d.story.Ticks = append(d.story.Ticks, tick{X: cssPercent(share), Text: text, Anchor: anchorAt(share)})
 	}
 }
 
