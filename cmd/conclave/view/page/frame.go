@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"conclave/cmd/conclave/cli"
 	"conclave/engine/coordination"
 	"conclave/engine/text"
 	"conclave/workflows"
@@ -156,8 +157,8 @@ func (v *view) Actions() []action {
 	all = append(all, l.sayAction(v.ID, "A message to the agents", v.agentIDs()...), l.pauseAction(v.ID, v.State.Paused))
 	decide := "No agent has an answer yet, so the session would end without one."
 	if leader := v.Answered(v.State.Leader); leader != nil {
-		decide = fmt.Sprintf("%s of %s would win now, with %d of %d votes. Steps at work are ended.",
-			v.State.Leader, leader.Agent, v.State.Votes[leader.Agent], countActive(v.Session))
+		decide = fmt.Sprintf("%s of %s would win now, with %d of %s. Steps at work are ended.",
+			v.State.Leader, leader.Agent, v.State.Votes[leader.Agent], cli.Plural(countActive(v.Session), "vote"))
 	}
 	cancel := l.newAction("cancel", "Cancel", v.ID).warning("The session ends without a decision: nobody wins. Its answers and votes stay on record.")
 	cancel.Harmful = true

@@ -118,7 +118,7 @@ func TestHow(t *testing.T) {
 		"equal first answers":      {"consensus by equal answers", "won by consensus before any vote"},
 		"quorum":                   {"consensus by quorum, 2 of 3 votes", "2 of 3 active agents voted for it; agent_c was cut off by the quorum."},
 		"undecided":                {"undecided, 2 of 3 votes", "It is agent2.1, the answer of agent_b, with the fresh votes of 2 of 3 active agents; min_support asks for 90 %."},
-		"checks":                   {"plurality by checks, 0 of 3 votes", "won by its checks, which rank before the votes: 0 of 3 active agents voted for it."},
+		"checks":                   {"plurality by checks, 2 of 2 checks passed", "won by its checks, which rank before the votes: 0 of 3 active agents voted for it."},
 		"evaluated":                {"consensus, 2 of 2 votes", "won by consensus: 2 of 2 active agents voted for it"},
 		"presented":                {"consensus, 2 of 2 votes", "agent_b then presented it as agent2.final."},
 		"no vote":                  {"presented", "this team does not vote"},

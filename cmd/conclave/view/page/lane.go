@@ -40,9 +40,9 @@ func (d *drawing) drawLane(i int, a *record.Agent) {
 		from, to := d.axis.positionOf(p.Started), d.axis.positionOf(stepEnd(p, d.now))
 		b := bar{
 			Href: "#" + stepID(p), Title: barTitle(d.s, p, d.now), X: cssPercent(from), W: cssPercent(to - from), Y: l.Y, H: d.bar,
-			Class: barClass(p),
+			Class: d.barClass(p),
 		}
-		if p.Ended.IsZero() {
+		if p.Ended.IsZero() && d.s.Running() {
 			l.Going = append(l.Going, b)
 		} else {
 			bars = append(bars, b)
@@ -75,9 +75,9 @@ func (d *drawing) evaluationBar(p *record.Step, y int) bar {
 	}
 }
 
-func barClass(p *record.Step) string {
+func (d *drawing) barClass(p *record.Step) string {
 	switch {
-	case p.Ended.IsZero():
+	case p.Ended.IsZero() && d.s.Running():
 		return "bar going"
 	case p.Action == "":
 		return "bar unacted"

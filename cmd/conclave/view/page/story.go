@@ -257,7 +257,12 @@ func (d *drawing) drawTies() {
 
 // drawBands draws pauses, waits for models, and compressed times.
 func (d *drawing) drawBands() {
+	var named []span // bands with a text, over which no other is written
 	add := func(class, text, title string, from, to time.Time) {
+		if slices.ContainsFunc(named, func(s span) bool { return from.Before(s.to) && s.from.Before(to) }) {
+			text = ""
+		}
+		named = append(named, span{from: from, to: to})
 		x, end := d.axis.positionOf(from), d.axis.positionOf(to)
 		d.story.Bands = append(d.story.Bands, band{Class: class, X: cssPercent(x), W: cssPercent(end - x), Text: text, Title: title})
 	}

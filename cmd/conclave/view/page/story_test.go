@@ -129,7 +129,9 @@ func TestBarClass(t *testing.T) {
 		"bar uncounted": {Ended: after(1), Action: "vote"},
 		"bar":           {Ended: after(1), Action: "vote", Accepted: true},
 	} {
-		require.Equal(t, want, barClass(p))
+		d := &drawing{s: &record.Session{}}
+		d.s.State.Status = "running"
+		require.Equal(t, want, d.barClass(p))
 	}
 }
 

@@ -125,7 +125,7 @@ func newView(s *record.Session, live *Live, now time.Time) *view {
 	for _, p := range s.Steps {
 		one := stepView{Step: p, ID: stepID(p), Words: actionWords(s, p), Path: p.Dir + "transcript.jsonl", Class: agentClass(s, p.Agent), Cut: isCut(s, p)}
 		if !p.Started.IsZero() {
-			one.Took = formatDuration(stepEnd(p, now).Sub(p.Started))
+			one.Took = formatDuration(stepEnd(p, end).Sub(p.Started))
 		}
 		if live != nil {
 			one.Source = live.Base + "/steps/" + p.Agent + "/" + strconv.Itoa(p.Number)
@@ -209,8 +209,11 @@ func howDecided(s *record.Session) string {
 		return st.Status + " by equal answers"
 	}
 	by := ""
-	if st.DecidedBy == coordination.ByQuorum || st.DecidedBy == coordination.ByChecks {
-		by = " by " + string(st.DecidedBy)
+	switch w := s.Winner(); {
+	case st.DecidedBy == coordination.ByQuorum:
+		by = " by quorum"
+	case st.DecidedBy == coordination.ByChecks && w != nil:
+		return st.Status + " by checks, " + checksWords(w) + " passed"
 	}
 	return st.Status + by + ", " + strconv.Itoa(st.Votes[st.Winner]) + " of " + cli.Plural(countActive(s), "vote")
 }
