@@ -15,9 +15,9 @@ type View struct {
 	Paused     bool           `json:"paused"`
 	Parked     *string        `json:"parked"` // the remedy and the failures; null while it is not parked
 	Round      int            `json:"round"`
-	Agents     []AgentView    `json:"agents"` // agents in configured order
-	Votes      map[string]int `json:"votes"`  // fresh votes by target
-	Winner     string         `json:"winner"` // agent ID, empty until there is one
+	Agents     []AgentView    `json:"agents"`           // agents in configured order
+	Votes      map[string]int `json:"votes"`            // fresh votes by target
+	Winner     string         `json:"winner"`           // agent ID, empty until there is one
 	Leader     string         `json:"leader,omitempty"` // label of the answer that a person's request to decide now would choose; empty without one and at the end
 	Cost       llm.Usage      `json:"cost"`
 	Events     int            `json:"events"`

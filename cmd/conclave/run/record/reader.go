@@ -26,10 +26,10 @@ type Reader struct {
 	Run
 
 	mu       sync.Mutex
-	found    map[string][]StepDir // steps by agent
-	over     map[string]*Step     // steps that do not change any more, by Dir
-	once     map[string][]byte    // documents that are written once
-	foreign  bool                 // the directory has no session.json
+	found    map[string][]StepDir     // steps by agent
+	over     map[string]*Step         // steps that do not change any more, by Dir
+	once     map[string][]byte        // documents that are written once
+	foreign  bool                     // the directory has no session.json
 	base     map[string]artifact.File // files of the base by path, in a copy of a session; else nil
 	messages []step.Message
 	problems []string
