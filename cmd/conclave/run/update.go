@@ -89,6 +89,9 @@ func applyUpdate(ctx context.Context, conn *cli.Connection, run Run, u Update) e
 }
 
 func sendUpdate(ctx context.Context, conn *cli.Connection, run Run, u Update) (updated, error) {
+	if u.Name == cancelVerb {
+		return updated{}, Cancel(ctx, conn, run.Workflow)
+	}
 	asking, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
 	state, err := awaitNoting(asking, conn, run, func(ctx context.Context) (state updated, err error) {
@@ -245,7 +248,7 @@ type Request struct {
 	Text  string // text of say
 }
 
-// cancelVerb is the request that no update makes: Temporal cancels the workflow.
+// cancelVerb is the request that no update makes: Temporal cancels the workflow, whose end is not awaited.
 const cancelVerb = "cancel"
 
 func (r Request) asUpdate() (Update, error) {
@@ -272,6 +275,8 @@ func (r Request) asUpdate() (Update, error) {
 			Action: "retry failed steps of", Next: "watch", NeedsSteps: true,
 			Accepted: "retrying; %s follows it",
 		}, nil
+	case cancelVerb:
+		return Update{Name: cancelVerb, Action: "cancel", Next: "status", Accepted: "asked to end; what it has made stays on record, %s shows its state"}, nil
 	case workflows.SaySignal:
 		return r.sayUpdate()
 	}
@@ -299,37 +304,17 @@ func (r Request) sayUpdate() (Update, error) {
 // Steer sends a request to the run with an ID, like the command of the same name, and returns
 // the command's message.
 func Steer(ctx context.Context, conn *cli.Connection, kinds []*Kind, id string, r Request) (string, error) {
-	var err error
+	u, err := r.asUpdate()
+	if err != nil {
+		return "", err
+	}
 	said := Told(conn, func(conn *cli.Connection) {
-		var u Update
-		if r.Verb != cancelVerb {
-			if u, err = r.asUpdate(); err != nil {
-				return
-			}
-		}
 		var run Run
-		if run, err = findRun(ctx, conn, kinds, id); err != nil {
-			return
+		if run, err = findRun(ctx, conn, kinds, id); err == nil {
+			err = deliverUpdate(ctx, conn, run, u)
 		}
-		if r.Verb == cancelVerb {
-			err = requestEnd(ctx, conn, run)
-			return
-		}
-		err = deliverUpdate(ctx, conn, run, u)
 	})
 	return said, err
-}
-
-// requestEnd asks an open run to end without waiting for its end.
-func requestEnd(ctx context.Context, conn *cli.Connection, run Run) error {
-	if !run.Running() {
-		return alreadyEnded(conn, run, Update{Action: "cancel"})
-	}
-	if err := Cancel(ctx, conn, run.Workflow); err != nil {
-		return fmt.Errorf("cancel %s: %w", run, err)
-	}
-	conn.Infof("%s was asked to end; what it has made stays on record", run)
-	return nil
 }
 
 // Told returns what use prints to a person.

@@ -27,7 +27,6 @@ type answer struct {
 	Agent   string
 	Step    string // ID of the step's part of the page
 	Final   bool   // the answer of the session
-	Long    bool   // it takes more than a screen
 	HTML    template.HTML
 	Text    cut
 	Files   []file
@@ -93,7 +92,7 @@ func answersOf(ctx context.Context, s *record.Session, c *cutter, contents conte
 		a := p.Answer
 		cutText := c.cutText(a.Text, p.Dir+"answer.json")
 		one := answer{
-			Label: a.Label, Agent: p.Agent, Step: stepID(p), Final: p == final, Long: isLong(cutText.Text), Text: cutText, HTML: c.renderMarkdown(cutText.Text),
+			Label: a.Label, Agent: p.Agent, Step: stepID(p), Final: p == final, Text: cutText, HTML: c.renderMarkdown(cutText.Text),
 			Checks: checkedOf(p), Judged: evaluationOf(p, c), Dir: p.Dir,
 		}
 		of := folder{part: "answer-" + a.Label, name: a.Label, dir: p.Dir}
@@ -106,12 +105,6 @@ func answersOf(ctx context.Context, s *record.Session, c *cutter, contents conte
 		list = append(list, one)
 	}
 	return list
-}
-
-// isLong reports whether a text takes more than about half a screen.
-func isLong(s string) bool {
-	const lines, size = 18, 1300
-	return len(s) > size || strings.Count(s, "\n") > lines
 }
 
 // contents reads the content of a file. A nil contents leaves it out.

@@ -3,7 +3,7 @@ package page
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -53,7 +53,7 @@ func changeOf(patch string, limit int) *change {
 	}
 	c := &change{Hash: HashOfPatch(patch)}
 	room, shown := min(most, 16*limit), 0
-	for _, part := range splitPatch(patch) {
+	for _, part := range strings.Split("\n"+patch, "\ndiff --git ")[1:] {
 		f, size := parseFile(part)
 		c.Added, c.Deleted = c.Added+f.Added, c.Deleted+f.Deleted
 		if room -= size; room < 0 {
@@ -67,13 +67,6 @@ func changeOf(patch string, limit int) *change {
 	return c
 }
 
-// splitPatch returns the parts of a patch, one for each file.
-func splitPatch(patch string) []string {
-	const start = "diff --git "
-	parts := strings.Split("\n"+patch, "\n"+start)
-	return parts[1:]
-}
-
 // notes are the beginnings of header lines that say what happened to a file.
 var notes = []struct{ prefix, note string }{
 	{"new file mode 120000", "new link"},
@@ -85,14 +78,18 @@ var notes = []struct{ prefix, note string }{
 	{"GIT binary patch", "binary"},
 }
 
+// hunk matches the header of a hunk, with its first line in the old and in the new file.
+var hunk = regexp.MustCompile(`^@@ -(\d+)(?:,\d+)? \+(\d+)`)
+
 // parseFile reads the part of a patch about one file. Size is that of its lines in bytes.
 func parseFile(part string) (f changedFile, size int) {
 	lines := strings.Split(strings.TrimSuffix(part, "\n"), "\n")
 	f.Path = pathOf(lines[0])
 	old, current, inHunk := 0, 0, false
 	for _, line := range lines[1:] {
-		if strings.HasPrefix(line, "@@ ") {
-			old, current = hunkStart(line)
+		if at := hunk.FindStringSubmatch(line); at != nil {
+			old, _ = strconv.Atoi(at[1])
+			current, _ = strconv.Atoi(at[2])
 			inHunk = true
 			f.Lines = append(f.Lines, patchLine{Kind: "at", Text: cleanLine(line)})
 			continue
@@ -161,18 +158,6 @@ func unquotePath(path string) string {
 		return plain
 	}
 	return path
-}
-
-// hunkStart returns the first line numbers of a hunk.
-func hunkStart(header string) (old, current int) {
-	var rest string
-	if n, _ := fmt.Sscanf(header, "@@ -%d,%s", &old, &rest); n < 1 {
-		_, _ = fmt.Sscanf(header, "@@ -%d", &old)
-	}
-	if _, after, found := strings.Cut(header, " +"); found {
-		_, _ = fmt.Sscanf(after, "%d", &current)
-	}
-	return old, current
 }
 
 // Headline describes the change in a few words.

@@ -17,7 +17,6 @@ import (
 type fact struct {
 	Name  string
 	Lines []string
-	More  []string      // lines for which there is no room at first
 	Drawn template.HTML // HTML of an earlier drawing
 }
 
@@ -26,11 +25,10 @@ func (f fact) ID() string { return attributeID("fact", f.Name) }
 
 // factsOf returns what happened. What did not happen is no fact.
 func factsOf(s *record.Session) []fact {
-	const few, most = 3, 60 // lines shown at first, and at all; the events and steps of the page are complete
+	const most = 60 // lines; the events and steps of the page are complete
 	var facts []fact
 	for _, f := range []fact{
 		{Name: "Failed", Lines: failureLines(s)},
-		{Name: "Cut off", Lines: cutLines(s)},
 		{Name: "Changed their mind", Lines: otherMoves(s)},
 		{Name: "Stale votes", Lines: staleVotes(s)},
 		{Name: "Support", Lines: supportLines(s)},
@@ -43,9 +41,6 @@ func factsOf(s *record.Session) []fact {
 		}
 		if n := len(f.Lines) - most; n > 0 {
 			f.Lines = append(f.Lines[:most:most], fmt.Sprintf("%d more.", n))
-		}
-		if len(f.Lines) > few+1 {
-			f.Lines, f.More = f.Lines[:few:few], f.Lines[few:]
 		}
 		facts = append(facts, f)
 	}
@@ -67,17 +62,6 @@ func cutWords(s *record.Session, agent string) string {
 func isCut(s *record.Session, p *record.Step) bool {
 	a := s.Agent(p.Agent)
 	return p.Action == "" && a != nil && a.Error == nil && cutWords(s, p.Agent) != "" && p == a.Steps[len(a.Steps)-1]
-}
-
-// cutLines leaves out agents that the quorum cut off, whom the first sentence names.
-func cutLines(s *record.Session) []string {
-	var told []string
-	for _, id := range s.State.Cut {
-		if s.State.DecidedBy != coordination.ByQuorum {
-			told = append(told, id+" was "+cutWords(s, id)+".")
-		}
-	}
-	return told
 }
 
 func staleVotes(s *record.Session) []string {

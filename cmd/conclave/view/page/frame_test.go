@@ -97,14 +97,11 @@ func TestList_nested(t *testing.T) {
 	require.Contains(t, list(Filter{All: true}), "/sessions/eval-x-q1-1")
 	require.NotContains(t, list(Filter{All: true}), "more of pipelines")
 
-	idsOf := func(found []record.Item) (ids []string) {
-		for _, i := range found {
-			ids = append(ids, i.ID)
-		}
-		return ids
+	for from, want := range map[string][2]string{
+		"/sessions/s1": {"", ""}, "/sessions/s2": {"/sessions/s1", "/sessions/eval-x-q1-1"}, "/sessions/eval-x-q1-1": {"/sessions/s2", ""}, "/sessions/none": {"", ""},
+	} {
+		require.Equal(t, want, [2]string{Beside(all, from, -1), Beside(all, from, 1)}, from)
 	}
-	require.Equal(t, []string{"s1"}, idsOf(Beside(all, "session", "s1")))
-	require.Equal(t, []string{"s1", "s2", "eval-x-q1-1"}, idsOf(Beside(all, "session", "eval-x-q1-1")))
 }
 
 // The page of an address that shows nothing leads to the list, and escapes the address.

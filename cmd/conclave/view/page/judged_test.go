@@ -116,7 +116,7 @@ func TestHow(t *testing.T) {
 	t.Parallel()
 	want := map[string][2]string{
 		"equal first answers":      {"consensus by equal answers", "won by consensus before any vote"},
-		"quorum":                   {"consensus by quorum, 2 of 3 votes", "2 of 3 active agents voted for it; agent_c was cut off by the quorum."},
+		"quorum":                   {"consensus by quorum, 2 of 3 votes", "2 of 3 active agents voted for it; cut off by the quorum: agent_c."},
 		"undecided":                {"undecided, 2 of 3 votes", "It is agent2.1, the answer of agent_b, with the fresh votes of 2 of 3 active agents; min_support asks for 90 %."},
 		"checks":                   {"plurality by checks, 2 of 2 checks passed", "won by its checks, which rank before the votes: 0 of 3 active agents voted for it."},
 		"evaluated":                {"consensus, 2 of 2 votes", "won by consensus: 2 of 2 active agents voted for it"},

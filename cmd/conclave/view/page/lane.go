@@ -32,7 +32,7 @@ func colorClass(i int) string { return fmt.Sprintf("c%d", i%13) }
 
 // drawLane keeps the bars of running steps apart from the others, because they change with every drawing.
 func (d *drawing) drawLane(i int, a *record.Agent) {
-	top := d.top + i*d.lane + d.above
+	top := storyTop + i*d.lane + d.above
 	l := lane{Agent: a.ID, Class: colorClass(i), Text: top + d.bar/2 + 4, Rail: top + d.bar/2, Y: top}
 	var bars []bar
 	var marks, updates []mark

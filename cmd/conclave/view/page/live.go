@@ -139,7 +139,7 @@ func Draw(ctx context.Context, s *record.Session, live Live, now time.Time, canv
 	}
 	for i := range v.Facts {
 		f := &v.Facts[i]
-		f.Drawn = p.drawPart(f.ID(), "facts", "fact", *f, strings.Join(f.Lines, "\n"), strings.Join(f.More, "\n"))
+		f.Drawn = p.drawPart(f.ID(), "facts", "fact", *f, strings.Join(f.Lines, "\n"))
 	}
 	for i := range v.Story.Lanes {
 		p.drawLane(&v.Story.Lanes[i])

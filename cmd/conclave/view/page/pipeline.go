@@ -70,49 +70,34 @@ func (v *pipelineView) Frame() frame {
 
 // Wait describes what a run waits for that has not ended.
 func (v *pipelineView) Wait() wait {
-	at := v.Created
-	if n := len(v.Visits); n > 0 && !v.Visits[n-1].Ended.IsZero() {
-		at = v.Visits[n-1].Ended
+	at, why := v.Created, "The first step is about to begin."
+	if v.Step != "" {
+		why = "The step " + cleanLine(v.Step) + " is next or at work."
 	}
-	switch {
-	case v.Parked != nil:
-		return wait{workflows.Parked, "It waits for you", parkedWords(*v.Parked), at}
-	case v.Paused:
-		return wait{workflows.Paused, "Paused", "A person paused the run. Nothing runs until it is resumed.", at}
-	case v.Step != "":
-		return wait{workflows.Running, "At work", "The step " + cleanLine(v.Step) + " is next or at work.", at}
+	if ended := v.Ended(); !ended.IsZero() {
+		at = ended
 	}
-	return wait{workflows.Running, "At work", "The first step is about to begin.", at}
+	return waitFor(v.Parked, v.Paused, why, at)
 }
 
 // Actions returns the requests that the run takes in its state.
 func (v *pipelineView) Actions() []action {
-	if v.Live == nil || v.Live.Token == "" {
-		return nil
-	}
-	var all []action
+	s := steering{ID: v.ID, Running: v.Running(), Paused: v.Paused, Stop: "The run ends without a result. What its steps have made stays on record."}
 	if v.Parked != nil && v.Running() || v.CanRetry() {
-		retry := v.Live.newAction(workflows.RetrySignal, "Retry the failed step", v.ID)
-		retry.Main = v.Running()
-		all = append(all, retry)
+		s.Retry = "Retry the failed step"
 	}
-	if !v.Running() {
-		return all
+	if v.Running() {
+		s.Say = "A message to the agents"
 	}
-	cancel := v.Live.newAction("cancel", "Cancel", v.ID).warning("The run ends without a result. What its steps have made stays on record.")
-	cancel.Harmful = true
-	return append(all, v.Live.sayAction(v.ID, "A message to the agents"), v.Live.pauseAction(v.ID, v.Paused), cancel)
+	return v.Live.actions(s)
 }
 
 // Commands returns the command lines that continue where the page ends.
 func (v *pipelineView) Commands() []string {
-	switch {
-	case v.ID == "" || v.Live != nil && v.Live.Command == nil:
-		return nil
-	case v.Running():
-		return []string{commandLine(v.Live, "watch", v.ID), commandLine(v.Live, "status", v.ID)}
+	if v.Running() {
+		return commandLines(v.Live, v.ID, "watch", "status")
 	}
-	return []string{commandLine(v.Live, "result", v.ID), commandLine(v.Live, "diff", v.ID), commandLine(v.Live, "files", v.ID)}
+	return commandLines(v.Live, v.ID, "result", "diff", "files")
 }
 
 // graph is the drawing of a pipeline with the path that a run took.
@@ -219,20 +204,18 @@ func (v *pipelineView) attachFiles(ctx context.Context, c *cutter, told bool) {
 func (v *pipelineView) findResult() {
 	for i := range v.Steps {
 		one := &v.Steps[i]
-		if one.Usage.ModelCalls > 0 || one.Team != "" {
-			if v.Words = one; i == len(v.Steps)-1 {
-				v.Words = nil
-			}
+		if said := one.Usage.ModelCalls > 0 || one.Team != ""; said && one.Text.Text != "" {
+			v.Words = one
 		}
 		if len(one.Files) > 0 && !v.Running() {
 			v.Last = one
 		}
 	}
+	if n := len(v.Steps); v.Words != nil && v.Words == &v.Steps[n-1] {
+		v.Words = nil
+	}
 	if v.Last != nil {
 		v.Last.Above = true
-	}
-	if v.Words != nil && v.Words.Text.Text == "" {
-		v.Words = nil
 	}
 }
 

@@ -239,13 +239,21 @@ func (f Filter) Narrowed() bool { return f != Filter{Text: f.Text} }
 // isNested reports whether a pipeline or an evaluation started a run.
 func isNested(i record.Item) bool { return i.Parent != "" || strings.HasPrefix(i.ID, "eval-") }
 
-// Beside returns the runs among which the next newer and older one of a run are found: those of its
-// kind, and nested ones only beside a nested one.
-func Beside(items []record.Item, kind, id string) []record.Item {
-	nested := slices.ContainsFunc(items, func(i record.Item) bool { return i.ID == id && isNested(i) })
-	beside := slices.DeleteFunc(slices.Clone(items), func(i record.Item) bool { return i.Kind != kind || i.Href == "" || isNested(i) && !nested })
-	slices.SortStableFunc(beside, func(a, b record.Item) int { return b.Started.Compare(a.Started) })
-	return beside
+// Beside returns the address of the run that is so many places older than a run among those of its kind; nested
+// ones are only beside a nested one. It is empty without one.
+func Beside(items []record.Item, page string, older int) string {
+	find := func(i record.Item) bool { return i.Href == page }
+	at := slices.IndexFunc(items, find)
+	if at < 0 {
+		return ""
+	}
+	of := items[at]
+	items = slices.DeleteFunc(slices.Clone(items), func(i record.Item) bool { return i.Kind != of.Kind || isNested(i) && !isNested(of) })
+	slices.SortStableFunc(items, func(a, b record.Item) int { return b.Started.Compare(a.Started) })
+	if at = slices.IndexFunc(items, find) + older; at < 0 || at >= len(items) {
+		return ""
+	}
+	return items[at].Href
 }
 
 func (f Filter) admits(i record.Item, now time.Time) bool {
@@ -285,8 +293,7 @@ func (l listed) Ask() *action {
 	if l.Live.Token == "" || l.Live.Guest {
 		return nil
 	}
-	a := action{Path: "/ask", Token: l.Live.Token, Verb: "ask", Name: "Ask the team", Main: true, Command: commandLine(l.Live, "run", placeholder)}.asking("A question for the default team", true)
-	return &a
+	return &action{Path: "/ask", Token: l.Live.Token, Verb: "ask", Name: "Ask the team", Main: true, Command: commandLine(l.Live, "run", placeholder), Hint: "A question for the default team", Long: true}
 }
 
 // List renders the list of all sessions, the newest first.

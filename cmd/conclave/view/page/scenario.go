@@ -240,36 +240,19 @@ func (j *journey) Frame() frame {
 // Wait describes what a run waits for that has not ended.
 func (j *journey) Wait() wait {
 	began, _ := time.Parse(time.RFC3339, j.StartedAt) // zero if it is unknown
-	if j.Paused {
-		return wait{workflows.Paused, "Paused", "A person paused the run. Nothing runs until it is resumed.", time.Time{}}
-	}
-	return wait{workflows.Running, "At work", "", began}
+	return waitFor(nil, j.Paused, "", began)
 }
 
 // Actions returns the requests that the run takes in its state.
 func (j *journey) Actions() []action {
-	id := j.Scenario + "/" + j.RunID
-	switch {
-	case j.Live == nil || j.Live.Token == "":
-		return nil
-	case j.CanRetry():
-		return []action{j.Live.newAction(workflows.RetrySignal, "Retry from the failed step", id)}
-	case !j.Running():
-		return nil
+	s := steering{ID: j.Scenario + "/" + j.RunID, Running: j.Running(), Paused: j.Paused, Stop: "The run ends without a verdict. The evidence so far stays on record."}
+	if j.CanRetry() {
+		s.Retry = "Retry from the failed step"
 	}
-	cancel := j.Live.newAction("cancel", "Cancel", id).warning("The run ends without a verdict. The evidence so far stays on record.")
-	cancel.Harmful = true
-	return []action{j.Live.sayAction(id, "A message to the agent"), j.Live.pauseAction(id, j.Paused), cancel}
-}
-
-// Failure returns the first step that did not pass, of an ended run; nil without one.
-func (v runView) Failure() *scenario.Result {
-	for i, s := range v.Run.Steps {
-		if v.Over() && s.Status != scenario.Pass {
-			return &v.Run.Steps[i]
-		}
+	if j.Running() {
+		s.Say = "A message to the agent"
 	}
-	return nil
+	return j.Live.actions(s)
 }
 
 // CanRetry reports whether the run can continue from its first step that did not pass.

@@ -11,11 +11,8 @@ import (
 	"conclave/engine/coordination"
 )
 
-// The top of the first lane of the story's drawing, in pixels, with and without messages above it.
-const (
-	storyTop = 40
-	closeTop = 24
-)
+// storyTop is the top of the first lane of the story's drawing, in pixels.
+const storyTop = 30
 
 // sizes are the heights of the parts of a lane, in pixels.
 type sizes struct{ lane, above, bar int } // above is the room above the bar; without room for a label it is beside its symbol
@@ -37,13 +34,11 @@ func sizesFor(agents int) sizes {
 type story struct {
 	Width  int // class of the least width
 	Height int
-	Top    int // top of the bands
 	Bottom int // bottom of the lanes
 	Lanes  []lane
 	Bands  []band // pauses, waits and compressed times
 	Notes  []note // messages and the decision
 	Ticks  []tick
-	Legend []string // meaning of the symbols that occur
 	Events []event
 	Count  int // number of events, of which a page without room shows only some
 }
@@ -62,9 +57,6 @@ type lane struct {
 	Going   []bar         // bars of running steps, which grow
 	Gone    template.HTML // those bars, of an earlier drawing
 }
-
-// BandHeight returns the height of the bands.
-func (s story) BandHeight() int { return s.Bottom - s.Top + 4 }
 
 // BarsID, MarksID and GoingID return the IDs of the groups in a lane.
 func (l lane) BarsID() string  { return attributeID("bars", l.Agent) }
@@ -127,18 +119,14 @@ func storyOf(s *record.Session, now time.Time) story {
 			end = p.Ended
 		}
 	}
-	d := &drawing{s: s, axis: newAxis(s, end), end: end, now: end, ends: map[string]point{}, sizes: sizesFor(len(s.Agents)), top: closeTop}
-	if len(s.Messages) > 0 {
-		d.top = storyTop
-	}
-	d.story.Top = d.top - 10
+	d := &drawing{s: s, axis: newAxis(s, end), end: end, now: end, ends: map[string]point{}, sizes: sizesFor(len(s.Agents))}
 	if s.Running() && !now.IsZero() && now.Before(end) {
 		d.now = now
 	}
 	for i, a := range s.Agents {
 		d.drawLane(i, a)
 	}
-	d.story.Bottom = d.top + len(s.Agents)*d.lane
+	d.story.Bottom = storyTop + len(s.Agents)*d.lane
 	d.drawTies()
 	d.drawBands()
 	d.story.Height = d.story.Bottom + 22
@@ -148,42 +136,9 @@ func storyOf(s *record.Session, now time.Time) story {
 	d.drawNotes()
 	d.drawTicks()
 	d.story.Width = widthClass(s)
-	d.story.Legend = legendOf(s)
 	d.story.Events = eventsOf(s)
 	d.story.Count = len(d.story.Events)
 	return d.story
-}
-
-// legendOf explains the symbols that the drawing has.
-func legendOf(s *record.Session) []string {
-	occurs := map[string]bool{"person": len(s.Messages) > 0}
-	for _, p := range s.Steps {
-		occurs["answer"] = occurs["answer"] || p.Answer != nil
-		occurs["vote"] = occurs["vote"] || p.Vote != nil
-		occurs["stale"] = occurs["stale"] || p.Vote != nil && p.Vote.Stale != nil
-		occurs["stop"] = occurs["stop"] || p.Stop != nil
-		occurs["failure"] = occurs["failure"] || p.Error != nil && p.Action == "" && !isCut(s, p)
-	}
-	for _, e := range s.Events {
-		occurs[e.Kind] = true
-	}
-	var legend []string
-	for _, l := range []struct{ kind, told string }{
-		{"answer", "■ answer"},
-		{"vote", "▲ vote for it"},
-		{"stale", "┄ stale vote"},
-		{"stop", "⬣ stopped"},
-		{coordination.EntryInjected, "◆ update while at work"},
-		{coordination.EntryChecked, "✓ checked"},
-		{coordination.EntryJoined, "+ joined"},
-		{"failure", "✕ failure"},
-		{"person", "┊ a person's message"},
-	} {
-		if occurs[l.kind] {
-			legend = append(legend, l.told)
-		}
-	}
-	return legend
 }
 
 // scaleEnd returns a time after now that stays the same for a while, so that the drawing of a
@@ -219,7 +174,6 @@ type point struct {
 // drawing is a timeline being drawn.
 type drawing struct {
 	sizes
-	top   int // top of the first lane
 	s     *record.Session
 	axis  axis
 	end   time.Time // end of the axis
@@ -232,7 +186,7 @@ func (d *drawing) percentAt(t time.Time) string { return cssPercent(d.axis.posit
 
 func (d *drawing) drawTies() {
 	for i, a := range d.s.Agents {
-		y := d.top + i*d.lane + d.above + d.bar/2
+		y := storyTop + i*d.lane + d.above + d.bar/2
 		var ties []tie
 		for _, p := range a.Steps {
 			if p.Vote == nil {
@@ -297,10 +251,10 @@ func (d *drawing) drawNotes() {
 		at := d.axis.positionOf(m.SaidAt)
 		n := note{
 			Class: "said", X: cssPercent(at), Text: "“" + briefLine(m.Text, 40) + "”", Title: "a person: " + briefLine(m.Text, 200),
-			Anchor: sideOf(at), Y: 26, Top: 30, Bottom: d.story.Bottom,
+			Anchor: sideOf(at), Y: 24, Top: 28, Bottom: d.story.Bottom,
 		}
 		if i := slices.IndexFunc(d.s.Agents, func(a *record.Agent) bool { return a.ID == m.Agent }); i >= 0 {
-			n.Top = d.top + i*d.lane
+			n.Top = storyTop + i*d.lane
 			n.Bottom = n.Top + d.lane
 		}
 		d.story.Notes = append(d.story.Notes, n)
@@ -310,7 +264,7 @@ func (d *drawing) drawNotes() {
 		case coordination.EntryDecided, coordination.EntryCancelled, coordination.EntryReopened:
 			d.story.Notes = append(d.story.Notes, note{
 				Class: "decided", X: d.percentAt(e.Time), Text: cleanLine(e.Text), Title: cleanLine(e.Text), Anchor: sideOf(d.axis.positionOf(e.Time)),
-				Y: d.story.Height - 6, Top: d.top - 6, Bottom: d.story.Height - 18,
+				Y: d.story.Height - 6, Top: storyTop - 6, Bottom: d.story.Height - 18,
 			})
 		}
 	}

@@ -41,7 +41,6 @@ type view struct {
 	Answers  []answer
 	Steps    []stepView
 	Cost     cost
-	Glossary []term
 	Activity []cli.Activity
 	Terse    bool // shortened for want of room
 }
@@ -101,10 +100,10 @@ func (l *Live) saidBy(p *record.Step) string {
 func newView(s *record.Session, live *Live, now time.Time) *view {
 	v := &view{
 		Session: s, Live: live, Now: now, How: howDecided(s), Tally: tallyOf(s), Why: explainOutcome(s), Sides: sidesOf(s), Facts: factsOf(s), Slowest: slowestStep(s),
-		Story: storyOf(s, now), Compare: compareOf(s), Judged: judgedOf(s), Cost: costOf(s), Glossary: glossary,
+		Story: storyOf(s, now), Compare: compareOf(s), Judged: judgedOf(s), Cost: costOf(s),
 	}
 	if s.Running() {
-		v.Wait, v.Why, v.Sides = v.waitOf(), nil, nil
+		v.Why, v.Sides = nil, nil
 	}
 	if f := s.Final(); f != nil && s.Agent(f.Agent) != nil {
 		v.Model = s.Agent(f.Agent).Model
@@ -119,6 +118,7 @@ func newView(s *record.Session, live *Live, now time.Time) *view {
 	if live != nil {
 		v.Activity = live.Running
 	}
+	v.Wait = v.waitNow()
 	for i, a := range s.Agents {
 		v.Board = append(v.Board, newRow(s, a, i, v.Activity, now))
 	}
@@ -156,28 +156,6 @@ func (v *view) Frame() frame {
 
 // Many reports whether the team is so large that the page begins with its details folded.
 func (v *view) Many() bool { return len(v.Agents) > manyAgents }
-
-// Voted reports whether there is a vote.
-func (v *view) Voted() bool { return len(standingVotes(v.Session)) > 0 }
-
-// NewFiles returns the files of the final answer in a session without a base.
-func (v *view) NewFiles() []file {
-	if v.Final == nil || v.Change != nil {
-		return nil
-	}
-	return v.Final.Files
-}
-
-// AtWork names the agents at work.
-func (v *view) AtWork() string {
-	var at []string
-	for _, a := range v.Agents {
-		if a.Running {
-			at = append(at, a.ID)
-		}
-	}
-	return joinWords(at)
-}
 
 // manyAgents is the number of agents above which lanes are lower, and details folded.
 const manyAgents = 8
@@ -266,20 +244,4 @@ var functions = template.FuncMap{
 	"number": func(n int) string { return fmt.Sprintf("%03d", n) },
 	"stepID": stepID,
 	"path":   func(p *record.Step, f artifact.File) string { return p.Dir + "workspace/" + cleanLine(f.Path) },
-}
-
-// term is an entry of the glossary.
-type term struct{ Word, Meaning string }
-
-var glossary = []term{
-	{"session", "one question taken to a decision by a team"},
-	{"agent", "a member of the team; the others know it only by its number"},
-	{"step", "one run of an agent, which ends in one action: an answer, a vote or a stop"},
-	{"label", "the anonymous name of an answer: agent1.2 is the second answer of the agent with number 1"},
-	{"round", "the steps that were started together"},
-	{"vote", "an agent's choice of one answer, its own included"},
-	{"stale", "said of a vote whose agent had not seen some agent's newest answer; it no longer counts, and the agent votes again"},
-	{"consensus", "every active agent is done, no vote is stale, and one answer has more than half of the votes"},
-	{"update", "an answer or a message that reached an agent while it worked"},
-	{"force", "a decision taken because time, money or steps ran out, or because a person asked for it"},
 }

@@ -91,20 +91,13 @@ func consensusWords(st acts.State, votes string) string {
 	case coordination.ByQuorum:
 		told := "won by consensus of a quorum: " + votes + " voted for it"
 		if len(st.Cut) > 0 {
-			return told + "; " + joinWords(st.Cut) + " " + wereCut(st.Cut)
+			return told + "; cut off by the quorum: " + joinWords(st.Cut) + "."
 		}
 		return told + "."
 	case coordination.ByChecks:
 		return "won by consensus, and by its checks: " + votes + " voted for it."
 	}
 	return "won by consensus: " + votes + " voted for it, all with every newest answer in view."
-}
-
-func wereCut(agents []string) string {
-	if len(agents) > 1 {
-		return "were cut off by the quorum."
-	}
-	return "was cut off by the quorum."
 }
 
 func pluralityWords(st acts.State, votes string) string {
@@ -183,12 +176,8 @@ type side struct {
 	Votes int
 	Moved int // voters that had another answer or another vote before
 	Said  []reason
-	More  []reason // those for which there is no room at first
 	Moves []string // what the voters of a large team had chosen before
 }
-
-// ID returns the ID of the side's part of the page.
-func (s side) ID() string { return attributeID("for", s.Label) }
 
 // reason is what several voters gave as their reason, with what they had chosen before.
 type reason struct {
@@ -203,7 +192,6 @@ type voter struct{ Name, Class, Step string }
 // sidesOf groups the votes that were not replaced by the author of their answer: the winner first,
 // then those with most votes. Equal reasons are one.
 func sidesOf(s *record.Session) []side {
-	const few = 3 // reasons that are shown at first
 	moves := changedMinds(s)
 	var sides []side
 	of := map[string]int{}
@@ -222,17 +210,14 @@ func sidesOf(s *record.Session) []side {
 		sides[at].addVote(s, p, told)
 	}
 	slices.SortStableFunc(sides, func(a, b side) int {
-		return cmp.Or(-compareBool(a.For, b.For), cmp.Compare(b.Votes, a.Votes))
+		return cmp.Or(compareFlags(a.For, b.For), cmp.Compare(b.Votes, a.Votes))
 	})
 	for i := range sides {
 		one := &sides[i]
 		for j, r := range one.Said {
-			if len(s.Agents) > manyAgents || len(r.Voters) > few {
+			if len(s.Agents) > manyAgents || len(r.Voters) > 3 {
 				one.Moves, one.Said[j].Moves = append(one.Moves, r.Moves...), nil
 			}
-		}
-		if said := one.Said; len(said) > few+1 {
-			one.Said, one.More = said[:few:few], said[few:]
 		}
 	}
 	return sides
@@ -244,14 +229,12 @@ func hasWon(s *record.Session, agent string) bool {
 	return s.State.Winner == agent && !s.Running() && s.State.Status != string(coordination.Undecided)
 }
 
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
+// compareFlags puts a set flag first.
+func compareFlags(a, b bool) int {
+	if a == b {
 		return 0
-	case a:
-		return 1
 	}
-	return -1
+	return map[bool]int{true: -1, false: 1}[a]
 }
 
 // addVote joins votes with the same reason, unless their voters had told different things before.
@@ -323,11 +306,11 @@ func describeProgress(s *record.Session) string {
 
 // tallyRow is the bar of votes for an agent's answer.
 type tallyRow struct {
-	Label, Agent, Class    string
-	Winner                 bool
-	Fresh, Stale           int
-	FreshW, StaleX, StaleW string // widths and position of the bars
-	Note                   string
+	Label, Agent, Class string
+	Winner              bool
+	Fresh, Stale        int
+	FreshW, StaleW      string // widths of the bars
+	Note                string
 }
 
 // tally has a bar for each answer that could be voted for.
@@ -336,13 +319,14 @@ type tally struct {
 	Rest  int // answers without a vote that are left out
 	Fresh int // fresh votes for all answers
 	All   int // agents that may vote
+	Cast  int // votes that were not replaced
 }
 
 // tallyOf counts the votes that were not replaced. A large team has the bars of answers with votes only.
 func tallyOf(s *record.Session) tally {
 	const few, most = 6, 8
-	t := tally{All: countActive(s)}
 	votes := standingVotes(s)
+	t := tally{All: countActive(s), Cast: len(votes)}
 	for i, a := range s.Agents {
 		if a.LatestLabel == "" {
 			continue
@@ -366,19 +350,14 @@ func tallyOf(s *record.Session) tally {
 		t.Fresh += row.Fresh
 		scale := float64(max(t.All, len(votes), 1))
 		row.FreshW, row.StaleW = cssPercent(float64(row.Fresh)/scale), cssPercent(float64(row.Stale)/scale)
-		row.StaleX = row.FreshW
 		t.Rows = append(t.Rows, row)
 	}
 	slices.SortStableFunc(t.Rows, func(a, b tallyRow) int {
-		return cmp.Or(-compareBool(a.Winner, b.Winner), cmp.Compare(b.Fresh, a.Fresh), cmp.Compare(b.Stale, a.Stale))
+		return cmp.Or(compareFlags(a.Winner, b.Winner), cmp.Compare(b.Fresh, a.Fresh), cmp.Compare(b.Stale, a.Stale))
 	})
-	if n := len(t.Rows); n > few {
-		voted := slices.IndexFunc(t.Rows, func(r tallyRow) bool { return r.Fresh+r.Stale == 0 })
-		if voted < 0 {
-			voted = n
-		}
-		keep := min(max(voted, 1), most)
-		t.Rows, t.Rest = t.Rows[:keep], n-keep
+	if voted := slices.IndexFunc(t.Rows, func(r tallyRow) bool { return r.Fresh+r.Stale == 0 }); len(t.Rows) > few && voted > 0 {
+		t.Rest = len(t.Rows) - min(voted, most)
+		t.Rows = t.Rows[:min(voted, most)]
 	}
 	return t
 }

@@ -206,11 +206,10 @@ func (h *Handler) goBeside(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/newer") {
 		word, by = "newer", -1
 	}
-	items = page.Beside(items, run.Kind.Noun, run.ID)
-	at := slices.IndexFunc(items, func(i record.Item) bool { return i.ID == run.ID || i.Href == run.Page() }) + by
-	if at < 0 || at >= len(items) {
+	to := page.Beside(items, run.Page(), by)
+	if to == "" {
 		h.redirect(w, r, run.Page(), "There is no "+word+" one.", nil)
 		return
 	}
-	http.Redirect(w, r, items[at].Href, http.StatusSeeOther)
+	http.Redirect(w, r, to, http.StatusSeeOther)
 }

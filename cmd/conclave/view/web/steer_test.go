@@ -123,7 +123,7 @@ func TestSteer_cancel(t *testing.T) {
 		_, to, _ := s.post("/sessions/"+id+"/cancel", s.form())
 		return s.handler.takeNotice(to[strings.Index(to, "?n=")+len("?n="):])
 	}
-	require.Equal(t, notice{text: "session s1 was asked to end; what it has made stays on record"}, said("s1"))
+	require.Equal(t, notice{text: "session s1: asked to end; what it has made stays on record"}, said("s1"))
 	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, s.temporal.Find("s1").Status)
 	require.Equal(t, notice{"cancel session s2: it has ended already (completed)", true}, said("s2"))
 }
