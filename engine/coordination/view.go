@@ -15,9 +15,10 @@ type View struct {
 	Paused     bool           `json:"paused"`
 	Parked     *string        `json:"parked"` // the remedy and the failures; null while it is not parked
 	Round      int            `json:"round"`
-	Agents     []AgentView    `json:"agents"` // agents in configured order
-	Votes      map[string]int `json:"votes"`  // fresh votes by target
-	Winner     string         `json:"winner"` // agent ID, empty until there is one
+	Agents     []AgentView    `json:"agents"`           // agents in configured order
+	Votes      map[string]int `json:"votes"`            // fresh votes by target
+	Winner     string         `json:"winner"`           // agent ID, empty until there is one
+	Leader     string         `json:"leader,omitempty"` // label of the answer that a person's request to decide now would choose; empty without one and at the end
 	Cost       llm.Usage      `json:"cost"`
 	Events     int            `json:"events"`
 	Superseded int            `json:"superseded_votes"`  // accepted votes that were replaced, withdrawn or voided
@@ -103,7 +104,7 @@ func (s *State) View() View {
 	}
 	v.Reported = s.Reported
 	if !s.Done() {
-		v.Calls = s.OpenCalls()
+		v.Calls, v.Leader = s.OpenCalls(), s.electBest(Finished, compareForced).WinnerLabel
 	}
 	if why := s.parkedFor(); why != "" {
 		v.Parked = &why

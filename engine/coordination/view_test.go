@@ -55,6 +55,27 @@ func TestViewJSON(t *testing.T) {
 		marshal(t, p.state.View()))
 }
 
+// The leader is the answer that a person's request to decide now would choose.
+func TestView_leader(t *testing.T) {
+	t.Parallel()
+	moves := []func(p *player) Event{
+		func(p *player) Event { return p.answer("a") }, func(p *player) Event { return p.answer("b") }, func(p *player) Event { return p.answer("c") },
+		func(p *player) Event { return p.vote("c", "b") }, func(p *player) Event { return p.answer("a") }, func(p *player) Event { return p.vote("b", "a") },
+	}
+	want := []string{"", "agent1.1", "agent2.1", "agent3.1", "agent2.1", "agent2.1", "agent2.1"}
+	for played := range len(moves) + 1 {
+		p := start(team("a", "b", "c"))
+		for _, move := range moves[:played] {
+			p.batch(move(p))
+		}
+		leader := p.state.View().Leader
+		require.Equal(t, want[played], leader, played)
+		p.batch(Finish{})
+		require.Equal(t, leader, p.state.Decision().WinnerLabel, played)
+		require.Empty(t, p.state.View().Leader, "nothing leads at the end")
+	}
+}
+
 // The phases of a session, in order. When a team begins again, its phase is first answers again.
 func TestViewPhases(t *testing.T) {
 	t.Parallel()

@@ -89,6 +89,9 @@ func applyUpdate(ctx context.Context, conn *cli.Connection, run Run, u Update) e
 }
 
 func sendUpdate(ctx context.Context, conn *cli.Connection, run Run, u Update) (updated, error) {
+	if u.Name == cancelVerb {
+		return updated{}, Cancel(ctx, conn, run.Workflow)
+	}
 	asking, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
 	state, err := awaitNoting(asking, conn, run, func(ctx context.Context) (state updated, err error) {
@@ -245,6 +248,9 @@ type Request struct {
 	Text  string // text of say
 }
 
+// cancelVerb is the request that no update makes: Temporal cancels the workflow, whose end is not awaited.
+const cancelVerb = "cancel"
+
 func (r Request) asUpdate() (Update, error) {
 	switch r.Verb {
 	case workflows.PauseSignal:
@@ -269,10 +275,12 @@ func (r Request) asUpdate() (Update, error) {
 			Action: "retry failed steps of", Next: "watch", NeedsSteps: true,
 			Accepted: "retrying; %s follows it",
 		}, nil
+	case cancelVerb:
+		return Update{Name: cancelVerb, Action: "cancel", Next: "status", Accepted: "asked to end; what it has made stays on record, %s shows its state"}, nil
 	case workflows.SaySignal:
 		return r.sayUpdate()
 	}
-	return Update{}, fmt.Errorf("%q is not a request to a run; it is one of say, pause, resume, finish, retry", r.Verb)
+	return Update{}, fmt.Errorf("%q is not a request to a run; it is one of say, pause, resume, finish, retry, cancel", r.Verb)
 }
 
 func (r Request) sayUpdate() (Update, error) {
@@ -296,18 +304,24 @@ func (r Request) sayUpdate() (Update, error) {
 // Steer sends a request to the run with an ID, like the command of the same name, and returns
 // the command's message.
 func Steer(ctx context.Context, conn *cli.Connection, kinds []*Kind, id string, r Request) (string, error) {
-	var said bytes.Buffer
-	conn = printingTo(conn, &said)
 	u, err := r.asUpdate()
 	if err != nil {
 		return "", err
 	}
-	run, err := findRun(ctx, conn, kinds, id)
-	if err != nil {
-		return "", err
-	}
-	err = deliverUpdate(ctx, conn, run, u)
-	return strings.TrimSpace(said.String()), err
+	said := Told(conn, func(conn *cli.Connection) {
+		var run Run
+		if run, err = findRun(ctx, conn, kinds, id); err == nil {
+			err = deliverUpdate(ctx, conn, run, u)
+		}
+	})
+	return said, err
+}
+
+// Told returns what use prints to a person.
+func Told(conn *cli.Connection, use func(*cli.Connection)) string {
+	var said bytes.Buffer
+	use(printingTo(conn, &said))
+	return strings.TrimSpace(said.String())
 }
 
 // IsOpen reports whether there is an open run of one of the kinds with an ID.

@@ -1,27 +1,28 @@
 package eval
 
 import (
-	"bytes"
 	"cmp"
-	_ "embed"
-	"fmt"
-	"html/template"
 	"net/url"
 	"slices"
 
+	"conclave/cmd/conclave/view/page"
 	"conclave/engine/eval"
 )
 
-//go:embed templates/index.tmpl
-var index string
+// verdictWords are the verdicts for people.
+var verdictWords = map[eval.Worth]string{eval.WorthIt: "worth it", eval.NotWorthIt: "not worth it", eval.TooFew: "too few questions to tell"}
 
-// parsedIndex is the page of an evaluation.
-var parsedIndex = template.Must(template.New("index").Parse(index))
-
-// row is an outcome on the page.
-type row struct {
+// cell is the outcome of an arm on a question, on the page; the zero value without one.
+type cell struct {
 	eval.Sample
 	Outcome, Class, Page string
+}
+
+// question has the outcomes of all arms in an epoch, in the order of the arms.
+type question struct {
+	ID    string
+	Epoch int
+	Cells []cell
 }
 
 // armRow is an arm on the page.
@@ -32,13 +33,14 @@ type armRow struct {
 
 func drawIndex(s settings, sum eval.Summary, samples []eval.Sample, pages map[string]bool) ([]byte, error) {
 	view := struct {
-		Settings settings
-		Summary  eval.Summary
-		Why      string
-		Judged   string
-		Arms     []armRow
-		Samples  []row
-	}{Settings: s, Summary: sum, Judged: eval.Judged}
+		Settings  settings
+		Summary   eval.Summary
+		Verdict   string
+		Why       string
+		Judged    string
+		Arms      []armRow
+		Questions []*question
+	}{Settings: s, Summary: sum, Verdict: verdictWords[sum.Verdict], Judged: eval.Judged}
 	if sum.Team != nil {
 		view.Why = explainTeam(*sum.Team)
 	}
@@ -50,31 +52,32 @@ func drawIndex(s settings, sum eval.Summary, samples []eval.Sample, pages map[st
 		if _, seen := place[sample.ID]; !seen {
 			place[sample.ID] = i
 		}
-		view.Samples = append(view.Samples, rowOf(sample, pages))
+		at := slices.IndexFunc(view.Questions, func(q *question) bool { return q.ID == sample.ID && q.Epoch == sample.Epoch })
+		if at < 0 {
+			at, view.Questions = len(view.Questions), append(view.Questions, &question{sample.ID, sample.Epoch, make([]cell, len(sum.Order))})
+		}
+		if arm := slices.Index(sum.Order, sample.Arm); arm >= 0 {
+			view.Questions[at].Cells[arm] = cellOf(sample, pages)
+		}
 	}
-	slices.SortStableFunc(view.Samples, func(a, b row) int {
-		return cmp.Or(cmp.Compare(place[a.ID], place[b.ID]), cmp.Compare(a.Epoch, b.Epoch),
-			cmp.Compare(slices.Index(sum.Order, a.Arm), slices.Index(sum.Order, b.Arm)))
+	slices.SortStableFunc(view.Questions, func(a, b *question) int {
+		return cmp.Or(cmp.Compare(place[a.ID], place[b.ID]), cmp.Compare(a.Epoch, b.Epoch))
 	})
-	var html bytes.Buffer
-	if err := parsedIndex.Execute(&html, view); err != nil {
-		return nil, fmt.Errorf("draw the page of the evaluation: %w", err)
-	}
-	return html.Bytes(), nil
+	return page.Evaluation(s.ID, view)
 }
 
-func rowOf(s eval.Sample, pages map[string]bool) row {
-	r := row{Sample: s, Outcome: "wrong", Class: "wrong"}
+func cellOf(s eval.Sample, pages map[string]bool) cell {
+	c := cell{Sample: s, Outcome: "wrong", Class: "wrong"}
 	switch {
 	case s.Right():
-		r.Outcome, r.Class = "right", "right"
+		c.Outcome, c.Class = "right", "right"
 	case s.Failed != "":
-		r.Outcome, r.Class = s.Failed, "none"
+		c.Outcome, c.Class = "failed", "failed"
 	case s.Correct == nil:
-		r.Outcome, r.Class = "unparsed", "none"
+		c.Outcome, c.Class = "unparsed", "none"
 	}
 	if page := s.SessionID + ".html"; pages[page] {
-		r.Page = pagesDir + "/" + url.PathEscape(page)
+		c.Page = pagesDir + "/" + url.PathEscape(page)
 	}
-	return r
+	return c
 }

@@ -97,14 +97,15 @@ func TestDraw(t *testing.T) {
 	right := true
 	samples := []eval.Sample{
 		{ID: "b", Epoch: 1, Arm: "team", Extracted: "<b>42</b>", Correct: &right, SessionID: "eval-x-b-1"},
-		{ID: "a", Epoch: 1, Arm: "team", Failed: "failed", SessionID: "eval-x-a-1"},
+		{ID: "a", Epoch: 1, Arm: "single", Failed: "nobody answered", SessionID: "eval-x-a-1"},
 	}
-	arms, err := eval.ParseArms("team")
+	arms, err := eval.ParseArms("single,team")
 	require.NoError(t, err)
 	html, err := drawIndex(settings{ID: "x"}, eval.Summarize(samples, arms), samples, map[string]bool{"eval-x-b-1.html": true})
 	require.NoError(t, err)
-	require.Contains(t, string(html), `<a href="sessions/eval-x-b-1.html">eval-x-b-1</a>`)
-	require.NotContains(t, string(html), `eval-x-a-1.html`)
+	require.Contains(t, string(html), `<a class="chip right" href="sessions/eval-x-b-1.html" title="eval-x-b-1">right</a>`)
+	require.Contains(t, string(html), `<span class="chip failed" title="eval-x-a-1">failed</span><small>nobody answered</small>`, "without a page there is no link")
+	require.Contains(t, string(html), "<td>–</td>", "an arm without an outcome")
 	require.Contains(t, string(html), "&lt;b&gt;42&lt;/b&gt;")
 	require.NotContains(t, string(html), "<b>42")
 }

@@ -107,7 +107,7 @@ func (r *runner) askSession(ctx context.Context, id string, q eval.Question, of 
 
 func (r *runner) drawSession(ctx context.Context, id string, reader *record.Reader) error {
 	var html bytes.Buffer
-	if err := page.Write(ctx, &html, reader, time.Now()); err != nil {
+	if err := page.Write(ctx, &html, reader, "../"+pageFile, time.Now()); err != nil {
 		return err
 	}
 	return r.out.writeFile(filepath.Join(pagesDir, id+".html"), html.Bytes())
@@ -283,7 +283,7 @@ func (r *runner) drawPipeline(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("read pipeline run %s: %w", id, err)
 	}
-	html, err := page.Pipeline(ctx, run, time.Now())
+	html, err := page.Pipeline(ctx, run, "../"+pageFile, time.Now())
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func TestView_output(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	html, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Contains(t, string(html), "The decision: agent3.2, by agent_c")
+	require.Contains(t, string(html), `The decision: <a href="#answer-agent3.2">agent3.2</a>, by agent_c`)
 	require.Contains(t, stderr, file+": ")
 }
 
@@ -80,7 +80,7 @@ func TestView_serves(t *testing.T) {
 	defer func() { _ = reply.Body.Close() }()
 	html, err := io.ReadAll(reply.Body)
 	require.NoError(t, err)
-	require.Contains(t, string(html), "The decision: agent3.2, by agent_c")
+	require.Contains(t, string(html), `The decision: <a href="#answer-agent3.2">agent3.2</a>, by agent_c`)
 	interrupt()
 	require.NoError(t, <-ended)
 }

@@ -104,6 +104,19 @@ func Offer(ctx context.Context, conn *cli.Connection, id, dir string) error {
 	return nil
 }
 
+// Apply applies the change of the decision of a run to a directory, without a question.
+func Apply(ctx context.Context, conn *cli.Connection, id, dir string) error {
+	f, err := findAnswer(ctx, conn, id, "")
+	if err != nil {
+		return err
+	}
+	changes, err := f.readChanges(ctx)
+	if err != nil {
+		return err
+	}
+	return applyChanges(conn, f, dir, changes, patch.Options{})
+}
+
 func applyChanges(conn *cli.Connection, f *Answer, dir string, changes []patch.Change, o patch.Options) error {
 	root, err := openTarget(dir)
 	if err != nil {

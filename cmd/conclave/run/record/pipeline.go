@@ -65,7 +65,7 @@ func ReadPipeline(ctx context.Context, store artifact.Store, layout artifact.Lay
 			v.readStep(ctx, store, layout)
 		}
 		if entry.Team != "" {
-			v.Session = teamSession(ctx, store, p.ID, v)
+			v.findTeam(ctx, store, p)
 		}
 		p.Visits = append(p.Visits, v)
 	}
@@ -108,15 +108,22 @@ func (p *Pipeline) readDocuments(ctx context.Context) error {
 	return nil
 }
 
-// teamSession returns the ID of the session that decided a visit, or "" if the store has no
-// such session. The workflow derives the ID from those of run, step and launch.
-func teamSession(ctx context.Context, store artifact.Store, run string, v Visit) string {
+// findTeam finds the session that decided a visit, if the store has it. The workflow derives its ID from
+// those of run, step and launch. The visit has begun with its session, or else after the visit before.
+func (v *Visit) findTeam(ctx context.Context, store artifact.Store, p *Pipeline) {
 	token := v.Transcript.Claim.Token
-	id := run + "-" + v.Step + "-" + token[strings.LastIndex(token, "-")+1:]
-	if there, err := store.Exists(ctx, artifact.InBucket(id).File("session.json")); err != nil || !there {
-		return ""
+	id := p.ID + "-" + v.Step + "-" + token[strings.LastIndex(token, "-")+1:]
+	session, err := artifact.ReadJSON[artifact.Session](ctx, store, artifact.InBucket(id).File(Sessions.Claim))
+	began := session.CreatedAt
+	if err == nil {
+		v.Session = id
 	}
-	return id
+	if n := len(p.Visits); began.IsZero() && n > 0 {
+		began = p.Visits[n-1].Ended
+	}
+	if !began.IsZero() && began.Before(v.Started) {
+		v.Started = began
+	}
 }
 
 // readStep reads the documents of a step and ignores missing ones, because a step may have none.

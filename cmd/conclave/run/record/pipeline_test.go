@@ -35,6 +35,25 @@ func TestReadPipeline(t *testing.T) {
 	require.Equal(t, 5*time.Second, p.Visits[1].Ended.Sub(p.Visits[1].Started))
 }
 
+// A team's step has begun with its session; in a copy, which has no session, it has begun when the step before
+// ended.
+func TestReadPipeline_teamTime(t *testing.T) {
+	t.Parallel()
+	r := stage.NewPipelineRun(t, "p1")
+	r.Visit(2, "main", "An old silent pond", "")
+	r.Visit(5, "decide", "A frog jumps", "consensus")
+	claim := r.Layout.PipelineStep(2, "decide", "step.json")
+	began := func(created time.Time) time.Duration {
+		require.NoError(t, artifact.PutJSON(t.Context(), r.Store, claim, artifact.Claim{Token: "r-1-l2", StartedAt: stage.Began.Add(7 * time.Second)}))
+		require.NoError(t, artifact.PutJSON(t.Context(), r.Store, artifact.InBucket("p1-decide-l2").File("session.json"), artifact.Session{CreatedAt: created}))
+		p, err := ReadPipeline(t.Context(), r.Store, r.Layout)
+		require.NoError(t, err)
+		return p.Visits[1].Started.Sub(stage.Began)
+	}
+	require.Equal(t, 3*time.Second, began(stage.Began.Add(3*time.Second)))
+	require.Equal(t, 2*time.Second, began(time.Time{}))
+}
+
 // A team's session that the store lacks is not named.
 func TestReadPipeline_noSession(t *testing.T) {
 	t.Parallel()

@@ -26,10 +26,11 @@ type Reader struct {
 	Run
 
 	mu       sync.Mutex
-	found    map[string][]StepDir // steps by agent
-	over     map[string]*Step     // steps that do not change any more, by Dir
-	once     map[string][]byte    // documents that are written once
-	foreign  bool                 // the directory has no session.json
+	found    map[string][]StepDir     // steps by agent
+	over     map[string]*Step         // steps that do not change any more, by Dir
+	once     map[string][]byte        // documents that are written once
+	foreign  bool                     // the directory has no session.json
+	base     map[string]artifact.File // files of the base by path, in a copy of a session; else nil
 	messages []step.Message
 	problems []string
 }
@@ -97,7 +98,7 @@ func (r *Reader) readHead(ctx context.Context, s *Session) error {
 		return err
 	}
 	r.foreign = !found
-	s.ID, s.Query, s.Created, s.Continues = session.WorkflowID, session.Query, session.CreatedAt, session.Continues
+	s.ID, s.Query, s.Created, s.Continues, s.Base = session.WorkflowID, session.Query, session.CreatedAt, session.Continues, session.Base
 	for name, into := range map[string]any{"config.json": &s.Team, "history.json": &s.Turns, "eval_criteria.json": &criteria} {
 		if _, err := r.readDocument(ctx, name, into); err != nil {
 			return err
@@ -117,7 +118,34 @@ func (r *Reader) readHead(ctx context.Context, s *Session) error {
 	if s.Query == "" {
 		s.Query = s.State.Query
 	}
-	return nil
+	return r.readChange(ctx, s)
+}
+
+// baseFile is the list of a base's files, in a copy of a session.
+const baseFile = "base.json"
+
+// readChange reads what a session changed of its base. A copy of a session has whole workspaces, so
+// the files that are those of the base are left out of its answers.
+func (r *Reader) readChange(ctx context.Context, s *Session) error {
+	if s.Base == "" {
+		return nil
+	}
+	if r.root != nil && r.base == nil {
+		var base artifact.Manifest
+		if _, err := r.readDocument(ctx, baseFile, &base); err != nil {
+			return err
+		}
+		r.base = map[string]artifact.File{}
+		for _, f := range base.Files {
+			r.base[f.Path] = f
+		}
+	}
+	if s.State.Final == nil {
+		return nil
+	}
+	change, err := r.getFile(ctx, artifact.Layout{}.Final(s.State.Final.Agent, "change.patch"))
+	s.Change = string(change)
+	return err
 }
 
 func parseCriteria(data json.RawMessage) []Criterion {

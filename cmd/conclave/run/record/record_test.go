@@ -4,6 +4,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +29,29 @@ func reading(t *testing.T, dir string) *Session {
 	s, err := NewReader(store, artifact.Layout{}, root).Read(t.Context())
 	require.NoError(t, err)
 	return s
+}
+
+// In a copy of a session with a base, an answer has the files that differ from the base, and the record
+// has the patch of the final one.
+func TestRead_base(t *testing.T) {
+	t.Parallel()
+	p := stage.ThreeRounds(t)
+	plain := reading(t, p.Dir).Final().Answer
+	require.Len(t, plain.Files, 3)
+	s, err := artifact.ReadJSON[artifact.Session](t.Context(), p.Store, "session.json")
+	require.NoError(t, err)
+	s.Base = "sha256:0"
+	changed := plain.Files[1]
+	changed.SHA256 = "another"
+	put := func(key string, doc any) { require.NoError(t, artifact.PutJSON(t.Context(), p.Store, key, doc)) }
+	put("session.json", s)
+	put("base.json", artifact.Manifest{Files: []artifact.File{plain.Files[0], changed, {Path: "gone.txt", SHA256: "x"}}})
+	require.NoError(t, p.Store.Put(t.Context(), "final/agent_c/change.patch", strings.NewReader("diff --git a/x b/x\n")))
+	based := reading(t, p.Dir)
+	require.Equal(t, plain.Files[1:], based.Final().Answer.Files)
+	require.Equal(t, []string{"gone.txt"}, based.Final().Answer.Removed)
+	require.Equal(t, "diff --git a/x b/x\n", based.Change)
+	require.Equal(t, "sha256:0", based.Base)
 }
 
 func TestRead_threeRounds(t *testing.T) {

@@ -18,6 +18,8 @@ type Session struct {
 	Query     string
 	Created   time.Time  // zero if it is unknown
 	Continues string     // ID of the session whose turns come before
+	Base      string     // reference of the files that it started from; empty without any
+	Change    string     // patch from the base to the final answer; empty without one
 	State     acts.State // content of status.json
 	Team      Team
 	Turns     []Turn // earlier turns of the conversation

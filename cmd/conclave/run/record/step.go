@@ -147,6 +147,9 @@ func (s *stepReader) readFiles(ctx context.Context) error {
 	s.p.partial = s.p.partial || s.committed.Manifest != "" && !found
 	if err != nil || found || s.committed.Manifest != "" {
 		s.p.Answer.Files, s.p.Answer.Removed = m.Files, m.Removed
+		if s.r.base != nil && found {
+			s.p.Answer.subtractBase(s.r.base)
+		}
 		return err
 	}
 	prefix := s.r.Layout.File(s.p.Dir + "workspace/")
@@ -158,6 +161,20 @@ func (s *stepReader) readFiles(ctx context.Context) error {
 		s.p.Answer.Files = append(s.p.Answer.Files, artifact.File{Path: name, Size: object.Size})
 	}
 	return nil
+}
+
+// subtractBase keeps the files that differ from those of a base.
+func (a *Answer) subtractBase(base map[string]artifact.File) {
+	kept := map[string]bool{}
+	for _, f := range a.Files {
+		kept[f.Path] = true
+	}
+	a.Files = slices.DeleteFunc(a.Files, func(f artifact.File) bool { return base[f.Path] == f })
+	for _, path := range slices.Sorted(maps.Keys(base)) {
+		if !kept[path] {
+			a.Removed = append(a.Removed, path)
+		}
+	}
 }
 
 // readTranscript reads the rejections of a step. For a step without an action it also sets the usage

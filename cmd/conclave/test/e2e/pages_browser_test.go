@@ -121,7 +121,7 @@ func (b *tab) eventually(expression string) {
 func written(t testing.TB, p *stage.Play) string {
 	t.Helper()
 	var html bytes.Buffer
-	require.NoError(t, page.Write(t.Context(), &html, record.NewReader(p.Store, p.Layout, nil), stage.Began.Add(time.Hour)))
+	require.NoError(t, page.Write(t.Context(), &html, record.NewReader(p.Store, p.Layout, nil), "", stage.Began.Add(time.Hour)))
 	file := filepath.Join(t.TempDir(), "index.html")
 	require.NoError(t, os.WriteFile(file, html.Bytes(), 0o600))
 	return "file://" + filepath.ToSlash(file)

@@ -14,10 +14,11 @@ import (
 	"conclave/cmd/conclave/test/stage"
 )
 
-// facts reads the visible text of the decision, of the paragraph that explains it, and of each
-// fact by its name.
+// facts opens the page and reads the visible text of four parts, and of each fact by its name.
 const facts = `(() => {
-	const told = {decision: document.getElementById("decision").innerText, why: document.getElementById("why").innerText};
+	for (const d of document.querySelectorAll("details")) d.open = true;
+	const told = {};
+	for (const part of ["decision", "why", "steps", "cost"]) told[part] = document.getElementById(part).innerText;
 	for (const div of document.querySelectorAll("#why dl > div"))
 		told[div.querySelector("dt").innerText] = [...div.querySelectorAll("dd")].map((dd) => dd.innerText).join(" ");
 	return told;
@@ -34,11 +35,12 @@ func TestPage_questions(t *testing.T) {
 			tree := treeText(b)
 			for _, q := range p.Questions() {
 				answer := words(told[q.Where])
-				wants := q.Wants
-				if len(wants) == 0 {
-					wants = []string{q.None}
+				for _, never := range q.Never {
+					if len(q.Wants) == 0 {
+						require.NotContains(t, answer, never, q.Asked)
+					}
 				}
-				for _, want := range wants {
+				for _, want := range q.Wants {
 					require.Contains(t, answer, words(want), q.Asked)
 					require.Contains(t, tree, words(want), "%s in the accessibility tree", q.Asked)
 				}

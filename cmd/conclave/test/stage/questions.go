@@ -20,24 +20,24 @@ import (
 type Question struct {
 	Asked string
 	Where string   // the part of the page that answers it: an ID, or the name of a fact
-	Wants []string // expected answers; without any the answer is None
-	None  string
+	Wants []string // expected answers; without any, the page has no such fact
+	Never []string // words that the part lacks if nothing of the kind happened
 }
 
 // Questions returns ten questions that a reader of the page may have.
 func (p *Play) Questions() []Question {
 	p.t.Helper()
 	return []Question{
-		{"who won?", "decision", p.winnerWords(), ""},
-		{"why?", "why", p.reasonWords(), ""},
-		{"who changed their mind, after what?", "Changed their mind", p.changedVotes(), "Nobody changed a vote."},
-		{"which vote was stale?", "Stale votes", p.staleVotes(), "No vote went stale."},
-		{"what did the dissent say?", "Dissent", p.dissentWords(), "Nobody voted for another answer."},
-		{"what did it cost?", "Cost", []string{fmt.Sprintf("$%.4f", p.State.Cost().AtLeastUSD())}, ""},
-		{"which step was slowest?", "Slowest step", p.slowestTime(), "No step has ended."},
-		{"what did a person say?", "People said", p.saidTexts(), "Nobody said anything."},
-		{"what was rejected?", "Rejected", p.rejectionCodes(), "No reply was rejected."},
-		{"which files changed?", "Files", p.changedFiles(), "The final answer has no files."},
+		{"who won?", "decision", p.winnerWords(), nil},
+		{"why?", "why", p.reasonWords(), nil},
+		{"who changed their mind, after what?", "why", p.changedVotes(), []string{"gave up its own", "moved from", "went back"}},
+		{"which vote was stale?", "Stale votes", p.staleVotes(), nil},
+		{"what did the dissent say?", "why", p.dissentWords(), nil},
+		{"what did it cost?", "cost", []string{fmt.Sprintf("$%.4f", p.State.Cost().AtLeastUSD())}, nil},
+		{"which step was slowest?", "steps", p.slowestTime(), []string{"was slowest"}},
+		{"what did a person say?", "People said", p.saidTexts(), nil},
+		{"what was rejected?", "Rejected", p.rejectionCodes(), nil},
+		{"which files changed?", "decision", p.changedFiles(), []string{" files "}},
 	}
 }
 
@@ -89,11 +89,11 @@ func (p *Play) changedVotes() []string {
 		own := known && last.Action == coordination.NewAnswer
 		switch {
 		case e.Action == coordination.Vote && own && e.Target != e.Agent:
-			wants = append(wants, fmt.Sprintf("%s gave up its own %s and voted for %s", e.Agent, last.Label, e.TargetLabel))
+			wants = append(wants, e.Agent, "gave up its own "+last.Label)
 		case e.Action == coordination.Vote && known && !own && e.Target != last.Target && e.Target == e.Agent:
-			wants = append(wants, fmt.Sprintf("%s went back from %s to its own %s", e.Agent, last.TargetLabel, e.TargetLabel))
+			wants = append(wants, e.Agent, fmt.Sprintf("went back from %s to its own %s", last.TargetLabel, e.TargetLabel))
 		case e.Action == coordination.Vote && known && !own && e.Target != last.Target:
-			wants = append(wants, fmt.Sprintf("%s moved from %s to %s", e.Agent, last.TargetLabel, e.TargetLabel))
+			wants = append(wants, e.Agent, "moved from "+last.TargetLabel)
 		}
 		if e.Action == coordination.Vote || e.Action == coordination.NewAnswer && !coordination.IsFinal(e.Label) {
 			before[e.Agent] = e

@@ -187,6 +187,11 @@ func timeElement(t time.Time) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s UTC</time>`, t.Format(time.RFC3339Nano), t.Format("2006-01-02 15:04:05")))
 }
 
+// agoElement is like timeElement, but the script shows how long ago the time is.
+func agoElement(t time.Time) template.HTML {
+	return template.HTML(strings.Replace(string(timeElement(t)), "<time ", `<time class="ago" `, 1))
+}
+
 // formatDuration formats a short duration with its unit and a long one as a clock.
 func formatDuration(d time.Duration) string {
 	switch {

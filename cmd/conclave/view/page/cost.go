@@ -20,6 +20,9 @@ type cost struct {
 	Line   costLineDrawing
 }
 
+// Calls returns the number of model calls.
+func (c cost) Calls() int { return int(c.Total.ModelCalls) }
+
 // costRow is a usage with its share of the largest usage.
 type costRow struct {
 	Name, Href, Class     string

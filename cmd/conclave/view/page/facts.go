@@ -9,12 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run/record"
 	"conclave/engine/coordination"
 )
 
-// fact is a question about the session with its answer.
+// fact is something that happened in the session, which the decision and the reasons do not tell.
 type fact struct {
 	Name  string
 	Lines []string
@@ -24,41 +23,45 @@ type fact struct {
 // ID returns the ID of the fact's part of the page.
 func (f fact) ID() string { return attributeID("fact", f.Name) }
 
-// maxLines is the maximum number of lines of an answer. The events and steps of the page are
-// complete.
-const maxLines = 60
-
-// factsOf answers the questions that the decision raises.
+// factsOf returns what happened. What did not happen is no fact.
 func factsOf(s *record.Session) []fact {
-	facts := []fact{
-		{Name: "Changed their mind", Lines: orNone(changeLines(changedMinds(s)), "Nobody changed a vote.")},
-		{Name: "Stale votes", Lines: orNone(staleVotes(s), "No vote went stale.")},
-		{Name: "Dissent", Lines: orNone(dissentLines(s), "Nobody voted for another answer.")},
-		{Name: "Cost", Lines: []string{costLine(s)}},
-		{Name: "Slowest step", Lines: orNone(slowestStep(s), "No step has ended.")},
-		{Name: "People said", Lines: orNone(messageLines(s), "Nobody said anything.")},
-		{Name: "Rejected", Lines: orNone(rejectionLines(s), "No reply was rejected.")},
-		{Name: "Files", Lines: orNone(changedFiles(s), "The final answer has no files.")},
-		{Name: "Failed", Lines: orNone(failureLines(s), "No agent failed.")},
-	}
-	for i := range facts {
-		if n := len(facts[i].Lines) - maxLines; n > 0 {
-			facts[i].Lines = append(facts[i].Lines[:maxLines:maxLines], fmt.Sprintf("%d more.", n))
+	const most = 60 // lines; the events and steps of the page are complete
+	var facts []fact
+	for _, f := range []fact{
+		{Name: "Failed", Lines: failureLines(s)},
+		{Name: "Changed their mind", Lines: otherMoves(s)},
+		{Name: "Stale votes", Lines: staleVotes(s)},
+		{Name: "Support", Lines: supportLines(s)},
+		{Name: "People said", Lines: messageLines(s)},
+		{Name: "Rejected", Lines: rejectionLines(s)},
+		{Name: "Joined later", Lines: linesAbout(s, coordination.EntryJoined)},
+	} {
+		if len(f.Lines) == 0 || s.Running() && f.Name == "Failed" { // the agents' states tell it
+			continue
 		}
-	}
-	for _, more := range []fact{{Name: "Support", Lines: supportLines(s)}, {Name: "Checks", Lines: linesAbout(s, coordination.EntryChecked)}, {Name: "Joined later", Lines: linesAbout(s, coordination.EntryJoined)}} {
-		if len(more.Lines) > 0 {
-			facts = append(facts, more)
+		if n := len(f.Lines) - most; n > 0 {
+			f.Lines = append(f.Lines[:most:most], fmt.Sprintf("%d more.", n))
 		}
+		facts = append(facts, f)
 	}
 	return facts
 }
 
-func orNone(lines []string, none string) []string {
-	if len(lines) == 0 {
-		return []string{none}
+// cutWords says in few words why an agent's step was ended by the decision; empty for others.
+func cutWords(s *record.Session, agent string) string {
+	switch {
+	case !slices.Contains(s.State.Cut, agent):
+		return ""
+	case s.State.DecidedBy == coordination.ByQuorum:
+		return "cut off by the quorum"
 	}
-	return lines
+	return "away at the decision"
+}
+
+// isCut reports whether a step was ended by the decision of the others.
+func isCut(s *record.Session, p *record.Step) bool {
+	a := s.Agent(p.Agent)
+	return p.Action == "" && a != nil && a.Error == nil && cutWords(s, p.Agent) != "" && p == a.Steps[len(a.Steps)-1]
 }
 
 func staleVotes(s *record.Session) []string {
@@ -79,22 +82,8 @@ func staleVotes(s *record.Session) []string {
 	return told
 }
 
-func dissentLines(s *record.Session) []string {
-	var told []string
-	for _, p := range standingVotes(s) {
-		if s.State.Winner != "" && p.Vote.Target != s.State.Winner {
-			told = append(told, fmt.Sprintf("%s voted for %s: “%s”", p.Agent, p.Vote.TargetLabel, briefLine(p.Vote.Reason, maxQuote)))
-		}
-	}
-	return told
-}
-
-func costLine(s *record.Session) string {
-	u := s.State.Cost
-	return fmt.Sprintf("%s, %s tokens, %s.", formatPrice(u), formatTokens(u), cli.Plural(int(u.ModelCalls), "model call"))
-}
-
-func slowestStep(s *record.Session) []string {
+// slowestStep returns the step that took longest, in words; "" if none has ended.
+func slowestStep(s *record.Session) string {
 	var most *record.Step
 	var longest time.Duration
 	for _, p := range s.Steps {
@@ -106,9 +95,9 @@ func slowestStep(s *record.Session) []string {
 		}
 	}
 	if most == nil {
-		return nil
+		return ""
 	}
-	return []string{fmt.Sprintf("step %03d of %s, %s.", most.Number, most.Agent, formatDuration(longest))}
+	return fmt.Sprintf("%s %03d was slowest, %s", most.Agent, most.Number, formatDuration(longest))
 }
 
 func messageLines(s *record.Session) []string {
@@ -141,32 +130,11 @@ func firstSentence(text string) string {
 	return text
 }
 
-func changedFiles(s *record.Session) []string {
-	p := s.Final()
-	if p == nil || p.Answer == nil || len(p.Answer.Files)+len(p.Answer.Removed) == 0 {
-		return nil
-	}
-	const most = 20
-	var paths []string
-	for _, f := range p.Answer.Files {
-		paths = append(paths, cleanLine(f.Path))
-	}
-	for _, name := range p.Answer.Removed {
-		paths = append(paths, cleanLine(name)+" (removed)")
-	}
-	slices.Sort(paths)
-	more := ""
-	if n := len(paths) - most; n > 0 {
-		paths, more = paths[:most], fmt.Sprintf(" and %d more", n)
-	}
-	return []string{p.Answer.Label + " has " + joinWords(paths) + more + "."}
-}
-
 func failureLines(s *record.Session) []string {
 	var told []string
 	for _, a := range s.Agents {
 		if a.Error != nil {
-			told = append(told, fmt.Sprintf("%s: %s", a.ID, briefLine(a.Error.Type+": "+a.Error.Message, maxQuote)))
+			told = append(told, fmt.Sprintf("%s failed and did not vote: %s.", a.ID, strings.TrimSuffix(briefLine(a.Error.Type+": "+a.Error.Message, maxQuote), ".")))
 		}
 	}
 	return told
@@ -177,15 +145,12 @@ func supportLines(s *record.Session) []string {
 	if with == nil {
 		return nil
 	}
-	told := []string{wholePercent(with.Share) + " of the active agents stand behind it."}
+	var told []string
 	if with.Confidence != nil {
 		told = append(told, "Its voters' mean confidence is "+wholePercent(*with.Confidence)+".")
 	}
 	if with.Agreement != nil && *with.Agreement > 0 { // a revision seldom equals a first answer
-		told = append(told, wholePercent(*with.Agreement)+" of the independent first answers equal it.")
-	}
-	if with.Checks != nil {
-		told = append(told, "It passes "+wholePercent(*with.Checks)+" of the checks.")
+		told = append(told, wholePercent(*with.Agreement)+" of the other first answers equal it.")
 	}
 	return told
 }
@@ -202,16 +167,24 @@ func linesAbout(s *record.Session, kind string) []string {
 	return told
 }
 
-// change is a changed mind: a vote that moved to another answer, or a vote for another answer by
+// move is a changed mind: a vote that moved to another answer, or a vote for another answer by
 // an agent that had just answered.
-type change struct {
-	to   string // agent whose answer got the vote
-	told string // sentence about the change
+type move struct {
+	agent, target   string // voter, and author of the answer that got the vote
+	from, to, after string // words
+}
+
+// words describes the move, without the answer to which it led if that is where the agent's vote stands.
+func (m move) words(stands bool) string {
+	if stands {
+		return m.from + m.after
+	}
+	return m.from + m.to + m.after
 }
 
 // changedMinds returns the changed minds of a session by agent.
-func changedMinds(s *record.Session) []change {
-	var found []change
+func changedMinds(s *record.Session) []move {
+	var found []move
 	answers := answersByAgent(s)
 	for _, a := range s.Agents {
 		var before *record.Step
@@ -220,7 +193,7 @@ func changedMinds(s *record.Session) []change {
 				continue
 			}
 			if p.Vote != nil && before != nil && prefersAnother(before, p) {
-				found = append(found, change{p.Vote.Target, moveSentence(answers, a.ID, before, p)})
+				found = append(found, moveOf(answers, before, p))
 			}
 			if p.Vote != nil || p.Answer != nil && !p.Answer.Final {
 				before = p
@@ -230,10 +203,15 @@ func changedMinds(s *record.Session) []change {
 	return found
 }
 
-func changeLines(of []change) []string {
+// otherMoves returns the changed minds of agents without a vote that stands; those of the others are
+// with their reasons.
+func otherMoves(s *record.Session) []string {
+	votes := standingVotes(s)
 	var told []string
-	for _, c := range of {
-		told = append(told, c.told)
+	for _, m := range changedMinds(s) {
+		if !slices.ContainsFunc(votes, func(p *record.Step) bool { return p.Agent == m.agent }) {
+			told = append(told, m.agent+" "+m.words(false)+".")
+		}
 	}
 	return told
 }
@@ -245,17 +223,18 @@ func prefersAnother(before, vote *record.Step) bool {
 	return before.Vote.Target != vote.Vote.Target
 }
 
-func moveSentence(answers map[string][]*record.Step, agent string, before, vote *record.Step) string {
-	from := ""
+func moveOf(answers map[string][]*record.Step, before, vote *record.Step) move {
+	m := move{agent: vote.Agent, target: vote.Vote.Target, to: " to " + vote.Vote.TargetLabel}
 	switch {
 	case before.Answer != nil:
-		from = fmt.Sprintf("%s gave up its own %s and voted for %s", agent, before.Answer.Label, vote.Vote.TargetLabel)
-	case vote.Vote.Target == agent:
-		from = fmt.Sprintf("%s went back from %s to its own %s", agent, before.Vote.TargetLabel, vote.Vote.TargetLabel)
+		m.from, m.to = "gave up its own "+before.Answer.Label, " and voted for "+vote.Vote.TargetLabel
+	case vote.Vote.Target == vote.Agent:
+		m.from, m.to = "went back from "+before.Vote.TargetLabel+" to its own "+vote.Vote.TargetLabel, ""
 	default:
-		from = fmt.Sprintf("%s moved from %s to %s", agent, before.Vote.TargetLabel, vote.Vote.TargetLabel)
+		m.from = "moved from " + before.Vote.TargetLabel
 	}
-	return from + afterSeeing(newlySeen(answers, before, vote), vote.Vote.TargetLabel) + "."
+	m.after = afterSeeing(newlySeen(answers, before, vote), vote.Vote.TargetLabel)
+	return m
 }
 
 // afterSeeing names the newly seen answers. If there are many, it names only the chosen one.

@@ -36,12 +36,12 @@ func TestDrawScenario_states(t *testing.T) {
 			require.NoError(t, err)
 			html, err := d.Page("e.1", "done", false)
 			require.NoError(t, err)
-			require.Contains(t, string(html), `scenario sign-in · run r1`)
+			require.Contains(t, string(html), `<span class="kind">scenario run</span> <span class="id">sign-in/r1</span>`)
 			require.Contains(t, string(html), `<h1>A customer signs in</h1>`)
 			require.Contains(t, string(html), `<strong class="chip `+c.shown+`">`+c.shown+`</strong>`)
 			require.Contains(t, string(html), `data-events="/scenarios/r1/events?since=e.1"`)
 			require.Contains(t, string(html), `<p class="notice" role="status">done</p>`)
-			require.Contains(t, string(html), `<a href="http://127.0.0.1:8233/x">Temporal</a>`)
+			require.Contains(t, string(html), `<a class="temporal" href="http://127.0.0.1:8233/x">Temporal</a>`)
 			for _, want := range c.has {
 				require.Contains(t, string(html), want)
 			}
@@ -57,6 +57,7 @@ func TestDrawScenario_once(t *testing.T) {
 	t.Parallel()
 	reads, canvas := 0, NewCanvas()
 	run := ScenarioRun{Run: stage.SignIn(), Evidence: func(string) []byte { reads++; return []byte("a log") }}
+	run.Run.Status = scenario.Running
 	work := Live{Running: []cli.Activity{{Agent: "tester", Doing: coordination.Doing{What: "model call 3"}}}}
 	draw := func() map[string]string {
 		d, err := DrawScenario(run, work, stage.Began, canvas)
@@ -70,7 +71,7 @@ func TestDrawScenario_once(t *testing.T) {
 		return byID
 	}
 	first := draw()
-	require.Contains(t, first["now"], "tester")
+	require.Contains(t, first["decision"], "tester")
 	require.Contains(t, first["run-sign-in-r1-step-01"], "flaky")
 	require.Equal(t, 3, reads)
 	require.Equal(t, first, draw())

@@ -159,6 +159,7 @@ func evaluationOf(p *record.Step, c *cutter) *evaluation {
 type compare struct {
 	Labels      []string
 	Left, Right string
+	Based       bool // the files are those that differ from the base
 	Lines       []diffLine
 	Files       []fileChange
 }
@@ -174,6 +175,7 @@ type diffLine struct {
 // fileChange is a path in either of two answers.
 type fileChange struct {
 	Path, Change string // Change is added, removed, changed or same
+	Words        string // description of the change; empty to name it
 }
 
 // compareOf compares the final answer with its predecessor, or else with the runner-up.
@@ -190,6 +192,11 @@ func compareOf(s *record.Session) compare {
 	c.Left, c.Right = left.Answer.Label, right.Answer.Label
 	c.Lines = diffLines(left.Answer.Text, right.Answer.Text)
 	c.Files = fileChanges(left.Answer.Files, right.Answer.Files)
+	if c.Based = s.Base != ""; c.Based {
+		for i, f := range c.Files {
+			c.Files[i].Words = map[string]string{"added": "changed in " + c.Right + " only", "removed": "changed in " + c.Left + " only"}[f.Change]
+		}
+	}
 	return c
 }
 
@@ -271,10 +278,10 @@ func fileChanges(left, right []artifact.File) []fileChange {
 		case old != f:
 			change = "changed"
 		}
-		changes = append(changes, fileChange{cleanLine(f.Path), change})
+		changes = append(changes, fileChange{Path: cleanLine(f.Path), Change: change})
 	}
 	for path := range before {
-		changes = append(changes, fileChange{cleanLine(path), "removed"})
+		changes = append(changes, fileChange{Path: cleanLine(path), Change: "removed"})
 	}
 	slices.SortFunc(changes, func(a, b fileChange) int { return strings.Compare(a.Path, b.Path) })
 	return changes

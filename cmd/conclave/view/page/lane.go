@@ -22,6 +22,7 @@ const (
 	octagon  = "M-2.5 -6h5l3.5 3.5v5l-3.5 3.5h-5l-3.5 -3.5v-5z"
 	tickmark = "M-4 0l3 3l5 -6"
 	plus     = "M-4 0h8M0 -4v8"
+	dash     = "M0 -6v12"
 )
 
 // eventSymbols are the symbols of the events that are drawn below their agent's lane.
@@ -31,22 +32,22 @@ func colorClass(i int) string { return fmt.Sprintf("c%d", i%13) }
 
 // drawLane keeps the bars of running steps apart from the others, because they change with every drawing.
 func (d *drawing) drawLane(i int, a *record.Agent) {
-	top := storyTop + i*laneHeight
-	l := lane{Agent: a.ID, Class: colorClass(i), Text: top + 12, Y: top + 22}
+	top := storyTop + i*d.lane + d.above
+	l := lane{Agent: a.ID, Class: colorClass(i), Text: top + d.bar/2 + 4, Rail: top + d.bar/2, Y: top}
 	var bars []bar
 	var marks, updates []mark
 	for _, p := range a.Steps {
 		from, to := d.axis.positionOf(p.Started), d.axis.positionOf(stepEnd(p, d.now))
 		b := bar{
-			Href: "#" + stepID(p), Title: barTitle(p, d.now), X: cssPercent(from), W: cssPercent(to - from), Y: l.Y, H: barHeight,
-			Class: barClass(p),
+			Href: "#" + stepID(p), Title: barTitle(d.s, p, d.now), X: cssPercent(from), W: cssPercent(to - from), Y: l.Y, H: d.bar,
+			Class: d.barClass(p),
 		}
-		if p.Ended.IsZero() {
+		if p.Ended.IsZero() && d.s.Running() {
 			l.Going = append(l.Going, b)
 		} else {
 			bars = append(bars, b)
 		}
-		if m := d.stepMark(p, to, l.Y+barHeight/2); m.Path != "" {
+		if m := d.stepMark(p, to, l.Rail); m.Path != "" {
 			marks = append(marks, m)
 		}
 		if e := p.Evaluation; e != nil && !e.Started.IsZero() {
@@ -56,7 +57,7 @@ func (d *drawing) drawLane(i int, a *record.Agent) {
 	for _, e := range d.s.Events {
 		if symbol := eventSymbols[e.Kind]; symbol != "" && e.Agent == a.ID {
 			updates = append(updates, mark{
-				Href: eventHref(e), Title: cleanLine(e.Text), Class: e.Kind, X: d.percentAt(e.Time), Y: l.Y + barHeight + 5, Path: symbol,
+				Href: eventHref(e), Title: cleanLine(e.Text), Class: e.Kind, X: d.percentAt(e.Time), Y: l.Y + d.bar + 4, Path: symbol,
 			})
 		}
 	}
@@ -69,14 +70,14 @@ func (d *drawing) evaluationBar(p *record.Step, y int) bar {
 	e := p.Evaluation
 	from, to := d.axis.positionOf(e.Started), d.axis.positionOf(e.Ended)
 	return bar{
-		Href: "#answer-" + p.Answer.Label, Class: "bar evaluated", X: cssPercent(from), W: cssPercent(to - from), Y: y + barHeight/3, H: barHeight / 3,
+		Href: "#answer-" + p.Answer.Label, Class: "bar evaluated", X: cssPercent(from), W: cssPercent(to - from), Y: y + d.bar/3, H: d.bar / 3,
 		Title: "evaluation of " + p.Answer.Label + ": " + cleanLine(string(e.Verdict)) + ", " + formatDuration(e.Ended.Sub(e.Started)),
 	}
 }
 
-func barClass(p *record.Step) string {
+func (d *drawing) barClass(p *record.Step) string {
 	switch {
-	case p.Ended.IsZero():
+	case p.Ended.IsZero() && d.s.Running():
 		return "bar going"
 	case p.Action == "":
 		return "bar unacted"
@@ -87,7 +88,13 @@ func barClass(p *record.Step) string {
 }
 
 func (d *drawing) stepMark(p *record.Step, at float64, y int) mark {
-	m := mark{Href: "#" + stepID(p), X: cssPercent(at), Y: y, Anchor: anchorAt(at)}
+	m := mark{Href: "#" + stepID(p), X: cssPercent(at), Y: y, LabelY: -9, Anchor: anchorAt(at)}
+	if d.sizes == compact {
+		m.LabelX, m.LabelY, m.Anchor = 8, 4, "start"
+		if at > 0.95 {
+			m.LabelX, m.Anchor = -8, "end"
+		}
+	}
 	switch {
 	case p.Answer != nil:
 		m.Path, m.Class, m.Label = square, "answer", shortLabel(p.Answer.Label)
@@ -99,6 +106,8 @@ func (d *drawing) stepMark(p *record.Step, at float64, y int) mark {
 		}
 	case p.Stop != nil:
 		m.Path, m.Class, m.Title = octagon, "stop", p.Agent+" stopped: "+p.Stop.Status
+	case isCut(d.s, p):
+		m.Path, m.Class, m.Title, m.Label = dash, "cut", p.Agent+" was "+cutWords(d.s, p.Agent), ""
 	case p.Error != nil:
 		m.Path, m.Class, m.Title = cross, "failure", p.Agent+" failed: "+briefLine(p.Error.Message, 120)
 	}
@@ -123,16 +132,18 @@ func shortLabel(label string) string {
 	return label
 }
 
-func barTitle(p *record.Step, now time.Time) string {
-	title := fmt.Sprintf("%s, step %03d: %s, %s", p.Agent, p.Number, actionWords(p), formatDuration(stepEnd(p, now).Sub(p.Started)))
+func barTitle(s *record.Session, p *record.Step, now time.Time) string {
+	title := fmt.Sprintf("%s, step %03d: %s, %s", p.Agent, p.Number, actionWords(s, p), formatDuration(stepEnd(p, now).Sub(p.Started)))
 	if p.Usage.ModelCalls > 0 {
 		title += ", " + formatTokens(p.Usage) + " tokens, " + formatPrice(p.Usage)
 	}
 	return title
 }
 
-func actionWords(p *record.Step) string {
+func actionWords(s *record.Session, p *record.Step) string {
 	switch {
+	case isCut(s, p):
+		return cutWords(s, p.Agent)
 	case p.Answer != nil:
 		return "answer " + p.Answer.Label
 	case p.Vote != nil:
@@ -204,7 +215,7 @@ func eventsOf(s *record.Session) []event {
 	for _, p := range s.Steps {
 		list = append(list, event{
 			ID: "event-" + stepID(p), Time: p.Ended, Clock: clock(p.Ended),
-			Text: fmt.Sprintf("%s, step %03d: %s", p.Agent, p.Number, actionWords(p)),
+			Text: fmt.Sprintf("%s, step %03d: %s", p.Agent, p.Number, actionWords(s, p)),
 		})
 	}
 	slices.SortStableFunc(list, func(a, b event) int { return a.Time.Compare(b.Time) })

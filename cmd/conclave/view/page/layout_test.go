@@ -56,7 +56,7 @@ func TestFileChanges(t *testing.T) {
 		[]artifact.File{file("same", "1"), file("changed", "1"), file("removed", "1")},
 		[]artifact.File{file("same", "1"), file("changed", "2"), file("added", "1")},
 	)
-	require.Equal(t, []fileChange{{"added", "added"}, {"changed", "changed"}, {"removed", "removed"}, {"same", "same"}}, got)
+	require.Equal(t, []fileChange{{"added", "added", ""}, {"changed", "changed", ""}, {"removed", "removed", ""}, {"same", "same", ""}}, got)
 }
 
 func TestCompareLabels(t *testing.T) {
@@ -239,7 +239,7 @@ func TestList(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	order := func(sort string) string {
-		html, err := List(items(now), Filter{Sort: sort})
+		html, err := List(items(now), Filter{Sort: sort, All: true}, Live{})
 		require.NoError(t, err)
 		var ids []string
 		for part := range strings.SplitSeq(string(html), `<th scope="row"><a href="`) {
@@ -253,17 +253,17 @@ func TestList(t *testing.T) {
 	require.Equal(t, "s2 s1 p1", order("time"))
 	require.Equal(t, "s1", strings.Fields(order("cost"))[0])
 
-	html, err := List(items(now), Filter{Team: "default"})
+	html, err := List(items(now), Filter{Team: "default", All: true}, Live{})
 	require.NoError(t, err)
 	text := visible(string(html))
 	require.Contains(t, text, "1 of 3")
 	require.Contains(t, text, "$0.5000")
 	require.NotContains(t, string(html), "Why <b>")
-	html, err = List([]record.Item{{ID: "s9", Kind: "session", Query: "Why?"}}, Filter{})
+	html, err = List([]record.Item{{ID: "s9", Kind: "session", Query: "Why?"}}, Filter{}, Live{})
 	require.NoError(t, err)
 	require.Contains(t, string(html), `<select name="status"><option value="">any</option></select>`, "an unknown status is no choice")
 	require.Contains(t, string(html), "<td>–</td>")
-	html, err = List(nil, Filter{})
+	html, err = List(nil, Filter{}, Live{})
 	require.NoError(t, err)
 	require.Contains(t, visible(string(html)), "There is no session.")
 }
@@ -303,7 +303,7 @@ func TestScenarios(t *testing.T) {
 	html, err := Scenarios([]ScenarioRun{run}, []scenario.Run{passed, failed}, stage.Began)
 	require.NoError(t, err)
 	for _, want := range []string{
-		"1 run, 1 failure", "A customer pays <span", "the worker stopped", "the button &lt;is&gt; not there", "Attempt 2: fail", `alt="before.png" src="data:image/jpeg;base64,`,
+		"1 run, 1 failure", ">A customer pays</h2>", "the worker stopped", "the button &lt;is&gt; not there", "Attempt 2: fail", `alt="before.png" src="data:image/jpeg;base64,`,
 		"GET / 200", `<a href="files/e/trace.zip">trace.zip</a>`, `<a href="files/e/gone.png">gone.png</a>`, `<a href="#run-checkout-r2">checkout</a>`,
 	} {
 		require.Contains(t, string(html), want)
@@ -315,7 +315,8 @@ func TestScenarios(t *testing.T) {
 	html, err = Scenarios([]ScenarioRun{{Run: passed}}, []scenario.Run{passed}, stage.Began)
 	require.NoError(t, err)
 	require.Contains(t, visible(string(html)), "1 run, all passed")
-	require.Equal(t, 3, strings.Count(visible(string(html)), "pass flaky"), "the run, its step and its row in the index")
+	require.Equal(t, 2, strings.Count(visible(string(html)), "pass flaky"), "its step and its row in the index")
+	require.Contains(t, visible(string(html)), "pass, flaky search", "the run")
 }
 
 // A file is sent as text or as an image; other files are not shown.

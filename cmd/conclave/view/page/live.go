@@ -42,7 +42,7 @@ const maxLive = 256 << 10
 
 // sections are the parts of a session's page that have templates of the same names, in the order of
 // the page.
-var sections = []string{"head", "decision", "steer", "why", "told", "board", "story", "compare", "checks", "spent", "rise", "record"}
+var sections = []string{"head", "asked", "decision", "steer", "story", "why", "told", "board", "compare", "spent", "rise", "record"}
 
 // Canvas caches the rendering of those parts of a session that rarely change.
 type Canvas struct {
@@ -125,6 +125,7 @@ func sectionsOf(data any, sections ...string) ([]Part, error) {
 // Draw renders a live page of a session.
 func Draw(ctx context.Context, s *record.Session, live Live, now time.Time, canvas *Canvas) Drawn {
 	v := newView(s, &live, now)
+	v.Change = changeOf(s.Change, maxLive)
 	v.addAnswers(ctx, &cutter{limit: maxLive, rendered: canvas.rendered}, nil)
 	v.linkFiles(live)
 	p := painter{Canvas: canvas}
@@ -229,7 +230,7 @@ func (v *view) frameSection(section string) (string, error) {
 		empty.Facts = append(empty.Facts, fact{Name: f.Name})
 	}
 	for _, l := range v.Story.Lanes {
-		empty.Story.Lanes = append(empty.Story.Lanes, lane{Agent: l.Agent, Class: l.Class, Y: l.Y, Text: l.Text})
+		empty.Story.Lanes = append(empty.Story.Lanes, lane{Agent: l.Agent, Class: l.Class, Y: l.Y, Text: l.Text, Rail: l.Rail})
 	}
 	if v.Compare.Left != "" {
 		empty.Compare = compare{Left: "any", Right: "any"}

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the golden files")
 func drawn(t *testing.T, p *stage.Play) string {
 	t.Helper()
 	var out bytes.Buffer
-	require.NoError(t, Write(t.Context(), &out, record.NewReader(p.Store, p.Layout, nil), stage.Began.Add(time.Hour)))
+	require.NoError(t, Write(t.Context(), &out, record.NewReader(p.Store, p.Layout, nil), "", stage.Began.Add(time.Hour)))
 	return out.String()
 }
 
@@ -66,10 +66,8 @@ func TestWrite_frame(t *testing.T) {
 	require.Contains(t, html, `<meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;; style-src &#39;sha256-`)
 	require.Contains(t, html, "<style>"+style+"</style>")
 	require.Contains(t, html, "<script>"+script+"</script>")
-	for _, word := range glossary {
-		require.Contains(t, html, "<dt>"+word.Word+"</dt>")
-	}
-	require.Len(t, glossary, 10)
+	_, words, _ := strings.Cut(html, `<dl class="glossary">`)
+	require.Equal(t, 10, strings.Count(words[:strings.Index(words, "</dl>")], "<dt>"))
 	require.Contains(t, html, "<kbd>j</kbd> <kbd>k</kbd>")
 }
 
@@ -79,7 +77,7 @@ func TestWrite_tells(t *testing.T) {
 	for _, want := range []string{
 		"The decision: agent3.2, by agent_c",
 		"won by consensus: 3 of 3 active agents voted for it",
-		"agent_a moved from agent2.1 to agent3.2",
+		"moved from agent2.1 after seeing agent3.2",
 		"The shop is often offline.",
 		"no_tool_calls",
 	} {
@@ -87,19 +85,42 @@ func TestWrite_tells(t *testing.T) {
 	}
 }
 
-// The paragraph names the agents that changed to the winner; other changes are among the facts
-// below it.
+// The reasons of the voters tell what each had chosen before, by the author of the answer; the sentences tell
+// the outcome alone.
 func TestWrite_backToItsOwn(t *testing.T) {
 	t.Parallel()
 	s := sessionOf(t, stage.Named(t, "back to its own"))
-	back := "agent_c went back from agent1.1 to its own agent3.1 after seeing agent2.2."
-	away := "agent_c gave up its own agent3.1 and voted for agent1.1 after seeing agent1.1 and agent2.1."
-	require.Equal(t, []string{"agent_a gave up its own agent1.1 and voted for agent2.2 after seeing agent2.2 and agent3.1.", away, back}, changeLines(changedMinds(s)))
-	told := strings.Join(explainOutcome(s), " ")
-	require.Contains(t, told, "agent_a gave up its own agent1.1")
-	require.NotContains(t, told, away)
-	require.NotContains(t, told, back)
+	sides := sidesOf(s)
+	require.Len(t, sides, 2)
+	require.Equal(t, []reason{
+		{Voters: []voter{{"agent_a", "c0", "step-agent_a-002"}}, Text: "Twice is better.", Moves: []string{"gave up its own agent1.1 after seeing agent2.2 and agent3.1"}},
+		{Voters: []voter{{"agent_b", "c1", "step-agent_b-003"}}, Text: "Mine."},
+	}, sides[0].Said)
+	require.True(t, sides[0].For)
+	require.Equal(t, []string{
+		"gave up its own agent3.1 and voted for agent1.1 after seeing agent1.1 and agent2.1", "went back from agent1.1 to its own agent3.1 after seeing agent2.2",
+	}, sides[1].Said[0].Moves)
+	require.Len(t, explainOutcome(s), 1)
 	require.Equal(t, []string{`a reply in step 002 of agent_c (invalid_vote_id); the model was told: “The agent_id names no answer that you were shown.”`}, rejectionLines(s))
+}
+
+// No session needs more than three sentences, and no sentence is among the facts.
+func TestExplainOutcome_brief(t *testing.T) {
+	t.Parallel()
+	for _, script := range stage.Scripts {
+		t.Run(script.Name, func(t *testing.T) {
+			t.Parallel()
+			s := sessionOf(t, script.Play(t))
+			told := explainOutcome(s)
+			require.LessOrEqual(t, len(told), 3)
+			for _, f := range factsOf(s) {
+				require.NotEmpty(t, f.Lines, f.Name)
+				for _, line := range f.Lines {
+					require.NotContains(t, told, line)
+				}
+			}
+		})
+	}
 }
 
 // A page of any session is small enough to be attached to a message.

@@ -18,10 +18,13 @@ import (
 type pipelineView struct {
 	*record.Pipeline
 	Live     *Live // nil: the page is not followed
+	Home     string
 	Now      time.Time
 	Graph    graph
 	Text     cut
 	HTML     template.HTML
+	Words    *visitView // the last visit of an agent or a team, if the run ended with tools
+	Last     *visitView // the last visit with files
 	Steps    []visitView
 	Took     string
 	Activity []cli.Activity
@@ -36,6 +39,7 @@ type visitView struct {
 	Entries  []entry
 	Files    []file
 	Linked   bool // whether it links to the page of its session
+	Above    bool // its files are with the result of the run
 }
 
 // Shown returns the status, or the reason why the run waits.
@@ -56,6 +60,46 @@ func (v *pipelineView) CanRetry() bool {
 	return v.Status == string(pipeline.Failed) || v.Status == workflows.Cancelled
 }
 
+// Frame returns the frame of the page.
+func (v *pipelineView) Frame() frame {
+	return frame{
+		Live: v.Live, Home: v.Home, Title: firstWords(v.Request, "(no request)"), Kind: record.Pipelines.Noun, ID: cleanLine(v.ID), Status: v.Shown(), Word: strings.ReplaceAll(v.Shown(), "_", " "), Keys: true,
+		Tabs: []tab{{"decision", "Result"}, {"graph", "Way"}, {"steps", "Steps"}},
+	}
+}
+
+// Wait describes what a run waits for that has not ended.
+func (v *pipelineView) Wait() wait {
+	at, why := v.Created, "The first step is about to begin."
+	if v.Step != "" {
+		why = "The step " + cleanLine(v.Step) + " is next or at work."
+	}
+	if ended := v.Ended(); !ended.IsZero() {
+		at = ended
+	}
+	return waitFor(v.Parked, v.Paused, why, at)
+}
+
+// Actions returns the requests that the run takes in its state.
+func (v *pipelineView) Actions() []action {
+	s := steering{ID: v.ID, Running: v.Running(), Paused: v.Paused, Stop: "The run ends without a result. What its steps have made stays on record."}
+	if v.Parked != nil && v.Running() || v.CanRetry() {
+		s.Retry = "Retry the failed step"
+	}
+	if v.Running() {
+		s.Say = "A message to the agents"
+	}
+	return v.Live.actions(s)
+}
+
+// Commands returns the command lines that continue where the page ends.
+func (v *pipelineView) Commands() []string {
+	if v.Running() {
+		return commandLines(v.Live, v.ID, "watch", "status")
+	}
+	return commandLines(v.Live, v.ID, "result", "diff", "files")
+}
+
 // graph is the drawing of a pipeline with the path that a run took.
 type graph struct {
 	Width, Height int
@@ -65,7 +109,7 @@ type graph struct {
 
 type node struct {
 	Name, Note string
-	Y          int
+	X, Y       int
 	Visited    bool
 	Href       string
 }
@@ -77,22 +121,26 @@ type edge struct {
 
 // The sizes of the graph's drawing, in pixels.
 const (
-	nodeHeight = 52
-	nodeWidth  = 230
+	nodeHeight = 48
+	nodeWidth  = 148
+	nodeGap    = 44
 )
 
-// Pipeline renders a standalone page of a pipeline's run, smaller than a million bytes.
-func Pipeline(ctx context.Context, p *record.Pipeline, now time.Time) ([]byte, error) {
-	_, page, err := drawPipeline(ctx, p, nil, now)
+// Pipeline renders a standalone page of a pipeline's run, smaller than a million bytes. Home is the
+// address of the list to which it belongs; it is empty without one.
+func Pipeline(ctx context.Context, p *record.Pipeline, home string, now time.Time) ([]byte, error) {
+	_, page, err := drawPipeline(ctx, p, nil, home, now)
 	return page, err
 }
 
 // drawPipeline prepares a page that fits the limit.
-func drawPipeline(ctx context.Context, p *record.Pipeline, live *Live, now time.Time) (v *pipelineView, page []byte, err error) {
+func drawPipeline(ctx context.Context, p *record.Pipeline, live *Live, home string, now time.Time) (v *pipelineView, page []byte, err error) {
 	for _, limit := range limits {
 		c := &cutter{limit: max(limit, 200), images: 450_000}
 		v = newPipelineView(p, live, c, limit > 0, now)
+		v.Home = home
 		v.attachFiles(ctx, c, limit > 0)
+		v.findResult()
 		if page, err = executeTemplate("pipeline", v); err != nil || len(page) < maxPage {
 			break
 		}
@@ -151,14 +199,34 @@ func (v *pipelineView) attachFiles(ctx context.Context, c *cutter, told bool) {
 	}
 }
 
+// findResult finds what a reader looks for first: the files of the run, and what an agent or a team said
+// last if a tool has the last word.
+func (v *pipelineView) findResult() {
+	for i := range v.Steps {
+		one := &v.Steps[i]
+		if said := one.Usage.ModelCalls > 0 || one.Team != ""; said && one.Text.Text != "" {
+			v.Words = one
+		}
+		if len(one.Files) > 0 && !v.Running() {
+			v.Last = one
+		}
+	}
+	if n := len(v.Steps); v.Words != nil && v.Words == &v.Steps[n-1] {
+		v.Words = nil
+	}
+	if v.Last != nil {
+		v.Last.Above = true
+	}
+}
+
 // DrawPipeline renders a live page of a pipeline's run.
 func DrawPipeline(ctx context.Context, p *record.Pipeline, live Live, now time.Time) (Drawn, error) {
-	v, _, err := drawPipeline(ctx, p, &live, now)
+	v, _, err := drawPipeline(ctx, p, &live, "", now)
 	return Drawn{template: "pipeline", live: live, data: func(l *Live) any { one := *v; one.Live = l; return &one }, parts: v.drawParts}, err
 }
 
 func (v *pipelineView) drawParts() ([]Part, error) {
-	parts, err := sectionsOf(v, "head:pipehead", "decision:pipetext", "steer:pipesteer", "graph:pipegraph")
+	parts, err := sectionsOf(v, "head", "asked:pipeasked", "decision:pipetext", "steer", "graph:pipegraph")
 	for i := 0; i < len(v.Steps) && err == nil; i++ {
 		var html []byte
 		html, err = executeTemplate("visit", v.Steps[i])
@@ -185,18 +253,14 @@ func PipelineText(p *record.Pipeline) string {
 	return "The run has no final text; its status is " + cleanLine(p.Status) + ".\n"
 }
 
-// graphOf draws the steps in configured order, and each transition between two steps
-// with its count.
+// graphOf draws the steps from left to right in configured order, and each transition between two
+// steps with its count.
 func graphOf(p *record.Pipeline) graph {
 	names := slices.Clone(p.Nodes)
 	for _, v := range p.Visits {
 		if !slices.Contains(names, v.Step) {
 			names = append(names, v.Step)
 		}
-	}
-	g := graph{Height: len(names)*nodeHeight + 8}
-	for i, name := range names {
-		g.Nodes = append(g.Nodes, nodeOf(p, name, 6+i*nodeHeight))
 	}
 	var taken []*way
 	for i := 1; i < len(p.Visits); i++ {
@@ -206,22 +270,30 @@ func graphOf(p *record.Pipeline) graph {
 			at, taken = len(taken), append(taken, &way{from: from, to: to})
 		}
 		taken[at].times++
-		if v := p.Visits[i]; !v.Ended.IsZero() {
-			taken[at].worked += v.Ended.Sub(v.Started)
+	}
+	above, below := 8, 8 // room for the transitions that pass other steps
+	for _, w := range taken {
+		switch rise := w.rise(); {
+		case w.to > w.from+1:
+			above = max(above, rise)
+		case w.to <= w.from:
+			below = max(below, rise+6)
 		}
 	}
-	for _, w := range taken {
-		e, right := edgeOf(*w)
-		e.Title = fmt.Sprintf("from %s to %s: %s, %s of work after it", cleanLine(names[w.from]), cleanLine(names[w.to]), cli.Plural(w.times, "time"), formatDuration(w.worked))
-		g.Edges = append(g.Edges, e)
-		g.Width = max(g.Width, right)
+	g := graph{Width: len(names)*(nodeWidth+nodeGap) - nodeGap + 2, Height: above + nodeHeight + below}
+	for i, name := range names {
+		g.Nodes = append(g.Nodes, nodeOf(p, name, 1+i*(nodeWidth+nodeGap), above))
 	}
-	g.Width = max(g.Width, nodeWidth) + 90
+	for _, w := range taken {
+		e := edgeOf(*w, above)
+		e.Title = fmt.Sprintf("from %s to %s: %s", cleanLine(names[w.from]), cleanLine(names[w.to]), cli.Plural(w.times, "time"))
+		g.Edges = append(g.Edges, e)
+	}
 	return g
 }
 
-func nodeOf(p *record.Pipeline, name string, y int) node {
-	n := node{Name: cleanLine(name), Y: y}
+func nodeOf(p *record.Pipeline, name string, x, y int) node {
+	n := node{Name: briefLine(name, 20), X: x, Y: y, Note: "not visited"}
 	visits, worked := 0, time.Duration(0)
 	for i, v := range p.Visits {
 		if v.Step != name {
@@ -235,9 +307,10 @@ func nodeOf(p *record.Pipeline, name string, y int) node {
 		}
 	}
 	if n.Visited = visits > 0; n.Visited {
-		n.Note = cli.Plural(visits, "visit") + ", " + formatDuration(worked)
-	} else {
-		n.Note = "not visited"
+		n.Note = formatDuration(worked)
+	}
+	if visits > 1 {
+		n.Note = fmt.Sprintf("%d visits, %s", visits, n.Note)
 	}
 	return n
 }
@@ -246,27 +319,35 @@ func nodeOf(p *record.Pipeline, name string, y int) node {
 type way struct {
 	from, to int // indices of the steps
 	times    int
-	worked   time.Duration // time worked in the visits to which it led
 }
 
-// edgeOf draws a transition to the right of the steps. A longer transition is farther to
-// the right; a backward one starts and ends lower.
-func edgeOf(w way) (e edge, right int) {
-	y1, y2 := 6+w.from*nodeHeight+12, 6+w.to*nodeHeight+12
-	away := 34 + 22*max(w.from-w.to, w.to-w.from)
-	if w.to <= w.from {
-		y1, y2, away = y1+15, y2+15, away+84
-	}
-	if w.from == w.to {
-		y1 -= 18
-	}
-	x := nodeWidth + 2
-	e = edge{
-		Path: fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x, y1, x+away, y1, x+away, y2, x+6, y2), Tip: fmt.Sprintf("M%d %dl8 -4v8z", x, y2),
-		X: x + away*3/4 + 4, Y: (y1+y2)/2 + 4, Text: formatDuration(w.worked),
+// rise returns how far a transition that passes other steps is from them.
+func (w way) rise() int { return 14 + 10*max(w.from-w.to, w.to-w.from) }
+
+// edgeOf draws a transition to the next step as a line, one to a later step above the steps, and one
+// back below them.
+func edgeOf(w way, y int) edge {
+	left := func(i int) int { return 1 + i*(nodeWidth+nodeGap) }
+	middle := y + nodeHeight/2
+	var e edge
+	switch x1, x2 := left(w.from)+nodeWidth, left(w.to); {
+	case w.to == w.from+1:
+		e = edge{Path: fmt.Sprintf("M%d %dH%d", x1, middle, x2-6), Tip: fmt.Sprintf("M%d %dl-8 -4v8z", x2-1, middle), X: (x1 + x2) / 2, Y: middle - 7}
+	case w.to > w.from:
+		from, to := x1-24, x2+24
+		e = edge{Path: curve(from, y, to, y-6, y-w.rise()), Tip: fmt.Sprintf("M%d %dl-4 -8h8z", to, y-1), X: (from + to) / 2, Y: y - w.rise()*3/4 + 4}
+	default:
+		bottom := y + nodeHeight
+		from, to := left(w.from)+nodeWidth/2+14, left(w.to)+nodeWidth/2-14
+		e = edge{Path: curve(from, bottom, to, bottom+6, bottom+w.rise()), Tip: fmt.Sprintf("M%d %dl-4 8h8z", to, bottom+1), X: (from + to) / 2, Y: bottom + w.rise()*3/4 + 5}
 	}
 	if w.times > 1 {
-		e.Text = fmt.Sprintf("%d×, %s", w.times, e.Text)
+		e.Text = fmt.Sprintf("%d×", w.times)
 	}
-	return e, x + away
+	return e
+}
+
+// curve returns a path from one point by way of a height to another.
+func curve(x1, y1, x2, y2, height int) string {
+	return fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x1, y1, x1, height, x2, height, x2, y2)
 }

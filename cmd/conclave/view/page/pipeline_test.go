@@ -28,10 +28,10 @@ func TestPipeline(t *testing.T) {
 		State: acts.State{ID: "p1", Request: "A <b>haiku</b>", Status: "completed"}, Nodes: []string{"main", "lint", "export"}, Final: "# Done\n<script>x</script>",
 		Visits: []record.Visit{visit(1, "main", "one"), visit(2, "lint", "bad"), visit(3, "main", "two"), visit(4, "lint", "clean")},
 	}
-	html, err := Pipeline(t.Context(), run, at)
+	html, err := Pipeline(t.Context(), run, "", at)
 	require.NoError(t, err)
 	for _, want := range []string{
-		"<h1>A &lt;b&gt;haiku&lt;/b&gt;</h1>", "<h3>Done</h3>", "2 visits, 4.0 s", "not visited", ">2×, 4.0 s</text>", `id="visit-4"`,
+		"<h1>A &lt;b&gt;haiku&lt;/b&gt;</h1>", "<h3>Done</h3>", "2 visits, 4.0 s", "not visited", ">2×</text>", `id="visit-4"`,
 	} {
 		require.Contains(t, string(html), want)
 	}
@@ -49,7 +49,7 @@ func TestPipeline_files(t *testing.T) {
 	r.Visit(2, "export", "An old <b>pond</b>", "")
 	run, err := record.ReadPipeline(t.Context(), r.Store, r.Layout)
 	require.NoError(t, err)
-	html, err := Pipeline(t.Context(), run, stage.Began)
+	html, err := Pipeline(t.Context(), run, "", stage.Began)
 	require.NoError(t, err)
 	require.Contains(t, string(html), `<pre class="code" id="file-visit_1-haiku.txt" tabindex="0">An old &lt;b&gt;pond&lt;/b&gt;`)
 	require.Contains(t, string(html), `haiku.txt <small>19 bytes, as in <a href="#visit-1">visit 1</a></small>`)

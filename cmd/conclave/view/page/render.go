@@ -19,6 +19,7 @@ import (
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run/record"
 	"conclave/engine/step"
+	"conclave/workflows"
 )
 
 //go:embed templates
@@ -70,7 +71,7 @@ func Standalone(ctx context.Context, run record.Run, now time.Time) ([]byte, err
 		if err != nil {
 			return nil, err
 		}
-		return Pipeline(ctx, p, now)
+		return Pipeline(ctx, p, "", now)
 	case record.Scenarios:
 		r, err := record.ReadScenario(ctx, run.Store, run.Layout)
 		if err != nil {
@@ -80,12 +81,13 @@ func Standalone(ctx context.Context, run record.Run, now time.Time) ([]byte, err
 		return Scenarios([]ScenarioRun{{Run: r, Evidence: evidence}}, nil, now)
 	}
 	var html bytes.Buffer
-	err := Write(ctx, &html, run.Reader(), now)
+	err := Write(ctx, &html, run.Reader(), "", now)
 	return html.Bytes(), err
 }
 
-// Write writes a standalone page of a session, smaller than a million bytes.
-func Write(ctx context.Context, w io.Writer, r *record.Reader, now time.Time) error {
+// Write writes a standalone page of a session, smaller than a million bytes. Home is the address of
+// the list to which it belongs; it is empty without one.
+func Write(ctx context.Context, w io.Writer, r *record.Reader, home string, now time.Time) error {
 	s, err := r.Read(ctx)
 	if err != nil {
 		return fmt.Errorf("draw the page: %w", err)
@@ -98,6 +100,7 @@ func Write(ctx context.Context, w io.Writer, r *record.Reader, now time.Time) er
 		}
 		c := &cutter{limit: max(limit, 400), images: 450_000}
 		v := newView(s, nil, now)
+		v.Home, v.Change = home, changeOf(s.Change, c.limit)
 		v.addAnswers(ctx, c, r.Content)
 		if limit == 0 {
 			v.dropDetails()
@@ -146,7 +149,7 @@ func (v *view) addTranscripts(c *cutter, transcripts map[string]step.Transcript)
 
 // mayFit reports whether a page whose texts are truncated to a limit may fit.
 func mayFit(s *record.Session, transcripts map[string]step.Transcript, limit int) bool {
-	total := 0
+	total := min(len(s.Change), 16*limit)
 	add := func(size int) { total += min(size, limit) }
 	for _, p := range s.Steps {
 		if p.Answer != nil {
@@ -218,6 +221,7 @@ type Filter struct {
 	Status, Text, Team string
 	Days               string // started within so many; empty for all
 	MinCost            string // cost in dollars
+	All                bool   // with the runs that pipelines and evaluations started
 	Sort               string // cost or time taken; empty for the newest first
 }
 
@@ -225,7 +229,31 @@ type Filter struct {
 func FilterOf(q url.Values) Filter {
 	return Filter{
 		Status: q.Get("status"), Text: q.Get("text"), Team: q.Get("team"), Days: q.Get("days"), MinCost: q.Get("cost"), Sort: q.Get("sort"),
+		All: q.Has("all"),
 	}
+}
+
+// Narrowed reports whether the filter has more than a text.
+func (f Filter) Narrowed() bool { return f != Filter{Text: f.Text} }
+
+// isNested reports whether a pipeline or an evaluation started a run.
+func isNested(i record.Item) bool { return i.Parent != "" || strings.HasPrefix(i.ID, "eval-") }
+
+// Beside returns the address of the run that is so many places older than a run among those of its kind; nested
+// ones are only beside a nested one. It is empty without one.
+func Beside(items []record.Item, page string, older int) string {
+	find := func(i record.Item) bool { return i.Href == page }
+	at := slices.IndexFunc(items, find)
+	if at < 0 {
+		return ""
+	}
+	of := items[at]
+	items = slices.DeleteFunc(slices.Clone(items), func(i record.Item) bool { return i.Kind != of.Kind || isNested(i) && !isNested(of) })
+	slices.SortStableFunc(items, func(a, b record.Item) int { return b.Started.Compare(a.Started) })
+	if at = slices.IndexFunc(items, find) + older; at < 0 || at >= len(items) {
+		return ""
+	}
+	return items[at].Href
 }
 
 func (f Filter) admits(i record.Item, now time.Time) bool {
@@ -249,18 +277,35 @@ func (f Filter) admits(i record.Item, now time.Time) bool {
 // listed is the list as the data of its template.
 type listed struct {
 	Filter
+	Live     *Live
 	Items    []record.Item
-	All      int
+	Known    int // runs that the filter may admit
+	Hidden   int // nested ones that it leaves out
 	Statuses []string
 	Teams    []string
-	Live     *Live // nil: a list is not followed
+}
+
+// Frame returns the frame of the list.
+func (l listed) Frame() frame { return frame{Live: l.Live, Title: "Sessions"} }
+
+// Ask returns the request for a new session; nil if the reader cannot start one.
+func (l listed) Ask() *action {
+	if l.Live.Token == "" || l.Live.Guest {
+		return nil
+	}
+	return &action{Path: "/ask", Token: l.Live.Token, Verb: "ask", Name: "Ask the team", Main: true, Command: commandLine(l.Live, "run", placeholder), Hint: "A question for the default team", Long: true}
 }
 
 // List renders the list of all sessions, the newest first.
-func List(items []record.Item, f Filter) ([]byte, error) {
-	l := listed{Filter: f, All: len(items)}
+func List(items []record.Item, f Filter, live Live) ([]byte, error) {
+	l := listed{Filter: f, Live: &live}
 	now := time.Now()
 	for _, i := range items {
+		if !f.All && isNested(i) {
+			l.Hidden++
+			continue
+		}
+		l.Known++
 		if i.Status != "" && !slices.Contains(l.Statuses, i.Status) {
 			l.Statuses = append(l.Statuses, i.Status)
 		}
@@ -286,7 +331,12 @@ func List(items []record.Item, f Filter) ([]byte, error) {
 }
 
 // Starting renders the page of a run that has no record yet.
-func Starting(id string) ([]byte, error) { return executeTemplate("starting", id) }
+func Starting(id, notice string) ([]byte, error) {
+	return executeTemplate("starting", struct {
+		Frame frame
+		ID    string
+	}{frame{Live: &Live{Notice: notice}, Title: id, ID: cleanLine(id), Status: workflows.Running, Word: "starting"}, id})
+}
 
 func costOfItem(i record.Item) float64 {
 	if i.Usage == nil {

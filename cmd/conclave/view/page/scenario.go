@@ -193,6 +193,21 @@ func (c *cutter) addEvidence(v *attemptView, r ScenarioRun, name string) {
 	v.Others = append(v.Others, one)
 }
 
+// Frame returns the frame of the report.
+func (p scenarioPage) Frame() frame {
+	f := frame{Title: "Scenarios: " + p.Summary(), Kind: "scenarios", Status: string(scenario.Pass), Word: string(scenario.Pass)}
+	if p.Passed < len(p.Runs) {
+		f.Status, f.Word = string(scenario.Fail), string(scenario.Fail)
+	}
+	for _, r := range p.Runs {
+		f.Tabs = append(f.Tabs, tab{r.ID, cleanLine(r.Name())})
+	}
+	if len(p.Index) > 0 {
+		f.Tabs = append(f.Tabs, tab{"index", "All runs"})
+	}
+	return f
+}
+
 // Summary describes the report in a few words.
 func (p scenarioPage) Summary() string {
 	words := cli.Plural(len(p.Runs), "run")
@@ -213,6 +228,32 @@ type journey struct {
 
 // Running reports whether the run is still running.
 func (j *journey) Running() bool { return !j.Over() }
+
+// Frame returns the frame of the page.
+func (j *journey) Frame() frame {
+	return frame{
+		Live: j.Live, Title: cleanLine(j.Name()), Kind: "scenario run", ID: cleanLine(j.Scenario + "/" + j.RunID), Status: j.Shown(), Word: j.Shown(),
+		Said: fmt.Sprintf("%d of %s passed", j.Passed(), cli.Plural(len(j.Run.Steps), "step")), Tabs: []tab{{"decision", "Result"}, {"steps", "Steps"}},
+	}
+}
+
+// Wait describes what a run waits for that has not ended.
+func (j *journey) Wait() wait {
+	began, _ := time.Parse(time.RFC3339, j.StartedAt) // zero if it is unknown
+	return waitFor(nil, j.Paused, "", began)
+}
+
+// Actions returns the requests that the run takes in its state.
+func (j *journey) Actions() []action {
+	s := steering{ID: j.Scenario + "/" + j.RunID, Running: j.Running(), Paused: j.Paused, Stop: "The run ends without a verdict. The evidence so far stays on record."}
+	if j.CanRetry() {
+		s.Retry = "Retry from the failed step"
+	}
+	if j.Running() {
+		s.Say = "A message to the agent"
+	}
+	return j.Live.actions(s)
+}
 
 // CanRetry reports whether the run can continue from its first step that did not pass.
 func (j *journey) CanRetry() bool { return j.Over() && j.Status != scenario.Pass }
@@ -245,7 +286,7 @@ func DrawScenario(run ScenarioRun, live Live, now time.Time, canvas *Canvas) (Dr
 		template: "scenario", live: live,
 		data: func(l *Live) any { one := *j; one.Live = l; return &one },
 		parts: func() ([]Part, error) {
-			parts, err := sectionsOf(j, "head:runhead", "now:runnow", "steer:runsteer")
+			parts, err := sectionsOf(j, "head", "asked:runasked", "decision:runnow", "steer")
 			return append(parts, p.parts...), err
 		},
 	}, nil

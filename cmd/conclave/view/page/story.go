@@ -11,12 +11,24 @@ import (
 	"conclave/engine/coordination"
 )
 
-// The sizes of the story's drawing, in pixels.
-const (
-	storyTop   = 46 // top of the first lane
-	laneHeight = 46
-	barHeight  = 14
+// storyTop is the top of the first lane of the story's drawing, in pixels.
+const storyTop = 30
+
+// sizes are the heights of the parts of a lane, in pixels.
+type sizes struct{ lane, above, bar int } // above is the room above the bar; without room for a label it is beside its symbol
+
+var (
+	roomy   = sizes{lane: 40, above: 17, bar: 13}
+	compact = sizes{lane: 16, above: 4, bar: 8}
 )
+
+// sizesFor returns lower lanes for a large team.
+func sizesFor(agents int) sizes {
+	if agents > manyAgents {
+		return compact
+	}
+	return roomy
+}
 
 // story is the timeline of a session, with a lane for each agent and a bar for each step.
 type story struct {
@@ -37,6 +49,7 @@ type lane struct {
 	Class   string // color
 	Y       int    // y coordinate of the bars
 	Text    int    // baseline of the agent's name
+	Rail    int    // y coordinate of the middle of the bars
 	Bars    []strip[bar]
 	Marks   []strip[mark]
 	Updates []strip[mark]
@@ -63,6 +76,7 @@ type mark struct {
 	Y                  int
 	Path               string // path of the symbol, around 0 0
 	Label              string
+	LabelX, LabelY     int    // position of the label
 	Anchor             string // anchor of the label: start, middle or end
 }
 
@@ -105,17 +119,20 @@ func storyOf(s *record.Session, now time.Time) story {
 			end = p.Ended
 		}
 	}
-	d := &drawing{s: s, axis: newAxis(s, end), end: end, now: end, ends: map[string]point{}}
+	d := &drawing{s: s, axis: newAxis(s, end), end: end, now: end, ends: map[string]point{}, sizes: sizesFor(len(s.Agents))}
 	if s.Running() && !now.IsZero() && now.Before(end) {
 		d.now = now
 	}
 	for i, a := range s.Agents {
 		d.drawLane(i, a)
 	}
-	d.story.Bottom = storyTop + len(s.Agents)*laneHeight
-	d.story.Height = d.story.Bottom + 24
+	d.story.Bottom = storyTop + len(s.Agents)*d.lane
 	d.drawTies()
 	d.drawBands()
+	d.story.Height = d.story.Bottom + 22
+	if len(d.story.Bands) > 0 {
+		d.story.Height += 16 // the bands have names, too
+	}
 	d.drawNotes()
 	d.drawTicks()
 	d.story.Width = widthClass(s)
@@ -156,6 +173,7 @@ type point struct {
 
 // drawing is a timeline being drawn.
 type drawing struct {
+	sizes
 	s     *record.Session
 	axis  axis
 	end   time.Time // end of the axis
@@ -168,7 +186,7 @@ func (d *drawing) percentAt(t time.Time) string { return cssPercent(d.axis.posit
 
 func (d *drawing) drawTies() {
 	for i, a := range d.s.Agents {
-		y := storyTop + i*laneHeight + 22 + barHeight/2
+		y := storyTop + i*d.lane + d.above + d.bar/2
 		var ties []tie
 		for _, p := range a.Steps {
 			if p.Vote == nil {
@@ -193,7 +211,12 @@ func (d *drawing) drawTies() {
 
 // drawBands draws pauses, waits for models, and compressed times.
 func (d *drawing) drawBands() {
+	var named []span // bands with a text, over which no other is written
 	add := func(class, text, title string, from, to time.Time) {
+		if slices.ContainsFunc(named, func(s span) bool { return from.Before(s.to) && s.from.Before(to) }) {
+			text = ""
+		}
+		named = append(named, span{from: from, to: to})
 		x, end := d.axis.positionOf(from), d.axis.positionOf(to)
 		d.story.Bands = append(d.story.Bands, band{Class: class, X: cssPercent(x), W: cssPercent(end - x), Text: text, Title: title})
 	}
@@ -208,7 +231,7 @@ func (d *drawing) drawBands() {
 		}
 	}
 	for _, c := range d.axis.compressedSpans() {
-		add("gap", "⫽ "+formatDuration(c.to.Sub(c.from)), "nothing ran for "+formatDuration(c.to.Sub(c.from)), c.from, c.to)
+		add("gap", "≀ "+formatDuration(c.to.Sub(c.from)), "nothing ran for "+formatDuration(c.to.Sub(c.from)), c.from, c.to)
 	}
 }
 
@@ -228,11 +251,11 @@ func (d *drawing) drawNotes() {
 		at := d.axis.positionOf(m.SaidAt)
 		n := note{
 			Class: "said", X: cssPercent(at), Text: "“" + briefLine(m.Text, 40) + "”", Title: "a person: " + briefLine(m.Text, 200),
-			Anchor: sideOf(at), Y: 26, Top: 30, Bottom: d.story.Bottom,
+			Anchor: sideOf(at), Y: 24, Top: 28, Bottom: d.story.Bottom,
 		}
 		if i := slices.IndexFunc(d.s.Agents, func(a *record.Agent) bool { return a.ID == m.Agent }); i >= 0 {
-			n.Top = storyTop + i*laneHeight
-			n.Bottom = n.Top + laneHeight
+			n.Top = storyTop + i*d.lane
+			n.Bottom = n.Top + d.lane
 		}
 		d.story.Notes = append(d.story.Notes, n)
 	}
@@ -241,7 +264,7 @@ func (d *drawing) drawNotes() {
 		case coordination.EntryDecided, coordination.EntryCancelled, coordination.EntryReopened:
 			d.story.Notes = append(d.story.Notes, note{
 				Class: "decided", X: d.percentAt(e.Time), Text: cleanLine(e.Text), Title: cleanLine(e.Text), Anchor: sideOf(d.axis.positionOf(e.Time)),
-				Y: d.story.Bottom + 16, Top: storyTop - 6, Bottom: d.story.Bottom + 2,
+				Y: d.story.Height - 6, Top: storyTop - 6, Bottom: d.story.Height - 18,
 			})
 		}
 	}
@@ -257,9 +280,14 @@ func sideOf(at float64) string {
 
 func (d *drawing) drawTicks() {
 	began := d.s.Began()
+	last := ""
 	for _, since := range d.axis.roundTimes(began) {
-		share := d.axis.positionOf(began.Add(since))
-		d.story.Ticks = append(d.story.Ticks, tick{X: cssPercent(share), Text: formatMoment(since, d.end.Sub(began)), Anchor: anchorAt(share)})
+		share, text := d.axis.positionOf(began.Add(since)), formatMoment(since, d.end.Sub(began))
+		if text == last {
+			continue
+		}
+		last = text
+		d.story.Ticks = append(d.story.Ticks, tick{X: cssPercent(share), Text: text, Anchor: anchorAt(share)})
 	}
 }
 

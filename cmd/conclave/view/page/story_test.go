@@ -117,7 +117,7 @@ func TestActionWords(t *testing.T) {
 		"at work":                 {},
 		"ended without an action": {Over: true},
 	} {
-		require.Equal(t, want, actionWords(p))
+		require.Equal(t, want, actionWords(&record.Session{Agents: []*record.Agent{{}}}, p))
 	}
 }
 
@@ -129,7 +129,9 @@ func TestBarClass(t *testing.T) {
 		"bar uncounted": {Ended: after(1), Action: "vote"},
 		"bar":           {Ended: after(1), Action: "vote", Accepted: true},
 	} {
-		require.Equal(t, want, barClass(p))
+		d := &drawing{s: &record.Session{}}
+		d.s.State.Status = "running"
+		require.Equal(t, want, d.barClass(p))
 	}
 }
 
@@ -213,8 +215,8 @@ func TestStoryOf_messageToOne(t *testing.T) {
 	for _, script := range stage.Scripts {
 		if script.Name == "message to one" {
 			n := storyOf(sessionOf(t, script.Play(t)), after(0)).Notes[0]
-			require.Equal(t, storyTop+laneHeight, n.Top)
-			require.Equal(t, n.Top+laneHeight, n.Bottom)
+			require.Equal(t, storyTop+roomy.lane, n.Top)
+			require.Equal(t, n.Top+roomy.lane, n.Bottom)
 		}
 	}
 }

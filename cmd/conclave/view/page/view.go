@@ -5,11 +5,13 @@ import (
 	"html/template"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run/record"
 	"conclave/engine/coordination"
+	"conclave/engine/eval"
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/text"
@@ -21,10 +23,17 @@ type view struct {
 	Live     *Live
 	Now      time.Time
 	Elapsed  string
+	Home     string  // list to which a standalone page belongs; empty without one
 	Final    *answer // nil without one
 	How      string  // the decision was found
+	Model    string  // model of the final answer's author; empty if it is unknown
+	Wait     wait    // of a running session
+	Change   *change // what the final answer changed; nil without a base
+	Tally    tally
 	Why      []string
+	Sides    []side
 	Facts    []fact
+	Slowest  string
 	Board    []row
 	Story    story
 	Compare  compare
@@ -32,7 +41,6 @@ type view struct {
 	Answers  []answer
 	Steps    []stepView
 	Cost     cost
-	Glossary []term
 	Activity []cli.Activity
 	Terse    bool // shortened for want of room
 }
@@ -55,6 +63,7 @@ type stepView struct {
 	Path                   string // path of the transcript
 	Entries                []entry
 	LeftOut                bool          // the transcript is left out for want of room
+	Cut                    bool          // ended by the decision of the others
 	Said                   string        // the end of the reply under way
 	Drawn                  template.HTML // HTML of an earlier drawing
 }
@@ -65,9 +74,15 @@ type Live struct {
 	Token    string // against forged requests; empty for a page without controls
 	Temporal string // address of the workflow in Temporal's page; empty if it is unknown
 	Since    string // the version from which the reader follows the page
+	Target   string // directory to which the change can be applied from here; empty without one
+	Guest    bool   // the reader sees its own sessions only and starts none here
+	Beside   bool   // there are addresses of the newer and the older run
 	Notice   string // the outcome of the reader's last request
 	Failed   bool   // whether that request failed
 	Running  []cli.Activity
+
+	// Command returns a command line for a terminal; nil for a directory.
+	Command func(command string, args ...string) string
 }
 
 // saidBy returns the end of the reply that a running step is receiving.
@@ -84,8 +99,14 @@ func (l *Live) saidBy(p *record.Step) string {
 // files.
 func newView(s *record.Session, live *Live, now time.Time) *view {
 	v := &view{
-		Session: s, Live: live, Now: now, How: howDecided(s), Why: explainOutcome(s), Facts: factsOf(s), Story: storyOf(s, now), Compare: compareOf(s),
-		Judged: judgedOf(s), Cost: costOf(s), Glossary: glossary,
+		Session: s, Live: live, Now: now, How: howDecided(s), Tally: tallyOf(s), Why: explainOutcome(s), Sides: sidesOf(s), Facts: factsOf(s), Slowest: slowestStep(s),
+		Story: storyOf(s, now), Compare: compareOf(s), Judged: judgedOf(s), Cost: costOf(s),
+	}
+	if s.Running() {
+		v.Why, v.Sides = nil, nil
+	}
+	if f := s.Final(); f != nil && s.Agent(f.Agent) != nil {
+		v.Model = s.Agent(f.Agent).Model
 	}
 	end := now
 	if !s.Running() {
@@ -97,13 +118,14 @@ func newView(s *record.Session, live *Live, now time.Time) *view {
 	if live != nil {
 		v.Activity = live.Running
 	}
+	v.Wait = v.waitNow()
 	for i, a := range s.Agents {
 		v.Board = append(v.Board, newRow(s, a, i, v.Activity, now))
 	}
 	for _, p := range s.Steps {
-		one := stepView{Step: p, ID: stepID(p), Words: actionWords(p), Path: p.Dir + "transcript.jsonl", Class: stepClass(s, p)}
+		one := stepView{Step: p, ID: stepID(p), Words: actionWords(s, p), Path: p.Dir + "transcript.jsonl", Class: agentClass(s, p.Agent), Cut: isCut(s, p)}
 		if !p.Started.IsZero() {
-			one.Took = formatDuration(stepEnd(p, now).Sub(p.Started))
+			one.Took = formatDuration(stepEnd(p, end).Sub(p.Started))
 		}
 		if live != nil {
 			one.Source = live.Base + "/steps/" + p.Agent + "/" + strconv.Itoa(p.Number)
@@ -114,6 +136,30 @@ func newView(s *record.Session, live *Live, now time.Time) *view {
 	return v
 }
 
+// Frame returns the frame of the page.
+func (v *view) Frame() frame {
+	f := frame{
+		Live: v.Live, Home: v.Home, Title: firstWords(v.Query, "(no question)"), Kind: "session", ID: cleanLine(v.ID), Status: v.State.Status, Word: v.State.Status, Keys: true,
+		Tabs: []tab{{"decision", "Decision"}, {"story", "Story"}, {"why", "Why"}, {"board", "Agents"}, {"answers", "Answers"}, {"steps", "Steps"}, {"cost", "Cost"}},
+	}
+	if v.Running() && len(v.Facts) == 0 {
+		f.Tabs = slices.Delete(f.Tabs, 2, 3)
+	}
+	switch {
+	case v.Running():
+		f.Status, f.Word = v.Wait.Class, v.Wait.Class
+	case v.Final != nil:
+		f.Said = v.Final.Label + " by " + v.Final.Agent
+	}
+	return f
+}
+
+// Many reports whether the team is so large that the page begins with its details folded.
+func (v *view) Many() bool { return len(v.Agents) > manyAgents }
+
+// manyAgents is the number of agents above which lanes are lower, and details folded.
+const manyAgents = 8
+
 // HasFailed reports whether an agent has failed.
 func (v *view) HasFailed() bool {
 	return slices.ContainsFunc(v.Agents, func(a *record.Agent) bool { return a.Error != nil })
@@ -122,15 +168,6 @@ func (v *view) HasFailed() bool {
 // CanRetry reports whether the session ended without a decision that stands and can continue.
 func (v *view) CanRetry() bool {
 	return v.Undecided() || v.State.Status == string(coordination.FailedAll) || v.State.Status == string(coordination.Cancelled)
-}
-
-func stepClass(s *record.Session, p *record.Step) string {
-	for i, a := range s.Agents {
-		if a.ID == p.Agent {
-			return colorClass(i)
-		}
-	}
-	return ""
 }
 
 func howDecided(s *record.Session) string {
@@ -150,8 +187,11 @@ func howDecided(s *record.Session) string {
 		return st.Status + " by equal answers"
 	}
 	by := ""
-	if st.DecidedBy == coordination.ByQuorum || st.DecidedBy == coordination.ByChecks {
-		by = " by " + string(st.DecidedBy)
+	switch w := s.Winner(); {
+	case st.DecidedBy == coordination.ByQuorum:
+		by = " by quorum"
+	case st.DecidedBy == coordination.ByChecks && w != nil:
+		return st.Status + " by checks, " + checksWords(w) + " passed"
 	}
 	return st.Status + by + ", " + strconv.Itoa(st.Votes[st.Winner]) + " of " + cli.Plural(countActive(s), "vote")
 }
@@ -159,9 +199,8 @@ func howDecided(s *record.Session) string {
 // Undecided reports whether the session ended with too little support for its best answer.
 func (v *view) Undecided() bool { return v.State.Status == string(coordination.Undecided) }
 
-// newRow has no winner in an undecided session, although its state names the best answer.
 func newRow(s *record.Session, a *record.Agent, i int, doing []cli.Activity, now time.Time) row {
-	r := row{Agent: a, Class: colorClass(i), Winner: s.State.Winner == a.ID && !s.Running() && s.State.Status != string(coordination.Undecided)}
+	r := row{Agent: a, Class: colorClass(i), Winner: hasWon(s, a.ID)}
 	for _, p := range a.Steps {
 		if p.Vote != nil && p.Vote.Stands && a.Error == nil {
 			r.Vote = p
@@ -180,8 +219,10 @@ func newRow(s *record.Session, a *record.Agent, i int, doing []cli.Activity, now
 		if a.Purpose == coordination.Evaluation {
 			r.State = "its answer is evaluated"
 		}
+	case cutWords(s, a.ID) != "":
+		r.State = cutWords(s, a.ID)
 	default:
-		r.State = a.Status
+		r.State = strings.ReplaceAll(a.Status, "_", " ")
 	}
 	for _, d := range doing {
 		if d.Agent == a.ID {
@@ -196,24 +237,11 @@ var functions = template.FuncMap{
 	"stamp": timeElement, "linked": linkLabels, "money": formatPrice, "tokens": formatTokens, "clean": cleanText, "line": cleanLine, "brief": briefLine,
 	"clock": cli.Clock, "price": priceOf, "size": text.Size, "count": cli.Count, "seconds": formatDuration, "slug": attributeID, "plural": cli.Plural,
 	"add":    func(a, b int) int { return a + b },
+	"ago":    agoElement,
+	"share":  cssPercent,
+	"spread": func(ci eval.Interval) float64 { return ci[1] - ci[0] },
 	"fresh":  func(u llm.Usage) int64 { return max(0, u.InputTokens-u.CachedInputTokens) },
 	"number": func(n int) string { return fmt.Sprintf("%03d", n) },
 	"stepID": stepID,
 	"path":   func(p *record.Step, f artifact.File) string { return p.Dir + "workspace/" + cleanLine(f.Path) },
-}
-
-// term is an entry of the glossary.
-type term struct{ Word, Meaning string }
-
-var glossary = []term{
-	{"session", "one question taken to a decision by a team"},
-	{"agent", "a member of the team; the others know it only by its number"},
-	{"step", "one run of an agent, which ends in one action: an answer, a vote or a stop"},
-	{"label", "the anonymous name of an answer: agent1.2 is the second answer of the agent with number 1"},
-	{"round", "the steps that were started together"},
-	{"vote", "an agent's choice of one answer, its own included"},
-	{"stale", "said of a vote whose agent had not seen some agent's newest answer; it no longer counts, and the agent votes again"},
-	{"consensus", "every active agent is done, no vote is stale, and one answer has more than half of the votes"},
-	{"update", "an answer or a message that reached an agent while it worked"},
-	{"force", "a decision taken because time, money or steps ran out, or because a person asked for it"},
 }

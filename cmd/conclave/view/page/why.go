@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,26 +12,18 @@ import (
 	"conclave/engine/coordination"
 )
 
-// maxTold is the maximum number of changes, and of quotes of each side, in the paragraph.
-// The facts below it have all of them.
-const maxTold = 4
-
 // maxQuote is the maximum length of a quoted reason, in characters.
 const maxQuote = 400
 
-// explainOutcome returns sentences that explain from the record why the session ended as it did.
+// explainOutcome returns at most three sentences that explain from the record why the session ended
+// as it did. The reasons of the voters and the facts have the rest.
 func explainOutcome(s *record.Session) []string {
 	w := &why{s: s, final: s.Winner()}
 	w.tellDecision()
-	if s.Running() {
-		return w.sentences
+	if !s.Running() {
+		w.tellTie()
+		w.tellPresenter()
 	}
-	w.tellTie()
-	w.tellMoves()
-	w.quoteSupport()
-	w.quoteDissent()
-	w.tellFailures()
-	w.tellMessages()
 	return w.sentences
 }
 
@@ -83,7 +76,10 @@ func (w *why) tellDecision() {
 	default:
 		w.addSentence("%s was taken by force: %s. It had the fresh votes of %s at that moment.", winner, forcedBy(st.Status), votes)
 	}
-	if f := st.Final; f != nil && f.Label != "" && w.final != nil && f.Label != w.final.Answer.Label {
+}
+
+func (w *why) tellPresenter() {
+	if f := w.s.State.Final; f != nil && f.Label != "" && w.final != nil && f.Label != w.final.Answer.Label {
 		w.addSentence("%s then presented it as %s.", f.Agent, f.Label)
 	}
 }
@@ -95,7 +91,7 @@ func consensusWords(st acts.State, votes string) string {
 	case coordination.ByQuorum:
 		told := "won by consensus of a quorum: " + votes + " voted for it"
 		if len(st.Cut) > 0 {
-			return told + " while " + joinWords(st.Cut) + " still worked."
+			return told + "; cut off by the quorum: " + joinWords(st.Cut) + "."
 		}
 		return told + "."
 	case coordination.ByChecks:
@@ -172,58 +168,108 @@ func tiedWith(s *record.Session) []string {
 	return tied
 }
 
-// tellMoves describes who changed to the winner, from which answer, and after seeing which ones. Without
-// a winner it describes every change.
-func (w *why) tellMoves() {
-	all := slices.DeleteFunc(changedMinds(w.s), func(c change) bool { return w.s.State.Winner != "" && c.to != w.s.State.Winner })
-	for i, c := range all {
-		if i == maxTold {
-			w.addSentence("%d more changed their mind.", len(all)-i)
-			break
+// side has the votes for the answers of one agent, with their reasons.
+type side struct {
+	Label string
+	Class string // color of the author
+	For   bool   // it won
+	Votes int
+	Moved int // voters that had another answer or another vote before
+	Said  []reason
+	Moves []string // what the voters of a large team had chosen before
+}
+
+// reason is what several voters gave as their reason, with what they had chosen before.
+type reason struct {
+	Voters []voter
+	Text   string
+	Moves  []string
+	Stale  bool
+}
+
+type voter struct{ Name, Class, Step string }
+
+// sidesOf groups the votes that were not replaced by the author of their answer: the winner first,
+// then those with most votes. Equal reasons are one.
+func sidesOf(s *record.Session) []side {
+	moves := changedMinds(s)
+	var sides []side
+	of := map[string]int{}
+	for _, p := range standingVotes(s) {
+		at, known := of[p.Vote.Target]
+		if !known {
+			at, of[p.Vote.Target] = len(sides), len(sides)
+			sides = append(sides, side{Label: p.Vote.TargetLabel, Class: agentClass(s, p.Vote.Target), For: hasWon(s, p.Vote.Target)})
 		}
-		w.addSentence("%s", c.told)
+		var told []string
+		for _, m := range moves {
+			if m.agent == p.Agent {
+				told = append(told, m.words(m.target == p.Vote.Target))
+			}
+		}
+		sides[at].addVote(s, p, told)
+	}
+	slices.SortStableFunc(sides, func(a, b side) int {
+		return cmp.Or(compareFlags(a.For, b.For), cmp.Compare(b.Votes, a.Votes))
+	})
+	for i := range sides {
+		one := &sides[i]
+		for j, r := range one.Said {
+			if len(s.Agents) > manyAgents || len(r.Voters) > 3 {
+				one.Moves, one.Said[j].Moves = append(one.Moves, r.Moves...), nil
+			}
+		}
+	}
+	return sides
+}
+
+// hasWon reports whether the decision is for an agent's answer. An undecided session has no winner,
+// although its state names the best answer.
+func hasWon(s *record.Session, agent string) bool {
+	return s.State.Winner == agent && !s.Running() && s.State.Status != string(coordination.Undecided)
+}
+
+// compareFlags puts a set flag first.
+func compareFlags(a, b bool) int {
+	if a == b {
+		return 0
+	}
+	return map[bool]int{true: -1, false: 1}[a]
+}
+
+// addVote joins votes with the same reason, unless their voters had told different things before.
+func (s *side) addVote(of *record.Session, p *record.Step, moves []string) {
+	s.Votes++
+	if len(moves) > 0 {
+		s.Moved++
+	}
+	r := reason{Text: briefLine(p.Vote.Reason, maxQuote), Moves: moves, Stale: p.Vote.Stale != nil}
+	v := voter{p.Agent, agentClass(of, p.Agent), stepID(p)}
+	at := slices.IndexFunc(s.Said, func(other reason) bool { return other.Text == r.Text && other.Stale == r.Stale && r.Text != "" })
+	if at < 0 {
+		r.Voters = []voter{v}
+		s.Said = append(s.Said, r)
+		return
+	}
+	if first := &s.Said[at]; len(first.Voters) == 1 { // the moves have to name their agents
+		for i := range first.Moves {
+			first.Moves[i] = first.Voters[0].Name + " " + first.Moves[i]
+		}
+	}
+	s.Said[at].Voters = append(s.Said[at].Voters, v)
+	for _, told := range moves {
+		s.Said[at].Moves = append(s.Said[at].Moves, p.Agent+" "+told)
 	}
 }
 
-func (w *why) quoteSupport() {
-	quoted, more := 0, 0
-	for _, p := range standingVotes(w.s) {
-		switch {
-		case p.Vote.Stale != nil || p.Vote.Target != w.s.State.Winner || p.Vote.Reason == "":
-		case quoted == maxTold:
-			more++
-		default:
-			quoted++
-			w.addSentence("%s voted for it: “%s”", p.Agent, briefLine(p.Vote.Reason, maxQuote))
+// agentClass returns the class of an agent's color.
+func agentClass(s *record.Session, agent string) string {
+	for i, a := range s.Agents {
+		if a.ID == agent {
+			return colorClass(i)
 		}
 	}
-	if more > 0 {
-		w.addSentence("%d more voted for it.", more)
-	}
-}
-
-// quoteDissent quotes every standing vote if there is no winner.
-func (w *why) quoteDissent() {
-	against := 0
-	for _, p := range standingVotes(w.s) {
-		if w.s.State.Winner != "" && p.Vote.Target == w.s.State.Winner {
-			continue
-		}
-		if against++; against > maxTold {
-			continue
-		}
-		state := "voted for"
-		if p.Vote.Stale != nil {
-			state = "had a stale vote for"
-		}
-		w.addSentence("Dissent: %s %s %s: “%s”", p.Agent, state, p.Vote.TargetLabel, briefLine(p.Vote.Reason, maxQuote))
-	}
-	if against > maxTold {
-		w.addSentence("%d more voted for other answers.", against-maxTold)
-	}
-	if against == 0 && w.s.State.Winner != "" && len(standingVotes(w.s)) > 0 {
-		w.addSentence("Nobody voted for another answer.")
-	}
+	return ""
 }
 
 // standingVotes returns the votes that were not replaced, in the configured order of the agents.
@@ -237,20 +283,6 @@ func standingVotes(s *record.Session) []*record.Step {
 		}
 	}
 	return votes
-}
-
-func (w *why) tellFailures() {
-	for _, a := range w.s.Agents {
-		if a.Error != nil {
-			w.addSentence("%s failed and did not vote: %s.", a.ID, strings.TrimSuffix(briefLine(a.Error.Type+": "+a.Error.Message, maxQuote), "."))
-		}
-	}
-}
-
-func (w *why) tellMessages() {
-	if n := len(w.s.Messages); n > 0 {
-		w.addSentence("People sent %s.", cli.Plural(n, "message"))
-	}
 }
 
 func describeProgress(s *record.Session) string {
@@ -270,4 +302,73 @@ func describeProgress(s *record.Session) string {
 		return where + " At work: " + joinWords(at) + "."
 	}
 	return where
+}
+
+// tallyRow is the bar of votes for an agent's answer.
+type tallyRow struct {
+	Label, Agent, Class string
+	Winner              bool
+	Fresh, Stale        int
+	FreshW, StaleW      string // widths of the bars
+	Note                string
+}
+
+// tally has a bar for each answer that could be voted for.
+type tally struct {
+	Rows  []tallyRow
+	Rest  int // answers without a vote that are left out
+	Fresh int // fresh votes for all answers
+	All   int // agents that may vote
+	Cast  int // votes that were not replaced
+}
+
+// tallyOf counts the votes that were not replaced. A large team has the bars of answers with votes only.
+func tallyOf(s *record.Session) tally {
+	const few, most = 6, 8
+	votes := standingVotes(s)
+	t := tally{All: countActive(s), Cast: len(votes)}
+	for i, a := range s.Agents {
+		if a.LatestLabel == "" {
+			continue
+		}
+		row := tallyRow{Label: a.LatestLabel, Agent: a.ID, Class: colorClass(i), Winner: hasWon(s, a.ID)}
+		if w := s.Winner(); row.Winner && w != nil {
+			row.Label = w.Answer.Label
+		}
+		for _, p := range votes {
+			switch {
+			case p.Vote.Target != a.ID:
+			case p.Vote.Stale != nil:
+				row.Stale++
+			default:
+				row.Fresh++
+			}
+		}
+		if p := s.Answered(row.Label); p != nil && len(p.Checks) > 0 {
+			row.Note = checksWords(p)
+		}
+		t.Fresh += row.Fresh
+		scale := float64(max(t.All, len(votes), 1))
+		row.FreshW, row.StaleW = cssPercent(float64(row.Fresh)/scale), cssPercent(float64(row.Stale)/scale)
+		t.Rows = append(t.Rows, row)
+	}
+	slices.SortStableFunc(t.Rows, func(a, b tallyRow) int {
+		return cmp.Or(compareFlags(a.Winner, b.Winner), cmp.Compare(b.Fresh, a.Fresh), cmp.Compare(b.Stale, a.Stale))
+	})
+	if voted := slices.IndexFunc(t.Rows, func(r tallyRow) bool { return r.Fresh+r.Stale == 0 }); len(t.Rows) > few && voted > 0 {
+		t.Rest = len(t.Rows) - min(voted, most)
+		t.Rows = t.Rows[:min(voted, most)]
+	}
+	return t
+}
+
+// checksWords says how many checks of an answer passed.
+func checksWords(p *record.Step) string {
+	passed := 0
+	for _, c := range p.Checks {
+		if c.Passed {
+			passed++
+		}
+	}
+	return fmt.Sprintf("%d of %s", passed, cli.Plural(len(p.Checks), "check"))
 }

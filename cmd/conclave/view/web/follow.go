@@ -50,6 +50,7 @@ type followed struct {
 	subject    subject
 	status     func(context.Context) ([]byte, error) // status.json; nil without one
 	activities func(context.Context) []cli.Activity  // returns the activities of the running steps; nil if they are unknown
+	target     func() string                         // returns the directory to which the change can be applied; nil if there is none
 	live       page.Live
 
 	mu         sync.Mutex
@@ -90,8 +91,11 @@ func (f *followed) refreshLocked(ctx context.Context) error {
 func (f *followed) redrawParts(ctx context.Context) error {
 	live := f.live
 	live.Base = f.base
-	if f.activities != nil && f.subject.isRunning() {
+	switch running := f.subject.isRunning(); {
+	case running && f.activities != nil:
 		live.Running = f.activities(ctx)
+	case !running && f.target != nil:
+		live.Target = f.target()
 	}
 	drawn, err := f.subject.drawPage(ctx, live, time.Now())
 	if err != nil {

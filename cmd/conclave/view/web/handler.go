@@ -1,25 +1,24 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"conclave/cmd/conclave/api/access"
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
 	"conclave/cmd/conclave/run/record"
 	"conclave/cmd/conclave/view/page"
-	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 )
 
@@ -43,12 +42,6 @@ type Handler struct {
 	notices map[string]notice
 }
 
-// notice is the outcome of a request, shown once.
-type notice struct {
-	text   string
-	failed bool
-}
-
 // New returns the handler of a connection's sessions.
 func New(conn *cli.Connection, o Options) *Handler {
 	h := &Handler{
@@ -59,8 +52,15 @@ func New(conn *cli.Connection, o Options) *Handler {
 	for _, base := range []string{"/sessions/{id}", "/pipelines/{id}", "/scenarios/{slug}/{id}"} {
 		h.mux.HandleFunc("GET "+base, h.servePage)
 		h.mux.HandleFunc("GET "+base+"/events", h.serveEvents)
+		h.mux.HandleFunc("GET "+base+"/newer", h.goBeside)
+		h.mux.HandleFunc("GET "+base+"/older", h.goBeside)
 		h.mux.HandleFunc("POST "+base+"/{verb}", h.steerRun)
 	}
+	h.mux.HandleFunc("POST /ask", h.startSession)
+	h.mux.HandleFunc("POST /sessions/{id}/continue", h.startSession)
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		SendProblem(w, http.StatusNotFound, "nothing is at "+r.URL.Path)
+	})
 	h.mux.HandleFunc("GET /sessions/{id}/steps/{agent}/{number}", h.serveTranscript)
 	h.mux.HandleFunc("GET /sessions/{id}/evaluations/{label}", h.serveTranscript)
 	h.mux.HandleFunc("GET /sessions/{id}/files/{label}/{path...}", h.serveFile)
@@ -123,6 +123,7 @@ func (h *Handler) followedPage(r *http.Request) (*followed, error) {
 		return nil, errors.New("the pages of a cluster's sessions are made from its bucket: name it with --bucket")
 	}
 	f := h.followRun(run)
+	f.live.Guest = access.From(r.Context()).Name != ""
 	h.pages[base], h.used[base] = f, time.Now()
 	return f, nil
 }
@@ -130,9 +131,11 @@ func (h *Handler) followedPage(r *http.Request) (*followed, error) {
 func (h *Handler) followRun(run record.Run) *followed {
 	f := newFollowed(run.Page(), newSubject(run, run.Page()))
 	f.status = func(ctx context.Context) ([]byte, error) { return run.Store.Get(ctx, run.Layout.File(run.Kind.Status)) }
+	f.live.Command, f.live.Beside = h.conn.CommandLine, true
 	if h.conn.Client == nil {
 		return f
 	}
+	f.target = func() string { return h.target(run) }
 	f.activities = func(ctx context.Context) []cli.Activity { return runs.Activities(ctx, h.conn, run.WorkflowID()) }
 	if !h.ReadOnly {
 		f.live.Token = h.token
@@ -162,30 +165,49 @@ func (h *Handler) forgetUnread() {
 	}
 }
 
-func sendError(w http.ResponseWriter, err error) {
-	status := http.StatusBadGateway
+func statusOf(err error) int {
 	if errors.Is(err, record.ErrNone) || errors.Is(err, artifact.ErrNotFound) {
-		status = http.StatusNotFound
+		return http.StatusNotFound
 	}
-	http.Error(w, err.Error(), status)
+	return http.StatusBadGateway
+}
+
+// sendError answers the request of a script or a download.
+func sendError(w http.ResponseWriter, err error) { http.Error(w, err.Error(), statusOf(err)) }
+
+// SendProblem answers the request of a page with a page that says why there is no other.
+func SendProblem(w http.ResponseWriter, status int, why string) {
+	title := map[int]string{http.StatusNotFound: "There is no such page", http.StatusForbidden: "Refused", http.StatusBadRequest: "That cannot be read"}[status]
+	html, err := page.Problem(cmp.Or(title, "It cannot be shown now"), why)
+	if err != nil {
+		http.Error(w, why, status)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(html)
 }
 
 func (h *Handler) servePage(w http.ResponseWriter, r *http.Request) {
-	id := runOf(r, nil).ID
+	run, key := runOf(r, nil), r.URL.Query().Get("n")
 	var html []byte
 	f, err := h.followedPage(r)
 	if err == nil {
-		said := h.takeNotice(r.URL.Query().Get("n"))
+		said := h.lookNotice(key)
 		html, err = f.renderPage(r.Context(), said.text, said.failed)
 	}
-	if errors.Is(err, record.ErrNone) && h.isStarting(r.Context(), id) {
-		h.sendStarting(w, id)
+	switch {
+	case errors.Is(err, record.ErrNone) && h.isStarting(r.Context(), run.ID):
+		h.sendStarting(w, run.ID, h.lookNotice(key).text)
+		return
+	case errors.Is(err, record.ErrNone):
+		SendProblem(w, http.StatusNotFound, "there is no "+run.Kind.Noun+" "+run.ID)
+		return
+	case err != nil:
+		SendProblem(w, statusOf(err), fmt.Sprintf("%s: %v", run.ID, err))
 		return
 	}
-	if err != nil {
-		sendError(w, fmt.Errorf("%s: %w", id, err))
-		return
-	}
+	h.takeNotice(key)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write(html)
 }
@@ -195,10 +217,10 @@ func (h *Handler) isStarting(ctx context.Context, id string) bool {
 	return h.conn != nil && h.conn.Client != nil && runs.IsOpen(ctx, h.conn, h.Kinds, id)
 }
 
-func (h *Handler) sendStarting(w http.ResponseWriter, id string) {
-	html, err := page.Starting(id)
+func (h *Handler) sendStarting(w http.ResponseWriter, id, notice string) {
+	html, err := page.Starting(id, notice)
 	if err != nil {
-		sendError(w, err)
+		SendProblem(w, http.StatusBadGateway, err.Error())
 		return
 	}
 	w.Header().Set("Refresh", "1")
@@ -245,52 +267,6 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		case <-time.After(beat):
 		}
 	}
-}
-
-// steerRun sends the update of a form to the session and redirects to the page.
-func (h *Handler) steerRun(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, 4*coordination.MaxText)
-	run := runOf(r, nil)
-	switch {
-	case r.ParseForm() != nil:
-		http.Error(w, "the form is too long or malformed", http.StatusBadRequest)
-		return
-	case h.ReadOnly || h.conn == nil || h.conn.Client == nil:
-		http.Error(w, "this server is read-only", http.StatusForbidden)
-		return
-	case subtle.ConstantTimeCompare([]byte(r.PostForm.Get("token")), []byte(h.token)) != 1:
-		http.Error(w, "the form has no valid token; load the page again", http.StatusForbidden)
-		return
-	}
-	said, err := runs.Steer(r.Context(), h.conn, h.Kinds, run.ID, runs.Request{
-		Verb: r.PathValue("verb"), Agent: r.PostForm.Get("agent"), Text: r.PostForm.Get("text"),
-	})
-	outcome := notice{text: said}
-	if err != nil {
-		outcome = notice{text: err.Error(), failed: true}
-	}
-	to := url.URL{Path: run.Page(), RawQuery: "n=" + h.keepNotice(outcome)}
-	http.Redirect(w, r, to.String(), http.StatusSeeOther)
-}
-
-func (h *Handler) keepNotice(n notice) string {
-	const most = 100
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.notices) >= most {
-		clear(h.notices)
-	}
-	key := rand.Text()
-	h.notices[key] = n
-	return key
-}
-
-func (h *Handler) takeNotice(key string) notice {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n := h.notices[key]
-	delete(h.notices, key)
-	return n
 }
 
 func (h *Handler) serveTranscript(w http.ResponseWriter, r *http.Request) {
@@ -377,8 +353,10 @@ func (h *Handler) redirectToRun(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		http.Redirect(w, r, run.Page(), http.StatusSeeOther)
 	case errors.Is(err, record.ErrNone) && h.isStarting(r.Context(), id):
-		h.sendStarting(w, id)
+		h.sendStarting(w, id, "")
+	case errors.Is(err, record.ErrNone):
+		SendProblem(w, http.StatusNotFound, "there is no scenario run "+id)
 	default:
-		sendError(w, err)
+		SendProblem(w, statusOf(err), err.Error())
 	}
 }

@@ -25,36 +25,46 @@ func (h *Handler) serveList(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	filter, by := page.FilterOf(r.URL.Query()), access.From(r.Context())
-	var items []record.Item
-	if h.conn.Client == nil && by.Name == "" {
-		var err error
-		if items, err = record.List(r.Context(), h.conn.Store); err != nil {
-			sendError(w, err)
-			return
+	by, key := access.From(r.Context()), r.URL.Query().Get("n")
+	items, err := h.listItems(r.Context(), by)
+	var html []byte
+	if err == nil {
+		said := h.takeNotice(key)
+		live := page.Live{Notice: said.text, Failed: said.failed, Guest: by.Name != "", Command: h.conn.CommandLine}
+		if h.conn.Client != nil && !h.ReadOnly {
+			live.Token = h.token
 		}
-	} else if h.conn.Client != nil {
-		for _, kind := range h.Kinds {
-			found, err := runs.All(r.Context(), h.conn, kind)
-			if err != nil {
-				sendError(w, err)
-				return
-			}
-			for _, each := range found {
-				if by.Name != "" && runs.Memo(each.Memo, workflows.MemoCaller, "") != by.Name {
-					continue // the key's own sessions only
-				}
-				items = append(items, itemOf(each))
-			}
-		}
+		html, err = page.List(items, page.FilterOf(r.URL.Query()), live)
 	}
-	html, err := page.List(items, filter)
 	if err != nil {
-		sendError(w, err)
+		SendProblem(w, statusOf(err), err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write(html)
+}
+
+// listItems lists the runs that a caller may see, the newest of each kind first.
+func (h *Handler) listItems(ctx context.Context, by access.Caller) (items []record.Item, err error) {
+	switch {
+	case h.conn.Client == nil && by.Name != "":
+		return nil, nil
+	case h.conn.Client == nil:
+		return record.List(ctx, h.conn.Store)
+	}
+	for _, kind := range h.Kinds {
+		found, err := runs.All(ctx, h.conn, kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, each := range found {
+			if by.Name != "" && runs.Memo(each.Memo, workflows.MemoCaller, "") != by.Name {
+				continue // the key's own sessions only
+			}
+			items = append(items, itemOf(each))
+		}
+	}
+	return items, nil
 }
 
 func itemOf(r runs.Run) record.Item {
@@ -63,7 +73,10 @@ func itemOf(r runs.Run) record.Item {
 		Parent: r.Pipeline, Team: r.Team, Offline: r.Offline,
 	}
 	if r.Kind.Page != "" {
-		i.Href = r.Kind.Page + r.ID // a bare ID of a scenario's run redirects
+		i.Href = r.Kind.Page + r.ID
+		if r.Slug != "" {
+			i.Href = r.Kind.Page + r.Name()
+		}
 	}
 	return i
 }

@@ -84,7 +84,8 @@ func TestHandler_listOfStore(t *testing.T) {
 	require.Contains(t, html, "1 of 3")
 	code, body, _ := get(t, server.URL+"/sessions/nothing")
 	require.Equal(t, http.StatusNotFound, code)
-	require.Contains(t, body, "it holds no session")
+	require.Contains(t, body, "there is no session nothing")
+	require.Contains(t, body, `<a class="button main" href="/">All sessions</a>`)
 }
 
 // The directory of a pipeline's run has a page.
@@ -105,7 +106,7 @@ func TestDirectory_pipeline(t *testing.T) {
 	defer server.Close()
 	code, html, _ := get(t, server.URL+"/")
 	require.Equal(t, http.StatusOK, code)
-	require.Contains(t, html, "The final text")
+	require.Contains(t, html, "The result")
 }
 
 // The text of an unfinished reply is a separate part, which is removed with its step.

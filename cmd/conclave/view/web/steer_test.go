@@ -93,7 +93,7 @@ func TestSteer(t *testing.T) {
 		{verb: "say", text: "Be brief.", agent: "agent_a", sent: "s1 say agent_a Be brief.", says: "agent_a reads it"},
 		{verb: "say", text: " \n", says: "the message is empty", failed: true},
 		{verb: "say", text: "a\xffb", says: "TEXT", failed: true},
-		{verb: "delete", says: `"delete" is not a request to a run; it is one of say, pause, resume, finish, retry`, failed: true},
+		{verb: "delete", says: `"delete" is not a request to a run; it is one of say, pause, resume, finish, retry, cancel`, failed: true},
 	} {
 		s.sent = nil
 		status, to, _ := s.post("/sessions/s1/"+tc.verb, s.form("agent", tc.agent, "text", tc.text))
@@ -113,6 +113,19 @@ func TestSteer(t *testing.T) {
 		_, html, _ = get(t, s.URL+to)
 		require.NotContains(t, html, said.text)
 	}
+}
+
+// A cancelled session is asked to end, and its page does not wait for the end.
+func TestSteer_cancel(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	said := func(id string) notice {
+		_, to, _ := s.post("/sessions/"+id+"/cancel", s.form())
+		return s.handler.takeNotice(to[strings.Index(to, "?n=")+len("?n="):])
+	}
+	require.Equal(t, notice{text: "session s1: asked to end; what it has made stays on record"}, said("s1"))
+	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, s.temporal.Find("s1").Status)
+	require.Equal(t, notice{"cancel session s2: it has ended already (completed)", true}, said("s2"))
 }
 
 // The page reports a run that is gone or has ended, and a server that does not answer.

@@ -2,12 +2,37 @@
 const $ = (id) => document.getElementById(id);
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-// Times in the reader's zone.
+document.documentElement.classList.add("js");
+
+// The theme: as the system, or the other one.
+let theme = "";
+try { theme = localStorage.getItem("theme") ?? ""; } catch { /* a page on disk may have no storage */ }
+function dress() { document.documentElement.dataset.theme = theme; }
+function changeTheme() {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  theme = theme ? "" : dark ? "light" : "dark";
+  try { localStorage.setItem("theme", theme); } catch { /* it holds for this page */ }
+  dress();
+}
+dress();
+
+// Times in the reader's zone, and how long ago they are.
 const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const since = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+function ago(at) {
+  let n = (at - Date.now()) / 1000, unit = "second";
+  for (const [size, next] of [[60, "minute"], [60, "hour"], [24, "day"], [30, "month"], [12, "year"]]) {
+    if (Math.abs(n) < size) break;
+    n /= size; unit = next;
+  }
+  return since.format(Math.round(n), unit);
+}
 function localTimes(root) {
   for (const t of all("time[datetime]", root)) {
     const at = new Date(t.dateTime);
-    if (!isNaN(at)) { t.title = t.dateTime; t.textContent = clock.format(at); }
+    if (isNaN(at)) continue;
+    t.title = t.className ? clock.format(at) : t.dateTime;
+    t.textContent = t.className ? ago(at) : clock.format(at);
   }
 }
 
@@ -16,7 +41,11 @@ function reveal() {
   let el;
   try { el = $(decodeURIComponent(location.hash.slice(1))); } catch { return; }
   if (!el) return;
-  for (let at = el; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+  for (let at = el; at; at = at.parentElement) {
+    if (at.tagName === "DETAILS") at.open = true;
+    if (at.classList.contains("panel") && $("tab-" + at.id)) $("tab-" + at.id).checked = true;
+    if (at.classList.contains("fold")) at.querySelector("details").open = true;
+  }
   el.scrollIntoView();
 }
 
@@ -30,6 +59,7 @@ async function load(el) {
     if (reply.ok && into.innerHTML !== text) into.innerHTML = text;
     if (!reply.ok) into.textContent = text;
     localTimes(into);
+    outline();
   } catch { into.textContent = "It cannot be loaded: the server does not answer."; }
 }
 
@@ -87,7 +117,8 @@ async function compare() {
       const x = await content(a), y = await content(b);
       if (x && y) { body = drawn(diff(x.textContent, y.textContent)); if (x.textContent === y.textContent) li.className = "same"; }
     }
-    li.textContent = path + " " + li.className;
+    const only = !a ? right.value : !b ? left.value : "";
+    li.textContent = path + " " + (only && left.form.hasAttribute("data-based") ? "changed in " + only + " only" : li.className);
     if (body && li.className === "changed") li.append(body);
     list.append(li);
   }
@@ -112,22 +143,58 @@ async function copy(button) {
   button.textContent = "Copied";
 }
 
+// The outline of the steps, with the parts of open ones.
+function outline() {
+  const list = $("step-list"), nav = $("outline");
+  const enough = 12; // fewer steps need an outline only beside an open one
+  if (!list || !nav) return;
+  nav.hidden = list.children.length <= enough && !list.querySelector(":scope > [open]");
+  if (nav.hidden) return;
+  const links = [];
+  const add = (to, text, kind) => { const a = document.createElement("a"); a.href = "#" + to.id; a.textContent = text; a.className = kind; links.push(a); };
+  for (const step of list.children) {
+    const head = step.querySelector("summary").cloneNode(true);
+    for (const rest of all(".spent, .dot, .chip", head)) rest.remove();
+    add(step, head.textContent.trim(), step.open ? "open" : "");
+    if (step.open) all(".entry", step).forEach((entry, i) => { entry.id ||= step.id + "-" + i; add(entry, entry.querySelector("h3").firstChild.textContent, "part"); });
+  }
+  nav.replaceChildren(...links);
+}
+
+// The tab of the section that is read is marked.
+const tabs = () => all(".tabs a").map((a) => [a, $(a.hash.slice(1))]).filter(([, section]) => section);
+function markTab() {
+  let here = null;
+  for (const [a, section] of tabs()) if (section.getBoundingClientRect().top < innerHeight / 3 && section.offsetParent) here = a;
+  for (const [a] of tabs()) a.classList.toggle("here", a === here);
+}
+let marking;
+addEventListener("scroll", () => { marking ||= requestAnimationFrame(() => { marking = 0; markTab(); }); }, { passive: true });
+
 // Keys.
 function step(by) {
+  if ($("all-steps")) $("all-steps").open = true;
   const steps = all("#step-list > details:not([hidden]) > summary");
   const next = steps[Math.max(0, Math.min(steps.length - 1, steps.indexOf(document.activeElement) + by))];
   if (next) { next.focus(); next.scrollIntoView({ block: "center" }); }
 }
 const keys = {
-  j: () => step(1), k: () => step(-1), "?": () => $("help").showModal(),
+  j: () => step(1), k: () => step(-1), t: changeTheme, "?": () => $("help").showModal(),
   "/": () => $("search").focus(), c: () => { const b = document.querySelector("#decision .copy"); if (b) copy(b); },
 };
 document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input:not([type=checkbox]),select,textarea")) return;
   if (keys[e.key] && $("step-list")) { e.preventDefault(); keys[e.key](); }
 });
-document.addEventListener("click", (e) => { const b = e.target.closest("button.copy"); if (b) copy(b); });
-document.addEventListener("toggle", (e) => { if (e.target.open) load(e.target); }, true);
+document.addEventListener("click", (e) => {
+  const b = e.target.closest("button");
+  if (b?.classList.contains("copy")) copy(b);
+  if (b?.id === "theme") changeTheme();
+  const inner = e.target.closest('a[href^="#"]');
+  if (inner && inner.hash === location.hash) reveal();
+});
+document.addEventListener("toggle", (e) => { if (e.target.open) load(e.target); if (e.target.classList?.contains("step")) outline(); }, true);
+document.addEventListener("submit", (e) => { for (const b of all("button", e.target)) setTimeout(() => { b.disabled = true; }); });
 document.addEventListener("change", (e) => {
   if (e.target.id === "only") $("differences").classList.toggle("only", e.target.checked);
   else if (e.target.closest("[data-compare]")) compare();
@@ -143,11 +210,11 @@ function replace(part) {
   const fresh = drawing ? box.content.firstElementChild.firstElementChild : box.content.firstElementChild;
   if (!old) { const parent = $(part.parent); if (parent) parent.append(fresh); localTimes(fresh); offer(fresh.dataset.label); return; }
   const focus = old.contains(document.activeElement) && document.activeElement.id;
-  for (const kept of all("details[id][open]", old)) { const d = fresh.querySelector("#" + CSS.escape(kept.id)); if (d) { d.open = true; carry(kept, d); } }
+  for (const kept of all("details[id]", old)) { const d = fresh.querySelector("#" + CSS.escape(kept.id)); if (d) { d.open = kept.open; if (d.open) carry(kept, d); } }
   if (old.open) { fresh.open = true; carry(old, fresh); }
-  for (const field of all("input[id], select[id]", old)) {
+  for (const field of all("input[id], select[id], textarea[id]", old)) {
     const f = fresh.querySelector("#" + CSS.escape(field.id));
-    if (f && field.type === "checkbox") f.checked = field.checked; else if (f) f.value = field.value;
+    if (f && (field.type === "checkbox" || field.type === "radio")) f.checked = field.checked; else if (f) f.value = field.value;
   }
   localTimes(fresh);
   old.replaceWith(fresh);
@@ -164,20 +231,24 @@ function carry(from, to) {
   if (a && b && to.dataset.source) { b.replaceWith(a); load(to); }
 }
 // A browser has few connections to a server: a hidden page gives its own back, and catches up when it is shown.
-let source, since = document.body.dataset.events;
+let source, news = document.body.dataset.events;
 function follow() {
   source?.close();
-  if (!since || document.hidden) return;
-  source = new EventSource(since);
+  if (!news || document.hidden) return;
+  source = new EventSource(news);
   source.onmessage = (e) => {
     for (const part of JSON.parse(e.data)) replace(part);
-    since = since.replace(/since=.*/, "since=" + e.lastEventId);
+    news = news.replace(/since=.*/, "since=" + e.lastEventId);
+    outline();
+    markTab();
     document.body.classList.remove("away");
   };
-  source.addEventListener("end", () => { since = ""; source.close(); });
+  source.addEventListener("end", () => { news = ""; source.close(); });
   source.onerror = () => document.body.classList.add("away");
 }
 document.addEventListener("visibilitychange", follow);
 follow();
 localTimes(document);
+outline();
+markTab();
 reveal();
