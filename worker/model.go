@@ -203,6 +203,27 @@ func (m Models) keyVariable(variables []string, required bool) string {
 	return variables[0]
 }
 
+// Services returns the known services whose key is set, each with its address and its variable.
+func (m Models) Services() []config.Backend {
+	var services []config.Backend
+	for _, t := range config.BackendTypes() {
+		b := m.Resolve(config.Backend{Type: t.Name})
+		if b.BaseURL != "" && b.APIKeyEnv != "" && m.readVariable(b.APIKeyEnv) != "" {
+			services = append(services, b)
+		}
+	}
+	return services
+}
+
+// UsualType returns the type of a model that is named without one: that of the only service whose key
+// is set, or else openai.
+func (m Models) UsualType() string {
+	if s := m.Services(); len(s) == 1 && m.readVariable(baseURLVariable) == "" {
+		return s[0].Type
+	}
+	return config.OpenAI
+}
+
 // MissingKeys returns a team's unset key variables and the agents that need each of them.
 func (m Models) MissingKeys(t config.Team) map[string][]string {
 	missing := map[string][]string{}

@@ -1,8 +1,14 @@
 package config
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+
+	"conclave/engine/text"
 )
 
 // BackendType is a service or a server program of the Chat Completions API whose address,
@@ -73,6 +79,61 @@ func BackendTypes() []BackendType { return slices.Clone(backendTypes) }
 func (b Backend) Known() BackendType {
 	i := slices.IndexFunc(backendTypes, func(t BackendType) bool { return t.Name == b.Type })
 	return backendTypes[max(i, 0)]
+}
+
+// ParseModels reads the models of --model, [KIND:]NAME in lists separated by commas, and returns a
+// backend for each member of a team: size times a single model, by default three times, or several
+// models once each; size is 0 if it was not given. What stands before the first colon is a kind only if there is such a type. In a
+// session on a cluster it is the name of a provider instead, which only the workers know. Kind is
+// the type of a model that is written without one.
+func ParseModels(lists []string, size int, reach Reach, kind string) ([]Backend, error) {
+	var backends []Backend
+	for word := range strings.SplitSeq(strings.Join(lists, ","), ",") {
+		b, err := parseModel(strings.TrimSpace(word), reach, kind)
+		if err != nil {
+			return nil, fmt.Errorf("--model: %w", err)
+		}
+		backends = append(backends, b)
+	}
+	named := len(backends)
+	if named == 1 {
+		backends = slices.Repeat(backends, cmp.Or(size, usualSize))
+	}
+	switch {
+	case len(backends) > MaxAgents:
+		return nil, fmt.Errorf("a team of %d is too large; it has at most %d members", len(backends), MaxAgents)
+	case size > 0 && size != len(backends):
+		return nil, fmt.Errorf("%d models are named, a member each, for a team of %d; name one model, or %[2]d", named, size)
+	}
+	return backends, nil
+}
+
+func parseModel(word string, reach Reach, kind string) (Backend, error) {
+	b := Backend{Type: kind, Model: word}
+	prefix, name, cut := strings.Cut(word, ":")
+	known := slices.ContainsFunc(backendTypes, func(t BackendType) bool { return t.Name == prefix }) || prefix == Offline
+	switch {
+	case cut && prefix != "" && reach.cluster && !strings.Contains(prefix, "/"):
+		b = Backend{Type: OpenAI, Model: name, Provider: prefix}
+		if known {
+			b.Type = prefix
+		}
+	case cut && known:
+		b = Backend{Type: prefix, Model: name}
+	}
+	switch {
+	case text.LooksSecret(word) || text.LooksSecret(b.Model):
+		return b, errors.New("this looks like an API key (not shown); set the variable that holds the key, and name a model as [KIND:]NAME")
+	case strings.ContainsFunc(word, unicode.IsControl):
+		return b, fmt.Errorf("%q has a control character; name a model as [KIND:]NAME", word)
+	case b.Model == "" && cut:
+		return b, fmt.Errorf("%q names no model; write its name after the colon, as in %s:NAME", word, prefix)
+	case b.Model == "":
+		return b, errors.New("a model without a name; write [KIND:]NAME, and a comma between two")
+	case !reach.cluster && b.Type != Offline && b.Known().BaseURL == "":
+		return b, fmt.Errorf("the address of %s is your own, which a file names: `conclave config init` writes one", b.Type)
+	}
+	return b, nil
 }
 
 // anyServerTools is the remedy for a server of unknown type.

@@ -34,7 +34,9 @@ type CLI struct {
 	Bucket, Prefix            string
 	DataDir                   string
 	Config                    string
-	WorkerConfig              string // configuration file of the worker in this process; set only by commands with the flag
+	WorkerConfig              string   // configuration file of the worker in this process; set only by commands with the flag
+	Models                    []string // models in place of a team's file; set only by commands with the flag
+	Agents                    int      // members of a team of one such model; 0 if it is not given
 	JSON, Automation          bool
 	Version                   string // version of conclave
 }
@@ -65,6 +67,9 @@ func (c *CLI) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&c.JSON, "json", false, "print JSON on stdout")
 	f.BoolVar(&c.Automation, "automation", false, "no decoration, one line per event, the last line of stdout one JSON object")
 }
+
+// NamesTeam reports whether the command line has a team: a file, or models in place of one.
+func (c *CLI) NamesTeam() bool { return c.Config != "" || len(c.Models) > 0 }
 
 // Scripted reports whether the output is for a program.
 func (c *CLI) Scripted() bool { return c.JSON || c.Automation }

@@ -30,10 +30,14 @@ type Source struct {
 	Named bool   // the user named the file on the command line
 }
 
-// Choose returns the file of --config, or else ProjectFile if it exists in the working directory.
+// Choose returns the file of --config, or else, unless --model names models, ProjectFile if it exists
+// in the working directory.
 func Choose(c *cli.CLI) Source {
-	if c.Config != "" {
+	switch {
+	case c.Config != "":
 		return Source{File: c.Config, Named: true}
+	case len(c.Models) > 0:
+		return Source{}
 	}
 	return foundSource()
 }

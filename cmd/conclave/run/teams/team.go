@@ -10,9 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v4"
 
 	"conclave/activities"
@@ -24,14 +26,63 @@ import (
 	"conclave/workflows"
 )
 
+// builtin is the source of the built-in team.
+const builtin = "the built-in team"
+
 // ProjectFile is the team configuration of the working directory.
 const ProjectFile = "conclave.yaml"
 
-// Load reads the team of --config, or else of ./conclave.yaml with the user's consent, or else
-// returns the built-in one. With offline the team uses the built-in model. Source names the team's
-// origin.
+// ModelFlags adds --model and --agents to a command whose team needs no file.
+func ModelFlags(c *cli.CLI, set *pflag.FlagSet) {
+	ModelFlag(c, set)
+	set.Func("agents", "`N` members of a team of one --model (default 3)", func(n string) (err error) {
+		if c.Agents, err = strconv.Atoi(n); err != nil || c.Agents < 1 || c.Agents > config.MaxAgents {
+			err = fmt.Errorf("a team has 1 to %d members", config.MaxAgents)
+		}
+		return err
+	})
+}
+
+// ModelFlag adds --model to a command.
+func ModelFlag(c *cli.CLI, set *pflag.FlagSet) {
+	set.StringArrayVar(&c.Models, "model", nil, "in place of a configuration: `[KIND:]NAME[,…]`, a model for the whole team, or one for each member")
+}
+
+// CheckFlags refuses flags that contradict each other. Team is the name of a worker's team, if the
+// command line has one.
+func CheckFlags(c *cli.CLI, team string) error {
+	switch {
+	case team != "" && c.Config != "":
+		return errors.New("--team and --config exclude each other; leave one out")
+	case len(c.Models) > 0 && c.Config != "":
+		return errors.New("--model and --config exclude each other, since a configuration names its models; leave one out")
+	case len(c.Models) > 0 && team != "":
+		return errors.New("--model and --team exclude each other, since a team has its models; leave one out")
+	case len(c.Models) == 0 && c.Agents > 0:
+		return errors.New("--agents is the size of a team of one model; name that with --model [KIND:]NAME")
+	}
+	return nil
+}
+
+// Load reads the team of --config, or else makes that of --model, or else reads that of ./conclave.yaml with
+// the user's consent, or else returns the built-in one. With offline the team uses the built-in
+// model. Source names the team's origin.
 func Load(c *cli.CLI, reach config.Reach, offline bool) (team config.Team, source string, err error) {
+	return loadTeam(c, worker.Models{}, reach, offline)
+}
+
+func loadTeam(c *cli.CLI, at worker.Models, reach config.Reach, offline bool) (team config.Team, source string, err error) {
+	if err = CheckFlags(c, ""); err != nil {
+		return team, "", err
+	}
 	from := Choose(c)
+	if from.File == "" {
+		team, source, err = buildTeam(c, at, reach)
+		if offline {
+			team = team.Offline()
+		}
+		return team, source, err
+	}
 	team, source, data, err := readTeam(from.File, reach)
 	if err == nil {
 		team, err = from.admitTeam(c, data, team, offline)
@@ -39,11 +90,30 @@ func Load(c *cli.CLI, reach config.Reach, offline bool) (team config.Team, sourc
 	return team, source, err
 }
 
+// buildTeam returns the team of a command without a file, from its flags: that of --model, or else
+// the built-in one.
+func buildTeam(c *cli.CLI, at worker.Models, reach config.Reach) (team config.Team, source string, err error) {
+	if len(c.Models) == 0 {
+		return config.Default(), builtin, nil
+	}
+	backends, err := namedModels(c, at, reach, c.Agents)
+	return config.TeamOf(backends), "--model", err
+}
+
+// namedModels returns the models of --model for a team of size members; 0 stands for the usual size.
+func namedModels(c *cli.CLI, at worker.Models, reach config.Reach, size int) ([]config.Backend, error) {
+	kind := config.OpenAI
+	if reach == config.Local { // a cluster's workers have other keys
+		kind = at.UsualType()
+	}
+	return config.ParseModels(c.Models, size, reach, kind)
+}
+
 // readTeam reads the team of a file and returns the bytes that it parsed. Without a file name it
 // returns the built-in team.
 func readTeam(file string, reach config.Reach) (team config.Team, source string, data []byte, err error) {
 	if file == "" {
-		return config.Default(), "the built-in team", nil, nil
+		return config.Default(), builtin, nil, nil
 	}
 	if data, err = readConfig(file); err == nil {
 		team, err = config.Parse(file, data, reach.Beside(file))
