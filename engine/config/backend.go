@@ -103,7 +103,7 @@ func ParseModels(lists []string, size int, reach Reach, kind string) ([]Backend,
 	case len(backends) > MaxAgents:
 		return nil, fmt.Errorf("a team of %d is too large; it has at most %d members", len(backends), MaxAgents)
 	case size > 0 && size != len(backends):
-		return nil, fmt.Errorf("%d models are named, a member each, for a team of %d; name one model, or %[2]d", named, size)
+		return nil, fmt.Errorf("%d models for a team of %d; name one model, or one for each member", named, size)
 	}
 	return backends, nil
 }

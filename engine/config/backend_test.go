@@ -119,5 +119,5 @@ func TestParseModels_problems(t *testing.T) {
 		require.NotContains(t, err.Error(), "abcdef", lists)
 	}
 	_, err := ParseModels([]string{"a,b"}, 3, Local, OpenAI)
-	require.EqualError(t, err, "2 models are named, a member each, for a team of 3; name one model, or 3")
+	require.EqualError(t, err, "2 models for a team of 3; name one model, or one for each member")
 }

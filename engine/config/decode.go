@@ -19,8 +19,9 @@ type Decoder struct {
 	file     string
 	reach    Reach
 	document reflect.Type
-	inTeam   bool // a team is being decoded, maybe within another document
-	single   bool // exactly one agent, which needs no ID
+	inTeam   bool      // a team is being decoded, maybe within another document
+	single   bool      // exactly one agent, which needs no ID
+	models   []Backend // for the agents of a pipeline that name none
 
 	problems Problems
 	invalid  map[string]bool       // keys that have a problem
@@ -126,6 +127,7 @@ func (d *Decoder) decodeTeam(n *yaml.Node, key string, v reflect.Value) {
 	d.listAgent(n, key)
 	t := Defaults[Team]()
 	d.decodeStruct(n, key, reflect.ValueOf(&t).Elem(), rule{})
+	d.fillModels(t.Agents)
 	d.checkTeam(key, t)
 	v.Set(reflect.ValueOf(t))
 }

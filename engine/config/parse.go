@@ -41,26 +41,35 @@ func ParseSingle(file string, data []byte) (Team, error) {
 // It checks everything that needs no connection, since a run that fails in the middle has
 // already cost money. Errors are of type Problems.
 func ParsePipeline(name string, data []byte, reach Reach) (Pipeline, Problems, error) {
-	return parsePipeline(name, data, reach, Defaults[Pipeline](), nil)
+	return parsePipeline(newPipelineDecoder(name, reach), data, Defaults[Pipeline](), nil)
 }
 
 // ValidatePipeline is ParsePipeline with a check of the MCP servers that the document defines:
 // check refuses those whose programs are not on this machine.
 func ValidatePipeline(name string, data []byte, reach Reach, check func(MCPServer) error) (Pipeline, Problems, error) {
-	return parsePipeline(name, data, reach, Defaults[Pipeline](), check)
+	return parsePipeline(newPipelineDecoder(name, reach), data, Defaults[Pipeline](), check)
 }
 
-// ParseWatchedPipeline is ParsePipeline for a run that a person watches: unless the document
-// has on_step_failure, a failed step parks the run.
-func ParseWatchedPipeline(name string, data []byte, reach Reach) (Pipeline, Problems, error) {
+// ParsePipelineRun is ParsePipeline for a run. If a person watches it, a failed step parks the run
+// unless the document has on_step_failure. Agents of each list that name neither a model nor a
+// server get the given models in turn.
+func ParsePipelineRun(name string, data []byte, reach Reach, watched bool, models []Backend) (Pipeline, Problems, error) {
 	defaults := Defaults[Pipeline]()
-	defaults.OnStepFailure = parkOnStepFailure
-	return parsePipeline(name, data, reach, defaults, nil)
+	if watched {
+		defaults.OnStepFailure = parkOnStepFailure
+	}
+	d := newPipelineDecoder(name, reach)
+	d.models = models
+	return parsePipeline(d, data, defaults, nil)
 }
 
-func parsePipeline(name string, data []byte, reach Reach, defaults Pipeline, program func(MCPServer) error) (Pipeline, Problems, error) {
-	d := newDecoder(name, reach, reflect.TypeFor[Pipeline]())
+func newPipelineDecoder(name string, reach Reach) *Decoder {
+	return newDecoder(name, reach, reflect.TypeFor[Pipeline]())
+}
+
+func parsePipeline(d *Decoder, data []byte, defaults Pipeline, program func(MCPServer) error) (Pipeline, Problems, error) {
 	p, err := decodeDocument(d, data, defaults, emptyPipeline, func(p Pipeline) {
+		d.fillModels(p.Agents)
 		g := graphCheck{Decoder: d, pipeline: p}
 		g.checkSteps()
 		if program != nil {
@@ -71,6 +80,22 @@ func parsePipeline(name string, data []byte, reach Reach, defaults Pipeline, pro
 		return p, nil, err
 	}
 	return p, (&graphCheck{Decoder: d, pipeline: p}).warnOfUnreachable(), nil
+}
+
+// fillModels sets the models of agents that name neither a model nor a server.
+func (d *Decoder) fillModels(agents []Agent) {
+	if len(d.models) == 0 {
+		return
+	}
+	filled := 0
+	for i := range agents {
+		b, from := &agents[i].Backend, d.models[filled%len(d.models)]
+		if b.Model != "" || b.Type != OpenAI || b.Provider != "" || b.BaseURL != "" || b.APIKeyEnv != "" {
+			continue
+		}
+		b.Type, b.Model, b.Provider = from.Type, from.Model, from.Provider
+		filled++
+	}
 }
 
 // checkPrograms reports a pipeline's MCP servers that check refuses because their programs

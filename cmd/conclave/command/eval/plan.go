@@ -130,7 +130,7 @@ func (p *plan) readTeams(c *cli.CLI, t cli.Target, w *teams.Worker) error {
 			continue
 		}
 		other := *c
-		other.Config = arm.Other
+		other.Config, other.Models, other.Agents = arm.Other, nil, 0
 		if p.others[arm.Name], _, err = read(&other); err != nil {
 			return fmt.Errorf("the arm %s: %w", arm.Name, err)
 		}
@@ -269,7 +269,7 @@ index.html with the page of each session.
 
 Exit codes: 0 every question has an outcome, 1 wrong usage and nothing asked, 2 no
 answer could be scored, or questions are left, 3 below --fail-under, 4 interrupted.`,
-		Example: `  conclave eval run questions.jsonl --config team.yaml
+		Example: `  conclave eval run questions.jsonl --model anthropic:claude-haiku-4-5
   conclave eval run questions.jsonl --config team.yaml --limit 30 --concurrency 2 --max-cost-usd 5
   conclave eval run questions.jsonl --config team.yaml --arms single,majority:5,team,team=other.yaml
   conclave eval run questions.jsonl --config team.yaml --fail-under "team>=single"
@@ -281,6 +281,7 @@ answer could be scored, or questions are left, 3 below --fail-under, 4 interrupt
 		},
 	}
 	f.addTo(cmd.Flags())
+	teams.ModelFlags(c, cmd.Flags())
 	teams.WorkerConfigFlag(c, cmd.Flags())
 	return cmd
 }

@@ -75,7 +75,7 @@ func chooseTeams(ctx context.Context, c *cli.CLI, t cli.Target, offline bool) (s
 	return out, nil
 }
 
-// chooseOnCluster chooses the team of --config, or else the default of the cluster's
+// chooseOnCluster chooses the team of --config or --model, or else the default of the cluster's
 // workers, and the teams named in their worker configuration.
 func (t *servedTeams) chooseOnCluster(c *cli.CLI) error {
 	t.named = map[string]config.Team{}
@@ -89,7 +89,7 @@ func (t *servedTeams) chooseOnCluster(c *cli.CLI) error {
 		}
 	}
 	t.source, t.named[activities.DefaultTeam] = "default: that of the cluster's workers", config.Team{}
-	if c.Config != "" || t.offline {
+	if c.NamesTeam() || t.offline {
 		of, source, err := teams.Load(c, config.Cluster, t.offline)
 		if err != nil {
 			return err
@@ -176,11 +176,14 @@ or mcp on the same data directory, or with the workers of a cluster.
 CONCLAVE_CONFIG names the team's file where a launcher takes --config for its own.`,
 		Example: `  conclave mcp
   conclave mcp --offline
+  conclave mcp --model anthropic:claude-sonnet-4-5
   conclave mcp --config team.yaml
   CONCLAVE_CONFIG=team.yaml npx @modelcontextprotocol/inspector --cli conclave mcp --method tools/list`,
 		Args: cli.Arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runMCP(cmd.Context(), c, offline) },
 	}
+	cmd.Flags().SortFlags = false
+	teams.ModelFlags(c, cmd.Flags())
 	cmd.Flags().BoolVar(&offline, "offline", false, "replace every model by the built-in deterministic one: no key, no network")
 	teams.WorkerConfigFlag(c, cmd.Flags())
 	return cmd
@@ -191,7 +194,7 @@ const configVariable = "CONCLAVE_CONFIG"
 
 // runMCP serves until the input or ctx ends. It writes only the protocol to stdout.
 func runMCP(ctx context.Context, c *cli.CLI, offline bool) error {
-	if c.Config == "" {
+	if !c.NamesTeam() {
 		c.Config = os.Getenv(configVariable)
 	}
 	t, err := c.Target()

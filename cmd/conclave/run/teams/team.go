@@ -100,7 +100,14 @@ func buildTeam(c *cli.CLI, at worker.Models, reach config.Reach) (team config.Te
 	return config.TeamOf(backends), "--model", err
 }
 
-// namedModels returns the models of --model for a team of size members; 0 stands for the usual size.
+// NamedModels returns a model of --model for each member of a team; none without the flag.
+func NamedModels(c *cli.CLI, reach config.Reach) ([]config.Backend, error) {
+	if err := CheckFlags(c, ""); err != nil || len(c.Models) == 0 {
+		return nil, err
+	}
+	return namedModels(c, worker.Models{}, reach, c.Agents)
+}
+
 func namedModels(c *cli.CLI, at worker.Models, reach config.Reach, size int) ([]config.Backend, error) {
 	kind := config.OpenAI
 	if reach == config.Local { // a cluster's workers have other keys
@@ -256,6 +263,31 @@ func readConfig(name string) ([]byte, error) {
 		return nil, fmt.Errorf("read the team configuration: %w", err)
 	}
 	return data, nil
+}
+
+// LoadSingle is like Load for a team of exactly one agent on this machine, which has no ID if it is
+// that of --model. There is no built-in one.
+func LoadSingle(c *cli.CLI, offline bool) (config.Team, error) {
+	if err := CheckFlags(c, ""); err != nil {
+		return config.Team{}, err
+	}
+	from := Choose(c)
+	if from.File != "" {
+		return ReadSingle(c, from, offline)
+	}
+	if len(c.Models) == 0 {
+		return config.Team{}, errors.New("a step needs exactly one agent; name its model with --model, or the file of its configuration with --config")
+	}
+	backends, err := namedModels(c, worker.Models{}, config.Local, 1)
+	if err != nil {
+		return config.Team{}, err
+	}
+	single := config.TeamOf(backends)
+	single.Agents[0].ID = ""
+	if offline {
+		single = single.Offline()
+	}
+	return single, nil
 }
 
 // ReadSingle reads and checks the configuration of exactly one agent on this machine, with the

@@ -164,15 +164,15 @@ func ReadWorker(file string, reach config.Reach) (*Worker, error) {
 	return w, nil
 }
 
-// Default returns the default team of --worker-config, or else that of Load. It refuses --config
-// beside the former.
+// Default returns the default team of --worker-config, or else that of Load. It refuses --config and
+// --model beside the former.
 func (w *Worker) Default(c *cli.CLI, reach config.Reach, offline bool) (team config.Team, source string, err error) {
 	team, own := w.Settings.Teams[activities.DefaultTeam]
 	switch {
 	case !own:
 		return Load(c, reach, offline)
-	case c.Config != "":
-		return team, w.file, fmt.Errorf("--config, but %s has a default team, too; leave out --config or teams.default", w.file)
+	case c.NamesTeam():
+		return team, w.file, fmt.Errorf("--config or --model, but %s has a default team, too; leave it out, or teams.default", w.file)
 	case offline:
 		team = team.Offline()
 	}
