@@ -140,7 +140,7 @@ func (p *plan) readTeams(c *cli.CLI, t cli.Target, w *teams.Worker) error {
 		if err != nil {
 			return fmt.Errorf("--grader: %w", err)
 		}
-		single = teams.Resolve(single)
+		single = w.Resolve(single)
 		p.grader, p.graderHash = &single.Agents[0], single.Hash()
 	}
 	return p.checkPrices(w)

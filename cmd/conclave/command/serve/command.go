@@ -98,7 +98,7 @@ func runServer(ctx context.Context, c *cli.CLI, kinds []*runs.Kind, f flags) err
 	if _, err := access.New(f.listen, o.Keys); err != nil {
 		return err
 	}
-	chosen, err := chooseTeams(ctx, c, t, f.offline)
+	chosen, err := chooseTeams(ctx, c, t, f.offline, false)
 	if err != nil {
 		return err
 	}

@@ -34,8 +34,8 @@ type servedTeams struct {
 }
 
 // chooseTeams returns the default team, chosen as by `conclave run`, and the teams
-// of --worker-config.
-func chooseTeams(ctx context.Context, c *cli.CLI, t cli.Target, offline bool) (servedTeams, error) {
+// of --worker-config. With keys it also finds those of the user's file.
+func chooseTeams(ctx context.Context, c *cli.CLI, t cli.Target, offline, keys bool) (servedTeams, error) {
 	out := servedTeams{offline: offline}
 	switch {
 	case t.Cluster && c.Bucket == "":
@@ -48,8 +48,11 @@ func chooseTeams(ctx context.Context, c *cli.CLI, t cli.Target, offline bool) (s
 		return out, err
 	}
 	standard, source, err := out.worker.Default(c, config.Local, offline)
+	if err == nil && keys && !offline {
+		err = out.worker.FindKeys(c, standard)
+	}
 	if err == nil && !offline {
-		standard = teams.Resolve(standard)
+		standard = out.worker.Resolve(standard)
 		err = out.worker.Startable(standard)
 	}
 	if err == nil {
@@ -201,7 +204,7 @@ func runMCP(ctx context.Context, c *cli.CLI, offline bool) error {
 	if err != nil {
 		return err
 	}
-	chosen, err := chooseTeams(ctx, c, t, offline)
+	chosen, err := chooseTeams(ctx, c, t, offline, true)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func newPipelineOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f pipelineFlags
 	if t.Cluster {
 		reach = config.Cluster
 	}
-	models, err := teams.NamedModels(c, reach)
+	models, err := w.NamedModels(c, reach, f.offline)
 	if err != nil {
 		return o, err
 	}
@@ -159,10 +159,13 @@ func prepareLocal(c *cli.CLI, t cli.Target, w *teams.Worker, p config.Pipeline, 
 	if offline {
 		return p.Offline(), nil
 	}
-	p.Agents = teams.Resolve(config.Team{Agents: p.Agents}).Agents
+	if err := w.FindKeys(c, p.Teams()...); err != nil {
+		return p, err
+	}
+	p.Agents = w.Resolve(config.Team{Agents: p.Agents}).Agents
 	for i, s := range p.Steps {
 		if s.Config != nil {
-			resolved := teams.Resolve(*s.Config)
+			resolved := w.Resolve(*s.Config)
 			p.Steps[i].Config = &resolved
 		}
 	}
@@ -190,7 +193,7 @@ func sessionTeam(c *cli.CLI, t cli.Target, w *teams.Worker, name string, offline
 			return agents, err
 		}
 	}
-	agents, _, err := teams.Load(c, config.Local, offline)
+	agents, _, err := w.Load(c, offline)
 	return agents, err
 }
 

@@ -130,11 +130,14 @@ func newStepOrder(c *cli.CLI, f stepFlags, query string) (stepOrder, error) {
 }
 
 func singleTeam(c *cli.CLI, w *teams.Worker, offline bool) (config.Team, error) {
-	single, err := teams.LoadSingle(c, offline)
+	single, err := w.LoadSingle(c, offline)
 	if err != nil || offline {
 		return single, err
 	}
-	single = teams.Resolve(single)
+	if err := w.FindKeys(c, single); err != nil {
+		return single, err
+	}
+	single = w.Resolve(single)
 	return single, w.Startable(withName(single))
 }
 

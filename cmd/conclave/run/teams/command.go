@@ -143,7 +143,7 @@ func validateFiles(c *cli.CLI, files []string) error {
 		checked, data, err := validateFile(file)
 		programs, untrusted := StartedPrograms(checked), (*UntrustedError)(nil)
 		if filepath.Base(file) == ProjectFile && file != c.Config {
-			untrusted = checkTrust(TrustedFile{Name: file, Content: data, Team: checked})
+			untrusted = checkTrust(TrustedFile{Name: file, Content: data, Team: checked}, TrustDemands(checked))
 		}
 		results = append(results, Checked{File: file, Valid: err == nil, Problems: Problems(err), Programs: programs, Untrusted: untrusted != nil})
 		if err != nil {

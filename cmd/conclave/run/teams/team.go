@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -68,16 +66,12 @@ func CheckFlags(c *cli.CLI, team string) error {
 // the user's consent, or else returns the built-in one. With offline the team uses the built-in
 // model. Source names the team's origin.
 func Load(c *cli.CLI, reach config.Reach, offline bool) (team config.Team, source string, err error) {
-	return loadTeam(c, worker.Models{}, reach, offline)
-}
-
-func loadTeam(c *cli.CLI, at worker.Models, reach config.Reach, offline bool) (team config.Team, source string, err error) {
 	if err = CheckFlags(c, ""); err != nil {
 		return team, "", err
 	}
 	from := Choose(c)
 	if from.File == "" {
-		team, source, err = buildTeam(c, at, reach)
+		team, source, err = buildTeam(c, worker.Models{}, reach)
 		if offline {
 			team = team.Offline()
 		}
@@ -91,29 +85,17 @@ func loadTeam(c *cli.CLI, at worker.Models, reach config.Reach, offline bool) (t
 }
 
 // buildTeam returns the team of a command without a file, from its flags: that of --model, or else
-// the built-in one.
+// the built-in one. At knows the keys.
 func buildTeam(c *cli.CLI, at worker.Models, reach config.Reach) (team config.Team, source string, err error) {
 	if len(c.Models) == 0 {
 		return config.Default(), builtin, nil
 	}
-	backends, err := namedModels(c, at, reach, c.Agents)
-	return config.TeamOf(backends), "--model", err
-}
-
-// NamedModels returns a model of --model for each member of a team; none without the flag.
-func NamedModels(c *cli.CLI, reach config.Reach) ([]config.Backend, error) {
-	if err := CheckFlags(c, ""); err != nil || len(c.Models) == 0 {
-		return nil, err
-	}
-	return namedModels(c, worker.Models{}, reach, c.Agents)
-}
-
-func namedModels(c *cli.CLI, at worker.Models, reach config.Reach, size int) ([]config.Backend, error) {
 	kind := config.OpenAI
 	if reach == config.Local { // a cluster's workers have other keys
 		kind = at.UsualType()
 	}
-	return config.ParseModels(c.Models, size, reach, kind)
+	backends, err := config.ParseModels(c.Models, c.Agents, reach, kind)
+	return config.TeamOf(backends), "--model", err
 }
 
 // readTeam reads the team of a file and returns the bytes that it parsed. Without a file name it
@@ -135,59 +117,94 @@ func Read(file string, reach config.Reach) (config.Team, error) {
 	return team, err
 }
 
-// Local is like Load, for a worker on this machine. It resolves the addresses of models and checks
-// the keys.
+// Local is like Load, for a worker on this machine. It checks that the team can start.
 func Local(c *cli.CLI, w *Worker, offline bool) (team config.Team, source string, err error) {
-	team, source, err = Load(c, config.Local, offline)
-	if err != nil || offline {
+	team, source, err = w.Load(c, offline)
+	if err == nil && !offline {
+		team, err = w.Prepare(c, team)
+	}
+	return team, source, err
+}
+
+// Load is like the function Load, for a worker on this machine. The keys that it finds decide what a
+// model without a kind is.
+func (w *Worker) Load(c *cli.CLI, offline bool) (team config.Team, source string, err error) {
+	if team, source, err = Load(c, config.Local, offline); err != nil || offline {
 		return team, source, err
 	}
-	team = Resolve(team)
-	return team, source, w.Startable(team)
+	if err = w.FindKeys(c, team); err == nil && len(w.Models.Keys) > 0 && len(c.Models) > 0 {
+		return buildTeam(c, w.Models, config.Local)
+	}
+	return team, source, err
+}
+
+// LoadSingle is like Load for a team of exactly one agent, which has no ID if it is that of --model.
+// There is no built-in one.
+func (w *Worker) LoadSingle(c *cli.CLI, offline bool) (config.Team, error) {
+	if err := CheckFlags(c, ""); err != nil {
+		return config.Team{}, err
+	}
+	from := Choose(c)
+	switch {
+	case from.File != "":
+		return ReadSingle(c, from, offline)
+	case len(c.Models) == 0:
+		return config.Team{}, errors.New("a step needs exactly one agent; name its model with --model, or the file of its configuration with --config")
+	}
+	one := *c
+	one.Agents = 1
+	single, _, err := w.Load(&one, offline)
+	if err == nil {
+		single.Agents[0].ID = ""
+	}
+	return single, err
+}
+
+// NamedModels returns a model of --model for each member of a team; none without the flag.
+func (w *Worker) NamedModels(c *cli.CLI, reach config.Reach, offline bool) (backends []config.Backend, err error) {
+	if len(c.Models) == 0 {
+		return nil, CheckFlags(c, "")
+	}
+	var team config.Team
+	if reach == config.Local {
+		team, _, err = w.Load(c, offline)
+	} else {
+		team, _, err = Load(c, reach, offline)
+	}
+	for _, a := range team.Agents {
+		backends = append(backends, a.Backend)
+	}
+	return backends, err
+}
+
+// Prepare finds the keys of a team and resolves its models. It returns an error if every session of
+// the team would fail.
+func (w *Worker) Prepare(c *cli.CLI, team config.Team) (config.Team, error) {
+	if err := w.FindKeys(c, team); err != nil {
+		return team, err
+	}
+	team = w.Resolve(team)
+	return team, w.Startable(team)
 }
 
 // Resolve sets the models' addresses and key variables, so that they are the same for every
 // worker of the data directory.
-func Resolve(team config.Team) config.Team {
-	var models worker.Models
+func (w *Worker) Resolve(team config.Team) config.Team {
 	agents := make([]config.Agent, 0, len(team.Agents))
 	for _, agent := range team.Agents {
-		agent.Backend = models.Resolve(agent.Backend)
+		agent.Backend = w.Models.Resolve(agent.Backend)
 		agents = append(agents, agent)
 	}
 	team.Agents = agents
 	if evaluator := team.Orchestrator.Coordination.RoundEvaluator.Backend; evaluator != nil {
-		resolved := models.Resolve(*evaluator)
+		resolved := w.Models.Resolve(*evaluator)
 		team.Orchestrator.Coordination.RoundEvaluator.Backend = &resolved
 	}
 	if judge := team.Orchestrator.AgreeJudge.Backend; judge != nil {
-		resolved := models.Resolve(*judge)
+		resolved := w.Models.Resolve(*judge)
 		team.Orchestrator.AgreeJudge.Backend = &resolved
 	}
 	return team
-}
-
-// MissingKeys returns an error that names the unset key variables, with remedies.
-func MissingKeys(team config.Team) error { return missingKeys(worker.Models{}, team) }
-
-func missingKeys(models worker.Models, team config.Team) error {
-	needed := models.MissingKeys(team)
-	if len(needed) == 0 {
-		return nil
-	}
-	var missing []string
-	for _, name := range slices.Sorted(maps.Keys(needed)) {
-		missing = append(missing, fmt.Sprintf("the environment variable %s is not set; it holds the API key of %s", name, strings.Join(needed[name], ", ")))
-	}
-	remedy := "Set it, or run with --offline to try conclave without any model."
-	if _, openai := needed[worker.KeyVariable]; openai {
-		remedy = `There are three ways out:
-  set OPENAI_API_KEY to a key for the OpenAI API, or
-  set OPENAI_BASE_URL to a local server such as Ollama or vLLM
-      (OPENAI_BASE_URL=http://127.0.0.1:11434/v1), or
-  run with --offline, which needs no key and no network.`
-	}
-	return fmt.Errorf("%s.\n%s", strings.Join(missing, "\n"), remedy)
 }
 
 // Describe lists agents and models on one line.
@@ -263,31 +280,6 @@ func readConfig(name string) ([]byte, error) {
 		return nil, fmt.Errorf("read the team configuration: %w", err)
 	}
 	return data, nil
-}
-
-// LoadSingle is like Load for a team of exactly one agent on this machine, which has no ID if it is
-// that of --model. There is no built-in one.
-func LoadSingle(c *cli.CLI, offline bool) (config.Team, error) {
-	if err := CheckFlags(c, ""); err != nil {
-		return config.Team{}, err
-	}
-	from := Choose(c)
-	if from.File != "" {
-		return ReadSingle(c, from, offline)
-	}
-	if len(c.Models) == 0 {
-		return config.Team{}, errors.New("a step needs exactly one agent; name its model with --model, or the file of its configuration with --config")
-	}
-	backends, err := namedModels(c, worker.Models{}, config.Local, 1)
-	if err != nil {
-		return config.Team{}, err
-	}
-	single := config.TeamOf(backends)
-	single.Agents[0].ID = ""
-	if offline {
-		single = single.Offline()
-	}
-	return single, nil
 }
 
 // ReadSingle reads and checks the configuration of exactly one agent on this machine, with the
@@ -375,11 +367,11 @@ func defaultForOthers(c *cli.CLI, t cli.Target) config.Team {
 	if err == nil && !ok {
 		var data []byte
 		if team, _, data, err = readTeam(foundSource().File, config.Local); err == nil {
-			if untrusted := checkTrust(TrustedFile{Name: ProjectFile, Content: data, Team: team}); untrusted != nil {
+			if untrusted := checkTrust(TrustedFile{Name: ProjectFile, Content: data, Team: team}, TrustDemands(team)); untrusted != nil {
 				err = fmt.Errorf("%s was found, not named, and is not trusted; %s", untrusted.file, untrusted.Remedy())
 			}
 		}
-		team = Resolve(team)
+		team = (&Worker{}).Resolve(team)
 	}
 	if err != nil {
 		c.Infof("warning: this worker has no default team for sessions that name none: %v", err)
