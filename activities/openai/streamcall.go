@@ -149,32 +149,22 @@ func (s *stream) textField(name string) string {
 	return text
 }
 
-// Listed is a model in a server's list.
+// Listed is a model in a server's list. Each server states the context window under one of these
+// keys.
 type Listed struct {
-	Name   string
-	Window int // context window in tokens; 0 if the server does not state it
+	ID               string `json:"id"`
+	MaxModelLen      int    `json:"max_model_len"`      // key of vLLM and SGLang
+	ContextLength    int    `json:"context_length"`     // key of OpenRouter and Together
+	ContextWindow    int    `json:"context_window"`     // key of Groq
+	MaxContextLength int    `json:"max_context_length"` // key of Mistral and LM Studio
+	Meta             struct {
+		Context int `json:"n_ctx"` // key of llama.cpp
+	} `json:"meta"`
 }
 
-// UnmarshalJSON reads an entry. Each server states the context window under one of these keys.
-func (l *Listed) UnmarshalJSON(entry []byte) error {
-	var named struct{ ID string }
-	if err := json.Unmarshal(entry, &named); err != nil {
-		return err
-	}
-	var stated struct {
-		MaxModelLen      int `json:"max_model_len"`      // key of vLLM and SGLang
-		ContextLength    int `json:"context_length"`     // key of OpenRouter and Together
-		ContextWindow    int `json:"context_window"`     // key of Groq
-		MaxContextLength int `json:"max_context_length"` // key of Mistral and LM Studio
-		Meta             struct {
-			Context int `json:"n_ctx"` // key of llama.cpp
-		} `json:"meta"`
-	}
-	l.Name = named.ID
-	if json.Unmarshal(entry, &stated) == nil {
-		l.Window = max(stated.MaxModelLen, stated.ContextLength, stated.ContextWindow, stated.MaxContextLength, stated.Meta.Context)
-	}
-	return nil
+// Window returns the context window in tokens, or 0 if the server does not state it.
+func (l Listed) Window() int {
+	return max(l.MaxModelLen, l.ContextLength, l.ContextWindow, l.MaxContextLength, l.Meta.Context)
 }
 
 // List returns the models that the server lists, in its order.
@@ -189,10 +179,14 @@ func (c *Client) List(ctx context.Context) ([]Listed, error) {
 		return nil, fmt.Errorf("list the models of %s: %s", c.host, failed.Detail)
 	}
 	var page struct{ Data []Listed }
-	if json.Unmarshal(body, &page) != nil && json.Unmarshal(body, &page.Data) != nil { // Together's is a bare array
+	if !json.Valid(body) {
 		return nil, fmt.Errorf("list the models of %s: its reply is no list of models; check that it serves the Chat Completions API", c.host)
 	}
-	return slices.DeleteFunc(page.Data, func(l Listed) bool { return l.Name == "" }), nil
+	_ = json.Unmarshal(body, &page) // a field of another type is left out
+	if page.Data == nil {
+		_ = json.Unmarshal(body, &page.Data) // Together's list is a bare array
+	}
+	return page.Data, nil
 }
 
 // listOptions returns the options of a request for the list of models.
@@ -210,8 +204,8 @@ func (o Options) listOptions() []option.RequestOption {
 // models, or 0 if the list does not exist or does not state it.
 func (c *Client) Window(ctx context.Context) int {
 	listed, err := c.List(ctx)
-	if i := slices.IndexFunc(listed, func(l Listed) bool { return l.Name == c.options.Model }); err == nil && i >= 0 {
-		return listed[i].Window
+	if i := slices.IndexFunc(listed, func(l Listed) bool { return l.ID == c.options.Model }); err == nil && i >= 0 {
+		return listed[i].Window()
 	}
 	return 0
 }

@@ -55,10 +55,10 @@ func TestClient_List(t *testing.T) {
 		want   []openai.Listed
 		query  string
 	}{
-		"a list":       {reply: `{"object":"list","data":[{"id":"b","max_model_len":8},{"id":"a"},{}]}`, want: []openai.Listed{{Name: "b", Window: 8}, {Name: "a"}}},
-		"a bare array": {reply: `[{"id":"a","context_length":4}]`, want: []openai.Listed{{Name: "a", Window: 4}}},
+		"a list":       {reply: `{"object":"list","data":[{"id":"b","max_model_len":8},{"id":"a"}]}`, want: []openai.Listed{{ID: "b", MaxModelLen: 8}, {ID: "a"}}},
+		"a bare array": {reply: `[{"id":"a","context_length":4}]`, want: []openai.Listed{{ID: "a", ContextLength: 4}}},
 		"an empty one": {reply: `{"data":[]}`, want: []openai.Listed{}},
-		"Anthropic":    {native: true, reply: `{"data":[{"type":"model","id":"claude"}],"has_more":false}`, want: []openai.Listed{{Name: "claude"}}, query: "limit=1000"},
+		"Anthropic":    {native: true, reply: `{"data":[{"type":"model","id":"claude"}],"has_more":false}`, want: []openai.Listed{{ID: "claude"}}, query: "limit=1000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -72,6 +72,16 @@ var backendTypes = []BackendType{
 	{Name: "azure", KeyVariables: []string{"AZURE_OPENAI_API_KEY"}, KeyHeader: "Api-Key"},
 }
 
+// ListedTypes returns the names of the types that have an address, at which their models are listed.
+func ListedTypes() (names []string) {
+	for _, t := range backendTypes {
+		if t.BaseURL != "" {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
 // BackendTypes returns the known types besides offline.
 func BackendTypes() []BackendType { return slices.Clone(backendTypes) }
 

@@ -19,9 +19,9 @@ type Decoder struct {
 	file     string
 	reach    Reach
 	document reflect.Type
-	inTeam   bool      // a team is being decoded, maybe within another document
-	single   bool      // exactly one agent, which needs no ID
-	models   []Backend // for the agents of a pipeline that name none
+	inTeam   bool    // a team is being decoded, maybe within another document
+	single   bool    // exactly one agent, which needs no ID
+	others   []Agent // whose models the agents of a pipeline get that name none
 
 	problems Problems
 	invalid  map[string]bool       // keys that have a problem

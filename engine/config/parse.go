@@ -14,8 +14,23 @@ import (
 //go:embed starter.yaml
 var starter string
 
-// Starter returns a commented YAML file for newcomers, equal to Default.
-func Starter() []byte { return []byte(starter) }
+// Starter returns a commented YAML file for newcomers. Without agents it equals Default; else it has
+// the types, models and built-in tools of the given ones.
+func Starter(agents []Agent) []byte {
+	if len(agents) == 0 {
+		return []byte(starter)
+	}
+	first, rest, _ := strings.Cut(starter, "  - id: agent_b\n")
+	_, rest, _ = strings.Cut(rest, "\n\n")
+	a := agents[0]
+	members := strings.NewReplacer("type: openai\n", "type: "+a.Backend.Type+"\n", "model: "+defaultModel, fmt.Sprintf("model: %q", a.Backend.Model),
+		"files: true #", fmt.Sprintf("files: %t #", a.Tools.Files), "# shell: true", fmt.Sprintf("shell: %t", a.Tools.Shell)).Replace(first)
+	for _, a := range agents[1:] {
+		members += fmt.Sprintf("  - id: %s\n    backend: {type: %s, model: %q}\n    tools: {files: %t, shell: %t}\n",
+			a.ID, a.Backend.Type, a.Backend.Model, a.Tools.Files, a.Tools.Shell)
+	}
+	return []byte(members + "\n" + rest)
+}
 
 const (
 	emptyTeam     = "the configuration is empty; `conclave config init` writes a starter file"
@@ -41,33 +56,29 @@ func ParseSingle(file string, data []byte) (Team, error) {
 // It checks everything that needs no connection, since a run that fails in the middle has
 // already cost money. Errors are of type Problems.
 func ParsePipeline(name string, data []byte, reach Reach) (Pipeline, Problems, error) {
-	return parsePipeline(newPipelineDecoder(name, reach), data, Defaults[Pipeline](), nil)
+	return parsePipeline(name, data, reach, Defaults[Pipeline](), nil, nil)
 }
 
 // ValidatePipeline is ParsePipeline with a check of the MCP servers that the document defines:
 // check refuses those whose programs are not on this machine.
 func ValidatePipeline(name string, data []byte, reach Reach, check func(MCPServer) error) (Pipeline, Problems, error) {
-	return parsePipeline(newPipelineDecoder(name, reach), data, Defaults[Pipeline](), check)
+	return parsePipeline(name, data, reach, Defaults[Pipeline](), nil, check)
 }
 
 // ParsePipelineRun is ParsePipeline for a run. If a person watches it, a failed step parks the run
 // unless the document has on_step_failure. Agents of each list that name neither a model nor a
-// server get the given models in turn.
-func ParsePipelineRun(name string, data []byte, reach Reach, watched bool, models []Backend) (Pipeline, Problems, error) {
+// server get the models of others in turn.
+func ParsePipelineRun(name string, data []byte, reach Reach, watched bool, others []Agent) (Pipeline, Problems, error) {
 	defaults := Defaults[Pipeline]()
 	if watched {
 		defaults.OnStepFailure = parkOnStepFailure
 	}
-	d := newPipelineDecoder(name, reach)
-	d.models = models
-	return parsePipeline(d, data, defaults, nil)
+	return parsePipeline(name, data, reach, defaults, others, nil)
 }
 
-func newPipelineDecoder(name string, reach Reach) *Decoder {
-	return newDecoder(name, reach, reflect.TypeFor[Pipeline]())
-}
-
-func parsePipeline(d *Decoder, data []byte, defaults Pipeline, program func(MCPServer) error) (Pipeline, Problems, error) {
+func parsePipeline(name string, data []byte, reach Reach, defaults Pipeline, others []Agent, program func(MCPServer) error) (Pipeline, Problems, error) {
+	d := newDecoder(name, reach, reflect.TypeFor[Pipeline]())
+	d.others = others
 	p, err := decodeDocument(d, data, defaults, emptyPipeline, func(p Pipeline) {
 		d.fillModels(p.Agents)
 		g := graphCheck{Decoder: d, pipeline: p}
@@ -84,17 +95,14 @@ func parsePipeline(d *Decoder, data []byte, defaults Pipeline, program func(MCPS
 
 // fillModels sets the models of agents that name neither a model nor a server.
 func (d *Decoder) fillModels(agents []Agent) {
-	if len(d.models) == 0 {
-		return
-	}
 	filled := 0
 	for i := range agents {
-		b, from := &agents[i].Backend, d.models[filled%len(d.models)]
-		if b.Model != "" || b.Type != OpenAI || b.Provider != "" || b.BaseURL != "" || b.APIKeyEnv != "" {
-			continue
+		b := &agents[i].Backend
+		if len(d.others) > 0 && b.Model == "" && b.Type == OpenAI && b.Provider == "" && b.BaseURL == "" && b.APIKeyEnv == "" {
+			from := d.others[filled%len(d.others)].Backend
+			b.Type, b.Model, b.Provider = from.Type, from.Model, from.Provider
+			filled++
 		}
-		b.Type, b.Model, b.Provider = from.Type, from.Model, from.Provider
-		filled++
 	}
 }
 

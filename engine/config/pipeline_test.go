@@ -317,7 +317,7 @@ steps:
 `
 	_, _, err := ParsePipelineRun("p.yaml", []byte(file), Local, false, nil)
 	require.ErrorContains(t, err, "agents[0].backend.model: missing; name the model")
-	p, _, err := ParsePipelineRun("p.yaml", []byte(file), Local, false, []Backend{{Type: "anthropic", Model: "a"}, {Type: OpenAI, Provider: "house", Model: "b"}})
+	p, _, err := ParsePipelineRun("p.yaml", []byte(file), Local, false, TeamOf([]Backend{{Type: "anthropic", Model: "a"}, {Type: OpenAI, Provider: "house", Model: "b"}}).Agents)
 	require.NoError(t, err)
 	var got []Backend
 	for _, a := range slices.Concat(p.Agents, p.Steps[1].Config.Agents) {
@@ -333,6 +333,6 @@ steps:
 	}, got)
 
 	const groq = "start: s\nagents: [{id: a, backend: {type: groq}}]\nsteps: [{name: s, kind: agent}]\n"
-	_, _, err = ParsePipelineRun("p.yaml", []byte(groq), Local, false, []Backend{{Type: OpenAI, Model: "b"}})
+	_, _, err = ParsePipelineRun("p.yaml", []byte(groq), Local, false, Default().Agents)
 	require.ErrorContains(t, err, "agents[0].backend.model: missing", "a model of another service would be wrong")
 }

@@ -369,13 +369,13 @@ func TestAgent_findsByID(t *testing.T) {
 
 func TestStarter_equalsDefault(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, Default(), parse(t, string(Starter())))
+	require.Equal(t, Default(), parse(t, string(Starter(nil))))
 }
 
 func TestStarter_hasValidSuggestions(t *testing.T) {
 	t.Parallel()
 	suggestion := regexp.MustCompile(`(?m)^( +)# ([a-z_]+: .+|[a-z_]+:|  .+)$`)
-	text := suggestion.ReplaceAllString(string(Starter()), "$1$2")
+	text := suggestion.ReplaceAllString(string(Starter(nil)), "$1$2")
 	team := parse(t, text)
 
 	want := Default()

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	"conclave/cmd/conclave/run/teams"
 	"conclave/engine/config"
 	"conclave/engine/text"
-	"conclave/worker"
 )
 
 // ModelsCommand returns `conclave models`.
@@ -32,42 +32,31 @@ func ModelsCommand(c *cli.CLI) *cobra.Command {
 }
 
 func listModelsCommand(c *cli.CLI) *cobra.Command {
-	var timeout time.Duration
-	cmd := &cobra.Command{
+	kinds := config.ListedTypes()
+	return &cobra.Command{
 		Use:   "list [KIND]",
 		Short: "List the models that a service or a local server has",
 		Long: `List the models that the API of a service or of a local server lists, one a line, in the form
-that --model takes. KIND is one of ` + strings.Join(kindNames(), ", ") + `.
+that --model takes. KIND is one of ` + strings.Join(kinds, ", ") + `.
 
 Without KIND the services are those whose key is set, and the local servers those that
 answer at their usual addresses.`,
 		Example: `  conclave models list
   conclave models list anthropic
   conclave models list --json openrouter | jq -r '.models[] | select(.context_window > 200000) | .model'`,
-		Args:      cobra.MaximumNArgs(1),
-		ValidArgs: kindNames(),
+		Args: cobra.MaximumNArgs(1), ValidArgs: kinds,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
-			defer cancel()
-			if len(args) == 0 {
-				return listFound(ctx, c)
+			if len(args) > 0 && !slices.Contains(kinds, args[0]) {
+				near, _ := text.Nearest(args[0], kinds)
+				return fmt.Errorf("%q is no kind whose models can be listed; did you mean %s? There are %s", text.Truncate(args[0], cli.MaxEcho), cmp.Or(near, kinds[0]), strings.Join(kinds, ", "))
 			}
-			return listKind(ctx, c, args[0])
+			return listModels(cmd.Context(), c, kinds, args)
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long the services may take")
-	return cmd
 }
 
-// kindNames returns the types whose models can be listed.
-func kindNames() (names []string) {
-	for _, t := range config.BackendTypes() {
-		if t.BaseURL != "" {
-			names = append(names, t.Name)
-		}
-	}
-	return names
-}
+// listTimeout is how long a service may take to list its models.
+const listTimeout = 30 * time.Second
 
 // listedModel is a model in the JSON output of models list.
 type listedModel struct {
@@ -76,87 +65,49 @@ type listedModel struct {
 	ContextWindow *int   `json:"context_window"` // in tokens; null if the server does not state it
 }
 
-func listKind(ctx context.Context, c *cli.CLI, kind string) error {
-	if !slices.Contains(kindNames(), kind) {
-		hint := ""
-		if near, ok := text.Nearest(kind, kindNames()); ok {
-			hint = "did you mean " + near + "? "
+// listModels lists the models of the asked kind, or of all that can be reached. The failure of one does
+// not hide the others.
+func listModels(ctx context.Context, c *cli.CLI, kinds, asked []string) error {
+	w, err := teams.OpenWorker(c, cli.Target{})
+	switch {
+	case err != nil:
+	case len(asked) > 0:
+		_, err = w.Prepare(c, teams.OfKinds(asked))
+	default:
+		if err = w.FindKeys(c, teams.OfKinds(kinds)); err == nil {
+			asked, err = w.Reachable(ctx)
 		}
-		return fmt.Errorf("%q is no kind whose models can be listed; %sthere are %s", text.Truncate(kind, cli.MaxEcho), hint, strings.Join(kindNames(), ", "))
-	}
-	w, err := teams.OpenWorker(c, cli.Target{})
-	if err == nil {
-		_, err = w.Prepare(c, ofKinds(kind))
 	}
 	if err != nil {
 		return err
 	}
-	listed, err := w.Models.List(ctx, kind)
-	if err != nil {
-		return err
-	}
-	return printModels(c, asListed(kind, listed))
-}
-
-// listFound lists the models of all services that have a key and of all local servers that answer. The
-// failure of one does not hide the others.
-func listFound(ctx context.Context, c *cli.CLI) error {
-	w, err := teams.OpenWorker(c, cli.Target{})
-	if err == nil {
-		err = w.FindKeys(c, ofKinds(kindNames()...))
-	}
-	if err != nil {
-		return err
-	}
-	var all []listedModel
-	services, servers := w.Models.Services(), w.FindServers(ctx)
-	if len(services)+len(servers) == 0 {
-		return errors.New("no key of a known service is set, and no local server answers at its usual address; set a key such as ANTHROPIC_API_KEY, or start a server such as ollama")
-	}
-	failed := 0
-	for _, s := range services {
-		listed, err := w.Models.List(ctx, s.Type)
+	all, failures := []listedModel{}, []error{}
+	for _, kind := range asked {
+		limited, cancel := context.WithTimeout(ctx, listTimeout)
+		listed, err := w.Models.List(limited, kind)
+		cancel()
 		if err != nil {
-			c.Warnf("%v", err)
-			failed++
+			failures = append(failures, err)
 		}
-		all = append(all, asListed(s.Type, listed)...)
-	}
-	for _, s := range servers {
-		all = append(all, asListed(s.Name, s.Models)...)
-	}
-	if err := printModels(c, all); err != nil || failed < len(services)+len(servers) {
-		return err
-	}
-	return cli.Exit(cli.ExitUsage)
-}
-
-// ofKinds returns a team that needs the keys of the kinds.
-func ofKinds(kinds ...string) (t config.Team) {
-	for _, kind := range kinds {
-		t.Agents = append(t.Agents, config.Agent{ID: kind, Backend: config.Backend{Type: kind, Model: kind}})
-	}
-	return t
-}
-
-func asListed(kind string, listed []worker.ListedModel) []listedModel {
-	models := make([]listedModel, 0, len(listed))
-	for _, l := range listed {
-		m := listedModel{Type: kind, Model: l.Name}
-		if l.Window > 0 {
-			m.ContextWindow = &l.Window
+		for _, l := range listed {
+			m := listedModel{Type: kind, Model: l.ID}
+			if window := l.Window(); window > 0 {
+				m.ContextWindow = &window
+			}
+			all = append(all, m)
 		}
-		models = append(models, m)
 	}
-	return models
-}
-
-func printModels(c *cli.CLI, models []listedModel) error {
+	if len(failures) == len(asked) {
+		return errors.Join(failures...)
+	}
+	for _, err := range failures {
+		c.Warnf("%v", err)
+	}
 	if c.Scripted() {
-		return c.PrintJSON(map[string][]listedModel{"models": append([]listedModel{}, models...)})
+		return c.PrintJSON(map[string][]listedModel{"models": all})
 	}
 	var b strings.Builder
-	for _, m := range models {
+	for _, m := range all {
 		b.WriteString(cli.Line(m.Type+":"+m.Model) + "\n")
 	}
 	return c.Print(b.String())
@@ -263,7 +214,7 @@ func loadTeam(c *cli.CLI, w *teams.Worker, name string) (checked config.Team, so
 			return checked, source, nil
 		}
 	}
-	checked, source, err = w.Load(c, false)
+	checked, source, err = w.Load(c, config.Local, false)
 	if err != nil && c.Config != "" {
 		// A scenario or a step has a single agent, which needs no ID.
 		if single, singleErr := teams.ReadSingle(c, teams.Choose(c), false); singleErr == nil {

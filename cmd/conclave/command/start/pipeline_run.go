@@ -51,12 +51,15 @@ func newPipelineOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f pipelineFlags
 	if t.Cluster {
 		reach = config.Cluster
 	}
-	models, err := w.NamedModels(c, reach, f.offline)
+	var named config.Team
+	if err = teams.CheckFlags(c, ""); err == nil && len(c.Models) > 0 {
+		named, _, err = w.Load(c, reach, f.offline)
+	}
 	if err != nil {
 		return o, err
 	}
 	if o.file, err = readFile(name, reach, func(name string, data []byte, reach config.Reach) (config.Pipeline, config.Problems, error) {
-		return config.ParsePipelineRun(name, data, reach, c.Interactive(), models)
+		return config.ParsePipelineRun(name, data, reach, c.Interactive(), named.Agents)
 	}); err != nil {
 		return o, err
 	}
@@ -64,7 +67,7 @@ func newPipelineOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f pipelineFlags
 		o.file.Pipeline, err = prepareLocal(c, t, w, o.file.Pipeline, f.offline)
 		return o, err
 	}
-	if o.file.Pipeline, err = prepareCluster(c, o.file.Pipeline, f.offline); err != nil {
+	if o.file.Pipeline, err = prepareCluster(o.file.Pipeline, named, f.offline); err != nil {
 		return o, err
 	}
 	if o.input.Config, err = o.file.Canonical(); err == nil && len(o.input.Config) > workflows.MaxInput {
@@ -193,19 +196,16 @@ func sessionTeam(c *cli.CLI, t cli.Target, w *teams.Worker, name string, offline
 			return agents, err
 		}
 	}
-	agents, _, err := w.Load(c, offline)
+	agents, _, err := w.Load(c, config.Local, offline)
 	return agents, err
 }
 
-// prepareCluster completes a pipeline for a cluster, whose workers define the named teams.
-func prepareCluster(c *cli.CLI, p config.Pipeline, offline bool) (config.Pipeline, error) {
+// prepareCluster completes a pipeline for a cluster, whose workers define the named teams. The team
+// of --model, if there is one, is that of steps that name none.
+func prepareCluster(p config.Pipeline, flagged config.Team, offline bool) (config.Pipeline, error) {
 	for i, s := range p.Steps {
-		if s.Kind == pipeline.Session && s.Config == nil && s.Team == "" && len(c.Models) > 0 {
-			agents, _, err := teams.Load(c, config.Cluster, offline)
-			if err != nil {
-				return p, err
-			}
-			p.Steps[i].Config = &agents
+		if s.Kind == pipeline.Session && s.Config == nil && s.Team == "" && len(flagged.Agents) > 0 {
+			p.Steps[i].Config = &flagged
 		}
 	}
 	if !offline {

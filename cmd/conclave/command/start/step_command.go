@@ -60,7 +60,7 @@ Exit codes of --check: 0 consensus, 2 not yet.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			warnUnused(c, cmd, "step", "address", "namespace", "task-queue", "bucket", "prefix", "data-dir")
 			if f.check || f.next {
-				warnUnused(c, cmd, "step --check", "base", "context", "include-secrets", "eval-criteria", "fresh", "offline", "model", "worker-config")
+				warnUnused(c, cmd, "step --check", "base", "context", "include-secrets", "eval-criteria", "fresh", "offline", "model", "agents", "worker-config")
 				return checkDirectory(c, f)
 			}
 			query, err := f.query.Read(cmd.Context(), args)
@@ -74,7 +74,7 @@ Exit codes of --check: 0 consensus, 2 not yet.`,
 	set.SortFlags = false
 	f.query = cli.NewQuery(c, "QUERY", set)
 	set.StringVar(&f.dir, "session-dir", "", "session directory `DIR`, created if it is missing")
-	teams.ModelFlag(c, set)
+	teams.ModelFlags(c, set)
 	f.material.Add(set)
 	set.StringVar(&f.criteria, "eval-criteria", "", "evaluation criteria `FILE` (JSON; default eval_criteria.json of the directory)")
 	set.BoolVar(&f.fresh, "fresh", false, "start a new step even if one of the agent was interrupted")

@@ -76,11 +76,8 @@ type UntrustedError struct {
 
 // Reason returns the reason why the file needs consent.
 func (e *UntrustedError) Reason() string {
-	found := "was found, not named with --config, and"
-	if filepath.Base(e.file) == KeyFile {
-		found = "was found and"
-	}
-	return fmt.Sprintf("%s %s is not trusted; it would\n  %s", e.file, found, strings.Join(e.demands, "\n  "))
+	return fmt.Sprintf("%s was found, not named on the command line, and is not trusted; it would\n  %s",
+		e.file, strings.Join(e.demands, "\n  "))
 }
 
 // Remedy returns the command that gives consent.

@@ -60,7 +60,7 @@ func (w *Worker) missingKeys(team config.Team) error {
 
 // findServices returns a line for each service whose key is set, and then for each local server, with
 // the command that uses it.
-func (w *Worker) findServices(servers []LocalServer) []string {
+func (w *Worker) findServices(servers []localServer) []string {
 	var lines []string
 	for _, s := range w.Models.Services() {
 		where := ""
@@ -72,15 +72,15 @@ func (w *Worker) findServices(servers []LocalServer) []string {
 	for _, s := range servers {
 		name := "NAME"
 		if len(s.Models) > 0 {
-			name = s.Models[0].Name
+			name = s.Models[0].ID
 		}
 		lines = append(lines, fmt.Sprintf("%s answers at %s: `conclave run --model %s:%s …`", s.Name, s.BaseURL, s.Name, cli.Line(name)))
 	}
 	return lines
 }
 
-// LocalServer is a server program that answers at its usual address on this machine.
-type LocalServer struct {
+// localServer is a server program that answers at its usual address on this machine.
+type localServer struct {
 	config.BackendType
 
 	Models []worker.ListedModel
@@ -89,27 +89,44 @@ type LocalServer struct {
 // serverTimeout is how long a local server may take to list its models.
 const serverTimeout = 500 * time.Millisecond
 
-// FindServers returns the local servers that answer.
-func (w *Worker) FindServers(ctx context.Context) []LocalServer {
-	return findServers(ctx, w.Models.List)
+// Reachable returns the types of services whose key is set, and of local servers that answer.
+func (w *Worker) Reachable(ctx context.Context) (kinds []string, err error) {
+	for _, s := range w.Models.Services() {
+		kinds = append(kinds, s.Type)
+	}
+	for _, s := range findServers(ctx, w.Models.List) {
+		kinds = append(kinds, s.Name)
+	}
+	if len(kinds) == 0 {
+		err = errors.New("no key of a known service is set, and no local server answers at its usual address; set a key such as ANTHROPIC_API_KEY, or start a server such as ollama")
+	}
+	return kinds, err
+}
+
+// OfKinds returns a team that needs the keys of these types, which name its members.
+func OfKinds(kinds []string) (t config.Team) {
+	for _, kind := range kinds {
+		t.Agents = append(t.Agents, config.Agent{ID: kind, Backend: config.Backend{Type: kind, Model: kind}})
+	}
+	return t
 }
 
 // findServers asks all usual addresses of local servers at a time. They are loopback addresses.
-func findServers(ctx context.Context, list func(context.Context, string) ([]worker.ListedModel, error)) []LocalServer {
+func findServers(ctx context.Context, list func(context.Context, string) ([]worker.ListedModel, error)) []localServer {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
 	local := slices.DeleteFunc(config.BackendTypes(), func(t config.BackendType) bool { return !t.Local })
-	answers := make([]*LocalServer, len(local))
+	answers := make([]*localServer, len(local))
 	var all sync.WaitGroup
 	for i, t := range local {
 		all.Go(func() {
 			if models, err := list(ctx, t.Name); err == nil {
-				answers[i] = &LocalServer{t, models}
+				answers[i] = &localServer{t, models}
 			}
 		})
 	}
 	all.Wait()
-	var servers []LocalServer
+	var servers []localServer
 	for _, s := range answers {
 		if s != nil {
 			servers = append(servers, *s)

@@ -1,6 +1,7 @@
 package teams
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,18 +33,13 @@ const ProjectFile = "conclave.yaml"
 
 // ModelFlags adds --model and --agents to a command whose team needs no file.
 func ModelFlags(c *cli.CLI, set *pflag.FlagSet) {
-	ModelFlag(c, set)
-	set.Func("agents", "`N` members of a team of one --model (default 3)", func(n string) (err error) {
+	set.StringArrayVar(&c.Models, "model", nil, "in place of a configuration: `[KIND:]NAME[,…]`, a model for the whole team, or one for each member")
+	set.Func("agents", "`N` members of a team of one --model (default 3; of step 1)", func(n string) (err error) {
 		if c.Agents, err = strconv.Atoi(n); err != nil || c.Agents < 1 || c.Agents > config.MaxAgents {
 			err = fmt.Errorf("a team has 1 to %d members", config.MaxAgents)
 		}
 		return err
 	})
-}
-
-// ModelFlag adds --model to a command.
-func ModelFlag(c *cli.CLI, set *pflag.FlagSet) {
-	set.StringArrayVar(&c.Models, "model", nil, "in place of a configuration: `[KIND:]NAME[,…]`, a model for the whole team, or one for each member")
 }
 
 // CheckFlags refuses flags that contradict each other. Team is the name of a worker's team, if the
@@ -52,10 +48,8 @@ func CheckFlags(c *cli.CLI, team string) error {
 	switch {
 	case team != "" && c.Config != "":
 		return errors.New("--team and --config exclude each other; leave one out")
-	case len(c.Models) > 0 && c.Config != "":
-		return errors.New("--model and --config exclude each other, since a configuration names its models; leave one out")
-	case len(c.Models) > 0 && team != "":
-		return errors.New("--model and --team exclude each other, since a team has its models; leave one out")
+	case len(c.Models) > 0 && (c.Config != "" || team != ""):
+		return errors.New("--model excludes --config and --team, which have models of their own; leave one out")
 	case len(c.Models) == 0 && c.Agents > 0:
 		return errors.New("--agents is the size of a team of one model; name that with --model [KIND:]NAME")
 	}
@@ -119,17 +113,17 @@ func Read(file string, reach config.Reach) (config.Team, error) {
 
 // Local is like Load, for a worker on this machine. It checks that the team can start.
 func Local(c *cli.CLI, w *Worker, offline bool) (team config.Team, source string, err error) {
-	team, source, err = w.Load(c, offline)
+	team, source, err = w.Load(c, config.Local, offline)
 	if err == nil && !offline {
 		team, err = w.Prepare(c, team)
 	}
 	return team, source, err
 }
 
-// Load is like the function Load, for a worker on this machine. The keys that it finds decide what a
-// model without a kind is.
-func (w *Worker) Load(c *cli.CLI, offline bool) (team config.Team, source string, err error) {
-	if team, source, err = Load(c, config.Local, offline); err != nil || offline {
+// Load is like the function Load. On this machine it finds keys, which decide what a model without a
+// kind is.
+func (w *Worker) Load(c *cli.CLI, reach config.Reach, offline bool) (team config.Team, source string, err error) {
+	if team, source, err = Load(c, reach, offline); err != nil || offline || reach != config.Local {
 		return team, source, err
 	}
 	if err = w.FindKeys(c, team); err == nil && len(w.Models.Keys) > 0 && len(c.Models) > 0 {
@@ -152,29 +146,16 @@ func (w *Worker) LoadSingle(c *cli.CLI, offline bool) (config.Team, error) {
 		return config.Team{}, errors.New("a step needs exactly one agent; name its model with --model, or the file of its configuration with --config")
 	}
 	one := *c
-	one.Agents = 1
-	single, _, err := w.Load(&one, offline)
-	if err == nil {
+	one.Agents = cmp.Or(c.Agents, 1)
+	single, _, err := w.Load(&one, config.Local, offline)
+	switch {
+	case err != nil:
+	case len(single.Agents) > 1:
+		err = fmt.Errorf("a step has one agent, but --model and --agents make %d; leave --agents out", len(single.Agents))
+	default:
 		single.Agents[0].ID = ""
 	}
 	return single, err
-}
-
-// NamedModels returns a model of --model for each member of a team; none without the flag.
-func (w *Worker) NamedModels(c *cli.CLI, reach config.Reach, offline bool) (backends []config.Backend, err error) {
-	if len(c.Models) == 0 {
-		return nil, CheckFlags(c, "")
-	}
-	var team config.Team
-	if reach == config.Local {
-		team, _, err = w.Load(c, offline)
-	} else {
-		team, _, err = Load(c, reach, offline)
-	}
-	for _, a := range team.Agents {
-		backends = append(backends, a.Backend)
-	}
-	return backends, err
 }
 
 // Prepare finds the keys of a team and resolves its models. It returns an error if every session of
