@@ -170,7 +170,12 @@ func (l Listed) Window() int {
 // List returns the models that the server lists, in its order.
 func (c *Client) List(ctx context.Context) ([]Listed, error) {
 	var body []byte
-	if _, err := c.models.List(ctx, append(c.options.listOptions(), option.WithResponseBodyInto(&body))...); err != nil {
+	options := []option.RequestOption{option.WithResponseBodyInto(&body)}
+	if c.options.NativeList {
+		options = append(options, option.WithHeaderDel("Authorization"), option.WithHeader("X-Api-Key", c.options.APIKey),
+			option.WithHeader("Anthropic-Version", "2023-06-01"), option.WithQuery("limit", "1000"))
+	}
+	if _, err := c.models.List(ctx, options...); err != nil {
 		failed := c.unreachedError(err, false)
 		if refused, ok := errors.AsType[*sdk.Error](err); ok {
 			said, _ := io.ReadAll(refused.Response.Body) // the SDK has read and restored it
@@ -187,17 +192,6 @@ func (c *Client) List(ctx context.Context) ([]Listed, error) {
 		_ = json.Unmarshal(body, &page.Data) // Together's list is a bare array
 	}
 	return page.Data, nil
-}
-
-// listOptions returns the options of a request for the list of models.
-func (o Options) listOptions() []option.RequestOption {
-	if !o.NativeList {
-		return nil
-	}
-	return []option.RequestOption{
-		option.WithHeaderDel("Authorization"), option.WithHeader("X-Api-Key", o.APIKey),
-		option.WithHeader("Anthropic-Version", "2023-06-01"), option.WithQuery("limit", "1000"),
-	}
 }
 
 // Window returns the context window of the model in tokens according to the server's list of

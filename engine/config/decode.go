@@ -86,6 +86,8 @@ func (d *Decoder) decodeValue(n *yaml.Node, key string, v reflect.Value, r rule)
 		v.Set(reflect.ValueOf((&criteriaReader{Decoder: d}).decodeCriteria(n, key)))
 	case v.Kind() == reflect.Pointer && kindOf(n) == null:
 		v.SetZero()
+	case kindOf(n) == null && r.def != nil:
+		d.reportAt(n, key, "nothing (null); leave the key out for the default, %s", r.def.Value)
 	case v.Kind() == reflect.Pointer:
 		target := reflect.New(v.Type().Elem())
 		target.Elem().Set(withDefaults(v.Type().Elem()))
@@ -213,7 +215,7 @@ func (d *Decoder) hintAtKey(key, name, parent string, valid []string) string {
 			document = teamType
 		}
 		walkKeys(document, "", func(pattern string, r rule) {
-			if r.key == name && elsewhere == "" {
+			if text.Misspells(name, r.key) && elsewhere == "" {
 				elsewhere = pattern
 			}
 		})

@@ -69,11 +69,10 @@ func writeStarter(ctx context.Context, c *cli.CLI, o starterOptions) error {
 	for i := range team.Agents {
 		team.Agents[i].Tools.Files, team.Agents[i].Tools.Shell = o.files, o.shell
 	}
-	agents := team.Agents
 	if len(c.Models) == 0 && !o.given {
-		agents = nil
+		team.Agents = nil // the commented ones
 	}
-	content := config.Starter(agents)
+	content := config.Starter(team.Agents)
 	f, err := os.OpenFile(o.file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err == nil {
 		_, err = f.Write(content)
@@ -82,7 +81,7 @@ func writeStarter(ctx context.Context, c *cli.CLI, o starterOptions) error {
 	if err != nil {
 		return fmt.Errorf("write a starter file: %w", err)
 	}
-	if _, err := RememberTrust(TrustedFile{Name: o.file, Content: content, Team: team}); err != nil {
+	if _, err := RememberTrust(TrustedFile{Name: o.file, Content: content}); err != nil {
 		c.Warnf("%v; `conclave config trust %s` does it again", err, text.ShellQuote(o.file))
 	}
 	if c.Scripted() {
@@ -101,13 +100,11 @@ func (o *starterOptions) askAll(ctx context.Context, c *cli.CLI) error {
 	if err := w.FindKeys(c, OfKinds(kinds)); err != nil {
 		return err
 	}
-	found, _ := w.Reachable(ctx) // none is no fault
-	options := slices.Clone(found)
-	for _, k := range kinds {
-		if !slices.Contains(found, k) {
-			options = append(options, k)
-		}
+	var found []string
+	for _, s := range w.Reachable(ctx) {
+		found = append(found, s.Kind)
 	}
+	options := append(slices.Clone(found), slices.DeleteFunc(kinds, func(k string) bool { return slices.Contains(found, k) })...)
 	chosen, err := choose(c, "Services and local servers, first those whose key is set or that answer:", options, cmp.Or(strings.Join(found, ","), config.OpenAI), false)
 	for _, kind := range chosen {
 		if err != nil {

@@ -148,11 +148,10 @@ func (w *Worker) LoadSingle(c *cli.CLI, offline bool) (config.Team, error) {
 	one := *c
 	one.Agents = cmp.Or(c.Agents, 1)
 	single, _, err := w.Load(&one, config.Local, offline)
-	switch {
-	case err != nil:
-	case len(single.Agents) > 1:
-		err = fmt.Errorf("a step has one agent, but --model and --agents make %d; leave --agents out", len(single.Agents))
-	default:
+	if err == nil && len(single.Agents) > 1 {
+		err = errors.New("a step has one agent; leave --agents out")
+	}
+	if err == nil {
 		single.Agents[0].ID = ""
 	}
 	return single, err
