@@ -233,9 +233,9 @@ type ListedModel = openai.Listed
 
 // List returns the models that the server of a type lists, in its order.
 func (m Models) List(ctx context.Context, kind string) ([]ListedModel, error) {
-	client, _, _, err := m.openClient(config.Agent{Backend: config.Backend{Type: kind, Model: kind}})
+	client, _, _, err := m.openClient(config.Agent{ID: kind, Backend: config.Backend{Type: kind, Model: kind}})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list the models of %s: %w", kind, err)
 	}
 	return client.List(ctx)
 }

@@ -55,14 +55,14 @@ answer at their usual addresses.`,
 	}
 }
 
-// listTimeout is how long a service may take to list its models.
+// listTimeout is how long services may take to list their models.
 const listTimeout = 30 * time.Second
 
 // listedModel is a model in the JSON output of models list.
 type listedModel struct {
 	Type          string `json:"type"`
 	Model         string `json:"model"`
-	ContextWindow *int   `json:"context_window"` // in tokens; null if the server does not state it
+	ContextWindow int    `json:"context_window,omitzero"` // in tokens, if the server states it
 }
 
 // listModels lists the models of the asked kind, or of all that can be reached. The failure of one does
@@ -88,19 +88,15 @@ func listModels(ctx context.Context, c *cli.CLI, kinds, asked []string) error {
 		return err
 	}
 	all, failures := []listedModel{}, []error{}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
 	for _, kind := range asked {
-		limited, cancel := context.WithTimeout(ctx, listTimeout)
-		listed, err := w.Models.List(limited, kind)
-		cancel()
+		listed, err := w.Models.List(ctx, kind)
 		if err != nil {
 			failures = append(failures, err)
 		}
 		for _, l := range listed {
-			m := listedModel{Type: kind, Model: l.ID}
-			if window := l.Window(); window > 0 {
-				m.ContextWindow = &window
-			}
-			all = append(all, m)
+			all = append(all, listedModel{kind, l.ID, l.Window()})
 		}
 	}
 	if len(failures) == len(asked) {

@@ -137,6 +137,9 @@ func (p *plan) readTeams(c *cli.CLI, t cli.Target, w *teams.Worker) error {
 	}
 	if p.flags.grader != "" {
 		single, err := teams.ReadSingle(c, teams.Source{File: p.flags.grader, Named: true}, p.offline)
+		if err == nil && !t.Cluster && !p.offline {
+			single, err = w.Prepare(c, single)
+		}
 		if err != nil {
 			return fmt.Errorf("--grader: %w", err)
 		}

@@ -48,10 +48,11 @@ func chooseTeams(ctx context.Context, c *cli.CLI, t cli.Target, offline, keys bo
 		return out, err
 	}
 	standard, source, err := out.worker.Default(c, config.Local, offline)
-	if err == nil && keys && !offline {
-		err = out.worker.FindKeys(c, standard)
-	}
-	if err == nil && !offline {
+	switch {
+	case err != nil || offline:
+	case keys:
+		standard, err = out.worker.Prepare(c, standard)
+	default:
 		standard = out.worker.Resolve(standard)
 		err = out.worker.Startable(standard)
 	}

@@ -87,8 +87,6 @@ func (o *sessionOrder) inheritTeam(ctx context.Context, conn *cli.Connection, w 
 		return err
 	}
 	o.offline = slices.ContainsFunc(of.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline })
-	if err := w.FindKeys(conn.CLI, of); err != nil {
-		return err
-	}
-	return w.Startable(of)
+	_, err = w.Prepare(conn.CLI, of)
+	return err
 }

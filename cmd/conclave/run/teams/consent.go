@@ -33,11 +33,8 @@ type Source struct {
 // Choose returns the file of --config, or else, unless --model names models, ProjectFile if it exists
 // in the working directory.
 func Choose(c *cli.CLI) Source {
-	switch {
-	case c.Config != "":
+	if c.NamesTeam() {
 		return Source{File: c.Config, Named: true}
-	case len(c.Models) > 0:
-		return Source{}
 	}
 	return foundSource()
 }

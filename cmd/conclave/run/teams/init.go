@@ -163,10 +163,13 @@ func choose(c *cli.CLI, title string, options []string, usual string, free bool)
 				word = options[n-1]
 			}
 			valid = valid && word != "" && (free || slices.Contains(options, word))
-			chosen = append(chosen, word)
+			if !slices.Contains(chosen, word) {
+				chosen = append(chosen, word)
+			}
 		}
 		if valid {
-			return slices.Compact(chosen), nil
+			return chosen, nil
 		}
+		c.Infof("choose from the list")
 	}
 }

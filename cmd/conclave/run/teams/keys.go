@@ -37,15 +37,17 @@ func (w *Worker) missingKeys(team config.Team) error {
 	if w.untrusted != nil {
 		lines = append(lines, w.untrusted.Error())
 	}
+	more := ""
 	if w.fileless {
 		for _, s := range w.Reachable(context.Background()) {
-			lines = append(lines, s.Use)
+			lines, more = append(lines, s.Use), " more"
 		}
 	}
 	remedy := "Set it, or run with --offline to try conclave without any model."
 	if _, openai := needed[worker.KeyVariable]; openai {
-		remedy = `Or set OPENAI_API_KEY to a key for the OpenAI API, or
-  OPENAI_BASE_URL to a local server such as Ollama or vLLM
+		remedy = "There are three" + more + ` ways out:
+  set OPENAI_API_KEY to a key for the OpenAI API, or
+  set OPENAI_BASE_URL to a local server such as Ollama or vLLM
       (OPENAI_BASE_URL=http://127.0.0.1:11434/v1), or
   run with --offline, which needs no key and no network.`
 	}
@@ -85,7 +87,7 @@ func findReachable(ctx context.Context, services []config.Backend, list func(con
 				return
 			}
 			name := append(listed, worker.ListedModel{ID: "NAME"})[0].ID
-			servers[i] = Reachable{t.Name, fmt.Sprintf("%s answers at %s: `conclave run --model %[1]s:%s …`", t.Name, t.BaseURL, cli.Line(name))}
+			servers[i] = Reachable{t.Name, fmt.Sprintf("%s answers at %s: `conclave run --model %[1]s:%[3]s …`", t.Name, t.BaseURL, cli.Line(name))}
 		})
 	}
 	all.Wait()

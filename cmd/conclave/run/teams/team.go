@@ -25,9 +25,6 @@ import (
 	"conclave/workflows"
 )
 
-// builtin is the source of the built-in team.
-const builtin = "the built-in team"
-
 // ProjectFile is the team configuration of the working directory.
 const ProjectFile = "conclave.yaml"
 
@@ -82,7 +79,7 @@ func Load(c *cli.CLI, reach config.Reach, offline bool) (team config.Team, sourc
 // the built-in one. At knows the keys.
 func buildTeam(c *cli.CLI, at worker.Models, reach config.Reach) (team config.Team, source string, err error) {
 	if len(c.Models) == 0 {
-		return config.Default(), builtin, nil
+		return config.Default(), "the built-in team", nil
 	}
 	kind := config.OpenAI
 	if reach == config.Local { // a cluster's workers have other keys
@@ -96,7 +93,7 @@ func buildTeam(c *cli.CLI, at worker.Models, reach config.Reach) (team config.Te
 // returns the built-in team.
 func readTeam(file string, reach config.Reach) (team config.Team, source string, data []byte, err error) {
 	if file == "" {
-		return config.Default(), builtin, nil, nil
+		return config.Default(), "the built-in team", nil, nil
 	}
 	if data, err = readConfig(file); err == nil {
 		team, err = config.Parse(file, data, reach.Beside(file))
