@@ -207,12 +207,13 @@ func (m Models) keyVariable(variables []string, required bool) string {
 	return variables[0]
 }
 
-// Services returns the known services whose key is set, each with its address and its variable.
+// Services returns the known services whose key is set, each with its address and its variable, and
+// that of OPENAI_BASE_URL, which may need no key.
 func (m Models) Services() []config.Backend {
 	var services []config.Backend
 	for _, t := range config.BackendTypes() {
 		b := m.Resolve(config.Backend{Type: t.Name})
-		if b.BaseURL != "" && b.APIKeyEnv != "" && m.readKey(b.APIKeyEnv) != "" {
+		if !t.Local && b.BaseURL != "" && (b.APIKeyEnv == "" || m.readKey(b.APIKeyEnv) != "") {
 			services = append(services, b)
 		}
 	}
@@ -222,7 +223,7 @@ func (m Models) Services() []config.Backend {
 // UsualType returns the type of a model that is named without one: that of the only service whose key
 // is set, or else openai.
 func (m Models) UsualType() string {
-	if s := m.Services(); len(s) == 1 && m.readVariable(baseURLVariable) == "" {
+	if s := m.Services(); len(s) == 1 {
 		return s[0].Type
 	}
 	return config.OpenAI

@@ -73,8 +73,11 @@ type UntrustedError struct {
 
 // Reason returns the reason why the file needs consent.
 func (e *UntrustedError) Reason() string {
-	return fmt.Sprintf("%s was found, not named on the command line, and is not trusted; it would\n  %s",
-		e.file, strings.Join(e.demands, "\n  "))
+	found := "found, not named with --config,"
+	if e.file == KeyFile {
+		found = "found"
+	}
+	return fmt.Sprintf("%s was %s and is not trusted; it would\n  %s", e.file, found, strings.Join(e.demands, "\n  "))
 }
 
 // Remedy returns the command that gives consent.

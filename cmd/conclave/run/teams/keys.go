@@ -1,6 +1,7 @@
 package teams
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,7 @@ func (w *Worker) Reachable(ctx context.Context) []Reachable {
 func findReachable(ctx context.Context, services []config.Backend, list func(context.Context, string) ([]worker.ListedModel, error)) []Reachable {
 	var found []Reachable
 	for _, s := range services {
-		found = append(found, Reachable{s.Type, fmt.Sprintf("%s is set: `conclave run --model %s:NAME …`; `conclave models list %[2]s` lists the names", s.APIKeyEnv, s.Type)})
+		found = append(found, Reachable{s.Type, fmt.Sprintf("%s is set: `conclave run --model %s:NAME …`; `conclave models list %[2]s` lists the names", cmp.Or(s.APIKeyEnv, "OPENAI_BASE_URL"), s.Type)})
 	}
 	local := slices.DeleteFunc(config.BackendTypes(), func(t config.BackendType) bool { return !t.Local })
 	servers := make([]Reachable, len(local))

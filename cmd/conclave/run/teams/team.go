@@ -140,7 +140,7 @@ func (w *Worker) LoadSingle(c *cli.CLI, offline bool) (config.Team, error) {
 	case from.File != "":
 		return ReadSingle(c, from, offline)
 	case len(c.Models) == 0:
-		return config.Team{}, errors.New("a step needs exactly one agent; name its model with --model, or the file of its configuration with --config")
+		return config.Team{}, errors.New("a step needs a configuration with exactly one agent; name its file with --config FILE, or its model with --model NAME")
 	}
 	one := *c
 	one.Agents = cmp.Or(c.Agents, 1)

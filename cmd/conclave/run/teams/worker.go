@@ -179,7 +179,7 @@ func (w *Worker) Default(c *cli.CLI, reach config.Reach, offline bool) (team con
 	case !own:
 		return Load(c, reach, offline)
 	case c.NamesTeam():
-		return team, w.file, fmt.Errorf("--config or --model, but %s has a default team, too; leave it out, or teams.default", w.file)
+		return team, w.file, fmt.Errorf("%s, but %s has a default team, too; leave out %[1]s or teams.default", map[bool]string{true: "--config", false: "--model"}[c.Config != ""], w.file)
 	case offline:
 		team = team.Offline()
 	}
