@@ -54,8 +54,16 @@ func TestKeyFile(t *testing.T) {
 	own, err := os.Executable()
 	require.NoError(t, err)
 	const secret, other = "very-secret-value", "another-secret-value"
+	var holders []string // processes of this machine whose environment has the key
 	model := newModelServer(t, map[string][]reply{"model-a": {
-		runs(`echo "variables: $(cat /proc/*/environ 2>/dev/null | grep -c E2E_)"; env`),
+		runs(`echo "variables: $(cat /proc/*/environ 2>/dev/null | grep -c E2E_)"; env`).during(func() {
+			environments, _ := filepath.Glob("/proc/[0-9]*/environ")
+			for _, name := range environments {
+				if data, err := os.ReadFile(name); err == nil && bytes.Contains(data, []byte(secret)) {
+					holders = append(holders, name)
+				}
+			}
+		}),
 		{tool: "mcp__painter__draw", arguments: map[string]any{"name": "drawing.png"}},
 		answer("The key is " + secret + "."), vote("agent1", "Mine, with "+secret+"."),
 	}})
@@ -78,6 +86,7 @@ func TestKeyFile(t *testing.T) {
 	require.NoError(t, asked.Wait(), term.Shown())
 	require.Contains(t, stdout.String(), "The key is [redacted].")
 	require.Equal(t, map[string]int{"Bearer " + secret: 4}, model.keys)
+	require.Empty(t, holders)
 	seen := model.request("model-a", 3)
 	require.Contains(t, seen, "variables: 0")
 	require.Contains(t, seen, "drawn with 0 variables of the worker")
