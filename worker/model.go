@@ -40,6 +40,10 @@ type Models struct {
 	// Getenv reads the worker's environment. The default is os.Getenv.
 	Getenv func(string) string
 
+	// Keys are keys from a file of the user, by the names of their variables. The environment comes
+	// first. They are in no process's environment.
+	Keys map[string]string
+
 	// Providers are the providers in the operator's configuration, by name.
 	Providers providers
 
@@ -117,7 +121,7 @@ func (m Models) openClient(a config.Agent) (*openai.Client, *provider, config.Ba
 	}
 	key := ""
 	if backend.APIKeyEnv != "" {
-		if key = m.readVariable(backend.APIKeyEnv); key == "" {
+		if key = m.readKey(backend.APIKeyEnv); key == "" {
 			return nil, nil, backend, missingKey(a.ID, backend.APIKeyEnv)
 		}
 	}
@@ -130,7 +134,7 @@ func (m Models) openClient(a config.Agent) (*openai.Client, *provider, config.Ba
 		o.Patience = func(context.Context, bool) time.Duration { return 0 }
 	}
 	known := backend.Known()
-	o.KeyHeader, o.NoStreamOptions, o.ShortCallIDs = known.KeyHeader, known.NoStreamOptions, known.ShortCallIDs
+	o.KeyHeader, o.NativeList, o.NoStreamOptions, o.ShortCallIDs = known.KeyHeader, known.NativeList, known.NoStreamOptions, known.ShortCallIDs
 	if m.servers != nil {
 		o.Refusals, o.Outages, o.HTTPClient = &m.servers.refusals, &m.servers.outages, m.servers.client
 	}
@@ -193,7 +197,7 @@ func (m Models) Resolve(b config.Backend) config.Backend {
 // first variable.
 func (m Models) keyVariable(variables []string, required bool) string {
 	for _, name := range variables {
-		if m.readVariable(name) != "" {
+		if m.readKey(name) != "" {
 			return name
 		}
 	}
@@ -201,6 +205,40 @@ func (m Models) keyVariable(variables []string, required bool) string {
 		return ""
 	}
 	return variables[0]
+}
+
+// Services returns the known services whose key is set, each with its address and its variable, and
+// that of OPENAI_BASE_URL, which may need no key.
+func (m Models) Services() []config.Backend {
+	var services []config.Backend
+	for _, t := range config.BackendTypes() {
+		b := m.Resolve(config.Backend{Type: t.Name})
+		if !t.Local && b.BaseURL != "" && (b.APIKeyEnv == "" || m.readKey(b.APIKeyEnv) != "") {
+			services = append(services, b)
+		}
+	}
+	return services
+}
+
+// UsualType returns the type of a model that is named without one: that of the only service whose key
+// is set, or else openai.
+func (m Models) UsualType() string {
+	if s := m.Services(); len(s) == 1 {
+		return s[0].Type
+	}
+	return config.OpenAI
+}
+
+// ListedModel is a model in a server's list.
+type ListedModel = openai.Listed
+
+// List returns the models that the server of a type lists, in its order.
+func (m Models) List(ctx context.Context, kind string) ([]ListedModel, error) {
+	client, _, _, err := m.openClient(config.Agent{ID: kind, Backend: config.Backend{Type: kind, Model: kind}})
+	if err != nil {
+		return nil, fmt.Errorf("list the models of %s: %w", kind, err)
+	}
+	return client.List(ctx)
 }
 
 // MissingKeys returns a team's unset key variables and the agents that need each of them.
@@ -211,7 +249,7 @@ func (m Models) MissingKeys(t config.Team) map[string][]string {
 			continue
 		}
 		b, _, err := m.completeBackend(agent.Backend)
-		if err == nil && b.APIKeyEnv != "" && m.readVariable(b.APIKeyEnv) == "" {
+		if err == nil && b.APIKeyEnv != "" && m.readKey(b.APIKeyEnv) == "" {
 			missing[b.APIKeyEnv] = append(missing[b.APIKeyEnv], agent.ID)
 		}
 	}
@@ -272,6 +310,17 @@ func (m Models) readVariable(name string) string {
 	return os.Getenv(name)
 }
 
+func (m Models) readKey(name string) string { return cmp.Or(m.readVariable(name), m.Keys[name]) }
+
+// secrets returns the secret variables of the environment and of Keys as NAME=VALUE, for redaction.
+func (m Models) secrets() []string {
+	secrets := os.Environ()
+	for name, value := range m.Keys {
+		secrets = append(secrets, name+"="+value)
+	}
+	return secrets
+}
+
 func lackError(kind, format string, args ...any) error {
 	return &activities.LackError{Type: kind, Err: fmt.Errorf(format, args...)}
 }
@@ -319,7 +368,7 @@ func (l *Local) Ports(a config.Agent) (step.Ports, error) {
 			return l.tools.Open(ctx, a, workspace, activities.Sharing{})
 		},
 		Repeatable: l.tools.Repeatable,
-		Redact:     text.NewRedactor(text.SecretsOfEnvironment(slices.Concat(os.Environ(), l.tools.serverSecrets()))).Bytes,
+		Redact:     text.NewRedactor(text.SecretsOfEnvironment(slices.Concat(l.models.secrets(), l.tools.serverSecrets()))).Bytes,
 	}, nil
 }
 

@@ -298,3 +298,50 @@ func TestConfigure_keepsExistingValues(t *testing.T) {
 		"the environment variable OPENAI_API_KEY is not set; in sessions of the team other, agent_a, agent_b, agent_c will wait for a worker that has it",
 	}, c.Missing(t.Context()))
 }
+
+// Keys from a file are used where the environment has none, for keys alone, and they are redacted.
+func TestModels_keys(t *testing.T) {
+	t.Parallel()
+	url, last := newAPI(t)
+	m := Models{
+		Getenv: environment(map[string]string{"GROQ_API_KEY": "of-the-user"}),
+		Keys:   map[string]string{"MY_KEY": "of-the-project", "GROQ_API_KEY": "unused", baseURLVariable: "http://127.0.0.1:1"},
+	}
+	ask(t, m, config.Backend{Model: "m", BaseURL: url, APIKeyEnv: "MY_KEY"})
+	require.Equal(t, "Bearer of-the-project", last.authorization)
+	ask(t, m, config.Backend{Model: "m", BaseURL: url, APIKeyEnv: "GROQ_API_KEY"})
+	require.Equal(t, "Bearer of-the-user", last.authorization)
+	require.Equal(t, "https://api.openai.com/v1", m.Resolve(config.Backend{Type: config.OpenAI}).BaseURL)
+	require.Equal(t, "groq", m.UsualType())
+
+	c := Config{Models: m, Tools: NewTools(DefaultSettings())}
+	require.Equal(t, "x [redacted]", string(c.secretRemover()([]byte("x of-the-project"))))
+	local, err := OpenLocal(m, c.Tools)
+	require.NoError(t, err)
+	t.Cleanup(local.Close)
+	ports, err := local.Ports(agent(config.Backend{Model: "m", BaseURL: url}))
+	require.NoError(t, err)
+	require.Equal(t, "x [redacted]", string(ports.Redact([]byte("x of-the-project"))))
+}
+
+// A model that is named without a service is of the only one that can be used.
+func TestModels_UsualType(t *testing.T) {
+	t.Parallel()
+	for want, environments := range map[string][]map[string]string{
+		"openai": {
+			{},
+			{"OPENAI_API_KEY": "k"},
+			{"OPENAI_API_KEY": "k", "GROQ_API_KEY": "k"},
+			{"GROQ_API_KEY": "k", "XAI_API_KEY": "k"},
+			{"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"},
+			{"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "GROQ_API_KEY": "k"},
+			{"AZURE_OPENAI_API_KEY": "k"},
+		},
+		"groq":   {{"GROQ_API_KEY": "k"}, {"GROQ_API_KEY": "k", "AZURE_OPENAI_API_KEY": "k"}},
+		"gemini": {{"GOOGLE_API_KEY": "k"}, {"GEMINI_API_KEY": "k", "GOOGLE_API_KEY": "k"}},
+	} {
+		for _, variables := range environments {
+			require.Equal(t, want, Models{Getenv: environment(variables)}.UsualType(), variables)
+		}
+	}
+}

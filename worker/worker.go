@@ -331,7 +331,7 @@ func (c Config) openTraces() (*Tracer, error) {
 }
 
 func (c Config) secretRemover() func([]byte) []byte {
-	return text.NewRedactor(text.SecretsOfEnvironment(slices.Concat(os.Environ(), c.Tools.serverSecrets()))).Bytes
+	return text.NewRedactor(text.SecretsOfEnvironment(slices.Concat(c.Models.secrets(), c.Tools.serverSecrets()))).Bytes
 }
 
 func (m Models) observeModel(provider, name string, model loop.Model) loop.Model {

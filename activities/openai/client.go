@@ -31,6 +31,9 @@ type Options struct {
 	// default is true.
 	Params map[string]any
 
+	// NativeList lists models by the service's own API, Anthropic's, which has other headers.
+	NativeList bool
+
 	NoStreamOptions bool // whether requests omit stream_options
 	ShortCallIDs    bool // send IDs of tool calls as nine letters and digits
 

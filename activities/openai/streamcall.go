@@ -4,9 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
+
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
 
 	"conclave/engine/llm"
 )
@@ -143,30 +149,57 @@ func (s *stream) textField(name string) string {
 	return text
 }
 
-// listedModel is an entry in a server's list of models. Each server states the model's context
-// window under one of these keys.
-type listedModel struct {
-	MaxModelLen      int `json:"max_model_len"`      // key of vLLM and SGLang
-	ContextLength    int `json:"context_length"`     // key of OpenRouter and Together
-	ContextWindow    int `json:"context_window"`     // key of Groq
-	MaxContextLength int `json:"max_context_length"` // key of Mistral and LM Studio
+// Listed is a model in a server's list. Each server states the context window under one of these
+// keys.
+type Listed struct {
+	ID               string `json:"id"`
+	MaxModelLen      int    `json:"max_model_len"`      // key of vLLM and SGLang
+	ContextLength    int    `json:"context_length"`     // key of OpenRouter and Together
+	ContextWindow    int    `json:"context_window"`     // key of Groq
+	MaxContextLength int    `json:"max_context_length"` // key of Mistral and LM Studio
 	Meta             struct {
 		Context int `json:"n_ctx"` // key of llama.cpp
 	} `json:"meta"`
 }
 
+// Window returns the context window in tokens, or 0 if the server does not state it.
+func (l Listed) Window() int {
+	return max(l.MaxModelLen, l.ContextLength, l.ContextWindow, l.MaxContextLength, l.Meta.Context)
+}
+
+// List returns the models that the server lists, in its order.
+func (c *Client) List(ctx context.Context) ([]Listed, error) {
+	var body []byte
+	options := []option.RequestOption{option.WithResponseBodyInto(&body)}
+	if c.options.NativeList {
+		options = append(options, option.WithHeaderDel("Authorization"), option.WithHeader("X-Api-Key", c.options.APIKey),
+			option.WithHeader("Anthropic-Version", "2023-06-01"), option.WithQuery("limit", "1000"))
+	}
+	if _, err := c.models.List(ctx, options...); err != nil {
+		failed := c.unreachedError(err, false)
+		if refused, ok := errors.AsType[*sdk.Error](err); ok {
+			said, _ := io.ReadAll(refused.Response.Body) // the SDK has read and restored it
+			failed = c.refusedError(refused.StatusCode, refused.Response.Header, said)
+		}
+		return nil, fmt.Errorf("list the models of %s: %s", c.host, failed.Detail)
+	}
+	var page struct{ Data []Listed }
+	if !json.Valid(body) {
+		return nil, fmt.Errorf("list the models of %s: its reply is no list of models; check that it serves the Chat Completions API", c.host)
+	}
+	_ = json.Unmarshal(body, &page) // a field of another type is left out
+	if page.Data == nil {
+		_ = json.Unmarshal(body, &page.Data) // Together's list is a bare array
+	}
+	return page.Data, nil
+}
+
 // Window returns the context window of the model in tokens according to the server's list of
 // models, or 0 if the list does not exist or does not state it.
 func (c *Client) Window(ctx context.Context) int {
-	page, err := c.models.List(ctx)
-	if err != nil {
-		return 0
-	}
-	for _, m := range page.Data {
-		var listed listedModel
-		if m.ID == c.options.Model && json.Unmarshal([]byte(m.RawJSON()), &listed) == nil {
-			return max(listed.MaxModelLen, listed.ContextLength, listed.ContextWindow, listed.MaxContextLength, listed.Meta.Context)
-		}
+	listed, err := c.List(ctx)
+	if i := slices.IndexFunc(listed, func(l Listed) bool { return l.ID == c.options.Model }); err == nil && i >= 0 {
+		return listed[i].Window()
 	}
 	return 0
 }

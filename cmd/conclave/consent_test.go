@@ -110,3 +110,93 @@ func TestProject_needsTrust(t *testing.T) {
 	}
 	s.StartedNothing()
 }
+
+// A .env is read by commands that work for the person in its directory. Here it cannot be read, which
+// these commands say; those that serve others, and those for a cluster, do not look at it.
+func TestKeyFile_isForOnesOwnSessions(t *testing.T) {
+	s := newShell(t)
+	require.NoError(t, os.Mkdir(teams.KeyFile, 0o700))
+	s.File("session.yaml", "start: s\nsteps: [{name: s, kind: session}]\n")
+	s.File("tester.yaml", "agent: {id: agent_a, backend: {model: m}}\n")
+	s.File("questions.jsonl", `{"id": "1", "input": "1+1?", "target": "2"}`+"\n")
+	code, _, stderr := s.Run("scenario", "create", "shop", "buy", "--step", "Open: go there")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	cluster := []string{"--address", "127.0.0.1:1", "--bucket", "sessions"}
+	t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
+	const says = "no key is read from .env"
+	for _, line := range [][]string{
+		{"run", "q"},
+		{"run", "--model", "m", "q"},
+		{"start", "q"},
+		{"step", "--session-dir", "s1", "--model", "m", "q"},
+		{"pipeline", "run", "session.yaml", "q"},
+		{"eval", "run", "questions.jsonl"},
+		{"scenario", "run", "shop", "buy", "--config", "tester.yaml"},
+		{"mcp"},
+		{"models", "check"},
+		{"models", "list", "anthropic"},
+	} {
+		code, _, stderr := s.Run(line...)
+		require.Equal(t, cli.ExitUsage, code, line)
+		require.Contains(t, stderr, says, line)
+	}
+	for _, line := range [][]string{
+		{"serve"},
+		{"serve", "--model", "m"},
+		{"worker"},
+		append(cluster, "worker"),
+		append(cluster, "run", "--model", "m", "q"),
+		append(cluster, "start", "q"),
+		append(cluster, "pipeline", "run", "--model", "m", "session.yaml", "q"),
+		append(cluster, "serve", "--model", "house:m"),
+	} {
+		code, _, stderr := s.Run(line...)
+		require.Equal(t, cli.ExitUsage, code, line)
+		require.NotContains(t, stderr, says, line)
+		require.Regexp(t, "OPENAI_API_KEY is not set|connect to Temporal", stderr, line)
+	}
+	s.StartedNothing()
+}
+
+// What --model contradicts, in every command that has it.
+func TestModel_contradictions(t *testing.T) {
+	s := newShell(t)
+	s.File("team.yaml", "agents: [{id: agent_a, backend: {type: offline}}]\n")
+	s.File("session.yaml", "start: s\nsteps: [{name: s, kind: session}]\n")
+	s.File("questions.jsonl", `{"id": "1", "input": "1+1?", "target": "2"}`+"\n")
+	for _, line := range [][]string{
+		{"run", "q"},
+		{"start", "q"},
+		{"step", "--session-dir", "s1", "q"},
+		{"pipeline", "run", "session.yaml", "q"},
+		{"serve"},
+		{"mcp"},
+		{"eval", "run", "questions.jsonl"},
+		{"models", "check"},
+		{"config", "init"},
+	} {
+		for says, flags := range map[string][]string{
+			"--model excludes --config and --team":        {"--model", "m", "--config", "team.yaml"},
+			"--agents is the size of a team of one model": {"--agents", "2"},
+			"a model without a name":                      {"--model", ""},
+			"a team has 1 to 26 members":                  {"--model", "m", "--agents", "27"},
+		} {
+			code, stdout, stderr := s.Run(append(line[:len(line):len(line)], flags...)...)
+			require.Equal(t, cli.ExitUsage, code, "%v %v", line, flags)
+			require.Empty(t, stdout, "%v %v", line, flags)
+			require.Contains(t, stderr, says, "%v %v", line, flags)
+		}
+	}
+	for says, line := range map[string][]string{
+		"--model excludes --config and --team":      {"run", "--model", "m", "--team", "reviewers", "q"},
+		"2 models for a team of 1; name one model":  {"step", "--session-dir", "s1", "--model", "a,b", "q"},
+		"a step has one agent; leave --agents out":  {"step", "--session-dir", "s1", "--model", "a", "--agents", "2", "q"},
+		"use --session-id: -x would be taken for a": {"run", "--offline", "--session-id=-x", "q"},
+	} {
+		code, _, stderr := s.Run(line...)
+		require.Equal(t, cli.ExitUsage, code, line)
+		require.Contains(t, stderr, says, line)
+	}
+	require.NoDirExists(t, "s1")
+	s.StartedNothing()
+}

@@ -80,6 +80,7 @@ var commonFlags = map[string]string{
 	"scenario status":   connectionFlags + " " + storeFlags + " " + outputFlags,
 	"scenario list":     outputFlags,
 	"models":            "config " + outputFlags,
+	"models list":       outputFlags,
 	"doctor":            "config " + queueFlags + " " + storeFlags + " " + outputFlags,
 	"eval":              outputFlags,
 	"eval run":          "config " + queueFlags + " " + storeFlags + " " + outputFlags,

@@ -1,8 +1,14 @@
 package config
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+
+	"conclave/engine/text"
 )
 
 // BackendType is a service or a server program of the Chat Completions API whose address,
@@ -23,6 +29,7 @@ type BackendType struct {
 
 	KeyHeader       string // the header that carries the key; empty for Authorization
 	NoStreamOptions bool   // requests with stream_options are refused, but streams include their usage without it
+	NativeList      bool   // models are listed by the service's own API, not that of Chat Completions
 	ShortCallIDs    bool   // IDs of tool calls must be nine letters and digits
 
 	// Tools explains how to make a model call tools.
@@ -34,7 +41,7 @@ type BackendType struct {
 // have been tried.
 var backendTypes = []BackendType{
 	{Name: OpenAI, BaseURL: "https://api.openai.com/v1", KeyVariables: []string{"OPENAI_API_KEY"}},
-	{Name: "anthropic", BaseURL: "https://api.anthropic.com/v1", KeyVariables: []string{"ANTHROPIC_API_KEY"}},
+	{Name: "anthropic", BaseURL: "https://api.anthropic.com/v1", KeyVariables: []string{"ANTHROPIC_API_KEY"}, NativeList: true},
 	{Name: "gemini", BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai", KeyVariables: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}},
 	{
 		Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", KeyVariables: []string{"OPENROUTER_API_KEY"},
@@ -65,6 +72,16 @@ var backendTypes = []BackendType{
 	{Name: "azure", KeyVariables: []string{"AZURE_OPENAI_API_KEY"}, KeyHeader: "Api-Key"},
 }
 
+// ListedTypes returns the names of the types that have an address, at which their models are listed.
+func ListedTypes() (names []string) {
+	for _, t := range backendTypes {
+		if t.BaseURL != "" {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
 // BackendTypes returns the known types besides offline.
 func BackendTypes() []BackendType { return slices.Clone(backendTypes) }
 
@@ -73,6 +90,61 @@ func BackendTypes() []BackendType { return slices.Clone(backendTypes) }
 func (b Backend) Known() BackendType {
 	i := slices.IndexFunc(backendTypes, func(t BackendType) bool { return t.Name == b.Type })
 	return backendTypes[max(i, 0)]
+}
+
+// ParseModels reads the models of --model, [KIND:]NAME in lists separated by commas, and returns a
+// backend for each member of a team: size times a single model, by default three times, or several
+// models once each; size is 0 if it was not given. What stands before the first colon is a kind only if there is such a type. In a
+// session on a cluster it is the name of a provider instead, which only the workers know. Kind is
+// the type of a model that is written without one.
+func ParseModels(lists []string, size int, reach Reach, kind string) ([]Backend, error) {
+	var backends []Backend
+	for word := range strings.SplitSeq(strings.Join(lists, ","), ",") {
+		b, err := parseModel(strings.TrimSpace(word), reach, kind)
+		if err != nil {
+			return nil, fmt.Errorf("--model: %w", err)
+		}
+		backends = append(backends, b)
+	}
+	named := len(backends)
+	if named == 1 {
+		backends = slices.Repeat(backends, cmp.Or(size, usualSize))
+	}
+	switch {
+	case len(backends) > MaxAgents:
+		return nil, fmt.Errorf("a team of %d is too large; it has at most %d members", len(backends), MaxAgents)
+	case size > 0 && size != len(backends):
+		return nil, fmt.Errorf("%d models for a team of %d; name one model, or one for each member", named, size)
+	}
+	return backends, nil
+}
+
+func parseModel(word string, reach Reach, kind string) (Backend, error) {
+	b := Backend{Type: kind, Model: word}
+	prefix, name, cut := strings.Cut(word, ":")
+	known := slices.ContainsFunc(backendTypes, func(t BackendType) bool { return t.Name == prefix }) || prefix == Offline
+	switch {
+	case cut && prefix != "" && reach.cluster && !strings.Contains(prefix, "/"):
+		b = Backend{Type: OpenAI, Model: name, Provider: prefix}
+		if known {
+			b.Type = prefix
+		}
+	case cut && known:
+		b = Backend{Type: prefix, Model: name}
+	}
+	switch {
+	case text.LooksSecret(word) || text.LooksSecret(b.Model):
+		return b, errors.New("this looks like an API key (not shown); set the variable that holds the key, and name a model as [KIND:]NAME")
+	case strings.ContainsFunc(word, unicode.IsControl):
+		return b, fmt.Errorf("%q has a control character; name a model as [KIND:]NAME", word)
+	case b.Model == "" && cut:
+		return b, fmt.Errorf("%q names no model; write its name after the colon, as in %s:NAME", word, prefix)
+	case b.Model == "":
+		return b, errors.New("a model without a name; write [KIND:]NAME, and a comma between two")
+	case !reach.cluster && b.Type != Offline && b.Known().BaseURL == "":
+		return b, fmt.Errorf("the address of %s is your own, which a file names: `conclave config init` writes one", b.Type)
+	}
+	return b, nil
 }
 
 // anyServerTools is the remedy for a server of unknown type.

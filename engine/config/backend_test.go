@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,4 +62,62 @@ agents:
 	require.NoError(t, err)
 	require.Equal(t, team, again)
 	require.NotContains(t, string(canonical[len(canonical)/2:]), "max_concurrent_calls", "teams without the keys keep their hash")
+}
+
+// What stands before the first colon is a kind only if there is one of that name.
+func TestParseModels(t *testing.T) {
+	t.Parallel()
+	of := func(kind, model string) Backend { return Backend{Type: kind, Model: model} }
+	for _, tt := range []struct {
+		lists []string
+		size  int
+		kind  string
+		want  []Backend
+	}{
+		{lists: []string{"gpt-5.2"}, want: slices.Repeat([]Backend{of(OpenAI, "gpt-5.2")}, 3)},
+		{lists: []string{"anthropic:claude-sonnet-4-5"}, size: 1, want: []Backend{of("anthropic", "claude-sonnet-4-5")}},
+		{lists: []string{"claude-sonnet-4-5"}, size: 2, kind: "anthropic", want: slices.Repeat([]Backend{of("anthropic", "claude-sonnet-4-5")}, 2)},
+		{lists: []string{"llama3.2:3b, ollama:llama3.2:3b"}, want: []Backend{of(OpenAI, "llama3.2:3b"), of("ollama", "llama3.2:3b")}},
+		{lists: []string{"a", "b,a"}, want: []Backend{of(OpenAI, "a"), of(OpenAI, "b"), of(OpenAI, "a")}},
+		{lists: []string{"anthropic", ":x"}, want: []Backend{of(OpenAI, "anthropic"), of(OpenAI, ":x")}},
+		{lists: []string{"a", "b"}, size: 2, want: []Backend{of(OpenAI, "a"), of(OpenAI, "b")}},
+	} {
+		got, err := ParseModels(tt.lists, tt.size, Local, cmp.Or(tt.kind, OpenAI))
+		require.NoError(t, err, tt.lists)
+		require.Equal(t, tt.want, got, tt.lists)
+	}
+
+	onCluster, err := ParseModels([]string{"house:llama3.2:3b,mistral:large,gpt-5.2,hf.co/a/b:Q4"}, 0, Cluster, OpenAI)
+	require.NoError(t, err)
+	require.Equal(t, []Backend{
+		{Type: OpenAI, Provider: "house", Model: "llama3.2:3b"},
+		{Type: "mistral", Provider: "mistral", Model: "large"},
+		of(OpenAI, "gpt-5.2"), of(OpenAI, "hf.co/a/b:Q4"),
+	}, onCluster)
+	team := TeamOf(onCluster)
+	canonical, err := team.Canonical()
+	require.NoError(t, err)
+	read, err := Parse("team.json", canonical, Cluster)
+	require.NoError(t, err, "the workers accept it")
+	require.Equal(t, team, read)
+}
+
+func TestParseModels_problems(t *testing.T) {
+	t.Parallel()
+	for lists, says := range map[string]string{
+		"":                             "a model without a name",
+		"a,,b":                         "a model without a name",
+		"anthropic:":                   `"anthropic:" names no model; write its name after the colon`,
+		"azure:gpt":                    "the address of azure is your own",
+		"a\x1bb":                       "control character",
+		"sk-abcdefghijklmnop":          "looks like an API key (not shown)",
+		"openai:sk-abcdefghijklmno":    "looks like an API key (not shown)",
+		"a" + strings.Repeat(",a", 26): "a team of 27 is too large",
+	} {
+		_, err := ParseModels([]string{lists}, 0, Local, OpenAI)
+		require.ErrorContains(t, err, says, lists)
+		require.NotContains(t, err.Error(), "abcdef", lists)
+	}
+	_, err := ParseModels([]string{"a,b"}, 3, Local, OpenAI)
+	require.EqualError(t, err, "2 models for a team of 3; name one model, or one for each member")
 }

@@ -75,7 +75,7 @@ func (d *Decoder) checkTeam(section string, t Team) {
 	list := joinKey(section, "agents")
 	switch {
 	case len(t.Agents) == 0:
-		d.Report(list, "no agents; a team has 1 to %d of them, each with an id and a backend", maxAgents)
+		d.Report(list, "no agents; a team has 1 to %d of them, each with an id and a backend", MaxAgents)
 	case d.single && len(t.Agents) > 1:
 		d.Report(itemKey(list, 1), "%d agents are too many; a step has exactly one, under agents or agent", len(t.Agents))
 	}
@@ -85,9 +85,9 @@ func (d *Decoder) checkTeam(section string, t Team) {
 }
 
 func (d *Decoder) checkAgents(list string, agents []Agent) {
-	if len(agents) > maxAgents {
-		key := itemKey(list, maxAgents)
-		d.reportAt(d.nodeOf(key), key, "%d agents are too many; a team has at most %d", len(agents), maxAgents)
+	if len(agents) > MaxAgents {
+		key := itemKey(list, MaxAgents)
+		d.reportAt(d.nodeOf(key), key, "%d agents are too many; a team has at most %d", len(agents), MaxAgents)
 	}
 	first := map[string]int{}
 	for i, a := range agents {
@@ -98,7 +98,7 @@ func (d *Decoder) checkAgents(list string, agents []Agent) {
 		switch {
 		case !given && d.single:
 		case !given:
-			d.Report(id, "missing; every agent has an id of its own, such as agent_%c", 'a'+i%maxAgents)
+			d.Report(id, "missing; every agent has an id of its own, such as agent_%c", 'a'+i%MaxAgents)
 		case !agentID.MatchString(a.ID):
 			d.Report(id, "%s is not an agent id: %s", quoteSafely(a.ID), idForm)
 		case taken:

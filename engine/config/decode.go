@@ -19,8 +19,9 @@ type Decoder struct {
 	file     string
 	reach    Reach
 	document reflect.Type
-	inTeam   bool // a team is being decoded, maybe within another document
-	single   bool // exactly one agent, which needs no ID
+	inTeam   bool    // a team is being decoded, maybe within another document
+	single   bool    // exactly one agent, which needs no ID
+	others   []Agent // whose models the agents of a pipeline get that name none
 
 	problems Problems
 	invalid  map[string]bool       // keys that have a problem
@@ -85,6 +86,8 @@ func (d *Decoder) decodeValue(n *yaml.Node, key string, v reflect.Value, r rule)
 		v.Set(reflect.ValueOf((&criteriaReader{Decoder: d}).decodeCriteria(n, key)))
 	case v.Kind() == reflect.Pointer && kindOf(n) == null:
 		v.SetZero()
+	case kindOf(n) == null && r.def != nil:
+		d.reportAt(n, key, "nothing (null); leave the key out for the default, %s", r.def.Value)
 	case v.Kind() == reflect.Pointer:
 		target := reflect.New(v.Type().Elem())
 		target.Elem().Set(withDefaults(v.Type().Elem()))
@@ -126,6 +129,7 @@ func (d *Decoder) decodeTeam(n *yaml.Node, key string, v reflect.Value) {
 	d.listAgent(n, key)
 	t := Defaults[Team]()
 	d.decodeStruct(n, key, reflect.ValueOf(&t).Elem(), rule{})
+	d.fillModels(t.Agents)
 	d.checkTeam(key, t)
 	v.Set(reflect.ValueOf(t))
 }
@@ -211,7 +215,7 @@ func (d *Decoder) hintAtKey(key, name, parent string, valid []string) string {
 			document = teamType
 		}
 		walkKeys(document, "", func(pattern string, r rule) {
-			if r.key == name && elsewhere == "" {
+			if text.Misspells(name, r.key) && elsewhere == "" {
 				elsewhere = pattern
 			}
 		})

@@ -53,8 +53,9 @@ func placeOf(key, name string) string {
 			return hint
 		}
 	}
-	if slices.Contains(apiParams, name) && strings.HasSuffix(place, ".agents[].backend."+name) {
-		return "parameters of the API are under params: {" + name + ": …}"
+	i := slices.IndexFunc(apiParams, func(param string) bool { return text.Misspells(name, param) })
+	if i >= 0 && strings.HasSuffix(place, ".agents[].backend."+name) {
+		return "parameters of the API are under params: {" + apiParams[i] + ": …}"
 	}
 	return ""
 }

@@ -14,8 +14,23 @@ import (
 //go:embed starter.yaml
 var starter string
 
-// Starter returns a commented YAML file for newcomers, equal to Default.
-func Starter() []byte { return []byte(starter) }
+// Starter returns a commented YAML file for newcomers. Without agents it equals Default; else it has
+// the types, models and built-in tools of the given ones.
+func Starter(agents []Agent) []byte {
+	if len(agents) == 0 {
+		return []byte(starter)
+	}
+	first, rest, _ := strings.Cut(starter, "  - id: agent_b\n")
+	_, rest, _ = strings.Cut(rest, "\n\n")
+	a := agents[0]
+	members := strings.NewReplacer("type: openai\n", "type: "+a.Backend.Type+"\n", "model: "+defaultModel, fmt.Sprintf("model: %q", a.Backend.Model),
+		"files: true #", fmt.Sprintf("files: %t #", a.Tools.Files), "# shell: true", fmt.Sprintf("shell: %t", a.Tools.Shell)).Replace(first)
+	for _, a := range agents[1:] {
+		members += fmt.Sprintf("  - id: %s\n    backend: {type: %s, model: %q}\n    tools: {files: %t, shell: %t}\n",
+			a.ID, a.Backend.Type, a.Backend.Model, a.Tools.Files, a.Tools.Shell)
+	}
+	return []byte(members + "\n" + rest)
+}
 
 const (
 	emptyTeam     = "the configuration is empty; `conclave config init` writes a starter file"
@@ -41,26 +56,31 @@ func ParseSingle(file string, data []byte) (Team, error) {
 // It checks everything that needs no connection, since a run that fails in the middle has
 // already cost money. Errors are of type Problems.
 func ParsePipeline(name string, data []byte, reach Reach) (Pipeline, Problems, error) {
-	return parsePipeline(name, data, reach, Defaults[Pipeline](), nil)
+	return parsePipeline(name, data, reach, Defaults[Pipeline](), nil, nil)
 }
 
 // ValidatePipeline is ParsePipeline with a check of the MCP servers that the document defines:
 // check refuses those whose programs are not on this machine.
 func ValidatePipeline(name string, data []byte, reach Reach, check func(MCPServer) error) (Pipeline, Problems, error) {
-	return parsePipeline(name, data, reach, Defaults[Pipeline](), check)
+	return parsePipeline(name, data, reach, Defaults[Pipeline](), nil, check)
 }
 
-// ParseWatchedPipeline is ParsePipeline for a run that a person watches: unless the document
-// has on_step_failure, a failed step parks the run.
-func ParseWatchedPipeline(name string, data []byte, reach Reach) (Pipeline, Problems, error) {
+// ParsePipelineRun is ParsePipeline for a run. If a person watches it, a failed step parks the run
+// unless the document has on_step_failure. Agents of each list that name neither a model nor a
+// server get the models of others in turn.
+func ParsePipelineRun(name string, data []byte, reach Reach, watched bool, others []Agent) (Pipeline, Problems, error) {
 	defaults := Defaults[Pipeline]()
-	defaults.OnStepFailure = parkOnStepFailure
-	return parsePipeline(name, data, reach, defaults, nil)
+	if watched {
+		defaults.OnStepFailure = parkOnStepFailure
+	}
+	return parsePipeline(name, data, reach, defaults, others, nil)
 }
 
-func parsePipeline(name string, data []byte, reach Reach, defaults Pipeline, program func(MCPServer) error) (Pipeline, Problems, error) {
+func parsePipeline(name string, data []byte, reach Reach, defaults Pipeline, others []Agent, program func(MCPServer) error) (Pipeline, Problems, error) {
 	d := newDecoder(name, reach, reflect.TypeFor[Pipeline]())
+	d.others = others
 	p, err := decodeDocument(d, data, defaults, emptyPipeline, func(p Pipeline) {
+		d.fillModels(p.Agents)
 		g := graphCheck{Decoder: d, pipeline: p}
 		g.checkSteps()
 		if program != nil {
@@ -71,6 +91,19 @@ func parsePipeline(name string, data []byte, reach Reach, defaults Pipeline, pro
 		return p, nil, err
 	}
 	return p, (&graphCheck{Decoder: d, pipeline: p}).warnOfUnreachable(), nil
+}
+
+// fillModels sets the models of agents that name neither a model nor a server.
+func (d *Decoder) fillModels(agents []Agent) {
+	filled := 0
+	for i := range agents {
+		b := &agents[i].Backend
+		if len(d.others) > 0 && b.Model == "" && b.Type == OpenAI && b.Provider == "" && b.BaseURL == "" && b.APIKeyEnv == "" {
+			from := d.others[filled%len(d.others)].Backend
+			b.Type, b.Model, b.Provider = from.Type, from.Model, from.Provider
+			filled++
+		}
+	}
 }
 
 // checkPrograms reports a pipeline's MCP servers that check refuses because their programs

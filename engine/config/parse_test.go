@@ -124,7 +124,7 @@ func TestParseSingle_needsNoID(t *testing.T) {
 // FuzzParse verifies that accepted texts and their canonical forms parse to the same value, both on
 // a cluster and locally.
 func FuzzParse(f *testing.F) {
-	f.Add(string(Starter()), false)
+	f.Add(string(Starter(nil)), false)
 	f.Add(contract, false)
 	_, cases := readBroken(f)
 	for _, c := range cases {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -274,19 +275,22 @@ func TestPipeline_keepsItsHash(t *testing.T) {
 }
 
 // If a person watches the run, a failed step parks it, unless the file says otherwise.
-func TestParseWatchedPipeline(t *testing.T) {
+func TestParsePipelineRun_watched(t *testing.T) {
 	t.Parallel()
+	watched := func(name string, data []byte, reach Reach) (Pipeline, Problems, error) {
+		return ParsePipelineRun(name, data, reach, true, nil)
+	}
 	const steps = "steps: [{name: main, kind: session}]\n"
 	for name, test := range map[string]struct {
 		parse   func(string, []byte, Reach) (Pipeline, Problems, error)
 		content string
 		want    string
 	}{
-		"watched":                   {ParseWatchedPipeline, "start: main\n" + steps, "park"},
+		"watched":                   {watched, "start: main\n" + steps, "park"},
 		"unwatched":                 {ParsePipeline, "start: main\n" + steps, "stop"},
-		"the file says stop":        {ParseWatchedPipeline, "start: main\non_step_failure: stop\n" + steps, "stop"},
-		"in a merged mapping":       {ParseWatchedPipeline, "{\n  start: main, on_step_failure: stop, steps: [{name: main, kind: session}]}", "stop"},
-		"a text that looks like it": {ParseWatchedPipeline, "start: main\nsteps: [{name: main, kind: session, prompt: 'on_step_failure: stop'}]\n", "park"},
+		"the file says stop":        {watched, "start: main\non_step_failure: stop\n" + steps, "stop"},
+		"in a merged mapping":       {watched, "{\n  start: main, on_step_failure: stop, steps: [{name: main, kind: session}]}", "stop"},
+		"a text that looks like it": {watched, "start: main\nsteps: [{name: main, kind: session, prompt: 'on_step_failure: stop'}]\n", "park"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -295,4 +299,40 @@ func TestParseWatchedPipeline(t *testing.T) {
 			require.Equal(t, test.want, p.OnStepFailure)
 		})
 	}
+}
+
+// The models of --model are those of agents that name neither a model nor a server.
+func TestParsePipelineRun_models(t *testing.T) {
+	t.Parallel()
+	const file = `
+start: write
+agents:
+  - id: writer
+  - {id: own, backend: {model: mine, type: groq}}
+  - {id: warm, backend: {params: {temperature: 1}}}
+  - id: third
+steps:
+  - {name: write, kind: agent}
+  - {name: ask, kind: session, config: {agents: [{id: agent_a}, {id: agent_b, backend: {model: mine}}]}}
+`
+	_, _, err := ParsePipelineRun("p.yaml", []byte(file), Local, false, nil)
+	require.ErrorContains(t, err, "agents[0].backend.model: missing; name the model")
+	p, _, err := ParsePipelineRun("p.yaml", []byte(file), Local, false, TeamOf([]Backend{{Type: "anthropic", Model: "a"}, {Type: OpenAI, Provider: "house", Model: "b"}}).Agents)
+	require.NoError(t, err)
+	var got []Backend
+	for _, a := range slices.Concat(p.Agents, p.Steps[1].Config.Agents) {
+		got = append(got, a.Backend)
+	}
+	require.Equal(t, []Backend{
+		{Type: "anthropic", Model: "a"},
+		{Type: "groq", Model: "mine"},
+		{Type: OpenAI, Provider: "house", Model: "b", Params: map[string]any{"temperature": int64(1)}},
+		{Type: "anthropic", Model: "a"},
+		{Type: "anthropic", Model: "a"},
+		{Type: OpenAI, Model: "mine"},
+	}, got)
+
+	const groq = "start: s\nagents: [{id: a, backend: {type: groq}}]\nsteps: [{name: s, kind: agent}]\n"
+	_, _, err = ParsePipelineRun("p.yaml", []byte(groq), Local, false, Default().Agents)
+	require.ErrorContains(t, err, "agents[0].backend.model: missing", "a model of another service would be wrong")
 }

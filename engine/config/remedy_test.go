@@ -160,3 +160,23 @@ func TestNumberOf(t *testing.T) {
 		require.False(t, ok, "%v", other)
 	}
 }
+
+// A key that has a default, set to nothing, and keys that are one letter away from one in another
+// place.
+func TestParse_nearMisses(t *testing.T) {
+	t.Parallel()
+	for text, says := range map[string]string{
+		"orchestrator: {voting_sensitivity: null}":                 "orchestrator.voting_sensitivity: nothing (null); leave the key out for the default, lenient",
+		"orchestrator: {max_revotes: }":                            "orchestrator.max_revotes: nothing (null); leave the key out for the default, 1",
+		"orchestrator: {early_agreement: ~}":                       "nothing (null); leave the key out for the default, false",
+		"max_orchestration_restart: 1":                             "unknown key; did you mean orchestrator.max_orchestration_restarts?",
+		"orchestrator: {coordination: {max_new_answer_global: 3}}": "did you mean orchestrator.max_new_answers_global?",
+	} {
+		_, err := Parse("team.yaml", []byte("agents: [{id: a, backend: {model: m}}]\n"+text+"\n"), Local)
+		require.ErrorContains(t, err, says)
+	}
+	_, err := Parse("team.yaml", []byte("agents: [{id: a, backend: {model: m, temperatur: 1}}]\n"), Local)
+	require.ErrorContains(t, err, "agents[0].backend.temperatur: unknown key; parameters of the API are under params: {temperature: …}")
+	_, err = Parse("team.yaml", []byte("agents: [{id: a, backend: {model: m, params: null, api_key_env: null}}]\norchestrator: {presenter_agent: null, budget: null}\n"), Local)
+	require.NoError(t, err, "keys without a default")
+}

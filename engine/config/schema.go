@@ -160,7 +160,7 @@ func arraySchema(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, s}}
 	}
 	if t == reflect.TypeFor[[]Agent]() {
-		least, most := 1, maxAgents
+		least, most := 1, MaxAgents
 		s.Types, s.Type, s.MinItems, s.MaxItems = nil, "array", &least, &most
 	}
 	return s

@@ -44,7 +44,7 @@ func TestSchema_acceptsValidTeams(t *testing.T) {
 	canonical, err := Default().Canonical()
 	require.NoError(t, err)
 	for name, text := range map[string]string{
-		"the starter file":   string(Starter()),
+		"the starter file":   string(Starter(nil)),
 		"the contract":       contract,
 		"the canonical form": string(canonical),
 		"one agent":          "agent: {id: agent_a, backend: {model: m}}",

@@ -18,7 +18,8 @@ const (
 
 const (
 	defaultModel = "gpt-5.2" // default model of the built-in team
-	maxAgents    = 26
+	MaxAgents    = 26        // members of the largest team
+	usualSize    = 3         // members of the built-in team, and of a team of one model
 )
 
 // Team is the configuration of a team.
@@ -209,10 +210,16 @@ func (t Team) Agent(id string) (Agent, bool) {
 // Default returns the built-in team: agent_a, agent_b and agent_c on the default
 // model, everything else at its default.
 func Default() Team {
+	return TeamOf(slices.Repeat([]Backend{{Type: OpenAI, Model: defaultModel}}, usualSize))
+}
+
+// TeamOf returns a team with a member for each backend, agent_a, agent_b and so on, everything else
+// at its default. A team has 1 to 26 members.
+func TeamOf(backends []Backend) Team {
 	t := Defaults[Team]()
-	for _, letter := range "abc" {
+	for i, b := range backends {
 		a := Defaults[Agent]()
-		a.ID, a.Backend.Model = fmt.Sprintf("agent_%c", letter), defaultModel
+		a.ID, a.Backend = fmt.Sprintf("agent_%c", 'a'+i), b
 		t.Agents = append(t.Agents, a)
 	}
 	return t

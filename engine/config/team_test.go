@@ -369,13 +369,23 @@ func TestAgent_findsByID(t *testing.T) {
 
 func TestStarter_equalsDefault(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, Default(), parse(t, string(Starter())))
+	require.Equal(t, Default(), parse(t, string(Starter(nil))))
+}
+
+// A starter file for chosen models keeps its comments.
+func TestStarter_ofAgents(t *testing.T) {
+	t.Parallel()
+	team := TeamOf([]Backend{{Type: "ollama", Model: "llama3.2:3b"}, {Type: OpenAI, Model: `a "b"`}, {Type: "groq", Model: "true"}})
+	team.Agents[0].Tools = builtinTools{Files: false, Shell: true}
+	text := string(Starter(team.Agents))
+	require.Equal(t, team, parse(t, text))
+	require.Equal(t, strings.Count(string(Starter(nil)), "#"), strings.Count(text, "#")+1, "all comments but that of the shell, which is set")
 }
 
 func TestStarter_hasValidSuggestions(t *testing.T) {
 	t.Parallel()
 	suggestion := regexp.MustCompile(`(?m)^( +)# ([a-z_]+: .+|[a-z_]+:|  .+)$`)
-	text := suggestion.ReplaceAllString(string(Starter()), "$1$2")
+	text := suggestion.ReplaceAllString(string(Starter(nil)), "$1$2")
 	team := parse(t, text)
 
 	want := Default()

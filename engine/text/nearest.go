@@ -37,6 +37,9 @@ func Nearest(word string, choices []string) (nearest string, ok bool) {
 	return nearest, ok
 }
 
+// Misspells reports whether a word differs from another in one letter at most.
+func Misspells(word, other string) bool { return editDistance(Fold(word), Fold(other)) <= 1 }
+
 // sharingFirstPart returns the choice that begins with the first part of a word, if the word has
 // several parts and there is exactly one such choice.
 func sharingFirstPart(word string, choices []string) (choice string, ok bool) {

@@ -122,6 +122,9 @@ func checkID(id string) error {
 
 // CheckRunID checks the ID of a run. Its error truncates a long ID.
 func CheckRunID(id string) error {
+	if strings.HasPrefix(id, "-") {
+		return fmt.Errorf("%s would be taken for a flag; begin the ID with a letter or a digit", text.ShellQuote(text.Truncate(id, MaxEcho)))
+	}
 	err := artifact.CheckSessionID(id)
 	if wrong, ok := errors.AsType[*artifact.NameError](err); ok {
 		wrong.Name = text.Truncate(wrong.Name, MaxEcho)

@@ -34,7 +34,9 @@ type CLI struct {
 	Bucket, Prefix            string
 	DataDir                   string
 	Config                    string
-	WorkerConfig              string // configuration file of the worker in this process; set only by commands with the flag
+	WorkerConfig              string   // configuration file of the worker in this process; set only by commands with the flag
+	Models                    []string // models in place of a team's file; set only by commands with the flag
+	Agents                    int      // members of a team of one such model; 0 if it is not given
 	JSON, Automation          bool
 	Version                   string // version of conclave
 }
@@ -65,6 +67,9 @@ func (c *CLI) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&c.JSON, "json", false, "print JSON on stdout")
 	f.BoolVar(&c.Automation, "automation", false, "no decoration, one line per event, the last line of stdout one JSON object")
 }
+
+// NamesTeam reports whether the command line has a team: a file, or models in place of one.
+func (c *CLI) NamesTeam() bool { return c.Config != "" || len(c.Models) > 0 }
 
 // Scripted reports whether the output is for a program.
 func (c *CLI) Scripted() bool { return c.JSON || c.Automation }
@@ -311,17 +316,27 @@ func isTerminal(stream any) bool {
 // Confirm asks a question and reports whether the answer is yes. Any other answer is
 // no. An interrupt returns context.Canceled.
 func (c *CLI) Confirm(question string) (bool, error) {
+	answer, err := c.Ask(question + " [y/N]")
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	answer = strings.ToLower(answer)
+	return answer == "y" || answer == "yes", err
+}
+
+// Ask asks a question and returns the line that answers it, without the space around it. An interrupt
+// returns context.Canceled, the end of the input io.EOF.
+func (c *CLI) Ask(question string) (string, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	fmt.Fprint(c.Stderr, text.Terminal(question)+" [y/N] ")
+	fmt.Fprint(c.Stderr, text.Terminal(question)+" ")
 	answer, err := whileOpen(ctx, func() (string, error) { return bufio.NewReader(c.Stdin).ReadString('\n') })
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintln(c.Stderr)
-		return false, context.Canceled
-	case err != nil && !errors.Is(err, io.EOF):
-		return false, fmt.Errorf("read the answer: %w", err)
+		return "", context.Canceled
+	case err != nil && answer == "":
+		return "", fmt.Errorf("read the answer: %w", err)
 	}
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes", nil
+	return strings.TrimSpace(answer), nil
 }

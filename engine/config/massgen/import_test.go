@@ -37,7 +37,7 @@ func TestImport_translatesTeams(t *testing.T) {
 
 func TestImport_keepsATeamOfConclave(t *testing.T) {
 	t.Parallel()
-	got, err := Import("team", config.Starter())
+	got, err := Import("team", config.Starter(nil))
 	require.NoError(t, err)
 	require.NoError(t, got.Invalid)
 	require.Empty(t, got.Notes)

@@ -215,3 +215,36 @@ func TestCheck_usage(t *testing.T) {
 		require.Contains(t, stderr, says, line)
 	}
 }
+
+// The models of a server, in the form that --model takes, and as JSON.
+func TestModelsList(t *testing.T) {
+	s := newShell(t)
+	url, _ := newServer(t)
+	t.Setenv("OPENAI_BASE_URL", url)
+	code, stdout, stderr := s.Run("models", "list", "openai")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Equal(t, "openai:native\nopenai:text\n", stdout)
+	code, stdout, _ = s.Run("models", "list", "--json", "openai")
+	require.Equal(t, cli.ExitOK, code)
+	require.JSONEq(t, `{"models":[{"type":"openai","model":"native","context_window":2048},{"type":"openai","model":"text","context_window":8192}]}`, stdout)
+	code, stdout, _ = s.Run("models", "list")
+	require.Equal(t, cli.ExitOK, code)
+	require.Contains(t, stdout, "openai:native\n", "the only service that can be reached")
+	code, stdout, stderr = s.Run("models", "check", "--model", "native,text", "--json")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, `"model": "text"`)
+
+	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+	for says, args := range map[string][]string{
+		`"olama" is no kind whose models can be listed; did you mean ollama? There are openai, anthropic`: {"olama"},
+		`"azure" is no kind`: {"azure"},
+		"ANTHROPIC_API_KEY is not set; it holds the API key of anthropic": {"anthropic"},
+		"list the models of 127.0.0.1:1: no response":                     {"openai"},
+	} {
+		code, stdout, stderr = s.Run(append([]string{"models", "list"}, args...)...)
+		require.Equal(t, cli.ExitUsage, code, args)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, says)
+	}
+	s.StartedNothing()
+}

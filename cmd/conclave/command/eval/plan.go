@@ -130,17 +130,20 @@ func (p *plan) readTeams(c *cli.CLI, t cli.Target, w *teams.Worker) error {
 			continue
 		}
 		other := *c
-		other.Config = arm.Other
+		other.Config, other.Models, other.Agents = arm.Other, nil, 0
 		if p.others[arm.Name], _, err = read(&other); err != nil {
 			return fmt.Errorf("the arm %s: %w", arm.Name, err)
 		}
 	}
 	if p.flags.grader != "" {
 		single, err := teams.ReadSingle(c, teams.Source{File: p.flags.grader, Named: true}, p.offline)
+		if err == nil && !t.Cluster && !p.offline {
+			single, err = w.Prepare(c, single)
+		}
 		if err != nil {
 			return fmt.Errorf("--grader: %w", err)
 		}
-		single = teams.Resolve(single)
+		single = w.Resolve(single)
 		p.grader, p.graderHash = &single.Agents[0], single.Hash()
 	}
 	return p.checkPrices(w)
@@ -269,7 +272,7 @@ index.html with the page of each session.
 
 Exit codes: 0 every question has an outcome, 1 wrong usage and nothing asked, 2 no
 answer could be scored, or questions are left, 3 below --fail-under, 4 interrupted.`,
-		Example: `  conclave eval run questions.jsonl --config team.yaml
+		Example: `  conclave eval run questions.jsonl --model anthropic:claude-haiku-4-5
   conclave eval run questions.jsonl --config team.yaml --limit 30 --concurrency 2 --max-cost-usd 5
   conclave eval run questions.jsonl --config team.yaml --arms single,majority:5,team,team=other.yaml
   conclave eval run questions.jsonl --config team.yaml --fail-under "team>=single"
@@ -281,6 +284,7 @@ answer could be scored, or questions are left, 3 below --fail-under, 4 interrupt
 		},
 	}
 	f.addTo(cmd.Flags())
+	teams.ModelFlags(c, cmd.Flags())
 	teams.WorkerConfigFlag(c, cmd.Flags())
 	return cmd
 }

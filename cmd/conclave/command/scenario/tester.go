@@ -29,8 +29,8 @@ func loadTester(c *cli.CLI, t cli.Target, w *teams.Worker, offline bool, dir str
 	if err != nil || offline || t.Cluster {
 		return tester, source, err
 	}
-	tester = teams.Resolve(tester)
-	return tester, source, w.Startable(tester)
+	tester, err = w.Prepare(c, tester)
+	return tester, source, err
 }
 
 // readTester is like loadTester, but does not check whether the agent can start.

@@ -126,7 +126,7 @@ func checkTester(ctx context.Context, c *cli.CLI, dir string) error {
 	if err != nil || t.Cluster {
 		return err
 	}
-	tester = teams.Resolve(tester)
+	tester = w.Resolve(tester)
 	for _, err := range []error{w.Startable(tester), w.Serves(ctx, tester)} {
 		if err != nil {
 			c.Warnf("%s cannot run here: %v", source, err)

@@ -62,6 +62,7 @@ loopback any key will do, and other users of this machine are refused. Every
 other address needs --keys FILE; ` + "`conclave serve key NAME`" + ` makes a key.`,
 		Example: `  conclave serve
   conclave serve --offline
+  conclave serve --model gpt-5.2
   conclave serve --config team.yaml --listen 127.0.0.1:9000
   conclave serve key alice >> keys && conclave serve --listen 0.0.0.0:8333 --keys keys
   conclave serve --address temporal.example.com:7233 --bucket sessions
@@ -73,6 +74,7 @@ other address needs --keys FILE; ` + "`conclave serve key NAME`" + ` makes a key
 	}
 	set := cmd.Flags()
 	set.SortFlags = false
+	teams.ModelFlags(c, set)
 	set.StringVar(&f.listen, "listen", DefaultListen, "listen on `HOST:PORT`")
 	set.StringVar(&f.keys, "keys", "", "admit only the keys of `FILE`, whose lines are name:sha256-of-key[:team,team[:requests_per_minute[:usd_per_day]]]")
 	set.BoolVar(&f.readOnly, "read-only", false, "show sessions, but start and steer none")
@@ -96,7 +98,7 @@ func runServer(ctx context.Context, c *cli.CLI, kinds []*runs.Kind, f flags) err
 	if _, err := access.New(f.listen, o.Keys); err != nil {
 		return err
 	}
-	chosen, err := chooseTeams(ctx, c, t, f.offline)
+	chosen, err := chooseTeams(ctx, c, t, f.offline, false)
 	if err != nil {
 		return err
 	}

@@ -34,8 +34,8 @@ type servedTeams struct {
 }
 
 // chooseTeams returns the default team, chosen as by `conclave run`, and the teams
-// of --worker-config.
-func chooseTeams(ctx context.Context, c *cli.CLI, t cli.Target, offline bool) (servedTeams, error) {
+// of --worker-config. With keys it also finds those of the user's file.
+func chooseTeams(ctx context.Context, c *cli.CLI, t cli.Target, offline, keys bool) (servedTeams, error) {
 	out := servedTeams{offline: offline}
 	switch {
 	case t.Cluster && c.Bucket == "":
@@ -48,8 +48,12 @@ func chooseTeams(ctx context.Context, c *cli.CLI, t cli.Target, offline bool) (s
 		return out, err
 	}
 	standard, source, err := out.worker.Default(c, config.Local, offline)
-	if err == nil && !offline {
-		standard = teams.Resolve(standard)
+	switch {
+	case err != nil || offline:
+	case keys:
+		standard, err = out.worker.Prepare(c, standard)
+	default:
+		standard = out.worker.Resolve(standard)
 		err = out.worker.Startable(standard)
 	}
 	if err == nil {
@@ -75,7 +79,7 @@ func chooseTeams(ctx context.Context, c *cli.CLI, t cli.Target, offline bool) (s
 	return out, nil
 }
 
-// chooseOnCluster chooses the team of --config, or else the default of the cluster's
+// chooseOnCluster chooses the team of --config or --model, or else the default of the cluster's
 // workers, and the teams named in their worker configuration.
 func (t *servedTeams) chooseOnCluster(c *cli.CLI) error {
 	t.named = map[string]config.Team{}
@@ -89,7 +93,7 @@ func (t *servedTeams) chooseOnCluster(c *cli.CLI) error {
 		}
 	}
 	t.source, t.named[activities.DefaultTeam] = "default: that of the cluster's workers", config.Team{}
-	if c.Config != "" || t.offline {
+	if c.NamesTeam() || t.offline {
 		of, source, err := teams.Load(c, config.Cluster, t.offline)
 		if err != nil {
 			return err
@@ -181,11 +185,14 @@ or mcp on the same data directory, or with the workers of a cluster.
 CONCLAVE_CONFIG names the team's file where a launcher takes --config for its own.`,
 		Example: `  conclave mcp
   conclave mcp --offline
+  conclave mcp --model anthropic:claude-sonnet-4-5
   conclave mcp --config team.yaml
   CONCLAVE_CONFIG=team.yaml npx @modelcontextprotocol/inspector --cli conclave mcp --method tools/list`,
 		Args: cli.Arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runMCP(cmd.Context(), c, offline) },
 	}
+	cmd.Flags().SortFlags = false
+	teams.ModelFlags(c, cmd.Flags())
 	cmd.Flags().BoolVar(&offline, "offline", false, "replace every model by the built-in deterministic one: no key, no network")
 	teams.WorkerConfigFlag(c, cmd.Flags())
 	return cmd
@@ -196,14 +203,14 @@ const configVariable = "CONCLAVE_CONFIG"
 
 // runMCP serves until the input or ctx ends. It writes only the protocol to stdout.
 func runMCP(ctx context.Context, c *cli.CLI, offline bool) error {
-	if c.Config == "" {
+	if !c.NamesTeam() {
 		c.Config = os.Getenv(configVariable)
 	}
 	t, err := c.Target()
 	if err != nil {
 		return err
 	}
-	chosen, err := chooseTeams(ctx, c, t, offline)
+	chosen, err := chooseTeams(ctx, c, t, offline, true)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func choosing(t *testing.T) (shell stage.Shell, chosen *servedTeams) {
 			}
 			offline, err := cmd.Flags().GetBool("offline")
 			if err == nil {
-				*chosen, err = chooseTeams(cmd.Context(), c, to, offline)
+				*chosen, err = chooseTeams(cmd.Context(), c, to, offline, false)
 			}
 			return err
 		}

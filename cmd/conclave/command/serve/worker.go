@@ -167,7 +167,7 @@ func workerTeam(c *cli.CLI, t cli.Target, w *teams.Worker, f cluster.WorkerFlags
 func chooseTeam(c *cli.CLI, t cli.Target, w *teams.Worker, offline bool) (standard config.Team, source string, err error) {
 	standard, source, err = w.Default(c, reachOf(t), offline)
 	if err == nil && !offline && !t.Cluster {
-		standard = teams.Resolve(standard)
+		standard = w.Resolve(standard)
 	}
 	return standard, source, err
 }

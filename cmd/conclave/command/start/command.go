@@ -37,6 +37,11 @@ session is kept, and continues with the next run, watch, dev or worker on the sa
 data directory. With an address the session is started on that cluster and
 followed.
 
+--model names the team's models without a file: one, of which it has three members or
+--agents, or a list with a member each. What stands before the first colon is a kind, such
+as anthropic or ollama, if there is such a kind, and on a cluster one of its providers; a
+model without a kind is openai's, or that of the only service whose key is set.
+
 --continue starts a session that continues the conversation of a decided one: its
 agents are shown the earlier questions and answers and start from the files of its decision.
 Limits, budget and labels start anew.
@@ -45,6 +50,8 @@ Exit codes: 0 decided, 1 wrong usage or configuration and nothing started,
 2 no answer, undecided (act_when), or parked without a terminal (it stays open),
 3 the session's time ran out (the best answer is printed), 4 interrupted.`,
 		Example: `  conclave run --offline "Tabs or spaces?"
+  conclave run --model anthropic:claude-sonnet-4-5 "Tabs or spaces?"
+  conclave run --model openai:gpt-5.2,gemini:gemini-3-pro,ollama:llama3.2:3b "Tabs or spaces?"
   conclave run --config team.yaml "Design a rate limiter for our API"
   conclave run --query-file question.md --output-file answer.md
   conclave run - < question.md
@@ -220,6 +227,7 @@ func (f *sessionFlags) addTo(c *cli.CLI, cmd *cobra.Command) {
 	set.SortFlags = false
 	f.query = cli.NewQuery(c, "QUERY", set)
 	cmd.Args = f.query.Arguments()
+	teams.ModelFlags(c, set)
 	set.StringVar(&f.team, "team", "", "use the worker's team `NAME` instead of a configuration")
 	set.StringVar(&f.criteria, "eval-criteria", "", "evaluation criteria `FILE` (JSON)")
 	f.material.Add(set)
@@ -248,10 +256,11 @@ func newSessionOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f sessionFlags, 
 	if o.input.EvalCriteria, err = teams.ReadCriteria(c, f.criteria); err != nil {
 		return o, err
 	}
+	if err := teams.CheckFlags(c, f.team); err != nil {
+		return o, err
+	}
 	switch {
-	case f.team != "" && c.Config != "":
-		return o, errors.New("--team and --config exclude each other; leave one out")
-	case f.continues != "" && f.team == "" && c.Config == "":
+	case f.continues != "" && f.team == "" && !c.NamesTeam():
 		return o, nil // its team is known once the store is connected
 	case f.team != "" && f.offline:
 		return o, errors.New("--offline replaces the models of a configuration, not those of a worker's team; leave out --team")
@@ -264,7 +273,7 @@ func newSessionOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f sessionFlags, 
 // chooseLocalTeam chooses a team of --worker-config, the default of the data directory, or
 // the team of this invocation.
 func (o *sessionOrder) chooseLocalTeam(c *cli.CLI, t cli.Target, w *teams.Worker, name string) (err error) {
-	if name != "" || c.Config == "" {
+	if name != "" || !c.NamesTeam() {
 		of, source, found := w.Team(cmp.Or(name, activities.DefaultTeam))
 		if found && o.offline {
 			o.team, o.source = of.Offline(), source

@@ -87,5 +87,6 @@ func (o *sessionOrder) inheritTeam(ctx context.Context, conn *cli.Connection, w 
 		return err
 	}
 	o.offline = slices.ContainsFunc(of.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline })
-	return w.Startable(of)
+	_, err = w.Prepare(conn.CLI, of)
+	return err
 }

@@ -1,6 +1,7 @@
 package start
 
 import (
+	"io"
 	"strings"
 	"testing"
 
@@ -111,4 +112,47 @@ teams:
 	require.Equal(t, "house", got.team.Agents[0].Backend.Provider)
 	_, err = order(&cli.CLI{}, sessionFlags{team: "nobody"})
 	require.ErrorContains(t, err, `there is no team "nobody" here, only "default", "paid"; "default" is that of`)
+}
+
+// Models of --model in place of a file: on a cluster a kind is one of its workers' providers.
+func TestOrder_models(t *testing.T) {
+	s := newShell(t)
+	s.File("conclave.yaml", "not read")
+	s.File("workers.yaml", "teams: {default: {agents: [{id: agent_a, backend: {type: offline}}]}}\n")
+	s.File("p.yaml", `
+start: write
+agents: [{id: writer}, {id: own, backend: {type: offline}}]
+steps:
+  - {name: write, kind: agent, next: ask}
+  - {name: ask, kind: session, next: known}
+  - {name: known, kind: session, team: default}
+`)
+	t.Setenv("GROQ_API_KEY", "k")
+	c := &cli.CLI{Models: []string{"house:llama3.2:3b"}, Stderr: io.Discard}
+	got, err := newSessionOrder(c, cli.Target{Cluster: true}, &teams.Worker{}, sessionFlags{continues: "s1"}, "Why?")
+	require.NoError(t, err)
+	require.Contains(t, string(got.input.Config), `"provider":"house","model":"llama3.2:3b"`)
+	p, err := newPipelineOrder(c, cli.Target{Cluster: true}, &teams.Worker{}, pipelineFlags{}, "p.yaml", "q")
+	require.NoError(t, err)
+	require.Equal(t, "house", p.file.Agents[0].Backend.Provider)
+	require.Equal(t, got.team, *p.file.Steps[1].Config)
+	require.Equal(t, "default", p.file.Steps[2].Team)
+
+	w, err := teams.ReadWorker("workers.yaml", config.Local)
+	require.NoError(t, err)
+	c.Models = []string{"llama-70b"}
+	got, err = newSessionOrder(c, cli.Target{}, w, sessionFlags{}, "Why?")
+	require.NoError(t, err)
+	require.Equal(t, config.Backend{Type: "groq", Model: "llama-70b", BaseURL: "https://api.groq.com/openai/v1", APIKeyEnv: "GROQ_API_KEY"}, got.team.Agents[2].Backend)
+	p, err = newPipelineOrder(c, cli.Target{DataDir: t.TempDir()}, w, pipelineFlags{}, "p.yaml", "q")
+	require.NoError(t, err)
+	require.Equal(t, got.team.Agents[0].Backend, p.file.Agents[0].Backend)
+	require.Equal(t, config.Offline, p.file.Agents[1].Backend.Type)
+	require.Equal(t, got.team, *p.file.Steps[1].Config)
+	require.Len(t, p.file.Steps[2].Config.Agents, 1, "a step's own team")
+
+	one, err := newStepOrder(c, stepFlags{dir: "d"}, "q")
+	require.NoError(t, err)
+	require.Equal(t, "", one.team.Agents[0].ID, "the next free one of the directory")
+	require.Equal(t, got.team.Agents[0].Backend, one.team.Agents[0].Backend)
 }

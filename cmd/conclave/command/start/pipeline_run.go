@@ -51,18 +51,23 @@ func newPipelineOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f pipelineFlags
 	if t.Cluster {
 		reach = config.Cluster
 	}
-	parse := config.ParsePipeline
-	if c.Interactive() {
-		parse = config.ParseWatchedPipeline
+	var named config.Team
+	if err = teams.CheckFlags(c, ""); err == nil && len(c.Models) > 0 {
+		named, _, err = w.Load(c, reach, f.offline)
 	}
-	if o.file, err = readFile(name, reach, parse); err != nil {
+	if err != nil {
+		return o, err
+	}
+	if o.file, err = readFile(name, reach, func(name string, data []byte, reach config.Reach) (config.Pipeline, config.Problems, error) {
+		return config.ParsePipelineRun(name, data, reach, c.Interactive(), named.Agents)
+	}); err != nil {
 		return o, err
 	}
 	if !t.Cluster {
 		o.file.Pipeline, err = prepareLocal(c, t, w, o.file.Pipeline, f.offline)
 		return o, err
 	}
-	if o.file.Pipeline, err = prepareCluster(o.file.Pipeline, f.offline); err != nil {
+	if o.file.Pipeline, err = prepareCluster(o.file.Pipeline, named, f.offline); err != nil {
 		return o, err
 	}
 	if o.input.Config, err = o.file.Canonical(); err == nil && len(o.input.Config) > workflows.MaxInput {
@@ -157,10 +162,13 @@ func prepareLocal(c *cli.CLI, t cli.Target, w *teams.Worker, p config.Pipeline, 
 	if offline {
 		return p.Offline(), nil
 	}
-	p.Agents = teams.Resolve(config.Team{Agents: p.Agents}).Agents
+	if err := w.FindKeys(c, p.Teams()...); err != nil {
+		return p, err
+	}
+	p.Agents = w.Resolve(config.Team{Agents: p.Agents}).Agents
 	for i, s := range p.Steps {
 		if s.Config != nil {
-			resolved := teams.Resolve(*s.Config)
+			resolved := w.Resolve(*s.Config)
 			p.Steps[i].Config = &resolved
 		}
 	}
@@ -175,7 +183,7 @@ func prepareLocal(c *cli.CLI, t cli.Target, w *teams.Worker, p config.Pipeline, 
 // sessionTeam returns the team for a session step without a config. An empty name
 // selects the default team.
 func sessionTeam(c *cli.CLI, t cli.Target, w *teams.Worker, name string, offline bool) (config.Team, error) {
-	if name != "" || c.Config == "" {
+	if name != "" || !c.NamesTeam() {
 		if agents, _, found := w.Team(cmp.Or(name, activities.DefaultTeam)); found {
 			return agents, nil
 		}
@@ -183,17 +191,23 @@ func sessionTeam(c *cli.CLI, t cli.Target, w *teams.Worker, name string, offline
 	if name != "" && name != activities.DefaultTeam {
 		return config.Team{}, fmt.Errorf("there is no team %q here, only %s; give the step a config of its own, or define the team in the file of --worker-config", name, w.Known())
 	}
-	if c.Config == "" {
+	if !c.NamesTeam() {
 		if agents, found, err := teams.Default(t); found || err != nil {
 			return agents, err
 		}
 	}
-	agents, _, err := teams.Load(c, config.Local, offline)
+	agents, _, err := w.Load(c, config.Local, offline)
 	return agents, err
 }
 
-// prepareCluster completes a pipeline for a cluster, whose workers define the named teams.
-func prepareCluster(p config.Pipeline, offline bool) (config.Pipeline, error) {
+// prepareCluster completes a pipeline for a cluster, whose workers define the named teams. The team
+// of --model, if there is one, is that of steps that name none.
+func prepareCluster(p config.Pipeline, flagged config.Team, offline bool) (config.Pipeline, error) {
+	for i, s := range p.Steps {
+		if s.Kind == pipeline.Session && s.Config == nil && s.Team == "" && len(flagged.Agents) > 0 {
+			p.Steps[i].Config = &flagged
+		}
+	}
 	if !offline {
 		return p, nil
 	}
@@ -242,13 +256,15 @@ At a terminal a step that fails finally parks the run, which waits for retry or 
 unless the file has on_step_failure. A run that a failed step has ended
 can be continued with ` + "`conclave retry ID`" + ` as well.
 
-A session step without a team gets the one of --config, else the one that
-` + "`conclave run`" + ` would use.
+A session step without a team gets the one of --config or --model, else the one that
+` + "`conclave run`" + ` would use. Agents of the file that name neither a model nor a server
+get the models of --model, in turn.
 
 Exit codes: 0 the last step completed, or used up its model calls (max_iterations);
 1 wrong usage or configuration and nothing started, 2 a step failed finally, or the
 run was cancelled; 4 interrupted.`,
 		Example: `  conclave pipeline run --offline pipeline.yaml "A script that greets the world"
+  conclave pipeline run --model anthropic:claude-sonnet-4-5 pipeline.yaml "A script that greets the world"
   conclave pipeline run --session-id release-42 pipeline.yaml "Write the release notes"
   conclave pipeline run --automation pipeline.yaml "…" | tail -n 1 | jq -r .final`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -263,6 +279,7 @@ run was cancelled; 4 interrupted.`,
 	f.SortFlags = false
 	flags.request = cli.NewQuery(c, "REQUEST", f)
 	cmd.Args = flags.request.Arguments("FILE")
+	teams.ModelFlags(c, f)
 	flags.material.Add(f)
 	f.StringVar(&flags.id, "session-id", "", "`ID` of the run (default a new one)")
 	f.StringVar(&flags.id, "id", "", "the former name of --session-id")

@@ -33,7 +33,7 @@ type stepFlags struct {
 func StepCommand(c *cli.CLI) *cobra.Command {
 	var f stepFlags
 	cmd := &cobra.Command{
-		Use:   "step --session-dir DIR (--config FILE QUERY | --check)",
+		Use:   "step --session-dir DIR (--config FILE | --model NAME) QUERY | --check",
 		Short: "Run one step of one agent in a directory, or print who is next",
 		Long: `Run one step of one agent, without a server, and exit: the agent sees every answer
 in the session directory, and answers, votes or stops. The caller decides who runs
@@ -41,8 +41,8 @@ when: a script, a CI job, another agent. --check prints the state of all agents,
 agents to launch next, and the consensus if there is one.
 
 The configuration has exactly one agent. With an id it is that agent of the
-directory, without one the next free of agent_a to agent_z. An interrupted step of
-the agent is continued, unless --fresh is given.
+directory, without one, or with --model, the next free of agent_a to agent_z. An
+interrupted step of the agent is continued, unless --fresh is given.
 
 Exit codes of a step: 0 the agent took its action, 1 wrong usage or configuration and
 nothing started, 2 no action, 3 its time ran out, 4 interrupted.
@@ -60,7 +60,7 @@ Exit codes of --check: 0 consensus, 2 not yet.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			warnUnused(c, cmd, "step", "address", "namespace", "task-queue", "bucket", "prefix", "data-dir")
 			if f.check || f.next {
-				warnUnused(c, cmd, "step --check", "base", "context", "include-secrets", "eval-criteria", "fresh", "offline", "worker-config")
+				warnUnused(c, cmd, "step --check", "base", "context", "include-secrets", "eval-criteria", "fresh", "offline", "model", "agents", "worker-config")
 				return checkDirectory(c, f)
 			}
 			query, err := f.query.Read(cmd.Context(), args)
@@ -74,6 +74,7 @@ Exit codes of --check: 0 consensus, 2 not yet.`,
 	set.SortFlags = false
 	f.query = cli.NewQuery(c, "QUERY", set)
 	set.StringVar(&f.dir, "session-dir", "", "session directory `DIR`, created if it is missing")
+	teams.ModelFlags(c, set)
 	f.material.Add(set)
 	set.StringVar(&f.criteria, "eval-criteria", "", "evaluation criteria `FILE` (JSON; default eval_criteria.json of the directory)")
 	set.BoolVar(&f.fresh, "fresh", false, "start a new step even if one of the agent was interrupted")
@@ -129,15 +130,14 @@ func newStepOrder(c *cli.CLI, f stepFlags, query string) (stepOrder, error) {
 }
 
 func singleTeam(c *cli.CLI, w *teams.Worker, offline bool) (config.Team, error) {
-	from := teams.Choose(c)
-	if from.File == "" {
-		return config.Team{}, errors.New("a step needs a configuration with exactly one agent; name its file with --config FILE")
-	}
-	single, err := teams.ReadSingle(c, from, offline)
+	single, err := w.LoadSingle(c, offline)
 	if err != nil || offline {
 		return single, err
 	}
-	single = teams.Resolve(single)
+	if err := w.FindKeys(c, single); err != nil {
+		return single, err
+	}
+	single = w.Resolve(single)
 	return single, w.Startable(withName(single))
 }
 

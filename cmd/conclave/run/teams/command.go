@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -40,15 +38,7 @@ func Command(c *cli.CLI) *cobra.Command {
 	cmd.AddCommand(
 		trustCommand(c),
 		importCommand(c),
-		&cobra.Command{
-			Use:   "init [FILE]",
-			Short: "Write a commented starter file",
-			Long:  "Write a commented starter file, ./" + ProjectFile + " unless FILE is given. A file that exists is left alone.",
-			Example: `  conclave config init
-  conclave config init team.yaml`,
-			Args: cobra.MaximumNArgs(1),
-			RunE: func(_ *cobra.Command, args []string) error { return writeStarter(c, args) },
-		},
+		initCommand(c),
 		&cobra.Command{
 			Use:   "validate [FILE...]",
 			Short: "Check team and worker configurations",
@@ -87,32 +77,6 @@ func schemaCommand(c *cli.CLI) *cobra.Command {
 	return cmd
 }
 
-func writeStarter(c *cli.CLI, args []string) error {
-	file := ProjectFile
-	if len(args) > 0 {
-		file = args[0]
-	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("write a starter file to %s: it exists already and is left alone; name another FILE, or remove it", file)
-	}
-	if err != nil {
-		return fmt.Errorf("write a starter file: %w", err)
-	}
-	_, err = f.Write(config.Starter())
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write a starter file: %w", err)
-	}
-	if _, err := RememberTrust(TrustedFile{Name: file, Content: config.Starter(), Team: config.Default()}); err != nil {
-		c.Warnf("%v; `conclave config trust %s` does it again", err, text.ShellQuote(file))
-	}
-	if c.Scripted() {
-		return c.PrintJSON(map[string]string{"file": file})
-	}
-	_, err = fmt.Fprintf(c.Stdout, "%s written; check it with `conclave config validate %s`\n", file, text.ShellQuote(file))
-	return err
-}
-
 // Checked is the result of checking a file.
 type Checked struct {
 	File      string    `json:"file"`
@@ -143,7 +107,7 @@ func validateFiles(c *cli.CLI, files []string) error {
 		checked, data, err := validateFile(file)
 		programs, untrusted := StartedPrograms(checked), (*UntrustedError)(nil)
 		if filepath.Base(file) == ProjectFile && file != c.Config {
-			untrusted = checkTrust(TrustedFile{Name: file, Content: data, Team: checked})
+			untrusted = checkTrust(TrustedFile{Name: file, Content: data, Team: checked}, TrustDemands(checked))
 		}
 		results = append(results, Checked{File: file, Valid: err == nil, Problems: Problems(err), Programs: programs, Untrusted: untrusted != nil})
 		if err != nil {

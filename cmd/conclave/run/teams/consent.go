@@ -30,9 +30,10 @@ type Source struct {
 	Named bool   // the user named the file on the command line
 }
 
-// Choose returns the file of --config, or else ProjectFile if it exists in the working directory.
+// Choose returns the file of --config, or else, unless --model names models, ProjectFile if it exists
+// in the working directory.
 func Choose(c *cli.CLI) Source {
-	if c.Config != "" {
+	if c.NamesTeam() {
 		return Source{File: c.Config, Named: true}
 	}
 	return foundSource()
@@ -54,7 +55,14 @@ func (s Source) admitTeam(c *cli.CLI, content []byte, team config.Team, offline 
 	if s.Named || s.File == "" {
 		return team, nil
 	}
-	return team, askConsent(c, TrustedFile{Name: s.File, Content: content, Team: team})
+	untrusted, err := askTrust(c, TrustedFile{Name: s.File, Content: content, Team: team}, TrustDemands(team))
+	switch {
+	case err != nil || untrusted == nil:
+		return team, err
+	case c.CanConfirm():
+		return team, fmt.Errorf("%s is not trusted, and nothing was started; name another configuration with --config FILE", s.File)
+	}
+	return team, untrusted
 }
 
 // UntrustedError reports a file that needs consent because it was found rather than named.
@@ -65,8 +73,11 @@ type UntrustedError struct {
 
 // Reason returns the reason why the file needs consent.
 func (e *UntrustedError) Reason() string {
-	return fmt.Sprintf("%s was found, not named with --config, and is not trusted; it would\n  %s",
-		e.file, strings.Join(e.demands, "\n  "))
+	found := "found, not named with --config,"
+	if e.file == KeyFile {
+		found = "found"
+	}
+	return fmt.Sprintf("%s was %s and is not trusted; it would\n  %s", e.file, found, strings.Join(e.demands, "\n  "))
 }
 
 // Remedy returns the command that gives consent.
@@ -76,37 +87,30 @@ func (e *UntrustedError) Remedy() string {
 
 func (e *UntrustedError) Error() string { return e.Reason() + "\n" + e.Remedy() }
 
-// checkTrust returns an error if a found team needs trust and its file is not trusted in
-// its place.
-func checkTrust(f TrustedFile) *UntrustedError {
-	demands := TrustDemands(f.Team)
+// checkTrust returns an error if a found file makes demands and is not trusted in its place.
+func checkTrust(f TrustedFile, demands []string) *UntrustedError {
 	if len(demands) == 0 || IsTrusted(f) {
 		return nil
 	}
 	return &UntrustedError{file: f.Name, demands: demands}
 }
 
-// askConsent is like checkTrust, but asks on a terminal and remembers a yes.
-func askConsent(c *cli.CLI, f TrustedFile) error {
-	untrusted := checkTrust(f)
-	switch {
-	case untrusted == nil:
-		return nil
-	case !c.CanConfirm():
-		return untrusted
+// askTrust is like checkTrust, but asks on a terminal and remembers a yes. Its error is that of the
+// question.
+func askTrust(c *cli.CLI, f TrustedFile, demands []string) (*UntrustedError, error) {
+	untrusted := checkTrust(f, demands)
+	if untrusted == nil || !c.CanConfirm() {
+		return untrusted, nil
 	}
 	c.Infof("%s", untrusted.Reason())
 	yes, err := c.Confirm("Trust it until it changes?")
-	if err != nil {
-		return err
-	}
-	if !yes {
-		return fmt.Errorf("%s is not trusted, and nothing was started; name another configuration with --config FILE", f.Name)
+	if err != nil || !yes {
+		return untrusted, err
 	}
 	if _, err := RememberTrust(f); err != nil {
 		c.Warnf("%v; it is trusted this time only", err)
 	}
-	return nil
+	return nil, nil
 }
 
 func trustCommand(c *cli.CLI) *cobra.Command {
@@ -141,25 +145,14 @@ type trusted struct {
 }
 
 func trustFile(c *cli.CLI, file string) error {
-	data, err := readConfig(file)
+	f, demands, err := readTrusted(file)
 	if err != nil {
 		return err
 	}
-	team, err := config.Parse(file, data, config.Local.Beside(file))
-	if err != nil {
-		// A scenario or a step has a single agent, which needs no ID.
-		single, singleErr := config.ParseSingle(file, data)
-		if singleErr != nil {
-			return err
-		}
-		team = single
-	}
-	f := TrustedFile{Name: file, Content: data, Team: team}
 	record, err := RememberTrust(f)
 	if err != nil {
 		return err
 	}
-	demands := TrustDemands(team)
 	if c.Scripted() {
 		return c.PrintJSON(trusted{File: file, SHA256: f.Hash(), Allows: append([]string{}, demands...), Record: record})
 	}
@@ -169,7 +162,29 @@ func trustFile(c *cli.CLI, file string) error {
 	return c.Print(fmt.Sprintf("%s is trusted until it changes; it may\n  %s\n", file, strings.Join(demands, "\n  ")))
 }
 
-// TrustedFile is a team configuration in its place.
+// readTrusted reads a file that the user trusts, and returns what it may do.
+func readTrusted(file string) (f TrustedFile, demands []string, err error) {
+	if f.Name = file; filepath.Base(file) == KeyFile {
+		if f.Content, err = ReadFile(file); err != nil {
+			err = fmt.Errorf("read the keys: %w", err)
+		}
+		return f, []string{"hold keys of the services that a team uses, and of those that it names"}, err
+	}
+	if f.Content, err = readConfig(file); err != nil {
+		return f, nil, err
+	}
+	if f.Team, err = config.Parse(file, f.Content, config.Local.Beside(file)); err != nil {
+		// A scenario or a step has a single agent, which needs no ID.
+		single, singleErr := config.ParseSingle(file, f.Content)
+		if singleErr != nil {
+			return f, nil, err
+		}
+		f.Team = single
+	}
+	return f, TrustDemands(f.Team), nil
+}
+
+// TrustedFile is a team configuration, or a file of keys, in its place.
 type TrustedFile struct {
 	Name    string
 	Content []byte      // the bytes that Team was parsed from

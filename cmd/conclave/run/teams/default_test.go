@@ -17,7 +17,7 @@ func onlyA(t *testing.T) config.Team {
 	t.Helper()
 	team, err := config.Parse("team", []byte(goodTeam), config.Local)
 	require.NoError(t, err)
-	return Resolve(team)
+	return (&Worker{}).Resolve(team)
 }
 
 func TestDefault(t *testing.T) {
@@ -51,7 +51,7 @@ func TestForOthers(t *testing.T) {
 	var errs bytes.Buffer
 	c := &cli.CLI{Config: "mine.yaml", Stderr: &errs}
 
-	require.Equal(t, Resolve(config.Default()).Hash(), defaultForOthers(c, here).Hash(), "not that of --config")
+	require.Equal(t, (&Worker{}).Resolve(config.Default()).Hash(), defaultForOthers(c, here).Hash(), "not that of --config")
 	s.File(ProjectFile, goodTeam)
 	require.Equal(t, onlyA(t).Hash(), defaultForOthers(c, here).Hash(), "that of the directory, as without --config")
 	require.NoError(t, setDefault(here, config.Default().Offline()))

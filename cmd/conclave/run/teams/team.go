@@ -1,18 +1,19 @@
 package teams
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v4"
 
 	"conclave/activities"
@@ -27,16 +28,65 @@ import (
 // ProjectFile is the team configuration of the working directory.
 const ProjectFile = "conclave.yaml"
 
-// Load reads the team of --config, or else of ./conclave.yaml with the user's consent, or else
-// returns the built-in one. With offline the team uses the built-in model. Source names the team's
-// origin.
+// ModelFlags adds --model and --agents to a command whose team needs no file.
+func ModelFlags(c *cli.CLI, set *pflag.FlagSet) {
+	set.StringArrayVar(&c.Models, "model", nil, "in place of a configuration: `[KIND:]NAME[,…]`, a model for the whole team, or one for each member")
+	set.Func("agents", "`N` members of a team of one --model (default 3; of step 1)", func(n string) (err error) {
+		if c.Agents, err = strconv.Atoi(n); err != nil || c.Agents < 1 || c.Agents > config.MaxAgents {
+			err = fmt.Errorf("a team has 1 to %d members", config.MaxAgents)
+		}
+		return err
+	})
+}
+
+// CheckFlags refuses flags that contradict each other. Team is the name of a worker's team, if the
+// command line has one.
+func CheckFlags(c *cli.CLI, team string) error {
+	switch {
+	case team != "" && c.Config != "":
+		return errors.New("--team and --config exclude each other; leave one out")
+	case len(c.Models) > 0 && (c.Config != "" || team != ""):
+		return errors.New("--model excludes --config and --team, which have models of their own; leave one out")
+	case len(c.Models) == 0 && c.Agents > 0:
+		return errors.New("--agents is the size of a team of one model; name that with --model [KIND:]NAME")
+	}
+	return nil
+}
+
+// Load reads the team of --config, or else makes that of --model, or else reads that of ./conclave.yaml with
+// the user's consent, or else returns the built-in one. With offline the team uses the built-in
+// model. Source names the team's origin.
 func Load(c *cli.CLI, reach config.Reach, offline bool) (team config.Team, source string, err error) {
+	if err = CheckFlags(c, ""); err != nil {
+		return team, "", err
+	}
 	from := Choose(c)
+	if from.File == "" {
+		team, source, err = buildTeam(c, worker.Models{}, reach)
+		if offline {
+			team = team.Offline()
+		}
+		return team, source, err
+	}
 	team, source, data, err := readTeam(from.File, reach)
 	if err == nil {
 		team, err = from.admitTeam(c, data, team, offline)
 	}
 	return team, source, err
+}
+
+// buildTeam returns the team of a command without a file, from its flags: that of --model, or else
+// the built-in one. At knows the keys.
+func buildTeam(c *cli.CLI, at worker.Models, reach config.Reach) (team config.Team, source string, err error) {
+	if len(c.Models) == 0 {
+		return config.Default(), "the built-in team", nil
+	}
+	kind := config.OpenAI
+	if reach == config.Local { // a cluster's workers have other keys
+		kind = at.UsualType()
+	}
+	backends, err := config.ParseModels(c.Models, c.Agents, reach, kind)
+	return config.TeamOf(backends), "--model", err
 }
 
 // readTeam reads the team of a file and returns the bytes that it parsed. Without a file name it
@@ -58,59 +108,80 @@ func Read(file string, reach config.Reach) (config.Team, error) {
 	return team, err
 }
 
-// Local is like Load, for a worker on this machine. It resolves the addresses of models and checks
-// the keys.
+// Local is like Load, for a worker on this machine. It checks that the team can start.
 func Local(c *cli.CLI, w *Worker, offline bool) (team config.Team, source string, err error) {
-	team, source, err = Load(c, config.Local, offline)
-	if err != nil || offline {
+	team, source, err = w.Load(c, config.Local, offline)
+	if err == nil && !offline {
+		team, err = w.Prepare(c, team)
+	}
+	return team, source, err
+}
+
+// Load is like the function Load. On this machine it finds keys, which decide what a model without a
+// kind is.
+func (w *Worker) Load(c *cli.CLI, reach config.Reach, offline bool) (team config.Team, source string, err error) {
+	if team, source, err = Load(c, reach, offline); err != nil || offline || reach != config.Local {
 		return team, source, err
 	}
-	team = Resolve(team)
-	return team, source, w.Startable(team)
+	if err = w.FindKeys(c, team); err == nil && len(w.Models.Keys) > 0 && len(c.Models) > 0 {
+		return buildTeam(c, w.Models, config.Local)
+	}
+	return team, source, err
+}
+
+// LoadSingle is like Load for a team of exactly one agent, which has no ID if it is that of --model.
+// There is no built-in one.
+func (w *Worker) LoadSingle(c *cli.CLI, offline bool) (config.Team, error) {
+	if err := CheckFlags(c, ""); err != nil {
+		return config.Team{}, err
+	}
+	from := Choose(c)
+	switch {
+	case from.File != "":
+		return ReadSingle(c, from, offline)
+	case len(c.Models) == 0:
+		return config.Team{}, errors.New("a step needs a configuration with exactly one agent; name its file with --config FILE, or its model with --model NAME")
+	}
+	one := *c
+	one.Agents = cmp.Or(c.Agents, 1)
+	single, _, err := w.Load(&one, config.Local, offline)
+	if err == nil && len(single.Agents) > 1 {
+		err = errors.New("a step has one agent; leave --agents out")
+	}
+	if err == nil {
+		single.Agents[0].ID = ""
+	}
+	return single, err
+}
+
+// Prepare finds the keys of a team and resolves its models. It returns an error if every session of
+// the team would fail.
+func (w *Worker) Prepare(c *cli.CLI, team config.Team) (config.Team, error) {
+	if err := w.FindKeys(c, team); err != nil {
+		return team, err
+	}
+	team = w.Resolve(team)
+	return team, w.Startable(team)
 }
 
 // Resolve sets the models' addresses and key variables, so that they are the same for every
 // worker of the data directory.
-func Resolve(team config.Team) config.Team {
-	var models worker.Models
+func (w *Worker) Resolve(team config.Team) config.Team {
 	agents := make([]config.Agent, 0, len(team.Agents))
 	for _, agent := range team.Agents {
-		agent.Backend = models.Resolve(agent.Backend)
+		agent.Backend = w.Models.Resolve(agent.Backend)
 		agents = append(agents, agent)
 	}
 	team.Agents = agents
 	if evaluator := team.Orchestrator.Coordination.RoundEvaluator.Backend; evaluator != nil {
-		resolved := models.Resolve(*evaluator)
+		resolved := w.Models.Resolve(*evaluator)
 		team.Orchestrator.Coordination.RoundEvaluator.Backend = &resolved
 	}
 	if judge := team.Orchestrator.AgreeJudge.Backend; judge != nil {
-		resolved := models.Resolve(*judge)
+		resolved := w.Models.Resolve(*judge)
 		team.Orchestrator.AgreeJudge.Backend = &resolved
 	}
 	return team
-}
-
-// MissingKeys returns an error that names the unset key variables, with remedies.
-func MissingKeys(team config.Team) error { return missingKeys(worker.Models{}, team) }
-
-func missingKeys(models worker.Models, team config.Team) error {
-	needed := models.MissingKeys(team)
-	if len(needed) == 0 {
-		return nil
-	}
-	var missing []string
-	for _, name := range slices.Sorted(maps.Keys(needed)) {
-		missing = append(missing, fmt.Sprintf("the environment variable %s is not set; it holds the API key of %s", name, strings.Join(needed[name], ", ")))
-	}
-	remedy := "Set it, or run with --offline to try conclave without any model."
-	if _, openai := needed[worker.KeyVariable]; openai {
-		remedy = `There are three ways out:
-  set OPENAI_API_KEY to a key for the OpenAI API, or
-  set OPENAI_BASE_URL to a local server such as Ollama or vLLM
-      (OPENAI_BASE_URL=http://127.0.0.1:11434/v1), or
-  run with --offline, which needs no key and no network.`
-	}
-	return fmt.Errorf("%s.\n%s", strings.Join(missing, "\n"), remedy)
 }
 
 // Describe lists agents and models on one line.
@@ -273,11 +344,11 @@ func defaultForOthers(c *cli.CLI, t cli.Target) config.Team {
 	if err == nil && !ok {
 		var data []byte
 		if team, _, data, err = readTeam(foundSource().File, config.Local); err == nil {
-			if untrusted := checkTrust(TrustedFile{Name: ProjectFile, Content: data, Team: team}); untrusted != nil {
+			if untrusted := checkTrust(TrustedFile{Name: ProjectFile, Content: data, Team: team}, TrustDemands(team)); untrusted != nil {
 				err = fmt.Errorf("%s was found, not named, and is not trusted; %s", untrusted.file, untrusted.Remedy())
 			}
 		}
-		team = Resolve(team)
+		team = (&Worker{}).Resolve(team)
 	}
 	if err != nil {
 		c.Infof("warning: this worker has no default team for sessions that name none: %v", err)

@@ -36,6 +36,7 @@ func RunWorker(conn *cli.Connection, w *Worker, own string) (stop func(), err er
 		if w, err = OpenWorker(conn.CLI, conn.Target); err != nil {
 			return nil, err
 		}
+		w.findTrustedKeys(conn.CLI)
 	}
 	standard, named := w.Settings.Teams[activities.DefaultTeam]
 	if !named {
@@ -45,7 +46,7 @@ func RunWorker(conn *cli.Connection, w *Worker, own string) (stop func(), err er
 	if err != nil {
 		return nil, err
 	}
-	cfg.Tools = w.Tools
+	cfg.Tools, cfg.Models.Keys = w.Tools, w.Models.Keys
 	cfg.Configure(w.Settings)
 	if own != "" {
 		cfg.Own, cfg.Grace = own, drainTime
@@ -113,7 +114,9 @@ type Worker struct {
 	Models   worker.Models
 	Settings worker.Settings
 
-	file string // path of the settings; empty without --worker-config
+	file      string          // path of the settings; empty without --worker-config
+	fileless  bool            // the team of the command comes from no file
+	untrusted *UntrustedError // the KeyFile that the user does not trust; nil for none
 }
 
 // WorkerConfigFlag adds --worker-config to a command that runs steps.
@@ -140,7 +143,11 @@ func OpenWorker(c *cli.CLI, t cli.Target) (*Worker, error) {
 	case t.Cluster:
 		return &Worker{Settings: worker.DefaultSettings()}, nil
 	}
-	return ReadWorker(c.WorkerConfig, config.Local)
+	w, err := ReadWorker(c.WorkerConfig, config.Local)
+	if err == nil {
+		w.fileless = Choose(c).File == ""
+	}
+	return w, err
 }
 
 // ReadWorker reads the configuration of a worker in a file; without a name it is the default one.
@@ -155,7 +162,7 @@ func ReadWorker(file string, reach config.Reach) (*Worker, error) {
 	}
 	if reach == config.Local {
 		for name, team := range w.Settings.Teams {
-			w.Settings.Teams[name] = Resolve(team)
+			w.Settings.Teams[name] = w.Resolve(team)
 		}
 	}
 	var cfg worker.Config
@@ -164,15 +171,15 @@ func ReadWorker(file string, reach config.Reach) (*Worker, error) {
 	return w, nil
 }
 
-// Default returns the default team of --worker-config, or else that of Load. It refuses --config
-// beside the former.
+// Default returns the default team of --worker-config, or else that of Load. It refuses --config and
+// --model beside the former.
 func (w *Worker) Default(c *cli.CLI, reach config.Reach, offline bool) (team config.Team, source string, err error) {
 	team, own := w.Settings.Teams[activities.DefaultTeam]
 	switch {
 	case !own:
 		return Load(c, reach, offline)
-	case c.Config != "":
-		return team, w.file, fmt.Errorf("--config, but %s has a default team, too; leave out --config or teams.default", w.file)
+	case c.NamesTeam():
+		return team, w.file, fmt.Errorf("%s, but %s has a default team, too; leave out %[1]s or teams.default", map[bool]string{true: "--config", false: "--model"}[c.Config != ""], w.file)
 	case offline:
 		team = team.Offline()
 	}
@@ -201,7 +208,7 @@ func (w *Worker) Known() string {
 
 // Startable returns an error if every session of a team would fail.
 func (w *Worker) Startable(team config.Team) error {
-	if err := missingKeys(w.Models, team); err != nil {
+	if err := w.missingKeys(team); err != nil {
 		return err
 	}
 	return w.Models.CheckPrices(team)

@@ -60,11 +60,12 @@ type modelServer struct {
 	mu     sync.Mutex
 	script map[string][]reply
 	asked  map[string][]string // request bodies by model
+	keys   map[string]int      // requests by the header Authorization
 }
 
 func newModelServer(t *testing.T, script map[string][]reply) *modelServer {
 	t.Helper()
-	m := &modelServer{t: t, script: script, asked: map[string][]string{}}
+	m := &modelServer{t: t, script: script, asked: map[string][]string{}, keys: map[string]int{}}
 	m.Server = httptest.NewServer(http.HandlerFunc(m.serve))
 	t.Cleanup(m.Close)
 	return m
@@ -76,6 +77,9 @@ func (m *modelServer) serve(w http.ResponseWriter, r *http.Request) {
 		Model string `json:"model"`
 	}
 	_ = json.Unmarshal(body, &request)
+	m.mu.Lock()
+	m.keys[r.Header.Get("Authorization")]++
+	m.mu.Unlock()
 	next, number := m.next(request.Model, string(body))
 	if next.before != nil {
 		next.before()

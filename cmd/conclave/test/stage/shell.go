@@ -47,8 +47,8 @@ func NewShell(t *testing.T, commands func(*cli.CLI) []*cobra.Command) Shell {
 	home := t.TempDir()
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
-		for _, prefix := range []string{"TEMPORAL_", "AWS_", "OPENAI_", "XDG_"} {
-			if strings.HasPrefix(name, prefix) {
+		for _, prefix := range []string{"TEMPORAL_", "AWS_", "OPENAI_", "XDG_", name} {
+			if strings.HasPrefix(name, prefix) && (prefix != name || strings.HasSuffix(name, "_API_KEY")) {
 				t.Setenv(name, "") // restores the value after the test
 				require.NoError(t, os.Unsetenv(name))
 			}
