@@ -81,7 +81,7 @@ var (
 func short(key string) string {
 	key = runIDs.ReplaceAllString(key, "r$1")
 	key = hashes.ReplaceAllString(key, "blob")
-	for _, prefix := range []string{"sessions/s/", "pipelines/p/"} {
+	for _, prefix := range []string{"sessions/s/", "pipelines/p/", "scenarios/shop/runs/j/"} {
 		key = strings.TrimPrefix(key, prefix)
 	}
 	return key

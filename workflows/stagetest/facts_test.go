@@ -21,6 +21,9 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/session"
 	"conclave/workflows"
+	pipelineflow "conclave/workflows/pipeline"
+	scenarioflow "conclave/workflows/scenario"
+	sessionflow "conclave/workflows/session"
 )
 
 // The invariants of every run, in the order of docs/reliability.md.
@@ -115,6 +118,7 @@ func (f *facts) written(by, key string, before []byte, there bool, after []byte)
 
 // isRecord reports whether a key is of the record of a run, which is complete at its end.
 func (f *facts) isRecord(key string) bool {
+	key = "/" + strings.TrimPrefix(key, rootOf(key))
 	return path.Base(key) == "status.json" || path.Base(key) == "events.jsonl" || path.Base(key) == "result.json" ||
 		strings.Contains(key, "/ledger/") || strings.Contains(key, "/final/") || strings.Contains(key, "/runs/")
 }
@@ -139,10 +143,7 @@ func (f *facts) claimed(by, key, base string, body []byte) {
 	if base != "action.json" {
 		return
 	}
-	root := key[:strings.Index(key, "/agents/")+1]
-	if strings.Contains(key, "/steps/") {
-		root = key[:strings.Index(key, "/steps/")+1]
-	}
+	root := rootOf(key)
 	if c.Manifest != "" {
 		body, there := f.w.bucket.objects[root+"blobs/sha256/"+c.Manifest]
 		var change artifact.Change
@@ -162,18 +163,12 @@ func (f *facts) claimed(by, key, base string, body []byte) {
 }
 
 func (f *facts) blobsOf(key string, c artifact.Change) {
-	root := key
-	for _, part := range []string{"/agents/", "/steps/", "/final/", "/blobs"} {
-		if at := strings.Index(key, part); at >= 0 {
-			root = key[:at]
-			break
-		}
-	}
+	root := rootOf(key)
 	for _, file := range c.Files {
 		if file.SHA256 == "" {
 			continue
 		}
-		if _, there := f.w.bucket.objects[root+"/blobs/sha256/"+file.SHA256]; !there && !f.w.inBase(file.SHA256) {
+		if _, there := f.w.bucket.objects[root+"blobs/sha256/"+file.SHA256]; !there && !f.w.inBase(file.SHA256) {
 			f.w.breaks(blobsThere, "%s names %s of %s", key, file.SHA256, file.Path)
 		}
 	}
@@ -278,6 +273,14 @@ func (r *request) ends(what string) llm.Usage {
 	return llm.Usage{}
 }
 
+// abandoned forgets the last request of a step that is cancelled before its next attempt. If the store has
+// refused the journal entry of its reply, only the heartbeats, which the server keeps to itself, have it.
+func (f *facts) abandoned(a *job) {
+	for _, r := range f.requests {
+		r.forgotten = r.forgotten || r.by.job == a && r.by.asked == r
+	}
+}
+
 func (f *facts) hasAnswered(agent string) bool { return f.answers(agent) > 0 }
 
 // answers returns how many answers an agent has committed.
@@ -296,6 +299,9 @@ func (f *facts) newCommand() string {
 }
 
 func (f *facts) ran(who, command string) {
+	if !strings.HasPrefix(command, "command ") { // of a step of tools: it runs in every launch
+		command, _, _ = strings.Cut(who, "/")
+	}
 	if f.commands[command]++; f.commands[command] > 1 {
 		f.w.breaks(onceRun, "%s ran %q, which had run before", who, command)
 	}
@@ -331,8 +337,10 @@ func (f *facts) reset(old *flow, kept []task) {
 			done[h.index] = done[h.index] || h.kind == completed
 		}
 	}
-	for _, r := range f.requests {
-		r.forgotten = r.forgotten || r.by.flow == old && !done[r.by.index]
+	for ; old != nil; old = old.before {
+		for _, r := range f.requests {
+			r.forgotten = r.forgotten || r.by.flow == old && !done[r.by.index] || r.by.flow.parent == old
+		}
 	}
 }
 
@@ -340,8 +348,13 @@ func (f *facts) reset(old *flow, kept []task) {
 func (f *facts) concluded(run *flow) {
 	f.results = append(f.results, run)
 	f.checkSaid("at the end")
-	if run.kind == "Session" {
+	switch run.kind {
+	case sessionflow.Type:
 		f.concludedSession(run)
+	case pipelineflow.Type:
+		f.concludedPipeline(run)
+	case scenarioflow.Type:
+		f.concludedScenario(run)
 	}
 }
 
@@ -486,6 +499,9 @@ func (f *facts) checkCalls(u llm.Usage) {
 			continue
 		}
 		left++
+		if r.by.name == "Draft" && r.by.number < r.by.attempts { // what an earlier attempt has spent is lost with it
+			r.forgotten = true
+		}
 		if r.state != "paid" || r.forgotten || r.by.asked == r && !r.by.done {
 			unknown++
 		}

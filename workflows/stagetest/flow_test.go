@@ -33,6 +33,7 @@ type flow struct {
 	id     string
 	run    string
 	first  string // run with which the workflow began
+	before *flow  // that was reset to make this one
 	kind   string
 	input  any
 	prefix string // of the labels of its activities
@@ -145,6 +146,11 @@ func (s *server) replay(f *flow, tasks []task) {
 		}
 		s.w.after(0, f.prefix+"replayed", func() {
 			f.forced = false
+			again := f.ready
+			f.ready = nil
+			for _, h := range again {
+				f.receive(h)
+			}
 			for _, a := range f.activities {
 				switch {
 				case a.closed:
@@ -161,9 +167,6 @@ func (s *server) replay(f *flow, tasks []task) {
 // finish records the end of a run. One that continues as new is followed by the next run.
 func (f *flow) finish() {
 	f.closed, f.err = true, f.env.GetWorkflowError()
-	for _, c := range f.w.temporal.flows {
-		c.closed = c.closed || c.parent == f
-	}
 	if f.killed {
 		return
 	}
@@ -186,7 +189,7 @@ func (f *flow) receive(h happening) {
 		return
 	}
 	f.ready = append(f.ready, h)
-	if f.tasked {
+	if f.tasked || f.forced {
 		return
 	}
 	f.tasked = true
@@ -288,10 +291,28 @@ func (f *flow) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWork
 	})
 	detached, _ := workflow.NewDisconnectedContext(ctx)
 	_ = workflow.Await(detached, func() bool { return done || f.killed })
+	if f.parent != nil {
+		f.closed = true
+	}
+	for _, c := range f.children() { // the server ends them, the test environment does not
+		c.killed = true
+		_ = f.env.SignalWorkflowByID(c.id, deliverSignal, nil)
+	}
+	_ = workflow.Await(detached, func() bool { return len(f.children()) == 0 })
 	if !done {
 		return nil, errors.New("terminated")
 	}
 	return result, err
+}
+
+// children are the sessions of a pipeline that have not ended.
+func (f *flow) children() (open []*flow) {
+	for _, c := range f.w.temporal.flows {
+		if c.parent == f && !c.closed {
+			open = append(open, c)
+		}
+	}
+	return open
 }
 
 // terminate ends a run at once.

@@ -2,6 +2,7 @@ package stagetest_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,35 +62,39 @@ func (p *people) strike(at string, proc *process) {
 	p.strikes++
 	kind, rest, _ := strings.Cut(what, " ")
 	d, _ := time.ParseDuration(rest[strings.LastIndex(rest, " ")+1:])
-	if proc != nil && !proc.held() {
-		switch kind {
-		case "kill":
-			p.kill(proc)
-			return
-		case "freeze":
-			proc.freeze(d)
-			return
-		case "leave":
-			if !proc.leaving {
-				proc.leave()
-				p.replace()
-			}
-			return
-		case "sever":
-			proc.severed = time.Now().Add(d)
-			return
-		case "clock":
-			proc.ahead, proc.skew = time.Now(), d
-			return
-		}
+	if proc != nil {
+		// Only after what the call's return has made the process send.
+		p.w.after(0, proc.name+" is struck", func() { p.strikeProcess(proc, kind, d) })
 	}
 	switch {
+	case slices.Contains([]string{"kill", "freeze", "leave", "sever", "clock"}, kind):
 	case strings.HasPrefix(what, "store away"):
 		p.w.bucket.away = time.Now().Add(d)
 	case strings.HasPrefix(what, "model away"):
 		p.modelsAway[p.w.anyAgent(at)] = time.Now().Add(d)
 	default:
 		p.request(what, at)
+	}
+}
+
+func (p *people) strikeProcess(proc *process, kind string, d time.Duration) {
+	if proc.held() {
+		return
+	}
+	switch kind {
+	case "kill":
+		p.kill(proc)
+	case "freeze":
+		proc.freeze(d)
+	case "leave":
+		if !proc.leaving {
+			proc.leave()
+			p.replace()
+		}
+	case "sever":
+		proc.severed = time.Now().Add(d)
+	case "clock":
+		proc.ahead, proc.skew = time.Now(), d
 	}
 }
 
@@ -171,9 +176,10 @@ func (p *people) reset(f *flow, at string) {
 	f.terminate()
 	p.w.facts.reset(f, kept)
 	next := p.w.temporal.begin(f.kind, f.id, f.input, f.first, nil, kept)
-	for _, t := range lost { // signals are applied again
+	next.before = f
+	for _, t := range lost { // signals and updates are applied again
 		for _, h := range t.batch {
-			if h.kind == signalled {
+			if h.kind == signalled || h.kind == updated {
 				next.receive(h)
 			}
 		}
@@ -215,7 +221,7 @@ func (p *people) help(f *flow) bool {
 	case view.Paused:
 		p.send(f, "help", workflows.ResumeSignal, nil)
 	case view.Parked != nil:
-		verb := p.w.pick("parked: people", "retry", "finish", "cancel")
+		verb := p.w.pick("parked: people", "retry", "cancel", "finish")
 		if verb == "cancel" {
 			f.receive(happening{kind: cancelled})
 		} else {

@@ -6,10 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	sessionacts "conclave/activities/session"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
-	"conclave/engine/session"
 	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
 )
@@ -112,20 +110,31 @@ func (w *world) team() json.RawMessage {
 	return encoded()
 }
 
-// playSession runs a session to its end.
-func playSession(w *world) {
-	w.root = "s"
+// play runs a session, a pipeline or a scenario to its end.
+func (w *world) play() {
 	w.settings = map[string]string{}
-	team := w.team()
-	w.settings["heartbeat_timeout"] = w.setting("heartbeat_timeout")
+	kind := w.pick("setting kind", "session", "session", "session", "pipeline", "scenario")
 	var n int
 	_, _ = fmt.Sscan(w.setting("workers"), &n)
 	for range n {
 		w.startProcess()
 	}
-	w.resumed = func() any { return sessionflow.Input{Resume: true} }
-	w.temporal.begin(sessionflow.Type, w.root, sessionflow.Input{Query: "What is right?", Config: team}, "", nil, nil)
+	switch kind {
+	case "session":
+		playSession(w)
+	case "pipeline":
+		playPipeline(w)
+	case "scenario":
+		playScenario(w)
+	}
 	w.run(w.isOver)
+}
+
+// playSession runs a session.
+func playSession(w *world) {
+	w.root = "s"
+	w.resumed = func() any { return sessionflow.Input{Resume: true} }
+	w.temporal.begin(sessionflow.Type, w.root, sessionflow.Input{Query: "What is right?", Config: w.team()}, "", nil, nil)
 }
 
 // isOver reports whether the workflow has ended, and all that it has left behind.
@@ -151,21 +160,19 @@ func (w *world) quiet() bool {
 	return !slices.ContainsFunc(w.queue, func(e *event) bool { return strings.HasSuffix(e.at, "goes on") })
 }
 
-// view returns the state of a session.
-func (w *world) view(f *flow) (coordination.View, bool) {
+// held is the part of a run's state that says what it waits for.
+type held struct {
+	Paused bool                `json:"paused"`
+	Parked *string             `json:"parked"`
+	Calls  []coordination.Call `json:"calls"`
+}
+
+// view returns what a run waits for.
+func (w *world) view(f *flow) (state held, ok bool) {
 	root := f
 	if f.parent != nil {
 		root = f.parent
 	}
 	value, err := root.env.QueryWorkflowByID(f.id, workflows.StateQuery)
-	if err != nil {
-		return coordination.View{}, false
-	}
-	var state sessionacts.State
-	if value.Get(&state) != nil {
-		return coordination.View{}, false
-	}
-	return state.View, true
+	return state, err == nil && value.Get(&state) == nil
 }
-
-var _ session.Entry

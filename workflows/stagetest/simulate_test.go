@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,12 +24,15 @@ func simulate(t *testing.T, s *schedule, trace bool) (w *world) {
 	}
 	defer os.RemoveAll(scratch)
 	activityContext() // made outside of the bubble
-	watchdog := time.AfterFunc(2*time.Minute, func() { panic("the simulation does not come to rest: a lock is held over a call") })
+	watchdog := time.AfterFunc(time.Minute, func() {
+		debug.SetTraceback("all")
+		panic("the simulation does not come to rest: a lock is held over a call") //nolint:forbidigo // nothing else ends a bubble
+	})
 	defer watchdog.Stop()
 	synctest.Test(t, func(*testing.T) {
 		w = newWorld(s, scratch)
 		w.tracing = trace
-		playSession(w)
+		w.play()
 		w.end()
 	})
 	return w

@@ -237,6 +237,7 @@ func (s *server) cancel(a *job) {
 
 // abandon ends an activity that is cancelled before an attempt has begun.
 func (s *server) abandon(a *job) {
+	s.w.facts.abandoned(a)
 	s.close(a, nil, temporal.GetDefaultFailureConverter().ErrorToFailure(temporal.NewCanceledError("ACTIVITY_ID_NOT_STARTED")))
 }
 
