@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -32,6 +34,67 @@ func Beat(ctx context.Context) (stop func()) {
 		}
 	}()
 	return func() { cancel(); <-done }
+}
+
+// fencedStore is a Store that replaces and deletes objects only while no other attempt of the activity can be
+// running.
+type fencedStore struct {
+	artifact.Store
+	server Server
+
+	mu    sync.Mutex
+	acked time.Time // when the last acknowledged heartbeat was sent
+}
+
+// FenceStore returns the store for the activity of ctx, which has just begun. A worker that was cut off from
+// the server, or suspended, would otherwise replace the documents of a later attempt by older ones.
+func FenceStore(ctx context.Context, store artifact.Store, server Server) artifact.Store {
+	if activity.GetInfo(ctx).HeartbeatTimeout == 0 {
+		return store
+	}
+	return &fencedStore{Store: store, server: server, acked: time.Now()}
+}
+
+// Put implements artifact.Store.
+func (f *fencedStore) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	if err := f.checkFence(ctx); err != nil {
+		return err
+	}
+	return f.Store.Put(ctx, key, body)
+}
+
+// Copy implements artifact.Store.
+func (f *fencedStore) Copy(ctx context.Context, src, dst string) error {
+	if err := f.checkFence(ctx); err != nil {
+		return err
+	}
+	return f.Store.Copy(ctx, src, dst)
+}
+
+// Delete implements artifact.Store.
+func (f *fencedStore) Delete(ctx context.Context, key string) error {
+	if err := f.checkFence(ctx); err != nil {
+		return err
+	}
+	return f.Store.Delete(ctx, key)
+}
+
+// checkFence asks the server once the time is over in which it starts no other attempt.
+func (f *fencedStore) checkFence(ctx context.Context) error {
+	info, sent := activity.GetInfo(ctx), time.Now().Round(0)
+	f.mu.Lock()
+	acked := f.acked
+	f.mu.Unlock()
+	if sent.Sub(acked.Round(0)) < info.HeartbeatTimeout*8/10 {
+		return nil
+	}
+	if err := f.server.Heartbeat(ctx, info.TaskToken); err != nil {
+		return fmt.Errorf("another attempt may be running: %w", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.acked = sent
+	return nil
 }
 
 // Claim creates key with the claim, or returns the claim that the same workflow made earlier. If

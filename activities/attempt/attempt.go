@@ -59,6 +59,9 @@ type Process struct {
 	// first. If nil, nothing is delayed.
 	Yield func(context.Context)
 
+	// Spread returns a random duration below the given one, by which delays vary. If nil, it is rand.N.
+	Spread func(time.Duration) time.Duration
+
 	// Redact removes the secrets of this process from tool results and from everything that is
 	// stored for a step. If nil, nothing is removed.
 	Redact func([]byte) []byte
@@ -133,7 +136,6 @@ type Attempt struct {
 	server      string        // the model's server; empty for none
 	replied     bool          // the server has replied in this run
 	outageLimit time.Duration // 0 for none
-	reporting   sync.Mutex    // held while a ModelReport is sent
 	launch      coordination.LaunchID
 	assemble    func(context.Context) error
 }
@@ -148,6 +150,9 @@ func newAttempt(ctx context.Context, p Process, token string) *Attempt {
 		process: p, workflow: info.WorkflowExecution, details: d,
 	}
 	a.heart = newHeart(p.Steps, cmp.Or(info.HeartbeatTimeout, HeartbeatTimeout), d)
+	if p.Spread != nil {
+		a.heart.spread = p.Spread
+	}
 	if p.Grace != nil {
 		a.heart.grace = p.Grace(info.WorkflowExecution.ID)
 	}

@@ -176,8 +176,8 @@ func (a *Attempt) watchModel(ctx context.Context) {
 // reportModel sends a report if one is due. It returns the time until one may be due, or 0 if that
 // depends on the model.
 func (a *Attempt) reportModel(ctx context.Context) time.Duration {
-	a.reporting.Lock()
-	defer a.reporting.Unlock()
+	a.heart.reporting <- struct{}{}
+	defer func() { <-a.heart.reporting }()
 	r, left := a.heart.modelReport()
 	if r == nil {
 		return left

@@ -96,6 +96,9 @@ type heart struct {
 	turned chan struct{} // the same, for watchModel
 	spares *rate.Limiter // limits heartbeats that are sent only for new details
 
+	spread    func(time.Duration) time.Duration // as in Process
+	reporting chan struct{}                     // capacity 1: a ModelReport is being sent
+
 	mu      sync.Mutex
 	details details
 	call    *coordination.Doing     // the present call of a model or a tool; nil between calls
@@ -120,6 +123,7 @@ func newHeart(steps *Steps, timeout time.Duration, d details) *heart {
 	return &heart{
 		steps: steps, timeout: timeout, details: d, changed: make(chan struct{}), acked: time.Now(),
 		dirty: make(chan struct{}, 1), turned: make(chan struct{}, 1), spares: rate.NewLimiter(stepSpareRate, stepSpareBurst),
+		spread: rand.N[time.Duration], reporting: make(chan struct{}, 1),
 		pending: func(context.Context) (bool, error) { return true, nil },
 	}
 }
@@ -293,7 +297,7 @@ func (h *heart) sendBeat(ctx context.Context) time.Duration {
 	err := h.reportDetails(limited)
 	switch {
 	case err == nil:
-		return every - rand.N(every/10)
+		return every - h.spread(every/10)
 	case ctx.Err() != nil:
 	case step.Wraps[*serviceerror.NotFound](err):
 		h.loseTask(t)

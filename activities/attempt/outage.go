@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -36,12 +35,12 @@ type outage struct {
 	What  string    `json:"what"`  // the last failure
 }
 
-func (o outage) nextDelay() time.Duration {
+func (o outage) nextDelay(spread func(time.Duration) time.Duration) time.Duration {
 	d := longestOutageDelay
 	if o.Tries < 5 {
 		d = min(d, firstOutageDelay<<(o.Tries-1))
 	}
-	return d - d/4 + rand.N(d/2)
+	return d - d/4 + spread(d/2)
 }
 
 // DefaultOutage is the longest outage of a run that does not set outage_seconds.
@@ -87,7 +86,7 @@ func (a *Attempt) waitOut(ctx context.Context, c step.Class, failed *llm.Error) 
 	if over {
 		return step.Class{Type: activities.Outage, Final: true}, coordination.Interrupted
 	}
-	c.Free, c.After = true, max(c.After, o.nextDelay())
+	c.Free, c.After = true, max(c.After, o.nextDelay(a.heart.spread))
 	if left := a.reportModel(ctx); left > 0 { // so that it is reported in time
 		c.After = min(c.After, left)
 	}

@@ -34,7 +34,7 @@ func (a *Activities) equipDecision(ctx context.Context, run *attempt.Attempt, s 
 		return fmt.Errorf("read the files of step %s's team: %w", s.Name, err)
 	}
 	ps.Team = in.Decision.Status
-	run.Ports.Model = statement{text: text, usage: in.Decision.Cost}
+	run.Ports.Model = statement{text: text, usage: in.Decision.Cost.Since(run.Result.Usage)} // earlier attempts may have counted it
 	run.Ports.Tools = func(context.Context, string) (step.Tools, error) { return noTools{}, nil }
 	ps.Launch.Workspace = in.Launch.Workspace
 	if len(files.Files) == 0 && d.session.Base() == nil {

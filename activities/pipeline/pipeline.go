@@ -208,7 +208,7 @@ const (
 // history. It deletes the journals when a run has ended and cannot be reopened.
 func (a *Activities) RecordPipeline(ctx context.Context, in RecordInput) error {
 	defer activities.Beat(ctx)()
-	layout := artifact.InPipeline(in.Run)
+	layout, store := artifact.InPipeline(in.Run), activities.FenceStore(ctx, a.Store, a)
 	if err := a.refuseLate(ctx, layout, in); err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (a *Activities) RecordPipeline(ctx context.Context, in RecordInput) error {
 			return err
 		}
 	}
-	if _, err := activities.AppendEvents(ctx, a.Store, layout, nil, in.Events, func(e pipeline.Entry) int { return e.Seq }); err != nil {
+	if _, err := activities.AppendEvents(ctx, store, layout, nil, in.Events, func(e pipeline.Entry) int { return e.Seq }); err != nil {
 		return err
 	}
 	run, err := artifact.ReadJSON[file](ctx, a.Store, layout.File("pipeline.json"))
@@ -228,10 +228,10 @@ func (a *Activities) RecordPipeline(ctx context.Context, in RecordInput) error {
 	if in.Status.Trace, err = a.extendTrace(ctx, layout, in); err != nil {
 		return err
 	}
-	if err := artifact.PutJSON(ctx, a.Store, layout.File("status.json"), in.Status); err != nil {
+	if err := artifact.PutJSON(ctx, store, layout.File("status.json"), in.Status); err != nil {
 		return err
 	}
-	if err := activities.SaveState(ctx, a.Store, layout, a.Now(), in.Saved); err != nil || !in.Over {
+	if err := activities.SaveState(ctx, store, layout, a.Now(), in.Saved); err != nil || !in.Over {
 		return err
 	}
 	a.EndShared(layout.Root())
@@ -265,7 +265,7 @@ func (a *Activities) extendTrace(ctx context.Context, layout artifact.Layout, in
 // ConcludePipeline reads the texts for a run's result and writes result.json.
 func (a *Activities) ConcludePipeline(ctx context.Context, in ConcludeInput) (Result, error) {
 	defer activities.Beat(ctx)()
-	layout := artifact.InPipeline(in.Run)
+	layout, store := artifact.InPipeline(in.Run), activities.FenceStore(ctx, a.Store, a)
 	result := in.Result
 	result.History = []HistoryEntry{}
 	for _, ref := range in.History {
@@ -283,7 +283,7 @@ func (a *Activities) ConcludePipeline(ctx context.Context, in ConcludeInput) (Re
 			result.FinalPath = &path
 		}
 	}
-	return result, artifact.PutJSON(ctx, a.Store, layout.File("result.json"), result)
+	return result, artifact.PutJSON(ctx, store, layout.File("result.json"), result)
 }
 
 // PreparePipeline resolves the pipeline, validates the input and claims the run's

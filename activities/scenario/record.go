@@ -15,7 +15,7 @@ import (
 // run.
 func (a *Activities) RecordScenario(ctx context.Context, in RecordInput) (Recorded, error) {
 	defer activities.Beat(ctx)()
-	layout := artifact.InScenario(in.Result.Scenario, in.Result.RunID)
+	layout, store := artifact.InScenario(in.Result.Scenario, in.Result.RunID), activities.FenceStore(ctx, a.Store, a)
 	superseded, err := a.Store.Exists(ctx, claimOf(layout, in.Result.Execution+1))
 	if err != nil || superseded {
 		return Recorded{}, err
@@ -41,10 +41,10 @@ func (a *Activities) RecordScenario(ctx context.Context, in RecordInput) (Record
 	for i := range in.Events {
 		in.Events[i].Text = redactor.String(in.Events[i].Text)
 	}
-	if _, err := activities.AppendEvents(ctx, a.Store, layout, nil, in.Events, func(e Event) int { return e.Seq }); err != nil {
+	if _, err := activities.AppendEvents(ctx, store, layout, nil, in.Events, func(e Event) int { return e.Seq }); err != nil {
 		return Recorded{}, err
 	}
-	if err := artifact.PutJSON(ctx, a.Store, layout.File("result.json"), in.Result); err != nil {
+	if err := artifact.PutJSON(ctx, store, layout.File("result.json"), in.Result); err != nil {
 		return Recorded{}, err
 	}
 	if in.Result.CompletedAt != nil {

@@ -23,6 +23,7 @@ const maxAnswer = 8 << 10
 // one.
 func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, error) {
 	defer activities.Beat(ctx)()
+	store := activities.FenceStore(ctx, a.Store, a)
 	layout, err := a.sessionLayout(ctx, in.Session)
 	if err != nil {
 		return Presented{}, err
@@ -31,11 +32,11 @@ func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, e
 	if err != nil {
 		return Presented{}, err
 	}
-	if err := a.placeFinal(ctx, layout, answer.AgentID, manifest); err != nil {
+	if err := placeFinal(ctx, store, layout, answer.AgentID, manifest); err != nil {
 		return Presented{}, err
 	}
 	key := layout.Final(answer.AgentID, "answer.json")
-	if err := artifact.PutJSON(ctx, a.Store, key, answer); err != nil {
+	if err := artifact.PutJSON(ctx, store, key, answer); err != nil {
 		return Presented{}, err
 	}
 	head, truncated := text.Head(answer.Answer, maxAnswer)
@@ -72,13 +73,13 @@ func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d 
 
 // placeFinal replaces the files below final/ with those of the answer. It first removes files from
 // an earlier end of the session, because a directory may take the place of a file.
-func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, agent, manifest string) error {
-	c, err := artifact.LoadChange(ctx, a.Store, layout, manifest)
+func placeFinal(ctx context.Context, store artifact.Store, layout artifact.Layout, agent, manifest string) error {
+	c, err := artifact.LoadChange(ctx, store, layout, manifest)
 	if err == nil {
-		err = a.clearFinal(ctx, layout, agent, c)
+		err = clearFinal(ctx, store, layout, agent, c)
 	}
 	if err == nil && manifest != "" {
-		err = a.fillFinal(ctx, layout, agent, c)
+		err = fillFinal(ctx, store, layout, agent, c)
 	}
 	if err != nil {
 		return fmt.Errorf("write the files of the final answer: %w", err)
@@ -88,21 +89,21 @@ func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, age
 
 // fillFinal writes the answer's files. If there is a base, these are only the added and changed
 // files and the patch.
-func (a *Activities) fillFinal(ctx context.Context, layout artifact.Layout, agent string, c artifact.Change) error {
+func fillFinal(ctx context.Context, store artifact.Store, layout artifact.Layout, agent string, c artifact.Change) error {
 	plain := artifact.Manifest{Files: slices.DeleteFunc(slices.Clone(c.Files), func(f artifact.File) bool { return !isPlain(f) })}
-	if err := plain.Project(ctx, a.Store, layout, layout.Final(agent, "workspace/")); err != nil {
+	if err := plain.Project(ctx, store, layout, layout.Final(agent, "workspace/")); err != nil {
 		return err
 	}
 	if layout.Base() != nil {
-		change, err := snapshot.Patch(ctx, a.Store, layout, c)
+		change, err := snapshot.Patch(ctx, store, layout, c)
 		if err == nil {
-			err = a.Store.Put(ctx, layout.Final(agent, changePatch), bytes.NewReader(change))
+			err = store.Put(ctx, layout.Final(agent, changePatch), bytes.NewReader(change))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return artifact.PutJSON(ctx, a.Store, layout.Final(agent, "workspace.json"), c)
+	return artifact.PutJSON(ctx, store, layout.Final(agent, "workspace.json"), c)
 }
 
 // isPlain reports whether final/ contains an entry as a file. A file of the base may have a name
@@ -128,7 +129,7 @@ func (a *Activities) sessionLayout(ctx context.Context, id string) (artifact.Lay
 }
 
 // clearFinal deletes the files below final/ that the answer will not replace.
-func (a *Activities) clearFinal(ctx context.Context, layout artifact.Layout, agent string, c artifact.Change) error {
+func clearFinal(ctx context.Context, store artifact.Store, layout artifact.Layout, agent string, c artifact.Change) error {
 	kept := map[string]bool{layout.Final(agent, "answer.json"): true}
 	if !c.Empty() {
 		kept[layout.Final(agent, "workspace.json")] = true
@@ -140,7 +141,7 @@ func (a *Activities) clearFinal(ctx context.Context, layout artifact.Layout, age
 		}
 	}
 	var stale []string
-	for key, err := range a.Store.List(ctx, layout.File("final/")) {
+	for key, err := range store.List(ctx, layout.File("final/")) {
 		if err != nil {
 			return err
 		}
@@ -149,7 +150,7 @@ func (a *Activities) clearFinal(ctx context.Context, layout artifact.Layout, age
 		}
 	}
 	for _, key := range stale {
-		if err := a.Store.Delete(ctx, key); err != nil {
+		if err := store.Delete(ctx, key); err != nil {
 			return err
 		}
 	}

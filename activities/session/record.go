@@ -22,7 +22,7 @@ import (
 // once. It deletes the journals when a session has ended and cannot be reopened.
 func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	defer activities.Beat(ctx)()
-	layout := artifact.InBucket(in.Session)
+	layout, store := artifact.InBucket(in.Session), activities.FenceStore(ctx, a.Store, a)
 	run := activity.GetInfo(ctx).WorkflowExecution.RunID
 	for _, e := range in.Entries { // first, because running steps wait for messages
 		if e.Action != coordination.Say {
@@ -42,7 +42,7 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	if err := a.enterEntries(ctx, layout, run, in); err != nil {
 		return err
 	}
-	if err := a.writeRecord(ctx, layout, in); err != nil || !in.Over {
+	if err := a.writeRecord(ctx, store, layout, in); err != nil || !in.Over {
 		return err
 	}
 	return a.cleanUpSession(ctx, layout, in)
@@ -54,9 +54,9 @@ func (in RecordInput) isAwaited() bool {
 
 // writeRecord writes the documents derived from the history, and then the state, from which a later run
 // goes on: everything that it covers is on record.
-func (a *Activities) writeRecord(ctx context.Context, layout artifact.Layout, in RecordInput) error {
+func (a *Activities) writeRecord(ctx context.Context, store artifact.Store, layout artifact.Layout, in RecordInput) error {
 	group, together := errgroup.WithContext(ctx)
-	group.Go(func() error { return a.memory.appendEvents(together, a.Store, layout, in.Events) })
+	group.Go(func() error { return a.memory.appendEvents(together, store, layout, in.Events) })
 	group.Go(func() error {
 		session, err := artifact.ReadJSON[artifact.Session](together, a.memory.rememberingStore(ctx, a.Store), layout.File("session.json"))
 		if err != nil {
@@ -64,14 +64,14 @@ func (a *Activities) writeRecord(ctx context.Context, layout artifact.Layout, in
 		}
 		status := in.Status // in is shared with the other goroutine
 		status.Query = session.Query
-		return artifact.PutJSON(together, a.Store, layout.File("status.json"), status)
+		return artifact.PutJSON(together, store, layout.File("status.json"), status)
 	})
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	saved := *in.Saved
 	saved.Prepared.Drafted = in.Status.Preparations
-	return activities.SaveState(ctx, a.Store, layout, a.Now(), &saved)
+	return activities.SaveState(ctx, store, layout, a.Now(), &saved)
 }
 
 // cleanUpSession ends the suspended steps of a session that is over, and deletes the journals if it cannot be reopened.

@@ -148,11 +148,16 @@ func (l *ledger) stampAccepted(now time.Time) {
 	}
 }
 
-func (l *ledger) handOut() []Command {
-	var commands []Command
-	for _, entry := range l.Pending {
+// TakeAccepted returns the entries that are not handed out yet. Drain returns them as commands.
+func (l *ledger) TakeAccepted() []Accepted {
+	taken := l.Pending
+	l.Pending = nil
+	return taken
+}
+
+func (l *ledger) handOut() (commands []Command) {
+	for _, entry := range l.TakeAccepted() {
 		commands = append(commands, Record{Entry: entry})
 	}
-	l.Pending = nil
 	return commands
 }

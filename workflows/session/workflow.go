@@ -370,6 +370,9 @@ func (s *session) flushRecords(ctx workflow.Context, over bool) error {
 // history.
 func (s *session) StartRecord(ctx workflow.Context) workflow.Future {
 	l := &s.ledger
+	for _, entry := range s.core.TakeAccepted() { // of an update that came when nothing is drained any more
+		l.addEntry(entry)
+	}
 	if l.stop != nil {
 		l.stop()
 	}

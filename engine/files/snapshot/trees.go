@@ -62,7 +62,7 @@ func (t *Trees) Open(ctx context.Context, hash string) (*artifact.Base, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{store: t.store, hash: hash}
+	r := &reader{store: t.store, hash: hash, turn: make(chan struct{}, 1)}
 	b, err = artifact.NewBase(hash, m, func(ctx context.Context, f artifact.File) (io.ReadCloser, error) {
 		if t.dir != "" {
 			if file, err := os.Open(filepath.Join(t.treePath(hash), f.Path)); err == nil {
@@ -268,7 +268,7 @@ func Open(ctx context.Context, store artifact.Store, hash string) (*artifact.Bas
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{store: store, hash: hash}
+	r := &reader{store: store, hash: hash, turn: make(chan struct{}, 1)}
 	return artifact.NewBase(hash, m, r.openContent)
 }
 
@@ -337,8 +337,8 @@ type reader struct {
 	store artifact.Store
 	hash  string
 
-	mu sync.Mutex
-	at map[string]place // places of contents in packs; nil until the index is read
+	turn chan struct{}    // capacity 1: the index is being read
+	at   map[string]place // places of contents in packs; nil until the index is read
 }
 
 // place is the position of a content in a pack.
@@ -374,8 +374,8 @@ type section struct {
 
 // loadPlaces returns the positions of the contents in packs. It reads the index once.
 func (r *reader) loadPlaces(ctx context.Context) (map[string]place, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
 	if r.at != nil {
 		return r.at, nil
 	}

@@ -1,0 +1,178 @@
+package stagetest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"conclave/engine/config"
+	"conclave/engine/coordination"
+	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
+)
+
+type sessionResult = sessionflow.Result
+
+// settings are what differs between runs. The first value is the usual one.
+var settings = map[string][]string{
+	"agents":            {"3", "2", "3", "4", "1", "5"},
+	"workers":           {"1", "2", "3", "2"},
+	"heartbeat_timeout": {"1m", "20s", "30s"},
+}
+
+// teamSettings are keys of a team file. Most are usual in most runs.
+var teamSettings = map[string][]string{
+	"orchestrator.pacing":                               {"rounds", "continuous"},
+	"orchestrator.update_mode":                          {"inject", "restart"},
+	"orchestrator.on_split":                             {"revote", "plurality", "fail"},
+	"orchestrator.max_steps_per_agent":                  {"12", "2", "4"},
+	"orchestrator.max_rounds":                           {"null", "2", "3", "null"},
+	"orchestrator.on_agent_failure":                     {"continue", "park", "fail"},
+	"orchestrator.min_active_agents":                    {"1", "2"},
+	"orchestrator.decide_when":                          {"all", "quorum"},
+	"orchestrator.quorum_grace_seconds":                 {"30", "0"},
+	"orchestrator.team_size":                            {`{"start": null}`, `{"start": 1}`, `{"start": 2}`},
+	"orchestrator.early_agreement":                      {"false", "true"},
+	"orchestrator.peer_visibility":                      {"all", "all", "none"},
+	"orchestrator.disable_injection":                    {"false", "true"},
+	"orchestrator.defer_peer_updates_until_restart":     {"false", "true"},
+	"orchestrator.fairness_lead_cap_answers":            {"2", "0", "1"},
+	"orchestrator.max_new_answers_per_agent":            {"null", "1", "2"},
+	"orchestrator.max_new_answers_global":               {"null", "3"},
+	"orchestrator.defer_voting_until_all_answered":      {"false", "true"},
+	"orchestrator.skip_voting":                          {"false", "false", "false", "true"},
+	"orchestrator.final_answer_strategy":                {"winner_reuse", "winner_present", "synthesize"},
+	"orchestrator.max_orchestration_restarts":           {"0", "0", "1"},
+	"orchestrator.coordination_mode":                    {"voting", "voting", "voting", "decomposition"},
+	"orchestrator.budget":                               {`{"max_total_tokens": null}`, `{"max_total_tokens": null}`, `{"max_total_tokens": 1500}`},
+	"orchestrator.act_when":                             {`{"min_support": null}`, `{"min_support": null}`, `{"min_support": 0.7}`},
+	"orchestrator.ballot":                               {"text", "text", "checks_shown", "checks_decide"},
+	"timeout_settings.orchestrator_timeout_seconds":     {"3600", "600"},
+	"timeout_settings.subsequent_round_timeout_seconds": {"null", "60"},
+	"timeout_settings.outage_seconds":                   {"120", "600"},
+	"timeout_settings.away_seconds":                     {"60", "20"},
+}
+
+// setting returns the value of a setting. The schedule decides for each of them once.
+func (w *world) setting(name string) string {
+	if v, set := w.settings[name]; set {
+		return v
+	}
+	v := w.pick("setting "+name, settings[name]...)
+	w.settings[name] = v
+	return v
+}
+
+// agents returns the IDs of the team, in configured order.
+func (w *world) agents() []string {
+	var n int
+	_, _ = fmt.Sscan(w.setting("agents"), &n)
+	return []string{"agent_b", "agent_a", "agent_c", "agent_e", "agent_d"}[:n]
+}
+
+func (w *world) anyAgent(at string) string { return w.pick(at+": agent", w.agents()...) }
+
+func (w *world) inBase(string) bool { return false }
+
+// team returns a team file. A key that its other keys do not admit is left out.
+func (w *world) team() json.RawMessage {
+	keys := map[string]map[string]json.RawMessage{"orchestrator": {}, "timeout_settings": {}}
+	var agents []map[string]any
+	for _, id := range w.agents() {
+		agents = append(agents, map[string]any{"id": id, "backend": map[string]any{"type": "openai", "model": "m"}})
+	}
+	encoded := func() json.RawMessage {
+		data, _ := json.Marshal(map[string]any{"agents": agents, "orchestrator": keys["orchestrator"], "timeout_settings": keys["timeout_settings"]})
+		return data
+	}
+	for _, name := range sortedKeys(teamSettings) {
+		values := teamSettings[name]
+		if w.fixed == nil && w.draw("is usual "+name)%3 != 0 {
+			continue
+		}
+		v := w.pick("setting "+name, values...)
+		w.settings[name[strings.Index(name, ".")+1:]] = v
+		if v == values[0] {
+			continue
+		}
+		part, key, _ := strings.Cut(name, ".")
+		raw := json.RawMessage(v)
+		if !json.Valid(raw) {
+			raw, _ = json.Marshal(v)
+		}
+		keys[part][key] = raw
+		if _, err := config.Parse("team", encoded(), config.Cluster); err != nil {
+			delete(keys[part], key)
+			delete(w.settings, key)
+		}
+	}
+	return encoded()
+}
+
+// play runs a session, a pipeline or a scenario to its end.
+func (w *world) play() {
+	w.settings = map[string]string{}
+	kind := w.pick("setting kind", "session", "session", "session", "pipeline", "scenario")
+	var n int
+	_, _ = fmt.Sscan(w.setting("workers"), &n)
+	for range n {
+		w.startProcess()
+	}
+	switch kind {
+	case "session":
+		playSession(w)
+	case "pipeline":
+		playPipeline(w)
+	case "scenario":
+		playScenario(w)
+	}
+	w.run(w.isOver)
+}
+
+// playSession runs a session.
+func playSession(w *world) {
+	w.root = "s"
+	w.resumed = func() any { return sessionflow.Input{Resume: true} }
+	w.temporal.begin(sessionflow.Type, w.root, sessionflow.Input{Query: "What is right?", Config: w.team()}, "", nil, nil)
+}
+
+// isOver reports whether the workflow has ended, and all that it has left behind.
+func (w *world) isOver() bool {
+	if w.temporal.open(w.root) != nil {
+		return false
+	}
+	return !slices.ContainsFunc(w.queue, func(e *event) bool { return e.result != nil && !e.proc.dead }) && w.quiet()
+}
+
+// quiet reports whether nothing but timers is left.
+func (w *world) quiet() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.arrived) > 0 {
+		return false
+	}
+	for _, p := range w.procs {
+		if !p.dead && p.busy() {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(w.queue, func(e *event) bool { return strings.HasSuffix(e.at, "goes on") })
+}
+
+// held is the part of a run's state that says what it waits for.
+type held struct {
+	Paused bool                `json:"paused"`
+	Parked *string             `json:"parked"`
+	Calls  []coordination.Call `json:"calls"`
+}
+
+// view returns what a run waits for.
+func (w *world) view(f *flow) (state held, ok bool) {
+	root := f
+	if f.parent != nil {
+		root = f.parent
+	}
+	value, err := root.env.QueryWorkflowByID(f.id, workflows.StateQuery)
+	return state, err == nil && value.Get(&state) == nil
+}
