@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -78,6 +79,22 @@ func (c *CLI) Interactive() bool {
 // Infof prints a line for people on stderr, without control characters.
 func (c *CLI) Infof(format string, args ...any) {
 	fmt.Fprintln(c.Stderr, text.Terminal(fmt.Sprintf(format, args...)))
+}
+
+// Summarize prints a line about the end of a run below an empty one. On a terminal that is too narrow
+// the line is broken between its parts, which " · " separates.
+func (c *CLI) Summarize(line string) {
+	width, terminal := TerminalWidth(c.Stderr)
+	var lines []string
+	for part := range strings.SplitSeq(line, " · ") {
+		last := len(lines) - 1
+		if last < 0 || terminal && ansi.StringWidth(lines[last]+" · "+part) >= width {
+			lines = append(lines, part)
+			continue
+		}
+		lines[last] += " · " + part
+	}
+	c.Infof("\n%s", strings.Join(lines, "\n"))
 }
 
 // Warnf is like Infof, but prefixes the line with the name of the command.
@@ -311,17 +328,30 @@ func isTerminal(stream any) bool {
 // Confirm asks a question and reports whether the answer is yes. Any other answer is
 // no. An interrupt returns context.Canceled.
 func (c *CLI) Confirm(question string) (bool, error) {
+	answer, err := c.readAnswer(question + " [y/N] ")
+	return answer == "y" || answer == "yes", err
+}
+
+// Ask asks a question after a long wait and returns the answer in lower case. What was typed before the
+// question is discarded.
+func (c *CLI) Ask(question string) (string, error) {
+	if tty, ok := c.Stdin.(*os.File); ok {
+		discardTyped(tty)
+	}
+	return c.readAnswer(question)
+}
+
+func (c *CLI) readAnswer(question string) (string, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	fmt.Fprint(c.Stderr, text.Terminal(question)+" [y/N] ")
+	fmt.Fprint(c.Stderr, text.Terminal(question))
 	answer, err := whileOpen(ctx, func() (string, error) { return bufio.NewReader(c.Stdin).ReadString('\n') })
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintln(c.Stderr)
-		return false, context.Canceled
+		return "", context.Canceled
 	case err != nil && !errors.Is(err, io.EOF):
-		return false, fmt.Errorf("read the answer: %w", err)
+		return "", fmt.Errorf("read the answer: %w", err)
 	}
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes", nil
+	return strings.ToLower(strings.TrimSpace(answer)), nil
 }

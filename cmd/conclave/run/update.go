@@ -297,7 +297,7 @@ func (r Request) sayUpdate() (Update, error) {
 // the command's message.
 func Steer(ctx context.Context, conn *cli.Connection, kinds []*Kind, id string, r Request) (string, error) {
 	var said bytes.Buffer
-	conn = printingTo(conn, &said)
+	conn = conn.PrintingTo(&said)
 	u, err := r.asUpdate()
 	if err != nil {
 		return "", err
@@ -312,16 +312,8 @@ func Steer(ctx context.Context, conn *cli.Connection, kinds []*Kind, id string, 
 
 // IsOpen reports whether there is an open run of one of the kinds with an ID.
 func IsOpen(ctx context.Context, conn *cli.Connection, kinds []*Kind, id string) bool {
-	run, err := findRun(ctx, printingTo(conn, io.Discard), kinds, id)
+	run, err := findRun(ctx, conn.PrintingTo(io.Discard), kinds, id)
 	return err == nil && run.Running()
-}
-
-// printingTo returns a connection that prints to a writer as if to a person.
-func printingTo(conn *cli.Connection, w io.Writer) *cli.Connection {
-	cli, other := *conn.CLI, *conn
-	cli.Stdout, cli.Stderr, cli.JSON, cli.Automation = w, w, false, false
-	other.CLI = &cli
-	return &other
 }
 
 // All returns the runs of a kind with their usage, the newest first.
