@@ -98,7 +98,7 @@ func printAnswer(ctx context.Context, conn *cli.Connection, r sessionflow.Result
 	}
 	how := describeDecision(r)
 	conn.Summarize(fmt.Sprintf("%s (%s)%s %s%s · %s · %s · %s", r.Winner, r.WinnerLabel, describePresenter(r), how, describeTurnout(r),
-		cli.Plural(r.Rounds, "round"), cli.Clock(time.Duration(r.DurationSeconds*float64(time.Second))), cli.FinalCost(r.Cost)))
+		cli.Plural(r.Rounds, "round"), cli.FinalCost(r.Cost), cli.Clock(time.Duration(r.DurationSeconds*float64(time.Second)))))
 	conn.Infof("why it won, and how it came about: %s", conn.CommandLine("view", r.SessionID))
 	conn.Infof("all answers, votes and files: %s", runs.PullCommand(conn, r.SessionID, r.AnswerPath, "/sessions/"))
 	return nil
