@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -83,6 +84,22 @@ func (c *CLI) Interactive() bool {
 // Infof prints a line for people on stderr, without control characters.
 func (c *CLI) Infof(format string, args ...any) {
 	fmt.Fprintln(c.Stderr, text.Terminal(fmt.Sprintf(format, args...)))
+}
+
+// Summarize prints a line about the end of a run below an empty one. On a terminal that is too narrow
+// the line is broken between its parts, which " · " separates.
+func (c *CLI) Summarize(line string) {
+	width, terminal := TerminalWidth(c.Stderr)
+	var lines []string
+	for part := range strings.SplitSeq(line, " · ") {
+		last := len(lines) - 1
+		if last < 0 || terminal && ansi.StringWidth(lines[last]+" · "+part) >= width {
+			lines = append(lines, part)
+			continue
+		}
+		lines[last] += " · " + part
+	}
+	c.Infof("\n%s", strings.Join(lines, "\n"))
 }
 
 // Warnf is like Infof, but prefixes the line with the name of the command.
@@ -339,4 +356,17 @@ func (c *CLI) Ask(question string) (string, error) {
 		return "", fmt.Errorf("read the answer: %w", err)
 	}
 	return strings.TrimSpace(answer), nil
+}
+
+// AskAfterWait asks a question after a long wait and returns the answer in lower case, which is empty
+// at the end of the input. What was typed before the question is discarded.
+func (c *CLI) AskAfterWait(question string) (string, error) {
+	if tty, ok := c.Stdin.(*os.File); ok {
+		discardTyped(tty)
+	}
+	answer, err := c.Ask(question)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return strings.ToLower(answer), err
 }

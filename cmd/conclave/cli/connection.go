@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -32,7 +33,7 @@ type Connection struct {
 	Store  artifact.Store // nil on a cluster without a bucket
 
 	Stack local.Stack // set for a local stack
-	Pages string      // address of the pages that this command serves; empty without them
+	Pages string      // address of the pages that this command serves, or that a dev of the data directory does; empty without them
 	lease *local.Lease
 }
 
@@ -135,6 +136,9 @@ func (conn *Connection) joinStack(ctx context.Context) error {
 		return err
 	}
 	conn.lease, conn.Stack = lease, lease.Stack
+	if pages, ok := local.FindPages(conn.Stack.DataDir); ok {
+		conn.Pages = pages.Address
+	}
 	conn.Options = client.Options{
 		HostPort: conn.Stack.TemporalAddress, Namespace: conn.Stack.Namespace,
 		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}}, // compression within a machine only costs time
@@ -201,6 +205,33 @@ func (conn *Connection) AwaitEnd(ctx context.Context, command string, failed <-c
 			}
 		}
 	}
+}
+
+// OpenPage opens a page in a browser.
+func (conn *Connection) OpenPage(address string) error {
+	if conn.Pages == "" {
+		return errors.New("open the page: it is not served here; for a cluster name the bucket of its sessions with --bucket")
+	}
+	return OpenBrowser(address)
+}
+
+// HowItContinues says which worker continues a run that this command leaves.
+func (conn *Connection) HowItContinues() string {
+	if conn.Cluster {
+		return "it continues"
+	}
+	if dev, ok := local.FindPages(conn.Stack.DataDir); ok {
+		return fmt.Sprintf("dev (pid %d) goes on with it", dev.PID)
+	}
+	return "it continues as soon as a worker of this data directory runs"
+}
+
+// PrintingTo returns a connection that prints to a writer as if to a person.
+func (conn *Connection) PrintingTo(w io.Writer) *Connection {
+	cli, other := *conn.CLI, *conn
+	cli.Stdout, cli.Stderr, cli.JSON, cli.Automation = w, w, false, false
+	other.CLI = &cli
+	return &other
 }
 
 // NoRun returns the error for an unknown ID.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
+	"conclave/cmd/conclave/local"
 	"conclave/engine/files/artifact"
 	"conclave/workflows"
 )
@@ -68,4 +69,17 @@ func TestAwaitEnd(t *testing.T) {
 	failed := make(chan error, 1)
 	failed <- errors.New("the listener is closed")
 	require.ErrorContains(t, conn.AwaitEnd(t.Context(), "serve", failed), "the listener is closed")
+}
+
+// A command that leaves a run says whether a dev of the data directory goes on with it.
+func TestHowItContinues(t *testing.T) {
+	t.Parallel()
+	conn := &Connection{Target: Target{Cluster: true}}
+	require.Equal(t, "it continues", conn.HowItContinues())
+	conn = &Connection{Stack: local.Stack{DataDir: t.TempDir()}}
+	require.Equal(t, "it continues as soon as a worker of this data directory runs", conn.HowItContinues())
+	withdraw, err := local.Pages{Address: "http://127.0.0.1:1", PID: 7}.Announce(conn.Stack.DataDir)
+	require.NoError(t, err)
+	defer withdraw()
+	require.Equal(t, "dev (pid 7) goes on with it", conn.HowItContinues())
 }

@@ -29,6 +29,13 @@ type Snapshot struct {
 	// Received are the last answers that running steps received, by agent.
 	Received map[string]coordination.Entry
 
+	Models map[string]string // names of the agents' models, as far as they are known
+	Gists  map[string]string // first lines of the agents' newest answers, as far as they are known
+	Recent []string          // agents by their newest answers and votes, the newest last
+
+	Keys   bool     // a person steers the session by keys
+	Prompt []string // lines for that person, the last of the block
+
 	Now        time.Time // time of the activities
 	Activities []Activity
 }
@@ -251,6 +258,15 @@ func terminalSize(f *os.File) func() (int, int) {
 		}
 		return width, height
 	}
+}
+
+// TerminalWidth returns the number of columns of a terminal, or 80 and false for any other stream.
+func TerminalWidth(stream any) (width int, terminal bool) {
+	if !isTerminal(stream) {
+		return 80, false
+	}
+	width, _ = terminalSize(stream.(*os.File))()
+	return width, true
 }
 
 // hasTerminal reports whether f is a terminal that can redraw lines.

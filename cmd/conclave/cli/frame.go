@@ -44,21 +44,24 @@ func SnapshotTable(s Snapshot) []string {
 // formatFrame formats a session in at most height-1 lines, which leaves a free line below. The
 // screen truncates the lines.
 func formatFrame(s Snapshot, width, height int, color bool) []string {
+	s.Keys = s.Keys && width >= slim
 	lines := []string{headerLine(s, width, color)}
 	if query := Line(s.State.Query); query != "" {
 		lines = append(lines, faint.on("  "+query, color))
 	}
-	foot := footerLines(s, color)
+	foot := append(footerLines(s, color), s.Prompt...)
 	rows := agentRows(s, width, color)
 	room := height - 1 - len(lines) - len(foot)
-	switch all, waits := s.withActivities(rows, width, color), s.onlyWaits().withActivities(rows, width, color); {
-	case len(all) <= room:
-		rows = all
-	case len(waits) <= room:
-		rows = waits
-	case s.waitsSummary() != "":
-		foot = append(foot, "  "+yellow.on(s.waitsSummary(), color))
+	if detailed, fits := s.fitDetails(rows, room, width, color); fits {
+		return append(append(lines, detailed...), foot...)
+	}
+	if s.waitsSummary() != "" {
+		foot = append([]string{"  " + yellow.on(s.waitsSummary(), color)}, foot...)
 		room--
+	}
+	if feed := s.newestWords(); room > 3*len(feed) {
+		foot = append(feed, foot...)
+		room -= len(feed)
 	}
 	if room = max(1, room); len(rows) > room {
 		hidden := len(rows) - room + 1
@@ -103,6 +106,9 @@ func headerWords(s Snapshot, color bool) string {
 	if s.Offline {
 		parts = append(parts, yellow.on("offline models", color))
 	}
+	if s.Keys {
+		parts = append(parts, faint.on("? keys", color))
+	}
 	return strings.Join(parts, " · ")
 }
 
@@ -127,11 +133,11 @@ func footerLines(s Snapshot, color bool) []string {
 	if s.State.Status != "" && s.State.Status != workflows.Running {
 		cost = FinalCost(s.State.Cost)
 	}
-	parts := []string{voteTally(s.State), cost}
+	parts := []string{voteTally(s.State, color), faint.on(cost, color)}
 	if n := s.State.Messages; n > 0 {
-		parts = append(parts, Plural(n, "human message"))
+		parts = append(parts, faint.on(Plural(n, "human message"), color))
 	}
-	lines := []string{"  " + faint.on(strings.Join(parts, " · "), color)}
+	var lines []string
 	if words := preparationWords(s.State.Preparations); words != "" {
 		lines = append(lines, "  "+faint.on(words, color))
 	}
@@ -145,18 +151,27 @@ func footerLines(s Snapshot, color bool) []string {
 		}
 		lines = append(lines, "  "+bold.on(decided+Line(s.State.Winner), color))
 	}
-	return append(lines, holdLines(s.Holds, color)...)
+	lines = append(lines, holdLines(s.Holds, color)...)
+	return append(lines, "  "+strings.Join(parts, faint.on(" · ", color)))
 }
 
-func voteTally(s acts.State) string {
+// voteTally has a bar for each answer with fresh votes, the longest first. The votes of all agents
+// would make bars of twelve columns.
+func voteTally(s acts.State, color bool) string {
+	const columns, most = 12, 2
 	if len(s.Votes) > 0 {
 		targets := slices.Sorted(maps.Keys(s.Votes))
 		slices.SortStableFunc(targets, func(a, b string) int { return s.Votes[b] - s.Votes[a] })
-		var counts []string
-		for _, t := range targets {
-			counts = append(counts, fmt.Sprintf("%s %d", Line(t), s.Votes[t]))
+		var bars []string
+		for i, t := range targets {
+			if i == most {
+				bars = append(bars, fmt.Sprintf("%d more", len(targets)-most))
+				break
+			}
+			bar := strings.Repeat("█", max(1, columns*s.Votes[t]/max(1, len(s.Agents))))
+			bars = append(bars, fmt.Sprintf("%s %s %d", Line(t), green.on(bar, color), s.Votes[t]))
 		}
-		return "fresh votes: " + strings.Join(counts, ", ")
+		return "fresh votes: " + strings.Join(bars, ", ")
 	}
 	stopped, fresh := 0, 0
 	for _, a := range s.Agents {
@@ -168,9 +183,9 @@ func voteTally(s acts.State) string {
 		}
 	}
 	if stopped == 0 {
-		return "no fresh votes"
+		return faint.on("no fresh votes", color)
 	}
-	return fmt.Sprintf("%d of %d stopped", fresh, len(s.Agents))
+	return faint.on(fmt.Sprintf("%d of %d stopped", fresh, len(s.Agents)), color)
 }
 
 // Line returns s as a single line without control sequences.
@@ -231,24 +246,42 @@ func Clock(d time.Duration) string {
 // truncated.
 func agentRows(s Snapshot, width int, color bool) []string {
 	idWidth, wordWidth := 0, 0
-	for _, a := range s.State.Agents {
+	names := s.agentNames(width, color)
+	for i, a := range s.State.Agents {
 		_, words, _ := agentWords(s.State, a)
-		idWidth = max(idWidth, len(a.ID))
+		idWidth = max(idWidth, ansi.StringWidth(names[i]))
 		if !hasFailed(a) { // a failed agent has no details
 			wordWidth = max(wordWidth, ansi.StringWidth(words))
 		}
 	}
 	rows := make([]string, 0, len(s.State.Agents))
-	for _, a := range s.State.Agents {
+	for i, a := range s.State.Agents {
 		mark, words, p := agentWords(s.State, a)
 		words = ansi.Truncate(words, max(wordWidth, width-idWidth-5), "…")
-		row := fmt.Sprintf("  %s %-*s  %s", p.on(mark, color), idWidth, a.ID, p.on(words, color))
+		name := names[i] + strings.Repeat(" ", idWidth-ansi.StringWidth(names[i]))
+		row := fmt.Sprintf("  %s %s  %s", p.on(mark, color), name, p.on(words, color))
 		if !hasFailed(a) {
 			row += strings.Repeat(" ", max(0, wordWidth-ansi.StringWidth(words))) + "  " + faint.on(agentDetail(a, s.Received[a.ID]), color)
 		}
 		rows = append(rows, strings.TrimRight(row, " "))
 	}
 	return rows
+}
+
+// agentNames returns the ID of each agent with the name of its model, if there is room for it.
+func (s Snapshot) agentNames(width int, color bool) []string {
+	const longest = 20 // columns
+	names := make([]string, 0, len(s.State.Agents))
+	for _, a := range s.State.Agents {
+		model := Line(s.Models[a.ID])
+		model = ansi.Truncate(model[strings.LastIndexByte(model, '/')+1:], longest, "…")
+		if model == "" || width < slim {
+			names = append(names, a.ID)
+			continue
+		}
+		names = append(names, fmt.Sprintf("%s %s", a.ID, faint.on(model, color)))
+	}
+	return names
 }
 
 func hasFailed(a coordination.AgentView) bool { return a.Error != nil && !a.Running && a.Doing == nil }

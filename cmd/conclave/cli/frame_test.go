@@ -145,6 +145,27 @@ func atWork(s Snapshot) Snapshot {
 	return s
 }
 
+// saying is a session whose agents' models, answers and reasons are known.
+func saying(s Snapshot) Snapshot {
+	s.Keys = true
+	s.Models, s.Gists = map[string]string{}, map[string]string{}
+	for i, a := range s.State.Agents {
+		s.Models[a.ID] = []string{"gpt-5.2", "meta-llama/Llama-3.3-70B-Instruct-Turbo", "claude\x1b[31m"}[i%3]
+		s.Gists[a.ID] = "Answer of \x1b]0;title\x07" + a.ID + "\nand more"
+		s.Recent = append(s.Recent, a.ID)
+		if a.Vote != nil {
+			s.State.Agents[i].Vote.Reason = "It names\nthe \x1b[2Jowner of each table, and what happens while the second shard is read-only."
+		}
+	}
+	return s
+}
+
+// asking is a session whose person is asked a question at the keys.
+func asking(s Snapshot) Snapshot {
+	s.Prompt = []string{"  decide now? [y/N] "}
+	return s
+}
+
 // waitingOut returns a session that waits until its agents' model servers are back.
 func waitingOut() Snapshot {
 	s := secondRound()
@@ -175,6 +196,13 @@ func TestFrame(t *testing.T) {
 		{"at-work-waits-only", atWork(secondRound()), 80, 16, false},
 		{"at-work-on-a-small-screen", atWork(crowd()), 80, 12, false},
 		{"waiting-out", waitingOut(), 80, 24, false},
+		{"saying", saying(atWork(secondRound())), 80, 24, false},
+		{"saying-color", asking(saying(secondRound())), 80, 24, true},
+		{"saying-wide", saying(atWork(secondRound())), 120, 40, false},
+		{"saying-narrow", saying(secondRound()), 40, 24, false},
+		{"saying-on-a-small-screen", saying(atWork(secondRound())), 80, 17, false},
+		{"saying-crowd", saying(crowd()), 80, 24, false},
+		{"saying-crowd-wide", saying(crowd()), 120, 40, false},
 		{"decided", decided(), 80, 24, false},
 		{"divided", divided(), 100, 24, false},
 		{"divided-color", divided(), 100, 24, true},
@@ -205,12 +233,20 @@ func TestFrame(t *testing.T) {
 
 func TestFrame_withoutColour(t *testing.T) {
 	t.Parallel()
-	for _, s := range []Snapshot{secondRound(), divided(), parked(), presenting()} {
+	for _, s := range []Snapshot{secondRound(), divided(), parked(), presenting(), saying(secondRound())} {
 		for _, line := range SnapshotTable(s) {
 			require.NotContains(t, line, "\x1b")
 			require.NotContains(t, line, "\n")
 		}
 	}
+}
+
+// The call of a step that has ended is not shown below its agent's new row.
+func TestFrame_endedCall(t *testing.T) {
+	t.Parallel()
+	s := atWork(secondRound())
+	s.State.Agents[2].Running = false
+	require.NotContains(t, strings.Join(SnapshotTable(s), "\n"), "model call 3")
 }
 
 func TestFooter_undecided(t *testing.T) {

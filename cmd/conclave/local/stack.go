@@ -95,6 +95,39 @@ func (d directory) writeRecord(stack Stack) error {
 	return nil
 }
 
+// Pages are the pages that a `conclave dev` serves for a data directory.
+type Pages struct {
+	Address string `json:"address"` // http://HOST:PORT
+	PID     int    `json:"pid"`     // process of that command
+}
+
+// Announce makes the pages known to the commands of a data directory until withdraw is called or the
+// process ends. If another process serves pages, its pages stay known.
+func (p Pages) Announce(dataDir string) (withdraw func(), err error) {
+	file, err := filelock.Try(directory(dataDir).pagesFile(), filelock.Exclusive)
+	if err != nil || file == nil {
+		return func() {}, err
+	}
+	if err = file.Truncate(0); err == nil {
+		err = json.NewEncoder(file).Encode(p)
+	}
+	return func() { _ = file.Close() }, err
+}
+
+// FindPages returns the pages of a data directory, if a command serves any.
+func FindPages(dataDir string) (p Pages, ok bool) {
+	name := directory(dataDir).pagesFile()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return p, false
+	}
+	free, err := filelock.Try(name, filelock.Shared)
+	if free != nil {
+		_ = free.Close()
+	}
+	return p, err == nil && free == nil && json.Unmarshal(content, &p) == nil
+}
+
 // Workers returns the directory, within a data directory, in which workers record
 // their running activities.
 func Workers(dataDir string) string { return filepath.Join(dataDir, "workers") }
@@ -113,6 +146,7 @@ func (d directory) lockFile() string  { return filepath.Join(string(d), "stack.l
 func (d directory) readyFile() string { return filepath.Join(string(d), "stack.ready") }
 func (d directory) leaseFile() string { return filepath.Join(string(d), "stack.leases") }
 func (d directory) stackFile() string { return filepath.Join(string(d), "stack.json") }
+func (d directory) pagesFile() string { return filepath.Join(string(d), "pages.json") }
 func (d directory) logFile() string   { return filepath.Join(string(d), "logs", "stack.log") }
 
 func locateDirectory(dataDir string) (directory, error) {

@@ -239,3 +239,30 @@ func TestPaths(t *testing.T) {
 	require.Equal(t, filepath.Join("data", "workers"), Workers("data"))
 	require.Equal(t, filepath.Join("data", "s3"), Objects("data"))
 }
+
+// Commands find the pages of a dev while it serves them, and only those of the first.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	_, ok := FindPages(dir)
+	require.False(t, ok)
+	first := Pages{Address: "http://127.0.0.1:8333", PID: 12}
+	withdraw, err := first.Announce(dir)
+	require.NoError(t, err)
+	second, err := Pages{Address: "http://127.0.0.1:1", PID: 13}.Announce(dir)
+	require.NoError(t, err)
+	found, ok := FindPages(dir)
+	require.True(t, ok)
+	require.Equal(t, first, found)
+	second()
+	withdraw()
+	_, ok = FindPages(dir)
+	require.False(t, ok)
+
+	withdraw, err = Pages{Address: "http://[::1]:9", PID: 1}.Announce(dir)
+	require.NoError(t, err)
+	defer withdraw()
+	found, ok = FindPages(dir)
+	require.True(t, ok)
+	require.Equal(t, 1, found.PID, "a shorter record replaces a longer one")
+}

@@ -30,6 +30,7 @@ type Follower struct {
 	run      Run
 	display  cli.Display
 	snapshot snapshot
+	keys     *keyboard // nil unless a person steers the run by keys
 
 	shown      int       // number of events shown
 	answered   time.Time // when a worker last answered
@@ -49,7 +50,9 @@ var ErrParked = errors.New("parked")
 // no worker can answer.
 func Follow[R any](ctx context.Context, conn *cli.Connection, run Run, d cli.Display, s snapshot, wait func(context.Context) (R, error)) (R, error) {
 	f := &Follower{conn: conn, run: run, display: d, snapshot: s, answered: time.Now()}
+	stop := f.listenToKeys(ctx)
 	result, err := Poll(ctx, pollInterval, nil, wait, func(ctx context.Context) (time.Duration, error) { return pollInterval, f.showState(ctx) })
+	stop()
 	if err == nil {
 		if f.run.Running() {
 			f.run.Closed = time.Now()
@@ -96,7 +99,6 @@ func Poll[R any](ctx context.Context, first time.Duration, wake <-chan struct{},
 func (f *Follower) showState(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	f.refreshActivities(asking)
 	s, err := f.snapshot(asking, f)
 	if err != nil {
 		if ctx.Err() != nil || time.Since(f.answered) < patience {
@@ -105,12 +107,13 @@ func (f *Follower) showState(ctx context.Context) error {
 		return f.explainSilence(ctx)
 	}
 	f.answered, f.warnedIdle = time.Now(), false
+	f.refreshActivities(asking, len(s.News) > 0)
 	s.Offline, s.Started, s.Elapsed, s.Now = f.run.Offline, f.run.Started, f.run.Elapsed(), time.Now()
 	if f.run.Running() {
 		s.Activities, s.State = f.run.Activities, f.run.Counting(s.State)
 	}
 	cli.Since(s.Holds, f.paused, f.parked)
-	f.display.Show(s)
+	f.show(s)
 	if !f.conn.Interactive() && slices.ContainsFunc(s.Holds, func(h cli.Hold) bool { return h.Parked }) {
 		return ErrParked
 	}
@@ -147,9 +150,10 @@ func (f *Follower) News(events []coordination.Entry) (news []coordination.Entry,
 	return news, missed
 }
 
-// refreshActivities refreshes the activities every describeInterval and ignores failures.
-func (f *Follower) refreshActivities(ctx context.Context) {
-	if !f.run.Running() || time.Since(f.described) < describeInterval {
+// refreshActivities refreshes the activities every describeInterval, and at once after events, because
+// steps have ended or begun. It ignores failures.
+func (f *Follower) refreshActivities(ctx context.Context, news bool) {
+	if !f.run.Running() || !news && time.Since(f.described) < describeInterval {
 		return
 	}
 	if run, err := describeRun(ctx, f.conn, f.run.Workflow, f.run.Kind); err == nil {

@@ -42,6 +42,8 @@ type Order struct {
 
 	Memo map[string]any // further fields of the memo; may be nil
 
+	Open bool // open its page in a browser
+
 	Again string // workflow ID of the ended run that the order continues; empty for a new run
 	Queue string // task queue; empty for that of the command
 }
@@ -113,6 +115,11 @@ func Start(ctx context.Context, conn *cli.Connection, o Order) error {
 		conn.Infof("%s", o.Source)
 	}
 	printLinks(conn, run)
+	if o.Open {
+		if err := conn.OpenPage(run.page(conn.Pages)); err != nil {
+			conn.Infof("%v", err)
+		}
+	}
 	return nil
 }
 
@@ -141,11 +148,19 @@ func Begin(ctx context.Context, c *cli.CLI, t cli.Target, offer Offer, prepare f
 // Temporal's Web UI.
 func printLinks(conn *cli.Connection, run Run) {
 	if conn.Pages != "" && run.Kind.Page != "" {
-		conn.Infof("its page: %s%s%s", conn.Pages, run.Kind.Page, run.ID)
+		conn.Infof("its page: %s", run.page(conn.Pages))
 	}
 	if !conn.Cluster {
 		conn.Infof("in Temporal: %s", conn.URL(run.Workflow))
 	}
+}
+
+// page returns the address of the run's page on a server of pages.
+func (r Run) page(pages string) string {
+	if r.Slug != "" {
+		return pages + r.Kind.Page + r.Name()
+	}
+	return pages + r.Kind.Page + r.ID
 }
 
 // Watch follows a run that this command started. Unless the target is a cluster, it also runs a
@@ -206,11 +221,7 @@ func LeaveOpen(ctx context.Context, conn *cli.Connection, run Run, running any, 
 			return err
 		}
 	}
-	how := "it continues; follow it with `"
-	if !conn.Cluster {
-		how = "it continues as soon as a worker of this data directory runs; follow it with `"
-	}
-	how += conn.CommandLine("watch", run.Name()) + "`"
+	how := conn.HowItContinues() + "; follow it with `" + conn.CommandLine("watch", run.Name()) + "`"
 	switch {
 	case errors.Is(waitErr, ErrParked):
 		return cli.Exitf(cli.ExitNoAnswer, "%s is parked and stays open: mend the cause, then `%s`; it goes on while a worker runs", run, conn.CommandLine("retry", run.Name()))
@@ -235,7 +246,7 @@ func PrintText(ctx context.Context, conn *cli.Connection, layout artifact.Layout
 		conn.Infof("only the first %d bytes of the text are shown: %v; the whole text is at %s", len(t.Content), err, *t.Path)
 		whole = t.Content
 	}
-	return conn.Print(strings.TrimRight(text.Terminal(whole), "\n") + "\n")
+	return conn.PrintAnswer(whole)
 }
 
 // WholeText returns a text in full.

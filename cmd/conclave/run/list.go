@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/term"
 
 	"conclave/cmd/conclave/cli"
 	"conclave/engine/llm"
@@ -107,7 +105,7 @@ func (l *List) printRuns(ctx context.Context, c *cli.CLI) error {
 			c.Infof("no %ss %s%s", l.Kind.Noun, conn.Target, l.givenFilters())
 			return nil
 		}
-		width, terminal := terminalWidth(c)
+		width, terminal := cli.TerminalWidth(c.Stdout)
 		return c.Print(l.formatTable(listed, time.Now(), width, terminal))
 	})
 }
@@ -279,18 +277,6 @@ func usageOf(ctx context.Context, conn *cli.Connection, r Run) *llm.Usage {
 	}
 	d, _ = ReadRecord[document](ctx, conn, r)
 	return cmp.Or(d.Cost, d.Usage)
-}
-
-func terminalWidth(c *cli.CLI) (width int, terminal bool) {
-	f, ok := c.Stdout.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return 0, false
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil || width < 2 {
-		width = 80
-	}
-	return width, true
 }
 
 // formatTable formats runs for a person. On a terminal it shows their age and truncates lines,

@@ -320,22 +320,14 @@ func Steer(ctx context.Context, conn *cli.Connection, kinds []*Kind, id string, 
 // Told returns what use prints to a person.
 func Told(conn *cli.Connection, use func(*cli.Connection)) string {
 	var said bytes.Buffer
-	use(printingTo(conn, &said))
+	use(conn.PrintingTo(&said))
 	return strings.TrimSpace(said.String())
 }
 
 // IsOpen reports whether there is an open run of one of the kinds with an ID.
 func IsOpen(ctx context.Context, conn *cli.Connection, kinds []*Kind, id string) bool {
-	run, err := findRun(ctx, printingTo(conn, io.Discard), kinds, id)
+	run, err := findRun(ctx, conn.PrintingTo(io.Discard), kinds, id)
 	return err == nil && run.Running()
-}
-
-// printingTo returns a connection that prints to a writer as if to a person.
-func printingTo(conn *cli.Connection, w io.Writer) *cli.Connection {
-	cli, other := *conn.CLI, *conn
-	cli.Stdout, cli.Stderr, cli.JSON, cli.Automation = w, w, false, false
-	other.CLI = &cli
-	return &other
 }
 
 // All returns the runs of a kind with their usage, the newest first.

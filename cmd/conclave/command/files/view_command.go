@@ -25,6 +25,8 @@ import (
 type viewFlags struct {
 	listen   string
 	readOnly bool
+	open     bool
+	join     bool   // use the pages that a dev of the data directory serves
 	output   string // path of the file
 }
 
@@ -33,8 +35,9 @@ func ViewCommand(c *cli.CLI, kinds []*runs.Kind) *cobra.Command {
 	var f viewFlags
 	cmd := &cobra.Command{
 		Use:   "view [ID|DIR]",
-		Short: "Open the page of a session: the decision, the reasons, the story",
-		Long: `Serve the page of a session on this machine until interrupted, and print its address.
+		Short: "Show the page of a session: the decision, the reasons, the story",
+		Long: `Serve the page of a session on this machine until interrupted, and print its address; if
+a dev of the data directory serves the pages already, print the address there.
 The page shows the decision and why it was taken, the board, the story over time, any
 two answers beside each other, every step, the cost and the files. It follows a running
 session, which it can also steer unless --read-only is given.
@@ -47,7 +50,7 @@ written to a file that needs no server and no network.
 Without an address the session is looked for in the local stack; of a cluster, name
 its bucket with --bucket. It never runs a step.`,
 		Example: `  conclave view
-  conclave view 20261121-153012-k3f9
+  conclave view --open 20261121-153012-k3f9
   conclave view ./session
   conclave view ./shop/scenarios/checkout/runs/20261121-153012-k3f9
   conclave view --output page.html 20261121-153012-k3f9
@@ -58,12 +61,14 @@ its bucket with --bucket. It never runs a step.`,
 			if len(args) > 0 {
 				of = args[0]
 			}
+			f.join = !f.readOnly && !cmd.Flags().Changed("listen")
 			return serveView(cmd.Context(), c, kinds, of, f)
 		},
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:0", "serve on the loopback `ADDRESS`")
 	cmd.Flags().BoolVar(&f.readOnly, "read-only", false, "show the page without messages, pauses and decisions")
+	cmd.Flags().BoolVar(&f.open, "open", false, "open the page in a browser")
 	cmd.Flags().StringVar(&f.output, "output", "", "write the page of the session to `FILE` and end")
 	return cmd
 }
@@ -120,6 +125,9 @@ func viewStored(ctx context.Context, conn *cli.Connection, kinds []*runs.Kind, i
 		}
 		path = run.Page()
 	}
+	if f.join && conn.Pages != "" {
+		return f.announcePage(conn, conn.Pages+path)
+	}
 	if conn.Client != nil {
 		stop, err := teams.RunObserver(conn)
 		if err != nil {
@@ -127,7 +135,7 @@ func viewStored(ctx context.Context, conn *cli.Connection, kinds []*runs.Kind, i
 		}
 		defer stop()
 	}
-	return servePages(ctx, conn.CLI, web.New(conn, web.Options{Kinds: kinds, ReadOnly: f.readOnly, AnyUser: conn.Stack.OtherUsers}), f.listen, path)
+	return f.servePages(ctx, conn, web.New(conn, web.Options{Kinds: kinds, ReadOnly: f.readOnly, AnyUser: conn.Stack.OtherUsers}), path)
 }
 
 func viewDir(ctx context.Context, c *cli.CLI, dir string, f viewFlags) error {
@@ -143,7 +151,7 @@ func viewDir(ctx context.Context, c *cli.CLI, dir string, f viewFlags) error {
 		return fmt.Errorf("view %s: %w", dir, err)
 	}
 	handler, path := web.Directory(strings.Map(safeRune, filepath.Base(filepath.Clean(run.Store.URL("")))), run)
-	return servePages(ctx, c, handler, f.listen, path)
+	return f.servePages(ctx, &cli.Connection{CLI: c}, handler, path)
 }
 
 // safeRune replaces the characters that an address would escape.
@@ -169,22 +177,31 @@ func writeStandalone(ctx context.Context, c *cli.CLI, run record.Run, file strin
 	return nil
 }
 
-func servePages(ctx context.Context, c *cli.CLI, h *web.Handler, address, path string) error {
-	address, stop, err := web.Serve(h, address)
+func (f viewFlags) servePages(ctx context.Context, conn *cli.Connection, h *web.Handler, path string) error {
+	address, stop, err := web.Serve(h, f.listen)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	if c.Scripted() {
-		if err := c.PrintJSON(map[string]string{"url": address + path}); err != nil {
-			return err
-		}
-	} else {
-		if err := c.Print(address + path + "\n"); err != nil {
-			return err
-		}
-		c.Infof("Ctrl-C stops.")
+	conn.Pages = address
+	if err := f.announcePage(conn, address+path); err != nil {
+		return err
+	}
+	if !conn.Scripted() {
+		conn.Infof("Ctrl-C stops.")
 	}
 	<-ctx.Done()
 	return nil
+}
+
+func (f viewFlags) announcePage(conn *cli.Connection, address string) error {
+	if f.open {
+		if err := conn.OpenPage(address); err != nil {
+			conn.Infof("%v", err)
+		}
+	}
+	if conn.Scripted() {
+		return conn.PrintJSON(map[string]string{"url": address})
+	}
+	return conn.Print(address + "\n")
 }

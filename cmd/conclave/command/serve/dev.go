@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -126,6 +127,11 @@ func runDev(ctx context.Context, c *cli.CLI, kinds []*runs.Kind, f devFlags) err
 		return err
 	}
 	defer api.Stop()
+	withdraw, err := local.Pages{Address: api.Address, PID: os.Getpid()}.Announce(conn.Stack.DataDir)
+	if err != nil {
+		c.Infof("warning: other commands serve pages of their own: %v", err)
+	}
+	defer withdraw()
 	if err := announceStack(conn, api.Address, prepared.standard, prepared.source, f.offline); err != nil {
 		return err
 	}

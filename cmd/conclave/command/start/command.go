@@ -12,6 +12,7 @@ import (
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
 	"conclave/cmd/conclave/run/inputs"
+	"conclave/cmd/conclave/run/outputs"
 	"conclave/cmd/conclave/run/teams"
 	"conclave/cmd/conclave/view/web"
 	"conclave/engine/config"
@@ -75,6 +76,8 @@ Exit codes: 0 decided, 1 wrong usage or configuration and nothing started,
 	}
 	f.addTo(c, cmd)
 	cmd.Flags().BoolVar(&f.apply, "apply", false, "at the end show what the answer changed of --base, and ask whether to apply it there")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --apply: apply the change without a question")
+	cmd.Flags().BoolVar(&f.open, "open", false, "open the page of the session in a browser")
 	cmd.Flags().StringVar(&f.output, "output-file", "", "write the answer's text to `FILE`, too")
 	teams.WorkerConfigFlag(c, cmd.Flags())
 	return cmd
@@ -131,8 +134,11 @@ func runSession(ctx context.Context, c *cli.CLI, f sessionFlags, query string) e
 				return err
 			}
 		}
-		if f.apply && err == nil {
-			err = offerApply(ctx, conn, o.ID)
+		switch code := cli.ExitCode(err); {
+		case f.apply && err == nil:
+			err = offerApply(ctx, conn, o.ID, f.yes)
+		case f.material.Directory() != "" && (code == cli.ExitOK || code == cli.ExitTimeout):
+			outputs.PrintChanged(ctx, conn, o.ID)
 		}
 		return err
 	})
@@ -147,7 +153,7 @@ func startSession(ctx context.Context, c *cli.CLI, f sessionFlags, query string)
 			return c.PrintJSON(sessionReporter{}.NewResult(runs.Run{ID: o.ID}, workflows.Running, nil))
 		}
 		if !conn.Cluster {
-			c.Infof("it continues whenever a worker of this data directory runs; follow it with `%s`", c.CommandLine("watch", o.ID))
+			c.Infof("%s; follow it with `%s`", conn.HowItContinues(), c.CommandLine("watch", o.ID))
 		}
 		if _, err := fmt.Fprintln(c.Stdout, o.ID); err != nil {
 			return cli.Exitf(cli.ExitNoAnswer, "session %s has started, but its ID could not be printed: %w", o.ID, err)
@@ -215,7 +221,7 @@ type sessionFlags struct {
 	offline            bool
 	continues          string
 	output             string
-	apply              bool
+	apply, yes, open   bool
 	material           inputs.Flags
 	checks             string
 	showChecks         bool
@@ -337,6 +343,6 @@ func (o *sessionOrder) asRunsOrder(f sessionFlags) runs.Order {
 	}
 	return runs.Order{
 		Kind: Kind(), ID: o.id, Query: o.input.Query, Source: source, Offline: o.offline, Input: o.input, IDFlag: "--session-id",
-		Continues: o.input.Continues, Team: cmp.Or(f.team, o.source),
+		Continues: o.input.Continues, Team: cmp.Or(f.team, o.source), Open: f.open,
 	}
 }

@@ -1,6 +1,7 @@
 package start
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"conclave/cmd/conclave/run"
 	"conclave/cmd/conclave/run/inputs"
 	"conclave/cmd/conclave/run/outputs"
+	"conclave/cmd/conclave/run/record"
 	"conclave/cmd/conclave/run/teams"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
@@ -116,6 +118,7 @@ func (sessionReporter) NewDisplay(conn *cli.Connection, _ runs.Run) cli.Display 
 func (sessionReporter) NewView(conn *cli.Connection, run runs.Run) runs.View[acts.State] {
 	revoted := 0 // the last round that repeated a vote; 0 for none
 	var received map[string]coordination.Entry
+	said := words{conn: conn, layout: artifact.InBucket(run.ID), gists: map[string]string{}}
 	return func(ctx context.Context, f *runs.Follower, state acts.State) cli.Snapshot {
 		s := cli.Snapshot{State: state, Holds: sessionHolds(conn.CLI, state, run.Name())}
 		if f.Behind(state.Events) {
@@ -123,14 +126,69 @@ func (sessionReporter) NewView(conn *cli.Connection, run runs.Run) runs.View[act
 			if err := f.Query(ctx, workflows.TimelineQuery, &events); err == nil {
 				s.News, s.Missed = f.News(events)
 				received = cli.Receive(received, s.News)
+				said.read(ctx, s.News)
 				if repeatsVote(state, events) {
 					revoted = state.Round
 				}
 			}
 		}
 		s.Revote, s.Received = revoted > 0 && revoted == state.Round, received
+		s.Models, s.Gists, s.Recent = said.models, said.gists, said.recent
 		return s
 	}
+}
+
+// words are what a display on a terminal shows of the agents of a session besides its state.
+type words struct {
+	conn   *cli.Connection
+	layout artifact.Layout
+	models map[string]string // names of the models, by agent; nil until they are read
+	gists  map[string]string // first lines of the newest answers, by agent
+	recent []string          // agents by their newest answers and votes
+}
+
+// read reads the answers among events. What it cannot read is missing.
+func (w *words) read(ctx context.Context, events []coordination.Entry) {
+	if !w.conn.Interactive() {
+		return
+	}
+	if w.models == nil {
+		w.models = modelNames(ctx, w.conn, w.layout)
+	}
+	newest := map[string]int{} // steps of answers, by agent
+	for _, e := range events {
+		if e.Kind == coordination.EntryAnswer || e.Kind == coordination.EntryVote {
+			w.recent = append(slices.DeleteFunc(w.recent, func(id string) bool { return id == e.Agent }), e.Agent)
+		}
+		if e.Kind == coordination.EntryAnswer {
+			newest[e.Agent] = e.Step
+		}
+	}
+	for agent, number := range newest {
+		delete(w.gists, agent)
+		if w.conn.Store == nil {
+			continue
+		}
+		if a, err := artifact.ReadJSON[artifact.Answer](ctx, w.conn.Store, w.layout.Step(agent, number, "answer.json")); err == nil {
+			w.gists[agent] = cli.FirstLine(a.Answer)
+		}
+	}
+}
+
+// modelNames returns the names of the models of a session's agents, or nil if it cannot be read.
+func modelNames(ctx context.Context, conn *cli.Connection, layout artifact.Layout) map[string]string {
+	if conn.Store == nil {
+		return nil
+	}
+	team, err := artifact.ReadJSON[record.Team](ctx, conn.Store, layout.File("config.json"))
+	if err != nil {
+		return nil
+	}
+	names := map[string]string{}
+	for _, a := range team.Agents {
+		names[a.ID] = cmp.Or(a.Backend.Model, a.Backend.Type)
+	}
+	return names
 }
 
 func sessionHolds(c *cli.CLI, s acts.State, workflow string) []cli.Hold {
@@ -173,7 +231,7 @@ func (sessionReporter) PrintStatus(ctx context.Context, conn *cli.Connection, ru
 	}
 	shown := cli.Snapshot{
 		State: state, Elapsed: run.Elapsed(), Offline: run.Offline, Holds: sessionHolds(conn.CLI, state, run.Name()),
-		Now: time.Now(), Activities: run.Activities,
+		Now: time.Now(), Activities: run.Activities, Models: modelNames(ctx, conn, artifact.InBucket(run.ID)),
 	}
 	var events []coordination.Entry
 	if run.Running() && runs.Query(ctx, conn, run.Workflow, workflows.TimelineQuery, &events) == nil {
@@ -282,17 +340,19 @@ func checkOutput(name string) error {
 // checkApply refuses --apply without a directory, or if nobody can be asked.
 func (f sessionFlags) checkApply(c *cli.CLI) error {
 	switch {
+	case !f.apply && f.yes:
+		return errors.New("--yes answers the question of --apply; add --apply")
 	case !f.apply:
 		return nil
 	case f.material.Directory() == "" && f.continues == "":
 		return errors.New("--apply applies the change of --base DIR; add --base")
-	case !c.CanConfirm():
-		return errors.New("--apply asks before it changes anything, and there is no terminal to ask on; leave it out, and use `conclave apply ID` after the run")
+	case !f.yes && !c.CanConfirm():
+		return errors.New("--apply asks before it changes anything, and there is no terminal to ask on; add --yes, or leave it out and use `conclave apply ID` after the run")
 	}
 	return nil
 }
 
-func offerApply(ctx context.Context, conn *cli.Connection, id string) error {
+func offerApply(ctx context.Context, conn *cli.Connection, id string, yes bool) error {
 	dir, err := inputs.Directory(conn, id)
 	if err != nil {
 		return cli.Exitf(cli.ExitNoAnswer, "%w", err)
@@ -300,7 +360,7 @@ func offerApply(ctx context.Context, conn *cli.Connection, id string) error {
 	if dir == "" {
 		return cli.Exitf(cli.ExitNoAnswer, "the session has no directory to apply its answer to; `%s` applies it to one", conn.CommandLine("apply", id, "--to", "DIR"))
 	}
-	return outputs.Offer(ctx, conn, id, dir)
+	return outputs.Offer(ctx, conn, id, dir, yes)
 }
 
 func writeAnswer(ctx context.Context, conn *cli.Connection, id, name string) error {

@@ -197,7 +197,7 @@ func printFinal(ctx context.Context, conn *cli.Connection, r acts.Result) error 
 	if r.Final == "" && pipelineExitCode(r) == cli.ExitOK {
 		how += ", without a text"
 	}
-	conn.Infof("\n%s · %s · %s", how, cli.Plural(r.Transitions, "transition"), cli.FinalCost(r.Usage))
+	conn.Summarize(fmt.Sprintf("%s · %s · %s", how, cli.Plural(r.Transitions, "transition"), cli.FinalCost(r.Usage)))
 	if len(r.Trace) > 0 {
 		conn.Infof("all steps and files: %s", runs.PullCommand(conn, r.ID, r.FinalPath, "/pipelines/"))
 	}

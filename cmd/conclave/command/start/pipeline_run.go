@@ -15,6 +15,7 @@ import (
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
 	"conclave/cmd/conclave/run/inputs"
+	"conclave/cmd/conclave/run/outputs"
 	"conclave/cmd/conclave/run/teams"
 	"conclave/cmd/conclave/view/web"
 	"conclave/engine/config"
@@ -106,7 +107,11 @@ func runPipeline(ctx context.Context, c *cli.CLI, f pipelineFlags, name, request
 		}, err
 	}, func(conn *cli.Connection, started runs.Order) error {
 		inputs.Remember(conn, o.id, f.material.Directory())
-		return runs.Watch(ctx, conn, started, w)
+		err := runs.Watch(ctx, conn, started, w)
+		if err == nil && f.material.Directory() != "" {
+			outputs.PrintChanged(ctx, conn, o.id)
+		}
+		return err
 	})
 }
 

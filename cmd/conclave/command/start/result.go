@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
@@ -96,7 +97,8 @@ func printAnswer(ctx context.Context, conn *cli.Connection, r sessionflow.Result
 		return nil
 	}
 	how := describeDecision(r)
-	conn.Infof("\n%s (%s)%s %s%s · %s · %s", r.Winner, r.WinnerLabel, describePresenter(r), how, describeTurnout(r), cli.Plural(r.Rounds, "round"), cli.FinalCost(r.Cost))
+	conn.Summarize(fmt.Sprintf("%s (%s)%s %s%s · %s · %s · %s", r.Winner, r.WinnerLabel, describePresenter(r), how, describeTurnout(r),
+		cli.Plural(r.Rounds, "round"), cli.FinalCost(r.Cost), cli.Clock(time.Duration(r.DurationSeconds*float64(time.Second)))))
 	conn.Infof("why it won, and how it came about: %s", conn.CommandLine("view", r.SessionID))
 	conn.Infof("all answers, votes and files: %s", runs.PullCommand(conn, r.SessionID, r.AnswerPath, "/sessions/"))
 	return nil

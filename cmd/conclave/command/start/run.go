@@ -17,7 +17,6 @@ import (
 	"conclave/engine/loop"
 	"conclave/engine/session/directory"
 	"conclave/engine/step"
-	"conclave/engine/text"
 )
 
 // errStepTime is the cause of a step that exceeded its time limit.
@@ -180,7 +179,7 @@ func (s *stepRunner) printAction(last *artifact.LastAction) error {
 	default:
 		action = last.AgentID + " stops"
 	}
-	if err := s.cli.Print(strings.TrimRight(text.Terminal(action), "\n") + "\n"); err != nil {
+	if err := s.cli.PrintAnswer(action); err != nil {
 		return err
 	}
 	s.cli.Infof("\n%s · step %d · %s · %s", last.AgentID, last.StepNumber, last.Action, cli.Cost(last.Cost))

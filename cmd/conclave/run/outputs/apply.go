@@ -77,13 +77,9 @@ func targetDir(conn *cli.Connection, f *Answer, to string) (string, error) {
 }
 
 // Offer shows the change of a session's decision and applies it to a directory if the person
-// agrees.
-func Offer(ctx context.Context, conn *cli.Connection, id, dir string) error {
-	f, err := findAnswer(ctx, conn, id, "")
-	if err != nil {
-		return err
-	}
-	changes, err := f.readChanges(ctx)
+// agrees, or has agreed before.
+func Offer(ctx context.Context, conn *cli.Connection, id, dir string, agreed bool) error {
+	f, changes, err := readDecision(ctx, conn, id)
 	if err != nil {
 		return err
 	}
@@ -92,11 +88,23 @@ func Offer(ctx context.Context, conn *cli.Connection, id, dir string) error {
 		conn.Infof("%s changes no files", f.Label)
 		return nil
 	}
-	conn.Infof("\n%s", strings.TrimRight(patch.FormatStats(patch.Stats(changes), terminalWidth(conn.Stderr)), "\n"))
-	yes, err := conn.Confirm(fmt.Sprintf("Apply this change to %s?", dir))
-	if err != nil || !yes {
-		conn.Infof("nothing was changed; `%s` applies it later, `%s` shows it", later, conn.CommandLine("diff", id))
-		return err
+	conn.Infof("\n%s", strings.TrimRight(formatStats(changes, conn.Stderr), "\n"))
+	aside := conn.PrintingTo(conn.Stderr) // stdout has the answer, or the result for a program
+	for !agreed {
+		answer, err := conn.Ask(fmt.Sprintf("Apply this change to %s? [y/N, d shows it] ", dir))
+		if answer == "d" && err == nil {
+			if err := printPatch(ctx, aside, changes); err != nil {
+				return err
+			}
+			continue
+		}
+		if agreed = answer == "y" || answer == "yes"; err != nil || !agreed {
+			conn.Infof("nothing was changed; `%s` applies it later, `%s` shows it", later, conn.CommandLine("diff", id))
+			return err
+		}
+	}
+	if conn.Scripted() {
+		conn = aside
 	}
 	if err := applyChanges(conn, f, dir, changes, patch.Options{}); err != nil {
 		return cli.Exitf(cli.ExitNoAnswer, "%w; `%s` tries again", err, later)
@@ -106,15 +114,33 @@ func Offer(ctx context.Context, conn *cli.Connection, id, dir string) error {
 
 // Apply applies the change of the decision of a run to a directory, without a question.
 func Apply(ctx context.Context, conn *cli.Connection, id, dir string) error {
-	f, err := findAnswer(ctx, conn, id, "")
-	if err != nil {
-		return err
-	}
-	changes, err := f.readChanges(ctx)
+	f, changes, err := readDecision(ctx, conn, id)
 	if err != nil {
 		return err
 	}
 	return applyChanges(conn, f, dir, changes, patch.Options{})
+}
+
+// PrintChanged prints how many files the decision of a run changed, and the command that shows them.
+func PrintChanged(ctx context.Context, conn *cli.Connection, id string) {
+	_, changes, err := readDecision(ctx, conn, id)
+	switch n := len(patch.OfFiles(changes)); {
+	case err != nil:
+		conn.Infof("what it changed cannot be read: %v", err)
+	case n == 0:
+		conn.Infof("no files changed")
+	default:
+		conn.Infof("%s changed: %s", patch.Count(n, "file"), conn.CommandLine("diff", id))
+	}
+}
+
+func readDecision(ctx context.Context, conn *cli.Connection, id string) (*Answer, []patch.Change, error) {
+	f, err := findAnswer(ctx, conn, id, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	changes, err := f.readChanges(ctx)
+	return f, changes, err
 }
 
 func applyChanges(conn *cli.Connection, f *Answer, dir string, changes []patch.Change, o patch.Options) error {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -96,15 +97,18 @@ func TestTarget_withoutABase(t *testing.T) {
 	require.Equal(t, "here", to)
 }
 
-// The change is applied only if the person agrees.
+// The change is applied only if the person agrees, who may look at it first.
 func TestOffer(t *testing.T) {
 	t.Parallel()
-	for answer, want := range map[string]string{"n\n": "package old\n", "": "package old\n", "y\n": "package main\n"} {
+	for answer, want := range map[string]string{
+		"n\n": "package old\n", "": "package old\n", "y\n": "package main\n", "d\nYES\n": "package main\n", "d\n\n": "package old\n",
+	} {
 		conn, out, dir := onABase(t)
-		conn.Stdin = strings.NewReader(answer)
-		require.NoError(t, Offer(t.Context(), conn, "s1", dir))
+		conn.Stdin = iotest.OneByteReader(strings.NewReader(answer))
+		require.NoError(t, Offer(t.Context(), conn, "s1", dir, false))
 		require.Contains(t, out.String(), "2 files changed, 1 insertion(+), 1 deletion(-)")
-		require.Contains(t, out.String(), "Apply this change to "+dir+"? [y/N]")
+		require.Contains(t, out.String(), "Apply this change to "+dir+"? [y/N, d shows it]")
+		require.Equal(t, strings.HasPrefix(answer, "d"), strings.Contains(out.String(), "-package old\n+package main\n"))
 		content, err := os.ReadFile(filepath.Join(dir, "main.go"))
 		require.NoError(t, err)
 		require.Equal(t, want, string(content), answer)
@@ -112,7 +116,35 @@ func TestOffer(t *testing.T) {
 	conn, _, dir := onABase(t)
 	conn.Stdin = strings.NewReader("y\n")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte("mine\n"), 0o644))
-	err := Offer(t.Context(), conn, "s1", dir)
+	err := Offer(t.Context(), conn, "s1", dir, false)
 	require.ErrorContains(t, err, "main.go; nothing was written")
 	require.Equal(t, cli.ExitNoAnswer, cli.ExitCode(err), "the session has run")
+}
+
+// A person who has agreed before is not asked. The output of a program stays its own.
+func TestOffer_agreed(t *testing.T) {
+	t.Parallel()
+	for _, automation := range []bool{false, true} {
+		conn, out, dir := onABase(t)
+		var errs bytes.Buffer
+		conn.Stdin, conn.Stderr, conn.Automation = nil, &errs, automation
+		require.NoError(t, Offer(t.Context(), conn, "s1", dir, true))
+		require.Equal(t, automation, out.Len() == 0)
+		require.Contains(t, out.String()+errs.String(), "2 files changed\n")
+		require.NotContains(t, errs.String(), "[y/N")
+		content, err := os.ReadFile(filepath.Join(dir, "main.go"))
+		require.NoError(t, err)
+		require.Equal(t, "package main\n", string(content))
+	}
+}
+
+func TestPrintChanged(t *testing.T) {
+	t.Parallel()
+	conn, out, _ := onABase(t)
+	conn.CLI.DataDir = "my data"
+	PrintChanged(t.Context(), conn, "s1")
+	require.Equal(t, "2 files changed: conclave diff s1 --data-dir 'my data'\n", out.String())
+	out.Reset()
+	PrintChanged(t.Context(), conn, "gone")
+	require.Contains(t, out.String(), "what it changed cannot be read: ")
 }

@@ -132,8 +132,11 @@ func TestWidth(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	require.NoError(t, err)
 	defer func() { _ = file.Close() }()
-	require.Equal(t, 80, terminalWidth(file))
-	require.Equal(t, 80, terminalWidth(&bytes.Buffer{}))
+	for _, out := range []any{file, &bytes.Buffer{}} {
+		width, terminal := cli.TerminalWidth(out)
+		require.Equal(t, 80, width)
+		require.False(t, terminal)
+	}
 }
 
 // The names of an answer's files are listed in a message, shortened.

@@ -52,7 +52,7 @@ code is 0 with and without changes.`,
 				case conn.Scripted():
 					return printChanges(conn, f, changes)
 				case stat:
-					return conn.Print(text.Terminal(patch.FormatStats(patch.Stats(changes), terminalWidth(conn.Stdout))))
+					return conn.Print(text.Terminal(formatStats(changes, conn.Stdout)))
 				case nameOnly:
 					return conn.Print(changedPaths(changes))
 				}
@@ -99,14 +99,10 @@ func changedPaths(changes []patch.Change) string {
 	return b.String()
 }
 
-// terminalWidth returns the number of columns of a terminal, or 80 for any other output.
-func terminalWidth(out io.Writer) int {
-	if f, ok := out.(*os.File); ok {
-		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
-			return columns
-		}
-	}
-	return 80
+// formatStats counts the changed lines of each file, as wide as the terminal.
+func formatStats(changes []patch.Change, out io.Writer) string {
+	width, _ := cli.TerminalWidth(out)
+	return patch.FormatStats(patch.Stats(changes), width)
 }
 
 func printPatch(ctx context.Context, conn *cli.Connection, changes []patch.Change) error {

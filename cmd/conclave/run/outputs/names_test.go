@@ -130,7 +130,7 @@ func TestFind_storedBefore(t *testing.T) {
 			require.Equal(t, name, refused.Name)
 			require.Equal(t, cli.ExitUsage, cli.ExitCode(err))
 			dir := t.TempDir()
-			require.Error(t, Offer(t.Context(), conn, "old", dir))
+			require.Error(t, Offer(t.Context(), conn, "old", dir, true))
 			entries, err := os.ReadDir(dir)
 			require.NoError(t, err)
 			require.Empty(t, entries)

@@ -82,10 +82,10 @@ func itemOf(r runs.Run) record.Item {
 }
 
 // Offer serves the pages of a connection's sessions during a command and sets conn.Pages. It
-// does nothing if the output is for a program or there is no store. If it cannot serve, it
+// does nothing if a dev of the data directory serves them, the output is for a program or there is no store. If it cannot serve, it
 // prints a message and the command continues.
 func Offer(conn *cli.Connection, kinds ...*runs.Kind) (stop func()) {
-	if conn.Scripted() || conn.Store == nil {
+	if conn.Scripted() || conn.Store == nil || conn.Pages != "" {
 		return func() {}
 	}
 	address, stop, err := Serve(New(conn, Options{Kinds: kinds, AnyUser: conn.Stack.OtherUsers}), "127.0.0.1:0")

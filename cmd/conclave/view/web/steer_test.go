@@ -283,6 +283,10 @@ func TestOffer(t *testing.T) {
 	status, _, _ := get(t, s.conn.Pages+"/")
 	require.Equal(t, http.StatusOK, status)
 	stop()
+	served := *s.conn
+	served.Pages = "http://127.0.0.1:8333" // by a dev of the data directory
+	Offer(&served, s.handler.Kinds...)()
+	require.Equal(t, "http://127.0.0.1:8333", served.Pages)
 	for _, change := range []func(*cli.Connection){
 		func(c *cli.Connection) { c.CLI = &cli.CLI{JSON: true} },
 		func(c *cli.Connection) { c.CLI = &cli.CLI{Automation: true} },
