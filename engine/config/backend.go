@@ -65,7 +65,7 @@ var backendTypes = []BackendType{
 	{Name: "azure", KeyVariables: []string{"AZURE_OPENAI_API_KEY"}, KeyHeader: "Api-Key"},
 }
 
-// BackendTypes returns the known types besides offline.
+// BackendTypes returns the known types besides offline and recorded.
 func BackendTypes() []BackendType { return slices.Clone(backendTypes) }
 
 // Known returns the backend's type. The default, also for a Backend that was not read from
@@ -74,6 +74,10 @@ func (b Backend) Known() BackendType {
 	i := slices.IndexFunc(backendTypes, func(t BackendType) bool { return t.Name == b.Type })
 	return backendTypes[max(i, 0)]
 }
+
+// IsOffline reports whether no model server is asked: the built-in model replies, or recorded answers
+// do.
+func (b Backend) IsOffline() bool { return b.Type == Offline || b.Type == Recorded }
 
 // anyServerTools is the remedy for a server of unknown type.
 const anyServerTools = "check that its server passes tools on (llama.cpp: --jinja and a template with tools; " +
@@ -113,14 +117,17 @@ func (d *Decoder) Price(key string, p Price) {
 }
 
 func (d *Decoder) checkBackend(key string, b Backend) {
-	if b.Type != Offline && strings.TrimSpace(b.Model) == "" && !d.invalid[key+".type"] {
+	if !b.IsOffline() && strings.TrimSpace(b.Model) == "" && !d.invalid[key+".type"] {
 		d.Report(key+".model", "missing; name the model as the server knows it, such as %s", defaultModel)
 	}
 	d.checkName(key+".model", b.Model)
 	d.checkName(key+".provider", b.Provider)
 	d.API(key, b.BaseURL, b.APIKeyEnv, b.Params)
 	d.Price(key+".price_per_million", b.PricePerMillion)
-	if b.Type == Offline && len(b.Params) > 0 {
+	switch {
+	case b.Type == Recorded:
+		d.checkRecorded(key+".params", b.Params)
+	case b.Type == Offline && len(b.Params) > 0:
 		d.checkSkill(key+".params", b.Params)
 	}
 	switch {

@@ -142,6 +142,9 @@ func (c Calibration) Promise(wrong float64) (*Threshold, error) {
 	return kept, nil
 }
 
+// LeastQuestions returns the number of decisions below which no calibration keeps a promise.
+func LeastQuestions(wrong float64) int { return leastWith(0, min(max(wrong, 1e-4), 0.999)) }
+
 // allowedFirst is the number of wrong decisions that the first tested threshold may have, if there
 // are enough questions: about half of those that it promises.
 const allowedFirst = 6
