@@ -20,6 +20,7 @@ import (
 	"conclave/activities/openai"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/eval"
 	"conclave/engine/files/filelock"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
@@ -64,6 +65,38 @@ type servers struct {
 
 	mu     sync.Mutex
 	queues map[server]*queue // queues of models with max_concurrent_calls
+
+	recordings map[string]*eval.Recording // recorded answers by file, its size and its time
+}
+
+// readRecording reads the recorded answers of a file, once for as long as the file does not change.
+func (s *servers) readRecording(file string) (*eval.Recording, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w; name a readable file", err)
+	}
+	if s == nil {
+		s = newServers()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := fmt.Sprintf("%s %d %s", file, info.Size(), info.ModTime())
+	if known := s.recordings[key]; known != nil {
+		return known, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w; name a readable file", err)
+	}
+	recording, err := eval.ReadRecording(file, data, "")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if s.recordings == nil {
+		s.recordings = map[string]*eval.Recording{}
+	}
+	s.recordings[key] = recording
+	return recording, nil
 }
 
 // server identifies a model at an address.
@@ -103,6 +136,17 @@ func (m Models) Model(a config.Agent) (loop.Model, error) {
 	}
 	if a.Backend.Type == config.Offline {
 		return m.observeModel(config.Offline, config.Offline, offline.New(a.ID)), nil
+	}
+	if a.Backend.Type == config.Recorded {
+		recording, err := m.servers.readRecording(fmt.Sprint(a.Backend.Params[config.RecordedData]))
+		if err != nil {
+			return nil, fmt.Errorf("read params.data of agent %s: %w", a.ID, err)
+		}
+		recorded, err := offline.Recorded(a.ID, a.Backend.Params, recording)
+		if err != nil {
+			return nil, err
+		}
+		return m.observeModel(config.Recorded, config.Recorded, recorded), nil
 	}
 	client, provider, backend, err := m.openClient(a)
 	if err != nil {
@@ -171,15 +215,16 @@ func (m Models) completeBackend(b config.Backend) (config.Backend, *provider, er
 
 // Resolve sets a missing address and key variable of a backend to the defaults of its type; for
 // openai, the environment may override the address. A backend with its own address uses a key only
-// if its configuration names one. The data set of a skilled offline model becomes an absolute path.
+// if its configuration names one. The data set of a skilled offline model and of recorded answers becomes an absolute path.
 func (m Models) Resolve(b config.Backend) config.Backend {
-	if targets, ok := b.Params[config.Targets].(string); ok && b.Type == config.Offline {
-		if path, err := filepath.Abs(targets); err == nil {
+	for kind, name := range map[string]string{config.Offline: config.Targets, config.Recorded: config.RecordedData} {
+		file, named := b.Params[name].(string)
+		if path, err := filepath.Abs(file); named && b.Type == kind && err == nil {
 			b.Params = maps.Clone(b.Params)
-			b.Params[config.Targets] = path
+			b.Params[name] = path
 		}
 	}
-	if b.Type == config.Offline || b.Provider != "" || b.BaseURL != "" {
+	if b.IsOffline() || b.Provider != "" || b.BaseURL != "" {
 		return b
 	}
 	known, elsewhere := b.Known(), ""
@@ -245,7 +290,7 @@ func (m Models) List(ctx context.Context, kind string) ([]ListedModel, error) {
 func (m Models) MissingKeys(t config.Team) map[string][]string {
 	missing := map[string][]string{}
 	for _, agent := range t.Models() {
-		if agent.Backend.Type == config.Offline {
+		if agent.Backend.IsOffline() {
 			continue
 		}
 		b, _, err := m.completeBackend(agent.Backend)
@@ -266,7 +311,7 @@ func atLoopback(baseURL string) bool {
 func (m Models) Host(b config.Backend) string {
 	backend, _, err := m.completeBackend(b)
 	base, parseErr := url.Parse(backend.BaseURL)
-	if err != nil || parseErr != nil || backend.Type == config.Offline {
+	if err != nil || parseErr != nil || backend.IsOffline() {
 		return ""
 	}
 	return base.Host
@@ -426,7 +471,7 @@ const (
 // WindowFrom returns the context window of an agent's model in tokens and its source, or 0 and ""
 // if the window is unknown.
 func (m Models) WindowFrom(a config.Agent) (tokens int, source string) {
-	if a.Backend.Type == config.Offline {
+	if a.Backend.IsOffline() {
 		return 0, ""
 	}
 	backend, _, err := m.completeBackend(a.Backend)

@@ -153,7 +153,7 @@ func priceOf(b config.Backend) func(llm.Usage) float64 {
 
 // Priced reports whether the price of an agent's model is known.
 func (m Models) Priced(a config.Agent) bool {
-	if a.Backend.Type == config.Offline {
+	if a.Backend.IsOffline() {
 		return true
 	}
 	backend, _, err := m.completeBackend(a.Backend)

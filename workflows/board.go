@@ -145,7 +145,10 @@ const (
 	MemoStatus  = "status"  // running, paused, parked, or how the workflow ended
 	MemoRound   = "round"   // round of a session
 	MemoStep    = "step"    // the current step of a pipeline or scenario
-	MemoOffline = "offline" // true if the built-in model plays the agents
+	MemoOffline = "offline" // true if no model server is asked
+
+	// MemoRecorded is true if agents answer with recorded answers.
+	MemoRecorded = "recorded"
 	MemoPaused  = "paused"  // whether a person has paused the workflow; absent until it is prepared
 	MemoParked  = "parked"  // the reason why the workflow waits for a person; empty if it does not
 

@@ -307,7 +307,7 @@ func (a *Attempt) seenSince(shown map[string]int) []coordination.Seen {
 }
 
 func serverOf(b config.Backend) string {
-	if b.Type == config.Offline {
+	if b.IsOffline() {
 		return ""
 	}
 	if b.Provider != "" {

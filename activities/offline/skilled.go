@@ -2,11 +2,9 @@ package offline
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"regexp"
 	"slices"
@@ -18,23 +16,39 @@ import (
 	"conclave/engine/loop"
 )
 
-// skilled answers and votes correctly with given probabilities. Its draws depend on its seed, the
-// question, the agent and the step, so that a repeated step gets the same reply. It votes as
-// follows:
+// respondent answers and votes on the questions of a data set; everything else is done by model. Its
+// replies depend on the question, the agent and the step, so that a repeated step gets the same reply.
+type respondent struct {
+	*model
+	agent string
+	voter eval.Voter
+	name  string // subject of the reasons of its votes
+	source
+}
+
+// source has the answers of a respondent.
+type source interface {
+	// find returns the question that a query asks.
+	find(query string) (eval.Question, error)
+	// answer returns the answer of a step.
+	answer(q eval.Question, step string) (string, error)
+	// own returns the answer that the agent always gives, or "" if its answers vary.
+	own(q eval.Question) string
+}
+
+// skilled answers correctly with a given probability.
+type skilled struct {
+	agent     string
+	skill     Skill
+	mark      string
+	questions []eval.Question
+}
+
+// Skill contains the parameters of a skilled model, which votes as follows:
 //
 //   - With probability Judging, for the first right answer shown, if there is one.
 //   - Otherwise for the answer that most agents gave if the prompt lists equal answers, or
 //     else for a random one.
-//
-// Everything else is done by model.
-type skilled struct {
-	*model
-	agent     string
-	skill     Skill
-	questions []eval.Question
-}
-
-// Skill contains the parameters of a skilled model.
 type Skill struct {
 	Skill   float64 `json:"skill"`   // probability that an answer is right
 	Judging float64 `json:"judging"` // probability that a vote deliberately chooses a right answer
@@ -45,69 +59,50 @@ type Skill struct {
 // Skilled returns the model of one agent with the params of its backend. Its errors name the
 // invalid parameter.
 func Skilled(agent string, params map[string]any) (loop.Model, error) {
-	data, err := json.Marshal(params)
+	s := &skilled{agent: agent}
+	if err := readParams(agent, params, &s.skill); err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(s.skill.Targets)
 	if err != nil {
-		return nil, fmt.Errorf("read the params of agent %s: %w", agent, err)
-	}
-	m := &skilled{model: New(agent).(*model), agent: agent}
-	if err := json.Unmarshal(data, &m.skill); err != nil {
-		return nil, fmt.Errorf("read the params of agent %s: %w", agent, err)
-	}
-	if data, err = os.ReadFile(m.skill.Targets); err != nil {
 		return nil, fmt.Errorf("read params.targets of agent %s: %w; name a readable data set", agent, err)
 	}
-	if m.questions, err = eval.ReadQuestions(data, ""); err != nil {
-		return nil, fmt.Errorf("read params.targets of agent %s: %s: %w", agent, m.skill.Targets, err)
+	if s.questions, err = eval.ReadQuestions(data, ""); err != nil {
+		return nil, fmt.Errorf("read params.targets of agent %s: %s: %w", agent, s.skill.Targets, err)
 	}
-	return m, nil
+	m := New(agent).(*model)
+	s.mark = m.mark
+	return &respondent{model: m, agent: agent, source: s, name: "The offline model of known skill", voter: s.voter()}, nil
 }
 
-// Generate returns the next reply.
-func (m *skilled) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
-	v := newView(req, m.mark)
-	bare, votes := len(req.Tools) == 0, len(v.candidates) > 0
-	if ctx.Err() != nil || v.offersTool("submit") || v.offersTool("submit_evaluation") || v.offersTool("stop") || !bare && !votes && !v.offersTool("new_answer") {
-		return m.model.Generate(ctx, req)
+func readParams(agent string, params map[string]any, into any) error {
+	data, err := json.Marshal(params)
+	if err == nil {
+		err = json.Unmarshal(data, into)
 	}
-	q, asked := m.findQuestion(req)
-	if !asked {
-		return llm.Reply{}, &llm.Error{Kind: llm.BadRequest, Message: "the question is not in params.targets of the model of known skill; ask one of its questions"}
+	if err != nil {
+		return fmt.Errorf("read the params of agent %s: %w", agent, err)
 	}
-	if !isAnswerable(q) {
-		return llm.Reply{}, &llm.Error{Kind: llm.BadRequest, Message: "the model of known skill has no right and wrong answer to the question " + q.ID +
-			": it answers questions that are scored by match, exact, choice or includes; leave out the others"}
+	return nil
+}
+
+func (s *skilled) voter() eval.Voter { return eval.Voter{Judging: s.skill.Judging, Seed: s.skill.Seed} }
+
+// find returns the question with which a query begins. If several match, it returns the longest.
+func (s *skilled) find(query string) (found eval.Question, err error) {
+	asked := false
+	for _, q := range s.questions {
+		if strings.HasPrefix(query, q.Prompt()) && len(q.Prompt()) > len(found.Prompt()) {
+			found, asked = q, true
+		}
 	}
-	message := llm.Message{Role: llm.Assistant}
 	switch {
-	case bare:
-		message.Content = m.drawAnswer(req, q, v)
-	case votes:
-		message.ToolCalls = []llm.ToolCall{m.drawVote(req, q, v)}
-	default:
-		message.ToolCalls = []llm.ToolCall{newCall("new_answer", map[string]string{"content": m.drawAnswer(req, q, v)})}
+	case !asked:
+		return found, errors.New("the question is not in params.targets of the model of known skill; ask one of its questions")
+	case !isAnswerable(found):
+		return found, fmt.Errorf("the model of known skill has no right and wrong answer to the question %s: it answers questions that are scored by match, exact, choice or includes; leave out the others", found.ID)
 	}
-	for i := range message.ToolCalls {
-		message.ToolCalls[i].ID = fmt.Sprintf("offline_%d_%d", len(req.Messages), i)
-	}
-	return llm.Reply{Message: message, Usage: estimateUsage(req, message)}, nil
-}
-
-// findQuestion returns the question with which the prompt begins. If several match, it returns the
-// longest.
-func (m *skilled) findQuestion(req llm.Request) (found eval.Question, asked bool) {
-	for _, message := range req.Messages {
-		if message.Role != llm.User {
-			continue
-		}
-		query, _ := strings.CutPrefix(message.Content, "# Task\n\n")
-		for _, q := range m.questions {
-			if strings.HasPrefix(query, q.Prompt()) && len(q.Prompt()) > len(found.Prompt()) {
-				found, asked = q, true
-			}
-		}
-		return found, asked
-	}
-	return found, false
+	return found, nil
 }
 
 func isAnswerable(q eval.Question) bool {
@@ -118,48 +113,132 @@ func isAnswerable(q eval.Question) bool {
 	return right != nil && *right
 }
 
-func (m *skilled) newChance(q eval.Question, step string) *rand.Rand {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s\x00%s", m.skill.Seed, q.ID, m.agent, step))
-	return rand.New(rand.NewPCG(binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:]))) //nolint:gosec // the draw is repeatable
-}
+func (s *skilled) own(eval.Question) string { return "" }
 
-// drawAnswer returns a right or wrong answer. A presenter repeats the chosen answer.
-func (m *skilled) drawAnswer(req llm.Request, q eval.Question, v view) string {
-	if chosen := decidedText(req); chosen != "" {
-		return chosen
-	}
-	chance := m.newChance(q, fmt.Sprintf("answer %d", v.own.revision+v.made["new_answer"]))
+func (s *skilled) answer(q eval.Question, step string) (string, error) {
+	chance := s.voter().Chance(q.ID, s.agent, step)
 	answer := q.Target[0]
-	if chance.Float64() >= m.skill.Skill {
+	if chance.Float64() >= s.skill.Skill {
 		others := q.Wrong()
 		answer = others[chance.IntN(len(others))]
 	}
-	return fmt.Sprintf("%s, no language model was asked: this answer is right with probability %g.\n\nANSWER: %s", markForm(m.mark), m.skill.Skill, answer)
+	return fmt.Sprintf("%s, no language model was asked: this answer is right with probability %g.\n\nANSWER: %s", markForm(s.mark), s.skill.Skill, answer), nil
 }
 
-func (m *skilled) drawVote(req llm.Request, q eval.Question, v view) llm.ToolCall {
-	step := "vote"
-	for _, c := range v.candidates {
-		step += " " + c.versionLabel()
+// recorded answers as a member of a recording has answered.
+type recorded struct {
+	member    string
+	column    int
+	recording *eval.Recording
+}
+
+// recordedParams are the parameters of recorded answers.
+type recordedParams struct {
+	eval.Voter
+	Member string `json:"member"`
+}
+
+// Recorded returns the model of an agent that answers as a member of a recording has, with the params
+// of its backend.
+func Recorded(agent string, params map[string]any, recording *eval.Recording) (loop.Model, error) {
+	p := recordedParams{}
+	if err := readParams(agent, params, &p); err != nil {
+		return nil, err
 	}
-	last := lastUser(req)
-	if strings.Contains(last, "no answer got a majority") {
-		step += " again"
+	column, err := recording.Member(p.Member)
+	if err != nil {
+		return nil, fmt.Errorf("read params.member of agent %s: %w", agent, err)
 	}
-	chance := m.newChance(q, fmt.Sprintf("%s %d", step, v.made["vote"]))
+	r := &recorded{member: p.Member, column: column, recording: recording}
+	return &respondent{model: New(agent).(*model), agent: agent, source: r, name: "The agent of recorded answers", voter: p.Voter.OfRecorded()}, nil
+}
+
+func (r *recorded) find(query string) (eval.Question, error) {
+	alone, _, _ := strings.Cut(query, "\n\n# ") // of the sections that follow it
+	for _, asked := range []string{query, alone} {
+		if at := r.recording.Find(asked); at >= 0 {
+			return r.recording.Questions[at], nil
+		}
+	}
+	return eval.Question{}, errors.New("the question is not in params.data of the recorded answers; ask one of its questions, or its ID")
+}
+
+func (r *recorded) own(q eval.Question) string {
+	return r.recording.Answer(r.recording.Find(q.ID), r.column)
+}
+
+func (r *recorded) answer(q eval.Question, _ string) (string, error) {
+	if text := r.own(q); text != "" {
+		return text, nil
+	}
+	return "", fmt.Errorf("no answer of %s to the question %s is recorded", r.member, q.ID)
+}
+
+// Generate returns the next reply.
+func (m *respondent) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
+	v := newView(req, m.mark)
+	bare, votes := len(req.Tools) == 0, len(v.candidates) > 0
+	if ctx.Err() != nil || v.offersTool("submit") || v.offersTool("submit_evaluation") || v.offersTool("stop") || !bare && !votes && !v.offersTool("new_answer") {
+		return m.model.Generate(ctx, req)
+	}
+	q, err := m.find(queryOf(req))
+	if err != nil {
+		return llm.Reply{}, &llm.Error{Kind: llm.BadRequest, Message: err.Error()}
+	}
 	texts := shownTexts(req)
-	right := slices.IndexFunc(v.candidates, func(c candidate) bool {
+	if own := m.own(q); own != "" && v.offersTool("new_answer") {
+		votes = votes && m.indexOf(own, texts, v) >= 0 // its answer comes first
+	}
+	message := llm.Message{Role: llm.Assistant}
+	if votes {
+		message.ToolCalls = []llm.ToolCall{m.castVote(req, q, v, texts)}
+	} else {
+		answer := decidedText(req) // of a presenter
+		if answer == "" {
+			if answer, err = m.answer(q, fmt.Sprintf("answer %d", v.own.revision+v.made["new_answer"])); err != nil {
+				return llm.Reply{}, &llm.Error{Kind: llm.BadRequest, Message: err.Error()}
+			}
+		}
+		if message.Content = answer; !bare {
+			message = llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{newCall("new_answer", map[string]string{"content": answer})}}
+		}
+	}
+	for i := range message.ToolCalls {
+		message.ToolCalls[i].ID = fmt.Sprintf("offline_%d_%d", len(req.Messages), i)
+	}
+	return llm.Reply{Message: message, Usage: estimateUsage(req, message)}, nil
+}
+
+// queryOf returns the first message of a user, which begins with the query.
+func queryOf(req llm.Request) string {
+	at := slices.IndexFunc(req.Messages, func(message llm.Message) bool { return message.Role == llm.User })
+	if at < 0 {
+		return ""
+	}
+	query, _ := strings.CutPrefix(req.Messages[at].Content, "# Task\n\n")
+	return query
+}
+
+// indexOf returns the index of the first candidate with the text, or -1.
+func (m *respondent) indexOf(text string, texts map[string]string, v view) int {
+	return slices.IndexFunc(v.candidates, func(c candidate) bool {
+		return text != "" && strings.TrimSpace(texts[c.versionLabel()]) == strings.TrimSpace(text)
+	})
+}
+
+func (m *respondent) castVote(req llm.Request, q eval.Question, v view, texts map[string]string) llm.ToolCall {
+	last := lastUser(req)
+	b := eval.Ballot{Own: m.indexOf(m.own(q), texts, v), Again: strings.Contains(last, "no answer got a majority"), Refused: v.made["vote"]}
+	for _, c := range v.candidates {
+		b.Labels = append(b.Labels, c.versionLabel())
+	}
+	b.Right = slices.IndexFunc(v.candidates, func(c candidate) bool {
 		_, correct := q.Score("", texts[c.versionLabel()])
 		return correct != nil && *correct
 	})
-	reason, choice := "The offline model of known skill recognizes it.", right
-	if judges := chance.Float64() < m.skill.Judging; !judges || right < 0 {
-		reason, choice = "The offline model of known skill follows most agents.", mostGiven(last, v.candidates)
-		if choice < 0 {
-			reason, choice = "The offline model of known skill guesses.", chance.IntN(len(v.candidates))
-		}
-	}
-	return newCall("vote", map[string]string{"agent_id": v.candidates[choice].agent, "reason": reason})
+	b.Most, b.Tied = mostGiven(last, v.candidates)
+	choice, reason := m.voter.Choose(q.ID, m.agent, b)
+	return newCall("vote", map[string]string{"agent_id": v.candidates[choice].agent, "reason": m.name + " " + reason + "."})
 }
 
 func lastUser(req llm.Request) string {
@@ -174,19 +253,23 @@ func lastUser(req llm.Request) string {
 // equals matches a line in the prompt's section about equal answers.
 var equals = regexp.MustCompile(`(?m)^- (agent\d+\.\d+(?:, agent\d+\.\d+)*): the same answer, given by (\d+) agents$`)
 
-// mostGiven returns the index of the candidate whose answer most agents gave according to the
-// prompt, or -1 if the prompt lists no equal answers.
-func mostGiven(prompt string, candidates []candidate) int {
+// mostGiven returns the index of the first candidate whose answer most agents gave according to the
+// prompt, and whether as many gave another. Without equal answers in the prompt it returns -1.
+func mostGiven(prompt string, candidates []candidate) (best int, tied bool) {
 	best, most := -1, 0
 	for _, line := range equals.FindAllStringSubmatch(prompt, -1) {
 		n, _ := strconv.Atoi(line[2])
 		first, _, _ := strings.Cut(line[1], ",")
 		at := slices.IndexFunc(candidates, func(c candidate) bool { return c.versionLabel() == first })
-		if at >= 0 && n > most {
-			best, most = at, n
+		switch {
+		case at < 0:
+		case n > most:
+			best, most, tied = at, n, false
+		case n == most:
+			tied = true
 		}
 	}
-	return best
+	return best, tied
 }
 
 // framed matches the first line of an answer in its frame.

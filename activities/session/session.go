@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"go.temporal.io/sdk/worker"
@@ -84,7 +83,9 @@ type Prepared struct {
 	HeartbeatTimeoutSeconds int `json:"heartbeat_timeout_seconds,omitempty"`
 
 	URL     string `json:"url"`               // URL of the session's directory, for people
-	Offline bool   `json:"offline,omitempty"` // the built-in model plays agents of the team
+	Offline bool   `json:"offline,omitempty"` // the built-in model plays agents of the team, or Recorded
+
+	Recorded bool `json:"recorded,omitempty"` // agents answer with recorded answers
 
 	// Preparations lists the preparations to make before the first step; Drafted has those already
 	// made.
@@ -287,7 +288,7 @@ func (a *Activities) preparedSession(layout artifact.Layout, t config.Team, l ar
 		HeartbeatTimeoutSeconds: int(a.HeartbeatTimeout / time.Second),
 
 		URL:     a.Store.URL(layout.File("session.json")),
-		Offline: slices.ContainsFunc(t.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline }),
+		Offline: t.OfflineKind() != "", Recorded: t.OfflineKind() == config.Recorded,
 	}
 	if len(c.ClientTools) > 0 {
 		p.Coordination.CallerSeconds = t.Timeouts.ClientToolsTimeoutSeconds

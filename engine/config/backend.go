@@ -82,7 +82,7 @@ func ListedTypes() (names []string) {
 	return names
 }
 
-// BackendTypes returns the known types besides offline.
+// BackendTypes returns the known types besides offline and recorded.
 func BackendTypes() []BackendType { return slices.Clone(backendTypes) }
 
 // Known returns the backend's type. The default, also for a Backend that was not read from
@@ -147,6 +147,10 @@ func parseModel(word string, reach Reach, kind string) (Backend, error) {
 	return b, nil
 }
 
+// IsOffline reports whether no model server is asked: the built-in model replies, or recorded answers
+// do.
+func (b Backend) IsOffline() bool { return b.Type == Offline || b.Type == Recorded }
+
 // anyServerTools is the remedy for a server of unknown type.
 const anyServerTools = "check that its server passes tools on (llama.cpp: --jinja and a template with tools; " +
 	"vLLM: --enable-auto-tool-choice; Ollama: a model with the capability tools)"
@@ -185,14 +189,17 @@ func (d *Decoder) Price(key string, p Price) {
 }
 
 func (d *Decoder) checkBackend(key string, b Backend) {
-	if b.Type != Offline && strings.TrimSpace(b.Model) == "" && !d.invalid[key+".type"] {
+	if !b.IsOffline() && strings.TrimSpace(b.Model) == "" && !d.invalid[key+".type"] {
 		d.Report(key+".model", "missing; name the model as the server knows it, such as %s", defaultModel)
 	}
 	d.checkName(key+".model", b.Model)
 	d.checkName(key+".provider", b.Provider)
 	d.API(key, b.BaseURL, b.APIKeyEnv, b.Params)
 	d.Price(key+".price_per_million", b.PricePerMillion)
-	if b.Type == Offline && len(b.Params) > 0 {
+	switch {
+	case b.Type == Recorded:
+		d.checkRecorded(key+".params", b.Params)
+	case b.Type == Offline && len(b.Params) > 0:
 		d.checkSkill(key+".params", b.Params)
 	}
 	switch {

@@ -30,7 +30,7 @@ func TestBackendTypes(t *testing.T) {
 			kinds = r.enum
 		}
 	})
-	require.Equal(t, kinds, append(names, Offline))
+	require.Equal(t, kinds, append(names, Offline, Recorded))
 	require.Equal(t, names, slices.Compact(slices.Clone(names)))
 }
 

@@ -168,6 +168,7 @@ func (d *Decoder) checkOrchestrator(key string, t Team) {
 			d.Report(at, "with early_agreement the first answer of a single agent would decide; start with 2 or more")
 		}
 	}
+	d.checkPromise(key+".act_when", t)
 	if o.Agree == JudgedEqual && o.AgreeJudge.Backend == nil {
 		d.Report(key+".agree", "no model to judge with; name a small one as %s, such as {backend: {model: %s}}", key+".agree_judge", defaultModel)
 	}

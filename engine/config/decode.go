@@ -84,6 +84,8 @@ func (d *Decoder) decodeValue(n *yaml.Node, key string, v reflect.Value, r rule)
 		d.decodeTeam(n, key, v)
 	case v.Type() == criteriaType:
 		v.Set(reflect.ValueOf((&criteriaReader{Decoder: d}).decodeCriteria(n, key)))
+	case v.Type() == calibrationType:
+		v.Set(reflect.ValueOf(d.readCalibration(n, key)))
 	case v.Kind() == reflect.Pointer && kindOf(n) == null:
 		v.SetZero()
 	case kindOf(n) == null && r.def != nil:

@@ -1,10 +1,17 @@
 package config
 
 import (
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v4"
+
+	"conclave/engine/coordination"
 	"conclave/engine/text"
 )
 
@@ -77,14 +84,55 @@ var backendAliases = map[string]string{
 // right answers, a file on the worker's machine.
 const Targets = "targets"
 
+// The parameters of a recorded backend that name its file and its column there.
+const (
+	RecordedData   = "data"
+	RecordedMember = "member"
+)
+
 // checkSkill checks the params of an offline model: {skill, judging, seed, targets}.
 func (d *Decoder) checkSkill(key string, params map[string]any) {
 	names := []string{"skill", "judging", "seed", Targets}
 	if !slices.ContainsFunc(names, func(name string) bool { return params[name] != nil }) {
 		return // parameters of another model, which have no effect
 	}
+	d.checkParams(key, params, "the offline model", names)
+	switch {
+	case params[Targets] == nil:
+		d.Report(key, "targets is missing; it names the data set with the right answers, such as questions.jsonl")
+	case d.reach.cluster:
+		d.Report(joinKey(key, Targets), "a file of the worker's machine, which a session on a cluster cannot name; leave params out")
+	}
+}
+
+// checkRecorded checks the params of recorded answers: {data, member, votes, judging, seed}. It makes
+// the path of a file beside the configuration's absolute.
+func (d *Decoder) checkRecorded(key string, params map[string]any) {
+	d.checkParams(key, params, "recorded answers", []string{RecordedData, RecordedMember, "votes", "judging", "seed"})
+	for _, name := range []string{RecordedData, RecordedMember} {
+		if params[name] == nil {
+			d.Report(key, "%s is missing; recorded answers are named as in {data: answers.tsv, member: COLUMN}", name)
+		}
+	}
+	if file, named := params[RecordedData].(string); named {
+		params[RecordedData] = d.reach.locatePath(file, "argument")
+	}
+	if d.reach.cluster {
+		d.Report(joinKey(key, RecordedData), "a file of the worker's machine, which a session on a cluster cannot name; use another type")
+	}
+}
+
+func (d *Decoder) checkParams(key string, params map[string]any, of string, names []string) {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		at := joinKey(key, name)
+		if !slices.Contains(names, name) {
+			hint := "valid: " + strings.Join(names, ", ")
+			if nearest, near := text.Nearest(name, names); near {
+				hint = "did you mean " + nearest + "?"
+			}
+			d.Report(at, "not a parameter of %s; %s", of, hint)
+			continue
+		}
 		switch name {
 		case "skill", "judging":
 			if p, ok := numberOf(params[name]); !ok || p < 0 || p > 1 {
@@ -98,19 +146,63 @@ func (d *Decoder) checkSkill(key string, params map[string]any) {
 			if file, ok := params[name].(string); !ok || strings.TrimSpace(file) == "" {
 				d.Report(at, "the data set with the right answers; give the name of a file")
 			}
-		default:
-			hint := "valid: " + strings.Join(names, ", ")
-			if nearest, near := text.Nearest(name, names); near {
-				hint = "did you mean " + nearest + "?"
+		case RecordedData, RecordedMember:
+			if value, ok := params[name].(string); !ok || strings.TrimSpace(value) == "" {
+				d.Report(at, "a text; give the file of the recorded answers as data, and a column or a name in it as member")
 			}
-			d.Report(at, "not a parameter of the offline model; %s", hint)
+		case "votes":
+			if votes := []string{"own", "plurality"}; !slices.Contains(votes, fmt.Sprint(params[name])) {
+				d.Name(at, fmt.Sprint(params[name]), "a way to vote", votes)
+			}
 		}
 	}
+}
+
+var calibrationType = reflect.TypeFor[coordination.Calibration]()
+
+// readCalibration reads a calibration from the file that a value names, or from the value itself.
+func (d *Decoder) readCalibration(n *yaml.Node, key string) (c coordination.Calibration) {
+	if kindOf(n) != str {
+		d.decodeStruct(n, key, reflect.ValueOf(&c).Elem(), rule{})
+		return c
+	}
+	if d.reach.cluster {
+		d.Report(key, "a file of the worker's machine, which a session on a cluster cannot name; give its content")
+		return c
+	}
+	file := n.Value
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(d.reach.dir, file)
+	}
+	data, err := os.ReadFile(file)
+	if err == nil {
+		c, err = Decode(file, data, d.reach, func(coordination.Calibration, *Decoder) {})
+	}
+	if err != nil {
+		d.Report(key, "no calibration can be read: %v; `conclave eval calibrate ID --out FILE` writes one", err)
+	}
+	return c
+}
+
+// checkPromise refuses a promise that no calibration of this team keeps.
+func (d *Decoder) checkPromise(key string, t Team) {
+	a := t.Orchestrator.ActWhen
 	switch {
-	case params[Targets] == nil:
-		d.Report(key, "targets is missing; it names the data set with the right answers, such as questions.jsonl")
-	case d.reach.cluster:
-		d.Report(joinKey(key, Targets), "a file of the worker's machine, which a session on a cluster cannot name; leave params out")
+	case a.Wrong == nil && a.Calibration == nil, d.single:
+	case a.Calibration == nil:
+		d.Report(key+".wrong", "a promise needs a calibration of this team; evaluate it without act_when, then `conclave eval calibrate ID --out FILE`, and name the file as calibration")
+	case a.Wrong == nil:
+		d.Report(key+".calibration", "there is no promise to keep; give the share of decisions that may be wrong, such as wrong: 0.05")
+	case t.Orchestrator.CoordinationMode == coordination.Decomposition:
+		d.Report(key+".wrong", "divided work has no answers that could agree; leave out act_when")
+	default:
+		_, err := a.Calibration.Promise(*a.Wrong)
+		if other := a.Calibration.Team; other != t.Identity() {
+			d.Report(key+".calibration", "it was made for another team (%.12s, and this is %.12s); evaluate this team on at least %d questions without act_when, and calibrate anew",
+				other, t.Identity(), coordination.LeastQuestions(*a.Wrong))
+		} else if err != nil {
+			d.Report(key+".wrong", "%v", err)
+		}
 	}
 }
 

@@ -61,7 +61,7 @@ func objectSchema(t reflect.Type, prefix string) *jsonschema.Schema {
 		s.Required = []string{"id", "backend"}
 		s.Properties["id"].Pattern = agentID.String()
 	case reflect.TypeFor[Backend]():
-		s.If = &jsonschema.Schema{Required: []string{"type"}, Properties: map[string]*jsonschema.Schema{"type": {Enum: []any{Offline}}}}
+		s.If = &jsonschema.Schema{Required: []string{"type"}, Properties: map[string]*jsonschema.Schema{"type": {Enum: []any{Offline, Recorded}}}}
 		s.Else = &jsonschema.Schema{Required: []string{"model"}}
 	case reflect.TypeFor[PipelineStep]():
 		s.Required = []string{"name"}
@@ -105,6 +105,10 @@ func valueSchema(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
 	switch {
 	case t == criteriaType:
 		return &jsonschema.Schema{Types: []string{"array", "null"}, Items: criterionSchema()}
+	case t == reflect.PointerTo(calibrationType):
+		s := objectSchema(t.Elem(), pattern)
+		s.Types, s.Type = []string{"string", "object", "null"}, ""
+		return s
 	case t.Kind() == reflect.Pointer:
 		s := valueSchema(t.Elem(), pattern, r)
 		if s.Type != "" {

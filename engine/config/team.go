@@ -5,15 +5,18 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"slices"
 
 	"conclave/engine/coordination"
 )
 
-// Two types of Backend; backendTypes has the others.
+// Three types of Backend; backendTypes has the others.
 const (
-	OpenAI  = "openai"  // any server of the Chat Completions API
-	Offline = "offline" // the built-in deterministic model: no key, no network
+	OpenAI   = "openai"   // any server of the Chat Completions API
+	Offline  = "offline"  // the built-in deterministic model: no key, no network
+	Recorded = "recorded" // answers that real models have given before, from a file
 )
 
 const (
@@ -38,6 +41,7 @@ type Team struct {
 type Agent struct {
 	ID            string       `json:"id" doc:"The agent's name, unique in the team: a lower-case letter, then up to 31 lower-case letters, digits, _ or -. Models never see it."`
 	Backend       Backend      `json:"backend" doc:"The model behind the agent."`
+	Skill         *float64     `json:"skill,omitempty" min:"0" max:"1" doc:"How often its answers are right, from 0 to 1: a tie goes to the agent of greater skill, in place of the one configured first. conclave eval report --write-skill measures it. null: none."`
 	SystemMessage string       `json:"system_message,omitempty" doc:"The agent's own instructions, put after the material that all agents share."`
 	Subtask       string       `json:"subtask,omitempty" doc:"The agent's part of the work in decomposition mode, refused elsewhere. If no agent has one, the task decomposer makes them."`
 	MCPServers    []MCPServer  `json:"mcp_servers,omitempty" shorthand:"name" doc:"MCP servers whose tools the agent gets: names from the worker's configuration, or, in files for local runs, definitions."`
@@ -47,9 +51,9 @@ type Agent struct {
 // Backend is the model behind an agent. Without Provider and BaseURL, its address is that of
 // its type; for openai, the worker's OPENAI_BASE_URL takes precedence if set.
 type Backend struct {
-	Type      string         `json:"type" default:"openai" enum:"openai,anthropic,gemini,openrouter,groq,mistral,xai,deepseek,together,ollama,vllm,sglang,lmstudio,llamacpp,azure,offline" doc:"openai is any server of the Chat Completions API; the other names stand for a service or a server program with its address and its key variable; offline is the built-in deterministic model, which needs neither key nor network."`
+	Type      string         `json:"type" default:"openai" enum:"openai,anthropic,gemini,openrouter,groq,mistral,xai,deepseek,together,ollama,vllm,sglang,lmstudio,llamacpp,azure,offline,recorded" doc:"openai is any server of the Chat Completions API; the other names stand for a service or a server program with its address and its key variable; offline is the built-in deterministic model, which needs neither key nor network; recorded answers with what a model has answered before, from the file params.data."`
 	Provider  string         `json:"provider,omitempty" doc:"A provider of the worker's configuration."`
-	Model     string         `json:"model,omitempty" doc:"The model's name as the server knows it; required except for offline."`
+	Model     string         `json:"model,omitempty" doc:"The model's name as the server knows it; required except for offline and recorded."`
 	BaseURL   string         `json:"base_url,omitempty" doc:"Address of the server, such as http://127.0.0.1:11434/v1. Only in files for local runs."`
 	APIKeyEnv string         `json:"api_key_env,omitempty" doc:"Name of the environment variable that holds the API key, ending in _KEY or _TOKEN. Only in files for local runs. A base_url of its own gets no key unless one is named here."`
 	Params    map[string]any `json:"params,omitempty" doc:"Parameters that are passed through to the API, such as temperature."`
@@ -126,6 +130,9 @@ type teamSize struct {
 // actWhen is the support that a decision needs.
 type actWhen struct {
 	MinSupport *float64 `json:"min_support" min:"0" max:"1" doc:"The share of the active agents whose fresh vote the winner needs, from 0 to 1; below it the session ends undecided. null: any."`
+
+	Wrong       *float64                  `json:"wrong,omitempty" min:"0" max:"1" doc:"A promise, which needs calibration: of the decisions on which the team acts at most this share is wrong, with a confidence of 95 %; the others end undecided."`
+	Calibration *coordination.Calibration `json:"calibration,omitempty" doc:"The file that conclave eval calibrate has written for this team, or its content."`
 }
 
 // budget limits the cost of a session.
@@ -265,6 +272,18 @@ func (t Team) Offline() Team {
 	return t
 }
 
+// OfflineKind returns the type of the backends that ask no model server, Offline or Recorded, or "" if
+// all agents ask one.
+func (t Team) OfflineKind() string {
+	kind := ""
+	for _, a := range t.Agents {
+		if a.Backend.Type == Recorded || kind == "" && a.Backend.IsOffline() {
+			kind = a.Backend.Type
+		}
+	}
+	return kind
+}
+
 // Canonical returns the team as JSON with every default resolved. Equal configurations have
 // equal bytes, and Parse reads them back unchanged. It fails only for a Team that did not
 // come from Parse and has Params that JSON cannot express.
@@ -272,6 +291,45 @@ func (t Team) Canonical() ([]byte, error) { return canonicalJSON("team configura
 
 // Hash returns the SHA-256 of the canonical form in hex, or "" if Canonical fails.
 func (t Team) Hash() string { return hashJSON(t.Canonical()) }
+
+// Identity returns the hash by which a calibration knows the team. It does not depend on act_when, nor
+// on where the models' servers and the recorded answers are.
+func (t Team) Identity() string {
+	t.Orchestrator.ActWhen = actWhen{}
+	t.Agents = slices.Clone(t.Agents)
+	for i := range t.Agents {
+		t.Agents[i].Backend = *t.Agents[i].Backend.withoutPlace()
+	}
+	t.Orchestrator.AgreeJudge.Backend = t.Orchestrator.AgreeJudge.Backend.withoutPlace()
+	t.Orchestrator.Coordination.RoundEvaluator.Backend = t.Orchestrator.Coordination.RoundEvaluator.Backend.withoutPlace()
+	return t.Hash()
+}
+
+func (b *Backend) withoutPlace() *Backend {
+	if b == nil {
+		return nil
+	}
+	bare := Backend{Type: b.Type, Model: b.Model, Params: maps.Clone(b.Params)}
+	for _, name := range []string{Targets, RecordedData} {
+		if file, named := b.Params[name].(string); named && b.IsOffline() {
+			bare.Params[name] = filepath.Base(file)
+		}
+	}
+	return &bare
+}
+
+// threshold returns the least score of a decision on which the team acts, or nil. Parse refuses a
+// calibration without one; of another team nothing is acted on.
+func (a actWhen) threshold() *coordination.Threshold {
+	if a.Wrong == nil || a.Calibration == nil {
+		return nil
+	}
+	least, err := a.Calibration.Promise(*a.Wrong)
+	if err != nil {
+		return &coordination.Threshold{Least: 2}
+	}
+	return least
+}
 
 func canonicalJSON(kind string, v any) ([]byte, error) {
 	data, err := json.Marshal(v)
@@ -324,7 +382,14 @@ func (t Team) Coordination() coordination.Config {
 	}
 	for _, agent := range t.Agents {
 		c.Agents = append(c.Agents, agent.ID)
+		if agent.Skill != nil && c.Skill == nil {
+			c.Skill = map[string]float64{}
+		}
+		if agent.Skill != nil {
+			c.Skill[agent.ID] = *agent.Skill
+		}
 	}
+	c.Promise = o.ActWhen.threshold()
 	if c.Quorum {
 		c.QuorumGrace = o.QuorumGraceSeconds
 	}

@@ -44,6 +44,9 @@ type Config struct {
 	ShowChecks  bool     `json:"show_checks,omitempty"`  // voters are shown how answers do in the user's checks
 	MinSupport  float64  `json:"min_support,omitempty"`  // share of votes below which a session is undecided
 
+	Promise *Threshold         `json:"promise,omitempty"` // score of the support below which a session is undecided; nil: none
+	Skill   map[string]float64 `json:"skill,omitempty"`   // skills of agents from 0 to 1, which decide ties; those without one come last
+
 	Critiques     bool `json:"critiques,omitempty"`       // an answer is evaluated before its agent's next step
 	StopAtCeiling bool `json:"stop_at_ceiling,omitempty"` // the session ends at the plateau of every answer
 
@@ -150,8 +153,24 @@ func (c Config) withDefaults() Config {
 		c.Ballot, c.Checks, c.ShowChecks = ballotText, nil, false
 	}
 	c.MinSupport = min(max(c.MinSupport, 0), 1)
+	c.Promise = c.Promise.clone()
+	c.Skill = c.validSkills()
 	c.Budget = Allowance{USD: max(c.Budget.USD, 0), Tokens: max(c.Budget.Tokens, 0)}
 	return c
+}
+
+// validSkills returns the skills of the agents that have one, each from 0 to 1.
+func (c Config) validSkills() map[string]float64 {
+	var skills map[string]float64
+	for _, id := range c.Agents {
+		if skill, known := c.Skill[id]; known && skill >= 0 {
+			if skills == nil {
+				skills = map[string]float64{}
+			}
+			skills[id] = min(skill, 1)
+		}
+	}
+	return skills
 }
 
 func oneOf(value, otherwise string, others ...string) string {

@@ -201,7 +201,7 @@ func (s *State) decideUnvoted() Decision {
 	if a := s.presenterFor(nil); a.hasAnswer() {
 		return s.decisionFor("", Presented, a)
 	}
-	return s.electBest(Presented, func(standing, standing) int { return 0 })
+	return s.electBest(Presented, compareUnvoted)
 }
 
 // checkQuorum returns the target of a majority that no outstanding vote can overturn, or nil. It

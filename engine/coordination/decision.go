@@ -226,6 +226,7 @@ type Basis string
 const (
 	ByVotes     Basis = "votes"
 	ByChecks    Basis = "checks"
+	BySkill     Basis = "skill"     // skill of agents, which told different answers apart
 	ByAgreement Basis = "agreement" // equal first answers of a majority
 	ByQuorum    Basis = "quorum"    // a majority, while other steps ran
 	ByPresenter Basis = "presenter" // nobody votes
@@ -238,6 +239,7 @@ type Support struct {
 	Confidence *float64 `json:"confidence"` // mean of those voters
 	Agreement  *float64 `json:"agreement"`  // share of the independent first answers that equal it
 	Checks     *float64 `json:"checks"`     // share of the checks that it passed
+	Spread     *float64 `json:"spread"`     // Agreement less the share of the most frequent other first answer
 }
 
 // DecidedBy returns the reason for the decision, or "" if there is no winner.
@@ -297,7 +299,7 @@ func (d Decision) text() string {
 		}
 		text += " without " + strings.Join(d.Cut, ", ")
 	}
-	if d.Status == Undecided {
+	if d.Status == Undecided && d.Support != nil {
 		text += fmt.Sprintf(" has the support of %.0f percent of the agents", 100*d.Support.Share)
 	}
 	return text

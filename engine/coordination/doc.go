@@ -217,7 +217,8 @@
 //     agent is at its limit of steps or rounds, or the global limit rules out the answer that
 //     it owes.
 //  38. Where nobody votes, the session is decided: presented. The winner is the
-//     presenter if it has an answer, or else the first configured agent with one.
+//     presenter if it has an answer, or else the first configured agent with one. Rule 110
+//     makes an exception.
 //  39. Otherwise all votes are fresh and split, and on_split decides. With revote, all
 //     agents below their limit are launched again and told that the vote was split, but
 //     not how. This happens at most max_revotes times in a session; if nobody can be
@@ -226,12 +227,12 @@
 //     before a revote counts until its agent acts.
 //  40. Plurality elects the answer with the most fresh votes. Ties go to the answer
 //     with the most fresh votes from other agents, then to that of the agent configured
-//     first. Rule 74 joins equal answers.
+//     first. Rule 74 joins equal answers; rule 110 makes an exception.
 //  41. A forced decision elects the answer with the most fresh votes. Ties go to the
 //     answer whose latest revision was named by the most votes, stale ones included;
 //     then to the one whose agent's last evaluation (rule 86) has the highest total score,
 //     none being the lowest; then to the newest; then to that of the agent configured first.
-//     Rule 74 joins equal answers.
+//     Rule 74 joins equal answers; rule 110 makes an exception.
 //  42. The winner is an agent's latest accepted answer. If nobody has one, the session
 //     has failed, and the decision names the status that forced it, if any. Rule 47
 //     makes an exception. Only a failed or cancelled session has no winner.
@@ -413,13 +414,15 @@
 //
 // # Support (tally.go)
 //
-//  84. A decision by vote or early agreement has a support of three numbers: the share
+//  84. A decision by vote or early agreement has a support: the share
 //     of the joined agents that have not failed, away or not, that has a fresh vote for
 //     the winner or an equal answer; the mean confidence
-//     of these voters; and the share of first answers that equal the winner's, among
-//     those whose authors were shown no other answer.
-//  85. If that share is below min_support, the session is undecided and its winner
-//     is not presented, unless Finish or TimeUp forced the decision.
+//     of these voters; the share of first answers that equal the winner's, among
+//     those whose authors were shown no other answer; and how far this share is ahead of
+//     that of the most frequent other first answer, the spread.
+//  85. If the first share is below min_support, or the promise of rule 111 is not kept, the
+//     session is undecided and its winner is not presented, unless Finish or TimeUp forced
+//     the decision.
 //
 // # Evaluated answers (critique.go)
 //
@@ -518,6 +521,18 @@
 //     resumed: it keeps its allowance and its place under the global limit, and its action
 //     is accepted when it comes. A decision cancels it, as rule 78 says; one that is not forced names the agent.
 //  109. A step of the final answer is never away; rule 57 applies.
+//
+// # Skill and promises (tally.go, promise.go)
+//
+//  110. If agents have a skill, it comes before the configured order in rules 38 and 40, and
+//     before the newest answer in rule 41: a tie goes to the answer of the agent with the
+//     greatest skill, and agents without one come last. A decision in which only skill told
+//     different answers apart is decided by skill.
+//  111. A calibration promises that at most a given share of the decisions on which the team
+//     acts is wrong. Its score is the mean of the parts of the support that all calibrated
+//     decisions had, and a decision that lacks one of them has the lowest score. A session
+//     whose score is below the threshold of the promise is undecided. [Calibration.Promise]
+//     chooses the threshold before the session begins.
 //
 // # On record (restore.go)
 //

@@ -173,14 +173,17 @@ func (o *oracle) withChecks(agent string, points []int) []int {
 	return points
 }
 
-// elects returns the decision for a choice, which checks may have changed.
-func (o *oracle) elects(status Status, choice func() string) *Decision {
-	winner := choice()
+// elects returns the decision for the answer with the most points, which checks and skill may have changed.
+func (o *oracle) elects(status Status, points func(string, line) []int) *Decision {
+	winner := o.elect(points)
 	o.blind = true
-	plain := choice()
+	plain := o.elect(points)
 	o.blind = false
-	if winner != plain {
+	switch {
+	case winner != plain:
 		return o.electedBy(ByChecks, status, winner)
+	case o.toldApart(winner, points):
+		return o.electedBy(BySkill, status, winner)
 	}
 	return o.elected(status, winner)
 }

@@ -126,13 +126,13 @@ func (o *oracle) decide() (*Decision, []Launch) {
 	case o.quiet() && !o.paused && !o.parked() && o.agreement() != "":
 		return o.conclude(o.electedBy(ByAgreement, Consensus, o.agreement()))
 	case o.forced != "":
-		return o.elects(o.forced, o.forcedChoice), nil
+		return o.elects(o.forced, o.forcedPoints), nil
 	case o.paused:
 		return nil, nil
 	case quorum != "":
 		return o.closeVote(quorum)
 	case o.spent() && o.quiet() && !o.parked():
-		return o.elects(OverSpent, o.forcedChoice), nil
+		return o.elects(OverSpent, o.forcedPoints), nil
 	case !o.affords():
 		return nil, nil
 	}
@@ -144,7 +144,7 @@ func (o *oracle) decide() (*Decision, []Launch) {
 		if len(o.inOutage(Interrupted)) > 0 {
 			return o.wait()
 		}
-		return o.conclude(o.elects(Plurality, o.forcedChoice))
+		return o.conclude(o.elects(Plurality, o.forcedPoints))
 	}
 	o.stopCapped()
 	launches = append(launches, o.withOutages(o.wave())...)
@@ -172,25 +172,25 @@ func (o *oracle) settle() (*Decision, []Launch) {
 	case o.few():
 		return o.wait()
 	case slices.ContainsFunc(o.active(), o.owes):
-		return o.elects(Limit, o.forcedChoice), nil
+		return o.elects(Limit, o.forcedPoints), nil
 	}
 	if launches := o.grow(); len(launches) > 0 {
 		return nil, launches
 	}
 	switch {
 	case !o.voting():
-		return o.conclude(o.elects(Presented, o.presented))
+		return o.conclude(o.presented())
 	case k.OnSplit == SplitFail:
 		return o.nothing(causeSplit), nil
 	case k.OnSplit == splitRevote && o.revotes < k.MaxRevotes && !slices.ContainsFunc(o.active(), func(a string) bool { return o.roundsUp(a, 0) }):
 		everybody := slices.DeleteFunc(slices.Clone(k.Agents), func(a string) bool { return !o.able(a) })
 		if len(everybody) == 0 {
-			return o.elects(Limit, o.forcedChoice), nil
+			return o.elects(Limit, o.forcedPoints), nil
 		}
 		o.revotes++
 		return nil, o.withOutages(o.together(everybody, true))
 	}
-	return o.conclude(o.elects(Plurality, o.plurality))
+	return o.conclude(o.elects(Plurality, o.votePoints))
 }
 
 // few implements the condition of rule 68.
@@ -208,11 +208,11 @@ func (o *oracle) withOutages(wave []Launch) []Launch {
 }
 
 // presented implements rule 38.
-func (o *oracle) presented() string {
+func (o *oracle) presented() *Decision {
 	if a := o.presenter(""); o.given(a) > 0 {
-		return a
+		return o.elected(Presented, a)
 	}
-	return o.elect(func(string, line) []int { return []int{0} })
+	return o.elects(Presented, func(agent string, _ line) []int { return []int{0, o.skill(agent)} })
 }
 
 func (o *oracle) elected(status Status, winner string) *Decision {
@@ -237,11 +237,11 @@ func (o *oracle) electedBy(by Basis, status Status, winner string) *Decision {
 	if len(o.active()) == 0 && status != Finished && status != Timeout { // rule 35
 		return o.nothing("AllFailed")
 	}
-	if o.voting() || by == ByAgreement { // rules 84 and 85
+	if o.voting() || by == ByAgreement { // rule 84
 		d.Support = o.support(winner, answer, by)
-		if d.Support.Share < o.config.MinSupport && status != Finished && status != Timeout {
-			d.Status, d.Despite = Undecided, status
-		}
+	}
+	if !o.convinces(d.Support) && status != Finished && status != Timeout { // rule 85
+		d.Status, d.Despite = Undecided, status
 	}
 	return d
 }

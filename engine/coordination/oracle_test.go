@@ -32,6 +32,7 @@ type oracle struct {
 	starting      []Check     // by the next Drain
 	checkups      int
 	blind         bool // answers rank without checks
+	even          bool // answers rank without skill
 	before        int  // rounds of earlier attempts
 	forced        Status
 	launched      int // launch IDs
@@ -488,26 +489,57 @@ func (o *oracle) majority() string {
 }
 
 // plurality implements rule 40.
-func (o *oracle) plurality() string {
+func (o *oracle) plurality() string { return o.elect(o.votePoints) }
+
+func (o *oracle) votePoints(agent string, _ line) []int {
 	fromOthers := func(agent string) int {
 		return o.count(agent, func(voter string, _ *line) bool { return o.fresh(voter) && voter != agent })
 	}
-	return o.elect(func(agent string, _ line) []int {
-		pool := o.pool(agent)
-		return []int{sum(pool, o.freshVotes), sum(pool, fromOthers), len(pool), o.freshVotes(agent), fromOthers(agent)}
-	})
+	pool := o.pool(agent)
+	return []int{sum(pool, o.freshVotes), sum(pool, fromOthers), len(pool), o.freshVotes(agent), fromOthers(agent), o.skill(agent)}
+}
+
+// skill implements rule 110.
+func (o *oracle) skill(agent string) int {
+	skill, known := o.config.Skill[agent]
+	if !known || o.even {
+		return -1
+	}
+	return int(skill * 1e6)
+}
+
+// toldApart reports whether an answer ranks above another one for the skill of its agent alone.
+func (o *oracle) toldApart(winner string, points func(string, line) []int) bool {
+	if winner == "" {
+		return false
+	}
+	ranked := func(agent string) []int {
+		answer, _ := o.latest(agent)
+		return o.withChecks(agent, points(agent, answer))
+	}
+	for _, other := range o.config.Agents {
+		if o.given(other) == 0 || slices.Contains(o.pool(winner), other) || o.skill(other) == o.skill(winner) {
+			continue
+		}
+		o.even = true
+		behind := slices.Compare(ranked(winner), ranked(other)) <= 0
+		if o.even = false; behind {
+			return true
+		}
+	}
+	return false
 }
 
 // forcedChoice implements rule 41.
-func (o *oracle) forcedChoice() string {
+func (o *oracle) forcedChoice() string { return o.elect(o.forcedPoints) }
+
+func (o *oracle) forcedPoints(agent string, answer line) []int {
 	named := func(agent string) int {
 		answer, _ := o.latest(agent)
 		return o.count(agent, func(_ string, vote *line) bool { return vote.TargetLabel == answer.Label })
 	}
-	return o.elect(func(agent string, answer line) []int {
-		pool := o.pool(agent)
-		return []int{sum(pool, o.freshVotes), sum(pool, named), len(pool), o.freshVotes(agent), named(agent), answer.Seq}
-	})
+	pool := o.pool(agent)
+	return []int{sum(pool, o.freshVotes), sum(pool, named), len(pool), o.freshVotes(agent), named(agent), o.skill(agent), answer.Seq}
 }
 
 func sum(agents []string, of func(string) int) int {

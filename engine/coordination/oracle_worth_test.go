@@ -207,6 +207,29 @@ func (o *oracle) cuts() bool {
 	return o.closing != nil && slices.ContainsFunc(o.running(), func(a string) bool { return o.agents[a].runs.Purpose == Coordinate })
 }
 
+// convinces implements rules 85 and 111.
+func (o *oracle) convinces(s *Support) bool {
+	if s != nil && s.Share < o.config.MinSupport {
+		return false
+	}
+	promise := o.config.Promise
+	if promise == nil {
+		return true
+	}
+	if s == nil {
+		return false
+	}
+	sum := 0.0
+	for _, part := range promise.Parts {
+		known := map[string]*float64{"share": &s.Share, "agreement": s.Agreement, "spread": s.Spread, "confidence": s.Confidence, "checks": s.Checks}[part]
+		if known == nil {
+			return false
+		}
+		sum += max(0, *known)
+	}
+	return sum >= promise.Least*float64(len(promise.Parts))-1e-7
+}
+
 // support implements rule 84.
 func (o *oracle) support(winner string, answer line, by Basis) *Support {
 	s := &Support{Checks: o.passedShare(winner)}
@@ -219,21 +242,32 @@ func (o *oracle) support(winner string, answer line, by Basis) *Support {
 		s.Share = float64(o.freshVotes(winner)) / n
 	}
 	var sure []float64
-	firsts, equal := 0.0, 0.0
+	var firsts []Digest
+	given := map[Digest]float64{}
 	for _, a := range o.config.Agents {
 		if l := o.standing(a); l != nil && l.Action == Vote && l.Target == winner && o.fresh(a) && l.sure != nil {
 			sure = append(sure, *l.sure)
 		}
 		if all := o.answers(a, o.begun); len(all) > 0 && all[0].alone && all[0].digest != (Digest{}) {
-			firsts++
-			if all[0].digest.Equal(answer.digest, o.config.Agree, true) {
-				equal++
+			firsts = append(firsts, all[0].digest)
+		}
+	}
+	for _, d := range append(firsts, answer.digest) {
+		given[d] = 0
+		for _, other := range firsts {
+			if d.Equal(other, o.config.Agree, true) {
+				given[d]++
 			}
 		}
 	}
-	if firsts > 1 {
-		equal /= firsts
-		s.Agreement = &equal
+	if n := float64(len(firsts)); n > 1 {
+		next := 0.0
+		for d, count := range given {
+			if !d.Equal(answer.digest, o.config.Agree, true) {
+				next = max(next, count/n)
+			}
+		}
+		s.Agreement, s.Spread = new(given[answer.digest]/n), new(given[answer.digest]/n-next)
 	}
 	if len(sure) > 0 {
 		total := 0.0

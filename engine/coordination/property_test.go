@@ -102,6 +102,10 @@ func startRandom(choose pick) (*State, func(rename func(string) string) *State) 
 			other.Agents = append(other.Agents, rename(id))
 		}
 		other.Presenter = rename(config.Presenter)
+		other.Skill = map[string]float64{}
+		for id, skill := range config.Skill {
+			other.Skill[rename(id)] = skill
+		}
 		return New(other)
 	}
 	return New(config), again

@@ -77,6 +77,16 @@ func randomWorth(choose pick, c *Config) {
 	if choose(4) == 1 {
 		c.MaxRounds, c.MinSupport = drawn(choose, 0, 1, 2, 3, 4, -1), drawn(choose, 0, 0.3, 0.51, 0.7, 1, 2, -1)
 	}
+	if choose(4) == 1 {
+		c.Skill = map[string]float64{"nobody": 1}
+		for _, id := range c.Agents {
+			c.Skill[id] = drawn(choose, 0.5, 0.5, 0.7, 0, 2, -1)
+		}
+	}
+	if choose(6) == 1 {
+		parts := drawn(choose, []string{"share"}, []string{"share", "agreement", "spread"}, []string{"share", "confidence"}, []string{"checks"})
+		c.Promise = &Threshold{Parts: parts, Least: drawn(choose, 0.2, 0.5, 0.8, 1)}
+	}
 }
 
 // temper describes the behaviour of a session's agents and people.

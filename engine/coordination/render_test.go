@@ -109,6 +109,9 @@ func describeBasis(d Decision) string {
 		if s.Confidence != nil {
 			text += fmt.Sprintf(", confidence %.2f", *s.Confidence)
 		}
+		if s.Spread != nil {
+			text += fmt.Sprintf(", agreement %.2f, spread %.2f", *s.Agreement, *s.Spread)
+		}
 	}
 	if d.Despite != "" {
 		text += "; instead of " + string(d.Despite)

@@ -99,6 +99,31 @@ func (o options) decimal(t *testing.T, key string) float64 {
 	return n
 }
 
+// decimals returns the numbers of an option of the form agent_a:0.5,agent_b:0.6.
+func (o options) decimals(t *testing.T, key string) map[string]float64 {
+	t.Helper()
+	numbers := map[string]float64{}
+	for _, part := range o.list(key) {
+		name, text, _ := strings.Cut(part, ":")
+		n, err := strconv.ParseFloat(text, 64)
+		require.NoError(t, err, key)
+		numbers[name] = n
+	}
+	return numbers
+}
+
+// threshold returns an option of the form share,agreement:0.8.
+func (o options) threshold(t *testing.T, key string) *Threshold {
+	t.Helper()
+	parts, text, given := strings.Cut(o.text(key, ""), ":")
+	if !given {
+		return nil
+	}
+	least, err := strconv.ParseFloat(text, 64)
+	require.NoError(t, err, key)
+	return &Threshold{Parts: strings.Split(parts, ","), Least: least}
+}
+
 func (o options) flag(t *testing.T, key string) bool {
 	t.Helper()
 	yes, err := strconv.ParseBool(o.text(key, "false"))
@@ -154,6 +179,8 @@ func parseTeam(t *testing.T, text string) *player {
 		Checks:          o.list("user_checks"),
 		ShowChecks:      o.flag(t, "show_checks"),
 		MinSupport:      o.decimal(t, "min_support"),
+		Promise:         o.threshold(t, "promise"),
+		Skill:           o.decimals(t, "skill"),
 
 		Strategy:         o.text("final_answer_strategy", ""),
 		SkipPresentation: o.flag(t, "skip_final_presentation"),

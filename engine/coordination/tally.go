@@ -1,5 +1,5 @@
-// Rules 31, 40 to 42, 73, 74, 81, 82, 84 and 85: the majority, equal answers, the election and
-// its support.
+// Rules 31, 40 to 42, 73, 74, 81, 82, 84, 85 and 110: the majority, equal answers, the election
+// and its support.
 
 package coordination
 
@@ -47,15 +47,19 @@ func (t *tally) majorityTarget() *agent {
 func comparePlurality(a, b standing) int {
 	return cmp.Or(
 		cmp.Compare(a.pooled.others, b.pooled.others), cmp.Compare(a.givers, b.givers),
-		cmp.Compare(a.own.fresh, b.own.fresh), cmp.Compare(a.own.others, b.own.others))
+		cmp.Compare(a.own.fresh, b.own.fresh), cmp.Compare(a.own.others, b.own.others), cmp.Compare(a.skill, b.skill))
 }
 
 // compareForced compares two answers by rule 41, after their fresh votes.
 func compareForced(a, b standing) int {
 	return cmp.Or(
 		cmp.Compare(a.pooled.exact, b.pooled.exact), cmp.Compare(a.points, b.points), cmp.Compare(a.givers, b.givers),
-		cmp.Compare(a.own.fresh, b.own.fresh), cmp.Compare(a.own.exact, b.own.exact), cmp.Compare(a.newest, b.newest))
+		cmp.Compare(a.own.fresh, b.own.fresh), cmp.Compare(a.own.exact, b.own.exact), cmp.Compare(a.skill, b.skill),
+		cmp.Compare(a.newest, b.newest))
 }
+
+// compareUnvoted compares two answers by rule 38.
+func compareUnvoted(a, b standing) int { return cmp.Compare(a.skill, b.skill) }
 
 // standing has the numbers by which one agent's latest answer is ranked.
 type standing struct {
@@ -66,6 +70,7 @@ type standing struct {
 	newest int     // ledger entry of the answer
 	score  score   // rank by checks
 	points float64 // total score of its agent's last evaluation; -1 without one
+	skill  float64 // skill of its agent; -1 without one
 }
 
 // votes are counts of votes for an answer.
@@ -87,7 +92,10 @@ func (t *tally) votesFor(target *agent) votes {
 
 func (t *tally) standingOf(target *agent) standing {
 	equal := t.equalAnswers(target)
-	ranked := standing{agent: target, own: t.votesFor(target), givers: len(equal), newest: target.Newest, score: t.scoreOf(&t.roster, target), points: -1}
+	ranked := standing{agent: target, own: t.votesFor(target), givers: len(equal), newest: target.Newest, score: t.scoreOf(&t.roster, target), points: -1, skill: -1}
+	if skill, known := t.Config.Skill[target.ID]; known {
+		ranked.skill = skill
+	}
 	if target.Judged != nil {
 		ranked.points = target.Judged.totalScore()
 	}
@@ -101,7 +109,7 @@ func (t *tally) standingOf(target *agent) standing {
 }
 
 // bestAnswer returns the agent whose answer ranks highest, or nil if there is no answer. If answers
-// tie, the agent configured first wins.
+// tie in all that rest compares, the agent configured first wins.
 func (t *tally) bestAnswer(ballot string, rest func(a, b standing) int) *agent {
 	var all []standing
 	for _, a := range t.agentsWhere((*agent).hasAnswer) {
@@ -110,16 +118,35 @@ func (t *tally) bestAnswer(ballot string, rest func(a, b standing) int) *agent {
 	if len(all) == 0 {
 		return nil
 	}
-	return slices.MaxFunc(all, func(a, b standing) int {
-		votes, checks := cmp.Compare(a.pooled.fresh, b.pooled.fresh), a.score.compareTo(b.score)
-		switch ballot {
-		case checksDecide:
-			return cmp.Or(checks, votes, rest(a, b))
-		case checksBreakTies:
-			return cmp.Or(votes, checks, rest(a, b))
+	return slices.MaxFunc(all, func(a, b standing) int { return compareBy(ballot, rest, a, b) }).agent
+}
+
+// compareBy compares two answers by their votes and checks, and then by rest.
+func compareBy(ballot string, rest func(a, b standing) int, a, b standing) int {
+	votes, checks := cmp.Compare(a.pooled.fresh, b.pooled.fresh), a.score.compareTo(b.score)
+	switch ballot {
+	case checksDecide:
+		return cmp.Or(checks, votes, rest(a, b))
+	case checksBreakTies:
+		return cmp.Or(votes, checks, rest(a, b))
+	}
+	return cmp.Or(votes, rest(a, b))
+}
+
+// isBySkill reports whether only skill puts the winner before another answer that is not equal to it.
+func (t *tally) isBySkill(winner *agent, rest func(a, b standing) int) bool {
+	if len(t.Config.Skill) == 0 || winner == nil {
+		return false
+	}
+	best, equal := t.standingOf(winner), t.equalAnswers(winner)
+	return slices.ContainsFunc(t.agentsWhere((*agent).hasAnswer), func(a *agent) bool {
+		other := t.standingOf(a)
+		if other.skill == best.skill || slices.Contains(equal, a) {
+			return false
 		}
-		return cmp.Or(votes, rest(a, b))
-	}).agent
+		other.skill = best.skill
+		return compareBy(t.Config.Ballot, rest, best, other) <= 0
+	})
 }
 
 func (t *tally) tiedWith(winner *agent) []string {
@@ -144,8 +171,11 @@ func (t *tally) tiedWith(winner *agent) []string {
 // electBest decides for the answer that ranks highest by votes and checks; rest breaks ties.
 func (t *tally) electBest(status Status, rest func(a, b standing) int) Decision {
 	winner, by := t.bestAnswer(t.Config.Ballot, rest), Basis("")
-	if winner != t.bestAnswer(ballotText, rest) {
+	switch {
+	case winner != t.bestAnswer(ballotText, rest):
 		by = ByChecks
+	case t.isBySkill(winner, rest):
+		by = BySkill
 	}
 	return t.decisionFor(by, status, winner)
 }
@@ -219,12 +249,12 @@ func (t *tally) countSuperseded() int {
 }
 
 func (t *tally) weighSupport(d *Decision, winner *agent) {
-	if !t.Config.decidesByVote() && d.By != ByAgreement {
-		return
+	if t.Config.decidesByVote() || d.By == ByAgreement {
+		d.Support = t.supportFor(winner, d.By)
 	}
-	d.Support = t.supportFor(winner, d.By)
 	asked := d.Status == Finished || d.Status == Timeout
-	if d.Support.Share < t.Config.MinSupport && !asked {
+	lacking := d.Support != nil && d.Support.Share < t.Config.MinSupport
+	if (lacking || !t.Config.Promise.admits(d.Support)) && !asked {
 		d.Despite, d.Status = d.Status, Undecided
 	}
 }
@@ -236,7 +266,8 @@ func (r *roster) lacksSupport(behind int) bool {
 
 func (t *tally) supportFor(winner *agent, by Basis) *Support {
 	voters := t.votersFor(winner)
-	support := Support{Agreement: t.firstAgreement(winner), Checks: t.passedShare(&t.roster, winner)}
+	support := Support{Checks: t.passedShare(&t.roster, winner)}
+	support.Agreement, support.Spread = t.firstAgreement(winner)
 	behind := len(voters)
 	if by == ByAgreement {
 		behind = t.countAgreeing(winner)
@@ -257,20 +288,25 @@ func (t *tally) supportFor(winner *agent, by Basis) *Support {
 	return &support
 }
 
-// firstAgreement returns nil if there are fewer than two independent first answers.
-func (r *roster) firstAgreement(winner *agent) *float64 {
+// firstAgreement returns the share of the independent first answers that equal the winner's, and how
+// far it is ahead of the most frequent other one. It returns nil if there are fewer than two.
+func (r *roster) firstAgreement(winner *agent) (agreement, spread *float64) {
 	firsts := r.agentsWhere(func(a *agent) bool { return a.First != Digest{} })
 	if len(firsts) < 2 {
-		return nil
+		return nil, nil
 	}
-	equal := 0
+	equalTo := func(d Digest) int {
+		return len(slices.DeleteFunc(slices.Clone(firsts), func(a *agent) bool { return !a.First.Equal(d, r.Config.Agree, true) }))
+	}
+	equal, next := equalTo(winner.Digest), 0
 	for _, a := range firsts {
-		if a.First.Equal(winner.Digest, r.Config.Agree, true) {
-			equal++
+		if !a.First.Equal(winner.Digest, r.Config.Agree, true) {
+			next = max(next, equalTo(a.First))
 		}
 	}
 	share := float64(equal) / float64(len(firsts))
-	return &share
+	ahead := share - float64(next)/float64(len(firsts))
+	return &share, &ahead
 }
 
 func validProbability(p *float64) *float64 {

@@ -24,9 +24,10 @@ type Question struct {
 	Choices  []string          `json:"choices,omitempty"`
 	Files    map[string]string `json:"files,omitempty"` // path in the base to its content
 	Metadata json.RawMessage   `json:"metadata,omitempty"`
-	Scorer   string            `json:"scorer,omitempty"` // empty for that of the evaluation
-	Base     string            `json:"base,omitempty"`   // directory that the agents start from
-	Checks   json.RawMessage   `json:"checks,omitempty"` // directory of checks, or their list as in checks.yaml
+	Scorer   string            `json:"scorer,omitempty"`  // empty for that of the evaluation
+	Base     string            `json:"base,omitempty"`    // directory that the agents start from
+	Checks   json.RawMessage   `json:"checks,omitempty"`  // directory of checks, or their list as in checks.yaml
+	Answers  map[string]string `json:"answers,omitempty"` // recorded answers by member
 }
 
 // Targets are the right answers of a question: a string, a number or a list.
@@ -84,8 +85,9 @@ func ReadQuestions(data []byte, scorer string) ([]Question, error) {
 	return questions, err
 }
 
-// DataSet is a data set with one JSON object per line.
+// DataSet is a data set with one JSON object per line, or a table of letters.
 type DataSet struct {
+	File   string // name; a table of letters ends in .tsv or .tsv.gz
 	Data   []byte
 	Scorer string            // of questions that name none; may be empty
 	Fields map[string]string // field of a question to the field of Data that it is read from
@@ -94,7 +96,15 @@ type DataSet struct {
 // Read returns the questions and the names of the fields that no question has, sorted. It numbers
 // questions without an ID. Errors name the line.
 func (d DataSet) Read() (questions []Question, ignored []string, err error) {
-	data := bytes.TrimPrefix(d.Data, []byte("\ufeff"))
+	if IsTable(d.File) {
+		questions, _, _, err = d.readTable()
+		return questions, nil, err
+	}
+	data, err := unpack(d.Data)
+	if err != nil {
+		return nil, nil, err
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	var faults []error
 	foreign := map[string]bool{}
 	seen := map[string]int{}
@@ -159,7 +169,7 @@ func (d DataSet) renameFields(line []byte) (renamed []byte, others []string, err
 }
 
 // questionFields are the JSON names of a Question's fields.
-var questionFields = []string{"id", "input", "target", "choices", "files", "metadata", "scorer", "base", "checks"}
+var questionFields = []string{"id", "input", "target", "choices", "files", "metadata", "scorer", "base", "checks", "answers"}
 
 func (d DataSet) readQuestion(line []byte, number int) (q Question, others []string, err error) {
 	line, others, err = d.renameFields(line)

@@ -40,39 +40,39 @@ func logBinomial(n, k int) float64 {
 	return lgamma(n) - lgamma(k) - lgamma(n-k)
 }
 
-// Difference returns the mean of paired differences, each from -1 to 1, and its interval by
-// the method of Agresti and Min, which adds half a question to each of the four outcomes of a
-// question.
-func Difference(each []float64) (mean float64, in Interval) {
-	sum, squares := sumAndSquares(each)
-	n := float64(len(each))
-	if n == 0 {
+// Paired are paired differences, each from -1 to 1.
+type Paired struct {
+	n, sum  float64
+	squares float64 // sum of their squares
+}
+
+// PairUp returns the differences of two arms on the same questions.
+func PairUp(each []float64) (p Paired) {
+	for _, d := range each {
+		p.n, p.sum, p.squares = p.n+1, p.sum+d, p.squares+d*d
+	}
+	return p
+}
+
+// Difference returns the mean of the differences, and its interval by the method of Agresti and Min,
+// which adds half a question to each of the four outcomes of a question.
+func (p Paired) Difference() (mean float64, in Interval) {
+	if p.n == 0 {
 		return 0, Interval{-1, 1}
 	}
-	m := n + 2
-	middle := sum / m
-	half := confidence * math.Sqrt((squares+1-sum*sum/m)/(m*m))
-	return sum / n, Interval{max(-1, middle-half), min(1, middle+half)}
+	m := p.n + 2
+	middle := p.sum / m
+	half := confidence * math.Sqrt((p.squares+1-p.sum*p.sum/m)/(m*m))
+	return p.sum / p.n, Interval{max(-1, middle-half), min(1, middle+half)}
 }
 
-// Needed returns the number of questions for which the mean of the paired differences would
-// be significant at 5 % with a power of 80 %, by Connor's method. It returns false if the
-// mean is 0.
-func Needed(each []float64) (questions int, ok bool) {
-	sum, squares := sumAndSquares(each)
-	if math.Abs(sum) < 1e-9 {
+// Needed returns the number of questions for which the mean of the differences would be
+// significant at 5 % with a power of 80 %, by Connor's method. It returns false if the mean is 0.
+func (p Paired) Needed() (questions int, ok bool) {
+	if math.Abs(p.sum) < 1e-9 {
 		return 0, false
 	}
-	n := float64(len(each))
-	mean, discordant := sum/n, squares/n
+	mean, discordant := p.sum/p.n, p.squares/p.n
 	root := confidence*math.Sqrt(discordant) + power*math.Sqrt(max(0, discordant-mean*mean))
 	return int(math.Ceil(root * root / (mean * mean))), true
-}
-
-func sumAndSquares(values []float64) (sum, squares float64) {
-	for _, v := range values {
-		sum += v
-		squares += v * v
-	}
-	return sum, squares
 }

@@ -97,7 +97,7 @@ func TestDifference_fromTheTable(t *testing.T) {
 		for c := range 12 {
 			for _, same := range []int{1, 20, 100} {
 				n := float64(b + c + same)
-				mean, in := eval.Difference(each(b, c, same))
+				mean, in := eval.PairUp(each(b, c, same)).Difference()
 				require.InDelta(t, float64(b-c)/n, mean, 1e-12)
 				p, q := (float64(b)+.5)/(n+2), (float64(c)+.5)/(n+2)
 				deviation := math.Sqrt((p + q - (p-q)*(p-q)) / (n + 2))
@@ -106,7 +106,7 @@ func TestDifference_fromTheTable(t *testing.T) {
 			}
 		}
 	}
-	_, in := eval.Difference(nil)
+	_, in := eval.PairUp(nil).Difference()
 	require.Equal(t, eval.Interval{-1, 1}, in)
 }
 
@@ -120,7 +120,7 @@ func TestDifference_covers(t *testing.T) {
 			covered := 0.0
 			for b := 0; b <= n; b++ {
 				for c := 0; b+c <= n; c++ {
-					_, in := eval.Difference(each(b, c, n-b-c))
+					_, in := eval.PairUp(each(b, c, n-b-c)).Difference()
 					if in[0] <= p-q && p-q <= in[1] {
 						covered += math.Exp(factorial(n) - factorial(b) - factorial(c) - factorial(n-b-c) +
 							float64(b)*math.Log(p) + float64(c)*math.Log(q) + float64(n-b-c)*math.Log(1-p-q))
@@ -138,7 +138,7 @@ func TestNeeded_hasThePower(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ b, c, same int }{{8, 4, 18}, {20, 5, 75}, {10, 7, 43}} {
 		sample := each(tc.b, tc.c, tc.same)
-		needed, ok := eval.Needed(sample)
+		needed, ok := eval.PairUp(sample).Needed()
 		require.True(t, ok)
 		total := float64(len(sample))
 		p, q := float64(tc.b)/total, float64(tc.c)/total
@@ -148,8 +148,8 @@ func TestNeeded_hasThePower(t *testing.T) {
 		found := .5 * math.Erfc((z*under-mean)/spread/math.Sqrt2)
 		require.InDelta(t, .8, found, .02, "%v", tc)
 	}
-	_, ok := eval.Needed(each(3, 3, 10))
+	_, ok := eval.PairUp(each(3, 3, 10)).Needed()
 	require.False(t, ok, "no difference was seen")
-	_, ok = eval.Needed(nil)
+	_, ok = eval.PairUp(nil).Needed()
 	require.False(t, ok)
 }

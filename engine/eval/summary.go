@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
 )
 
@@ -18,7 +19,8 @@ type Summary struct {
 	Pairs   []Pair             `json:"pairs"`
 	Team    *TeamFigures       `json:"team"` // null without the arm team
 	Verdict Worth              `json:"verdict"`
-	Reason  string             `json:"sentence"` // the verdict for people
+	Reason  string             `json:"sentence"`         // the verdict for people
+	Replay  *Replay            `json:"replay,omitempty"` // of the arm team
 }
 
 // Figures are the results of an arm. For Accuracy, an answer that failed or could not be read
@@ -80,7 +82,7 @@ func Summarize(samples []Sample, arms []Arm) Summary {
 		s.Order = append(s.Order, arm.Name)
 		s.Arms[arm.Name] = armFigures(own)
 		if arm.Decides() {
-			s.Team = teamFigures(own)
+			s.Team, s.Replay = teamFigures(own), replaySamples(own)
 		}
 	}
 	s.Verdict, s.Reason = s.judgeTeam(arms)
@@ -132,7 +134,6 @@ func meanScores(samples []Sample) map[string]float64 {
 // compareArms compares two arms on the epochs of questions that both have. With several epochs,
 // the arm with more right answers wins a question.
 func compareArms(a, b []Sample) Pair {
-	p := Pair{A: a[0].Arm, B: b[0].Arm}
 	other := map[Key]Sample{}
 	for _, s := range b {
 		other[Key{ID: s.ID, Epoch: s.Epoch}] = s
@@ -163,10 +164,15 @@ func compareArms(a, b []Sample) Pair {
 		}
 	}
 	slices.Sort(each) // sums of floating-point numbers depend on the order
-	p.N = len(each)
-	p.Difference, p.CI95 = Difference(each)
-	p.Difference, p.CI95, p.P = round(p.Difference), roundInterval(p.CI95), roundSignificant(McNemar(wins, losses))
-	if needed, ok := Needed(each); ok {
+	return pairOf(a[0].Arm, b[0].Arm, PairUp(each), wins, losses)
+}
+
+// pairOf compares a with b, of which a alone is right in wins cases and b alone in losses.
+func pairOf(a, b string, of Paired, wins, losses int) Pair {
+	p := Pair{A: a, B: b, N: int(of.n), P: roundSignificant(McNemar(wins, losses))}
+	mean, in := of.Difference()
+	p.Difference, p.CI95 = round(mean), roundInterval(in)
+	if needed, ok := of.Needed(); ok {
 		p.Needed = &needed
 	}
 	return p
@@ -293,6 +299,11 @@ type Conduct struct {
 	FirstVote *bool   `json:"first_vote"` // whether the vote of the first answers is right
 	First     []*bool `json:"first"`      // whether each first answer is right
 	Lost      int     `json:"lost"`       // agents that had failed at the end
+
+	// Members has the first answers of the agents in configured order; agents that answered later, or did
+	// not take part, are missing.
+	Members []Member              `json:"members,omitempty"`
+	Support *coordination.Support `json:"support,omitempty"` // support of the decision
 
 	// Votes counts the votes that were cast when both right and wrong answers were shown, and
 	// Judged those of them for a right one. Chance is the number for a right one that votes

@@ -38,6 +38,9 @@ func (s *session) setMemo(ctx workflow.Context, status string) {
 		view := s.core.View()
 		fields[workflows.MemoRound], fields[memoWinner] = view.Round, s.core.Decision().WinnerLabel
 		fields[MemoSession], fields[workflows.MemoOffline] = s.id, s.prepared.Offline
+		if s.prepared.Recorded {
+			fields[workflows.MemoRecorded] = true
+		}
 		// These are always set, because the previous run may have left values.
 		fields[workflows.MemoPaused], fields[workflows.MemoParked] = view.Paused, ""
 		if view.Parked != nil {
@@ -138,7 +141,10 @@ func boardMarkdown(s acts.State, p acts.Prepared) string {
 		b.Print("**Paused:** nothing runs, and the session's time stands still\n\n`conclave resume %s` · %s", id, commands)
 	}
 	b.Ignored(s.Ignored)
-	if p.Offline {
+	switch {
+	case p.Recorded:
+		b.WriteString("Recorded: the answers are recorded ones; no language model is asked.\n\n")
+	case p.Offline:
 		b.WriteString("Offline: the built-in deterministic model plays the team.\n\n")
 	}
 	if s.Error != nil {

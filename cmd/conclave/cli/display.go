@@ -22,7 +22,7 @@ type Snapshot struct {
 	Missed  int                  // number of earlier events that the news lack
 	Started time.Time
 	Elapsed time.Duration
-	Offline bool // the models are the built-in deterministic one
+	Offline string // words for models that no server is asked for; empty for others
 	Holds   []Hold
 	Revote  bool // the round repeats a split vote
 

@@ -103,8 +103,8 @@ func headerWords(s Snapshot, color bool) string {
 		parts = append(parts, "revote")
 	}
 	parts = append(parts, Clock(s.Elapsed))
-	if s.Offline {
-		parts = append(parts, yellow.on("offline models", color))
+	if s.Offline != "" {
+		parts = append(parts, yellow.on(s.Offline, color))
 	}
 	if s.Keys {
 		parts = append(parts, faint.on("? keys", color))

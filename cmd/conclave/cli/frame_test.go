@@ -52,7 +52,7 @@ func secondRound() Snapshot {
 
 func decided() Snapshot {
 	s := secondRound()
-	s.Offline = true
+	s.Offline = "offline models"
 	s.State.Status, s.State.Phase, s.State.Winner = "consensus", coordination.PhaseDone, "agent_b"
 	s.State.Votes = map[string]int{"agent_a": 1, "agent_b": 3}
 	return s

@@ -108,7 +108,7 @@ func (f *Follower) showState(ctx context.Context) error {
 	}
 	f.answered, f.warnedIdle = time.Now(), false
 	f.refreshActivities(asking, len(s.News) > 0)
-	s.Offline, s.Started, s.Elapsed, s.Now = f.run.Offline, f.run.Started, f.run.Elapsed(), time.Now()
+	s.Offline, s.Started, s.Elapsed, s.Now = f.run.OfflineWords(), f.run.Started, f.run.Elapsed(), time.Now()
 	if f.run.Running() {
 		s.Activities, s.State = f.run.Activities, f.run.Counting(s.State)
 	}
@@ -289,8 +289,8 @@ func printMemo(ctx context.Context, conn *cli.Connection, run Run, why string) e
 		parts = append(parts, "at "+cli.Line(step))
 	}
 	parts = append(parts, cli.Clock(run.Elapsed()))
-	if run.Offline {
-		parts = append(parts, "offline models")
+	if words := run.OfflineWords(); words != "" {
+		parts = append(parts, words)
 	}
 	lines := []string{strings.Join(parts, " · ")}
 	if query := cli.Line(run.Query); query != "" {

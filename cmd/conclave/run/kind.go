@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/run/teams"
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/workflows"
@@ -78,6 +79,25 @@ type Requests interface {
 	// step of one agent or of all, or with a message. If the run cannot continue, the error is the
 	// reason.
 	ReopenInput(ctx context.Context, conn *cli.Connection, run Run, asked workflows.Request) (input any, err error)
+}
+
+// OfflineNote returns the note on a run that asks no model server.
+func (r Run) OfflineNote() string {
+	if Memo(r.Memo, workflows.MemoRecorded, false) {
+		return teams.RecordedNote
+	}
+	return r.Kind.OfflineNote
+}
+
+// OfflineWords describes the models of a run that asks no model server, and is empty for others.
+func (r Run) OfflineWords() string {
+	switch {
+	case Memo(r.Memo, workflows.MemoRecorded, false):
+		return "recorded answers"
+	case r.Offline:
+		return "offline models"
+	}
+	return ""
 }
 
 // Run is a run as described by Temporal, without querying a worker.

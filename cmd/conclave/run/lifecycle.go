@@ -104,7 +104,10 @@ func Start(ctx context.Context, conn *cli.Connection, o Order) error {
 	case err != nil:
 		return fmt.Errorf("start %s %s: %w", run, conn.Target, err)
 	}
-	if o.Offline {
+	switch {
+	case o.Memo[workflows.MemoRecorded] == true:
+		conn.Infof("%s", teams.RecordedNote)
+	case o.Offline:
 		conn.Infof("%s", o.Kind.OfflineNote)
 	}
 	if conn.Scripted() {
@@ -311,7 +314,7 @@ func PrintStatus(ctx context.Context, conn *cli.Connection, run Run, lines []str
 // PrintState prints the state of a run as JSON.
 func PrintState(conn *cli.Connection, run Run, state any) error {
 	if run.Offline {
-		conn.Infof("%s", run.Kind.OfflineNote)
+		conn.Infof("%s", run.OfflineNote())
 	}
 	return conn.PrintJSON(state)
 }

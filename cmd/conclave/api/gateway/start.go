@@ -196,7 +196,7 @@ type Team struct {
 // definition in the data directory. On a cluster each session carries it.
 func NewTeam(conn *cli.Connection, name string, of config.Team) (t Team, err error) {
 	t.Name = name
-	t.Offline = slices.ContainsFunc(of.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline })
+	t.Offline = of.OfflineKind() != ""
 	if conn.Cluster {
 		t.config, err = of.Canonical()
 	} else {

@@ -68,8 +68,8 @@ func distinctModels(t config.Team) []*model {
 		m := keys[string(key)]
 		if m == nil {
 			m = &model{Type: a.Backend.Type, Model: a.Backend.Model, agent: a, text: true}
-			if a.Backend.Type == config.Offline {
-				m.Model = config.Offline
+			if a.Backend.IsOffline() {
+				m.Model = a.Backend.Type
 			}
 			keys[string(key)] = m
 			models = append(models, m)
@@ -121,7 +121,7 @@ func (m *model) askModel(ctx context.Context, at worker.Models, timeout time.Dur
 	if window, source := at.WindowFrom(m.agent); window > 0 {
 		m.ContextWindow, m.WindowSource = &window, &source
 	}
-	if m.Type == config.Offline {
+	if m.agent.Backend.IsOffline() {
 		m.OK, m.Reachable, m.Calls = true, true, native
 		return
 	}
@@ -267,7 +267,7 @@ func (m *model) tableRow() string {
 	if m.TokensPerSecond != nil {
 		speed = strconv.FormatFloat(*m.TokensPerSecond, 'f', 1, 64)
 	}
-	if m.Type == config.Offline || !m.Reachable {
+	if m.agent.Backend.IsOffline() || !m.Reachable {
 		window, tokens, speed = "–", "–", "–"
 	}
 	cells := []string{m.Model, m.Server, strings.Join(m.Agents, ", "), calls, window, tokens, speed}
@@ -292,7 +292,7 @@ func modelNotes(r ModelsReport) []string {
 	}
 	for _, m := range r.Models {
 		agents := strings.Join(m.Agents, ", ")
-		if m.Calls == "" || m.Type == config.Offline {
+		if m.Calls == "" || m.agent.Backend.IsOffline() {
 			continue
 		}
 		if note := m.windowNote(); note != "" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
 	"conclave/cmd/conclave/run/teams"
-	"conclave/engine/config"
 	"conclave/engine/eval"
 	"conclave/engine/llm"
 	sessionflow "conclave/workflows/session"
@@ -62,8 +60,8 @@ func sumPaid(samples []eval.Sample) (sum llm.Usage) {
 func countTokens(u llm.Usage) int64 { return u.InputTokens + u.OutputTokens }
 
 func (m *meter) printStart() {
-	if m.offline {
-		m.cli.Infof("%s", teams.OfflineNote)
+	if note := m.plan.offlineNote(); note != "" {
+		m.cli.Infof("%s", note)
 	}
 	m.cli.Infof("evaluation %s: %s in the arms %s; %d left", m.plan.id, cli.Plural(m.total, "question"), strings.Join(m.plan.armNames(), ", "), m.left)
 	m.cli.Infof("team from %s: %s", m.plan.source, teams.Describe(m.plan.team))
@@ -138,20 +136,20 @@ func (p *plan) armNames() []string {
 	return names
 }
 
-func (p *plan) playsOffline() bool {
-	return slices.ContainsFunc(p.allTeams(), func(t config.Team) bool {
-		return slices.ContainsFunc(t.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline })
-	})
+// offlineNote returns the note on the first team that asks no model server, or "".
+func (p *plan) offlineNote() string {
+	for _, t := range p.allTeams() {
+		if note := teams.OfflineNoteOf(t); note != "" {
+			return note
+		}
+	}
+	return ""
 }
 
 func (p *plan) outputSettings(c *cli.CLI, file string) settings {
-	offline := ""
-	if p.playsOffline() {
-		offline = teams.OfflineNote
-	}
 	return settings{
 		ID: p.id, Data: file, DataHash: p.hash, Team: p.team.Hash(), Others: p.otherHashes(), Source: p.source, Scorer: p.scorer,
-		Arms: p.armNames(), Epochs: p.epochs, Questions: len(p.questions), Version: c.Version, Offline: offline,
+		Arms: p.armNames(), Epochs: p.epochs, Questions: len(p.questions), Version: c.Version, Offline: p.offlineNote(), Identity: p.team.Identity(),
 	}
 }
 
@@ -211,7 +209,7 @@ func runEvaluation(ctx context.Context, c *cli.CLI, k Kinds, f flags, file strin
 		return err
 	}
 	defer out.close()
-	r := &runner{cli: c, plan: p, worker: w, kinds: k, out: out, offline: p.playsOffline()}
+	r := &runner{cli: c, plan: p, worker: w, kinds: k, out: out, offline: p.offlineNote() != ""}
 	if newMeter(r).left == 0 {
 		return r.concludeEvaluation(ctx, nil)
 	}

@@ -13,7 +13,10 @@ import (
 	"strings"
 	"sync"
 
+	"go.yaml.in/yaml/v4"
+
 	"conclave/cmd/conclave/cli"
+	"conclave/engine/config"
 	"conclave/engine/eval"
 	"conclave/engine/files/artifact"
 	"conclave/engine/files/filelock"
@@ -41,7 +44,8 @@ type settings struct {
 	Epochs    int      `json:"epochs"`
 	Questions int      `json:"questions"`
 	Version   string   `json:"conclave"`
-	Offline   string   `json:"offline,omitempty"` // says that the built-in model answered
+	Identity  string   `json:"identity,omitempty"` // hash by which a calibration knows the team
+	Offline   string   `json:"offline,omitempty"`  // says that the built-in model answered
 
 	// Others has the hashes of the teams of other arms and of the grader.
 	Others map[string]string `json:"others,omitempty"`
@@ -243,7 +247,7 @@ func (o *output) close() {
 	}
 }
 
-func printReport(c *cli.CLI, of string) error {
+func printReport(c *cli.CLI, of, skills string) error {
 	o, err := readEvaluation(of)
 	if err != nil {
 		return fmt.Errorf("%w; name the ID or the directory of an evaluation", err)
@@ -252,10 +256,59 @@ func printReport(c *cli.CLI, of string) error {
 		return cli.Exitf(cli.ExitNoAnswer, "the evaluation %s has no outcome yet", of)
 	}
 	s, err := o.writeReport()
+	if err == nil && skills != "" {
+		err = o.writeSkills(c, s.Replay, skills)
+	}
 	if err != nil {
 		return err
 	}
 	return printSummary(c, s)
+}
+
+// writeSkills sets the skill of each agent in a team file, which is a copy of the evaluated one if it
+// does not exist.
+func (o *output) writeSkills(c *cli.CLI, r *eval.Replay, file string) error {
+	if r == nil {
+		return errors.New("--write-skill: the evaluation has no sessions of the arm team in which every agent answered by itself")
+	}
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		data, err = os.ReadFile(o.settings.Source)
+	}
+	var document yaml.Node
+	if err == nil {
+		err = yaml.Load(data, &document)
+	}
+	if err != nil {
+		return fmt.Errorf("--write-skill: read the team: %w; name its file", err)
+	}
+	for _, m := range r.Members {
+		at := -1
+		for i := 0; len(document.Content) > 0 && at < 0; i++ {
+			agent, found := config.Find(document.Content[0], fmt.Sprintf("agents[%d].id", i))
+			if !strings.HasSuffix(found, ".id") {
+				return fmt.Errorf("--write-skill: %s has no agent %s; name the file of the evaluated team", file, m.Name)
+			}
+			if agent.Value == m.Name {
+				at = i
+			}
+		}
+		agent, _ := config.Find(document.Content[0], fmt.Sprintf("agents[%d]", at))
+		comment := fmt.Sprintf("# of %d questions in evaluation %s", r.Questions, o.settings.ID)
+		value := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: fmt.Sprint(m.Accuracy.Accuracy)}
+		if agent.Style&yaml.FlowStyle == 0 {
+			value.LineComment = comment
+		}
+		config.SetEntry(agent, "skill", value)
+	}
+	if data, err = yaml.Dump(&document, yaml.WithIndent(2), yaml.WithLineWidth(-1)); err == nil {
+		err = os.WriteFile(file, data, 0o644) //nolint:gosec // a configuration has no secrets
+	}
+	if err != nil {
+		return fmt.Errorf("--write-skill: %w", err)
+	}
+	c.Infof("%s has the skill of each agent, from %s", file, cli.Plural(r.Questions, "question"))
+	return nil
 }
 
 // comparison is the JSON output of compare.

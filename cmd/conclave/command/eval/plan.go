@@ -88,7 +88,7 @@ func (p *plan) readQuestions(c *cli.CLI, file string) error {
 		return fmt.Errorf("read the questions: %w", err)
 	}
 	var ignored []string
-	if p.questions, ignored, err = (eval.DataSet{Data: data, Scorer: p.scorer, Fields: p.fields}).Read(); err != nil {
+	if p.questions, ignored, err = (eval.DataSet{File: file, Data: data, Scorer: p.scorer, Fields: p.fields}).Read(); err != nil {
 		return fmt.Errorf("read the questions of %s: %w", file, err)
 	}
 	if len(ignored) > 0 {
@@ -210,7 +210,7 @@ func (p *plan) sessionID(q eval.Question, epoch int, arm string) string {
 func Command(c *cli.CLI, k Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval",
-		Short: "Measure whether a team is worth its tokens: run, report, compare, gen",
+		Short: "Measure whether a team is worth its tokens: run, report, compare, gen, replay, calibrate",
 		Long: `Ask a data set of questions in several ways, one of which is the team, and report
 accuracy and tokens of each with intervals, the differences with exact p-values, how
 well the team answers and judges, and one sentence on whether it is worth its tokens.`,
@@ -220,7 +220,7 @@ well the team answers and judges, and one sentence on whether it is worth its to
   conclave eval compare 3f9a01bc other-eval`,
 		RunE: cli.Group,
 	}
-	cmd.AddCommand(runCommand(c, k), reportCommand(c), compareCommand(c), genCommand(c))
+	cmd.AddCommand(runCommand(c, k), reportCommand(c), compareCommand(c), genCommand(c), replayCommand(c), calibrateCommand(c))
 	return cmd
 }
 
@@ -307,17 +307,22 @@ func (f *flags) addTo(set *pflag.FlagSet) {
 }
 
 func reportCommand(c *cli.CLI) *cobra.Command {
-	return &cobra.Command{
+	skills := ""
+	cmd := &cobra.Command{
 		Use:   "report ID|DIR",
 		Short: "Print the report of an evaluation",
 		Long: `Print the report of an evaluation from the outcomes in its directory, complete or not, and
 write its summary.json and index.html anew. ID stands for the directory eval-ID. Nothing
-is asked.`,
+is asked. --write-skill writes the share of right first answers of each agent into a team
+file as its skill, by which ties are decided.`,
 		Example: `  conclave eval report 3f9a01bc
+  conclave eval report 3f9a01bc --write-skill team.yaml
   conclave eval report out/arithmetic --json | jq .team`,
 		Args: cli.Arguments("ID|DIR"),
-		RunE: func(_ *cobra.Command, args []string) error { return printReport(c, args[0]) },
+		RunE: func(_ *cobra.Command, args []string) error { return printReport(c, args[0], skills) },
 	}
+	cmd.Flags().StringVar(&skills, "write-skill", "", "write the agents' skills into the team `FILE`")
+	return cmd
 }
 
 func compareCommand(c *cli.CLI) *cobra.Command {

@@ -208,7 +208,7 @@ func samplingTeam(of config.Team, from, k int) config.Team {
 	for i := from; i < from+k; i++ {
 		a := agents[i%len(agents)]
 		a.ID, a.Subtask = fmt.Sprintf("sample_%d", i+1), ""
-		if seed, ok := a.Backend.Params["seed"]; ok && a.Backend.Type != config.Offline {
+		if seed, ok := a.Backend.Params["seed"]; ok && !a.Backend.IsOffline() {
 			a.Backend = reseedBackend(a.Backend, seed, i/len(agents))
 		}
 		of.Agents = append(of.Agents, a)

@@ -219,15 +219,22 @@ func (u *unit) teamOutcome(ctx context.Context) (eval.Sample, error) {
 	if err != nil {
 		return s, err
 	}
-	c := &eval.Conduct{Status: u.team.result.Status, Lost: len(u.team.result.Failed)}
+	c := &eval.Conduct{Status: u.team.result.Status, Lost: len(u.team.result.Failed), Support: u.team.result.Support}
 	s.Conduct = c
-	own := u.pool[:len(u.team.firsts)]
+	own, firsts := u.pool[:len(u.team.firsts)], map[string]eval.Member{}
 	for _, first := range own {
 		scored, err := u.scoreReply(ctx, first)
 		if err != nil {
 			return s, err
 		}
 		c.First = append(c.First, scored.Correct)
+		firsts[first.step.Agent] = eval.Member{Agent: first.step.Agent, Key: u.q.VoteKey(u.plan.scorer, first.text), Right: scored.Right()}
+	}
+	for _, a := range u.team.session.Agents {
+		if m, answered := firsts[a.ID]; answered || a.Error != nil && a.Answers == 0 {
+			m.Agent = a.ID
+			c.Members = append(c.Members, m)
+		}
 	}
 	if len(own) > 0 {
 		vote, err := u.voteOutcome(ctx, own)

@@ -341,8 +341,12 @@ func (o *sessionOrder) asRunsOrder(f sessionFlags) runs.Order {
 	if len(o.team.Agents) > 0 {
 		source = "team from " + o.source + ": " + teams.Describe(o.team)
 	}
+	var memo map[string]any
+	if o.team.OfflineKind() == config.Recorded {
+		memo = map[string]any{workflows.MemoRecorded: true}
+	}
 	return runs.Order{
-		Kind: Kind(), ID: o.id, Query: o.input.Query, Source: source, Offline: o.offline, Input: o.input, IDFlag: "--session-id",
+		Kind: Kind(), ID: o.id, Query: o.input.Query, Source: source, Offline: o.offline || o.team.OfflineKind() != "", Memo: memo, Input: o.input, IDFlag: "--session-id",
 		Continues: o.input.Continues, Team: cmp.Or(f.team, o.source), Open: f.open,
 	}
 }

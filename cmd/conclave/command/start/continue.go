@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	acts "conclave/activities/session"
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
 	"conclave/cmd/conclave/run/inputs"
 	"conclave/cmd/conclave/run/teams"
-	"conclave/engine/config"
 	"conclave/engine/files/artifact"
 	turns "conclave/engine/session"
 )
@@ -86,7 +84,7 @@ func (o *sessionOrder) inheritTeam(ctx context.Context, conn *cli.Connection, w 
 		o.input.Config, err = of.Canonical()
 		return err
 	}
-	o.offline = slices.ContainsFunc(of.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline })
+	o.offline = of.OfflineKind() != ""
 	_, err = w.Prepare(conn.CLI, of)
 	return err
 }

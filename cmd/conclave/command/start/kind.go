@@ -230,7 +230,7 @@ func (sessionReporter) PrintStatus(ctx context.Context, conn *cli.Connection, ru
 		return runs.PrintState(conn, run, state)
 	}
 	shown := cli.Snapshot{
-		State: state, Elapsed: run.Elapsed(), Offline: run.Offline, Holds: sessionHolds(conn.CLI, state, run.Name()),
+		State: state, Elapsed: run.Elapsed(), Offline: run.OfflineWords(), Holds: sessionHolds(conn.CLI, state, run.Name()),
 		Now: time.Now(), Activities: run.Activities, Models: modelNames(ctx, conn, artifact.InBucket(run.ID)),
 	}
 	var events []coordination.Entry

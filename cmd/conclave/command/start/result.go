@@ -10,7 +10,6 @@ import (
 
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
-	"conclave/cmd/conclave/run/teams"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/workflows"
@@ -31,7 +30,7 @@ func (sessionReporter) PrintResult(ctx context.Context, conn *cli.Connection, ru
 	}
 	reportBroken(ctx, conn, r.SessionID)
 	if run.Offline {
-		conn.Infof("%s", teams.OfflineNote)
+		conn.Infof("%s", run.OfflineNote())
 	}
 	if r.Winner == "" {
 		if sessionExitCode(r) == cli.ExitNoAnswer {

@@ -172,7 +172,7 @@ func TestClosedState(t *testing.T) {
 func TestPrintResult_offlineNote(t *testing.T) {
 	t.Parallel()
 	for _, c := range []cli.CLI{{}, {JSON: true}, {Automation: true}} {
-		_, _, stderr := printed(t, c, runs.Run{Offline: true}, consensus())
+		_, _, stderr := printed(t, c, runs.Run{Kind: Kind(), Offline: true}, consensus())
 		require.Contains(t, stderr, teams.OfflineNote)
 	}
 }

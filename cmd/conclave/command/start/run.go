@@ -11,6 +11,7 @@ import (
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run/teams"
 
+	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
@@ -62,8 +63,8 @@ func runStep(ctx context.Context, c *cli.CLI, f stepFlags, query string) error {
 
 // introduceStep prints which step starts. For programs it prints only the note on the built-in model.
 func (s *stepRunner) introduceStep(l preparedStep) {
-	if s.offline {
-		s.cli.Infof("%s", teams.OfflineNote)
+	if note := teams.OfflineNoteOf(config.Team{Agents: []config.Agent{s.agent}}); note != "" {
+		s.cli.Infof("%s", note)
 	}
 	if s.cli.Scripted() {
 		return

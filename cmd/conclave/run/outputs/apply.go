@@ -91,7 +91,7 @@ func Offer(ctx context.Context, conn *cli.Connection, id, dir string, agreed boo
 	conn.Infof("\n%s", strings.TrimRight(formatStats(changes, conn.Stderr), "\n"))
 	aside := conn.PrintingTo(conn.Stderr) // stdout has the answer, or the result for a program
 	for !agreed {
-		answer, err := conn.Ask(fmt.Sprintf("Apply this change to %s? [y/N, d shows it] ", dir))
+		answer, err := conn.AskAfterWait(fmt.Sprintf("Apply this change to %s? [y/N, d shows it]", dir))
 		if answer == "d" && err == nil {
 			if err := printPatch(ctx, aside, changes); err != nil {
 				return err

@@ -67,7 +67,7 @@ func StartedPrograms(teams ...config.Team) (programs []string) {
 
 func ofBackend(b config.Backend) string {
 	switch {
-	case b.Type == config.Offline:
+	case b.IsOffline():
 		return ""
 	case b.BaseURL != "" && b.APIKeyEnv != "":
 		return fmt.Sprintf("send prompts and answers, and the key in %s, to %s", b.APIKeyEnv, quoteWord(b.BaseURL))

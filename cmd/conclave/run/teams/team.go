@@ -189,8 +189,11 @@ func Describe(team config.Team) string {
 	var agents []string
 	for _, a := range team.Models() {
 		model := a.Backend.Model
-		if a.Backend.Type == config.Offline {
-			model = "offline"
+		if a.Backend.IsOffline() {
+			model = a.Backend.Type
+		}
+		if name, recorded := a.Backend.Params[config.RecordedMember].(string); recorded && a.Backend.Type == config.Recorded {
+			model = "recorded answers of " + name
 		}
 		agents = append(agents, a.ID+" ("+model+")")
 	}
@@ -199,6 +202,14 @@ func Describe(team config.Team) string {
 
 // OfflineNote is printed wherever the built-in model answers.
 const OfflineNote = "offline: the built-in deterministic model answers and votes; no language model is asked"
+
+// RecordedNote is printed wherever recorded answers are used.
+const RecordedNote = "recorded: the answers are recorded ones; no language model is asked"
+
+// OfflineNoteOf returns the note on a team that asks no model server, or "" for others.
+func OfflineNoteOf(team config.Team) string {
+	return map[string]string{config.Offline: OfflineNote, config.Recorded: RecordedNote}[team.OfflineKind()]
+}
 
 // maxInputFile is the maximum size, in bytes, of a file named on the command line.
 const maxInputFile = 1 << 20

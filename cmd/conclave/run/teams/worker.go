@@ -211,6 +211,13 @@ func (w *Worker) Startable(team config.Team) error {
 	if err := w.missingKeys(team); err != nil {
 		return err
 	}
+	for _, a := range team.Agents {
+		if a.Backend.Type == config.Recorded {
+			if _, err := w.Models.Model(a); err != nil {
+				return err
+			}
+		}
+	}
 	return w.Models.CheckPrices(team)
 }
 
