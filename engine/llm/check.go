@@ -1,0 +1,177 @@
+package llm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"conclave/engine/text"
+)
+
+// checker checks values against schemas, each pair once, because references can multiply the ways to
+// a pair without bound.
+type checker struct{ known map[pair][]string }
+
+type pair struct {
+	schema *jsonschema.Schema
+	path   string // JSON pointer to the value
+}
+
+const (
+	maxPairs  = 200_000
+	maxFaults = 5 // in one error
+)
+
+// check returns the faults of the value at a path.
+func (c *checker) check(s *jsonschema.Schema, value any, path string) []string {
+	at := pair{s, path}
+	if faults, known := c.known[at]; known {
+		return faults
+	}
+	if len(c.known) > maxPairs {
+		return []string{faultAt(path, "there is too much to compare with the schema; give less data, or a schema with fewer alternatives")}
+	}
+	c.known[at] = nil // where a schema refers to itself, it demands nothing more
+	faults := slices.Concat(localFaults(s, value, path), c.checkPlace(s, value, path))
+	switch value := value.(type) {
+	case []any:
+		for i, item := range value {
+			faults = append(faults, c.checkWithin(s, item, path, strconv.Itoa(i), i)...)
+		}
+	case map[string]any:
+		for name, field := range value {
+			faults = append(faults, c.checkWithin(s, field, path, name, -1)...)
+			if s.PropertyNames != nil {
+				faults = append(faults, c.check(s.PropertyNames, name, path+"/"+escapeToken(name))...)
+			}
+		}
+	}
+	faults = slices.Compact(slices.Sorted(slices.Values(faults)))
+	c.known[at] = faults[:min(len(faults), maxFaults+1)] // the same fault may be found in many ways
+	return c.known[at]
+}
+
+var english = message.NewPrinter(language.English)
+
+// localFaults returns the faults that a schema finds without another schema.
+func localFaults(s *jsonschema.Schema, value any, path string) []string {
+	local := *s
+	local.Ref, local.AllOf, local.AnyOf, local.OneOf, local.Not = nil, nil, nil, nil, nil
+	local.Properties, local.PatternProperties, local.AdditionalProperties, local.PropertyNames = nil, nil, nil, nil
+	local.Items, local.AdditionalItems, local.PrefixItems, local.Items2020 = nil, nil, nil, nil
+	var failed *jsonschema.ValidationError
+	if !errors.As(local.Validate(value), &failed) {
+		return nil
+	}
+	return faultsOf(path, failed)
+}
+
+// faultsOf returns the faults of an error of the library, for a value at a path.
+func faultsOf(path string, e *jsonschema.ValidationError) (faults []string) {
+	for _, cause := range e.Causes {
+		faults = append(faults, faultsOf(path, cause)...)
+	}
+	if len(e.Causes) > 0 {
+		return faults
+	}
+	for _, token := range e.InstanceLocation {
+		path += "/" + escapeToken(token)
+	}
+	why := e.ErrorKind.LocalizedString(english)
+	if _, never := e.ErrorKind.(*kind.FalseSchema); never {
+		why = "nothing is allowed here"
+	}
+	return []string{faultAt(path, "%s", text.Truncate(why, 300))}
+}
+
+func joinFaults(faults []string, separator string) string {
+	if len(faults) > maxFaults {
+		faults = append(slices.Clone(faults[:maxFaults]), "and more")
+	}
+	return strings.Join(faults, separator)
+}
+
+// checkPlace checks a value against the schemas that a schema names for the same value.
+func (c *checker) checkPlace(s *jsonschema.Schema, value any, path string) (faults []string) {
+	fits := func(of *jsonschema.Schema) bool { return len(c.check(of, value, path)) == 0 }
+	for _, of := range s.AllOf {
+		faults = append(faults, c.check(of, value, path)...)
+	}
+	if s.Ref != nil {
+		faults = append(faults, c.check(s.Ref, value, path)...)
+	}
+	for _, alternatives := range [][]*jsonschema.Schema{s.AnyOf, s.OneOf} {
+		if len(alternatives) == 0 || slices.ContainsFunc(alternatives, fits) {
+			continue
+		}
+		why := "it fits none of the alternatives"
+		for i, of := range alternatives[:min(len(alternatives), maxFaults)] {
+			why += fmt.Sprintf(" (%d) %s", i+1, joinFaults(c.check(of, value, path), ", "))
+		}
+		faults = append(faults, faultAt(path, "%s", text.Truncate(why, 1000)))
+	}
+	if first := slices.IndexFunc(s.OneOf, fits); first >= 0 && slices.ContainsFunc(s.OneOf[first+1:], fits) {
+		faults = append(faults, faultAt(path, "it fits more than one of the alternatives of oneOf"))
+	}
+	if s.Not != nil && fits(s.Not) {
+		faults = append(faults, faultAt(path, "it fits the schema under not"))
+	}
+	return faults
+}
+
+// checkWithin checks a property, or an item with an index, of the value at a path.
+func (c *checker) checkWithin(s *jsonschema.Schema, value any, path, name string, index int) (faults []string) {
+	path += "/" + escapeToken(name)
+	within, allowed := schemasWithin(s, name, index)
+	if !allowed {
+		return []string{faultAt(path, "the schema does not allow it")}
+	}
+	for _, of := range within {
+		faults = append(faults, c.check(of, value, path)...)
+	}
+	return faults
+}
+
+// schemasWithin returns the schemas of a property or, if the index is not negative, of an item, and
+// whether a schema allows it.
+func schemasWithin(s *jsonschema.Schema, name string, index int) (found []*jsonschema.Schema, allowed bool) {
+	others := s.AdditionalProperties
+	if index >= 0 {
+		first, isList := s.Items.([]*jsonschema.Schema)
+		first = append(slices.Clone(first), s.PrefixItems...)
+		others = s.AdditionalItems
+		switch {
+		case index < len(first):
+			return first[index : index+1], true
+		case s.Items2020 != nil:
+			others = s.Items2020
+		case !isList && s.Items != nil:
+			others = s.Items
+		}
+	} else {
+		if of := s.Properties[name]; of != nil {
+			found = append(found, of)
+		}
+		for pattern, of := range s.PatternProperties {
+			if pattern.MatchString(name) {
+				found = append(found, of)
+			}
+		}
+	}
+	switch others := others.(type) {
+	case bool:
+		return found, others || len(found) > 0
+	case *jsonschema.Schema:
+		if len(found) == 0 {
+			found = append(found, others)
+		}
+	}
+	return found, true
+}
