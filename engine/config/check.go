@@ -168,6 +168,9 @@ func (d *Decoder) checkOrchestrator(key string, t Team) {
 			d.Report(at, "with early_agreement the first answer of a single agent would decide; start with 2 or more")
 		}
 	}
+	if t.AnswerSchema != nil && o.CoordinationMode == coordination.Decomposition && o.SkipFinalPresentation && len(t.Agents) > 1 {
+		d.Report(key+".skip_final_presentation", "the parts of divided work are texts, and without a presenter nobody gives data for answer_schema; remove one of the two")
+	}
 	if o.Agree == JudgedEqual && o.AgreeJudge.Backend == nil {
 		d.Report(key+".agree", "no model to judge with; name a small one as %s, such as {backend: {model: %s}}", key+".agree_judge", defaultModel)
 	}

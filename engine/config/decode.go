@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"conclave/engine/llm"
 	"conclave/engine/text"
 )
 
@@ -28,7 +29,7 @@ type Decoder struct {
 	listed   map[string]bool       // sections whose valid keys were already listed
 }
 
-var teamType = reflect.TypeFor[Team]()
+var teamType, dataSchemaType = reflect.TypeFor[Team](), reflect.TypeFor[*llm.DataSchema]()
 
 func newDecoder(file string, reach Reach, document reflect.Type) *Decoder {
 	return &Decoder{file: file, reach: reach, document: document, invalid: map[string]bool{}, decoded: map[string]*yaml.Node{}, listed: map[string]bool{}}
@@ -85,6 +86,8 @@ func (d *Decoder) decodeValue(n *yaml.Node, key string, v reflect.Value, r rule)
 		v.Set(reflect.ValueOf((&criteriaReader{Decoder: d}).decodeCriteria(n, key)))
 	case v.Kind() == reflect.Pointer && kindOf(n) == null:
 		v.SetZero()
+	case v.Type() == dataSchemaType:
+		v.Set(reflect.ValueOf(d.decodeDataSchema(n, key)))
 	case v.Kind() == reflect.Pointer:
 		target := reflect.New(v.Type().Elem())
 		target.Elem().Set(withDefaults(v.Type().Elem()))

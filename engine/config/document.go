@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+
+	"conclave/engine/llm"
 )
 
 // Limits of a document. A team of 26 agents needs a few hundred values; an alias
@@ -270,4 +272,34 @@ func (p *jsonParser) value() *yaml.Node {
 		n.Tag, n.Value = "!!null", "null"
 	}
 	return n
+}
+
+func (d *Decoder) decodeDataSchema(n *yaml.Node, key string) *llm.DataSchema {
+	s, err := llm.ReadDataSchema([]byte(d.encodeNode(n, key)))
+	if err != nil && !d.invalid[key] {
+		d.reportAt(n, key, "%s", err.Error())
+	}
+	return s
+}
+
+// encodeNode returns a value as JSON with its keys in their order.
+func (d *Decoder) encodeNode(n *yaml.Node, key string) string {
+	var parts []string
+	switch k := kindOf(n); {
+	case k == number && json.Valid([]byte(n.Value)):
+		return n.Value
+	case k == list:
+		for i, item := range n.Content {
+			parts = append(parts, d.encodeNode(item, itemKey(key, i)))
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	case k == mapping:
+		for _, e := range d.uniqueEntries(n, key) {
+			name, _ := json.Marshal(e.Key.Value) // a string always has a JSON form
+			parts = append(parts, string(name)+":"+d.encodeNode(e.Value, joinKey(key, e.Key.Value)))
+		}
+		return "{" + strings.Join(parts, ",") + "}"
+	}
+	scalar, _ := json.Marshal(d.decodeAny(n, key))
+	return string(scalar)
 }

@@ -105,6 +105,8 @@ func valueSchema(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
 	switch {
 	case t == criteriaType:
 		return &jsonschema.Schema{Types: []string{"array", "null"}, Items: criterionSchema()}
+	case t == dataSchemaType:
+		return &jsonschema.Schema{Types: []string{"object", "null"}}
 	case t.Kind() == reflect.Pointer:
 		s := valueSchema(t.Elem(), pattern, r)
 		if s.Type != "" {

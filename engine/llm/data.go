@@ -147,6 +147,11 @@ func (s *DataSchema) dropUnchecked(path string, o map[string]any) {
 	}
 }
 
+// MarshalJSON returns the schema as it is written, without white space.
+func (s *DataSchema) MarshalJSON() ([]byte, error) {
+	return []byte(encodeOrdered(s.tree, "", s.order)), nil
+}
+
 // Sent returns the schema as models see it.
 func (s *DataSchema) Sent() json.RawMessage {
 	return json.RawMessage(encodeOrdered(s.sentAt(""), "", s.order))
