@@ -66,7 +66,7 @@ func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d 
 		return answer, "", fmt.Errorf("read the final answer: %w", err)
 	}
 	return artifact.Answer{
-		AgentID: shown.Agent, Answer: said.Answer, Timestamp: commit.Timestamp, Label: coordination.FinalLabelOf(shown.Label), Step: shown.Step,
+		AgentID: shown.Agent, Answer: said.Answer, Timestamp: commit.Timestamp, Label: coordination.FinalLabelOf(shown.Label), Step: shown.Step, Data: said.Data,
 	}, commit.Manifest, nil
 }
 

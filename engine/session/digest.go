@@ -19,6 +19,7 @@ import (
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/session/check"
+	"conclave/engine/text"
 )
 
 // DigestOf returns the digest of an answer with a change of files that has the given hash.
@@ -98,6 +99,39 @@ func (t task) findAgreements(answers []answer) []agreement {
 		groups[at] = append(groups[at], a.Label)
 	}
 	return slices.DeleteFunc(groups, func(equal agreement) bool { return len(equal) < 2 })
+}
+
+// maxDifferences bounds the fields that findDifferences lists, and the bytes of each value.
+const (
+	maxDifferences = 40
+	maxDifferent   = 120
+)
+
+// findDifferences lists the fields in which the data of answers differ, a line for each, with the
+// values and the labels of their answers.
+func (t task) findDifferences(answers []answer, marks []string) (lines []string) {
+	answers = slices.DeleteFunc(slices.Clone(answers), func(a answer) bool { return a.Data.JSON == nil })
+	var data []llm.Data
+	for _, a := range answers {
+		data = append(data, a.Data)
+	}
+	for _, field := range llm.Differences(data) {
+		if len(lines) == maxDifferences {
+			return append(lines, "further fields are not listed")
+		}
+		labels := map[string][]string{}
+		for i, a := range answers {
+			labels[field.Values[i]] = append(labels[field.Values[i]], a.Label)
+		}
+		line := cmp.Or(field.Path, "the answer") + ":"
+		for i, value := range field.Values {
+			if slices.Index(field.Values, value) == i {
+				line += fmt.Sprintf(" %s (%s)", cmp.Or(text.Truncate(value, maxDifferent), "missing"), strings.Join(labels[value], ", "))
+			}
+		}
+		lines = append(lines, text.OneLine(text.Within(line, marks...)))
+	}
+	return lines
 }
 
 // comparesLines reports whether all answers have a last line "ANSWER: …". If so, only those

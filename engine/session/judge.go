@@ -194,7 +194,7 @@ func (r *rules) mergeCalls(calls []llm.ToolCall) (action, *rejection) {
 // which calls took effect.
 func (r *rules) rejectReply(calls []llm.ToolCall, why *rejection) loop.Ruling {
 	text, inText := why.why+" Nothing was submitted", ""
-	if why.code == noToolCalls || r.textOnly() {
+	if why.code == noToolCalls || r.textOnly() || r.task.Schema != nil && len(calls) == 0 {
 		inText = r.inText()
 	}
 	if !r.textOnly() {
@@ -283,8 +283,29 @@ func (r *rules) judgeText(content string) loop.Ruling {
 	return r.rejectReply(nil, &rejection{code: noToolCalls, why: why})
 }
 
+// inFence ends the sentences that ask for data as text.
+const inFence = "eply with the data as JSON between a line ```json and a line ```"
+
+// fenced matches a fenced block with its language, or a JSON object alone.
+var fenced = regexp.MustCompile("(?s)```(\\w*)[^\\n]*\\n(.*?)\\n\\s*```|^()(\\s*\\{.*\\}\\s*)$")
+
+// findData returns the last fenced block of JSON in a text, and the rest of the text.
+func findData(content string) (data, words string, found bool) {
+	for _, m := range fenced.FindAllStringSubmatch(content, -1) {
+		if m[1] == "" || strings.EqualFold(m[1], "json") {
+			data, words, found = m[2]+m[4], strings.Replace(content, m[0], "", 1), true
+		}
+	}
+	return data, words, found
+}
+
 // textCalls returns the tool call that a text represents, or nil.
 func (r *rules) textCalls(content string) []llm.ToolCall {
+	if r.task.Schema != nil && slices.Contains(r.permittedActions(), coordination.NewAnswer) {
+		if data, words, found := findData(content); found {
+			return []llm.ToolCall{{Name: string(coordination.NewAnswer), Arguments: `{"data":` + data + `,"content":` + string(marshal(words)) + `}`}}
+		}
+	}
 	if r.task.TextAnswers != textWhenAsked && r.task.TextAnswers != textAlways {
 		return nil
 	}
@@ -302,7 +323,7 @@ func (r *rules) textCalls(content string) []llm.ToolCall {
 		}
 	}
 	asked := r.task.TextAnswers == textAlways || r.memory.silent
-	if !asked || !r.answersOnly() || isBlank(content) || loop.LooksLikeCall(content) || r.task.namesTool(content) {
+	if !asked || r.task.Schema != nil || !r.answersOnly() || isBlank(content) || loop.LooksLikeCall(content) || r.task.namesTool(content) {
 		return nil
 	}
 	return []llm.ToolCall{{Name: string(coordination.NewAnswer), Arguments: string(marshal(proposal{Content: content}))}}
@@ -346,6 +367,9 @@ func (r *rules) textOnly() bool { return r.task.isPlain() && len(r.openActions()
 // inText returns the words that tell a model, which may be unable to call tools, how its text
 // counts.
 func (r *rules) inText() string {
+	if r.task.Schema != nil && slices.Contains(r.openActions(), coordination.NewAnswer) {
+		return " If you cannot call tools, r" + inFence + "."
+	}
 	if r.task.TextAnswers != textWhenAsked && r.task.TextAnswers != textAlways {
 		return ""
 	}
