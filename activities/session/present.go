@@ -39,7 +39,7 @@ func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, e
 		return Presented{}, err
 	}
 	head, truncated := text.Head(answer.Answer, maxAnswer)
-	return Presented{Answer: head, Truncated: truncated, Path: a.Store.URL(key)}, nil
+	return Presented{Answer: head, Truncated: truncated, Path: a.Store.URL(key), Data: answer.Data}, nil
 }
 
 func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d coordination.Decision) (answer artifact.Answer, manifest string, err error) {

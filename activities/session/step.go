@@ -54,6 +54,9 @@ func (a *Activities) assembleStep(ctx context.Context, run *attempt.Attempt, in 
 	if err != nil {
 		return err
 	}
+	if t, err = t.WithSchema(session.AnswerSchema); err != nil {
+		return activities.Invalid(err)
+	}
 	criteria, err := readCriteria(ctx, store, layout, t, session)
 	if err != nil {
 		return err

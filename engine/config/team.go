@@ -199,6 +199,19 @@ func (o Orchestrator) RunsChecks() bool {
 	return o.Ballot != "text" && o.Ballot != "" && o.CoordinationMode != coordination.Decomposition
 }
 
+// WithSchema returns the team with another schema for its answers, which may be empty for its own.
+func (t Team) WithSchema(schema json.RawMessage) (Team, error) {
+	if len(schema) == 0 || string(schema) == "null" {
+		return t, nil
+	}
+	s, err := llm.ReadDataSchema(schema)
+	if err != nil {
+		return t, fmt.Errorf("answer_schema: %w", err)
+	}
+	t.AnswerSchema = s
+	return t, nil
+}
+
 // Agent returns the agent with the given ID.
 func (t Team) Agent(id string) (Agent, bool) {
 	i := slices.IndexFunc(t.Agents, func(a Agent) bool { return a.ID == id })
