@@ -62,10 +62,15 @@ var english = message.NewPrinter(language.English)
 
 // localFaults returns the faults that a schema finds without another schema.
 func localFaults(s *jsonschema.Schema, value any, path string) []string {
-	local := *s
-	local.Ref, local.AllOf, local.AnyOf, local.OneOf, local.Not = nil, nil, nil, nil, nil
-	local.Properties, local.PatternProperties, local.AdditionalProperties, local.PropertyNames = nil, nil, nil, nil
-	local.Items, local.AdditionalItems, local.PrefixItems, local.Items2020 = nil, nil, nil, nil
+	local := jsonschema.Schema{
+		DraftVersion: s.DraftVersion, Bool: s.Bool, Types: s.Types, Enum: s.Enum, Const: s.Const, Required: s.Required, DependentRequired: s.DependentRequired,
+		MinProperties: s.MinProperties, MaxProperties: s.MaxProperties, MinItems: s.MinItems, MaxItems: s.MaxItems, UniqueItems: s.UniqueItems,
+		MinLength: s.MinLength, MaxLength: s.MaxLength, Pattern: s.Pattern,
+		Minimum: s.Minimum, Maximum: s.Maximum, ExclusiveMinimum: s.ExclusiveMinimum, ExclusiveMaximum: s.ExclusiveMaximum, MultipleOf: s.MultipleOf,
+	}
+	if s.Format != nil && slices.Contains(checkedFormats, s.Format.Name) {
+		local.Format = s.Format
+	}
 	var failed *jsonschema.ValidationError
 	if !errors.As(local.Validate(value), &failed) {
 		return nil
@@ -160,7 +165,9 @@ func schemasWithin(s *jsonschema.Schema, name string, index int) (found []*jsons
 			found = append(found, of)
 		}
 		for pattern, of := range s.PatternProperties {
-			if pattern.MatchString(name) {
+			if _, unread := pattern.(unchecked); unread {
+				others = nil // any name may be meant
+			} else if pattern.MatchString(name) {
 				found = append(found, of)
 			}
 		}

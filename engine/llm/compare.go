@@ -39,16 +39,15 @@ func ReadData(raw []byte) (Data, error) {
 	return (&checker{}).compare(raw, value, nil), nil
 }
 
+// ownKeywords begins the keywords that say how data are compared; models do not see them.
+const ownKeywords = "x-conclave-"
+
 // comparison says how the values of a schema are compared. An array can be a set; a value can be
 // ignored.
 type comparison struct{ set, ignore bool }
 
 // Validate implements jsonschema.SchemaExt.
 func (comparison) Validate(*jsonschema.ValidatorContext, any) {}
-
-func compileComparison(_ *jsonschema.CompilerContext, o map[string]any) (jsonschema.SchemaExt, error) {
-	return comparison{set: o[ownKeywords+"set"] == true, ignore: o[ownKeywords+"ignore"] == true}, nil
-}
 
 // compare returns the forms of a value that fits a schema, which may be nil.
 func (c *checker) compare(raw []byte, value any, s *jsonschema.Schema) Data {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,32 +17,33 @@ import (
 // DataSchema is a JSON Schema that data from a model must fit: an answer, the output of a pipeline's
 // step, or a structured reply to a caller.
 type DataSchema struct {
-	tree     any                 // as it is written
-	order    map[string][]string // of its keys
+	raw      string
+	tree     any
+	order    map[string][]string // of the keys of tree
 	compiled *jsonschema.Schema
 
-	// Unchecked names, with their places, the formats, patterns and other keywords that models are
-	// shown, but that are not checked.
+	// Unchecked names the formats, patterns and other keywords that models are shown, but that are
+	// not checked.
 	Unchecked []string
 }
 
-// The keywords of a schema that have schemas as values, or as the values of their members; those
-// that are not checked; and the formats that are.
+// The formats that are checked, and the keywords that are not.
 var (
-	subschemas      = []string{"additionalItems", "additionalProperties", "allOf", "anyOf", "items", "not", "oneOf", "prefixItems", "propertyNames"}
-	namedSubschemas = []string{"$defs", "definitions", "patternProperties", "properties"}
-	uncheckedKeys   = []string{
-		"$dynamicRef", "$recursiveRef", "contains", "dependencies", "dependentSchemas", "else", "if", "maxContains", "minContains", "then", "unevaluatedItems", "unevaluatedProperties",
-	}
 	checkedFormats = []string{"date-time", "date", "time", "duration", "email", "uri", "uuid", "ipv4", "ipv6"}
+	uncheckedKeys  = []string{"$dynamicRef", "$recursiveRef", "contains", "dependencies", "dependentSchemas", "if", "unevaluatedItems", "unevaluatedProperties"}
 )
 
-// ownKeywords begins the keywords that say how data are compared; models do not see them.
-const ownKeywords = "x-conclave-"
+// unchecked is a pattern that RE2 cannot read.
+type unchecked string
+
+func (p unchecked) String() string { return string(p) }
+
+// MatchString implements jsonschema.Regexp.
+func (unchecked) MatchString(string) bool { return true }
 
 // ReadDataSchema reads a JSON Schema. It refuses references to other documents.
 func ReadDataSchema(raw []byte) (*DataSchema, error) {
-	s := &DataSchema{}
+	s := &DataSchema{raw: Compact(string(raw))}
 	var err error
 	if s.tree, s.order, err = readJSON(raw); err != nil {
 		return nil, err
@@ -51,129 +51,111 @@ func ReadDataSchema(raw []byte) (*DataSchema, error) {
 	if _, isObject := s.tree.(map[string]any); !isObject {
 		return nil, errors.New(`it is not a JSON object; give a schema such as {"type": "object", "properties": {"choice": {"type": "string"}}, "required": ["choice"]}`)
 	}
-	var outside error
-	checked := editSchemas(s.tree, "", func(path string, o map[string]any) {
-		if to, _ := o["$ref"].(string); to != "" && !strings.HasPrefix(to, "#") {
-			outside = errors.New(faultAt(path+"/$ref", "%s is another document; put the schema under $defs and refer to it as #/$defs/NAME", text.Truncate(to, 80)))
-		}
-		s.dropUnchecked(path, o)
-	})
-	if outside != nil {
-		return nil, outside
-	}
 	const url = "urn:schema"
 	c := jsonschema.NewCompiler()
 	c.UseLoader(jsonschema.SchemeURLLoader{}) // loads nothing
+	c.UseRegexpEngine(s.compilePattern)
 	c.AssertFormat()
 	c.AssertVocabs()
-	c.RegisterVocabulary(&jsonschema.Vocabulary{URL: ownKeywords, Compile: compileComparison})
-	if err = c.AddResource(url, checked); err == nil {
+	c.RegisterVocabulary(&jsonschema.Vocabulary{URL: ownKeywords, Compile: s.compileOwn})
+	if err = c.AddResource(url, s.tree); err == nil {
 		s.compiled, err = c.Compile(url)
 	}
 	var faulty *jsonschema.ValidationError
 	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok && errors.As(invalid.Err, &faulty) {
 		err = errors.New(joinFaults(faultsOf("", faulty), "; "))
 	}
+	if other, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
+		err = fmt.Errorf("it refers to another document, %s; put what is there under $defs and refer to it as #/$defs/NAME", text.Truncate(other.URL, 80))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("it is not a JSON Schema: %s", strings.ReplaceAll(err.Error(), url, ""))
 	}
 	slices.Sort(s.Unchecked)
+	s.Unchecked = slices.Compact(s.Unchecked)
 	return s, nil
 }
 
-// editSchemas returns a copy of a schema in which edit has changed it and then each schema in it.
-func editSchemas(schema any, path string, edit func(path string, o map[string]any)) any {
-	o, isObject := schema.(map[string]any)
-	if !isObject {
-		return schema
+func (s *DataSchema) compilePattern(pattern string) (jsonschema.Regexp, error) {
+	read, err := regexp.Compile(pattern)
+	if err != nil {
+		s.Unchecked = append(s.Unchecked, "pattern "+text.Truncate(pattern, 80))
+		return unchecked(pattern), nil //nolint:nilerr // other programs read it
 	}
-	o = maps.Clone(o)
-	edit(path, o)
-	for name, value := range o {
-		at := path + "/" + escapeToken(name)
-		named, _ := value.(map[string]any)
-		list, isList := value.([]any)
-		switch {
-		case slices.Contains(namedSubschemas, name) && named != nil:
-			named = maps.Clone(named)
-			for of, schema := range named {
-				named[of] = editSchemas(schema, at+"/"+escapeToken(of), edit)
-			}
-			o[name] = named
-		case slices.Contains(subschemas, name) && isList:
-			list = slices.Clone(list)
-			for i := range list {
-				list[i] = editSchemas(list[i], at+"/"+strconv.Itoa(i), edit)
-			}
-			o[name] = list
-		case slices.Contains(subschemas, name):
-			o[name] = editSchemas(value, at, edit)
-		}
-	}
-	return o
+	return read, nil
 }
 
-// dropUnchecked removes from a schema what is not checked. Where RE2 cannot read a pattern for names
-// of properties, all names are admitted.
-func (s *DataSchema) dropUnchecked(path string, o map[string]any) {
-	drop := func(from map[string]any, name, what string) {
-		s.Unchecked = append(s.Unchecked, text.Truncate(what, 80)+" at "+path+"/"+escapeToken(name))
-		delete(from, name)
-	}
-	isRE2 := func(pattern string) bool {
-		_, err := regexp.Compile(pattern)
-		return err == nil
-	}
-	delete(o, "$id")
+// compileOwn reads conclave's own keywords of a schema, and notes those that are not checked.
+func (s *DataSchema) compileOwn(_ *jsonschema.CompilerContext, o map[string]any) (jsonschema.SchemaExt, error) {
 	for _, name := range uncheckedKeys {
 		if _, there := o[name]; there {
-			drop(o, name, name)
+			s.Unchecked = append(s.Unchecked, name)
 		}
 	}
-	if format, ok := o["format"].(string); ok && !slices.Contains(checkedFormats, format) {
-		drop(o, "format", "format "+format)
+	if format, _ := o["format"].(string); format != "" && !slices.Contains(checkedFormats, format) {
+		s.Unchecked = append(s.Unchecked, "format "+text.Truncate(format, 80))
 	}
-	if pattern, ok := o["pattern"].(string); ok && !isRE2(pattern) {
-		drop(o, "pattern", "pattern "+pattern)
-	}
-	names, _ := o["patternProperties"].(map[string]any)
-	names = maps.Clone(names)
-	for pattern := range names {
-		if !isRE2(pattern) {
-			drop(names, pattern, "pattern "+pattern)
-			delete(o, "additionalProperties")
-			o["patternProperties"] = names
-		}
-	}
+	return comparison{set: o[ownKeywords+"set"] == true, ignore: o[ownKeywords+"ignore"] == true}, nil
 }
 
-// MarshalJSON returns the schema as it is written, without white space.
-func (s *DataSchema) MarshalJSON() ([]byte, error) {
-	return []byte(encodeOrdered(s.tree, "", s.order)), nil
-}
+// MarshalJSON returns the schema as it is written.
+func (s *DataSchema) MarshalJSON() ([]byte, error) { return []byte(s.raw), nil }
 
 // Sent returns the schema as models see it.
 func (s *DataSchema) Sent() json.RawMessage {
-	return json.RawMessage(encodeOrdered(s.sentAt(""), "", s.order))
+	return json.RawMessage(s.encode(s.tree, "", aSchema, ""))
 }
 
 // Arguments returns the parameters of a tool whose argument name is the data, and the other is
 // optional.
 func (s *DataSchema) Arguments(name, other string, about Property) json.RawMessage {
-	data := encodeOrdered(s.sentAt("/properties/"+name), "", s.order)
+	data := s.encode(s.tree, "", aSchema, "/properties/"+name)
 	return json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{%q:%s,%q:%s},"required":[%[1]q],"additionalProperties":false}`, name, data, other, encodeJSON(about)))
 }
 
-// sentAt returns the schema as it is sent within another one, at a place, which its references name.
-func (s *DataSchema) sentAt(place string) any {
-	return editSchemas(s.tree, "", func(_ string, o map[string]any) {
-		maps.DeleteFunc(o, func(name string, _ any) bool {
-			return name == "$id" || name == "$schema" || strings.HasPrefix(name, ownKeywords)
-		})
-		if to, _ := o["$ref"].(string); to == "#" || strings.HasPrefix(to, "#/") {
-			o["$ref"] = "#" + place + to[1:]
+// The parts of a schema: a schema, schemas by name, or a value that is no schema.
+const (
+	aSchema = iota
+	namedSchemas
+	aValue
+)
+
+// partsOf has the keywords of a schema with other parts than schemas.
+var partsOf = map[string]int{
+	"properties": namedSchemas, "patternProperties": namedSchemas, "$defs": namedSchemas, "definitions": namedSchemas, "dependentSchemas": namedSchemas,
+	"dependencies": namedSchemas, "enum": aValue, "const": aValue, "default": aValue, "examples": aValue,
+}
+
+// encode returns the JSON of a part of the schema at a path as models see it: without conclave's own
+// keywords, with its keys in their order, and with references to the place of the schema in another.
+func (s *DataSchema) encode(v any, path string, part int, place string) string {
+	var parts []string
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range s.order[path] {
+			value, inner := v[name], part
+			if part == namedSchemas {
+				inner = aSchema
+			}
+			if part == aSchema {
+				if name == "$id" || name == "$schema" || strings.HasPrefix(name, ownKeywords) {
+					continue
+				}
+				if to, _ := value.(string); name == "$ref" && (to == "#" || strings.HasPrefix(to, "#/")) {
+					value = "#" + place + to[1:]
+				}
+				inner = partsOf[name]
+			}
+			parts = append(parts, encodeJSON(name)+":"+s.encode(value, path+"/"+escapeToken(name), inner, place))
 		}
-	})
+		return "{" + strings.Join(parts, ",") + "}"
+	case []any:
+		for i, item := range v {
+			parts = append(parts, s.encode(item, path+"/"+strconv.Itoa(i), part, place))
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	}
+	return encodeJSON(v)
 }
 
 // Read reads data that fit the schema. Errors name the places of faults, as JSON pointers, and the

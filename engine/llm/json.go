@@ -128,26 +128,6 @@ func encodeJSON(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// encodeOrdered encodes the value at a path with its keys in their order.
-func encodeOrdered(v any, path string, order map[string][]string) string {
-	var parts []string
-	switch v := v.(type) {
-	case map[string]any:
-		for _, name := range order[path] {
-			if value, there := v[name]; there {
-				parts = append(parts, encodeJSON(name)+":"+encodeOrdered(value, path+"/"+escapeToken(name), order))
-			}
-		}
-		return "{" + strings.Join(parts, ",") + "}"
-	case []any:
-		for i, item := range v {
-			parts = append(parts, encodeOrdered(item, path+"/"+strconv.Itoa(i), order))
-		}
-		return "[" + strings.Join(parts, ",") + "]"
-	}
-	return encodeJSON(v)
-}
-
 // canonicalScalar returns the canonical JSON of a value that is no object and no array: numbers are
 // decimals, texts are in NFC.
 func canonicalScalar(value any) string {
