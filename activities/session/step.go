@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -290,14 +289,11 @@ func callsOf(ctx context.Context, store artifact.Store, session string, awaited 
 // callDigest returns a digest of a call's tool and arguments, which does not depend on the order of
 // their keys.
 func callDigest(c loop.AwaitedCall) string {
-	canonical := []byte(c.Arguments)
-	var value any
-	if json.Unmarshal(canonical, &value) == nil {
-		if data, err := json.Marshal(value); err == nil {
-			canonical = data
-		}
+	canonical := c.Arguments
+	if d, err := llm.ReadData([]byte(canonical)); err == nil {
+		canonical = d.Canonical
 	}
-	return artifact.SessionHash(c.Name + "\x00" + string(canonical))
+	return artifact.SessionHash(c.Name + "\x00" + canonical)
 }
 
 func (a *Activities) writeResults(ctx context.Context, layout artifact.Layout, results []coordination.ToolResult) error {

@@ -51,12 +51,12 @@ func TestParse_refusesAnswerSchemas(t *testing.T) {
 		"answer_schema: schema.json":                     `answer_schema: it is not a JSON object; give a schema such as {"type": "object"`,
 		"answer_schema: {type: [object, object]}":        `answer_schema: it is not a JSON Schema`,
 		"answer_schema: {$ref: 'other.json'}":            `answer_schema: at /$ref: other.json is another document`,
-		"answer_schema: {type: object, type: object}":    `answer_schema.type: duplicate key, set on line 2 already`,
+		"answer_schema: {type: object, type: object}":    `answer_schema: at /type: the key is there twice`,
 		"answer_schema: {maximum: 1e999}":                `answer_schema: at /maximum: the number is too large`,
 		"answer_schema: {}\norchestrator: {agree: datt}": `did you mean data?`,
 	} {
 		_, err := Parse("team.yaml", []byte("agent: {id: a, backend: {type: offline}}\n"+config), Local)
-		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, want, config)
 	}
 	_, err := Parse("team.yaml", []byte(`
 agents: [{id: a, backend: {type: offline}, subtask: x}, {id: b, backend: {type: offline}, subtask: y}]

@@ -275,31 +275,33 @@ func (p *jsonParser) value() *yaml.Node {
 }
 
 func (d *Decoder) decodeDataSchema(n *yaml.Node, key string) *llm.DataSchema {
-	s, err := llm.ReadDataSchema([]byte(d.encodeNode(n, key)))
-	if err != nil && !d.invalid[key] {
+	s, err := llm.ReadDataSchema([]byte(encodeNode(n)))
+	if err != nil {
 		d.reportAt(n, key, "%s", err.Error())
 	}
 	return s
 }
 
-// encodeNode returns a value as JSON with its keys in their order.
-func (d *Decoder) encodeNode(n *yaml.Node, key string) string {
+// encodeNode returns a value as JSON with its keys in their order, and its numbers as they are written.
+func encodeNode(n *yaml.Node) string {
 	var parts []string
-	switch k := kindOf(n); {
-	case k == number && json.Valid([]byte(n.Value)):
-		return n.Value
-	case k == list:
-		for i, item := range n.Content {
-			parts = append(parts, d.encodeNode(item, itemKey(key, i)))
-		}
-		return "[" + strings.Join(parts, ",") + "]"
-	case k == mapping:
-		for _, e := range d.uniqueEntries(n, key) {
+	switch kindOf(n) {
+	case mapping:
+		for _, e := range Entries(n) {
 			name, _ := json.Marshal(e.Key.Value) // a string always has a JSON form
-			parts = append(parts, string(name)+":"+d.encodeNode(e.Value, joinKey(key, e.Key.Value)))
+			parts = append(parts, string(name)+":"+encodeNode(e.Value))
 		}
 		return "{" + strings.Join(parts, ",") + "}"
+	case list:
+		for _, item := range n.Content {
+			parts = append(parts, encodeNode(item))
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	case str:
+		quoted, _ := json.Marshal(n.Value)
+		return string(quoted)
+	case null:
+		return "null"
 	}
-	scalar, _ := json.Marshal(d.decodeAny(n, key))
-	return string(scalar)
+	return strings.ToLower(n.Value)
 }

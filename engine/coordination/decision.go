@@ -69,10 +69,10 @@ func (d Digest) Whole(agree string) string {
 
 // Line returns the hash of the last line "ANSWER: …" for a value of Config.Agree.
 func (d Digest) Line(agree string) string {
-	switch {
-	case agree == agreeExact:
+	switch agree {
+	case agreeExact:
 		return d.ExactLine
-	case agree == agreeData && d.Data != "":
+	case agreeData:
 		return ""
 	}
 	return d.NormalizedLine

@@ -32,7 +32,7 @@ type Field struct {
 
 // ReadData reads JSON that need not fit a schema.
 func ReadData(raw []byte) (Data, error) {
-	value, _, err := readJSON(raw)
+	value, err := readJSON(raw)
 	if err != nil {
 		return Data{}, err
 	}
@@ -172,24 +172,25 @@ func (s *DataSchema) Example(seed int) json.RawMessage {
 }
 
 func exampleOf(s *jsonschema.Schema, seed, depth int) any {
-	last := slices.Concat(s.AnyOf, s.OneOf, []*jsonschema.Schema{s.Ref})
-	last = slices.DeleteFunc(last, func(of *jsonschema.Schema) bool { return of == nil })
 	fields := map[string]any{}
 	for _, name := range s.Required {
 		if of, _ := schemasWithin(s, name, -1); len(of) > 0 && depth < maxJSONDepth {
 			fields[name] = exampleOf(of[0], seed, depth+1)
 		}
 	}
+	others := append(slices.Clone(s.AnyOf), s.OneOf...)
 	switch {
 	case s.Const != nil:
 		return *s.Const
 	case s.Enum != nil && len(s.Enum.Values) > 0:
 		return s.Enum.Values[seed%len(s.Enum.Values)]
-	case len(last) > 0 && depth < maxJSONDepth:
-		return exampleOf(last[len(last)-1], seed, depth+1)
-	case s.Types == nil || slices.Contains(s.Types.ToStrings(), "object"):
+	case s.Ref != nil && depth < maxJSONDepth:
+		return exampleOf(s.Ref, seed, depth+1)
+	case len(others) > 0 && depth < maxJSONDepth:
+		return exampleOf(others[len(others)-1], seed, depth+1)
+	case s.Types == nil:
 		return fields
 	}
-	values := map[string]any{"null": nil, "boolean": seed%2 == 0, "number": seed % 3, "integer": seed % 3, "string": "offline", "array": []any{}}
+	values := map[string]any{"object": fields, "boolean": seed%2 == 0, "number": seed % 3, "integer": seed % 3, "string": "offline", "array": []any{}}
 	return values[s.Types.ToStrings()[0]]
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -18,8 +17,6 @@ import (
 // step, or a structured reply to a caller.
 type DataSchema struct {
 	raw      string
-	tree     any
-	order    map[string][]string // of the keys of tree
 	compiled *jsonschema.Schema
 
 	// Unchecked names the formats, patterns and other keywords that models are shown, but that are
@@ -44,21 +41,21 @@ func (unchecked) MatchString(string) bool { return true }
 // ReadDataSchema reads a JSON Schema. It refuses references to other documents.
 func ReadDataSchema(raw []byte) (*DataSchema, error) {
 	s := &DataSchema{raw: Compact(string(raw))}
-	var err error
-	if s.tree, s.order, err = readJSON(raw); err != nil {
+	tree, err := readJSON(raw)
+	if err != nil {
 		return nil, err
 	}
-	if _, isObject := s.tree.(map[string]any); !isObject {
+	if _, isObject := tree.(map[string]any); !isObject {
 		return nil, errors.New(`it is not a JSON object; give a schema such as {"type": "object", "properties": {"choice": {"type": "string"}}, "required": ["choice"]}`)
 	}
-	const url = "urn:schema"
+	const url = "schema:///schema"
 	c := jsonschema.NewCompiler()
 	c.UseLoader(jsonschema.SchemeURLLoader{}) // loads nothing
 	c.UseRegexpEngine(s.compilePattern)
 	c.AssertFormat()
 	c.AssertVocabs()
 	c.RegisterVocabulary(&jsonschema.Vocabulary{URL: ownKeywords, Compile: s.compileOwn})
-	if err = c.AddResource(url, s.tree); err == nil {
+	if err = c.AddResource(url, tree); err == nil {
 		s.compiled, err = c.Compile(url)
 	}
 	var faulty *jsonschema.ValidationError
@@ -66,7 +63,7 @@ func ReadDataSchema(raw []byte) (*DataSchema, error) {
 		err = errors.New(joinFaults(faultsOf("", faulty), "; "))
 	}
 	if other, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
-		err = fmt.Errorf("it refers to another document, %s; put what is there under $defs and refer to it as #/$defs/NAME", text.Truncate(other.URL, 80))
+		err = fmt.Errorf("it refers to another document, %s; put what is there under $defs and refer to it as #/$defs/NAME", text.Truncate(strings.TrimPrefix(other.URL, "schema:///"), 80))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("it is not a JSON Schema: %s", strings.ReplaceAll(err.Error(), url, ""))
@@ -102,15 +99,20 @@ func (s *DataSchema) compileOwn(_ *jsonschema.CompilerContext, o map[string]any)
 func (s *DataSchema) MarshalJSON() ([]byte, error) { return []byte(s.raw), nil }
 
 // Sent returns the schema as models see it.
-func (s *DataSchema) Sent() json.RawMessage {
-	return json.RawMessage(s.encode(s.tree, "", aSchema, ""))
-}
+func (s *DataSchema) Sent() json.RawMessage { return json.RawMessage(s.sentAt("")) }
 
 // Arguments returns the parameters of a tool whose argument name is the data, and the other is
 // optional.
 func (s *DataSchema) Arguments(name, other string, about Property) json.RawMessage {
-	data := s.encode(s.tree, "", aSchema, "/properties/"+name)
-	return json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{%q:%s,%q:%s},"required":[%[1]q],"additionalProperties":false}`, name, data, other, encodeJSON(about)))
+	return json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{%q:%s,%q:%s},"required":[%[1]q],"additionalProperties":false}`,
+		name, s.sentAt("/properties/"+name), other, encodeJSON(about)))
+}
+
+// sentAt returns the schema as it is sent at a place within another one.
+func (s *DataSchema) sentAt(place string) string {
+	d := json.NewDecoder(strings.NewReader(s.raw))
+	d.UseNumber()
+	return sendPart(d, aSchema, place)
 }
 
 // The parts of a schema: a schema, schemas by name, or a value that is no schema.
@@ -126,42 +128,42 @@ var partsOf = map[string]int{
 	"dependencies": namedSchemas, "enum": aValue, "const": aValue, "default": aValue, "examples": aValue,
 }
 
-// encode returns the JSON of a part of the schema at a path as models see it: without conclave's own
-// keywords, with its keys in their order, and with references to the place of the schema in another.
-func (s *DataSchema) encode(v any, path string, part int, place string) string {
-	var parts []string
-	switch v := v.(type) {
-	case map[string]any:
-		for _, name := range s.order[path] {
-			value, inner := v[name], part
-			if part == namedSchemas {
-				inner = aSchema
-			}
-			if part == aSchema {
-				if name == "$id" || name == "$schema" || strings.HasPrefix(name, ownKeywords) {
-					continue
-				}
-				if to, _ := value.(string); name == "$ref" && (to == "#" || strings.HasPrefix(to, "#/")) {
-					value = "#" + place + to[1:]
-				}
-				inner = partsOf[name]
-			}
-			parts = append(parts, encodeJSON(name)+":"+s.encode(value, path+"/"+escapeToken(name), inner, place))
-		}
-		return "{" + strings.Join(parts, ",") + "}"
-	case []any:
-		for i, item := range v {
-			parts = append(parts, s.encode(item, path+"/"+strconv.Itoa(i), part, place))
-		}
-		return "[" + strings.Join(parts, ",") + "]"
+// sendPart returns the next part of a schema without what models do not see, its keys in their order,
+// which models follow, and with references to the place of the schema.
+func sendPart(d *json.Decoder, part int, place string) string {
+	token, _ := d.Token() // the schema is valid
+	begin, _ := token.(json.Delim)
+	if begin == 0 {
+		return encodeJSON(token)
 	}
-	return encodeJSON(v)
+	var parts []string
+	for d.More() {
+		if begin == '[' {
+			parts = append(parts, sendPart(d, part, place))
+			continue
+		}
+		key, _ := d.Token()
+		name, _ := key.(string)
+		inner := part
+		if part != aValue {
+			inner = map[int]int{aSchema: partsOf[name], namedSchemas: aSchema}[part]
+		}
+		text := sendPart(d, inner, place)
+		if part == aSchema && name == "$ref" && (text == `"#"` || strings.HasPrefix(text, `"#/`)) {
+			text = `"#` + place + text[2:]
+		}
+		if part != aSchema || name != "$id" && name != "$schema" && !strings.HasPrefix(name, ownKeywords) {
+			parts = append(parts, encodeJSON(name)+":"+text)
+		}
+	}
+	end, _ := d.Token()
+	return begin.String() + strings.Join(parts, ",") + fmt.Sprint(end)
 }
 
 // Read reads data that fit the schema. Errors name the places of faults, as JSON pointers, and the
 // reasons. An object that a model has quoted, as a text, is accepted, too.
 func (s *DataSchema) Read(raw []byte) (Data, error) {
-	value, _, err := readJSON(raw)
+	value, err := readJSON(raw)
 	if err != nil {
 		return Data{}, err
 	}

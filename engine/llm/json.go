@@ -26,34 +26,31 @@ const (
 // escape.
 var surrogates = regexp.MustCompile(`\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\.`)
 
-// readJSON reads a JSON value with json.Number for numbers. Order has the keys of each object in
-// the order of the text, by the object's JSON pointer. It refuses what other programs cannot read or
-// read differently: keys that are there twice in normal form, half surrogates, numbers beyond a
+// readJSON reads a JSON value with json.Number for numbers. It refuses what other programs cannot read
+// or read differently: keys that are there twice in normal form, half surrogates, numbers beyond a
 // double, and everything above the limits.
-func readJSON(raw []byte) (value any, order map[string][]string, err error) {
+func readJSON(raw []byte) (any, error) {
 	if len(raw) > maxJSON {
-		return nil, nil, fmt.Errorf("the JSON has %d bytes; at most %d are accepted", len(raw), maxJSON)
+		return nil, fmt.Errorf("the JSON has %d bytes; at most %d are accepted", len(raw), maxJSON)
 	}
 	if err := json.Unmarshal(raw, new(json.RawMessage)); err != nil {
-		return nil, nil, fmt.Errorf("it is not JSON: %w", err)
+		return nil, fmt.Errorf("it is not JSON: %w", err)
 	}
 	if !utf8.Valid(raw) {
-		return nil, nil, errors.New("it is not UTF-8 text")
+		return nil, errors.New("it is not UTF-8 text")
 	}
 	for _, found := range surrogates.FindAllSubmatch(raw, -1) {
 		if len(found[1]) > 0 {
-			return nil, nil, fmt.Errorf("%s is half of a surrogate pair; write the whole character", found[1])
+			return nil, fmt.Errorf("%s is half of a surrogate pair; write the whole character", found[1])
 		}
 	}
-	r := jsonReader{Decoder: json.NewDecoder(bytes.NewReader(raw)), order: map[string][]string{}}
+	r := jsonReader{Decoder: json.NewDecoder(bytes.NewReader(raw))}
 	r.UseNumber()
-	value, err = r.readValue("", 0)
-	return value, r.order, err
+	return r.readValue("", 0)
 }
 
 type jsonReader struct {
 	*json.Decoder
-	order  map[string][]string
 	values int
 }
 
@@ -86,7 +83,6 @@ func (r *jsonReader) readValue(path string, depth int) (any, error) {
 				return nil, errors.New(faultAt(at, "the key is there twice"))
 			}
 			normal[norm.NFC.String(name)] = true
-			r.order[path] = append(r.order[path], name)
 		}
 		value, err := r.readValue(at, depth+1)
 		if err != nil {

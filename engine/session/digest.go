@@ -101,37 +101,31 @@ func (t task) findAgreements(answers []answer) []agreement {
 	return slices.DeleteFunc(groups, func(equal agreement) bool { return len(equal) < 2 })
 }
 
-// maxDifferences bounds the fields that findDifferences lists, and the bytes of each value.
-const (
-	maxDifferences = 40
-	maxDifferent   = 120
-)
+// maxDifferent and maxDifferences bound, in bytes, a value and the text in which answers differ.
+const maxDifferent, maxDifferences = 120, 4 << 10
 
 // findDifferences lists the fields in which the data of answers differ, a line for each, with the
 // values and the labels of their answers.
-func (t task) findDifferences(answers []answer, marks []string) (lines []string) {
+func (t task) findDifferences(answers []answer, marks ...string) string {
 	answers = slices.DeleteFunc(slices.Clone(answers), func(a answer) bool { return a.Data.JSON == nil })
 	var data []llm.Data
 	for _, a := range answers {
 		data = append(data, a.Data)
 	}
+	var lines strings.Builder
 	for _, field := range llm.Differences(data) {
-		if len(lines) == maxDifferences {
-			return append(lines, "further fields are not listed")
-		}
 		labels := map[string][]string{}
-		for i, a := range answers {
-			labels[field.Values[i]] = append(labels[field.Values[i]], a.Label)
+		for i, value := range field.Values {
+			labels[value] = append(labels[value], answers[i].Label)
 		}
-		line := cmp.Or(field.Path, "the answer") + ":"
+		lines.WriteString("\n- " + cmp.Or(text.OneLine(field.Path), "all") + ":")
 		for i, value := range field.Values {
 			if slices.Index(field.Values, value) == i {
-				line += fmt.Sprintf(" %s (%s)", cmp.Or(text.Truncate(value, maxDifferent), "missing"), strings.Join(labels[value], ", "))
+				fmt.Fprintf(&lines, " %s (%s)", cmp.Or(text.Truncate(value, maxDifferent), "missing"), strings.Join(labels[value], ", "))
 			}
 		}
-		lines = append(lines, text.OneLine(text.Within(line, marks...)))
 	}
-	return lines
+	return text.Truncate(text.Within(lines.String(), marks...), maxDifferences)
 }
 
 // comparesLines reports whether all answers have a last line "ANSWER: …". If so, only those

@@ -98,7 +98,7 @@ type update struct {
 	People      string // mark between the messages of people
 	Answers     []newcomer
 	Agreements  []agreement // agreements of all answers shown
-	Differences []string    // as in prompt, of all answers shown
+	Differences string      // as in prompt, of all answers shown
 	Said        []message
 
 	WrapUp   bool
@@ -164,7 +164,7 @@ func (r *rules) gatherUpdate(ctx context.Context, a admission) (update, error) {
 		later := r.memory.clone()
 		later.showAnswers(answers, u.note.Answers)
 		u.Agreements = r.task.findAgreements(later.answers)
-		u.Differences = r.task.findDifferences(later.answers, slices.Concat(r.memory.live, []string{u.note.Mark}))
+		u.Differences = r.task.findDifferences(later.answers, append(slices.Clone(r.memory.live), u.note.Mark)...)
 	}
 	u.Said, err = r.readMessages(ctx, a.Messages)
 	u.note.Messages = a.Messages

@@ -36,6 +36,7 @@ type CLI struct {
 	Config                    string
 	WorkerConfig              string // configuration file of the worker in this process; set only by commands with the flag
 	JSON, Automation          bool
+	Data                      bool   // print the data of a result alone
 	Version                   string // version of conclave
 }
 

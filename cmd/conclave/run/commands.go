@@ -2,10 +2,8 @@ package runs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/api/serviceerror"
@@ -129,7 +127,7 @@ coordination state. It never runs a step.`,
 }
 
 func (c commands) resultCommand() *cobra.Command {
-	wait, data := false, false
+	wait := false
 	cmd := c.takingID(&cobra.Command{
 		Use:   "result ID",
 		Short: "Print the final answer of a session",
@@ -142,16 +140,14 @@ answer, which is exit code 2 without --wait.`,
   conclave result --wait --json 20261121-153012-k3f9 | jq -r .answer
   conclave result --data 20261121-153012-k3f9 | jq .choice`,
 	}, false, func(ctx context.Context, conn *cli.Connection, run Run) error {
+		if conn.Data && run.Kind.Undecided == "" {
+			return fmt.Errorf("%s has no data: --data is for sessions; leave it out", run)
+		}
 		if run.Running() && !wait {
 			return notEnded(ctx, conn, run)
 		}
 		idle := run.Running() && conn.WarnIdle(ctx, run.queueName(conn))
-		_, err := awaitNoting(ctx, conn, run, func(ctx context.Context) (any, error) {
-			if data {
-				return nil, printData(ctx, conn, run)
-			}
-			return nil, run.Kind.PrintEnd(ctx, conn, run)
-		}, func(why string, _ bool) error {
+		_, err := awaitNoting(ctx, conn, run, func(ctx context.Context) (any, error) { return nil, run.Kind.PrintEnd(ctx, conn, run) }, func(why string, _ bool) error {
 			if !idle {
 				conn.Infof("%s", why)
 			}
@@ -160,30 +156,8 @@ answer, which is exit code 2 without --wait.`,
 		return err
 	})
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the session has ended")
-	cmd.Flags().BoolVar(&data, "data", false, "print the data of an answer with a schema, and nothing else, as JSON")
+	cmd.Flags().BoolVar(&c.cli.Data, "data", false, "print the data of an answer with a schema, and nothing else, as JSON")
 	return cmd
-}
-
-// printData prints the data of a run's result alone, and returns the exit code of its end.
-func printData(ctx context.Context, conn *cli.Connection, run Run) error {
-	result, err := run.Kind.AwaitEnd(ctx, conn, run)
-	var of struct{ Data json.RawMessage }
-	if err == nil {
-		encoded, _ := json.Marshal(result) // it was read from JSON
-		err = json.Unmarshal(encoded, &of)
-	}
-	switch {
-	case err != nil:
-		return err
-	case of.Data == nil:
-		return cli.Exitf(cli.ExitNoAnswer, "%s has no data: its answers are texts, or it has none; `%s` prints the result", run, conn.CommandLine("result", run.Name()))
-	}
-	if err := conn.Print(string(of.Data) + "\n"); err != nil {
-		return err
-	}
-	silent, quiet := *conn, *conn.CLI
-	quiet.Stdout, silent.CLI = io.Discard, &quiet
-	return run.Kind.PrintEnd(ctx, &silent, run)
 }
 
 // notEnded returns the error for a run that is still open. For programs it also prints the running
