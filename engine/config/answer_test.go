@@ -50,7 +50,7 @@ func TestParse_refusesAnswerSchemas(t *testing.T) {
 		"answer_schema: {type: strng}":                   `team.yaml:2:16: answer_schema: it is not a JSON Schema: at /type: `,
 		"answer_schema: schema.json":                     `answer_schema: it is not a JSON object; give a schema such as {"type": "object"`,
 		"answer_schema: {type: [object, object]}":        `answer_schema: it is not a JSON Schema`,
-		"answer_schema: {$ref: 'other.json'}":            `answer_schema: at /$ref: other.json is another document`,
+		"answer_schema: {$ref: 'other.json'}":            `answer_schema: it is not a JSON Schema: it refers to another document, other.json; put what is there under $defs`,
 		"answer_schema: {type: object, type: object}":    `answer_schema: at /type: the key is there twice`,
 		"answer_schema: {maximum: 1e999}":                `answer_schema: at /maximum: the number is too large`,
 		"answer_schema: {}\norchestrator: {agree: datt}": `did you mean data?`,

@@ -113,16 +113,18 @@ func TestDataSchema_names_whatItDoesNotCheck(t *testing.T) {
 func TestReadDataSchema_refuses(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]string{
-		`true`:                                         "it is not a JSON object; give a schema such as",
-		`{"type": "strng"}`:                            "it is not a JSON Schema: at /type: ",
-		`{"properties": []}`:                           "it is not a JSON Schema: at /properties: got array, want object",
-		`{"items": {"minLength": -1}}`:                 "at /items/minLength: minimum: got -1, want 0",
-		`{"$ref": "#/$defs/None"}`:                     "it is not a JSON Schema",
-		`{"$schema": "https://a/b"}`:                   "it is not a JSON Schema",
-		`{"$ref": "https://a/b"}`:                      "it refers to another document, https://a/b; put what is there under $defs",
-		`{"$ref": "file:///etc/passwd"}`:               "another document",
-		`{"type": "null", "type": null}`:               "at /type: the key is there twice",
-		`{"a": "` + strings.Repeat("x", 65<<10) + `"}`: "at most 65536 are accepted",
+		`true`:                                                         "it is not a JSON object; give a schema such as",
+		`{"type": "strng"}`:                                            "it is not a JSON Schema: at /type: ",
+		`{"properties": []}`:                                           "it is not a JSON Schema: at /properties: got array, want object",
+		`{"items": {"minLength": -1}}`:                                 "at /items/minLength: minimum: got -1, want 0",
+		`{"$ref": "#/$defs/None"}`:                                     "it is not a JSON Schema",
+		`{"$schema": "https://a/b"}`:                                   "it is not a JSON Schema",
+		`{"$ref": "https://a/b"}`:                                      "it refers to another document, https://a/b; put what is there under $defs",
+		`{"items": {"$ref": "b.json#/x"}}`:                             "another document, b.json",
+		`{"$id": "https://a/b", "$ref": "c"}`:                          "another document, https://a/c",
+		`{"$ref": "file:///etc/passwd"}`:                               "another document",
+		`{"type": "null", "type": null}`:                               "at /type: the key is there twice",
+		`{"a": "` + strings.Repeat("x", 65<<10) + `"}`:                 "at most 65536 are accepted",
 		strings.Repeat(`{"not":`, 33) + "{}" + strings.Repeat("}", 33): "nested more than 32 levels deep",
 	} {
 		_, err := llm.ReadDataSchema([]byte(schema))
