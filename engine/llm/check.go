@@ -40,17 +40,17 @@ func (c *checker) check(s *jsonschema.Schema, value any, path string) []string {
 	}
 	c.known[at] = nil // where a schema refers to itself, it demands nothing more
 	faults := slices.Concat(localFaults(s, value, path), c.checkPlace(s, value, path))
-	switch value := value.(type) {
-	case []any:
-		for i, item := range value {
-			faults = append(faults, c.checkWithin(s, item, path, strconv.Itoa(i), i)...)
+	for _, part := range partsOf(value) {
+		at := path + "/" + escapeToken(part.name)
+		within, allowed := part.schemasOf(s)
+		if !allowed {
+			faults = append(faults, faultAt(at, "the schema does not allow it"))
 		}
-	case map[string]any:
-		for name, field := range value {
-			faults = append(faults, c.checkWithin(s, field, path, name, -1)...)
-			if s.PropertyNames != nil {
-				faults = append(faults, c.check(s.PropertyNames, name, path+"/"+escapeToken(name))...)
-			}
+		for _, of := range within {
+			faults = append(faults, c.check(of, part.value, at)...)
+		}
+		if s.PropertyNames != nil && part.index < 0 {
+			faults = append(faults, c.check(s.PropertyNames, part.name, at)...)
 		}
 	}
 	faults = slices.Compact(slices.Sorted(slices.Values(faults)))
@@ -131,54 +131,54 @@ func (c *checker) checkPlace(s *jsonschema.Schema, value any, path string) (faul
 	return faults
 }
 
-// checkWithin checks a property, or an item with an index, of the value at a path.
-func (c *checker) checkWithin(s *jsonschema.Schema, value any, path, name string, index int) (faults []string) {
-	path += "/" + escapeToken(name)
-	within, allowed := schemasWithin(s, name, index)
-	if !allowed {
-		return []string{faultAt(path, "the schema does not allow it")}
-	}
-	for _, of := range within {
-		faults = append(faults, c.check(of, value, path)...)
-	}
-	return faults
+// part is a property, or an item of an array with its index.
+type part struct {
+	name  string
+	index int // -1 of a property
+	value any
 }
 
-// schemasWithin returns the schemas of a property or, if the index is not negative, of an item, and
-// whether a schema allows it.
-func schemasWithin(s *jsonschema.Schema, name string, index int) (found []*jsonschema.Schema, allowed bool) {
+// partsOf returns the properties or items of a value.
+func partsOf(value any) (parts []part) {
+	items, _ := value.([]any)
+	for i, item := range items {
+		parts = append(parts, part{strconv.Itoa(i), i, item})
+	}
+	fields, _ := value.(map[string]any)
+	for name, field := range fields {
+		parts = append(parts, part{name, -1, field})
+	}
+	return parts
+}
+
+// schemasOf returns the schemas of a part of a value of a schema, and whether it is allowed.
+func (p part) schemasOf(s *jsonschema.Schema) (found []*jsonschema.Schema, allowed bool) {
 	others := s.AdditionalProperties
-	if index >= 0 {
+	if of := s.Properties[p.name]; of != nil && p.index < 0 {
+		found = append(found, of)
+	}
+	for pattern, of := range s.PatternProperties {
+		if _, unread := pattern.(unchecked); unread {
+			others = nil // any name may be meant
+		} else if p.index < 0 && pattern.MatchString(p.name) {
+			found = append(found, of)
+		}
+	}
+	if p.index >= 0 {
 		first, isList := s.Items.([]*jsonschema.Schema)
 		first = append(slices.Clone(first), s.PrefixItems...)
 		others = s.AdditionalItems
 		switch {
-		case index < len(first):
-			return first[index : index+1], true
+		case p.index < len(first):
+			found = first[p.index : p.index+1]
 		case s.Items2020 != nil:
 			others = s.Items2020
 		case !isList && s.Items != nil:
 			others = s.Items
 		}
-	} else {
-		if of := s.Properties[name]; of != nil {
-			found = append(found, of)
-		}
-		for pattern, of := range s.PatternProperties {
-			if _, unread := pattern.(unchecked); unread {
-				others = nil // any name may be meant
-			} else if pattern.MatchString(name) {
-				found = append(found, of)
-			}
-		}
 	}
-	switch others := others.(type) {
-	case bool:
-		return found, others || len(found) > 0
-	case *jsonschema.Schema:
-		if len(found) == 0 {
-			found = append(found, others)
-		}
+	if rest, ok := others.(*jsonschema.Schema); ok && len(found) == 0 {
+		found = append(found, rest)
 	}
-	return found, true
+	return found, others != false || len(found) > 0
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -68,35 +67,34 @@ func (c *checker) canonical(fields *[]Field, schemas []*jsonschema.Schema, value
 	if how.set { // which is one value
 		inner = &[]Field{}
 	}
-	add := func(prefix, name string, index int, value any) {
+	for _, part := range partsOf(value) {
 		var within []*jsonschema.Schema
 		for _, s := range applied {
-			found, _ := schemasWithin(s, name, index)
+			found, _ := part.schemasOf(s)
 			within = append(within, found...)
 		}
-		if part, compared := c.canonical(inner, within, value, path+"/"+escapeToken(name)); compared {
-			parts = append(parts, prefix+part)
+		name := norm.NFC.String(part.name)
+		text, compared := c.canonical(inner, within, part.value, path+"/"+escapeToken(name))
+		if part.index < 0 {
+			text = encodeJSON(name) + ":" + text
+		}
+		if compared {
+			parts = append(parts, text)
 		}
 	}
-	switch value := value.(type) {
+	switch value.(type) {
 	case []any:
-		for i, item := range value {
-			add("", strconv.Itoa(i), i, item)
-		}
 		if how.set {
 			parts = slices.Compact(slices.Sorted(slices.Values(parts)))
 		}
 		canonical = "[" + strings.Join(parts, ",") + "]"
 	case map[string]any:
-		for name, field := range value {
-			add(encodeJSON(norm.NFC.String(name))+":", name, -1, field)
-		}
 		canonical = "{" + strings.Join(slices.Sorted(slices.Values(parts)), ",") + "}"
 	default:
 		canonical = canonicalScalar(value)
 	}
 	if len(parts) == 0 || how.set {
-		*fields = append(*fields, Field{norm.NFC.String(path), canonical})
+		*fields = append(*fields, Field{path, canonical})
 	}
 	return canonical, true
 }
@@ -174,7 +172,7 @@ func (s *DataSchema) Example(seed int) json.RawMessage {
 func exampleOf(s *jsonschema.Schema, seed, depth int) any {
 	fields := map[string]any{}
 	for _, name := range s.Required {
-		if of, _ := schemasWithin(s, name, -1); len(of) > 0 && depth < maxJSONDepth {
+		if of, _ := (part{name: name, index: -1}).schemasOf(s); len(of) > 0 && depth < maxJSONDepth {
 			fields[name] = exampleOf(of[0], seed, depth+1)
 		}
 	}

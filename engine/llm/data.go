@@ -122,8 +122,8 @@ const (
 	aValue
 )
 
-// partsOf has the keywords of a schema with other parts than schemas.
-var partsOf = map[string]int{
+// keywordParts has the keywords of a schema with other parts than schemas.
+var keywordParts = map[string]int{
 	"properties": namedSchemas, "patternProperties": namedSchemas, "$defs": namedSchemas, "definitions": namedSchemas, "dependentSchemas": namedSchemas,
 	"dependencies": namedSchemas, "enum": aValue, "const": aValue, "default": aValue, "examples": aValue,
 }
@@ -146,7 +146,7 @@ func sendPart(d *json.Decoder, part int, place string) string {
 		name, _ := key.(string)
 		inner := part
 		if part != aValue {
-			inner = map[int]int{aSchema: partsOf[name], namedSchemas: aSchema}[part]
+			inner = map[int]int{aSchema: keywordParts[name], namedSchemas: aSchema}[part]
 		}
 		text := sendPart(d, inner, place)
 		if part == aSchema && name == "$ref" && (text == `"#"` || strings.HasPrefix(text, `"#/`)) {

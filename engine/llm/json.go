@@ -115,6 +115,19 @@ func escapeToken(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }
 
+// fenced matches a fenced block with its language, or a JSON object alone.
+var fenced = regexp.MustCompile("(?s)```(\\w*)[^\\n]*\\n(.*?)\\n\\s*```|^()(\\s*\\{.*\\}\\s*)$")
+
+// FindData returns the last fenced block of JSON in a text, and the rest of the text.
+func FindData(content string) (data, words string, found bool) {
+	for _, m := range fenced.FindAllStringSubmatch(content, -1) {
+		if m[1] == "" || strings.EqualFold(m[1], "json") {
+			data, words, found = m[2]+m[4], strings.Replace(content, m[0], "", 1), true
+		}
+	}
+	return data, words, found
+}
+
 // encodeJSON encodes a value that was read from JSON.
 func encodeJSON(v any) string {
 	var b strings.Builder

@@ -286,23 +286,10 @@ func (r *rules) judgeText(content string) loop.Ruling {
 // inFence ends the sentences that ask for data as text.
 const inFence = "eply with the data as JSON between a line ```json and a line ```"
 
-// fenced matches a fenced block with its language, or a JSON object alone.
-var fenced = regexp.MustCompile("(?s)```(\\w*)[^\\n]*\\n(.*?)\\n\\s*```|^()(\\s*\\{.*\\}\\s*)$")
-
-// findData returns the last fenced block of JSON in a text, and the rest of the text.
-func findData(content string) (data, words string, found bool) {
-	for _, m := range fenced.FindAllStringSubmatch(content, -1) {
-		if m[1] == "" || strings.EqualFold(m[1], "json") {
-			data, words, found = m[2]+m[4], strings.Replace(content, m[0], "", 1), true
-		}
-	}
-	return data, words, found
-}
-
 // textCalls returns the tool call that a text represents, or nil.
 func (r *rules) textCalls(content string) []llm.ToolCall {
 	if r.task.Schema != nil && slices.Contains(r.permittedActions(), coordination.NewAnswer) {
-		if data, words, found := findData(content); found {
+		if data, words, found := llm.FindData(content); found {
 			return []llm.ToolCall{{Name: string(coordination.NewAnswer), Arguments: `{"data":` + data + `,"content":` + string(marshal(words)) + `}`}}
 		}
 	}
