@@ -76,7 +76,7 @@ type Client struct {
 
 	server server
 	wanted parts
-	images *Refusals // refusals of images; not shared, because one may concern a single image
+	own    *Refusals // refusals of images and schemas; not shared, because one may concern a single image
 }
 
 // New validates the options and returns a Client. It does not use the network.
@@ -105,7 +105,7 @@ func New(o Options) (*Client, error) {
 	return &Client{
 		options: o, chat: sdk.NewChatCompletionService(options...), models: sdk.NewModelService(options...),
 		host: base.Host, origin: base.Scheme + "://" + base.Host, redactor: newRedactor(o.APIKey),
-		server: server{o.BaseURL, o.Model}, wanted: wanted, images: &Refusals{},
+		server: server{o.BaseURL, o.Model}, wanted: wanted, own: &Refusals{},
 	}, nil
 }
 
@@ -118,7 +118,7 @@ func (o Options) keyOption() option.RequestOption {
 
 // requestParams returns the params without stream, and the optional parts to send in requests.
 func (o Options) requestParams() (map[string]any, parts, error) {
-	wanted := streamPart | usagePart | thoughtsPart | imagesPart | formPart | toolsPart
+	wanted := streamPart | usagePart | thoughtsPart | imagesPart | formPart | toolsPart | schemaPart
 	if o.NoStreamOptions {
 		wanted &^= usagePart
 	}
@@ -169,7 +169,7 @@ func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 
 // sendRequest repeats a request at once without the optional parts that the server refuses.
 func (c *Client) sendRequest(ctx context.Context, req llm.Request, responded func(status int)) (llm.Reply, error) {
-	wanted := c.wanted &^ c.options.Refusals.partsOf(c.server) &^ c.images.partsOf(c.server)
+	wanted := c.wanted &^ c.options.Refusals.partsOf(c.server) &^ c.own.partsOf(c.server)
 	var spent llm.Usage // includes streams that were refused after they had begun
 	for sent := wanted; ; {
 		reply, err := c.callServer(ctx, c.newRequest(req, sent), req.MaxReply, responded)

@@ -23,14 +23,14 @@ import (
 
 func (c *Client) newRequest(req llm.Request, sent parts) sdk.ChatCompletionNewParams {
 	params := sdk.ChatCompletionNewParams{Model: c.options.Model}
-	for _, m := range req.Messages {
+	for _, m := range withInstead(req, sent) {
 		if c.options.ShortCallIDs {
 			m = withShortIDs(m)
 		}
 		params.Messages = append(params.Messages, requestMessage(m, sent))
 	}
 	for _, t := range req.Tools {
-		if sent.has(toolsPart) {
+		if sent.has(toolsPart) && (t.Instead == "" || sent.has(schemaPart)) {
 			params.Tools = append(params.Tools, toolParam(t))
 		}
 	}
@@ -59,6 +59,23 @@ func (c *Client) newRequest(req llm.Request, sent parts) sdk.ChatCompletionNewPa
 		params.SetExtraFields(extra)
 	}
 	return params
+}
+
+// withInstead returns the messages with the words for tools that are left out because the server refuses
+// their schemas, in the system message.
+func withInstead(req llm.Request, sent parts) []llm.Message {
+	messages := req.Messages
+	for _, t := range req.Tools {
+		switch {
+		case t.Instead == "" || sent.has(schemaPart):
+		case len(messages) > 0 && messages[0].Role == llm.System:
+			messages = slices.Clone(messages)
+			messages[0].Content += "\n\n" + t.Instead
+		default:
+			messages = append([]llm.Message{{Role: llm.System, Content: t.Instead}}, messages...)
+		}
+	}
+	return messages
 }
 
 // responseFormat requests a structured reply. The schema is not strict, because a strict schema
@@ -218,7 +235,8 @@ var partWords = []struct {
 	words   *regexp.Regexp
 }{
 	{toolsPart, regexp.MustCompile(`(?i)\b(not|that) support (tools?|tool use|tool calling|function calling|functions)\b`)},
-	{formPart, regexp.MustCompile(`(?i)\bresponse_format\b|\bjson_schema\b|\bstructured output|\bjson mode\b`)},
+	{formPart | schemaPart, regexp.MustCompile(`(?i)\bresponse_format\b|\bjson_schema\b|\bstructured output|\bjson mode\b`)},
+	{schemaPart, regexp.MustCompile(`(?i)schema\b|\bgrammar\b|\bfunction_declarations?\b|\bfunction\.parameters\b|\btools?(\[\d+\]|\.\d+)|\$(ref|defs)\b|\badditionalProperties\b`)},
 	{usagePart, regexp.MustCompile(`(?i)\bstream_options\b|\binclude_usage\b`)},
 	{streamPart | usagePart, regexp.MustCompile(`(?i)\bstream(ing|ed)?\b`)},
 	{thoughtsPart, regexp.MustCompile(`(?i)\breasoning(_content|_details)?\b|\bthinking_blocks\b`)},
@@ -238,8 +256,9 @@ const (
 	usagePart                      // usage in a stream
 	thoughtsPart                   // the model's own thoughts
 	imagesPart
-	formPart  // the schema of a structured reply; without it a tool is used
-	toolsPart // tools; without them the model can still write text
+	formPart   // the schema of a structured reply; without it a tool is used
+	toolsPart  // tools; without them the model can still write text
+	schemaPart // tools with words to send instead of them, for their schemas
 )
 
 func (p parts) has(q parts) bool { return p&q != 0 }
@@ -274,17 +293,22 @@ func (r *Refusals) addParts(s server, refused parts) {
 
 func (c *Client) rememberRefused(refused parts) {
 	if refused != 0 {
-		c.images.addParts(c.server, refused&imagesPart)
-		c.options.Refusals.addParts(c.server, refused&^imagesPart)
+		c.own.addParts(c.server, refused&(imagesPart|schemaPart))
+		c.options.Refusals.addParts(c.server, refused&^(imagesPart|schemaPart))
 	}
 }
 
 func (p parts) refusedBy(err error, req llm.Request) parts {
 	refused, _ := errors.AsType[partError](err)
 	part := p & parts(refused)
-	if part == formPart && req.Form == nil || part == toolsPart && len(req.Tools) == 0 || part == thoughtsPart && !slices.ContainsFunc(req.Messages, hasThoughts) ||
-		part == imagesPart && !slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return len(m.Images) > 0 }) {
-		return 0
+	for optional, there := range map[parts]bool{
+		formPart: req.Form != nil, toolsPart: len(req.Tools) > 0, thoughtsPart: slices.ContainsFunc(req.Messages, hasThoughts),
+		schemaPart: slices.ContainsFunc(req.Tools, func(t llm.Tool) bool { return t.Instead != "" }),
+		imagesPart: slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return len(m.Images) > 0 }),
+	} {
+		if !there {
+			part &^= optional
+		}
 	}
 	return part
 }
@@ -304,7 +328,7 @@ func withoutThoughts(extra map[string]json.RawMessage) map[string]json.RawMessag
 }
 
 // refusedPart returns a partError for the part that the server refused, or nil. llama.cpp refuses
-// images with status 500.
+// images and schemas with status 500.
 func refusedPart(status int, p errorBody) error {
 	relevant := []int{
 		http.StatusBadRequest, http.StatusNotFound, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
@@ -314,7 +338,7 @@ func refusedPart(status int, p errorBody) error {
 		return nil
 	}
 	for _, part := range partWords {
-		if status == http.StatusInternalServerError && part.refused != imagesPart {
+		if status == http.StatusInternalServerError && part.refused&(imagesPart|schemaPart) == 0 {
 			continue
 		}
 		if part.words.MatchString(p.param + " " + p.message) {

@@ -145,6 +145,7 @@ func (a *Activities) keepChecks(ctx context.Context, session string, c artifact.
 	if r.Digest, err = team.DigestOf(said.Answer, change, c.Manifest); err != nil {
 		return err
 	}
+	r.Digest.Data = said.Equal
 	var unread error
 	found, err := check.Find(ctx, handed, false, func(ctx context.Context, f artifact.File) (content []byte, err error) {
 		content, unread = artifact.ReadFile(ctx, a.Store, layout, f)

@@ -40,7 +40,7 @@ func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, e
 		return Presented{}, err
 	}
 	head, truncated := text.Head(answer.Answer, maxAnswer)
-	return Presented{Answer: head, Truncated: truncated, Path: a.Store.URL(key)}, nil
+	return Presented{Answer: head, Truncated: truncated, Path: a.Store.URL(key), Data: answer.Data}, nil
 }
 
 func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d coordination.Decision) (answer artifact.Answer, manifest string, err error) {
@@ -67,7 +67,7 @@ func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d 
 		return answer, "", fmt.Errorf("read the final answer: %w", err)
 	}
 	return artifact.Answer{
-		AgentID: shown.Agent, Answer: said.Answer, Timestamp: commit.Timestamp, Label: coordination.FinalLabelOf(shown.Label), Step: shown.Step,
+		AgentID: shown.Agent, Answer: said.Answer, Timestamp: commit.Timestamp, Label: coordination.FinalLabelOf(shown.Label), Step: shown.Step, Data: said.Data,
 	}, commit.Manifest, nil
 }
 

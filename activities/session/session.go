@@ -218,6 +218,8 @@ type Presented struct {
 	Answer    string `json:"answer"` // answer, truncated to maxAnswer
 	Truncated bool   `json:"truncated,omitempty"`
 	Path      string `json:"path"` // path of the whole answer
+
+	Data json.RawMessage `json:"data,omitempty"` // whole
 }
 
 // Prepare resolves the team, validates the input and claims the session's directory
@@ -230,6 +232,9 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 	}
 	if err := activities.CheckTeam(ctx, a, a, t.Within(in.Limits.Seconds, in.Limits.CostUSD), true); err != nil {
 		return Prepared{}, err
+	}
+	if _, err := t.WithSchema(in.AnswerSchema); err != nil {
+		return Prepared{}, activities.Invalid(err)
 	}
 	if len(in.Criteria) > 0 {
 		if _, err := config.ParseCriteria("eval_criteria", in.Criteria); err != nil {
@@ -275,7 +280,7 @@ func (a *Activities) teamName(in PrepareInput) string {
 // preparedSession returns the part of a team that the workflow needs, under the limits l and with the
 // tools of the caller c. The hash is that of the team without the limits.
 func (a *Activities) preparedSession(layout artifact.Layout, t config.Team, l artifact.Limits, c artifact.Caller) Prepared {
-	within := t.Within(l.Seconds, l.CostUSD)
+	within, _ := t.Within(l.Seconds, l.CostUSD).WithSchema(c.AnswerSchema) // Prepare has read it
 	if len(c.ClientTools) > 0 && c.ClientToolsFor == artifact.ForPresenter && within.Orchestrator.FinalAnswerStrategy == "winner_reuse" {
 		within.Orchestrator.FinalAnswerStrategy = "winner_present" // otherwise no step presents a final answer
 	}

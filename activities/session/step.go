@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -53,6 +52,9 @@ func (a *Activities) assembleStep(ctx context.Context, run *attempt.Attempt, in 
 	session, err := artifact.ReadJSON[artifact.Session](ctx, store, layout.File("session.json"))
 	if err != nil {
 		return err
+	}
+	if t, err = t.WithSchema(session.AnswerSchema); err != nil {
+		return activities.Invalid(err)
 	}
 	criteria, err := readCriteria(ctx, store, layout, t, session)
 	if err != nil {
@@ -287,14 +289,11 @@ func callsOf(ctx context.Context, store artifact.Store, session string, awaited 
 // callDigest returns a digest of a call's tool and arguments, which does not depend on the order of
 // their keys.
 func callDigest(c loop.AwaitedCall) string {
-	canonical := []byte(c.Arguments)
-	var value any
-	if json.Unmarshal(canonical, &value) == nil {
-		if data, err := json.Marshal(value); err == nil {
-			canonical = data
-		}
+	canonical := c.Arguments
+	if d, err := llm.ReadData([]byte(canonical)); err == nil {
+		canonical = d.Canonical
 	}
-	return artifact.SessionHash(c.Name + "\x00" + string(canonical))
+	return artifact.SessionHash(c.Name + "\x00" + canonical)
 }
 
 func (a *Activities) writeResults(ctx context.Context, layout artifact.Layout, results []coordination.ToolResult) error {

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"conclave/engine/llm"
 	"conclave/engine/text"
 )
 
@@ -29,7 +30,7 @@ type Decoder struct {
 	listed   map[string]bool       // sections whose valid keys were already listed
 }
 
-var teamType = reflect.TypeFor[Team]()
+var teamType, dataSchemaType = reflect.TypeFor[Team](), reflect.TypeFor[*llm.DataSchema]()
 
 func newDecoder(file string, reach Reach, document reflect.Type) *Decoder {
 	return &Decoder{file: file, reach: reach, document: document, invalid: map[string]bool{}, decoded: map[string]*yaml.Node{}, listed: map[string]bool{}}
@@ -90,6 +91,8 @@ func (d *Decoder) decodeValue(n *yaml.Node, key string, v reflect.Value, r rule)
 		v.SetZero()
 	case kindOf(n) == null && r.def != nil:
 		d.reportAt(n, key, "nothing (null); leave the key out for the default, %s", r.def.Value)
+	case v.Type() == dataSchemaType:
+		v.Set(reflect.ValueOf(d.decodeDataSchema(n, key)))
 	case v.Kind() == reflect.Pointer:
 		target := reflect.New(v.Type().Elem())
 		target.Elem().Set(withDefaults(v.Type().Elem()))

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+
+	"conclave/engine/llm"
 )
 
 // Limits of a document. A team of 26 agents needs a few hundred values; an alias
@@ -270,4 +272,36 @@ func (p *jsonParser) value() *yaml.Node {
 		n.Tag, n.Value = "!!null", "null"
 	}
 	return n
+}
+
+func (d *Decoder) decodeDataSchema(n *yaml.Node, key string) *llm.DataSchema {
+	s, err := llm.ReadDataSchema([]byte(encodeNode(n)))
+	if err != nil {
+		d.reportAt(n, key, "%s", err.Error())
+	}
+	return s
+}
+
+// encodeNode returns a value as JSON with its keys in their order, and its numbers as they are written.
+func encodeNode(n *yaml.Node) string {
+	var parts []string
+	switch kindOf(n) {
+	case mapping:
+		for _, e := range Entries(n) {
+			name, _ := json.Marshal(e.Key.Value) // a string always has a JSON form
+			parts = append(parts, string(name)+":"+encodeNode(e.Value))
+		}
+		return "{" + strings.Join(parts, ",") + "}"
+	case list:
+		for _, item := range n.Content {
+			parts = append(parts, encodeNode(item))
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	case str:
+		quoted, _ := json.Marshal(n.Value)
+		return string(quoted)
+	case null:
+		return "null"
+	}
+	return strings.ToLower(n.Value)
 }

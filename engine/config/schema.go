@@ -109,6 +109,8 @@ func valueSchema(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
 		s := objectSchema(t.Elem(), pattern)
 		s.Types, s.Type = []string{"string", "object", "null"}, ""
 		return s
+	case t == dataSchemaType:
+		return &jsonschema.Schema{Types: []string{"object", "null"}}
 	case t.Kind() == reflect.Pointer:
 		s := valueSchema(t.Elem(), pattern, r)
 		if s.Type != "" {

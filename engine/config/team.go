@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"slices"
 
 	"conclave/engine/coordination"
+	"conclave/engine/llm"
 )
 
 // Three types of Backend; backendTypes has the others.
@@ -32,9 +34,10 @@ const (
 // range; shorthand the key that a plain string sets; single a list that may be written as its
 // only item; doc its meaning. A pointer's key may be null. Durations are in whole seconds.
 type Team struct {
-	Agents       []Agent      `json:"agents" doc:"The members of the team, 1 to 26."`
-	Orchestrator Orchestrator `json:"orchestrator" doc:"How the team comes to a decision."`
-	Timeouts     timeouts     `json:"timeout_settings" doc:"Time limits, in seconds."`
+	Agents       []Agent         `json:"agents" doc:"The members of the team, 1 to 26."`
+	Orchestrator Orchestrator    `json:"orchestrator" doc:"How the team comes to a decision."`
+	Timeouts     timeouts        `json:"timeout_settings" doc:"Time limits, in seconds."`
+	AnswerSchema *llm.DataSchema `json:"answer_schema,omitempty" doc:"A JSON Schema that answers fit, written out here: an answer is then data, with optional words beside them. Arrays with x-conclave-set: true are compared as sets, values with x-conclave-ignore: true not at all. In decomposition it is that of the final answer. null: answers are texts."`
 }
 
 // Agent is one member of a team.
@@ -99,7 +102,7 @@ type Orchestrator struct {
 	AnswerNoveltyRequirement                       string      `json:"answer_novelty_requirement" default:"lenient" enum:"lenient,balanced,strict" doc:"How different a new answer has to be from the existing ones. lenient: not the same text with the same files; balanced: at most 70 percent of the words in common; strict: at most 50 percent."`
 	MaxChecklistCallsPerRound                      int         `json:"max_checklist_calls_per_round" default:"1" min:"1" doc:"How many accepted checklists a step may submit. Only with checklist_gated."`
 	ChecklistFirstAnswer                           bool        `json:"checklist_first_answer" default:"false" doc:"Offer the checklist before the first answer too. Only with checklist_gated."`
-	Agree                                          string      `json:"agree,omitzero" default:"normalized" enum:"exact,normalized,judge" doc:"When two answers are equal. normalized: the same after NFKC and case folding, with white space collapsed and without closing punctuation; exact: byte for byte. Where all have a last line ANSWER: …, that line alone is compared, otherwise the files, too. judge: the model of agree_judge says so, for answers of sessions whose files are equal; in step mode it is normalized. Votes for equal answers that were given independently count together where no majority decides."`
+	Agree                                          string      `json:"agree,omitzero" enum:"exact,normalized,judge,data" doc:"When two answers are equal. The default is data with an answer_schema, and else normalized. data: the same values, field by field, where numbers are decimals and texts are in NFC; files are not compared; without data as normalized. normalized: the same after NFKC and case folding, with white space collapsed and without closing punctuation; exact: byte for byte. Where all have a last line ANSWER: …, that line alone is compared, otherwise the files, too. judge: the model of agree_judge says so, for answers of sessions whose files are equal; in step mode it is normalized. Votes for equal answers that were given independently count together where no majority decides."`
 	AgreeJudge                                     agreeJudge  `json:"agree_judge,omitzero" doc:"The model that finds equal answers with agree: judge."`
 	ShowAgreement                                  bool        `json:"show_agreement" default:"true" doc:"Tell voters which answers are equal, and how many agents gave each."`
 	DecideWhen                                     string      `json:"decide_when,omitzero" default:"all" enum:"all,quorum" doc:"all: the team decides when every vote is in; quorum: as soon as more than half of the active agents have voted for one answer and no vote still out can change that. Steps that still run are cancelled, and their answers are not waited for."`
@@ -177,7 +180,6 @@ func (o Orchestrator) MarshalJSON() ([]byte, error) {
 	omitDefault(&o.ThinkFirst, defaults.ThinkFirst)
 	omitDefault(&o.TextAnswers, defaults.TextAnswers)
 	omitDefault(&o.PeerVisibility, defaults.PeerVisibility)
-	omitDefault(&o.Agree, defaults.Agree)
 	later.plain = plain(o)
 	return json.Marshal(later)
 }
@@ -203,6 +205,19 @@ func (t timeouts) MarshalJSON() ([]byte, error) {
 // RunsChecks reports whether checks are run against answers.
 func (o Orchestrator) RunsChecks() bool {
 	return o.Ballot != "text" && o.Ballot != "" && o.CoordinationMode != coordination.Decomposition
+}
+
+// WithSchema returns the team with another schema for its answers, which may be empty for its own.
+func (t Team) WithSchema(schema json.RawMessage) (Team, error) {
+	if len(schema) == 0 || string(schema) == "null" {
+		return t, nil
+	}
+	s, err := llm.ReadDataSchema(schema)
+	if err != nil {
+		return t, fmt.Errorf("answer_schema: %w", err)
+	}
+	t.AnswerSchema = s
+	return t, nil
 }
 
 // Agent returns the agent with the given ID.
@@ -244,7 +259,17 @@ const Judge = "agree_judge"
 const (
 	NormalizedEqual = "normalized" // apart from case, white space and closing punctuation
 	JudgedEqual     = "judge"      // if a model says so
+	DataEqual       = "data"       // field by field
 )
+
+// Agreement returns the value of agree, or its default.
+func (t Team) Agreement() string {
+	standard := NormalizedEqual
+	if t.AnswerSchema != nil {
+		standard = DataEqual
+	}
+	return cmp.Or(t.Orchestrator.Agree, standard)
+}
 
 // JudgeOf returns the judge of equality, an agent without tools, if the team has one.
 func (t Team) JudgeOf() (Agent, bool) {
@@ -370,7 +395,7 @@ func (t Team) Coordination() coordination.Config {
 		StopAtCeiling:    o.Coordination.StopAtCeiling,
 		Secluded:         o.PeerVisibility == "none",
 		Solo:             o.AllowSoloRefinement,
-		Agree:            o.Agree,
+		Agree:            t.Agreement(),
 		MaxRounds:        valueOf(o.MaxRounds),
 		Ballot:           o.Ballot,
 		ShowChecks:       o.ShowChecks,

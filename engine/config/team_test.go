@@ -31,7 +31,7 @@ func TestDefault_hasTheDocumentedValues(t *testing.T) {
 			FairnessEnabled: true, FairnessLeadCapAnswers: 2, MaxMidstreamInjectionsPerRound: 2,
 			AnswerNoveltyRequirement: "lenient", MaxChecklistCallsPerRound: 1,
 			FinalAnswerStrategy: "winner_reuse", OnAgentFailure: "continue", MinActiveAgents: 1,
-			TextAnswers: "auto", PeerVisibility: "all", Agree: "normalized", ShowAgreement: true,
+			TextAnswers: "auto", PeerVisibility: "all", ShowAgreement: true,
 			DecideWhen: "all", QuorumGraceSeconds: 30, TeamSize: teamSize{Step: 1}, Ballot: "text",
 			Coordination: preparation{
 				PersonaGenerator:                     personaGenerator{DiversityMode: "perspective", AfterFirstAnswer: "drop"},
@@ -131,6 +131,7 @@ func TestParse_acceptsEveryKeyOfTheContract(t *testing.T) {
 		SystemMessage: "Be brief.",
 		Tools:         builtinTools{Files: true},
 	}}
+	want.Orchestrator.Agree = "normalized"
 	require.Equal(t, want, team)
 }
 
@@ -203,7 +204,7 @@ timeout_settings:
 		MaxChecklistCallsPerRound: 2, ChecklistFirstAnswer: true,
 		SkipVoting: true, SkipFinalPresentation: true, FinalAnswerStrategy: "synthesize",
 		PresenterAgent: new("agent_a"), MaxOrchestrationRestarts: 2, OnAgentFailure: "park",
-		MinActiveAgents: 1, PeerVisibility: "all", TextAnswers: "auto", Agree: "normalized", ShowAgreement: true,
+		MinActiveAgents: 1, PeerVisibility: "all", TextAnswers: "auto", ShowAgreement: true,
 		DecideWhen: "all", QuorumGraceSeconds: 30, TeamSize: teamSize{Step: 1}, Ballot: "text",
 		Budget:       budget{MaxCostUSD: new(1.5), MaxTotalTokens: new(1000)},
 		Coordination: want.Orchestrator.Coordination,

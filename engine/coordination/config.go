@@ -128,7 +128,7 @@ func (c Config) withDefaults() Config {
 	c.Pacing = oneOf(c.Pacing, pacingRounds, pacingContinuous)
 	c.Updates = oneOf(c.Updates, noUpdates, Inject, Restart)
 	c.Strategy = oneOf(c.Strategy, winnerReuse, winnerPresent, synthesize)
-	c.Agree = oneOf(c.Agree, "", agreeNormalized, agreeExact)
+	c.Agree = oneOf(c.Agree, "", agreeNormalized, agreeExact, agreeData)
 	if c.MaxStepsPerAgent <= 0 {
 		c.MaxStepsPerAgent = defaultMaxSteps
 	}

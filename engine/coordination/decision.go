@@ -45,26 +45,35 @@ type Digest struct {
 	// Hashes of the last line if it is "ANSWER: …"; empty otherwise.
 	ExactLine      string `json:"exact_line,omitempty"`
 	NormalizedLine string `json:"normalized_line,omitempty"`
+
+	Data string `json:"data,omitempty"` // hash of the canonical data; empty for a text
 }
 
 // The values of Config.Agree, the comparison that finds equal answers.
 const (
 	agreeNormalized = "normalized" // equal after NFKC and case folding, ignoring closing punctuation
 	agreeExact      = "exact"      // equal byte for byte
+	agreeData       = "data"       // equal data
 )
 
 // Whole returns the hash of the whole answer for a value of Config.Agree.
 func (d Digest) Whole(agree string) string {
-	if agree == agreeExact {
+	switch {
+	case agree == agreeExact:
 		return d.Exact
+	case agree == agreeData && d.Data != "":
+		return d.Data
 	}
 	return d.Normalized
 }
 
 // Line returns the hash of the last line "ANSWER: …" for a value of Config.Agree.
 func (d Digest) Line(agree string) string {
-	if agree == agreeExact {
+	switch agree {
+	case agreeExact:
 		return d.ExactLine
+	case agreeData:
+		return ""
 	}
 	return d.NormalizedLine
 }

@@ -361,7 +361,8 @@
 //  74. In rules 40 and 41, votes for equal answers are pooled: each of these answers has
 //     the votes of all, except that copies are left out. If votes tie, the answer that
 //     more agents have given wins, then the one with more votes of its own. If every
-//     agent's newest answer ends with an "ANSWER: …" line, only those lines are compared.
+//     agent's newest answer ends with an "ANSWER: …" line, only those lines are compared. With
+//     agree data, answers with data are compared by these alone, without files.
 //
 // # Rounds (staged.go)
 //

@@ -11,10 +11,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"conclave/engine/llm"
 )
 
 // Form is the last sentence of every question.
 const Form = "End with one line: ANSWER: (your answer)"
+
+// dataForm is the last sentence of questions with the scorer JSON.
+const dataForm = "Answer with JSON: as the data of the answer, or else between a line ```json and a line ```."
 
 // Question is one line of a data set.
 type Question struct {
@@ -28,6 +33,8 @@ type Question struct {
 	Base     string            `json:"base,omitempty"`    // directory that the agents start from
 	Checks   json.RawMessage   `json:"checks,omitempty"`  // directory of checks, or their list as in checks.yaml
 	Answers  map[string]string `json:"answers,omitempty"` // recorded answers by member
+
+	Schema *llm.DataSchema `json:"-"` // says how data are compared; nil for the standard way
 }
 
 // Targets are the right answers of a question: a string, a number or a list.
@@ -50,8 +57,11 @@ func (t *Targets) UnmarshalJSON(data []byte) error {
 			*t = append(*t, value)
 		case json.Number:
 			*t = append(*t, value.String())
+		case map[string]any:
+			data, _ := json.Marshal(value) // it was read from JSON
+			*t = append(*t, string(data))
 		default:
-			return fmt.Errorf("target is %T; give a string, a number or a list of them", value)
+			return fmt.Errorf("target is %T; give a string, a number, an object or a list of them", value)
 		}
 	}
 	return nil
@@ -177,6 +187,9 @@ func (d DataSet) readQuestion(line []byte, number int) (q Question, others []str
 		return q, nil, err
 	}
 	q, err = decodeQuestion(line, number)
+	if q.ScoredBy(d.Scorer) == JSON {
+		q.Scorer = JSON
+	}
 	if q.ScoredBy(d.Scorer) == Match {
 		for i, target := range q.Target {
 			q.Target[i] = finalTarget(target)
@@ -260,6 +273,9 @@ func (q Question) checkScorer(scorer string) error {
 		if _, err := regexp.Compile(target); scorer == Pattern && err != nil {
 			return fmt.Errorf("the target is not a regular expression (RE2): %w", err)
 		}
+		if _, err := llm.ReadData([]byte(target)); scorer == JSON && err != nil {
+			return fmt.Errorf("the target is not JSON: %w; give an object, or JSON as a text", err)
+		}
 		if _, found := q.choiceLetter(target); scorer == Choice && !found {
 			return fmt.Errorf("the target %.40q is neither a letter nor the text of a choice", target)
 		}
@@ -317,6 +333,9 @@ func (q Question) Prompt() string {
 	}
 	if len(q.Choices) > 0 {
 		b.WriteString("\n\nAnswer with the letter of the right choice.")
+	}
+	if q.Scorer == JSON {
+		return b.String() + "\n\n" + dataForm
 	}
 	return b.String() + "\n\n" + Form
 }

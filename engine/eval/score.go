@@ -2,6 +2,7 @@ package eval
 
 import (
 	"cmp"
+	"maps"
 	"math/big"
 	"regexp"
 	"slices"
@@ -9,6 +10,8 @@ import (
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
+
+	"conclave/engine/llm"
 )
 
 // The scorers. The last three need more than the texts of the question and the answer.
@@ -21,11 +24,12 @@ const (
 	Command  = "command"  // the target is a command that succeeds in the answer's files
 	Checks   = "checks"   // all checks of the question pass on the answer
 	Graded   = "model_graded"
+	JSON     = "json" // the data in the answer are the target, field by field
 )
 
 // Scorers returns the names of all scorers.
 func Scorers() []string {
-	return []string{Match, Exact, Includes, Choice, Pattern, Command, Checks, Graded}
+	return []string{Match, Exact, Includes, Choice, Pattern, Command, Checks, Graded, JSON}
 }
 
 // answerLine matches a line "ANSWER: …", which may be emphasized.
@@ -73,6 +77,13 @@ func (q Question) Score(scorer, answer string) (extracted string, correct *bool)
 	switch scorer {
 	case Command, Checks, Graded:
 		return extracted, nil
+	case JSON:
+		d, found := q.readData(answer)
+		if !found {
+			return "", nil
+		}
+		right := !slices.Contains(slices.Collect(maps.Values(q.Fields(scorer, answer))), false)
+		return string(d.JSON), &right
 	case Includes, Pattern:
 		if strings.TrimSpace(answer) == "" {
 			return extracted, nil
@@ -84,6 +95,51 @@ func (q Question) Score(scorer, answer string) (extracted string, correct *bool)
 	}
 	right := slices.ContainsFunc(q.Target, func(target string) bool { return q.matchesTarget(scorer, target, answer, extracted) })
 	return extracted, &right
+}
+
+// readData reads the data in an answer: all of it, or its last fenced block. Data that do not fit the
+// schema are compared without it.
+func (q Question) readData(answer string) (llm.Data, bool) {
+	block, _, _ := llm.FindData(answer)
+	for _, text := range []string{answer, block} {
+		if q.Schema != nil {
+			if d, err := q.Schema.Read([]byte(text)); err == nil {
+				return d, true
+			}
+		}
+		if d, err := llm.ReadData([]byte(text)); err == nil {
+			return d, true
+		}
+	}
+	return llm.Data{}, false
+}
+
+var item = regexp.MustCompile(`/\d+`)
+
+// Fields returns, for the scorer JSON, the fields of the target to which an answer is nearest and its
+// own, and whether each is right: of the items of an array, whether all are.
+func (q Question) Fields(scorer, answer string) map[string]bool {
+	if q.ScoredBy(scorer) != JSON {
+		return nil
+	}
+	given, _ := q.readData(answer)
+	var nearest map[string]bool
+	fewest := 0
+	for _, target := range q.Target {
+		want, _ := q.readData(target)
+		differ := llm.Differences([]llm.Data{want, given})
+		if nearest != nil && len(differ) >= fewest {
+			continue
+		}
+		nearest, fewest = map[string]bool{}, len(differ)
+		for _, f := range slices.Concat(want.Fields, given.Fields) {
+			nearest[item.ReplaceAllString(f.Path, "/*")] = true
+		}
+		for _, d := range differ {
+			nearest[item.ReplaceAllString(d.Path, "/*")] = false
+		}
+	}
+	return nearest
 }
 
 func (q Question) matchesTarget(scorer, target, answer, extracted string) bool {
@@ -119,6 +175,9 @@ func (q Question) chosenLetter(extracted string) string {
 // counted together.
 func (q Question) VoteKey(scorer, answer string) string {
 	extracted := Extract(answer)
+	if d, found := q.readData(answer); found && q.ScoredBy(scorer) == JSON {
+		return d.Canonical
+	}
 	if scorer = q.ScoredBy(scorer); scorer == Choice && extracted != "" {
 		return cmp.Or(q.chosenLetter(extracted), canonicalAnswer(extracted))
 	}

@@ -37,6 +37,9 @@ type Figures struct {
 	TotalUSD     *float64 `json:"total_usd"` // null if a price is unknown
 	ModelCalls   int64    `json:"model_calls"`
 	Seconds      float64  `json:"seconds"`
+
+	// Fields is the accuracy of each field, by its path, with the scorer JSON.
+	Fields map[string]float64 `json:"fields,omitempty"`
 }
 
 // Pair compares two arms on the questions that both have answered.
@@ -113,7 +116,28 @@ func armFigures(samples []Sample) Figures {
 	f.CI95 = roundInterval(Wilson(sum, float64(len(means))))
 	f.Tokens, f.CachedTokens, f.TotalUSD, f.ModelCalls = totalTokens(spent), spent.CachedInputTokens, spent.TotalUSD, spent.ModelCalls
 	f.Seconds = round(f.Seconds)
+	f.Fields = fieldAccuracy(samples)
 	return f
+}
+
+// fieldAccuracy returns for each field the share of the samples in which it is right.
+func fieldAccuracy(samples []Sample) map[string]float64 {
+	right, all := map[string]int{}, map[string]int{}
+	for _, s := range samples {
+		for path, ok := range s.Fields {
+			if all[path]++; ok {
+				right[path]++
+			}
+		}
+	}
+	var shares map[string]float64
+	for path, n := range all {
+		if shares == nil {
+			shares = map[string]float64{}
+		}
+		shares[path] = roundedShare(right[path], n)
+	}
+	return shares
 }
 
 func meanScores(samples []Sample) map[string]float64 {
@@ -276,6 +300,8 @@ type Sample struct {
 	Failed string `json:"failed,omitempty"`
 	// Samples is the number of answers that a vote counted.
 	Samples int `json:"samples,omitempty"`
+	// Fields has the fields of the answer and of the target, and whether each is right.
+	Fields map[string]bool `json:"fields,omitempty"`
 	// Conduct describes how the team came to its answer; it is null for other arms.
 	Conduct *Conduct `json:"team,omitempty"`
 }

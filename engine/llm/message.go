@@ -72,6 +72,10 @@ type Tool struct {
 	// such as the pages of a running MCP server. It is empty for a tool without state, and changes
 	// when the tool is restarted.
 	State string `json:"-"`
+
+	// Instead tells a model without the tool how to do without it, if its service may refuse the
+	// Parameters.
+	Instead string `json:"-"`
 }
 
 // Property is a parameter of a tool.

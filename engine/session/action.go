@@ -29,7 +29,9 @@ const (
 
 // proposal is the payload of an accepted new_answer, before it is sealed.
 type proposal struct {
-	Content string `json:"content"`
+	Content string          `json:"content"`
+	Data    json.RawMessage `json:"data,omitempty"`
+	Equal   string          `json:"equal,omitempty"` // as in Answer
 }
 
 // ballot is the payload of an accepted vote, before it is sealed. Label is the revision that
@@ -71,6 +73,9 @@ func (r *rules) parseCall(call llm.ToolCall) (action, *rejection) {
 }
 
 func (r *rules) parseAnswer(arguments string) (action, *rejection) {
+	if r.task.Schema != nil {
+		return r.parseData(arguments)
+	}
 	var args struct{ Content string }
 	if err := json.Unmarshal([]byte(arguments), &args); err != nil || args.Content == "" {
 		return action{}, &rejection{code: invalidArguments, why: `new_answer takes {"content": "` + exampleAnswer + `"}, a JSON object with a text that is not empty.`}
@@ -81,19 +86,39 @@ func (r *rules) parseAnswer(arguments string) (action, *rejection) {
 	if isBlank(args.Content) {
 		return action{}, &rejection{code: invalidArguments, why: "The content has only white space, control characters or marks without a width, so nobody can see it. Write the answer as visible text."}
 	}
-	if n := len(args.Content); n > maxAnswer {
+	return r.propose(proposal{Content: args.Content}, strings.TrimSpace(args.Content))
+}
+
+// parseData reads an answer whose data fit the schema. Its text has the words and the data.
+func (r *rules) parseData(arguments string) (action, *rejection) {
+	var args struct {
+		Content string
+		Data    json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(arguments), &args); err != nil || args.Data == nil {
+		return action{}, &rejection{code: invalidArguments, why: `new_answer takes {"data": …}, a JSON object with the data in the form that the schema describes.`}
+	}
+	d, err := r.task.Schema.Read(args.Data)
+	if err != nil {
+		return action{}, &rejection{code: invalidArguments, why: "The data do not fit the schema: " + err.Error() + "."}
+	}
+	text := d.Indented()
+	if !isBlank(args.Content) {
+		text = strings.TrimSpace(args.Content) + "\n\n```json\n" + text + "\n```"
+	}
+	return r.propose(proposal{Content: text, Data: d.JSON, Equal: hashParts(d.Canonical)}, d.Canonical)
+}
+
+// propose accepts a new answer that is not too large; same is equal for equal answers.
+func (r *rules) propose(p proposal, same string) (action, *rejection) {
+	if n := len(p.Content); n > maxAnswer {
 		why := fmt.Sprintf("The content has %d bytes; at most %d are allowed. Shorten it", n, maxAnswer)
 		if r.task.Files {
 			why += " or put the bulk into files of your workspace"
 		}
 		return action{}, &rejection{code: answerTooLarge, why: why + "."}
 	}
-	return action{
-		kind:    coordination.NewAnswer,
-		payload: marshal(proposal{Content: args.Content}),
-		same:    strings.TrimSpace(args.Content),
-		result:  "Your answer is submitted.",
-	}, nil
+	return action{kind: coordination.NewAnswer, payload: marshal(p), same: same, result: "Your answer is submitted."}, nil
 }
 
 func (r *rules) parseVote(arguments string) (action, *rejection) {

@@ -19,6 +19,7 @@ import (
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/session/check"
+	"conclave/engine/text"
 )
 
 // DigestOf returns the digest of an answer with a change of files that has the given hash.
@@ -98,6 +99,33 @@ func (t task) findAgreements(answers []answer) []agreement {
 		groups[at] = append(groups[at], a.Label)
 	}
 	return slices.DeleteFunc(groups, func(equal agreement) bool { return len(equal) < 2 })
+}
+
+// maxDifferent and maxDifferences bound, in bytes, a value and the text in which answers differ.
+const maxDifferent, maxDifferences = 120, 4 << 10
+
+// findDifferences lists the fields in which the data of answers differ, a line for each, with the
+// values and the labels of their answers.
+func (t task) findDifferences(answers []answer, marks ...string) string {
+	answers = slices.DeleteFunc(slices.Clone(answers), func(a answer) bool { return a.Data.JSON == nil })
+	var data []llm.Data
+	for _, a := range answers {
+		data = append(data, a.Data)
+	}
+	var lines strings.Builder
+	for _, field := range llm.Differences(data) {
+		labels := map[string][]string{}
+		for i, value := range field.Values {
+			labels[value] = append(labels[value], answers[i].Label)
+		}
+		lines.WriteString("\n- " + cmp.Or(text.OneLine(field.Path), "all") + ":")
+		for i, value := range field.Values {
+			if slices.Index(field.Values, value) == i {
+				fmt.Fprintf(&lines, " %s (%s)", cmp.Or(text.Truncate(value, maxDifferent), "missing"), strings.Join(labels[value], ", "))
+			}
+		}
+	}
+	return text.Truncate(text.Within(lines.String(), marks...), maxDifferences)
 }
 
 // comparesLines reports whether all answers have a last line "ANSWER: …". If so, only those

@@ -32,6 +32,7 @@
 //	vote and new_answer together                  vote_and_answer
 //	two other workflow tools together             several_actions
 //	arguments against the schema, or blank        invalid_arguments
+//	data that do not fit the answer's schema      invalid_arguments
 //	content above maxAnswer                       answer_too_large
 //	a vote for an answer that was not shown       invalid_vote_id
 //	a vote for a replaced answer, once            vote_replaced
@@ -64,6 +65,17 @@
 // With text_answers always, a step is plain (isPlain in judge.go) if the agent has no other
 // tools and a single action is open, an answer or a vote. Its prompt asks for text and offers no
 // tool; a text that names a single agent is a vote for it, and the text is its reason.
+//
+// # Answers with a schema
+//
+// With an answer_schema a new answer is data, which the schema refuses with places and reasons, and
+// may have words beside them; its text has both. Text without a call counts, whatever text_answers
+// says, if it has a fenced block of JSON, or is a JSON object, and a new answer is open: models and
+// services without such tools have no other way. Parts of divided work are texts. Under agree data,
+// answers with equal data are equal, whatever their words; a new answer with other files still is
+// new. Voters are shown the fields in which answers differ.
+//
+// # Agreement
 //
 // An agent may agree with an answer by repeating it. If one reply has both a vote and a
 // new answer equal to the answer voted for, only the vote counts. After answer_duplicate

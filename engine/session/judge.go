@@ -194,7 +194,7 @@ func (r *rules) mergeCalls(calls []llm.ToolCall) (action, *rejection) {
 // which calls took effect.
 func (r *rules) rejectReply(calls []llm.ToolCall, why *rejection) loop.Ruling {
 	text, inText := why.why+" Nothing was submitted", ""
-	if why.code == noToolCalls || r.textOnly() {
+	if why.code == noToolCalls || r.textOnly() || r.task.Schema != nil && len(calls) == 0 {
 		inText = r.inText()
 	}
 	if !r.textOnly() {
@@ -283,8 +283,16 @@ func (r *rules) judgeText(content string) loop.Ruling {
 	return r.rejectReply(nil, &rejection{code: noToolCalls, why: why})
 }
 
+// inFence ends the sentences that ask for data as text.
+const inFence = "eply with the data as JSON between a line ```json and a line ```"
+
 // textCalls returns the tool call that a text represents, or nil.
 func (r *rules) textCalls(content string) []llm.ToolCall {
+	if r.task.Schema != nil && slices.Contains(r.permittedActions(), coordination.NewAnswer) {
+		if data, words, found := llm.FindData(content); found {
+			return []llm.ToolCall{{Name: string(coordination.NewAnswer), Arguments: `{"data":` + data + `,"content":` + string(marshal(words)) + `}`}}
+		}
+	}
 	if r.task.TextAnswers != textWhenAsked && r.task.TextAnswers != textAlways {
 		return nil
 	}
@@ -302,7 +310,7 @@ func (r *rules) textCalls(content string) []llm.ToolCall {
 		}
 	}
 	asked := r.task.TextAnswers == textAlways || r.memory.silent
-	if !asked || !r.answersOnly() || isBlank(content) || loop.LooksLikeCall(content) || r.task.namesTool(content) {
+	if !asked || r.task.Schema != nil || !r.answersOnly() || isBlank(content) || loop.LooksLikeCall(content) || r.task.namesTool(content) {
 		return nil
 	}
 	return []llm.ToolCall{{Name: string(coordination.NewAnswer), Arguments: string(marshal(proposal{Content: content}))}}
@@ -346,6 +354,9 @@ func (r *rules) textOnly() bool { return r.task.isPlain() && len(r.openActions()
 // inText returns the words that tell a model, which may be unable to call tools, how its text
 // counts.
 func (r *rules) inText() string {
+	if r.task.Schema != nil && slices.Contains(r.openActions(), coordination.NewAnswer) {
+		return " If you cannot call tools, r" + inFence + "."
+	}
 	if r.task.TextAnswers != textWhenAsked && r.task.TextAnswers != textAlways {
 		return ""
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
@@ -64,8 +65,7 @@ func (r *rules) reviewAnswer(ctx context.Context, a loop.Action) (*loop.Ruling, 
 	if err := json.Unmarshal(a.Payload, &p); err != nil {
 		return nil, fmt.Errorf("read the new answer: %w", err)
 	}
-	content := strings.TrimSpace(p.Content)
-	near := r.nearTo(content)
+	near := r.nearTo(p)
 	if len(near) == 0 {
 		return nil, nil
 	}
@@ -74,14 +74,14 @@ func (r *rules) reviewAnswer(ctx context.Context, a loop.Action) (*loop.Ruling, 
 		return nil, fmt.Errorf("compare the files of the new answer: %w", err)
 	}
 	near = slices.DeleteFunc(near, func(a answer) bool { return a.hasOtherFiles(manifest) })
-	equal := slices.IndexFunc(near, func(a answer) bool { return content == a.originalText() })
+	equal := slices.IndexFunc(near, func(a answer) bool { return r.repeats(p, a) })
 	switch {
 	case len(near) == 0:
 		return nil, nil
 	case equal < 0:
 		return r.tooClose(near[0]), nil
 	}
-	near = slices.DeleteFunc(near, func(a answer) bool { return content != a.originalText() })
+	near = slices.DeleteFunc(near, func(a answer) bool { return !r.repeats(p, a) })
 	return r.judgeDuplicate(near), nil
 }
 
@@ -97,12 +97,20 @@ func (t task) filesManifest(ctx context.Context) (string, error) {
 	return t.Manifest(ctx)
 }
 
-// nearTo returns the shown answers whose text is equal or too close to content.
-func (r *rules) nearTo(content string) []answer {
+// repeats reports whether a new answer has the data of another, or, without data, its text.
+func (r *rules) repeats(p proposal, a answer) bool {
+	if r.task.Agree == config.DataEqual && p.Equal != "" {
+		return p.Equal == a.Digest.Data
+	}
+	return strings.TrimSpace(p.Content) == a.originalText()
+}
+
+// nearTo returns the shown answers that are equal or too close to a new one.
+func (r *rules) nearTo(p proposal) []answer {
 	limit, limited := overlaps[r.task.Novelty]
 	var near []answer
 	for _, a := range r.memory.texts {
-		if content == a.originalText() || limited && wordOverlap(wordSet(content), wordSet(a.originalText())) > limit {
+		if r.repeats(p, a) || limited && wordOverlap(wordSet(p.Content), wordSet(a.originalText())) > limit {
 			near = append(near, a)
 		}
 	}
@@ -188,8 +196,10 @@ func (r *rules) withoutEchoes(calls []llm.ToolCall) (kept, echoes []llm.ToolCall
 	for _, call := range calls {
 		var p proposal
 		at := -1
-		if call.Name == string(coordination.NewAnswer) && json.Unmarshal([]byte(call.Arguments), &p) == nil {
-			at = slices.IndexFunc(voted, func(a answer) bool { return a.originalText() == strings.TrimSpace(p.Content) })
+		if call.Name == string(coordination.NewAnswer) {
+			submitted, _ := r.parseAnswer(call.Arguments)
+			_ = json.Unmarshal(submitted.payload, &p) // a rejected one has none
+			at = slices.IndexFunc(voted, func(a answer) bool { return r.repeats(p, a) })
 		}
 		if at < 0 {
 			kept = append(kept, call)

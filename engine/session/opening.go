@@ -292,7 +292,14 @@ func (o *opening) readAnswer(ctx context.Context, shown coordination.Shown) (ans
 	if err != nil {
 		return answer{}, step.Peer{}, err
 	}
+	var data llm.Data
+	if s := o.Team.AnswerSchema; s != nil && committed.Data != nil {
+		if data, err = s.Read(committed.Data); err == nil { // other programs may write data that do not fit
+			committed.Equal = hashParts(data.Canonical)
+		}
+	}
 	digest, err := DigestOf(raw, change, commit.Manifest)
+	digest.Data = committed.Equal
 	if _, judged := o.Team.JudgeOf(); err == nil && judged {
 		var class Class
 		class, err = ReadClass(ctx, o.store, o.Layout, digest)
@@ -309,7 +316,7 @@ func (o *opening) readAnswer(ctx context.Context, shown coordination.Shown) (ans
 		Number: shown.Number, Label: shown.Label, Text: committed.Answer, Files: len(change.Files) + len(change.Removed), Step: shown.Step,
 		Changed: changedFiles(change, o.Layout.Base()),
 		Kept:    peer.Text != "", Manifest: commit.Manifest,
-		Raw: raw, Digest: digest, Saw: seenSteps(o.numbers, commit), Memo: memo,
+		Raw: raw, Digest: digest, Data: data, Saw: seenSteps(o.numbers, commit), Memo: memo,
 	}, peer, nil
 }
 

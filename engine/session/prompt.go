@@ -39,6 +39,8 @@ type prompt struct {
 	Outcome              coordination.Brief
 	Owned                []owned
 	Agreements           []agreement
+	Differences          string // lines about fields, if the answers are data
+	Form                 string // the schema of the answer; empty for a text
 	Memos                []memo
 	Own                  string // the agent's own name, such as agent1, if its part reveals it; else empty
 	Scoring              string // the section about the checklist of this step
@@ -134,6 +136,10 @@ func (r *rules) buildPrompt() prompt {
 	if p.CanVote {
 		p.Electable = r.memory.electableAgents()
 		p.Agreements = t.findAgreements(r.memory.answers)
+		p.Differences = t.findDifferences(r.memory.answers, t.openingMarks()...)
+	}
+	if t.Schema != nil {
+		p.Form = string(t.Schema.Sent())
 	}
 	p.Memos = t.shownMemos(r.memory.answers)
 	p.reviewed = t.sanitizeReview(t.Mark, t.People)

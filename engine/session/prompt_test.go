@@ -206,6 +206,8 @@ func TestOpening(t *testing.T) {
 		"vote_revote":     func(t *task) { t.Offered, t.Revote = []coordination.Action{coordination.Vote}, true },
 		"answer_only":     func(t *task) { t.Offered = []coordination.Action{coordination.NewAnswer} },
 		"plain_first":     func(t *task) { plain(t); first(t); t.Think = true },
+		"data":            structured,
+		"data_plain":      func(t *task) { first(t); structured(t); plain(t) },
 		"plain_vote":      func(t *task) { plain(t); t.Offered = []coordination.Action{coordination.Vote} },
 		"plain_revote":    func(t *task) { plain(t); t.Offered, t.Revote = []coordination.Action{coordination.Vote}, true },
 		"plain_answer":    func(t *task) { plain(t); t.Offered = []coordination.Action{coordination.NewAnswer} },

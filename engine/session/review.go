@@ -227,8 +227,10 @@ func relocatePaths(s, dir string, m artifact.Manifest) string {
 
 // Answer is the committed payload of a new_answer.
 type Answer struct {
-	Answer string `json:"answer"`
-	Label  string `json:"label"`
+	Answer string          `json:"answer"`
+	Label  string          `json:"label"`
+	Data   json.RawMessage `json:"data,omitempty"`
+	Equal  string          `json:"equal,omitempty"` // hash of the canonical data, as in coordination.Digest
 }
 
 // sealedVote is the committed payload of a vote, by agent ID.
@@ -267,7 +269,7 @@ func (o *opening) sealPayload(a loop.Action) (step.Sealed, error) {
 	switch coordination.Action(a.Kind) {
 	case coordination.NewAnswer:
 		accepted, err := decodePayload[proposal](a.Kind, a.Payload)
-		payload := marshal(Answer{Answer: accepted.Content, Label: o.nextLabel()})
+		payload := marshal(Answer{Answer: accepted.Content, Label: o.nextLabel(), Data: accepted.Data, Equal: accepted.Equal})
 		return step.Sealed{Payload: payload, Workspace: true, Otherwise: o.inheritedManifest()}, err
 	case coordination.Vote:
 		accepted, err := decodePayload[ballot](a.Kind, a.Payload)
@@ -347,6 +349,7 @@ func ReadOutcome(c artifact.Commit) (Outcome, error) {
 		var a Answer
 		a, err = decodePayload[Answer](c.Kind, c.Payload)
 		o.Digest = digestOf(a.Answer, c.Manifest)
+		o.Digest.Data = a.Equal
 	case coordination.Submit:
 	case coordination.SubmitEvaluation:
 		var s quality.Submission

@@ -136,7 +136,7 @@ func (o *opening) planTask() task {
 		Revote:        l.Revote,
 		TextAnswers:   c.TextAnswers,
 		Think:         o.Team.ThinksFirst(l.Agent),
-		Agree:         c.Agree,
+		Agree:         o.Team.Agreement(),
 		ShowAgreement: c.ShowAgreement,
 		Confidence:    c.BallotConfidence,
 		HandsIn:       c.RunsChecks() && o.Files,
@@ -144,6 +144,9 @@ func (o *opening) planTask() task {
 		shown:         shown{Brief: l.Brief},
 		equipment:     o.describeEquipment(),
 		limits:        limits{Allowance: l.Allowance, Updates: l.Updates},
+	}
+	if !o.isDivided() || t.Alone || l.Purpose == coordination.Present { // parts of divided work are texts
+		t.Schema = o.Team.AnswerSchema
 	}
 	if len(t.Criteria) == 0 {
 		t.Criteria = o.Team.Criteria()
@@ -238,7 +241,7 @@ func (m Step) Documents(ctx context.Context, store artifact.Store, number int, c
 			last.WorkspacePath = &path
 		}
 		document = step.Document{Key: m.stepDir(number) + "answer.json", Body: artifact.Answer{
-			AgentID: m.Launch.Agent, Answer: a.Answer, Timestamp: c.Timestamp, Label: a.Label,
+			AgentID: m.Launch.Agent, Answer: a.Answer, Timestamp: c.Timestamp, Label: a.Label, Data: a.Data,
 		}}
 	case coordination.Vote:
 		v, err := decodePayload[sealedVote](c.Kind, c.Payload)

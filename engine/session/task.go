@@ -40,6 +40,7 @@ type task struct {
 	ShowAgreement bool            // prompts name equal answers
 	Confidence    bool            // voters say how sure they are
 	HandsIn       bool            // checks that come with an answer are run
+	Schema        *llm.DataSchema // of the data that an answer is; nil for a text
 
 	marks
 	ownership
@@ -128,6 +129,7 @@ type answer struct {
 	Manifest string // hash of the manifest of its files; empty without files
 	Raw      string // the text with its author's original paths; empty if Text has them
 	Digest   coordination.Digest
+	Data     llm.Data    // zero for a text
 	Saw      map[int]int // the answers that its author was shown, as steps by agent number
 	Memo     string      // its verification memo, with paths as its reader finds them; may be empty
 }
@@ -306,6 +308,10 @@ func (r *rules) workflowTool(action coordination.Action) llm.Tool {
 	name := string(action)
 	switch action {
 	case coordination.NewAnswer:
+		if s := r.task.Schema; s != nil {
+			words := llm.Property{Type: "string", Description: "Words that belong beside the data. They may be left out."}
+			return llm.Tool{Name: name, Description: readDescription("new_answer_data"), Parameters: s.Arguments("data", "content", words), Instead: "You have no tool " + name + ". To submit an answer, r" + inFence + "."}
+		}
 		return llm.NewTool(name, readDescription(r.task.answerDescription()), map[string]llm.Property{
 			"content": {Type: "string", Description: "The complete answer."},
 		}, "content")

@@ -94,11 +94,12 @@ func (m *memory) unreadMessages(n news) []int {
 type update struct {
 	note note
 
-	Mark       string // mark between the answers
-	People     string // mark between the messages of people
-	Answers    []newcomer
-	Agreements []agreement // agreements of all answers shown
-	Said       []message
+	Mark        string // mark between the answers
+	People      string // mark between the messages of people
+	Answers     []newcomer
+	Agreements  []agreement // agreements of all answers shown
+	Differences string      // as in prompt, of all answers shown
+	Said        []message
 
 	WrapUp   bool
 	Ending   bool // the session is about to end; else it is the step's time
@@ -163,6 +164,7 @@ func (r *rules) gatherUpdate(ctx context.Context, a admission) (update, error) {
 		later := r.memory.clone()
 		later.showAnswers(answers, u.note.Answers)
 		u.Agreements = r.task.findAgreements(later.answers)
+		u.Differences = r.task.findDifferences(later.answers, append(slices.Clone(r.memory.live), u.note.Mark)...)
 	}
 	u.Said, err = r.readMessages(ctx, a.Messages)
 	u.note.Messages = a.Messages

@@ -305,6 +305,9 @@ type Input struct {
 	Instructions string `json:"instructions,omitempty"`
 	Depth        int    `json:"depth,omitempty"`
 
+	// AnswerSchema is a JSON Schema that the answers fit, in place of that of the team.
+	AnswerSchema json.RawMessage `json:"answer_schema,omitempty"`
+
 	// ClientTools are tools that the caller runs, as in requests of OpenAI's API. They are offered
 	// to all agents or, if ClientToolsFor is "presenter", only to the agent that presents the final
 	// answer.
@@ -386,6 +389,6 @@ func (in Input) validate(id string, continued bool) error {
 
 func (in Input) callerInput() artifact.Caller {
 	return artifact.Caller{
-		Instructions: in.Instructions, Depth: in.Depth, ClientTools: in.ClientTools, ClientToolsFor: in.ClientToolsFor,
+		Instructions: in.Instructions, Depth: in.Depth, AnswerSchema: in.AnswerSchema, ClientTools: in.ClientTools, ClientToolsFor: in.ClientToolsFor,
 	}
 }

@@ -25,7 +25,7 @@ func (s *session) endDecided(ctx workflow.Context) (Result, error) {
 		if err := workflow.ExecuteActivity(ctx, registered.Present, input).Get(ctx, &p); err != nil {
 			return Result{}, err
 		}
-		result.Answer, result.AnswerTruncated, result.AnswerPath = p.Answer, p.Truncated, &p.Path
+		result.Answer, result.AnswerTruncated, result.AnswerPath, result.Data = p.Answer, p.Truncated, &p.Path, p.Data
 		if final.Path = p.Path; d.Winner != "" { // nobody has decided for the best answer of a failed session
 			s.final = final
 		}

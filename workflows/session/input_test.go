@@ -38,6 +38,8 @@ func TestSession_InvalidInputFailsAtOnce(t *testing.T) {
 		"team and config": {Query: "q", Team: "default", Config: json.RawMessage(`{}`)},
 		"bad config":      {Query: "q", Config: json.RawMessage(`{"agents":[{"id":"A B"}]}`)},
 		"reaches out":     {Query: "q", Config: json.RawMessage(`{"agents":[{"id":"a","backend":{"model":"m","base_url":"http://127.0.0.1:1"}}]}`)},
+		"bad schema":      {Query: "q", AnswerSchema: json.RawMessage(`{"type":"strng"}`)},
+		"resume, schema":  {Resume: true, AnswerSchema: json.RawMessage(`{}`)},
 		"bad criteria":    {Query: "q", EvalCriteria: json.RawMessage(`{"criteria":[{}]}`)},
 		"forged":          stagetest.Continued[session.Input](t, `{"query":"q","session_id":"another","continued":{"core":{}}}`),
 		"forged, empty":   stagetest.Continued[session.Input](t, `{"query":"q","continued":{}}`),

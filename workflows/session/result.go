@@ -1,6 +1,8 @@
 package session
 
 import (
+	"encoding/json"
+
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
@@ -20,6 +22,9 @@ type Result struct {
 	Votes           map[string]int `json:"votes"`        // number of votes by target
 	Voters          []string       `json:"voters"`       // agents with a fresh vote
 	Agents          int            `json:"agents"`       // number of agents that have joined the team
+
+	// Data are those of an answer with a schema.
+	Data json.RawMessage `json:"data,omitempty"`
 
 	// Failed lists the agents that had failed at the end.
 	Failed []coordination.FailedAgent `json:"failed"`

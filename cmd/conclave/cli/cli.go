@@ -39,6 +39,7 @@ type CLI struct {
 	Models                    []string // models in place of a team's file; set only by commands with the flag
 	Agents                    int      // members of a team of one such model; 0 if it is not given
 	JSON, Automation          bool
+	Data                      bool   // print the data of a result alone
 	Version                   string // version of conclave
 }
 

@@ -137,8 +137,12 @@ runs a step.
 The exit code is that of the session's end; a session that has not ended has no
 answer, which is exit code 2 without --wait.`,
 		Example: `  conclave result 20261121-153012-k3f9
-  conclave result --wait --json 20261121-153012-k3f9 | jq -r .answer`,
+  conclave result --wait --json 20261121-153012-k3f9 | jq -r .answer
+  conclave result --data 20261121-153012-k3f9 | jq .choice`,
 	}, false, func(ctx context.Context, conn *cli.Connection, run Run) error {
+		if conn.Data && run.Kind.Undecided == "" {
+			return fmt.Errorf("%s has no data: --data is for sessions; leave it out", run)
+		}
 		if run.Running() && !wait {
 			return notEnded(ctx, conn, run)
 		}
@@ -152,6 +156,7 @@ answer, which is exit code 2 without --wait.`,
 		return err
 	})
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the session has ended")
+	cmd.Flags().BoolVar(&c.cli.Data, "data", false, "print the data of an answer with a schema, and nothing else, as JSON")
 	return cmd
 }
 

@@ -25,6 +25,9 @@ type Caller struct {
 	Instructions string `json:"instructions,omitempty"` // instructions for every answer
 	Depth        int    `json:"depth,omitempty"`        // 1 for a team that answers an agent of another team; 0 for a person's
 
+	// AnswerSchema is the JSON Schema that the answers of this session fit.
+	AnswerSchema json.RawMessage `json:"answer_schema,omitempty"`
+
 	// ClientTools are the tools that the caller runs, as in requests of OpenAI's API.
 	// ClientToolsFor selects the agents that are offered them; empty selects all.
 	ClientTools    json.RawMessage `json:"client_tools,omitempty"`
@@ -33,7 +36,7 @@ type Caller struct {
 
 // IsZero reports whether the caller adds nothing.
 func (c Caller) IsZero() bool {
-	return c.Instructions == "" && c.Depth == 0 && len(c.ClientTools) == 0 && c.ClientToolsFor == ""
+	return c.Instructions == "" && c.Depth == 0 && len(c.AnswerSchema) == 0 && len(c.ClientTools) == 0 && c.ClientToolsFor == ""
 }
 
 // ClientTool is a tool that the caller runs.

@@ -107,6 +107,9 @@ type Answer struct {
 	Timestamp time.Time `json:"timestamp"`
 	Label     string    `json:"label"`
 
+	// Data are those of an answer with a schema.
+	Data json.RawMessage `json:"data,omitempty"`
+
 	// Step is the step that gave the final answer; 0 in the answer of a step.
 	Step int `json:"step,omitempty"`
 }

@@ -30,7 +30,8 @@ type action struct {
 	heard     int
 	final     bool // an answer by a presenter
 
-	text string // text of an answer
+	text string          // text of an answer
+	data json.RawMessage // its data, if any
 	vote coordination.Voted
 	stop coordination.Stopped
 	seen []coordination.Seen
@@ -135,6 +136,7 @@ func (a *action) readAnswer(d document) (err error) {
 	if a.text, err = d.textUnder("answer"); err != nil {
 		return err
 	}
+	a.data = d["data"]
 	if label, err := d.optionalText("label"); err == nil {
 		a.final = a.committed && coordination.IsFinal(label)
 	}

@@ -59,7 +59,7 @@ func (a *answers) Commit(ctx context.Context, shown coordination.Shown) (artifac
 			return artifact.Commit{}, err
 		}
 	}
-	payload, err := json.Marshal(session.Answer{Answer: a.peers.rewritePaths(text), Label: shown.Label})
+	payload, err := json.Marshal(session.Answer{Answer: a.peers.rewritePaths(text), Label: shown.Label, Data: act.data})
 	if err != nil {
 		return artifact.Commit{}, err
 	}

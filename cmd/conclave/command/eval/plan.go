@@ -125,6 +125,9 @@ func (p *plan) readTeams(c *cli.CLI, t cli.Target, w *teams.Worker) error {
 	if p.team, p.source, err = read(c); err != nil {
 		return err
 	}
+	for i := range p.questions {
+		p.questions[i].Schema = p.team.AnswerSchema
+	}
 	for _, arm := range p.arms {
 		if arm.Other == "" {
 			continue

@@ -201,7 +201,7 @@ func (u *unit) voteOutcome(ctx context.Context, answers []reply) (eval.Sample, e
 }
 
 func (u *unit) scoreReply(ctx context.Context, r reply) (eval.Sample, error) {
-	s := eval.Sample{Answer: r.text, SessionID: r.session, Cost: r.cost, Seconds: r.seconds, Failed: r.failed}
+	s := eval.Sample{Answer: r.text, SessionID: r.session, Cost: r.cost, Seconds: r.seconds, Failed: r.failed, Fields: u.q.Fields(u.plan.scorer, r.text)}
 	if r.failed != "" {
 		return s, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -237,7 +238,7 @@ func (v *verifier) verifyFinal(ctx context.Context, told bool) {
 		said, missing := artifact.ReadJSON[artifact.Answer](ctx, v.target, source+"answer.json")
 		said.Label, said.Step = coordination.FinalLabelOf(said.Label), final.Step
 		switch {
-		case err != nil || missing != nil || said != final:
+		case err != nil || missing != nil || !reflect.DeepEqual(said, final):
 			v.addProblem(dir+"answer.json", "is missing or not the answer of %s", path.Clean(source))
 		case v.hashes[dir+"workspace.json"] != v.commits[source].Manifest:
 			v.addProblem(dir+"workspace.json", "is not the manifest of %s", path.Clean(source))

@@ -3,6 +3,7 @@ package start
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -16,6 +17,7 @@ import (
 	"conclave/cmd/conclave/run/teams"
 	"conclave/cmd/conclave/view/web"
 	"conclave/engine/config"
+	"conclave/engine/llm"
 	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
 )
@@ -59,6 +61,7 @@ Exit codes: 0 decided, 1 wrong usage or configuration and nothing started,
   conclave run --worker-config worker.yaml --team reviewers "Is this release ready?"
   conclave run --base . --context ~/handbook=handbook "Mend the failing tests"
   conclave run --config team.yaml --checks hidden-tests "Write add.sh, which adds its arguments"
+  conclave run --schema decision.json "Tabs or spaces?"
   conclave run --continue 20261121-153012-k3f9 "And for Go code?"
   conclave run --automation "Tabs or spaces?" | tail -n 1 | jq -r .answer
   conclave run --address temporal.example.com:7233 --bucket sessions "Tabs or spaces?"`,
@@ -223,7 +226,7 @@ type sessionFlags struct {
 	output             string
 	apply, yes, open   bool
 	material           inputs.Flags
-	checks             string
+	checks, schema     string
 	showChecks         bool
 	here               bool // this process runs the steps
 }
@@ -236,6 +239,7 @@ func (f *sessionFlags) addTo(c *cli.CLI, cmd *cobra.Command) {
 	teams.ModelFlags(c, set)
 	set.StringVar(&f.team, "team", "", "use the worker's team `NAME` instead of a configuration")
 	set.StringVar(&f.criteria, "eval-criteria", "", "evaluation criteria `FILE` (JSON)")
+	set.StringVar(&f.schema, "schema", "", "the answer is data of the JSON Schema in `FILE`, in place of the team's answer_schema")
 	f.material.Add(set)
 	set.StringVar(&f.checks, "checks", "", "run the checks in `DIR` against every answer: executable files and checks.yaml; needs orchestrator.ballot")
 	set.BoolVar(&f.showChecks, "show-checks", false, "let the agents see the checks of --checks and their outcomes, as orchestrator.show_checks does")
@@ -262,6 +266,9 @@ func newSessionOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f sessionFlags, 
 	if o.input.EvalCriteria, err = teams.ReadCriteria(c, f.criteria); err != nil {
 		return o, err
 	}
+	if o.input.AnswerSchema, err = readSchema(c, f.schema); err != nil {
+		return o, err
+	}
 	if err := teams.CheckFlags(c, f.team); err != nil {
 		return o, err
 	}
@@ -274,6 +281,23 @@ func newSessionOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f sessionFlags, 
 		return o, o.chooseClusterTeam(c, f.team)
 	}
 	return o, o.chooseLocalTeam(c, t, w, f.team)
+}
+
+// readSchema reads the schema of answers, and notes what of it is not checked.
+func readSchema(c *cli.CLI, file string) (json.RawMessage, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := teams.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--schema: %w", err)
+	}
+	s, err := llm.ReadDataSchema(data)
+	if err != nil {
+		return nil, fmt.Errorf("--schema: %s: %w", file, err)
+	}
+	teams.NoteUnchecked(c, file, s)
+	return s.MarshalJSON()
 }
 
 // chooseLocalTeam chooses a team of --worker-config, the default of the data directory, or

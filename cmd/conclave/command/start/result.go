@@ -20,6 +20,10 @@ import (
 func (sessionReporter) PrintResult(ctx context.Context, conn *cli.Connection, run runs.Run, r sessionflow.Result) error {
 	var err error
 	switch {
+	case conn.Data && r.Data == nil:
+		err = cli.Exitf(cli.ExitNoAnswer, "%s has no data: its answers are texts, or it has none; `%s` prints the result", run, conn.CommandLine("result", run.Name()))
+	case conn.Data:
+		err = conn.Print(string(r.Data) + "\n")
 	case conn.Scripted():
 		err = conn.PrintJSON(r)
 	case r.AnswerPath != nil:
