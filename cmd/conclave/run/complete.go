@@ -183,7 +183,7 @@ func (c completer) storedIDs(t cli.Target, prefix string) []string {
 		if kind.MemoSlug != "" {
 			name = "*/*"
 		}
-		for _, dir := range matchingDirectories(t, kind.Layout(name).Root()) {
+		for _, dir := range matchingDirectories(t, kind.At(nil, name).Layout.Root()) {
 			if kind.MemoSlug != "" { // scenarios/SLUG/runs/RUN_ID
 				dir.name = path.Base(path.Dir(path.Dir(dir.path))) + "/" + dir.name
 			}

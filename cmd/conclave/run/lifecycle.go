@@ -50,7 +50,7 @@ type Order struct {
 func (o Order) Run() Run {
 	run := Run{Kind: o.Kind, ID: o.ID, Slug: o.Slug, Workflow: o.ID, Query: o.Query, Status: workflows.Running, Offline: o.Offline, Started: time.Now(), taskQueue: o.Queue}
 	if o.Slug != "" {
-		run.Workflow = o.Kind.Workflow(o.Slug, o.ID)
+		run.Workflow = run.Stored().WorkflowID()
 	}
 	run.Workflow = cmp.Or(o.Again, run.Workflow)
 	return run
@@ -80,7 +80,7 @@ func Execute(ctx context.Context, conn *cli.Connection, o Order) error {
 	if o.Again != "" {
 		options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 	}
-	_, err := conn.Client.ExecuteWorkflow(ctx, options, o.Kind.Type, o.Input)
+	_, err := conn.Client.ExecuteWorkflow(ctx, options, o.Kind.Workflow, o.Input)
 	return err
 }
 
@@ -140,8 +140,8 @@ func Begin(ctx context.Context, c *cli.CLI, t cli.Target, offer Offer, prepare f
 // printLinks prints the addresses of a run's page, if pages are served, and of its workflow in
 // Temporal's Web UI.
 func printLinks(conn *cli.Connection, run Run) {
-	if conn.Pages != "" && run.Kind.Page != "" {
-		conn.Infof("its page: %s%s%s", conn.Pages, run.Kind.Page, run.ID)
+	if conn.Pages != "" {
+		conn.Infof("its page: %s%s", conn.Pages, run.Stored().Page())
 	}
 	if !conn.Cluster {
 		conn.Infof("in Temporal: %s", conn.URL(run.Workflow))

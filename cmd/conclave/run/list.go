@@ -213,7 +213,7 @@ func startedWithin(span time.Duration) string {
 
 // queryRuns is like listRuns, with further conditions that each begin with AND.
 func queryRuns(ctx context.Context, conn *cli.Connection, kind *Kind, conditions string) ([]Run, error) {
-	executions, err := Executions(ctx, conn, fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", kind.Type)+conditions)
+	executions, err := Executions(ctx, conn, fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", kind.Workflow)+conditions)
 	if err != nil {
 		return nil, err
 	}

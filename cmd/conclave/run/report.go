@@ -66,12 +66,12 @@ func readLastState[S any](ctx context.Context, conn *cli.Connection, run Run) (s
 // ReadRecord reads the last recorded state of a run. If the input of the run was refused, another
 // run with the same ID may have recorded a state; that state is ignored.
 func ReadRecord[S any](ctx context.Context, conn *cli.Connection, run Run) (state S, ok bool) {
-	if conn.Store == nil || run.Kind.Layout == nil || run.Refused() {
+	if conn.Store == nil || run.Refused() {
 		return state, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, cli.ReachTimeout)
 	defer cancel()
-	state, err := artifact.ReadJSON[S](ctx, conn.Store, run.storeLayout().File(run.Kind.Record))
+	state, err := artifact.ReadJSON[S](ctx, conn.Store, run.Stored().Layout.File(run.Kind.Status))
 	return state, err == nil
 }
 

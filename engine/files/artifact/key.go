@@ -21,6 +21,9 @@ const (
 	MaxStorePrefix = 256
 )
 
+// EvaluationKey is the key of the hash of a part of an evaluation, such as its data.
+func EvaluationKey(id, part string) string { return "evals/" + id + "/" + part + ".json" }
+
 // NameError reports a key, path or ID that cannot be used.
 type NameError struct {
 	What    string // key, path, session id, …

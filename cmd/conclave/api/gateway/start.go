@@ -22,9 +22,9 @@ import (
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
 	"conclave/cmd/conclave/run/outputs"
+	"conclave/cmd/conclave/run/record"
 	"conclave/cmd/conclave/run/teams"
 	"conclave/engine/config"
-	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
@@ -270,9 +270,7 @@ func (r *Refusal) Error() string { return r.Message }
 func (r *Refusal) Unwrap() error { return r.cause }
 
 // kind describes sessions to package runs.
-var kind = &runs.Kind{
-	Type: sessionflow.Type, Noun: "session", List: "list", MemoID: sessionflow.MemoSession, Failed: string(coordination.FailedAll),
-}
+var kind = &runs.Kind{Kind: record.Sessions, List: "list", MemoID: sessionflow.MemoSession}
 
 // patience is the time limit of updates and queries that a caller waits for.
 const patience = 2 * cli.ReachTimeout

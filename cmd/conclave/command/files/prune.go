@@ -60,7 +60,7 @@ func pruneRuns(ctx context.Context, inv *inventory, f pruneFlags) error {
 
 func deleteRun(ctx context.Context, inv *inventory, id string, yes bool) error {
 	c := inv.conn.CLI
-	r, err := inv.findRun(id)
+	r, err := inv.findRun(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func deleteRun(ctx context.Context, inv *inventory, id string, yes bool) error {
 
 // findRun returns the run with an ID, which may be that of its workflow. A scenario's run is also
 // found without the slug, if only one scenario has it.
-func (inv *inventory) findRun(id string) (*endedRun, error) {
+func (inv *inventory) findRun(ctx context.Context, id string) (*endedRun, error) {
 	var found []*endedRun
 	var names []string
 	for _, kind := range record.Kinds {
@@ -109,7 +109,7 @@ func (inv *inventory) findRun(id string) (*endedRun, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, inv.conn.NoRun(id)
+		return nil, inv.conn.NoRun(ctx, id)
 	case 1:
 		return found[0], nil
 	}

@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	acts "conclave/activities/scenario"
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
+	"conclave/cmd/conclave/run/record"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/scenario"
@@ -183,16 +183,10 @@ const offlineNote = "offline: the built-in deterministic model plays the agent; 
 // Kind describes scenario runs for the commands that take an ID.
 func Kind() *runs.Kind {
 	return &runs.Kind{
-		Type: scenarioflow.Type, Noun: "scenario run", List: "scenario status DIR", MemoID: scenarioflow.MemoRun, StateKeys: [2]string{"run_id", "title"}, UsageKey: "cost",
-		Alone: "one agent runs every step", MemoSlug: scenarioflow.MemoScenario, Prefix: "scenario-",
-		Failed: string(scenario.Fail), Statuses: []string{string(scenario.Pass), string(scenario.Fail)},
-		Layout: layoutOf, Record: "result.json", Page: "/scenarios/", OfflineNote: offlineNote, Actions: runActions(),
+		Kind: record.Scenarios, List: "scenario status DIR", MemoID: scenarioflow.MemoRun, StateKeys: [2]string{"run_id", "title"}, UsageKey: "cost",
+		Alone: "one agent runs every step", MemoSlug: scenarioflow.MemoScenario,
+		Statuses: []string{string(scenario.Pass), string(scenario.Fail)}, OfflineNote: offlineNote, Actions: runActions(),
 	}
-}
-
-func layoutOf(name string) artifact.Layout {
-	slug, id, _ := strings.Cut(name, "/")
-	return artifact.InScenario(slug, id)
 }
 
 // outcome is the result of a run, with the reason why it has none of its own.

@@ -16,6 +16,7 @@ import (
 	"conclave/cmd/conclave/run"
 	"conclave/cmd/conclave/run/inputs"
 	"conclave/cmd/conclave/run/outputs"
+	"conclave/cmd/conclave/run/record"
 	"conclave/cmd/conclave/run/teams"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
@@ -26,9 +27,8 @@ import (
 // Kind describes sessions for the commands that take an ID.
 func Kind() *runs.Kind {
 	return &runs.Kind{
-		Type: sessionflow.Type, Noun: "session", List: "list", MemoID: sessionflow.MemoSession, StateKeys: [2]string{"session_id", "query"}, UsageKey: "cost",
-		Failed: string(coordination.FailedAll), Undecided: string(coordination.Undecided), Statuses: endStatuses(),
-		Layout: artifact.InBucket, Record: "status.json", Page: "/sessions/", OfflineNote: teams.OfflineNote, Actions: sessionActions(),
+		Kind: record.Sessions, List: "list", MemoID: sessionflow.MemoSession, StateKeys: [2]string{"session_id", "query"}, UsageKey: "cost",
+		Undecided: string(coordination.Undecided), Statuses: endStatuses(), OfflineNote: teams.OfflineNote, Actions: sessionActions(),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	acts "conclave/activities/pipeline"
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
+	"conclave/cmd/conclave/run/record"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/pipeline"
@@ -22,9 +23,9 @@ import (
 // PipelineKind describes pipeline runs for the commands that take an ID.
 func PipelineKind() *runs.Kind {
 	return &runs.Kind{
-		Type: pipelineflow.Type, Noun: "pipeline run", List: "pipeline list", MemoID: pipelineflow.MemoPipeline, Alone: "it runs one step at a time", StateKeys: [2]string{"id", "request"}, UsageKey: "usage",
-		Failed: string(pipeline.Failed), Statuses: []string{string(pipeline.Completed), string(pipeline.Failed), string(pipeline.MaxIterations)},
-		Layout: artifact.InPipeline, Record: "status.json", Page: "/pipelines/", OfflineNote: offlineNote, Actions: pipelineActions(),
+		Kind: record.Pipelines, List: "pipeline list", MemoID: pipelineflow.MemoPipeline, Alone: "it runs one step at a time", StateKeys: [2]string{"id", "request"}, UsageKey: "usage",
+		Statuses:    []string{string(pipeline.Completed), string(pipeline.Failed), string(pipeline.MaxIterations)},
+		OfflineNote: offlineNote, Actions: pipelineActions(),
 	}
 }
 

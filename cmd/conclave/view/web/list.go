@@ -58,14 +58,11 @@ func (h *Handler) serveList(w http.ResponseWriter, r *http.Request) {
 }
 
 func itemOf(r runs.Run) record.Item {
-	i := record.Item{
+	return record.Item{
 		ID: r.ID, Kind: r.Kind.Noun, Status: r.Shown(), Query: text.OneLine(r.Query), Started: r.Started, Took: r.Elapsed(), Usage: r.Usage,
 		Parent: r.Pipeline, Team: r.Team, Offline: r.Offline,
+		Href: r.Stored().Page(),
 	}
-	if r.Kind.Page != "" {
-		i.Href = r.Kind.Page + r.ID // a bare ID of a scenario's run redirects
-	}
-	return i
 }
 
 // Offer serves the pages of a connection's sessions during a command and sets conn.Pages. It
