@@ -184,3 +184,17 @@ func createCommand(namespace string, have []string) string {
 	}
 	return command
 }
+
+// localTools are the tools of an agent in a step on this machine.
+type localTools struct {
+	*Tools
+	agent config.Agent
+}
+
+// OpenTools implements step.Toolbox.
+func (t localTools) OpenTools(ctx context.Context, workspace string) (step.Tools, error) {
+	return t.Open(ctx, t.agent, workspace, activities.Sharing{})
+}
+
+// Overlays implements step.Toolbox.
+func (localTools) Overlays(context.Context) *overlay.Mounts { return nil }

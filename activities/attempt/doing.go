@@ -10,7 +10,10 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
 
+	"conclave/activities"
+	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/files/overlay"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
@@ -75,16 +78,40 @@ type watchedTools struct {
 	attempt *Attempt
 }
 
-func (a *Attempt) watchTools() {
-	open := a.Ports.Tools
-	a.Ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) {
-		defer a.heart.beginCall(coordination.RunsTool, "opening its tools")()
-		opened, err := open(ctx, workspace)
-		if err != nil {
-			return nil, err
-		}
-		return watchedTools{opened, a}, nil
+// agentTools are the tools that the process has for an agent.
+type agentTools struct {
+	attempt *Attempt
+	agent   config.Agent
+}
+
+// OpenTools implements step.Toolbox.
+func (t agentTools) OpenTools(ctx context.Context, workspace string) (step.Tools, error) {
+	a := t.attempt
+	return a.process.OpenTools(ctx, t.agent, workspace, activities.Sharing{Run: a.Spec.Layout.Root(), All: a.ShareServers})
+}
+
+// Repeatable implements step.Toolbox.
+func (t agentTools) Repeatable(tool string) bool { return t.attempt.process.Repeatable(tool) }
+
+// Overlays implements step.Toolbox.
+func (t agentTools) Overlays(ctx context.Context) *overlay.Mounts {
+	return t.attempt.process.Overlays(ctx, t.agent)
+}
+
+// watchedToolbox opens watchedTools.
+type watchedToolbox struct {
+	step.Toolbox
+	attempt *Attempt
+}
+
+// OpenTools implements step.Toolbox.
+func (t watchedToolbox) OpenTools(ctx context.Context, workspace string) (step.Tools, error) {
+	defer t.attempt.heart.beginCall(coordination.RunsTool, "opening its tools")()
+	opened, err := t.Toolbox.OpenTools(ctx, workspace)
+	if err != nil {
+		return nil, err
 	}
+	return watchedTools{opened, t.attempt}, nil
 }
 
 // Tools implements loop.Tools.

@@ -42,11 +42,8 @@ func (t *touched) isEmpty() bool { return !t.unknown && len(t.files) == 0 }
 // mayLeaveProcess reports whether a tool may leave a process that writes at any time. This is assumed
 // of tools whose calls cannot be repeated.
 func (w *workspace) mayLeaveProcess() bool {
-	if w.ports.Repeatable == nil || w.lasted {
-		return w.lasted
-	}
 	for _, t := range w.tools.Tools() {
-		w.lasted = w.lasted || t.Name != AdoptFiles && !w.ports.Repeatable(t.Name)
+		w.lasted = w.lasted || t.Name != AdoptFiles && !w.ports.Tools.Repeatable(t.Name)
 	}
 	return w.lasted
 }

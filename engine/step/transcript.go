@@ -153,16 +153,16 @@ func rawLines(records []record) (lines []Line, err error) {
 	return lines, nil
 }
 
-// checkAlive returns the reason why the attempt must end, or nil. It also calls Alive, because a
+// checkAlive returns the reason why the attempt must end, or nil. It also asks the lease, because a
 // stopped process or a sleeping machine may continue before ctx is cancelled.
 func (p Ports) checkAlive(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if p.Alive == nil {
+	if p.Lease == nil {
 		return nil
 	}
-	return p.Alive()
+	return p.Lease.CheckAlive(ctx)
 }
 
 // fencedModel checks that the attempt is alive before every call.
@@ -207,7 +207,7 @@ func (t fencedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, e
 	if err := t.ports.checkAlive(ctx); err != nil {
 		return loop.Output{}, err
 	}
-	if t.interrupted[call.ID] && t.ports.Repeatable != nil && !t.ports.Repeatable(call.Name) {
+	if t.interrupted[call.ID] && !t.ports.Tools.Repeatable(call.Name) {
 		return loop.Output{Text: outcomeUnknown, Failed: true}, nil
 	}
 	fenced, stop := t.ports.fenceRun(ctx)
@@ -221,10 +221,10 @@ func (t fencedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, e
 }
 
 func (p Ports) fenceRun(ctx context.Context) (context.Context, context.CancelFunc) {
-	if p.Fence == nil {
+	if p.Lease == nil {
 		return ctx, func() {}
 	}
-	return p.Fence(ctx)
+	return p.Lease.FenceTools(ctx)
 }
 
 func (p Ports) redactText(data []byte) []byte {
