@@ -191,10 +191,8 @@ type localTools struct {
 	agent config.Agent
 }
 
-// OpenTools implements step.Toolbox.
 func (t localTools) OpenTools(ctx context.Context, workspace string) (step.Tools, error) {
 	return t.Open(ctx, t.agent, workspace, activities.Sharing{})
 }
 
-// Overlays implements step.Toolbox.
 func (localTools) Overlays(context.Context) *overlay.Mounts { return nil }

@@ -208,7 +208,6 @@ type notes struct {
 	roster *Roster
 }
 
-// InterceptActivity implements interceptor.WorkerInterceptor.
 func (n *notes) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	return &notedActivity{interceptor.ActivityInboundInterceptorBase{Next: next}, n.roster}
 }
@@ -218,7 +217,6 @@ type notedActivity struct {
 	roster *Roster
 }
 
-// ExecuteActivity implements interceptor.ActivityInboundInterceptor.
 func (a *notedActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	info := activity.GetInfo(ctx)
 	err := a.roster.Begin(RosterTask{
@@ -276,7 +274,6 @@ func (s slots) ReserveSlot(ctx context.Context, info sdkworker.SlotReservationIn
 	return permit, nil
 }
 
-// TryReserveSlot implements worker.SlotSupplier.
 func (s slots) TryReserveSlot(info sdkworker.SlotReservationInfo) *sdkworker.SlotPermit {
 	if s.lagging() {
 		return nil

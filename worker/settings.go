@@ -327,7 +327,6 @@ func newConnections() http.RoundTripper {
 	return t
 }
 
-// RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if n, ok := req.Context().Value(requestCount{}).(*atomic.Int64); ok {
 		n.Add(1)

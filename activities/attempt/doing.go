@@ -84,16 +84,13 @@ type agentTools struct {
 	agent   config.Agent
 }
 
-// OpenTools implements step.Toolbox.
 func (t agentTools) OpenTools(ctx context.Context, workspace string) (step.Tools, error) {
 	a := t.attempt
 	return a.process.OpenTools(ctx, t.agent, workspace, activities.Sharing{Run: a.Spec.Layout.Root(), All: a.ShareServers})
 }
 
-// Repeatable implements step.Toolbox.
 func (t agentTools) Repeatable(tool string) bool { return t.attempt.process.Repeatable(tool) }
 
-// Overlays implements step.Toolbox.
 func (t agentTools) Overlays(ctx context.Context) *overlay.Mounts {
 	return t.attempt.process.Overlays(ctx, t.agent)
 }
@@ -104,7 +101,6 @@ type watchedToolbox struct {
 	attempt *Attempt
 }
 
-// OpenTools implements step.Toolbox.
 func (t watchedToolbox) OpenTools(ctx context.Context, workspace string) (step.Tools, error) {
 	defer t.attempt.heart.beginCall(coordination.RunsTool, "opening its tools")()
 	opened, err := t.Toolbox.OpenTools(ctx, workspace)
@@ -114,13 +110,10 @@ func (t watchedToolbox) OpenTools(ctx context.Context, workspace string) (step.T
 	return watchedTools{opened, t.attempt}, nil
 }
 
-// Tools implements loop.Tools.
 func (t watchedTools) Tools() []llm.Tool { return t.opened.Tools() }
 
-// Close implements io.Closer.
 func (t watchedTools) Close() error { return t.opened.Close() }
 
-// Run implements loop.Tools.
 func (t watchedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	a := t.attempt
 	a.lastTool = describeCall(call, a.process.Redact)

@@ -276,7 +276,6 @@ type roundTripper struct {
 	end           context.CancelCauseFunc
 }
 
-// RoundTrip implements http.RoundTripper.
 func (c *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	limit := 24 * time.Hour // more than any stream; calls have their own deadline
 	if req.Method == http.MethodDelete {

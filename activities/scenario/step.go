@@ -173,7 +173,6 @@ type evidenceTools struct {
 	run *stepRun
 }
 
-// OpenTools implements step.Toolbox.
 func (e evidenceTools) OpenTools(ctx context.Context, workspace string) (step.Tools, error) {
 	opened, err := e.Toolbox.OpenTools(ctx, workspace)
 	if err != nil {

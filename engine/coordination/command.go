@@ -195,21 +195,14 @@ type Record struct{ Entry Accepted }
 // Done ends the session. It is the last command.
 type Done struct{ Decision Decision }
 
-func (Launch) isCommand() {}
-
-func (Cancel) isCommand() {}
-
-func (Ring) isCommand() {}
-
-func (Record) isCommand() {}
-
-func (Check) isCommand() {}
-
+func (Launch) isCommand()    {}
+func (Cancel) isCommand()    {}
+func (Ring) isCommand()      {}
+func (Record) isCommand()    {}
+func (Check) isCommand()     {}
 func (AskCaller) isCommand() {}
-
-func (Wait) isCommand() {}
-
-func (Done) isCommand() {}
+func (Wait) isCommand()      {}
+func (Done) isCommand()      {}
 
 // Directive is a request to all running steps.
 type Directive string

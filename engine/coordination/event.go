@@ -182,55 +182,31 @@ type Retry struct{ Agent string }
 // Said is a person's message to Agent, or to all agents if Agent is empty.
 type Said struct{ Agent, Text string }
 
-func (Answered) isEvent() {}
-
-func (Voted) isEvent() {}
-
-func (Stopped) isEvent() {}
-
-func (Failed) isEvent() {}
-
-func (Suspended) isEvent() {}
-
-func (Awaiting) isEvent() {}
-
-func (CallerGone) isEvent() {}
-
-func (ToolResults) isEvent() {}
-
-func (Restarted) isEvent() {}
-
-func (Exhausted) isEvent() {}
-
-func (Evaluated) isEvent() {}
-
-func (Critiqued) isEvent() {}
-
-func (Drafted) isEvent() {}
-
-func (TimeShort) isEvent() {}
-
-func (TimeUp) isEvent() {}
-
-func (Waited) isEvent() {}
-
-func (Checked) isEvent() {}
-
+func (Answered) isEvent()        {}
+func (Voted) isEvent()           {}
+func (Stopped) isEvent()         {}
+func (Failed) isEvent()          {}
+func (Suspended) isEvent()       {}
+func (Awaiting) isEvent()        {}
+func (CallerGone) isEvent()      {}
+func (ToolResults) isEvent()     {}
+func (Restarted) isEvent()       {}
+func (Exhausted) isEvent()       {}
+func (Evaluated) isEvent()       {}
+func (Critiqued) isEvent()       {}
+func (Drafted) isEvent()         {}
+func (TimeShort) isEvent()       {}
+func (TimeUp) isEvent()          {}
+func (Waited) isEvent()          {}
+func (Checked) isEvent()         {}
 func (CancelRequested) isEvent() {}
-
-func (Reopened) isEvent() {}
-
-func (ModelReport) isEvent() {}
-
-func (Finish) isEvent() {}
-
-func (Pause) isEvent() {}
-
-func (Resume) isEvent() {}
-
-func (Retry) isEvent() {}
-
-func (Said) isEvent() {}
+func (Reopened) isEvent()        {}
+func (ModelReport) isEvent()     {}
+func (Finish) isEvent()          {}
+func (Pause) isEvent()           {}
+func (Resume) isEvent()          {}
+func (Retry) isEvent()           {}
+func (Said) isEvent()            {}
 
 // ending is an event that ends a step.
 type ending interface {
@@ -258,17 +234,12 @@ type request interface {
 	requestName() string
 }
 
-func (Finish) requestName() string { return "finish" }
-
+func (Finish) requestName() string      { return "finish" }
 func (ToolResults) requestName() string { return "tool_results" }
-
-func (Pause) requestName() string { return "pause" }
-
-func (Resume) requestName() string { return "resume" }
-
-func (Retry) requestName() string { return "retry" }
-
-func (Said) requestName() string { return "say" }
+func (Pause) requestName() string       { return "pause" }
+func (Resume) requestName() string      { return "resume" }
+func (Retry) requestName() string       { return "retry" }
+func (Said) requestName() string        { return "say" }
 
 // Seen is one entry of a vote's seen_steps: the step of Agent's newest answer that the voter
 // was shown.

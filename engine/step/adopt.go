@@ -28,13 +28,10 @@ type adopting struct {
 	workspace *workspace
 }
 
-// Tools implements loop.Tools.
 func (a adopting) Tools() []llm.Tool { return append(slices.Clone(a.opened.Tools()), a.newTool()) }
 
-// Close implements io.Closer.
 func (a adopting) Close() error { return a.opened.Close() }
 
-// Run implements loop.Tools.
 func (a adopting) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	if call.Name != AdoptFiles {
 		return a.opened.Run(ctx, call)

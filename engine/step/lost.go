@@ -128,7 +128,6 @@ type informed struct {
 	lost string // empty once it was told
 }
 
-// Updates implements loop.Rules.
 func (r *informed) Updates(ctx context.Context) (loop.Update, error) {
 	if r.lost == "" {
 		return r.Rules.Updates(ctx)

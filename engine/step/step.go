@@ -351,7 +351,6 @@ func (s *storable) Learn(ctx context.Context, e loop.Entry) error {
 	return s.Rules.Learn(ctx, e)
 }
 
-// Confirm implements loop.Rules.
 func (s *storable) Confirm(ctx context.Context, a loop.Action) (loop.Update, error) {
 	update, err := s.Rules.Confirm(ctx, a)
 	if err != nil || len(update.Messages) > 0 || update.Note != nil || update.Ruling != nil {

@@ -175,7 +175,6 @@ type fencedModel struct {
 	interrupted map[string]bool
 }
 
-// Generate implements loop.Model.
 func (m fencedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	if err := m.alive(ctx); err != nil {
 		return llm.Reply{}, err
@@ -196,10 +195,8 @@ type fencedTools struct {
 // outcomeUnknown is the result of a call that may have run and must not run twice.
 const outcomeUnknown = "The step was interrupted while this call ran, or just before. Whether it took effect is not known: find out before you call it again."
 
-// Tools implements loop.Tools.
 func (t fencedTools) Tools() []llm.Tool { return t.ws.tools.Tools() }
 
-// Run implements loop.Tools.
 func (t fencedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	if err := t.journal.awaitWrite(); err != nil {
 		return loop.Output{}, err

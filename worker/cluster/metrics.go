@@ -218,7 +218,6 @@ type countedModel struct {
 	provider, name string
 }
 
-// Generate implements loop.Model.
 func (c countedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	began := time.Now()
 	reply, err := c.Model.Generate(ctx, req)

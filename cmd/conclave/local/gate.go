@@ -105,7 +105,6 @@ type listener struct {
 	gate *Gate
 }
 
-// Accept implements net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()

@@ -137,7 +137,6 @@ type member struct {
 	value any
 }
 
-// MarshalJSON implements json.Marshaler.
 func (o orderedObject) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for i, m := range o {

@@ -262,7 +262,6 @@ func compactJSON(value any) ([]byte, error) {
 // path_base64.
 type paths []string
 
-// MarshalJSON implements json.Marshaler.
 func (p paths) MarshalJSON() ([]byte, error) {
 	list := make([]any, 0, len(p))
 	for _, name := range p {
@@ -275,7 +274,6 @@ func (p paths) MarshalJSON() ([]byte, error) {
 	return compactJSON(list)
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (p *paths) UnmarshalJSON(data []byte) error {
 	var list []json.RawMessage
 	if err := json.Unmarshal(data, &list); err != nil {

@@ -249,7 +249,6 @@ func (r *rules) readNews(ctx context.Context, late bool) (loop.Update, error) {
 	return loop.Update{Messages: []llm.Message{step.Quote(messages)}, Note: note}, err
 }
 
-// Learn implements loop.Rules.
 func (r *rules) Learn(_ context.Context, e loop.Entry) error {
 	r.conv.Add(e)
 	if e.Usage != nil {

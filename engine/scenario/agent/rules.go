@@ -264,7 +264,6 @@ func messageUpdate(message llm.Message, m memory) (loop.Update, error) {
 	return loop.Update{Messages: []llm.Message{message}, Note: note}, err
 }
 
-// Learn implements loop.Rules.
 func (r *rules) Learn(_ context.Context, e loop.Entry) error {
 	if e.Usage != nil {
 		r.usage = r.usage.Add(*e.Usage)

@@ -228,7 +228,6 @@ func (reporter) ReopenInput(_ context.Context, conn *cli.Connection, r runs.Run,
 	return in, nil
 }
 
-// NewResult implements runs.Reporter.
 func (reporter) NewResult(r runs.Run, status string, why *artifact.Error) outcome {
 	o := outcome{acts.Result{
 		RunID: r.ID, RunPath: acts.RunPath(r.Slug, r.ID), Scenario: r.Slug, Title: r.Query, Status: scenario.Status(status),
@@ -246,7 +245,6 @@ func (reporter) NewResult(r runs.Run, status string, why *artifact.Error) outcom
 	return o
 }
 
-// CompleteResult implements runs.Reporter.
 func (reporter) CompleteResult(_ runs.Run, r outcome, last acts.State) outcome {
 	if last.RunID == "" {
 		return r
@@ -256,7 +254,6 @@ func (reporter) CompleteResult(_ runs.Run, r outcome, last acts.State) outcome {
 	return done
 }
 
-// NewDisplay implements runs.Reporter.
 func (reporter) NewDisplay(conn *cli.Connection, r runs.Run) cli.Display {
 	return newBoard(conn.CLI).newLane(r.Slug)
 }
@@ -279,7 +276,6 @@ func (reporter) NewView(conn *cli.Connection, r runs.Run) runs.View[acts.State] 
 	}
 }
 
-// PrintResult implements runs.Reporter.
 func (reporter) PrintResult(_ context.Context, conn *cli.Connection, r runs.Run, end outcome) error {
 	one := &run{slug: r.Slug, id: r.ID, result: recordOf(end.Result)}
 	var err error

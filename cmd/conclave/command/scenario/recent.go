@@ -184,7 +184,6 @@ type lane struct {
 
 func (b *board) newLane(slug string) *lane { return &lane{board: b, slug: slug} }
 
-// Show implements cli.Display.
 func (l *lane) Show(s cli.Snapshot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

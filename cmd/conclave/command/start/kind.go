@@ -85,7 +85,6 @@ func endStatuses() []string {
 	return all
 }
 
-// NewResult implements runs.Reporter.
 func (sessionReporter) NewResult(run runs.Run, status string, why *artifact.Error) sessionflow.Result {
 	return sessionflow.Result{
 		SessionID: run.ID, Status: status, Votes: map[string]int{}, Voters: []string{}, Failed: []coordination.FailedAgent{},
@@ -93,7 +92,6 @@ func (sessionReporter) NewResult(run runs.Run, status string, why *artifact.Erro
 	}
 }
 
-// CompleteResult implements runs.Reporter.
 func (sessionReporter) CompleteResult(run runs.Run, r sessionflow.Result, s acts.State) sessionflow.Result {
 	s = run.Counting(s)
 	r.Rounds, r.Cost = s.Round, s.Cost
@@ -112,7 +110,6 @@ func (sessionReporter) NewDisplay(conn *cli.Connection, _ runs.Run) cli.Display 
 	return cli.NewDisplay(conn.Stderr)
 }
 
-// NewView implements runs.Reporter.
 func (sessionReporter) NewView(conn *cli.Connection, run runs.Run) runs.View[acts.State] {
 	revoted := 0 // the last round that repeated a vote; 0 for none
 	var received map[string]coordination.Entry
@@ -154,7 +151,6 @@ func repeatsVote(s acts.State, events []coordination.Entry) bool {
 	return false
 }
 
-// PrintStatus implements runs.Reporter.
 func (sessionReporter) PrintStatus(ctx context.Context, conn *cli.Connection, run runs.Run) error {
 	run, state, err := readSessionState(ctx, conn, run)
 	if err != nil {

@@ -72,12 +72,10 @@ func (pipelineReporter) AdaptUpdate(_ *cli.Connection, _ runs.Run, u *runs.Updat
 	return nil
 }
 
-// NewResult implements runs.Reporter.
 func (pipelineReporter) NewResult(r runs.Run, status string, why *artifact.Error) acts.Result {
 	return acts.Result{ID: r.ID, Status: pipeline.Status(status), Error: why, Trace: []pipeline.TraceEntry{}, History: []acts.HistoryEntry{}}
 }
 
-// CompleteResult implements runs.Reporter.
 func (pipelineReporter) CompleteResult(_ runs.Run, r acts.Result, s acts.State) acts.Result {
 	r.Transitions, r.Usage = s.Transitions, s.Usage
 	if s.Trace != nil {
@@ -94,7 +92,6 @@ func (pipelineReporter) NewDisplay(conn *cli.Connection, _ runs.Run) cli.Display
 	return cli.NewLines(conn.Stderr)
 }
 
-// NewView implements runs.Reporter.
 func (pipelineReporter) NewView(conn *cli.Connection, r runs.Run) runs.View[acts.State] {
 	return func(ctx context.Context, f *runs.Follower, state acts.State) cli.Snapshot {
 		s := cli.Snapshot{Holds: pipelineHolds(conn.CLI, state, r.Name())}
@@ -156,7 +153,6 @@ func pipelineExitCode(r acts.Result) int {
 	return cli.ExitNoAnswer
 }
 
-// PrintResult implements runs.Reporter.
 func (pipelineReporter) PrintResult(ctx context.Context, conn *cli.Connection, run runs.Run, r acts.Result) (err error) {
 	if conn.Scripted() {
 		err = conn.PrintJSON(r)
@@ -242,7 +238,6 @@ func readPipelineState(ctx context.Context, conn *cli.Connection, r runs.Run) (a
 	return state, nil
 }
 
-// PrintStatus implements runs.Reporter.
 func (pipelineReporter) PrintStatus(ctx context.Context, conn *cli.Connection, r runs.Run) error {
 	state, err := readPipelineState(ctx, conn, r)
 	if err != nil {

@@ -104,7 +104,6 @@ func newLogger(w io.Writer, fatal func(error)) log.Logger {
 // fatalHook exits the process after reporting the error of a fatal entry.
 type fatalHook func(error)
 
-// OnWrite implements zapcore.CheckWriteHook.
 func (report fatalHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 	reason := errors.New(entry.Message)
 	for _, field := range fields {

@@ -248,8 +248,6 @@ type summedBody struct {
 	sum middlewares.ChecksumReader
 }
 
-// Algorithm implements middlewares.ChecksumReader.
 func (b *summedBody) Algorithm() string { return b.sum.Algorithm() }
 
-// Checksum implements middlewares.ChecksumReader.
 func (b *summedBody) Checksum() string { return b.sum.Checksum() }
