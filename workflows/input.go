@@ -83,7 +83,6 @@ func describeMalformed(err error) string {
 	return fmt.Sprintf("%s is %s, not %s", subject, withArticle(strings.Fields(wrong.Value + " value")[0]), withArticle(jsonType(wrong.Type)))
 }
 
-// jsonType returns the name of the JSON type for a Go type.
 func jsonType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
@@ -186,7 +185,6 @@ func keysOf(fields []field) []string {
 	return keys
 }
 
-// unknownKey describes an unknown key and suggests the most similar valid key.
 func unknownKey(path, key string, valid []string) string {
 	const maxShown = 80
 	described := fmt.Sprintf("unknown key %q", text.Truncate(joinPath(path, key), maxShown))

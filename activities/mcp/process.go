@@ -329,7 +329,6 @@ func (s Server) inWorkspace(workspace string) Server {
 	return s
 }
 
-// rootDirectories returns the workspace, and the directories among the arguments of a program.
 func (s Server) rootDirectories(workspace string) []string {
 	dirs := []string{workspace}
 	for _, arg := range s.Args {

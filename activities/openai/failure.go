@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -275,12 +276,7 @@ func (p errorBody) byWords() llm.Kind {
 // hasAny reports whether s contains one of the words, which must be lower case.
 func hasAny(s string, words ...string) bool {
 	s = strings.ToLower(s)
-	for _, w := range words {
-		if strings.Contains(s, w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s, w) })
 }
 
 // tooLongWords match the providers' messages about prompts that are too long; the group is the

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitResources sets resource limits that apply to each process, including this one.
 func (s spec) limitResources() error {
 	limits := map[int]uint64{
 		unix.RLIMIT_CORE:   0,

@@ -165,7 +165,6 @@ func (f *fileTools) checkTarget(c copying) error {
 	return err
 }
 
-// staysInside reads a link into c and reports whether its target is inside the tree.
 func (f *fileTools) staysInside(link, tree string, c *copying) bool {
 	target, err := f.root.Readlink(link)
 	if err != nil || target == "" || path.IsAbs(target) {

@@ -215,7 +215,6 @@ func printable(name string) string {
 	return name
 }
 
-// isBinary reports whether the beginning of content contains a NUL byte.
 func isBinary(content []byte) bool {
 	return strings.ContainsRune(string(content[:min(len(content), 8<<10)]), 0)
 }

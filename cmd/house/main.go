@@ -162,7 +162,6 @@ func fileExists(dir, name string) bool {
 	return err == nil
 }
 
-// addFile counts a production file and returns its comment lines.
 func (r *room) addFile(name string, data []byte) ([]comment, error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, data, parser.ParseComments)

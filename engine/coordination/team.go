@@ -194,7 +194,6 @@ func (a *agent) keepCritique(c Critique) *Critique {
 // plateauGain is the largest gain in the total score that does not count as an improvement.
 const plateauGain = 1
 
-// awaitsCaller reports whether the step waits for the caller. No activity runs for such a step.
 func (r *runningStep) awaitsCaller() bool { return r != nil && len(r.Awaits) > 0 }
 
 // beginAttempt starts a new attempt of the team for the agent. Step numbers, labels and usage

@@ -218,7 +218,7 @@ type task struct {
 // text; a team with a ballot of checks may run them. The target is a command with hidden
 // tests.
 func askCode(chance *rand.Rand) Question {
-	t := pickFrom(chance, taskMakers()...)(chance)
+	t := pickFrom(chance, sumOf, rotationTask, longestRunTask, medianTask, digitsTask, betweenTask, swapVowelsTask, secondLargestTask)(chance)
 	var b strings.Builder
 	fmt.Fprintf(&b, "Write a Python 3 function %s that %s\n\nExamples that must hold:\n", t.name, t.says)
 	for _, test := range t.tests[:2] {
@@ -241,10 +241,6 @@ func testCommand(tests []string) string {
 		fmt.Fprintf(&b, "assert %s\n", test)
 	}
 	return b.String() + "TESTS\nexec timeout 10 python3 \"$d/solution.py\"\n"
-}
-
-func taskMakers() []func(*rand.Rand) task {
-	return []func(*rand.Rand) task{sumOf, rotationTask, longestRunTask, medianTask, digitsTask, betweenTask, swapVowelsTask, secondLargestTask}
 }
 
 func sumOf(chance *rand.Rand) task {

@@ -286,7 +286,7 @@ func (r running) answerReply(ctx context.Context, reply llm.Message) error {
 	case ruling.Rejected != "":
 		e.Kind, e.Reason, e.Action = Rejection, ruling.Rejected, nil
 	case !news.isEmpty():
-		ruling = ruling.withdrawResults()
+		ruling = ruling.withText(ruling.Withdrawn)
 		e.Kind, e.Action, e.Note = Updated, nil, news.Note
 	}
 	e.Messages = append(ruling.resultMessages(reply, outputs), news.Messages...)

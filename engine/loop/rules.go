@@ -177,8 +177,6 @@ func (v Ruling) resultMessages(reply llm.Message, outputs map[string]Output) []l
 	return messages
 }
 
-func (v Ruling) withdrawResults() Ruling { return v.withText(v.Withdrawn) }
-
 // overruledBy returns by, with by.Say in place of the results of v.
 func (v Ruling) overruledBy(by Ruling) Ruling {
 	by.Results = v.Results

@@ -78,7 +78,6 @@ func (s scale) tokenParts() (tools, measured int) {
 	return tools, max(s.gauge.tokens-tools, s.gauge.weight/bytesAtMost, 1)
 }
 
-// addedRate returns the ratio of tokens to bytes added after the measurement.
 func (s scale) addedRate() (tokens, bytes int) {
 	_, measured := s.tokenParts()
 	if measured*newBytes > newTokens*s.gauge.weight {

@@ -72,7 +72,6 @@ func (o *opening) loadReview(ctx context.Context) error {
 	return nil
 }
 
-// evaluationDocuments lists the documents of an evaluation.
 func (m Step) evaluationDocuments(c artifact.Commit) ([]step.Document, error) {
 	s, err := decodePayload[quality.Submission](c.Kind, c.Payload)
 	if err != nil {

@@ -3,7 +3,6 @@ package step
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,11 +43,6 @@ type journal struct {
 	transcript bytes.Buffer
 }
 
-func newJournal(a *attempt) *journal {
-	return &journal{attempt: a, writer: rand.Text(), spent: a.spec.Attempt.Spent}
-}
-
-// appendEntry adds an entry to the journal and to the transcript.
 func (j *journal) appendEntry(ctx context.Context, e loop.Entry) error {
 	// Usage counts even if the entry is lost.
 	j.spent = j.spent.Add(e.Spent())
@@ -115,7 +109,6 @@ func calledModel(e loop.Entry) bool {
 	return false
 }
 
-// addLine adds a line to the transcript, redacted.
 func (j *journal) addLine(l Line) error {
 	data, err := json.Marshal(l)
 	if err != nil {
@@ -252,7 +245,6 @@ func (j *journal) closeJournal(ctx context.Context, token string) ([]record, err
 	}
 }
 
-// readJournal returns the records of a token, in order.
 func readJournal(ctx context.Context, store artifact.Store, layout artifact.Layout, token string) ([]record, error) {
 	var records []record
 	for seq := 1; ; seq++ {

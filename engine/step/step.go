@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,7 +98,7 @@ func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
 		return artifact.Commit{}, err
 	}
 	defer ws.closeWorkspace(ctx)
-	a.ws, a.journal, a.cut = ws, newJournal(a), nil
+	a.ws, a.journal, a.cut = ws, &journal{attempt: a, writer: rand.Text(), spent: a.spec.Attempt.Spent}, nil
 	var c artifact.Commit
 	action, err := a.converseWithModel(ctx)
 	if err == nil {

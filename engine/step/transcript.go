@@ -68,7 +68,6 @@ func ReadTranscript(ctx context.Context, store artifact.Store, layout artifact.L
 	return t, t.readFinal(ctx, store, layout, dir)
 }
 
-// readFinal reads the commit and the transcript of a step that is over.
 func (t *Transcript) readFinal(ctx context.Context, store artifact.Store, layout artifact.Layout, dir string) error {
 	commit, err := readCommit(ctx, store, dir)
 	switch {
@@ -132,7 +131,6 @@ func parseLines(key string, raw []byte) ([]Line, error) {
 	return lines, nil
 }
 
-// journalLines returns the lines of a journal in the form of a transcript.
 func journalLines(ctx context.Context, store artifact.Store, layout artifact.Layout, token string) ([]Line, error) {
 	records, err := readJournal(ctx, store, layout, token)
 	if err != nil {

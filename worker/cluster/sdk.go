@@ -97,7 +97,6 @@ func (h sdkHandler) Timer(name string) client.MetricsTimer {
 
 const sdkHelp = "A metric of the Temporal SDK."
 
-// vectorFor returns the vector for a name and the labels of h. It creates a vector for new labels.
 func vectorFor[V any](h sdkHandler, known map[string]V, name string, create func(labels []string) V) V {
 	labels := slices.Sorted(maps.Keys(h.tags))
 	key := strings.Join(append([]string{name}, labels...), " ")

@@ -111,7 +111,6 @@ func (c completer) connectToRunning(ctx context.Context, t cli.Target) (*cli.Con
 	return &cli.Connection{CLI: c.cli, Target: t, Client: connected}, err == nil
 }
 
-// teamNames returns the default team and the teams of --worker-config.
 func (c completer) teamNames() []string {
 	names := []string{activities.DefaultTeam}
 	if w, err := teams.OpenWorker(c.cli, cli.Target{}); err == nil {

@@ -247,7 +247,6 @@ func Executions(ctx context.Context, conn *cli.Connection, query string) ([]*wor
 	}
 }
 
-// addUsage adds the usage of runs, reading several at a time.
 func addUsage(ctx context.Context, conn *cli.Connection, found []Run) []Run {
 	const atOnce = 8
 	var group errgroup.Group

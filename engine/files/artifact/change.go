@@ -175,7 +175,6 @@ func LoadChange(ctx context.Context, store Store, layout Layout, hash string) (C
 	return c, nil
 }
 
-// storeBlob stores the change as a blob and returns its hash, which is empty for an empty change.
 func (c Change) storeBlob(ctx context.Context, store Store, layout Layout) (string, error) {
 	if c.Empty() {
 		return "", nil

@@ -137,7 +137,6 @@ func (w *WorkingCopy) newWalk(root *os.Root, lenient bool) (*walk, error) {
 	return found, found.ignoreAsWorkspace()
 }
 
-// storeContents stores the contents of files and returns those that can be read, with their hashes.
 func (w *WorkingCopy) storeContents(ctx context.Context, root *os.Root, files []File) (*walk, error) {
 	read := &walk{root: root, files: files}
 	up := &upload{store: w.store, layout: w.layout, root: root, stored: w.stored, scratch: w.scratch}
@@ -165,7 +164,6 @@ func (w *WorkingCopy) isUnchanged(f File, info fs.FileInfo) bool {
 	return old.settled && old.is == Identify(info) && old.file.Mode == f.Mode
 }
 
-// trackFound tracks the found files and returns the difference to the last scan.
 func (w *WorkingCopy) trackFound(found *walk, read []File, began time.Time) Delta {
 	delta := Delta{Changed: w.trackRead(found, read, began)}
 	for _, name := range slices.Sorted(maps.Keys(w.files)) {
@@ -177,7 +175,6 @@ func (w *WorkingCopy) trackFound(found *walk, read []File, began time.Time) Delt
 	return delta
 }
 
-// trackRead tracks files that were read and returns those that have changed.
 func (w *WorkingCopy) trackRead(found *walk, read []File, began time.Time) (changed []File) {
 	for _, f := range read {
 		if old, ok := w.files[f.Path]; !ok || old.file != f {
@@ -381,7 +378,6 @@ func (w *walk) isPlainFile(name string, info fs.FileInfo) bool {
 	return info.Mode().IsRegular() && !lists && info.Size() <= maxFileBytes && patch.Reserved(name, "") == "" && w.checkName(name) == nil
 }
 
-// forgetFilled forgets the empty directories that now have files, and returns them.
 func (w *WorkingCopy) forgetFilled(files []File) []string {
 	gone := map[string]bool{}
 	for _, f := range files {

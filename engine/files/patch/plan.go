@@ -69,7 +69,6 @@ func (a *applying) planMove(c Change, merge bool) (bool, error) {
 	return ok, nil
 }
 
-// planFile plans the change of a file at its path. It reports whether the change can be made.
 func (a *applying) planFile(c Change, merge bool) (bool, error) {
 	found, err := a.readFile(c.Path())
 	switch {

@@ -176,7 +176,6 @@ func (r *restoring) finishDirs() error {
 	return nil
 }
 
-// copySerially copies a tree. Concurrent calls copy one tree at a time.
 func (t *Trees) copySerially(ctx context.Context, m artifact.Manifest, src, dst string) error {
 	select {
 	case t.copying <- struct{}{}:

@@ -154,7 +154,6 @@ func (u *upload) findUnchanged(ctx context.Context) (done Uploaded, stored bool,
 
 func isRegular(f artifact.File) bool { return f.Link == "" && !f.Dir }
 
-// storeContents reads the files that the store may lack and stores their contents.
 func (u *upload) storeContents(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)

@@ -71,7 +71,6 @@ type ended struct {
 	action *action
 }
 
-// readAgent reads the steps of an agent and reports whether it has any.
 func readAgent(root *os.Root, id string, l ledger, w *warnings) (a agent, found bool, err error) {
 	dir := "agents/" + id
 	entries, err := listEntries(root, dir)
@@ -216,8 +215,6 @@ func parseAgents(raw json.RawMessage) []string {
 	return agents
 }
 
-func isLitter(entry fs.DirEntry) bool { return strings.HasPrefix(entry.Name(), ".") }
-
 // Directory is the record of a session directory.
 type Directory struct {
 	Agents   []agent                // agents with a step, in byte order of their IDs
@@ -242,7 +239,7 @@ func Read(root *os.Root) (Directory, []warning, error) {
 	for _, entry := range entries {
 		id := entry.Name()
 		switch {
-		case isLitter(entry):
+		case strings.HasPrefix(entry.Name(), "."):
 			continue
 		case !isSafeName(id):
 			w.addWarning("agents/"+id, "has a character in its name that cannot be shown on one line, or a backslash; it is ignored: rename it")

@@ -83,7 +83,6 @@ func openFile(root *os.Root, name string, wanted func(fs.FileMode) bool, wantedK
 	return f, nil
 }
 
-// kindName returns the name of a kind of file, with its article.
 func kindName(mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular():

@@ -108,7 +108,6 @@ func listSchema(of schema) schema { return schema{Type: "array", Items: &of} }
 
 func textSchema(description string) schema { return schema{Type: "string", Description: description} }
 
-// newRequest returns a request for the form, with a system and a user message.
 func newRequest(name, description string, s schema, system, user string) llm.Request {
 	data, _ := json.Marshal(s) // strings and numbers always have a JSON form
 	return llm.Request{

@@ -203,7 +203,6 @@ func byNumber(x, y string) int {
 	return cmp.Or(cmp.Compare(a, b), strings.Compare(x, y))
 }
 
-// scoredWork returns the words for the work to score.
 func (p Policy) scoredWork() string {
 	switch {
 	case p.Decomposition:

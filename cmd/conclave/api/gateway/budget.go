@@ -26,8 +26,6 @@ type bills struct {
 	ended map[string]llm.Usage // usage of ended sessions, by session
 }
 
-func newBills() bills { return bills{&sync.Mutex{}, map[string]llm.Usage{}} }
-
 // billed is the record of a session that counts against the budget of its caller.
 type billed struct {
 	Session string `json:"session"`

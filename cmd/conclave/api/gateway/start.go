@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -26,6 +27,7 @@ import (
 	"conclave/cmd/conclave/run/teams"
 	"conclave/engine/config"
 	"conclave/engine/files/artifact"
+	"conclave/engine/llm"
 	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
 )
@@ -235,7 +237,7 @@ type server struct {
 // New returns a desk for a server that listens on an address. The first team is the default.
 func New(conn *cli.Connection, teams []Team, listen string) *Desk {
 	host, _ := os.Hostname() // without a name the address suffices
-	return &Desk{conn: conn, teams: teams, server: server{Address: host + " " + listen, Process: cli.NewRunID(time.Now())}, bills: newBills(), watches: watches{of: map[string]*watch{}}}
+	return &Desk{conn: conn, teams: teams, server: server{Address: host + " " + listen, Process: cli.NewRunID(time.Now())}, bills: bills{&sync.Mutex{}, map[string]llm.Usage{}}, watches: watches{of: map[string]*watch{}}}
 }
 
 // Teams returns the teams that a caller may ask.

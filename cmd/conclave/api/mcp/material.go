@@ -39,7 +39,7 @@ func (s server) resolveMaterial(ctx context.Context, req *mcp.CallToolRequest, i
 	if in.usesRoot() {
 		granted, asked := req.Params.InputResponses[rootsRequest].(*mcp.ListRootsResult)
 		if !asked {
-			return m, "", askRoots(), s.mayAskRoots(req)
+			return m, "", &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{rootsRequest: &mcp.ListRootsParams{}}}, s.mayAskRoots(req)
 		}
 		if dir, err = rootOf(granted.Roots); err != nil {
 			return m, "", nil, err
@@ -69,10 +69,6 @@ func (s server) uploadRoot(ctx context.Context, m *artifact.Material, dir string
 		}
 	}
 	return nil
-}
-
-func askRoots() *mcp.CallToolResult {
-	return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{rootsRequest: &mcp.ListRootsParams{}}}
 }
 
 // mayAskRoots returns an error if the client is on another machine or has no roots.

@@ -120,7 +120,6 @@ func Options(c *cli.CLI, settings string) (attack.Options, error) {
 	return checkFlags{settings: settings}.attackOptions(c)
 }
 
-// attackSandbox executes the attacks on o.Host.
 func attackSandbox(ctx context.Context, o attack.Options) (SandboxReport, error) {
 	r := describeHost(o)
 	attacks, err := attack.Run(ctx, o)

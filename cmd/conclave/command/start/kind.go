@@ -143,12 +143,9 @@ func sessionHolds(c *cli.CLI, s acts.State, workflow string) []cli.Hold {
 
 // repeatsVote reports whether the round of a running session repeats a split vote.
 func repeatsVote(s acts.State, events []coordination.Entry) bool {
-	for _, e := range events {
-		if e.Revote() && e.Round == s.Round && s.Status == workflows.Running {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(events, func(e coordination.Entry) bool {
+		return e.Revote() && e.Round == s.Round && s.Status == workflows.Running
+	})
 }
 
 func (sessionReporter) PrintStatus(ctx context.Context, conn *cli.Connection, run runs.Run) error {
@@ -192,7 +189,6 @@ func (sessionReporter) PrintStatus(ctx context.Context, conn *cli.Connection, ru
 	return runs.PrintStatus(ctx, conn, run, lines, result)
 }
 
-// readSessionState returns the state of a session, with its run as of now.
 func readSessionState(ctx context.Context, conn *cli.Connection, run runs.Run) (runs.Run, acts.State, error) {
 	var state acts.State
 	answered, err := runs.QueryState(ctx, conn, run, &state)

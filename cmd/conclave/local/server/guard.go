@@ -150,7 +150,6 @@ type publication struct {
 	bucket, object, above string
 }
 
-// publishObject checks the key, calls write and syncs the object that it published.
 func (g *guard) publishObject(bucket, key *string, write func(*publication) error) error {
 	if !isCanonical(aws.ToString(key)) {
 		return errBadKey

@@ -209,7 +209,6 @@ type change struct {
 	told string // sentence about the change
 }
 
-// changedMinds returns the changed minds of a session by agent.
 func changedMinds(s *record.Session) []change {
 	var found []change
 	answers := answersByAgent(s)
@@ -288,7 +287,6 @@ func newlySeen(answers map[string][]*record.Step, before, after *record.Step) []
 	return labels
 }
 
-// answersByAgent returns the answers of each agent, by number.
 func answersByAgent(s *record.Session) map[string][]*record.Step {
 	all := map[string][]*record.Step{}
 	for _, a := range s.Agents {

@@ -18,7 +18,6 @@ const maxTold = 4
 // maxQuote is the maximum length of a quoted reason, in characters.
 const maxQuote = 400
 
-// explainOutcome returns sentences that explain from the record why the session ended as it did.
 func explainOutcome(s *record.Session) []string {
 	w := &why{s: s, final: s.Winner()}
 	w.tellDecision()
