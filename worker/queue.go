@@ -24,8 +24,7 @@ const (
 	// earlyReturn is how long before its turn a step that gave up its slot is retried.
 	earlyReturn = longestWait / 2
 
-	// shownWait is the minimum wait that heartbeats report; loggedWait is the minimum wait that is
-	// logged.
+	// shownWait is the minimum wait that heartbeats report; loggedWait is the minimum wait that is logged.
 	shownWait, loggedWait = time.Second, 5 * time.Second
 )
 

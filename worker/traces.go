@@ -225,8 +225,7 @@ func (t *Tracer) Close() {
 	}
 }
 
-// Interceptor returns an interceptor that creates the spans of steps and of ended sessions and
-// runs.
+// Interceptor returns an interceptor that creates the spans of steps and of ended sessions and runs.
 func (t *Tracer) Interceptor() interceptor.WorkerInterceptor { return &tracedActivities{tracer: t} }
 
 type tracedActivities struct {

@@ -20,8 +20,7 @@ func Decode(data []byte, into any) Faults {
 	return Faults{unknown: unknownIn(data, "", reflect.TypeOf(into).Elem())}
 }
 
-// Faults describes the faults of a decoded JSON input. The zero value means that there were no
-// faults.
+// Faults describes the faults of a decoded JSON input. The zero value means that there were no faults.
 type Faults struct {
 	malformed string // empty if the JSON fits the type
 	unknown   string // the first unknown key and its remedy

@@ -63,8 +63,7 @@ func (c *Client) unreachedError(err error, begun bool) *llm.Error {
 		"check that base_url is right and the server is running", err)
 }
 
-// withoutSource returns the text of an error without the local address, which differs for each
-// connection.
+// withoutSource returns the text of an error without the local address, which differs for each connection.
 func withoutSource(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Source != nil {
 		return strings.Replace(err.Error(), op.Source.String()+"->", "", 1)

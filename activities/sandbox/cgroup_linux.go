@@ -156,8 +156,7 @@ func cgroupMount() string {
 	return ""
 }
 
-// attacks is a script that tries some attacks. It prints those that succeed, and nothing if all
-// fail.
+// attacks is a script that tries some attacks. It prints those that succeed, and nothing if all fail.
 const attacks = `
 cat "$1" && echo "read a file outside the workspace"
 echo changed > "$1" && echo "changed a file outside the workspace"

@@ -42,9 +42,8 @@ type Answered struct {
 	Checks []string // IDs of the checks handed in with it
 }
 
-// Checked ends a Check. Verdicts has a character for each of its checks: '1' if the answer
-// passes it, '0' if it fails, and another if the check could not be run. Checks without a
-// character could not be run either.
+// Checked ends a Check. Verdicts has a character for each of its checks: '1' if the answer passes it, '0' if
+// it fails, and another if the check could not be run. Checks without a character could not be run either.
 type Checked struct {
 	ID       LaunchID
 	Verdicts string
@@ -100,8 +99,7 @@ type Restarted struct {
 	Token string
 }
 
-// Exhausted ends a step whose allowance was spent before it acted. Token is its execution
-// token.
+// Exhausted ends a step whose allowance was spent before it acted. Token is its execution token.
 type Exhausted struct {
 	End
 	Token string
@@ -123,8 +121,7 @@ type Drafted struct {
 	Text, Reason string
 }
 
-// Evaluated ends an evaluating step. Again requests another attempt of the team; Reason
-// explains why.
+// Evaluated ends an evaluating step. Again requests another attempt of the team; Reason explains why.
 type Evaluated struct {
 	End
 	Again  bool
@@ -143,11 +140,10 @@ type Waited struct{}
 // CancelRequested ends the session without a decision.
 type CancelRequested struct{}
 
-// Reopened lets a new run continue a session whose decision does not stand. Run is the run that ended,
-// with which the execution tokens of its steps begin. It retries the failed step of Agent, or
-// all failed steps if Agent is empty. Text is a person's message with which the session goes on,
-// if any; Agent is then its recipient, and all failed steps are retried. Unclaimed are the running
-// steps that have claimed no number.
+// Reopened lets a new run continue a session whose decision does not stand. Run is the run that ended, with
+// which the execution tokens of its steps begin. It retries the failed step of Agent, or all failed steps if
+// Agent is empty. Text is a person's message with which the session goes on, if any; Agent is then its
+// recipient, and all failed steps are retried. Unclaimed are the running steps that have claimed no number.
 type Reopened struct {
 	Run, Agent, Text string
 	Unclaimed        []LaunchID
@@ -175,8 +171,7 @@ type Pause struct{}
 // Resume ends a pause.
 type Resume struct{}
 
-// Retry launches the failed step of Agent again, or those of all failed agents if Agent is
-// empty.
+// Retry launches the failed step of Agent again, or those of all failed agents if Agent is empty.
 type Retry struct{ Agent string }
 
 // Said is a person's message to Agent, or to all agents if Agent is empty.
@@ -241,15 +236,13 @@ func (Resume) requestName() string      { return "resume" }
 func (Retry) requestName() string       { return "retry" }
 func (Said) requestName() string        { return "say" }
 
-// Seen is one entry of a vote's seen_steps: the step of Agent's newest answer that the voter
-// was shown.
+// Seen is one entry of a vote's seen_steps: the step of Agent's newest answer that the voter was shown.
 type Seen struct {
 	Agent string `json:"agent"`
 	Step  int    `json:"step"`
 }
 
-// SeenOf converts a map from agents to the steps of their answers into a list sorted by
-// agent, nil if empty.
+// SeenOf converts a map from agents to the steps of their answers into a list sorted by agent, nil if empty.
 func SeenOf(steps map[string]int) []Seen {
 	var seen []Seen
 	for _, agent := range slices.Sorted(maps.Keys(steps)) {

@@ -214,9 +214,8 @@ type task struct {
 	tests      []string // expressions that are true of a right function; the first two are told
 }
 
-// askCode returns a question that asks for a Python function. Its checks are the examples in the
-// text; a team with a ballot of checks may run them. The target is a command with hidden
-// tests.
+// askCode returns a question that asks for a Python function. Its checks are the examples in the text; a team
+// with a ballot of checks may run them. The target is a command with hidden tests.
 func askCode(chance *rand.Rand) Question {
 	t := pickFrom(chance, sumOf, rotationTask, longestRunTask, medianTask, digitsTask, betweenTask, swapVowelsTask, secondLargestTask)(chance)
 	var b strings.Builder

@@ -16,8 +16,7 @@ const (
 	bytesAtMost     = 8 // a report of fewer tokens is incomplete
 )
 
-// Messages added after a measurement have at least newTokens per newBytes: a quarter more
-// than usual.
+// Messages added after a measurement have at least newTokens per newBytes: a quarter more than usual.
 const newTokens, newBytes = 5, 16
 
 func weightOf(messages ...llm.Message) int {

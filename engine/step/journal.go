@@ -71,9 +71,8 @@ func (j *journal) reportProgress() {
 	}
 }
 
-// admitEntry returns the reason why an entry must not be written. A reply that was paid for is
-// written even if another attempt may have replaced this one: if both write the same entry,
-// create lets one succeed.
+// admitEntry returns the reason why an entry must not be written. A reply that was paid for is written even
+// if another attempt may have replaced this one: if both write the same entry, create lets one succeed.
 func (j *journal) admitEntry(ctx context.Context, e loop.Entry) error {
 	if !calledModel(e) {
 		return j.ports.checkAlive(ctx)
@@ -344,8 +343,7 @@ func (j *journal) awaitWrite() error {
 	return nil
 }
 
-// createRecord writes a redacted object. If two attempts write the same one, the later attempt
-// continues.
+// createRecord writes a redacted object. If two attempts write the same one, the later attempt continues.
 func (j *journal) createRecord(ctx context.Context, r record, seq int) error {
 	key := j.spec.Layout.Journal(j.spec.Token, seq)
 	var err error

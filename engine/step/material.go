@@ -263,8 +263,7 @@ func (w *workspace) showPapers(papers []Paper) error {
 	return nil
 }
 
-// maxDiffed is the size, in bytes, up to which a peer's patch includes the contents of a
-// file.
+// maxDiffed is the size, in bytes, up to which a peer's patch includes the contents of a file.
 const maxDiffed = 1 << 20
 
 // diffOf returns the change of an answer as a patch; dir has the files that the answer added or

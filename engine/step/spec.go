@@ -41,12 +41,10 @@ type Ports struct {
 	// tool. If it is empty, the error of the loop is used.
 	NoCalls string
 
-	// UnreadCalls replaces NoCalls if a reply contained a call, as text, that could not be
-	// read.
+	// UnreadCalls replaces NoCalls if a reply contained a call, as text, that could not be read.
 	UnreadCalls string
 
-	// Scratch is the directory of workspaces; if empty, the system's temporary directory is
-	// used.
+	// Scratch is the directory of workspaces; if empty, the system's temporary directory is used.
 	Scratch string
 
 	// Trees copies the session's base and context into workspaces. Without it they are read
@@ -67,9 +65,8 @@ type Toolbox interface {
 	// OpenTools opens the tools on a workspace. They are closed before the workspace is removed.
 	OpenTools(ctx context.Context, workspace string) (Tools, error)
 
-	// Repeatable reports whether an interrupted call of a tool can run again without harm in
-	// the workspace as it was before the call. The model is told that the outcome of other
-	// interrupted calls is unknown.
+	// Repeatable reports whether an interrupted call of a tool can run again without harm in the workspace as
+	// it was before the call. The model is told that the outcome of other interrupted calls is unknown.
 	Repeatable(tool string) bool
 
 	// Overlays returns the mount namespace in which the tools can work, or nil if they need
@@ -97,9 +94,8 @@ type Lease interface {
 	// results. It may wait; an error ends the attempt.
 	CheckAlive(context.Context) error
 
-	// FenceTools returns a context for a tool run that ends as soon as another attempt may be
-	// running. Model calls are not fenced, because the conditional creation of the journal entry
-	// decides which reply counts.
+	// FenceTools returns a context for a tool run that ends as soon as another attempt may be running. Model
+	// calls are not fenced, because the conditional creation of the journal entry decides which reply counts.
 	FenceTools(context.Context) (context.Context, context.CancelFunc)
 }
 
@@ -130,9 +126,8 @@ type Spec struct {
 	// Query is recorded in the claim if the session has no document of its own for it.
 	Query string
 
-	// Reserve makes sure that a number is free before it is claimed; it returns false if the
-	// number is taken. It is nil unless other programs write steps to the store without
-	// claiming their numbers.
+	// Reserve makes sure that a number is free before it is claimed; it returns false if the number is taken.
+	// It is nil unless other programs write steps to the store without claiming their numbers.
 	Reserve func(ctx context.Context, number int) (bool, error)
 
 	Attempt Attempt
@@ -180,8 +175,7 @@ type Access struct {
 	// Mount replaces one peer's files and text under peers/.
 	Mount func(context.Context, Peer) error
 
-	// Manifest returns the hash of the manifest of the current files, or "" if there are
-	// none.
+	// Manifest returns the hash of the manifest of the current files, or "" if there are none.
 	Manifest func(context.Context) (string, error)
 
 	// Read returns the beginning of a regular file of the workspace.
@@ -212,8 +206,7 @@ type Shown struct {
 	Papers  []Paper
 }
 
-// Paper is a text that the agent may only read: part of an evaluation, or the memory of other
-// agents.
+// Paper is a text that the agent may only read: part of an evaluation, or the memory of other agents.
 type Paper struct {
 	Dir  string // EvaluatorDir or MemoryDir
 	Name string // slash-separated path in the directory
@@ -240,8 +233,7 @@ type Sealed struct {
 	// Workspace is set if the step's files belong to the action.
 	Workspace bool
 
-	// Otherwise is the hash of the stored manifest to commit if the step has no such files;
-	// it may be empty.
+	// Otherwise is the hash of the stored manifest to commit if the step has no such files; it may be empty.
 	Otherwise string
 }
 

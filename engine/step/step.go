@@ -19,10 +19,9 @@ import (
 	"conclave/engine/loop"
 )
 
-// Run runs the step, or returns the result of its commit if it has one. The error is a
-// *loop.EndedError if the step ended itself without an action; a *loop.NoActionError,
-// *loop.TimeOverError or *llm.Error if it failed; the cause of ctx if ctx ended; and
-// otherwise a fault of the store or the machine.
+// Run runs the step, or returns the result of its commit if it has one. The error is a *loop.EndedError if
+// the step ended itself without an action; a *loop.NoActionError, *loop.TimeOverError or *llm.Error if it
+// failed; the cause of ctx if ctx ended; and otherwise a fault of the store or the machine.
 func Run(ctx context.Context, p Ports, s Spec) (Result, error) {
 	a := newAttempt(p, s)
 	err := a.runStep(ctx)
@@ -289,8 +288,7 @@ func readCommit(ctx context.Context, store artifact.Store, dir string) (artifact
 	return c, nil
 }
 
-// finishTime bounds finishCommit after the step has been ended from outside. A later attempt
-// repeats it.
+// finishTime bounds finishCommit after the step has been ended from outside. A later attempt repeats it.
 const finishTime = 2 * time.Minute
 
 // finishCommit writes the documents derived from a commit and deletes the journal. It
@@ -304,8 +302,7 @@ func (a *attempt) finishCommit(ctx context.Context, c artifact.Commit) error {
 	return a.writeDocuments(finishing, a.fresh && ctx.Err() == nil && a.spec.Reserve == nil)
 }
 
-// maxUnstorable is the number of actions that are withdrawn because of their files before the
-// step fails.
+// maxUnstorable is the number of actions that are withdrawn because of their files before the step fails.
 const maxUnstorable = 3
 
 // Bounds of the list of files left out of an answer.

@@ -24,8 +24,7 @@ type touched struct {
 	checked bool
 }
 
-// addFiles records the files that a call may have written. nil means that it may have written any
-// file.
+// addFiles records the files that a call may have written. nil means that it may have written any file.
 func (t *touched) addFiles(files []string) {
 	t.unknown = t.unknown || files == nil
 	for _, name := range files {
@@ -48,8 +47,7 @@ func (w *workspace) mayLeaveProcess() bool {
 	return w.lasted
 }
 
-// beginRecord starts a new record after a scan. The scan has found the changes made before it
-// began.
+// beginRecord starts a new record after a scan. The scan has found the changes made before it began.
 func (w *workspace) beginRecord(checked bool) {
 	w.touched = touched{unknown: w.mayLeaveProcess()}
 	w.touched.checked = checked && !w.touched.unknown
@@ -103,8 +101,7 @@ func (w *workspace) takeChanges(ctx context.Context) (artifact.Delta, error) {
 	return delta, nil
 }
 
-// storeManifest stores the files that would belong to an answer now, and returns the hash of their
-// manifest.
+// storeManifest stores the files that would belong to an answer now, and returns the hash of their manifest.
 func (w *workspace) storeManifest(ctx context.Context) (string, error) {
 	if err := w.scanChanges(ctx); err != nil {
 		return "", err
@@ -161,8 +158,7 @@ const memoryDir = "memory/"
 // maxNotes bounds, in bytes, the notes of an earlier step that its agent is shown.
 const maxNotes = 8 << 10
 
-// givenBack returns the text that tells an agent about the files of its earlier step and
-// quotes its notes.
+// givenBack returns the text that tells an agent about the files of its earlier step and quotes its notes.
 func (a *attempt) givenBack() string {
 	var b strings.Builder
 	b.WriteString(filesGivenBack)

@@ -49,9 +49,8 @@ func (t Transcript) Usage() llm.Usage {
 	return u
 }
 
-// ReadTranscript reads the transcript of the step in dir, a key prefix that ends in "/". For
-// a step that is not over it reads the journal. It fails with artifact.ErrNotFound if the
-// step is unclaimed.
+// ReadTranscript reads the transcript of the step in dir, a key prefix that ends in "/". For a step that is
+// not over it reads the journal. It fails with artifact.ErrNotFound if the step is unclaimed.
 func ReadTranscript(ctx context.Context, store artifact.Store, layout artifact.Layout, dir string) (Transcript, error) {
 	claim, err := artifact.ReadJSON[artifact.Claim](ctx, store, dir+"step.json")
 	if err != nil {
@@ -107,8 +106,7 @@ func ReadCommitted(ctx context.Context, store artifact.Store, layout artifact.La
 	return blob, blobErr
 }
 
-// AwaitsCommit reports whether the transcript ends with an action, which is written just
-// before the commit.
+// AwaitsCommit reports whether the transcript ends with an action, which is written just before the commit.
 func (t Transcript) AwaitsCommit() bool {
 	return t.Commit == nil && len(t.Lines) > 0 && t.Lines[len(t.Lines)-1].Action != nil
 }

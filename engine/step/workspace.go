@@ -229,8 +229,7 @@ func (s *stage) closeStage() {
 	s.root.Close()
 }
 
-// staged has the names of a peer's parts outside the tools' directory; the names of missing
-// parts are empty.
+// staged has the names of a peer's parts outside the tools' directory; the names of missing parts are empty.
 type staged struct {
 	files, text, diff string
 	loan              *snapshot.Loan // loan of the files

@@ -33,8 +33,7 @@ func newSDKMetrics() *sdkMetrics {
 	return &sdkMetrics{counters: map[string]*prometheus.CounterVec{}, gauges: map[string]*prometheus.GaugeVec{}, histograms: map[string]*prometheus.HistogramVec{}}
 }
 
-// Describe implements prometheus.Collector. It sends nothing, because the names are not known in
-// advance.
+// Describe implements prometheus.Collector. It sends nothing, because the names are not known in advance.
 func (s *sdkMetrics) Describe(chan<- *prometheus.Desc) {}
 
 func (s *sdkMetrics) Collect(metrics chan<- prometheus.Metric) {

@@ -143,8 +143,7 @@ func (c completer) newestIDs(ctx context.Context, prefix string) []string {
 // maxCompletions is the maximum number of runs offered to a shell.
 const maxCompletions = 100
 
-// newestRuns returns the newest runs whose IDs have a prefix. If the server is slow, older ones are
-// missing.
+// newestRuns returns the newest runs whose IDs have a prefix. If the server is slow, older ones are missing.
 func newestRuns(ctx context.Context, conn *cli.Connection, kinds []*Kind, prefix string) (found []Run) {
 	for _, span := range spans {
 		var all []Run

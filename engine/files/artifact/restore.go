@@ -120,8 +120,7 @@ func (r *restoring) restoreFile(ctx context.Context, f File) error {
 	return nil
 }
 
-// CopyVerified copies the content of f and fails with ErrCorrupt if size or hash
-// differ.
+// CopyVerified copies the content of f and fails with ErrCorrupt if size or hash differ.
 func CopyVerified(ctx context.Context, dst io.Writer, src io.Reader, f File) error {
 	if s, ok := src.(*Section); ok && ctx.Err() == nil {
 		if int64(len(s.data)) != f.Size || s.sum != f.SHA256 && SumOf(s.data) != f.SHA256 {
@@ -258,8 +257,7 @@ func compactJSON(value any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// paths are the paths of removed files. In JSON, paths that are not UTF-8 are objects with
-// path_base64.
+// paths are the paths of removed files. In JSON, paths that are not UTF-8 are objects with path_base64.
 type paths []string
 
 func (p paths) MarshalJSON() ([]byte, error) {

@@ -14,12 +14,10 @@ import (
 	"conclave/engine/files/patch"
 )
 
-// WorkingCopy stores the changes of a directory in which a step works. It reads a
-// file again only when its size, mode or change time differ, and stores only
-// content that the session does not have.
+// WorkingCopy stores the changes of a directory in which a step works. It reads a file again only when its
+// size, mode or change time differ, and stores only content that the session does not have.
 //
-// It is not safe for concurrent use, and no process may write to the directory
-// during a scan.
+// It is not safe for concurrent use, and no process may write to the directory during a scan.
 type WorkingCopy struct {
 	store   Store
 	layout  Layout
@@ -95,9 +93,8 @@ func (w *WorkingCopy) Track(identity func(name string) Identity, at time.Time) {
 // Content stored before a failure is reused.
 func (w *WorkingCopy) Scan(ctx context.Context) (Delta, error) { return w.scanDir(ctx, false) }
 
-// ScanStorable is Scan for unfinished work: it leaves out, with a warning, the entries for
-// which Scan fails with a *LimitError or a *NameError. If there are too many files, it keeps
-// the first ones by path.
+// ScanStorable is Scan for unfinished work: it leaves out, with a warning, the entries for which Scan fails
+// with a *LimitError or a *NameError. If there are too many files, it keeps the first ones by path.
 func (w *WorkingCopy) ScanStorable(ctx context.Context) (Delta, error) { return w.scanDir(ctx, true) }
 
 func (w *WorkingCopy) scanDir(ctx context.Context, lenient bool) (delta Delta, err error) {
@@ -214,8 +211,7 @@ func (w *WorkingCopy) Manifest() Manifest {
 // Warnings returns the warnings of the last scan.
 func (w *WorkingCopy) Warnings() []Warning { return slices.Clone(w.warnings) }
 
-// Change returns the difference between the base of the layout and the workspace at the
-// last scan.
+// Change returns the difference between the base of the layout and the workspace at the last scan.
 func (w *WorkingCopy) Change() Change { return w.Manifest().Since(w.layout.base) }
 
 // Seal is Scan followed by SealScanned.

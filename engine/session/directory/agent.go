@@ -35,8 +35,7 @@ type agent struct {
 	Answers []answer
 	Earlier int
 
-	// At most one of Vote and Stop is set: the action in force. Seen is in byte order of the
-	// IDs.
+	// At most one of Vote and Stop is set: the action in force. Seen is in byte order of the IDs.
 	Vote *coordination.Voted
 	Stop *coordination.Stopped
 
@@ -152,8 +151,7 @@ func HasJournal(root *os.Root, token string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// parseStepName parses the name of a step's directory and warns about other names
-// of digits.
+// parseStepName parses the name of a step's directory and warns about other names of digits.
 func parseStepName(dir, name string, w *warnings) (int, bool) {
 	for _, r := range name {
 		if !unicode.IsDigit(r) {
@@ -224,9 +222,8 @@ type Directory struct {
 	taken    map[string]int    // highest taken number by ID, for agents without a step
 }
 
-// Read reads the session directory at root, which may be empty. Malformed files give
-// warnings: first those of the ledger, then those of the agents in the order of their names.
-// The error is an *UnusableError.
+// Read reads the session directory at root, which may be empty. Malformed files give warnings: first those of
+// the ledger, then those of the agents in the order of their names. The error is an *UnusableError.
 func Read(root *os.Root) (Directory, []warning, error) {
 	d := Directory{unusable: map[string]string{}, taken: map[string]int{}}
 	entries, err := listEntries(root, "agents")

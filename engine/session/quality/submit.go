@@ -252,8 +252,7 @@ func (s *State) Accepted() []Scores {
 	return all
 }
 
-// Learn folds a result into the state. Errors that no payload can correct do not change the
-// state.
+// Learn folds a result into the state. Errors that no payload can correct do not change the state.
 func (s *State) Learn(r Result) {
 	switch {
 	case r.Status == accepted:

@@ -236,8 +236,7 @@ type Submission struct {
 	// Ceiling is the status that next_tasks states, even if next_tasks is not valid.
 	Ceiling coordination.CeilingStatus `json:"ceiling_status,omitempty"`
 
-	// Faults are the faults of next_tasks. They are empty if next_tasks is valid or not
-	// needed.
+	// Faults are the faults of next_tasks. They are empty if next_tasks is valid or not needed.
 	Faults []EvaluationFault `json:"faults,omitempty"`
 }
 

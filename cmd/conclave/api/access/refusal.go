@@ -35,8 +35,7 @@ func (f *refusal) writeTo(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, f.message, f.status)
 }
 
-// WriteError answers with an error in the form of OpenAI's API. An empty code or param is
-// null.
+// WriteError answers with an error in the form of OpenAI's API. An empty code or param is null.
 func WriteError(w http.ResponseWriter, status int, kind, code, param, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

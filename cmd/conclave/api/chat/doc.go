@@ -1,5 +1,4 @@
-// Package chat implements OpenAI's Chat Completions API with sessions. To its clients each
-// team is a model.
+// Package chat implements OpenAI's Chat Completions API with sessions. To its clients each team is a model.
 //
 //   - request.go reads a request: the last user message is the query, earlier turns are
 //     the history, system messages the instructions.

@@ -165,8 +165,7 @@ func (h *Handler) beginReply(w http.ResponseWriter, r *http.Request, want wish, 
 	return newStream(w, want.model, id)
 }
 
-// sendAnswer waits for the reply of a session and sends it. It returns false if the connection
-// broke.
+// sendAnswer waits for the reply of a session and sends it. It returns false if the connection broke.
 func (h *Handler) sendAnswer(w http.ResponseWriter, r *http.Request, want wish, id string) (received bool) {
 	reply, err := h.desk.Follow(r.Context(), id, want.tools, nil)
 	if r.Context().Err() != nil {

@@ -131,8 +131,7 @@ func (s *stream) writeLocked(format string, args ...any) {
 	}
 }
 
-// keepAlive sends a comment whenever the stream has been silent for the interval, until stop
-// is called.
+// keepAlive sends a comment whenever the stream has been silent for the interval, until stop is called.
 func (s *stream) keepAlive(interval time.Duration) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -185,8 +185,7 @@ type model struct {
 // toolsFor is the metadata key that limits the tools to some agents.
 const toolsFor = "client_tools_for"
 
-// hasTools reports whether the caller may be asked to run tools because it offered some
-// or returned results.
+// hasTools reports whether the caller may be asked to run tools because it offered some or returned results.
 func (in request) hasTools() bool {
 	return activities.Given(in.Tools) || slices.ContainsFunc(in.Messages, func(m message) bool { return m.Role == "tool" })
 }

@@ -31,9 +31,8 @@ func (in ask) usesRoot() bool {
 	return in.Base == clientRoot
 }
 
-// resolveMaterial returns the files that a question starts from, and the directory of its base.
-// If asks is not nil, it requests the client's roots, and the client repeats the call
-// with them.
+// resolveMaterial returns the files that a question starts from, and the directory of its base. If asks is
+// not nil, it requests the client's roots, and the client repeats the call with them.
 func (s server) resolveMaterial(ctx context.Context, req *mcp.CallToolRequest, in ask) (m artifact.Material, dir string, asks *mcp.CallToolResult, err error) {
 	m = artifact.Material{Base: in.Base, Context: in.Context}
 	if in.usesRoot() {

@@ -114,8 +114,7 @@ func checkSandbox(ctx context.Context, c *cli.CLI, f checkFlags) error {
 	return nil
 }
 
-// Options returns the attacks for a worker configuration, or for the default level if there is no
-// file.
+// Options returns the attacks for a worker configuration, or for the default level if there is no file.
 func Options(c *cli.CLI, settings string) (attack.Options, error) {
 	return checkFlags{settings: settings}.attackOptions(c)
 }

@@ -221,8 +221,7 @@ func (t *tracer) traceChat(l step.Line, place, parent, provider, model string, b
 	}
 }
 
-// traceTools adds a span for each tool call of a reply. The spans divide the duration of all calls
-// equally.
+// traceTools adds a span for each tool call of a reply. The spans divide the duration of all calls equally.
 func (t *tracer) traceTools(l step.Line, called []llm.ToolCall, place, parent string, begun time.Time) {
 	unsuccessful := record.FailedCalls(l.Entry)
 	share := l.Time.Sub(begun) / time.Duration(max(1, len(called)))

@@ -119,9 +119,8 @@ func (inv *inventory) findRun(ctx context.Context, id string) (*endedRun, error)
 
 func noLeftovers([]*endedRun) ([]leftover, error) { return nil, nil }
 
-// carryOut removes the chosen runs, then the files that are no longer used, and prints
-// the result. Again is the command line that removes the remaining runs after an
-// interrupt.
+// carryOut removes the chosen runs, then the files that are no longer used, and prints the result. Again is
+// the command line that removes the remaining runs after an interrupt.
 func carryOut(ctx context.Context, inv *inventory, chosen []*endedRun, leftovers func([]*endedRun) ([]leftover, error), r *pruneReport, again string) error {
 	c := inv.conn.CLI
 	removed, failed := removeRuns(ctx, inv.conn, chosen)
@@ -229,8 +228,7 @@ func keepRun(r *endedRun, format string, args ...any) kept {
 	return kept{Kind: r.Kind.Name, ID: r.ID, Reason: fmt.Sprintf(format, args...)}
 }
 
-// maxQuery is the length, in bytes, to which the JSON output truncates a query. A memo has the same
-// limit.
+// maxQuery is the length, in bytes, to which the JSON output truncates a query. A memo has the same limit.
 const maxQuery = 200
 
 func newReport(chosen []*endedRun, stay []kept, files []leftover) *pruneReport {

@@ -76,8 +76,7 @@ func (r *run) writeResult(to *Project, result acts.Result) error {
 	return errors.Join(r.setResult(document), to.Note(r.slug, r.id, document))
 }
 
-// finishFiles completes the files of a run that has ended. It returns an error for a run without a
-// result.
+// finishFiles completes the files of a run that has ended. It returns an error for a run without a result.
 func (r *run) finishFiles(ctx context.Context, conn *cli.Connection, o *order, end outcome) error {
 	var err error
 	if r.copy != nil || end.why == nil {

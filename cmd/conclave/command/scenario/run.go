@@ -320,8 +320,7 @@ type run struct {
 // String names the run in messages.
 func (r *run) String() string { return "run " + r.id + " of scenario " + r.slug }
 
-// loadRuns reads the definitions of all runs before any is started, so that an invalid one prevents
-// them all.
+// loadRuns reads the definitions of all runs before any is started, so that an invalid one prevents them all.
 func (o *order) loadRuns(slug string) error {
 	o.slugs = []string{slug}
 	if o.flags.selectsSeveral() {
