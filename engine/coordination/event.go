@@ -49,15 +49,20 @@ type Checked struct {
 	Verdicts string
 }
 
+// Choice is the choice of one answer, the content of a vote.
+type Choice struct {
+	Target      string   `json:"target"`               // agent ID
+	TargetLabel string   `json:"target_label"`         // the revision named or shown, as in agent2.1
+	Reason      string   `json:"reason"`               // truncated to 280 characters in the state
+	Confidence  *float64 `json:"confidence,omitempty"` // from 0 to 1; nil if the voter gave none
+}
+
 // Voted ends a step with a vote.
 type Voted struct {
 	End
-	Target      string // agent ID
-	TargetLabel string // the revision named or shown, as in agent2.1
-	Reason      string
-	Seen        []Seen
-	Heard       int
-	Confidence  *float64 // confidence from 0 to 1; nil if the voter gave none
+	Choice
+	Seen  []Seen
+	Heard int
 }
 
 // Stopped ends a step with a stop: the agent has done its part, or is blocked.

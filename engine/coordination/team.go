@@ -242,16 +242,16 @@ type resumableStep struct {
 	Late      bool   `json:"late,omitempty"`      // it reached an action after the session had failed
 }
 
-// ballot is an accepted vote that has not been withdrawn.
+// ballot is an accepted vote that has not been withdrawn: a Choice, whose fields keep their places in the
+// JSON of the state.
 type ballot struct {
-	Target      string `json:"target"`
-	TargetLabel string `json:"target_label"`
-	Step        int    `json:"step"`
-	Reason      string `json:"reason"` // truncated text
-	Seen        []Seen `json:"seen"`   // answers seen, in byte order of the agents' IDs
-	Heard       int    `json:"heard,omitempty"`
-
-	Confidence *float64 `json:"confidence,omitempty"` // confidence from 0 to 1; nil if unknown
+	Target      string   `json:"target"`
+	TargetLabel string   `json:"target_label"`
+	Step        int      `json:"step"`
+	Reason      string   `json:"reason"`
+	Seen        []Seen   `json:"seen"` // answers seen, in byte order of the agents' IDs
+	Heard       int      `json:"heard,omitempty"`
+	Confidence  *float64 `json:"confidence,omitempty"`
 }
 
 // halt is an accepted stop that has not been withdrawn.

@@ -206,7 +206,7 @@ func TestStep_vote(t *testing.T) {
 	o, err := session.ReadOutcome(r.Commit)
 	require.NoError(t, err)
 	require.Equal(t, session.Outcome{
-		Action: coordination.Vote, Target: "agent_b", TargetLabel: "agent2.1", Reason: "It is proved.",
+		Action: coordination.Vote, Choice: coordination.Choice{Target: "agent_b", TargetLabel: "agent2.1", Reason: "It is proved."},
 		Seen: []coordination.Seen{{Agent: "agent_a", Step: 1}, {Agent: "agent_b", Step: 1}},
 	}, o)
 }

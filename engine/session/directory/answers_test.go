@@ -313,7 +313,7 @@ func TestStepInADirectoryOfAnotherProgram(t *testing.T) {
 	require.Empty(t, warnings)
 	a, _ := d.Agent("agent_a")
 	require.Equal(t, &coordination.Voted{
-		End: coordination.End{Step: 3}, Target: "agent_c", TargetLabel: "agent3.2", Reason: "names them",
+		End: coordination.End{Step: 3}, Choice: coordination.Choice{Target: "agent_c", TargetLabel: "agent3.2", Reason: "names them"},
 		Seen: []coordination.Seen{{Agent: "agent_a", Step: 1}, {Agent: "agent_b", Step: 1}, {Agent: "agent_c", Step: 2}},
 	}, a.Vote)
 	data, err := os.ReadFile(s.path("agents/agent_a/003/vote.json"))
