@@ -8,9 +8,8 @@
 //     RecordPipeline and ConcludePipeline.
 //   - scenario has PrepareScenario, RunScenarioStep, ReckonScenarioStep and
 //     RecordScenario, and the tool that stores a step's evidence.
-//   - The adapters do not import Temporal. openai and offline are models; tools, mcp and
-//     sandbox provide the agents' tools, and sandbox/attack tests the sandbox; s3store
-//     is the store.
+//   - The adapters do not import Temporal. openai and offline are models; tools, mcp and sandbox provide the
+//     agents' tools, and sandbox/attack tests the sandbox; s3store is the store.
 //   - workertest stands in for a worker in tests.
 //
 // This package has the parts that the products share: the equipment of a worker and its server

@@ -91,8 +91,7 @@ func (c Claimed) Keep(ctx context.Context, store artifact.Store) error {
 	return nil
 }
 
-// ClaimedBy returns the record of a workflow. If it is missing, the session or run has the
-// workflow's ID.
+// ClaimedBy returns the record of a workflow. If it is missing, the session or run has the workflow's ID.
 func ClaimedBy(ctx context.Context, store artifact.Store, workflow string) (Claimed, error) {
 	c, err := artifact.ReadJSON[Claimed](ctx, store, artifact.WorkflowKey(workflow))
 	switch {

@@ -135,8 +135,7 @@ func (t Teams) ByHash(ctx context.Context, store artifact.Store, layout artifact
 	return teamKind.findDefinition(ctx, t, store, layout, hash)
 }
 
-// PipelineByHash returns the pipeline of a run: the registered one, or else the copy in the run's
-// directory.
+// PipelineByHash returns the pipeline of a run: the registered one, or else the copy in the run's directory.
 func (t Teams) PipelineByHash(ctx context.Context, store artifact.Store, layout artifact.Layout, hash string) (config.Pipeline, error) {
 	return pipelineKind.findDefinition(ctx, t, store, layout, hash)
 }

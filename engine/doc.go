@@ -3,10 +3,9 @@
 //
 // # The three products
 //
-//   - A session takes one query to a decision by a team. coordination is the protocol, and
-//     its package comment is the specification: rounds, votes, consensus. session is one
-//     agent's step: its prompts, its workflow tools, the ruling on every reply, and the
-//     commit of its action.
+//   - A session takes one query to a decision by a team. coordination is the protocol, and its package
+//     comment is the specification: rounds, votes, consensus. session is one agent's step: its prompts, its
+//     workflow tools, the ruling on every reply, and the commit of its action.
 //   - A pipeline passes a request along a graph of steps. pipeline is the pure graph and
 //     its state; pipeline/agent is the step of one agent in it.
 //   - A scenario run tests a product in user journeys, with an isolated agent for each
@@ -18,8 +17,7 @@
 //     answer before its agent's next step, the plan that may follow from it, and the
 //     criteria, personas and subtasks that a model makes for a session.
 //   - session/check: checks of answers: their definitions, and one run in a fresh copy.
-//   - session/directory: reads and writes a session directory that other programs write
-//     to, too.
+//   - session/directory: reads and writes a session directory that other programs write to, too.
 //
 // # Shared by all of them
 //
@@ -39,14 +37,11 @@
 //
 //   - files/artifact: keys, blobs, manifests and documents of the store.
 //   - files/storetest: specifies a store by tests; a server and a proxy for them.
-//   - files/snapshot: the directories that sessions start from: upload, packs, copies,
-//     mounts, removal.
-//   - files/overlay: mounts in which steps change the files of such a directory without a
-//     copy.
+//   - files/snapshot: the directories that sessions start from: upload, packs, copies, mounts, removal.
+//   - files/overlay: mounts in which steps change the files of such a directory without a copy.
 //   - files/patch: the change between two trees of files, printed as git does and applied.
 //   - files/ignore: the patterns of .gitignore and .conclaveignore.
-//   - files/filelock: locks between processes; temporary directories, removed if their
-//     process was killed.
+//   - files/filelock: locks between processes; temporary directories, removed if their process was killed.
 //
 // # Reading order
 //
@@ -57,9 +52,8 @@
 //     accepted in coordination/step.go, found fresh or stale in coordination/news.go, and
 //     counted in coordination/tally.go.
 //   - A step is claimed in step/claim.go, which also gives every error its class.
-//   - The next step of a pipeline is chosen in pipeline/step.go, its limits are kept in
-//     pipeline/limit.go. The verdict of a scenario's step is judged in
-//     scenario/agent/rules.go and counted in scenario/state.go.
+//   - The next step of a pipeline is chosen in pipeline/step.go, its limits are kept in pipeline/limit.go.
+//     The verdict of a scenario's step is judged in scenario/agent/rules.go and counted in scenario/state.go.
 //   - A message of `conclave say` is read in step/message.go and enters a prompt in
 //     session/prompt.go and session/update.go, in pipeline/agent/rules.go (in task.go beside
 //     it for the question of a team), or in scenario/agent/rules.go.
@@ -69,8 +63,7 @@
 //     value in coordination/decision.go if the protocol decides it. A pipeline's is added to
 //     Result in activities/pipeline/pipeline.go and pipeline/event.go, a scenario's in
 //     activities/scenario/prepare.go, and that of one of its steps in scenario/state.go.
-//   - Secrets are recognized in text/nearest.go (values and names) and text/rules.go
-//     (files).
+//   - Secrets are recognized in text/nearest.go (values and names) and text/rules.go (files).
 //
 // The pure packages (coordination, pipeline, scenario,
 // loop, llm) do no I/O; coordination, pipeline and scenario have no clock either.

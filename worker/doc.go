@@ -3,10 +3,9 @@
 //
 // Start with Config and Run in worker.go. Its parts are:
 //
-//   - settings.go: Settings, the operator's file: the providers and teams that sessions can name,
-//     the tools, and the limits. It is read from a file, never from the input of a session. Its
-//     teams obey the rules of such inputs: they name providers, and cannot define addresses, keys
-//     or programs.
+//   - settings.go: Settings, the operator's file: the providers and teams that sessions can name, the tools,
+//     and the limits. It is read from a file, never from the input of a session. Its teams obey the rules of
+//     such inputs: they name providers, and cannot define addresses, keys or programs.
 //   - model.go: Models, which builds the models of agents at the operator's providers and looks up
 //     their keys; Local provides models and tools to steps that run without a worker.
 //   - queue.go: the line in which model calls wait for the limits of their provider; share.go

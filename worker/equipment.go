@@ -184,3 +184,15 @@ func createCommand(namespace string, have []string) string {
 	}
 	return command
 }
+
+// localTools are the tools of an agent in a step on this machine.
+type localTools struct {
+	*Tools
+	agent config.Agent
+}
+
+func (t localTools) OpenTools(ctx context.Context, workspace string) (step.Tools, error) {
+	return t.Open(ctx, t.agent, workspace, activities.Sharing{})
+}
+
+func (localTools) Overlays(context.Context) *overlay.Mounts { return nil }

@@ -32,8 +32,7 @@ func newHost(steps string, log *slog.Logger, open func(queue string) sdkworker.W
 	return &host{queue: steps + "-" + strings.ToLower(rand.Text()[:10]), log: log, open: open}
 }
 
-// startPolling starts to poll the task queue and returns its name, or "" if the queue cannot be
-// polled.
+// startPolling starts to poll the task queue and returns its name, or "" if the queue cannot be polled.
 func (h *host) startPolling() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,8 +60,7 @@ func (h *host) close() {
 	}
 }
 
-// RecognizeSettings reports whether a file is a worker configuration: it has a key of one, and no
-// agents.
+// RecognizeSettings reports whether a file is a worker configuration: it has a key of one, and no agents.
 func RecognizeSettings(data []byte) bool {
 	var file map[string]any
 	if yaml.Unmarshal(data, &file) != nil {

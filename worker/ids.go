@@ -31,7 +31,6 @@ type rootKey struct{}
 // ids generates random IDs, except for root spans.
 type ids struct{}
 
-// NewIDs implements sdktrace.IDGenerator.
 func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	if root, ok := ctx.Value(rootKey{}).(trace.SpanContext); ok {
 		return root.TraceID(), root.SpanID()
@@ -41,7 +40,6 @@ func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	return traceID, ids{}.NewSpanID(ctx, traceID)
 }
 
-// NewSpanID implements sdktrace.IDGenerator.
 func (ids) NewSpanID(context.Context, trace.TraceID) trace.SpanID {
 	var id trace.SpanID
 	_, _ = rand.Read(id[:])

@@ -24,8 +24,7 @@ const (
 	// earlyReturn is how long before its turn a step that gave up its slot is retried.
 	earlyReturn = longestWait / 2
 
-	// shownWait is the minimum wait that heartbeats report; loggedWait is the minimum wait that is
-	// logged.
+	// shownWait is the minimum wait that heartbeats report; loggedWait is the minimum wait that is logged.
 	shownWait, loggedWait = time.Second, 5 * time.Second
 )
 
@@ -206,7 +205,6 @@ func (q *queue) chargeExcess(requests, tokens int) {
 	q.wakeWaiters()
 }
 
-// pauseCalls stops all calls for the time that the server has requested.
 func (q *queue) pauseCalls(d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -247,7 +245,6 @@ func perMinute(of string, n *int, unit string) *limit {
 	}
 }
 
-// divideLimit divides the limit by the number of workers, and reports whether that has changed it.
 func (l *limit) divideLimit(now time.Time, workers int) (changed bool) {
 	if l == nil || l.workers == workers {
 		return false

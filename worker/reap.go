@@ -27,8 +27,7 @@ import (
 )
 
 const (
-	// foreign is how long the file of a process of another server is kept for that server's
-	// workers.
+	// foreign is how long the file of a process of another server is kept for that server's workers.
 	foreign = 24 * time.Hour
 
 	// maxLine bounds the length of a line, in bytes. An ID has at most a thousand bytes.

@@ -26,12 +26,10 @@ const (
 	// fresh is appended to the name of a file until it is locked.
 	fresh = ".next"
 
-	// settled is the time after which the result of an ended activity has reached the server or was
-	// given up.
+	// settled is the time after which the result of an ended activity has reached the server or was given up.
 	settled = time.Minute
 
-	// spare is the number of ended activities that a file may contain in addition to as many as are
-	// running.
+	// spare is the number of ended activities that a file may contain in addition to as many as are running.
 	spare = 100
 )
 
@@ -105,8 +103,7 @@ func (r *Roster) Begin(t RosterTask) error {
 	return nil
 }
 
-// End removes an activity some time after it has returned, because the server may not have its
-// result before.
+// End removes an activity some time after it has returned, because the server may not have its result before.
 func (r *Roster) End(token []byte) {
 	if r == nil {
 		return
@@ -208,7 +205,6 @@ type notes struct {
 	roster *Roster
 }
 
-// InterceptActivity implements interceptor.WorkerInterceptor.
 func (n *notes) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	return &notedActivity{interceptor.ActivityInboundInterceptorBase{Next: next}, n.roster}
 }
@@ -218,7 +214,6 @@ type notedActivity struct {
 	roster *Roster
 }
 
-// ExecuteActivity implements interceptor.ActivityInboundInterceptor.
 func (a *notedActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	info := activity.GetInfo(ctx)
 	err := a.roster.Begin(RosterTask{
@@ -276,7 +271,6 @@ func (s slots) ReserveSlot(ctx context.Context, info sdkworker.SlotReservationIn
 	return permit, nil
 }
 
-// TryReserveSlot implements worker.SlotSupplier.
 func (s slots) TryReserveSlot(info sdkworker.SlotReservationInfo) *sdkworker.SlotPermit {
 	if s.lagging() {
 		return nil

@@ -106,11 +106,7 @@ func LoadSettings(path string) (Settings, error) {
 	if err != nil {
 		return Settings{}, fmt.Errorf("read the worker configuration: %w; it takes a file that can be read", err)
 	}
-	return parseSettings(path, data)
-}
-
-func parseSettings(name string, data []byte) (Settings, error) {
-	return config.Decode(name, data, config.Cluster.Beside(name), checkSettings)
+	return config.Decode(path, data, config.Cluster.Beside(path), checkSettings)
 }
 
 // name matches the name of a provider or a team.
@@ -297,7 +293,6 @@ func (p *provider) resolveBackend(b config.Backend) config.Backend {
 	return b
 }
 
-// limitModel applies the limits of the provider to a model.
 func (p *provider) limitModel(m loop.Model) loop.Model {
 	if p == nil {
 		return m
@@ -327,7 +322,6 @@ func newConnections() http.RoundTripper {
 	return t
 }
 
-// RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if n, ok := req.Context().Value(requestCount{}).(*atomic.Int64); ok {
 		n.Add(1)

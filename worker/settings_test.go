@@ -80,7 +80,7 @@ func TestParse_wholeFile(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	s, err := parseSettings("worker.yaml", []byte("teams:\n"))
+	s, err := config.Decode("worker.yaml", []byte("teams:\n"), config.Cluster.Beside("worker.yaml"), checkSettings)
 	require.NoError(t, err)
 	require.Equal(t, Settings{MaxConcurrentSteps: 32, Sandbox: sandboxSettings{
 		Level: "full", TimeoutSeconds: 600, CPUSeconds: 600, MemoryMB: 2048, Processes: 256, DiskMB: 1024,
@@ -104,7 +104,7 @@ func TestParse_brokenFileIsRefusedWithAllProblems(t *testing.T) {
 		title, rest, _ := strings.Cut(section, "\n")
 		text, want, ok := strings.Cut(rest, ">>>\n")
 		require.True(t, ok, "no >>> in %s", title)
-		s, err := parseSettings("worker.yaml", []byte(text))
+		s, err := config.Decode("worker.yaml", []byte(text), config.Cluster.Beside("worker.yaml"), checkSettings)
 		var problems config.Problems
 		require.ErrorAs(t, err, &problems, title)
 		require.Zero(t, s, title)

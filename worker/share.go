@@ -17,9 +17,8 @@ import (
 // the server once a minute, and the server forgets a killed one after five minutes.
 const shareInterval = 30 * time.Second
 
-// shareLimits divides the providers' limits per minute by the number of live workers in the
-// cluster, until stop is called. If the server cannot list workers, each worker uses the full
-// limits.
+// shareLimits divides the providers' limits per minute by the number of live workers in the cluster, until
+// stop is called. If the server cannot list workers, each worker uses the full limits.
 func (c Config) shareLimits() (stop func()) {
 	if c.Server == "" || !c.Models.Providers.areLimited() {
 		return func() {}
@@ -39,8 +38,7 @@ type workerList struct {
 	namespace, queue, self string
 }
 
-// countLive returns the number of live workers. It includes this one even if the server does not
-// know it yet.
+// countLive returns the number of live workers. It includes this one even if the server does not know it yet.
 func (l workerList) countLive(ctx context.Context) (int, error) {
 	workers := map[string]bool{l.self: true}
 	req := &workflowservice.ListWorkersRequest{Namespace: l.namespace, Query: fmt.Sprintf("TaskQueue = %q", l.queue)}

@@ -281,7 +281,6 @@ type redacting struct {
 // openTools is step.Tools under a name that does not hide its method Tools.
 type openTools = step.Tools
 
-// Run implements loop.Tools.
 func (r redacting) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	out, err := r.openTools.Run(ctx, call)
 	out.Text = r.redactor.String(out.Text)

@@ -46,7 +46,6 @@ type tracedModel struct {
 	provider, name string
 }
 
-// Generate implements loop.Model.
 func (m tracedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	ctx, span := m.tracer.tracer.Start(ctx, "chat "+m.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 		semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(m.provider), semconv.GenAIRequestModel(m.name)))
@@ -76,7 +75,6 @@ type tracedTools struct {
 	tracer *Tracer
 }
 
-// Run implements loop.Tools.
 func (o tracedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	ctx, span := o.tracer.tracer.Start(ctx, "execute_tool "+call.Name, trace.WithAttributes(
 		semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(call.Name), semconv.GenAIToolCallID(call.ID), semconv.GenAIToolType("function")))
@@ -227,8 +225,7 @@ func (t *Tracer) Close() {
 	}
 }
 
-// Interceptor returns an interceptor that creates the spans of steps and of ended sessions and
-// runs.
+// Interceptor returns an interceptor that creates the spans of steps and of ended sessions and runs.
 func (t *Tracer) Interceptor() interceptor.WorkerInterceptor { return &tracedActivities{tracer: t} }
 
 type tracedActivities struct {
@@ -236,7 +233,6 @@ type tracedActivities struct {
 	tracer *Tracer
 }
 
-// InterceptActivity implements interceptor.WorkerInterceptor.
 func (a *tracedActivities) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	return &tracedActivity{interceptor.ActivityInboundInterceptorBase{Next: next}, a.tracer}
 }
@@ -246,7 +242,6 @@ type tracedActivity struct {
 	tracer *Tracer
 }
 
-// ExecuteActivity implements interceptor.ActivityInboundInterceptor.
 func (a *tracedActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	info := activity.GetInfo(ctx)
 	root := rootOf(a.tracer.sampler, info.Namespace, info.WorkflowExecution.ID, info.WorkflowExecution.RunID)

@@ -22,10 +22,9 @@
 //   - board.go has the names and limits on which other programs rely. Memo sets the memo with one
 //     upsert per change, and Board builds Markdown for the Web UI.
 //
-// The code is replayed: it must not use clocks, randomness, range over maps or process state. A run
-// keeps the protocol with which it began, and every change to the order of commands depends on it.
-// This is verified by workflowcheck, by the histories in testdata and by runs without the workflow
-// cache.
+// The code is replayed: it must not use clocks, randomness, range over maps or process state. A run keeps the
+// protocol with which it began, and every change to the order of commands depends on it. This is verified by
+// workflowcheck, by the histories in testdata and by runs without the workflow cache.
 //
 // Start with Workflow in session/workflow.go, then with Listen in inbox.go.
 package workflows

@@ -73,8 +73,7 @@ type Inbox[E any] struct {
 	ignored  string
 }
 
-// Ignored describes the last signal if it could not be decoded. A later valid signal or update
-// clears it.
+// Ignored describes the last signal if it could not be decoded. A later valid signal or update clears it.
 func (i *Inbox[E]) Ignored() string {
 	if i == nil { // an update that arrived before Listen returned
 		return ""

@@ -20,8 +20,7 @@ func Decode(data []byte, into any) Faults {
 	return Faults{unknown: unknownIn(data, "", reflect.TypeOf(into).Elem())}
 }
 
-// Faults describes the faults of a decoded JSON input. The zero value means that there were no
-// faults.
+// Faults describes the faults of a decoded JSON input. The zero value means that there were no faults.
 type Faults struct {
 	malformed string // empty if the JSON fits the type
 	unknown   string // the first unknown key and its remedy
@@ -83,7 +82,6 @@ func describeMalformed(err error) string {
 	return fmt.Sprintf("%s is %s, not %s", subject, withArticle(strings.Fields(wrong.Value + " value")[0]), withArticle(jsonType(wrong.Type)))
 }
 
-// jsonType returns the name of the JSON type for a Go type.
 func jsonType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
@@ -186,7 +184,6 @@ func keysOf(fields []field) []string {
 	return keys
 }
 
-// unknownKey describes an unknown key and suggests the most similar valid key.
 func unknownKey(path, key string, valid []string) string {
 	const maxShown = 80
 	described := fmt.Sprintf("unknown key %q", text.Truncate(joinPath(path, key), maxShown))

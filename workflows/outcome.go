@@ -85,9 +85,8 @@ func CanceledError(usage llm.Usage, result any) error {
 	return temporal.NewCanceledError(attempt.Failure{Usage: usage}, result)
 }
 
-// CanceledResult decodes the result of a cancelled workflow into a pointer to a zero value. It
-// returns false if the error contains no result, for example because the workflow was cancelled
-// before it was prepared.
+// CanceledResult decodes the result of a cancelled workflow into a pointer to a zero value. It returns false
+// if the error contains no result, for example because the workflow was cancelled before it was prepared.
 func CanceledResult(err error, result any) bool {
 	cancelled, ok := errors.AsType[*temporal.CanceledError](err)
 	if !ok || !cancelled.HasDetails() {

@@ -25,8 +25,7 @@ type Recorder struct {
 type history interface {
 	// StartRecord starts an activity that writes the entries that are not yet on record.
 	StartRecord(workflow.Context) workflow.Future
-	// Recorded receives the result of that activity. After an error the next record repeats the
-	// entries.
+	// Recorded receives the result of that activity. After an error the next record repeats the entries.
 	Recorded(workflow.Context, workflow.Future) error
 }
 

@@ -16,7 +16,6 @@ import (
 	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
-	"conclave/engine/files/overlay"
 	"conclave/engine/files/snapshot"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
@@ -145,7 +144,7 @@ func newAttempt(ctx context.Context, p Process, token string) *Attempt {
 	d := previousDetails(ctx)
 	a := &Attempt{
 		Token: token, Number: int(info.Attempt),
-		Ports:   step.Ports{Store: p.Store, Now: p.Now, Scratch: p.Scratch, Trees: p.Bases(), Repeatable: p.Repeatable, Redact: p.Redact},
+		Ports:   step.Ports{Store: p.Store, Now: p.Now, Scratch: p.Scratch, Trees: p.Bases(), Redact: p.Redact},
 		Result:  step.Result{Step: d.Step, Usage: d.Usage},
 		process: p, workflow: info.WorkflowExecution, details: d,
 	}
@@ -224,10 +223,8 @@ func (a *Attempt) runStep(ctx context.Context) error {
 		return err
 	}
 	ctx = context.WithValue(ctx, attemptKey{}, a)
-	a.watchTools()
-	a.Ports.Progress = a.noteProgress
-	a.Ports.Alive = func() error { return a.heart.awaitFence(ctx) }
-	a.Ports.Fence = a.heart.fenceContext
+	a.Ports.Tools = watchedToolbox{a.Ports.Tools, a}
+	a.Ports.Progress, a.Ports.Lease = a.noteProgress, a
 	var err error
 	a.Result, err = step.Run(ctx, a.Ports, a.Spec)
 	return err
@@ -252,10 +249,7 @@ func (a *Attempt) EquipTools(ctx context.Context, agent config.Agent) error {
 		return err
 	}
 	a.heart.updateDetails(func(d *details) { d.Lacking = time.Time{} })
-	a.Ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) {
-		return a.process.OpenTools(ctx, agent, workspace, activities.Sharing{Run: a.Spec.Layout.Root(), All: a.ShareServers})
-	}
-	a.Ports.Overlays = func(ctx context.Context) *overlay.Mounts { return a.process.Overlays(ctx, agent) }
+	a.Ports.Tools = agentTools{a, agent}
 	return nil
 }
 

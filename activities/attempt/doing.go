@@ -10,7 +10,10 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
 
+	"conclave/activities"
+	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/files/overlay"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
@@ -75,25 +78,42 @@ type watchedTools struct {
 	attempt *Attempt
 }
 
-func (a *Attempt) watchTools() {
-	open := a.Ports.Tools
-	a.Ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) {
-		defer a.heart.beginCall(coordination.RunsTool, "opening its tools")()
-		opened, err := open(ctx, workspace)
-		if err != nil {
-			return nil, err
-		}
-		return watchedTools{opened, a}, nil
-	}
+// agentTools are the tools that the process has for an agent.
+type agentTools struct {
+	attempt *Attempt
+	agent   config.Agent
 }
 
-// Tools implements loop.Tools.
+func (t agentTools) OpenTools(ctx context.Context, workspace string) (step.Tools, error) {
+	a := t.attempt
+	return a.process.OpenTools(ctx, t.agent, workspace, activities.Sharing{Run: a.Spec.Layout.Root(), All: a.ShareServers})
+}
+
+func (t agentTools) Repeatable(tool string) bool { return t.attempt.process.Repeatable(tool) }
+
+func (t agentTools) Overlays(ctx context.Context) *overlay.Mounts {
+	return t.attempt.process.Overlays(ctx, t.agent)
+}
+
+// watchedToolbox opens watchedTools.
+type watchedToolbox struct {
+	step.Toolbox
+	attempt *Attempt
+}
+
+func (t watchedToolbox) OpenTools(ctx context.Context, workspace string) (step.Tools, error) {
+	defer t.attempt.heart.beginCall(coordination.RunsTool, "opening its tools")()
+	opened, err := t.Toolbox.OpenTools(ctx, workspace)
+	if err != nil {
+		return nil, err
+	}
+	return watchedTools{opened, t.attempt}, nil
+}
+
 func (t watchedTools) Tools() []llm.Tool { return t.opened.Tools() }
 
-// Close implements io.Closer.
 func (t watchedTools) Close() error { return t.opened.Close() }
 
-// Run implements loop.Tools.
 func (t watchedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	a := t.attempt
 	a.lastTool = describeCall(call, a.process.Redact)

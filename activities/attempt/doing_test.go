@@ -49,9 +49,9 @@ func TestDoing_callsOfModelAndTools(t *testing.T) {
 			require.Equal(t, time.Second, time.Since(now.Since))
 			all = append(all, coordination.Doing{Kind: now.Kind, What: now.What})
 		}}
-		a.Ports.Tools = func(context.Context, string) (step.Tools, error) { look.look(); return look, nil }
-		a.watchTools()
-		opened, err := a.Ports.Tools(t.Context(), "")
+		opens := step.OpenFunc(func(context.Context, string) (step.Tools, error) { look.look(); return look, nil })
+		a.Ports.Tools = watchedToolbox{opens, a}
+		opened, err := a.Ports.Tools.OpenTools(t.Context(), "")
 		require.NoError(t, err)
 		model := watched{look, a}
 		for n := range 2 {

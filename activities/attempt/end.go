@@ -51,8 +51,7 @@ func (a *Attempt) runInTime(ctx context.Context) error {
 	return late
 }
 
-// concludeDead ends a step whose attempts timed out without progress, unless one committed an
-// action.
+// concludeDead ends a step whose attempts timed out without progress, unless one committed an action.
 func (a *Attempt) concludeDead(ctx context.Context) error {
 	if err := a.assemble(ctx); err != nil {
 		return err
@@ -78,8 +77,7 @@ func (a *Attempt) findCommit(ctx context.Context) error {
 	return nil
 }
 
-// KeepTranscript stores the transcript of a step that ended without an action, and deletes its
-// journal.
+// KeepTranscript stores the transcript of a step that ended without an action, and deletes its journal.
 func (a *Attempt) KeepTranscript(ctx context.Context) {
 	a.Leave(ctx)
 	step.Forget(ctx, a.Ports.Store, a.Spec.Layout.Journals(a.Spec.Token))
@@ -204,8 +202,7 @@ const (
 	lagDelay   = time.Second     // time until another worker may take the step
 )
 
-// maxSpread bounds the random part of a delay, which keeps the steps of a worker from retrying all
-// at once.
+// maxSpread bounds the random part of a delay, which keeps the steps of a worker from retrying all at once.
 const maxSpread = 5 * time.Second
 
 func spreadDelay(d time.Duration) time.Duration {
@@ -269,8 +266,7 @@ func textOf(err error) string {
 	return err.Error()
 }
 
-// endedByServer reports whether the server ended the activity: it was cancelled,
-// paused or reset.
+// endedByServer reports whether the server ended the activity: it was cancelled, paused or reset.
 func endedByServer(ctx context.Context, err error) bool {
 	cause := context.Cause(ctx)
 	return cause != nil && errors.Is(err, cause) && (isCancel(cause) || isHold(cause))

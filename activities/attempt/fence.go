@@ -102,3 +102,11 @@ func (p Process) Reckon(ctx context.Context, s step.Spec, e Ended) (Failure, err
 	}
 	return found, err
 }
+
+// CheckAlive implements step.Lease.
+func (a *Attempt) CheckAlive(ctx context.Context) error { return a.heart.awaitFence(ctx) }
+
+// FenceTools implements step.Lease.
+func (a *Attempt) FenceTools(ctx context.Context) (context.Context, context.CancelFunc) {
+	return a.heart.fenceContext(ctx)
+}

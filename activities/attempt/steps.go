@@ -19,8 +19,7 @@ import (
 
 // Limits of the heartbeats of a process.
 const (
-	// maxSending bounds the number of concurrent heartbeats. More would only slow down a busy
-	// server.
+	// maxSending bounds the number of concurrent heartbeats. More would only slow down a busy server.
 	maxSending = 32
 
 	// spareRate is the rate, per second, and the burst of heartbeats that only send new details.

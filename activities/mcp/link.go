@@ -19,8 +19,7 @@ import (
 	"conclave/engine/text"
 )
 
-// Limits of reconnections to one server in one step. The count restarts when a step joins a shared
-// server.
+// Limits of reconnections to one server in one step. The count restarts when a step joins a shared server.
 const (
 	maxReconnects = 8
 	firstPause    = 500 * time.Millisecond // pause before the second reconnect; doubled each time

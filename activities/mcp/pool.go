@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -280,7 +281,7 @@ func (c *Client) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error
 			if err != nil {
 				return loop.Output{}, fmt.Errorf("%s: %w", call.Name, err)
 			}
-			return loop.Output{Text: out.joinParts(), Images: out.images, Failed: out.failed}, nil
+			return loop.Output{Text: strings.Join(out.parts, "\n"), Images: out.images, Failed: out.failed}, nil
 		}
 	}
 	return loop.Output{Text: fmt.Sprintf("error: no MCP server has a tool %.100q now; call one that is offered", call.Name), Failed: true}, nil

@@ -29,8 +29,7 @@ const (
 	drainGrace = 300 * time.Millisecond
 )
 
-// markName is the environment variable that identifies a server's processes, including detached
-// ones.
+// markName is the environment variable that identifies a server's processes, including detached ones.
 const markName = "CONCLAVE_MCP_MARK"
 
 // process is a server's program, which has its own session and process group.
@@ -87,8 +86,7 @@ func startProgram(s Server, workspace, home, mark string) (*process, error) {
 	return p, nil
 }
 
-// tempName is the directory for temporary files within a server's HOME. Browsers keep profiles
-// there.
+// tempName is the directory for temporary files within a server's HOME. Browsers keep profiles there.
 const tempName = "tmp"
 
 // maxTempPath bounds the path of that directory, in bytes. Browsers create sockets whose paths are
@@ -329,7 +327,6 @@ func (s Server) inWorkspace(workspace string) Server {
 	return s
 }
 
-// rootDirectories returns the workspace, and the directories among the arguments of a program.
 func (s Server) rootDirectories(workspace string) []string {
 	dirs := []string{workspace}
 	for _, arg := range s.Args {

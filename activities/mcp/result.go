@@ -26,8 +26,6 @@ func (o *output) addPart(format string, args ...any) {
 	o.parts = append(o.parts, fmt.Sprintf(format, args...))
 }
 
-func (o *output) joinParts() string { return strings.Join(o.parts, "\n") }
-
 func toOutput(result *sdk.CallToolResult) *output {
 	o := &output{}
 	for _, content := range result.Content {

@@ -72,7 +72,7 @@ func connectServer(ctx context.Context, s Server, dir, home, mark string) (*sess
 func connectWith(ctx context.Context, server Server, dir, home, mark, protocol string) (*session, []*sdk.Tool, error) {
 	server = server.inWorkspace(dir)
 	life, end := context.WithCancelCause(context.Background())
-	s := &session{changes: newChanges(), ended: make(chan struct{}), life: life, end: end}
+	s := &session{changes: &changes{wake: make(chan struct{}, 1), settled: make(chan struct{})}, ended: make(chan struct{}), life: life, end: end}
 	transport, err := s.newTransport(server, dir, home, mark)
 	if err != nil {
 		end(err)
@@ -313,10 +313,6 @@ type changes struct {
 	passed  bool          // the SDK has a notice that it has not handled
 	wake    chan struct{} // holds one value when a fetch is due
 	settled chan struct{} // closed and replaced when fetched grows
-}
-
-func newChanges() *changes {
-	return &changes{wake: make(chan struct{}, 1), settled: make(chan struct{})}
 }
 
 // announceChange records a notice and reports whether to pass it on to the SDK, which gets one at a time.

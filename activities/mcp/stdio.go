@@ -24,8 +24,7 @@ const (
 	// maxMessage bounds a single message from a server, in bytes.
 	maxMessage = 32 << 20
 
-	// maxNoise bounds the output of one connection that is not part of a message, such as a banner,
-	// in bytes.
+	// maxNoise bounds the output of one connection that is not part of a message, such as a banner, in bytes.
 	maxNoise = 1 << 20
 
 	// maxRequests bounds the number of requests from a server that await a response.
@@ -36,9 +35,8 @@ const (
 	probeTimeout = 10 * time.Second
 )
 
-// stdio is the connection to a program, with one JSON-RPC message per line. Unlike the SDK's
-// IOTransport it skips other lines, drops notifications, obeys the context of a write, and records
-// whether a call was sent.
+// stdio is the connection to a program, with one JSON-RPC message per line. Unlike the SDK's IOTransport it
+// skips other lines, drops notifications, obeys the context of a write, and records whether a call was sent.
 type stdio struct {
 	process  *process
 	changes  *changes
@@ -184,8 +182,7 @@ func (s *stdio) Write(ctx context.Context, message jsonrpc.Message) error {
 	return err
 }
 
-// refuseLater answers the probe with a refusal after probeTimeout. The SDK ignores a second
-// response.
+// refuseLater answers the probe with a refusal after probeTimeout. The SDK ignores a second response.
 func (s *stdio) refuseLater(id jsonrpc.ID) {
 	refusal := &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no response"}}
 	time.AfterFunc(probeTimeout, func() { s.deliverMessage(received{message: refusal}) })
@@ -213,8 +210,7 @@ func (s *stdio) Close() error {
 }
 
 const (
-	// maxStream, in bytes, and maxLines bound one event stream: a response, or the server's own
-	// messages.
+	// maxStream, in bytes, and maxLines bound one event stream: a response, or the server's own messages.
 	maxStream = 2 * maxMessage
 	maxLines  = 200_000
 
@@ -276,7 +272,6 @@ type roundTripper struct {
 	end           context.CancelCauseFunc
 }
 
-// RoundTrip implements http.RoundTripper.
 func (c *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	limit := 24 * time.Hour // more than any stream; calls have their own deadline
 	if req.Method == http.MethodDelete {

@@ -143,8 +143,7 @@ const prefix = "mcp__"
 
 type owner struct{ server, tool string }
 
-// names assigns names to tools. A name is never reused for another tool, since a model could
-// confuse the two.
+// names assigns names to tools. A name is never reused for another tool, since a model could confuse the two.
 type names struct {
 	mu     sync.Mutex
 	owners map[string]owner

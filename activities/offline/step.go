@@ -103,8 +103,7 @@ func (m *model) stepText(req llm.Request) string {
 
 func quoteText(s string) string { return text.Truncate(text.OneLine(s), maxQuoted) }
 
-// reportResult plays the step of a scenario. It reports pass, or fail after the directive "offline:
-// fail".
+// reportResult plays the step of a scenario. It reports pass, or fail after the directive "offline: fail".
 func (m *model) reportResult(req llm.Request, v view) []llm.ToolCall {
 	var calls []llm.ToolCall
 	if v.offersTool("record_evidence") {

@@ -204,9 +204,8 @@ func (v view) chooseCandidate() candidate {
 // always submits the final answer, and in an evaluation it rates the answer as converged. An update
 // during a step is read like the prompt.
 //
-// In a scenario it reports pass and that nothing was tested. With other tools, or with none, it
-// plays a pipeline step: it follows lines of its prompt such as "offline: call lint" and ends with
-// a text.
+// In a scenario it reports pass and that nothing was tested. With other tools, or with none, it plays a
+// pipeline step: it follows lines of its prompt such as "offline: call lint" and ends with a text.
 type model struct {
 	mark  string // identifies the model's answers
 	first int    // index of its first angle

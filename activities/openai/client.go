@@ -312,7 +312,6 @@ func (w *watchdog) noteEvent(idleLimit time.Duration) {
 	w.noteByte()
 }
 
-// watchBody makes the watchdog observe the body of a response, and bounds the body's size.
 func (w *watchdog) watchBody(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 	res, err := next(req)
 	if res != nil && res.Body != nil {

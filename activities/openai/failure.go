@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,8 +63,7 @@ func (c *Client) unreachedError(err error, begun bool) *llm.Error {
 		"check that base_url is right and the server is running", err)
 }
 
-// withoutSource returns the text of an error without the local address, which differs for each
-// connection.
+// withoutSource returns the text of an error without the local address, which differs for each connection.
 func withoutSource(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Source != nil {
 		return strings.Replace(err.Error(), op.Source.String()+"->", "", 1)
@@ -275,12 +275,7 @@ func (p errorBody) byWords() llm.Kind {
 // hasAny reports whether s contains one of the words, which must be lower case.
 func hasAny(s string, words ...string) bool {
 	s = strings.ToLower(s)
-	for _, w := range words {
-		if strings.Contains(s, w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s, w) })
 }
 
 // tooLongWords match the providers' messages about prompts that are too long; the group is the

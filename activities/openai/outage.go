@@ -20,8 +20,7 @@ type Outages struct {
 	away map[server]*outage // a key without a model is that of a server
 }
 
-// outage is the state of a server or of one of its models. Outages.mu guards all fields except
-// turn.
+// outage is the state of a server or of one of its models. Outages.mu guards all fields except turn.
 type outage struct {
 	turn   chan struct{} // held by the request that probes it
 	since  time.Time     // time of the first failure since the last reply; zero while it replies

@@ -18,8 +18,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// maxCount and maxPrice bound the usage that a server reports; larger values are ignored, to keep
-// sums valid.
+// maxCount and maxPrice bound the usage that a server reports; larger values are ignored, to keep sums valid.
 const (
 	maxCount = 1e12 // tokens of one call
 	maxPrice = 1e12 // USD of one call

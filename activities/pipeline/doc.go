@@ -1,7 +1,6 @@
 // Package pipeline has the activities of the Pipeline workflow:
 //
-//   - PreparePipeline resolves and validates the pipeline, and claims the run's
-//     directory.
+//   - PreparePipeline resolves and validates the pipeline, and claims the run's directory.
 //   - RunPipelineStep, registered as RunSegment, runs one launch of a step: an agent, tool
 //     calls, or a team's decision.
 //   - AskTeam composes the question for the team of a session step.

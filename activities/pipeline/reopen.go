@@ -27,8 +27,7 @@ type Saved struct {
 	SecondsLeft *float64 `json:"seconds_left,omitempty"`
 }
 
-// lastState is the newest outline of a run's state, and the other runs of its workflow that have
-// saved one.
+// lastState is the newest outline of a run's state, and the other runs of its workflow that have saved one.
 type lastState struct {
 	activities.SavedState[Saved]
 	others map[string]bool

@@ -11,9 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// Lead returns by how much this machine's clock is ahead of the store's, to about a second. Stores
-// refuse requests whose time is more than 15 minutes off; Lead then reads the time from the
-// refusal.
+// Lead returns by how much this machine's clock is ahead of the store's, to about a second. Stores refuse
+// requests whose time is more than 15 minutes off; Lead then reads the time from the refusal.
 func (s *Store) Lead(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

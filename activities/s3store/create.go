@@ -13,10 +13,9 @@ import (
 	"conclave/engine/files/artifact"
 )
 
-// Create implements artifact.Store with If-None-Match: *. If a try got no response, it may have
-// stored the object, and a later try is refused. Create then reads the object and succeeds if it
-// has the same bytes. Bodies that two callers might both write must therefore contain a unique
-// token.
+// Create implements artifact.Store with If-None-Match: *. If a try got no response, it may have stored the
+// object, and a later try is refused. Create then reads the object and succeeds if it has the same bytes.
+// Bodies that two callers might both write must therefore contain a unique token.
 func (s *Store) Create(ctx context.Context, key string, body []byte) error {
 	full, err := s.objectKey(ctx, key)
 	if err == nil {

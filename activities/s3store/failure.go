@@ -45,8 +45,7 @@ func isUnanswered(err error) bool {
 	return unsent || garbled
 }
 
-// isTransient reports whether a retry of the request may succeed. The request may already have
-// taken effect.
+// isTransient reports whether a retry of the request may succeed. The request may already have taken effect.
 func isTransient(err error) bool {
 	switch n := httpStatus(err); n {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:
@@ -118,8 +117,7 @@ func retryDelay(first time.Duration, try int) time.Duration {
 	return longest/2 + rand.N(longest/2+1)
 }
 
-// withFewTries returns the same store with only probeTries tries, so that an outage is soon
-// reported.
+// withFewTries returns the same store with only probeTries tries, so that an outage is soon reported.
 func (s *Store) withFewTries() *Store {
 	quick := *s
 	quick.client = s3.New(s.client.Options(), func(o *s3.Options) { o.RetryMaxAttempts = probeTries })

@@ -19,9 +19,8 @@ import (
 	"conclave/engine/files/artifact"
 )
 
-// packHeader is the header of a pack: one object, …/blobs/packs/<sha256 of its header>, that stores
-// many small contents. A pack starts with a line of JSON, the header; the contents follow in the
-// header's order.
+// packHeader is the header of a pack: one object, …/blobs/packs/<sha256 of its header>, that stores many
+// small contents. A pack starts with a line of JSON, the header; the contents follow in the header's order.
 type packHeader struct {
 	Format int      `json:"format"`
 	Files  []string `json:"files"` // hashes of the contents

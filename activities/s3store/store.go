@@ -103,9 +103,8 @@ func (s *Store) operationError(verb, key string, err error) error {
 	return artifact.StoreFault(verb+" "+s.URL(key), shortenError(err))
 }
 
-// Options identifies a bucket. Without access keys, the AWS SDK reads credentials, region, profile,
-// endpoint and checksum modes from the environment and its files; Endpoint and Region take
-// precedence over these.
+// Options identifies a bucket. Without access keys, the AWS SDK reads credentials, region, profile, endpoint
+// and checksum modes from the environment and its files; Endpoint and Region take precedence over these.
 type Options struct {
 	Bucket string
 	// Prefix is prepended to every key, followed by a "/". It is a valid key of at most
@@ -175,8 +174,7 @@ func (o Options) newClient(ctx context.Context) (*s3.Client, func(), error) {
 	return s3.NewFromConfig(cfg, o.applyTo, o.withDialer), func() {}, nil
 }
 
-// withDialer makes the SDK's HTTP client close silent connections, in place of a limit for whole
-// requests.
+// withDialer makes the SDK's HTTP client close silent connections, in place of a limit for whole requests.
 func (o Options) withDialer(so *s3.Options) {
 	client, ok := so.HTTPClient.(*awshttp.BuildableClient)
 	if !ok {
@@ -268,8 +266,7 @@ func (c *timeoutConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// Write also extends the read deadline, because net/http waits for the response while it sends the
-// request.
+// Write also extends the read deadline, because net/http waits for the response while it sends the request.
 func (c *timeoutConn) Write(p []byte) (int, error) {
 	if err := c.SetDeadline(time.Now().Add(c.silence)); err != nil {
 		return 0, err

@@ -63,12 +63,10 @@ func newCgroup(delegated string, limits Limits) (*cgroup, error) {
 	return group, nil
 }
 
-// killProcesses kills all processes of the cgroup at once. It needs kernel 5.14 or later.
 func (g *cgroup) killProcesses() {
 	_ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0) // the child kills too
 }
 
-// settleExit adds the cgroup's statistics to the exit and removes the cgroup.
 func (g *cgroup) settleExit(e *Exit) error {
 	if usec, ok := readField(filepath.Join(g.dir, "cpu.stat"), "usage_usec"); ok {
 		e.CPU = max(e.CPU, time.Duration(usec)*time.Microsecond)
@@ -158,8 +156,7 @@ func cgroupMount() string {
 	return ""
 }
 
-// attacks is a script that tries some attacks. It prints those that succeed, and nothing if all
-// fail.
+// attacks is a script that tries some attacks. It prints those that succeed, and nothing if all fail.
 const attacks = `
 cat "$1" && echo "read a file outside the workspace"
 echo changed > "$1" && echo "changed a file outside the workspace"

@@ -118,7 +118,7 @@ func (s spec) executeCommand(control *os.File) (Exit, error) {
 		return Exit{}, err
 	}
 	if s.Network {
-		if err := passListener(s.networkFD()); err != nil {
+		if err := passListener(treesFD + len(s.Trees)); err != nil {
 			return Exit{}, fmt.Errorf("pass the listener of the network: %w", err)
 		}
 	}
@@ -169,8 +169,6 @@ func (s spec) enterIsolation() (*tasks, error) {
 	}
 	return tasks, nil
 }
-
-func (s spec) networkFD() int { return treesFD + len(s.Trees) }
 
 func hideDescriptors(trees int) error {
 	for fd := treesFD; fd < treesFD+trees; fd++ {

@@ -12,18 +12,16 @@
 //
 // # Commands
 //
-// A command runs under a child process, which is this binary, started again. One thread of the
-// child confines itself and starts the command; the other threads watch the command and kill its
-// remaining processes. The child recognizes its role by its name, its empty environment and its
-// pipes. It runs during the initialization of this package, before main; the package has few
-// imports, so that this happens early.
+// A command runs under a child process, which is this binary, started again. One thread of the child confines
+// itself and starts the command; the other threads watch the command and kill its remaining processes. The
+// child recognizes its role by its name, its empty environment and its pipes. It runs during the
+// initialization of this package, before main; the package has few imports, so that this happens early.
 //
-// Level full uses namespaces, its own root, Landlock, a system call filter and resource limits. If
-// the worker is root and the file system supports mounts with changed owners, commands run as an
-// unprivileged user. Level landlock has no namespaces: a command can detect other files and
-// processes, and can change the mode, times and attributes of files that belong to the worker's
-// user, who should not be root. Level off provides a clean environment, a limit on time, disk and
-// output, and the end of the process group.
+// Level full uses namespaces, its own root, Landlock, a system call filter and resource limits. If the worker
+// is root and the file system supports mounts with changed owners, commands run as an unprivileged user.
+// Level landlock has no namespaces: a command can detect other files and processes, and can change the mode,
+// times and attributes of files that belong to the worker's user, who should not be root. Level off provides
+// a clean environment, a limit on time, disk and output, and the end of the process group.
 //
 // Without a delegated cgroup, memory and processor time are polled ten times a second, as are
 // processes if the kernel does not count them. The disk is measured every second. After Run no

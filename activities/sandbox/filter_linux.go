@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rule sets the answer to a system call. If it has tests, it applies only if all tests of one group
-// are true.
+// rule sets the answer to a system call. If it has tests, it applies only if all tests of one group are true.
 type rule struct {
 	call   uint32
 	answer unix.Errno // 0 means that the call pretends to succeed
@@ -177,8 +176,7 @@ func (s spec) guardRules(guard, thread uint32) []rule {
 	return list
 }
 
-// Offsets in the filter's input. On the supported architectures the lower half of an argument comes
-// first.
+// Offsets in the filter's input. On the supported architectures the lower half of an argument comes first.
 const (
 	callOffset = 0
 	archOffset = 4

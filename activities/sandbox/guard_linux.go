@@ -16,8 +16,7 @@ import (
 // watchInterval is the time between two measurements of a command's processes.
 const watchInterval = 100 * time.Millisecond
 
-// threadPollInterval is the time between two reads of the host's number of threads if
-// spec.AskThreads is set.
+// threadPollInterval is the time between two reads of the host's number of threads if spec.AskThreads is set.
 const threadPollInterval = 5 * time.Millisecond
 
 // guard is the unconfined part of the child. It kills the command's processes when the command ends
@@ -41,8 +40,7 @@ func newGuard(s spec, tasks *tasks, control *os.File) (*guard, error) {
 	}
 	g := &guard{spec: s, tasks: tasks, dying: make(chan struct{})}
 	go func() {
-		// Part of the spec may not have been read yet. The guard only waits for the end of the
-		// pipe.
+		// Part of the spec may not have been read yet. The guard only waits for the end of the pipe.
 		_, _ = io.Copy(io.Discard, control)
 		g.orderKill("")
 		if s.Level == Full {
@@ -126,8 +124,7 @@ func (g *guard) watchLimits() {
 	}
 }
 
-// pauseUntilDue waits until the next measurement is due. It returns false if the processes are to be
-// killed.
+// pauseUntilDue waits until the next measurement is due. It returns false if the processes are to be killed.
 func (g *guard) pauseUntilDue() bool {
 	before := hostThreads()
 	next := time.NewTimer(watchInterval)

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitResources sets resource limits that apply to each process, including this one.
 func (s spec) limitResources() error {
 	limits := map[int]uint64{
 		unix.RLIMIT_CORE:   0,
@@ -53,8 +52,7 @@ func (s spec) forkLimits() map[int]uint64 {
 		limits[unix.RLIMIT_NPROC] = uint64(s.Limits.Processes + ownThreads)
 	}
 	if s.Limits.Memory > 0 {
-		// RLIMIT_AS is not used, because Java and Node reserve far more address space than they
-		// use.
+		// RLIMIT_AS is not used, because Java and Node reserve far more address space than they use.
 		limits[unix.RLIMIT_DATA] = uint64(s.Limits.Memory)
 	}
 	return limits
@@ -63,8 +61,7 @@ func (s spec) forkLimits() map[int]uint64 {
 // softLimits lists the resources of forkLimits, which the filter protects.
 var softLimits = []uint32{unix.RLIMIT_NPROC, unix.RLIMIT_DATA}
 
-// withForkLimits calls fork while the forkLimits are set. An unconfined thread sets and resets
-// them.
+// withForkLimits calls fork while the forkLimits are set. An unconfined thread sets and resets them.
 func (s spec) withForkLimits(fork func() error) error {
 	old := map[int]unix.Rlimit{}
 	err := onOtherThread(func() (err error) {
@@ -91,8 +88,7 @@ func onOtherThread(f func() error) error {
 	return <-done
 }
 
-// setupCapabilities are the capabilities that the child needs in its namespaces to confine, kill
-// and measure.
+// setupCapabilities are the capabilities that the child needs in its namespaces to confine, kill and measure.
 var setupCapabilities = []uintptr{
 	unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP,
 	unix.CAP_KILL, unix.CAP_SYS_PTRACE, unix.CAP_SYS_CHROOT, unix.CAP_DAC_OVERRIDE,

@@ -33,8 +33,7 @@ type task struct {
 	ended       bool          // the process is a zombie
 }
 
-// openTasks opens the current /proc. The host's remains usable in a namespace that has no /proc of
-// its own.
+// openTasks opens the current /proc. The host's remains usable in a namespace that has no /proc of its own.
 func openTasks() (*tasks, error) {
 	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -124,8 +123,7 @@ func (t *tasks) readTask(pid int) (task, bool) {
 	one.parent, one.threads = int(parseNumber(f[1])), int(parseNumber(f[17]))
 	one.cpu = time.Duration(parseNumber(f[11])+parseNumber(f[12])+parseNumber(f[13])+parseNumber(f[14])) * time.Second / ticksPerSecond
 	if f[0][0] == 'Z' && one.threads > 1 {
-		// The first thread has ended, but the others still use resources: read those from another
-		// thread.
+		// The first thread has ended, but the others still use resources: read those from another thread.
 		for _, thread := range t.numericNames(one.at + "/task") {
 			at := one.at + "/task/" + strconv.Itoa(thread)
 			if other := t.statFields(at); other != nil && other[0][0] != 'Z' {

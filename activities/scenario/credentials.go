@@ -80,7 +80,6 @@ type restoringModel struct {
 	vault *text.Vault
 }
 
-// Generate implements loop.Model.
 func (r restoringModel) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	req.Messages = slices.Clone(req.Messages)
 	for i, m := range req.Messages {

@@ -39,7 +39,6 @@ type recorder struct {
 	read      func(workspace, name string, most int64) (content []byte, objection string, err error)
 }
 
-// Tools implements loop.Tools.
 func (r recorder) Tools() []llm.Tool {
 	types, _ := json.Marshal(scenario.EvidenceTypes()) // encoding of strings cannot fail
 	return append(slices.Clone(r.others.Tools()), llm.Tool{
@@ -54,10 +53,8 @@ func (r recorder) Tools() []llm.Tool {
 	})
 }
 
-// Close implements io.Closer.
 func (r recorder) Close() error { return r.others.Close() }
 
-// Run implements loop.Tools.
 func (r recorder) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	call = restoreCall(r.vault, call)
 	if call.Name != scenario.EvidenceTool {

@@ -82,9 +82,8 @@ func cannotResume(in PrepareInput, err error) error {
 	return err
 }
 
-// resumableResult returns the run's result. It returns an error if the run has passed or is still
-// running. If the owner has the ID of this workflow, it has ended, because Temporal runs at most
-// one workflow with an ID.
+// resumableResult returns the run's result. It returns an error if the run has passed or is still running. If
+// the owner has the ID of this workflow, it has ended, because Temporal runs at most one workflow with an ID.
 func (a *Activities) resumableResult(ctx context.Context, layout artifact.Layout, last claim, number int, in PrepareInput) (*Result, error) {
 	r, err := artifact.ReadJSON[Result](ctx, a.Store, layout.File("result.json"))
 	if err != nil {
@@ -151,8 +150,7 @@ func (a *Activities) findRest(ctx context.Context, layout artifact.Layout, plan 
 	return nil
 }
 
-// isJudged reports whether a result is based on the agent's report. A retry then starts from the
-// beginning.
+// isJudged reports whether a result is based on the agent's report. A retry then starts from the beginning.
 func isJudged(r scenario.Result) bool {
 	return r.Status == scenario.Fail || r.Error != nil && *r.Error == withoutEvidence
 }
@@ -195,8 +193,7 @@ func (a *Activities) cutOff(ctx context.Context, layout artifact.Layout, before 
 	return c.FirstRunID, err
 }
 
-// restToken returns the execution token of the newest launch of a step that has a commit or a
-// journal, or "".
+// restToken returns the execution token of the newest launch of a step that has a commit or a journal, or "".
 func (a *Activities) restToken(ctx context.Context, layout artifact.Layout, step string) (token string, committed bool, err error) {
 	var tokens []string
 	claims := artifact.Series[artifact.Claim]{Store: a.Store, Key: func(n int) string { return layout.ScenarioStep(step, n, "step.json") }}

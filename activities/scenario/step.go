@@ -97,7 +97,7 @@ func (t *stepRun) assembleStep(ctx context.Context) error {
 		return err
 	}
 	hideCredentials(&t.Ports, t.vault)
-	t.offerEvidence()
+	t.Ports.Tools = evidenceTools{t.Ports.Tools, t}
 	t.plan, t.offline = plan, agent.Backend.Type == config.Offline
 	s := t.agentStep(team)
 	s.Content, s.Project = string(content), project.Summary(asks)
@@ -167,22 +167,27 @@ func (t *stepRun) newMessages(ctx context.Context, after int) ([]step.Message, e
 	return step.ReadMessages(ctx, t.Ports.Store, t.layout, numbers)
 }
 
-func (t *stepRun) offerEvidence() {
-	open, repeatable := t.Ports.Tools, t.Ports.Repeatable
-	t.Ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) {
-		opened, err := open(ctx, workspace)
-		if err != nil {
-			return nil, err
-		}
-		return recorder{
-			others: opened, workspace: workspace, store: t.Ports.Store, layout: t.layout,
-			began: t.Began(), shared: t.sharedDirs, run: t.in.Run, step: t.in.Launch.Step.ID, attempt: max(1, t.in.Launch.Attempt), vault: t.vault, now: t.activities.Now, read: t.activities.ReadFile,
-		}, nil
+// evidenceTools are an agent's tools with the one that records evidence.
+type evidenceTools struct {
+	step.Toolbox
+	run *stepRun
+}
+
+func (e evidenceTools) OpenTools(ctx context.Context, workspace string) (step.Tools, error) {
+	opened, err := e.Toolbox.OpenTools(ctx, workspace)
+	if err != nil {
+		return nil, err
 	}
-	// Evidence that is recorded again is stored only once.
-	t.Ports.Repeatable = func(tool string) bool {
-		return tool == scenario.EvidenceTool || repeatable == nil || repeatable(tool)
-	}
+	t := e.run
+	return recorder{
+		others: opened, workspace: workspace, store: t.Ports.Store, layout: t.layout,
+		began: t.Began(), shared: t.sharedDirs, run: t.in.Run, step: t.in.Launch.Step.ID, attempt: max(1, t.in.Launch.Attempt), vault: t.vault, now: t.activities.Now, read: t.activities.ReadFile,
+	}, nil
+}
+
+// Repeatable implements step.Toolbox. Evidence that is recorded again is stored only once.
+func (e evidenceTools) Repeatable(tool string) bool {
+	return tool == scenario.EvidenceTool || e.Toolbox.Repeatable(tool)
 }
 
 // commitResult converts the commit for the workflow. It includes only evidence that is stored.

@@ -205,5 +205,5 @@ func (m matrix) reply(l coordination.Launch, chance *rand.Rand, misled bool) coo
 		right := slices.DeleteFunc(slices.Clone(l.Shown), func(s coordination.Shown) bool { return s.Agent == "attacker" })
 		target = right[chance.IntN(len(right))].Agent
 	}
-	return coordination.Voted{End: end, Target: target, Seen: seen}
+	return coordination.Voted{End: end, Choice: coordination.Choice{Target: target}, Seen: seen}
 }

@@ -52,8 +52,7 @@ type DraftInput struct {
 type Drafted struct {
 	Preparation Preparation `json:"preparation"`
 
-	// Items are the criteria, or the agents' personas or subtasks, sorted by agent ID. Each is
-	// truncated.
+	// Items are the criteria, or the agents' personas or subtasks, sorted by agent ID. Each is truncated.
 	Items []string `json:"items"`
 
 	Fallback string    `json:"fallback,omitempty"` // why the model did not make them

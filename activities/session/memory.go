@@ -87,7 +87,6 @@ func writtenOnce(key string) bool {
 	return false
 }
 
-// Get implements Store.
 func (r *remembering) Get(ctx context.Context, key string) ([]byte, error) {
 	if doc, ok := r.memory.get(r.run + key); ok && writtenOnce(key) {
 		return bytes.Clone(doc), nil
@@ -99,7 +98,6 @@ func (r *remembering) Get(ctx context.Context, key string) ([]byte, error) {
 	return doc, err
 }
 
-// Open implements Store.
 func (r *remembering) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 	if !writtenOnce(key) {
 		return r.Store.Open(ctx, key)
@@ -111,7 +109,6 @@ func (r *remembering) Open(ctx context.Context, key string) (io.ReadCloser, erro
 	return io.NopCloser(bytes.NewReader(doc)), nil
 }
 
-// Create implements Store.
 func (r *remembering) Create(ctx context.Context, key string, body []byte) error {
 	err := r.Store.Create(ctx, key, body)
 	if err == nil && writtenOnce(key) {

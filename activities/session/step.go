@@ -196,7 +196,7 @@ func (r StepResult) Event(id coordination.LaunchID) coordination.Event {
 	}
 	switch r.Action {
 	case coordination.Vote:
-		return coordination.Voted{End: end, Target: r.Target, TargetLabel: r.TargetLabel, Reason: r.Reason, Seen: r.Seen, Heard: r.Heard, Confidence: r.Confidence}
+		return coordination.Voted{End: end, Choice: r.Choice, Seen: r.Seen, Heard: r.Heard}
 	case coordination.Stop:
 		return coordination.Stopped{End: end, Status: r.Status, Summary: r.Summary, Seen: r.Seen, Heard: r.Heard}
 	case coordination.SubmitEvaluation:

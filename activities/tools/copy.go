@@ -91,8 +91,7 @@ func (f *fileTools) copyTree(ctx context.Context, from, to string) (string, erro
 	return result, nil
 }
 
-// copyPlanned copies the files first and then creates the links, so that no file is written through a
-// link.
+// copyPlanned copies the files first and then creates the links, so that no file is written through a link.
 func (f *fileTools) copyPlanned(ctx context.Context, plan []copying) error {
 	for _, p := range plan {
 		if ctx.Err() != nil {
@@ -165,7 +164,6 @@ func (f *fileTools) checkTarget(c copying) error {
 	return err
 }
 
-// staysInside reads a link into c and reports whether its target is inside the tree.
 func (f *fileTools) staysInside(link, tree string, c *copying) bool {
 	target, err := f.root.Readlink(link)
 	if err != nil || target == "" || path.IsAbs(target) {

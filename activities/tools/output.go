@@ -143,8 +143,7 @@ func sanitize(output string) string {
 }
 
 const (
-	// outputDir is the directory of the workspace for complete long outputs. It is not part of
-	// answers.
+	// outputDir is the directory of the workspace for complete long outputs. It is not part of answers.
 	outputDir = "command-output"
 
 	// maxOutputs bounds the number of outputs in outputDir; new ones replace the oldest.

@@ -20,8 +20,7 @@ import (
 	"conclave/engine/text"
 )
 
-// cleanPath cleans a path from a model. Paths that lead outside through links are refused by
-// os.Root.
+// cleanPath cleans a path from a model. Paths that lead outside through links are refused by os.Root.
 func cleanPath(name string) (string, error) {
 	switch {
 	case strings.TrimSpace(name) == "":
@@ -119,9 +118,8 @@ func (f *fileTools) readWhole(name string, limit int64, use string) ([]byte, fs.
 	return content, info, nil
 }
 
-// ReadFile reads a regular file of a workspace, of at most limit bytes, subject to the rules of the
-// file tools. If they refuse the file, objection is a sentence for the model; an error is a fault
-// of the host.
+// ReadFile reads a regular file of a workspace, of at most limit bytes, subject to the rules of the file
+// tools. If they refuse the file, objection is a sentence for the model; an error is a fault of the host.
 func ReadFile(workspace, name string, limit int64) (content []byte, objection string, err error) {
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
@@ -168,8 +166,7 @@ func linkCount(info fs.FileInfo) uint64 {
 	return 1
 }
 
-// explain converts an error on which the model can act into a refusal, and adds the path to any
-// other error.
+// explain converts an error on which the model can act into a refusal, and adds the path to any other error.
 func explain(name string, err error) error {
 	if _, refused := errors.AsType[refusal](err); refused {
 		return err
@@ -215,7 +212,6 @@ func printable(name string) string {
 	return name
 }
 
-// isBinary reports whether the beginning of content contains a NUL byte.
 func isBinary(content []byte) bool {
 	return strings.ContainsRune(string(content[:min(len(content), 8<<10)]), 0)
 }

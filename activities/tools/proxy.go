@@ -153,8 +153,7 @@ func (p *Proxy) dialAdmitted(d Destination) (net.Conn, error) {
 	return nil, refusal
 }
 
-// tunnelData copies data between the client and the destination until both have ended or the proxy is
-// closed.
+// tunnelData copies data between the client and the destination until both have ended or the proxy is closed.
 func (p *Proxy) tunnelData(w http.ResponseWriter, far net.Conn) {
 	near, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -205,8 +204,7 @@ const (
 )
 
 // parseHostPort parses host:port, where host is a DNS name, an IPv4 address or an IPv6 address in brackets.
-// It accepts each address in one notation only, and refuses names that a resolver might treat as an
-// address.
+// It accepts each address in one notation only, and refuses names that a resolver might treat as an address.
 func parseHostPort(s string) (d Destination, err error) {
 	host, port, bracketed, err := splitHostPort(s)
 	if err != nil {
@@ -305,8 +303,7 @@ func (l Destinations) String() string {
 	return strings.Join(all, ", ")
 }
 
-// ParseDestinations parses an operator's list. It refuses a local name with an error that states the
-// remedy.
+// ParseDestinations parses an operator's list. It refuses a local name with an error that states the remedy.
 func ParseDestinations(entries []string) (Destinations, error) {
 	list := make(Destinations, 0, len(entries))
 	for _, entry := range entries {

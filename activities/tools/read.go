@@ -12,8 +12,7 @@ import (
 	"conclave/engine/text"
 )
 
-// readFile shows an image, or lines of a text file followed by a note in brackets that tells how to
-// continue.
+// readFile shows an image, or lines of a text file followed by a note in brackets that tells how to continue.
 func (f *fileTools) readFile(a arguments) (loop.Output, error) {
 	name, err := cleanPath(a.Path)
 	if err != nil {
@@ -100,8 +99,7 @@ func (p *page) formatLines(name, total string) string {
 	}
 }
 
-// readLine returns the next line, truncated to maxLine bytes, and the number of bytes that it
-// dropped.
+// readLine returns the next line, truncated to maxLine bytes, and the number of bytes that it dropped.
 func readLine(in *bufio.Reader) (text string, dropped int, err error) {
 	var line []byte
 	for {

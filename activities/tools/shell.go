@@ -206,8 +206,7 @@ func formatSeconds(d time.Duration) string {
 type Set struct {
 	Files bool // the file tools
 
-	// Shell configures the sandbox of run_command, except for the workspace. If nil, there is no
-	// shell.
+	// Shell configures the sandbox of run_command, except for the workspace. If nil, there is no shell.
 	Shell *sandbox.Options
 
 	// Servers are MCP servers with further tools.
@@ -320,9 +319,8 @@ func (o *Opened) Close() error {
 	return err
 }
 
-// Repeatable reports whether a call may run again in a restored workspace. File tools and commands
-// confined without a network have no effects outside the workspace; all other tools are assumed to
-// have such effects.
+// Repeatable reports whether a call may run again in a restored workspace. File tools and commands confined
+// without a network have no effects outside the workspace; all other tools are assumed to have such effects.
 func Repeatable(tool string, confined bool) bool {
 	if tool == llm.RunCommand {
 		return confined

@@ -1,10 +1,8 @@
-// Command conclave-worker is a worker process for a cluster. It executes sessions
-// and their steps until it is stopped, like `conclave worker` with an address, but
-// the binary contains no embedded server.
+// Command conclave-worker is a worker process for a cluster. It executes sessions and their steps until it is
+// stopped, like `conclave worker` with an address, but the binary contains no embedded server.
 //
-// Flags, TEMPORAL_* and temporal.toml locate Temporal; AWS_* has the bucket's
-// credentials and endpoint. The file of --worker-config has the teams, providers
-// and limits.
+// Flags, TEMPORAL_* and temporal.toml locate Temporal; AWS_* has the bucket's credentials and endpoint. The
+// file of --worker-config has the teams, providers and limits.
 package main
 
 import (

@@ -1,8 +1,7 @@
 // Command conclave takes a question to a decision with a team of agents.
 //
-// It is a client of workflows that workers run. Some commands run a worker in this
-// process. Without an address they join the embedded stack of their data directory, or
-// start it for as long as they need it.
+// It is a client of workflows that workers run. Some commands run a worker in this process. Without an
+// address they join the embedded stack of their data directory, or start it for as long as they need it.
 //
 // Package main has the root command (main.go), its groups and common flags (groups.go), version
 // and man (man.go). Everything else is on one of six floors. A package imports those of its own floor and of the floors below it:
@@ -14,10 +13,8 @@
 //   - command/start: run, start, list, step, and pipeline run, list and validate
 //   - command/scenario: scenario create, validate, run, status, list, watch, pause, resume,
 //     cancel, and the directories of scenarios
-//   - command/files: pull, prune, delete, export, transcript and view, which read or remove
-//     the files of runs
-//   - command/eval: eval run, report, compare and gen, which measure whether a team is worth
-//     its tokens
+//   - command/files: pull, prune, delete, export, transcript and view, which read or remove the files of runs
+//   - command/eval: eval run, report, compare and gen, which measure whether a team is worth its tokens
 //   - command/serve: serve, serve key and mcp, the servers for programs; dev and worker
 //   - command/doctor: doctor, models check, sandbox check, codec key and codec serve
 //
@@ -48,8 +45,7 @@
 //
 // local is the stack of one machine:
 //
-//   - local joins or starts the stack of a data directory and keeps other users of the
-//     machine out
+//   - local joins or starts the stack of a data directory and keeps other users of the machine out
 //   - local/server is that stack: Temporal, its Web UI and an S3 server in a child process;
 //     local/server/stubs replaces those of its modules that conclave never calls
 //

@@ -72,7 +72,6 @@ func (n *names) readFile(path string, file *ast.File) {
 	})
 }
 
-// noteExpressions notes those of the expressions that are names, as functions.
 func (n *names) noteExpressions(path string, expressions ...ast.Expr) {
 	for _, e := range expressions {
 		if id, ok := e.(*ast.Ident); ok {

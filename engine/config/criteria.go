@@ -28,17 +28,15 @@ type Criterion struct {
 
 var criteriaType = reflect.TypeFor[Criteria]()
 
-// ParseCriteria reads evaluation criteria from JSON: an array, or an object with
-// the key criteria. Every item needs a text, which may be called description or
-// name. Optional keys of a wrong type are ignored, as are keys of other programs; an
-// empty list is valid. Errors are of type Problems.
+// ParseCriteria reads evaluation criteria from JSON: an array, or an object with the key criteria. Every item
+// needs a text, which may be called description or name. Optional keys of a wrong type are ignored, as are
+// keys of other programs; an empty list is valid. Errors are of type Problems.
 func ParseCriteria(name string, data []byte) (Criteria, error) {
 	criteria, _, err := ReviewCriteria(name, data)
 	return criteria, err
 }
 
-// ReviewCriteria is ParseCriteria with a warning for each ignored key that was probably
-// meant to count.
+// ReviewCriteria is ParseCriteria with a warning for each ignored key that was probably meant to count.
 func ReviewCriteria(name string, data []byte) (Criteria, Problems, error) {
 	root, err := readJSON(name, data)
 	if err != nil {
@@ -111,8 +109,7 @@ func (r *criteriaReader) reportTextless(item *yaml.Node, key string, i int) {
 // textKeys are the keys that can hold the text of a criterion, the preferred one first.
 var textKeys = []string{"text", "description", "name"}
 
-// criterionKeys are the keys of a criterion. Those without an entry in criterionKinds are
-// strings.
+// criterionKeys are the keys of a criterion. Those without an entry in criterionKinds are strings.
 var (
 	criterionKeys  = append(slices.Clone(textKeys), "category", "verify_by", "anti_patterns", "score_anchors")
 	criterionKinds = map[string]kind{"anti_patterns": list, "score_anchors": mapping}
@@ -343,8 +340,7 @@ func describeValue(n *yaml.Node) string {
 // maxQuoted bounds the values repeated in messages, in bytes.
 const maxQuoted = 43
 
-// quoteSafely escapes and truncates a string of a configuration, and withholds it if
-// it could be a secret.
+// quoteSafely escapes and truncates a string of a configuration, and withholds it if it could be a secret.
 func quoteSafely(s string) string {
 	if text.LooksSecret(s) {
 		return "(not shown, it could be a secret)"

@@ -77,7 +77,6 @@ func (d *Decoder) reportType(n *yaml.Node, key, expected string) {
 	d.reportAt(n, key, "expected %s, found %s", expected, describeValue(n))
 }
 
-// decodeValue sets v, which has its default, to the value n of key.
 func (d *Decoder) decodeValue(n *yaml.Node, key string, v reflect.Value, r rule) {
 	d.decoded[key] = n
 	switch {

@@ -9,9 +9,8 @@ import (
 	"conclave/engine/pipeline"
 )
 
-// Mermaid draws the graph: solid arrows are rules of next, dotted arrows the destinations
-// of agents, and thick arrows lead from a step with max_visits to the step that takes its
-// place.
+// Mermaid draws the graph: solid arrows are rules of next, dotted arrows the destinations of agents, and
+// thick arrows lead from a step with max_visits to the step that takes its place.
 func (p Pipeline) Mermaid() string { return p.drawGraph(path{}) }
 
 // MermaidRun draws the graph with the path of a run. Steps are coloured by how they last
@@ -98,8 +97,7 @@ const (
 // edge is an arrow of the drawing. From is empty for the start.
 type edge struct{ from, to, arrow, label string }
 
-// listEdges lists the arrows in the order in which they are drawn, which is how Mermaid numbers
-// them.
+// listEdges lists the arrows in the order in which they are drawn, which is how Mermaid numbers them.
 func (p Pipeline) listEdges() []edge {
 	edges := []edge{{to: p.Start, arrow: ruleArrow}}
 	for _, s := range p.Steps {
@@ -230,8 +228,7 @@ func (w path) takenNumbers(edges []edge) []string {
 	return numbers
 }
 
-// vertexID returns the identifier of a step in Mermaid, where words such as end
-// are reserved.
+// vertexID returns the identifier of a step in Mermaid, where words such as end are reserved.
 func vertexID(step string) string {
 	return "s_" + strings.NewReplacer("-", "_2d", "_", "_5f").Replace(step)
 }

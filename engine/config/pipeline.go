@@ -122,8 +122,7 @@ const (
 	noHistory   history = "none"
 )
 
-// MarshalJSON writes all and none as booleans, so that the hashes of older files do not
-// change.
+// MarshalJSON writes all and none as booleans, so that the hashes of older files do not change.
 func (h history) MarshalJSON() ([]byte, error) {
 	switch h {
 	case allHistory:
@@ -193,8 +192,7 @@ func (p Pipeline) PlaysOffline() bool {
 	})
 }
 
-// Canonical returns the pipeline as JSON with every default resolved.
-// ParsePipeline reads it back unchanged.
+// Canonical returns the pipeline as JSON with every default resolved. ParsePipeline reads it back unchanged.
 func (p Pipeline) Canonical() ([]byte, error) { return canonicalJSON("pipeline", p) }
 
 // Hash returns the SHA-256 of the canonical form in hex, or "" if Canonical fails.
@@ -275,8 +273,7 @@ func (g *graphCheck) checkCost(key string, usd *float64) {
 	}
 }
 
-// checkVisits checks the step that replaces a step with max_visits once its visits are used
-// up.
+// checkVisits checks the step that replaces a step with max_visits once its visits are used up.
 func (g *graphCheck) checkVisits(key string, s PipelineStep) {
 	if s.MaxVisits == nil || s.MaxVisits.Then == "" {
 		return

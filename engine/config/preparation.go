@@ -10,8 +10,7 @@ import (
 	"conclave/engine/coordination"
 )
 
-// preparation configures the preparations before the agents begin and the evaluation of
-// rounds.
+// preparation configures the preparations before the agents begin and the evaluation of rounds.
 type preparation struct {
 	PersonaGenerator                     personaGenerator  `json:"persona_generator" doc:"Give every agent a point of view of its own, by one model call at the start of a session."`
 	EvaluationCriteriaGenerator          criteriaGenerator `json:"evaluation_criteria_generator" doc:"Make evaluation criteria for the query, by one model call at the start of a session. Not used where the session or checklist_criteria_inline has criteria."`
@@ -115,9 +114,8 @@ func (t Team) Models() []Agent {
 	return all
 }
 
-// TakesText reports whether an agent whose model calls no tools can take part by answering
-// and voting in plain text. It cannot if it may have to stop, evaluate or judge equality,
-// which are calls.
+// TakesText reports whether an agent whose model calls no tools can take part by answering and voting in
+// plain text. It cannot if it may have to stop, evaluate or judge equality, which are calls.
 func (t Team) TakesText(agent string) bool {
 	o := t.Orchestrator
 	_, found := t.Agent(agent)

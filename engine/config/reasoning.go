@@ -18,15 +18,13 @@ const (
 // reasoningParams are the request parameters that switch on reasoning before a reply.
 var reasoningParams = []string{"reasoning", "reasoning_effort", "thinking", "thinking_budget", "enable_thinking", "include_reasoning"}
 
-// reasoningModels match the names, without the vendor's prefix, of models that reason
-// before they reply.
+// reasoningModels match the names, without the vendor's prefix, of models that reason before they reply.
 var reasoningModels = regexp.MustCompile(`^(o[1-9]\b|gpt-[5-9]|gpt-oss|claude-(opus|sonnet|haiku)-[4-9]|gemini-(2\.5|[3-9])|grok-([4-9]|3-mini)|` +
 	`deepseek-(r[1-9]|reasoner|v3\.[1-9])|qwq|qwen3|magistral|glm-[4-9]\.[5-9]|kimi-k2-thinking|minimax-m[1-9]|nemotron)|` +
 	`(^|[-_.:])(r1|think|thinking|thinker|reasoning|reasoner)([-_.:]|$)`)
 
-// ThinksFirst reports whether the prompt asks the agent to work out its reply in text
-// before it calls a tool. It follows orchestrator.think_first; with auto, it is true
-// unless the model is known to reason by itself.
+// ThinksFirst reports whether the prompt asks the agent to work out its reply in text before it calls a tool.
+// It follows orchestrator.think_first; with auto, it is true unless the model is known to reason by itself.
 func (t Team) ThinksFirst(agent string) bool {
 	switch t.Orchestrator.ThinkFirst {
 	case thinkOn, thinkOff:

@@ -55,13 +55,11 @@ func (s MCPServer) keepsBack(tool string) bool {
 // maxToolName is the maximum length, in bytes, of a tool's name at model providers.
 const maxToolName = 64
 
-// refusedInNames matches characters that tools' names cannot have and that are therefore
-// replaced.
+// refusedInNames matches characters that tools' names cannot have and that are therefore replaced.
 var refusedInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
 var (
-	// serverName limits the length because tools' names contain it, which have at most 64
-	// characters.
+	// serverName limits the length because tools' names contain it, which have at most 64 characters.
 	serverName = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
 
 	// reference matches a value that is replaced with that of a variable.
@@ -70,8 +68,7 @@ var (
 
 const serverForm = "the name of an MCP server: up to 32 lower-case letters, digits, _ or -"
 
-// Reference returns NAME for a value of the form ${NAME} in the environment of
-// an MCP server.
+// Reference returns NAME for a value of the form ${NAME} in the environment of an MCP server.
 func Reference(value string) (variable string, ok bool) {
 	m := reference.FindStringSubmatch(value)
 	if m == nil {
@@ -203,8 +200,7 @@ func isSecret(name, value string) bool {
 	return (text.SecretVariable(name) || text.SecretKey(name)) && !filepath.IsAbs(value) && err != nil
 }
 
-// checkServerURL checks the address of an MCP server. It may have a query, but
-// no secret in it.
+// checkServerURL checks the address of an MCP server. It may have a query, but no secret in it.
 func (d *Decoder) checkServerURL(key, raw string) {
 	const (
 		example = "it takes an address such as https://mcp.example.com/mcp"

@@ -60,7 +60,7 @@ func TestRule07_TargetLabel(t *testing.T) {
 			t.Parallel()
 			p := answered(team("a", "b"))
 			p.batch(p.answer("a"), p.answer("b"))
-			records := only[Record](p.batch(Voted{End: End{Launch: p.latest["a"], Step: 3}, Target: "b", TargetLabel: test.named, Seen: test.seen}))
+			records := only[Record](p.batch(Voted{End: End{Launch: p.latest["a"], Step: 3}, Choice: Choice{Target: "b", TargetLabel: test.named}, Seen: test.seen}))
 			require.Equal(t, test.want, records[0].Entry.TargetLabel)
 			told := texts(p.state, 0)
 			require.Equal(t, name == "named", slices.Contains(told, "vote: a voted for b (agent2.1), which counts for agent2.2"), told)

@@ -46,8 +46,7 @@ func (w *waves) retryOutages() {
 	}
 }
 
-// reviveAgent makes a failed agent active again. Its step will be resumed, and is not counted
-// twice.
+// reviveAgent makes a failed agent active again. Its step will be resumed, and is not counted twice.
 func (w *waves) reviveAgent(a *agent) {
 	a.Error, a.Away, a.Retried = nil, NoOutage, true
 	w.Stranded = false

@@ -111,13 +111,11 @@ func (c *caller) wasCalled(id string) bool {
 	return ok && slices.ContainsFunc(c.Called, func(c callsOf) bool { return c.Launch == launch && number <= c.Calls })
 }
 
-// ErrNotWaiting refuses the result of a call because a retried step may be about to wait for
-// it again.
+// ErrNotWaiting refuses the result of a call because a retried step may be about to wait for it again.
 var ErrNotWaiting = errors.New("a retried step does not wait for the caller's results yet")
 
-// refuseResults refuses results of calls that the session has not made and, while a retried
-// step has yet to wait again, of calls that are not open. Otherwise it accepts repeated
-// results, which change nothing.
+// refuseResults refuses results of calls that the session has not made and, while a retried step has yet to
+// wait again, of calls that are not open. Otherwise it accepts repeated results, which change nothing.
 func (c *caller) refuseResults(r *roster, e ToolResults) error {
 	if len(e.Results) == 0 {
 		return errors.New("results is empty; give a list of {id, content}")
@@ -161,10 +159,9 @@ func (c *caller) awaitResults(a *agent, run *Launch, e Awaiting) Entry {
 	return Entry{Kind: EntrySuspended, Agent: a.ID, Step: e.Step, Text: a.ID + " waits for the caller's tools: " + truncate(strings.Join(names, ", "))}
 }
 
-// takeResults applies the results of the caller, and returns the agents whose calls all have
-// results; their steps are resumed like suspended ones. A caller that sends new results has seen
-// the cost so far. One that only repeats results may have lost the reply, so the cost since then
-// is still to be reported.
+// takeResults applies the results of the caller, and returns the agents whose calls all have results; their
+// steps are resumed like suspended ones. A caller that sends new results has seen the cost so far. One that
+// only repeats results may have lost the reply, so the cost since then is still to be reported.
 func (c *caller) takeResults(r *roster, e ToolResults, cost llm.Usage) []*agent {
 	answered := r.Answered(e)
 	if len(answered) > 0 && r.AwaitsCaller() {

@@ -20,7 +20,7 @@ func TestCatchUp(t *testing.T) {
 		{Agent: "b", Event: Answered{End: End{Launch: "l2", Step: 1, Usage: used}}},
 		{Agent: "c", Event: Suspended{End: End{Launch: "l3", Step: 1, Usage: used}, Token: "old-l3"}},
 		{Agent: "c", Resumes: "old-l3", Event: Answered{End: End{Launch: "l4", Step: 2, Usage: used}}},
-		{Agent: "a", Seen: saw, Event: Voted{End: End{Launch: "l5", Step: 2, Usage: used}, Target: "c", Reason: "short", Seen: saw, Heard: 1}},
+		{Agent: "a", Seen: saw, Event: Voted{End: End{Launch: "l5", Step: 2, Usage: used}, Choice: Choice{Target: "c", Reason: "short"}, Seen: saw, Heard: 1}},
 		{Agent: "b", Seen: saw, Event: Suspended{End: End{Launch: "l6", Step: 2}, Token: "new-l6"}},
 		{Agent: "nobody", Event: Stopped{End: End{Launch: "l7"}}},
 	})
@@ -68,7 +68,7 @@ func TestCatchUp_finale(t *testing.T) {
 	p := answered(teamWith(func(c *Config) { c.Strategy = winnerPresent }, "a", "b"))
 	vote := func(agent string, id LaunchID) Claim {
 		seen := []Seen{{"a", 1}, {"b", 1}}
-		return Claim{Agent: agent, Seen: seen, Event: Voted{End: End{Launch: id, Step: 2}, Target: "a", Seen: seen}}
+		return Claim{Agent: agent, Seen: seen, Event: Voted{End: End{Launch: id, Step: 2}, Choice: Choice{Target: "a"}, Seen: seen}}
 	}
 	p.state.CatchUp(Reopened{}, nil, []Claim{
 		vote("a", p.last("a").ID), vote("b", p.last("b").ID),

@@ -153,8 +153,7 @@ func (c *checks) endChecks(r *roster, e Checked) Entry {
 	return Entry{Kind: EntryChecked, Agent: a.ID, Step: ended.Step, Label: a.latestLabel(), Text: text}
 }
 
-// isBroken reports whether a check fails on every answer on which it has run. Such a check is
-// ignored.
+// isBroken reports whether a check fails on every answer on which it has run. Such a check is ignored.
 func (c *checks) isBroken(r *roster, i int) bool {
 	answers := r.agentsWhere(func(a *agent) bool { return a.hasAnswer() && (a.verdictOn(i) == passes || a.verdictOn(i) == fails) })
 	return !slices.ContainsFunc(answers, func(a *agent) bool { return a.verdictOn(i) == passes })
@@ -165,9 +164,8 @@ func (c *checks) countsFor(i int, a *agent) bool {
 	return k.Author == "" || k.Author != a.ID && seenStep(k.Seen, a.ID) == 0
 }
 
-// score ranks an answer by checks. User is the share, in millionths, of the user's checks
-// that it passes. Agents is -1 if the checks of agents favour another answer with the same
-// share, and otherwise 0.
+// score ranks an answer by checks. User is the share, in millionths, of the user's checks that it passes.
+// Agents is -1 if the checks of agents favour another answer with the same share, and otherwise 0.
 type score struct{ user, agents int }
 
 func (x score) compareTo(y score) int {
@@ -199,8 +197,7 @@ func (c *checks) hasHigherVoice(r *roster, a, b *agent) bool {
 	return ahead > 0
 }
 
-// voiceOf returns the share of an author's counting checks that the agent's answer passes, in
-// millionths.
+// voiceOf returns the share of an author's counting checks that the agent's answer passes, in millionths.
 func (c *checks) voiceOf(r *roster, author string, a *agent) (share int, known bool) {
 	passed, run := c.countPassed(r, a, func(k check) bool { return k.Author == author })
 	return passed * 1_000_000 / max(run, 1), run > 0

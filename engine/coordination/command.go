@@ -98,23 +98,20 @@ const (
 
 func (p Purpose) isOfFinale() bool { return p == Present || p == Evaluate }
 
-// Updates limits the peers' answers that reach a running step. Human messages always
-// reach it.
+// Updates limits the peers' answers that reach a running step. Human messages always reach it.
 type Updates struct {
 	Mode           string `json:"mode,omitempty"`            // mode, as in Config.Updates
 	Most           int    `json:"most,omitempty"`            // number of updates; 0 is no limit
 	UntilChecklist bool   `json:"until_checklist,omitempty"` // the first accepted checklist ends them
 }
 
-// Allowance is the spending permitted to a step, input and output tokens together; a
-// zero field is no limit.
+// Allowance is the spending permitted to a step, input and output tokens together; a zero field is no limit.
 type Allowance struct {
 	USD    float64 `json:"usd,omitempty"`
 	Tokens int64   `json:"tokens,omitempty"`
 }
 
-// Brief describes a decision to its presenter. Reasons and stops are in the order of the
-// anonymous numbers.
+// Brief describes a decision to its presenter. Reasons and stops are in the order of the anonymous numbers.
 type Brief struct {
 	Strategy string     `json:"strategy"`          // strategy, as in Config.Strategy
 	Label    string     `json:"label,omitempty"`   // label of the winning answer; empty where nobody voted
@@ -132,8 +129,7 @@ type StopNote struct {
 	Summary string     `json:"summary"` // truncated text
 }
 
-// RejectedAnswer is a final answer that its evaluation rejected, after which the team began
-// again.
+// RejectedAnswer is a final answer that its evaluation rejected, after which the team began again.
 type RejectedAnswer struct {
 	Number int    `json:"number"` // number of the rejection, from 1
 	Answer Shown  `json:"answer"`
@@ -185,8 +181,7 @@ type Wait struct {
 	Firsts  bool // a majority waits for the first answers under way
 }
 
-// AskCaller requests a CallerGone event after some seconds, unless the caller returns results
-// first.
+// AskCaller requests a CallerGone event after some seconds, unless the caller returns results first.
 type AskCaller struct{ Seconds int }
 
 // Record puts an accepted action into the ledger.
@@ -195,21 +190,14 @@ type Record struct{ Entry Accepted }
 // Done ends the session. It is the last command.
 type Done struct{ Decision Decision }
 
-func (Launch) isCommand() {}
-
-func (Cancel) isCommand() {}
-
-func (Ring) isCommand() {}
-
-func (Record) isCommand() {}
-
-func (Check) isCommand() {}
-
+func (Launch) isCommand()    {}
+func (Cancel) isCommand()    {}
+func (Ring) isCommand()      {}
+func (Record) isCommand()    {}
+func (Check) isCommand()     {}
 func (AskCaller) isCommand() {}
-
-func (Wait) isCommand() {}
-
-func (Done) isCommand() {}
+func (Wait) isCommand()      {}
+func (Done) isCommand()      {}
 
 // Directive is a request to all running steps.
 type Directive string

@@ -188,7 +188,6 @@ func (c Config) decidesByVote() bool {
 	return c.Mode == voting && !c.SkipVoting && !once
 }
 
-// presentsAnswer reports whether a separate step presents the final answer.
 func (c Config) presentsAnswer() bool {
 	wanted := c.Mode == Decomposition || c.Strategy != winnerReuse
 	skipped := c.SkipPresentation && (c.SkipVoting || c.Strategy == winnerReuse)

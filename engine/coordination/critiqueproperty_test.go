@@ -94,7 +94,7 @@ func randomEnd(pick pick, l Launch, steps map[string]int) Event {
 	}
 	switch l.Offered[pick(len(l.Offered))] {
 	case Vote:
-		return Voted{End: end, Target: l.Shown[pick(len(l.Shown))].Agent, Seen: l.seenAnswers(), Heard: l.lastMessage()}
+		return Voted{End: end, Choice: Choice{Target: l.Shown[pick(len(l.Shown))].Agent}, Seen: l.seenAnswers(), Heard: l.lastMessage()}
 	case Stop:
 		return Stopped{End: end, Status: Complete, Seen: l.seenAnswers(), Heard: l.lastMessage()}
 	case Submit, RestartTeam:

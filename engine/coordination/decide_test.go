@@ -357,7 +357,7 @@ func TestRule39_Revotes(t *testing.T) {
 func TestRule39_RevoteBelowTheStepLimit(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.MaxStepsPerAgent = 3 }, "a", "b"))
-	missed := Voted{End: End{Launch: p.latest["a"], Step: 2}, Target: "a"}
+	missed := Voted{End: End{Launch: p.latest["a"], Step: 2}, Choice: Choice{Target: "a"}}
 	p.batch(missed, p.vote("b", "b"))
 	commands := p.batch(p.vote("a", "a"))
 	require.Equal(t, []string{"b"}, launched(commands), "a has had its three steps")

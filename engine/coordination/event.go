@@ -42,23 +42,27 @@ type Answered struct {
 	Checks []string // IDs of the checks handed in with it
 }
 
-// Checked ends a Check. Verdicts has a character for each of its checks: '1' if the answer
-// passes it, '0' if it fails, and another if the check could not be run. Checks without a
-// character could not be run either.
+// Checked ends a Check. Verdicts has a character for each of its checks: '1' if the answer passes it, '0' if
+// it fails, and another if the check could not be run. Checks without a character could not be run either.
 type Checked struct {
 	ID       LaunchID
 	Verdicts string
 }
 
+// Choice is the choice of one answer, the content of a vote.
+type Choice struct {
+	Target      string   `json:"target"`               // agent ID
+	TargetLabel string   `json:"target_label"`         // the revision named or shown, as in agent2.1
+	Reason      string   `json:"reason"`               // truncated to 280 characters in the state
+	Confidence  *float64 `json:"confidence,omitempty"` // from 0 to 1; nil if the voter gave none
+}
+
 // Voted ends a step with a vote.
 type Voted struct {
 	End
-	Target      string // agent ID
-	TargetLabel string // the revision named or shown, as in agent2.1
-	Reason      string
-	Seen        []Seen
-	Heard       int
-	Confidence  *float64 // confidence from 0 to 1; nil if the voter gave none
+	Choice
+	Seen  []Seen
+	Heard int
 }
 
 // Stopped ends a step with a stop: the agent has done its part, or is blocked.
@@ -100,8 +104,7 @@ type Restarted struct {
 	Token string
 }
 
-// Exhausted ends a step whose allowance was spent before it acted. Token is its execution
-// token.
+// Exhausted ends a step whose allowance was spent before it acted. Token is its execution token.
 type Exhausted struct {
 	End
 	Token string
@@ -123,8 +126,7 @@ type Drafted struct {
 	Text, Reason string
 }
 
-// Evaluated ends an evaluating step. Again requests another attempt of the team; Reason
-// explains why.
+// Evaluated ends an evaluating step. Again requests another attempt of the team; Reason explains why.
 type Evaluated struct {
 	End
 	Again  bool
@@ -143,11 +145,10 @@ type Waited struct{}
 // CancelRequested ends the session without a decision.
 type CancelRequested struct{}
 
-// Reopened lets a new run continue a session whose decision does not stand. Run is the run that ended,
-// with which the execution tokens of its steps begin. It retries the failed step of Agent, or
-// all failed steps if Agent is empty. Text is a person's message with which the session goes on,
-// if any; Agent is then its recipient, and all failed steps are retried. Unclaimed are the running
-// steps that have claimed no number.
+// Reopened lets a new run continue a session whose decision does not stand. Run is the run that ended, with
+// which the execution tokens of its steps begin. It retries the failed step of Agent, or all failed steps if
+// Agent is empty. Text is a person's message with which the session goes on, if any; Agent is then its
+// recipient, and all failed steps are retried. Unclaimed are the running steps that have claimed no number.
 type Reopened struct {
 	Run, Agent, Text string
 	Unclaimed        []LaunchID
@@ -175,62 +176,37 @@ type Pause struct{}
 // Resume ends a pause.
 type Resume struct{}
 
-// Retry launches the failed step of Agent again, or those of all failed agents if Agent is
-// empty.
+// Retry launches the failed step of Agent again, or those of all failed agents if Agent is empty.
 type Retry struct{ Agent string }
 
 // Said is a person's message to Agent, or to all agents if Agent is empty.
 type Said struct{ Agent, Text string }
 
-func (Answered) isEvent() {}
-
-func (Voted) isEvent() {}
-
-func (Stopped) isEvent() {}
-
-func (Failed) isEvent() {}
-
-func (Suspended) isEvent() {}
-
-func (Awaiting) isEvent() {}
-
-func (CallerGone) isEvent() {}
-
-func (ToolResults) isEvent() {}
-
-func (Restarted) isEvent() {}
-
-func (Exhausted) isEvent() {}
-
-func (Evaluated) isEvent() {}
-
-func (Critiqued) isEvent() {}
-
-func (Drafted) isEvent() {}
-
-func (TimeShort) isEvent() {}
-
-func (TimeUp) isEvent() {}
-
-func (Waited) isEvent() {}
-
-func (Checked) isEvent() {}
-
+func (Answered) isEvent()        {}
+func (Voted) isEvent()           {}
+func (Stopped) isEvent()         {}
+func (Failed) isEvent()          {}
+func (Suspended) isEvent()       {}
+func (Awaiting) isEvent()        {}
+func (CallerGone) isEvent()      {}
+func (ToolResults) isEvent()     {}
+func (Restarted) isEvent()       {}
+func (Exhausted) isEvent()       {}
+func (Evaluated) isEvent()       {}
+func (Critiqued) isEvent()       {}
+func (Drafted) isEvent()         {}
+func (TimeShort) isEvent()       {}
+func (TimeUp) isEvent()          {}
+func (Waited) isEvent()          {}
+func (Checked) isEvent()         {}
 func (CancelRequested) isEvent() {}
-
-func (Reopened) isEvent() {}
-
-func (ModelReport) isEvent() {}
-
-func (Finish) isEvent() {}
-
-func (Pause) isEvent() {}
-
-func (Resume) isEvent() {}
-
-func (Retry) isEvent() {}
-
-func (Said) isEvent() {}
+func (Reopened) isEvent()        {}
+func (ModelReport) isEvent()     {}
+func (Finish) isEvent()          {}
+func (Pause) isEvent()           {}
+func (Resume) isEvent()          {}
+func (Retry) isEvent()           {}
+func (Said) isEvent()            {}
 
 // ending is an event that ends a step.
 type ending interface {
@@ -258,27 +234,20 @@ type request interface {
 	requestName() string
 }
 
-func (Finish) requestName() string { return "finish" }
-
+func (Finish) requestName() string      { return "finish" }
 func (ToolResults) requestName() string { return "tool_results" }
+func (Pause) requestName() string       { return "pause" }
+func (Resume) requestName() string      { return "resume" }
+func (Retry) requestName() string       { return "retry" }
+func (Said) requestName() string        { return "say" }
 
-func (Pause) requestName() string { return "pause" }
-
-func (Resume) requestName() string { return "resume" }
-
-func (Retry) requestName() string { return "retry" }
-
-func (Said) requestName() string { return "say" }
-
-// Seen is one entry of a vote's seen_steps: the step of Agent's newest answer that the voter
-// was shown.
+// Seen is one entry of a vote's seen_steps: the step of Agent's newest answer that the voter was shown.
 type Seen struct {
 	Agent string `json:"agent"`
 	Step  int    `json:"step"`
 }
 
-// SeenOf converts a map from agents to the steps of their answers into a list sorted by
-// agent, nil if empty.
+// SeenOf converts a map from agents to the steps of their answers into a list sorted by agent, nil if empty.
 func SeenOf(steps map[string]int) []Seen {
 	var seen []Seen
 	for _, agent := range slices.Sorted(maps.Keys(steps)) {

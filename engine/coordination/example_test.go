@@ -29,7 +29,7 @@ func Example_threeRounds() {
 			if target := actions[l.Agent]; target == "answer" {
 				state.Step(coordination.Answered{End: end, Seen: seen})
 			} else {
-				state.Step(coordination.Voted{End: end, Target: target, Seen: seen})
+				state.Step(coordination.Voted{End: end, Choice: coordination.Choice{Target: target}, Seen: seen})
 			}
 		}
 	}

@@ -1,5 +1,4 @@
-// Rules 25, 27, 32, 34, 66 and 90: all that has happened, who holds or forces the session, and
-// the budget.
+// Rules 25, 27, 32, 34, 66 and 90: all that has happened, who holds or forces the session, and the budget.
 
 package coordination
 
@@ -124,8 +123,7 @@ func (f *facts) budgetLeft() Allowance {
 	return left
 }
 
-// Affords reports whether the budget, if there is one, leaves an allowance for a new
-// step.
+// Affords reports whether the budget, if there is one, leaves an allowance for a new step.
 func (f *facts) Affords() bool {
 	left, budget := f.budgetLeft(), f.Config.Budget
 	return (budget.Tokens <= 0 || left.Tokens > 0) && (budget.USD <= 0 || left.USD > 0)
@@ -207,8 +205,7 @@ func (f *facts) isParked() bool {
 	return f.Config.OnAgentFailure == failurePark && f.hasLostAgent() || f.isStranded(&f.roster, f.Finale != nil)
 }
 
-// parkedFor returns the remedy and the failures of a parked session, or "" if it is not
-// parked.
+// parkedFor returns the remedy and the failures of a parked session, or "" if it is not parked.
 func (f *facts) parkedFor() string {
 	if f.Done() || !f.isParked() {
 		return ""

@@ -1,5 +1,4 @@
-// Rules 4, 16, 17, 22, 23, 69 and 71: the answers and messages that agents are shown, and stale
-// votes.
+// Rules 4, 16, 17, 22, 23, 69 and 71: the answers and messages that agents are shown, and stale votes.
 
 package coordination
 

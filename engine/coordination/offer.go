@@ -1,5 +1,4 @@
-// Rules 11 to 15, 18, 70, 82, 83 and 103: who needs a step, who can run, and the actions open to
-// it.
+// Rules 11 to 15, 18, 70, 82, 83 and 103: who needs a step, who can run, and the actions open to it.
 
 package coordination
 

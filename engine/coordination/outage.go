@@ -1,5 +1,4 @@
-// Rules 53, 55, 56 and 77: who is in an outage, and how long servers and first answers are
-// waited for.
+// Rules 53, 55, 56 and 77: who is in an outage, and how long servers and first answers are waited for.
 
 package coordination
 

@@ -14,7 +14,7 @@ import (
 func TestRule18_WhoIsLaunched(t *testing.T) {
 	t.Parallel()
 	p := answered(team("d", "c", "b", "a"))
-	missed := Voted{End: End{Launch: p.latest["c"], Step: 2}, Target: "a", Seen: nil}
+	missed := Voted{End: End{Launch: p.latest["c"], Step: 2}, Choice: Choice{Target: "a"}, Seen: nil}
 	commands := p.batch(p.vote("d", "a"), missed, p.vote("b", "nobody"), p.vote("a", "a"))
 	require.Equal(t, []string{"c", "b"}, launched(commands), "a stale vote and no vote; fresh votes are left alone")
 }

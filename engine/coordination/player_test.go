@@ -113,7 +113,7 @@ func (p *player) answer(agent string) Event {
 
 func (p *player) vote(agent, target string) Event {
 	id := p.launchOf(agent)
-	return Voted{End: End{Launch: id, Step: p.nextStep(id)}, Target: target, Seen: p.shownTo(id), Heard: p.lastMessage(id)}
+	return Voted{End: End{Launch: id, Step: p.nextStep(id)}, Choice: Choice{Target: target}, Seen: p.shownTo(id), Heard: p.lastMessage(id)}
 }
 
 func (p *player) stop(agent string, status StopStatus) Event {

@@ -327,8 +327,7 @@ func (s *session) checkAgent(t require.TestingT, a AgentView) {
 	require.Equal(t, l != nil && l.Action == Stop, a.Stop != nil)
 	if a.Vote != nil {
 		require.Equal(t, VoteView{
-			Target: l.Target, TargetLabel: l.TargetLabel, Step: l.Step, Stale: o.stale(a.ID, l), Reason: l.reason,
-			Confidence: l.sure,
+			Choice: Choice{Target: l.Target, TargetLabel: l.TargetLabel, Reason: l.reason, Confidence: l.sure}, Step: l.Step, Stale: o.stale(a.ID, l),
 		}, *a.Vote)
 	}
 	if a.Stop != nil {

@@ -211,8 +211,7 @@ func (s *session) endWith(id LaunchID, action string) Event {
 		return Exhausted{End: End{Launch: id, Step: step, Usage: used, LongestCall: longest}}
 	case string(Vote):
 		return Voted{
-			End: End{Launch: id, Step: step, Usage: used, LongestCall: longest}, Target: s.randomTarget(id), TargetLabel: s.randomLabel(),
-			Reason: s.randomText(), Seen: seen, Heard: heard, Confidence: s.randomConfidence(),
+			End: End{Launch: id, Step: step, Usage: used, LongestCall: longest}, Choice: Choice{Target: s.randomTarget(id), TargetLabel: s.randomLabel(), Reason: s.randomText(), Confidence: s.randomConfidence()}, Seen: seen, Heard: heard,
 		}
 	case string(Stop):
 		status := drawn(s.pick, Complete, Blocked, StopStatus("tired"))

@@ -64,7 +64,7 @@ func TestRecallIsTheSession(t *testing.T) {
 					event = p.answer(id)
 				}
 				if answered, ok := event.(Answered); ok && !may(p.last(id), NewAnswer) {
-					event = Voted{End: End{Launch: answered.Launch, Step: answered.Step}, Target: p.last(id).Shown[0].Agent, Seen: answered.Seen}
+					event = Voted{End: End{Launch: answered.Launch, Step: answered.Step}, Choice: Choice{Target: p.last(id).Shown[0].Agent}, Seen: answered.Seen}
 				}
 				if vote, ok := event.(Voted); ok && !showsTo(p.last(id), vote.Target) {
 					vote.Target = p.last(id).Shown[0].Agent
@@ -117,7 +117,7 @@ func TestRecallIgnoresUnknownAgents(t *testing.T) {
 	t.Parallel()
 	s := Recall(Config{Agents: []string{"a", "b"}}, []OnRecord{
 		{Agent: "stranger", Step: 1, Steps: 1, Answers: []int{1}},
-		{Agent: "a", Step: 3, Steps: 1, Vote: &Voted{End: End{Step: 3}, Target: "stranger", Seen: []Seen{{Agent: "stranger", Step: 1}}}},
+		{Agent: "a", Step: 3, Steps: 1, Vote: &Voted{End: End{Step: 3}, Choice: Choice{Target: "stranger"}, Seen: []Seen{{Agent: "stranger", Step: 1}}}},
 	}, nil)
 	v := s.View()
 	require.Equal(t, "no_action", v.Agents[0].Status)
@@ -132,12 +132,12 @@ func TestRecallBounds(t *testing.T) {
 	config := Config{Agents: []string{"a", "b"}}
 	s := Recall(config, []OnRecord{
 		{Agent: "a", Step: 4, Steps: 2, Answers: []int{4, 1, 4}, Base: 1},
-		{Agent: "b", Step: 2, Steps: 2, Answers: []int{1}, Base: 7, Vote: &Voted{End: End{Step: 2}, Target: "a", TargetLabel: "agent9.9", Seen: []Seen{{Agent: "a", Step: 9}}}},
+		{Agent: "b", Step: 2, Steps: 2, Answers: []int{1}, Base: 7, Vote: &Voted{End: End{Step: 2}, Choice: Choice{Target: "a", TargetLabel: "agent9.9"}, Seen: []Seen{{Agent: "a", Step: 9}}}},
 	}, nil)
 	v := s.View()
 	require.Equal(t, "agent1.2", v.Agents[0].LatestLabel)
 	require.Empty(t, v.Agents[1].LatestLabel)
-	require.Equal(t, &VoteView{Target: "a", TargetLabel: "agent1.2", Step: 2}, v.Agents[1].Vote)
+	require.Equal(t, &VoteView{Choice: Choice{Target: "a", TargetLabel: "agent1.2"}, Step: 2}, v.Agents[1].Vote)
 }
 
 func TestRecallStopsAndMessages(t *testing.T) {

@@ -8,8 +8,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// OnRecord is the record of one agent in a directory of steps that another program
-// launched, one at a time.
+// OnRecord is the record of one agent in a directory of steps that another program launched, one at a time.
 type OnRecord struct {
 	Agent   string
 	Step    int   // the highest claimed number
@@ -77,10 +76,9 @@ func (s *State) recallEnd(a *agent, r OnRecord) {
 	}
 }
 
-// LaunchOf launches a step of an agent after another program has decided that it is the
-// agent's turn. The allowance is the rest of the budget, and the round is the agent's own
-// count. It returns false if the team has no such agent, no action is open to it, it is at
-// its step limit, or the budget is spent.
+// LaunchOf launches a step of an agent after another program has decided that it is the agent's turn. The
+// allowance is the rest of the budget, and the round is the agent's own count. It returns false if the team
+// has no such agent, no action is open to it, it is at its step limit, or the budget is spent.
 func (s *State) LaunchOf(id string) (Launch, bool) {
 	a := s.agentOf(id)
 	if a == nil || !s.canRun(a) || !s.Affords() {

@@ -273,8 +273,8 @@ func parseEnd(t *testing.T, p *player, verb string, words []string, o options) E
 			sure = new(o.decimal(t, "sure"))
 		}
 		return Voted{
-			End: End{Launch: id, Step: step, Usage: usage}, Target: words[1], TargetLabel: o.text("named", ""), Reason: o.words("because"),
-			Seen: seen, Heard: heard, Confidence: sure,
+			End: End{Launch: id, Step: step, Usage: usage}, Choice: Choice{Target: words[1], TargetLabel: o.text("named", ""), Reason: o.words("because"), Confidence: sure},
+			Seen: seen, Heard: heard,
 		}
 	case "stop":
 		status := StopStatus(o.text("status", string(Complete)))

@@ -115,7 +115,7 @@ func TestRule03_EventsOfUnknownLaunchesChangeNothing(t *testing.T) {
 	t.Parallel()
 	for name, event := range map[string]Event{
 		"never launched":      Answered{End: End{Launch: "l99", Step: 7}},
-		"no launch":           Voted{End: End{Step: 7}, Target: "a"},
+		"no launch":           Voted{End: End{Step: 7}, Choice: Choice{Target: "a"}},
 		"already ended":       Failed{End: End{Launch: "l1", Step: 7, Usage: llm.Usage{ModelCalls: 1}}},
 		"stop of nobody":      Stopped{End: End{Launch: "l0", Step: 7}},
 		"suspended already":   Suspended{End: End{Launch: "l1", Step: 7}, Token: "t"},
@@ -181,7 +181,7 @@ func TestRule05_After(t *testing.T) {
 	t.Parallel()
 	p := start(team("a"))
 	require.Equal(t, 4, theLaunch(t, p.batch(Answered{End: End{Launch: "l1", Step: 4}})).After)
-	require.Equal(t, 6, theLaunch(t, p.batch(Voted{End: End{Launch: "l2", Step: 6}, Target: "nobody"})).After, "also after a step without an accepted action")
+	require.Equal(t, 6, theLaunch(t, p.batch(Voted{End: End{Launch: "l2", Step: 6}, Choice: Choice{Target: "nobody"}})).After, "also after a step without an accepted action")
 	require.Equal(t, 7, theLaunch(t, p.batch(Suspended{End: End{Launch: "l3", Step: 7}})).After, "or that was suspended")
 	require.Equal(t, 7, theLaunch(t, p.batch(Suspended{End: End{Launch: "l4"}})).After, "but not if it never had a number")
 }

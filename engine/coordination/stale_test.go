@@ -25,7 +25,7 @@ func TestRule16_Staleness(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := answered(team("a", "b", "c"))
-			p.batch(p.fail("c"), Voted{End: End{Launch: p.latest["a"], Step: 2}, Target: "b", Seen: test.seen})
+			p.batch(p.fail("c"), Voted{End: End{Launch: p.latest["a"], Step: 2}, Choice: Choice{Target: "b"}, Seen: test.seen})
 			require.Equal(t, test.stale, p.state.View().Agents[0].Vote.Stale)
 			require.Equal(t, test.stale, len(p.state.Tally()) == 0)
 		})
@@ -103,7 +103,7 @@ func TestRule17_SeenIsBoundedByAcceptedAnswers(t *testing.T) {
 		Seen: []Seen{{Agent: "x", Step: 1}, {Agent: "b", Step: 5}, {Agent: "a", Step: 7}, {Agent: "a", Step: 1}},
 	}))
 	require.Equal(t, []Seen{{Agent: "a", Step: 1}}, records[0].Entry.Seen)
-	vote := Voted{End: End{Launch: p.latest["a"], Step: 3}, Target: "a", Seen: []Seen{{Agent: "a", Step: 0}}}
+	vote := Voted{End: End{Launch: p.latest["a"], Step: 3}, Choice: Choice{Target: "a"}, Seen: []Seen{{Agent: "a", Step: 0}}}
 	require.Empty(t, only[Record](p.batch(vote))[0].Entry.Seen, "step 0 is no answer")
 }
 

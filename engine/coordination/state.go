@@ -39,9 +39,8 @@ func New(c Config) *State {
 	return s
 }
 
-// Step applies one event. It never fails: a stale or impossible event is noted in the
-// timeline and changes nothing else. Step all events that happened together before
-// Drain.
+// Step applies one event. It never fails: a stale or impossible event is noted in the timeline and changes
+// nothing else. Step all events that happened together before Drain.
 func (s *State) Step(event Event) {
 	switch e := event.(type) {
 	case Answered, Voted, Stopped, Failed, Suspended, Awaiting, Restarted, Exhausted, Evaluated, Critiqued:
@@ -235,8 +234,7 @@ func (s *State) retryFailed(id string) {
 	}
 }
 
-// addMessage puts a message into the ledger. Votes and stops that have not heard it are
-// stale.
+// addMessage puts a message into the ledger. Votes and stops that have not heard it are stale.
 func (s *State) addMessage(e Said) {
 	m := Message{Number: len(s.Messages) + 1, Agent: e.Agent}
 	s.Messages = append(s.Messages, m)

@@ -144,7 +144,7 @@ func (s *stream) event() Event {
 	case s.chance.IntN(25) == 0:
 		return Exhausted{End: end}
 	case action == Vote:
-		return Voted{End: end, Target: l.Shown[min(s.chance.IntN(len(l.Shown)), s.chance.IntN(len(l.Shown)))].Agent, Seen: seen}
+		return Voted{End: end, Choice: Choice{Target: l.Shown[min(s.chance.IntN(len(l.Shown)), s.chance.IntN(len(l.Shown)))].Agent}, Seen: seen}
 	}
 	word := []string{"one", "one", "two"}[s.chance.IntN(3)]
 	return Answered{End: end, Seen: seen, Digest: Digest{Exact: word, Normalized: word}, Checks: []string{"x", word}[:s.chance.IntN(3)]}

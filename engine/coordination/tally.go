@@ -326,7 +326,6 @@ func (r *roster) keepDigest(a *agent, d Digest, seen []Seen) {
 	})
 }
 
-// equalAnswers returns target and every agent that independently gave an equal answer.
 func (r *roster) equalAnswers(target *agent) []*agent {
 	lines := !slices.ContainsFunc(r.Agents, func(a *agent) bool { return a.hasAnswer() && a.Digest.Line(r.Config.Agree) == "" })
 	return r.agentsWhere(func(a *agent) bool {

@@ -194,7 +194,6 @@ func (a *agent) keepCritique(c Critique) *Critique {
 // plateauGain is the largest gain in the total score that does not count as an improvement.
 const plateauGain = 1
 
-// awaitsCaller reports whether the step waits for the caller. No activity runs for such a step.
 func (r *runningStep) awaitsCaller() bool { return r != nil && len(r.Awaits) > 0 }
 
 // beginAttempt starts a new attempt of the team for the agent. Step numbers, labels and usage
@@ -243,16 +242,16 @@ type resumableStep struct {
 	Late      bool   `json:"late,omitempty"`      // it reached an action after the session had failed
 }
 
-// ballot is an accepted vote that has not been withdrawn.
+// ballot is an accepted vote that has not been withdrawn: a Choice, whose fields keep their places in the
+// JSON of the state.
 type ballot struct {
-	Target      string `json:"target"`
-	TargetLabel string `json:"target_label"`
-	Step        int    `json:"step"`
-	Reason      string `json:"reason"` // truncated text
-	Seen        []Seen `json:"seen"`   // answers seen, in byte order of the agents' IDs
-	Heard       int    `json:"heard,omitempty"`
-
-	Confidence *float64 `json:"confidence,omitempty"` // confidence from 0 to 1; nil if unknown
+	Target      string   `json:"target"`
+	TargetLabel string   `json:"target_label"`
+	Step        int      `json:"step"`
+	Reason      string   `json:"reason"`
+	Seen        []Seen   `json:"seen"` // answers seen, in byte order of the agents' IDs
+	Heard       int      `json:"heard,omitempty"`
+	Confidence  *float64 `json:"confidence,omitempty"`
 }
 
 // halt is an accepted stop that has not been withdrawn.

@@ -50,13 +50,9 @@ type AgentView struct {
 
 // VoteView is an agent's vote in a View.
 type VoteView struct {
-	Target      string `json:"target"`
-	TargetLabel string `json:"target_label"`
-	Step        int    `json:"step"`
-	Stale       bool   `json:"stale"`
-	Reason      string `json:"reason"` // truncated to 280 characters
-
-	Confidence *float64 `json:"confidence,omitempty"` // confidence from 0 to 1
+	Choice
+	Step  int  `json:"step"`
+	Stale bool `json:"stale"`
 }
 
 // StopView is an agent's stop in a View.
@@ -161,7 +157,7 @@ func (s *State) viewAgent(a *agent) AgentView {
 		Error:       a.Error,
 	}
 	if b := a.Ballot; b != nil {
-		v.Vote = &VoteView{Target: b.Target, TargetLabel: b.TargetLabel, Step: b.Step, Stale: !s.isFresh(a), Reason: b.Reason, Confidence: b.Confidence}
+		v.Vote = &VoteView{Choice: Choice{b.Target, b.TargetLabel, b.Reason, b.Confidence}, Step: b.Step, Stale: !s.isFresh(a)}
 	}
 	if h := a.Halt; h != nil {
 		v.Stop = &StopView{Status: h.Status, Summary: h.Summary, Step: h.Step, Stale: !s.isFresh(a)}

@@ -93,8 +93,7 @@ Compare the answer with the criterion in one or two sentences. End with one line
 
 var grade = regexp.MustCompile(`(?im)^[\s*_#>` + "`" + `]*GRADE[*_]*\s*:[\s*_` + "`" + `(]*([CI])\b`)
 
-// Grade returns whether a grader's reply calls the answer correct, or nil if its last lines
-// do not say.
+// Grade returns whether a grader's reply calls the answer correct, or nil if its last lines do not say.
 func Grade(reply string) *bool {
 	found := grade.FindAllStringSubmatch(reply, -1)
 	if len(found) == 0 {

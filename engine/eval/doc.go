@@ -4,9 +4,8 @@
 // Questions have the fields of inspect_ai's Sample. Every question ends with the same sentence,
 // which asks for "ANSWER: …" on the last line.
 //
-//   - question.go reads questions; stories.go makes some with known answers from a seed:
-//     stories with numbers, multiple choice, tasks on letters and words, and small functions
-//     with hidden tests.
+//   - question.go reads questions; stories.go makes some with known answers from a seed: stories with
+//     numbers, multiple choice, tasks on letters and words, and small functions with hidden tests.
 //   - score.go extracts and scores answers; condition.go has the grades of a model.
 //   - summary.go compares the arms, verdict.go says whether the team is worth its cost.
 //   - stats.go has the statistics: intervals of shares, the comparison of two arms on the

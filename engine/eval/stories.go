@@ -214,11 +214,10 @@ type task struct {
 	tests      []string // expressions that are true of a right function; the first two are told
 }
 
-// askCode returns a question that asks for a Python function. Its checks are the examples in the
-// text; a team with a ballot of checks may run them. The target is a command with hidden
-// tests.
+// askCode returns a question that asks for a Python function. Its checks are the examples in the text; a team
+// with a ballot of checks may run them. The target is a command with hidden tests.
 func askCode(chance *rand.Rand) Question {
-	t := pickFrom(chance, taskMakers()...)(chance)
+	t := pickFrom(chance, sumOf, rotationTask, longestRunTask, medianTask, digitsTask, betweenTask, swapVowelsTask, secondLargestTask)(chance)
 	var b strings.Builder
 	fmt.Fprintf(&b, "Write a Python 3 function %s that %s\n\nExamples that must hold:\n", t.name, t.says)
 	for _, test := range t.tests[:2] {
@@ -241,10 +240,6 @@ func testCommand(tests []string) string {
 		fmt.Fprintf(&b, "assert %s\n", test)
 	}
 	return b.String() + "TESTS\nexec timeout 10 python3 \"$d/solution.py\"\n"
-}
-
-func taskMakers() []func(*rand.Rand) task {
-	return []func(*rand.Rand) task{sumOf, rotationTask, longestRunTask, medianTask, digitsTask, betweenTask, swapVowelsTask, secondLargestTask}
 }
 
 func sumOf(chance *rand.Rand) task {

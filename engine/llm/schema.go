@@ -93,8 +93,7 @@ func (s *Schema) argumentUsage() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// SuggestName returns a suffix for messages that suggests the choice nearest to wrong, or "" if
-// none is near.
+// SuggestName returns a suffix for messages that suggests the choice nearest to wrong, or "" if none is near.
 func SuggestName(wrong string, choices []string) string {
 	choice, ok := text.Nearest(wrong, choices)
 	if !ok {

@@ -18,8 +18,7 @@ type Usage struct {
 	// TotalUSD is nil when the price of any counted call is unknown.
 	TotalUSD *float64 `json:"total_usd"`
 
-	// KnownUSD is the cost of the calls with a known price if TotalUSD is nil, and otherwise
-	// 0.
+	// KnownUSD is the cost of the calls with a known price if TotalUSD is nil, and otherwise 0.
 	KnownUSD float64 `json:"known_usd,omitempty"`
 
 	ModelCalls int64 `json:"model_calls"`
@@ -81,8 +80,7 @@ func (u Usage) Add(v Usage) Usage {
 	return sum
 }
 
-// Since returns the usage by which u exceeds the earlier v. It is zero if there were no
-// further calls.
+// Since returns the usage by which u exceeds the earlier v. It is zero if there were no further calls.
 func (u Usage) Since(v Usage) Usage {
 	switch {
 	case v.ModelCalls == 0:

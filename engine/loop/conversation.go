@@ -55,8 +55,7 @@ type Entry struct {
 	// Outcomes lists the ordinary calls that failed or had an exit code.
 	Outcomes []Outcome `json:"outcomes,omitempty"`
 
-	// Awaits are the calls of an Awaited entry. Held are the outputs of the other calls of
-	// the reply.
+	// Awaits are the calls of an Awaited entry. Held are the outputs of the other calls of the reply.
 	Awaits []AwaitedCall `json:"awaits,omitempty"`
 	Held   []Held        `json:"held,omitempty"`
 
@@ -185,8 +184,7 @@ func (c *Conversation) unansweredReply() (llm.Message, bool) {
 	return last, last.Role == llm.Assistant
 }
 
-// heldOutputs returns the outputs of those calls of the last reply that ran before the step
-// began to wait.
+// heldOutputs returns the outputs of those calls of the last reply that ran before the step began to wait.
 func (c *Conversation) heldOutputs() map[string]Output {
 	outputs := make(map[string]Output, len(c.held))
 	for _, h := range c.held {
@@ -222,8 +220,7 @@ func (r running) fitWindow(ctx context.Context, tools []llm.Tool) (called bool, 
 	}
 }
 
-// compactTurns has the model summarize the turns before a position and replaces them with the
-// summary.
+// compactTurns has the model summarize the turns before a position and replaces them with the summary.
 func (r running) compactTurns(ctx context.Context, before, size int, tools []llm.Tool) error {
 	req := llm.Request{Messages: r.conv.SummaryRequest(before, size, tools)}
 	reply, seconds, err := r.callModel(ctx, req)

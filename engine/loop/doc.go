@@ -24,10 +24,9 @@
 //
 // # The context window
 //
-// A History estimates its size (size.go), plans the next step to shorten it and takes it
-// (elide.go): Elide removes the bulk of old tool results, Compact replaces old turns by a
-// summary, which SummaryRequest asks a model for and which costs a model call (summary.go).
-// Placeholders stand for everything removed.
+// A History estimates its size (size.go), plans the next step to shorten it and takes it (elide.go): Elide
+// removes the bulk of old tool results, Compact replaces old turns by a summary, which SummaryRequest asks a
+// model for and which costs a model call (summary.go). Placeholders stand for everything removed.
 //
 // A history consists of fixed messages (the opening, peers' answers and human messages) and
 // of turns: a reply of the model with its results. Turns are kept or replaced as a whole, so

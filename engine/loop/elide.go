@@ -51,8 +51,7 @@ const (
 	longArgument = 600
 )
 
-// placeholderRoom is an upper bound, in bytes, on the length of a placeholder for elided
-// text.
+// placeholderRoom is an upper bound, in bytes, on the length of a placeholder for elided text.
 const placeholderRoom = 300
 
 func elidedMessage(messages []llm.Message, e Elision) llm.Message {
@@ -208,11 +207,10 @@ const recentTurns = 6
 // is made while they still fit.
 const minReplaced = 2000
 
-// Next plans the next step for fitting a request with tools, and its reply, into a window of
-// the given tokens; 0 is an unknown window. The step makes elisions, or compacts the turns
-// before a position, or is empty. It is empty until 70 % of the room beside the fixed
-// messages is taken. Then it frees about half of that room at once, because every change
-// invalidates the server's cache.
+// Next plans the next step for fitting a request with tools, and its reply, into a window of the given
+// tokens; 0 is an unknown window. The step makes elisions, or compacts the turns before a position, or is
+// empty. It is empty until 70 % of the room beside the fixed messages is taken. Then it frees about half of
+// that room at once, because every change invalidates the server's cache.
 func (h History) Next(tokens int, tools []llm.Tool) (elide []Elision, before int) {
 	if tokens <= 0 {
 		return nil, 0
@@ -317,9 +315,8 @@ func (h History) shortenLast(b budget) []Elision {
 	return nil
 }
 
-// TooLong returns the error of a conversation whose fixed messages alone do not fit into a
-// window of the given tokens, or nil. The estimate is optimistic: in doubt the server
-// decides.
+// TooLong returns the error of a conversation whose fixed messages alone do not fit into a window of the
+// given tokens, or nil. The estimate is optimistic: in doubt the server decides.
 func (h History) TooLong(tokens int, tools []llm.Tool) error {
 	if tokens <= 0 || h.fixedTokens(tools) <= tokens-min(tokens/8, 1024) {
 		return nil

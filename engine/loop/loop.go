@@ -65,8 +65,7 @@ type running struct {
 	called *int // calls of the caller's tools in this launch
 }
 
-// takeTurn requests a reply and answers it. A restored conversation may already end with the
-// reply.
+// takeTurn requests a reply and answers it. A restored conversation may already end with the reply.
 func (r running) takeTurn(ctx context.Context) error {
 	reply, pending := r.conv.unansweredReply()
 	if !pending {
@@ -214,8 +213,7 @@ func (r running) announceLimit(ctx context.Context) error {
 	return r.recordEntry(ctx, Entry{Kind: Updated, Reason: reasonCallLimit, Messages: []llm.Message{{Role: llm.User, Content: text}}})
 }
 
-// NearLimit reports whether 90 percent of the permitted model calls have been made, or all
-// but one.
+// NearLimit reports whether 90 percent of the permitted model calls have been made, or all but one.
 func NearLimit(made, limit int) bool { return made > 0 && (made*10 >= limit*9 || made == limit-1) }
 
 func (r running) recordEntry(ctx context.Context, e Entry) error {
@@ -229,8 +227,7 @@ func (r running) recordEntry(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// startClock starts a clock and returns the function that reads it, in seconds, to the
-// millisecond.
+// startClock starts a clock and returns the function that reads it, in seconds, to the millisecond.
 func (l Loop) startClock() func() float64 {
 	if l.Now == nil {
 		return func() float64 { return 0 }
@@ -262,9 +259,8 @@ func uniqueCalls(calls []llm.ToolCall, position int) []llm.ToolCall {
 	return unique
 }
 
-// answerReply judges a reply, runs its ordinary calls, confirms an accepted action, and records
-// the outcome in one entry. If the attempt dies before the entry, the next attempt repeats
-// all of this.
+// answerReply judges a reply, runs its ordinary calls, confirms an accepted action, and records the outcome
+// in one entry. If the attempt dies before the entry, the next attempt repeats all of this.
 func (r running) answerReply(ctx context.Context, reply llm.Message) error {
 	ruling := r.rules.Judge(reply)
 	elapsed := r.startClock()
@@ -286,7 +282,7 @@ func (r running) answerReply(ctx context.Context, reply llm.Message) error {
 	case ruling.Rejected != "":
 		e.Kind, e.Reason, e.Action = Rejection, ruling.Rejected, nil
 	case !news.isEmpty():
-		ruling = ruling.withdrawResults()
+		ruling = ruling.withText(ruling.Withdrawn)
 		e.Kind, e.Action, e.Note = Updated, nil, news.Note
 	}
 	e.Messages = append(ruling.resultMessages(reply, outputs), news.Messages...)

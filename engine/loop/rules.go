@@ -70,8 +70,7 @@ type Ruling struct {
 	Note json.RawMessage
 }
 
-// Action ends a step. Its payload, which is JSON that the rules define, goes into the step's
-// commit.
+// Action ends a step. Its payload, which is JSON that the rules define, goes into the step's commit.
 type Action struct {
 	Kind    string          `json:"kind"`
 	Payload json.RawMessage `json:"payload"`
@@ -82,9 +81,8 @@ type Model interface {
 	Generate(ctx context.Context, req llm.Request) (llm.Reply, error)
 }
 
-// Tools are the ordinary tools of a step; the list may change between calls. Run returns the
-// result for the model, including failures of the tool. Its error is a fault of the machinery
-// and ends the attempt.
+// Tools are the ordinary tools of a step; the list may change between calls. Run returns the result for the
+// model, including failures of the tool. Its error is a fault of the machinery and ends the attempt.
 type Tools interface {
 	Tools() []llm.Tool
 	Run(ctx context.Context, call llm.ToolCall) (Output, error)
@@ -103,8 +101,7 @@ type Output struct {
 	Files []string `json:"-"`
 }
 
-// NoActionError reports that the model used up its attempts or its model calls without a
-// valid action.
+// NoActionError reports that the model used up its attempts or its model calls without a valid action.
 type NoActionError struct {
 	Attempts int    // rejected replies; 0 if the calls were used up
 	Reason   string // code of the last rejection
@@ -176,8 +173,6 @@ func (v Ruling) resultMessages(reply llm.Message, outputs map[string]Output) []l
 	}
 	return messages
 }
-
-func (v Ruling) withdrawResults() Ruling { return v.withText(v.Withdrawn) }
 
 // overruledBy returns by, with by.Say in place of the results of v.
 func (v Ruling) overruledBy(by Ruling) Ruling {

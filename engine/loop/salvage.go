@@ -13,17 +13,15 @@ import (
 	"conclave/engine/text"
 )
 
-// Salvage reads tool calls that a model wrote as text. If the content of a finished reply
-// consists only of calls of offered tools, it returns the reply with these tool calls, and
-// the content from which they were read. Otherwise it returns the reply unchanged, and an
-// empty text.
+// Salvage reads tool calls that a model wrote as text. If the content of a finished reply consists only of
+// calls of offered tools, it returns the reply with these tool calls, and the content from which they were
+// read. Otherwise it returns the reply unchanged, and an empty text.
 //
-// A call is a JSON object with a name and arguments or parameters, alone or in an OpenAI
-// function object. There may be several calls or an array of them, without delimiters, in one
-// code fence, or in <tool_call> or <tools> tags. Brackets that are missing at the very end
-// are added, a typographic quote where JSON needs one is read as one, and a <think> block before
-// the calls is ignored. A call with prose around it is
-// a quotation and is not salvaged; an object with a repeated key is not salvaged either.
+// A call is a JSON object with a name and arguments or parameters, alone or in an OpenAI function object.
+// There may be several calls or an array of them, without delimiters, in one code fence, or in <tool_call> or
+// <tools> tags. Brackets that are missing at the very end are added, a typographic quote where JSON needs one
+// is read as one, and a <think> block before the calls is ignored. A call with prose around it is a quotation
+// and is not salvaged; an object with a repeated key is not salvaged either.
 func Salvage(reply llm.Message, tools []llm.Tool) (message llm.Message, written string) {
 	if len(reply.ToolCalls) > 0 || len(tools) == 0 {
 		return reply, ""
@@ -103,9 +101,8 @@ func withoutClosing(content, tag string) string {
 	return content
 }
 
-// readValues returns the JSON values at the beginning of a text, separated by white space,
-// commas or semicolons, with arrays flattened. It also returns the rest, which is empty or
-// begins with a tag.
+// readValues returns the JSON values at the beginning of a text, separated by white space, commas or
+// semicolons, with arrays flattened. It also returns the rest, which is empty or begins with a tag.
 func readValues(list string) (values []json.RawMessage, rest string, ok bool) {
 	for {
 		if list = strings.TrimLeft(list, " \t\r\n,;"); list == "" || list[0] == '<' {
@@ -224,8 +221,7 @@ func readObject(value json.RawMessage) (string, bool) {
 	return text, err == nil && object != nil
 }
 
-// isSchema reports whether the parameters of a call are in fact the schema of a tool's
-// definition.
+// isSchema reports whether the parameters of a call are in fact the schema of a tool's definition.
 func isSchema(object string) bool {
 	var schema struct {
 		Type       string

@@ -16,8 +16,7 @@ const (
 	bytesAtMost     = 8 // a report of fewer tokens is incomplete
 )
 
-// Messages added after a measurement have at least newTokens per newBytes: a quarter more
-// than usual.
+// Messages added after a measurement have at least newTokens per newBytes: a quarter more than usual.
 const newTokens, newBytes = 5, 16
 
 func weightOf(messages ...llm.Message) int {
@@ -78,7 +77,6 @@ func (s scale) tokenParts() (tools, measured int) {
 	return tools, max(s.gauge.tokens-tools, s.gauge.weight/bytesAtMost, 1)
 }
 
-// addedRate returns the ratio of tokens to bytes added after the measurement.
 func (s scale) addedRate() (tokens, bytes int) {
 	_, measured := s.tokenParts()
 	if measured*newBytes > newTokens*s.gauge.weight {

@@ -1,16 +1,14 @@
 // Package pipeline is the step graph as a pure state machine: named steps, static
 // rules between them, and jumps and calls by which agents choose the next step.
 //
-// State takes events (Step) and returns commands (Drain). It is plain data at any
-// point: it answers queries and is the payload of continue-as-new. Start with
-// State.chooseNext in step.go, which also has the static rules and the texts for later steps;
-// limit.go has visits and limits. Package agent runs a step.
+// State takes events (Step) and returns commands (Drain). It is plain data at any point: it answers queries
+// and is the payload of continue-as-new. Start with State.chooseNext in step.go, which also has the static
+// rules and the texts for later steps; limit.go has visits and limits. Package agent runs a step.
 //
 // # The protocol
 //
-// A launch runs a step from its entry, or from its return after a call, to its end or
-// its own call. Every launch is one durable step with a number of its own. These are
-// the rules:
+// A launch runs a step from its entry, or from its return after a call, to its end or its own call. Every
+// launch is one durable step with a number of its own. These are the rules:
 //
 //  1. A step ends with a status: completed, when the model answers without a tool
 //     call; max_iterations, when its model calls are used up first; call_pending,

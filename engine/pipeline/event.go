@@ -34,10 +34,9 @@ type Ended struct {
 	Usage     llm.Usage `json:"usage"`
 	Seconds   float64   `json:"seconds,omitempty"` // time that it took, if its time is limited
 
-	// The outcome, for static rules. ExitCode is the first exit code other than 0 of a tools
-	// step's commands. Failed is set if one of its calls failed, and Cause says why. Team is
-	// the status of a team. Matched has the numbers of the rules whose patterns match the
-	// whole text.
+	// The outcome, for static rules. ExitCode is the first exit code other than 0 of a tools step's commands.
+	// Failed is set if one of its calls failed, and Cause says why. Team is the status of a team. Matched has
+	// the numbers of the rules whose patterns match the whole text.
 	ExitCode *int     `json:"exit_code,omitempty"`
 	Failed   bool     `json:"failed,omitempty"`
 	Cause    *Failure `json:"cause,omitempty"`
@@ -64,8 +63,7 @@ type Broke struct {
 	Team   string // status of the session of a session step; empty if it has none
 	Usage  llm.Usage
 
-	// Anew is set if the session of the step's team cannot continue, so that a retry starts a
-	// new one.
+	// Anew is set if the session of the step's team cannot continue, so that a retry starts a new one.
 	Anew bool
 
 	Seconds float64 // time that it took, if its time is limited
@@ -107,8 +105,7 @@ type Cancel struct{}
 // TimeUp ends the run because its time is over.
 type TimeUp struct{}
 
-// Reopened continues a run that failed, was cancelled or was terminated, in a new execution
-// of its workflow.
+// Reopened continues a run that failed, was cancelled or was terminated, in a new execution of its workflow.
 type Reopened struct {
 	Run string // run that ended: the execution tokens of its steps begin with it
 
@@ -138,8 +135,7 @@ type Launch struct {
 	Step string `json:"step"`
 	Kind Kind   `json:"kind"`
 
-	// After is the highest number of a step so far. The launch claims the first free number
-	// above it.
+	// After is the highest number of a step so far. The launch claims the first free number above it.
 	After int `json:"after"`
 
 	// Used counts the step's model calls before its calls of other steps, and Made those of
@@ -161,13 +157,11 @@ type Launch struct {
 	// Return is set for a step that continues after a call.
 	Return *Return `json:"return,omitempty"`
 
-	// History lists the steps whose texts are shown. Omitted counts the older steps that it
-	// leaves out.
+	// History lists the steps whose texts are shown. Omitted counts the older steps that it leaves out.
 	History []Ref `json:"history,omitempty"`
 	Omitted int   `json:"omitted,omitempty"`
 
-	// Workspace is the hash of the manifest of the step's initial files, or "" if there are
-	// none.
+	// Workspace is the hash of the manifest of the step's initial files, or "" if there are none.
 	Workspace string `json:"workspace,omitempty"`
 
 	// Messages counts the human messages.

@@ -63,8 +63,7 @@ func (s *State) hasUsedVisits(n *Node) bool {
 	return n.MaxVisits > 0 && s.Spent[n.Name].Visits >= n.MaxVisits
 }
 
-// closedDestinations lists the destinations that a step cannot call because they have used up their
-// visits.
+// closedDestinations lists the destinations that a step cannot call because they have used up their visits.
 func (s *State) closedDestinations(n *Node) []string {
 	var closed []string
 	for _, to := range n.Destinations {

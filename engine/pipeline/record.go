@@ -32,9 +32,8 @@ type Claimed struct {
 	Usage  llm.Usage // usage of a step without a commit
 }
 
-// Reach advances the recorded state to a launch and returns the launch's step. The launch may
-// be the next one, or it may follow suspended steps. It returns false if the launch cannot
-// follow.
+// Reach advances the recorded state to a launch and returns the launch's step. The launch may be the next
+// one, or it may follow suspended steps. It returns false if the launch cannot follow.
 func (s *State) Reach(launch string) (name string, running bool) {
 	for !s.Done() {
 		if s.Running == nil && s.Pending != nil {

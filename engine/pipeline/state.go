@@ -15,8 +15,7 @@ import (
 // a run of another version is not continued by this one.
 const Protocol = 5
 
-// State is a run: plain data that survives JSON unchanged. It is not safe for
-// concurrent use.
+// State is a run: plain data that survives JSON unchanged. It is not safe for concurrent use.
 type State struct {
 	Protocol int   `json:"protocol"`
 	Graph    Graph `json:"graph"`

@@ -154,8 +154,7 @@ func (s *State) newLaunch(n *Node) Launch {
 
 func (s *State) isDeepest() bool { return len(s.Stack) >= s.Graph.MaxDepth }
 
-// failStep ends a failed step. A retry continues its journal or, for a session step, its team's
-// session.
+// failStep ends a failed step. A retry continues its journal or, for a session step, its team's session.
 func (s *State) failStep(l Launch, e Broke) {
 	e.Cause.Message = shortenText(e.Cause.Message)
 	s.traceStep(TraceEntry{Number: e.Number, Step: l.Step, Status: Failed, Error: &e.Cause, Usage: e.Usage, Team: e.Team})
@@ -189,8 +188,7 @@ func (s *State) followFailure(l Launch, at Ref, o outcome, cause Failure) {
 	s.endRun(Failed, cause.Type+": "+cause.Message, &at)
 }
 
-// endRun ends the run. After an error or a cancellation, the stack still shows the waiting
-// callers.
+// endRun ends the run. After an error or a cancellation, the stack still shows the waiting callers.
 func (s *State) endRun(status Status, reason string, final *Ref) {
 	s.Pending, s.Parked = nil, nil
 	s.Result = &Result{Status: status, Reason: shortenText(reason), Final: s.finalRef(final)}
@@ -252,8 +250,7 @@ type Ref struct {
 	Number int    `json:"n"`
 	Step   string `json:"step"`
 
-	// Note tells later steps that the step failed or was cut short. Textless is set if the
-	// step left no text.
+	// Note tells later steps that the step failed or was cut short. Textless is set if the step left no text.
 	Note     string `json:"note,omitempty"`
 	Textless bool   `json:"textless,omitempty"`
 }

@@ -1,6 +1,5 @@
-// Package scenario is a user-journey test as a pure state machine: an ordered list
-// of steps, each carried out by an agent of its own with a fresh conversation, which
-// records evidence and returns pass or fail.
+// Package scenario is a user-journey test as a pure state machine: an ordered list of steps, each carried out
+// by an agent of its own with a fresh conversation, which records evidence and returns pass or fail.
 //
 // State takes events (Step) and returns commands (Drain), and is plain data at any
 // point. Start with State.addResult, which ends a step; package agent runs one. Project

@@ -84,8 +84,7 @@ type Launch struct {
 	// reports it as well.
 	Uncounted bool `json:"uncounted,omitempty"`
 
-	// AwaySince is when the model server stopped replying to that attempt; it is zero if the
-	// server replied.
+	// AwaySince is when the model server stopped replying to that attempt; it is zero if the server replied.
 	AwaySince time.Time `json:"away_since,omitzero"`
 }
 
@@ -120,8 +119,7 @@ func (Ring) isCommand()   {}
 func (Record) isCommand() {}
 func (Done) isCommand()   {}
 
-// Refuse returns the reason why a person's request has no effect now. It returns nil for
-// other events.
+// Refuse returns the reason why a person's request has no effect now. It returns nil for other events.
 func (s *State) Refuse(event Event) error {
 	pause, resume := event == Pause{}, event == Resume{}
 	_, cancel := event.(Cancel)

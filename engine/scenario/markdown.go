@@ -32,8 +32,7 @@ const (
 	maxFile  = 64 << 10 // bytes of a step's file
 )
 
-// numbered matches the number in a step's heading. The number is dropped, because ids follow
-// the position.
+// numbered matches the number in a step's heading. The number is dropped, because ids follow the position.
 var numbered = regexp.MustCompile(`^(?i:step\s+)?\d{1,2}(\s*[.:)]|\s+[–—-])\s+`)
 
 // ParseMarkdown reads a scenario from one file: an optional "# title", and for each step "##
@@ -119,14 +118,12 @@ func splitSections(markdown string) []section {
 	return all
 }
 
-// normalizeMarkdown removes a byte order mark, which would hide the first heading, and
-// carriage returns.
+// normalizeMarkdown removes a byte order mark, which would hide the first heading, and carriage returns.
 func normalizeMarkdown(markdown string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(markdown, "\ufeff"), "\r\n", "\n")
 }
 
-// fenceAfter returns the code fence that is open after a line. A fence is closed by one of
-// the same kind.
+// fenceAfter returns the code fence that is open after a line. A fence is closed by one of the same kind.
 func fenceAfter(fence, line string) string {
 	if fence != "" {
 		if strings.HasPrefix(line, fence) {

@@ -35,8 +35,7 @@ type Plan struct {
 	// RequireEvidence makes a step end with error if it passes without evidence.
 	RequireEvidence bool `json:"require_evidence,omitempty"`
 
-	// Browser is the lifetime of the agent's MCP servers: BrowserStep, the default, or
-	// BrowserRun.
+	// Browser is the lifetime of the agent's MCP servers: BrowserStep, the default, or BrowserRun.
 	Browser string `json:"browser,omitempty"`
 
 	// OnLostTools is the policy for a step whose tools lost their state in an interruption,

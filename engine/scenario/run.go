@@ -132,8 +132,7 @@ func Fold(runs []Run) Statistics {
 	return s
 }
 
-// Compare orders runs from the newest to the oldest, by the second of their start and then by
-// number.
+// Compare orders runs from the newest to the oldest, by the second of their start and then by number.
 func (r Run) Compare(other Run) int {
 	const second = len("2006-01-02T15:04:05") // RFC 3339 in UTC compares as text until there
 	start := func(r Run) string { return r.StartedAt[:min(len(r.StartedAt), second)] }

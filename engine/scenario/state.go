@@ -26,8 +26,7 @@ const (
 // a run of another version is not continued by this one.
 const Protocol = 3
 
-// State is a run: plain data that survives JSON unchanged. It is not safe for
-// concurrent use.
+// State is a run: plain data that survives JSON unchanged. It is not safe for concurrent use.
 type State struct {
 	Protocol int      `json:"protocol"`
 	Plan     Plan     `json:"plan"`
@@ -74,8 +73,7 @@ type OpenStep struct {
 	Token string `json:"token"`
 }
 
-// New starts a run of a checked plan. Earlier are the results of the run
-// that this one resumes.
+// New starts a run of a checked plan. Earlier are the results of the run that this one resumes.
 func New(p Plan, earlier []Result) *State {
 	s := &State{Protocol: Protocol, Plan: p, Results: []Result{}, Unrecorded: true}
 	for _, r := range earlier {
@@ -160,9 +158,8 @@ func (s *State) countEnded(id string, usage llm.Usage) *Launch {
 	return l
 }
 
-// suspendStep keeps the token of a suspended step for the next launch. A step that reported no
-// token leaves the one from which it resumed. Without a model call its usage is zero or
-// unknown.
+// suspendStep keeps the token of a suspended step for the next launch. A step that reported no token leaves
+// the one from which it resumed. Without a model call its usage is zero or unknown.
 func (s *State) suspendStep(l *Launch, e Suspended) {
 	s.RestStep, s.AwaySince = l.Step.ID, e.AwaySince
 	switch {
@@ -339,9 +336,8 @@ func (s *State) skipSteps() {
 	}
 }
 
-// keepsResult reports whether a result of the resumed run is kept. Results after a step that did
-// not pass are dropped, and so are all results if the steps shared a browser, because the
-// browser has ended.
+// keepsResult reports whether a result of the resumed run is kept. Results after a step that did not pass are
+// dropped, and so are all results if the steps shared a browser, because the browser has ended.
 func (s *State) keepsResult(earlier Result) bool {
 	return !s.Halted && earlier.Status == Pass && s.Plan.Browser != BrowserRun
 }
@@ -358,8 +354,7 @@ type Attempt struct {
 	Continues bool `json:"continues,omitempty"`
 }
 
-// Failed reports whether the attempt ended with a failure, rather than a pass or a
-// cancellation.
+// Failed reports whether the attempt ended with a failure, rather than a pass or a cancellation.
 func (a Attempt) Failed() bool { return a.Status == Fail || a.Status == Errored }
 
 // setAttempts adds the earlier attempts before that of the result. It marks the result as

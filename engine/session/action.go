@@ -163,7 +163,6 @@ func (t task) readConfidence(argument json.RawMessage) (confidence *float64, val
 	return confidence, err == nil && (confidence == nil || 0 <= *confidence && *confidence <= 1)
 }
 
-// withRepeated returns the vote with the label of the answer that its reply repeated.
 func (a action) withRepeated(label string) action {
 	var b ballot
 	if label == "" || json.Unmarshal(a.payload, &b) != nil {
@@ -174,7 +173,6 @@ func (a action) withRepeated(label string) action {
 	return a
 }
 
-// readAgent returns the agent_id of a vote, which some models write as a number.
 func readAgent(value json.RawMessage) string {
 	id := string(value)
 	_ = json.Unmarshal(value, &id) // leaves a number as it is

@@ -61,8 +61,7 @@ func SubtasksOf(t config.Team) func(quality.Draft[[]quality.Subtask]) SubtasksMa
 	}
 }
 
-// byID maps the IDs of a team's agents to values, which are in the order of the anonymous
-// numbers.
+// byID maps the IDs of a team's agents to values, which are in the order of the anonymous numbers.
 func byID[T any](t config.Team, values []T) map[string]T {
 	named := make(map[string]T, len(t.Agents))
 	for i, id := range IDs(t) {

@@ -10,15 +10,13 @@ import (
 	"conclave/engine/text"
 )
 
-// HistoryFile is the file with the earlier turns of a session's conversation, the oldest
-// first.
+// HistoryFile is the file with the earlier turns of a session's conversation, the oldest first.
 const HistoryFile = "history.json"
 
 // MaxConversation bounds, in bytes, a query together with its earlier turns.
 const MaxConversation = 256 << 10
 
-// CheckTurns refuses turns without a text and turns that exceed MaxConversation together
-// with the query.
+// CheckTurns refuses turns without a text and turns that exceed MaxConversation together with the query.
 func CheckTurns(query string, turns []artifact.Turn) error {
 	size := len(query)
 	for i, t := range turns {
@@ -33,9 +31,8 @@ func CheckTurns(query string, turns []artifact.Turn) error {
 	return nil
 }
 
-// NewestTurns returns the newest turns that do not exceed MaxConversation together with the
-// query. If the last turn alone is too long, it returns the beginnings of the turn's two
-// texts.
+// NewestTurns returns the newest turns that do not exceed MaxConversation together with the query. If the
+// last turn alone is too long, it returns the beginnings of the turn's two texts.
 func NewestTurns(query string, turns []artifact.Turn) []artifact.Turn {
 	room := MaxConversation - len(query)
 	kept := len(turns)
@@ -81,9 +78,8 @@ type pastTurn struct {
 	QueryBytes, AnswerBytes int
 }
 
-// frameTurns sanitizes the newest turns whose texts together have at most total bytes. It
-// returns them, the oldest first, and the number of turns left out. The oldest returned turn
-// may be truncated.
+// frameTurns sanitizes the newest turns whose texts together have at most total bytes. It returns them, the
+// oldest first, and the number of turns left out. The oldest returned turn may be truncated.
 func frameTurns(turns []artifact.Turn, marks []string, total int) (framed []pastTurn, left int) {
 	const least = 200 // bytes; a shorter part of a turn is useless
 	for i, t := range slices.Backward(turns) {

@@ -210,7 +210,6 @@ func (m *memory) beginLaunch() {
 	}
 }
 
-// showAnswers replaces older answers with the answers of an update.
 func (m *memory) showAnswers(answers []answer, notes []answerNote) {
 	labels := make([]string, 0, len(answers))
 	for i, a := range answers {

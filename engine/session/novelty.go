@@ -181,7 +181,6 @@ func (r *rules) endorsingAction() coordination.Action {
 	return ""
 }
 
-// endorsingCall returns the words that ask for the call that endorses an answer.
 func endorsingCall(way coordination.Action, a answer) string {
 	if way == coordination.Stop {
 		return "If nothing is left to do, call stop with " + exampleStop + "."

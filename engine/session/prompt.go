@@ -324,7 +324,6 @@ func (t task) frameAnswers(answers []answer, marks []string, total int) []framed
 // maxListed bounds, in bytes, the list of an answer's changed files.
 const maxListed = 4 << 10
 
-// listChanges lists the files that an answer changes, in at most room bytes.
 func (t task) listChanges(f *framed, a answer, marks []string, room int) {
 	f.Based, f.Files, f.Mark = true, a.Files, marks[0]
 	if t.Files && a.Files > 0 && !a.Replaced {

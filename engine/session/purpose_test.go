@@ -88,7 +88,7 @@ func TestStep_evaluation(t *testing.T) {
 		want  session.Outcome
 	}{
 		"submit":  {call("submit", map[string]string{}), session.Outcome{Action: coordination.Submit}},
-		"restart": {again, session.Outcome{Action: coordination.RestartTeam, Reason: "It has no proof."}},
+		"restart": {again, session.Outcome{Action: coordination.RestartTeam, Choice: coordination.Choice{Reason: "It has no proof."}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -72,7 +72,6 @@ func (o *opening) loadReview(ctx context.Context) error {
 	return nil
 }
 
-// evaluationDocuments lists the documents of an evaluation.
 func (m Step) evaluationDocuments(c artifact.Commit) ([]step.Document, error) {
 	s, err := decodePayload[quality.Submission](c.Kind, c.Payload)
 	if err != nil {
@@ -233,15 +232,6 @@ type Answer struct {
 	Equal  string          `json:"equal,omitempty"` // hash of the canonical data, as in coordination.Digest
 }
 
-// sealedVote is the committed payload of a vote, by agent ID.
-type sealedVote struct {
-	Target      string `json:"target"`
-	TargetLabel string `json:"target_label"`
-	Reason      string `json:"reason"`
-
-	Confidence *float64 `json:"confidence,omitempty"` // confidence from 0 to 1
-}
-
 // stop is the committed payload of a stop.
 type stop struct {
 	Status  coordination.StopStatus `json:"status"`
@@ -280,7 +270,7 @@ func (o *opening) sealPayload(a loop.Action) (step.Sealed, error) {
 		if seen, _ := o.witnessedSteps(); !ok || seen[target] == 0 {
 			return step.Sealed{}, fmt.Errorf("a vote for agent%d, whose answer was not shown", accepted.Number)
 		}
-		return step.Sealed{Payload: marshal(sealedVote{Target: target, TargetLabel: accepted.Label, Reason: accepted.Reason, Confidence: accepted.Confidence})}, nil
+		return step.Sealed{Payload: marshal(coordination.Choice{Target: target, TargetLabel: accepted.Label, Reason: accepted.Reason, Confidence: accepted.Confidence})}, nil
 	case coordination.Stop, coordination.Submit, coordination.RestartTeam, coordination.SubmitEvaluation:
 		return step.Sealed{Payload: a.Payload}, nil
 	default:
@@ -322,19 +312,16 @@ func (m Step) nextLabel() string {
 // MaxReason bounds, in bytes, a reason or a summary outside the step's files.
 const MaxReason = 280
 
-// Outcome describes how a step ended, in terms of coordination. It is read from the step's
-// commit.
+// Outcome describes how a step ended, in terms of coordination. It is read from the step's commit. Its Choice is
+// that of a vote, or has the reason of a restart, truncated to MaxReason.
 type Outcome struct {
-	Action      coordination.Action     `json:"action,omitempty"`
-	Target      string                  `json:"target,omitempty"`
-	TargetLabel string                  `json:"target_label,omitempty"`
-	Reason      string                  `json:"reason,omitempty"` // reason of a vote or a restart, truncated to MaxReason
-	Status      coordination.StopStatus `json:"status,omitempty"`
-	Summary     string                  `json:"summary,omitempty"` // summary of a stop, truncated to MaxReason
-	Seen        []coordination.Seen     `json:"seen,omitempty"`
-	Heard       int                     `json:"heard,omitempty"`      // number of the last human message shown
-	Digest      coordination.Digest     `json:"digest,omitzero"`      // digest of an answer
-	Confidence  *float64                `json:"confidence,omitempty"` // confidence of a vote
+	Action coordination.Action `json:"action,omitempty"`
+	coordination.Choice
+	Status  coordination.StopStatus `json:"status,omitempty"`
+	Summary string                  `json:"summary,omitempty"` // summary of a stop, truncated to MaxReason
+	Seen    []coordination.Seen     `json:"seen,omitempty"`
+	Heard   int                     `json:"heard,omitempty"` // number of the last human message shown
+	Digest  coordination.Digest     `json:"digest,omitzero"` // digest of an answer
 
 	// Critique is the evaluation of an answer, without its step; it is nil for other actions.
 	Critique *coordination.Critique `json:"critique,omitempty"`
@@ -358,10 +345,8 @@ func ReadOutcome(c artifact.Commit) (Outcome, error) {
 			Verdict: s.Rating.Verdict, Scores: s.Rating.RoundScores(), Ceiling: s.Ceiling, Tasks: s.Tasks != nil,
 		}
 	case coordination.Vote:
-		var v sealedVote
-		v, err = decodePayload[sealedVote](c.Kind, c.Payload)
-		o.Target, o.TargetLabel, o.Reason = v.Target, v.TargetLabel, text.Truncate(v.Reason, MaxReason)
-		o.Confidence = v.Confidence
+		o.Choice, err = decodePayload[coordination.Choice](c.Kind, c.Payload)
+		o.Reason = text.Truncate(o.Reason, MaxReason)
 	case coordination.Stop:
 		var s stop
 		s, err = decodePayload[stop](c.Kind, c.Payload)

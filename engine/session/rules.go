@@ -14,8 +14,7 @@ import (
 	"conclave/engine/session/quality"
 )
 
-// rules are the loop.Rules of one agent's step: its task and the memory, which is the fold of
-// its journal.
+// rules are the loop.Rules of one agent's step: its task and the memory, which is the fold of its journal.
 type rules struct {
 	task   task
 	memory memory
@@ -58,8 +57,7 @@ func (r *rules) Updates(ctx context.Context) (loop.Update, error) {
 	return r.writeUpdate(u)
 }
 
-// Confirm reads the news before an action counts, and then compares a new answer with those
-// that were shown.
+// Confirm reads the news before an action counts, and then compares a new answer with those that were shown.
 func (r *rules) Confirm(ctx context.Context, a loop.Action) (loop.Update, error) {
 	u, err := r.confirmNews(ctx, a)
 	if err != nil || len(u.Messages) > 0 {
@@ -107,8 +105,7 @@ func (r *rules) witnessedSteps() (seen map[int]int, heard int) {
 	return seen, heard
 }
 
-// Offer returns the workflow tools and the tools of the checklist, sorted by name. A plain step
-// has none.
+// Offer returns the workflow tools and the tools of the checklist, sorted by name. A plain step has none.
 func (r *rules) Offer() []llm.Tool {
 	if r.textOnly() {
 		return nil
@@ -140,8 +137,7 @@ func (r *rules) offeredActions() []coordination.Action {
 	})
 }
 
-// maxDenials is the number of denied calls, after a step's time is over, at which the step
-// ends.
+// maxDenials is the number of denied calls, after a step's time is over, at which the step ends.
 const maxDenials = 10
 
 func (l limits) hasLimit() bool { return l.Soft > 0 || l.Grace > 0 }
@@ -205,8 +201,7 @@ func (t task) isScoringCall(call llm.ToolCall) bool {
 	return t.isGated() && t.Checklist.Offers(call.Name) || t.mayPlan() && quality.OffersPlanTool(call.Name)
 }
 
-// answerScoring answers the calls of the checklist and of the plan, and records their results in the
-// note.
+// answerScoring answers the calls of the checklist and of the plan, and records their results in the note.
 func (r *rules) answerScoring(all []llm.ToolCall) loop.Ruling {
 	ruling := loop.Ruling{Results: make(map[string]string)}
 	var n note

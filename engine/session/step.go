@@ -244,7 +244,7 @@ func (m Step) Documents(ctx context.Context, store artifact.Store, number int, c
 			AgentID: m.Launch.Agent, Answer: a.Answer, Timestamp: c.Timestamp, Label: a.Label, Data: a.Data,
 		}}
 	case coordination.Vote:
-		v, err := decodePayload[sealedVote](c.Kind, c.Payload)
+		v, err := decodePayload[coordination.Choice](c.Kind, c.Payload)
 		if err != nil {
 			return nil, err
 		}

@@ -77,13 +77,22 @@ func newBench(t *testing.T) *bench {
 	return &bench{t: t, store: dir, layout: artifact.Layout{}}
 }
 
+// lease is a lease that never fences tools.
+type lease func() error
+
+func (l lease) CheckAlive(context.Context) error { return l() }
+
+func (lease) FenceTools(ctx context.Context) (context.Context, context.CancelFunc) {
+	return ctx, func() {}
+}
+
 func (b *bench) ports(model loop.Model) step.Ports {
 	return step.Ports{
 		Store: b.store, Model: model, Scratch: b.t.TempDir(),
 		Now: func() time.Time { return time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC) },
-		Tools: func(ctx context.Context, dir string) (step.Tools, error) {
+		Tools: step.OpenFunc(func(ctx context.Context, dir string) (step.Tools, error) {
 			return tools.Open(ctx, dir, tools.Set{Files: true})
-		},
+		}),
 	}
 }
 
@@ -197,7 +206,7 @@ func TestStep_vote(t *testing.T) {
 	o, err := session.ReadOutcome(r.Commit)
 	require.NoError(t, err)
 	require.Equal(t, session.Outcome{
-		Action: coordination.Vote, Target: "agent_b", TargetLabel: "agent2.1", Reason: "It is proved.",
+		Action: coordination.Vote, Choice: coordination.Choice{Target: "agent_b", TargetLabel: "agent2.1", Reason: "It is proved."},
 		Seen: []coordination.Seen{{Agent: "agent_a", Step: 1}, {Agent: "agent_b", Step: 1}},
 	}, o)
 }
@@ -397,10 +406,10 @@ func TestStep_fence(t *testing.T) {
 			did = append(did, "model")
 			return script.Generate(ctx, r)
 		}))
-		ports.Tools = func(_ context.Context, dir string) (step.Tools, error) {
+		ports.Tools = step.OpenFunc(func(_ context.Context, dir string) (step.Tools, error) {
 			opened, err := tools.Open(t.Context(), dir, tools.Set{Files: true})
 			return noted{opened: opened, run: func() { did = append(did, "tool") }}, err
-		}
+		})
 		var last loop.EntryKind
 		ports.Progress = func(p step.Progress) {
 			if p.Last != last { // a reply is reported again once it is written
@@ -409,12 +418,12 @@ func TestStep_fence(t *testing.T) {
 			last = p.Last
 		}
 		asked := 0
-		ports.Alive = func() error {
+		ports.Lease = lease(func() error {
 			if asked++; asked >= refuse {
 				return fenced
 			}
 			return nil
-		}
+		})
 		_, err = step.Run(t.Context(), ports, spec)
 		committed, existsErr := b.store.Exists(t.Context(), "agents/agent_a/001/action.json")
 		require.NoError(t, existsErr)

@@ -354,7 +354,6 @@ func (r *rules) workflowTool(action coordination.Action) llm.Tool {
 	}
 }
 
-// answerDescription names the description of new_answer in this step.
 func (t task) answerDescription() string {
 	switch {
 	case t.Purpose == coordination.Present:

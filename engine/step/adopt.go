@@ -15,8 +15,7 @@ import (
 	"conclave/engine/loop"
 )
 
-// AdoptFiles is the name of the tool that replaces the files of the workspace with those of
-// an answer.
+// AdoptFiles is the name of the tool that replaces the files of the workspace with those of an answer.
 const AdoptFiles = "adopt_files"
 
 const adoptDescription = "Make your workspace the files of an answer that you are shown, all at once: " +
@@ -28,13 +27,10 @@ type adopting struct {
 	workspace *workspace
 }
 
-// Tools implements loop.Tools.
 func (a adopting) Tools() []llm.Tool { return append(slices.Clone(a.opened.Tools()), a.newTool()) }
 
-// Close implements io.Closer.
 func (a adopting) Close() error { return a.opened.Close() }
 
-// Run implements loop.Tools.
 func (a adopting) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	if call.Name != AdoptFiles {
 		return a.opened.Run(ctx, call)
@@ -71,9 +67,8 @@ func (a adopting) newTool() llm.Tool {
 	}, "agent_id")
 }
 
-// replaceFiles replaces the files of the workspace with those of a manifest. It returns the numbers
-// of files that it wrote and removed. It keeps files that belong to no answer unless they are
-// in the way.
+// replaceFiles replaces the files of the workspace with those of a manifest. It returns the numbers of files
+// that it wrote and removed. It keeps files that belong to no answer unless they are in the way.
 func (w *workspace) replaceFiles(ctx context.Context, manifest string) (written, removed int, err error) {
 	wanted, err := artifact.LoadManifest(ctx, w.store, w.layout, manifest)
 	if err != nil {

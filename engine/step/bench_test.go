@@ -155,18 +155,54 @@ func failing(err error, when func() bool) func() error {
 	}
 }
 
+// lease is a lease with functions, each of which may be nil.
+type lease struct {
+	alive func() error
+	fence func(context.Context) (context.Context, context.CancelFunc)
+}
+
+// leaseOf returns the lease of p, which it gives one first.
+func leaseOf(p *step.Ports) *lease {
+	if p.Lease == nil {
+		p.Lease = &lease{}
+	}
+	return p.Lease.(*lease)
+}
+
+func (l *lease) CheckAlive(context.Context) error {
+	if l.alive == nil {
+		return nil
+	}
+	return l.alive()
+}
+
+func (l *lease) FenceTools(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l.fence == nil {
+		return ctx, func() {}
+	}
+	return l.fence(ctx)
+}
+
+// toolbox has a function that reports whether a call can be repeated.
+type toolbox struct {
+	step.Toolbox
+	repeatable func(string) bool
+}
+
+func (b toolbox) Repeatable(tool string) bool { return b.repeatable(tool) }
+
 func (b *bench) ports(replies ...llm.Message) step.Ports {
 	return step.Ports{
 		Store: b.store, Scratch: b.scratch,
 		Model: &script{bench: b, replies: replies},
 		Now:   func() time.Time { return b.now },
-		Tools: func(ctx context.Context, dir string) (step.Tools, error) {
+		Tools: step.OpenFunc(func(ctx context.Context, dir string) (step.Tools, error) {
 			b.work = dir
 			if b.open != nil {
 				return b.open(ctx, dir)
 			}
 			return tools.Open(ctx, dir, tools.Set{Files: true})
-		},
+		}),
 	}
 }
 

@@ -48,8 +48,7 @@ func (a *attempt) claimNumber(ctx context.Context) error {
 	return fmt.Errorf("no free step number in %s after %d tries", s.Dir(s.After+1), maxClaims)
 }
 
-// createClaim writes the claim of a number, or fails with artifact.ErrExists if the number is
-// taken.
+// createClaim writes the claim of a number, or fails with artifact.ErrExists if the number is taken.
 func (s Spec) createClaim(ctx context.Context, store artifact.Store, number int, c artifact.Claim) error {
 	if s.Reserve != nil {
 		free, err := s.Reserve(ctx, number)
@@ -139,10 +138,9 @@ func (a *attempt) findClaim(ctx context.Context) (artifact.Claim, error) {
 	return artifact.Claim{}, artifact.ErrNotFound
 }
 
-// Recover reads the records of an execution that ended without reporting them: its number,
-// its usage and, from its journal, its transcript and the answers of updates. It fails with
-// artifact.ErrNotFound if no number was claimed. The result has no Transcript if the step has
-// a commit.
+// Recover reads the records of an execution that ended without reporting them: its number, its usage and,
+// from its journal, its transcript and the answers of updates. It fails with artifact.ErrNotFound if no
+// number was claimed. The result has no Transcript if the step has a commit.
 func Recover(ctx context.Context, p Ports, s Spec) (Result, error) {
 	a := newAttempt(p, s)
 	claim, err := a.findClaim(ctx)

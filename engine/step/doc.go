@@ -24,17 +24,15 @@
 //
 // # Attempts
 //
-// The journal survives an attempt: at most the model call in flight is paid again. Tool
-// calls without journaled results run again or, where that may do harm, the model is told
-// that their outcome is unknown. Elisions and summaries of a long conversation are
-// journaled, too. The journal of a suspended or failed step stays, and a later step
-// takes it over by its token (Attempt.ResumeFrom); usage is counted once, where it was
-// paid. Of two running attempts the one with the higher number continues.
+// The journal survives an attempt: at most the model call in flight is paid again. Tool calls without
+// journaled results run again or, where that may do harm, the model is told that their outcome is unknown.
+// Elisions and summaries of a long conversation are journaled, too. The journal of a suspended or failed step
+// stays, and a later step takes it over by its token (Attempt.ResumeFrom); usage is counted once, where it
+// was paid. Of two running attempts the one with the higher number continues.
 //
 // A step whose completion was lost is found by its token and not run again.
 //
-// Start with Run in step.go, then journal.go and claim.go, in which a step is claimed.
-// message.go reads the messages of `conclave say`.
-// Classify in claim.go gives every error of the engine its type. Heartbeats and retries
-// belong to the activities.
+// Start with Run in step.go, then journal.go and claim.go, in which a step is claimed. message.go reads the
+// messages of `conclave say`. Classify in claim.go gives every error of the engine its type. Heartbeats and
+// retries belong to the activities.
 package step

@@ -45,9 +45,8 @@ func (a *attempt) writeDocuments(ctx context.Context, newest bool) error {
 	return writeAll(ctx, store, replaced)
 }
 
-// forgetJournal deletes the journal of a committed step, whose transcript is stored. Like
-// Forget, it ignores failures. It lists the objects only if another attempt may have written
-// some.
+// forgetJournal deletes the journal of a committed step, whose transcript is stored. Like Forget, it ignores
+// failures. It lists the objects only if another attempt may have written some.
 func (a *attempt) forgetJournal(ctx context.Context) {
 	if !a.committed {
 		Forget(ctx, a.ports.Store, a.spec.Layout.Journals(a.spec.Token))
@@ -87,8 +86,7 @@ func (a *attempt) writeWorkspace(ctx context.Context) error {
 	return writeDocument(ctx, store, Document{Key: dir + "workspace.json", Body: body})
 }
 
-// maxTranscript is the size, in bytes, up to which a transcript is written directly to its
-// place.
+// maxTranscript is the size, in bytes, up to which a transcript is written directly to its place.
 const maxTranscript = 1 << 20
 
 // storeTranscript stores the transcript before the commit and returns its hash. It stores it

@@ -38,21 +38,21 @@ func TestRun_fenceEndsTools(t *testing.T) {
 	ports.Model = model
 	lost := errors.New("another attempt may run")
 	var fall atomic.Pointer[context.CancelCauseFunc]
-	ports.Fence = func(ctx context.Context) (context.Context, context.CancelFunc) {
+	leaseOf(&ports).fence = func(ctx context.Context) (context.Context, context.CancelFunc) {
 		fenced, cancel := context.WithCancelCause(ctx)
 		fall.Store(&cancel)
 		return fenced, func() { cancel(nil) }
 	}
 	open := ports.Tools
-	ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) {
-		opened, err := open(ctx, workspace)
+	ports.Tools = step.OpenFunc(func(ctx context.Context, workspace string) (step.Tools, error) {
+		opened, err := open.OpenTools(ctx, workspace)
 		return fencedIn{opened: opened, fall: func() { (*fall.Load())(lost) }}, err
-	}
+	})
 	_, err := step.Run(t.Context(), ports, b.spec)
 	require.ErrorIs(t, err, lost)
 	require.EqualValues(t, 1, model.calls.Load())
 
-	ports.Tools, ports.Fence = open, nil
+	ports.Tools, ports.Lease = open, nil
 	b.spec.Attempt.Number = 2
 	result, err := step.Run(t.Context(), ports, b.spec)
 	require.NoError(t, err)

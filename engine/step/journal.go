@@ -3,7 +3,6 @@ package step
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,11 +43,6 @@ type journal struct {
 	transcript bytes.Buffer
 }
 
-func newJournal(a *attempt) *journal {
-	return &journal{attempt: a, writer: rand.Text(), spent: a.spec.Attempt.Spent}
-}
-
-// appendEntry adds an entry to the journal and to the transcript.
 func (j *journal) appendEntry(ctx context.Context, e loop.Entry) error {
 	// Usage counts even if the entry is lost.
 	j.spent = j.spent.Add(e.Spent())
@@ -77,9 +71,8 @@ func (j *journal) reportProgress() {
 	}
 }
 
-// admitEntry returns the reason why an entry must not be written. A reply that was paid for is
-// written even if another attempt may have replaced this one: if both write the same entry,
-// create lets one succeed.
+// admitEntry returns the reason why an entry must not be written. A reply that was paid for is written even
+// if another attempt may have replaced this one: if both write the same entry, create lets one succeed.
 func (j *journal) admitEntry(ctx context.Context, e loop.Entry) error {
 	if !calledModel(e) {
 		return j.ports.checkAlive(ctx)
@@ -115,7 +108,6 @@ func calledModel(e loop.Entry) bool {
 	return false
 }
 
-// addLine adds a line to the transcript, redacted.
 func (j *journal) addLine(l Line) error {
 	data, err := json.Marshal(l)
 	if err != nil {
@@ -252,7 +244,6 @@ func (j *journal) closeJournal(ctx context.Context, token string) ([]record, err
 	}
 }
 
-// readJournal returns the records of a token, in order.
 func readJournal(ctx context.Context, store artifact.Store, layout artifact.Layout, token string) ([]record, error) {
 	var records []record
 	for seq := 1; ; seq++ {
@@ -352,8 +343,7 @@ func (j *journal) awaitWrite() error {
 	return nil
 }
 
-// createRecord writes a redacted object. If two attempts write the same one, the later attempt
-// continues.
+// createRecord writes a redacted object. If two attempts write the same one, the later attempt continues.
 func (j *journal) createRecord(ctx context.Context, r record, seq int) error {
 	key := j.spec.Layout.Journal(j.spec.Token, seq)
 	var err error

@@ -56,8 +56,7 @@ func lossesOf(entries []loop.Entry, tools []llm.Tool) losses {
 	return l
 }
 
-// statesOf returns the states of tools by their holders, which are MCP servers and
-// run_command.
+// statesOf returns the states of tools by their holders, which are MCP servers and run_command.
 func statesOf(tools []llm.Tool) map[string]string {
 	states := map[string]string{}
 	for _, t := range tools {
@@ -128,7 +127,6 @@ type informed struct {
 	lost string // empty once it was told
 }
 
-// Updates implements loop.Rules.
 func (r *informed) Updates(ctx context.Context) (loop.Update, error) {
 	if r.lost == "" {
 		return r.Rules.Updates(ctx)
@@ -147,8 +145,7 @@ func (r *informed) Learn(ctx context.Context, e loop.Entry) error {
 	return r.Rules.Learn(ctx, e)
 }
 
-// maxBegun bounds how often a step begins again. After that its agent is told about its
-// losses instead.
+// maxBegun bounds how often a step begins again. After that its agent is told about its losses instead.
 const maxBegun = 3
 
 // beginAgain journals that the step begins again, with an opening that names the losses, and

@@ -97,7 +97,6 @@ func (w *workspace) showBase(ctx context.Context) error {
 	return nil
 }
 
-// runTool runs a tool call and records the files that the call may have written.
 func (w *workspace) runTool(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	if w.unfilled != "" && w.seesBase(call) {
 		if err := w.showBase(ctx); err != nil {
@@ -181,12 +180,7 @@ func (w *workspace) seesBase(call llm.ToolCall) bool {
 	case json.Unmarshal([]byte(call.Arguments), &arguments) != nil:
 		return false // the tool refuses it
 	}
-	for _, name := range []string{arguments.Path, arguments.From} {
-		if w.leadsToBase(name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{arguments.Path, arguments.From}, func(name string) bool { return w.leadsToBase(name) })
 }
 
 // leadsToBase reports whether a path is in the unchanged base or passes through a link.
@@ -269,8 +263,7 @@ func (w *workspace) showPapers(papers []Paper) error {
 	return nil
 }
 
-// maxDiffed is the size, in bytes, up to which a peer's patch includes the contents of a
-// file.
+// maxDiffed is the size, in bytes, up to which a peer's patch includes the contents of a file.
 const maxDiffed = 1 << 20
 
 // diffOf returns the change of an answer as a patch; dir has the files that the answer added or

@@ -12,8 +12,7 @@ import (
 	"conclave/engine/text"
 )
 
-// Message is messages/<NNN>.json: a human message. Launches and the doorbell contain only its
-// number.
+// Message is messages/<NNN>.json: a human message. Launches and the doorbell contain only its number.
 type Message struct {
 	Number int       `json:"number"`          // number among all messages of the run, from 1
 	Agent  string    `json:"agent,omitempty"` // the recipient; empty for everybody

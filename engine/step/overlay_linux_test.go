@@ -33,16 +33,20 @@ func mountedPorts(t *testing.T, b *bench, trees *snapshot.Trees, mounts *overlay
 	t.Helper()
 	ports := b.ports(replies...)
 	ports.Trees = trees
-	ports.Repeatable = func(string) bool { return true }
-	if mounts != nil {
-		ports.Overlays = func(context.Context) *overlay.Mounts { return mounts }
-	}
-	ports.Tools = func(ctx context.Context, dir string) (step.Tools, error) {
+	ports.Tools = mounted{mounts: mounts, Toolbox: step.OpenFunc(func(ctx context.Context, dir string) (step.Tools, error) {
 		b.work = dir
 		return tools.Open(ctx, dir, tools.Set{Files: true, Shell: &sandbox.Options{Level: sandbox.Full, Host: sandboxHost(), Tree: mounts.Tree(dir)}})
-	}
+	})}
 	return ports
 }
+
+// mounted is a toolbox with mounts.
+type mounted struct {
+	step.Toolbox
+	mounts *overlay.Mounts
+}
+
+func (m mounted) Overlays(context.Context) *overlay.Mounts { return m.mounts }
 
 func openMounts(t *testing.T) *overlay.Mounts {
 	t.Helper()

@@ -18,8 +18,7 @@ type Paths struct {
 	Scratch string            // directory of workspaces, if its name may be unusual
 }
 
-// sandboxWorkspace is the path of the workspace for commands in the sandbox's
-// strictest confinement.
+// sandboxWorkspace is the path of the workspace for commands in the sandbox's strictest confinement.
 const sandboxWorkspace = "/workspace"
 
 // anyDirectory matches the beginning of an absolute path.

@@ -21,10 +21,10 @@ func suspend(t *testing.T, b *bench) (step.Ports, *worked) {
 	ports := b.ports()
 	stop := errors.New("suspended")
 	ports.Model = model
-	ports.Alive = failing(stop, func() bool { return model.calls.Load() == 3 })
+	leaseOf(&ports).alive = failing(stop, func() bool { return model.calls.Load() == 3 })
 	_, err := step.Run(t.Context(), ports, b.spec)
 	require.ErrorIs(t, err, stop)
-	ports.Alive = nil
+	ports.Lease = nil
 	return ports, model
 }
 
@@ -93,10 +93,10 @@ func TestResumeFrom_unreportedTwice(t *testing.T) {
 		ports, _ := suspend(t, b)
 		resume(b, "run-l2", "run-l1", 1, tt.first)
 		stop := errors.New("suspended again")
-		ports.Alive = func() error { return stop }
+		leaseOf(&ports).alive = func() error { return stop }
 		_, err := step.Run(t.Context(), ports, b.spec)
 		require.ErrorIs(t, err, stop)
-		ports.Alive = nil
+		ports.Lease = nil
 		resume(b, "run-l3", "run-l2", 2, tt.second)
 		result, err := step.Run(t.Context(), ports, b.spec)
 		require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestResumeFrom_stepWithoutJournal(t *testing.T) {
 	ports, model := suspend(t, b)
 	resume(b, "run-l2", "run-l1", 1, false)
 	broken, open := errors.New("no browser"), ports.Tools
-	ports.Tools = func(context.Context, string) (step.Tools, error) { return nil, broken }
+	ports.Tools = step.OpenFunc(func(context.Context, string) (step.Tools, error) { return nil, broken })
 	_, err := step.Run(t.Context(), ports, b.spec)
 	require.ErrorIs(t, err, broken)
 

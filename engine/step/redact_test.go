@@ -53,7 +53,7 @@ func TestRedact_journal(t *testing.T) {
 			ports.Redact = without(secret)
 			replied := false
 			ports.Progress = func(p step.Progress) { replied = replied || p.Last == loop.Reply }
-			ports.Alive = failing(errKilled, func() bool { return replied })
+			leaseOf(&ports).alive = failing(errKilled, func() bool { return replied })
 			_, err := step.Run(t.Context(), ports, b.spec)
 			require.ErrorIs(t, err, errKilled)
 			found := false

@@ -317,15 +317,15 @@ func TestInterruptedCall(t *testing.T) {
 			model := &worked{}
 			ports := b.ports()
 			ports.Model = model
-			ports.Repeatable = func(string) bool { return repeatable }
+			ports.Tools = toolbox{Toolbox: ports.Tools, repeatable: func(string) bool { return repeatable }}
 			killed := false
 			ports.Progress = func(p step.Progress) { killed = killed || p.Last == loop.Reply && p.Usage.ModelCalls == 2 }
-			ports.Alive = failing(errKilled, func() bool { return killed })
+			leaseOf(&ports).alive = failing(errKilled, func() bool { return killed })
 			_, err := step.Run(t.Context(), ports, b.spec)
 			require.ErrorIs(t, err, errKilled)
 
 			r := b.again()
-			ports.Alive, ports.Progress = nil, nil
+			ports.Lease, ports.Progress = nil, nil
 			_, err = step.Run(t.Context(), ports, b.spec)
 			require.NoError(t, err)
 			require.EqualValues(t, workedCalls, model.calls.Load())
@@ -373,16 +373,16 @@ func TestInterruptedCall_reusedID(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	ports := b.ports(call("write_file", map[string]string{"path": "a", "content": "one"}))
-	ports.Repeatable = func(string) bool { return false }
+	ports.Tools = toolbox{Toolbox: ports.Tools, repeatable: func(string) bool { return false }}
 	replied := false
 	ports.Progress = func(p step.Progress) { replied = replied || p.Last == loop.Reply }
-	ports.Alive = failing(errKilled, func() bool { return replied })
+	leaseOf(&ports).alive = failing(errKilled, func() bool { return replied })
 	_, err := step.Run(t.Context(), ports, b.spec)
 	require.ErrorIs(t, err, errKilled)
 
 	r := b.again()
 	ports = b.ports(call("write_file", map[string]string{"path": "b", "content": "two"}), read("b"), done("Two."))
-	ports.Repeatable = func(string) bool { return false }
+	ports.Tools = toolbox{Toolbox: ports.Tools, repeatable: func(string) bool { return false }}
 	_, err = step.Run(t.Context(), ports, b.spec)
 	require.NoError(t, err)
 	outputs := results(r.learned)
@@ -454,7 +454,7 @@ func TestResumeFrom_uncounted(t *testing.T) {
 			run := func(token, from string, after int, uncounted bool, model *worked, killAt int64) (step.Result, error) {
 				ports := b.ports()
 				ports.Model = model
-				ports.Alive = failing(killed, func() bool { return killAt > 0 && model.calls.Load() == killAt })
+				leaseOf(&ports).alive = failing(killed, func() bool { return killAt > 0 && model.calls.Load() == killAt })
 				b.spec.Token, b.spec.Attempt.ResumeFrom, b.spec.Attempt.Uncounted, b.spec.After = token, from, uncounted, after
 				b.spec.Open = func(step.Access) (loop.Rules, []llm.Message, error) {
 					return &rules{}, []llm.Message{{Role: llm.User, Content: "How many moons has Mars?"}}, nil

@@ -32,7 +32,7 @@ func runOn(t *testing.T, b *bench, trees *snapshot.Trees, token string, change f
 	b.spec.Token, b.spec.Shown.Peers = token, nil
 	ports := b.ports(writeCall("new.go", token), writeCall("src/a.go", token), done("It is "+token))
 	ports.Trees = trees
-	ports.Tools = func(ctx context.Context, dir string) (step.Tools, error) {
+	ports.Tools = step.OpenFunc(func(ctx context.Context, dir string) (step.Tools, error) {
 		info, err := os.Lstat(filepath.Join(dir, "main.go"))
 		require.NoError(t, err)
 		found.inode = artifact.Identify(info).Inode
@@ -45,7 +45,7 @@ func runOn(t *testing.T, b *bench, trees *snapshot.Trees, token string, change f
 			}
 		}
 		return tools.Open(ctx, dir, tools.Set{Files: true})
-	}
+	})
 	if change != nil {
 		change(&ports)
 	}
@@ -168,7 +168,7 @@ func TestBase_unchangedForLastingTools(t *testing.T) {
 	t.Parallel()
 	b, _ := basedBench(t)
 	ports := b.ports()
-	ports.Repeatable = func(string) bool { return false }
+	ports.Tools = toolbox{Toolbox: ports.Tools, repeatable: func(string) bool { return false }}
 	ports.Model = &linking{Model: ports.Model, at: 1, then: done("Two."), do: func() {
 		require.FileExists(t, filepath.Join(b.work, "base", "main.go"))
 	}}
@@ -241,13 +241,13 @@ func TestBase_readOnlyDirectoryIsLost(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ports := b.ports(writeCall("new", "x"))
 	open := ports.Tools
-	ports.Tools = func(ctx context.Context, dir string) (step.Tools, error) {
-		opened, err := open(ctx, dir)
+	ports.Tools = step.OpenFunc(func(ctx context.Context, dir string) (step.Tools, error) {
+		opened, err := open.OpenTools(ctx, dir)
 		return spoiling{opened, func() {
 			require.NoError(t, filelock.RemoveTree(filepath.Join(dir, "context")))
 			cancel()
 		}}, err
-	}
+	})
 	_, err := step.Run(ctx, ports, b.spec)
 	require.ErrorIs(t, err, context.Canceled)
 	left, err := os.ReadDir(b.scratch)
@@ -261,7 +261,7 @@ func TestBase_copyOfLastingTools(t *testing.T) {
 	b, _ := basedBench(t)
 	trees := snapshot.NewTrees(b.store, t.TempDir(), 1<<30)
 	runOn(t, b, trees, "run-l1", func(p *step.Ports) {
-		p.Repeatable = func(tool string) bool { return tool != llm.FileTools()[0].Name }
+		p.Tools = toolbox{Toolbox: p.Tools, repeatable: func(tool string) bool { return tool != llm.FileTools()[0].Name }}
 	})
 	left, err := os.ReadDir(b.scratch)
 	require.NoError(t, err)
@@ -274,14 +274,16 @@ func TestTouched_scansWhatToolsWrote(t *testing.T) {
 	t.Parallel()
 	for how, change := range map[string]func(*step.Ports){
 		"named": nil,
-		"walk":  func(p *step.Ports) { p.Repeatable = func(string) bool { return false } },
+		"walk": func(p *step.Ports) {
+			p.Tools = toolbox{Toolbox: p.Tools, repeatable: func(string) bool { return false }}
+		},
 	} {
 		b := newBench(t, &rules{})
 		ports := b.ports(writeCall("mine", "x"))
-		ports.Tools = func(ctx context.Context, dir string) (step.Tools, error) {
+		ports.Tools = step.OpenFunc(func(ctx context.Context, dir string) (step.Tools, error) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "unnoticed"), nil, 0o644))
 			return tools.Open(ctx, dir, tools.Set{Files: true})
-		}
+		})
 		if change != nil {
 			change(&ports)
 		}

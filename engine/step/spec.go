@@ -22,9 +22,11 @@ type Ports struct {
 	Store artifact.Store
 	Model loop.Model
 
-	// Tools opens the ordinary tools on a workspace. They are closed before the
-	// workspace is removed.
-	Tools func(ctx context.Context, workspace string) (Tools, error)
+	// Tools are the agent's ordinary tools.
+	Tools Toolbox
+
+	// Lease is the attempt's right to go on; nil for an attempt that nothing ends.
+	Lease Lease
 
 	// Caller has the tools that the session's caller runs.
 	Caller loop.Caller
@@ -39,27 +41,15 @@ type Ports struct {
 	// tool. If it is empty, the error of the loop is used.
 	NoCalls string
 
-	// UnreadCalls replaces NoCalls if a reply contained a call, as text, that could not be
-	// read.
+	// UnreadCalls replaces NoCalls if a reply contained a call, as text, that could not be read.
 	UnreadCalls string
 
-	// Scratch is the directory of workspaces; if empty, the system's temporary directory is
-	// used.
+	// Scratch is the directory of workspaces; if empty, the system's temporary directory is used.
 	Scratch string
 
 	// Trees copies the session's base and context into workspaces. Without it they are read
 	// from Store for every step.
 	Trees *snapshot.Trees
-
-	// Overlays returns the mount namespace in which the agent's tools can work, or nil if they need
-	// copies. It is called only if the session has a base. A nil Overlays returns nil.
-	Overlays func(context.Context) *overlay.Mounts
-
-	// Repeatable reports whether an interrupted call of a tool can run again without harm in
-	// the workspace as it was before the call. The model is told that the outcome of other
-	// interrupted calls is unknown. If Repeatable is nil, all calls are repeated, which suits
-	// tools that change only the workspace.
-	Repeatable func(tool string) bool
 
 	// Redact removes secrets from tool results, the journal, the transcript, the committed
 	// payload and the reason for abandoning a step; nil removes nothing. Its argument is
@@ -68,16 +58,45 @@ type Ports struct {
 
 	// Progress is called after every journal entry; may be nil.
 	Progress func(Progress)
+}
 
-	// Alive is called before every model call, tool run, commit and journal entry of tool
-	// results. It may wait; an error ends the attempt. If it is nil, the attempt is always
-	// alive.
-	Alive func() error
+// Toolbox opens an agent's ordinary tools.
+type Toolbox interface {
+	// OpenTools opens the tools on a workspace. They are closed before the workspace is removed.
+	OpenTools(ctx context.Context, workspace string) (Tools, error)
 
-	// Fence returns a context for a tool run that ends as soon as another attempt may be
-	// running; nil sets no such limit. Model calls are not fenced, because the conditional
-	// creation of the journal entry decides which reply counts.
-	Fence func(context.Context) (context.Context, context.CancelFunc)
+	// Repeatable reports whether an interrupted call of a tool can run again without harm in the workspace as
+	// it was before the call. The model is told that the outcome of other interrupted calls is unknown.
+	Repeatable(tool string) bool
+
+	// Overlays returns the mount namespace in which the tools can work, or nil if they need
+	// copies. It is called only if the session has a base.
+	Overlays(context.Context) *overlay.Mounts
+}
+
+// OpenFunc opens tools that need copies and change only the workspace, so all calls are repeatable.
+type OpenFunc func(ctx context.Context, workspace string) (Tools, error)
+
+// OpenTools implements Toolbox.
+func (f OpenFunc) OpenTools(ctx context.Context, workspace string) (Tools, error) {
+	return f(ctx, workspace)
+}
+
+// Repeatable implements Toolbox.
+func (OpenFunc) Repeatable(string) bool { return true }
+
+// Overlays implements Toolbox.
+func (OpenFunc) Overlays(context.Context) *overlay.Mounts { return nil }
+
+// Lease is the right of an attempt to go on with its step.
+type Lease interface {
+	// CheckAlive is called before every model call, tool run, commit and journal entry of tool
+	// results. It may wait; an error ends the attempt.
+	CheckAlive(context.Context) error
+
+	// FenceTools returns a context for a tool run that ends as soon as another attempt may be running. Model
+	// calls are not fenced, because the conditional creation of the journal entry decides which reply counts.
+	FenceTools(context.Context) (context.Context, context.CancelFunc)
 }
 
 // Tools are ordinary tools that hold their workspace open.
@@ -107,9 +126,8 @@ type Spec struct {
 	// Query is recorded in the claim if the session has no document of its own for it.
 	Query string
 
-	// Reserve makes sure that a number is free before it is claimed; it returns false if the
-	// number is taken. It is nil unless other programs write steps to the store without
-	// claiming their numbers.
+	// Reserve makes sure that a number is free before it is claimed; it returns false if the number is taken.
+	// It is nil unless other programs write steps to the store without claiming their numbers.
 	Reserve func(ctx context.Context, number int) (bool, error)
 
 	Attempt Attempt
@@ -157,8 +175,7 @@ type Access struct {
 	// Mount replaces one peer's files and text under peers/.
 	Mount func(context.Context, Peer) error
 
-	// Manifest returns the hash of the manifest of the current files, or "" if there are
-	// none.
+	// Manifest returns the hash of the manifest of the current files, or "" if there are none.
 	Manifest func(context.Context) (string, error)
 
 	// Read returns the beginning of a regular file of the workspace.
@@ -189,8 +206,7 @@ type Shown struct {
 	Papers  []Paper
 }
 
-// Paper is a text that the agent may only read: part of an evaluation, or the memory of other
-// agents.
+// Paper is a text that the agent may only read: part of an evaluation, or the memory of other agents.
 type Paper struct {
 	Dir  string // EvaluatorDir or MemoryDir
 	Name string // slash-separated path in the directory
@@ -217,8 +233,7 @@ type Sealed struct {
 	// Workspace is set if the step's files belong to the action.
 	Workspace bool
 
-	// Otherwise is the hash of the stored manifest to commit if the step has no such files;
-	// it may be empty.
+	// Otherwise is the hash of the stored manifest to commit if the step has no such files; it may be empty.
 	Otherwise string
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,10 +19,9 @@ import (
 	"conclave/engine/loop"
 )
 
-// Run runs the step, or returns the result of its commit if it has one. The error is a
-// *loop.EndedError if the step ended itself without an action; a *loop.NoActionError,
-// *loop.TimeOverError or *llm.Error if it failed; the cause of ctx if ctx ended; and
-// otherwise a fault of the store or the machine.
+// Run runs the step, or returns the result of its commit if it has one. The error is a *loop.EndedError if
+// the step ended itself without an action; a *loop.NoActionError, *loop.TimeOverError or *llm.Error if it
+// failed; the cause of ctx if ctx ended; and otherwise a fault of the store or the machine.
 func Run(ctx context.Context, p Ports, s Spec) (Result, error) {
 	a := newAttempt(p, s)
 	err := a.runStep(ctx)
@@ -97,7 +97,7 @@ func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
 		return artifact.Commit{}, err
 	}
 	defer ws.closeWorkspace(ctx)
-	a.ws, a.journal, a.cut = ws, newJournal(a), nil
+	a.ws, a.journal, a.cut = ws, &journal{attempt: a, writer: rand.Text(), spent: a.spec.Attempt.Spent}, nil
 	var c artifact.Commit
 	action, err := a.converseWithModel(ctx)
 	if err == nil {
@@ -288,8 +288,7 @@ func readCommit(ctx context.Context, store artifact.Store, dir string) (artifact
 	return c, nil
 }
 
-// finishTime bounds finishCommit after the step has been ended from outside. A later attempt
-// repeats it.
+// finishTime bounds finishCommit after the step has been ended from outside. A later attempt repeats it.
 const finishTime = 2 * time.Minute
 
 // finishCommit writes the documents derived from a commit and deletes the journal. It
@@ -303,8 +302,7 @@ func (a *attempt) finishCommit(ctx context.Context, c artifact.Commit) error {
 	return a.writeDocuments(finishing, a.fresh && ctx.Err() == nil && a.spec.Reserve == nil)
 }
 
-// maxUnstorable is the number of actions that are withdrawn because of their files before the
-// step fails.
+// maxUnstorable is the number of actions that are withdrawn because of their files before the step fails.
 const maxUnstorable = 3
 
 // Bounds of the list of files left out of an answer.
@@ -351,7 +349,6 @@ func (s *storable) Learn(ctx context.Context, e loop.Entry) error {
 	return s.Rules.Learn(ctx, e)
 }
 
-// Confirm implements loop.Rules.
 func (s *storable) Confirm(ctx context.Context, a loop.Action) (loop.Update, error) {
 	update, err := s.Rules.Confirm(ctx, a)
 	if err != nil || len(update.Messages) > 0 || update.Note != nil || update.Ruling != nil {

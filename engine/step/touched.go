@@ -24,8 +24,7 @@ type touched struct {
 	checked bool
 }
 
-// addFiles records the files that a call may have written. nil means that it may have written any
-// file.
+// addFiles records the files that a call may have written. nil means that it may have written any file.
 func (t *touched) addFiles(files []string) {
 	t.unknown = t.unknown || files == nil
 	for _, name := range files {
@@ -42,17 +41,13 @@ func (t *touched) isEmpty() bool { return !t.unknown && len(t.files) == 0 }
 // mayLeaveProcess reports whether a tool may leave a process that writes at any time. This is assumed
 // of tools whose calls cannot be repeated.
 func (w *workspace) mayLeaveProcess() bool {
-	if w.ports.Repeatable == nil || w.lasted {
-		return w.lasted
-	}
 	for _, t := range w.tools.Tools() {
-		w.lasted = w.lasted || t.Name != AdoptFiles && !w.ports.Repeatable(t.Name)
+		w.lasted = w.lasted || t.Name != AdoptFiles && !w.ports.Tools.Repeatable(t.Name)
 	}
 	return w.lasted
 }
 
-// beginRecord starts a new record after a scan. The scan has found the changes made before it
-// began.
+// beginRecord starts a new record after a scan. The scan has found the changes made before it began.
 func (w *workspace) beginRecord(checked bool) {
 	w.touched = touched{unknown: w.mayLeaveProcess()}
 	w.touched.checked = checked && !w.touched.unknown
@@ -106,8 +101,7 @@ func (w *workspace) takeChanges(ctx context.Context) (artifact.Delta, error) {
 	return delta, nil
 }
 
-// storeManifest stores the files that would belong to an answer now, and returns the hash of their
-// manifest.
+// storeManifest stores the files that would belong to an answer now, and returns the hash of their manifest.
 func (w *workspace) storeManifest(ctx context.Context) (string, error) {
 	if err := w.scanChanges(ctx); err != nil {
 		return "", err
@@ -164,8 +158,7 @@ const memoryDir = "memory/"
 // maxNotes bounds, in bytes, the notes of an earlier step that its agent is shown.
 const maxNotes = 8 << 10
 
-// givenBack returns the text that tells an agent about the files of its earlier step and
-// quotes its notes.
+// givenBack returns the text that tells an agent about the files of its earlier step and quotes its notes.
 func (a *attempt) givenBack() string {
 	var b strings.Builder
 	b.WriteString(filesGivenBack)

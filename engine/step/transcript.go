@@ -49,9 +49,8 @@ func (t Transcript) Usage() llm.Usage {
 	return u
 }
 
-// ReadTranscript reads the transcript of the step in dir, a key prefix that ends in "/". For
-// a step that is not over it reads the journal. It fails with artifact.ErrNotFound if the
-// step is unclaimed.
+// ReadTranscript reads the transcript of the step in dir, a key prefix that ends in "/". For a step that is
+// not over it reads the journal. It fails with artifact.ErrNotFound if the step is unclaimed.
 func ReadTranscript(ctx context.Context, store artifact.Store, layout artifact.Layout, dir string) (Transcript, error) {
 	claim, err := artifact.ReadJSON[artifact.Claim](ctx, store, dir+"step.json")
 	if err != nil {
@@ -68,7 +67,6 @@ func ReadTranscript(ctx context.Context, store artifact.Store, layout artifact.L
 	return t, t.readFinal(ctx, store, layout, dir)
 }
 
-// readFinal reads the commit and the transcript of a step that is over.
 func (t *Transcript) readFinal(ctx context.Context, store artifact.Store, layout artifact.Layout, dir string) error {
 	commit, err := readCommit(ctx, store, dir)
 	switch {
@@ -108,8 +106,7 @@ func ReadCommitted(ctx context.Context, store artifact.Store, layout artifact.La
 	return blob, blobErr
 }
 
-// AwaitsCommit reports whether the transcript ends with an action, which is written just
-// before the commit.
+// AwaitsCommit reports whether the transcript ends with an action, which is written just before the commit.
 func (t Transcript) AwaitsCommit() bool {
 	return t.Commit == nil && len(t.Lines) > 0 && t.Lines[len(t.Lines)-1].Action != nil
 }
@@ -132,7 +129,6 @@ func parseLines(key string, raw []byte) ([]Line, error) {
 	return lines, nil
 }
 
-// journalLines returns the lines of a journal in the form of a transcript.
 func journalLines(ctx context.Context, store artifact.Store, layout artifact.Layout, token string) ([]Line, error) {
 	records, err := readJournal(ctx, store, layout, token)
 	if err != nil {
@@ -153,16 +149,16 @@ func rawLines(records []record) (lines []Line, err error) {
 	return lines, nil
 }
 
-// checkAlive returns the reason why the attempt must end, or nil. It also calls Alive, because a
+// checkAlive returns the reason why the attempt must end, or nil. It also asks the lease, because a
 // stopped process or a sleeping machine may continue before ctx is cancelled.
 func (p Ports) checkAlive(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if p.Alive == nil {
+	if p.Lease == nil {
 		return nil
 	}
-	return p.Alive()
+	return p.Lease.CheckAlive(ctx)
 }
 
 // fencedModel checks that the attempt is alive before every call.
@@ -175,7 +171,6 @@ type fencedModel struct {
 	interrupted map[string]bool
 }
 
-// Generate implements loop.Model.
 func (m fencedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	if err := m.alive(ctx); err != nil {
 		return llm.Reply{}, err
@@ -196,10 +191,8 @@ type fencedTools struct {
 // outcomeUnknown is the result of a call that may have run and must not run twice.
 const outcomeUnknown = "The step was interrupted while this call ran, or just before. Whether it took effect is not known: find out before you call it again."
 
-// Tools implements loop.Tools.
 func (t fencedTools) Tools() []llm.Tool { return t.ws.tools.Tools() }
 
-// Run implements loop.Tools.
 func (t fencedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	if err := t.journal.awaitWrite(); err != nil {
 		return loop.Output{}, err
@@ -207,7 +200,7 @@ func (t fencedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, e
 	if err := t.ports.checkAlive(ctx); err != nil {
 		return loop.Output{}, err
 	}
-	if t.interrupted[call.ID] && t.ports.Repeatable != nil && !t.ports.Repeatable(call.Name) {
+	if t.interrupted[call.ID] && !t.ports.Tools.Repeatable(call.Name) {
 		return loop.Output{Text: outcomeUnknown, Failed: true}, nil
 	}
 	fenced, stop := t.ports.fenceRun(ctx)
@@ -221,10 +214,10 @@ func (t fencedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, e
 }
 
 func (p Ports) fenceRun(ctx context.Context) (context.Context, context.CancelFunc) {
-	if p.Fence == nil {
+	if p.Lease == nil {
 		return ctx, func() {}
 	}
-	return p.Fence(ctx)
+	return p.Lease.FenceTools(ctx)
 }
 
 func (p Ports) redactText(data []byte) []byte {

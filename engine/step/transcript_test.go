@@ -146,7 +146,7 @@ func TestReadTranscript_started(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	ports := b.ports()
-	ports.Alive = func() error { return errKilled }
+	leaseOf(&ports).alive = func() error { return errKilled }
 	_, err := step.Run(t.Context(), ports, b.spec)
 	require.ErrorIs(t, err, errKilled)
 	got, err := b.transcript(1)
@@ -166,7 +166,7 @@ func TestReadTranscript_suspended(t *testing.T) {
 	model := &worked{}
 	ports.Model = model
 	stop := errors.New("suspended")
-	ports.Alive = failing(stop, func() bool { return model.calls.Load() == 2 })
+	leaseOf(&ports).alive = failing(stop, func() bool { return model.calls.Load() == 2 })
 	suspended, err := step.Run(t.Context(), ports, b.spec)
 	require.ErrorIs(t, err, stop)
 	require.NoError(t, step.Leave(t.Context(), ports, b.spec, suspended))
@@ -176,7 +176,7 @@ func TestReadTranscript_suspended(t *testing.T) {
 	require.Nil(t, first.Commit)
 
 	b.spec.Token, b.spec.Attempt.ResumeFrom, b.spec.After = "run-l2", "run-l1", 1
-	ports.Alive = failing(stop, func() bool { return model.calls.Load() == 4 })
+	leaseOf(&ports).alive = failing(stop, func() bool { return model.calls.Load() == 4 })
 	_, err = step.Run(t.Context(), ports, b.spec)
 	require.ErrorIs(t, err, stop)
 	second, err := b.transcript(2)

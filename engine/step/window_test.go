@@ -130,7 +130,7 @@ func TestFence_summary(t *testing.T) {
 	ports.Model, ports.Window = model, 2048
 	over := false
 	ports.Progress = func(p step.Progress) { over = over || p.Last == loop.Results && model.asked == whole.first-1 }
-	ports.Alive = failing(errKilled, func() bool { return over })
+	leaseOf(&ports).alive = failing(errKilled, func() bool { return over })
 	_, err = step.Run(t.Context(), ports, b.spec)
 	require.ErrorIs(t, err, errKilled)
 	require.Equal(t, whole.first-1, model.asked)

@@ -85,7 +85,7 @@ func (w *workspace) fillWorkspace(ctx context.Context, s Spec) (err error) {
 	if err := w.showPapers(s.Shown.Papers); err != nil {
 		return fmt.Errorf("show an evaluation: %w", err)
 	}
-	if w.tools, err = w.ports.Tools(ctx, w.dir); err != nil {
+	if w.tools, err = w.ports.Tools.OpenTools(ctx, w.dir); err != nil {
 		return fmt.Errorf("open the tools of the step: %w", err)
 	}
 	if w.mayLeaveProcess() { // a process of the tool may read it at any time
@@ -103,8 +103,8 @@ func (w *workspace) fillWorkspace(ctx context.Context, s Spec) (err error) {
 // lendWhole makes the tools' directory with the files of a base. It mounts them if it can, and
 // copies them otherwise.
 func (w *workspace) lendWhole(ctx context.Context, b *artifact.Base) (*snapshot.Loan, error) {
-	if b != nil && w.ports.Overlays != nil {
-		if mounts := w.ports.Overlays(ctx); mounts != nil {
+	if b != nil {
+		if mounts := w.ports.Tools.Overlays(ctx); mounts != nil {
 			if whole, err := w.ports.Trees.Mount(ctx, mounts, b, w.dir); err == nil {
 				w.dir, w.whole = whole.Dir(), whole
 				return whole, nil
@@ -229,8 +229,7 @@ func (s *stage) closeStage() {
 	s.root.Close()
 }
 
-// staged has the names of a peer's parts outside the tools' directory; the names of missing
-// parts are empty.
+// staged has the names of a peer's parts outside the tools' directory; the names of missing parts are empty.
 type staged struct {
 	files, text, diff string
 	loan              *snapshot.Loan // loan of the files

@@ -155,12 +155,7 @@ func SecretsOfEnvironment(environ []string) []string {
 // SecretVariable reports whether a variable's name ends like those that configurations
 // require for keys, or like those of the AWS SDK, the Temporal CLI or MCP servers.
 func SecretVariable(name string) bool {
-	for _, ending := range []string{"_KEY", "_TOKEN", "_SECRET", "PASSWORD", "_KEY_DATA"} {
-		if strings.HasSuffix("_"+strings.ToUpper(name), ending) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"_KEY", "_TOKEN", "_SECRET", "PASSWORD", "_KEY_DATA"}, func(ending string) bool { return strings.HasSuffix("_"+strings.ToUpper(name), ending) })
 }
 
 // RedactJSON applies clean to the string values of a JSON document that conclave

@@ -160,9 +160,8 @@ func longestFirst(secrets []string) []string {
 	return slices.Compact(secrets)
 }
 
-// encodedSpellings returns a secret and its encodings: in a URL, in a JSON string, and in
-// a JSON string within another one, such as the arguments of a tool call. Encoders
-// differ in the characters they escape.
+// encodedSpellings returns a secret and its encodings: in a URL, in a JSON string, and in a JSON string
+// within another one, such as the arguments of a tool call. Encoders differ in the characters they escape.
 func encodedSpellings(secret string) []string {
 	all := formVariants([]string{secret})
 	for _, html := range []bool{false, true} {

@@ -28,8 +28,7 @@ func Head(s string, limit int) (string, bool) {
 	return s[:max(0, limit)], true
 }
 
-// Truncate shortens s to at most limit bytes, including the ellipsis that marks a shortened
-// text.
+// Truncate shortens s to at most limit bytes, including the ellipsis that marks a shortened text.
 func Truncate(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -38,8 +37,7 @@ func Truncate(s string, limit int) string {
 	return head + ellipsis
 }
 
-// HeadRunes returns the first n characters of s as valid UTF-8, because other bytes would not
-// survive JSON.
+// HeadRunes returns the first n characters of s as valid UTF-8, because other bytes would not survive JSON.
 func HeadRunes(s string, n int) string {
 	s = strings.ToValidUTF8(s, replacement)
 	for i := range s {
@@ -51,8 +49,7 @@ func HeadRunes(s string, n int) string {
 	return s
 }
 
-// TruncateRunes shortens s to at most n characters, including the ellipsis that marks a
-// shortened text.
+// TruncateRunes shortens s to at most n characters, including the ellipsis that marks a shortened text.
 func TruncateRunes(s string, n int) string {
 	s = strings.ToValidUTF8(s, replacement)
 	if utf8.RuneCountInString(s) <= n {

@@ -34,7 +34,6 @@ type activities struct {
 	metrics *Metrics
 }
 
-// InterceptActivity implements interceptor.WorkerInterceptor.
 func (a *activities) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	return &countedActivity{interceptor.ActivityInboundInterceptorBase{Next: next}, a.metrics}
 }
@@ -44,7 +43,6 @@ type countedActivity struct {
 	metrics *Metrics
 }
 
-// ExecuteActivity implements interceptor.ActivityInboundInterceptor.
 func (c *countedActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	var input any
 	if len(in.Args) == 1 {

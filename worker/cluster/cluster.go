@@ -37,8 +37,7 @@ const (
 	probeTimeout = 10 * time.Second
 )
 
-// Options returns the client options of the profile, overridden by flags. ok is false if no address
-// is set.
+// Options returns the client options of the profile, overridden by flags. ok is false if no address is set.
 func Options(address, namespace string) (o client.Options, ok bool, err error) {
 	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{})
 	if err != nil {
@@ -116,8 +115,7 @@ var process = sync.OnceValue(func() string {
 // Name identifies a Temporal service among those whose workers share a roster.
 func Name(o client.Options) string { return o.HostPort + "/" + o.Namespace }
 
-// OpenBucket opens the store for the sessions of a cluster. It does not use the network. observe
-// may be nil.
+// OpenBucket opens the store for the sessions of a cluster. It does not use the network. observe may be nil.
 func OpenBucket(ctx context.Context, bucket, prefix string, observe s3store.Observer) (*s3store.Store, error) {
 	store, err := s3store.New(ctx, s3store.Options{Bucket: bucket, Prefix: prefix, Observe: observe})
 	if err != nil {

@@ -11,9 +11,8 @@
 // encrypted separately with AES-256-GCM. Identifiers, times and search attributes remain readable,
 // as does the bucket, which has its own encryption.
 //
-// Keys come from the environment (KeyVariable). Payloads that are not encrypted are returned
-// unchanged, so a cluster can start to use keys at any time, and clients without a key can start
-// sessions.
+// Keys come from the environment (KeyVariable). Payloads that are not encrypted are returned unchanged, so a
+// cluster can start to use keys at any time, and clients without a key can start sessions.
 //
 // # Metrics
 //

@@ -80,7 +80,6 @@ func (c calm) Enabled(ctx context.Context, level slog.Level) bool {
 	return c.Handler.Enabled(ctx, level)
 }
 
-// Handle implements slog.Handler.
 func (c calm) Handle(ctx context.Context, r slog.Record) error {
 	if r.Message == activityError || r.Message == pollError {
 		r.Attrs(func(a slog.Attr) bool {
@@ -101,10 +100,8 @@ func (c calm) Handle(ctx context.Context, r slog.Record) error {
 	return c.Handler.Handle(ctx, r)
 }
 
-// WithAttrs implements slog.Handler.
 func (c calm) WithAttrs(attrs []slog.Attr) slog.Handler { return calm{c.Handler.WithAttrs(attrs)} }
 
-// WithGroup implements slog.Handler.
 func (c calm) WithGroup(name string) slog.Handler { return calm{c.Handler.WithGroup(name)} }
 
 func attemptLevel(err error) slog.Level {

@@ -52,7 +52,7 @@ var (
 
 // NewMetrics returns the metrics of a process with the given version.
 func NewMetrics(version string) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), sdk: newSDKMetrics(), models: newModels()}
+	m := &Metrics{registry: prometheus.NewRegistry(), sdk: newSDKMetrics(), models: &models{seen: map[[2]string]bool{}}}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 		m.registry.MustRegister(c)
@@ -154,7 +154,6 @@ func (m *Metrics) Sandbox(level string, works func() bool) {
 	})
 }
 
-// registerGauge registers a gauge with one label whose value is read when it is scraped.
 func (m *Metrics) registerGauge(name, help, label, value string, read func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(
 		prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{label: value}},
@@ -182,8 +181,6 @@ type models struct {
 	mu   sync.Mutex
 	seen map[[2]string]bool
 }
-
-func newModels() *models { return &models{seen: map[[2]string]bool{}} }
 
 func (n *models) modelLabels(provider, model string) (string, string) {
 	key := [2]string{provider, model}
@@ -218,7 +215,6 @@ type countedModel struct {
 	provider, name string
 }
 
-// Generate implements loop.Model.
 func (c countedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	began := time.Now()
 	reply, err := c.Model.Generate(ctx, req)

@@ -33,11 +33,9 @@ func newSDKMetrics() *sdkMetrics {
 	return &sdkMetrics{counters: map[string]*prometheus.CounterVec{}, gauges: map[string]*prometheus.GaugeVec{}, histograms: map[string]*prometheus.HistogramVec{}}
 }
 
-// Describe implements prometheus.Collector. It sends nothing, because the names are not known in
-// advance.
+// Describe implements prometheus.Collector. It sends nothing, because the names are not known in advance.
 func (s *sdkMetrics) Describe(chan<- *prometheus.Desc) {}
 
-// Collect implements prometheus.Collector.
 func (s *sdkMetrics) Collect(metrics chan<- prometheus.Metric) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +64,6 @@ type sdkHandler struct {
 	tags    prometheus.Labels
 }
 
-// WithTags implements client.MetricsHandler.
 func (h sdkHandler) WithTags(tags map[string]string) client.MetricsHandler {
 	all := prometheus.Labels{}
 	maps.Copy(all, h.tags)
@@ -74,7 +71,6 @@ func (h sdkHandler) WithTags(tags map[string]string) client.MetricsHandler {
 	return sdkHandler{h.metrics, all}
 }
 
-// Counter implements client.MetricsHandler.
 func (h sdkHandler) Counter(name string) client.MetricsCounter {
 	name += "_total"
 	c := vectorFor(h, h.metrics.counters, name, func(labels []string) *prometheus.CounterVec {
@@ -83,7 +79,6 @@ func (h sdkHandler) Counter(name string) client.MetricsCounter {
 	return sdkCounter{c}
 }
 
-// Gauge implements client.MetricsHandler.
 func (h sdkHandler) Gauge(name string) client.MetricsGauge {
 	g := vectorFor(h, h.metrics.gauges, name, func(labels []string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: sdkHelp}, labels)
@@ -91,7 +86,6 @@ func (h sdkHandler) Gauge(name string) client.MetricsGauge {
 	return sdkGauge{g}
 }
 
-// Timer implements client.MetricsHandler.
 func (h sdkHandler) Timer(name string) client.MetricsTimer {
 	name += "_seconds"
 	t := vectorFor(h, h.metrics.histograms, name, func(labels []string) *prometheus.HistogramVec {
@@ -102,7 +96,6 @@ func (h sdkHandler) Timer(name string) client.MetricsTimer {
 
 const sdkHelp = "A metric of the Temporal SDK."
 
-// vectorFor returns the vector for a name and the labels of h. It creates a vector for new labels.
 func vectorFor[V any](h sdkHandler, known map[string]V, name string, create func(labels []string) V) V {
 	labels := slices.Sorted(maps.Keys(h.tags))
 	key := strings.Join(append([]string{name}, labels...), " ")
@@ -118,17 +111,14 @@ func vectorFor[V any](h sdkHandler, known map[string]V, name string, create func
 
 type sdkCounter struct{ prometheus.Counter }
 
-// Inc implements client.MetricsCounter.
 func (c sdkCounter) Inc(n int64) { c.Add(float64(n)) }
 
 type sdkGauge struct{ prometheus.Gauge }
 
-// Update implements client.MetricsGauge.
 func (g sdkGauge) Update(value float64) { g.Set(value) }
 
 type sdkTimer struct{ prometheus.Observer }
 
-// Record implements client.MetricsTimer.
 func (t sdkTimer) Record(d time.Duration) { t.Observe(d.Seconds()) }
 
 // unreleased is the version of a build outside a repository.

@@ -55,8 +55,7 @@ func (p *run) secondsLeft() *float64 {
 	return new(max(0, left.Seconds()))
 }
 
-// selectClock adds the timer to the selector. When it fires, the core gets the event that the time
-// is over.
+// selectClock adds the timer to the selector. When it fires, the core gets the event that the time is over.
 func (p *run) selectClock(selector workflow.Selector) {
 	if p.clock.up == nil {
 		return

@@ -235,8 +235,7 @@ func (s *step) failureOf(err error) workflows.Failure {
 	return f
 }
 
-// isTaken reports whether a child workflow failed because its ID belongs to a running or ended
-// session.
+// isTaken reports whether a child workflow failed because its ID belongs to a running or ended session.
 func isTaken(err error) bool {
 	return alreadyRuns(err) || workflows.FailureOf(err, "", false).Cause.Type == activities.SessionTaken
 }
@@ -246,8 +245,7 @@ func alreadyRuns(err error) bool {
 	return running
 }
 
-// receiveEnd passes the end of the activity to the core, or starts its reckoning if the end was not
-// reported.
+// receiveEnd passes the end of the activity to the core, or starts its reckoning if the end was not reported.
 func (s *step) receiveEnd(f workflow.Future) {
 	var r acts.StepResult
 	if failure := workflows.Await(s.p.ctx, f, s.launch.ID, s.stopped, &r, func() string { return r.Token }); failure != nil {

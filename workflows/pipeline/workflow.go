@@ -192,8 +192,7 @@ func (p *run) awaitEvents() {
 	p.inbox.Wait(selector)
 }
 
-// selectStep adds the next result of the running step to the selector. It reports whether a step is
-// running.
+// selectStep adds the next result of the running step to the selector. It reports whether a step is running.
 func (p *run) selectStep(selector workflow.Selector) bool {
 	if p.step == nil {
 		return false
@@ -298,8 +297,7 @@ func (p *run) endCancelled() (acts.Result, error) {
 	return acts.Result{}, workflows.CanceledError(result.Usage, result)
 }
 
-// recordNews writes new events and messages immediately, because running steps read messages from the
-// store.
+// recordNews writes new events and messages immediately, because running steps read messages from the store.
 func (p *run) recordNews() {
 	p.core.Stamp(artifact.Timestamp(workflow.Now(p.ctx)))
 	if !p.recorder.Writing() && (len(p.messages) > 0 || p.recorded != p.core.Events || p.recorder.Due()) {
@@ -307,8 +305,7 @@ func (p *run) recordNews() {
 	}
 }
 
-// StartRecord starts the activity that writes the new entries. It is part of workflows.Recorder's
-// history.
+// StartRecord starts the activity that writes the new entries. It is part of workflows.Recorder's history.
 func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
 	p.core.Stamp(artifact.Timestamp(workflow.Now(ctx)))
 	p.writing = acts.RecordInput{

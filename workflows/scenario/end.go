@@ -77,8 +77,7 @@ func (s *run) cleanUp(ctx workflow.Context) {
 	}
 }
 
-// StartRecord starts the activity that writes the new entries. It is part of workflows.Recorder's
-// history.
+// StartRecord starts the activity that writes the new entries. It is part of workflows.Recorder's history.
 func (s *run) StartRecord(ctx workflow.Context) workflow.Future {
 	s.due = false
 	kept := 0
@@ -212,8 +211,7 @@ func (t *step) stop() {
 	t.cancel()
 }
 
-// selectStep adds the end of the running step to the selector. It reports whether a step is
-// running.
+// selectStep adds the end of the running step to the selector. It reports whether a step is running.
 func (s *run) selectStep(selector workflow.Selector) bool {
 	if s.step == nil {
 		return false
@@ -231,9 +229,8 @@ func (t *step) timeSpent() time.Duration {
 	return t.s.rest + workflow.Now(t.s.ctx).Sub(t.began)
 }
 
-// receiveEnd passes the end of the step to the core, or starts its reckoning if the end was not
-// reported. A result with neither a verdict nor an error is invalid, because an operator completed
-// the activity.
+// receiveEnd passes the end of the step to the core, or starts its reckoning if the end was not reported. A
+// result with neither a verdict nor an error is invalid, because an operator completed the activity.
 func (t *step) receiveEnd(f workflow.Future) {
 	var r acts.StepResult
 	failure := workflows.Await(t.s.ctx, f, t.launch.ID, t.stopped, &r, func() string {

@@ -32,8 +32,7 @@ func Workflow(ctx workflow.Context, in Input) (acts.Result, error) {
 	return result, err
 }
 
-// run drives one scenario.State. The number of steps bounds its history, so it never continues as
-// new.
+// run drives one scenario.State. The number of steps bounds its history, so it never continues as new.
 type run struct {
 	ctx workflow.Context
 	in  Input

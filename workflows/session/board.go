@@ -159,7 +159,6 @@ func boardMarkdown(s acts.State, p acts.Prepared) string {
 	return b.String()
 }
 
-// printAgents prints a table of the agents, then their failures and stops.
 func printAgents(b *workflows.Board, s acts.State) {
 	if len(s.Agents) == 0 {
 		return
@@ -186,7 +185,6 @@ func printAgents(b *workflows.Board, s acts.State) {
 	printFailures(b, s.Agents)
 }
 
-// printFailures prints each error once, with the agents that it concerns.
 func printFailures(b *workflows.Board, agents []coordination.AgentView) {
 	for i, a := range agents {
 		same := func(o coordination.AgentView) bool { return a.Error != nil && o.Error != nil && *o.Error == *a.Error }
@@ -256,7 +254,6 @@ func agentState(phase coordination.Phase, a coordination.AgentView) string {
 	return strings.ReplaceAll(string(a.Status), "_", " ")
 }
 
-// voteCell formats the vote or the stop of an agent.
 func voteCell(a coordination.AgentView) string {
 	cell, stale := "–", false
 	switch {

@@ -20,7 +20,7 @@ func TestScoreboard(t *testing.T) {
 		Votes: map[string]int{"agent_a": 1},
 		Agents: []coordination.AgentView{
 			{ID: "agent_a", Number: 1, Status: "answered", Running: true, LatestLabel: "agent1.2", Step: 2},
-			{ID: "agent_b", Number: 2, Status: "voted", Vote: &coordination.VoteView{TargetLabel: "agent1.1", Stale: true}, Step: 3},
+			{ID: "agent_b", Number: 2, Status: "voted", Vote: &coordination.VoteView{Choice: coordination.Choice{TargetLabel: "agent1.1"}, Stale: true}, Step: 3},
 			{ID: "agent_c", Number: 3, Status: "stopped", Stop: &coordination.StopView{Status: coordination.Complete, Summary: "Done.", Stale: true}},
 			{ID: "agent_d", Number: 4, Status: "failed", Error: &coordination.Failure{Type: "NoAction", Message: "gave up"}},
 			{

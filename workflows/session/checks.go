@@ -71,8 +71,7 @@ func (s *session) forgetCheck(id coordination.LaunchID) {
 	s.checks = left
 }
 
-// checkedSince returns when the checks of an agent's answer started, or the zero time if none are
-// running.
+// checkedSince returns when the checks of an agent's answer started, or the zero time if none are running.
 func (s *session) checkedSince(agent string) time.Time {
 	for _, c := range s.checks {
 		if c.agent == agent {

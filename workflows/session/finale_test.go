@@ -59,7 +59,7 @@ func TestFinale_AnotherAttempt(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{MaxRestarts: 1}, map[string][]outcome{
 		"agent_a": {
-			answers(), votesFor("agent_a", 1, 0), gives(acts.StepResult{Outcome: session.Outcome{Action: coordination.RestartTeam, Reason: "No sources."}}),
+			answers(), votesFor("agent_a", 1, 0), gives(acts.StepResult{Outcome: session.Outcome{Action: coordination.RestartTeam, Choice: coordination.Choice{Reason: "No sources."}}}),
 			hangs(),
 		},
 	})

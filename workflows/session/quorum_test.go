@@ -13,7 +13,7 @@ import (
 // votesSurely votes for agent_a's first answer with a confidence.
 func votesSurely(confidence float64) outcome {
 	return gives(acts.StepResult{Outcome: session.Outcome{
-		Action: coordination.Vote, Target: "agent_a", TargetLabel: "agent1.1", Confidence: &confidence,
+		Action: coordination.Vote, Choice: coordination.Choice{Target: "agent_a", TargetLabel: "agent1.1", Confidence: &confidence},
 	}})
 }
 

@@ -52,7 +52,7 @@ func answers() outcome {
 // number.
 func votesFor(agent string, number, heard int) outcome {
 	return gives(acts.StepResult{Outcome: session.Outcome{
-		Action: coordination.Vote, Target: agent, TargetLabel: fmt.Sprintf("agent%d.1", number), Heard: heard,
+		Action: coordination.Vote, Choice: coordination.Choice{Target: agent, TargetLabel: fmt.Sprintf("agent%d.1", number)}, Heard: heard,
 	}})
 }
 

@@ -27,8 +27,8 @@ func TestResultEvent(t *testing.T) {
 			coordination.Answered{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Seen: seen, Heard: 4},
 		},
 		"vote": {
-			acts.StepResult{Step: 2, Outcome: team.Outcome{Action: coordination.Vote, Target: "agent_b", TargetLabel: "agent2.1", Reason: "r", Seen: seen, Heard: 4}, Usage: used},
-			coordination.Voted{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Target: "agent_b", TargetLabel: "agent2.1", Reason: "r", Seen: seen, Heard: 4},
+			acts.StepResult{Step: 2, Outcome: team.Outcome{Action: coordination.Vote, Choice: coordination.Choice{Target: "agent_b", TargetLabel: "agent2.1", Reason: "r"}, Seen: seen, Heard: 4}, Usage: used},
+			coordination.Voted{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Choice: coordination.Choice{Target: "agent_b", TargetLabel: "agent2.1", Reason: "r"}, Seen: seen, Heard: 4},
 		},
 		"stop": {
 			acts.StepResult{Step: 2, Outcome: team.Outcome{Action: coordination.Stop, Status: "blocked", Summary: "no key", Seen: seen, Heard: 4}, Usage: used},
@@ -39,7 +39,7 @@ func TestResultEvent(t *testing.T) {
 			coordination.Evaluated{End: coordination.End{Launch: "l3", Step: 2, Usage: used}},
 		},
 		"begin again": {
-			acts.StepResult{Step: 2, Outcome: team.Outcome{Action: coordination.RestartTeam, Reason: "too short"}, Usage: used},
+			acts.StepResult{Step: 2, Outcome: team.Outcome{Action: coordination.RestartTeam, Choice: coordination.Choice{Reason: "too short"}}, Usage: used},
 			coordination.Evaluated{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Again: true, Reason: "too short"},
 		},
 		"restart": {

@@ -76,8 +76,7 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 	return s, err
 }
 
-// driveCore executes the commands of the core and waits for events, in turn, until the session is
-// decided.
+// driveCore executes the commands of the core and waits for events, in turn, until the session is decided.
 func (s *session) driveCore() (Result, error) {
 	if err := s.beginLoop(); err != nil {
 		return Result{}, err
@@ -359,15 +358,13 @@ func (s *session) recordWave() {
 	}
 }
 
-// flushRecords writes everything that is not yet on record. over is true for the last record of the
-// session.
+// flushRecords writes everything that is not yet on record. over is true for the last record of the session.
 func (s *session) flushRecords(ctx workflow.Context, over bool) error {
 	s.ledger.over = over
 	return s.ledger.recorder.Flush(ctx, s)
 }
 
-// StartRecord starts the activity that writes the new entries. It is part of workflows.Recorder's
-// history.
+// StartRecord starts the activity that writes the new entries. It is part of workflows.Recorder's history.
 func (s *session) StartRecord(ctx workflow.Context) workflow.Future {
 	l := &s.ledger
 	for _, entry := range s.core.TakeAccepted() { // of an update that came when nothing is drained any more

@@ -22,19 +22,16 @@ type Result struct {
 	What    string `json:"what"` // the attempt, in one sentence
 	Outcome string `json:"outcome"`
 
-	// Known is the reason why the level does not promise to stop the attack; empty if it promises
-	// to.
+	// Known is the reason why the level does not promise to stop the attack; empty if it promises to.
 	Known string `json:"known,omitempty"`
 
-	// Detail is the evidence if the attack succeeded, and otherwise the error or limit that stopped
-	// it.
+	// Detail is the evidence if the attack succeeded, and otherwise the error or limit that stopped it.
 	Detail string `json:"detail"`
 
 	Seconds float64 `json:"seconds"`
 }
 
-// Failed reports whether the level failed to stop an attack that it promises to stop, or could not
-// be judged.
+// Failed reports whether the level failed to stop an attack that it promises to stop, or could not be judged.
 func (r Result) Failed() bool {
 	return r.Outcome == unknown || r.Outcome == open && r.Known == ""
 }
@@ -86,8 +83,7 @@ type Options struct {
 	Host  sandbox.Host // the result of sandbox.Probe
 	Only  []string     // names of attacks; all if empty
 
-	// Toolchains and Private are passed to sandbox.Options, so that attacks see the same files as
-	// commands.
+	// Toolchains and Private are passed to sandbox.Options, so that attacks see the same files as commands.
 	Toolchains, Private []string
 
 	// Each is called after every attack; it may be nil.

@@ -94,8 +94,7 @@ func forkBomb(t target) (string, error) {
 	return "", err
 }
 
-// measureResident measures the memory of the attacker's processes, except for the program that they
-// share.
+// measureResident measures the memory of the attacker's processes, except for the program that they share.
 func measureResident(s *scene) {
 	var sum int64
 	for _, pid := range processesWith(s.target.Token) {

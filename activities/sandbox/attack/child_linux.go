@@ -200,8 +200,7 @@ func startDaemon(args ...string) (*exec.Cmd, error) {
 // secretForm matches all secrets.
 var secretForm = regexp.MustCompile(`sk-attack-[0-9a-f]{32}`)
 
-// findSecrets returns the secrets in data, which the judge verifies. It returns an error if there are
-// none.
+// findSecrets returns the secrets in data, which the judge verifies. It returns an error if there are none.
 func findSecrets(data []byte) (string, error) {
 	found := secretForm.FindAllString(string(data), 64)
 	if len(found) == 0 {

@@ -264,8 +264,7 @@ func (s *scene) observeWorker(ctx context.Context, a attack, ended <-chan error)
 	}
 }
 
-// workerCommand returns the command of a worker that holds a secret in its environment, arguments and
-// memory.
+// workerCommand returns the command of a worker that holds a secret in its environment, arguments and memory.
 func (c *check) workerCommand(s *scene) *exec.Cmd {
 	cmd := exec.Command(c.self, ChildCommand, "work", "--key="+s.secret)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.base, "TMPDIR=" + s.temp, keyVariable + "=" + s.secret}

@@ -21,8 +21,7 @@ import (
 	"conclave/activities/sandbox"
 )
 
-// scene is the host's part of one attack: its directories, listeners and victim. It belongs to the
-// judge.
+// scene is the host's part of one attack: its directories, listeners and victim. It belongs to the judge.
 type scene struct {
 	base      string // parent of the directories
 	workspace string
@@ -54,8 +53,7 @@ const (
 	preyMode   = 0o666
 )
 
-// newScene creates the files that all attacks use. Only the sandbox prevents other users from
-// reading them.
+// newScene creates the files that all attacks use. Only the sandbox prevents other users from reading them.
 func newScene(dir string, a attack) (*scene, error) {
 	base, err := os.MkdirTemp(dir, "a")
 	if err != nil {

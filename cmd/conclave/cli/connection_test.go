@@ -30,7 +30,7 @@ func TestNoRun(t *testing.T) {
 			"; they have files once they are prepared": {Target: Target{Cluster: true}, Store: store},
 	} {
 		conn.CLI = &CLI{Queue: workflows.TaskQueue}
-		err := conn.NoRun("s9")
+		err := conn.NoRun(t.Context(), "s9")
 		require.EqualError(t, err, want)
 		require.Equal(t, ExitUsage, ExitCode(err))
 	}

@@ -127,7 +127,7 @@ func (l lines) showPresent(s Snapshot) {
 	}
 	current := map[string]bool{}
 	for _, h := range s.Holds {
-		text, when := h.holdText(), Clock(s.Elapsed)
+		text, when := Line(h.Why)+"; "+Line(h.Release), Clock(s.Elapsed)
 		if !h.Since.IsZero() {
 			when = Clock(h.Since.Sub(s.Started))
 		}
@@ -193,8 +193,6 @@ func Since(holds []Hold, paused, parked time.Time) {
 		}
 	}
 }
-
-func (h Hold) holdText() string { return Line(h.Why) + "; " + Line(h.Release) }
 
 // holdLines puts the reason and the command on separate lines, so that a narrow screen does not
 // truncate the command.

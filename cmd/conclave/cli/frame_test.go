@@ -35,11 +35,11 @@ func secondRound() Snapshot {
 				Agents: []coordination.AgentView{
 					{
 						ID: "agent_a", Number: 1, Status: "voted", Step: 2, Answers: 1, LatestLabel: "agent1.1", Cost: usage,
-						Vote: &coordination.VoteView{Target: "agent_b", TargetLabel: "agent2.1", Step: 2},
+						Vote: &coordination.VoteView{Choice: coordination.Choice{Target: "agent_b", TargetLabel: "agent2.1"}, Step: 2},
 					},
 					{
 						ID: "agent_b", Number: 2, Status: "voted", Step: 2, Answers: 1, LatestLabel: "agent2.1",
-						Vote: &coordination.VoteView{Target: "agent_a", TargetLabel: "agent1.1", Step: 2, Stale: true},
+						Vote: &coordination.VoteView{Choice: coordination.Choice{Target: "agent_a", TargetLabel: "agent1.1"}, Step: 2, Stale: true},
 					},
 					{ID: "critic", Number: 4, Status: "answered", Running: true, Step: 1, Answers: 1, LatestLabel: "agent4.1"},
 					{ID: "agent_c", Number: 3, Error: &coordination.Failure{Type: "AuthFailed", Message: "the key is refused\nby the server"}},

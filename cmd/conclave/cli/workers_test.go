@@ -158,17 +158,20 @@ func TestNoRun(t *testing.T) {
 	t.Cleanup(func() { _ = store.Close() })
 	conn, _ := connect(&queues{}, true)
 	conn.Store = store
-	require.EqualError(t, conn.NoRun("s9"), "there is no session s9 at t:7233 in the namespace default, and no run of a pipeline or a scenario; "+
+	require.EqualError(t, conn.NoRun(t.Context(), "s9"), "there is no session s9 at t:7233 in the namespace default, and no run of a pipeline or a scenario; "+
 		"`conclave list --address t:7233` and `conclave pipeline list --address t:7233` list them")
 	conn.Client = nil
-	err = conn.NoRun("s9")
+	err = conn.NoRun(t.Context(), "s9")
 	require.ErrorContains(t, err, "there is no session s9 in "+strings.TrimSuffix(store.URL("sessions"), "/sessions")+",")
 	require.ErrorContains(t, err, "they have files once they are prepared")
 	exit, ok := errors.AsType[*cli.ExitError](err)
 	require.True(t, ok)
 	require.Equal(t, cli.ExitUsage, exit.Code)
 	local, _ := connect(&queues{}, false)
-	require.ErrorContains(t, local.NoRun("s9"), "there is no session s9 in /data")
+	require.ErrorContains(t, local.NoRun(t.Context(), "s9"), "there is no session s9 in /data")
+	require.NoError(t, artifact.CreateJSON(t.Context(), store, artifact.EvaluationKey("s9", "data"), "hash"))
+	require.EqualError(t, conn.NoRun(t.Context(), "s9"), "s9 is an evaluation, which is no run of its own: "+
+		"its questions are the sessions eval-s9-…, and `conclave eval report s9 --address t:7233` prints their outcomes")
 }
 
 // A local stack has ended once no process serves its data directory; a cluster is never taken for

@@ -12,8 +12,7 @@ import (
 )
 
 var (
-	// errGone reports that the other end of a connection has already closed, so its
-	// owner is unknown.
+	// errGone reports that the other end of a connection has already closed, so its owner is unknown.
 	errGone = errors.New("the other end has closed")
 	// errUnknown reports that the other end of a connection is not a socket in this
 	// network namespace. It may have been forwarded from another machine.
@@ -32,12 +31,10 @@ type Gate struct {
 	broken bool // whether failed was called
 }
 
-// owner returns the user who owns the other end of an accepted connection, or
-// errGone or errUnknown.
+// owner returns the user who owns the other end of an accepted connection, or errGone or errUnknown.
 type owner func(*net.TCPConn) (uid uint32, err error)
 
-// Reports are the functions that a Gate calls to report refusals and failures, at most once for
-// each cause.
+// Reports are the functions that a Gate calls to report refusals and failures, at most once for each cause.
 type Reports struct {
 	Refused func(uid uint32) // reports the first refusal of a user
 	Failed  func(error)      // reports the first connection whose user could not be determined
@@ -96,8 +93,7 @@ func findOwnUser() (uint32, error) {
 	return findOwner(accepted.(*net.TCPConn))
 }
 
-// Listener returns a listener on l, a TCP listener, that accepts admitted
-// connections and resets all others.
+// Listener returns a listener on l, a TCP listener, that accepts admitted connections and resets all others.
 func (g *Gate) Listener(l net.Listener) net.Listener { return &listener{Listener: l, gate: g} }
 
 type listener struct {
@@ -105,7 +101,6 @@ type listener struct {
 	gate *Gate
 }
 
-// Accept implements net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()

@@ -35,9 +35,8 @@ type report struct {
 	Error string `json:"error,omitempty"`
 }
 
-// launchChild starts the child, passes owner to it and waits for its report. If ctx
-// ends first, the child keeps running and stops by itself when there are no
-// leases.
+// launchChild starts the child, passes owner to it and waits for its report. If ctx ends first, the child
+// keeps running and stops by itself when there are no leases.
 func (d directory) launchChild(ctx context.Context, owner *os.File, opts Options) (Stack, error) {
 	defer func() { _ = owner.Close() }()
 	if opts.Logf != nil {
@@ -118,8 +117,7 @@ func (d directory) openLog() (*os.File, error) {
 	return file, nil
 }
 
-// childEnvironment returns only the basic variables, so that the servers see no keys or other
-// settings.
+// childEnvironment returns only the basic variables, so that the servers see no keys or other settings.
 func childEnvironment(all []string) []string {
 	var kept []string
 	for _, entry := range all {

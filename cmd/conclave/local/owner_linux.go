@@ -33,14 +33,12 @@ type socket struct {
 	state      uint8
 }
 
-// findLiveOwner returns the owner of the socket that find returns for the other end of a
-// connection.
+// findLiveOwner returns the owner of the socket that find returns for the other end of a connection.
 //
-// A socket that its process has closed counts as gone, because the kernel reports
-// orphans and sockets in TIME_WAIT as owned by root. The accepted end must also still
-// be connected after the search. Otherwise a user could connect, send a request and
-// reset the connection, and another user's connection could already have reused the
-// port.
+// A socket that its process has closed counts as gone, because the kernel reports orphans and sockets in
+// TIME_WAIT as owned by root. The accepted end must also still be connected after the search. Otherwise a
+// user could connect, send a request and reset the connection, and another user's connection could already
+// have reused the port.
 func findLiveOwner(conn *net.TCPConn, find func(local, remote netip.AddrPort) (socket, error)) (uint32, error) {
 	local, remote := bothAddresses(conn)
 	s, err := find(remote, local)
@@ -104,8 +102,7 @@ type (
 const (
 	sockDiagByFamily = 20
 	anyCookie        = ^uint32(0)
-	// replyTimeout is the maximum wait for a reply. The kernel sends it before the
-	// request returns.
+	// replyTimeout is the maximum wait for a reply. The kernel sends it before the request returns.
 	replyTimeout = 1 // time in seconds
 )
 
@@ -123,8 +120,7 @@ func findSocket(local, remote netip.AddrPort) (socket, error) {
 	return socket{uid: reply.UID, inode: reply.Inode, state: reply.State}, nil
 }
 
-// askKernel sends one request and returns the reply. An error that the kernel reports is a
-// syscall.Errno.
+// askKernel sends one request and returns the reply. An error that the kernel reports is a syscall.Errno.
 func askKernel(local, remote netip.AddrPort) (reply diagnosticReply, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {

@@ -49,8 +49,7 @@ func Activities(ctx context.Context, conn *cli.Connection, workflow string) []cl
 	return activitiesIn(ctx, conn, workflow, reply)
 }
 
-// activitiesIn returns the activities of a described workflow and of its team's
-// session.
+// activitiesIn returns the activities of a described workflow and of its team's session.
 func activitiesIn(ctx context.Context, conn *cli.Connection, workflow string, reply *workflowservice.DescribeWorkflowExecutionResponse) []cli.Activity {
 	all := activitiesOf(conn, workflow, reply.GetPendingActivities(), time.Now())
 	for _, child := range reply.GetPendingChildren() {
@@ -143,8 +142,7 @@ func (p pending) isStep() bool {
 	return false
 }
 
-// describeActivity describes the activity if it is a step with a known state, or if it makes no
-// progress.
+// describeActivity describes the activity if it is a step with a known state, or if it makes no progress.
 func (p pending) describeActivity(now time.Time) (coordination.Doing, bool) {
 	switch state := p.GetState(); {
 	case p.GetPaused():

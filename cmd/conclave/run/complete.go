@@ -111,7 +111,6 @@ func (c completer) connectToRunning(ctx context.Context, t cli.Target) (*cli.Con
 	return &cli.Connection{CLI: c.cli, Target: t, Client: connected}, err == nil
 }
 
-// teamNames returns the default team and the teams of --worker-config.
 func (c completer) teamNames() []string {
 	names := []string{activities.DefaultTeam}
 	if w, err := teams.OpenWorker(c.cli, cli.Target{}); err == nil {
@@ -144,8 +143,7 @@ func (c completer) newestIDs(ctx context.Context, prefix string) []string {
 // maxCompletions is the maximum number of runs offered to a shell.
 const maxCompletions = 100
 
-// newestRuns returns the newest runs whose IDs have a prefix. If the server is slow, older ones are
-// missing.
+// newestRuns returns the newest runs whose IDs have a prefix. If the server is slow, older ones are missing.
 func newestRuns(ctx context.Context, conn *cli.Connection, kinds []*Kind, prefix string) (found []Run) {
 	for _, span := range spans {
 		var all []Run
@@ -183,7 +181,7 @@ func (c completer) storedIDs(t cli.Target, prefix string) []string {
 		if kind.MemoSlug != "" {
 			name = "*/*"
 		}
-		for _, dir := range matchingDirectories(t, kind.Layout(name).Root()) {
+		for _, dir := range matchingDirectories(t, kind.At(nil, name).Layout.Root()) {
 			if kind.MemoSlug != "" { // scenarios/SLUG/runs/RUN_ID
 				dir.name = path.Base(path.Dir(path.Dir(dir.path))) + "/" + dir.name
 			}

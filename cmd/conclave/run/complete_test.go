@@ -16,9 +16,9 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/run/record"
 	"conclave/cmd/conclave/run/teams"
 	"conclave/cmd/conclave/test/stage"
-	"conclave/engine/files/artifact"
 )
 
 func TestArgumentNames(t *testing.T) {
@@ -40,11 +40,7 @@ func TestArgumentNames(t *testing.T) {
 // nothing is started.
 func TestComplete_withoutAStack(t *testing.T) {
 	kind := *session
-	kind.Layout = artifact.InBucket
-	other := Kind{Type: "Scenario", MemoSlug: "scenario", Layout: func(name string) artifact.Layout {
-		slug, id, _ := strings.Cut(name, "/")
-		return artifact.InScenario(slug, id)
-	}}
+	other := Kind{Kind: record.Scenarios, MemoSlug: "scenario"}
 	s := stage.NewShell(t, func(c *cli.CLI) []*cobra.Command {
 		root := &cobra.Command{Use: "conclave"}
 		root.AddCommand(Commands(c, []*Kind{&kind, &other}, nil)...)
@@ -120,7 +116,7 @@ func TestNewest_beyondTheFirstPage(t *testing.T) {
 
 func TestNouns(t *testing.T) {
 	t.Parallel()
-	kinds := []*Kind{{Noun: "session"}, {Noun: "pipeline run"}, {Noun: "scenario run"}}
+	kinds := []*Kind{{Kind: record.Sessions}, {Kind: record.Pipelines}, {Kind: record.Scenarios}}
 	require.Equal(t, "session", joinNouns(kinds[:1]))
 	require.Equal(t, "session or pipeline run", joinNouns(kinds[:2]))
 	require.Equal(t, "session, pipeline run or scenario run", joinNouns(kinds))

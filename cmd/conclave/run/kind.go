@@ -24,14 +24,11 @@ import (
 
 // Kind describes runs of one kind, such as sessions, to the commands that take an ID.
 type Kind struct {
-	Type   string // type of the workflow
-	Noun   string // word for a run in messages
-	List   string // the command that lists its runs
-	MemoID string // the memo field with the ID of a run
+	*record.Kind // names and files of its runs
 
-	// MemoSlug is the memo field with the scenario of a run, and Prefix that of the IDs of their
-	// workflows. They are empty for other kinds.
-	MemoSlug, Prefix string
+	List     string // the command that lists its runs
+	MemoID   string // the memo field with the ID of a run
+	MemoSlug string // the memo field with the scenario of a run; empty for other kinds
 
 	// StateKeys are the JSON keys of the ID and the query in the state and in lists, and UsageKey that
 	// of the usage in lists.
@@ -41,16 +38,9 @@ type Kind struct {
 	// Alone says, for a kind without a team, why no request can be to one agent. It is empty for others.
 	Alone string
 
-	Failed    string   // the status of a run that Temporal ended as failed
 	Undecided string   // the status of an ended run that a message continues; empty if none does
 	Statuses  []string // the final statuses of runs, except cancelled
 
-	// Layout returns the layout in the store of the run with a name, which is a pattern if the
-	// name is one.
-	Layout func(name string) artifact.Layout
-	Record string // the file with the last state of a run, in its layout
-
-	Page        string // path of the pages of runs, up to the ID; empty for runs without pages
 	OfflineNote string // printed wherever the built-in model answers
 
 	Actions // nil for callers that only start and await runs
@@ -148,11 +138,12 @@ func (r Run) Name() string {
 	return r.Workflow
 }
 
-func (r Run) storeLayout() artifact.Layout {
+// Stored names the run in the store and in the addresses of pages: SLUG/RUN_ID for a scenario's run.
+func (r Run) Stored() record.Run {
 	if r.Slug != "" {
-		return r.Kind.Layout(r.Name())
+		return r.Kind.At(nil, r.Name())
 	}
-	return r.Kind.Layout(r.ID)
+	return r.Kind.At(nil, r.ID)
 }
 
 // Running reports whether the run has not ended.
@@ -204,7 +195,7 @@ func findRun(ctx context.Context, conn *cli.Connection, kinds []*Kind, id string
 		return Run{}, ctx.Err()
 	}
 	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
-		return Run{}, conn.NoRun(id)
+		return Run{}, conn.NoRun(ctx, id)
 	}
 	if _, coded := errors.AsType[*cli.ExitError](err); coded {
 		return Run{}, err
@@ -213,18 +204,11 @@ func findRun(ctx context.Context, conn *cli.Connection, kinds []*Kind, id string
 }
 
 func workflowOf(kinds []*Kind, name string) string {
-	if slug, id, ok := strings.Cut(name, "/"); ok {
-		for _, kind := range kinds {
-			if kind.MemoSlug != "" {
-				return kind.Workflow(slug, id)
-			}
-		}
+	if strings.Contains(name, "/") && slices.ContainsFunc(kinds, func(k *Kind) bool { return k.MemoSlug != "" }) {
+		return record.Scenarios.At(nil, name).WorkflowID()
 	}
 	return name
 }
-
-// Workflow returns the ID of the workflow of a scenario's run.
-func (k *Kind) Workflow(slug, id string) string { return k.Prefix + slug + "-" + id }
 
 // findListed returns the newest run with an ID, of the first kind that has one. It refuses the ID
 // if runs of several scenarios have it.
@@ -272,7 +256,7 @@ func describeRun(ctx context.Context, conn *cli.Connection, workflow string, kin
 	}
 	info := reply.GetWorkflowExecutionInfo()
 	for _, kind := range kinds {
-		if kind.Type == info.GetType().GetName() {
+		if kind.Workflow == info.GetType().GetName() {
 			run := runOf(kind, info)
 			if first := reply.GetWorkflowExtendedInfo().GetOriginalStartTime(); first != nil {
 				run.reset = first.AsTime().Before(info.GetStartTime().AsTime())

@@ -12,13 +12,14 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/run/record"
 	"conclave/engine/coordination"
 	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
 )
 
 // session is a kind for tests.
-var session = &Kind{Type: sessionflow.Type, Noun: "session", List: "list", MemoID: sessionflow.MemoSession, Failed: "failed", StateKeys: [2]string{"session_id", "query"}, UsageKey: "cost"}
+var session = &Kind{Kind: record.Sessions, List: "list", MemoID: sessionflow.MemoSession, StateKeys: [2]string{"session_id", "query"}, UsageKey: "cost"}
 
 func memoOf(t *testing.T, values map[string]any) *commonpb.Memo {
 	t.Helper()

@@ -52,7 +52,7 @@ type Order struct {
 func (o Order) Run() Run {
 	run := Run{Kind: o.Kind, ID: o.ID, Slug: o.Slug, Workflow: o.ID, Query: o.Query, Status: workflows.Running, Offline: o.Offline, Started: time.Now(), taskQueue: o.Queue}
 	if o.Slug != "" {
-		run.Workflow = o.Kind.Workflow(o.Slug, o.ID)
+		run.Workflow = run.Stored().WorkflowID()
 	}
 	run.Workflow = cmp.Or(o.Again, run.Workflow)
 	return run
@@ -82,7 +82,7 @@ func Execute(ctx context.Context, conn *cli.Connection, o Order) error {
 	if o.Again != "" {
 		options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 	}
-	_, err := conn.Client.ExecuteWorkflow(ctx, options, o.Kind.Type, o.Input)
+	_, err := conn.Client.ExecuteWorkflow(ctx, options, o.Kind.Workflow, o.Input)
 	return err
 }
 

@@ -26,7 +26,7 @@ import (
 // noted is the kind of sessions with pages and a note on the built-in model.
 func noted() *Kind {
 	kind := *session
-	kind.OfflineNote, kind.Page = "offline: nothing is asked", "/sessions/"
+	kind.OfflineNote = "offline: nothing is asked"
 	return &kind
 }
 
@@ -89,7 +89,7 @@ func TestStart_fails(t *testing.T) {
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
 	taken := &stage.Server{}
-	taken.Add(&stage.Execution{ID: "s1", Type: session.Type, Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED})
+	taken.Add(&stage.Execution{ID: "s1", Type: session.Workflow, Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED})
 	for name, tt := range map[string]struct {
 		ctx    context.Context
 		server *stage.Server
@@ -161,7 +161,7 @@ func TestAwait(t *testing.T) {
 			t.Parallel()
 			server := &stage.Server{}
 			e := tt.execution
-			e.ID, e.Type, e.Started = "s1", session.Type, time.Unix(1e9, 0) // the server ends it a minute later
+			e.ID, e.Type, e.Started = "s1", session.Workflow, time.Unix(1e9, 0) // the server ends it a minute later
 			server.Add(&e)
 			conn, _, _ := server.Connect(nil)
 			r, err := await(t.Context(), conn)

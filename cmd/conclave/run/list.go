@@ -135,7 +135,6 @@ type member struct {
 	value any
 }
 
-// MarshalJSON implements json.Marshaler.
 func (o orderedObject) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for i, m := range o {
@@ -211,7 +210,7 @@ func startedWithin(span time.Duration) string {
 
 // queryRuns is like listRuns, with further conditions that each begin with AND.
 func queryRuns(ctx context.Context, conn *cli.Connection, kind *Kind, conditions string) ([]Run, error) {
-	executions, err := Executions(ctx, conn, fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", kind.Type)+conditions)
+	executions, err := Executions(ctx, conn, fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", kind.Workflow)+conditions)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +245,6 @@ func Executions(ctx context.Context, conn *cli.Connection, query string) ([]*wor
 	}
 }
 
-// addUsage adds the usage of runs, reading several at a time.
 func addUsage(ctx context.Context, conn *cli.Connection, found []Run) []Run {
 	const atOnce = 8
 	var group errgroup.Group

@@ -11,9 +11,8 @@ import (
 	"conclave/workflows"
 )
 
-// deliverUpdate sends an update to an open run. A retry of a run that ended without a decision, and a
-// message to one that is undecided, start a new run. It handles a run that ends or is reopened
-// meanwhile.
+// deliverUpdate sends an update to an open run. A retry of a run that ended without a decision, and a message
+// to one that is undecided, start a new run. It handles a run that ends or is reopened meanwhile.
 func deliverUpdate(ctx context.Context, conn *cli.Connection, run Run, u Update) error {
 	if u.Agent != "" && run.Kind.Alone != "" {
 		return cli.Exitf(cli.ExitUsage, "%s %s: %s; leave out --agent", u.Action, run, run.Kind.Alone)

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/run/record"
 	"conclave/cmd/conclave/test/stage"
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
@@ -38,7 +39,7 @@ func reopens(err error) *Kind {
 
 func failed(kind *Kind) *stage.Execution {
 	return &stage.Execution{
-		ID: "s1", Type: kind.Type, Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED,
+		ID: "s1", Type: kind.Workflow, Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED,
 		Memo: map[string]any{workflows.MemoStatus: "failed", kind.MemoID: "s1", workflows.MemoQuery: "Which one?", workflows.MemoCaller: "kim", workflows.MemoContinues: "s0", workflows.MemoOffline: true},
 	}
 }
@@ -106,7 +107,7 @@ func TestSteer_retryOfAnEndingRun(t *testing.T) {
 	server.Updates = func(string, string, any) (any, error) {
 		return nil, temporal.NewApplicationError("the session is over", "Refused")
 	}
-	server.Add(&stage.Execution{ID: "s1", Type: kind.Type, State: asked(func() { _ = server.CancelWorkflow(t.Context(), "s1", "") })})
+	server.Add(&stage.Execution{ID: "s1", Type: kind.Workflow, State: asked(func() { _ = server.CancelWorkflow(t.Context(), "s1", "") })})
 	conn, _, _ := server.Connect(nil)
 	said, err := Steer(t.Context(), conn, []*Kind{kind}, "s1", Request{Verb: "retry"})
 	require.NoError(t, err)
@@ -120,7 +121,7 @@ func TestReopen_isOpenAlready(t *testing.T) {
 	var sent []string
 	kind := reopens(nil)
 	server := &stage.Server{Updates: func(_, name string, _ any) (any, error) { sent = append(sent, name); return nil, nil }}
-	server.Add(&stage.Execution{ID: "s1", Type: kind.Type})
+	server.Add(&stage.Execution{ID: "s1", Type: kind.Workflow})
 	conn, _, stderr := server.Connect(nil)
 	ended := Run{Kind: kind, ID: "s1", Workflow: "s1", Status: "failed", Closed: time.Now()}
 	u, err := Request{Verb: "retry"}.asUpdate()
@@ -213,7 +214,7 @@ func TestSteer(t *testing.T) {
 			t.Parallel()
 			var sent string
 			server := &stage.Server{Updates: func(_, name string, _ any) (any, error) { sent = name; return tt.state, nil }}
-			server.Add(&stage.Execution{ID: "s1", Type: session.Type, State: tt.state})
+			server.Add(&stage.Execution{ID: "s1", Type: session.Workflow, State: tt.state})
 			conn, _, _ := server.Connect(nil)
 			conn.JSON = true
 			said, err := Steer(t.Context(), conn, []*Kind{session}, "s1", tt.request)
@@ -232,7 +233,7 @@ func TestSteer_withoutATeam(t *testing.T) {
 	t.Parallel()
 	kind, server := reopens(nil), &stage.Server{}
 	kind.Alone = "it runs one step at a time"
-	server.Add(&stage.Execution{ID: "s1", Type: kind.Type})
+	server.Add(&stage.Execution{ID: "s1", Type: kind.Workflow})
 	conn, _, _ := server.Connect(nil)
 	for want, r := range map[string]Request{
 		"say something to session s1: it runs one step at a time; leave out --agent":                                     {Verb: "say", Text: "Hurry.", Agent: "agent_a"},
@@ -249,10 +250,10 @@ func TestSteer_withoutATeam(t *testing.T) {
 func TestFind(t *testing.T) {
 	t.Parallel()
 	other := *session
-	other.Type, other.Noun = "Other", "other run"
+	other.Kind = &record.Kind{Workflow: "Other", Noun: "other run"}
 	server := &stage.Server{}
-	server.Add(&stage.Execution{ID: "s1", Type: session.Type, Memo: map[string]any{session.MemoID: "s1"}})
-	server.Add(&stage.Execution{ID: "workflow-7", Type: session.Type, Memo: map[string]any{session.MemoID: "my-session"}})
+	server.Add(&stage.Execution{ID: "s1", Type: session.Workflow, Memo: map[string]any{session.MemoID: "s1"}})
+	server.Add(&stage.Execution{ID: "workflow-7", Type: session.Workflow, Memo: map[string]any{session.MemoID: "my-session"}})
 	server.Add(&stage.Execution{ID: "foreign", Type: "Order"})
 	conn, _, stderr := server.Connect(nil)
 	kinds := []*Kind{session, &other}
@@ -272,12 +273,12 @@ func TestFind(t *testing.T) {
 	_, err = findRun(t.Context(), conn, kinds, "nobody")
 	require.ErrorContains(t, err, "there is no session nobody at h:7233 in the namespace default")
 
-	other.MemoSlug, other.Prefix = "slug", "other-"
+	other.MemoSlug = "slug"
 	for _, slug := range []string{"buy", "sell"} {
-		server.Add(&stage.Execution{ID: "other-" + slug + "-r1", Type: other.Type, Memo: map[string]any{other.MemoID: "r1", other.MemoSlug: slug}})
+		server.Add(&stage.Execution{ID: "scenario-" + slug + "-r1", Type: other.Workflow, Memo: map[string]any{other.MemoID: "r1", other.MemoSlug: slug}})
 	}
-	server.Add(&stage.Execution{ID: "workflow-8", Type: other.Type, Memo: map[string]any{other.MemoID: "r2", other.MemoSlug: "buy"}})
-	for id, workflow := range map[string]string{"buy/r1": "other-buy-r1", "other-sell-r1": "other-sell-r1", "r2": "workflow-8", "buy/r2": "workflow-8"} {
+	server.Add(&stage.Execution{ID: "workflow-8", Type: other.Workflow, Memo: map[string]any{other.MemoID: "r2", other.MemoSlug: "buy"}})
+	for id, workflow := range map[string]string{"buy/r1": "scenario-buy-r1", "scenario-sell-r1": "scenario-sell-r1", "r2": "workflow-8", "buy/r2": "workflow-8"} {
 		run, err = findRun(t.Context(), conn, kinds, id)
 		require.NoError(t, err, id)
 		require.Equal(t, workflow, run.Workflow)
@@ -302,7 +303,7 @@ func TestList_find(t *testing.T) {
 		id, status string
 		age        time.Duration
 	}{{"s1", "consensus", time.Hour}, {"s2", "failed", 30 * cli.Day}, {"s3", "consensus", 300 * cli.Day}, {"s4", "paused", 2 * time.Hour}} {
-		x := &stage.Execution{ID: e.id, Type: session.Type, Started: now.Add(-e.age), Memo: map[string]any{workflows.MemoStatus: e.status}}
+		x := &stage.Execution{ID: e.id, Type: session.Workflow, Started: now.Add(-e.age), Memo: map[string]any{workflows.MemoStatus: e.status}}
 		if e.status != workflows.Paused {
 			x.Status = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
 		}
@@ -351,7 +352,6 @@ func TestAll_usage(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	kind := *session
-	kind.Layout, kind.Record = artifact.InBucket, "status.json"
 	put := func(id string, calls int64) {
 		status := map[string]any{"cost": llm.Usage{ModelCalls: calls}}
 		require.NoError(t, artifact.CreateJSON(t.Context(), store, artifact.InBucket(id).File("status.json"), status))
@@ -360,15 +360,15 @@ func TestAll_usage(t *testing.T) {
 	put("terminated", 5)
 	server := &stage.Server{}
 	done := enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
-	server.Add(&stage.Execution{ID: "open", Type: kind.Type})
-	server.Add(&stage.Execution{ID: "decided", Type: kind.Type, Status: done, Result: map[string]any{"cost": llm.Usage{ModelCalls: 7}}})
-	server.Add(&stage.Execution{ID: "pipeline", Type: kind.Type, Status: done, Result: map[string]any{"usage": llm.Usage{ModelCalls: 8}}})
+	server.Add(&stage.Execution{ID: "open", Type: kind.Workflow})
+	server.Add(&stage.Execution{ID: "decided", Type: kind.Workflow, Status: done, Result: map[string]any{"cost": llm.Usage{ModelCalls: 7}}})
+	server.Add(&stage.Execution{ID: "pipeline", Type: kind.Workflow, Status: done, Result: map[string]any{"usage": llm.Usage{ModelCalls: 8}}})
 	server.Add(&stage.Execution{
-		ID: "cancelled", Type: kind.Type, Status: enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED,
+		ID: "cancelled", Type: kind.Workflow, Status: enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED,
 		Err: stage.Failed(t, workflows.CanceledError(llm.Usage{}, map[string]any{"cost": llm.Usage{ModelCalls: 9}})),
 	})
-	server.Add(&stage.Execution{ID: "terminated", Type: kind.Type, Status: enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, Err: errors.New("terminated")})
-	server.Add(&stage.Execution{ID: "unknown", Type: kind.Type, Status: enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, Err: errors.New("terminated")})
+	server.Add(&stage.Execution{ID: "terminated", Type: kind.Workflow, Status: enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, Err: errors.New("terminated")})
+	server.Add(&stage.Execution{ID: "unknown", Type: kind.Workflow, Status: enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, Err: errors.New("terminated")})
 	conn, _, _ := server.Connect(store)
 	all, err := All(t.Context(), conn, &kind)
 	require.NoError(t, err)
@@ -385,10 +385,10 @@ func TestAll_usage(t *testing.T) {
 func TestEndError(t *testing.T) {
 	t.Parallel()
 	server := &stage.Server{}
-	server.Add(&stage.Execution{ID: "t", Type: session.Type, Status: enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, Last: stage.Terminated("kim", "wrong question")})
-	server.Add(&stage.Execution{ID: "gone", Type: session.Type, Status: enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED})
-	server.Add(&stage.Execution{ID: "done", Type: session.Type, Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, Last: stage.Terminated("kim", "")})
-	server.Add(&stage.Execution{ID: "open", Type: session.Type})
+	server.Add(&stage.Execution{ID: "t", Type: session.Workflow, Status: enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, Last: stage.Terminated("kim", "wrong question")})
+	server.Add(&stage.Execution{ID: "gone", Type: session.Workflow, Status: enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED})
+	server.Add(&stage.Execution{ID: "done", Type: session.Workflow, Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, Last: stage.Terminated("kim", "")})
+	server.Add(&stage.Execution{ID: "open", Type: session.Workflow})
 	conn, _, _ := server.Connect(nil)
 	end := func(id string) *artifact.Error {
 		return EndError(t.Context(), conn, Refreshed(t.Context(), conn, Run{Kind: session, Workflow: id}))

@@ -41,8 +41,7 @@ type View[S any] func(ctx context.Context, f *Follower, state S) cli.Snapshot
 // Reported has the actions of a kind with a Reporter.
 type Reported[R, S any] struct{ Reporter[R, S] }
 
-// Await waits for the end of a run. If Temporal cut it off, the last known state completes the
-// result.
+// Await waits for the end of a run. If Temporal cut it off, the last known state completes the result.
 func (k Reported[R, S]) Await(ctx context.Context, conn *cli.Connection, run Run) (R, error) {
 	cut := false
 	r, err := Await(ctx, conn, run, func(run Run, status string, why *artifact.Error) R {
@@ -66,12 +65,12 @@ func readLastState[S any](ctx context.Context, conn *cli.Connection, run Run) (s
 // ReadRecord reads the last recorded state of a run. If the input of the run was refused, another
 // run with the same ID may have recorded a state; that state is ignored.
 func ReadRecord[S any](ctx context.Context, conn *cli.Connection, run Run) (state S, ok bool) {
-	if conn.Store == nil || run.Kind.Layout == nil || run.Refused() {
+	if conn.Store == nil || run.Refused() {
 		return state, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, cli.ReachTimeout)
 	defer cancel()
-	state, err := artifact.ReadJSON[S](ctx, conn.Store, run.storeLayout().File(run.Kind.Record))
+	state, err := artifact.ReadJSON[S](ctx, conn.Store, run.Stored().Layout.File(run.Kind.Status))
 	return state, err == nil
 }
 
@@ -189,9 +188,8 @@ func endOf(kind *Kind, err error) (status string, cause *artifact.Error) {
 	return kind.Failed, cause
 }
 
-// EndError returns the reason why Temporal ended a run, including the message of the
-// person who cancelled or terminated it. It returns nil for an open run and for one that
-// ended by itself.
+// EndError returns the reason why Temporal ended a run, including the message of the person who cancelled or
+// terminated it. It returns nil for an open run and for one that ended by itself.
 func EndError(ctx context.Context, conn *cli.Connection, run Run) *artifact.Error {
 	switch run.closed {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED,
@@ -224,8 +222,7 @@ func (r Run) canGoOn(ctx context.Context, conn *cli.Connection) bool {
 // Refused reports whether the run failed because a worker refused its input.
 func (r Run) Refused() bool { return r.closed == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED }
 
-// closingError reads the reason from the last events of a run. It returns nil if they are
-// unreadable.
+// closingError reads the reason from the last events of a run. It returns nil if they are unreadable.
 func closingError(ctx context.Context, conn *cli.Connection, run Run) *artifact.Error {
 	ctx, cancel := context.WithTimeout(ctx, cli.ReachTimeout)
 	defer cancel()
@@ -275,8 +272,7 @@ func byWhom(identity, words string) string {
 	return said
 }
 
-// EndLine returns a line for people about why a run ended, or "" if there is no
-// reason.
+// EndLine returns a line for people about why a run ended, or "" if there is no reason.
 func EndLine(status string, why *artifact.Error) string {
 	switch {
 	case why == nil || why.Message == "":

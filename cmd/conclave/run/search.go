@@ -39,9 +39,8 @@ func (l *List) searchPeriod(ctx context.Context, conn *cli.Connection, span time
 	return newestExecutions(ctx, conn, l.Kind, found)
 }
 
-// queryConditions returns the query conditions for those flags that search attributes cover. Each
-// begins with AND. Since protocol 4 a run that ended by itself has an attribute with its final
-// status; other runs do not.
+// queryConditions returns the query conditions for those flags that search attributes cover. Each begins with
+// AND. Since protocol 4 a run that ended by itself has an attribute with its final status; other runs do not.
 func (l *List) queryConditions() string {
 	text := ""
 	if l.team != "" {

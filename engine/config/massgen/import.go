@@ -349,8 +349,7 @@ func (s *scope) equipAgent(backend *yaml.Node) {
 	s.setShell(commands)
 }
 
-// toolNames returns the names of a list of tools, of Bash(git log:*) the part before the
-// bracket.
+// toolNames returns the names of a list of tools, of Bash(git log:*) the part before the bracket.
 func toolNames(list *yaml.Node) []string {
 	names := scalarTexts(list)
 	for i, name := range names {

@@ -68,8 +68,7 @@ func kindOf(name string) (kind, bool) {
 	return kind{}, false
 }
 
-// variableOf returns the variable of the key for an address, or "" if the address is
-// unknown.
+// variableOf returns the variable of the key for an address, or "" if the address is unknown.
 func variableOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -278,7 +278,6 @@ func newString(value string) *yaml.Node {
 	return n
 }
 
-// newStringAt returns a string that stands for a value of the document.
 func newStringAt(value string, source *yaml.Node) *yaml.Node {
 	n := newString(value)
 	n.Line = source.Line

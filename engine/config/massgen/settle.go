@@ -43,8 +43,7 @@ func (im *importer) removeRefused(name string) error {
 // required matches the keys that every agent needs.
 var required = regexp.MustCompile(`^agents\[\d+\](\.id|\.backend(\.(type|model))?)?$|^agents$|^$`)
 
-// serverPart matches the keys that every MCP server needs; if one is removed, so is the
-// server.
+// serverPart matches the keys that every MCP server needs; if one is removed, so is the server.
 var serverPart = regexp.MustCompile(`^(agents\[\d+\]\.mcp_servers\[\d+\])(\.(name|command|url|args\[\d+\]))?$`)
 
 // removeValue marks the value of a key for removal and notes the reason. It reports whether there

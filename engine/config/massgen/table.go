@@ -24,8 +24,7 @@ func out(reason string) rule                { return rule{reason: reason} }
 // keep carries a key over to the section of the same name.
 func keep(section string) rule { return rule{to: section} }
 
-// move carries a key over to a section, whose name people know as place. The name is "" for the
-// key's own.
+// move carries a key over to a section, whose name people know as place. The name is "" for the key's own.
 func move(section, place, name string) rule {
 	return rule{to: section, name: name, note: "moved to " + place}
 }
@@ -56,10 +55,9 @@ const (
 // inParams is where people find the parameters of the API.
 const inParams = "backend.params."
 
-// table has the rule of every key of MassGen, by its section. team is the document, agent is
-// agents[], backend is agents[].backend, server is agents[].backend.mcp_servers[]; the others are
-// mappings of that name. * stands for the keys without a row; a section without that row leaves
-// them out with noCounterpart.
+// table has the rule of every key of MassGen, by its section. team is the document, agent is agents[],
+// backend is agents[].backend, server is agents[].backend.mcp_servers[]; the others are mappings of that
+// name. * stands for the keys without a row; a section without that row leaves them out with noCounterpart.
 var table = rules{
 	{"team", "agents agent", do(doNothing)},
 	{"team", "orchestrator", in("orchestrator")},

@@ -173,8 +173,7 @@ func InBucket(session string) Layout { return Layout{root: "sessions/" + session
 // InPipeline returns the layout of a pipeline's run in a bucket: pipelines/<id>/….
 func InPipeline(id string) Layout { return Layout{root: "pipelines/" + id + "/"} }
 
-// InScenario returns the layout of a scenario's run in a bucket:
-// scenarios/<slug>/runs/<id>/….
+// InScenario returns the layout of a scenario's run in a bucket: scenarios/<slug>/runs/<id>/….
 func InScenario(slug, run string) Layout {
 	return Layout{root: "scenarios/" + slug + "/runs/" + run + "/"}
 }
@@ -212,8 +211,7 @@ func (l Layout) Step(agent string, step int, name string) string {
 	return fmt.Sprintf("%sagents/%s/%03d/%s", l.root, agent, step, name)
 }
 
-// PipelineStep returns the key of a file in a directory of a pipeline's step:
-// steps/<NNN>-<name>/….
+// PipelineStep returns the key of a file in a directory of a pipeline's step: steps/<NNN>-<name>/….
 func (l Layout) PipelineStep(number int, step, name string) string {
 	return fmt.Sprintf("%ssteps/%03d-%s/%s", l.root, number, step, name)
 }

@@ -254,16 +254,13 @@ type Store interface {
 	Get(ctx context.Context, key string) ([]byte, error)
 	// Open streams the object, or fails with ErrNotFound.
 	Open(ctx context.Context, key string) (io.ReadCloser, error)
-	// Put writes or replaces the object with the rest of body from its current
-	// position.
+	// Put writes or replaces the object with the rest of body from its current position.
 	Put(ctx context.Context, key string, body io.ReadSeeker) error
-	// PutBlobs stores small contents, a few megabytes together, each under prefix and its
-	// SHA-256. The contents may share an object, so only Open and Copy are guaranteed to find
-	// each of them.
+	// PutBlobs stores small contents, a few megabytes together, each under prefix and its SHA-256. The
+	// contents may share an object, so only Open and Copy are guaranteed to find each of them.
 	PutBlobs(ctx context.Context, prefix string, contents []Content) error
-	// Create writes the object if the key is free, else it fails with ErrExists. Of
-	// any number of concurrent calls exactly one succeeds. Bodies are small:
-	// If-None-Match is portable only on a single PUT.
+	// Create writes the object if the key is free, else it fails with ErrExists. Of any number of concurrent
+	// calls exactly one succeeds. Bodies are small: If-None-Match is portable only on a single PUT.
 	Create(ctx context.Context, key string, body []byte) error
 	// Copy makes dst a copy of src without moving the content through the caller;
 	// it fails with ErrNotFound if there is no src.

@@ -175,7 +175,6 @@ func LoadChange(ctx context.Context, store Store, layout Layout, hash string) (C
 	return c, nil
 }
 
-// storeBlob stores the change as a blob and returns its hash, which is empty for an empty change.
 func (c Change) storeBlob(ctx context.Context, store Store, layout Layout) (string, error) {
 	if c.Empty() {
 		return "", nil
@@ -229,8 +228,7 @@ const (
 // parallel is the number of files moved at a time.
 const parallel = 8
 
-// ErrCorrupt reports stored content that does not match its hash. Retrying does
-// not help.
+// ErrCorrupt reports stored content that does not match its hash. Retrying does not help.
 var ErrCorrupt = errors.New("content does not match its sha256")
 
 // LimitError reports a directory above a limit.
@@ -330,9 +328,8 @@ func putBlob(ctx context.Context, store Store, key string, body io.ReadSeeker, s
 	return store.Put(ctx, key, body)
 }
 
-// Project copies the files to prefix, within the store, under their escaped paths. A Dir also
-// gets the modes and links; other stores have them only in the manifest. Repeating it gives
-// the same objects.
+// Project copies the files to prefix, within the store, under their escaped paths. A Dir also gets the modes
+// and links; other stores have them only in the manifest. Repeating it gives the same objects.
 func (m Manifest) Project(ctx context.Context, store Store, layout Layout, prefix string) error {
 	if err := m.Check(); err != nil {
 		return fmt.Errorf("project workspace to %q: %w", prefix, err)

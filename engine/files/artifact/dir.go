@@ -19,9 +19,8 @@ import (
 // unescaped name of its key, so "agents/a/001/workspace/my=20notes.txt" is the
 // file "my notes.txt". Directories, links and special files are not objects.
 //
-// Processes may share a directory. Every access goes through os.Root: following a
-// link out of the directory is an error. Unfinished writes are kept in TempDir,
-// which no key can name.
+// Processes may share a directory. Every access goes through os.Root: following a link out of the directory
+// is an error. Unfinished writes are kept in TempDir, which no key can name.
 type Dir struct {
 	root *os.Root
 	path string // absolute path
@@ -29,8 +28,7 @@ type Dir struct {
 
 var _ Store = (*Dir)(nil)
 
-// NewDir opens the directory as a store, creating it if it is missing. The caller
-// closes the Dir after use.
+// NewDir opens the directory as a store, creating it if it is missing. The caller closes the Dir after use.
 func NewDir(path string) (*Dir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -143,8 +141,7 @@ func (d *Dir) openObject(ctx context.Context, key string) (*os.File, error) {
 	return openRegular(d.root, name)
 }
 
-// checkObject returns nil if name is an object, else ErrNotFound or the error that
-// prevented the check.
+// checkObject returns nil if name is an object, else ErrNotFound or the error that prevented the check.
 func (d *Dir) checkObject(name string) error {
 	info, err := d.root.Lstat(name)
 	switch {
@@ -188,8 +185,7 @@ func openListed(root *os.Root, name string) (*os.File, error) {
 	return f, nil
 }
 
-// isMissing reports whether err says that a name does not exist or that one of its parents is
-// a file.
+// isMissing reports whether err says that a name does not exist or that one of its parents is a file.
 func isMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
@@ -265,9 +261,8 @@ func (d *Dir) listBelow(ctx context.Context, prefix string, yield func(string, e
 	return true
 }
 
-// listEntries returns the sorted keys of the files in a directory and, with a final "/", of its
-// directories. The "/" gives entries the same order as the keys below them: "a-b" comes
-// before "a/b".
+// listEntries returns the sorted keys of the files in a directory and, with a final "/", of its directories.
+// The "/" gives entries the same order as the keys below them: "a-b" comes before "a/b".
 func (d *Dir) listEntries(prefix string) ([]string, error) {
 	name := cmp.Or(strings.TrimSuffix(unescapeKey(prefix), "/"), ".")
 	if info, err := d.root.Stat(name); isMissing(err) || err == nil && !info.IsDir() {

@@ -59,8 +59,7 @@ func (d *Dir) PutBlobs(ctx context.Context, prefix string, contents []Content) e
 	return group.Wait()
 }
 
-// Create implements Store: it writes a temporary file and links it, which fails if
-// the name is taken.
+// Create implements Store: it writes a temporary file and links it, which fails if the name is taken.
 func (d *Dir) Create(ctx context.Context, key string, body []byte) (err error) {
 	defer nameCall(&err, "create", key)
 	name, err := d.fileName(ctx, key)
@@ -219,8 +218,7 @@ func (d *Dir) syncDir(dir string) error {
 	return nil
 }
 
-// sweepTemp removes the files of crashed writers. It ignores errors: the next
-// NewDir tries again.
+// sweepTemp removes the files of crashed writers. It ignores errors: the next NewDir tries again.
 func (d *Dir) sweepTemp() {
 	// Without blocking: it may be a FIFO.
 	dir, err := d.root.OpenFile(TempDir, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -271,8 +269,7 @@ func (d *Dir) placeFromBase(ctx context.Context, layout Layout, f File, key stri
 	})
 }
 
-// Link makes the name of a key a symbolic link to target, which is not checked. It
-// replaces an existing file.
+// Link makes the name of a key a symbolic link to target, which is not checked. It replaces an existing file.
 func (d *Dir) Link(ctx context.Context, key, target string) (err error) {
 	defer nameCall(&err, "link", key)
 	name, err := d.fileName(ctx, key)

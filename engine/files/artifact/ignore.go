@@ -90,9 +90,8 @@ func readOutside(name string) ([]string, error) {
 	return readLines(root, filepath.Base(name))
 }
 
-// ignoreAsRepository adds the patterns that apply to a directory inside a git repository: those of
-// the files in excludes, of .git/info/exclude and of the .gitignore files above the
-// directory.
+// ignoreAsRepository adds the patterns that apply to a directory inside a git repository: those of the files
+// in excludes, of .git/info/exclude and of the .gitignore files above the directory.
 func (w *walk) ignoreAsRepository(dir string, excludes []string) error {
 	top := dir
 	for {
@@ -165,10 +164,9 @@ type Git struct {
 	Tracked []string
 }
 
-// Find lists the files of a directory that a session may start from: those that git tracks or
-// would add, without .git and the files that .conclaveignore excludes. Special files, links
-// that lead out and unreadable directories are left out with a warning. A directory above the
-// limits of a base fails with a *LimitError.
+// Find lists the files of a directory that a session may start from: those that git tracks or would add,
+// without .git and the files that .conclaveignore excludes. Special files, links that lead out and unreadable
+// directories are left out with a warning. A directory above the limits of a base fails with a *LimitError.
 func Find(ctx context.Context, dir string, git Git) ([]Found, []Warning, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

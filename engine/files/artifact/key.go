@@ -21,6 +21,9 @@ const (
 	MaxStorePrefix = 256
 )
 
+// EvaluationKey is the key of the hash of a part of an evaluation, such as its data.
+func EvaluationKey(id, part string) string { return "evals/" + id + "/" + part + ".json" }
+
 // NameError reports a key, path or ID that cannot be used.
 type NameError struct {
 	What    string // key, path, session id, …
@@ -119,8 +122,7 @@ func CheckSessionID(id string) error {
 
 var agentID = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
-// CheckAgentID refuses an invalid agent ID: [a-z][a-z0-9_-]{0,31}. The error is a
-// *NameError.
+// CheckAgentID refuses an invalid agent ID: [a-z][a-z0-9_-]{0,31}. The error is a *NameError.
 func CheckAgentID(id string) error {
 	if agentID.MatchString(id) {
 		return nil
@@ -129,9 +131,8 @@ func CheckAgentID(id string) error {
 		"use a lower-case letter and then up to 31 lower-case letters, digits, '_' or '-', such as agent_a")
 }
 
-// EscapePath turns a workspace path (slash-separated, relative, clean) into part of a key.
-// Every byte outside [A-Za-z0-9._-] and "/" becomes "=" and two upper-case hexadecimal
-// digits. The error is a *NameError.
+// EscapePath turns a workspace path (slash-separated, relative, clean) into part of a key. Every byte outside
+// [A-Za-z0-9._-] and "/" becomes "=" and two upper-case hexadecimal digits. The error is a *NameError.
 func EscapePath(name string) (string, error) {
 	if problem := pathProblem(name); problem != "" {
 		return "", nameError("path", name, problem)

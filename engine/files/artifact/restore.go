@@ -120,8 +120,7 @@ func (r *restoring) restoreFile(ctx context.Context, f File) error {
 	return nil
 }
 
-// CopyVerified copies the content of f and fails with ErrCorrupt if size or hash
-// differ.
+// CopyVerified copies the content of f and fails with ErrCorrupt if size or hash differ.
 func CopyVerified(ctx context.Context, dst io.Writer, src io.Reader, f File) error {
 	if s, ok := src.(*Section); ok && ctx.Err() == nil {
 		if int64(len(s.data)) != f.Size || s.sum != f.SHA256 && SumOf(s.data) != f.SHA256 {
@@ -258,11 +257,9 @@ func compactJSON(value any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// paths are the paths of removed files. In JSON, paths that are not UTF-8 are objects with
-// path_base64.
+// paths are the paths of removed files. In JSON, paths that are not UTF-8 are objects with path_base64.
 type paths []string
 
-// MarshalJSON implements json.Marshaler.
 func (p paths) MarshalJSON() ([]byte, error) {
 	list := make([]any, 0, len(p))
 	for _, name := range p {
@@ -275,7 +272,6 @@ func (p paths) MarshalJSON() ([]byte, error) {
 	return compactJSON(list)
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (p *paths) UnmarshalJSON(data []byte) error {
 	var list []json.RawMessage
 	if err := json.Unmarshal(data, &list); err != nil {

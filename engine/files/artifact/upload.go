@@ -29,15 +29,13 @@ type upload struct {
 	bytes int       // bytes of small
 }
 
-// Contents of at most maxUnasked bytes are stored together if there are many, in parts of
-// packBytes.
+// Contents of at most maxUnasked bytes are stored together if there are many, in parts of packBytes.
 const (
 	minTogether = 32
 	packBytes   = 8 << 20
 )
 
-// storeFiles stores the files of w and sets their hashes. It removes the files from w that cannot be
-// opened.
+// storeFiles stores the files of w and sets their hashes. It removes the files from w that cannot be opened.
 func (u *upload) storeFiles(uploading context.Context, w *walk) error {
 	group, ctx := errgroup.WithContext(uploading)
 	group.SetLimit(parallel)

@@ -25,8 +25,7 @@ type Warning struct {
 
 func (w Warning) String() string { return fmt.Sprintf("%q was left out: %s", w.Path, w.Problem) }
 
-// walk finds the files of a workspace in the order of their paths. It does not
-// follow links.
+// walk finds the files of a workspace in the order of their paths. It does not follow links.
 type walk struct {
 	root     *os.Root
 	base     *Base                  // base of the workspace; nil for none
@@ -149,8 +148,7 @@ func (w *walk) listDir(ctx context.Context, dir string) (entries []fs.DirEntry, 
 	}
 }
 
-// byPath orders the entries of a directory as the paths below them are ordered:
-// "a-b" comes before "a/b".
+// byPath orders the entries of a directory as the paths below them are ordered: "a-b" comes before "a/b".
 func byPath(a, b fs.DirEntry) int {
 	key := func(e fs.DirEntry) string {
 		if e.IsDir() {

@@ -14,12 +14,10 @@ import (
 	"conclave/engine/files/patch"
 )
 
-// WorkingCopy stores the changes of a directory in which a step works. It reads a
-// file again only when its size, mode or change time differ, and stores only
-// content that the session does not have.
+// WorkingCopy stores the changes of a directory in which a step works. It reads a file again only when its
+// size, mode or change time differ, and stores only content that the session does not have.
 //
-// It is not safe for concurrent use, and no process may write to the directory
-// during a scan.
+// It is not safe for concurrent use, and no process may write to the directory during a scan.
 type WorkingCopy struct {
 	store   Store
 	layout  Layout
@@ -95,9 +93,8 @@ func (w *WorkingCopy) Track(identity func(name string) Identity, at time.Time) {
 // Content stored before a failure is reused.
 func (w *WorkingCopy) Scan(ctx context.Context) (Delta, error) { return w.scanDir(ctx, false) }
 
-// ScanStorable is Scan for unfinished work: it leaves out, with a warning, the entries for
-// which Scan fails with a *LimitError or a *NameError. If there are too many files, it keeps
-// the first ones by path.
+// ScanStorable is Scan for unfinished work: it leaves out, with a warning, the entries for which Scan fails
+// with a *LimitError or a *NameError. If there are too many files, it keeps the first ones by path.
 func (w *WorkingCopy) ScanStorable(ctx context.Context) (Delta, error) { return w.scanDir(ctx, true) }
 
 func (w *WorkingCopy) scanDir(ctx context.Context, lenient bool) (delta Delta, err error) {
@@ -137,7 +134,6 @@ func (w *WorkingCopy) newWalk(root *os.Root, lenient bool) (*walk, error) {
 	return found, found.ignoreAsWorkspace()
 }
 
-// storeContents stores the contents of files and returns those that can be read, with their hashes.
 func (w *WorkingCopy) storeContents(ctx context.Context, root *os.Root, files []File) (*walk, error) {
 	read := &walk{root: root, files: files}
 	up := &upload{store: w.store, layout: w.layout, root: root, stored: w.stored, scratch: w.scratch}
@@ -165,7 +161,6 @@ func (w *WorkingCopy) isUnchanged(f File, info fs.FileInfo) bool {
 	return old.settled && old.is == Identify(info) && old.file.Mode == f.Mode
 }
 
-// trackFound tracks the found files and returns the difference to the last scan.
 func (w *WorkingCopy) trackFound(found *walk, read []File, began time.Time) Delta {
 	delta := Delta{Changed: w.trackRead(found, read, began)}
 	for _, name := range slices.Sorted(maps.Keys(w.files)) {
@@ -177,7 +172,6 @@ func (w *WorkingCopy) trackFound(found *walk, read []File, began time.Time) Delt
 	return delta
 }
 
-// trackRead tracks files that were read and returns those that have changed.
 func (w *WorkingCopy) trackRead(found *walk, read []File, began time.Time) (changed []File) {
 	for _, f := range read {
 		if old, ok := w.files[f.Path]; !ok || old.file != f {
@@ -217,8 +211,7 @@ func (w *WorkingCopy) Manifest() Manifest {
 // Warnings returns the warnings of the last scan.
 func (w *WorkingCopy) Warnings() []Warning { return slices.Clone(w.warnings) }
 
-// Change returns the difference between the base of the layout and the workspace at the
-// last scan.
+// Change returns the difference between the base of the layout and the workspace at the last scan.
 func (w *WorkingCopy) Change() Change { return w.Manifest().Since(w.layout.base) }
 
 // Seal is Scan followed by SealScanned.
@@ -381,7 +374,6 @@ func (w *walk) isPlainFile(name string, info fs.FileInfo) bool {
 	return info.Mode().IsRegular() && !lists && info.Size() <= maxFileBytes && patch.Reserved(name, "") == "" && w.checkName(name) == nil
 }
 
-// forgetFilled forgets the empty directories that now have files, and returns them.
 func (w *WorkingCopy) forgetFilled(files []File) []string {
 	gone := map[string]bool{}
 	for _, f := range files {

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// translateGlob returns the regular expression for a wildcard pattern. It matches the bytes of a
-// path.
+// translateGlob returns the regular expression for a wildcard pattern. It matches the bytes of a path.
 func translateGlob(glob string) (expression string, ok bool) {
 	var b strings.Builder
 	for at := 0; at < len(glob); {
@@ -170,8 +169,7 @@ func (l *List) Add(dir string, lines []string) {
 	}
 }
 
-// parsePattern translates a line as git does. Blank lines, comments and malformed
-// patterns match nothing.
+// parsePattern translates a line as git does. Blank lines, comments and malformed patterns match nothing.
 func parsePattern(line string) (p pattern, ok bool) {
 	line = trimSpaces(strings.TrimSuffix(line, "\r"))
 	if line == "" || line[0] == '#' {

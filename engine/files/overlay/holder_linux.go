@@ -20,8 +20,7 @@ const (
 	socketFD   = 3
 )
 
-// canHold tells that this program calls RunHolder. Without it a second start would run the program
-// itself.
+// canHold tells that this program calls RunHolder. Without it a second start would run the program itself.
 var canHold bool
 
 // RunHolder serves the mounts and exits if this process was started as a holder. Otherwise it allows

@@ -58,8 +58,7 @@ func idMappings(id int) []syscall.SysProcIDMap {
 	return ids
 }
 
-// Path returns the path at which this process sees an absolute path without links as it is in the
-// namespace.
+// Path returns the path at which this process sees an absolute path without links as it is in the namespace.
 func (m *Mounts) Path(name string) string {
 	return filepath.Join("/proc", strconv.Itoa(m.holder.Process.Pid), "root", name)
 }

@@ -35,12 +35,11 @@ type Options struct {
 	Merge bool
 }
 
-// Apply makes all changes in a directory, or none, and returns those that it made. It skips
-// changes that the directory already has. It fails with a *ConflictError if a file differs
-// from the old version of its change, even if another program edits it during Apply, with a
-// *NameError for a reserved name, and with an *UnrevertedError if it could neither make nor
-// revert all changes. It touches nothing outside the directory but the journal, a file in the
-// directory journals, and follows no links in it.
+// Apply makes all changes in a directory, or none, and returns those that it made. It skips changes that the
+// directory already has. It fails with a *ConflictError if a file differs from the old version of its change,
+// even if another program edits it during Apply, with a *NameError for a reserved name, and with an
+// *UnrevertedError if it could neither make nor revert all changes. It touches nothing outside the directory
+// but the journal, a file in the directory journals, and follows no links in it.
 //
 // If an earlier Apply was killed, Apply fails with ErrInterrupted until Recover has reverted
 // it. It fails with ErrBusy while another Apply runs, and with ErrForeign if the directory has a

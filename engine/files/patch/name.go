@@ -13,11 +13,10 @@ type NameError struct{ Path, Problem string }
 
 func (e *NameError) Error() string { return Quote(e.Path) + " is refused: " + e.Problem }
 
-// Reserved returns why no tree that agents make may have a file at a path, or "" if it may. A
-// link has a target. The rule is that of git for its index, on every file system: no element
-// of a path is a name of .git, with elements ended by back-slashes, too, and no link replaces
-// .gitmodules. Besides, Stage is reserved in the same spellings, and links lead to no
-// reserved path.
+// Reserved returns why no tree that agents make may have a file at a path, or "" if it may. A link has a
+// target. The rule is that of git for its index, on every file system: no element of a path is a name of
+// .git, with elements ended by back-slashes, too, and no link replaces .gitmodules. Besides, Stage is
+// reserved in the same spellings, and links lead to no reserved path.
 func Reserved(path, target string) (problem string) {
 	for element := range strings.FieldsFuncSeq(path, isSlash) {
 		switch name := plainName(element); {
@@ -51,9 +50,8 @@ func IsBelow(path, dir string) bool {
 
 func isSlash(r rune) bool { return r == '/' || r == '\\' }
 
-// plainName returns an element of a path as file systems read it: HFS+ ignores some
-// code points and those after malformed ones, NTFS the spaces and dots at the end and the
-// names of streams.
+// plainName returns an element of a path as file systems read it: HFS+ ignores some code points and those
+// after malformed ones, NTFS the spaces and dots at the end and the names of streams.
 func plainName(element string) string {
 	end := strings.IndexFunc(element, func(r rune) bool { return r == ':' || r == utf8.RuneError || r == 0xfffe || r == 0xffff })
 	if end >= 0 {

@@ -69,7 +69,6 @@ func (a *applying) planMove(c Change, merge bool) (bool, error) {
 	return ok, nil
 }
 
-// planFile plans the change of a file at its path. It reports whether the change can be made.
 func (a *applying) planFile(c Change, merge bool) (bool, error) {
 	found, err := a.readFile(c.Path())
 	switch {
@@ -217,9 +216,8 @@ func ReadFile(root *os.Root, name string) (File, error) {
 	return f, err
 }
 
-// isReachable reports whether all existing parents of a path are directories. If a parent is a
-// file that the changes remove or add, it returns false; for any other file it fails with a
-// *blockedError.
+// isReachable reports whether all existing parents of a path are directories. If a parent is a file that the
+// changes remove or add, it returns false; for any other file it fails with a *blockedError.
 func (a *applying) isReachable(name string) (bool, error) {
 	for i, c := range name {
 		if c != '/' {
@@ -369,14 +367,12 @@ func Changes(ctx context.Context, old, current []File) []Change {
 	return changes
 }
 
-// isBinary reports whether git would call the content binary: its first 8,000 bytes have a
-// zero.
+// isBinary reports whether git would call the content binary: its first 8,000 bytes have a zero.
 func isBinary(content []byte) bool {
 	return bytes.IndexByte(content[:min(len(content), 8000)], 0) >= 0
 }
 
-// objectName returns the name of the git object with the file's content, or zeros without a
-// file.
+// objectName returns the name of the git object with the file's content, or zeros without a file.
 func objectName(f *File) string {
 	if f == nil {
 		return strings.Repeat("0", 2*sha1.Size)

@@ -42,8 +42,7 @@ func (e *TouchedError) Error() string {
 		"which has their earlier versions, to keep everything as it is", strings.Join(e.Paths, ", "), Stage)
 }
 
-// UnrevertedError reports changes that an Apply could neither complete nor revert. Recover
-// reverts them.
+// UnrevertedError reports changes that an Apply could neither complete nor revert. Recover reverts them.
 type UnrevertedError struct {
 	Err    error // error of the change; nil for an earlier Apply
 	Revert error

@@ -1,13 +1,11 @@
-// Package snapshot stores the directories that sessions start from, once for all sessions of
-// a store.
+// Package snapshot stores the directories that sessions start from, once for all sessions of a store.
 //
 // A base is named by the hash of its manifest. Its objects lie beside the sessions:
 //
 //   - base/manifests/sha256/<hex>.json is the manifest: all files, sorted by path.
 //   - base/packs/<hex> has the contents of files up to 256 KiB, one after the other,
 //     about 8 MiB together; base/blobs/<hex> has one larger file.
-//   - base/indexes/<hex>.json lists the packs of a manifest, which may have been written
-//     for other bases.
+//   - base/indexes/<hex>.json lists the packs of a manifest, which may have been written for other bases.
 //   - base/used/<hex>.json is replaced whenever the base is uploaded or a session starts
 //     from it; base/holds/ and base/sweeps/ keep uploads and sweeps apart.
 //

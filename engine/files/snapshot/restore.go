@@ -176,7 +176,6 @@ func (r *restoring) finishDirs() error {
 	return nil
 }
 
-// copySerially copies a tree. Concurrent calls copy one tree at a time.
 func (t *Trees) copySerially(ctx context.Context, m artifact.Manifest, src, dst string) error {
 	select {
 	case t.copying <- struct{}{}:
@@ -255,9 +254,8 @@ func copyFile(f artifact.File, src, dst string) error {
 	return to.Close()
 }
 
-// fillDir creates dst with the directories and links of a manifest; files writes the contents.
-// The paths of a manifest stay inside, and links are made last, so nothing is written through
-// one.
+// fillDir creates dst with the directories and links of a manifest; files writes the contents. The paths of a
+// manifest stay inside, and links are made last, so nothing is written through one.
 func fillDir(ctx context.Context, m artifact.Manifest, dst string, files func(context.Context) error) error {
 	if err := os.Mkdir(dst, 0o755); err != nil {
 		return err

@@ -199,8 +199,7 @@ func writeNotice(ctx context.Context, store artifact.Store, prefix string, expir
 	return key, nil
 }
 
-// isAnnounced reports whether there is an unexpired notice other than own. It removes expired
-// ones.
+// isAnnounced reports whether there is an unexpired notice other than own. It removes expired ones.
 func isAnnounced(ctx context.Context, store artifact.Store, prefix, own string, now time.Time) (bool, error) {
 	for key, err := range store.List(ctx, prefix) {
 		if err != nil {

@@ -187,7 +187,7 @@ func (t *Trees) evictUnused(hash string) {
 			continue
 		}
 		path := filepath.Join(t.dir, e.Name())
-		if _, err := artifactHash(e.Name()); err != nil {
+		if _, err := Parse(Reference(e.Name())); err != nil {
 			if time.Since(info.ModTime()) > 24*time.Hour {
 				_ = filelock.RemoveTree(path)
 			}
@@ -209,8 +209,6 @@ func (t *Trees) evictUnused(hash string) {
 		}
 	}
 }
-
-func artifactHash(name string) (string, error) { return Parse(Reference(name)) }
 
 func sizeOf(dir string) (size int64) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {

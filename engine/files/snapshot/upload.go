@@ -154,7 +154,6 @@ func (u *upload) findUnchanged(ctx context.Context) (done Uploaded, stored bool,
 
 func isRegular(f artifact.File) bool { return f.Link == "" && !f.Dir }
 
-// storeContents reads the files that the store may lack and stores their contents.
 func (u *upload) storeContents(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
@@ -251,8 +250,7 @@ type entry struct {
 	Secret bool   `json:"secret,omitempty"`
 }
 
-// knownFormat changes with the format of the file and with the patterns that recognize
-// secrets.
+// knownFormat changes with the format of the file and with the patterns that recognize secrets.
 const knownFormat = 2
 
 // readKnown reads the remembered hashes of a directory. It starts afresh if the file is
@@ -279,8 +277,7 @@ func (k *known) findEntry(path string, id artifact.Identity) (entry, bool) {
 	return e, ok && e.Identity == id
 }
 
-// addEntry records a file that was read after began, unless it may change again without a new
-// identity.
+// addEntry records a file that was read after began, unless it may change again without a new identity.
 func (k *known) addEntry(path string, id artifact.Identity, began time.Time, e entry) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

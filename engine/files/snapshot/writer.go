@@ -89,8 +89,7 @@ func (w *writer) countSent(n int64) {
 	}
 }
 
-// writeTree writes the index and the manifest of a tree whose contents are stored, and
-// returns its hash.
+// writeTree writes the index and the manifest of a tree whose contents are stored, and returns its hash.
 func (w *writer) writeTree(ctx context.Context, m artifact.Manifest) (string, error) {
 	data, hash, err := encodeManifest(m)
 	if err != nil {
@@ -241,8 +240,7 @@ func (ix index) placesOf() map[string]place {
 	return at
 }
 
-// usefulPacks returns the packs of which at least half of the bytes belong to a tree, and their
-// contents.
+// usefulPacks returns the packs of which at least half of the bytes belong to a tree, and their contents.
 func (ix index) usefulPacks(needed map[string]bool) (kept []packIndex, stored map[string]bool) {
 	stored = map[string]bool{}
 	for _, p := range ix.Packs {

@@ -16,9 +16,8 @@ type ToolUse struct {
 	Args json.RawMessage `json:"args"`
 }
 
-// Calls is the model of a tools step: its first reply makes the configured calls and its
-// second has their results. Like any other step a tools step is journaled, fenced and
-// resumed. It costs nothing.
+// Calls is the model of a tools step: its first reply makes the configured calls and its second has their
+// results. Like any other step a tools step is journaled, fenced and resumed. It costs nothing.
 type Calls []ToolUse
 
 var _ loop.Model = Calls(nil)

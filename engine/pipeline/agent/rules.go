@@ -91,8 +91,7 @@ func controlTool(name, description string, destinations []string) llm.Tool {
 	return llm.Tool{Name: name, Description: description, Parameters: schema}
 }
 
-// withdrawn is the result of a control call whose action is withdrawn because of new
-// messages.
+// withdrawn is the result of a control call whose action is withdrawn because of new messages.
 const withdrawn = "Not done: a message arrived before it counted. Read it below, then decide again."
 
 // Judge implements loop.Rules. A reply without tool calls is the step's text and
@@ -138,8 +137,7 @@ func (r *rules) refuseUnknown(calls []llm.ToolCall, results map[string]string) [
 	return controls
 }
 
-// judgeControl adds the result of a control call and returns its action, or nil if the call is
-// refused.
+// judgeControl adds the result of a control call and returns its action, or nil if the call is refused.
 func (r *rules) judgeControl(call llm.ToolCall, text string, results map[string]string) *loop.Action {
 	var arguments struct {
 		Step string `json:"step_name"`
@@ -249,7 +247,6 @@ func (r *rules) readNews(ctx context.Context, late bool) (loop.Update, error) {
 	return loop.Update{Messages: []llm.Message{step.Quote(messages)}, Note: note}, err
 }
 
-// Learn implements loop.Rules.
 func (r *rules) Learn(_ context.Context, e loop.Entry) error {
 	r.conv.Add(e)
 	if e.Usage != nil {

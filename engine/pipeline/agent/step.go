@@ -22,8 +22,7 @@ type Step struct {
 	Attempt int       // counts the executions of the launch
 	Spent   llm.Usage // usage of earlier attempts
 
-	// Agent is the ID of the agent that provides the step's model and tools, or "" if the
-	// step has no agent.
+	// Agent is the ID of the agent that provides the step's model and tools, or "" if the step has no agent.
 	Agent string
 
 	Prompt       string   // prompt of the definition
@@ -38,8 +37,7 @@ type Step struct {
 
 	Contexts []step.Context // further material, by name
 
-	// Messages returns the number of human messages. It is nil if messages do not reach a
-	// running step.
+	// Messages returns the number of human messages. It is nil if messages do not reach a running step.
 	Messages func(ctx context.Context) (int, error)
 }
 
@@ -66,8 +64,7 @@ func (s Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 	}, nil
 }
 
-// Place returns the part of the Spec that locates the step's records. It needs Layout, Launch
-// and Token.
+// Place returns the part of the Spec that locates the step's records. It needs Layout, Launch and Token.
 func (s Step) Place(ctx context.Context, store artifact.Store) (step.Spec, error) {
 	spec := step.Spec{Layout: s.Layout, Token: s.Token, Agent: s.Agent, Dir: s.stepDir, After: s.Launch.After, Shown: step.Shown{Files: s.Launch.Workspace}}
 	before := s.Launch.After
@@ -92,8 +89,7 @@ func Claims(store artifact.Store, layout artifact.Layout) artifact.Series[artifa
 	}}
 }
 
-// Question reads the texts that the launch of a session step shows, and returns the question
-// for its team.
+// Question reads the texts that the launch of a session step shows, and returns the question for its team.
 func (s Step) Question(ctx context.Context, store artifact.Store) (string, error) {
 	o := &opened{Step: s, store: store}
 	if err := o.loadTexts(ctx); err != nil {
@@ -268,8 +264,7 @@ type caller struct {
 	Heard    int           `json:"heard"`
 }
 
-// sealAction builds the commit payload of an action. The conversation of a caller is
-// stored first, as a blob.
+// sealAction builds the commit payload of an action. The conversation of a caller is stored first, as a blob.
 func (o *opened) sealAction(ctx context.Context) func(loop.Action) (step.Sealed, error) {
 	return func(a loop.Action) (step.Sealed, error) {
 		var c committed
@@ -292,8 +287,7 @@ func (o *opened) sealAction(ctx context.Context) func(loop.Action) (step.Sealed,
 	}
 }
 
-// matchPatterns returns the numbers of the patterns that match a text. An empty pattern matches
-// no text.
+// matchPatterns returns the numbers of the patterns that match a text. An empty pattern matches no text.
 func matchPatterns(patterns []string, text string) []int {
 	var numbers []int
 	for i, pattern := range patterns {

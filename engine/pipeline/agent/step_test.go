@@ -81,9 +81,9 @@ func (d *desk) step(l pipeline.Launch, token string) Step {
 func (d *desk) ports(model loop.Model) step.Ports {
 	return step.Ports{
 		Store: d.store, Model: model, Scratch: d.t.TempDir(), Now: func() time.Time { return now },
-		Tools: func(ctx context.Context, dir string) (step.Tools, error) {
+		Tools: step.OpenFunc(func(ctx context.Context, dir string) (step.Tools, error) {
 			return tools.Open(ctx, dir, tools.Set{Files: true})
-		},
+		}),
 	}
 }
 

@@ -25,8 +25,7 @@ type task struct {
 	Prompt  string // the system message; may be empty
 	Request string // the first user message of every step
 
-	// History has the texts of earlier steps. Omitted counts the older steps that it leaves
-	// out.
+	// History has the texts of earlier steps. Omitted counts the older steps that it leaves out.
 	History []earlier
 	Omitted int
 
@@ -36,15 +35,13 @@ type task struct {
 	Deepest      bool
 	Closed       []string // destinations that it cannot call
 
-	// Used counts the model calls of the step before its calls of other steps. Most is the
-	// limit.
+	// Used counts the model calls of the step before its calls of other steps. Most is the limit.
 	Used, Most int
 
 	// CostUSD is the step's allowance in dollars; 0 is no limit.
 	CostUSD float64
 
-	// StopAtFailure makes a tools step fail at its first failed call and skip the calls after
-	// it.
+	// StopAtFailure makes a tools step fail at its first failed call and skip the calls after it.
 	StopAtFailure bool
 
 	// Tools are the names of the ordinary tools.
@@ -67,8 +64,7 @@ func (t task) openDestinations() []string {
 	return slices.DeleteFunc(slices.Clone(t.Destinations), func(to string) bool { return slices.Contains(t.Closed, to) })
 }
 
-// earlier is the text of an earlier step, with a note if that step failed or was cut
-// short.
+// earlier is the text of an earlier step, with a note if that step failed or was cut short.
 type earlier struct {
 	Step string
 	Text string
@@ -85,8 +81,7 @@ func (e earlier) String() string {
 	return e.Text + "\n[" + e.Note + "]"
 }
 
-// returned is the input of a caller that continues: its saved messages and the result of the
-// called step.
+// returned is the input of a caller that continues: its saved messages and the result of the called step.
 type returned struct {
 	Messages []llm.Message
 	Heard    int // number of the last human message in Messages

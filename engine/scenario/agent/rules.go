@@ -207,8 +207,7 @@ type memory struct {
 	Evidence bool `json:"evidence,omitempty"` // the lack of evidence withdrew a report
 }
 
-// Updates implements loop.Rules. It returns people's messages, and ends a step that has spent
-// its allowance.
+// Updates implements loop.Rules. It returns people's messages, and ends a step that has spent its allowance.
 func (r *rules) Updates(ctx context.Context) (loop.Update, error) {
 	if limit := r.step.Launch.Limits.CostUSD; limit > 0 && r.usage.AtLeastUSD() >= limit {
 		return loop.Update{}, &loop.EndedError{Why: loop.EndAllowance}
@@ -264,7 +263,6 @@ func messageUpdate(message llm.Message, m memory) (loop.Update, error) {
 	return loop.Update{Messages: []llm.Message{message}, Note: note}, err
 }
 
-// Learn implements loop.Rules.
 func (r *rules) Learn(_ context.Context, e loop.Entry) error {
 	if e.Usage != nil {
 		r.usage = r.usage.Add(*e.Usage)
@@ -332,8 +330,7 @@ func (s Step) Spec() step.Spec {
 	return spec
 }
 
-// Place returns the part of the Spec that locates the step's records. It needs Layout, Launch
-// and Token.
+// Place returns the part of the Spec that locates the step's records. It needs Layout, Launch and Token.
 func (s Step) Place() step.Spec {
 	return step.Spec{Layout: s.Layout, Token: s.Token, Agent: s.Agent, Dir: s.stepDir}
 }

@@ -35,8 +35,7 @@ type agent struct {
 	Answers []answer
 	Earlier int
 
-	// At most one of Vote and Stop is set: the action in force. Seen is in byte order of the
-	// IDs.
+	// At most one of Vote and Stop is set: the action in force. Seen is in byte order of the IDs.
 	Vote *coordination.Voted
 	Stop *coordination.Stopped
 
@@ -71,7 +70,6 @@ type ended struct {
 	action *action
 }
 
-// readAgent reads the steps of an agent and reports whether it has any.
 func readAgent(root *os.Root, id string, l ledger, w *warnings) (a agent, found bool, err error) {
 	dir := "agents/" + id
 	entries, err := listEntries(root, dir)
@@ -153,8 +151,7 @@ func HasJournal(root *os.Root, token string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// parseStepName parses the name of a step's directory and warns about other names
-// of digits.
+// parseStepName parses the name of a step's directory and warns about other names of digits.
 func parseStepName(dir, name string, w *warnings) (int, bool) {
 	for _, r := range name {
 		if !unicode.IsDigit(r) {
@@ -216,8 +213,6 @@ func parseAgents(raw json.RawMessage) []string {
 	return agents
 }
 
-func isLitter(entry fs.DirEntry) bool { return strings.HasPrefix(entry.Name(), ".") }
-
 // Directory is the record of a session directory.
 type Directory struct {
 	Agents   []agent                // agents with a step, in byte order of their IDs
@@ -227,9 +222,8 @@ type Directory struct {
 	taken    map[string]int    // highest taken number by ID, for agents without a step
 }
 
-// Read reads the session directory at root, which may be empty. Malformed files give
-// warnings: first those of the ledger, then those of the agents in the order of their names.
-// The error is an *UnusableError.
+// Read reads the session directory at root, which may be empty. Malformed files give warnings: first those of
+// the ledger, then those of the agents in the order of their names. The error is an *UnusableError.
 func Read(root *os.Root) (Directory, []warning, error) {
 	d := Directory{unusable: map[string]string{}, taken: map[string]int{}}
 	entries, err := listEntries(root, "agents")
@@ -242,7 +236,7 @@ func Read(root *os.Root) (Directory, []warning, error) {
 	for _, entry := range entries {
 		id := entry.Name()
 		switch {
-		case isLitter(entry):
+		case strings.HasPrefix(entry.Name(), "."):
 			continue
 		case !isSafeName(id):
 			w.addWarning("agents/"+id, "has a character in its name that cannot be shown on one line, or a backslash; it is ignored: rename it")

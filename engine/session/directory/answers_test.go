@@ -215,7 +215,7 @@ func TestNumberThatAnotherProgramTakes(t *testing.T) {
 	require.NoError(t, err)
 	r, err := step.Run(t.Context(), step.Ports{
 		Store: store, Model: &once{name: "new_answer", arguments: `{"content": "Ours."}`}, Now: time.Now, Scratch: t.TempDir(),
-		Tools: func(context.Context, string) (step.Tools, error) { return noTools{}, nil },
+		Tools: step.OpenFunc(func(context.Context, string) (step.Tools, error) { return noTools{}, nil }),
 	}, AdaptSpec(store, spec))
 	require.NoError(t, err)
 	require.Equal(t, 3, r.Step)
@@ -273,10 +273,10 @@ func (s sessionDirectory) run(agent string, m *once, look func(workspace string)
 	require.NoError(s.t, err)
 	_, err = step.Run(s.t.Context(), step.Ports{
 		Store: store, Model: m, Now: time.Now, Scratch: s.t.TempDir(),
-		Tools: func(_ context.Context, workspace string) (step.Tools, error) {
+		Tools: step.OpenFunc(func(_ context.Context, workspace string) (step.Tools, error) {
 			look(workspace)
 			return noTools{}, nil
-		},
+		}),
 	}, spec)
 	require.NoError(s.t, err)
 	var prompt strings.Builder
@@ -313,7 +313,7 @@ func TestStepInADirectoryOfAnotherProgram(t *testing.T) {
 	require.Empty(t, warnings)
 	a, _ := d.Agent("agent_a")
 	require.Equal(t, &coordination.Voted{
-		End: coordination.End{Step: 3}, Target: "agent_c", TargetLabel: "agent3.2", Reason: "names them",
+		End: coordination.End{Step: 3}, Choice: coordination.Choice{Target: "agent_c", TargetLabel: "agent3.2", Reason: "names them"},
 		Seen: []coordination.Seen{{Agent: "agent_a", Step: 1}, {Agent: "agent_b", Step: 1}, {Agent: "agent_c", Step: 2}},
 	}, a.Vote)
 	data, err := os.ReadFile(s.path("agents/agent_a/003/vote.json"))

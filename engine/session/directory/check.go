@@ -13,9 +13,8 @@ type report struct {
 	Agents []agentReport  `json:"agents"` // agents in byte order of their IDs
 	Votes  map[string]int `json:"votes"`  // fresh votes by target
 
-	// Next are the agents that owe an action: a first answer, a vote, or a new vote that
-	// replaces a stale one. It is empty when the team has decided or another step would
-	// change nothing.
+	// Next are the agents that owe an action: a first answer, a vote, or a new vote that replaces a stale
+	// one. It is empty when the team has decided or another step would change nothing.
 	Next []string `json:"next"`
 
 	Consensus *consensus `json:"consensus"` // null before a decision
@@ -163,8 +162,7 @@ func (d Directory) recallState(rules coordination.Config, running func(agent str
 	return coordination.Recall(rules, record, d.Messages)
 }
 
-// isDecomposition reports whether there are stops but no votes, that is, each agent owns a
-// part of the work.
+// isDecomposition reports whether there are stops but no votes, that is, each agent owns a part of the work.
 func (d Directory) isDecomposition() bool {
 	stops := false
 	for _, a := range d.Agents {

@@ -83,7 +83,6 @@ func openFile(root *os.Root, name string, wanted func(fs.FileMode) bool, wantedK
 	return f, nil
 }
 
-// kindName returns the name of a kind of file, with its article.
 func kindName(mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular():
@@ -108,8 +107,7 @@ func causeText(err error) string {
 	return err.Error()
 }
 
-// maxNesting limits the nesting of a document, including the fields of other
-// programs.
+// maxNesting limits the nesting of a document, including the fields of other programs.
 const maxNesting = 100
 
 // document is a JSON object with its exact keys. Decoding into a struct would accept "Answer"
@@ -244,8 +242,7 @@ func typeOf(raw json.RawMessage) string {
 
 func truncateForeign(s string) string { return text.Truncate(s, 80) }
 
-// UnusableError reports that no step can begin because a directory cannot be read or cannot
-// store one.
+// UnusableError reports that no step can begin because a directory cannot be read or cannot store one.
 type UnusableError struct {
 	Err    error
 	Remedy string // empty for a directory that cannot be written
@@ -268,9 +265,8 @@ func unreadableError(path, problem string) error {
 // directories lists the directories that a step creates if they are missing.
 var directories = []string{locksDir, artifact.TempDir, "agents", "blobs", "blobs/sha256", "journal"}
 
-// Usable refuses a directory in which other files have the names of the directories and
-// documents of runner's next step, which would fail after its model calls. The error is an
-// *UnusableError.
+// Usable refuses a directory in which other files have the names of the directories and documents of runner's
+// next step, which would fail after its model calls. The error is an *UnusableError.
 func Usable(root *os.Root, runner string) error {
 	for _, name := range append(directories[:len(directories):len(directories)], "agents/"+runner) {
 		info, err := root.Lstat(name)
@@ -326,8 +322,7 @@ func Turns(root *os.Root) ([]artifact.Turn, error) {
 	return turns, nil
 }
 
-// CriteriaFile holds the criteria by which the answers of a directory are
-// evaluated.
+// CriteriaFile holds the criteria by which the answers of a directory are evaluated.
 const CriteriaFile = "eval_criteria.json"
 
 // Criteria returns the content of the criteria file, or nil if it is missing.

@@ -8,8 +8,7 @@ import (
 	"conclave/engine/files/artifact"
 )
 
-// NothingOfferedError reports that a limit leaves an agent no action to end a step with, or
-// no budget.
+// NothingOfferedError reports that a limit leaves an agent no action to end a step with, or no budget.
 type NothingOfferedError struct {
 	Agent string
 	Steps int  // max_steps_per_agent, if it is reached
@@ -26,11 +25,10 @@ func (e *NothingOfferedError) Error() string {
 	return fmt.Sprintf("%s can neither answer nor vote now: its answers are at max_new_answers_per_agent or max_new_answers_global, and there is none to vote for, or voting waits until everybody has answered", e.Agent)
 }
 
-// Launch returns the launch of a new step of an agent, which may be new in the directory. The
-// step is shown the latest answer of every agent, including its own, and is offered the
-// actions that the rules allow after the answers, steps and usage on record. The anonymous
-// numbers are those of With(runner). The error is an *artifact.NameError, *UnusableError or
-// *NothingOfferedError.
+// Launch returns the launch of a new step of an agent, which may be new in the directory. The step is shown
+// the latest answer of every agent, including its own, and is offered the actions that the rules allow after
+// the answers, steps and usage on record. The anonymous numbers are those of With(runner). The error is an
+// *artifact.NameError, *UnusableError or *NothingOfferedError.
 func (d Directory) Launch(runner string, rules coordination.Config) (coordination.Launch, error) {
 	if err := artifact.CheckAgentID(runner); err != nil {
 		return coordination.Launch{}, err
@@ -50,9 +48,8 @@ func (d Directory) Launch(runner string, rules coordination.Config) (coordinatio
 	return l, nil
 }
 
-// Resume returns the launch that resumes an unfinished step, and the agents behind its
-// numbers. The step is shown the same answers under the same labels as when it began. If one
-// of them is gone, Resume fails.
+// Resume returns the launch that resumes an unfinished step, and the agents behind its numbers. The step is
+// shown the same answers under the same labels as when it began. If one of them is gone, Resume fails.
 func (d Directory) Resume(runner string, u Unfinished, rules coordination.Config) (coordination.Launch, []string, error) {
 	l, err := d.Launch(runner, rules)
 	if err != nil {

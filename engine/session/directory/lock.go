@@ -13,24 +13,21 @@ import (
 	"conclave/engine/files/filelock"
 )
 
-// locksDir has a lock file for every claim that a process works or worked on. No key can name
-// it.
+// locksDir has a lock file for every claim that a process works or worked on. No key can name it.
 const locksDir = ".conclave-locks"
 
 // lockWait is longer than the moment for which isHeld locks a file to test it.
 const lockWait = 50 * time.Millisecond
 
-// Lock is held by the process that works on a claim. The system releases it when
-// the process dies.
+// Lock is held by the process that works on a claim. The system releases it when the process dies.
 type Lock struct {
 	root *os.Root
 	file *os.File
 	name string
 }
 
-// Hold locks the claim with this token, which need not exist yet. It returns nil without an
-// error if another process holds the lock. The error is an *UnusableError unless ctx has
-// ended.
+// Hold locks the claim with this token, which need not exist yet. It returns nil without an error if another
+// process holds the lock. The error is an *UnusableError unless ctx has ended.
 func Hold(ctx context.Context, root *os.Root, token string) (*Lock, error) {
 	if err := root.Mkdir(locksDir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, &UnusableError{Err: fmt.Errorf("make the directory of locks: %w", err)}
@@ -75,8 +72,7 @@ func isHeld(root *os.Root, token string) bool {
 	return err == nil && !locked
 }
 
-// Running returns a function that reports whether a process works on an
-// unfinished step, for Check.
+// Running returns a function that reports whether a process works on an unfinished step, for Check.
 func (d Directory) Running(root *os.Root) func(agent string, step int) bool {
 	return func(agent string, step int) bool {
 		a, _ := d.Agent(agent)

@@ -33,7 +33,7 @@ func TestRead_directoryOfAnotherProgram(t *testing.T) {
 	require.True(t, a.Answers[0].Files)
 	require.Contains(t, a.Answers[0].Text, "/agents/agent_a/001/workspace/index.html")
 	require.Equal(t, &coordination.Voted{
-		End: coordination.End{Step: 2}, Target: "agent_b", Reason: "Agent B's approach is more thorough",
+		End: coordination.End{Step: 2}, Choice: coordination.Choice{Target: "agent_b", Reason: "Agent B's approach is more thorough"},
 		Seen: []coordination.Seen{{Agent: "agent_a", Step: 1}, {Agent: "agent_b", Step: 1}, {Agent: "agent_c", Step: 1}},
 	}, a.Vote)
 
@@ -239,7 +239,7 @@ func TestRead_commitIsTheAction(t *testing.T) {
 	a, _ := d.Agent("a")
 	require.Equal(t, []answer{{Step: 1, Label: "agent1.1", Text: "committed", Files: true}}, a.Answers)
 	require.Equal(t, &coordination.Voted{
-		End: coordination.End{Step: 2}, Target: "a", TargetLabel: "agent1.1", Reason: "r", Seen: []coordination.Seen{{Agent: "a", Step: 1}}, Heard: 2,
+		End: coordination.End{Step: 2}, Choice: coordination.Choice{Target: "a", TargetLabel: "agent1.1", Reason: "r"}, Seen: []coordination.Seen{{Agent: "a", Step: 1}}, Heard: 2,
 	}, a.Vote)
 	b, _ := d.Agent("b")
 	require.Equal(t, &coordination.Stopped{

@@ -1,29 +1,25 @@
-// Package quality has the means by which a team judges and plans its work: the checklist of an
-// agent, the evaluation of an answer between two steps, the plan that follows from either, and
-// the drafts that a model makes for a session. It is pure except for MakeDraft, which calls a
-// model; this file is the specification.
+// Package quality has the means by which a team judges and plans its work: the checklist of an agent, the
+// evaluation of an answer between two steps, the plan that follows from either, and the drafts that a model
+// makes for a session. It is pure except for MakeDraft, which calls a model; this file is the specification.
 //
 // Start with Policy and State for the checklist, ParseEvaluation for an evaluation, NewPlan for a
 // plan and MakeDraft for a draft.
 //
 // # The checklist
 //
-// Policy is the checklist of voting_sensitivity: checklist_gated. Before an
-// agent votes or answers again, it scores the work against criteria; the verdict is
-// either to end (vote, or stop in decomposition) or to continue (new_answer) with planned
-// improvements.
+// Policy is the checklist of voting_sensitivity: checklist_gated. Before an agent votes or answers again, it
+// scores the work against criteria; the verdict is either to end (vote, or stop in decomposition) or to
+// continue (new_answer) with planned improvements.
 //
-// The policy is advice with tools: it answers the calls submit_checklist and
-// propose_improvements, and the prompt asks for them. It never forbids a vote or an
-// answer. The same policy and the same learned results give the same
-// answers, so that a restored step is judged as before.
+// The policy is advice with tools: it answers the calls submit_checklist and propose_improvements, and the
+// prompt asks for them. It never forbids a vote or an answer. The same policy and the same learned results
+// give the same answers, so that a restored step is judged as before.
 //
 // # Criteria
 //
-// E1 to En in the order given; T1 to Tn are accepted as other names. Without
-// criteria there are five generic ones; in decomposition, five about the part
-// that the agent owns. Category, verify_by and anti_patterns guide the agent and
-// do not affect the verdict.
+// E1 to En in the order given; T1 to Tn are accepted as other names. Without criteria there are five generic
+// ones; in decomposition, five about the part that the agent owns. Category, verify_by and anti_patterns
+// guide the agent and do not affect the verdict.
 //
 // # The bar
 //
@@ -63,17 +59,14 @@
 // which have requires_resubmission false; the others have true.
 // Only accepted results use up CallsPerRound and enter the history.
 //
-// An entry is a number, or an object with a score (default 0); other fields are
-// ignored.
-// Scores are flat when a key is the name of a criterion, else per answer: by
-// label, or by agent2 for the revision shown of agent 2. Entries of answers that
-// are not shown, and entries that are no objects, are ignored.
+// An entry is a number, or an object with a score (default 0); other fields are ignored. Scores are flat when
+// a key is the name of a criterion, else per answer: by label, or by agent2 for the revision shown of agent
+// 2. Entries of answers that are not shown, and entries that are no objects, are ignored.
 //
-// The answer with the highest sum is the best, the first one shown on a tie; it
-// alone decides. The verdict is the ending one when enough of its criteria pass
-// and the agent has an answer. A failed criterion has plateaued when its score
-// is not more than 1 above either of the last two accepted results, of this step or of the
-// agent's earlier ones.
+// The answer with the highest sum is the best, the first one shown on a tie; it alone decides. The verdict is
+// the ending one when enough of its criteria pass and the agent has an answer. A failed criterion has
+// plateaued when its score is not more than 1 above either of the last two accepted results, of this step or
+// of the agent's earlier ones.
 //
 // report_path names a file with the findings in the agent's workspace. It may be left out.
 // If an evaluation of the answer has left a packet, the packet is the report, and even an agent
@@ -81,11 +74,10 @@
 //
 // # Recheck
 //
-// An answer shown by an update replaces its agent's older one and is pending. While one
-// is pending after an accepted checklist, one more may be submitted beyond
-// CallsPerRound. It must score only the pending answers (in decomposition: the own work
-// again); earlier scores of answers still shown remain, so that a weak newcomer does not
-// overturn a strong answer. Accepting it clears the pending answers, and so does a first
+// An answer shown by an update replaces its agent's older one and is pending. While one is pending after an
+// accepted checklist, one more may be submitted beyond CallsPerRound. It must score only the pending answers
+// (in decomposition: the own work again); earlier scores of answers still shown remain, so that a weak
+// newcomer does not overturn a strong answer. Accepting it clears the pending answers, and so does a first
 // checklist that scores them.
 //
 // # propose_improvements, in this order
@@ -102,13 +94,11 @@
 //	nothing structural or transformative         impact_too_small
 //	otherwise                                    valid
 //
-// first_answer_required and quota_used leave the latest checklist as it is.
-// An improvement is a text, or an object with plan, sources and impact; a text
-// and an impact of another name are incremental. At least one improvement of
-// all must be structural or transformative. Improvements of criteria that did
-// not fail count there but are not planned. The plan has one improve task for
-// each improvement of a failed criterion, in the order of the criteria, and one
-// verify_preserve task at the end.
+// first_answer_required and quota_used leave the latest checklist as it is. An improvement is a text, or an
+// object with plan, sources and impact; a text and an impact of another name are incremental. At least one
+// improvement of all must be structural or transformative. Improvements of criteria that did not fail count
+// there but are not planned. The plan has one improve task for each improvement of a failed criterion, in the
+// order of the criteria, and one verify_preserve task at the end.
 //
 // judgeChecklist in submit.go and judgeProposal in propose.go decide.
 //
@@ -126,8 +116,7 @@
 //	verification_plan        how the improvement is checked
 //	evidence_gaps            the evidence that is missing
 //
-// verdict is {verdict, scores}: iterate or converged, and a score from 0 to 10 for every
-// criterion, E1 to En.
+// verdict is {verdict, scores}: iterate or converged, and a score from 0 to 10 for every criterion, E1 to En.
 //
 // next_tasks is null, or an object:
 //
@@ -207,12 +196,10 @@
 //
 // # Drafts
 //
-// Drafts are the preparations that a model makes for a session, each with one
-// structured call: evaluation criteria, personas and the parts of divided work. It
-// also asks a model whether two answers are equal.
+// Drafts are the preparations that a model makes for a session, each with one structured call: evaluation
+// criteria, personas and the parts of divided work. It also asks a model whether two answers are equal.
 //
-// A Form is a request and the check of its reply. MakeDraft makes a single request. After an
-// invalid reply or a failed call it returns the form's fallback, so a preparation never ends
-// a session. Agents have anonymous names in requests (agent1, agent2), in the byte order of
-// their IDs.
+// A Form is a request and the check of its reply. MakeDraft makes a single request. After an invalid reply or
+// a failed call it returns the form's fallback, so a preparation never ends a session. Agents have anonymous
+// names in requests (agent1, agent2), in the byte order of their IDs.
 package quality

@@ -61,9 +61,8 @@ func (f Form[T]) readReply(reply llm.Message) (T, error) {
 	return f.Parse(object)
 }
 
-// objectIn returns the JSON object of a structured reply. The object is the arguments of a
-// call of the named tool, or else is in the text, possibly in a code fence or between
-// sentences.
+// objectIn returns the JSON object of a structured reply. The object is the arguments of a call of the named
+// tool, or else is in the text, possibly in a code fence or between sentences.
 func objectIn(reply llm.Message, name string) (json.RawMessage, error) {
 	found := text.WithoutThoughts(reply.Content)
 	for _, call := range reply.ToolCalls {
@@ -97,8 +96,7 @@ type schema struct {
 	AdditionalProperties *bool `json:"additionalProperties,omitempty"`
 }
 
-// objectSchema returns the schema of an object with exactly these properties, in the order of
-// names.
+// objectSchema returns the schema of an object with exactly these properties, in the order of names.
 func objectSchema(properties map[string]schema, names ...string) schema {
 	closed := false
 	return schema{Type: "object", Properties: properties, Required: names, AdditionalProperties: &closed}
@@ -108,7 +106,6 @@ func listSchema(of schema) schema { return schema{Type: "array", Items: &of} }
 
 func textSchema(description string) schema { return schema{Type: "string", Description: description} }
 
-// newRequest returns a request for the form, with a system and a user message.
 func newRequest(name, description string, s schema, system, user string) llm.Request {
 	data, _ := json.Marshal(s) // strings and numbers always have a JSON form
 	return llm.Request{
@@ -252,8 +249,7 @@ const personasSystem = `You give each member of a team a persona for one task, s
 - Every persona serves the whole task. None is told to oppose, to joke, or to leave a part out.
 - No two personas could lead to the same first attempt.`
 
-// Personas is the form that requests a persona for each of n agents, in the order of their
-// numbers.
+// Personas is the form that requests a persona for each of n agents, in the order of their numbers.
 func Personas(task string, n int, mode string) Form[[]string] {
 	properties := map[string]schema{}
 	for _, name := range agentNames(n) {

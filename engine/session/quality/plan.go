@@ -121,9 +121,8 @@ type result struct {
 	Remaining int    `json:"remaining"` // tasks that are pending or in progress
 }
 
-// Evaluate returns the results of a reply's calls of the plan's tools, by call ID, where each
-// call sees the effect of the earlier ones. It also returns the updates to learn. It does not
-// change the state.
+// Evaluate returns the results of a reply's calls of the plan's tools, by call ID, where each call sees the
+// effect of the earlier ones. It also returns the updates to learn. It does not change the state.
 func (s *PlanState) Evaluate(calls []llm.ToolCall) (texts map[string]string, updates []PlanUpdate) {
 	ahead := BeginPlan(s.tasks)
 	texts = make(map[string]string)

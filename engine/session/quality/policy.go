@@ -33,16 +33,14 @@ type Policy struct {
 	Labels        []string            // labels of the newest answers shown, one of each agent, its own included, in the order shown
 	Own           string              // label of the agent's own newest answer, never shown to the model; empty without one
 
-	// Past are the agent's last accepted checklists from earlier steps, at most PastNeeded,
-	// the oldest first.
+	// Past are the agent's last accepted checklists from earlier steps, at most PastNeeded, the oldest first.
 	Past []Scores
 
 	// Packet is the path of an evaluation of the answer, and PacketText its text, which
 	// serves as the report of every checklist. Both are empty without an evaluation.
 	Packet, PacketText string
 
-	// Read returns the content of a file of the agent's workspace. It is nil for an agent
-	// without files.
+	// Read returns the content of a file of the agent's workspace. It is nil for an agent without files.
 	Read func(path string) ([]byte, error)
 }
 
@@ -55,8 +53,7 @@ const PastNeeded = 2
 // Judged returns the criteria that the policy judges by.
 func (p Policy) Judged() config.Criteria { return p.withDefaults().Criteria }
 
-// Open reports whether the step has a checklist: the agent has an answer, or FirstAnswer is
-// set.
+// Open reports whether the step has a checklist: the agent has an answer, or FirstAnswer is set.
 func (p Policy) Open() bool { return p.Own != "" || p.FirstAnswer }
 
 // withDefaults returns p with defaults. The copy shares no memory that changes later.
@@ -88,8 +85,7 @@ func agentOf(label string) string {
 // maxScope truncates the subtask inside a default criterion, in bytes.
 const maxScope = 140
 
-// Defaults returns the criteria of a team that has configured none and does not divide its
-// work.
+// Defaults returns the criteria of a team that has configured none and does not divide its work.
 func Defaults() config.Criteria { return Policy{}.defaultCriteria() }
 
 // defaultCriteria returns the criteria of a team that has configured none.
@@ -203,7 +199,6 @@ func byNumber(x, y string) int {
 	return cmp.Or(cmp.Compare(a, b), strings.Compare(x, y))
 }
 
-// scoredWork returns the words for the work to score.
 func (p Policy) scoredWork() string {
 	switch {
 	case p.Decomposition:

@@ -56,8 +56,7 @@ type kept struct {
 	Source      string `json:"source,omitempty"`
 }
 
-// judgeProposal evaluates the arguments of a propose_improvements call. It does not change the
-// state.
+// judgeProposal evaluates the arguments of a propose_improvements call. It does not change the state.
 func (s *State) judgeProposal(arguments string) *plan {
 	switch {
 	case s.latest == nil || s.latest.Status != accepted:
@@ -192,8 +191,7 @@ func (s *State) readPreserved(raw json.RawMessage) ([]kept, *plan) {
 	return all, nil
 }
 
-// incremental is the impact of an improvement that is neither structural nor
-// transformative.
+// incremental is the impact of an improvement that is neither structural nor transformative.
 const incremental = "incremental"
 
 func refuseProposal(code, why string) *plan { return &plan{ErrorCode: code, Error: why} }

@@ -88,8 +88,7 @@ func (s *State) ownPart(scores map[string]json.RawMessage) ([]sheet, *fault) {
 	return s.readSingle("", entries[0])
 }
 
-// perAgent reads the scores of the answers shown. In a recheck, earlier scores replace
-// missing ones.
+// perAgent reads the scores of the answers shown. In a recheck, earlier scores replace missing ones.
 func (s *State) perAgent(scores map[string]json.RawMessage) ([]sheet, *fault) {
 	labels, needed := s.policy.Labels, s.policy.Labels
 	if len(labels) == 0 {
@@ -206,8 +205,7 @@ func (s *State) scoresExample() string { return s.policy.scoresExample() + "." }
 // criterionForm matches the names of criteria in arguments.
 var criterionForm = regexp.MustCompile(`^[EeTt][0-9]+$`)
 
-// criterionValue returns the value of the criterion at index under any of its names. null counts
-// as missing.
+// criterionValue returns the value of the criterion at index under any of its names. null counts as missing.
 func criterionValue(fields map[string]json.RawMessage, index int) (json.RawMessage, bool) {
 	for _, raw := range criterionValues(fields, index) {
 		if string(raw) != "null" {
@@ -240,13 +238,11 @@ func itemFields(item json.RawMessage, first string) map[string]json.RawMessage {
 	return fields
 }
 
-// leastReport is the minimum length of a report, in characters, without surrounding white
-// space.
+// leastReport is the minimum length of a report, in characters, without surrounding white space.
 const leastReport = 100
 
-// checkReport checks the report of a checklist. The path must be relative to the workspace, and
-// the file must exist when the checklist is submitted. The packet of an evaluation needs no
-// workspace.
+// checkReport checks the report of a checklist. The path must be relative to the workspace, and the file must
+// exist when the checklist is submitted. The packet of an evaluation needs no workspace.
 func (s *State) checkReport(name string) *fault {
 	p, otherwise := s.policy, "leave report_path out"
 	if p.Packet != "" {

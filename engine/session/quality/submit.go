@@ -71,7 +71,6 @@ type plateau struct {
 	CurrentScore float64   `json:"current_score"`
 }
 
-// bestScores returns the scores of the best answer.
 func (r Result) bestScores() Scores {
 	scores := make(Scores, len(r.Items))
 	for _, i := range r.Items {
@@ -158,12 +157,10 @@ func (s *State) byLabel(sheets []sheet) map[string]map[string]float64 {
 	return all
 }
 
-func (s *State) pastScores() []Scores { return slices.Concat(s.policy.Past, s.Accepted()) }
-
 // findPlateau compares a failed criterion with the last two accepted results, including those of
 // earlier steps.
 func (s *State) findPlateau(index int, score float64) (plateau, bool) {
-	past := s.pastScores()
+	past := slices.Concat(s.policy.Past, s.Accepted())
 	if len(past) < PastNeeded {
 		return plateau{}, false
 	}
@@ -193,7 +190,6 @@ func (s *State) coveredLabels(sheets []sheet) []string {
 	return slices.Clone(s.pending)
 }
 
-// nextAdvice returns the advice after an accepted result.
 func (s *State) nextAdvice(r Result) string {
 	switch {
 	case r.Action == coordination.Vote && r.BestAgent != "":
@@ -256,8 +252,7 @@ func (s *State) Accepted() []Scores {
 	return all
 }
 
-// Learn folds a result into the state. Errors that no payload can correct do not change the
-// state.
+// Learn folds a result into the state. Errors that no payload can correct do not change the state.
 func (s *State) Learn(r Result) {
 	switch {
 	case r.Status == accepted:

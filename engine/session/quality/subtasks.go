@@ -23,8 +23,7 @@ const subtasksSystem = `You divide a task among the members of a team. You do no
 - No part consists of planning, reviewing or joining: a presenter joins the parts at the end.
 - The criteria of a part say by which observable qualities its owner judges it.`
 
-// Subtasks is the form that requests a part of the task for each of n agents, in the order of
-// their numbers.
+// Subtasks is the form that requests a part of the task for each of n agents, in the order of their numbers.
 func Subtasks(task string, n int) Form[[]Subtask] {
 	criterion := objectSchema(map[string]schema{
 		"text":      textSchema("The criterion, as one sentence."),

@@ -86,7 +86,6 @@ type execution struct {
 // inline means that the agent does the task itself; it is the only mode.
 const inline = "inline"
 
-// parseTasks reads next_tasks and returns all of its faults.
 func parseTasks(raw json.RawMessage) (NextTasks, []EvaluationFault) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return NextTasks{}, []EvaluationFault{*evaluationFault("tasks_missing", "With the verdict iterate, next_tasks has to say what the next version does.")}
@@ -190,7 +189,6 @@ func (t NextTasks) findFaults() []EvaluationFault {
 	return all
 }
 
-// isBlank reports whether one of the texts is empty.
 func isBlank(texts ...string) bool {
 	return slices.ContainsFunc(texts, func(s string) bool { return strings.TrimSpace(s) == "" })
 }
@@ -238,8 +236,7 @@ type Submission struct {
 	// Ceiling is the status that next_tasks states, even if next_tasks is not valid.
 	Ceiling coordination.CeilingStatus `json:"ceiling_status,omitempty"`
 
-	// Faults are the faults of next_tasks. They are empty if next_tasks is valid or not
-	// needed.
+	// Faults are the faults of next_tasks. They are empty if next_tasks is valid or not needed.
 	Faults []EvaluationFault `json:"faults,omitempty"`
 }
 

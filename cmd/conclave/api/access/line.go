@@ -239,8 +239,7 @@ type limit struct {
 	limiter   *rate.Limiter
 }
 
-// New returns the gate of a server that listens on an address, HOST:PORT. Keys may be nil on
-// loopback only.
+// New returns the gate of a server that listens on an address, HOST:PORT. Keys may be nil on loopback only.
 func New(listen string, keys *Keys) (*Gate, error) {
 	if _, _, err := net.SplitHostPort(listen); err != nil {
 		return nil, fmt.Errorf("listen on %q: %w; give the address as HOST:PORT, such as 127.0.0.1:8333", listen, err)

@@ -26,8 +26,6 @@ type bills struct {
 	ended map[string]llm.Usage // usage of ended sessions, by session
 }
 
-func newBills() bills { return bills{&sync.Mutex{}, map[string]llm.Usage{}} }
-
 // billed is the record of a session that counts against the budget of its caller.
 type billed struct {
 	Session string `json:"session"`
@@ -42,14 +40,12 @@ func (d *Desk) withinBudget(ctx context.Context, by access.Caller, session strin
 // retried is the folder, within a caller's day, for retried sessions.
 const retried = "retried/"
 
-// ChargeRetry records a session that the caller is about to retry, or refuses it if today's budget
-// is spent.
+// ChargeRetry records a session that the caller is about to retry, or refuses it if today's budget is spent.
 func (d *Desk) ChargeRetry(ctx context.Context, by access.Caller, session string) error {
 	return d.chargeSession(ctx, by, session, retried)
 }
 
-// chargeSession records a session in a folder of the caller's day, or refuses it if today's budget
-// is spent.
+// chargeSession records a session in a folder of the caller's day, or refuses it if today's budget is spent.
 func (d *Desk) chargeSession(ctx context.Context, by access.Caller, session, folder string) error {
 	if by.USDPerDay == 0 {
 		return nil

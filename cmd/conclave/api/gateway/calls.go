@@ -111,8 +111,7 @@ func (d *Desk) wholeCalls(ctx context.Context, session string, open []coordinati
 	return whole, nil
 }
 
-// CheckTools refuses tools that no session would accept, with the names of a request's
-// parameters.
+// CheckTools refuses tools that no session would accept, with the names of a request's parameters.
 func CheckTools(c artifact.Caller) error {
 	param := "tools"
 	err := artifact.CheckClientTools(param, c.ClientTools, workflows.MaxInput)

@@ -6,7 +6,6 @@
 // it. The store has, under callers/, the requests without a key that wait for their reply
 // (retry.go) and the sessions that count against the budget of a key (budget.go).
 //
-// start.go starts and finds sessions, watch.go follows them through outages, and calls.go passes
-// the results of callers' tools to them. Start with Desk.Start in start.go, then Desk.Follow in
-// watch.go.
+// start.go starts and finds sessions, watch.go follows them through outages, and calls.go passes the results
+// of callers' tools to them. Start with Desk.Start in start.go, then Desk.Follow in watch.go.
 package gateway

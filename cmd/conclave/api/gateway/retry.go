@@ -25,10 +25,9 @@ type pending struct {
 	Broken bool   `json:"broken,omitempty"` // the connection broke off
 }
 
-// brokenOff returns the newest session that an equal request of the caller started,
-// whose reply nobody received, or "". The official clients of OpenAI's API mark a
-// repeated request, which may arrive before the broken connection is recorded: on a busy machine,
-// seconds before.
+// brokenOff returns the newest session that an equal request of the caller started, whose reply nobody
+// received, or "". The official clients of OpenAI's API mark a repeated request, which may arrive before the
+// broken connection is recorded: on a busy machine, seconds before.
 func (d *Desk) brokenOff(ctx context.Context, by access.Caller, hash string) string {
 	const lag, interval = 5 * time.Second, 100 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, cli.ReachTimeout)
@@ -70,9 +69,8 @@ func pendingPrefix(by access.Caller, hash string) string {
 	return "callers/requests/" + Hash([]byte(by.Name), []byte(hash)) + "/"
 }
 
-// recordPending records that a question without a key waits for its reply, and marks the record
-// when the connection of ctx breaks. closed removes the record once the caller has the
-// reply.
+// recordPending records that a question without a key waits for its reply, and marks the record when the
+// connection of ctx breaks. closed removes the record once the caller has the reply.
 func (d *Desk) recordPending(ctx context.Context, by access.Caller, hash, session string) (closed func(received bool)) {
 	key := pendingPrefix(by, hash) + session + ".json"
 	lasting := context.WithoutCancel(ctx)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -22,10 +23,11 @@ import (
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
 	"conclave/cmd/conclave/run/outputs"
+	"conclave/cmd/conclave/run/record"
 	"conclave/cmd/conclave/run/teams"
 	"conclave/engine/config"
-	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
+	"conclave/engine/llm"
 	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
 )
@@ -235,7 +237,7 @@ type server struct {
 // New returns a desk for a server that listens on an address. The first team is the default.
 func New(conn *cli.Connection, teams []Team, listen string) *Desk {
 	host, _ := os.Hostname() // without a name the address suffices
-	return &Desk{conn: conn, teams: teams, server: server{Address: host + " " + listen, Process: cli.NewRunID(time.Now())}, bills: newBills(), watches: watches{of: map[string]*watch{}}}
+	return &Desk{conn: conn, teams: teams, server: server{Address: host + " " + listen, Process: cli.NewRunID(time.Now())}, bills: bills{&sync.Mutex{}, map[string]llm.Usage{}}, watches: watches{of: map[string]*watch{}}}
 }
 
 // Single is the name of the first agent of the default team alone. Who may ask that team may ask
@@ -276,9 +278,7 @@ func (r *Refusal) Error() string { return r.Message }
 func (r *Refusal) Unwrap() error { return r.cause }
 
 // kind describes sessions to package runs.
-var kind = &runs.Kind{
-	Type: sessionflow.Type, Noun: "session", List: "list", MemoID: sessionflow.MemoSession, Failed: string(coordination.FailedAll),
-}
+var kind = &runs.Kind{Kind: record.Sessions, List: "list", MemoID: sessionflow.MemoSession}
 
 // patience is the time limit of updates and queries that a caller waits for.
 const patience = 2 * cli.ReachTimeout

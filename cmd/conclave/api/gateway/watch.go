@@ -325,8 +325,7 @@ func (d *Desk) endReply(ctx context.Context, id string, r sessionflow.Result) (R
 	return reply, nil
 }
 
-// noAnswer returns the reason why a session has no answer, with the command that
-// continues it.
+// noAnswer returns the reason why a session has no answer, with the command that continues it.
 func noAnswer(id string, r sessionflow.Result) *Refusal {
 	why := "no agent has an answer"
 	if r.Status == string(coordination.Undecided) {

@@ -93,8 +93,7 @@ func messagesOf(line []byte, batches bool) ([]jsonrpc.Message, *jsonrpc.Error) {
 	return messages, nil
 }
 
-// hasBatches reports whether the version that a client asks for has batches, which later ones
-// removed.
+// hasBatches reports whether the version that a client asks for has batches, which later ones removed.
 func hasBatches(params json.RawMessage) bool {
 	var asked struct {
 		Version string `json:"protocolVersion"`

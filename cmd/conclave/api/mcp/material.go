@@ -31,15 +31,14 @@ func (in ask) usesRoot() bool {
 	return in.Base == clientRoot
 }
 
-// resolveMaterial returns the files that a question starts from, and the directory of its base.
-// If asks is not nil, it requests the client's roots, and the client repeats the call
-// with them.
+// resolveMaterial returns the files that a question starts from, and the directory of its base. If asks is
+// not nil, it requests the client's roots, and the client repeats the call with them.
 func (s server) resolveMaterial(ctx context.Context, req *mcp.CallToolRequest, in ask) (m artifact.Material, dir string, asks *mcp.CallToolResult, err error) {
 	m = artifact.Material{Base: in.Base, Context: in.Context}
 	if in.usesRoot() {
 		granted, asked := req.Params.InputResponses[rootsRequest].(*mcp.ListRootsResult)
 		if !asked {
-			return m, "", askRoots(), s.mayAskRoots(req)
+			return m, "", &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{rootsRequest: &mcp.ListRootsParams{}}}, s.mayAskRoots(req)
 		}
 		if dir, err = rootOf(granted.Roots); err != nil {
 			return m, "", nil, err
@@ -69,10 +68,6 @@ func (s server) uploadRoot(ctx context.Context, m *artifact.Material, dir string
 		}
 	}
 	return nil
-}
-
-func askRoots() *mcp.CallToolResult {
-	return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{rootsRequest: &mcp.ListRootsParams{}}}
 }
 
 // mayAskRoots returns an error if the client is on another machine or has no roots.

@@ -220,8 +220,8 @@ func TestStatus(t *testing.T) {
 			state.Status, state.Phase, state.Round, state.Parked = workflows.Running, "coordinating", 2, &why
 			state.Cost = llm.Usage{InputTokens: 7, OutputTokens: 3}
 			state.Agents = []coordination.AgentView{
-				{ID: "agent_a", Status: "voted", LatestLabel: "agent1.1", Vote: &coordination.VoteView{TargetLabel: "agent2.1"}},
-				{ID: "agent_b", Status: "voted", Running: true, LatestLabel: "agent2.1", Vote: &coordination.VoteView{TargetLabel: "agent1.1", Stale: true}},
+				{ID: "agent_a", Status: "voted", LatestLabel: "agent1.1", Vote: &coordination.VoteView{Choice: coordination.Choice{TargetLabel: "agent2.1"}}},
+				{ID: "agent_b", Status: "voted", Running: true, LatestLabel: "agent2.1", Vote: &coordination.VoteView{Choice: coordination.Choice{TargetLabel: "agent1.1"}, Stale: true}},
 			}
 		})
 		got, _ := call[standing](t, s, "session_status", fields{"session_id": out.SessionID})

@@ -68,7 +68,6 @@ func (s server) addTools(to *mcp.Server, readOnly bool) {
 	mcp.AddTool(to, &mcp.Tool{Name: "session_diff", Annotations: reads, Description: "The change of an answer's files as a patch for git apply."}, s.sessionDiff)
 }
 
-// teamNames returns the list of teams for the description of ask_team.
 func (s server) teamNames() string {
 	var names []string
 	for _, t := range s.desk.Teams(s.by) {

@@ -24,8 +24,7 @@ import (
 // defaultListen is the default address of serve.
 const defaultListen = "127.0.0.1:8334"
 
-// maxBody is the maximum size of a request, in bytes. Temporal's messages have at most 4 MiB, more
-// in base64.
+// maxBody is the maximum size of a request, in bytes. Temporal's messages have at most 4 MiB, more in base64.
 const maxBody = 16 << 20
 
 // options are the flags of serve.

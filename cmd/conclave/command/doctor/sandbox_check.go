@@ -114,13 +114,11 @@ func checkSandbox(ctx context.Context, c *cli.CLI, f checkFlags) error {
 	return nil
 }
 
-// Options returns the attacks for a worker configuration, or for the default level if there is no
-// file.
+// Options returns the attacks for a worker configuration, or for the default level if there is no file.
 func Options(c *cli.CLI, settings string) (attack.Options, error) {
 	return checkFlags{settings: settings}.attackOptions(c)
 }
 
-// attackSandbox executes the attacks on o.Host.
 func attackSandbox(ctx context.Context, o attack.Options) (SandboxReport, error) {
 	r := describeHost(o)
 	attacks, err := attack.Run(ctx, o)

@@ -1,6 +1,5 @@
-// Package eval implements `conclave eval`. It asks the questions of a data set in several
-// ways, called arms, one of which is the team, and reports whether the team is worth its
-// tokens.
+// Package eval implements `conclave eval`. It asks the questions of a data set in several ways, called arms,
+// one of which is the team, and reports whether the team is worth its tokens.
 //
 // Every question is a session whose ID is derived from the evaluation's ID, so repeating a
 // command continues where it stopped. Outcomes are appended to samples.jsonl in the output

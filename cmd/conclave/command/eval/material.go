@@ -17,8 +17,7 @@ import (
 	"conclave/engine/session/check"
 )
 
-// materials stores the files of questions. Each directory is stored once. It is safe for
-// concurrent use.
+// materials stores the files of questions. Each directory is stored once. It is safe for concurrent use.
 type materials struct {
 	conn *cli.Connection
 	dir  string // directory of the data set

@@ -153,7 +153,6 @@ func (p *plan) outputSettings(c *cli.CLI, file string) settings {
 	}
 }
 
-// otherHashes returns the hashes of the teams of other arms and of the grader.
 func (p *plan) otherHashes() map[string]string {
 	hashes := map[string]string{}
 	for _, arm := range p.arms {
@@ -302,10 +301,5 @@ func (r *runner) concludeEvaluation(ctx context.Context, asking error) error {
 const exitBelow = 3
 
 func anyScored(samples []eval.Sample) bool {
-	for _, s := range samples {
-		if s.Correct != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(samples, func(s eval.Sample) bool { return s.Correct != nil })
 }

@@ -380,7 +380,7 @@ func namePart(part string) string {
 func (s settings) claimID(ctx context.Context, store artifact.Store) error {
 	was := map[string]string{}
 	for name, hash := range s.identityHashes() {
-		key := fmt.Sprintf("evals/%s/%s.json", s.ID, name)
+		key := artifact.EvaluationKey(s.ID, name)
 		err := artifact.CreateJSON(ctx, store, key, hash)
 		if errors.Is(err, artifact.ErrExists) {
 			was[name], err = artifact.ReadJSON[string](ctx, store, key)

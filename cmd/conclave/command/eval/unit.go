@@ -47,7 +47,6 @@ func (u *unit) missingArms() []eval.Arm {
 	})
 }
 
-// chargeRun counts the cost of a run once.
 func (u *unit) chargeRun(id string, cost llm.Usage) {
 	if !u.charged[id] {
 		u.charged[id], u.runs = true, append(u.runs, id)
@@ -213,7 +212,6 @@ func (u *unit) scoreReply(ctx context.Context, r reply) (eval.Sample, error) {
 	return s, err
 }
 
-// teamOutcome returns the outcome of the team's decision and how the team reached it.
 func (u *unit) teamOutcome(ctx context.Context) (eval.Sample, error) {
 	s, err := u.scoreReply(ctx, u.team.decisionReply())
 	if err != nil {

@@ -265,7 +265,7 @@ func runExport(ctx context.Context, c *cli.CLI, of, format string) error {
 		err = exportRun(ctx, c, run.Reader(), write)
 	}
 	if errors.Is(err, record.ErrNone) {
-		return conn.NoRun(of)
+		return conn.NoRun(ctx, of)
 	}
 	return err
 }

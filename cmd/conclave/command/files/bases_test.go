@@ -46,7 +46,7 @@ func TestSweepBases(t *testing.T) {
 	s.conn.CLI.DataDir = t.TempDir()
 	inputs.Remember(s.conn, "s3", "/home/me/project")
 	inv := s.inventory()
-	s3, err := inv.findRun("s3")
+	s3, err := inv.findRun(t.Context(), "s3")
 	require.NoError(t, err)
 
 	would, err := inv.sweepBases(t.Context(), []*endedRun{s3}, true)

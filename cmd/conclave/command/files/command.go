@@ -80,7 +80,7 @@ func pullFrom(ctx context.Context, conn *cli.Connection, id, dir string, verify 
 	})
 	switch {
 	case errors.Is(err, record.ErrNone):
-		return conn.NoRun(id)
+		return conn.NoRun(ctx, id)
 	case ctx.Err() != nil && err != nil:
 		return cli.Exitf(cli.ExitInterrupted, "interrupted: the files copied to %s are kept; `%s` resumes", dir, retryLine(conn, id, dir, verify))
 	case err != nil && copied.run.Kind == nil:

@@ -8,16 +8,14 @@
 // copied only once, so an interrupted copy can be resumed and an old one updated. With --verify
 // the records are also compared with each other.
 //
-// Start with PullCommand in command.go; copyRun in pull.go copies, transfer.go moves single files
-// and verify.go compares. Package project keeps the directories of scenarios up to date with
-// CopyFiles.
+// Start with PullCommand in command.go; copyRun in pull.go copies, transfer.go moves single files and
+// verify.go compares. Package project keeps the directories of scenarios up to date with CopyFiles.
 //
 // # Transcript, view and export
 //
-// `conclave transcript` prints the messages, tool calls and cost of a step, with a block for every
-// entry of its transcript. Text of models and tools is printed without control sequences and always
-// indented, so that it cannot imitate a block. Start with TranscriptCommand; print.go formats the
-// blocks.
+// `conclave transcript` prints the messages, tool calls and cost of a step, with a block for every entry of
+// its transcript. Text of models and tools is printed without control sequences and always indented, so that
+// it cannot imitate a block. Start with TranscriptCommand; print.go formats the blocks.
 //
 // `conclave view` serves the pages of runs on this machine or writes the page of one run to a file.
 // Start with ViewCommand.
@@ -32,9 +30,8 @@
 // inventory.go finds the runs with their workflows and chooses those to remove, remove.go removes
 // one, and leftovers.go finds the files that are then unused.
 //
-// An open workflow is never touched, and neither is a run that a kept one needs: a
-// session that it continues, or the session of a pipeline's step. A run is marked
-// (artifact.Deleted) before its first file is deleted, and the mark is deleted last. The
-// next command therefore completes an interrupted deletion, and nothing mistakes the
-// remaining files for a session.
+// An open workflow is never touched, and neither is a run that a kept one needs: a session that it continues,
+// or the session of a pipeline's step. A run is marked (artifact.Deleted) before its first file is deleted,
+// and the mark is deleted last. The next command therefore completes an interrupted deletion, and nothing
+// mistakes the remaining files for a session.
 package files

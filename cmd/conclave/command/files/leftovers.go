@@ -144,9 +144,8 @@ type reportedBases struct {
 	Error   string `json:"error,omitempty"` // why they could not be removed
 }
 
-// sweepBases removes bases and contexts that no run refers to and that have not been used
-// for a day. If dry is set, it only counts them, as if the runs in going were already
-// removed.
+// sweepBases removes bases and contexts that no run refers to and that have not been used for a day. If dry
+// is set, it only counts them, as if the runs in going were already removed.
 func (inv *inventory) sweepBases(ctx context.Context, going []*endedRun, dry bool) (reportedBases, error) {
 	var all reportedBases
 	named := func() (map[string]bool, error) { return inv.namedBases(ctx, going) }

@@ -79,10 +79,6 @@ func numberAttribute(key string, value int64) attribute {
 	return attribute{key, map[string]any{"intValue": strconv.FormatInt(value, 10)}}
 }
 
-func decimalAttribute(key string, value float64) attribute {
-	return attribute{key, map[string]any{"doubleValue": value}}
-}
-
 func writeOTel(w io.Writer, r recorded) error {
 	sum := sha256.Sum256([]byte("trace " + r.ID + r.Created.String()))
 	t := tracer{r: r, trace: hex.EncodeToString(sum[:16])}
@@ -99,7 +95,6 @@ type tracer struct {
 	spans []span
 }
 
-// spanID returns the ID of a span, a hash of its place in the session.
 func (t *tracer) spanID(place string) string {
 	sum := sha256.Sum256([]byte(t.trace + place))
 	return hex.EncodeToString(sum[:8])
@@ -146,7 +141,7 @@ func usageAttributes(u llm.Usage) []attribute {
 		all = append(all, numberAttribute("gen_ai.usage.reasoning.output_tokens", u.ReasoningTokens))
 	}
 	if u.TotalUSD != nil {
-		all = append(all, decimalAttribute("conclave.cost.usd", *u.TotalUSD))
+		all = append(all, attribute{"conclave.cost.usd", map[string]any{"doubleValue": *u.TotalUSD}})
 	}
 	return all
 }
@@ -226,8 +221,7 @@ func (t *tracer) traceChat(l step.Line, place, parent, provider, model string, b
 	}
 }
 
-// traceTools adds a span for each tool call of a reply. The spans divide the duration of all calls
-// equally.
+// traceTools adds a span for each tool call of a reply. The spans divide the duration of all calls equally.
 func (t *tracer) traceTools(l step.Line, called []llm.ToolCall, place, parent string, begun time.Time) {
 	unsuccessful := record.FailedCalls(l.Entry)
 	share := l.Time.Sub(begun) / time.Duration(max(1, len(called)))

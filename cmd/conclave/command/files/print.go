@@ -33,8 +33,7 @@ type shownStep struct {
 	Hint       string          // the command line that shows the evaluation
 }
 
-// isOver reports whether the step has ended. A step that failed before its first reply has no
-// transcript.
+// isOver reports whether the step has ended. A step that failed before its first reply has no transcript.
 func (s shownStep) isOver() bool { return s.Over || s.Failure != nil }
 
 // formatOptions are the options of formatStep.

@@ -60,7 +60,7 @@ func pruneRuns(ctx context.Context, inv *inventory, f pruneFlags) error {
 
 func deleteRun(ctx context.Context, inv *inventory, id string, yes bool) error {
 	c := inv.conn.CLI
-	r, err := inv.findRun(id)
+	r, err := inv.findRun(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func deleteRun(ctx context.Context, inv *inventory, id string, yes bool) error {
 
 // findRun returns the run with an ID, which may be that of its workflow. A scenario's run is also
 // found without the slug, if only one scenario has it.
-func (inv *inventory) findRun(id string) (*endedRun, error) {
+func (inv *inventory) findRun(ctx context.Context, id string) (*endedRun, error) {
 	var found []*endedRun
 	var names []string
 	for _, kind := range record.Kinds {
@@ -109,7 +109,7 @@ func (inv *inventory) findRun(id string) (*endedRun, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, inv.conn.NoRun(id)
+		return nil, inv.conn.NoRun(ctx, id)
 	case 1:
 		return found[0], nil
 	}
@@ -119,9 +119,8 @@ func (inv *inventory) findRun(id string) (*endedRun, error) {
 
 func noLeftovers([]*endedRun) ([]leftover, error) { return nil, nil }
 
-// carryOut removes the chosen runs, then the files that are no longer used, and prints
-// the result. Again is the command line that removes the remaining runs after an
-// interrupt.
+// carryOut removes the chosen runs, then the files that are no longer used, and prints the result. Again is
+// the command line that removes the remaining runs after an interrupt.
 func carryOut(ctx context.Context, inv *inventory, chosen []*endedRun, leftovers func([]*endedRun) ([]leftover, error), r *pruneReport, again string) error {
 	c := inv.conn.CLI
 	removed, failed := removeRuns(ctx, inv.conn, chosen)
@@ -229,8 +228,7 @@ func keepRun(r *endedRun, format string, args ...any) kept {
 	return kept{Kind: r.Kind.Name, ID: r.ID, Reason: fmt.Sprintf(format, args...)}
 }
 
-// maxQuery is the length, in bytes, to which the JSON output truncates a query. A memo has the same
-// limit.
+// maxQuery is the length, in bytes, to which the JSON output truncates a query. A memo has the same limit.
 const maxQuery = 200
 
 func newReport(chosen []*endedRun, stay []kept, files []leftover) *pruneReport {

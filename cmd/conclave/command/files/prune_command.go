@@ -157,7 +157,6 @@ func endStatuses(kinds []*runs.Kind) []string {
 	return all
 }
 
-// commandLine returns the command line that removes the runs listed by this one.
 func (f *pruneFlags) commandLine(c *cli.CLI) string {
 	command := "prune"
 	if f.given && f.olderThan > 0 {

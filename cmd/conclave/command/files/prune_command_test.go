@@ -57,12 +57,12 @@ func TestFind(t *testing.T) {
 	twin := &endedRun{Run: record.Scenarios.At(nil, "sell/r1")}
 	inv := &inventory{conn: &cli.Connection{CLI: &cli.CLI{Queue: "conclave"}}, runs: []*endedRun{ended("s1", "failed", 1), p, scenarioRun, other, twin}}
 	for id, want := range map[string]string{"s1": "s1", "p1": "p1", "buy/r1": "buy/r1", "r2": "sell/r2", "scenario-buy-r1": "buy/r1"} {
-		r, err := inv.findRun(id)
+		r, err := inv.findRun(t.Context(), id)
 		require.NoError(t, err, id)
 		require.Equal(t, want, r.ID)
 	}
-	_, err := inv.findRun("r1")
+	_, err := inv.findRun(t.Context(), "r1")
 	require.ErrorContains(t, err, "several scenarios have a run r1; name one of buy/r1, sell/r1")
-	_, err = inv.findRun("s9")
+	_, err = inv.findRun(t.Context(), "s9")
 	require.ErrorContains(t, err, "there is no session s9")
 }

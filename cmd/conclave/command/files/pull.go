@@ -75,10 +75,9 @@ type copier struct {
 	result pullResult
 }
 
-// copyRun copies the run with an ID to dir, and verifies the copy if verify is set. It copies
-// everything except blobs, journals and claims, and calls progress after each file, never
-// concurrently. The result names unreadable files, which are left out. If the store has
-// no such run, the error is record.ErrNone.
+// copyRun copies the run with an ID to dir, and verifies the copy if verify is set. It copies everything
+// except blobs, journals and claims, and calls progress after each file, never concurrently. The result names
+// unreadable files, which are left out. If the store has no such run, the error is record.ErrNone.
 func copyRun(ctx context.Context, store artifact.Store, id, dir string, verify bool, progress func(done, total int)) (pullResult, error) {
 	run, err := record.Find(ctx, store, id)
 	c := &copier{run: run, result: pullResult{SessionID: run.ID, LeftOut: []problem{}, run: run}}
@@ -227,9 +226,8 @@ var internalDirs = []string{"blobs", "journal", "claims"}
 // errDeleting reports a session whose files are being deleted.
 var errDeleting = errors.New("it is being deleted")
 
-// listNames returns the keys of the run's files relative to its root. It lists the ledger
-// first, so that the list has every step that the ledger counts, even while the session
-// runs.
+// listNames returns the keys of the run's files relative to its root. It lists the ledger first, so that the
+// list has every step that the ledger counts, even while the session runs.
 func (c *copier) listNames(ctx context.Context) ([]string, error) {
 	var names []string
 	listed := map[string]bool{}
@@ -252,9 +250,8 @@ func (c *copier) listNames(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// copyRecords copies the claim, by which a later pull recognizes the directory, the status
-// and the events. It is called before listNames, so that the list has every file that they
-// mention, even while the run goes on.
+// copyRecords copies the claim, by which a later pull recognizes the directory, the status and the events. It
+// is called before listNames, so that the list has every file that they mention, even while the run goes on.
 func (c *copier) copyRecords(ctx context.Context) error {
 	c.copied = map[string]bool{}
 	for _, name := range []string{c.claimName(), "status.json", "events.jsonl"} {
@@ -301,8 +298,7 @@ func (c *copier) copyListed(ctx context.Context, progress func(done, total int))
 // hashes of committed manifests depend on it.
 const baseManifest = "base.json"
 
-// openBase reads the base of the run, if it has one. A base that the store lacks is left
-// out.
+// openBase reads the base of the run, if it has one. A base that the store lacks is left out.
 func (c *copier) openBase(ctx context.Context) (err error) {
 	if c.claim == nil || c.claim.Base == "" {
 		return nil

@@ -82,7 +82,7 @@ func (s *shop) inventory() *inventory {
 
 func (s *shop) run(id string) *endedRun {
 	s.t.Helper()
-	r, err := s.inventory().findRun(id)
+	r, err := s.inventory().findRun(s.t.Context(), id)
 	require.NoError(s.t, err)
 	return r
 }

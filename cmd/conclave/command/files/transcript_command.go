@@ -124,7 +124,7 @@ func showStep(ctx context.Context, conn *cli.Connection, want stepRequest) error
 func readStep(ctx context.Context, conn *cli.Connection, want stepRequest) (shownStep, error) {
 	run, err := record.Find(ctx, conn.Store, want.run)
 	if errors.Is(err, record.ErrNone) {
-		return shownStep{}, conn.NoRun(want.run)
+		return shownStep{}, conn.NoRun(ctx, want.run)
 	}
 	if err != nil {
 		return shownStep{}, err

@@ -42,9 +42,8 @@ func (c *copier) copyFile(ctx context.Context, name string) error {
 	})
 }
 
-// mendTranscript replaces the copied transcript of a step if its commit, the file with a name, names
-// another: the store may have that of another attempt, and an earlier pull may have copied the file
-// before the commit.
+// mendTranscript replaces the copied transcript of a step if its commit, the file with a name, names another:
+// the store may have that of another attempt, and an earlier pull may have copied the file before the commit.
 func mendTranscript(ctx context.Context, c *copier, name string) error {
 	if !c.isCommit(name) {
 		return nil

@@ -65,7 +65,6 @@ func (c *copier) verifyCopy(ctx context.Context) (*verification, error) {
 	return &v.found, context.Cause(ctx)
 }
 
-// addProblem adds the problem of a file that has none yet.
 func (v *verifier) addProblem(name, format string, args ...any) {
 	if !slices.ContainsFunc(slices.Concat(v.found.Problems, v.result.LeftOut), func(p problem) bool { return p.Path == name }) {
 		v.found.Problems = append(v.found.Problems, problem{Path: name, Problem: fmt.Sprintf(format, args...)})

@@ -120,14 +120,14 @@ func (d *decided) step(l coordination.Launch, files bool, tool string, arguments
 	_, err = step.Run(d.t.Context(), step.Ports{
 		Store: d.store, Model: once{ID: "c1", Name: tool, Arguments: string(data)}, Scratch: d.t.TempDir(),
 		Now: func() time.Time { return d.now },
-		Tools: func(ctx context.Context, dir string) (step.Tools, error) {
+		Tools: step.OpenFunc(func(ctx context.Context, dir string) (step.Tools, error) {
 			if files {
 				require.NoError(d.t, os.WriteFile(filepath.Join(dir, "my notes.md"), []byte("notes"), 0o600))
 				require.NoError(d.t, os.WriteFile(filepath.Join(dir, "run.sh"), []byte("#!/bin/sh\n"), 0o700))
 				require.NoError(d.t, os.Symlink("run.sh", filepath.Join(dir, "zz")))
 			}
 			return tools.Open(ctx, dir, tools.Set{Files: true})
-		},
+		}),
 	}, spec)
 	require.NoError(d.t, err)
 }

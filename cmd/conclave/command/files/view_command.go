@@ -115,7 +115,7 @@ func viewStored(ctx context.Context, conn *cli.Connection, kinds []*runs.Kind, i
 		}
 		run, err := record.Find(ctx, conn.Store, id)
 		if errors.Is(err, record.ErrNone) {
-			return conn.NoRun(id)
+			return conn.NoRun(ctx, id)
 		}
 		if err != nil {
 			return err

@@ -33,8 +33,7 @@ type Values struct {
 	Vars    scenario.Vars
 }
 
-// Load reads a scenario with its files and prd.md, replaces their placeholders, and checks
-// its credentials.
+// Load reads a scenario with its files and prd.md, replaces their placeholders, and checks its credentials.
 func (p *Project) Load(slug string, values Values) (definition, error) {
 	d, err := p.Describe(slug)
 	if err != nil {
@@ -309,8 +308,7 @@ type field struct {
 	value any
 }
 
-// editFields sets fields in a meta.yaml and keeps its comments and other keys. For a new file data is
-// empty.
+// editFields sets fields in a meta.yaml and keeps its comments and other keys. For a new file data is empty.
 func editFields(data []byte, fields []field) ([]byte, error) {
 	var document yaml.Node
 	if len(bytes.TrimSpace(data)) > 0 {

@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	acts "conclave/activities/scenario"
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
+	"conclave/cmd/conclave/run/record"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/scenario"
@@ -76,8 +76,7 @@ func (r *run) writeResult(to *Project, result acts.Result) error {
 	return errors.Join(r.setResult(document), to.Note(r.slug, r.id, document))
 }
 
-// finishFiles completes the files of a run that has ended. It returns an error for a run without a
-// result.
+// finishFiles completes the files of a run that has ended. It returns an error for a run without a result.
 func (r *run) finishFiles(ctx context.Context, conn *cli.Connection, o *order, end outcome) error {
 	var err error
 	if r.copy != nil || end.why == nil {
@@ -183,16 +182,10 @@ const offlineNote = "offline: the built-in deterministic model plays the agent; 
 // Kind describes scenario runs for the commands that take an ID.
 func Kind() *runs.Kind {
 	return &runs.Kind{
-		Type: scenarioflow.Type, Noun: "scenario run", List: "scenario status DIR", MemoID: scenarioflow.MemoRun, StateKeys: [2]string{"run_id", "title"}, UsageKey: "cost",
-		Alone: "one agent runs every step", MemoSlug: scenarioflow.MemoScenario, Prefix: "scenario-",
-		Failed: string(scenario.Fail), Statuses: []string{string(scenario.Pass), string(scenario.Fail)},
-		Layout: layoutOf, Record: "result.json", Page: "/scenarios/", OfflineNote: offlineNote, Actions: runActions(),
+		Kind: record.Scenarios, List: "scenario status DIR", MemoID: scenarioflow.MemoRun, StateKeys: [2]string{"run_id", "title"}, UsageKey: "cost",
+		Alone: "one agent runs every step", MemoSlug: scenarioflow.MemoScenario,
+		Statuses: []string{string(scenario.Pass), string(scenario.Fail)}, OfflineNote: offlineNote, Actions: runActions(),
 	}
-}
-
-func layoutOf(name string) artifact.Layout {
-	slug, id, _ := strings.Cut(name, "/")
-	return artifact.InScenario(slug, id)
 }
 
 // outcome is the result of a run, with the reason why it has none of its own.
@@ -234,7 +227,6 @@ func (reporter) ReopenInput(_ context.Context, conn *cli.Connection, r runs.Run,
 	return in, nil
 }
 
-// NewResult implements runs.Reporter.
 func (reporter) NewResult(r runs.Run, status string, why *artifact.Error) outcome {
 	o := outcome{acts.Result{
 		RunID: r.ID, RunPath: acts.RunPath(r.Slug, r.ID), Scenario: r.Slug, Title: r.Query, Status: scenario.Status(status),
@@ -252,7 +244,6 @@ func (reporter) NewResult(r runs.Run, status string, why *artifact.Error) outcom
 	return o
 }
 
-// CompleteResult implements runs.Reporter.
 func (reporter) CompleteResult(_ runs.Run, r outcome, last acts.State) outcome {
 	if last.RunID == "" {
 		return r
@@ -262,7 +253,6 @@ func (reporter) CompleteResult(_ runs.Run, r outcome, last acts.State) outcome {
 	return done
 }
 
-// NewDisplay implements runs.Reporter.
 func (reporter) NewDisplay(conn *cli.Connection, r runs.Run) cli.Display {
 	return newBoard(conn.CLI).newLane(r.Slug)
 }
@@ -285,7 +275,6 @@ func (reporter) NewView(conn *cli.Connection, r runs.Run) runs.View[acts.State] 
 	}
 }
 
-// PrintResult implements runs.Reporter.
 func (reporter) PrintResult(_ context.Context, conn *cli.Connection, r runs.Run, end outcome) error {
 	one := &run{slug: r.Slug, id: r.ID, result: recordOf(end.Result)}
 	var err error

@@ -90,8 +90,7 @@ func (p *Project) Run(slug, id string) (scenario.Run, error) {
 	return r, nil
 }
 
-// Evidence reads a file of a run's evidence. It returns nil if the file is missing, too large or not
-// regular.
+// Evidence reads a file of a run's evidence. It returns nil if the file is missing, too large or not regular.
 func (p *Project) Evidence(slug, id, path string) []byte {
 	const most = 8 << 20
 	data, _ := p.readUpTo(scenarioPath(slug, "runs", id, path), most)
@@ -272,8 +271,7 @@ func scenarioPath(slug string, names ...string) string {
 	return filepath.ToSlash(filepath.Join(append([]string{scenariosDir, slug}, names...)...))
 }
 
-// Slugs returns the scenarios, in byte order: the folders that are named like a slug and contain a
-// meta.yaml.
+// Slugs returns the scenarios, in byte order: the folders that are named like a slug and contain a meta.yaml.
 func (p *Project) Slugs() ([]string, error) {
 	entries, err := p.listFolder(scenariosDir)
 	if err != nil {

@@ -129,7 +129,6 @@ func (reporter) PrintStatus(ctx context.Context, conn *cli.Connection, r runs.Ru
 	return runs.PrintStatus(ctx, conn, r, statusLines(conn.CLI, state, now, r), result)
 }
 
-// statusLines returns the state of a run as lines, one for each step that ended.
 func statusLines(c *cli.CLI, state acts.State, now recentRun, r runs.Run) []string {
 	parts := []string{r.Name(), now.text, cli.Clock(time.Duration(now.DurationMS) * time.Millisecond)}
 	if r.Offline {
@@ -184,7 +183,6 @@ type lane struct {
 
 func (b *board) newLane(slug string) *lane { return &lane{board: b, slug: slug} }
 
-// Show implements cli.Display.
 func (l *lane) Show(s cli.Snapshot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 	acts "conclave/activities/scenario"
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
+	"conclave/cmd/conclave/run/record"
 	"conclave/cmd/conclave/run/teams"
 	"conclave/cmd/conclave/view/web"
 	"conclave/engine/config"
@@ -224,7 +225,7 @@ func printPage(conn *cli.Connection, all []*run) {
 	switch {
 	case conn.Pages == "":
 	case len(all) == 1:
-		conn.Infof("its page: %s%s%s", conn.Pages, Kind().Page, all[0].id)
+		conn.Infof("its page: %s%s", conn.Pages, record.Scenarios.At(nil, all[0].slug+"/"+all[0].id).Page())
 	default:
 		conn.Infof("their pages: %s/", conn.Pages)
 	}
@@ -319,8 +320,7 @@ type run struct {
 // String names the run in messages.
 func (r *run) String() string { return "run " + r.id + " of scenario " + r.slug }
 
-// loadRuns reads the definitions of all runs before any is started, so that an invalid one prevents
-// them all.
+// loadRuns reads the definitions of all runs before any is started, so that an invalid one prevents them all.
 func (o *order) loadRuns(slug string) error {
 	o.slugs = []string{slug}
 	if o.flags.selectsSeveral() {

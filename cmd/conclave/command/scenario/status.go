@@ -119,9 +119,8 @@ func showStatus(ctx context.Context, c *cli.CLI, dir, slug string) error {
 	return printProject(c, p, now)
 }
 
-// catchUpOpen connects, calls catchUp and returns the server's information about the
-// open runs, by ID. It connects only if there are open runs, because connecting may
-// start a stack.
+// catchUpOpen connects, calls catchUp and returns the server's information about the open runs, by ID. It
+// connects only if there are open runs, because connecting may start a stack.
 func catchUpOpen(ctx context.Context, c *cli.CLI, p *Project, slugs []string) (map[string]*run, error) {
 	anyOpen := false
 	for _, slug := range slugs {
@@ -142,8 +141,7 @@ func catchUpOpen(ctx context.Context, c *cli.CLI, p *Project, slugs []string) (m
 	return catchUp(ctx, conn, p, slugs), nil
 }
 
-// connectOpen connects to the store of open runs. If the address is known, it also
-// connects to the server.
+// connectOpen connects to the store of open runs. If the address is known, it also connects to the server.
 func connectOpen(ctx context.Context, c *cli.CLI) (*cli.Connection, error) {
 	t, err := c.Target()
 	if err == nil && t.Cluster == (c.Bucket != "") {

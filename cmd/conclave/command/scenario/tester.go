@@ -96,7 +96,6 @@ func warnIgnored(c *cli.CLI, o *order) {
 	}
 }
 
-// changedKeys returns the keys of a section that differ from their defaults, sorted.
 func changedKeys[T any](section string, value T) []string {
 	return differingKeys(section, fieldValues(value), fieldValues(config.Defaults[T]()))
 }

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -170,7 +171,7 @@ func announceServer(conn *cli.Connection, s *Server, o Options, chosen servedTea
 	who := "anybody on this machine, with any key or none"
 	switch {
 	case o.Keys != nil:
-		who = "the keys of " + joinNames(callerNames(o.Keys))
+		who = "the keys of " + strings.Join(callerNames(o.Keys), ", ")
 	case !o.AnyUser:
 		who = "only you and root, with any key or none"
 	}
@@ -188,7 +189,7 @@ Team        %s
 
 %s
 Ctrl-C stops; sessions under way go on the next time.
-`, where, s.Address, s.Address, joinNames(out.Models), who, conn.Target, chosen.source, howToAsk(s, o, out.Models[0]))
+`, where, s.Address, s.Address, strings.Join(out.Models, ", "), who, conn.Target, chosen.source, howToAsk(s, o, out.Models[0]))
 	if chosen.offline {
 		conn.Infof("%s", teams.OfflineNote)
 	}

@@ -74,9 +74,8 @@ func makeKey(c *cli.CLI, by access.Caller) error {
 	return c.Print(line + "\n")
 }
 
-// ownPages limits the holder of a key to the sessions started with the key, as in the API and
-// the tools. Requests that start model calls are also limited by the key's budget. Without
-// keys the pages show all runs.
+// ownPages limits the holder of a key to the sessions started with the key, as in the API and the tools.
+// Requests that start model calls are also limited by the key's budget. Without keys the pages show all runs.
 func ownPages(d *gateway.Desk, pages http.Handler) http.Handler {
 	session := func(w http.ResponseWriter, r *http.Request) {
 		by, id := access.From(r.Context()), r.PathValue("id")

@@ -9,6 +9,7 @@ import (
 	"conclave/cmd/conclave/api/access"
 	"conclave/cmd/conclave/api/gateway"
 	"conclave/cmd/conclave/run"
+	"conclave/cmd/conclave/run/record"
 	"conclave/cmd/conclave/test/callers"
 	"conclave/engine/llm"
 	sessionflow "conclave/workflows/session"
@@ -20,7 +21,7 @@ func TestServer_ownPages(t *testing.T) {
 	t.Parallel()
 	bob := access.Caller{Name: "bob", USDPerDay: 0.5}
 	o, key := keyed(t, bob)
-	o.Kinds = []*runs.Kind{{Type: sessionflow.Type, Noun: "session", Page: "/sessions/"}}
+	o.Kinds = []*runs.Kind{{Kind: record.Sessions}}
 	s := startServer(t, o)
 	s.key = key
 	begin := func(by access.Caller, id string) *callers.Session {

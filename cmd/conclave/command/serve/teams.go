@@ -126,8 +126,6 @@ func OfferTeams(conn *cli.Connection, teams map[string]config.Team) (offered []g
 
 func modelOf(t gateway.Team) string { return chat.ModelName(t.Name) }
 
-func joinNames(names []string) string { return strings.Join(names, ", ") }
-
 // loadKeys reads the file of --keys; nil without one. It warns of faults that the file gets
 // while the server runs.
 func loadKeys(c *cli.CLI, file string) (*access.Keys, error) {
@@ -139,7 +137,7 @@ func loadKeys(c *cli.CLI, file string) (*access.Keys, error) {
 		return nil, err
 	}
 	keys.Faulty = func(err error) {
-		c.Warnf("the keys have changed: %v; admitted now: %s", err, cmp.Or(joinNames(callerNames(keys)), "nobody"))
+		c.Warnf("the keys have changed: %v; admitted now: %s", err, cmp.Or(strings.Join(callerNames(keys), ", "), "nobody"))
 	}
 	return keys, nil
 }
@@ -159,7 +157,7 @@ func warnOfTeams(c *cli.CLI, keys *access.Keys, offered []gateway.Team) {
 	for _, by := range keys.Callers() {
 		for _, t := range by.Teams {
 			if !slices.Contains(known, t) {
-				c.Warnf("the key of %s is for the team %q, which this server does not offer; its teams are %s", by.Name, t, joinNames(known))
+				c.Warnf("the key of %s is for the team %q, which this server does not offer; its teams are %s", by.Name, t, strings.Join(known, ", "))
 			}
 		}
 	}

@@ -28,9 +28,8 @@ import (
 // Kind describes sessions for the commands that take an ID.
 func Kind() *runs.Kind {
 	return &runs.Kind{
-		Type: sessionflow.Type, Noun: "session", List: "list", MemoID: sessionflow.MemoSession, StateKeys: [2]string{"session_id", "query"}, UsageKey: "cost",
-		Failed: string(coordination.FailedAll), Undecided: string(coordination.Undecided), Statuses: endStatuses(),
-		Layout: artifact.InBucket, Record: "status.json", Page: "/sessions/", OfflineNote: teams.OfflineNote, Actions: sessionActions(),
+		Kind: record.Sessions, List: "list", MemoID: sessionflow.MemoSession, StateKeys: [2]string{"session_id", "query"}, UsageKey: "cost",
+		Undecided: string(coordination.Undecided), Statuses: endStatuses(), OfflineNote: teams.OfflineNote, Actions: sessionActions(),
 	}
 }
 
@@ -87,7 +86,6 @@ func endStatuses() []string {
 	return all
 }
 
-// NewResult implements runs.Reporter.
 func (sessionReporter) NewResult(run runs.Run, status string, why *artifact.Error) sessionflow.Result {
 	return sessionflow.Result{
 		SessionID: run.ID, Status: status, Votes: map[string]int{}, Voters: []string{}, Failed: []coordination.FailedAgent{},
@@ -95,7 +93,6 @@ func (sessionReporter) NewResult(run runs.Run, status string, why *artifact.Erro
 	}
 }
 
-// CompleteResult implements runs.Reporter.
 func (sessionReporter) CompleteResult(run runs.Run, r sessionflow.Result, s acts.State) sessionflow.Result {
 	s = run.Counting(s)
 	r.Rounds, r.Cost = s.Round, s.Cost
@@ -114,7 +111,6 @@ func (sessionReporter) NewDisplay(conn *cli.Connection, _ runs.Run) cli.Display 
 	return cli.NewDisplay(conn.Stderr)
 }
 
-// NewView implements runs.Reporter.
 func (sessionReporter) NewView(conn *cli.Connection, run runs.Run) runs.View[acts.State] {
 	revoted := 0 // the last round that repeated a vote; 0 for none
 	var received map[string]coordination.Entry
@@ -204,15 +200,11 @@ func sessionHolds(c *cli.CLI, s acts.State, workflow string) []cli.Hold {
 
 // repeatsVote reports whether the round of a running session repeats a split vote.
 func repeatsVote(s acts.State, events []coordination.Entry) bool {
-	for _, e := range events {
-		if e.Revote() && e.Round == s.Round && s.Status == workflows.Running {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(events, func(e coordination.Entry) bool {
+		return e.Revote() && e.Round == s.Round && s.Status == workflows.Running
+	})
 }
 
-// PrintStatus implements runs.Reporter.
 func (sessionReporter) PrintStatus(ctx context.Context, conn *cli.Connection, run runs.Run) error {
 	run, state, err := readSessionState(ctx, conn, run)
 	if err != nil {
@@ -254,7 +246,6 @@ func (sessionReporter) PrintStatus(ctx context.Context, conn *cli.Connection, ru
 	return runs.PrintStatus(ctx, conn, run, lines, result)
 }
 
-// readSessionState returns the state of a session, with its run as of now.
 func readSessionState(ctx context.Context, conn *cli.Connection, run runs.Run) (runs.Run, acts.State, error) {
 	var state acts.State
 	answered, err := runs.QueryState(ctx, conn, run, &state)

@@ -105,7 +105,6 @@ func (s *stepRunner) close() {
 	}
 }
 
-// readDirectory reads the directory and warns of malformed files.
 func (s *stepRunner) readDirectory() error {
 	found, warnings, err := directory.Read(s.root)
 	if err != nil {
@@ -301,7 +300,6 @@ func (s *stepRunner) specifyStep(ctx context.Context, l preparedStep) (preparedS
 	return l, nil
 }
 
-// captureLast stores the last_action.json written by the step in last.
 func captureLast(spec step.Spec, last *artifact.LastAction) step.Spec {
 	note := func(documents []step.Document) []step.Document {
 		for _, d := range documents {

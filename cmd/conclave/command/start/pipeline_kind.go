@@ -11,6 +11,7 @@ import (
 	acts "conclave/activities/pipeline"
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
+	"conclave/cmd/conclave/run/record"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/pipeline"
@@ -22,9 +23,9 @@ import (
 // PipelineKind describes pipeline runs for the commands that take an ID.
 func PipelineKind() *runs.Kind {
 	return &runs.Kind{
-		Type: pipelineflow.Type, Noun: "pipeline run", List: "pipeline list", MemoID: pipelineflow.MemoPipeline, Alone: "it runs one step at a time", StateKeys: [2]string{"id", "request"}, UsageKey: "usage",
-		Failed: string(pipeline.Failed), Statuses: []string{string(pipeline.Completed), string(pipeline.Failed), string(pipeline.MaxIterations)},
-		Layout: artifact.InPipeline, Record: "status.json", Page: "/pipelines/", OfflineNote: offlineNote, Actions: pipelineActions(),
+		Kind: record.Pipelines, List: "pipeline list", MemoID: pipelineflow.MemoPipeline, Alone: "it runs one step at a time", StateKeys: [2]string{"id", "request"}, UsageKey: "usage",
+		Statuses:    []string{string(pipeline.Completed), string(pipeline.Failed), string(pipeline.MaxIterations)},
+		OfflineNote: offlineNote, Actions: pipelineActions(),
 	}
 }
 
@@ -71,12 +72,10 @@ func (pipelineReporter) AdaptUpdate(_ *cli.Connection, _ runs.Run, u *runs.Updat
 	return nil
 }
 
-// NewResult implements runs.Reporter.
 func (pipelineReporter) NewResult(r runs.Run, status string, why *artifact.Error) acts.Result {
 	return acts.Result{ID: r.ID, Status: pipeline.Status(status), Error: why, Trace: []pipeline.TraceEntry{}, History: []acts.HistoryEntry{}}
 }
 
-// CompleteResult implements runs.Reporter.
 func (pipelineReporter) CompleteResult(_ runs.Run, r acts.Result, s acts.State) acts.Result {
 	r.Transitions, r.Usage = s.Transitions, s.Usage
 	if s.Trace != nil {
@@ -93,7 +92,6 @@ func (pipelineReporter) NewDisplay(conn *cli.Connection, _ runs.Run) cli.Display
 	return cli.NewLines(conn.Stderr)
 }
 
-// NewView implements runs.Reporter.
 func (pipelineReporter) NewView(conn *cli.Connection, r runs.Run) runs.View[acts.State] {
 	return func(ctx context.Context, f *runs.Follower, state acts.State) cli.Snapshot {
 		s := cli.Snapshot{Holds: pipelineHolds(conn.CLI, state, r.Name())}
@@ -155,7 +153,6 @@ func pipelineExitCode(r acts.Result) int {
 	return cli.ExitNoAnswer
 }
 
-// PrintResult implements runs.Reporter.
 func (pipelineReporter) PrintResult(ctx context.Context, conn *cli.Connection, run runs.Run, r acts.Result) (err error) {
 	if conn.Scripted() {
 		err = conn.PrintJSON(r)
@@ -241,7 +238,6 @@ func readPipelineState(ctx context.Context, conn *cli.Connection, r runs.Run) (a
 	return state, nil
 }
 
-// PrintStatus implements runs.Reporter.
 func (pipelineReporter) PrintStatus(ctx context.Context, conn *cli.Connection, r runs.Run) error {
 	state, err := readPipelineState(ctx, conn, r)
 	if err != nil {

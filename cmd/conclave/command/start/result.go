@@ -16,7 +16,6 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// PrintResult implements runs.Reporter.
 func (sessionReporter) PrintResult(ctx context.Context, conn *cli.Connection, run runs.Run, r sessionflow.Result) error {
 	var err error
 	switch {

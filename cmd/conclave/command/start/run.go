@@ -140,7 +140,6 @@ func (s *stepRunner) releaseStep(ctx context.Context, l preparedStep, r step.Res
 	return r
 }
 
-// forgetStep removes the empty journal directory and the lock of an ended step.
 func (s *stepRunner) forgetStep(token string, lock *directory.Lock) {
 	_ = s.root.Remove(strings.TrimSuffix(artifact.Layout{}.Journals(token), "/"))
 	lock.Remove()

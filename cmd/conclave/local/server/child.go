@@ -21,8 +21,7 @@ import (
 )
 
 const (
-	// grace is how long the stack keeps running after its last lease, so that consecutive commands
-	// share it.
+	// grace is how long the stack keeps running after its last lease, so that consecutive commands share it.
 	grace = time.Second
 	// leasePoll is the interval between checks for leases.
 	leasePoll = 200 * time.Millisecond
@@ -32,10 +31,9 @@ const (
 	stopLimit = 3 * time.Second
 )
 
-// RunChild is the main function of the child: it reads its instructions from stdin,
-// logs to stderr, and serves until the last lease is released, ctx ends, or the
-// process is terminated. Only local.Join starts it: the process must have
-// inherited the lock of its data directory, and must exit when RunChild returns.
+// RunChild is the main function of the child: it reads its instructions from stdin, logs to stderr, and
+// serves until the last lease is released, ctx ends, or the process is terminated. Only local.Join starts it:
+// the process must have inherited the lock of its data directory, and must exit when RunChild returns.
 func RunChild(ctx context.Context, stdin io.Reader, stderr io.Writer) error {
 	child, err := local.Adopt(stdin)
 	if err != nil {
@@ -89,9 +87,8 @@ func (s *servers) serveUntilIdle(ctx context.Context, child *local.Child) error 
 	}
 }
 
-// newLogger logs Temporal's warnings and errors as JSON lines. Temporal reports some
-// failures as fatal entries, even at start; newLogger passes their error to fatal and exits
-// the process.
+// newLogger logs Temporal's warnings and errors as JSON lines. Temporal reports some failures as fatal
+// entries, even at start; newLogger passes their error to fatal and exits the process.
 func newLogger(w io.Writer, fatal func(error)) log.Logger {
 	core := zapcore.NewCore(
 		zapcore.NewJSONEncoder(log.DefaultZapEncoderConfig),
@@ -104,7 +101,6 @@ func newLogger(w io.Writer, fatal func(error)) log.Logger {
 // fatalHook exits the process after reporting the error of a fatal entry.
 type fatalHook func(error)
 
-// OnWrite implements zapcore.CheckWriteHook.
 func (report fatalHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 	reason := errors.New(entry.Message)
 	for _, field := range fields {

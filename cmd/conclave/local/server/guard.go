@@ -60,8 +60,7 @@ var (
 	}
 )
 
-// isCanonical reports whether a key is the only name of its file, or of a directory if it ends with
-// a slash.
+// isCanonical reports whether a key is the only name of its file, or of a directory if it ends with a slash.
 func isCanonical(key string) bool {
 	name := strings.TrimSuffix(key, "/")
 	return name != "" && name[0] != '/' && name != "." && name != ".." &&
@@ -145,12 +144,10 @@ func (g *guard) DeleteObjects(ctx context.Context, in *s3.DeleteObjectsInput) (s
 type publication struct {
 	guard *guard
 	begun bool
-	// bucket and object are paths; above is the deepest existing directory that contains the
-	// object.
+	// bucket and object are paths; above is the deepest existing directory that contains the object.
 	bucket, object, above string
 }
 
-// publishObject checks the key, calls write and syncs the object that it published.
 func (g *guard) publishObject(bucket, key *string, write func(*publication) error) error {
 	if !isCanonical(aws.ToString(key)) {
 		return errBadKey
@@ -187,8 +184,7 @@ func (p *publication) allowDeletes() {
 	}
 }
 
-// syncObject makes a published object's attributes and the directories above it survive a power
-// failure.
+// syncObject makes a published object's attributes and the directories above it survive a power failure.
 func (p *publication) syncObject() error {
 	if err := syncPath(p.object); err != nil {
 		return fmt.Errorf("sync the object: %w", err)
@@ -248,8 +244,6 @@ type summedBody struct {
 	sum middlewares.ChecksumReader
 }
 
-// Algorithm implements middlewares.ChecksumReader.
 func (b *summedBody) Algorithm() string { return b.sum.Algorithm() }
 
-// Checksum implements middlewares.ChecksumReader.
 func (b *summedBody) Checksum() string { return b.sum.Checksum() }

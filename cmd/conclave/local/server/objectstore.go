@@ -28,8 +28,7 @@ const (
 	// storeOwner is the name of the only account and its access key. It must not change, because
 	// existing buckets belong to it.
 	storeOwner = "conclave"
-	// copyLimit is S3's limit for one server-side copy, in bytes. With zero the gateway refuses
-	// every copy.
+	// copyLimit is S3's limit for one server-side copy, in bytes. With zero the gateway refuses every copy.
 	copyLimit = 5 << 30
 	// The gateway requires limits; sessions need far fewer than these.
 	storeConnections = 4096
@@ -82,9 +81,8 @@ func (s *servers) startObjectStore(ctx context.Context, dir string, listener net
 // listens on a private Unix socket, where one request hands over its HTTP server, which then
 // also serves the guarded listener.
 const (
-	// gatewaySocket is relative to the gateway's working directory, the directory of
-	// the object store, because an absolute path could exceed the length limit of
-	// socket names.
+	// gatewaySocket is relative to the gateway's working directory, the directory of the object store,
+	// because an absolute path could exceed the length limit of socket names.
 	gatewaySocket = ".socket"
 	// serverRoute cannot be an object's path, because it is not a valid bucket name.
 	serverRoute = "/.server"
@@ -159,9 +157,8 @@ func prepareObjects(dir string) error {
 	return checkBucket(filepath.Join(dir, bucketName))
 }
 
-// checkBucket checks the attribute that the gateway requires of a bucket's directory. It
-// removes an empty directory without the attribute, which an interrupted start can
-// leave.
+// checkBucket checks the attribute that the gateway requires of a bucket's directory. It removes an empty
+// directory without the attribute, which an interrupted start can leave.
 func checkBucket(dir string) error {
 	_, err := (meta.XattrMeta{}).RetrieveAttribute(nil, dir, "", bucketOwner)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {

@@ -40,8 +40,7 @@ import (
 // archivalDisabled is the value with which Temporal disables archival.
 const archivalDisabled = "disabled"
 
-// startTemporal returns when the namespace exists. Only then can it report the activities of dead
-// workers.
+// startTemporal returns when the namespace exists. Only then can it report the activities of dead workers.
 func (s *servers) startTemporal(ctx context.Context, database *config.SQL, reserved *reservation, logger log.Logger) error {
 	listeners := map[primitives.ServiceName]net.Listener{
 		primitives.FrontendService: reserved.temporal,
@@ -137,8 +136,7 @@ func dynamicSettings() dynamicconfig.StaticClient {
 		dynamicconfig.VisibilityProcessorUpdateAckInterval.Key(): time.Second,
 		// Limits the caches to the memory of a laptop.
 		dynamicconfig.HistoryCacheHostLevelMaxSize.Key(): 8192,
-		// Commands and the Web UI list sessions more often than ten times a second, the default
-		// limit.
+		// Commands and the Web UI list sessions more often than ten times a second, the default limit.
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): 100,
 	}
 }
@@ -179,10 +177,9 @@ const (
 	clusterName = "active"
 )
 
-// openDatabase configures the database and creates it if it is missing. Its name has the
-// server version, because Temporal cannot upgrade an SQLite file. A directory with the
-// database of another version is refused, because a new database would hide the existing
-// sessions.
+// openDatabase configures the database and creates it if it is missing. Its name has the server version,
+// because Temporal cannot upgrade an SQLite file. A directory with the database of another version is
+// refused, because a new database would hide the existing sessions.
 func openDatabase(dataDir string) (*config.SQL, error) {
 	name := databasePrefix + headers.ServerVersion + databaseSuffix
 	others, err := filepath.Glob(filepath.Join(escapeGlob(dataDir), databasePrefix+"*"+databaseSuffix))
@@ -307,8 +304,7 @@ func syncPath(path string) error {
 // lateTasks is how long after a worker's death the server may still assign tasks to it.
 const lateTasks = 5 * time.Second
 
-// reapWorkers reports the activities of dead workers as failed, once now and then
-// periodically.
+// reapWorkers reports the activities of dead workers as failed, once now and then periodically.
 func (s *servers) reapWorkers() error {
 	c, err := s.lazyClient()
 	if err != nil {

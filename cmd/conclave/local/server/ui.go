@@ -38,8 +38,7 @@ func (s *servers) startUI(listener net.Listener) error {
 	return nil
 }
 
-// uiRoutes assembles the handler from the parts of the UI's own server, so that localOnly can
-// precede it.
+// uiRoutes assembles the handler from the parts of the UI's own server, so that localOnly can precede it.
 func uiRoutes(temporalAddress string) (http.Handler, error) {
 	settings, err := config.NewConfigProviderWithRefresh(&config.Config{
 		TemporalGRPCAddress: temporalAddress,

@@ -49,8 +49,7 @@ func rememberDirectory(conn *cli.Connection, id, dir string) error {
 	return err
 }
 
-// Directory returns the directory that a session's base was uploaded from, or "" if it
-// is unknown.
+// Directory returns the directory that a session's base was uploaded from, or "" if it is unknown.
 func Directory(conn *cli.Connection, id string) (string, error) {
 	file, err := memoryFile(conn, id)
 	if err != nil {

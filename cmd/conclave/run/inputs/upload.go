@@ -20,8 +20,7 @@ import (
 	"conclave/engine/text"
 )
 
-// Upload stores a directory. On stderr it reports the progress, the files left out, and
-// the sizes.
+// Upload stores a directory. On stderr it reports the progress, the files left out, and the sizes.
 func Upload(ctx context.Context, c *cli.CLI, store artifact.Store, dir string, secrets bool) (snapshot.Uploaded, error) {
 	u := snapshot.Upload{Store: store, Dir: dir, Secrets: secrets, Now: time.Now, Git: gitSettings(ctx, dir)}
 	if kept, err := c.KeepDir(); err == nil {

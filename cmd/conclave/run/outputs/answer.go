@@ -49,7 +49,7 @@ var labelForm = regexp.MustCompile(`^(agent[1-9][0-9]*\.([1-9][0-9]*|final)|[0-9
 func findAnswer(ctx context.Context, conn *cli.Connection, id, label string) (*Answer, error) {
 	run, err := record.Find(ctx, conn.Store, id)
 	if errors.Is(err, record.ErrNone) {
-		return nil, conn.NoRun(id)
+		return nil, conn.NoRun(ctx, id)
 	}
 	if err != nil {
 		return nil, err

@@ -203,7 +203,6 @@ func conflictRemedy(conflict *patch.ConflictError, o patch.Options) string {
 	return "Move them away, or merge them with --3way"
 }
 
-// recoverAndApply applies the changes after it has reverted an apply that was killed.
 func recoverAndApply(conn *cli.Connection, root *os.Root, changes []patch.Change, o patch.Options) ([]patch.Change, error) {
 	kept, err := conn.KeepDir()
 	if err != nil {

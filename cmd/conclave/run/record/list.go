@@ -30,8 +30,7 @@ type Item struct {
 	Offline          bool
 }
 
-// List returns the runs in a store, the newest first. A run with unreadable documents has only its
-// ID.
+// List returns the runs in a store, the newest first. A run with unreadable documents has only its ID.
 func List(ctx context.Context, store artifact.Store) ([]Item, error) {
 	found, changed := map[string]Run{}, map[string]time.Time{} // by the root of the run's files
 	for _, kind := range Kinds {

@@ -249,7 +249,6 @@ func (r *Reader) addProblem(name string, err error) {
 // maxReads is the maximum number of steps read at the same time.
 const maxReads = 16
 
-// readChangedSteps reads the steps that may have changed since the last reading.
 func (r *Reader) readChangedSteps(ctx context.Context, s *Session) error {
 	if err := r.findSteps(ctx, s); err != nil {
 		return err
@@ -369,7 +368,6 @@ func (s *Session) byEnd() []*Step {
 	return sorted
 }
 
-// eventsByStep returns the events about steps, by agent and number.
 func (s *Session) eventsByStep() map[string]map[int][]coordination.Entry {
 	all := map[string]map[int][]coordination.Entry{}
 	for _, e := range s.Events {

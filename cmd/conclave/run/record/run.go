@@ -103,7 +103,6 @@ func existingRun(ctx context.Context, r Run) (Run, error) {
 	return r, ErrNone
 }
 
-// findScenario returns the scenario run whose run ID or workflow has an ID.
 func findScenario(ctx context.Context, store artifact.Store, id string) (Run, error) {
 	var found []string
 	for key, err := range store.List(ctx, Scenarios.Folder+"/") {

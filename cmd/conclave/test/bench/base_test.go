@@ -261,17 +261,24 @@ func (g *ground) runWith(b *testing.B, on *artifact.Base, calls []llm.ToolCall, 
 	require.NoError(b, err)
 	_, err = step.Run(b.Context(), step.Ports{
 		Store: g.filled, Trees: g.trees, Model: &recital{replies: replies("It is mended.", calls)}, Now: time.Now, Scratch: g.home,
-		Overlays: func(context.Context) *overlay.Mounts { return g.mount },
-		Tools: func(ctx context.Context, dir string) (step.Tools, error) {
+		Tools: mounted{g.mount, step.OpenFunc(func(ctx context.Context, dir string) (step.Tools, error) {
 			if opened != nil {
 				opened()
 			}
 			return tools.Open(ctx, dir, tools.Set{Files: true})
-		},
+		})},
 	}, spec)
 	require.NoError(b, err)
 	return time.Since(began)
 }
+
+// mounted are tools that work in mounts.
+type mounted struct {
+	mounts *overlay.Mounts
+	step.Toolbox
+}
+
+func (m mounted) Overlays(context.Context) *overlay.Mounts { return m.mounts }
 
 // together measures the disk that three steps use at once, by the size of the base.
 func (g *ground) together(b *testing.B) {

@@ -95,14 +95,14 @@ func (d *desk) step(b *testing.B, l coordination.Launch, store artifact.Store, r
 	}
 	result, err := step.Run(b.Context(), step.Ports{
 		Store: store, Trees: lender, Model: &recital{replies: replies}, Now: time.Now, Scratch: d.home,
-		Tools: func(ctx context.Context, dir string) (step.Tools, error) {
+		Tools: step.OpenFunc(func(ctx context.Context, dir string) (step.Tools, error) {
 			if prepare != nil {
 				if err := prepare(dir); err != nil {
 					return nil, err
 				}
 			}
 			return tools.Open(ctx, dir, tools.Set{Files: true})
-		},
+		}),
 	}, spec)
 	require.NoError(b, err)
 	return result

@@ -286,7 +286,7 @@ func (p *Play) Vote(seconds float64, agent, target, reason string) {
 	p.putJSON(p.Layout.Step(agent, l.number, "vote.json"), artifact.Vote{
 		Voter: agent, Target: target, Reason: reason, SeenSteps: l.seen, Timestamp: p.now, TargetLabel: label,
 	})
-	p.State.Step(coordination.Voted{End: end, Target: target, TargetLabel: label, Reason: reason, Seen: l.seenSteps(), Heard: l.heard})
+	p.State.Step(coordination.Voted{End: end, Choice: coordination.Choice{Target: target, TargetLabel: label, Reason: reason}, Seen: l.seenSteps(), Heard: l.heard})
 	p.drainCommands()
 }
 

@@ -219,7 +219,6 @@ func formatPrice(u llm.Usage) string {
 	return fmt.Sprintf("$%.4f", *u.TotalUSD)
 }
 
-// formatTokens formats the tokens of a usage: input, with the cached part, and output.
 func formatTokens(u llm.Usage) string {
 	if u.ModelCalls == 0 {
 		return "–"

@@ -160,7 +160,6 @@ func paymentsOf(s *record.Session) []payment {
 	return all
 }
 
-// costPoints returns the points of an SVG polyline that rises at each payment.
 func costPoints(s *record.Session, paid []payment, value func(llm.Usage) float64, top float64) string {
 	axis := newAxis(s, s.Ended())
 	var b strings.Builder

@@ -267,7 +267,6 @@ func newlySeen(answers map[string][]*record.Step, before, after *record.Step) []
 	return labels
 }
 
-// answersByAgent returns the answers of each agent, by number.
 func answersByAgent(s *record.Session) map[string][]*record.Step {
 	all := map[string][]*record.Step{}
 	for _, a := range s.Agents {

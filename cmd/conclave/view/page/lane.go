@@ -65,7 +65,6 @@ func (d *drawing) drawLane(i int, a *record.Agent) {
 	d.story.Lanes = append(d.story.Lanes, l)
 }
 
-// evaluationBar returns the bar for the evaluation of an answer, thinner than the bar of a step.
 func (d *drawing) evaluationBar(p *record.Step, y int) bar {
 	e := p.Evaluation
 	from, to := d.axis.positionOf(e.Started), d.axis.positionOf(e.Ended)
@@ -190,8 +189,6 @@ func drawStrips[T comparable](p *painter, template, parent string, strips []stri
 		p.parts = append(p.parts, Part{ID: s.ID, Parent: parent, HTML: string(s.Drawn)})
 	}
 }
-
-func eventHref(e coordination.Entry) string { return fmt.Sprintf("#event-%d", e.Seq) }
 
 // eventsOf returns the events as a list of sentences. For a directory without events it
 // returns the ends of its steps.

@@ -58,8 +58,7 @@ var images = regexp.MustCompile(`<img [^>]*?alt="([^"]*)"[^>]*>`)
 // boxes matches the boxes of a task list in the converter's output.
 var boxes = regexp.MustCompile(`<input [^>]*type="checkbox"[^>]*>`)
 
-// inWords replaces images by their descriptions in brackets and the boxes of a task list by
-// characters.
+// inWords replaces images by their descriptions in brackets and the boxes of a task list by characters.
 func inWords(rendered []byte) []byte {
 	rendered = images.ReplaceAll(rendered, []byte("[image: $1]"))
 	return boxes.ReplaceAllFunc(rendered, func(box []byte) []byte {

@@ -68,9 +68,10 @@ func (h *Handler) listItems(ctx context.Context, by access.Caller) (items []reco
 }
 
 func itemOf(r runs.Run) record.Item {
-	i := record.Item{
+	return record.Item{
 		ID: r.ID, Kind: r.Kind.Noun, Status: r.Shown(), Query: text.OneLine(r.Query), Started: r.Started, Took: r.Elapsed(), Usage: r.Usage,
 		Parent: r.Pipeline, Team: r.Team, Offline: r.Offline,
+		Href: r.Stored().Page(),
 	}
 	if r.Kind.Page != "" {
 		i.Href = r.Kind.Page + r.ID

@@ -10,6 +10,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"conclave/cmd/conclave/run"
+	"conclave/cmd/conclave/run/record"
 	"conclave/cmd/conclave/test/stage"
 	"conclave/engine/files/artifact"
 )
@@ -27,7 +28,7 @@ func TestHandler_starting(t *testing.T) {
 	temporal.Add(&stage.Execution{ID: "p2", Type: "Pipeline", Status: enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED})
 	temporal.Add(&stage.Execution{ID: "scenario-buy-r1", Type: "Scenario", Memo: map[string]any{"run_id": "r1", "scenario": "buy"}})
 	conn, _, stderr := temporal.Connect(store)
-	kinds := []*runs.Kind{{Type: "Pipeline"}, {Type: "Scenario", MemoID: "run_id", MemoSlug: "scenario"}}
+	kinds := []*runs.Kind{{Kind: record.Pipelines}, {Kind: record.Scenarios, MemoID: "run_id", MemoSlug: "scenario"}}
 	server := httptest.NewServer(New(conn, Options{ReadOnly: true, Kinds: kinds}))
 	t.Cleanup(server.Close)
 

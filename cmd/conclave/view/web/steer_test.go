@@ -45,7 +45,7 @@ func newSite(t *testing.T, change func(*Options)) *site {
 	}
 	conn, _, _ := s.temporal.Connect(p.Store)
 	conn.Cluster = true
-	o := Options{Kinds: []*runs.Kind{{Type: "Session", Noun: "session", List: "list", Failed: "failed", Page: "/sessions/"}}}
+	o := Options{Kinds: []*runs.Kind{{Kind: record.Sessions, List: "list"}}}
 	if change != nil {
 		change(&o)
 	}
@@ -184,20 +184,18 @@ func TestSteer_refuses(t *testing.T) {
 	require.Empty(t, readOnly.sent)
 }
 
-// The list has the sessions of Temporal, with a link for each run that has a page.
+// The list has the runs of Temporal, each with a link to its page.
 func TestHandler_listOfTemporal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(o *Options) {
-		o.Kinds = append(o.Kinds, &runs.Kind{Type: "Scenario", Noun: "scenario run", List: "scenario list", Failed: "fail"})
+		o.Kinds = append(o.Kinds, &runs.Kind{Kind: record.Scenarios, List: "scenario list", MemoID: "run_id", MemoSlug: "scenario"})
 	})
-	s.temporal.Add(&stage.Execution{ID: "shop-buy", Type: "Scenario"})
+	s.temporal.Add(&stage.Execution{ID: "scenario-buy-r1", Type: "Scenario", Memo: map[string]any{"run_id": "r1", "scenario": "buy"}})
 	status, html, _ := get(t, s.URL+"/")
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, html, `<a href="/sessions/s2">Tabs or spaces?</a>`)
 	require.Contains(t, html, "/sessions/s1")
-	require.Contains(t, html, "shop-buy")
-	require.NotContains(t, html, `href="/scenarios`)
-	require.NotContains(t, html, `href="shop-buy"`)
+	require.Contains(t, html, `href="/scenarios/buy/r1"`)
 }
 
 // The list of a key has the sessions that it has started.

@@ -1,6 +1,5 @@
-// Package kafka stands in for github.com/segmentio/kafka-go, through which the S3
-// server can announce events. The embedded store announces none, so every write
-// fails.
+// Package kafka stands in for github.com/segmentio/kafka-go, through which the S3 server can announce events.
+// The embedded store announces none, so every write fails.
 package kafka
 
 import (

@@ -1,6 +1,5 @@
-// Package pgx stands in for github.com/jackc/pgx/v5, which the Temporal server
-// uses for PostgreSQL. The embedded server keeps its state in SQLite, so
-// ParseConfig fails.
+// Package pgx stands in for github.com/jackc/pgx/v5, which the Temporal server uses for PostgreSQL. The
+// embedded server keeps its state in SQLite, so ParseConfig fails.
 package pgx
 
 import "errors"

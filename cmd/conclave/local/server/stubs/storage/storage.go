@@ -1,7 +1,6 @@
-// Package storage stands in for cloud.google.com/go/storage, which the Temporal
-// server uses to archive histories in Google Cloud Storage. The embedded server
-// archives nothing, so NewClient fails; the other declarations only satisfy the
-// compiler.
+// Package storage stands in for cloud.google.com/go/storage, which the Temporal server uses to archive
+// histories in Google Cloud Storage. The embedded server archives nothing, so NewClient fails; the other
+// declarations only satisfy the compiler.
 package storage
 
 import (

@@ -1,5 +1,4 @@
-// Package iface has the types that describe compute providers. The server passes
-// them only to package client.
+// Package iface has the types that describe compute providers. The server passes them only to package client.
 package iface
 
 import (
