@@ -409,11 +409,8 @@ func (l *Local) Ports(a config.Agent) (step.Ports, error) {
 	none, unread := l.models.NoCalls(a)
 	return step.Ports{
 		Model: model, Window: l.models.Window(a), NoCalls: none, UnreadCalls: unread, Now: time.Now, Scratch: l.scratch.Path,
-		Tools: func(ctx context.Context, workspace string) (step.Tools, error) {
-			return l.tools.Open(ctx, a, workspace, activities.Sharing{})
-		},
-		Repeatable: l.tools.Repeatable,
-		Redact:     text.NewRedactor(text.SecretsOfEnvironment(slices.Concat(l.models.secrets(), l.tools.serverSecrets()))).Bytes,
+		Tools:  localTools{l.tools, a},
+		Redact: text.NewRedactor(text.SecretsOfEnvironment(slices.Concat(l.models.secrets(), l.tools.serverSecrets()))).Bytes,
 	}, nil
 }
 

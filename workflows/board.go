@@ -149,8 +149,8 @@ const (
 
 	// MemoRecorded is true if agents answer with recorded answers.
 	MemoRecorded = "recorded"
-	MemoPaused  = "paused"  // whether a person has paused the workflow; absent until it is prepared
-	MemoParked  = "parked"  // the reason why the workflow waits for a person; empty if it does not
+	MemoPaused   = "paused" // whether a person has paused the workflow; absent until it is prepared
+	MemoParked   = "parked" // the reason why the workflow waits for a person; empty if it does not
 
 	// MemoContinues is the ID of the session whose conversation this session continues.
 	MemoContinues = "continues"

@@ -35,7 +35,7 @@ func (a *Activities) equipDecision(ctx context.Context, run *attempt.Attempt, s 
 	}
 	ps.Team = in.Decision.Status
 	run.Ports.Model = statement{text: text, usage: in.Decision.Cost.Since(run.Result.Usage)} // earlier attempts may have counted it
-	run.Ports.Tools = func(context.Context, string) (step.Tools, error) { return noTools{}, nil }
+	run.Ports.Tools = step.OpenFunc(func(context.Context, string) (step.Tools, error) { return noTools{}, nil })
 	ps.Launch.Workspace = in.Launch.Workspace
 	if len(files.Files) == 0 && d.session.Base() == nil {
 		return nil

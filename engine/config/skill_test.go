@@ -61,9 +61,9 @@ func TestParse_recordedAnswers(t *testing.T) {
 	require.Equal(t, map[string]float64{"agent_a": 0.7}, team.Coordination().Skill)
 
 	for want, params := range map[string]string{
-		"params: data is missing":                                              "{member: gemma}",
-		"params: member is missing":                                            "{data: a.tsv}",
-		"params.votes: \"mine\" is not a way to vote; valid: own, plurality":       "{data: a.tsv, member: m, votes: mine}",
+		"params: data is missing":   "{member: gemma}",
+		"params: member is missing": "{data: a.tsv}",
+		"params.votes: \"mine\" is not a way to vote; valid: own, plurality":   "{data: a.tsv, member: m, votes: mine}",
 		"params.judging: a probability":                                        "{data: a.tsv, member: m, judging: 2}",
 		"params.member: a text":                                                "{data: a.tsv, member: 3}",
 		"params.vote: not a parameter of recorded answers; did you mean votes": "{data: a.tsv, member: m, vote: own}",

@@ -245,7 +245,7 @@ func (r *referee) endOf(l coordination.Launch, a answers, question string) coord
 			b.Most = -1
 		}
 		choice, _ := r.voters[place(l.Agent)].Choose(question, l.Agent, b)
-		return coordination.Voted{End: end, Target: l.Shown[choice].Agent, TargetLabel: l.Shown[choice].Label, Seen: seen}
+		return coordination.Voted{End: end, Choice: coordination.Choice{Target: l.Shown[choice].Agent, TargetLabel: l.Shown[choice].Label}, Seen: seen}
 	}
 	return coordination.Answered{End: end, Digest: own.digest(), Seen: seen}
 }

@@ -234,8 +234,14 @@ func (conn *Connection) PrintingTo(w io.Writer) *Connection {
 	return &other
 }
 
-// NoRun returns the error for an unknown ID.
-func (conn *Connection) NoRun(id string) error {
+// NoRun returns the error for an ID that no run has. That of an evaluation names its sessions.
+func (conn *Connection) NoRun(ctx context.Context, id string) error {
+	if conn.Store != nil {
+		if found, err := conn.Store.Exists(ctx, artifact.EvaluationKey(id, "data")); err == nil && found {
+			return Exitf(ExitUsage, "%s is an evaluation, which is no run of its own: its questions are the sessions eval-%s-…, and `%s` prints their outcomes",
+				id, id, conn.CommandLine("eval report", id))
+		}
+	}
 	where, files := conn.String(), ""
 	if conn.Client == nil { // only the store is connected
 		files = "; they have files once they are prepared"

@@ -44,13 +44,12 @@ func openDesk(t *testing.T) *desk {
 		}
 		return acts.State{}, nil
 	}}
-	server.Add(&stage.Execution{ID: "s1", Type: session.Type, Started: time.Now(), State: acts.State{Status: workflows.Running}})
+	server.Add(&stage.Execution{ID: "s1", Type: session.Workflow, Started: time.Now(), State: acts.State{Status: workflows.Running}})
 	conn, _, _ := server.Connect(nil)
 	conn.Stdin, conn.Stderr, conn.Pages = d.TTY, d.TTY, "http://127.0.0.1:1"
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	kind := *session
-	kind.Page = "/sessions/"
 	go func() {
 		defer close(ended)
 		run := Run{Kind: &kind, ID: "s1", Workflow: "s1", Status: workflows.Running, Started: time.Now()}

@@ -16,8 +16,8 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/run/record"
 	"conclave/cmd/conclave/run/teams"
-	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/workflows"
 )

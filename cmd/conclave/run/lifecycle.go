@@ -150,7 +150,7 @@ func Begin(ctx context.Context, c *cli.CLI, t cli.Target, offer Offer, prepare f
 // printLinks prints the addresses of a run's page, if pages are served, and of its workflow in
 // Temporal's Web UI.
 func printLinks(conn *cli.Connection, run Run) {
-	if conn.Pages != "" && run.Kind.Page != "" {
+	if conn.Pages != "" {
 		conn.Infof("its page: %s", run.page(conn.Pages))
 	}
 	if !conn.Cluster {
@@ -160,10 +160,7 @@ func printLinks(conn *cli.Connection, run Run) {
 
 // page returns the address of the run's page on a server of pages.
 func (r Run) page(pages string) string {
-	if r.Slug != "" {
-		return pages + r.Kind.Page + r.Name()
-	}
-	return pages + r.Kind.Page + r.ID
+	return pages + r.Stored().Page()
 }
 
 // Watch follows a run that this command started. Unless the target is a cluster, it also runs a

@@ -57,7 +57,7 @@ func (d *drawing) drawLane(i int, a *record.Agent) {
 	for _, e := range d.s.Events {
 		if symbol := eventSymbols[e.Kind]; symbol != "" && e.Agent == a.ID {
 			updates = append(updates, mark{
-				Href: eventHref(e), Title: cleanLine(e.Text), Class: e.Kind, X: d.percentAt(e.Time), Y: l.Y + d.bar + 4, Path: symbol,
+				Href: fmt.Sprintf("#event-%d", e.Seq), Title: cleanLine(e.Text), Class: e.Kind, X: d.percentAt(e.Time), Y: l.Y + d.bar + 4, Path: symbol,
 			})
 		}
 	}

@@ -130,7 +130,7 @@ func (h *Handler) startSession(w http.ResponseWriter, r *http.Request) {
 
 // ask starts a session, which runs wherever a worker runs steps, and returns its ID.
 func (h *Handler) ask(ctx context.Context, continues, question string) (id, said string, err error) {
-	at := slices.IndexFunc(h.Kinds, func(k *runs.Kind) bool { return k.Type == sessionflow.Type })
+	at := slices.IndexFunc(h.Kinds, func(k *runs.Kind) bool { return k.Workflow == sessionflow.Type })
 	switch {
 	case at < 0:
 		return "", "", errors.New("this server starts no sessions")

@@ -73,13 +73,6 @@ func itemOf(r runs.Run) record.Item {
 		Parent: r.Pipeline, Team: r.Team, Offline: r.Offline,
 		Href: r.Stored().Page(),
 	}
-	if r.Kind.Page != "" {
-		i.Href = r.Kind.Page + r.ID
-		if r.Slug != "" {
-			i.Href = r.Kind.Page + r.Name()
-		}
-	}
-	return i
 }
 
 // Offer serves the pages of a connection's sessions during a command and sets conn.Pages. It
