@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"net/url"
 	"slices"
+	"strings"
 
 	"conclave/cmd/conclave/view/page"
 	"conclave/engine/eval"
 )
-
-// verdictWords are the verdicts for people.
-var verdictWords = map[eval.Worth]string{eval.WorthIt: "worth it", eval.NotWorthIt: "not worth it", eval.TooFew: "too few questions to tell"}
 
 // cell is the outcome of an arm on a question, on the page; the zero value without one.
 type cell struct {
@@ -40,7 +38,7 @@ func drawIndex(s settings, sum eval.Summary, samples []eval.Sample, pages map[st
 		Judged    string
 		Arms      []armRow
 		Questions []*question
-	}{Settings: s, Summary: sum, Verdict: verdictWords[sum.Verdict], Judged: eval.Judged}
+	}{Settings: s, Summary: sum, Verdict: strings.ReplaceAll(string(sum.Verdict), "_", " "), Judged: eval.Judged}
 	if sum.Team != nil {
 		view.Why = explainTeam(*sum.Team)
 	}

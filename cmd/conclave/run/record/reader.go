@@ -121,9 +121,6 @@ func (r *Reader) readHead(ctx context.Context, s *Session) error {
 	return r.readChange(ctx, s)
 }
 
-// baseFile is the list of a base's files, in a copy of a session.
-const baseFile = "base.json"
-
 // readChange reads what a session changed of its base. A copy of a session has whole workspaces, so
 // the files that are those of the base are left out of its answers.
 func (r *Reader) readChange(ctx context.Context, s *Session) error {
@@ -132,7 +129,7 @@ func (r *Reader) readChange(ctx context.Context, s *Session) error {
 	}
 	if r.root != nil && r.base == nil {
 		var base artifact.Manifest
-		if _, err := r.readDocument(ctx, baseFile, &base); err != nil {
+		if _, err := r.readDocument(ctx, "base.json", &base); err != nil {
 			return err
 		}
 		r.base = map[string]artifact.File{}

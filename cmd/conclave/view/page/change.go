@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"conclave/cmd/conclave/cli"
 )
 
 // change is a patch as the data of a template.
@@ -159,6 +157,3 @@ func unquotePath(path string) string {
 	}
 	return path
 }
-
-// Headline describes the change in a few words.
-func (c *change) Headline() string { return cli.Plural(len(c.Files), "file") + " changed" }

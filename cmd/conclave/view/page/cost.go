@@ -12,12 +12,11 @@ import (
 	"conclave/engine/llm"
 )
 
-// cost has the usage of the session by agent and by step.
+// cost has the usage of the session by step. The board has that of the agents.
 type cost struct {
-	Total  llm.Usage
-	Agents []costRow
-	Steps  []costRow
-	Line   costLineDrawing
+	Total llm.Usage
+	Steps []costRow
+	Line  costLineDrawing
 }
 
 // Calls returns the number of model calls.
@@ -34,9 +33,6 @@ type costRow struct {
 
 // ID returns the ID of the row's part of the page.
 func (r costRow) ID() string {
-	if r.Href == "" { // a row of an agent
-		return attributeID("spent", r.Name)
-	}
 	return attributeID("cost", r.Name)
 }
 
@@ -51,18 +47,12 @@ type costLineDrawing struct {
 
 func costOf(s *record.Session) cost {
 	c := cost{Total: s.State.Cost}
-	var agents, steps []llm.Usage
-	for _, a := range s.Agents {
-		agents = append(agents, a.Cost)
-	}
+	var steps []llm.Usage
 	for _, p := range s.Steps {
 		steps = append(steps, p.Usage)
 		if p.Evaluation != nil {
 			steps = append(steps, p.Evaluation.Usage)
 		}
-	}
-	for i, a := range s.Agents {
-		c.Agents = append(c.Agents, newCostRow(a.ID, "", colorClass(i), a.Cost, tokenScale(agents)))
 	}
 	most := tokenScale(steps)
 	for _, p := range s.Steps {

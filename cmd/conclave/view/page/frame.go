@@ -1,9 +1,7 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,16 +15,13 @@ import (
 // frame has what pages of all kinds have in common: the head of the document, and the bar above the
 // page with the verdict and the tabs.
 type frame struct {
-	Live   *Live  // nil for a standalone page
-	Title  string // title of the document
-	Home   string // address of the list to which the page belongs; empty without one
-	Kind   string // kind of the run; empty for a page that shows no run
-	ID     string
-	Status string // class of the verdict
-	Word   string // verdict; empty without one
-	Said   string // verdict in a few more words
-	Tabs   []tab
-	Keys   bool // the page has steps, for which there are keys
+	Live               *Live  // nil for a standalone page
+	Title              string // title of the document
+	Home               string // address of the list to which the page belongs; empty without one
+	Kind, ID           string // of the run; empty for a page that shows no run
+	Status, Word, Said string // class of the verdict, and the verdict in one word and in a few more; empty without one
+	Tabs               []tab
+	Keys               bool // the page has steps, for which there are keys
 }
 
 // tab leads to a section of the page.
@@ -125,13 +120,11 @@ func waitFor(parked *string, paused bool, why string, since time.Time) wait {
 	return wait{workflows.Running, "At work", why, since}
 }
 
-// turns are the events with which a session begins to do or to wait for something else.
-var turns = []string{coordination.EntryFailed, coordination.EntryWaiting, coordination.EntryPaused, coordination.EntryResumed, coordination.EntryRound, coordination.EntryRevote}
-
 func (v *view) waitNow() wait {
 	since := v.Began()
 	for _, e := range v.Events {
-		if slices.Contains(turns, e.Kind) {
+		switch e.Kind {
+		case coordination.EntryFailed, coordination.EntryWaiting, coordination.EntryPaused, coordination.EntryResumed, coordination.EntryRound, coordination.EntryRevote:
 			since = e.Time
 		}
 	}
@@ -223,5 +216,3 @@ func Evaluation(id string, data any) ([]byte, error) {
 		Data  any
 	}{frame{Title: "Evaluation " + id, Kind: "evaluation", ID: id, Tabs: []tab{{"verdict", "Verdict"}, {"arms", "Arms"}, {"questions", "Questions"}}}, data})
 }
-
-func firstWords(s, otherwise string) string { return cmp.Or(briefLine(s, 60), otherwise) }

@@ -139,7 +139,7 @@ func TestTallyOf(t *testing.T) {
 func TestWrite_many(t *testing.T) {
 	t.Parallel()
 	many, few := drawn(t, stage.TwentySix(t)), drawn(t, stage.ThreeRounds(t))
-	for _, part := range []string{"all-agents", "all-answers", "all-compared", "all-steps"} {
+	for _, part := range []string{"all-agents", "all-answers", "all-steps"} {
 		require.Contains(t, many, `<details id="`+part+`">`)
 		require.Contains(t, few, `<details id="`+part+`" open>`)
 	}

@@ -8,11 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aymanbagabas/go-udiff"
-
 	"conclave/cmd/conclave/run/record"
 	"conclave/engine/coordination"
-	"conclave/engine/files/artifact"
 	"conclave/engine/session/check"
 )
 
@@ -155,27 +152,11 @@ func evaluationOf(p *record.Step, c *cutter) *evaluation {
 	return one
 }
 
-// compare lets a reader compare any two answers. At first it shows a likely pair.
+// compare lets a reader compare any two answers, which the script does. It begins with a likely pair.
 type compare struct {
 	Labels      []string
 	Left, Right string
 	Based       bool // the files are those that differ from the base
-	Lines       []diffLine
-	Files       []fileChange
-}
-
-// diffLine is a line of two compared texts: '-' for the left text only, '+' for the right text
-// only, ' ' for both.
-type diffLine struct {
-	Kind string // del, add or same
-	Sign string
-	Text string
-}
-
-// fileChange is a path in either of two answers.
-type fileChange struct {
-	Path, Change string // Change is added, removed, changed or same
-	Words        string // description of the change; empty to name it
 }
 
 // compareOf compares the final answer with its predecessor, or else with the runner-up.
@@ -189,14 +170,7 @@ func compareOf(s *record.Session) compare {
 	}
 	slices.SortFunc(c.Labels, compareLabels)
 	left, right := likelyPair(s)
-	c.Left, c.Right = left.Answer.Label, right.Answer.Label
-	c.Lines = diffLines(left.Answer.Text, right.Answer.Text)
-	c.Files = fileChanges(left.Answer.Files, right.Answer.Files)
-	if c.Based = s.Base != ""; c.Based {
-		for i, f := range c.Files {
-			c.Files[i].Words = map[string]string{"added": "changed in " + c.Right + " only", "removed": "changed in " + c.Left + " only"}[f.Change]
-		}
-	}
+	c.Left, c.Right, c.Based = left.Answer.Label, right.Answer.Label, s.Base != ""
 	return c
 }
 
@@ -224,67 +198,6 @@ func likelyPair(s *record.Session) (left, right *record.Step) {
 		}
 	}
 	return left, right
-}
-
-func diffLines(left, right string) []diffLine {
-	left, right = withNewline(cleanText(left)), withNewline(cleanText(right))
-	if left == right {
-		return sameLines(left)
-	}
-	const all = 1 << 20 // enough lines of context for all
-	u, err := udiff.ToUnifiedDiff("", "", left, udiff.Lines(left, right), all)
-	if err != nil || len(u.Hunks) == 0 {
-		return sameLines(right)
-	}
-	var lines []diffLine
-	for _, l := range u.Hunks[0].Lines {
-		content := strings.TrimSuffix(l.Content, "\n")
-		switch l.Kind {
-		case udiff.Delete:
-			lines = append(lines, diffLine{"del", "−", content})
-		case udiff.Insert:
-			lines = append(lines, diffLine{"add", "+", content})
-		default:
-			lines = append(lines, diffLine{"same", " ", content})
-		}
-	}
-	return lines
-}
-
-// withNewline makes a text end with exactly one newline.
-func withNewline(s string) string { return strings.TrimRight(s, "\n") + "\n" }
-
-func sameLines(s string) []diffLine {
-	var lines []diffLine
-	for l := range strings.SplitSeq(strings.TrimSuffix(s, "\n"), "\n") {
-		lines = append(lines, diffLine{"same", " ", l})
-	}
-	return lines
-}
-
-func fileChanges(left, right []artifact.File) []fileChange {
-	before := map[string]artifact.File{}
-	for _, f := range left {
-		before[f.Path] = f
-	}
-	var changes []fileChange
-	for _, f := range right {
-		old, known := before[f.Path]
-		delete(before, f.Path)
-		change := "same"
-		switch {
-		case !known:
-			change = "added"
-		case old != f:
-			change = "changed"
-		}
-		changes = append(changes, fileChange{Path: cleanLine(f.Path), Change: change})
-	}
-	for path := range before {
-		changes = append(changes, fileChange{Path: cleanLine(path), Change: "removed"})
-	}
-	slices.SortFunc(changes, func(a, b fileChange) int { return strings.Compare(a.Path, b.Path) })
-	return changes
 }
 
 func isText(data []byte) bool {

@@ -29,36 +29,6 @@ func pictureOf(t *testing.T, width int) []byte {
 	return b.Bytes()
 }
 
-func TestDiffLines(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ left, right, want string }{
-		"equal":             {"a\nb", "a\nb\n", "= a|= b"},
-		"a line more":       {"a", "a\nb", "= a|+ b"},
-		"a line less":       {"a\nb", "b", "− a|= b"},
-		"a line changed":    {"a\nb\nc", "a\nx\nc", "= a|− b|+ x|= c"},
-		"nothing in common": {"a", "b", "− a|+ b"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var got []string
-			for _, l := range diffLines(c.left, c.right) {
-				got = append(got, strings.Replace(l.Sign, " ", "=", 1)+" "+l.Text)
-			}
-			require.Equal(t, c.want, strings.Join(got, "|"))
-		})
-	}
-}
-
-func TestFileChanges(t *testing.T) {
-	t.Parallel()
-	file := func(path, sum string) artifact.File { return artifact.File{Path: path, SHA256: sum} }
-	got := fileChanges(
-		[]artifact.File{file("same", "1"), file("changed", "1"), file("removed", "1")},
-		[]artifact.File{file("same", "1"), file("changed", "2"), file("added", "1")},
-	)
-	require.Equal(t, []fileChange{{"added", "added", ""}, {"changed", "changed", ""}, {"removed", "removed", ""}, {"same", "same", ""}}, got)
-}
-
 func TestCompareLabels(t *testing.T) {
 	t.Parallel()
 	require.Negative(t, compareLabels("agent2.1", "agent10.1"))
@@ -92,7 +62,6 @@ func TestCostOf(t *testing.T) {
 	t.Parallel()
 	s := sessionOf(t, stage.ThreeRounds(t))
 	c := costOf(s)
-	require.Len(t, c.Agents, 3)
 	require.Len(t, c.Steps, len(s.Steps))
 	require.Equal(t, "agent_a 001", c.Steps[0].Name)
 	require.Equal(t, "#step-agent_a-001", c.Steps[0].Href)

@@ -148,11 +148,8 @@ func Draw(ctx context.Context, s *record.Session, live Live, now time.Time, canv
 		e := &v.Story.Events[i]
 		e.Drawn = p.drawPart(e.ID, "event-list", "event", *e, e.Clock)
 	}
-	for i := range v.Cost.Agents {
-		p.drawCostRow(&v.Cost.Agents[i], "cost-agents")
-	}
 	for i := range v.Cost.Steps {
-		p.drawCostRow(&v.Cost.Steps[i], "cost-list")
+		p.drawCostRow(&v.Cost.Steps[i])
 	}
 	return Drawn{
 		template: "page", live: live,
@@ -169,8 +166,8 @@ func (p *painter) drawLane(l *lane) {
 	l.Gone = p.drawPart(l.GoingID(), "going", "going", *l, l.Going)
 }
 
-func (p *painter) drawCostRow(row *costRow, parent string) {
-	row.Drawn = p.drawPart(row.ID(), parent, "costcells", *row, row.Input, row.Output, row.OutputX, row.Usage.ModelCalls)
+func (p *painter) drawCostRow(row *costRow) {
+	row.Drawn = p.drawPart(row.ID(), "cost-list", "costcells", *row, row.Input, row.Output, row.OutputX, row.Usage.ModelCalls)
 }
 
 func (v *view) linkFiles(live Live) {

@@ -63,7 +63,7 @@ func (v *pipelineView) CanRetry() bool {
 // Frame returns the frame of the page.
 func (v *pipelineView) Frame() frame {
 	return frame{
-		Live: v.Live, Home: v.Home, Title: firstWords(v.Request, "(no request)"), Kind: record.Pipelines.Noun, ID: cleanLine(v.ID), Status: v.Shown(), Word: strings.ReplaceAll(v.Shown(), "_", " "), Keys: true,
+		Live: v.Live, Home: v.Home, Title: briefLine(v.Request, 60), Kind: record.Pipelines.Noun, ID: cleanLine(v.ID), Status: v.Shown(), Word: strings.ReplaceAll(v.Shown(), "_", " "), Keys: true,
 		Tabs: []tab{{"decision", "Result"}, {"graph", "Way"}, {"steps", "Steps"}},
 	}
 }

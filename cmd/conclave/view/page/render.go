@@ -233,9 +233,6 @@ func FilterOf(q url.Values) Filter {
 	}
 }
 
-// Narrowed reports whether the filter has more than a text.
-func (f Filter) Narrowed() bool { return f != Filter{Text: f.Text} }
-
 // isNested reports whether a pipeline or an evaluation started a run.
 func isNested(i record.Item) bool { return i.Parent != "" || strings.HasPrefix(i.ID, "eval-") }
 

@@ -280,20 +280,15 @@ func sideOf(at float64) string {
 
 func (d *drawing) drawTicks() {
 	began := d.s.Began()
-	last := ""
 	for _, since := range d.axis.roundTimes(began) {
-		share, text := d.axis.positionOf(began.Add(since)), formatMoment(since, d.end.Sub(began))
-		if text == last {
-			continue
-		}
-		last = text
-		d.story.Ticks = append(d.story.Ticks, tick{X: cssPercent(share), Text: text, Anchor: anchorAt(share)})
+		share := d.axis.positionOf(began.Add(since))
+		d.story.Ticks = append(d.story.Ticks, tick{X: cssPercent(share), Text: formatMoment(since, d.axis.total), Anchor: anchorAt(share)})
 	}
 }
 
-// formatMoment formats a time since the start, with tenths of a second in a short session.
-func formatMoment(since, whole time.Duration) string {
-	if whole < 10*time.Second {
+// formatMoment formats a time since the start, with tenths of a second if the drawing has few seconds.
+func formatMoment(since time.Duration, drawn float64) string {
+	if drawn < 10 && since < time.Minute {
 		return fmt.Sprintf("%.1f s", since.Seconds())
 	}
 	return cli.Clock(since)

@@ -88,8 +88,8 @@ func TestMerged(t *testing.T) {
 
 func TestMoment(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "1.5 s", formatMoment(1500*time.Millisecond, 9*time.Second))
-	require.Equal(t, "0:01", formatMoment(1500*time.Millisecond, 10*time.Second))
+	require.Equal(t, "1.5 s", formatMoment(1500*time.Millisecond, 9))
+	require.Equal(t, "0:01", formatMoment(1500*time.Millisecond, 10))
 }
 
 func TestAnchors(t *testing.T) {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"slices"
@@ -53,6 +54,7 @@ type row struct {
 	State  string
 	Doing  string
 	Vote   *record.Step // vote that stands; nil without one
+	Spent  costRow
 }
 
 // stepView is a step with its transcript.
@@ -119,8 +121,13 @@ func newView(s *record.Session, live *Live, now time.Time) *view {
 		v.Activity = live.Running
 	}
 	v.Wait = v.waitNow()
+	var spent []llm.Usage
+	for _, a := range s.Agents {
+		spent = append(spent, a.Cost)
+	}
 	for i, a := range s.Agents {
 		v.Board = append(v.Board, newRow(s, a, i, v.Activity, now))
+		v.Board[i].Spent = newCostRow(a.ID, "", colorClass(i), a.Cost, tokenScale(spent))
 	}
 	for _, p := range s.Steps {
 		one := stepView{Step: p, ID: stepID(p), Words: actionWords(s, p), Path: p.Dir + "transcript.jsonl", Class: agentClass(s, p.Agent), Cut: isCut(s, p)}
@@ -139,7 +146,7 @@ func newView(s *record.Session, live *Live, now time.Time) *view {
 // Frame returns the frame of the page.
 func (v *view) Frame() frame {
 	f := frame{
-		Live: v.Live, Home: v.Home, Title: firstWords(v.Query, "(no question)"), Kind: "session", ID: cleanLine(v.ID), Status: v.State.Status, Word: v.State.Status, Keys: true,
+		Live: v.Live, Home: v.Home, Title: cmp.Or(briefLine(v.Query, 60), "(no question)"), Kind: "session", ID: cleanLine(v.ID), Status: v.State.Status, Word: v.State.Status, Keys: true,
 		Tabs: []tab{{"decision", "Decision"}, {"story", "Story"}, {"why", "Why"}, {"board", "Agents"}, {"answers", "Answers"}, {"steps", "Steps"}, {"cost", "Cost"}},
 	}
 	if v.Running() && len(v.Facts) == 0 {

@@ -200,7 +200,7 @@ func TestFollowed_small(t *testing.T) {
 	f := newFollowed("/sessions/s1", newSession(record.NewReader(p.Store, p.Layout, nil)))
 	require.NoError(t, f.refresh(t.Context()))
 	whole, version, _, _ := f.newerParts(0)
-	for _, id := range []string{"compare", "answer-agent1.1", "cost-agent_a_001", "spent-agent_a"} {
+	for _, id := range []string{"compare", "answer-agent1.1", "cost-agent_a_001"} {
 		require.Contains(t, partsByID(whole), id)
 	}
 	for id, section := range map[string]string{"marks.0-agent_a": "story", "bars.0-agent_a": "story", "event-1": "story"} {
@@ -212,7 +212,7 @@ func TestFollowed_small(t *testing.T) {
 	require.NoError(t, f.refresh(t.Context()))
 	parts, version, _, _ := f.newerParts(version)
 	news := partsByID(parts)
-	for _, id := range []string{"answer-agent1.2", "marks.0-agent_a", "bars.0-agent_a", "going-agent_a", "cost-agent_a_002", "spent-agent_a", "spent", "board"} {
+	for _, id := range []string{"answer-agent1.2", "marks.0-agent_a", "bars.0-agent_a", "going-agent_a", "cost-agent_a_002", "spent", "board"} {
 		require.Contains(t, news, id)
 	}
 	for _, id := range []string{"story", "compare", "marks.0-agent_b", "bars.0-agent_b", "why", "event-1", "answer-agent1.1", "answer-agent2.1", "cost-agent_a_001", "step-agent_a-001"} {

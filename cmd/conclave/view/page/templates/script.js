@@ -106,7 +106,7 @@ async function content(id) {
 }
 async function compare() {
   const out = $("differences"), left = $("left"), right = $("right");
-  if (!out || !$("text-" + left.value) || !$("text-" + right.value)) return;
+  if (!out || !left || !$("text-" + left.value) || !$("text-" + right.value)) return;
   const list = document.createElement("ul"), before = filesOf(left.value), after = filesOf(right.value);
   list.className = "changes";
   for (const path of [...new Set([...before.keys(), ...after.keys()])].sort()) {
@@ -193,7 +193,7 @@ document.addEventListener("click", (e) => {
   const inner = e.target.closest('a[href^="#"]');
   if (inner && inner.hash === location.hash) reveal();
 });
-document.addEventListener("toggle", (e) => { if (e.target.open) load(e.target); if (e.target.classList?.contains("step")) outline(); }, true);
+document.addEventListener("toggle", (e) => { if (e.target.open) load(e.target); if (e.target.classList?.contains("step")) outline(); if (e.target.open && e.target.id === "all-compared") compare(); }, true);
 document.addEventListener("submit", (e) => { for (const b of all("button", e.target)) setTimeout(() => { b.disabled = true; }); });
 document.addEventListener("change", (e) => {
   if (e.target.id === "only") $("differences").classList.toggle("only", e.target.checked);
@@ -219,7 +219,7 @@ function replace(part) {
   localTimes(fresh);
   old.replaceWith(fresh);
   if (focus && $(focus)) $(focus).focus({ preventScroll: true });
-  if (part.id === "compare" && $("left")) compare();
+  if (part.id === "compare" && $("all-compared").open) compare();
 }
 function offer(label) {
   for (const pick of [$("left"), $("right")]) if (label && pick && ![...pick.options].some((o) => o.value === label)) pick.append(new Option(label));
