@@ -94,7 +94,7 @@ func TestInit_asks(t *testing.T) {
 	term.Type("] ", "opnai\n")
 	term.Type("] ", "1, groq,openai\n")
 	term.Type("  30  model-29\n      and 2 more\n"+question, "\n")
-	term.Type("choose from the list\n"+question, "2,last, beyond\n")
+	term.Type("\"\" is not in the list\n"+question, "2,last, beyond\n")
 	term.Type("which is not set for this worker\nModels of groq:\n"+question, "llama-70b\n")
 	term.Type(question+"[files] ", "files,shell\n")
 	require.Equal(t, cli.ExitOK, <-done)

@@ -60,15 +60,12 @@ func Load(c *cli.CLI, reach config.Reach, offline bool) (team config.Team, sourc
 	if err = CheckFlags(c, ""); err != nil {
 		return team, "", err
 	}
-	from := Choose(c)
+	from, data := Choose(c), []byte{}
 	if from.File == "" {
 		team, source, err = buildTeam(c, worker.Models{}, reach)
-		if offline {
-			team = team.Offline()
-		}
-		return team, source, err
+	} else {
+		team, source, data, err = readTeam(from.File, reach)
 	}
-	team, source, data, err := readTeam(from.File, reach)
 	if err == nil {
 		team, err = from.admitTeam(c, data, team, offline)
 	}
