@@ -92,7 +92,7 @@ func TestInit_asks(t *testing.T) {
 	done = ask()
 	const question = "Numbers or names, with commas "
 	term.Type("] ", "opnai\n")
-	term.Type("] ", "1, groq,openai\n")
+	term.Type("] ", "1, groq\n")
 	term.Type("  30  model-29\n      and 2 more\n"+question, "\n")
 	term.Type("\"\" is not in the list\n"+question, "2,last, beyond\n")
 	term.Type("which is not set for this worker\nModels of groq:\n"+question, "llama-70b\n")
