@@ -49,7 +49,7 @@ func TestInit_flags(t *testing.T) {
 		{"other.yaml: it exists already and is left alone", []string{"other.yaml"}},
 		{"--agents is the size of a team of one model", []string{"--agents", "2", "third.yaml"}},
 		{"a team has 1 to 26 members", []string{"--model", "m", "--agents", "27", "third.yaml"}},
-		{"--model: a model without a name", []string{"--model", "a,", "third.yaml"}},
+		{`--model: "" names no model`, []string{"--model", "a,", "third.yaml"}},
 	} {
 		code, _, stderr = s.Run(append([]string{"config", "init"}, tt.args...)...)
 		require.Equal(t, cli.ExitUsage, code)

@@ -53,9 +53,9 @@ func CheckFlags(c *cli.CLI, team string) error {
 	return nil
 }
 
-// Load reads the team of --config, or else makes that of --model, or else reads that of ./conclave.yaml with
-// the user's consent, or else returns the built-in one. With offline the team uses the built-in
-// model. Source names the team's origin.
+// Load reads the team of --config, or else makes that of --model, or else reads that of
+// ./conclave.yaml with the user's consent, or else returns the built-in one. With offline the team
+// uses the built-in model. Source names the team's origin.
 func Load(c *cli.CLI, reach config.Reach, offline bool) (team config.Team, source string, err error) {
 	if err = CheckFlags(c, ""); err != nil {
 		return team, "", err
