@@ -178,7 +178,7 @@ func TestModel_contradictions(t *testing.T) {
 		for says, flags := range map[string][]string{
 			"--model excludes --config and --team":        {"--model", "m", "--config", "team.yaml"},
 			"--agents is the size of a team of one model": {"--agents", "2"},
-			"a model without a name":                      {"--model", ""},
+			`"" names no model`:                           {"--model", ""},
 			"a team has 1 to 26 members":                  {"--model", "m", "--agents", "27"},
 		} {
 			code, stdout, stderr := s.Run(append(line[:len(line):len(line)], flags...)...)

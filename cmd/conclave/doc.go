@@ -16,7 +16,7 @@
 //   - command/files: pull, prune, delete, export, transcript and view, which read or remove the files of runs
 //   - command/eval: eval run, report, compare and gen, which measure whether a team is worth its tokens
 //   - command/serve: serve, serve key and mcp, the servers for programs; dev and worker
-//   - command/doctor: doctor, models check, sandbox check, codec key and codec serve
+//   - command/doctor: doctor, models check and list, sandbox check, codec key and codec serve
 //
 // view shows runs in a browser:
 //

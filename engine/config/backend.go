@@ -94,9 +94,9 @@ func (b Backend) Known() BackendType {
 
 // ParseModels reads the models of --model, [KIND:]NAME in lists separated by commas, and returns a
 // backend for each member of a team: size times a single model, by default three times, or several
-// models once each; size is 0 if it was not given. What stands before the first colon is a kind only if there is such a type. In a
-// session on a cluster it is the name of a provider instead, which only the workers know. Kind is
-// the type of a model that is written without one.
+// models once each; size is 0 if it was not given. What stands before the first colon is a kind
+// only if there is such a type; in a session on a cluster it is the name of a provider instead,
+// which only the workers know. Kind is the type of a model that is written without one.
 func ParseModels(lists []string, size int, reach Reach, kind string) ([]Backend, error) {
 	var backends []Backend
 	for word := range strings.SplitSeq(strings.Join(lists, ","), ",") {
@@ -124,7 +124,7 @@ func parseModel(word string, reach Reach, kind string) (Backend, error) {
 	prefix, name, cut := strings.Cut(word, ":")
 	known := slices.ContainsFunc(backendTypes, func(t BackendType) bool { return t.Name == prefix }) || prefix == Offline
 	switch {
-	case cut && prefix != "" && reach.cluster && !strings.Contains(prefix, "/"):
+	case cut && reach.cluster && prefix != "" && prefix != Offline && !strings.Contains(prefix, "/"):
 		b = Backend{Type: OpenAI, Model: name, Provider: prefix}
 		if known {
 			b.Type = prefix
@@ -137,10 +137,8 @@ func parseModel(word string, reach Reach, kind string) (Backend, error) {
 		return b, errors.New("this looks like an API key (not shown); set the variable that holds the key, and name a model as [KIND:]NAME")
 	case strings.ContainsFunc(word, unicode.IsControl):
 		return b, fmt.Errorf("%q has a control character; name a model as [KIND:]NAME", word)
-	case b.Model == "" && cut:
-		return b, fmt.Errorf("%q names no model; write its name after the colon, as in %s:NAME", word, prefix)
 	case b.Model == "":
-		return b, errors.New("a model without a name; write [KIND:]NAME, and a comma between two")
+		return b, fmt.Errorf("%q names no model; write [KIND:]NAME, and a comma between two", word)
 	case !reach.cluster && b.Type != Offline && b.Known().BaseURL == "":
 		return b, fmt.Errorf("the address of %s is your own, which a file names: `conclave config init` writes one", b.Type)
 	}

@@ -87,12 +87,12 @@ func TestParseModels(t *testing.T) {
 		require.Equal(t, tt.want, got, tt.lists)
 	}
 
-	onCluster, err := ParseModels([]string{"house:llama3.2:3b,mistral:large,gpt-5.2,hf.co/a/b:Q4"}, 0, Cluster, OpenAI)
+	onCluster, err := ParseModels([]string{"house:llama3.2:3b,mistral:large,gpt-5.2,hf.co/a/b:Q4,offline:x"}, 0, Cluster, OpenAI)
 	require.NoError(t, err)
 	require.Equal(t, []Backend{
 		{Type: OpenAI, Provider: "house", Model: "llama3.2:3b"},
 		{Type: "mistral", Provider: "mistral", Model: "large"},
-		of(OpenAI, "gpt-5.2"), of(OpenAI, "hf.co/a/b:Q4"),
+		of(OpenAI, "gpt-5.2"), of(OpenAI, "hf.co/a/b:Q4"), of(Offline, "x"),
 	}, onCluster)
 	team := TeamOf(onCluster)
 	canonical, err := team.Canonical()
@@ -105,9 +105,9 @@ func TestParseModels(t *testing.T) {
 func TestParseModels_problems(t *testing.T) {
 	t.Parallel()
 	for lists, says := range map[string]string{
-		"":                             "a model without a name",
-		"a,,b":                         "a model without a name",
-		"anthropic:":                   `"anthropic:" names no model; write its name after the colon`,
+		"":                             `"" names no model; write [KIND:]NAME, and a comma`,
+		"a,,b":                         `"" names no model`,
+		"anthropic:":                   `"anthropic:" names no model`,
 		"azure:gpt":                    "the address of azure is your own",
 		"a\x1bb":                       "control character",
 		"sk-abcdefghijklmnop":          "looks like an API key (not shown)",

@@ -56,12 +56,12 @@ func newPipelineOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f pipelineFlags
 	if err = teams.CheckFlags(c, ""); err == nil && len(c.Models) > 0 {
 		named, _, err = w.Load(c, reach, f.offline)
 	}
-	if err != nil {
-		return o, err
+	if err == nil {
+		o.file, err = readFile(name, reach, func(name string, data []byte, reach config.Reach) (config.Pipeline, config.Problems, error) {
+			return config.ParsePipelineRun(name, data, reach, c.Interactive(), named.Agents)
+		})
 	}
-	if o.file, err = readFile(name, reach, func(name string, data []byte, reach config.Reach) (config.Pipeline, config.Problems, error) {
-		return config.ParsePipelineRun(name, data, reach, c.Interactive(), named.Agents)
-	}); err != nil {
+	if err != nil {
 		return o, err
 	}
 	if !t.Cluster {

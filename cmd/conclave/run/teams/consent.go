@@ -165,9 +165,7 @@ func trustFile(c *cli.CLI, file string) error {
 // readTrusted reads a file that the user trusts, and returns what it may do.
 func readTrusted(file string) (f TrustedFile, demands []string, err error) {
 	if f.Name = file; filepath.Base(file) == KeyFile {
-		if f.Content, err = ReadFile(file); err != nil {
-			err = fmt.Errorf("read the keys: %w", err)
-		}
+		f.Content, err = ReadFile(file)
 		return f, []string{"hold keys of the services that a team uses, and of those that it names"}, err
 	}
 	if f.Content, err = readConfig(file); err != nil {

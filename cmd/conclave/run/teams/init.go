@@ -156,20 +156,17 @@ func choose(c *cli.CLI, title string, options []string, usual string, free bool)
 			return nil, err
 		}
 		var chosen []string
-		valid := true
 		for word := range strings.SplitSeq(cmp.Or(answer, usual), ",") {
 			word = strings.TrimSpace(word)
 			if n, err := strconv.Atoi(word); err == nil && 1 <= n && n <= len(options) {
 				word = options[n-1]
 			}
-			valid = valid && word != "" && (free || slices.Contains(options, word))
-			if !slices.Contains(chosen, word) {
-				chosen = append(chosen, word)
-			}
+			chosen = append(chosen, word)
 		}
-		if valid {
-			return chosen, nil
+		unknown := slices.IndexFunc(chosen, func(word string) bool { return word == "" || !free && !slices.Contains(options, word) })
+		if unknown < 0 {
+			return slices.Compact(chosen), nil
 		}
-		c.Infof("choose from the list")
+		c.Infof("%q is not in the list", chosen[unknown])
 	}
 }

@@ -49,7 +49,7 @@ func TestInit_flags(t *testing.T) {
 		{"other.yaml: it exists already and is left alone", []string{"other.yaml"}},
 		{"--agents is the size of a team of one model", []string{"--agents", "2", "third.yaml"}},
 		{"a team has 1 to 26 members", []string{"--model", "m", "--agents", "27", "third.yaml"}},
-		{"--model: a model without a name", []string{"--model", "a,", "third.yaml"}},
+		{`--model: "" names no model`, []string{"--model", "a,", "third.yaml"}},
 	} {
 		code, _, stderr = s.Run(append([]string{"config", "init"}, tt.args...)...)
 		require.Equal(t, cli.ExitUsage, code)
@@ -92,9 +92,9 @@ func TestInit_asks(t *testing.T) {
 	done = ask()
 	const question = "Numbers or names, with commas "
 	term.Type("] ", "opnai\n")
-	term.Type("] ", "1, groq,openai\n")
+	term.Type("] ", "1, groq\n")
 	term.Type("  30  model-29\n      and 2 more\n"+question, "\n")
-	term.Type("choose from the list\n"+question, "2,last, beyond\n")
+	term.Type("\"\" is not in the list\n"+question, "2,last, beyond\n")
 	term.Type("which is not set for this worker\nModels of groq:\n"+question, "llama-70b\n")
 	term.Type(question+"[files] ", "files,shell\n")
 	require.Equal(t, cli.ExitOK, <-done)

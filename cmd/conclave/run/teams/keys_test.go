@@ -168,7 +168,7 @@ func TestLoad_models(t *testing.T) {
 	for says, c := range map[string]*cli.CLI{
 		"--model excludes --config and --team":                                    {Models: []string{"m"}, Config: "team.yaml"},
 		"--agents is the size of a team of one model":                             {Agents: 2},
-		"--model: a model without a name":                                         {Models: []string{""}},
+		`--model: "" names no model`:                                              {Models: []string{""}},
 		"2 models for a team of 3; name one model, or one for each member":        {Models: []string{"a,b"}, Agents: 3},
 		"the address of azure is your own, which a file names: `conclave config ": {Models: []string{"azure:m"}},
 	} {

@@ -53,22 +53,19 @@ func CheckFlags(c *cli.CLI, team string) error {
 	return nil
 }
 
-// Load reads the team of --config, or else makes that of --model, or else reads that of ./conclave.yaml with
-// the user's consent, or else returns the built-in one. With offline the team uses the built-in
-// model. Source names the team's origin.
+// Load reads the team of --config, or else makes that of --model, or else reads that of
+// ./conclave.yaml with the user's consent, or else returns the built-in one. With offline the team
+// uses the built-in model. Source names the team's origin.
 func Load(c *cli.CLI, reach config.Reach, offline bool) (team config.Team, source string, err error) {
 	if err = CheckFlags(c, ""); err != nil {
 		return team, "", err
 	}
-	from := Choose(c)
+	from, data := Choose(c), []byte{}
 	if from.File == "" {
 		team, source, err = buildTeam(c, worker.Models{}, reach)
-		if offline {
-			team = team.Offline()
-		}
-		return team, source, err
+	} else {
+		team, source, data, err = readTeam(from.File, reach)
 	}
-	team, source, data, err := readTeam(from.File, reach)
 	if err == nil {
 		team, err = from.admitTeam(c, data, team, offline)
 	}
