@@ -47,13 +47,17 @@ func (m *model) Generate(ctx context.Context, req llm.Request) (reply llm.Reply,
 			reply.Usage = request.ends(what)
 			return failed
 		}
+		w.facts.requested(executionOf(ctx), req)
 		reply.Message = m.reply(ctx, req)
 		reply.Usage = request.ends("")
 		return nil
 	})
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
 		request.state = "cut"
 		return llm.Reply{}, err
+	case request.state == "": // no reply came
+		request.state = "refused"
 	}
 	return reply, err
 }
@@ -85,7 +89,7 @@ func (m *model) reply(ctx context.Context, req llm.Request) llm.Message {
 	electable := enumOf(offered["vote"], "agent_id")
 	options := []option{{"text", 10}, {"two actions", 5}, {"unknown tool", 5}}
 	if has("write_file") {
-		options = append(options, option{"write", 80}, option{"run", 60}, option{"write and act", 30})
+		options = append(options, option{"write", 80}, option{"run", 60}, option{"write and act", 30}, option{"write and run", 30}, option{"run twice", 10})
 	}
 	for i, label := range electable {
 		options = append(options, option{"vote " + label, 80 + 10*float64(i)})
@@ -155,6 +159,12 @@ func (m *model) say(who, what string) llm.Message {
 		answer()
 	case "run":
 		call("run_command", map[string]any{"command": w.facts.newCommand()})
+	case "write and run":
+		write()
+		call("run_command", map[string]any{"command": w.facts.newCommand()})
+	case "run twice": // as some gateways repeat a call
+		call("run_command", map[string]any{"command": w.facts.newCommand()})
+		message.ToolCalls = append(message.ToolCalls, message.ToolCalls[0])
 	case "new_answer":
 		answer()
 	case "stop":
@@ -271,6 +281,7 @@ func (t *toolbox) Run(ctx context.Context, call llm.ToolCall) (out loop.Output, 
 			w.facts.ran(whoIs(ctx, t.proc), content)
 		} else {
 			out.Files = []string{name}
+			w.facts.wrote[whoIs(ctx, t.proc)] = name
 		}
 		if err := os.MkdirAll(filepath.Join(t.dir, filepath.Dir(name)), 0o755); err != nil {
 			return nil //nolint:nilerr // the attempt has removed its workspace

@@ -99,20 +99,22 @@ func (v view) call(ctx context.Context, op, key string, options []option, perfor
 
 // Get implements artifact.Store.
 func (v view) Get(ctx context.Context, key string) (body []byte, err error) {
+	began := v.w.facts.clock()
 	err = v.call(ctx, "get", key, reading, func(string) (err error) {
 		body, err = v.get(key)
-		v.w.facts.read(ctx, key, body, err)
 		return err
 	})
+	v.w.facts.reads(key, began, body, err)
 	return body, err
 }
 
 // Open implements artifact.Store.
 func (v view) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 	var body io.ReadCloser
+	var whole []byte
+	began := v.w.facts.clock()
 	err := v.call(ctx, "open", key, slices.Concat(reading, []option{{"torn", 4}}), func(what string) error {
 		content, err := v.get(key)
-		v.w.facts.read(ctx, key, content, err)
 		if err != nil {
 			return err
 		}
@@ -120,10 +122,17 @@ func (v view) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 			body = io.NopCloser(io.MultiReader(bytes.NewReader(content[:len(content)/2]), failing{}))
 			return nil
 		}
+		whole = content
 		body = io.NopCloser(bytes.NewReader(content))
 		return nil
 	})
-	return body, err
+	if err != nil || whole != nil {
+		v.w.facts.reads(key, began, whole, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return body, nil
 }
 
 // failing is the end of a response that broke off.
@@ -159,7 +168,7 @@ func (v view) PutBlobs(ctx context.Context, prefix string, contents []artifact.C
 func (v view) Create(ctx context.Context, key string, body []byte) error {
 	content, who := bytes.Clone(body), whoIs(ctx, v.proc)
 	v.w.facts.issued(ctx, "create", key)
-	done := v.w.facts.creates(who, key, content)
+	done := v.w.facts.creates(key, content)
 	err := v.call(ctx, "create", key, once, func(string) error {
 		if _, there := v.objects[key]; there {
 			return fmt.Errorf("create %s: %w", key, artifact.ErrExists)

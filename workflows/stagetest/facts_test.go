@@ -3,23 +3,24 @@ package stagetest_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	commonpb "go.temporal.io/api/common/v1"
+	"github.com/anishathalye/porcupine"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities/attempt"
 	sessionacts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/session"
+	"conclave/engine/step"
 	"conclave/workflows"
 	pipelineflow "conclave/workflows/pipeline"
 	scenarioflow "conclave/workflows/scenario"
@@ -44,6 +45,12 @@ const (
 	noSecrets      = "a secret is in no document"
 	linearizable   = "creations are linearizable"
 	sameReplay     = "a replay is the same run"
+	inOrder        = "requests take effect in their order"
+	sawWhatItSays  = "a vote has seen what it says"
+	filesKept      = "files of a step that is cut off are kept"
+	heardOf        = "an accepted message is heard by its agent"
+	sameWave       = "agents of a wave are offered the same"
+	decidesByVotes = "what decides is on record"
 	endsAtSomeTime = "no run goes on for ever"
 )
 
@@ -55,18 +62,51 @@ type facts struct {
 	commands map[string]int
 	command  int
 	requests []*request
-	said     []string // messages whose update was answered
-	ended    *flow    // the run has ended, and nothing has begun since
-	creates_ []creation
-	results  []*flow
+	said     []workflows.Request       // messages whose update was answered
+	shown    map[string]map[string]int // by token and agent's name, the newest revision in its requests
+	wrote    map[string]string         // by execution, a file that a tool has written
+	waves    map[string]string         // what the agents of a round are offered
+	pausing  map[*flow]bool            // whether the last request to pause or to resume was to pause
+	ended    *flow                     // the run has ended, and nothing has begun since
+	history  []porcupine.Operation     // of documents that are written once
+	ticks    int64
 }
 
 func newFacts(w *world) *facts {
-	return &facts{w: w, tokens: map[string]string{}, commands: map[string]int{}}
+	return &facts{
+		w: w, tokens: map[string]string{}, commands: map[string]int{}, shown: map[string]map[string]int{}, wrote: map[string]string{},
+		waves: map[string]string{}, pausing: map[*flow]bool{},
+	}
 }
 
-// check checks what has to hold at any time.
-func (f *facts) check() {}
+// check checks what has to hold after every step of the schedule.
+func (f *facts) check() {
+	for run, paused := range f.pausing {
+		var state struct {
+			Phase  string `json:"phase"`
+			Paused bool   `json:"paused"`
+		}
+		if run.closed || run.killed || !f.w.query(run, &state) || state.Phase == "preparing" {
+			continue
+		}
+		delete(f.pausing, run)
+		if state.Paused != paused && state.Phase != "done" {
+			f.w.breaks(inOrder, "the session is paused: %v, after the last request it is to be: %v", state.Paused, paused)
+		}
+	}
+}
+
+// delivered notes the requests to pause and to resume of a task.
+func (f *facts) delivered(run *flow, batch []happening) {
+	if run.kind != sessionflow.Type || run.parent != nil {
+		return
+	}
+	for _, h := range batch { // updates run after the signals of their task, and may be refused
+		if h.kind == signalled && (h.name == workflows.PauseSignal || h.name == workflows.ResumeSignal) {
+			f.pausing[run] = h.name == workflows.PauseSignal
+		}
+	}
+}
 
 // idle is called when nothing happens for a while. Then a run has ended, works, waits for a time, or waits
 // for people, who help it.
@@ -105,6 +145,8 @@ func (f *facts) written(by, key string, before []byte, there bool, after []byte)
 		f.claimed(by, key, base, after)
 	case strings.Contains(key, "/ledger/"):
 		f.entered(key, after)
+	case base == "last_action.json":
+		f.leftOff(by, key, after)
 	case base == "workspace.json", base == "partial.json":
 		var c artifact.Change
 		if json.Unmarshal(after, &c) == nil {
@@ -143,6 +185,7 @@ func (f *facts) claimed(by, key, base string, body []byte) {
 	if base != "action.json" {
 		return
 	}
+	f.checkSeen(key, c)
 	root := rootOf(key)
 	if c.Manifest != "" {
 		body, there := f.w.bucket.objects[root+"blobs/sha256/"+c.Manifest]
@@ -159,6 +202,50 @@ func (f *facts) claimed(by, key, base string, body []byte) {
 		if !blob && artifact.SumOf(file.body) != c.Transcript {
 			f.w.breaks(blobsThere, "%s names the transcript %s", key, c.Transcript)
 		}
+	}
+}
+
+// checkSeen requires that the answers that a vote has seen were in the requests to its model.
+func (f *facts) checkSeen(key string, c artifact.Commit) {
+	shown := f.shown[c.Token]
+	if c.Kind != string(coordination.Vote) || shown == nil {
+		return
+	}
+	for agent, step := range c.SeenSteps {
+		var a artifact.Answer
+		f.decode(fmt.Sprintf("%sagents/%s/%03d/answer.json", rootOf(key), agent, step), &a)
+		name, revision, _ := strings.Cut(a.Label, ".")
+		if n, _ := strconv.Atoi(revision); n > shown[name] {
+			f.w.breaks(sawWhatItSays, "%s says that it has seen %s, its model was shown revision %d", key, a.Label, shown[name])
+		}
+	}
+}
+
+var labels = regexp.MustCompile(`\b(agent\d+)\.(\d+)\b`)
+
+// requested notes the answers that a request shows.
+func (f *facts) requested(at *execution, req llm.Request) {
+	token := at.flow.run + at.id[strings.LastIndex(at.id, "-"):]
+	if f.shown[token] == nil {
+		f.shown[token] = map[string]int{}
+	}
+	for _, m := range req.Messages {
+		for _, found := range labels.FindAllStringSubmatch(m.Content, -1) {
+			n, _ := strconv.Atoi(found[2])
+			f.shown[token][found[1]] = max(f.shown[token][found[1]], n)
+		}
+	}
+}
+
+// leftOff requires that a step that was cut off while its tools worked has left their files.
+func (f *facts) leftOff(by, key string, body []byte) {
+	var last artifact.LastAction
+	if json.Unmarshal(body, &last) != nil || last.Error == nil || last.Error.Type != "Cancelled" || f.wrote[by] == "" {
+		return
+	}
+	partial := fmt.Sprintf("%s/%03d/partial.json", path.Dir(key), last.StepNumber)
+	if !strings.Contains(string(f.w.bucket.objects[partial].body), f.wrote[by]) {
+		f.w.breaks(filesKept, "%s wrote %s, which %s does not have", by, f.wrote[by], partial)
 	}
 }
 
@@ -213,8 +300,6 @@ func (f *facts) ledger(root string) (entries []session.Entry) {
 	return entries
 }
 
-func (f *facts) read(context.Context, string, []byte, error) {}
-
 // issued checks that an attempt still has the right to act.
 func (f *facts) issued(ctx context.Context, op, key string) {
 	at := executionOf(ctx)
@@ -235,17 +320,38 @@ func (f *facts) scheduled(a *job, args []any) {
 			f.accepted = append(f.accepted, session.Entry{Run: a.flow.run, Accepted: e})
 		}
 	}
+	if in, ok := args[0].(sessionacts.StepInput); ok {
+		f.launched(in.Launch)
+	}
 	if f.ended != nil && a.flow != f.ended {
 		f.ended = nil
 	}
 }
 
-func (f *facts) reported(*execution, *commonpb.Payloads, error) {}
+// launched requires that the agents of a wave that have answered are offered the same, where no setting limits
+// an agent by itself.
+func (f *facts) launched(l coordination.Launch) {
+	for _, key := range []string{"pacing", "fairness_lead_cap_answers", "max_new_answers_per_agent", "max_new_answers_global", "max_steps_per_agent", "team_size", "coordination_mode"} {
+		if v, set := f.w.settings[key]; set && v != teamSettings["orchestrator."+key][0] {
+			return
+		}
+	}
+	if l.Purpose != coordination.Coordinate || l.ResumeFrom != "" || l.Given == 0 {
+		return
+	}
+	wave := fmt.Sprintf("%d of %d", l.Round, len(f.w.temporal.flows))
+	offered := fmt.Sprint(l.Offered)
+	if other, there := f.waves[wave]; there && other != offered {
+		f.w.breaks(sameWave, "in round %d %s is offered %s, another agent %s", l.Round, l.Agent, offered, other)
+	}
+	f.waves[wave] = offered
+}
 
 // request is a request to a model that has left a process.
 type request struct {
 	by    *execution
 	state string // "", paid, refused, cut
+	told  bool   // a heartbeat of the call has reached the server
 
 	forgotten bool // a reset has undone its step
 }
@@ -259,6 +365,19 @@ func (f *facts) asked(ctx context.Context) *request {
 	f.requests = append(f.requests, r)
 	r.by.asked = r
 	return r
+}
+
+// known reports whether the product can know of the request: its attempt has reported its end, or has lived
+// to journal the reply, or it has told the server of the call and the next attempt has reported its end.
+func (r *request) known() bool {
+	at := r.by
+	switch {
+	case r.forgotten, at.name == "Draft" && at.number < at.attempts: // what an earlier attempt has spent is lost with it
+		return false
+	case at.done, r.state == "paid" && at.asked != r:
+		return true
+	}
+	return r.state != "paid" && r.told && at.number < at.attempts && at.job.reported == at.attempts
 }
 
 // ends returns the usage of a request, which the model's server has answered.
@@ -307,24 +426,86 @@ func (f *facts) ran(who, command string) {
 	}
 }
 
-func (f *facts) sent(happened, string, any) {}
-
 // answered returns the receiver of an update's answer.
-func (f *facts) answered(h happening) *testsuite.TestUpdateCallback {
+func (f *facts) answered(run *flow, h happening) *testsuite.TestUpdateCallback {
 	return &testsuite.TestUpdateCallback{OnComplete: func(_ any, err error) {
+		if _, noted := f.pausing[run]; noted && err == nil && (h.name == workflows.PauseSignal || h.name == workflows.ResumeSignal) {
+			f.pausing[run] = h.name == workflows.PauseSignal
+		}
 		if in, ok := h.arg.(workflows.Request); ok && h.name == workflows.SaySignal && err == nil {
-			f.said = append(f.said, in.Text)
+			f.said = append(f.said, in)
 			f.checkSaid("when it was acknowledged")
 		}
 	}}
 }
 
 func (f *facts) checkSaid(when string) {
-	for _, text := range f.said {
-		if !slices.ContainsFunc(sortedKeys(f.w.bucket.objects), func(key string) bool {
-			return strings.Contains(key, "/messages/") && strings.Contains(string(f.w.bucket.objects[key].body), text)
-		}) {
-			f.w.breaks(saidKept, "%q is in no document %s", text, when)
+	for _, m := range f.said {
+		if f.messageOf(m.Text) == 0 {
+			f.w.breaks(saidKept, "%q is in no document %s", m.Text, when)
+		}
+	}
+}
+
+// messageOf returns the number of the message with a text, or 0.
+func (f *facts) messageOf(text string) int {
+	for _, key := range sortedKeys(f.w.bucket.objects) {
+		var m step.Message
+		if strings.Contains(key, "/messages/") && json.Unmarshal(f.w.bucket.objects[key].body, &m) == nil && m.Text == text {
+			return m.Number
+		}
+	}
+	return 0
+}
+
+// checkHeard requires that an agent has received the messages to it, unless a person, the time or the money
+// has ended the session, or the others have ended it without the agent.
+func (f *facts) checkHeard(r sessionResult) {
+	if r.Status != "consensus" && r.Status != "plurality" {
+		return
+	}
+	for _, m := range f.said {
+		gone := slices.Contains(r.Cut, m.Agent) || slices.ContainsFunc(r.Failed, func(a coordination.FailedAgent) bool { return a.ID == m.Agent })
+		if m.Agent == "" || gone {
+			continue
+		}
+		heard := 0
+		for key, o := range f.w.bucket.objects {
+			var c artifact.Commit
+			if strings.Contains(key, "/agents/"+m.Agent+"/") && path.Base(key) == "action.json" && json.Unmarshal(o.body, &c) == nil {
+				heard = max(heard, c.Heard)
+			}
+		}
+		if n := f.messageOf(m.Text); heard < n {
+			f.w.breaks(heardOf, "message %d to %s, which has heard %d", n, m.Agent, heard)
+		}
+	}
+}
+
+// checkDecision requires that what a decision says of its votes can be.
+func (f *facts) checkDecision(r sessionResult) {
+	votes := 0
+	for _, n := range r.Votes {
+		votes += n
+	}
+	if votes == 0 && len(r.Failed) > 0 && len(r.Failed) == r.Agents && r.Status != "failed" {
+		f.w.breaks(decidesByVotes, "every agent has failed and nobody has voted, and the session ended %s", r.Status)
+	}
+	least, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimPrefix(f.w.settings["act_when"], `{"min_support": `), "}"), 64)
+	if r.Status == "undecided" && len(r.Cut) > 0 && float64(r.Votes[r.Winner]+len(r.Cut)) >= least*float64(r.Agents) {
+		f.w.breaks(decidesByVotes, "undecided with %d of %d votes, and %d agents were cut off that could have voted", r.Votes[r.Winner], r.Agents, len(r.Cut))
+	}
+}
+
+// checkTranscripts requires that the transcript of every commit is there.
+func (f *facts) checkTranscripts() {
+	for key, o := range f.w.bucket.objects {
+		var c artifact.Commit
+		if path.Base(key) != "action.json" || json.Unmarshal(o.body, &c) != nil || c.Transcript == "" {
+			continue
+		}
+		if _, there := f.w.bucket.objects[rootOf(key)+"blobs/sha256/"+c.Transcript]; !there && artifact.SumOf(f.w.bucket.objects[path.Dir(key)+"/transcript.jsonl"].body) != c.Transcript {
+			f.w.breaks(blobsThere, "the transcript that %s names is gone", key)
 		}
 	}
 }
@@ -346,7 +527,6 @@ func (f *facts) reset(old *flow, kept []task) {
 
 // concluded checks the end of a run.
 func (f *facts) concluded(run *flow) {
-	f.results = append(f.results, run)
 	f.checkSaid("at the end")
 	switch run.kind {
 	case sessionflow.Type:
@@ -374,6 +554,8 @@ func (f *facts) concludedSession(run *flow) {
 	f.checkLabels(entries)
 	f.checkVotes(result, entries)
 	f.checkReaders(root, result)
+	f.checkHeard(result)
+	f.checkDecision(result)
 	f.checkCalls(result.Cost)
 	f.ended = run
 	switch result.Status {
@@ -499,10 +681,7 @@ func (f *facts) checkCalls(u llm.Usage) {
 			continue
 		}
 		left++
-		if r.by.name == "Draft" && r.by.number < r.by.attempts { // what an earlier attempt has spent is lost with it
-			r.forgotten = true
-		}
-		if r.state != "paid" || r.forgotten || r.by.asked == r && !r.by.done {
+		if !r.known() {
 			unknown++
 		}
 	}
@@ -514,13 +693,3 @@ func (f *facts) checkCalls(u llm.Usage) {
 		f.w.breaks(callsCounted, "%d requests left, %d of them unknown, %d are counted", left, unknown, counted)
 	}
 }
-
-func (f *facts) creates(string, string, []byte) func(error) { return func(error) {} }
-
-type creation struct{}
-
-var (
-	_ = errors.Is
-	_ = time.Now
-	_ attempt.Failure
-)

@@ -223,6 +223,7 @@ func (f *flow) deliver(at time.Time, batch []happening) {
 	f.now = at
 	f.history = append(f.history, task{at, batch})
 	f.batch = batch
+	f.w.facts.delivered(f, batch)
 	root := f
 	if f.parent != nil {
 		root = f.parent

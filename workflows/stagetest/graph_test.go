@@ -13,7 +13,7 @@ import (
 )
 
 // playPipeline runs a pipeline: an agent, which may jump to or call another one, tools, and a team.
-func playPipeline(w *world) {
+func playPipeline(w *world) func(*world) {
 	w.root = "p"
 	agent := map[string]any{"id": "agent_a", "backend": map[string]any{"type": "openai", "model": "m"}, "tools": map[string]any{"shell": true}}
 	steps := []map[string]any{
@@ -32,11 +32,13 @@ func playPipeline(w *world) {
 	}
 	config, _ := json.Marshal(definition)
 	w.resumed = func() any { return pipelineflow.Input{Resume: true} }
-	w.temporal.begin(pipelineflow.Type, w.root, pipelineflow.Input{Request: "What is right?", Config: config}, "", nil, nil)
+	return func(w *world) {
+		w.temporal.begin(pipelineflow.Type, w.root, pipelineflow.Input{Request: "What is right?", Config: config}, "", nil, nil)
+	}
 }
 
 // playScenario runs a scenario of three steps.
-func playScenario(w *world) {
+func playScenario(w *world) func(*world) {
 	w.root = "j"
 	plan := scenario.Plan{Slug: "shop", Title: "Shop"}
 	files := map[string]string{}
@@ -50,7 +52,9 @@ func playScenario(w *world) {
 		"id": "tester", "backend": map[string]any{"type": "openai", "model": "m"},
 	}}})
 	w.resumed = func() any { return scenarioflow.Input{Resume: true} }
-	w.temporal.begin(scenarioflow.Type, w.root, scenarioflow.Input{Plan: plan, Files: files, PRD: "# Shop\n", Config: team}, "", nil, nil)
+	return func(w *world) {
+		w.temporal.begin(scenarioflow.Type, w.root, scenarioflow.Input{Plan: plan, Files: files, PRD: "# Shop\n", Config: team}, "", nil, nil)
+	}
 }
 
 func (f *facts) concludedPipeline(run *flow) {

@@ -130,6 +130,9 @@ func (p *people) request(what, at string) {
 	case "pause":
 		p.send(f, at, workflows.PauseSignal, nil)
 		p.later(time.Minute, workflows.ResumeSignal)
+	case "pause and resume":
+		f.receive(happening{kind: signalled, name: workflows.PauseSignal, arg: workflows.Request{}})
+		f.receive(happening{kind: signalled, name: workflows.ResumeSignal, arg: workflows.Request{}})
 	case "resume", "finish", "retry":
 		p.send(f, at, what, nil)
 	case "say":
@@ -152,7 +155,6 @@ func (p *people) send(f *flow, at, verb string, input any) {
 	if p.w.pick(at+": "+verb+" by", "update", "signal") == "signal" {
 		kind = signalled
 	}
-	p.w.facts.sent(kind, verb, input)
 	f.receive(happening{kind: kind, name: verb, arg: input})
 }
 
@@ -192,7 +194,7 @@ func (p *people) update(f *flow, h happening) {
 	if f.parent != nil {
 		root = f.parent
 	}
-	answer := p.w.facts.answered(h)
+	answer := p.w.facts.answered(f, h)
 	_ = root.env.UpdateWorkflowByID(f.id, h.name, fmt.Sprintf("%s%s %d", f.prefix, h.name, len(f.history)), answer, h.arg)
 }
 

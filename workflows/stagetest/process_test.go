@@ -79,7 +79,7 @@ func (w *world) startProcess() *process {
 		OnPriced: func(config.Agent) bool { return true },
 	}
 	process := attempt.Process{
-		Equipment: p, Server: p, Teams: activities.Teams{}, Store: view{w.bucket, p}, Now: p.now, Scratch: w.scratch,
+		Equipment: p, Server: p, Teams: activities.Teams{Named: w.named}, Store: view{w.bucket, p}, Now: p.now, Scratch: w.scratch,
 		HeartbeatTimeout: w.heartbeat(), Steps: attempt.NewSteps(), Marks: &attempt.Marks{}, Redact: redact,
 		Spread: func(d time.Duration) time.Duration { return d / 3 },
 	}
@@ -152,7 +152,7 @@ func (p *process) start(at *execution) {
 	ctx, cancel := context.WithCancelCause(limited)
 	run := &running{at, cancel}
 	at.cancel = func(cause error) { cancel(cause) }
-	at.told = time.Now()
+	at.tick = p.w.facts.clock()
 	p.mu.Lock()
 	p.attempts[run] = true
 	p.mu.Unlock()
@@ -277,18 +277,13 @@ func (p *process) heartbeat(ctx context.Context, token []byte, details ...any) e
 			}
 		}
 	}
-	sent := time.Now()
 	encoded := encode(details...)
-	err := p.reaching(ctx, "heartbeat", nil, func() error {
+	return p.reaching(ctx, "heartbeat", nil, func() error {
 		if at == nil || !at.open() {
 			return serviceerror.NewNotFound("activity not found")
 		}
 		return p.w.temporal.heartbeat(at, encoded)
 	})
-	if err == nil {
-		at.told = sent
-	}
-	return err
 }
 
 func (a *execution) token() string { return a.flow.run + " " + a.String() }

@@ -77,64 +77,89 @@ func (w *world) inBase(string) bool { return false }
 
 // team returns a team file. A key that its other keys do not admit is left out.
 func (w *world) team() json.RawMessage {
+	var chosen []string
+	for _, name := range sortedKeys(teamSettings) {
+		if w.fixed == nil && w.draw("is usual "+name)%3 != 0 {
+			continue
+		}
+		if v := w.pick("setting "+name, teamSettings[name]...); v != teamSettings[name][0] {
+			w.settings[name[strings.Index(name, ".")+1:]] = v
+			chosen = append(chosen, name)
+		}
+	}
+	if file := w.teamFile(chosen); w.parse(file) {
+		return file
+	}
+	for n := 0; n < len(chosen); { // one after the other
+		if w.parse(w.teamFile(chosen[:n+1])) {
+			n++
+			continue
+		}
+		delete(w.settings, chosen[n][strings.Index(chosen[n], ".")+1:])
+		chosen = slices.Delete(chosen, n, n+1)
+	}
+	file := w.teamFile(chosen)
+	w.parse(file)
+	return file
+}
+
+// parse parses a team file. Workers have the last one by name.
+func (w *world) parse(file json.RawMessage) bool {
+	team, err := config.Parse("team", file, config.Cluster)
+	if err == nil {
+		w.named = map[string]config.Team{"default": team}
+	}
+	return err == nil
+}
+
+// teamFile writes a team file with some of the settings.
+func (w *world) teamFile(names []string) json.RawMessage {
 	keys := map[string]map[string]json.RawMessage{"orchestrator": {}, "timeout_settings": {}}
+	for _, name := range names {
+		part, key, _ := strings.Cut(name, ".")
+		value := json.RawMessage(w.settings[key])
+		if !json.Valid(value) {
+			value, _ = json.Marshal(w.settings[key])
+		}
+		keys[part][key] = value
+	}
 	var agents []map[string]any
 	for _, id := range w.agents() {
 		agents = append(agents, map[string]any{"id": id, "backend": map[string]any{"type": "openai", "model": "m"}})
 	}
-	encoded := func() json.RawMessage {
-		data, _ := json.Marshal(map[string]any{"agents": agents, "orchestrator": keys["orchestrator"], "timeout_settings": keys["timeout_settings"]})
-		return data
-	}
-	for _, name := range sortedKeys(teamSettings) {
-		values := teamSettings[name]
-		if w.fixed == nil && w.draw("is usual "+name)%3 != 0 {
-			continue
-		}
-		v := w.pick("setting "+name, values...)
-		w.settings[name[strings.Index(name, ".")+1:]] = v
-		if v == values[0] {
-			continue
-		}
-		part, key, _ := strings.Cut(name, ".")
-		raw := json.RawMessage(v)
-		if !json.Valid(raw) {
-			raw, _ = json.Marshal(v)
-		}
-		keys[part][key] = raw
-		if _, err := config.Parse("team", encoded(), config.Cluster); err != nil {
-			delete(keys[part], key)
-			delete(w.settings, key)
-		}
-	}
-	return encoded()
+	data, _ := json.Marshal(map[string]any{"agents": agents, "orchestrator": keys["orchestrator"], "timeout_settings": keys["timeout_settings"]})
+	return data
 }
 
 // play runs a session, a pipeline or a scenario to its end.
 func (w *world) play() {
 	w.settings = map[string]string{}
-	kind := w.pick("setting kind", "session", "session", "session", "pipeline", "scenario")
+	var start func(*world)
+	switch w.pick("setting kind", "session", "session", "session", "pipeline", "scenario") {
+	case "session":
+		start = playSession(w)
+	case "pipeline":
+		start = playPipeline(w)
+	case "scenario":
+		start = playScenario(w)
+	}
 	var n int
 	_, _ = fmt.Sscan(w.setting("workers"), &n)
 	for range n {
 		w.startProcess()
 	}
-	switch kind {
-	case "session":
-		playSession(w)
-	case "pipeline":
-		playPipeline(w)
-	case "scenario":
-		playScenario(w)
-	}
+	start(w)
 	w.run(w.isOver)
 }
 
-// playSession runs a session.
-func playSession(w *world) {
+// playSession runs a session, whose team the workers have.
+func playSession(w *world) func(*world) {
 	w.root = "s"
 	w.resumed = func() any { return sessionflow.Input{Resume: true} }
-	w.temporal.begin(sessionflow.Type, w.root, sessionflow.Input{Query: "What is right?", Config: w.team()}, "", nil, nil)
+	w.team()
+	return func(w *world) {
+		w.temporal.begin(sessionflow.Type, w.root, sessionflow.Input{Query: "What is right?"}, "", nil, nil)
+	}
 }
 
 // isOver reports whether the workflow has ended, and all that it has left behind.
@@ -169,10 +194,16 @@ type held struct {
 
 // view returns what a run waits for.
 func (w *world) view(f *flow) (state held, ok bool) {
+	ok = w.query(f, &state)
+	return state, ok
+}
+
+// query reads the state of a run.
+func (w *world) query(f *flow, into any) bool {
 	root := f
 	if f.parent != nil {
 		root = f.parent
 	}
 	value, err := root.env.QueryWorkflowByID(f.id, workflows.StateQuery)
-	return state, err == nil && value.Get(&state) == nil
+	return err == nil && value.Get(into) == nil
 }

@@ -14,6 +14,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"conclave/engine/coordination"
 )
 
 // server is Temporal's server: it hands activities to processes, times them out, retries them, and
@@ -50,6 +52,7 @@ type job struct {
 	cancelled bool // its workflow has asked for the end
 	closed    bool
 	answered  bool // the workflow has its result
+	reported  int  // the attempt that has reported the end
 }
 
 // attempt is an execution of an activity by a process, which may go on when the server has given it up.
@@ -59,11 +62,11 @@ type execution struct {
 	proc    *process
 	began   time.Time
 	beat    time.Time // of the last heartbeat that has reached the server
-	told    time.Time // when the last heartbeat was sent whose response has arrived
 	details *commonpb.Payloads
 	cancel  func(error)
 	done    bool     // its end has reached the server
 	asked   *request // the last one
+	tick    int64    // as in facts.clock
 }
 
 func (a *execution) String() string { return fmt.Sprintf("%s/%d", a.label, a.number) }
@@ -144,6 +147,7 @@ func (s *server) report(at *execution, result *commonpb.Payloads, err error) {
 	if !at.open() {
 		return // the server answers NotFound
 	}
+	at.reported = at.number
 	if err == nil {
 		s.close(at.job, result, nil)
 		return
@@ -251,6 +255,10 @@ func (s *server) heartbeat(at *execution, details *commonpb.Payloads) error {
 	}
 	if details != nil {
 		at.job.details = details
+		var d struct{ Doing *coordination.Doing }
+		if payloads.FromPayloads(details, &d) == nil && d.Doing != nil && d.Doing.Kind == coordination.CallsModel && at.asked != nil {
+			at.asked.told = true
+		}
 	}
 	if at.cancelled {
 		return temporal.NewCanceledError()

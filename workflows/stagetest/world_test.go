@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing/synctest"
 	"time"
+
+	"conclave/engine/config"
 )
 
 // world is one simulated run: processes, a store, models, people and Temporal. Everything that a process
@@ -43,6 +45,7 @@ type world struct {
 	root     string     // ID of the workflow
 	resumed  func() any // the input with which an ended run is gone on with; nil if it is not
 	settings map[string]string
+	named    map[string]config.Team // the teams of the workers
 }
 
 // violation is the first invariant that a run has broken.
@@ -312,6 +315,8 @@ func (w *world) end() {
 	}
 	w.temporal.end()
 	w.live.Wait()
+	w.facts.checkHistory()
+	w.facts.checkTranscripts()
 	time.Sleep(time.Hour) // steps that have outlived their attempts end by themselves
 }
 
