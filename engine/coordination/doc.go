@@ -416,8 +416,8 @@
 //  84. A decision by vote or early agreement has a support of three numbers: the share
 //     of the joined agents that have not failed, away or not, that has a fresh vote for
 //     the winner or an equal answer; the mean confidence
-//     of these voters; and the share of first answers that equal the winner's, among
-//     those whose authors were shown no other answer.
+//     of these voters; and the share of the other agents' first answers that equal the
+//     winner's, among those whose authors were shown no other answer.
 //  85. If that share is below min_support, the session is undecided and its winner
 //     is not presented, unless Finish or TimeUp forced the decision.
 //

@@ -224,14 +224,14 @@ func (o *oracle) support(winner string, answer line, by Basis) *Support {
 		if l := o.standing(a); l != nil && l.Action == Vote && l.Target == winner && o.fresh(a) && l.sure != nil {
 			sure = append(sure, *l.sure)
 		}
-		if all := o.answers(a, o.begun); len(all) > 0 && all[0].alone && all[0].digest != (Digest{}) {
+		if all := o.answers(a, o.begun); a != winner && len(all) > 0 && all[0].alone && all[0].digest != (Digest{}) {
 			firsts++
 			if all[0].digest.Equal(answer.digest, o.config.Agree, true) {
 				equal++
 			}
 		}
 	}
-	if firsts > 1 {
+	if firsts > 0 {
 		equal /= firsts
 		s.Agreement = &equal
 	}

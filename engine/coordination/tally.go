@@ -257,10 +257,10 @@ func (t *tally) supportFor(winner *agent, by Basis) *Support {
 	return &support
 }
 
-// firstAgreement returns nil if there are fewer than two independent first answers.
+// firstAgreement returns nil if no other agent has an independent first answer.
 func (r *roster) firstAgreement(winner *agent) *float64 {
-	firsts := r.agentsWhere(func(a *agent) bool { return a.First != Digest{} })
-	if len(firsts) < 2 {
+	firsts := r.agentsWhere(func(a *agent) bool { return a != winner && a.First != Digest{} })
+	if len(firsts) == 0 {
 		return nil
 	}
 	equal := 0
