@@ -200,6 +200,17 @@ type State struct {
 	Error *artifact.Error `json:"error"`
 }
 
+// CutOff says why a decided session has no action of an agent's last step, or returns "".
+func (s State) CutOff(agent string) string {
+	switch {
+	case !slices.Contains(s.Cut, agent):
+		return ""
+	case s.DecidedBy == coordination.ByQuorum:
+		return coordination.CutOff
+	}
+	return "cut off while it was away"
+}
+
 // FinalAnswer refers to the final answer.
 type FinalAnswer struct {
 	Agent string `json:"agent"` // author of the answer

@@ -242,11 +242,17 @@ const (
 	ByForce     Basis = "force"     // a person, the clock or a limit
 )
 
+// CutOff says of an agent that a quorum has decided before its step ended.
+const CutOff = "cut off by the quorum"
+
+// cutsOff reports whether the decision is that of a quorum that has cut off the agent's step.
+func (d Decision) cutsOff(agent string) bool { return d.By == ByQuorum && slices.Contains(d.Cut, agent) }
+
 // Support is the support of a winning answer. Unknown parts are nil.
 type Support struct {
 	Share      float64  `json:"share"`      // share of the active agents with a fresh vote for the winner; by agreement, with an equal answer
 	Confidence *float64 `json:"confidence"` // mean of those voters
-	Agreement  *float64 `json:"agreement"`  // share of the independent first answers that equal it
+	Agreement  *float64 `json:"agreement"`  // share of the others' independent first answers that equal it
 	Checks     *float64 `json:"checks"`     // share of the checks that it passed
 	Spread     *float64 `json:"spread"`     // Agreement less the share of the most frequent other first answer
 }
@@ -302,11 +308,12 @@ func (d Decision) text() string {
 		return why
 	}
 	text := string(d.Status) + ": " + d.Winner + " (" + d.WinnerLabel + ")"
-	if len(d.Cut) > 0 {
-		if d.By == ByQuorum {
-			text += " by a quorum,"
-		}
-		text += " without " + strings.Join(d.Cut, ", ")
+	switch cut := strings.Join(d.Cut, ", "); {
+	case len(d.Cut) == 0:
+	case d.By == ByQuorum:
+		text += " by a quorum; " + cut + " " + CutOff
+	default:
+		text += " without " + cut
 	}
 	if d.Status == Undecided && d.Support != nil {
 		text += fmt.Sprintf(" has the support of %.0f percent of the agents", 100*d.Support.Share)

@@ -418,9 +418,9 @@
 //  84. A decision by vote or early agreement has a support: the share
 //     of the joined agents that have not failed, away or not, that has a fresh vote for
 //     the winner or an equal answer; the mean confidence
-//     of these voters; the share of first answers that equal the winner's, among
-//     those whose authors were shown no other answer; and how far this share is ahead of
-//     that of the most frequent other first answer, the spread.
+//     of these voters; the share of the other agents' first answers that equal the winner's,
+//     among those whose authors were shown no other answer; and the spread, by how much more of
+//     these first answers, the winner's among them, equal it than equal the most frequent other.
 //  85. If the first share is below min_support, or the promise of rule 111 is not kept, the
 //     session is undecided and its winner is not presented, unless Finish or TimeUp forced
 //     the decision.

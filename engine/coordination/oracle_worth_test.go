@@ -244,12 +244,19 @@ func (o *oracle) support(winner string, answer line, by Basis) *Support {
 	var sure []float64
 	var firsts []Digest
 	given := map[Digest]float64{}
+	equal, others := 0.0, 0.0
 	for _, a := range o.config.Agents {
 		if l := o.standing(a); l != nil && l.Action == Vote && l.Target == winner && o.fresh(a) && l.sure != nil {
 			sure = append(sure, *l.sure)
 		}
 		if all := o.answers(a, o.begun); len(all) > 0 && all[0].alone && all[0].digest != (Digest{}) {
 			firsts = append(firsts, all[0].digest)
+			if a != winner {
+				others++
+				if all[0].digest.Equal(answer.digest, o.config.Agree, true) {
+					equal++
+				}
+			}
 		}
 	}
 	for _, d := range append(firsts, answer.digest) {
@@ -260,6 +267,10 @@ func (o *oracle) support(winner string, answer line, by Basis) *Support {
 			}
 		}
 	}
+	if others > 0 {
+		equal /= others
+		s.Agreement = &equal
+	}
 	if n := float64(len(firsts)); n > 1 {
 		next := 0.0
 		for d, count := range given {
@@ -267,7 +278,7 @@ func (o *oracle) support(winner string, answer line, by Basis) *Support {
 				next = max(next, count/n)
 			}
 		}
-		s.Agreement, s.Spread = new(given[answer.digest]/n), new(given[answer.digest]/n-next)
+		s.Spread = new(given[answer.digest]/n - next)
 	}
 	if len(sure) > 0 {
 		total := 0.0

@@ -27,14 +27,22 @@ func (s *steps) endRun(event ending) (*agent, *Launch) {
 	s.noteInjected(a, &run, event)
 	if s.Done() { // the end of a cancelled step
 		s.keepCancelled(a, run, event)
-		s.note(Entry{Kind: EntryIgnored, Agent: a.ID, Text: a.ID + " ended after the " + s.Outcome.noun() + "; only its usage counts"})
+		ended := " ended after the " + s.Outcome.noun()
+		if s.Outcome.cutsOff(a.ID) {
+			ended = " was " + CutOff
+		}
+		s.note(Entry{Kind: EntryIgnored, Agent: a.ID, Text: a.ID + ended + "; only its usage counts"})
 		return nil, nil
 	}
 	if s.isCut(&run) {
 		if run.Purpose != Evaluation { // the number of an evaluation is not the agent's
 			a.Step = max(a.Step, e.Step)
 		}
-		s.note(Entry{Kind: EntryIgnored, Agent: a.ID, Step: e.Step, Text: a.ID + " ended after the decision of the others; only its usage counts"})
+		ended := " ended after the decision of the others"
+		if s.Finale.Decision.cutsOff(a.ID) {
+			ended = " was " + CutOff
+		}
+		s.note(Entry{Kind: EntryIgnored, Agent: a.ID, Step: e.Step, Text: a.ID + ended + "; only its usage counts"})
 		return nil, nil
 	}
 	return a, &run

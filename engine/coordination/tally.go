@@ -288,25 +288,34 @@ func (t *tally) supportFor(winner *agent, by Basis) *Support {
 	return &support
 }
 
-// firstAgreement returns the share of the independent first answers that equal the winner's, and how
-// far it is ahead of the most frequent other one. It returns nil if there are fewer than two.
+// firstAgreement returns the share of the other agents' independent first answers that equal the
+// winner's, nil if there are none; and, from two independent first answers on, by how much more of
+// them equal the winner's than equal the most frequent other one.
 func (r *roster) firstAgreement(winner *agent) (agreement, spread *float64) {
 	firsts := r.agentsWhere(func(a *agent) bool { return a.First != Digest{} })
-	if len(firsts) < 2 {
-		return nil, nil
+	others := slices.DeleteFunc(slices.Clone(firsts), func(a *agent) bool { return a == winner })
+	if len(others) > 0 {
+		agreement = new(float64(r.countEqual(others, winner.Digest)) / float64(len(others)))
 	}
-	equalTo := func(d Digest) int {
-		return len(slices.DeleteFunc(slices.Clone(firsts), func(a *agent) bool { return !a.First.Equal(d, r.Config.Agree, true) }))
+	if len(firsts) > 1 {
+		next := 0
+		for _, a := range firsts {
+			if !a.First.Equal(winner.Digest, r.Config.Agree, true) {
+				next = max(next, r.countEqual(firsts, a.First))
+			}
+		}
+		spread = new(float64(r.countEqual(firsts, winner.Digest)-next) / float64(len(firsts)))
 	}
-	equal, next := equalTo(winner.Digest), 0
-	for _, a := range firsts {
-		if !a.First.Equal(winner.Digest, r.Config.Agree, true) {
-			next = max(next, equalTo(a.First))
+	return agreement, spread
+}
+
+func (r *roster) countEqual(agents []*agent, d Digest) (n int) {
+	for _, a := range agents {
+		if a.First.Equal(d, r.Config.Agree, true) {
+			n++
 		}
 	}
-	share := float64(equal) / float64(len(firsts))
-	ahead := share - float64(next)/float64(len(firsts))
-	return &share, &ahead
+	return n
 }
 
 func validProbability(p *float64) *float64 {

@@ -24,7 +24,7 @@ func TestDecision_decidedBy(t *testing.T) {
 	}
 }
 
-// 84. Only first answers whose authors were not shown another answer are independent.
+// 84. Only first answers of others whose authors were not shown another answer count.
 func TestRule84_Agreement(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b", "c", "d"))
@@ -37,7 +37,7 @@ func TestRule84_Agreement(t *testing.T) {
 	done := only[Done](p.batch(p.vote("a", "b"), p.vote("b", "b"), p.vote("c", "b"), p.vote("d", "c")))
 	support := done[0].Decision.Support
 	require.InDelta(t, 0.75, support.Share, 1e-9)
-	require.InDelta(t, 2.0/3, *support.Agreement, 1e-9)
+	require.InDelta(t, 0.5, *support.Agreement, 1e-9)
 	require.Nil(t, support.Confidence)
 }
 

@@ -167,7 +167,7 @@ func printAgents(b *workflows.Board, s acts.State) {
 	b.WriteString("| agent | state | answer | vote | step | tokens |\n|---|---|---|---|---|---|\n")
 	for _, a := range s.Agents {
 		b.Print("| %s (agent%d) | %s | %s | %s | %d | %d |\n", a.ID, a.Number,
-			agentState(s.Phase, a), cmp.Or(a.LatestLabel, "–"), voteCell(a), a.Step, a.Cost.InputTokens+a.Cost.OutputTokens)
+			cmp.Or(s.CutOff(a.ID), agentState(s.Phase, a)), cmp.Or(a.LatestLabel, "–"), voteCell(a), a.Step, a.Cost.InputTokens+a.Cost.OutputTokens)
 	}
 	b.WriteString("\n")
 	if slices.ContainsFunc(s.Agents, func(a coordination.AgentView) bool { return a.Running }) {

@@ -66,8 +66,10 @@ Files: `+"`s3://bucket/sessions/s1/`"+`
 `, board)
 
 	state.Status, state.Winner, state.Phase = "consensus", "agent_a", coordination.PhaseDone
+	state.DecidedBy, state.Cut = coordination.ByQuorum, []string{"agent_b"}
 	board = boardMarkdown(state, acts.Prepared{})
 	require.Contains(t, board, "**consensus: agent_a**")
+	require.Contains(t, board, "| agent_b (agent2) | cut off by the quorum |")
 	require.NotContains(t, board, "conclave retry", "nothing is held when it is over")
 }
 

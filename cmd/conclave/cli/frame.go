@@ -296,6 +296,8 @@ func agentWords(s acts.State, a coordination.AgentView) (mark, words string, p p
 		return "!", "waiting for its model's server", yellow
 	case a.Running:
 		return "●", workWords(a.Purpose, a.Step+1), cyan
+	case s.CutOff(a.ID) != "":
+		return "·", s.CutOff(a.ID), faint
 	case a.Vote != nil && a.Vote.Stale:
 		return "!", "vote for " + Line(a.Vote.TargetLabel) + " is stale", yellow
 	case a.Vote != nil:

@@ -249,6 +249,17 @@ func TestFrame_endedCall(t *testing.T) {
 	require.NotContains(t, strings.Join(SnapshotTable(s), "\n"), "model call 3")
 }
 
+// An agent that a quorum cut off is called so, and one that was away is not.
+func TestFrame_cutOff(t *testing.T) {
+	t.Parallel()
+	s := decided()
+	s.State.Cut, s.State.DecidedBy = []string{"critic"}, coordination.ByQuorum
+	s.State.Agents[2].Running = false
+	require.Contains(t, strings.Join(SnapshotTable(s), "\n"), "  · critic   cut off by the quorum")
+	s.State.DecidedBy = coordination.ByVotes
+	require.Contains(t, strings.Join(SnapshotTable(s), "\n"), "  · critic   cut off while it was away")
+}
+
 func TestFooter_undecided(t *testing.T) {
 	t.Parallel()
 	s := decided()

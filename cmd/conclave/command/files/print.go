@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"conclave/activities"
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run/record"
 	"conclave/engine/files/artifact"
@@ -113,7 +114,11 @@ func (p *printer) printFoot(s shownStep) {
 		p.printLine(0, "evaluated: %s; `%s` shows it", ratingWords(s.Rating), s.Hint)
 	}
 	if s.Failure != nil && s.Commit == nil {
-		p.printLine(0, "failed: %s", cli.Line(s.Failure.Type+": "+s.Failure.Message))
+		why := "failed: " + s.Failure.Type + ": " + s.Failure.Message
+		if s.Failure.Type == activities.Cancelled {
+			why = s.Failure.Message
+		}
+		p.printLine(0, "%s", cli.Line(why))
 	}
 	if !s.isOver() {
 		p.printLine(0, "The step is running or was interrupted: this is its transcript so far.")

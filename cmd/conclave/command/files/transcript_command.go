@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	acts "conclave/activities/session"
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run/record"
 	"conclave/engine/files/artifact"
@@ -208,6 +209,10 @@ func failureOf(ctx context.Context, run record.Run, d record.StepDir) *artifact.
 	last, err := artifact.ReadJSON[artifact.LastAction](ctx, run.Store, key)
 	if err != nil || run.Kind == record.Sessions && last.StepNumber != d.Number {
 		return nil
+	}
+	if last.Error != nil && run.Kind == record.Sessions {
+		state, _ := artifact.ReadJSON[acts.State](ctx, run.Store, run.Layout.File("status.json"))
+		return record.ExplainCut(state, d.Agent, last.Error)
 	}
 	return last.Error
 }

@@ -132,11 +132,13 @@ func describeDecision(r sessionflow.Result) string {
 	if r.DecidedBy == coordination.ByChecks {
 		how += ", ahead by checks"
 	}
-	if r.DecidedBy == coordination.ByQuorum {
+	switch cut := strings.Join(r.Cut, ", "); {
+	case r.DecidedBy == coordination.ByQuorum && cut != "":
+		how += ", a quorum · " + cut + " " + coordination.CutOff
+	case r.DecidedBy == coordination.ByQuorum:
 		how += ", a quorum"
-	}
-	if len(r.Cut) > 0 {
-		how += " without " + strings.Join(r.Cut, ", ")
+	case cut != "":
+		how += " without " + cut
 	}
 	return how
 }

@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"conclave/activities"
+	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/step"
@@ -82,8 +84,20 @@ func (r *Reader) Read(ctx context.Context) (*Session, error) {
 	}
 	r.listAgents(s)
 	s.linkSteps()
+	for _, p := range s.Steps {
+		p.Error = ExplainCut(s.State, p.Agent, p.Error)
+	}
 	s.Problems = r.problems
 	return s, nil
+}
+
+// ExplainCut returns the error of an agent's last step. If the decision of the others cut the step off,
+// the error says so.
+func ExplainCut(s acts.State, agent string, failed *artifact.Error) *artifact.Error {
+	if why := s.CutOff(agent); why != "" && failed != nil && failed.Type == activities.Cancelled {
+		return &artifact.Error{Type: failed.Type, Message: why}
+	}
+	return failed
 }
 
 // readHead leaves the session without a status if status.json is missing or damaged.

@@ -2,11 +2,13 @@ package record
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/activities"
 	acts "conclave/activities/session"
 	"conclave/cmd/conclave/test/stage"
 	"conclave/engine/coordination"
@@ -226,4 +228,17 @@ func TestRead_lateTranscript(t *testing.T) {
 	conversation, err := r.Transcript(t.Context(), of)
 	require.NoError(t, err)
 	require.Len(t, conversation.Lines, bytes.Count(committed, []byte("\n")))
+}
+
+// The step that a quorum cut off says so.
+func TestRead_cutOff(t *testing.T) {
+	t.Parallel()
+	p := stage.Named(t, "quorum")
+	store, err := artifact.NewDir(p.Dir)
+	require.NoError(t, err)
+	last := artifact.LastAction{AgentID: "agent_c", Action: "none", StepNumber: 2, Error: &artifact.Error{Type: activities.Cancelled, Message: "the step was cut short"}}
+	require.NoError(t, artifact.PutJSON(t.Context(), store, p.Layout.Agent("agent_c", "last_action.json"), last))
+	s := reading(t, p.Dir)
+	cut := s.Steps[slices.IndexFunc(s.Steps, func(p *Step) bool { return p.Agent == "agent_c" && p.Number == 2 })]
+	require.Equal(t, &artifact.Error{Type: activities.Cancelled, Message: "cut off by the quorum"}, cut.Error)
 }
