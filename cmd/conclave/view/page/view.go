@@ -29,6 +29,7 @@ type view struct {
 	Story    story
 	Compare  compare
 	Judged   judged
+	Data     dataTable
 	Answers  []answer
 	Steps    []stepView
 	Cost     cost
@@ -85,7 +86,7 @@ func (l *Live) saidBy(p *record.Step) string {
 func newView(s *record.Session, live *Live, now time.Time) *view {
 	v := &view{
 		Session: s, Live: live, Now: now, How: howDecided(s), Why: explainOutcome(s), Facts: factsOf(s), Story: storyOf(s, now), Compare: compareOf(s),
-		Judged: judgedOf(s), Cost: costOf(s), Glossary: glossary,
+		Judged: judgedOf(s), Data: dataOf(s), Cost: costOf(s), Glossary: glossary,
 	}
 	end := now
 	if !s.Running() {
