@@ -18,6 +18,7 @@ import (
 // view is the state of the team as described by a request.
 type view struct {
 	tools      []string
+	form       *llm.DataSchema // of the arguments of new_answer, if an answer is data
 	question   string
 	candidates []candidate // possible votes, in the order of the tool's enum
 	answers    []candidate // mentioned answers, by number
@@ -42,6 +43,9 @@ func newView(req llm.Request, mark string) view {
 	v := view{made: make(map[string]int), since: make(map[string]int)}
 	for _, t := range req.Tools {
 		v.tools = append(v.tools, t.Name)
+		if t.Instead != "" {
+			v.form, _ = llm.ReadDataSchema(t.Parameters) // without it the answer is refused
+		}
 		if t.Name == "vote" {
 			v.candidates = voteCandidates(t)
 		}
@@ -256,7 +260,13 @@ func (m *model) submitAnswer(v view) []llm.ToolCall {
 			return []llm.ToolCall{newCall("write_file", map[string]string{"path": file, "content": text + "\n"})}
 		}
 	}
-	return []llm.ToolCall{newCall("new_answer", map[string]string{"content": text})}
+	call := newCall("new_answer", map[string]string{"content": text})
+	if v.form != nil {
+		if example := string(v.form.Example(m.first + v.made["new_answer"])); example != "" {
+			call.Arguments = strings.TrimSuffix(example, "}") + "," + call.Arguments[1:]
+		}
+	}
+	return []llm.ToolCall{call}
 }
 
 func (m *model) castVote(v view) []llm.ToolCall {

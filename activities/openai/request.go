@@ -23,7 +23,12 @@ import (
 
 func (c *Client) newRequest(req llm.Request, sent parts) sdk.ChatCompletionNewParams {
 	params := sdk.ChatCompletionNewParams{Model: c.options.Model}
-	for _, m := range withInstead(req, sent) {
+	for i, m := range req.Messages {
+		for _, t := range req.Tools {
+			if i == 0 && t.Instead != "" && !sent.has(schemaPart) {
+				m.Content += "\n\n" + t.Instead
+			}
+		}
 		if c.options.ShortCallIDs {
 			m = withShortIDs(m)
 		}
@@ -59,23 +64,6 @@ func (c *Client) newRequest(req llm.Request, sent parts) sdk.ChatCompletionNewPa
 		params.SetExtraFields(extra)
 	}
 	return params
-}
-
-// withInstead returns the messages with the words for tools that are left out because the server refuses
-// their schemas, in the system message.
-func withInstead(req llm.Request, sent parts) []llm.Message {
-	messages := req.Messages
-	for _, t := range req.Tools {
-		switch {
-		case t.Instead == "" || sent.has(schemaPart):
-		case len(messages) > 0 && messages[0].Role == llm.System:
-			messages = slices.Clone(messages)
-			messages[0].Content += "\n\n" + t.Instead
-		default:
-			messages = append([]llm.Message{{Role: llm.System, Content: t.Instead}}, messages...)
-		}
-	}
-	return messages
 }
 
 // responseFormat requests a structured reply. The schema is not strict, because a strict schema
@@ -235,7 +223,7 @@ var partWords = []struct {
 	words   *regexp.Regexp
 }{
 	{toolsPart, regexp.MustCompile(`(?i)\b(not|that) support (tools?|tool use|tool calling|function calling|functions)\b`)},
-	{formPart | schemaPart, regexp.MustCompile(`(?i)\bresponse_format\b|\bjson_schema\b|\bstructured output|\bjson mode\b`)},
+	{formPart, regexp.MustCompile(`(?i)\bresponse_format\b|\bjson_schema\b|\bstructured output|\bjson mode\b`)},
 	{schemaPart, regexp.MustCompile(`(?i)schema\b|\bgrammar\b|\bfunction_declarations?\b|\bfunction\.parameters\b|\btools?(\[\d+\]|\.\d+)|\$(ref|defs)\b|\badditionalProperties\b`)},
 	{usagePart, regexp.MustCompile(`(?i)\bstream_options\b|\binclude_usage\b`)},
 	{streamPart | usagePart, regexp.MustCompile(`(?i)\bstream(ing|ed)?\b`)},
@@ -301,14 +289,10 @@ func (c *Client) rememberRefused(refused parts) {
 func (p parts) refusedBy(err error, req llm.Request) parts {
 	refused, _ := errors.AsType[partError](err)
 	part := p & parts(refused)
-	for optional, there := range map[parts]bool{
-		formPart: req.Form != nil, toolsPart: len(req.Tools) > 0, thoughtsPart: slices.ContainsFunc(req.Messages, hasThoughts),
-		schemaPart: slices.ContainsFunc(req.Tools, func(t llm.Tool) bool { return t.Instead != "" }),
-		imagesPart: slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return len(m.Images) > 0 }),
-	} {
-		if !there {
-			part &^= optional
-		}
+	if part == formPart && req.Form == nil || part == toolsPart && len(req.Tools) == 0 || part == thoughtsPart && !slices.ContainsFunc(req.Messages, hasThoughts) ||
+		part == imagesPart && !slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return len(m.Images) > 0 }) ||
+		part == schemaPart && !slices.ContainsFunc(req.Tools, func(t llm.Tool) bool { return t.Instead != "" }) {
+		return 0
 	}
 	return part
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // A server that refuses the schema of a tool gets, at once and from then on, the words that stand for
-// the tool in the system message, and the other tools.
+// the tool after the first message, and the other tools.
 func TestRefusals_ofASchema(t *testing.T) {
 	t.Parallel()
 	const instead = "Reply with a block."
@@ -49,7 +49,7 @@ func TestRefusals_ofASchema(t *testing.T) {
 			}
 			require.Len(t, sent, 3, "refused once, and remembered")
 			for _, body := range sent[1:] {
-				require.Contains(t, body, `{"content":"`+instead+`","role":"system"}`)
+				require.Contains(t, body, `{"content":"hello\n\n`+instead+`","role":"user"}`)
 				require.NotContains(t, body, "new_answer")
 				require.Contains(t, body, `"name":"vote"`)
 			}

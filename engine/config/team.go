@@ -212,12 +212,11 @@ func (t Team) WithSchema(schema json.RawMessage) (Team, error) {
 	if len(schema) == 0 || string(schema) == "null" {
 		return t, nil
 	}
-	s, err := llm.ReadDataSchema(schema)
-	if err != nil {
-		return t, fmt.Errorf("answer_schema: %w", err)
+	var err error
+	if t.AnswerSchema, err = llm.ReadDataSchema(schema); err != nil {
+		err = fmt.Errorf("answer_schema: %w", err)
 	}
-	t.AnswerSchema = s
-	return t, nil
+	return t, err
 }
 
 // Agent returns the agent with the given ID.

@@ -246,7 +246,9 @@ const (
 const CutOff = "cut off by the quorum"
 
 // cutsOff reports whether the decision is that of a quorum that has cut off the agent's step.
-func (d Decision) cutsOff(agent string) bool { return d.By == ByQuorum && slices.Contains(d.Cut, agent) }
+func (d Decision) cutsOff(agent string) bool {
+	return d.By == ByQuorum && slices.Contains(d.Cut, agent)
+}
 
 // Support is the support of a winning answer. Unknown parts are nil.
 type Support struct {

@@ -81,7 +81,7 @@ func TestReadQuestions_refuses(t *testing.T) {
 		"no input":            {`{"id":"a","target":"y"}`, "line 1: no input"},
 		"no target":           {`{"id":"a","input":"x"}`, "no target"},
 		"empty target":        {`{"id":"a","input":"x","target":[" "]}`, "a target is empty"},
-		"target of a kind":    {`{"id":"a","input":"x","target":{}}`, "give a string, a number or a list of them"},
+		"target of a kind":    {`{"id":"a","input":"x","target":true}`, "give a string, a number, an object or a list of them"},
 		"id":                  {`{"id":"a b","input":"x","target":"y"}`, `the id "a b"; give at most 40 letters`},
 		"same id":             {"{\"id\":\"a\",\"input\":\"x\",\"target\":\"y\"}\n{\"id\":\"a\",\"input\":\"x\",\"target\":\"y\"}", `line 2: the id "a" is that of line 1, too`},
 		"scorer":              {`{"id":"a","input":"x","target":"y","scorer":"best"}`, `no scorer "best"; use match, exact`},

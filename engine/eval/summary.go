@@ -93,9 +93,16 @@ func Summarize(samples []Sample, arms []Arm) Summary {
 }
 
 func armFigures(samples []Sample) Figures {
-	f := Figures{N: len(samples)}
+	f := Figures{N: len(samples), Fields: map[string]float64{}}
 	var spent llm.Usage
+	right, all := map[string]int{}, map[string]int{}
 	for _, s := range samples {
+		for path, ok := range s.Fields {
+			if all[path]++; ok {
+				right[path]++
+			}
+			f.Fields[path] = roundedShare(right[path], all[path])
+		}
 		switch {
 		case s.Right():
 			f.Correct++
@@ -116,28 +123,7 @@ func armFigures(samples []Sample) Figures {
 	f.CI95 = roundInterval(Wilson(sum, float64(len(means))))
 	f.Tokens, f.CachedTokens, f.TotalUSD, f.ModelCalls = totalTokens(spent), spent.CachedInputTokens, spent.TotalUSD, spent.ModelCalls
 	f.Seconds = round(f.Seconds)
-	f.Fields = fieldAccuracy(samples)
 	return f
-}
-
-// fieldAccuracy returns for each field the share of the samples in which it is right.
-func fieldAccuracy(samples []Sample) map[string]float64 {
-	right, all := map[string]int{}, map[string]int{}
-	for _, s := range samples {
-		for path, ok := range s.Fields {
-			if all[path]++; ok {
-				right[path]++
-			}
-		}
-	}
-	var shares map[string]float64
-	for path, n := range all {
-		if shares == nil {
-			shares = map[string]float64{}
-		}
-		shares[path] = roundedShare(right[path], n)
-	}
-	return shares
 }
 
 func meanScores(samples []Sample) map[string]float64 {

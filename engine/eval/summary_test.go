@@ -53,7 +53,7 @@ func TestSummarize(t *testing.T) {
 	single := s.Arms["single"]
 	require.Equal(t, eval.Figures{
 		N: 10, Correct: 4, Accuracy: .4, CI95: single.CI95, Unparsed: 1, Failed: 1,
-		Tokens: 1000, CachedTokens: 300, TotalUSD: new(2.5), ModelCalls: 10, Seconds: 15,
+		Tokens: 1000, CachedTokens: 300, TotalUSD: new(2.5), ModelCalls: 10, Seconds: 15, Fields: map[string]float64{},
 	}, single)
 	require.InDelta(t, .168, single.CI95[0], 1e-3)
 	require.InDelta(t, .687, single.CI95[1], 1e-3)

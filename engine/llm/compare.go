@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -37,9 +36,6 @@ func ReadData(raw []byte) (Data, error) {
 	}
 	return (&checker{}).compare(raw, value, nil), nil
 }
-
-// ownKeywords begins the keywords that say how data are compared; models do not see them.
-const ownKeywords = "x-conclave-"
 
 // comparison says how the values of a schema are compared. An array can be a set; a value can be
 // ignored.
@@ -150,13 +146,6 @@ func Differences(data []Data) []Difference {
 		}
 	}
 	return differ
-}
-
-// Indented returns the data as text for people.
-func (d Data) Indented() string {
-	var b bytes.Buffer
-	_ = json.Indent(&b, d.JSON, "", "  ")
-	return b.String()
 }
 
 // Example returns simple data that fit the schema, which depend on the seed where it has a choice, or

@@ -54,7 +54,7 @@ func ReadDataSchema(raw []byte) (*DataSchema, error) {
 	c.UseRegexpEngine(s.compilePattern)
 	c.AssertFormat()
 	c.AssertVocabs()
-	c.RegisterVocabulary(&jsonschema.Vocabulary{URL: ownKeywords, Compile: s.compileOwn})
+	c.RegisterVocabulary(&jsonschema.Vocabulary{URL: "conclave", Compile: s.compileOwn})
 	if err = c.AddResource(url, tree); err == nil {
 		s.compiled, err = c.Compile(url)
 	}
@@ -92,7 +92,7 @@ func (s *DataSchema) compileOwn(_ *jsonschema.CompilerContext, o map[string]any)
 	if format, _ := o["format"].(string); format != "" && !slices.Contains(checkedFormats, format) {
 		s.Unchecked = append(s.Unchecked, "format "+text.Truncate(format, 80))
 	}
-	return comparison{set: o[ownKeywords+"set"] == true, ignore: o[ownKeywords+"ignore"] == true}, nil
+	return comparison{set: o["x-conclave-set"] == true, ignore: o["x-conclave-ignore"] == true}, nil
 }
 
 // MarshalJSON returns the schema as it is written.
@@ -108,56 +108,15 @@ func (s *DataSchema) Arguments(name, other string, about Property) json.RawMessa
 		name, s.sentAt("/properties/"+name), other, encodeJSON(about)))
 }
 
-// sentAt returns the schema as it is sent at a place within another one.
+// unsent matches, in a schema without white space, what models do not see.
+var unsent = regexp.MustCompile(`,"(x-conclave-\w+|\$id|\$schema)":("[^"]*"|[\w.+-]+)|"(x-conclave-\w+|\$id|\$schema)":("[^"]*"|[\w.+-]+),?`)
+
+// localReference matches the beginning of a reference within a schema.
+var localReference = regexp.MustCompile(`"\$ref":"#(/|")`)
+
+// sentAt returns the schema as it is sent at a place within another one, which its references name.
 func (s *DataSchema) sentAt(place string) string {
-	d := json.NewDecoder(strings.NewReader(s.raw))
-	d.UseNumber()
-	return sendPart(d, aSchema, place)
-}
-
-// The parts of a schema: a schema, schemas by name, or a value that is no schema.
-const (
-	aSchema = iota
-	namedSchemas
-	aValue
-)
-
-// keywordParts has the keywords of a schema with other parts than schemas.
-var keywordParts = map[string]int{
-	"properties": namedSchemas, "patternProperties": namedSchemas, "$defs": namedSchemas, "definitions": namedSchemas, "dependentSchemas": namedSchemas,
-	"dependencies": namedSchemas, "enum": aValue, "const": aValue, "default": aValue, "examples": aValue,
-}
-
-// sendPart returns the next part of a schema without what models do not see, its keys in their order,
-// which models follow, and with references to the place of the schema.
-func sendPart(d *json.Decoder, part int, place string) string {
-	token, _ := d.Token() // the schema is valid
-	begin, _ := token.(json.Delim)
-	if begin == 0 {
-		return encodeJSON(token)
-	}
-	var parts []string
-	for d.More() {
-		if begin == '[' {
-			parts = append(parts, sendPart(d, part, place))
-			continue
-		}
-		key, _ := d.Token()
-		name, _ := key.(string)
-		inner := part
-		if part != aValue {
-			inner = map[int]int{aSchema: keywordParts[name], namedSchemas: aSchema}[part]
-		}
-		text := sendPart(d, inner, place)
-		if part == aSchema && name == "$ref" && (text == `"#"` || strings.HasPrefix(text, `"#/`)) {
-			text = `"#` + place + text[2:]
-		}
-		if part != aSchema || name != "$id" && name != "$schema" && !strings.HasPrefix(name, ownKeywords) {
-			parts = append(parts, encodeJSON(name)+":"+text)
-		}
-	}
-	end, _ := d.Token()
-	return begin.String() + strings.Join(parts, ",") + fmt.Sprint(end)
+	return localReference.ReplaceAllString(unsent.ReplaceAllString(s.raw, ""), `"$$ref":"#`+place+`$1`)
 }
 
 // Read reads data that fit the schema. Errors name the places of faults, as JSON pointers, and the
@@ -173,9 +132,7 @@ func (s *DataSchema) Read(raw []byte) (Data, error) {
 		return c.compare(raw, value, s.compiled), nil
 	}
 	if quoted, _ := value.(string); strings.HasPrefix(quoted, "{") {
-		if d, err := s.Read([]byte(quoted)); err == nil {
-			return d, nil
-		}
+		return s.Read([]byte(quoted))
 	}
 	return Data{}, errors.New(joinFaults(faults, "; "))
 }

@@ -44,6 +44,16 @@ func readJSON(raw []byte) (any, error) {
 			return nil, fmt.Errorf("%s is half of a surrogate pair; write the whole character", found[1])
 		}
 	}
+	return readTokens(raw)
+}
+
+// IsAmbiguous reports whether valid JSON has a key twice, or is beyond the limits for values.
+func IsAmbiguous(raw []byte) bool {
+	_, err := readTokens(raw)
+	return err != nil
+}
+
+func readTokens(raw []byte) (any, error) {
 	r := jsonReader{Decoder: json.NewDecoder(bytes.NewReader(raw))}
 	r.UseNumber()
 	return r.readValue("", 0)

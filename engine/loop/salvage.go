@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -183,32 +182,8 @@ func readCall(value json.RawMessage) (llm.ToolCall, bool) {
 		return llm.ToolCall{}, false
 	}
 	object, ok := readObject(arguments)
-	ambiguous := repeatsKey(json.NewDecoder(bytes.NewReader(value))) || repeatsKey(json.NewDecoder(strings.NewReader(object)))
+	ambiguous := llm.IsAmbiguous(value) || llm.IsAmbiguous([]byte(object))
 	return llm.ToolCall{Name: name, Arguments: object}, ok && !ambiguous && !(named && isSchema(object))
-}
-
-// repeatsKey reads the next JSON value and reports whether an object in it has a key twice.
-func repeatsKey(d *json.Decoder) bool {
-	token, _ := d.Token()
-	begin, _ := token.(json.Delim)
-	keys := map[string]bool{}
-	for begin != 0 && d.More() {
-		if begin == '{' {
-			token, _ = d.Token()
-			key, _ := token.(string)
-			if keys[key] {
-				return true
-			}
-			keys[key] = true
-		}
-		if repeatsKey(d) {
-			return true
-		}
-	}
-	if begin != 0 {
-		_, _ = d.Token() // the closing bracket
-	}
-	return false
 }
 
 func readObject(value json.RawMessage) (string, bool) {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -102,7 +103,9 @@ func (r *rules) parseData(arguments string) (action, *rejection) {
 	if err != nil {
 		return action{}, &rejection{code: invalidArguments, why: "The data do not fit the schema: " + err.Error() + "."}
 	}
-	text := d.Indented()
+	var indented bytes.Buffer
+	_ = json.Indent(&indented, d.JSON, "", "  ")
+	text := indented.String()
 	if !isBlank(args.Content) {
 		text = strings.TrimSpace(args.Content) + "\n\n```json\n" + text + "\n```"
 	}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -30,7 +31,9 @@ func structured(t *task) {
 	t.Agree, t.ShowAgreement = "data", true
 	for i, said := range []string{`{"moons": ["Phobos", "Deimos"], "count": 2}`, `{"moons": ["Deimos", "Phobos"], "why": "seen"}`}[:len(t.Answers)] {
 		d, _ := t.Schema.Read([]byte(said))
-		t.Answers[i].Data, t.Answers[i].Text, t.Answers[i].Digest = d, d.Indented(), digestOf(d.Indented(), "")
+		var text bytes.Buffer
+		_ = json.Indent(&text, d.JSON, "", "  ")
+		t.Answers[i].Data, t.Answers[i].Text, t.Answers[i].Digest = d, text.String(), digestOf(text.String(), "")
 		t.Answers[i].Digest.Data = hashParts(d.Canonical)
 	}
 }

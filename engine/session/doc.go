@@ -68,12 +68,10 @@
 //
 // # Answers with a schema
 //
-// With an answer_schema a new answer is data, which the schema refuses with places and reasons, and
-// may have words beside them; its text has both. Text without a call counts, whatever text_answers
-// says, if it has a fenced block of JSON, or is a JSON object, and a new answer is open: models and
-// services without such tools have no other way. Parts of divided work are texts. Under agree data,
-// answers with equal data are equal, whatever their words; a new answer with other files still is
-// new. Voters are shown the fields in which answers differ.
+// With an answer_schema a new answer is data, with words beside them if it needs any; its text has
+// both. Where it is open, a text with a fenced block of JSON, or a JSON object alone, is one, whatever
+// text_answers says: some models and services know no other way. Parts of divided work are texts.
+// With agree data, answers with equal data are equal, except that other files make a new answer.
 //
 // # Agreement
 //

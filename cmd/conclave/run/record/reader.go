@@ -118,6 +118,9 @@ func (r *Reader) readHead(ctx context.Context, s *Session) error {
 			return err
 		}
 	}
+	if len(session.AnswerSchema) > 0 {
+		s.Team.AnswerSchema = session.AnswerSchema
+	}
 	s.Criteria = parseCriteria(criteria)
 	data, err := r.getFile(ctx, "status.json")
 	if err != nil || data == nil {

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/json"
 	"time"
 
 	acts "conclave/activities/session"
@@ -48,6 +49,7 @@ type Team struct {
 			MinSupport *float64 `json:"min_support"`
 		} `json:"act_when"`
 	} `json:"orchestrator"`
+	AnswerSchema json.RawMessage `json:"answer_schema"` // of the session, or else of the team
 }
 
 // Member is an agent as configured.
@@ -113,6 +115,7 @@ type Step struct {
 type Answer struct {
 	Label   string
 	Text    string
+	Data    json.RawMessage // of an answer with a schema
 	Final   bool            // whether the answer was presented
 	Files   []artifact.File // files; with a base only those that differ from it
 	Removed []string        // paths of the base that the answer lacks

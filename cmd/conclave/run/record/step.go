@@ -105,7 +105,7 @@ func (s *stepReader) readAnswer(ctx context.Context) (bool, time.Time, error) {
 	var a artifact.Answer
 	found, err := s.readDocument(ctx, "answer.json", &a)
 	if found {
-		s.p.Answer = &Answer{Label: a.Label, Text: a.Answer, Final: coordination.IsFinal(a.Label)}
+		s.p.Answer = &Answer{Label: a.Label, Text: a.Answer, Data: a.Data, Final: coordination.IsFinal(a.Label)}
 	}
 	return found, a.Timestamp, err
 }

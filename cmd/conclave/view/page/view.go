@@ -39,6 +39,7 @@ type view struct {
 	Story    story
 	Compare  compare
 	Judged   judged
+	Data     dataTable
 	Answers  []answer
 	Steps    []stepView
 	Cost     cost
@@ -102,7 +103,7 @@ func (l *Live) saidBy(p *record.Step) string {
 func newView(s *record.Session, live *Live, now time.Time) *view {
 	v := &view{
 		Session: s, Live: live, Now: now, How: howDecided(s), Tally: tallyOf(s), Why: explainOutcome(s), Sides: sidesOf(s), Facts: factsOf(s), Slowest: slowestStep(s),
-		Story: storyOf(s, now), Compare: compareOf(s), Judged: judgedOf(s), Cost: costOf(s),
+		Story: storyOf(s, now), Compare: compareOf(s), Judged: judgedOf(s), Data: dataOf(s), Cost: costOf(s),
 	}
 	if s.Running() {
 		v.Why, v.Sides = nil, nil
