@@ -16,6 +16,7 @@ const (
 	Offline = "offline" // the built-in deterministic model: no key, no network
 )
 
+// The default model, and sizes of teams.
 const (
 	defaultModel = "gpt-5.2" // default model of the built-in team
 	MaxAgents    = 26        // members of the largest team
