@@ -94,7 +94,7 @@ func (b Backend) Known() BackendType {
 
 // ParseModels reads the models of --model, [KIND:]NAME in lists separated by commas, and returns a
 // backend for each member of a team: size times a single model, by default three times, or several
-// models once each; size is 0 if it was not given. What stands before the first colon is a kind
+// models once each; size is 0 if it was not given. The word before the first colon is a kind
 // only if there is such a type; in a session on a cluster it is the name of a provider instead,
 // which only the workers know. Kind is the type of a model that is written without one.
 func ParseModels(lists []string, size int, reach Reach, kind string) ([]Backend, error) {

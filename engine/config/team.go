@@ -21,6 +21,7 @@ const (
 	Recorded = "recorded" // answers that real models have given before, from a file
 )
 
+// The default model, and sizes of teams.
 const (
 	defaultModel = "gpt-5.2" // default model of the built-in team
 	MaxAgents    = 26        // members of the largest team

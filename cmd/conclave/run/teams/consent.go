@@ -162,7 +162,7 @@ func trustFile(c *cli.CLI, file string) error {
 	return c.Print(fmt.Sprintf("%s is trusted until it changes; it may\n  %s\n", file, strings.Join(demands, "\n  ")))
 }
 
-// readTrusted reads a file that the user trusts, and returns what it may do.
+// readTrusted reads a file that the user trusts, and returns its demands.
 func readTrusted(file string) (f TrustedFile, demands []string, err error) {
 	if f.Name = file; filepath.Base(file) == KeyFile {
 		f.Content, err = ReadFile(file)

@@ -105,7 +105,7 @@ func (o *starterOptions) askAll(ctx context.Context, c *cli.CLI) error {
 		found = append(found, s.Kind)
 	}
 	options := append(slices.Clone(found), slices.DeleteFunc(kinds, func(k string) bool { return slices.Contains(found, k) })...)
-	chosen, err := choose(c, "Services and local servers, first those whose key is set or that answer:", options, cmp.Or(strings.Join(found, ","), config.OpenAI), false)
+	chosen, err := askChoice(c, "Services and local servers, first those whose key is set or that answer:", options, cmp.Or(strings.Join(found, ","), config.OpenAI), false)
 	for _, kind := range chosen {
 		if err != nil {
 			break
@@ -118,7 +118,7 @@ func (o *starterOptions) askAll(ctx context.Context, c *cli.CLI) error {
 		for _, l := range listed {
 			names = append(names, l.ID)
 		}
-		named, err = choose(c, "Models of "+kind+":", names, "", true)
+		named, err = askChoice(c, "Models of "+kind+":", names, "", true)
 		for _, name := range named {
 			c.Models = append(c.Models, kind+":"+name)
 		}
@@ -131,14 +131,14 @@ func (o *starterOptions) askAll(ctx context.Context, c *cli.CLI) error {
 	if err != nil {
 		return err
 	}
-	tools, err := choose(c, "Tools of the agents in their workspaces (shell: commands, in a sandbox):", []string{"files", "shell", "none"}, "files", false)
+	tools, err := askChoice(c, "Tools of the agents in their workspaces (shell: commands, in a sandbox):", []string{"files", "shell", "none"}, "files", false)
 	o.files, o.shell = slices.Contains(tools, "files"), slices.Contains(tools, "shell")
 	return err
 }
 
-// choose asks for some of the options, by numbers or names, until the answer is valid. With free it
+// askChoice asks for some of the options, by numbers or names, until the answer is valid. With free it
 // accepts other names.
-func choose(c *cli.CLI, title string, options []string, usual string, free bool) ([]string, error) {
+func askChoice(c *cli.CLI, title string, options []string, usual string, free bool) ([]string, error) {
 	c.Infof("%s", title)
 	for i, option := range options[:min(len(options), maxOffered)] {
 		c.Infof("%4d  %s", i+1, option)

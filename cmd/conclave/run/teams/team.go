@@ -114,8 +114,8 @@ func Local(c *cli.CLI, w *Worker, offline bool) (team config.Team, source string
 	return team, source, err
 }
 
-// Load is like the function Load. On this machine it finds keys, which decide what a model without a
-// kind is.
+// Load is like the function Load. On this machine it finds keys, which decide the kind of a model
+// that is named without one.
 func (w *Worker) Load(c *cli.CLI, reach config.Reach, offline bool) (team config.Team, source string, err error) {
 	if team, source, err = Load(c, reach, offline); err != nil || offline || reach != config.Local {
 		return team, source, err
