@@ -154,7 +154,7 @@ func TestFind_craftedBase(t *testing.T) {
 	put(artifact.InBucket("s1").File("session.json"), artifact.Session{Query: "Why?", Material: material})
 	put(artifact.InPipeline("p1").File("pipeline.json"), artifact.Session{Query: "Why?", Material: material})
 	for _, id := range []string{"s1", "p1"} {
-		_, err = findAnswer(t.Context(), conn, id, "")
+		_, err := findAnswer(t.Context(), conn, id, "")
 		var refused *artifact.NameError
 		require.ErrorAs(t, err, &refused)
 		require.ErrorContains(t, err, "read the base of ")
