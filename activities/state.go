@@ -55,10 +55,10 @@ func LastState[S any](ctx context.Context, store artifact.Store, layout artifact
 			continue
 		}
 		s, err := artifact.ReadJSON[SavedState[S]](ctx, store, key)
-		switch {
-		case isMalformed(err):
+		if _, malformed := errors.AsType[*artifact.MalformedError](err); malformed {
 			continue
-		case err != nil:
+		}
+		if err != nil {
 			return last, nil, err
 		}
 		others[s.Run] = true
@@ -68,11 +68,6 @@ func LastState[S any](ctx context.Context, store artifact.Store, layout artifact
 	}
 	delete(others, last.Run)
 	return last, others, nil
-}
-
-func isMalformed(err error) bool {
-	_, malformed := errors.AsType[*artifact.MalformedError](err)
-	return malformed
 }
 
 // Claimed records the session or run that a workflow has claimed. It lets a client resume the

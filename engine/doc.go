@@ -59,7 +59,7 @@
 //     it for the question of a team), or in scenario/agent/rules.go.
 //   - A key of the configuration is a field in config/team.go or config/pipeline.go; checks
 //     across keys are in config/check.go and config/graph.go.
-//   - A field of a session's result is added to Result in workflows/session/end.go, with its
+//   - A field of a session's result is added to Result in workflows/session/result.go, with its
 //     value in coordination/decision.go if the protocol decides it. A pipeline's is added to
 //     Result in activities/pipeline/pipeline.go and pipeline/event.go, a scenario's in
 //     activities/scenario/prepare.go, and that of one of its steps in scenario/state.go.

@@ -124,7 +124,8 @@ func Start(c Config) (stop func(), err error) {
 		return nil, errors.New("a worker needs a client and a store")
 	}
 	c.setDefaults()
-	if c.Models.traces, err = c.openTraces(); err != nil {
+	traced := TracerOptions{Version: cluster.Version(), Instance: cluster.WorkerIdentity(), Redact: c.secretRemover(), Log: c.Log}
+	if c.Models.traces, err = OpenTracer(context.Background(), traced); err != nil {
 		return nil, err
 	}
 	open := stack{c.Models.traces.Close}
@@ -324,10 +325,6 @@ func (c Config) serveMetrics() (stop func(), err error) {
 	}
 	_, stop, err = c.Metrics.Serve(c.MetricsAddress, c.Log)
 	return stop, err
-}
-
-func (c Config) openTraces() (*Tracer, error) {
-	return OpenTracer(context.Background(), TracerOptions{Version: cluster.Version(), Instance: cluster.WorkerIdentity(), Redact: c.secretRemover(), Log: c.Log})
 }
 
 func (c Config) secretRemover() func([]byte) []byte {

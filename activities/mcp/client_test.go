@@ -131,7 +131,7 @@ func TestOpen_startsServersConcurrently(t *testing.T) {
 func TestOpen_namesServersThatCannotBeConnected(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]string{
-		"exits":  `connecting MCP server "bad": `,
+		"exits":  `connect MCP server "bad": `,
 		"noise":  "it writes lines to standard output that are not MCP messages",
 		"flood":  "it sent a message longer than 32 MiB",
 		"silent": "it was not ready within 500ms",

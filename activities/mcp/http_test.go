@@ -85,7 +85,7 @@ func TestHTTP_namesAnAddressThatCannotBeConnected(t *testing.T) {
 		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 		_, err := mcp.Open(t.Context(), []mcp.Server{{Name: "web", URL: web.URL}}, mcp.Place{Dir: t.TempDir()})
 		web.Close()
-		require.ErrorContains(t, err, `connecting MCP server "web": `)
+		require.ErrorContains(t, err, `connect MCP server "web": `)
 		require.ErrorContains(t, err, want)
 	}
 	started := time.Now()

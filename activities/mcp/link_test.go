@@ -43,10 +43,10 @@ func TestRun_reportsAServerThatDoesNotRestart(t *testing.T) {
 	t.Parallel()
 	c := open(t, t.TempDir(), fake(t, "fake", "once"))
 	got := run(t, c, "mcp__fake__crash", "{}").Text
-	require.Contains(t, got, `Reconnecting failed: connecting MCP server "fake": `)
+	require.Contains(t, got, `Reconnecting failed: connect MCP server "fake": `)
 	require.Contains(t, got, "exit status 4")
 	got = run(t, c, "mcp__fake__count", "{}").Text
-	require.True(t, strings.HasPrefix(got, `error: connecting MCP server "fake": `), got)
+	require.True(t, strings.HasPrefix(got, `error: connect MCP server "fake": `), got)
 }
 
 func TestRun_keepsTheConnectionAfterALateCall(t *testing.T) {

@@ -291,7 +291,7 @@ type StartError struct {
 }
 
 func (e *StartError) Error() string {
-	return fmt.Sprintf("connecting MCP server %q: %v", e.Server, e.Err)
+	return fmt.Sprintf("connect MCP server %q: %v", e.Server, e.Err)
 }
 
 // Unwrap returns the cause.

@@ -402,7 +402,7 @@ func TestRunStep_toolsThatDoNotOpen(t *testing.T) {
 	for earlier, final := range map[int]bool{0: false, 1: false, 2: true} {
 		f := newFloor(t)
 		f.OnOpenTools = func(context.Context, config.Agent, string, activities.Sharing) (step.Tools, error) {
-			return nil, &activities.LackError{Type: activities.ToolsUnavailable, Err: errors.New(`connecting MCP server "browser": exit status 1`)}
+			return nil, &activities.LackError{Type: activities.ToolsUnavailable, Err: errors.New(`connect MCP server "browser": exit status 1`)}
 		}
 		f.SetHeartbeatDetails(heartbeatDetails{Fruitless: earlier})
 		_, err := f.run(answering())
@@ -410,7 +410,7 @@ func TestRunStep_toolsThatDoNotOpen(t *testing.T) {
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, activities.ToolsUnavailable, failed.Type())
 		require.Equal(t, final, failed.NonRetryable(), "after %d attempts", earlier)
-		require.Contains(t, failed.Message(), `connecting MCP server "browser": exit status 1`)
+		require.Contains(t, failed.Message(), `connect MCP server "browser": exit status 1`)
 	}
 }
 

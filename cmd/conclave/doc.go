@@ -4,7 +4,7 @@
 // address they join the embedded stack of their data directory, or start it for as long as they need it.
 //
 // Package main has the root command (main.go), its groups and common flags (groups.go), version
-// and man (man.go). Everything else is on one of six floors. A package imports those of its own floor and of the floors below it:
+// and man (groups.go). Everything else is on one of six floors. A package imports those of its own floor and of the floors below it:
 // command > view > api > run > cli > local. No floor imports package main or, outside of
 // its tests, test.
 //

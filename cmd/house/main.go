@@ -39,16 +39,12 @@ var floors = []string{"engine", "activities", "workflows", "worker", "cmd/concla
 // riddle matches phrases that are used in place of a noun.
 var riddle = regexp.MustCompile(`(?i)\b(what|whatever|that which|(is|are) (none|nothing)|makes? of)\b`)
 
-// whatWord matches the word that the table of sizes counts in comments.
-var whatWord = regexp.MustCompile(`(?i)\bwhat\b`)
-
 // room holds the counts of one package directory.
 type room struct {
 	dir                     string
 	files, lines, testLines int
 	statements, exported    int
 	templateLines           int
-	comments, whats         int
 	functions               []function
 	methods                 map[string]int // number of methods, by type
 	names                   names
@@ -198,10 +194,6 @@ func (r *room) addFile(name string, data []byte) ([]comment, error) {
 		for _, c := range group.List {
 			first := fset.Position(c.Pos()).Line
 			for i, line := range strings.Split(c.Text, "\n") {
-				r.comments++
-				if whatWord.MatchString(line) {
-					r.whats++
-				}
 				blank := strings.Trim(line, "/ ") == ""
 				found = append(found, comment{fmt.Sprintf("%s:%d", filepath.ToSlash(name), first+i), line, begins && !blank})
 				begins = blank
@@ -260,8 +252,8 @@ func exportedNames(d *ast.GenDecl) int {
 func printSizes(rooms []*room) {
 	out := bufio.NewWriter(os.Stdout)
 	defer func() { _ = out.Flush() }()
-	fmt.Fprintln(out, "| package | files | lines | test lines | statements | template lines | exported names | p90 function | longest function | largest type | one-word names | used outside their file | \"what\" per 1,000 comment lines |")
-	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+	fmt.Fprintln(out, "| package | files | lines | test lines | statements | template lines | exported names | p90 function | longest function | largest type | one-word names | used outside their file |")
+	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
 	whole := &room{dir: "**whole**", methods: map[string]int{}}
 	for _, r := range rooms {
 		r.names.countShares()
@@ -272,8 +264,6 @@ func printSizes(rooms []*room) {
 		whole.statements += r.statements
 		whole.templateLines += r.templateLines
 		whole.exported += r.exported
-		whole.comments += r.comments
-		whole.whats += r.whats
 		whole.functions = append(whole.functions, r.functions...)
 		whole.names.addNames(r.names)
 		for t, n := range r.methods {
@@ -287,17 +277,14 @@ func printSizes(rooms []*room) {
 
 func (r *room) printRow(out *bufio.Writer) {
 	slices.SortFunc(r.functions, func(a, b function) int { return a.lines - b.lines })
-	p90, longest, per := 0, "", 0
+	p90, longest := 0, ""
 	if n := len(r.functions); n > 0 {
 		p90 = r.functions[n*9/10].lines
 		last := r.functions[n-1]
 		longest = fmt.Sprintf("%d %s", last.lines, last.name[strings.LastIndex(last.name, ".")+1:])
 	}
-	if r.comments > 0 {
-		per = r.whats * 1000 / r.comments
-	}
-	fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %d | %d | %d | %s | %s | %s | %s | %d |\n", r.dir, r.files, r.lines, r.testLines,
-		r.statements, r.templateLines, r.exported, p90, longest, r.largestType(), r.names.all, r.names.shared, per)
+	fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %d | %d | %d | %s | %s | %s | %s |\n", r.dir, r.files, r.lines, r.testLines,
+		r.statements, r.templateLines, r.exported, p90, longest, r.largestType(), r.names.all, r.names.shared)
 }
 
 func (r *room) largestType() string {

@@ -298,12 +298,6 @@ func encodeManifest(m artifact.Manifest) (data []byte, hash string, err error) {
 	return b.Bytes(), artifact.SumOf(b.Bytes()), nil
 }
 
-// Hash returns the hash of a base's manifest.
-func Hash(m artifact.Manifest) (string, error) {
-	_, hash, err := encodeManifest(m)
-	return hash, err
-}
-
 // Use records that a session starts from a base, so that Sweep keeps the base for a day. The
 // caller must have named the base in a session. It fails with a *MissingError if the store
 // does not have the base.

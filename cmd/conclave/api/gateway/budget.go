@@ -31,12 +31,6 @@ type billed struct {
 	Session string `json:"session"`
 }
 
-// withinBudget records a new session against its caller's budget. It refuses the
-// session if those that the caller started today (UTC) have spent the budget.
-func (d *Desk) withinBudget(ctx context.Context, by access.Caller, session string) error {
-	return d.chargeSession(ctx, by, session, "")
-}
-
 // retried is the folder, within a caller's day, for retried sessions.
 const retried = "retried/"
 
@@ -45,7 +39,8 @@ func (d *Desk) ChargeRetry(ctx context.Context, by access.Caller, session string
 	return d.chargeSession(ctx, by, session, retried)
 }
 
-// chargeSession records a session in a folder of the caller's day, or refuses it if today's budget is spent.
+// chargeSession records a session in a folder of the caller's day (UTC), or refuses it if the sessions of the
+// day have spent the budget.
 func (d *Desk) chargeSession(ctx context.Context, by access.Caller, session, folder string) error {
 	if by.USDPerDay == 0 {
 		return nil

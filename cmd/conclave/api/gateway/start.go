@@ -104,7 +104,7 @@ func (d *Desk) startOrJoin(ctx context.Context, by access.Caller, q Question, na
 			return err
 		}
 	}
-	if err := d.withinBudget(ctx, by, q.ID); err != nil {
+	if err := d.chargeSession(ctx, by, q.ID, ""); err != nil {
 		return err
 	}
 	err := d.startSession(ctx, by, q)

@@ -5,7 +5,7 @@
 //     create.go, run.go and status.go have those of their names. A new flag of scenario run is a
 //     field of flags, which runCommand in run.go defines.
 //   - run.go starts runs, follow.go follows them and copies their results, and report.go,
-//     recent.go, junit.go and html.go report them.
+//     recent.go and junit.go report them.
 //   - tester.go reads the agent that plays the user.
 //   - project_run.go has Project, the local directory of scenarios, and definition.go reads and
 //     writes the definitions in it.

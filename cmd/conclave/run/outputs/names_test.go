@@ -147,15 +147,14 @@ func TestFind_craftedBase(t *testing.T) {
 	t.Parallel()
 	conn, _ := sessionOf(t, "agent1.1")
 	m := artifact.Manifest{Files: []artifact.File{stored(t, conn, ".git/hooks/pre-commit", "id")}}
-	hash, err := snapshot.Hash(m)
-	require.NoError(t, err)
+	hash := artifact.SumOf([]byte(manifestJSON(t, m)))
 	require.NoError(t, conn.Store.Put(t.Context(), snapshot.Root+"manifests/sha256/"+hash+".json", strings.NewReader(manifestJSON(t, m))))
 	put := func(key string, doc any) { require.NoError(t, artifact.PutJSON(t.Context(), conn.Store, key, doc)) }
 	material := artifact.Material{Base: snapshot.Reference(hash)}
 	put(artifact.InBucket("s1").File("session.json"), artifact.Session{Query: "Why?", Material: material})
 	put(artifact.InPipeline("p1").File("pipeline.json"), artifact.Session{Query: "Why?", Material: material})
 	for _, id := range []string{"s1", "p1"} {
-		_, err = findAnswer(t.Context(), conn, id, "")
+		_, err := findAnswer(t.Context(), conn, id, "")
 		var refused *artifact.NameError
 		require.ErrorAs(t, err, &refused)
 		require.ErrorContains(t, err, "read the base of ")
