@@ -304,7 +304,8 @@ func (r *roster) firstAgreement(winner *agent) (agreement, spread *float64) {
 				next = max(next, r.countEqual(firsts, a.First))
 			}
 		}
-		spread = new(float64(r.countEqual(firsts, winner.Digest)-next) / float64(len(firsts)))
+		n := float64(len(firsts))
+		spread = new(float64(r.countEqual(firsts, winner.Digest))/n - float64(next)/n)
 	}
 	return agreement, spread
 }

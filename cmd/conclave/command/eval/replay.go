@@ -306,7 +306,7 @@ func calibrateCommand(c *cli.CLI) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "calibrate [flags] ID|DATA",
-		Short: "Learn when a team's decisions are right, for act_when",
+		Short: "Measure how often a team's decisions are right, for act_when",
 		Long: `Write a calibration to --out: how often the decisions of a team were wrong, by the support
 that they had. It is made from the evaluation ID, or from recorded answers DATA as eval
 replay reads them. In a team file act_when: {wrong: 0.05, calibration: FILE} then

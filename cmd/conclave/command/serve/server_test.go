@@ -93,7 +93,7 @@ func TestServer(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, body)
 	require.Contains(t, body, `"content":"Tabs."`)
 
-	for _, path := range []string{"/v1", "/v1/", "/v1/responses"} {
+	for _, path := range []string{"/v1", "/v1/", "/v1/embeddings"} {
 		status, body = s.send(http.MethodGet, path, "")
 		require.Equal(t, http.StatusNotFound, status)
 		require.Contains(t, body, `"code":"unknown_url"`)

@@ -290,12 +290,12 @@ func TestGround(t *testing.T) {
 	t.Parallel()
 	votes := map[string]int{"agent_a": 2}
 	for want, r := range map[string]sessionflow.Result{
-		"by presentation, without a vote":                        {Status: "presented"},
-		"by consensus · 2 fresh votes":                           {Status: "consensus", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByVotes},
-		"by consensus · 2 fresh votes, a quorum":                 {Status: "consensus", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByQuorum},
+		"by presentation, without a vote":                                        {Status: "presented"},
+		"by consensus · 2 fresh votes":                                           {Status: "consensus", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByVotes},
+		"by consensus · 2 fresh votes, a quorum":                                 {Status: "consensus", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByQuorum},
 		"by consensus · 2 fresh votes, a quorum · agent_c cut off by the quorum": {Status: "consensus", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByQuorum, Cut: []string{"agent_c"}},
-		"by consensus · equal first answers, without a vote":     {Status: "consensus", Winner: "agent_a", DecidedBy: coordination.ByAgreement},
-		"undecided · 2 fresh votes":                              {Status: "undecided", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByVotes},
+		"by consensus · equal first answers, without a vote":                     {Status: "consensus", Winner: "agent_a", DecidedBy: coordination.ByAgreement},
+		"undecided · 2 fresh votes":                                              {Status: "undecided", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByVotes},
 	} {
 		require.Equal(t, want, describeDecision(r))
 	}
