@@ -111,6 +111,9 @@ type Attempt struct {
 	// ShareServers makes the steps of a run share all their MCP servers.
 	ShareServers bool
 
+	// Agent names the steps of the run that share the caches of build tools, as in activities.Sharing.
+	Agent string
+
 	// Parks is set for the steps of runs that park if no worker is equipped for a step. Those of
 	// others wait for such a worker.
 	Parks bool
@@ -248,7 +251,9 @@ func (a *Attempt) EquipTools(ctx context.Context, agent config.Agent) error {
 	}
 	a.heart.updateDetails(func(d *details) { d.Lacking = time.Time{} })
 	a.Ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) {
-		return a.process.OpenTools(ctx, agent, workspace, activities.Sharing{Run: a.Spec.Layout.Root(), All: a.ShareServers})
+		return a.process.OpenTools(ctx, agent, workspace, activities.Sharing{
+			Run: a.Spec.Layout.Root(), All: a.ShareServers, Agent: a.Agent, Base: a.Spec.Layout.Base(),
+		})
 	}
 	a.Ports.Overlays = func(ctx context.Context) *overlay.Mounts { return a.process.Overlays(ctx, agent) }
 	return nil

@@ -310,6 +310,11 @@ func (a *Activities) PreparePipeline(ctx context.Context, in PrepareInput) (Prep
 	if err := activities.UseMaterial(ctx, a.Store, in.Material, a.Now); err != nil {
 		return Prepared{}, err
 	}
+	for _, t := range p.Teams() {
+		if _, _, err := activities.SettleShell(ctx, a.Confined, a.Store, layout, t.Agents...); err != nil {
+			return Prepared{}, err
+		}
+	}
 	prepared := a.preparedRun(layout, p)
 	prepared.Attributes = a.Attributes(ctx)
 	return prepared, nil

@@ -79,6 +79,9 @@ func (a *Activities) beginRun(ctx context.Context, layout artifact.Layout, p Pre
 	if err := a.Store.Put(ctx, layout.File("config.json"), bytes.NewReader(canonical)); err != nil {
 		return Prepared{}, err
 	}
+	if _, _, err := activities.SettleShell(ctx, a.Confined, a.Store, layout, team.Agents...); err != nil {
+		return Prepared{}, err
+	}
 	p.ConfigHash = team.Hash()
 	p.HeartbeatTimeoutSeconds = int(a.HeartbeatTimeout / time.Second)
 	p.URL, p.Offline = a.Store.URL(layout.File("result.json")), team.Agents[0].Backend.Type == config.Offline

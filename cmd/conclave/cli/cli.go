@@ -35,6 +35,7 @@ type CLI struct {
 	DataDir                   string
 	Config                    string
 	WorkerConfig              string // configuration file of the worker in this process; set only by commands with the flag
+	Shell                     string // tools.shell of the team; empty for its own, auto only in a team without a file
 	JSON, Automation          bool
 	Version                   string // version of conclave
 }

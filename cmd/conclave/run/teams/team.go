@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v4"
 
 	"conclave/activities"
@@ -34,9 +35,43 @@ func Load(c *cli.CLI, reach config.Reach, offline bool) (team config.Team, sourc
 	from := Choose(c)
 	team, source, data, err := readTeam(from.File, reach)
 	if err == nil {
+		if shell := config.Shell(c.Shell); shell != "" && (shell != config.AutoShell || from.File == "") {
+			team = team.WithShell(shell)
+		}
 		team, err = from.admitTeam(c, data, team, offline)
 	}
 	return team, source, err
+}
+
+// ShellFlags adds --shell and --no-shell to a command; whose names the agents that they are for.
+func ShellFlags(c *cli.CLI, set *pflag.FlagSet, whose string) {
+	choose := func(as config.Shell) func(string) error {
+		return func(value string) error {
+			if value != "true" || c.Shell != "" && c.Shell != string(as) {
+				return errors.New("--shell and --no-shell exclude each other and take no value")
+			}
+			c.Shell = string(as)
+			return nil
+		}
+	}
+	set.BoolFunc("shell", "let "+whose+" run commands; without a sandbox nothing starts (default with --base and no configuration: where there is one)", choose(config.ShellOn))
+	set.BoolFunc("no-shell", "do not let "+whose+" run commands", choose(config.ShellOff))
+}
+
+// PreferShell gives a team without a file that works on a base a shell where commands are confined, unless
+// the command line says otherwise.
+func PreferShell(c *cli.CLI, based bool) {
+	if based && c.Shell == "" {
+		c.Shell = string(config.AutoShell)
+	}
+}
+
+// RefuseShell returns an error if the command line chooses the shell of a team that it only names.
+func RefuseShell(c *cli.CLI, source string) error {
+	if c.Shell == string(config.ShellOn) || c.Shell == string(config.ShellOff) {
+		return fmt.Errorf("--shell and --no-shell are for a team that this command defines; %s has tools.shell of its own", source)
+	}
+	return nil
 }
 
 // readTeam reads the team of a file and returns the bytes that it parsed. Without a file name it
