@@ -51,30 +51,53 @@ func TestProtocol_decode(t *testing.T) {
 		body string
 		want asked
 	}{
-		"a text": {responses{}, `{"model":"conclave","input":"Tabs?","instructions":"Be brief.","temperature":0.2,"store":false}`,
-			asked{query: "Tabs?", instructions: "Be brief.", presenter: "presenter", ignored: "store temperature"}},
-		"items of earlier turns": {responses{}, `{"model":"conclave","metadata":{"client_tools_for":"all"},"input":[{"role":"developer","content":"In French."},
+		"a text": {
+			responses{},
+			`{"model":"conclave","input":"Tabs?","instructions":"Be brief.","temperature":0.2,"store":false}`,
+			asked{query: "Tabs?", instructions: "Be brief.", presenter: "presenter", ignored: "store temperature"},
+		},
+		"items of earlier turns": {
+			responses{},
+			`{"model":"conclave","metadata":{"client_tools_for":"all"},"input":[{"role":"developer","content":"In French."},
 			{"type":"message","role":"user","content":[{"type":"input_text","text":"1+1?"}]},{"type":"reasoning","id":"rs_1","summary":[]},
 			{"type":"message","role":"assistant","content":[{"type":"output_text","text":"2"}]},{"role":"user","content":"Sure?"}]}`,
-			asked{query: "Sure?", instructions: "In French.", history: []artifact.Turn{{Query: "1+1?", Answer: "2"}}, presenter: "all"}},
-		"outputs of tools": {responses{}, `{"model":"conclave","input":[{"role":"user","content":"q"},{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},
+			asked{query: "Sure?", instructions: "In French.", history: []artifact.Turn{{Query: "1+1?", Answer: "2"}}, presenter: "all"},
+		},
+		"outputs of tools": {
+			responses{},
+			`{"model":"conclave","input":[{"role":"user","content":"q"},{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},
 			{"type":"custom_tool_call","call_id":"c2","name":"g","input":"x"},{"type":"function_call_output","call_id":"c1","output":"1"},
 			{"type":"custom_tool_call_output","call_id":"c2","output":[{"type":"input_text","text":"2"}]},{"role":"user","content":"Hurry."}]}`,
-			asked{presenter: "presenter", results: []coordination.ToolResult{{ID: "c1", Content: "1"}, {ID: "c2", Content: "2\n\nHurry."}}}},
-		"tools of a service": {responses{}, `{"model":"conclave","input":"q","tools":[{"type":"web_search"},{"type":"function","name":"f","description":"d","parameters":{"type":"object"},"strict":true}]}`,
-			asked{query: "q", presenter: "presenter", ignored: "tools.web_search", tools: `[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}]`}},
-		"blocks": {messages{}, `{"model":"conclave","max_tokens":9,"system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"top_k":3,
+			asked{presenter: "presenter", results: []coordination.ToolResult{{ID: "c1", Content: "1"}, {ID: "c2", Content: "2\n\nHurry."}}},
+		},
+		"tools of a service": {
+			responses{},
+			`{"model":"conclave","input":"q","tools":[{"type":"web_search"},{"type":"function","name":"f","description":"d","parameters":{"type":"object"},"strict":true}]}`,
+			asked{query: "q", presenter: "presenter", ignored: "tools.web_search", tools: `[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}]`},
+		},
+		"blocks": {
+			messages{},
+			`{"model":"conclave","max_tokens":9,"system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"top_k":3,
 			"messages":[{"role":"user","content":"1+1?"},{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":""},{"type":"text","text":"2"}]},
 			{"role":"user","content":[{"type":"text","text":"Sure?"}]}]}`,
-			asked{query: "Sure?", instructions: "Be brief.", history: []artifact.Turn{{Query: "1+1?", Answer: "2"}}, presenter: "presenter", ignored: "top_k"}},
-		"results in blocks": {messages{}, `{"model":"conclave","max_tokens":9,"tools":[{"name":"f","input_schema":{"type":"object"}},{"type":"web_search_20250305","name":"web_search"}],
+			asked{query: "Sure?", instructions: "Be brief.", history: []artifact.Turn{{Query: "1+1?", Answer: "2"}}, presenter: "presenter", ignored: "top_k"},
+		},
+		"results in blocks": {
+			messages{},
+			`{"model":"conclave","max_tokens":9,"tools":[{"name":"f","input_schema":{"type":"object"}},{"type":"web_search_20250305","name":"web_search"}],
 			"messages":[{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{}}]},
 			{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"no"}],"is_error":true},{"type":"text","text":"Go on."}]}]}`,
-			asked{presenter: "presenter", ignored: "tools.web_search_20250305", tools: `[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`,
-				results: []coordination.ToolResult{{ID: "c1", Content: "error: no\n\nGo on."}}}},
-		"a picture of an earlier turn": {completions{}, `{"model":"conclave","messages":[{"role":"user","content":[{"type":"text","text":"See"},
+			asked{
+				presenter: "presenter", ignored: "tools.web_search_20250305", tools: `[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`,
+				results: []coordination.ToolResult{{ID: "c1", Content: "error: no\n\nGo on."}},
+			},
+		},
+		"a picture of an earlier turn": {
+			completions{},
+			`{"model":"conclave","messages":[{"role":"user","content":[{"type":"text","text":"See"},
 			{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]},{"role":"assistant","content":"Yes."},{"role":"user","content":"And?"}]}`,
-			asked{query: "And?", history: []artifact.Turn{{Query: "See\n[an earlier image, not shown again]", Answer: "Yes."}}}},
+			asked{query: "And?", history: []artifact.Turn{{Query: "See\n[an earlier image, not shown again]", Answer: "Yes."}}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
