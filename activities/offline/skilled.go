@@ -150,7 +150,7 @@ func Recorded(agent string, params map[string]any, recording *eval.Recording) (l
 		return nil, fmt.Errorf("read params.member of agent %s: %w", agent, err)
 	}
 	r := &recorded{member: p.Member, column: column, recording: recording}
-	return &respondent{model: New(agent).(*model), agent: agent, source: r, name: "The agent of recorded answers", voter: p.Voter.OfRecorded()}, nil
+	return &respondent{model: New(agent).(*model), agent: agent, source: r, name: "The agent of recorded answers", voter: p.OfRecorded()}, nil
 }
 
 func (r *recorded) find(query string) (eval.Question, error) {

@@ -506,3 +506,15 @@ func (o *oracle) resume(agent string) Launch {
 	m.runs, m.rest, m.left, m.again, m.retried = &l, nil, "", false, false
 	return l
 }
+
+// affords reports whether the budget is sufficient for another step.
+func (o *oracle) affords() bool {
+	left, budget := o.left(), o.config.Budget
+	return (budget.Tokens == 0 || left.Tokens > 0) && (budget.USD == 0 || left.USD > 0)
+}
+
+func (o *oracle) spent() bool {
+	cost, budget := o.cost(), o.config.Budget
+	return budget.Tokens > 0 && cost.InputTokens+cost.OutputTokens >= budget.Tokens ||
+		budget.USD > 0 && known(cost) >= budget.USD
+}

@@ -643,18 +643,6 @@ func (o *oracle) left() Allowance {
 	return left
 }
 
-// affords reports whether the budget is sufficient for another step.
-func (o *oracle) affords() bool {
-	left, budget := o.left(), o.config.Budget
-	return (budget.Tokens == 0 || left.Tokens > 0) && (budget.USD == 0 || left.USD > 0)
-}
-
-func (o *oracle) spent() bool {
-	cost, budget := o.cost(), o.config.Budget
-	return budget.Tokens > 0 && cost.InputTokens+cost.OutputTokens >= budget.Tokens ||
-		budget.USD > 0 && known(cost) >= budget.USD
-}
-
 // known returns the known part of a cost.
 func known(u llm.Usage) float64 {
 	if u.TotalUSD != nil {

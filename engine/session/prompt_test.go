@@ -246,8 +246,6 @@ func TestOpening(t *testing.T) {
 			t.Window = 1000
 			t.Turns[1].Answer = strings.Repeat("Line of an earlier reply.\n", 100)
 		},
-		"previous":       func(t *task) { afterAttempt(t); files(t) },
-		"previous_first": func(t *task) { first(t); afterAttempt(t) },
 	})
 }
 
@@ -255,6 +253,8 @@ func TestOpening(t *testing.T) {
 func TestOpening_otherSteps(t *testing.T) {
 	t.Parallel()
 	requireOpenings(t, map[string]func(*task){
+		"previous":       func(t *task) { afterAttempt(t); files(t) },
+		"previous_first": func(t *task) { first(t); afterAttempt(t) },
 		"divided_first": func(t *task) { divided(t); t.Answers, t.Offered = nil, []coordination.Action{coordination.NewAnswer} },
 		"divided_stop":  func(t *task) { divided(t); t.Offered = []coordination.Action{coordination.Stop} },
 		"divided_answer": func(t *task) {

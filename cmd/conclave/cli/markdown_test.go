@@ -82,7 +82,7 @@ func TestMarkdown_hostile(t *testing.T) {
 		for _, color := range []bool{false, true} {
 			rendered := ansi.Strip(RenderMarkdown(content, 30, color))
 			require.NotContains(t, rendered, "\u202e")
-			require.Less(t, strings.IndexFunc(rendered, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }), 0, "%q", rendered)
+			require.Negative(t, strings.IndexFunc(rendered, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }), "%q", rendered)
 			if !color {
 				require.Equal(t, rendered, RenderMarkdown(content, 30, color))
 			}

@@ -153,6 +153,6 @@ steps:
 
 	one, err := newStepOrder(c, stepFlags{dir: "d"}, "q")
 	require.NoError(t, err)
-	require.Equal(t, "", one.team.Agents[0].ID, "the next free one of the directory")
+	require.Empty(t, one.team.Agents[0].ID, "the next free one of the directory")
 	require.Equal(t, got.team.Agents[0].Backend, one.team.Agents[0].Backend)
 }

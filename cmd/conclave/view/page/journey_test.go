@@ -57,7 +57,7 @@ func TestDrawScenario_once(t *testing.T) {
 	t.Parallel()
 	reads, canvas := 0, NewCanvas()
 	run := ScenarioRun{Run: stage.SignIn(), Evidence: func(string) []byte { reads++; return []byte("a log") }}
-	run.Run.Status = scenario.Running
+	run.Status = scenario.Running
 	work := Live{Running: []cli.Activity{{Agent: "tester", Doing: coordination.Doing{What: "model call 3"}}}}
 	draw := func() map[string]string {
 		d, err := DrawScenario(run, work, stage.Began, canvas)

@@ -54,7 +54,7 @@ func (h *Handler) steerRun(w http.ResponseWriter, r *http.Request) {
 	if !h.admitForm(w, r, 4*coordination.MaxText) {
 		return
 	}
-	run := runOf(r, nil)
+	run := runOf(r)
 	var said string
 	var err error
 	if verb := r.PathValue("verb"); verb == "apply" && run.Kind == record.Sessions {
@@ -196,7 +196,7 @@ func (h *Handler) applyChange(ctx context.Context, run record.Run, by access.Cal
 
 // goBeside redirects to the page of the next newer or older run of the same kind.
 func (h *Handler) goBeside(w http.ResponseWriter, r *http.Request) {
-	run := runOf(r, nil)
+	run := runOf(r)
 	items, err := h.listItems(r.Context(), access.From(r.Context()))
 	if err != nil {
 		SendProblem(w, http.StatusBadGateway, err.Error())

@@ -81,7 +81,7 @@ func Directory(name string, run record.Run) (*Handler, string) {
 }
 
 // runOf returns the run whose page a request is about, whether or not it exists.
-func runOf(r *http.Request, store artifact.Store) record.Run {
+func runOf(r *http.Request) record.Run {
 	kind := record.Sessions
 	for _, k := range record.Kinds {
 		if strings.HasPrefix(r.URL.Path, "/"+k.Folder+"/") {
@@ -92,7 +92,7 @@ func runOf(r *http.Request, store artifact.Store) record.Run {
 	if slug := r.PathValue("slug"); slug != "" {
 		id = slug + "/" + id
 	}
-	return kind.At(store, id)
+	return kind.At(nil, id)
 }
 
 // ServeHTTP implements http.Handler. Requests have passed an access.Gate.
@@ -110,7 +110,7 @@ func (h *Handler) followedPage(r *http.Request) (*followed, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.forgetUnread()
-	run := runOf(r, nil)
+	run := runOf(r)
 	base := run.Page()
 	if f := h.pages[base]; f != nil {
 		h.used[base] = time.Now()
@@ -189,7 +189,7 @@ func SendProblem(w http.ResponseWriter, status int, why string) {
 }
 
 func (h *Handler) servePage(w http.ResponseWriter, r *http.Request) {
-	run, key := runOf(r, nil), r.URL.Query().Get("n")
+	run, key := runOf(r), r.URL.Query().Get("n")
 	var html []byte
 	f, err := h.followedPage(r)
 	if err == nil {
