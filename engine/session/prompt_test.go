@@ -255,8 +255,8 @@ func TestOpening_otherSteps(t *testing.T) {
 	requireOpenings(t, map[string]func(*task){
 		"previous":       func(t *task) { afterAttempt(t); files(t) },
 		"previous_first": func(t *task) { first(t); afterAttempt(t) },
-		"divided_first": func(t *task) { divided(t); t.Answers, t.Offered = nil, []coordination.Action{coordination.NewAnswer} },
-		"divided_stop":  func(t *task) { divided(t); t.Offered = []coordination.Action{coordination.Stop} },
+		"divided_first":  func(t *task) { divided(t); t.Answers, t.Offered = nil, []coordination.Action{coordination.NewAnswer} },
+		"divided_stop":   func(t *task) { divided(t); t.Offered = []coordination.Action{coordination.Stop} },
 		"divided_answer": func(t *task) {
 			divided(t)
 			t.Offered, t.Sensitivity = []coordination.Action{coordination.NewAnswer}, "strict"
