@@ -121,7 +121,7 @@ func (d *Desk) startOrJoin(ctx context.Context, by access.Caller, q Question, na
 func (d *Desk) startSession(ctx context.Context, by access.Caller, q Question) error {
 	q.Input.Team, q.Input.Config = q.Team.registered, q.Team.config
 	return runs.Execute(ctx, d.conn, runs.Order{
-		Kind: kind, ID: q.ID, Query: q.Input.Query, Input: q.Input, Offline: q.Team.Offline, Team: q.Team.Name,
+		Kind: kind, ID: q.ID, Query: q.Input.Query, Continues: q.Input.Continues, Input: q.Input, Offline: q.Team.Offline, Team: q.Team.Name,
 		Memo: map[string]any{workflows.MemoCaller: by.Name, workflows.MemoRequest: q.Hash},
 	})
 }

@@ -261,7 +261,7 @@ func Start(ctx context.Context, conn *cli.Connection, o Options) (*Server, error
 	d := gateway.New(conn, o.Teams, listener.Addr().String())
 	mux := http.NewServeMux()
 	page := func(r *http.Request, session string) string { return s.reachedAddress(r) + "/sessions/" + session }
-	pages := ownPages(d, web.New(conn, web.Options{Kinds: o.Kinds, ReadOnly: o.ReadOnly}))
+	pages := ownPages(d, web.New(conn, web.Options{Kinds: o.Kinds, ReadOnly: o.ReadOnly, Desk: d}))
 	mux.Handle("/", pages)
 	api := chat.New(d, page, o.ReadOnly)
 	mux.Handle("/v1", api)

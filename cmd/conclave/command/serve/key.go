@@ -15,6 +15,7 @@ import (
 	"conclave/cmd/conclave/api/access"
 	"conclave/cmd/conclave/api/gateway"
 	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/view/web"
 	"conclave/workflows"
 )
 
@@ -84,17 +85,18 @@ func ownPages(d *gateway.Desk, pages http.Handler) http.Handler {
 			err = d.ChargeRetry(r.Context(), by, id)
 		}
 		if err != nil {
-			http.Error(w, err.Error(), statusOf(err))
+			web.SendProblem(w, statusOf(err), err.Error())
 			return
 		}
 		pages.ServeHTTP(w, r)
 	}
 	own := http.NewServeMux()
 	own.Handle("/{$}", pages) // lists the caller's sessions alone
+	own.Handle("/ask", pages)
 	own.HandleFunc("/sessions/{id}", session)
 	own.HandleFunc("/sessions/{id}/{rest...}", session)
 	own.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "a key shows the sessions that it has started, and no other page", http.StatusNotFound)
+		web.SendProblem(w, http.StatusNotFound, "a key shows the sessions that it has started, and no other page")
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if access.From(r.Context()).Name == "" {

@@ -117,12 +117,18 @@ func textOf(b *tab) string {
 	return text
 }
 
-// submit submits the form of a request, once it is there, and waits for the notice.
-func (b *tab) submit(verb, notice string) {
+// submitTo submits the form of a request once it is there.
+func (b *tab) submitTo(verb string) {
 	b.t.Helper()
 	form := fmt.Sprintf(`document.querySelector('form[action$="/%s"]')`, verb)
 	b.comes("!!" + form)
 	pageEval[bool](b, fmt.Sprintf(`(() => { setTimeout(() => %s.requestSubmit()); return true })()`, form))
+}
+
+// submit submits the form of a request and waits for the notice.
+func (b *tab) submit(verb, notice string) {
+	b.t.Helper()
+	b.submitTo(verb)
 	b.comes(`document.readyState === "complete" && document.URL.includes("?n=")`)
 	b.comes(fmt.Sprintf(`document.querySelector(".notice:not(.failed)")?.innerText.includes(%q) ?? false`, notice))
 }
@@ -152,7 +158,7 @@ func TestPage_steer(t *testing.T) {
 	pageEval[bool](b, `(() => { `+step+`.open = true; return true })()`)
 	b.comes(step + `.innerText.includes("Let me think about boats")`)
 
-	pageEval[bool](b, `(() => { document.getElementById("say").value = "The river is high."; return true })()`)
+	pageEval[bool](b, `(() => { document.getElementById("text-say").value = "The river is high."; return true })()`)
 	b.submit("say", "sent; agents read it at the next safe point")
 	b.comes(`document.getElementById("why").innerText.includes("The river is high.")`)
 	b.submit("pause", "paused, nothing is lost")
@@ -165,4 +171,43 @@ func TestPage_steer(t *testing.T) {
 	b.submit("finish", "deciding with the answers so far")
 	b.comes(`document.querySelector("#head .chip").innerText.startsWith("finished")`)
 	b.comes(`!document.querySelector('form[action$="/finish"]')`)
+
+	out, err = command(t, dir, "start", "--config", "team.yaml", "--session-id", "s2", "And back?").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.NoError(t, chromedp.Do(b.ctx, chromedp.Navigate(pages+"/sessions/s2")))
+	b.comes(`!!document.getElementById("answer-agent1.1")`)
+	b.comes(`document.querySelector("#act-finish p")?.textContent.includes("agent1.1 of agent_a would win now, with 0 of 2 votes.") ?? false`)
+	b.submit("cancel", "asked to end")
+	b.comes(`document.querySelector("#head .chip").innerText === "cancelled"`)
+	pageEval[bool](b, `(() => { document.querySelector('a[rel="next"]').click(); return true })()`)
+	b.comes(`location.pathname === "/sessions/s1"`)
+}
+
+// A person looks at a change and applies it from the page, asks on, and asks something else.
+func TestPage_goOn(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "team.yaml"), []byte("agents:\n  - {id: agent_a, backend: {type: offline}}\n  - {id: agent_b, backend: {type: offline}}\n"), 0o600))
+	project := filepath.Join(dir, "project")
+	require.NoError(t, os.Mkdir(project, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(project, "README.md"), []byte("# A project\n"), 0o600))
+	pages := servedPages(t, dir)
+	out, err := command(t, dir, "run", "--config", "team.yaml", "--base", project, "--session-id", "s1", "Tabs or spaces?").CombinedOutput()
+	require.NoError(t, err, string(out))
+
+	b := open(t, pages+"/sessions/s1", 1600)
+	b.comes(`document.getElementById("change").innerText.includes("answer.md new")`)
+	b.submit("apply", "applied to "+project+": 1 file changed")
+	require.FileExists(t, filepath.Join(project, "answer.md"))
+
+	pageEval[bool](b, `(() => { document.getElementById("text-continue").value = "And in Go?"; return true })()`)
+	b.submitTo("continue")
+	b.comes(`document.querySelector("h1").innerText === "And in Go?" && document.getElementById("asked").innerText.includes("continues s1")`)
+	b.comes(`!!document.querySelector("#head .chip.consensus, #head .chip.plurality")`)
+
+	require.NoError(t, chromedp.Do(b.ctx, chromedp.Navigate(pages+"/")))
+	pageEval[bool](b, `(() => { document.getElementById("text-ask").value = "Vi or emacs?"; return true })()`)
+	b.submitTo("ask")
+	b.comes(`document.querySelector("h1").innerText === "Vi or emacs?"`)
+	b.comes(`!!document.querySelector("#head .chip.consensus, #head .chip.plurality")`)
 }

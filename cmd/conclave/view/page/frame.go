@@ -35,7 +35,8 @@ type action struct {
 	Hint              string // what the text field is for; empty without one
 	Long              bool   // the text has several lines
 	To                []*record.Agent
-	Change            string // hash of the change that was shown
+	Teams             []string // to choose from
+	Change            string   // hash of the change that was shown
 	Main, Harmful     bool
 }
 
@@ -151,7 +152,7 @@ func (v *view) Actions() []action {
 			s.Decide = fmt.Sprintf("%s of %s would win now, with %d of %s. Steps at work are ended.",
 				v.State.Leader, leader.Agent, v.State.Votes[leader.Agent], cli.Plural(countActive(v.Session), "vote"))
 		}
-	case v.Final != nil && v.Live != nil && v.Live.Token != "" && !v.Live.Guest:
+	case v.Final != nil && v.Live != nil && v.Live.Token != "":
 		return []action{{
 			Path: v.Live.Base + "/continue", Token: v.Live.Token, Verb: "continue", Name: "Ask a follow-up", Hint: "A question that continues this conversation", Long: true,
 			Command: commandLine(v.Live, "run --continue", v.ID, placeholder),

@@ -287,10 +287,10 @@ func (l listed) Frame() frame { return frame{Live: l.Live, Title: "Sessions"} }
 
 // Ask returns the request for a new session; nil if the reader cannot start one.
 func (l listed) Ask() *action {
-	if l.Live.Token == "" || l.Live.Guest {
+	if len(l.Live.Teams) == 0 {
 		return nil
 	}
-	return &action{Path: "/ask", Token: l.Live.Token, Verb: "ask", Name: "Ask the team", Main: true, Command: commandLine(l.Live, "run", placeholder), Hint: "A question for the default team", Long: true}
+	return &action{Path: "/ask", Token: l.Live.Token, Verb: "ask", Name: "Ask the team", Main: true, Command: commandLine(l.Live, "run", placeholder), Hint: "A question", Long: true, Teams: l.Live.Teams}
 }
 
 // List renders the list of all sessions, the newest first.

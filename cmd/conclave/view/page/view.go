@@ -73,15 +73,15 @@ type stepView struct {
 
 // Live is the state of a page that a server keeps up to date.
 type Live struct {
-	Base     string // path of the page, such as /sessions/s1
-	Token    string // against forged requests; empty for a page without controls
-	Temporal string // address of the workflow in Temporal's page; empty if it is unknown
-	Since    string // the version from which the reader follows the page
-	Target   string // directory to which the change can be applied from here; empty without one
-	Guest    bool   // the reader sees its own sessions only and starts none here
-	Beside   bool   // there are addresses of the newer and the older run
-	Notice   string // the outcome of the reader's last request
-	Failed   bool   // whether that request failed
+	Base     string   // path of the page, such as /sessions/s1
+	Token    string   // against forged requests; empty for a page without controls
+	Temporal string   // address of the workflow in Temporal's page; empty if it is unknown
+	Since    string   // the version from which the reader follows the page
+	Target   string   // directory to which the change can be applied from here; empty without one
+	Teams    []string // teams that the reader may ask, the default one first
+	Beside   bool     // there are addresses of the newer and the older run
+	Notice   string   // the outcome of the reader's last request
+	Failed   bool     // whether that request failed
 	Running  []cli.Activity
 
 	// Command returns a command line for a terminal; nil for a directory.

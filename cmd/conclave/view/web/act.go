@@ -1,21 +1,20 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
-	"time"
 
 	"conclave/activities"
 	acts "conclave/activities/session"
 	"conclave/cmd/conclave/api/access"
+	"conclave/cmd/conclave/api/gateway"
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
 	"conclave/cmd/conclave/run/inputs"
@@ -113,53 +112,46 @@ func (h *Handler) startSession(w http.ResponseWriter, r *http.Request) {
 	if !h.admitForm(w, r, 4*workflows.MaxInput) {
 		return
 	}
-	if access.From(r.Context()).Name != "" {
-		SendProblem(w, http.StatusForbidden, "the holder of a key starts sessions by the API, where its budget holds")
-		return
-	}
-	back, continues := "/", r.PathValue("id")
+	by, continues, back := access.From(r.Context()), r.PathValue("id"), "/"
 	if continues != "" {
 		back = record.Sessions.At(nil, continues).Page()
 	}
-	id, said, err := h.ask(r.Context(), continues, r.PostForm.Get("text"))
+	id, said, err := h.ask(r.Context(), by, continues, r.PostForm.Get("team"), r.PostForm.Get("text"))
 	if err == nil {
 		back = record.Sessions.At(nil, id).Page()
 	}
 	h.redirect(w, r, back, said, err)
 }
 
-// ask starts a session, which runs wherever a worker runs steps, and returns its ID.
-func (h *Handler) ask(ctx context.Context, continues, question string) (id, said string, err error) {
-	at := slices.IndexFunc(h.Kinds, func(k *runs.Kind) bool { return k.Workflow == sessionflow.Type })
-	switch {
-	case at < 0:
-		return "", "", errors.New("this server starts no sessions")
-	case strings.TrimSpace(question) == "":
-		return "", "", errors.New("the question is empty; write one")
-	}
-	if err := cli.CheckText("QUESTION", question, workflows.MaxInput, "put large material where the agents can read it"); err != nil {
+// ask starts a session, which runs wherever a worker runs steps, and returns its ID. One that continues
+// another has the team of that one.
+func (h *Handler) ask(ctx context.Context, by access.Caller, continues, team, question string) (id, said string, err error) {
+	q := gateway.Question{Input: sessionflow.Input{Query: question, Continues: continues}}
+	if err = cli.CheckText("QUESTION", question, workflows.MaxInput, "put large material where the agents can read it"); err != nil {
 		return "", "", err
 	}
-	o := runs.Order{
-		Kind: h.Kinds[at], ID: cli.NewRunID(time.Now()), Query: question, Team: activities.DefaultTeam, Continues: continues,
-		Input: sessionflow.Input{Query: question, Continues: continues},
+	switch {
+	case strings.TrimSpace(question) == "":
+		err = errors.New("the question is empty; write one")
+	case continues == "":
+		q.Team, err = h.Desk.Team(by, cmp.Or(team, activities.DefaultTeam))
+	default:
+		q.Team.Name = "session " + continues
+		_, err = acts.Continue(ctx, h.conn.Store, continues)
 	}
-	if continues != "" {
-		if _, err := acts.Continue(ctx, h.conn.Store, continues); err != nil {
-			return "", "", err
-		}
-		o.Team = "session " + continues
+	if err != nil {
+		return "", "", err
 	}
-	if err := runs.Execute(ctx, h.conn, o); err != nil {
-		return "", "", fmt.Errorf("start the session: %w", err)
+	ticket, err := h.Desk.Start(ctx, by, q)
+	if err != nil {
+		return "", "", err
 	}
-	said = runs.Told(h.conn, func(conn *cli.Connection) {
+	return ticket.ID, runs.Told(h.conn, func(conn *cli.Connection) {
 		if dir, err := inputs.Directory(conn, continues); continues != "" && err == nil {
-			inputs.Remember(conn, o.ID, dir)
+			inputs.Remember(conn, ticket.ID, dir)
 		}
 		conn.WarnIdle(ctx, conn.Queue)
-	})
-	return o.ID, said, nil
+	}), nil
 }
 
 // target returns the directory to which a session's change can be applied from its page: on this
@@ -168,10 +160,7 @@ func (h *Handler) target(run record.Run) string {
 	if h.ReadOnly || h.AnyUser || h.conn.Cluster || h.conn.Client == nil || run.Kind != record.Sessions {
 		return ""
 	}
-	dir, err := inputs.Directory(h.conn, run.ID)
-	if err != nil {
-		return ""
-	}
+	dir, _ := inputs.Directory(h.conn, run.ID) // empty if it is not remembered
 	return dir
 }
 

@@ -67,6 +67,22 @@ func TestStartSession(t *testing.T) {
 	}
 }
 
+// A session that the holder of a key starts belongs to the key.
+func TestStartSession_byKey(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	started := starting(s)
+	gate, key := callers.Gate(t, callers.Alice, s.handler)
+	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/ask", strings.NewReader(s.form("text", "Why?").Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.SetBasicAuth("", key)
+	w := httptest.NewRecorder()
+	gate.ServeHTTP(w, r)
+	require.Equal(t, http.StatusSeeOther, w.Code, w.Body.String())
+	require.Len(t, *started, 1)
+	require.Equal(t, callers.Alice.Name, (*started)[0].Memo[workflows.MemoCaller])
+}
+
 func TestStartSession_refuses(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
@@ -80,20 +96,14 @@ func TestStartSession_refuses(t *testing.T) {
 	}
 	require.Equal(t, "the question is empty; write one", said("/ask", " \n"))
 	require.Contains(t, said("/ask", "a\xffb"), "QUESTION")
+	_, to, _ := s.post("/ask", s.form("text", "Why?", "team", "nobody"))
+	require.Contains(t, s.handler.takeNotice(to[len("/?n="):]).text, `there is no team "nobody" for you; you may ask: default`)
 	require.Contains(t, said("/sessions/s9/continue", "And now?"), "session s9 cannot be continued: the store has no such session")
 	for _, path := range []string{"/ask", "/sessions/s2/continue"} {
 		status, _, body := s.post(path, url.Values{"text": {"Why?"}})
 		require.Equal(t, http.StatusForbidden, status)
 		require.Contains(t, body, "no valid token")
 	}
-	gate, key := callers.Gate(t, callers.Alice, s.handler)
-	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/ask", strings.NewReader(s.form("text", "Why?").Encode()))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	r.SetBasicAuth("", key)
-	w := httptest.NewRecorder()
-	gate.ServeHTTP(w, r)
-	require.Equal(t, http.StatusForbidden, w.Code)
-	require.Contains(t, w.Body.String(), "the holder of a key starts sessions by the API")
 	readOnly := newSite(t, func(o *Options) { o.ReadOnly = true })
 	status, _, body := readOnly.post("/ask", readOnly.form("text", "Why?"))
 	require.Equal(t, http.StatusForbidden, status)

@@ -14,7 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"conclave/cmd/conclave/api/access"
+	"conclave/activities"
+	"conclave/cmd/conclave/api/gateway"
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
 	"conclave/cmd/conclave/run/record"
@@ -26,7 +27,8 @@ import (
 type Options struct {
 	Kinds    []*runs.Kind // kinds of the runs that can be steered and listed
 	ReadOnly bool
-	AnyUser  bool // every user of this machine may connect
+	AnyUser  bool          // every user of this machine may connect
+	Desk     *gateway.Desk // starts sessions; nil to start them with the default team of the workers
 }
 
 // Handler serves the pages of a connection's sessions, or of one directory.
@@ -44,6 +46,9 @@ type Handler struct {
 
 // New returns the handler of a connection's sessions.
 func New(conn *cli.Connection, o Options) *Handler {
+	if o.Desk == nil {
+		o.Desk = gateway.New(conn, []gateway.Team{gateway.WorkersTeam(activities.DefaultTeam)}, "")
+	}
 	h := &Handler{
 		Options: o, conn: conn, token: rand.Text(), mux: http.NewServeMux(),
 		pages: map[string]*followed{}, used: map[string]time.Time{}, notices: map[string]notice{},
@@ -123,7 +128,6 @@ func (h *Handler) followedPage(r *http.Request) (*followed, error) {
 		return nil, errors.New("the pages of a cluster's sessions are made from its bucket: name it with --bucket")
 	}
 	f := h.followRun(run)
-	f.live.Guest = access.From(r.Context()).Name != ""
 	h.pages[base], h.used[base] = f, time.Now()
 	return f, nil
 }

@@ -30,9 +30,12 @@ func (h *Handler) serveList(w http.ResponseWriter, r *http.Request) {
 	var html []byte
 	if err == nil {
 		said := h.takeNotice(key)
-		live := page.Live{Notice: said.text, Failed: said.failed, Guest: by.Name != "", Command: h.conn.CommandLine}
+		live := page.Live{Notice: said.text, Failed: said.failed, Command: h.conn.CommandLine}
 		if h.conn.Client != nil && !h.ReadOnly {
 			live.Token = h.token
+			for _, t := range h.Desk.Teams(by) {
+				live.Teams = append(live.Teams, t.Name)
+			}
 		}
 		html, err = page.List(items, page.FilterOf(r.URL.Query()), live)
 	}

@@ -180,7 +180,7 @@ function step(by) {
 }
 const keys = {
   j: () => step(1), k: () => step(-1), t: changeTheme, "?": () => $("help").showModal(),
-  "/": () => $("search").focus(), c: () => { const b = document.querySelector("#decision .copy"); if (b) copy(b); },
+  "/": () => { if ($("all-steps")) $("all-steps").open = true; $("search").focus(); }, c: () => { const b = document.querySelector("#decision .copy"); if (b) copy(b); },
 };
 document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input:not([type=checkbox]),select,textarea")) return;
