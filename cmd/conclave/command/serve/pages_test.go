@@ -33,7 +33,7 @@ func TestServer_ownPages(t *testing.T) {
 	for method, path := range map[string]string{http.MethodGet: "", http.MethodPost: "/finish"} {
 		status, body := s.send(method, "/sessions/alice-1"+path, "")
 		require.Equal(t, http.StatusNotFound, status)
-		require.Contains(t, body, `there is no session "alice-1" of yours`)
+		require.Contains(t, body, `there is no session &#34;alice-1&#34; of yours`)
 		require.NotContains(t, body, "Tabs?")
 	}
 	for _, path := range []string{"/sessions/alice-1/events", "/sessions/alice-1/steps/agent_a/1", "/pipelines/p1", "/scenarios/s1"} {
