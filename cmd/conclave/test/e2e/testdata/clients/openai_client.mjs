@@ -9,7 +9,7 @@ const ask = (more) => client.chat.completions.create({ model: "conclave", messag
 
 const models = [];
 for await (const model of client.models.list()) models.push(model.id);
-assert.deepEqual(models, ["conclave"]);
+assert.deepEqual(models, ["conclave", "conclave/single"]);
 
 // A chat, whose repetition has the same session.
 const first = await ask();

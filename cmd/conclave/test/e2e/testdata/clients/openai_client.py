@@ -8,7 +8,7 @@ client = OpenAI(base_url=sys.argv[1] + "/v1", api_key="any", max_retries=2)
 question = [{"role": "user", "content": "What is the answer, asks Python?"}]
 key = {"Idempotency-Key": "python"}
 
-assert [m.id for m in client.models.list().data] == ["conclave"]
+assert [m.id for m in client.models.list().data] == ["conclave", "conclave/single"]
 assert client.models.retrieve("conclave").owned_by == "conclave"
 
 # A chat, whose repetition has the same session.
