@@ -22,7 +22,8 @@
 // # Shared by all of them
 //
 //   - llm: messages, tool calls, replies, usage and errors of language models; the
-//     descriptions of the built-in tools, and the check of their arguments.
+//     descriptions of the built-in tools, and the check of their arguments. llm/wire has the
+//     JSON of the three protocols in which programs ask models.
 //   - loop: one agent's tool-calling loop and the Rules that decide how it ends; it keeps
 //     a long conversation within the model's context window, by elision and summaries.
 //   - step: one durable run of the loop: claim, journal, commit, derived documents; the

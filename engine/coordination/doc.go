@@ -16,7 +16,7 @@
 //	State     events, requests, the questions of "Deciding"   state.go, decide.go
 //	finale    the final answer                                finale.go
 //	steps     the ends of steps                               step.go
-//	waves     launches                                        launch.go, away.go, critique.go
+//	waves     launches                                        launch.go, outage.go, critique.go
 //	offers    who needs a step, who can run, open actions     offer.go
 //	tally     stale votes, the election, its support          news.go, tally.go
 //	facts     all that has happened                           facts.go
@@ -278,7 +278,7 @@
 //     the session is paused or parked. Rules 9, 24, 25, 44 and 47 bound the launches, so
 //     a session ends if its steps, outages, pauses and parks end.
 //
-// # Outages (away.go, outage.go)
+// # Outages (outage.go)
 //
 //  53. An agent whose step failed because its model's server was away has failed, but
 //     on_agent_failure does not apply, and the agent tries again by itself: its step is
@@ -505,7 +505,7 @@
 //     message and no agent has failed, every active agent is launched once more, whatever its
 //     limits of steps and rounds; rule 39 applies to its prompt and its vote.
 //
-// # Away (away.go)
+// # Away (outage.go)
 //
 //  106. A running step reports when its model is in an outage, and when the model is back.
 //     It is in an outage when, for away_seconds, calls have failed and none has been

@@ -289,7 +289,7 @@ func (t *tally) supportFor(winner *agent, by Basis) *Support {
 }
 
 // firstAgreement returns the share of the other agents' independent first answers that equal the
-// winner's, nil if there are none; and, from two independent first answers on, by how much more of
+// winner's, nil without any; and, from two independent first answers on, by how much more of
 // them equal the winner's than equal the most frequent other one.
 func (r *roster) firstAgreement(winner *agent) (agreement, spread *float64) {
 	firsts := r.agentsWhere(func(a *agent) bool { return a.First != Digest{} })

@@ -280,7 +280,7 @@ type Member struct {
 
 // replaySamples summarizes sessions that were held, those in which every agent has either answered first
 // by itself or failed. For other orders and smaller teams the agents vote for their own answers. It returns
-// nil if there are none.
+// nil without any.
 func replaySamples(samples []Sample) *Replay {
 	p := &Replayer{recording: &Recording{}, referees: map[string]*referee{}}
 	l := Lineup{Config: coordination.Config{MaxRevotes: 1}} // the default

@@ -188,7 +188,7 @@ type Voter struct {
 // The values of Voter.Votes.
 const (
 	VotesOwn       = "own"       // for the answer that is its own
-	VotesPlurality = "plurality" // for the answer that most agents gave; its own if there is none
+	VotesPlurality = "plurality" // for the answer that most agents gave; else its own
 )
 
 // OfRecorded returns the voter of recorded answers, which votes for its own answer unless it is told

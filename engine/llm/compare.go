@@ -15,7 +15,7 @@ type Data struct {
 	JSON json.RawMessage // as it is written, without white space
 
 	// Canonical is canonical JSON, the same for equal data: keys are sorted, numbers are decimals,
-	// texts are in NFC, sets are sorted, and what is not compared is missing.
+	// texts are in NFC, sets are sorted, and ignored fields are missing.
 	Canonical string
 
 	// Fields are the values in Canonical, ordered by their paths.

@@ -108,7 +108,7 @@ func (s *DataSchema) Arguments(name, other string, about Property) json.RawMessa
 		name, s.sentAt("/properties/"+name), other, encodeJSON(about)))
 }
 
-// unsent matches, in a schema without white space, what models do not see.
+// unsent matches, in a schema without white space, the parts hidden from models.
 var unsent = regexp.MustCompile(`,"(x-conclave-\w+|\$id|\$schema)":("[^"]*"|[\w.+-]+)|"(x-conclave-\w+|\$id|\$schema)":("[^"]*"|[\w.+-]+),?`)
 
 // localReference matches the beginning of a reference within a schema.

@@ -262,7 +262,7 @@ const (
 	checkTimeout = 900 * time.Millisecond
 )
 
-// Health is what /healthz and /readyz of a process report. The zero value is starting.
+// Health is the report of /healthz and /readyz of a process. The zero value is starting.
 type Health struct {
 	mu      sync.Mutex
 	problem error

@@ -216,8 +216,8 @@ func (s Snapshot) onlyWaits() Snapshot {
 	return s
 }
 
-// fitDetails puts below the rows of the agents what they have said and do. If there is no room for all
-// of it, it leaves out the activities that are not waits, then what the agents said first. It returns
+// fitDetails puts below the rows of the agents their texts and activities. If there is no room for all
+// of it, it leaves out the activities that are not waits, then the oldest texts. It returns
 // false if there is no room for the waits.
 func (s Snapshot) fitDetails(rows []string, room, width int, color bool) (lines []string, fits bool) {
 	newest := s.newestFirst()
@@ -233,7 +233,7 @@ func (s Snapshot) fitDetails(rows []string, room, width int, color bool) (lines 
 	return nil, false
 }
 
-// withDetails inserts what the agents said, for those in saying, and their activities below their rows,
+// withDetails inserts the texts of the agents in saying and their activities below their rows,
 // and appends the activities of other work.
 func (s Snapshot) withDetails(rows, saying []string, width int, color bool) []string {
 	var all []string

@@ -360,7 +360,7 @@ func (c *CLI) Ask(question string) (string, error) {
 }
 
 // AskAfterWait asks a question after a long wait and returns the answer in lower case, which is empty
-// at the end of the input. What was typed before the question is discarded.
+// at the end of the input. Input typed before the question is discarded.
 func (c *CLI) AskAfterWait(question string) (string, error) {
 	if tty, ok := c.Stdin.(*os.File); ok {
 		discardTyped(tty)

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Keys reads what is typed at a terminal at once and without showing it. Ctrl-C and Ctrl-Z keep their
+// Keys reads the keys typed at a terminal at once and without showing it. Ctrl-C and Ctrl-Z keep their
 // meaning.
 type Keys struct {
 	fd    int
@@ -38,7 +38,7 @@ func (c *CLI) OpenKeys(d Display) *Keys {
 	return k
 }
 
-// Listen passes what is typed to press until ctx ends. Then it discards what was not read, and the
+// Listen passes typed keys to press until ctx ends. Then it discards unread ones, and the
 // terminal is as before.
 func (k *Keys) Listen(ctx context.Context, press func(typed string)) {
 	const pause = 100 * time.Millisecond
@@ -85,7 +85,7 @@ func (k *Keys) isForeground() bool {
 	return err != nil || group == unix.Getpgrp()
 }
 
-// discardTyped discards what was typed and not read.
+// discardTyped discards typed input that was not read.
 func discardTyped(tty *os.File) {
 	if now, err := unix.IoctlGetTermios(int(tty.Fd()), readTermios); err == nil {
 		_ = unix.IoctlSetTermios(int(tty.Fd()), flushTermios, now)

@@ -19,7 +19,7 @@ import (
 )
 
 // markdown renders a text in Markdown as lines for a terminal. Control characters are removed, raw
-// HTML and what it does not know remain as they were written.
+// HTML and unknown syntax remain as they were written.
 type markdown struct {
 	source []byte
 	color  bool

@@ -12,7 +12,7 @@ import (
 	"conclave/workflows"
 )
 
-// keyHelp says what the keys do.
+// keyHelp explains the keys.
 const keyHelp = "p pause or resume · f decide now · s say something to the agents · o open the page · Ctrl-C stop watching, nothing is lost"
 
 // keyboard steers a followed run by single keys below its block. It is safe for concurrent use.
@@ -26,7 +26,7 @@ type keyboard struct {
 	help    bool
 }
 
-// entry is what is typed.
+// entry is typed input.
 type entry int
 
 const (
@@ -87,7 +87,7 @@ func (k *keyboard) press(ctx context.Context, typed string) {
 	}
 }
 
-// carryOut carries out a request and returns what the block does not show of its outcome.
+// carryOut carries out a request and returns the part of its outcome that the block does not show.
 func (f *Follower) carryOut(ctx context.Context, r Request) (note string) {
 	if r.Verb == openVerb {
 		if err := f.conn.OpenPage(f.run.page(f.conn.Pages)); err != nil {
@@ -108,7 +108,7 @@ func (f *Follower) carryOut(ctx context.Context, r Request) (note string) {
 // openVerb opens the page of the run; it is no request to it.
 const openVerb = "open"
 
-// take reads what was typed and returns the request that it completes, if any.
+// take reads typed input and returns the request that it completes, if any.
 func (k *keyboard) take(typed string) (r Request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -145,7 +145,7 @@ func (k *keyboard) take(typed string) (r Request) {
 	return r
 }
 
-// takeText adds to a message what was typed. Enter at the end sends it; before the end it is part of a
+// takeText adds typed input to a message. Enter at the end sends it; before the end it is part of a
 // pasted text. Escape drops it.
 func (k *keyboard) takeText(typed string) (r Request) {
 	text := strings.TrimRight(typed, "\r\n")

@@ -317,7 +317,7 @@ func Steer(ctx context.Context, conn *cli.Connection, kinds []*Kind, id string, 
 	return said, err
 }
 
-// Told returns what use prints to a person.
+// Told returns the text that use prints to a person.
 func Told(conn *cli.Connection, use func(*cli.Connection)) string {
 	var said bytes.Buffer
 	use(conn.PrintingTo(&said))

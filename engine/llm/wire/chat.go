@@ -97,7 +97,7 @@ type ChunkChoice struct {
 	FinishReason *string   `json:"finish_reason"`
 }
 
-// ChatDelta is what a chunk adds to the message.
+// ChatDelta is the addition of a chunk to the message.
 type ChatDelta struct {
 	Role      string     `json:"role,omitempty"`
 	Content   string     `json:"content,omitempty"`

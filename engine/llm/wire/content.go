@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Content is the content of a message: its texts, joined by line breaks, and what is attached.
+// Content is the content of a message: its texts, joined by line breaks, and its attachments.
 type Content struct {
 	Text        string
 	Attachments []Attachment
@@ -99,8 +99,8 @@ type source struct {
 	Content   json.RawMessage `json:"content"`
 }
 
-// read returns the text or the attachment of a part; neither for one that only repeats what a
-// model thought.
+// read returns the text or the attachment of a part; neither for a repeated thought of a
+// model.
 func (p part) read() (text *string, attached *Attachment, err error) {
 	switch {
 	case p.Type == "thinking", p.Type == "redacted_thinking", p.Type == "reasoning":

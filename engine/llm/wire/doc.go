@@ -5,8 +5,8 @@
 //   - chat.go: requests, replies and chunks of Chat Completions.
 //   - responses.go: the same of Responses, with the items of a conversation.
 //   - messages.go: the same of Messages, with the blocks of a message.
-//   - content.go: the content of a message, read alike from all three: its text and what is
-//     attached to it.
+//   - content.go: the content of a message, read alike from all three: its text and its
+//     attachments.
 //
 // Start with Content in content.go, which all three share.
 package wire

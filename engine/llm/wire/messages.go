@@ -39,7 +39,7 @@ type BlockMessage struct {
 	Blocks Blocks `json:"content"`
 }
 
-// Blocks are the blocks of a message, parted by what they are.
+// Blocks are the blocks of a message, parted by kind.
 type Blocks struct {
 	Content Content
 	Calls   []BlockCall
@@ -161,7 +161,7 @@ type MessageEvent struct {
 	Error   *MessageError `json:"error,omitempty"`
 }
 
-// BlockDelta is what an event adds to a block, or says of the end of the reply.
+// BlockDelta is the addition of an event to a block, or the end of the reply.
 type BlockDelta struct {
 	Type        string  `json:"type,omitempty"`
 	Text        string  `json:"text,omitempty"`
@@ -178,7 +178,7 @@ type MessageFailure struct {
 	Error MessageError `json:"error"`
 }
 
-// MessageError is what is wrong with a request or a service.
+// MessageError is a fault of a request or a service.
 type MessageError struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`

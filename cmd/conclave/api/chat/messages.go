@@ -34,7 +34,7 @@ func (messages) decode(body []byte) (request, error) {
 	return out, nil
 }
 
-// decodeMessages reads what a request and a count of its tokens have in common.
+// decodeMessages reads the fields that a request and a count of its tokens share.
 func decodeMessages(body []byte, limits map[string]bounds) (in wire.MessagesRequest, out request, err error) {
 	out.ignored, err = decodeBody(body, &in, limits)
 	switch {

@@ -43,7 +43,7 @@ const (
 	toolsFor   = "client_tools_for" // limits the tools to some agents
 )
 
-// request is what a client asks, read from the body of any of the protocols.
+// request is the question of a client, read from the body of any of the protocols.
 type request struct {
 	wish
 	messages  []message
@@ -219,7 +219,7 @@ func splitMessages(messages []message) (query message, instructions string, hist
 	return query, strings.Join(system, "\n\n"), history, nil
 }
 
-// withPlaceholders returns the text of an earlier message. What was attached to it was seen then.
+// withPlaceholders returns the text of an earlier message. Its attachments were seen then.
 func withPlaceholders(m message) string {
 	text := m.Text
 	for _, a := range m.Attachments {

@@ -107,7 +107,7 @@ func (out *request) readItems(in wire.ResponseRequest) error {
 	return nil
 }
 
-// addMessage adds a message. What a user says right after the results of tools, such as a client's
+// addMessage adds a message. The text of a user right after the results of tools, such as a client's
 // reminder, belongs to the last of them: results go to their session alone.
 func (out *request) addMessage(m message) {
 	last := len(out.messages) - 1

@@ -283,7 +283,7 @@ func newSessionOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f sessionFlags, 
 	return o, o.chooseLocalTeam(c, t, w, f.team)
 }
 
-// readSchema reads the schema of answers, and notes what of it is not checked.
+// readSchema reads the schema of answers, and notes its parts that are not checked.
 func readSchema(c *cli.CLI, file string) (json.RawMessage, error) {
 	if file == "" {
 		return nil, nil

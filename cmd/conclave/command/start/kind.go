@@ -134,7 +134,7 @@ func (sessionReporter) NewView(conn *cli.Connection, run runs.Run) runs.View[act
 	}
 }
 
-// words are what a display on a terminal shows of the agents of a session besides its state.
+// words are the texts that a terminal shows of the agents of a session besides its state.
 type words struct {
 	conn   *cli.Connection
 	layout artifact.Layout
@@ -143,7 +143,7 @@ type words struct {
 	recent []string          // agents by their newest answers and votes
 }
 
-// read reads the answers among events. What it cannot read is missing.
+// read reads the answers among events. Unreadable answers are missing.
 func (w *words) read(ctx context.Context, events []coordination.Entry) {
 	if !w.conn.Interactive() {
 		return

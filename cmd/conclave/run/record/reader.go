@@ -138,7 +138,7 @@ func (r *Reader) readHead(ctx context.Context, s *Session) error {
 	return r.readChange(ctx, s)
 }
 
-// readChange reads what a session changed of its base. A copy of a session has whole workspaces, so
+// readChange reads the change of a session to its base. A copy of a session has whole workspaces, so
 // the files that are those of the base are left out of its answers.
 func (r *Reader) readChange(ctx context.Context, s *Session) error {
 	if s.Base == "" {

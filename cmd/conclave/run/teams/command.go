@@ -188,7 +188,7 @@ func noteIdle(c *cli.CLI, file string, t config.Team) {
 	}
 }
 
-// NoteUnchecked names what of a schema, which may be nil, is passed on to models but not checked.
+// NoteUnchecked names the parts of a schema, which may be nil, that models get but nobody checks.
 func NoteUnchecked(c *cli.CLI, file string, s *llm.DataSchema) {
 	if s != nil && len(s.Unchecked) > 0 {
 		c.Infof("note: %s has in its schema, for models to see, what is not checked: %s", file, strings.Join(s.Unchecked, ", "))

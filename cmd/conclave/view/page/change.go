@@ -19,7 +19,7 @@ type change struct {
 // changedFile is a file of a patch.
 type changedFile struct {
 	Path           string
-	Note           string // what happened to the file besides its lines
+	Note           string // changes of the file besides its lines
 	Added, Deleted int
 	Lines          []patchLine
 	Hidden         bool // the lines are left out for want of room
@@ -65,7 +65,7 @@ func changeOf(patch string, limit int) *change {
 	return c
 }
 
-// notes are the beginnings of header lines that say what happened to a file.
+// notes are the beginnings of header lines about the fate of a file.
 var notes = []struct{ prefix, note string }{
 	{"new file mode 120000", "new link"},
 	{"new file mode", "new"},
@@ -116,7 +116,7 @@ func parseFile(part string) (f changedFile, size int) {
 	return f, size
 }
 
-// readHeader notes what a line above the first hunk says about the file.
+// readHeader notes the news about the file in a line above the first hunk.
 func (f *changedFile) readHeader(line string) {
 	for _, n := range notes {
 		rest, found := strings.CutPrefix(line, n.prefix)

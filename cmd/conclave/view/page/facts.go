@@ -23,7 +23,7 @@ type fact struct {
 // ID returns the ID of the fact's part of the page.
 func (f fact) ID() string { return attributeID("fact", f.Name) }
 
-// factsOf returns what happened. What did not happen is no fact.
+// factsOf returns the facts of a session. It has none about things that did not happen.
 func factsOf(s *record.Session) []fact {
 	const most = 60 // lines; the events and steps of the page are complete
 	var facts []fact

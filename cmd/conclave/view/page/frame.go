@@ -12,7 +12,7 @@ import (
 	"conclave/workflows"
 )
 
-// frame has what pages of all kinds have in common: the head of the document, and the bar above the
+// frame has the parts that pages of all kinds share: the head of the document, and the bar above the
 // page with the verdict and the tabs.
 type frame struct {
 	Live               *Live  // nil for a standalone page
@@ -31,8 +31,8 @@ type tab struct{ ID, Name string }
 type action struct {
 	Path, Token, Verb string
 	Name, Command     string
-	Warning           string // what is said before a second click; empty to send at once
-	Hint              string // what the text field is for; empty without one
+	Warning           string // warning before a second click; empty to send at once
+	Hint              string // purpose of the text field; empty without one
 	Long              bool   // the text has several lines
 	To                []*record.Agent
 	Teams             []string // to choose from
@@ -40,15 +40,15 @@ type action struct {
 	Main, Harmful     bool
 }
 
-// steering is what a run takes in its state; empty texts leave requests out.
+// steering has the requests that a run takes in its state; empty texts leave requests out.
 type steering struct {
 	ID           string
 	Running      bool
 	Paused       bool
-	Retry        string // name of the request that repeats what failed
+	Retry        string // name of the request that repeats failed steps
 	Say          string // hint of the text field
 	To           []*record.Agent
-	Decide, Stop string // what deciding now and cancelling would do
+	Decide, Stop string // effects of deciding now and of cancelling
 }
 
 // actions returns the requests that a reader may send.
@@ -100,13 +100,13 @@ func commandLine(l *Live, command string, args ...string) string {
 // placeholder stands for the text of a message or a question in a command line.
 const placeholder = "TEXT"
 
-// wait describes a run that has not ended: what it waits for, and since when.
+// wait describes a run that has not ended: the reason for its wait, and since when.
 type wait struct {
 	Class, Title, Why string
 	Since             time.Time
 }
 
-// waitFor describes a run by its state; why says what it does otherwise.
+// waitFor describes a run by its state; why says otherwise.
 func waitFor(parked *string, paused bool, why string, since time.Time) wait {
 	switch {
 	case parked != nil:

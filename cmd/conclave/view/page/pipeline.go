@@ -68,7 +68,7 @@ func (v *pipelineView) Frame() frame {
 	}
 }
 
-// Wait describes what a run waits for that has not ended.
+// Wait describes the wait of a run that has not ended.
 func (v *pipelineView) Wait() wait {
 	at, why := v.Created, "The first step is about to begin."
 	if v.Step != "" {
@@ -199,7 +199,7 @@ func (v *pipelineView) attachFiles(ctx context.Context, c *cutter, told bool) {
 	}
 }
 
-// findResult finds what a reader looks for first: the files of the run, and what an agent or a team said
+// findResult finds the first things that a reader looks for: the files of the run, and the text of an agent or a team
 // last if a tool has the last word.
 func (v *pipelineView) findResult() {
 	for i := range v.Steps {

@@ -237,7 +237,7 @@ func (j *journey) Frame() frame {
 	}
 }
 
-// Wait describes what a run waits for that has not ended.
+// Wait describes the wait of a run that has not ended.
 func (j *journey) Wait() wait {
 	began, _ := time.Parse(time.RFC3339, j.StartedAt) // zero if it is unknown
 	return waitFor(nil, j.Paused, "", began)

@@ -29,7 +29,7 @@ type view struct {
 	How      string  // the decision was found
 	Model    string  // model of the final answer's author; empty if it is unknown
 	Wait     wait    // of a running session
-	Change   *change // what the final answer changed; nil without a base
+	Change   *change // change of the final answer; nil without a base
 	Tally    tally
 	Why      []string
 	Sides    []side

@@ -176,10 +176,10 @@ type side struct {
 	Votes int
 	Moved int // voters that had another answer or another vote before
 	Said  []reason
-	Moves []string // what the voters of a large team had chosen before
+	Moves []string // earlier choices of the voters of a large team
 }
 
-// reason is what several voters gave as their reason, with what they had chosen before.
+// reason is a reason that several voters gave, with their earlier choices.
 type reason struct {
 	Voters []voter
 	Text   string

@@ -48,7 +48,7 @@ func (h *Handler) admitForm(w http.ResponseWriter, r *http.Request, most int64) 
 	return false
 }
 
-// steerRun does what a form on the page of a run asks for, and redirects to the page.
+// steerRun carries out a form on the page of a run, and redirects to the page.
 func (h *Handler) steerRun(w http.ResponseWriter, r *http.Request) {
 	if !h.admitForm(w, r, 4*coordination.MaxText) {
 		return

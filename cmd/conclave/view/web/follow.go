@@ -50,7 +50,7 @@ type followed struct {
 	subject    subject
 	status     func(context.Context) ([]byte, error) // status.json; nil without one
 	activities func(context.Context) []cli.Activity  // returns the activities of the running steps; nil if they are unknown
-	target     func() string                         // returns the directory to which the change can be applied; nil if there is none
+	target     func() string                         // returns the directory to which the change can be applied; nil without one
 	live       page.Live
 
 	mu         sync.Mutex
