@@ -16,6 +16,7 @@ import (
 	acts "conclave/activities/session"
 	"conclave/cmd/conclave/run/inputs"
 	"conclave/cmd/conclave/run/record"
+	"conclave/cmd/conclave/api/access"
 	"conclave/cmd/conclave/test/callers"
 	"conclave/cmd/conclave/test/stage"
 	"conclave/cmd/conclave/view/page"
@@ -72,7 +73,7 @@ func TestStartSession_byKey(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	started := starting(s)
-	gate, key := callers.Gate(t, callers.Alice, s.handler)
+	gate, key := callers.Gate(t, access.Caller{Name: "bob"}, s.handler)
 	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/ask", strings.NewReader(s.form("text", "Why?").Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.SetBasicAuth("", key)
@@ -80,7 +81,7 @@ func TestStartSession_byKey(t *testing.T) {
 	gate.ServeHTTP(w, r)
 	require.Equal(t, http.StatusSeeOther, w.Code, w.Body.String())
 	require.Len(t, *started, 1)
-	require.Equal(t, callers.Alice.Name, (*started)[0].Memo[workflows.MemoCaller])
+	require.Equal(t, "bob", (*started)[0].Memo[workflows.MemoCaller])
 }
 
 func TestStartSession_refuses(t *testing.T) {
