@@ -14,9 +14,9 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	acts "conclave/activities/session"
+	"conclave/cmd/conclave/api/access"
 	"conclave/cmd/conclave/run/inputs"
 	"conclave/cmd/conclave/run/record"
-	"conclave/cmd/conclave/api/access"
 	"conclave/cmd/conclave/test/callers"
 	"conclave/cmd/conclave/test/stage"
 	"conclave/cmd/conclave/view/page"
