@@ -216,38 +216,12 @@ func (s Snapshot) onlyWaits() Snapshot {
 	return s
 }
 
-// fitDetails puts below the rows of the agents what they have said and do. If there is no room for all
-// of it, it leaves out the activities that are not waits, then what the agents said first. It returns
-// false if there is no room for the waits.
-func (s Snapshot) fitDetails(rows []string, room, width int, color bool) (lines []string, fits bool) {
-	newest := s.newestFirst()
-	if lines = s.withDetails(rows, newest, width, color); len(lines) <= room {
-		return lines, true
-	}
-	waiting := s.onlyWaits()
-	for n := len(newest); n >= 0; n-- {
-		if lines = waiting.withDetails(rows, newest[:n], width, color); len(lines) <= room {
-			return lines, true
-		}
-	}
-	return nil, false
-}
-
-// withDetails inserts what the agents said, for those in saying, and their activities below their rows,
-// and appends the activities of other work.
-func (s Snapshot) withDetails(rows, saying []string, width int, color bool) []string {
+// withActivities inserts the activities of each agent below its row and appends those of
+// other work.
+func (s Snapshot) withActivities(rows []string, width int, color bool) []string {
 	var all []string
 	for i, agent := range s.State.Agents {
 		all = append(all, rows[i])
-		said := s.saidBy(agent)
-		if len(saying) < len(s.State.Agents) { // there is no room for all
-			said = said[max(0, len(said)-1):]
-		}
-		for _, line := range said {
-			if slices.Contains(saying, agent.ID) {
-				all = append(all, "    "+faint.on(line[0], color)+line[1])
-			}
-		}
 		for _, a := range s.activitiesOf(agent) {
 			all = append(all, a.wrappedLines(a.Timed(s.Now), "    ", width, color)...)
 		}
@@ -256,47 +230,6 @@ func (s Snapshot) withDetails(rows, saying []string, width int, color bool) []st
 		all = append(all, a.wrappedLines(a.Named("", s.Now), "  ", width, color)...)
 	}
 	return all
-}
-
-// saidBy returns the first line of an agent's newest answer and the reason of its vote, each after its
-// title.
-func (s Snapshot) saidBy(a coordination.AgentView) (said [][2]string) {
-	if gist := Line(s.Gists[a.ID]); gist != "" {
-		said = append(said, [2]string{"answer: ", gist})
-	}
-	if a.Vote != nil && a.Vote.Reason != "" {
-		said = append(said, [2]string{"reason: ", Line(a.Vote.Reason)})
-	}
-	return said
-}
-
-// newestFirst returns the agents by their newest answers and votes.
-func (s Snapshot) newestFirst() []string {
-	newest := slices.Clone(s.Recent)
-	slices.Reverse(newest)
-	for _, a := range s.State.Agents {
-		if !slices.Contains(newest, a.ID) {
-			newest = append(newest, a.ID)
-		}
-	}
-	return newest
-}
-
-// newestWords returns lines with the newest answers and reasons, for a screen that is too small for those
-// of all agents.
-func (s Snapshot) newestWords() (lines []string) {
-	const most = 3
-	for _, id := range s.newestFirst() {
-		i := slices.IndexFunc(s.State.Agents, func(a coordination.AgentView) bool { return a.ID == id })
-		if i < 0 {
-			continue
-		}
-		if said := s.saidBy(s.State.Agents[i]); len(said) > 0 && len(lines) < most {
-			lines = append(lines, "  "+id+" "+strings.Join(said[len(said)-1][:], ""))
-		}
-	}
-	slices.Reverse(lines)
-	return lines
 }
 
 // wrappedLines formats an activity. A wait may take several lines, because its text ends with

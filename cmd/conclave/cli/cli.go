@@ -363,7 +363,7 @@ func (c *CLI) Ask(question string) (string, error) {
 // at the end of the input. What was typed before the question is discarded.
 func (c *CLI) AskAfterWait(question string) (string, error) {
 	if tty, ok := c.Stdin.(*os.File); ok {
-		discardTyped(tty)
+		setKeys(tty, false)
 	}
 	answer, err := c.Ask(question)
 	if errors.Is(err, io.EOF) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
@@ -30,11 +31,7 @@ type Snapshot struct {
 	Received map[string]coordination.Entry
 
 	Models map[string]string // names of the agents' models, as far as they are known
-	Gists  map[string]string // first lines of the agents' newest answers, as far as they are known
-	Recent []string          // agents by their newest answers and votes, the newest last
-
-	Keys   bool     // a person steers the session by keys
-	Prompt []string // lines for that person, the last of the block
+	Said   []string          // the first lines of answers and the reasons of votes, the newest last
 
 	Now        time.Time // time of the activities
 	Activities []Activity
@@ -152,27 +149,38 @@ func eventLine(e coordination.Entry) string {
 	return text
 }
 
-// board redraws a block in place: the agents, their answers, and the votes.
+// board redraws a block in place: the agents, their answers, and the votes. It is safe for concurrent
+// use.
 type board struct {
 	screen screen
 	color  bool
+
+	mu     sync.Mutex
 	last   Snapshot
 	drawn  bool
+	asking bool // a question stands below the block, which is not redrawn
 }
 
 // Show redraws the block.
 func (b *board) Show(s Snapshot) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.last, b.drawn = s, true
-	width, height := b.screen.size()
-	b.screen.draw(formatFrame(s, width, height, b.color))
+	b.redraw()
+}
+
+func (b *board) redraw() {
+	if width, height := b.screen.size(); b.drawn && !b.asking {
+		b.screen.draw(formatFrame(b.last, width, height, b.color))
+	}
 }
 
 // Note writes the line above the block.
 func (b *board) Note(line string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.screen.printAbove(Line(line))
-	if b.drawn {
-		b.Show(b.last)
-	}
+	b.redraw()
 }
 
 // Hold is the reason why a session waits for a person.

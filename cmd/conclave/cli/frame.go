@@ -44,24 +44,26 @@ func SnapshotTable(s Snapshot) []string {
 // formatFrame formats a session in at most height-1 lines, which leaves a free line below. The
 // screen truncates the lines.
 func formatFrame(s Snapshot, width, height int, color bool) []string {
-	s.Keys = s.Keys && width >= slim
 	lines := []string{headerLine(s, width, color)}
 	if query := Line(s.State.Query); query != "" {
 		lines = append(lines, faint.on("  "+query, color))
 	}
-	foot := append(footerLines(s, color), s.Prompt...)
+	foot := footerLines(s, color)
 	rows := agentRows(s, width, color)
-	room := height - 1 - len(lines) - len(foot)
-	if detailed, fits := s.fitDetails(rows, room, width, color); fits {
-		return append(append(lines, detailed...), foot...)
-	}
-	if s.waitsSummary() != "" {
+	said := min(len(s.Said), max(leastSaid, len(rows)*2))
+	room := height - 1 - len(lines) - len(foot) - min(said, leastSaid)
+	switch all, waits := s.withActivities(rows, width, color), s.onlyWaits().withActivities(rows, width, color); {
+	case len(all) <= room:
+		rows = all
+	case len(waits) <= room:
+		rows = waits
+	case s.waitsSummary() != "":
 		foot = append([]string{"  " + yellow.on(s.waitsSummary(), color)}, foot...)
 		room--
 	}
-	if feed := s.newestWords(); room > 3*len(feed) {
-		foot = append(feed, foot...)
-		room -= len(feed)
+	said = min(said, leastSaid+max(0, room-len(rows)))
+	for _, words := range slices.Backward(s.Said[len(s.Said)-said:]) {
+		foot = append([]string{"  " + Line(words)}, foot...)
 	}
 	if room = max(1, room); len(rows) > room {
 		hidden := len(rows) - room + 1
@@ -69,6 +71,9 @@ func formatFrame(s Snapshot, width, height int, color bool) []string {
 	}
 	return append(append(lines, rows...), foot...)
 }
+
+// leastSaid is the least number of lines for what agents said, for which rows of agents are left out.
+const leastSaid = 3
 
 // slim is the width, in columns, below which the session's ID is truncated.
 const slim = 50
@@ -105,9 +110,6 @@ func headerWords(s Snapshot, color bool) string {
 	parts = append(parts, Clock(s.Elapsed))
 	if s.Offline != "" {
 		parts = append(parts, yellow.on(s.Offline, color))
-	}
-	if s.Keys {
-		parts = append(parts, faint.on("? keys", color))
 	}
 	return strings.Join(parts, " · ")
 }
@@ -246,19 +248,19 @@ func Clock(d time.Duration) string {
 // truncated.
 func agentRows(s Snapshot, width int, color bool) []string {
 	idWidth, wordWidth := 0, 0
-	names := s.agentNames(width, color)
-	for i, a := range s.State.Agents {
+	for _, a := range s.State.Agents {
 		_, words, _ := agentWords(s.State, a)
-		idWidth = max(idWidth, ansi.StringWidth(names[i]))
+		idWidth = max(idWidth, ansi.StringWidth(s.agentName(a, width, false)))
 		if !hasFailed(a) { // a failed agent has no details
 			wordWidth = max(wordWidth, ansi.StringWidth(words))
 		}
 	}
 	rows := make([]string, 0, len(s.State.Agents))
-	for i, a := range s.State.Agents {
+	for _, a := range s.State.Agents {
 		mark, words, p := agentWords(s.State, a)
 		words = ansi.Truncate(words, max(wordWidth, width-idWidth-5), "…")
-		name := names[i] + strings.Repeat(" ", idWidth-ansi.StringWidth(names[i]))
+		name := s.agentName(a, width, color)
+		name += strings.Repeat(" ", idWidth-ansi.StringWidth(name))
 		row := fmt.Sprintf("  %s %s  %s", p.on(mark, color), name, p.on(words, color))
 		if !hasFailed(a) {
 			row += strings.Repeat(" ", max(0, wordWidth-ansi.StringWidth(words))) + "  " + faint.on(agentDetail(a, s.Received[a.ID]), color)
@@ -268,20 +270,14 @@ func agentRows(s Snapshot, width int, color bool) []string {
 	return rows
 }
 
-// agentNames returns the ID of each agent with the name of its model, if there is room for it.
-func (s Snapshot) agentNames(width int, color bool) []string {
+// agentName returns the ID of an agent with the name of its model, if there is room for it.
+func (s Snapshot) agentName(a coordination.AgentView, width int, color bool) string {
 	const longest = 20 // columns
-	names := make([]string, 0, len(s.State.Agents))
-	for _, a := range s.State.Agents {
-		model := Line(s.Models[a.ID])
-		model = ansi.Truncate(model[strings.LastIndexByte(model, '/')+1:], longest, "…")
-		if model == "" || width < slim {
-			names = append(names, a.ID)
-			continue
-		}
-		names = append(names, fmt.Sprintf("%s %s", a.ID, faint.on(model, color)))
+	model := Line(s.Models[a.ID])
+	if model == "" || width < slim {
+		return a.ID
 	}
-	return names
+	return a.ID + " " + faint.on(ansi.Truncate(model[strings.LastIndexByte(model, '/')+1:], longest, "…"), color)
 }
 
 func hasFailed(a coordination.AgentView) bool { return a.Error != nil && !a.Running && a.Doing == nil }

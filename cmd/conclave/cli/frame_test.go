@@ -147,22 +147,12 @@ func atWork(s Snapshot) Snapshot {
 
 // saying is a session whose agents' models, answers and reasons are known.
 func saying(s Snapshot) Snapshot {
-	s.Keys = true
-	s.Models, s.Gists = map[string]string{}, map[string]string{}
+	s.Models = map[string]string{}
 	for i, a := range s.State.Agents {
 		s.Models[a.ID] = []string{"gpt-5.2", "meta-llama/Llama-3.3-70B-Instruct-Turbo", "claude\x1b[31m"}[i%3]
-		s.Gists[a.ID] = "Answer of \x1b]0;title\x07" + a.ID + "\nand more"
-		s.Recent = append(s.Recent, a.ID)
-		if a.Vote != nil {
-			s.State.Agents[i].Vote.Reason = "It names\nthe \x1b[2Jowner of each table, and what happens while the second shard is read-only."
-		}
+		s.Said = append(s.Said, a.LatestLabel+" by "+a.ID+": Answer of \x1b]0;title\x07"+a.ID+"\nand more",
+			a.ID+" for agent1.1: It names\nthe \x1b[2Jowner of each table, and what happens while the second shard is read-only.")
 	}
-	return s
-}
-
-// asking is a session whose person is asked a question at the keys.
-func asking(s Snapshot) Snapshot {
-	s.Prompt = []string{"  decide now? [y/N] "}
 	return s
 }
 
@@ -197,7 +187,7 @@ func TestFrame(t *testing.T) {
 		{"at-work-on-a-small-screen", atWork(crowd()), 80, 12, false},
 		{"waiting-out", waitingOut(), 80, 24, false},
 		{"saying", saying(atWork(secondRound())), 80, 24, false},
-		{"saying-color", asking(saying(secondRound())), 80, 24, true},
+		{"saying-color", saying(secondRound()), 80, 24, true},
 		{"saying-wide", saying(atWork(secondRound())), 120, 40, false},
 		{"saying-narrow", saying(secondRound()), 40, 24, false},
 		{"saying-on-a-small-screen", saying(atWork(secondRound())), 80, 17, false},

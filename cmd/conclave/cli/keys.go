@@ -1,98 +1,63 @@
-//go:build linux || darwin
-
 package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-// Keys reads what is typed at a terminal at once and without showing it. Ctrl-C and Ctrl-Z keep their
-// meaning.
-type Keys struct {
-	fd    int
-	saved unix.Termios
-}
-
-// OpenKeys returns the keys of a person who sees a display that redraws a block, or nil.
-func (c *CLI) OpenKeys(d Display) *Keys {
-	if _, redraws := d.(*board); !redraws || !c.CanConfirm() {
-		return nil
+// Keys passes each key that a person types to press at once and without showing it, until stop is called.
+// Ctrl-C and Ctrl-Z keep their meaning. It does nothing unless a display redraws a block on the person's
+// terminal. press gets a function that asks a question, whose answer is a line; a line without an end
+// when stop is called is empty.
+func (c *CLI) Keys(d Display, press func(key string, ask func(question string) string)) (stop func()) {
+	b, redraws := d.(*board)
+	if !redraws || !c.CanConfirm() || !hasKeys(c.Stdin.(*os.File)) {
+		return func() {}
 	}
-	k := &Keys{fd: int(c.Stdin.(*os.File).Fd())}
-	saved, err := unix.IoctlGetTermios(k.fd, readTermios)
-	if err != nil || !k.isForeground() {
-		return nil
-	}
-	k.saved = *saved
-	return k
-}
-
-// Listen passes what is typed to press until ctx ends. Then it discards what was not read, and the
-// terminal is as before.
-func (k *Keys) Listen(ctx context.Context, press func(typed string)) {
-	const pause = 100 * time.Millisecond
-	continued := make(chan os.Signal, 1)
-	signal.Notify(continued, syscall.SIGCONT)
-	defer signal.Stop(continued)
-	continued <- syscall.SIGCONT // sets the terminal for the first time
-	defer func() {
-		if k.isForeground() {
-			_ = unix.IoctlSetTermios(k.fd, flushTermios, &k.saved)
+	tty := c.Stdin.(*os.File)
+	b.Note("? lists the keys")
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			setKeys(tty, true)
+			if key := readTyped(tty); key != "" {
+				press(key, func(question string) string { return b.ask(ctx, tty, question) })
+			}
 		}
+		setKeys(tty, false)
 	}()
-	buffer := make([]byte, 4<<10)
-	for ctx.Err() == nil {
-		if !k.isForeground() { // reading would stop the process
-			time.Sleep(pause)
-			continue
-		}
-		select {
-		case <-continued:
-			at := k.saved
-			at.Lflag &^= unix.ICANON | unix.ECHO
-			at.Cc[unix.VMIN], at.Cc[unix.VTIME] = 0, 0
-			_ = unix.IoctlSetTermios(k.fd, flushTermios, &at)
-		default:
-		}
-		typed := []unix.PollFd{{Fd: int32(k.fd), Events: unix.POLLIN}}
-		if ready, err := unix.Poll(typed, int(pause/time.Millisecond)); err != nil || ready == 0 {
-			continue
-		}
-		switch n, err := unix.Read(k.fd, buffer); {
-		case n > 0:
-			press(string(buffer[:n]))
-		case !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR):
-			return // the terminal is gone
-		}
+	return func() {
+		cancel()
+		<-ended
 	}
 }
 
-// isForeground reports whether the process may use the terminal, which it may not as a shell's job in
-// the background.
-func (k *Keys) isForeground() bool {
-	group, err := unix.IoctlGetInt(k.fd, unix.TIOCGPGRP)
-	return err != nil || group == unix.Getpgrp()
-}
-
-// discardTyped discards what was typed and not read.
-func discardTyped(tty *os.File) {
-	if now, err := unix.IoctlGetTermios(int(tty.Fd()), readTermios); err == nil {
-		_ = unix.IoctlSetTermios(int(tty.Fd()), flushTermios, now)
+// ask asks a question below the block, which stays where it is. The next one is drawn below the answer.
+func (b *board) ask(ctx context.Context, tty *os.File, question string) (answer string) {
+	b.setAsking(true)
+	defer b.setAsking(false)
+	setKeys(tty, false)
+	fmt.Fprint(b.screen.out, question)
+	for answer == "" && ctx.Err() == nil {
+		answer = readTyped(tty)
 	}
+	return strings.TrimSpace(answer)
 }
 
-// OpenBrowser opens an address in $BROWSER, or the system's browser.
+func (b *board) setAsking(asking bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asking, b.screen.shown = asking, nil
+}
+
+// OpenBrowser opens an address in $BROWSER, or else in the system's browser.
 func OpenBrowser(address string) error {
 	program := []string{"xdg-open"}
 	switch named := strings.Fields(os.Getenv("BROWSER")); {
@@ -104,10 +69,13 @@ func OpenBrowser(address string) error {
 		return fmt.Errorf("open %s in a browser: there is no screen for one here", address)
 	}
 	cmd := exec.Command(program[0], append(program[1:], address)...) //nolint:gosec // the person's own browser
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}            // Ctrl-C is not for the browser
+	detach(cmd)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("open %s in a browser: %w; $BROWSER names one", address, err)
 	}
 	go func() { _ = cmd.Wait() }()
 	return nil
 }
+
+// keyPause is how long readTyped waits for a key.
+const keyPause = 100 * time.Millisecond

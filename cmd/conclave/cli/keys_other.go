@@ -3,23 +3,14 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"os"
+	"os/exec"
 )
 
-// Keys is not available on this system.
-type Keys struct{}
+func hasKeys(*os.File) bool { return false }
 
-// OpenKeys returns nil.
-func (c *CLI) OpenKeys(Display) *Keys { return nil }
+func setKeys(*os.File, bool) {}
 
-// Listen returns at once.
-func (k *Keys) Listen(context.Context, func(string)) {}
+func readTyped(*os.File) string { return "" }
 
-func discardTyped(*os.File) {}
-
-// OpenBrowser returns an error.
-func OpenBrowser(address string) error {
-	return errors.New("open " + address + " in a browser: conclave cannot on this system")
-}
+func detach(*exec.Cmd) {}

@@ -3,7 +3,6 @@
 package cli_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,41 +23,59 @@ func echoes(t *testing.T, tty *os.File) bool {
 	return now.Lflag&(unix.ECHO|unix.ICANON) == unix.ECHO|unix.ICANON
 }
 
-// Keys are read one by one and not shown. Afterwards the terminal is as before, and what was typed
-// before and after is nobody's input.
+// Keys are read at once and not shown. Afterwards the terminal is as before, and what was typed before
+// and after is nobody's input.
 func TestKeys(t *testing.T) {
 	term := stage.NewTerminal(t)
 	c := &cli.CLI{Stdin: term.TTY, Stderr: term.TTY}
-	keys := c.OpenKeys(cli.NewDisplay(term.TTY))
-	require.NotNil(t, keys)
 	term.Type("", "typed before\n")
 	term.Type("typed before\n", "") // the terminal has echoed it
-	ctx, end := context.WithCancel(t.Context())
-	typed := make(chan string, 9)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		keys.Listen(ctx, func(s string) { typed <- s })
-	}()
+	typed := make(chan string)
+	stop := c.Keys(cli.NewDisplay(term.TTY), func(key string, _ func(string) string) { typed <- key })
 	require.Eventually(t, func() bool { return !echoes(t, term.TTY) }, time.Minute, time.Millisecond)
 	for _, key := range []string{"p", "é", "\x1b[A"} {
 		term.Type("", key)
 		require.Equal(t, key, <-typed)
 	}
-	require.Equal(t, "typed before\n", term.Shown())
-	end()
-	<-ended
+	stop()
 	require.True(t, echoes(t, term.TTY))
-	require.Empty(t, typed)
+	require.Contains(t, term.Shown(), "? lists the keys")
+	require.NotContains(t, term.Shown(), "é")
+}
+
+// The answer to a question is a line. The block stands still until it is there, and the next one is drawn
+// below it.
+func TestKeys_question(t *testing.T) {
+	term := stage.NewTerminal(t)
+	c, block := &cli.CLI{Stdin: term.TTY, Stderr: term.TTY}, cli.NewDisplay(term.TTY)
+	answers := make(chan string)
+	stop := c.Keys(block, func(_ string, ask func(string) string) { answers <- ask("say: ") })
+	block.Show(cli.Snapshot{})
+	require.Eventually(t, func() bool { return !echoes(t, term.TTY) }, time.Minute, time.Millisecond)
+	term.Type("", "s")
+	term.Type("say: ", " wë\x7fe\n")
+	block.Show(cli.Snapshot{})
+	require.Equal(t, "we", <-answers)
+	block.Show(cli.Snapshot{Offline: true})
+	_, after, asked := strings.Cut(term.Shown(), "say: ")
+	require.True(t, asked)
+	require.NotContains(t, after, "\x1b[A", "nothing above the answer is drawn again")
+	require.Contains(t, after, "offline models")
+
+	term.Type("", "s")
+	require.Eventually(t, func() bool { return strings.HasSuffix(term.Shown(), "say: ") }, time.Minute, time.Millisecond)
+	go stop()
+	require.Empty(t, <-answers, "the end is no answer")
 }
 
 // Without a person at a terminal that redraws a block there are no keys.
 func TestKeys_needAPerson(t *testing.T) {
 	term := stage.NewTerminal(t)
 	block := cli.NewDisplay(term.TTY)
-	require.Nil(t, (&cli.CLI{Stdin: term.TTY, Stderr: term.TTY}).OpenKeys(cli.NewLines(term.TTY)))
-	require.Nil(t, (&cli.CLI{Stdin: term.TTY, Stderr: term.TTY, Automation: true}).OpenKeys(block))
-	require.Nil(t, (&cli.CLI{Stdin: strings.NewReader("p"), Stderr: term.TTY}).OpenKeys(block))
+	(&cli.CLI{Stdin: term.TTY, Stderr: term.TTY}).Keys(cli.NewLines(term.TTY), nil)()
+	(&cli.CLI{Stdin: term.TTY, Stderr: term.TTY, Automation: true}).Keys(block, nil)()
+	(&cli.CLI{Stdin: strings.NewReader("p"), Stderr: term.TTY}).Keys(block, nil)()
+	require.Empty(t, term.Shown())
 }
 
 // What was typed before a question is no answer to it.

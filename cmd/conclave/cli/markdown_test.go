@@ -16,7 +16,7 @@ const answered = "<think>hm</think># Split by **tenant** & `id`, not\n\n" +
 	"- one tenant a day, in the order of their sizes, the smallest first\n- a rollback is a route\n  1. drain\n  2. switch\n- [x] tried\n\n" +
 	"```sql\nALTER TABLE users\n\tADD shard int;\n```\n\n" +
 	"| shard | tenants |\n|---|---|\n| 1 | 漢字 to b |\n| 22 | c |\n\n" +
-	"> It was so.\n\n---\n\n<b>raw</b> \\*not\\* ![a tree](x.png) ~~gone~~\n\n<div>\nblock\n</div>\n"
+	"> It was so.\n\n---\n\n<b>raw</b> \\*not\\* ![a tree](x.png) ~~gone~~\n\n<div>\nblock\n</div>\n\n<!-- a\ncomment -->\n"
 
 func TestMarkdown_withoutColour(t *testing.T) {
 	t.Parallel()
@@ -33,13 +33,12 @@ https://example.com/b
 • a rollback is a route
   1. drain
   2. switch
-• ☑ tried
+• [x] tried
 
   ALTER TABLE users
       ADD shard int;
 
 shard  tenants
-────────────────
 1      漢字 to b
 22     c
 
@@ -48,11 +47,14 @@ shard  tenants
 ────────────────────────────────────
 
 <b>raw</b> *not* [image: a tree]
-gone
+~~gone~~
 
-<div>
-block
-</div>`, "\n"), RenderMarkdown(answered, 36, false))
+  <div>
+  block
+  </div>
+
+  <!-- a
+  comment -->`, "\n"), RenderMarkdown(answered, 36, false))
 }
 
 // A style inside another one ends without ending that one.
@@ -63,6 +65,7 @@ func TestMarkdown_colour(t *testing.T) {
 	require.Contains(t, rendered, "a [3mmigration[23m of")
 	require.Contains(t, rendered, "the docs[2m (https://example.com/a)[22m\nsay")
 	require.Contains(t, rendered, "  [36mALTER TABLE users[39m\n  [36m    ADD shard int;[39m")
+	require.Contains(t, rendered, "[1mshard  tenants[22m\n1 ")
 }
 
 // The cells of a table that is too wide for the screen are not aligned.
@@ -95,6 +98,8 @@ func TestFirstLine(t *testing.T) {
 	for answer, want := range map[string]string{
 		answered:                        "Split by tenant & `id`, not",
 		"\n\n- first\n- second":         "first",
+		"```\ncode &amp; `x`\n```":      "code &amp; `x`",
+		"a `&amp;` b":                   "a `&amp;` b",
 		"> quoted":                      "quoted",
 		"":                              "",
 		"---\n\nafter a rule":           "after a rule",

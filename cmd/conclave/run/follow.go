@@ -30,7 +30,6 @@ type Follower struct {
 	run      Run
 	display  cli.Display
 	snapshot snapshot
-	keys     *keyboard // nil unless a person steers the run by keys
 
 	shown      int       // number of events shown
 	answered   time.Time // when a worker last answered
@@ -50,7 +49,7 @@ var ErrParked = errors.New("parked")
 // no worker can answer.
 func Follow[R any](ctx context.Context, conn *cli.Connection, run Run, d cli.Display, s snapshot, wait func(context.Context) (R, error)) (R, error) {
 	f := &Follower{conn: conn, run: run, display: d, snapshot: s, answered: time.Now()}
-	stop := f.listenToKeys(ctx)
+	stop := conn.Keys(d, func(key string, ask func(string) string) { pressKey(ctx, conn, run, d, key, ask) })
 	result, err := Poll(ctx, pollInterval, nil, wait, func(ctx context.Context) (time.Duration, error) { return pollInterval, f.showState(ctx) })
 	stop()
 	if err == nil {
@@ -113,7 +112,7 @@ func (f *Follower) showState(ctx context.Context) error {
 		s.Activities, s.State = f.run.Activities, f.run.Counting(s.State)
 	}
 	cli.Since(s.Holds, f.paused, f.parked)
-	f.show(s)
+	f.display.Show(s)
 	if !f.conn.Interactive() && slices.ContainsFunc(s.Holds, func(h cli.Hold) bool { return h.Parked }) {
 		return ErrParked
 	}

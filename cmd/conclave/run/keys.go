@@ -3,188 +3,39 @@ package runs
 import (
 	"context"
 	"strings"
-	"sync"
-	"unicode/utf8"
-
-	"github.com/charmbracelet/x/ansi"
 
 	"conclave/cmd/conclave/cli"
 	"conclave/workflows"
 )
 
-// keyHelp says what the keys do.
 const keyHelp = "p pause or resume · f decide now · s say something to the agents · o open the page · Ctrl-C stop watching, nothing is lost"
 
-// keyboard steers a followed run by single keys below its block. It is safe for concurrent use.
-type keyboard struct {
-	follower *Follower
-
-	mu      sync.Mutex
-	last    *cli.Snapshot // shown last; nil before the first one
-	entry   entry
-	message []byte // text of a message that is being typed
-	help    bool
-}
-
-// entry is what is typed.
-type entry int
-
-const (
-	keyEntry     entry = iota // a key
-	messageEntry              // a message to the agents
-	finishEntry               // whether to decide now
-)
-
-// listenToKeys steers the run by the keys of a person who sees its block, until stop is called.
-func (f *Follower) listenToKeys(ctx context.Context) (stop func()) {
-	keys := f.conn.OpenKeys(f.display)
-	if keys == nil {
-		return func() {}
-	}
-	f.keys = &keyboard{follower: f}
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		keys.Listen(ctx, func(typed string) { f.keys.press(ctx, typed) })
-	}()
-	return func() {
-		cancel()
-		<-ended
-		f.keys = nil
-	}
-}
-
-// show shows a snapshot with the lines of the keyboard, if there is one.
-func (f *Follower) show(s cli.Snapshot) {
-	k := f.keys
-	if k == nil {
-		f.display.Show(s)
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	s.Keys, s.Prompt = true, k.promptLines()
-	f.display.Show(s)
-	s.News = nil
-	k.last = &s
-}
-
-// press carries out keys that were typed together.
-func (k *keyboard) press(ctx context.Context, typed string) {
-	note := ""
-	if request := k.take(typed); request.Verb != "" {
-		note = k.follower.carryOut(ctx, request)
-	}
-	k.mu.Lock()
-	again := k.last
-	if note != "" {
-		k.follower.display.Note(note)
-	}
-	k.mu.Unlock()
-	if again != nil {
-		k.follower.show(*again)
-	}
-}
-
-// carryOut carries out a request and returns what the block does not show of its outcome.
-func (f *Follower) carryOut(ctx context.Context, r Request) (note string) {
-	if r.Verb == openVerb {
-		if err := f.conn.OpenPage(f.run.page(f.conn.Pages)); err != nil {
-			return err.Error()
-		}
-		return ""
-	}
-	_, err := Steer(ctx, f.conn, []*Kind{f.run.Kind}, f.run.Name(), r)
-	switch {
-	case err != nil:
-		return err.Error()
-	case r.Verb == workflows.SaySignal:
-		return "said to all agents: " + r.Text
-	}
-	return ""
-}
-
-// openVerb opens the page of the run; it is no request to it.
-const openVerb = "open"
-
-// take reads what was typed and returns the request that it completes, if any.
-func (k *keyboard) take(typed string) (r Request) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	switch {
-	case typed == "\x1b": // Escape
-		k.entry, k.help = keyEntry, false
-		return r
-	case strings.HasPrefix(typed, "\x1b"): // a key such as an arrow
-		return r
-	case k.entry == messageEntry:
-		return k.takeText(typed)
-	case k.entry == finishEntry:
-		if k.entry = keyEntry; strings.EqualFold(typed, "y") {
-			r.Verb = workflows.FinishSignal
-		}
-		return r
-	case strings.HasPrefix(typed, "s"):
-		k.entry, k.message = messageEntry, nil
-		return k.takeText(typed[1:])
-	}
-	switch typed { // anything longer is a pasted text
-	case "?":
-		k.help = !k.help
-	case "f":
-		k.entry = finishEntry
-	case "o":
-		r.Verb = openVerb
+// pressKey does what a key means for a followed run. What the block does not show of it is noted above.
+func pressKey(ctx context.Context, conn *cli.Connection, run Run, d cli.Display, key string, ask func(question string) string) {
+	r := Request{}
+	var err error
+	switch key {
 	case "p":
-		r.Verb = workflows.PauseSignal
-		if k.last != nil && k.last.State.Paused {
+		if r.Verb = workflows.PauseSignal; Refreshed(ctx, conn, run).waiting == workflows.Paused {
 			r.Verb = workflows.ResumeSignal
 		}
-	}
-	return r
-}
-
-// takeText adds to a message what was typed. Enter at the end sends it; before the end it is part of a
-// pasted text. Escape drops it.
-func (k *keyboard) takeText(typed string) (r Request) {
-	text := strings.TrimRight(typed, "\r\n")
-	for _, c := range []byte(text) {
-		switch {
-		case c == '\x1b':
-			k.entry = keyEntry
-			return r
-		case c == 0x7f || c == '\b':
-			_, size := utf8.DecodeLastRune(k.message)
-			k.message = k.message[:len(k.message)-size]
-		case c == 0x15: // Ctrl-U
-			k.message = nil
-		case c == '\r' || c == '\n' || c == '\t':
-			k.message = append(k.message, ' ')
-		case c >= ' ':
-			k.message = append(k.message, c)
+	case "f":
+		if strings.EqualFold(ask("decide now, with these votes? Running steps are ended. [y/N] "), "y") {
+			r.Verb = workflows.FinishSignal
 		}
+	case "s":
+		if r.Text = ask("say to all agents: "); r.Text != "" {
+			r.Verb = workflows.SaySignal
+		}
+	case "o":
+		err = conn.OpenPage(run.page(conn.Pages))
+	case "?":
+		d.Note(keyHelp)
 	}
-	if text == typed {
-		return r
+	if r.Verb != "" {
+		_, err = Steer(ctx, conn, []*Kind{run.Kind}, run.Name(), r)
 	}
-	k.entry = keyEntry
-	if said := strings.TrimSpace(string(k.message)); said != "" {
-		r = Request{Verb: workflows.SaySignal, Text: strings.ToValidUTF8(said, "")}
+	if err != nil {
+		d.Note(err.Error())
 	}
-	return r
-}
-
-func (k *keyboard) promptLines() []string {
-	width, _ := cli.TerminalWidth(k.follower.conn.Stderr)
-	switch {
-	case k.entry == messageEntry:
-		typed := "  say to all agents (Enter sends, Esc drops it): " + cli.Line(string(k.message)) + "▏"
-		return []string{ansi.TruncateLeft(typed, max(0, ansi.StringWidth(typed)-width+2), "…")}
-	case k.entry == finishEntry:
-		return []string{"  decide now, with these votes? Running steps are ended. [y/N] "}
-	case k.help:
-		return strings.Split("  "+strings.ReplaceAll(ansi.Wordwrap(keyHelp, width-4, ""), "\n", "\n  "), "\n")
-	}
-	return nil
 }

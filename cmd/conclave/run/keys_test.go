@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	acts "conclave/activities/session"
 	"conclave/cmd/conclave/cli"
@@ -33,18 +34,21 @@ type desk struct {
 func openDesk(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{Terminal: stage.NewTerminal(t)}
+	run := &stage.Execution{ID: "s1", Type: session.Workflow, Started: time.Now(), State: acts.State{Status: workflows.Running}, Memo: map[string]any{}}
 	server := &stage.Server{Updates: func(id, name string, payload any) (any, error) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		said, _ := payload.(workflows.Request)
 		d.sent = append(d.sent, strings.TrimSpace(id+" "+name+" "+said.Text))
-		d.paused = name == workflows.PauseSignal
+		if d.paused = name == workflows.PauseSignal; d.paused {
+			run.Memo[workflows.MemoStatus] = workflows.Paused
+		}
 		if said.Text == "refuse" {
 			return nil, refused("Refused", "it takes no further step")
 		}
 		return acts.State{}, nil
 	}}
-	server.Add(&stage.Execution{ID: "s1", Type: session.Workflow, Started: time.Now(), State: acts.State{Status: workflows.Running}})
+	server.Add(run)
 	conn, _, _ := server.Connect(nil)
 	conn.Stdin, conn.Stderr, conn.Pages = d.TTY, d.TTY, "http://127.0.0.1:1"
 	ctx, end := context.WithCancel(t.Context())
@@ -63,8 +67,15 @@ func openDesk(t *testing.T) *desk {
 		end()
 		<-ended
 	})
-	require.Eventually(t, func() bool { return strings.Contains(d.Shown(), "? keys") }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(d.Shown(), "round 1") }, time.Minute, 5*time.Millisecond)
 	return d
+}
+
+// readsLines reports whether the terminal waits for a line and not for a key.
+func (d *desk) readsLines(t *testing.T) bool {
+	now, err := unix.IoctlGetTermios(int(d.TTY.Fd()), unix.TCGETS)
+	require.NoError(t, err)
+	return now.Lflag&unix.ICANON != 0
 }
 
 func (d *desk) requests() []string {
@@ -78,55 +89,27 @@ func TestFollow_keys(t *testing.T) {
 	d := openDesk(t)
 	for _, tt := range []struct{ keys, shows, sends string }{
 		{"?", "Ctrl-C stop watching", ""},
+		{"q", "", ""},
+		{"git push\n", "", ""}, // pasted
+		{"f", "decide now, with these votes? Running steps are ended. [y/N] ", ""},
+		{"\n", "", ""},
+		{"s", "say to all agents: ", ""},
+		{"hallo wë\x7felt!\n", "", "s1 say hallo welt!"},
+		{"s", "say to all agents: ", ""},
+		{"refuse\n", "say something to session s1: it takes no further step", "s1 say refuse"},
 		{"p", "mpaused", "s1 pause"},
-		{"s", "say to all agents (Enter sends, Esc drops it): ▏", ""},
-		{"hallo wë\x7felt", ": hallo welt▏", ""},
-		{"!\r", "said to all agents: hallo welt!", "s1 say hallo welt!"},
-		{"srefuse\r", "say something to session s1: it takes no further step", "s1 say refuse"},
-		{"f", "decide now, with these votes? Running steps are ended. [y/N]", ""},
-		{"y", "? keys", "s1 finish"},
+		{"p", "", "s1 resume"},
+		{"f", "decide now, with these votes? Running steps are ended. [y/N] ", ""},
+		{"y\n", "", "s1 finish"},
 	} {
 		seen := len(d.Shown())
 		d.Type("", tt.keys)
 		require.Eventually(t, func() bool { return strings.Contains(d.Shown()[seen:], tt.shows) }, time.Minute, 5*time.Millisecond, "%q", tt.shows)
-		if tt.sends != "" {
-			require.Eventually(t, func() bool { return slices.Contains(d.requests(), tt.sends) }, time.Minute, time.Millisecond, "%q", tt.sends)
-		}
+		require.Eventually(t, func() bool { return tt.sends == "" || slices.Contains(d.requests(), tt.sends) }, time.Minute, time.Millisecond, "%q", tt.sends)
+		asks := strings.HasSuffix(tt.shows, " ")
+		require.Eventually(t, func() bool { return d.readsLines(t) == asks }, time.Minute, time.Millisecond)
 	}
-	require.Len(t, d.requests(), 4)
-}
-
-// What is pasted sends nothing by its keys, and a question is answered by one key.
-func TestKeyboard(t *testing.T) {
-	t.Parallel()
-	say := func(text string) []Request { return []Request{{Verb: workflows.SaySignal, Text: text}} }
-	for name, tt := range map[string]struct {
-		typed []string
-		asks  []Request
-	}{
-		"a pasted command":            {[]string{"git push\n", "conclave list\n"}, nil},
-		"an arrow, a letter":          {[]string{"\x1b[A", "q", "\n", "Y"}, nil},
-		"pause":                       {[]string{"p"}, []Request{{Verb: workflows.PauseSignal}}},
-		"the page":                    {[]string{"o"}, []Request{{Verb: openVerb}}},
-		"finish":                      {[]string{"f", "Y"}, []Request{{Verb: workflows.FinishSignal}}},
-		"no finish":                   {[]string{"f", "\n", "y", "f", "n", "f", "\x1b", "y", "f", "yes\n"}, nil},
-		"a message in pieces":         {[]string{"s", "a", "b", " ", "\xc3", "\xa9", "\n"}, say("ab é")},
-		"a pasted message":            {[]string{"s", "two\r\nlines\tp\r"}, say("two  lines p")},
-		"a message corrected":         {[]string{"s", "away\x15here\x7f\x7f\b\b\b\bthere\x07\n"}, say("there")},
-		"no message":                  {[]string{"s", "  \n", "s", "never\x1b", "\n", "s", "\x1b", "\n"}, nil},
-		"bytes that are no character": {[]string{"s", "a\xff\n"}, say("a")},
-	} {
-		k := &keyboard{}
-		var asked []Request
-		for _, typed := range tt.typed {
-			if r := k.take(typed); r.Verb != "" {
-				asked = append(asked, r)
-			}
-		}
-		require.Equal(t, tt.asks, asked, name)
-	}
-	paused := &keyboard{last: &cli.Snapshot{State: acts.State{View: coordination.View{Paused: true}}}}
-	require.Equal(t, workflows.ResumeSignal, paused.take("p").Verb)
+	require.Len(t, d.requests(), 5)
 }
 
 func TestFollow_opensThePage(t *testing.T) {

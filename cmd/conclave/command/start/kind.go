@@ -114,7 +114,7 @@ func (sessionReporter) NewDisplay(conn *cli.Connection, _ runs.Run) cli.Display 
 func (sessionReporter) NewView(conn *cli.Connection, run runs.Run) runs.View[acts.State] {
 	revoted := 0 // the last round that repeated a vote; 0 for none
 	var received map[string]coordination.Entry
-	said := words{conn: conn, layout: artifact.InBucket(run.ID), gists: map[string]string{}}
+	said := spoken{}
 	return func(ctx context.Context, f *runs.Follower, state acts.State) cli.Snapshot {
 		s := cli.Snapshot{State: state, Holds: sessionHolds(conn.CLI, state, run.Name())}
 		if f.Behind(state.Events) {
@@ -122,51 +122,44 @@ func (sessionReporter) NewView(conn *cli.Connection, run runs.Run) runs.View[act
 			if err := f.Query(ctx, workflows.TimelineQuery, &events); err == nil {
 				s.News, s.Missed = f.News(events)
 				received = cli.Receive(received, s.News)
-				said.read(ctx, s.News)
+				said.hear(ctx, conn, artifact.InBucket(run.ID), s.News)
 				if repeatsVote(state, events) {
 					revoted = state.Round
 				}
 			}
 		}
 		s.Revote, s.Received = revoted > 0 && revoted == state.Round, received
-		s.Models, s.Gists, s.Recent = said.models, said.gists, said.recent
+		s.Models, s.Said = said.models, said.words
 		return s
 	}
 }
 
-// words are what a display on a terminal shows of the agents of a session besides its state.
-type words struct {
-	conn   *cli.Connection
-	layout artifact.Layout
-	models map[string]string // names of the models, by agent; nil until they are read
-	gists  map[string]string // first lines of the newest answers, by agent
-	recent []string          // agents by their newest answers and votes
+// spoken are what a display on a terminal shows of the agents of a session besides its state.
+type spoken struct {
+	models map[string]string
+	words  []string
 }
 
-// read reads the answers among events. What it cannot read is missing.
-func (w *words) read(ctx context.Context, events []coordination.Entry) {
-	if !w.conn.Interactive() {
+// hear adds the first lines of answers and the reasons of votes among events. What it cannot read is
+// missing.
+func (w *spoken) hear(ctx context.Context, conn *cli.Connection, layout artifact.Layout, events []coordination.Entry) {
+	if !conn.Interactive() {
 		return
 	}
 	if w.models == nil {
-		w.models = modelNames(ctx, w.conn, w.layout)
+		w.models = modelNames(ctx, conn, layout)
 	}
-	newest := map[string]int{} // steps of answers, by agent
 	for _, e := range events {
-		if e.Kind == coordination.EntryAnswer || e.Kind == coordination.EntryVote {
-			w.recent = append(slices.DeleteFunc(w.recent, func(id string) bool { return id == e.Agent }), e.Agent)
-		}
-		if e.Kind == coordination.EntryAnswer {
-			newest[e.Agent] = e.Step
-		}
-	}
-	for agent, number := range newest {
-		delete(w.gists, agent)
-		if w.conn.Store == nil {
-			continue
-		}
-		if a, err := artifact.ReadJSON[artifact.Answer](ctx, w.conn.Store, w.layout.Step(agent, number, "answer.json")); err == nil {
-			w.gists[agent] = cli.FirstLine(a.Answer)
+		switch e.Kind {
+		case coordination.EntryVote:
+			w.words = append(w.words, e.Agent+" for "+e.Label+": "+e.Reason)
+		case coordination.EntryAnswer:
+			if conn.Store == nil {
+				continue
+			}
+			if a, err := artifact.ReadJSON[artifact.Answer](ctx, conn.Store, layout.Step(e.Agent, e.Step, "answer.json")); err == nil {
+				w.words = append(w.words, e.Label+" by "+e.Agent+": "+cli.FirstLine(a.Answer))
+			}
 		}
 	}
 }
