@@ -159,6 +159,9 @@ const (
 	// the name of the caller's key and the hash of its request.
 	MemoCaller  = "caller"
 	MemoRequest = "request"
+
+	// MemoEvaluation is the ID of the evaluation that has started the run.
+	MemoEvaluation = "evaluation"
 	// MemoTeam is set by a client that starts a session. It is the name of the team or of the file
 	// that defines it.
 	MemoTeam = "team"

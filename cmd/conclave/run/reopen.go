@@ -62,7 +62,7 @@ func reopenRun(ctx context.Context, conn *cli.Connection, run Run, u Update) err
 		Kind: run.Kind, ID: run.ID, Slug: run.Slug, Query: run.Query, Input: input, Offline: run.Offline, Continues: run.Continues,
 		Memo: map[string]any{}, Again: run.Workflow, Queue: run.queueName(conn),
 	}
-	for _, name := range []string{workflows.MemoCaller, workflows.MemoRequest} {
+	for _, name := range []string{workflows.MemoCaller, workflows.MemoRequest, workflows.MemoEvaluation} {
 		if value := Memo(run.Memo, name, ""); value != "" {
 			o.Memo[name] = value
 		}

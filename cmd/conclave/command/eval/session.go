@@ -2,6 +2,7 @@ package eval
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -119,7 +120,9 @@ const parkedPoll = 5 * time.Second
 // awaitRun starts a run, unless an earlier evaluation has started it, and waits for its end. It fails
 // for a run that is parked until a person acts.
 func awaitRun[R any](ctx context.Context, r *runner, kind Kind[R], id, query string, input any) (R, error) {
-	o := runs.Order{Kind: kind.Kind, ID: id, Query: query, Input: input, Offline: r.offline}
+	o := runs.Order{
+		Kind: kind.Kind, ID: id, Query: query, Input: input, Offline: r.offline, Memo: map[string]any{workflows.MemoEvaluation: r.plan.id},
+	}
 	run := o.Run()
 	err := runs.Execute(ctx, r.conn, o)
 	if runs.IsTaken(err) {
@@ -174,6 +177,17 @@ func firstAnswers(s *record.Session) []*record.Step {
 	return found
 }
 
+// failureReason returns why the first failed agent has failed, or else the session; empty if neither has.
+func (o *endedSession) failureReason() string {
+	switch {
+	case len(o.result.Failed) > 0:
+		return o.result.Failed[0].Error.Type + ": " + o.result.Failed[0].Error.Message
+	case o.result.Error != nil:
+		return o.result.Status + ": " + o.result.Error.Message
+	}
+	return ""
+}
+
 func (o *endedSession) decisionReply() reply {
 	d := reply{session: o.result.SessionID, cost: o.result.Cost, seconds: o.result.DurationSeconds, layout: o.layout, step: o.session.Final()}
 	d.text = o.result.Answer
@@ -182,10 +196,7 @@ func (o *endedSession) decisionReply() reply {
 	}
 	switch {
 	case o.result.Winner == "":
-		d.failed = o.result.Status
-		if o.result.Error != nil {
-			d.failed += ": " + o.result.Error.Message
-		}
+		d.failed = cmp.Or(o.failureReason(), o.result.Status)
 	case o.result.Status == string(coordination.Undecided):
 		d.failed = o.result.Status
 	}
