@@ -207,9 +207,9 @@ func (t *stepRun) probeBrowser(ctx context.Context, tools step.Tools) error {
 		if err != nil {
 			return err
 		}
-		if line, _, _ := strings.Cut(strings.TrimSpace(out.Text), "\n"); out.Failed {
-			return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the browser of %s does not work: %s",
-				scenarioagent.ServerOf(tool.Name), text.Truncate(line, maxText)), activities.ToolsUnavailable, nil)
+		if out.Failed {
+			return temporal.NewNonRetryableApplicationError("the browser of "+scenarioagent.ServerOf(tool.Name)+" does not work: "+
+				scenarioagent.FailureLine(out.Text), activities.ToolsUnavailable, nil)
 		}
 	}
 	return nil

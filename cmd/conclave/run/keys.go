@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -20,7 +21,9 @@ func pressKey(ctx context.Context, conn *cli.Connection, run Run, d cli.Display,
 			r.Verb = workflows.ResumeSignal
 		}
 	case "f":
-		if strings.EqualFold(ask("decide now, with these votes? Running steps are ended. [y/N] "), "y") {
+		var state struct{ Leader string }
+		_ = Query(ctx, conn, run.Workflow, workflows.StateQuery, &state)
+		if strings.EqualFold(ask("decide now for "+cmp.Or(cli.Line(state.Leader), "no answer")+"? Running steps are ended. [y/N] "), "y") {
 			r.Verb = workflows.FinishSignal
 		}
 	case "s":

@@ -34,7 +34,7 @@ type desk struct {
 func openDesk(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{Terminal: stage.NewTerminal(t)}
-	run := &stage.Execution{ID: "s1", Type: session.Workflow, Started: time.Now(), State: acts.State{Status: workflows.Running}, Memo: map[string]any{}}
+	run := &stage.Execution{ID: "s1", Type: session.Workflow, Started: time.Now(), State: acts.State{Status: workflows.Running, View: coordination.View{Leader: "agent2.1"}}, Memo: map[string]any{}}
 	server := &stage.Server{Updates: func(id, name string, payload any) (any, error) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -91,7 +91,7 @@ func TestFollow_keys(t *testing.T) {
 		{"?", "Ctrl-C stop watching", ""},
 		{"q", "", ""},
 		{"git push\n", "", ""}, // pasted
-		{"f", "decide now, with these votes? Running steps are ended. [y/N] ", ""},
+		{"f", "decide now for agent2.1? Running steps are ended. [y/N] ", ""},
 		{"\n", "", ""},
 		{"s", "say to all agents: ", ""},
 		{"hallo wë\x7felt!\n", "", "s1 say hallo welt!"},
@@ -99,7 +99,7 @@ func TestFollow_keys(t *testing.T) {
 		{"refuse\n", "say something to session s1: it takes no further step", "s1 say refuse"},
 		{"p", "mpaused", "s1 pause"},
 		{"p", "", "s1 resume"},
-		{"f", "decide now, with these votes? Running steps are ended. [y/N] ", ""},
+		{"f", "decide now for agent2.1? Running steps are ended. [y/N] ", ""},
 		{"y\n", "", "s1 finish"},
 	} {
 		seen := len(d.Shown())

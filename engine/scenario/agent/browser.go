@@ -80,6 +80,16 @@ func ServerOf(tool string) string {
 	return server
 }
 
+// FailureLine returns the first line of a server's failure that is no heading.
+func FailureLine(failure string) string {
+	for line := range strings.Lines(failure) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			return text.TruncateRunes(line, maxReported/2)
+		}
+	}
+	return "no reason given"
+}
+
 // serverCalls are the calls of the servers' tools in a step.
 type serverCalls struct {
 	running map[string]string // tools of the calls without a result, by ID
@@ -108,8 +118,7 @@ func (s *serverCalls) learnResults(e loop.Entry) {
 		if !slices.ContainsFunc(e.Outcomes, func(o loop.Outcome) bool { return o.Call == m.ToolCallID && o.Failed }) {
 			s.worked = true
 		} else if s.failed++; s.first == "" {
-			line, _, _ := strings.Cut(strings.TrimSpace(m.Content), "\n")
-			s.first = ServerOf(tool) + " failed: " + text.TruncateRunes(line, maxReported/2)
+			s.first = ServerOf(tool) + " failed: " + FailureLine(m.Content)
 		}
 	}
 }
