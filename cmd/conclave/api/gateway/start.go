@@ -189,6 +189,7 @@ func unavailableRefusal(action string, err error) error {
 type Team struct {
 	Name    string
 	Offline bool // the built-in model plays an agent of it
+	Aside   bool // it is for what clients ask beside a conversation, such as titles
 
 	registered string          // the name that workers resolve; empty for their default
 	config     json.RawMessage // the team itself, for the workers of a cluster

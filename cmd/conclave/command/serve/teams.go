@@ -121,6 +121,7 @@ func OfferTeams(conn *cli.Connection, teams map[string]config.Team) (offered []g
 		return offered, nil
 	}
 	alone, err := gateway.NewTeam(conn, gateway.Single, teams[activities.DefaultTeam].Alone())
+	alone.Aside = true
 	return append(offered, alone), err
 }
 

@@ -92,6 +92,7 @@ func TestList_nested(t *testing.T) {
 	html := list(Filter{})
 	require.Contains(t, html, `action="/ask"`)
 	require.Contains(t, html, `<select id="team-ask" name="team" aria-label="team"><option>default</option><option>reviewers</option></select>`)
+	require.Contains(t, html, `<code>conclave run --team TEAM TEXT</code>`)
 	require.Contains(t, visible(html), "2 of 2 · 2 more of pipelines and evaluations")
 	require.NotContains(t, html, "/sessions/s2")
 	require.Contains(t, list(Filter{All: true}), "/sessions/eval-x-q1-1")

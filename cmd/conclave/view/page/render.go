@@ -290,7 +290,11 @@ func (l listed) Ask() *action {
 	if len(l.Live.Teams) == 0 {
 		return nil
 	}
-	return &action{Path: "/ask", Token: l.Live.Token, Verb: "ask", Name: "Ask the team", Main: true, Command: commandLine(l.Live, "run", placeholder), Hint: "A question", Long: true, Teams: l.Live.Teams}
+	command := "run"
+	if len(l.Live.Teams) > 1 {
+		command = "run --team TEAM"
+	}
+	return &action{Path: "/ask", Token: l.Live.Token, Verb: "ask", Name: "Ask the team", Main: true, Command: commandLine(l.Live, command, placeholder), Hint: "A question", Long: true, Teams: l.Live.Teams}
 }
 
 // List renders the list of all sessions, the newest first.

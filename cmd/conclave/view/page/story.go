@@ -231,7 +231,12 @@ func (d *drawing) drawBands() {
 		}
 	}
 	for _, c := range d.axis.compressedSpans() {
-		add("gap", "≀ "+formatDuration(c.to.Sub(c.from)), "nothing ran for "+formatDuration(c.to.Sub(c.from)), c.from, c.to)
+		long := formatDuration(c.to.Sub(c.from))
+		text, title := "idle "+long, "nothing ran for "+long
+		if c.to.After(d.now) {
+			text, title = "idle", "nothing has run since then"
+		}
+		add("gap", text, title, c.from, c.to)
 	}
 }
 

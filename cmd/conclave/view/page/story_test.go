@@ -11,6 +11,7 @@ import (
 	"conclave/cmd/conclave/test/stage"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
+	"conclave/workflows"
 )
 
 // after is a time of a session that begins at stage.Began.
@@ -207,6 +208,14 @@ func TestStoryOf_pause(t *testing.T) {
 		require.Equal(t, []string{"pause", "gap"}, []string{s.Bands[0].Class, s.Bands[1].Class})
 		require.Equal(t, "paused 8:00:00", s.Bands[0].Text)
 	}
+}
+
+// A time without work that is not over has no length.
+func TestStoryOf_idle(t *testing.T) {
+	t.Parallel()
+	s := stepsAt([2]float64{0, 5}, [2]float64{3600, 3605})
+	s.State.Status = workflows.Running
+	require.Equal(t, []string{"idle 59:55", "idle"}, []string{storyOf(s, after(7200)).Bands[0].Text, storyOf(s, after(7200)).Bands[1].Text})
 }
 
 // A message to one agent crosses its lane only.

@@ -15,6 +15,7 @@ import (
 
 	acts "conclave/activities/session"
 	"conclave/cmd/conclave/api/access"
+	"conclave/cmd/conclave/api/gateway"
 	"conclave/cmd/conclave/run/inputs"
 	"conclave/cmd/conclave/run/record"
 	"conclave/cmd/conclave/test/callers"
@@ -66,6 +67,18 @@ func TestStartSession(t *testing.T) {
 		require.True(t, strings.HasPrefix(to, "/sessions/"+one.ID+"?n="), to)
 		require.Equal(t, continues != "", one.Memo[workflows.MemoContinues] == "s2")
 	}
+}
+
+// What a server offers for the titles of chat clients is no team to ask from a page.
+func TestHandler_teamsToAsk(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(o *Options) {
+		o.Desk = gateway.New(nil, []gateway.Team{gateway.WorkersTeam("default"), {Name: gateway.Single, Aside: true}}, "")
+	})
+	status, html, _ := get(t, s.URL+"/")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, html, `action="/ask"`)
+	require.NotContains(t, html, "team-ask")
 }
 
 // A session that the holder of a key starts belongs to the key.

@@ -34,7 +34,9 @@ func (h *Handler) serveList(w http.ResponseWriter, r *http.Request) {
 		if h.conn.Client != nil && !h.ReadOnly {
 			live.Token = h.token
 			for _, t := range h.Desk.Teams(by) {
-				live.Teams = append(live.Teams, t.Name)
+				if !t.Aside {
+					live.Teams = append(live.Teams, t.Name)
+				}
 			}
 		}
 		html, err = page.List(items, page.FilterOf(r.URL.Query()), live)
