@@ -45,8 +45,8 @@ func playScript(t *testing.T, text string) string {
 	t.Helper()
 	var out strings.Builder
 	var p *player
-	expected := false
-	for line := range strings.Lines(text) {
+	expected, played := false, 0
+	for line := range strings.Lines(text + "\n\n") {
 		line = strings.TrimSpace(line)
 		switch {
 		case line == "----":
@@ -55,12 +55,14 @@ func playScript(t *testing.T, text string) string {
 			expected = true
 		case line == "":
 			out.WriteString("\n")
-			expected = false
+			require.True(t, expected || played == 0, "----, which the commands follow, is missing below a block of events")
+			expected, played = false, 0
 		case strings.HasPrefix(line, "#"):
 			out.WriteString(line + "\n")
 		case expected: // replaced by the actual commands
 		default:
 			out.WriteString(line + "\n")
+			played++
 			if verb, rest, _ := strings.Cut(line, " "); verb == "team" {
 				p = parseTeam(t, rest)
 			} else {
@@ -69,7 +71,7 @@ func playScript(t *testing.T, text string) string {
 			}
 		}
 	}
-	return out.String()
+	return strings.TrimSuffix(out.String(), "\n\n")
 }
 
 // options are the key=value words of a line. Each must be read once; an unread one is a mistake in
