@@ -39,7 +39,7 @@ PLAIN := $(addprefix conclave/,cmd/conclave cmd/conclave/local/server cmd/concla
 	activities/sandbox/attack cmd/conclave/command/doctor deploy \
 	activities/offline activities/pipeline activities/scenario cmd/conclave-worker cmd/house \
 	$(addprefix cmd/conclave/,command/start run/inputs run/outputs run/teams view/page) \
-	$(addprefix engine/,config config/massgen coordination eval files/filelock files/ignore files/patch llm loop \
+	$(addprefix engine/,config config/massgen coordination eval files/filelock files/patch llm loop \
 	pipeline pipeline/agent scenario scenario/agent session/directory session/quality text) \
 	workflows $(addprefix workflows/,pipeline scenario session))
 

@@ -36,12 +36,11 @@
 //
 // Files and storage:
 //
-//   - files/artifact: keys, blobs, manifests and documents of the store.
+//   - files/artifact: keys, blobs, manifests and documents of the store; the patterns of .gitignore.
 //   - files/storetest: specifies a store by tests; a server and a proxy for them.
 //   - files/snapshot: the directories that sessions start from: upload, packs, copies, mounts, removal.
 //   - files/overlay: mounts in which steps change the files of such a directory without a copy.
 //   - files/patch: the change between two trees of files, printed as git does and applied.
-//   - files/ignore: the patterns of .gitignore and .conclaveignore.
 //   - files/filelock: locks between processes; temporary directories, removed if their process was killed.
 //
 // # Reading order

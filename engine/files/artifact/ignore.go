@@ -48,9 +48,9 @@ func (w *walk) readIgnored(root *os.Root, dir, name string) error {
 	if dir == "." {
 		dir = ""
 	}
-	w.ignoring.Add(dir, lines)
+	w.ignoring.addLines(dir, lines)
 	if name == ignoreFile {
-		w.own.Add(dir, lines)
+		w.own.addLines(dir, lines)
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (w *walk) ignoreAsRepository(dir string, excludes []string) error {
 		if err != nil {
 			return err
 		}
-		w.ignoring.Add("", lines)
+		w.ignoring.addLines("", lines)
 	}
 	if info, err := root.Lstat(gitDir); err == nil && info.IsDir() {
 		if err := w.readIgnored(root, "", gitDir+"/info/exclude"); err != nil {
@@ -132,8 +132,8 @@ func (w *walk) ignoreAsRepository(dir string, excludes []string) error {
 		}
 		below = path.Join(below, element)
 	}
-	w.ignoring.Above = below + "/"
-	w.own.Above = w.ignoring.Above
+	w.ignoring.above = below + "/"
+	w.own.above = w.ignoring.above
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (w *walk) ignoreAsRepository(dir string, excludes []string) error {
 // .conclaveignore at the top. In a session with a base, .gitignore and .conclaveignore apply
 // in every directory, to keep build output out of the change.
 func (w *walk) ignoreAsWorkspace() error {
-	w.usual.Add("", alwaysIgnored)
+	w.usual.addLines("", alwaysIgnored)
 	if w.base != nil {
 		w.nested = []string{gitignoreFile, ignoreFile}
 		return nil

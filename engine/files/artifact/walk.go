@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 
-	"conclave/engine/files/ignore"
 	"conclave/engine/files/patch"
 )
 
@@ -30,9 +29,9 @@ type walk struct {
 	root     *os.Root
 	base     *Base                  // base of the workspace; nil for none
 	mounts   []string               // paths that are left out
-	usual    ignore.List            // patterns that count before all others
-	ignoring ignore.List            // patterns of the directories above
-	own      ignore.List            // those of them that are in a .conclaveignore
+	usual    patterns               // patterns that count before all others
+	ignoring patterns               // patterns of the directories above
+	own      patterns               // those of them that are in a .conclaveignore
 	inside   bool                   // whether the directory is ignored: only files to be kept are listed
 	tracked  map[string]bool        // files that git tracks although they are ignored, and their parents
 	nested   []string               // names of the ignore files that every directory may have
@@ -95,7 +94,7 @@ func (w *walk) addDir(ctx context.Context, dir string, depth int) error {
 }
 
 func (w *walk) addPatterns(dir string) error {
-	w.inside = w.inside || dir != "." && w.ignoring.Ignores(dir, true)
+	w.inside = w.inside || dir != "." && w.ignoring.ignoresPath(dir, true)
 	for _, name := range w.nested {
 		if err := w.readIgnored(w.root, dir, name); err != nil {
 			return err
@@ -104,7 +103,7 @@ func (w *walk) addPatterns(dir string) error {
 	return nil
 }
 
-func (w *walk) restorePatterns(ignoring, own ignore.List, inside bool) {
+func (w *walk) restorePatterns(ignoring, own patterns, inside bool) {
 	w.ignoring, w.own, w.inside = ignoring, own, inside
 }
 
@@ -168,12 +167,12 @@ func (w *walk) isIgnored(name string, dir bool) bool {
 	case name == ignoreFile && !dir || w.base.Has(name):
 		return false
 	case w.tracked[name]:
-		return w.own.Ignores(name, dir)
+		return w.own.ignoresPath(name, dir)
 	case w.inside:
 		return true
 	}
-	ignored, matched := w.ignoring.Match(name, dir)
-	return ignored || !matched && w.usual.Ignores(name, dir)
+	ignored, matched := w.ignoring.matchPath(name, dir)
+	return ignored || !matched && w.usual.ignoresPath(name, dir)
 }
 
 func (w *walk) addEntry(ctx context.Context, name string, entry fs.DirEntry, depth int) error {
@@ -300,7 +299,7 @@ func Adopt(ctx context.Context, store Store, layout Layout, root *os.Root, scrat
 	if err := found.ignoreAsWorkspace(); err != nil {
 		return "", nil, fmt.Errorf("adopt workspace: %w", err)
 	}
-	found.ignoring.Add("", ignored)
+	found.ignoring.addLines("", ignored)
 	up := &upload{store: store, layout: layout, root: root, scratch: scratch}
 	if err = found.findFiles(ctx); err == nil {
 		err = up.storeFiles(ctx, found)

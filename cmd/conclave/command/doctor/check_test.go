@@ -246,5 +246,15 @@ func TestModelsList(t *testing.T) {
 		require.Empty(t, stdout)
 		require.Contains(t, stderr, says)
 	}
+
+	empty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"object": "list", "data": []}`))
+	}))
+	t.Cleanup(empty.Close)
+	t.Setenv("OPENAI_BASE_URL", empty.URL+"/v1")
+	code, _, stderr = s.Run("models", "list", "openai")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "list the models of openai: its server has none")
 	s.StartedNothing()
 }

@@ -92,6 +92,9 @@ func listModels(ctx context.Context, c *cli.CLI, kinds, asked []string) error {
 	defer cancel()
 	for _, kind := range asked {
 		listed, err := w.Models.List(ctx, kind)
+		if err == nil && len(listed) == 0 {
+			err = fmt.Errorf("list the models of %s: its server has none; load or pull one there", kind)
+		}
 		if err != nil {
 			failures = append(failures, err)
 		}

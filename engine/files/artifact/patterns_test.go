@@ -1,4 +1,4 @@
-package ignore
+package artifact
 
 import (
 	"strings"
@@ -8,7 +8,7 @@ import (
 )
 
 // The expectations are those of git check-ignore 2.39.
-func TestList(t *testing.T) {
+func TestPatterns(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		lines         string
@@ -29,15 +29,15 @@ func TestList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var l List
-			l.Add("", strings.Split(test.lines, "\n"))
+			var l patterns
+			l.addLines("", strings.Split(test.lines, "\n"))
 			for _, path := range test.ignored {
 				clean, dir := strings.CutSuffix(path, "/")
-				require.True(t, l.Ignores(clean, dir), path)
+				require.True(t, l.ignoresPath(clean, dir), path)
 			}
 			for _, path := range test.kept {
 				clean, dir := strings.CutSuffix(path, "/")
-				require.False(t, l.Ignores(clean, dir), path)
+				require.False(t, l.ignoresPath(clean, dir), path)
 			}
 		})
 	}
@@ -45,20 +45,20 @@ func TestList(t *testing.T) {
 
 // Patterns of a directory apply below it; those of a tree inside a repository are read from
 // the top of the repository.
-func TestList_directories(t *testing.T) {
+func TestPatterns_directories(t *testing.T) {
 	t.Parallel()
-	l := List{}
-	l.Add("", []string{"/tree/a", "/b"})
-	l.Above = "tree/"
-	l.Add("sub", []string{"/c", "d"})
+	l := patterns{}
+	l.addLines("", []string{"/tree/a", "/b"})
+	l.above = "tree/"
+	l.addLines("sub", []string{"/c", "d"})
 	below := l
-	below.Add("sub/deep", []string{"!d"})
+	below.addLines("sub/deep", []string{"!d"})
 	for _, name := range []string{"a", "sub/c", "sub/d", "sub/deep/d"} {
-		require.True(t, l.Ignores(name, false), name)
+		require.True(t, l.ignoresPath(name, false), name)
 	}
 	for _, name := range []string{"b", "c", "d", "sub/a"} {
-		require.False(t, l.Ignores(name, false), name)
+		require.False(t, l.ignoresPath(name, false), name)
 	}
-	require.False(t, below.Ignores("sub/deep/d", false))
-	require.True(t, below.Ignores("sub/d", false))
+	require.False(t, below.ignoresPath("sub/deep/d", false))
+	require.True(t, below.ignoresPath("sub/d", false))
 }

@@ -1,4 +1,4 @@
-package ignore
+package artifact
 
 import (
 	"path"
@@ -106,12 +106,12 @@ func bytewise(s string) string {
 	return s
 }
 
-// List is a list of patterns, the last of which wins. The zero List ignores nothing.
-type List struct {
-	// Above is the path of the tree in its repository; empty, or ending in "/".
-	Above string
+// patterns is a list of patterns with the syntax of .gitignore, the last of which wins. The zero value ignores nothing.
+type patterns struct {
+	// above is the path of the tree in its repository; empty, or ending in "/".
+	above string
 
-	patterns []pattern
+	lines []pattern
 }
 
 // pattern is one line of an ignore file.
@@ -124,17 +124,17 @@ type pattern struct {
 	glob    *regexp.Regexp
 }
 
-// Ignores reports whether the last pattern that matches a path excludes it. The parents
+// ignoresPath reports whether the last pattern that matches a path excludes it. The parents
 // of the path must not be ignored.
-func (l *List) Ignores(name string, dir bool) bool {
-	ignored, _ := l.Match(name, dir)
+func (l *patterns) ignoresPath(name string, dir bool) bool {
+	ignored, _ := l.matchPath(name, dir)
 	return ignored
 }
 
-// Match is Ignores. It also reports whether any pattern matches the path.
-func (l *List) Match(name string, dir bool) (ignored, matched bool) {
-	for i := len(l.patterns) - 1; i >= 0; i-- {
-		if p := &l.patterns[i]; p.matchesPath(l.Above+name, dir) {
+// matchPath is ignoresPath. It also reports whether any pattern matches the path.
+func (l *patterns) matchPath(name string, dir bool) (ignored, matched bool) {
+	for i := len(l.lines) - 1; i >= 0; i-- {
+		if p := &l.lines[i]; p.matchesPath(l.above+name, dir) {
 			return !p.include, true
 		}
 	}
@@ -155,16 +155,16 @@ func (p *pattern) matchesPath(name string, dir bool) bool {
 	return p.glob.MatchString(bytewise(name))
 }
 
-// Add appends the lines of an ignore file in dir, a path within the tree.
-func (l *List) Add(dir string, lines []string) {
-	dir = l.Above + dir
+// addLines appends the lines of an ignore file in dir, a path within the tree.
+func (l *patterns) addLines(dir string, lines []string) {
+	dir = l.above + dir
 	if dir != "" && !strings.HasSuffix(dir, "/") {
 		dir += "/"
 	}
 	for _, line := range lines {
 		if p, ok := parsePattern(line); ok {
 			p.dir = dir
-			l.patterns = append(l.patterns, p)
+			l.lines = append(l.lines, p)
 		}
 	}
 }
