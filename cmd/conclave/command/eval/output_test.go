@@ -96,8 +96,10 @@ func TestUnit_saysWhyItFailed(t *testing.T) {
 	t.Parallel()
 	right := true
 	o := &output{samples: []eval.Sample{
-		{ID: "q", Epoch: 1, Arm: "single", Failed: "BadRequest: the model\nrefuses"}, {ID: "q", Epoch: 1, Arm: "plain", Correct: &right},
-		{ID: "q", Epoch: 1, Arm: "team", Failed: "BadRequest: the model\nrefuses"}, {ID: "q2", Epoch: 1, Arm: "team", Failed: "of another"},
+		{ID: "q", Epoch: 1, Arm: "single", Failed: "BadRequest: the model\nrefuses"},
+		{ID: "q", Epoch: 1, Arm: "plain", Correct: &right},
+		{ID: "q", Epoch: 1, Arm: "team", Failed: "BadRequest: the model\nrefuses"},
+		{ID: "q2", Epoch: 1, Arm: "team", Failed: "of another"},
 	}}
 	u := newUnit(&runner{out: o}, eval.Question{ID: "q"}, 1)
 	require.Equal(t, "single failed, plain right, team failed (BadRequest: the model refuses)", u.outcomeWords())
