@@ -29,7 +29,7 @@ func TestList_refusesFlags(t *testing.T) {
 		"--limit is -1; give the number of runs to list, or 0 for all":                                  {"list", "--limit", "-1"},
 		"give an age such as 36h, 30d or 12w":                                                           {"list", "--since", "yesterday"},
 		`--kind: there is no kind "scenario"; it takes session, pipeline_step, evaluation`:              {"list", "--kind", "session,scenario"},
-		"list takes 0 argument(s), got 1":                                                               {"list", "x"},
+		"list takes no arguments, got 1 argument":                                                       {"list", "x"},
 	} {
 		code, stdout, stderr := s.Run(line...)
 		require.Equal(t, cli.ExitUsage, code)

@@ -72,6 +72,12 @@ func TestQueryFileAndList(t *testing.T) {
 	require.NotContains(t, out.stderr, "starting the embedded")
 }
 
+// The first command of the help is the one to begin with.
+func TestHelp_order(t *testing.T) {
+	t.Parallel()
+	require.Regexp(t, `Ask a team:\n  run .*\n  start .*\n  watch `, newCLI(t).conclave("--help").stdout)
+}
+
 // dev serves on the ports that it is given, with the teams of a worker configuration.
 func TestDevPortsAndWorkerConfig(t *testing.T) {
 	t.Parallel()
