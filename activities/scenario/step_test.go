@@ -120,7 +120,7 @@ func (b browser) Tools() []llm.Tool {
 
 func (b browser) Run(_ context.Context, c llm.ToolCall) (loop.Output, error) {
 	*b.called = append(*b.called, c.Name+c.Arguments)
-	return loop.Output{Text: "### Error\nChromium sandboxing failed!\nat launch", Failed: true}, nil
+	return loop.Output{Text: "error: ### Error\nChromium sandboxing failed!\nat launch", Failed: true}, nil
 }
 
 func (b browser) Close() error { return nil }
@@ -169,8 +169,8 @@ func TestRunScenarioStep_brokenServer(t *testing.T) {
 	got, err := f.try(in)
 	require.NoError(t, err)
 	require.Equal(t, scenario.Errored, got.Status)
-	require.Equal(t, "all 1 calls of db failed: connection refused", *got.Error)
-	require.Contains(t, got.Warnings, "all 1 calls of db failed: connection refused")
+	require.Equal(t, "the only call of db failed: connection refused", *got.Error)
+	require.Contains(t, got.Warnings, "the only call of db failed: connection refused")
 }
 
 // turns is a model that makes one call after the other.

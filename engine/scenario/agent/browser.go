@@ -82,7 +82,7 @@ func ServerOf(tool string) string {
 
 // FailureLine returns the first line of a server's failure that is no heading.
 func FailureLine(failure string) string {
-	for line := range strings.Lines(failure) {
+	for line := range strings.Lines(strings.TrimPrefix(failure, "error: ")) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 			return text.TruncateRunes(line, maxReported/2)
 		}
@@ -127,6 +127,9 @@ func (s *serverCalls) learnResults(e loop.Entry) {
 func (s *serverCalls) failure() string {
 	if s.worked || s.failed == 0 {
 		return ""
+	}
+	if s.failed == 1 {
+		return "the only call of " + s.first
 	}
 	return fmt.Sprintf("all %d calls of %s", s.failed, s.first)
 }

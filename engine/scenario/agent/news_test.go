@@ -92,7 +92,7 @@ func TestLearn_brokenServers(t *testing.T) {
 	}
 	call("c1", "list_files", "nothing", true)
 	require.Empty(t, reported().Broken, "no server was asked")
-	call("c2", "mcp__pw__browser_navigate", "### Error\nChromium sandboxing failed!\nat launch", true)
+	call("c2", "mcp__pw__browser_navigate", "error: ### Error\nChromium sandboxing failed!\nat launch", true)
 	call("c3", "mcp__pw__browser_click", "no page", true)
 	require.Equal(t, "all 2 calls of pw failed: Chromium sandboxing failed!", reported().Broken)
 	require.True(t, reported().Browser)
@@ -101,7 +101,7 @@ func TestLearn_brokenServers(t *testing.T) {
 	require.Empty(t, reported().Broken)
 	require.NoError(t, r.Learn(t.Context(), loop.Entry{Kind: loop.BegunAgain}))
 	call("c6", "mcp__pw__browser_click", "", true)
-	require.Equal(t, "all 1 calls of pw failed: no reason given", reported().Broken)
+	require.Equal(t, "the only call of pw failed: no reason given", reported().Broken)
 }
 
 // If the agent has a browser, the opening says how to use it and names its tools.
