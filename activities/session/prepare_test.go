@@ -17,6 +17,7 @@ import (
 	"conclave/engine/config"
 	"conclave/engine/files/artifact"
 	"conclave/engine/files/snapshot"
+	"conclave/engine/step"
 )
 
 func (f *floor) prepare(in PrepareInput) (Prepared, error) {
@@ -229,4 +230,39 @@ func TestPrepare_material(t *testing.T) {
 	session, err := artifact.ReadJSON[artifact.Session](t.Context(), f.store, "sessions/s2/session.json")
 	require.NoError(t, err)
 	require.Equal(t, m, session.Material)
+}
+
+// A session whose agents get a shell where commands are confined records what its worker decided: the
+// steps on other workers follow it, and everybody is told if nothing could be run.
+func TestPrepare_settlesTheShell(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		unconfined error
+		shell      config.Shell
+		why        string
+	}{
+		"confined": {nil, config.ShellOn, ""}, "unconfined": {errors.New("no sandbox here"), config.ShellOff, "no sandbox here"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFloor(t)
+			f.team = f.team.WithShell(config.AutoShell)
+			f.Teams.Named[activities.DefaultTeam] = f.team
+			f.Unconfined = tt.unconfined
+			p, err := f.prepare(PrepareInput{})
+			require.NoError(t, err)
+			require.Equal(t, tt.why, p.NoShell)
+			f.Unconfined = errors.New("another worker")
+			var opened config.Agent
+			f.OnOpenTools = func(_ context.Context, a config.Agent, _ string, _ activities.Sharing) (step.Tools, error) {
+				opened = a
+				return nil, &activities.LackError{Type: activities.ToolsUnavailable, Err: errors.New("enough")}
+			}
+			l := answering()
+			l.ID, l.Agent, l.Number, l.Round = "l1", "agent_a", 1, 1
+			_, err = f.ExecuteActivity("RunStep", StepInput{Session: "s2", ConfigHash: p.ConfigHash, Launch: l})
+			require.ErrorContains(t, err, "enough")
+			require.Equal(t, tt.shell, opened.Tools.Shell)
+		})
+	}
 }

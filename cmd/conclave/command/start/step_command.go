@@ -117,6 +117,7 @@ func newStepOrder(c *cli.CLI, f stepFlags, query string) (stepOrder, error) {
 	if o.worker, err = teams.OpenWorker(c, cli.Target{}); err != nil {
 		return o, err
 	}
+	teams.PreferShell(c, f.material.Directory() != "")
 	if o.team, err = singleTeam(c, o.worker, f.offline); err != nil {
 		return o, err
 	}

@@ -161,7 +161,11 @@ func (c *cutter) imageOf(data []byte, size int64) (template.URL, bool) {
 // reason why the session ended without one.
 func AnswerText(s *record.Session) string {
 	if p := s.Final(); p != nil && p.Answer != nil {
-		return strings.TrimRight(cleanText(p.Answer.Text), "\n") + "\n"
+		answer := strings.TrimRight(cleanText(p.Answer.Text), "\n") + "\n"
+		if s.State.NoShell != "" {
+			answer += "\nNothing was run, no test and no program: the agents could not run commands: " + cleanLine(s.State.NoShell) + "\n"
+		}
+		return answer
 	}
 	if s.Running() {
 		return "There is no decision yet. " + describeProgress(s) + "\n"
