@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +31,7 @@ import (
 // kitchen is a worker whose agents build things.
 type kitchen struct {
 	*Tools
-	t     *testing.T
+	t     testing.TB
 	store artifact.Store
 	trees *snapshot.Trees
 	base  *artifact.Base
@@ -38,7 +40,7 @@ type kitchen struct {
 }
 
 // newKitchen returns a worker and a base with the given files.
-func newKitchen(t *testing.T, level sandbox.Level, files map[string]string, settings ...func(*Settings)) *kitchen {
+func newKitchen(t testing.TB, level sandbox.Level, files map[string]string, settings ...func(*Settings)) *kitchen {
 	t.Helper()
 	if h := sandbox.Probe(t.Context()); h.Level != sandbox.Full && h.Level != level {
 		t.Skip("this machine does not give level ", level)
@@ -80,7 +82,7 @@ func newKitchen(t *testing.T, level sandbox.Level, files map[string]string, sett
 	return k
 }
 
-type testWriter struct{ t *testing.T }
+type testWriter struct{ t testing.TB }
 
 func (w testWriter) Write(p []byte) (int, error) {
 	w.t.Log(strings.TrimSpace(string(p)))
@@ -179,7 +181,7 @@ func atEachPlace(t *testing.T, test func(t *testing.T, level sandbox.Level, moun
 func hostNPM(s *Settings) { s.Sandbox.Caches.NPM, s.Sandbox.Caches.Go = "host", "own" }
 
 // tools makes programs that do nothing, so that the caches of their tools are there.
-func withPrograms(t *testing.T, names ...string) func(*Settings) {
+func withPrograms(t testing.TB, names ...string) func(*Settings) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range names {
@@ -348,7 +350,7 @@ func TestCaches_landlock(t *testing.T) {
 
 // newGoKitchen returns a worker with Go and a base whose test fails, and which plants a file in the cache
 // when it runs.
-func newGoKitchen(t *testing.T) *kitchen {
+func newGoKitchen(t testing.TB) *kitchen {
 	t.Helper()
 	if _, err := sandbox.FindProgram("go", nil); err != nil {
 		t.Skip("commands have no Go: ", err)
@@ -399,4 +401,38 @@ func TestCaches_poison(t *testing.T) {
 	a = k.step("r", "a")
 	require.Contains(t, a.run("go test ./... 2>&1"), "ok  \texample.com/small", "its own layer is kept")
 	a.end()
+}
+
+// BenchmarkCaches compares the second time of a command, and the first after a change, with the same on the host,
+// each with the cache that the command before has left.
+func BenchmarkCaches(b *testing.B) {
+	k := newGoKitchen(b)
+	a := k.step("r", "a")
+	defer a.end()
+	host := filepath.Join(k.home, "copy")
+	require.NoError(b, os.CopyFS(host, os.DirFS(filepath.Join(filepath.Dir(k.home), "source"))))
+	onHost := func(command string) {
+		c := exec.Command("sh", "-c", command)
+		c.Dir, c.Env = host, append(os.Environ(), "GOCACHE="+k.home+"/go-build")
+		out, err := c.CombinedOutput()
+		require.NoError(b, err, string(out))
+	}
+	for name, term := range map[string]string{"same": "0", "changed": "N - N"} {
+		b.Run(name, func(b *testing.B) {
+			var all [2]time.Duration
+			for n := -1; n < 0 || b.Loop(); n++ {
+				command := "printf 'package small\n\nfunc Sum(a, b int) int { return a + b + " + strings.ReplaceAll(term, "N", strconv.Itoa(n+2)) + " }\n' > sum.go; go vet ./... && go test ./..."
+				began := time.Now()
+				onHost(command)
+				between := time.Now()
+				require.Contains(b, a.run(command), "exit code 0")
+				if n >= 0 { // the first has compiled the rest
+					all[0], all[1] = all[0]+between.Sub(began), all[1]+time.Since(between)
+				}
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(all[0].Seconds()/float64(b.N), "host-s/op")
+			b.ReportMetric(all[1].Seconds()/all[0].Seconds(), "times-host")
+		})
+	}
 }
