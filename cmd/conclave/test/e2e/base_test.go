@@ -104,3 +104,38 @@ func TestBase_builtinTeamRunsCommands(t *testing.T) {
 	require.Empty(t, out.result(t, "consensus").NoShell)
 	require.Contains(t, ran.prompts(), "42 lines")
 }
+
+// What an agent, and a command of a check, write to the cache of a build tool stays there for the agent's next step,
+// and reaches no other agent and no check.
+func TestBase_cachesOfBuildTools(t *testing.T) {
+	t.Parallel()
+	look := reply{tool: "run_command", arguments: map[string]any{"command": "test -d $npm_config_cache && cat $npm_config_cache/plant || echo no plant"}}
+	plants := reply{tool: "run_command", arguments: map[string]any{"command": "echo from $((6*7)) > $npm_config_cache/plant"}}
+	model := newModelServer(t, map[string][]reply{
+		"model-a": {plants, answer("One."), look, vote("agent1", "Good.")},
+		"model-b": {look, answer("Two."), look, vote("agent1", "Good.")},
+	})
+	c := newCLI(t)
+	for _, dir := range []string{"project", "hidden", "tools"} {
+		require.NoError(t, os.Mkdir(filepath.Join(c.home, dir), 0o755))
+	}
+	c.file("project/package.json", "{}\n")
+	npm := c.file("tools/npm", "#!/bin/sh\n")
+	require.NoError(t, os.Chmod(npm, 0o755))
+	c.file("hidden/checks.yaml", `- {name: before, command: test -d $npm_config_cache -a ! -e $npm_config_cache/plant}
+- {name: plants, command: echo plant > $npm_config_cache/plant}
+- {name: after, command: test -d $npm_config_cache -a ! -e $npm_config_cache/plant}
+`)
+	team := strings.ReplaceAll(model.teamWith(orchestrator(map[string]any{"ballot": "checks_decide", "disable_injection": true}), pair...), `"backend":`, `"tools": {"shell": "auto"}, "backend":`)
+	worker := c.file("worker.yaml", "sandbox: {toolchains: ["+filepath.Dir(npm)+"]}\n")
+	out := c.conclave("run", "--automation", "--config", c.file("team.yaml", team), "--worker-config", worker, "--base", "project", "--checks", "hidden", "Mend it.")
+	if strings.Contains(out.stderr, "agents cannot run commands") {
+		t.Skip(out.stderr)
+	}
+	require.Equal(t, 0, out.code, out.stderr)
+	result := out.result(t, "consensus")
+	require.InDelta(t, 1, *result.Support.Checks, 1e-9, out.stderr)
+	require.Contains(t, model.request("model-a", 4), "from 42", "its own next step")
+	require.Contains(t, model.request("model-b", 4), "no plant")
+	require.NotContains(t, model.request("model-b", 2)+model.request("model-b", 4), "from 42")
+}
