@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/config"
+	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/files/snapshot"
 	"conclave/engine/step"
@@ -254,15 +256,23 @@ func TestPrepare_settlesTheShell(t *testing.T) {
 			require.Equal(t, tt.why, p.NoShell)
 			f.Unconfined = errors.New("another worker")
 			var opened config.Agent
-			f.OnOpenTools = func(_ context.Context, a config.Agent, _ string, _ activities.Sharing) (step.Tools, error) {
+			layers := map[string]bool{}
+			f.OnOpenTools = func(_ context.Context, a config.Agent, _ string, s activities.Sharing) (step.Tools, error) {
 				opened = a
+				layers[s.Agent] = true
 				return nil, &activities.LackError{Type: activities.ToolsUnavailable, Err: errors.New("enough")}
 			}
 			l := answering()
-			l.ID, l.Agent, l.Number, l.Round = "l1", "agent_a", 1, 1
-			_, err = f.ExecuteActivity("RunStep", StepInput{Session: "s2", ConfigHash: p.ConfigHash, Launch: l})
-			require.ErrorContains(t, err, "enough")
-			require.Equal(t, tt.shell, opened.Tools.Shell)
+			for n, of := range []struct {
+				agent   string
+				purpose coordination.Purpose
+			}{{"agent_a", coordination.Coordinate}, {"agent_b", coordination.Coordinate}, {"agent_a", coordination.Evaluation}, {"agent_a", coordination.Coordinate}} {
+				l.ID, l.Agent, l.Number, l.Round, l.Purpose = coordination.LaunchID(fmt.Sprint("l", n)), of.agent, n+1, 1, of.purpose
+				_, err = f.ExecuteActivity("RunStep", StepInput{Session: "s2", ConfigHash: p.ConfigHash, Launch: l})
+				require.ErrorContains(t, err, "enough")
+				require.Equal(t, tt.shell, opened.Tools.Shell)
+			}
+			require.Len(t, layers, 3, "an agent that judges its answer meets nothing of what it has written to caches")
 		})
 	}
 }
