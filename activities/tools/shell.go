@@ -71,7 +71,7 @@ func shellProgram() string {
 }
 
 func describeShell(program string, o sandbox.Options, mounts []string) string {
-	network := "there is no network. "
+	network := "there is no network, and what the workspace and the caches of build tools lack cannot be downloaded: if you need it, say so. "
 	if o.Network.Serve != nil {
 		network = "of the network it reaches only " + o.Network.Reaches + ", with programs that use the proxy in $HTTPS_PROXY. "
 	}
@@ -113,7 +113,7 @@ func describeMissing(workspace string, toolchains []string) (missing string) {
 	for _, file := range slices.Sorted(maps.Keys(needs)) {
 		_, absent := os.Lstat(filepath.Join(workspace, file))
 		if _, err := sandbox.FindProgram(needs[file], toolchains); err != nil && absent == nil {
-			missing += fmt.Sprintf(" There is no %s here, for %s, and it cannot be installed: say so if you need it.", needs[file], file)
+			missing += fmt.Sprintf(" There is no %s here, for %s, and it cannot be installed: if you need it, say so.", needs[file], file)
 		}
 	}
 	return missing

@@ -435,5 +435,5 @@ func TestShell_describesWhatIsMissing(t *testing.T) {
 	if _, err := sandbox.FindProgram("mvn", nil); err == nil {
 		t.Skip("this machine has Maven")
 	}
-	require.True(t, strings.HasSuffix(description(), " are shown, and the file with the whole is named. There is no mvn here, for pom.xml, and it cannot be installed: say so if you need it."), description())
+	require.True(t, strings.HasSuffix(description(), " are shown, and the file with the whole is named. There is no mvn here, for pom.xml, and it cannot be installed: if you need it, say so."), description())
 }
