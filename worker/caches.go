@@ -25,7 +25,7 @@ import (
 // buildCaches gives commands in the sandbox the caches of build tools. A cache has two layers, which
 // commands see as one directory:
 //
-//  1. The upper layer has what the commands of one agent have added in one session or run. Only that agent
+//  1. The upper layer has the additions by the commands of one agent in one session or run. Only that agent
 //     uses it, in one step at a time. A check has one of its own, which is removed at its end.
 //  2. The lower layer is shared, and no command can change it. Conclave has made it (warm.go), or it is the
 //     host's, if the operator says so.
@@ -209,7 +209,7 @@ func (l *layer) openFor(ctx context.Context, args []string) (open []sandbox.Cach
 	return open
 }
 
-// place puts the layer over a lower one. What cannot be mounted is copied.
+// place puts the layer over a lower one. A lower layer that cannot be mounted is copied.
 func (l *layer) place(ctx context.Context, k cacheKind, lower string) (sandbox.Cache, error) {
 	var commands config.Agent
 	commands.Tools.Shell = config.ShellOn

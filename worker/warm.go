@@ -17,7 +17,7 @@ import (
 	"conclave/engine/files/filelock"
 )
 
-// compile makes the build products of Go modules and their tests, and runs nothing of them: what a base executes
+// compile makes the build products of Go modules and their tests, and runs nothing of them: code of a base
 // could write into the cache, and so into the commands of every agent and check. Go does not take the
 // outcome of a test whose program was given to another program for that of the test.
 const compile = `for dir; do (cd "$dir" && go vet ./...; go test -exec true ./...); done`
@@ -28,7 +28,7 @@ const standard = `bufio bytes cmp context crypto/sha256 encoding/base64 encoding
 	slices sort strconv strings sync sync/atomic testing text/tabwriter text/template time unicode/utf8`
 
 // startWarming starts to make the lower layer of Go's build cache for a base, unless there is one. made is
-// closed when that has ended; it is nil if there is nothing to do. The key names the layer.
+// closed when that has ended; it is nil if the base has no layer to make. The key names the layer.
 func (c *buildCaches) startWarming(b *artifact.Base) (key string, made chan struct{}) {
 	modules, toolchain := modulesOf(b), c.goToolchain()
 	if len(modules) == 0 || toolchain == "" || c.tools.settings.Sandbox.Caches.Go != "warm" {
@@ -74,7 +74,7 @@ func modulesOf(b *artifact.Base) (dirs []string) {
 	return dirs
 }
 
-// goToolchain identifies what compiles. It is empty if commands have no Go.
+// goToolchain identifies the compiler. It is empty if commands have no Go.
 func (c *buildCaches) goToolchain() string {
 	s := c.tools.settings.Sandbox
 	program, err := sandbox.FindProgram("go", s.Toolchains)
@@ -126,7 +126,7 @@ func (c *buildCaches) warmStandard(ctx context.Context, module, dir string) erro
 }
 
 // build compiles the modules in directories of a workspace, with Go's build cache in dir. That it fails or reaches a
-// limit is no error: what it has compiled until then is of use.
+// limit is no error: the packages that it has compiled until then are of use.
 func (c *buildCaches) build(ctx context.Context, workspace, dir string, modules []string) error {
 	o := c.tools.sandboxOptions()
 	o.Workspace, o.Temp, o.Network = workspace, filepath.Dir(workspace), sandbox.Network{}

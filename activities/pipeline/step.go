@@ -102,7 +102,7 @@ func (a *Activities) equipStep(ctx context.Context, run *attempt.Attempt, p conf
 		if ps.Prompt = agent.SystemMessage + s.Prompt; agent.SystemMessage != "" && s.Prompt != "" {
 			ps.Prompt = agent.SystemMessage + "\n\n" + s.Prompt
 		}
-		run.Agent = owner.FirstRunID + "/" + s.Name // a step of tools may check what an agent made
+		run.Agent = owner.FirstRunID + "/" + s.Name // a step of tools may check the work of an agent, so it is not named
 		return run.Equip(ctx, agent)
 	}
 	var calls pipelineagent.Calls

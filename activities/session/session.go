@@ -96,8 +96,8 @@ type Prepared struct {
 	// CreatedAt is the time in session.json. It is zero in histories of earlier versions.
 	CreatedAt time.Time `json:"created_at,omitzero"`
 
-	// NoShell is why agents with `tools.shell: auto` cannot run commands; empty if they can, or if there
-	// are none.
+	// NoShell is why agents with `tools.shell: auto` cannot run commands; empty if they can, or if no agent
+	// has it.
 	NoShell string `json:"no_shell,omitempty"`
 
 	// Seal is the number of the ledger file that sealed the ledger for this run of a reopened

@@ -88,7 +88,7 @@ func (a *Activities) assembleStep(ctx context.Context, run *attempt.Attempt, in 
 		return err
 	}
 	run.Parks = true
-	// What judges an answer does not meet what was written while it was made.
+	// An evaluation does not meet caches that were filled while its answer was made.
 	run.Agent = strings.Join([]string{session.FirstRunID, agent.ID, string(in.Launch.Purpose)}, "/")
 	run.LimitOutages(time.Duration(t.Timeouts.OutageSeconds)*time.Second, in.Launch.AwaySince)
 	run.ReportOutages(in.Launch, time.Duration(t.Timeouts.AwaySeconds)*time.Second)

@@ -145,7 +145,7 @@ func (t *Trees) useUnpacked(ctx context.Context, b *artifact.Base) (*mount, map[
 }
 
 // Keep returns the directory of a hash that names no base, such as one of build products, and a function
-// that lets go of it: before, it is not removed. If there is none, fill makes it; without fill the error
+// that lets go of it: before, it is not removed. If it is missing, fill makes it; without fill the error
 // is fs.ErrNotExist. Its files belong to the owner that mounts require, and nothing may change them.
 func (t *Trees) Keep(hash string, fill func(dir string) error) (dir string, letGo func(), err error) {
 	defer t.lockTree(hash)()
