@@ -100,7 +100,7 @@ func recordShell(ctx context.Context, confined func(context.Context) error, stor
 	return why, err
 }
 
-// Sharing selects what a step shares with other steps of its run: MCP servers, and the additions of its commands
+// Sharing selects the things that a step shares with others of its run: MCP servers, and the additions of its commands
 // to the caches of build tools.
 type Sharing struct {
 	Run string // the key prefix of the run whose steps share servers; empty for none

@@ -28,7 +28,7 @@ const standard = `bufio bytes cmp context crypto/sha256 encoding/base64 encoding
 	slices sort strconv strings sync sync/atomic testing text/tabwriter text/template time unicode/utf8`
 
 // startWarming starts to make the lower layer of Go's build cache for a base, unless there is one. made is
-// closed when that has ended; it is nil if the base has no layer to make. The key names the layer.
+// closed when that has ended; it is nil if the layer is there or the base needs none. The key names the layer.
 func (c *buildCaches) startWarming(b *artifact.Base) (key string, made chan struct{}) {
 	modules, toolchain := modulesOf(b), c.goToolchain()
 	if len(modules) == 0 || toolchain == "" || c.tools.settings.Sandbox.Caches.Go != "warm" {
