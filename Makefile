@@ -154,7 +154,7 @@ fuzz: ## every fuzz target for FUZZTIME
 
 # BENCH chooses benchmarks, as go test -bench does.
 BENCH ?= .
-BENCHED = $(sort $(dir $(shell grep -rl '^func Benchmark' --include='*_test.go' engine workflows activities cmd)))
+BENCHED = $(sort $(dir $(shell grep -rl '^func Benchmark' --include='*_test.go' engine workflows activities worker cmd)))
 
 bench: build $(TOOLS)/benchstat ## measurements as tables; BENCHFLAGS=-count=6 for medians of six runs
 	@echo 'measuring, for several minutes; the output of go test is kept in bin/bench.txt' >&2

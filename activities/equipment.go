@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/activity"
 
 	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
 	"conclave/engine/files/overlay"
 	"conclave/engine/loop"
 	"conclave/engine/session/check"
@@ -40,6 +42,10 @@ type Equipment interface {
 	// that this process lacks.
 	Lacks(context.Context, config.Agent) error
 
+	// Confined returns why this process does not confine commands as its settings require, or that they
+	// require nothing. If it returns nil, an agent with config.AutoShell gets a shell.
+	Confined(context.Context) error
+
 	// Repeatable reports whether a tool call that may already have run can safely run again.
 	Repeatable(tool string) bool
 
@@ -54,14 +60,56 @@ type Equipment interface {
 	// process.
 	SharedDirs(run string) []string
 
-	// EndShared ends the servers in this process that the steps of a run share.
+	// EndShared ends the servers in this process that the steps of a run share, and removes their caches.
 	EndShared(run string)
 }
 
-// Sharing selects the MCP servers that a step shares with other steps of its run.
+// ShellFile records why the agents of a session or run with config.AutoShell cannot run commands; empty if
+// they can. It is written once: by the worker that prepares the session, or that runs the first step.
+const ShellFile = "shell.json"
+
+// SettleShell returns agents with the decision in place of config.AutoShell, and the reason if they cannot run
+// commands. Unless it is on record, the result of confined decides.
+func SettleShell(ctx context.Context, confined func(context.Context) error, store artifact.Store, layout artifact.Layout, agents ...config.Agent) (settled []config.Agent, why string, err error) {
+	settled = slices.Clone(agents)
+	for i := range settled {
+		shell := &settled[i].Tools.Shell
+		if *shell != config.AutoShell {
+			continue
+		}
+		if why, err = recordShell(ctx, confined, store, layout.File(ShellFile)); err != nil {
+			return nil, "", fmt.Errorf("decide whether agents can run commands: %w", err)
+		}
+		if *shell = config.ShellOn; why != "" {
+			*shell = config.ShellOff
+		}
+	}
+	return settled, why, nil
+}
+
+func recordShell(ctx context.Context, confined func(context.Context) error, store artifact.Store, key string) (why string, err error) {
+	why, err = artifact.ReadJSON[string](ctx, store, key)
+	if errors.Is(err, artifact.ErrNotFound) {
+		if refusal := confined(ctx); refusal != nil {
+			why = refusal.Error()
+		}
+		if err = CreateOnce(ctx, store, key, why); err == nil {
+			why, err = artifact.ReadJSON[string](ctx, store, key) // another worker may have been first
+		}
+	}
+	return why, err
+}
+
+// Sharing selects the things that a step shares with others of its run: MCP servers, and the additions of its commands
+// to the caches of build tools.
 type Sharing struct {
 	Run string // the key prefix of the run whose steps share servers; empty for none
 	All bool   // the steps share all servers, even those of scope step
+
+	// Agent names those steps of the run that share caches; empty for none. Equal names in the run of
+	// another workflow are different.
+	Agent string
+	Base  *artifact.Base // the files that the run starts from; nil for none
 }
 
 // Server is Temporal's server, for the activities of a worker.

@@ -13,6 +13,7 @@ import (
 	"conclave/activities"
 	"conclave/activities/workertest"
 	"conclave/engine/config"
+	"conclave/engine/files/artifact"
 	"conclave/engine/loop"
 )
 
@@ -80,4 +81,48 @@ func TestUnknownName(t *testing.T) {
 		require.Contains(t, failed.Message(), "no team x")
 		require.Equal(t, !alone, strings.Contains(failed.Message(), "(worker on "))
 	}
+}
+
+// The worker that prepares a run decides for all its steps whether agents with `shell: auto` get one; what an
+// agent's file says otherwise holds.
+func TestSettleShell(t *testing.T) {
+	t.Parallel()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	confined := func(context.Context) error { return nil }
+	unconfined := func(context.Context) error { return errors.New("this host gives nothing") }
+	agents := func(shells ...config.Shell) (list []config.Agent) {
+		for _, s := range shells {
+			a := config.Defaults[config.Agent]()
+			a.Tools.Shell = s
+			list = append(list, a)
+		}
+		return list
+	}
+	given := agents(config.AutoShell, config.ShellOff, config.ShellOn)
+	for name, tt := range map[string]struct {
+		first, second func(context.Context) error
+		auto          config.Shell
+		why           string
+	}{
+		"on":  {confined, unconfined, config.ShellOn, ""},
+		"off": {unconfined, confined, config.ShellOff, "this host gives nothing"},
+	} {
+		layout := artifact.InBucket(name)
+		for _, worker := range []func(context.Context) error{tt.first, tt.second} {
+			settled, why, err := activities.SettleShell(t.Context(), worker, store, layout, given...)
+			require.NoError(t, err)
+			require.Equal(t, tt.why, why)
+			require.Equal(t, agents(tt.auto, config.ShellOff, config.ShellOn), settled, name)
+		}
+	}
+	require.Equal(t, config.AutoShell, given[0].Tools.Shell, "a copy")
+	settled, why, err := activities.SettleShell(t.Context(), unconfined, store, artifact.InBucket("none"), given[1:]...)
+	require.NoError(t, err)
+	require.Empty(t, why)
+	require.Equal(t, given[1:], settled)
+	there, err := store.Exists(t.Context(), artifact.InBucket("none").File(activities.ShellFile))
+	require.NoError(t, err)
+	require.False(t, there, "nobody asked")
 }

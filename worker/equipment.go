@@ -52,7 +52,10 @@ func (e equipment) Overlays(ctx context.Context, agent config.Agent) *overlay.Mo
 
 func (e equipment) SharedDirs(run string) []string { return e.shared.Dirs(run) }
 
-func (e equipment) EndShared(run string) { e.shared.End(run) }
+func (e equipment) EndShared(run string) {
+	e.shared.End(run)
+	e.caches.endRun(run)
+}
 
 // temporalServer implements activities.Server.
 type temporalServer struct {

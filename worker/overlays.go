@@ -41,7 +41,7 @@ func (o *overlays) mountsFor(ctx context.Context, a config.Agent) *overlay.Mount
 		return nil
 	}
 	o.opened.Do(func() { o.logOutcome("files of bases", o.openMounts()) })
-	if !a.Tools.Shell || o.mounts.Load() == nil {
+	if !a.Tools.Shell.On() || o.mounts.Load() == nil {
 		return o.mounts.Load()
 	}
 	o.ran.Do(func() {

@@ -86,14 +86,24 @@ func (s MCPServer) Definition(name string) config.MCPServer {
 
 // sandbox holds the limits of the agents' shell.
 type sandboxSettings struct {
-	Level          string   `json:"level" default:"full" enum:"full,landlock,off" doc:"How well commands have to be confined: full needs user namespaces; landlock leaves some attacks open; off confines nothing. conclave sandbox check tells what this host supports."`
-	Network        []string `json:"network,omitempty" doc:"The exact destinations that commands can reach, each as host:port, such as code.example:443, through a proxy. Without it commands have no network. Addresses that are local or private have to be named themselves."`
-	TimeoutSeconds int      `json:"timeout_seconds" default:"600" min:"1" max:"86400" doc:"How long one command may run."`
-	CPUSeconds     int      `json:"cpu_seconds" default:"600" min:"1" max:"86400" doc:"How much processor time one command may take, of all its processes together."`
-	MemoryMB       int      `json:"memory_mb" default:"2048" min:"64" max:"1048576" doc:"How much memory the processes of one command may have together."`
-	Processes      int      `json:"processes" default:"256" min:"8" max:"65536" doc:"How many processes and threads one command may have."`
-	Toolchains     []string `json:"toolchains,omitempty" doc:"Directories with programs beside the system's that commands may read and run, such as /opt/go."`
-	DiskMB         int      `json:"disk_mb" default:"1024" min:"1" max:"1048576" doc:"How much the workspace and the temporary files of one step may take."`
+	Level          string        `json:"level" default:"full" enum:"full,landlock,off" doc:"How well commands have to be confined: full needs user namespaces; landlock leaves some attacks open; off confines nothing. conclave sandbox check tells what this host supports."`
+	Network        []string      `json:"network,omitempty" doc:"The exact destinations that commands can reach, each as host:port, such as code.example:443, through a proxy. Without it commands have no network. Addresses that are local or private have to be named themselves."`
+	TimeoutSeconds int           `json:"timeout_seconds" default:"600" min:"1" max:"86400" doc:"How long one command may run."`
+	CPUSeconds     int           `json:"cpu_seconds" default:"600" min:"1" max:"86400" doc:"How much processor time one command may take, of all its processes together."`
+	MemoryMB       int           `json:"memory_mb" default:"2048" min:"64" max:"1048576" doc:"How much memory the processes of one command may have together."`
+	Processes      int           `json:"processes" default:"256" min:"8" max:"65536" doc:"How many processes and threads one command may have."`
+	Toolchains     []string      `json:"toolchains,omitempty" doc:"Directories with programs beside the system's that commands may read and run, such as /opt/go."`
+	Caches         cacheSettings `json:"caches" doc:"What lies, read-only, below the caches of build tools that every agent has for itself: own: nothing; warm: build products that conclave makes in the sandbox from the unchanged base; host: the cache of this worker's user, which commands can then read."`
+	DiskMB         int           `json:"disk_mb" default:"1024" min:"1" max:"1048576" doc:"How much the workspace and the temporary files of one step may take."`
+}
+
+// cacheSettings has the origins of the lower layers of build caches.
+type cacheSettings struct {
+	Go        string `json:"go" default:"warm" enum:"own,warm,host" doc:"GOCACHE."`
+	GoModules string `json:"go_modules" default:"own" enum:"own,host" doc:"GOMODCACHE. Without a network and the host's modules, only vendored ones can be compiled."`
+	NPM       string `json:"npm" default:"own" enum:"own,host" doc:"npm's cache."`
+	Pip       string `json:"pip" default:"own" enum:"own,host" doc:"pip's cache."`
+	Cargo     string `json:"cargo" default:"own" enum:"own,host" doc:"The registry in CARGO_HOME."`
 }
 
 // DefaultSettings returns the settings of a worker that has no configuration file.

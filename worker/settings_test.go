@@ -75,15 +75,17 @@ func TestParse_wholeFile(t *testing.T) {
 			ExcludeTools: []string{"delete"}, Scope: "session",
 		},
 	}, s.MCPServers)
-	require.Equal(t, sandboxSettings{Level: "landlock", TimeoutSeconds: 60, CPUSeconds: 600, MemoryMB: 512, Processes: 256, DiskMB: 1024, Toolchains: []string{"/opt/go"}}, s.Sandbox)
+	require.Equal(t, sandboxSettings{Level: "landlock", TimeoutSeconds: 60, CPUSeconds: 600, MemoryMB: 512, Processes: 256, DiskMB: 1024, Toolchains: []string{"/opt/go"}, Caches: usualCaches}, s.Sandbox)
 }
+
+var usualCaches = cacheSettings{Go: "warm", GoModules: "own", NPM: "own", Pip: "own", Cargo: "own"}
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	s, err := config.Decode("worker.yaml", []byte("teams:\n"), config.Cluster.Beside("worker.yaml"), checkSettings)
 	require.NoError(t, err)
 	require.Equal(t, Settings{MaxConcurrentSteps: 32, Sandbox: sandboxSettings{
-		Level: "full", TimeoutSeconds: 600, CPUSeconds: 600, MemoryMB: 2048, Processes: 256, DiskMB: 1024,
+		Level: "full", TimeoutSeconds: 600, CPUSeconds: 600, MemoryMB: 2048, Processes: 256, DiskMB: 1024, Caches: usualCaches,
 	}}, s)
 	require.Equal(t, s, DefaultSettings(), "without a file the same holds")
 

@@ -49,7 +49,8 @@ type Tools struct {
 
 	shared mcp.Pool // the servers that the steps of a run share
 
-	overlays *overlays // mounts of workspaces; nil outside of a worker
+	overlays *overlays    // mounts of workspaces; nil outside of a worker
+	caches   *buildCaches // caches of build tools; nil outside of a worker
 }
 
 // NewTools returns the tools of a worker with the given settings.
@@ -72,7 +73,7 @@ func (t *Tools) Lacks(ctx context.Context, a config.Agent) error {
 	if err := t.findPrograms(a); err != nil {
 		return err
 	}
-	if a.Tools.Shell {
+	if a.Tools.Shell.On() {
 		return t.requireConfinement(ctx)
 	}
 	return nil
@@ -116,15 +117,22 @@ func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string, s ac
 			return nil, err
 		}
 	}
-	if a.Tools.Shell {
+	var used *layer
+	if a.Tools.Shell.On() {
 		if err := t.requireConfinement(ctx); err != nil {
 			return nil, err
 		}
 		o := t.sandboxOptions()
 		o.Tree = t.overlays.treeOpener(workspace)
+		if used, err = t.useCaches(&o, s); err != nil {
+			return nil, err
+		}
 		set.Shell = &o
 	}
 	opened, err := tools.Open(ctx, workspace, set)
+	if err != nil {
+		used.close(false)
+	}
 	_, unconfined := errors.AsType[*sandbox.LevelError](err)
 	_, unreached := errors.AsType[*mcp.StartError](err)
 	switch {
@@ -139,7 +147,7 @@ func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string, s ac
 	for _, s := range servers {
 		secrets = append(secrets, serverVariables(s)...)
 	}
-	return redacting{opened, text.NewRedactor(text.SecretsOfEnvironment(secrets))}, nil
+	return redacting{opened, text.NewRedactor(text.SecretsOfEnvironment(secrets)), used}, nil
 }
 
 // tempDir returns this process's directory for the HOMEs of MCP servers. It is in the system's
@@ -173,6 +181,14 @@ func (t *Tools) Repeatable(tool string) bool {
 	return tools.Repeatable(tool, s.Level != string(sandbox.Off) && len(s.Network) == 0)
 }
 
+// Confined implements activities.Equipment.
+func (t *Tools) Confined(ctx context.Context) error {
+	if t.settings.Sandbox.Level == string(sandbox.Off) {
+		return errors.New("sandbox.level is off, and commands run on their own only where they are confined")
+	}
+	return t.requireConfinement(ctx)
+}
+
 func (t *Tools) requireConfinement(ctx context.Context) error {
 	t.probed.Do(func() {
 		// All callers share the result, so it must not depend on the context of the first one.
@@ -195,6 +211,11 @@ func (t *Tools) Confine(ctx context.Context, c check.Confined) (ended check.Ende
 	o := t.sandboxOptions()
 	o.Workspace, o.Temp, o.ReadOnly = c.Dir, filepath.Dir(c.Dir), c.ReadOnly
 	o.Limits.Output, o.Network = maxCheckOutput, sandbox.Network{}
+	used, err := t.useCaches(&o, activities.Sharing{Base: c.Base})
+	if err != nil {
+		return ended, err
+	}
+	defer used.close(false)
 	box, err := sandbox.Open(o)
 	if err != nil {
 		return ended, lackError(activities.NoSandbox, "no sandbox for a check: %w", err)
@@ -276,6 +297,14 @@ func (t *Tools) lookupVariable(name string) string {
 type redacting struct {
 	openTools
 	redactor *text.Redactor
+	used     *layer // caches of the shell; nil without one
+}
+
+// Close implements step.Tools.
+func (r redacting) Close() error {
+	err := r.openTools.Close()
+	r.used.close(err == nil)
+	return err
 }
 
 // openTools is step.Tools under a name that does not hide its method Tools.

@@ -37,7 +37,7 @@ func named(servers ...config.MCPServer) config.Agent {
 
 func shell() config.Agent {
 	agent := config.Agent{ID: "agent_s"}
-	agent.Tools.Shell = true
+	agent.Tools.Shell = config.ShellOn
 	return agent
 }
 
@@ -227,7 +227,7 @@ func TestOpen(t *testing.T) {
 	tools := NewTools(s)
 	tools.Getenv = environment(map[string]string{"MY_SECRET": "verysecret"})
 	agent := named(config.MCPServer{Name: "teller"}, config.MCPServer{Name: "own", Command: self, Args: []string{serve}, Env: map[string]string{"PASSWORD": "literalsecret"}})
-	agent.Tools.Shell = true
+	agent.Tools.Shell = config.ShellOn
 	if err := tools.Lacks(t.Context(), agent); err != nil {
 		t.Skipf("no sandbox here: %v", err)
 	}

@@ -160,6 +160,10 @@ func Start(c Config) (stop func(), err error) {
 	c.Metrics.Steps(running.Doing)
 	c.Metrics.Sandbox(c.Tools.settings.Sandbox.Level, func() bool { return c.Tools.requireConfinement(context.Background()) == nil })
 	p := c.processOf(workspaces, running)
+	if !c.NoSteps {
+		c.Tools.caches = newBuildCaches(c.Tools, p.Trees, workspaces)
+		open = append(open, c.Tools.caches.close)
+	}
 	polling, err := c.startPollers(p, noted, running)
 	open = append(open, polling...)
 	if err != nil {

@@ -113,6 +113,9 @@ type Attempt struct {
 	// ShareServers makes the steps of a run share all their MCP servers.
 	ShareServers bool
 
+	// Agent names the steps of the run that share the caches of build tools, as in activities.Sharing.
+	Agent string
+
 	// Parks is set for the steps of runs that park if no worker is equipped for a step. Those of
 	// others wait for such a worker.
 	Parks bool

@@ -86,7 +86,9 @@ type agentTools struct {
 
 func (t agentTools) OpenTools(ctx context.Context, workspace string) (step.Tools, error) {
 	a := t.attempt
-	return a.process.OpenTools(ctx, t.agent, workspace, activities.Sharing{Run: a.Spec.Layout.Root(), All: a.ShareServers})
+	return a.process.OpenTools(ctx, t.agent, workspace, activities.Sharing{
+		Run: a.Spec.Layout.Root(), All: a.ShareServers, Agent: a.Agent, Base: a.Spec.Layout.Base(),
+	})
 }
 
 func (t agentTools) Repeatable(tool string) bool { return t.attempt.process.Repeatable(tool) }

@@ -65,7 +65,7 @@ func (a *Activities) assembleStep(ctx context.Context, run *attempt.Attempt, in 
 		return len(bell.Messages), err
 	}
 	run.LimitOutages(attempt.DefaultOutage(), in.Launch.AwaySince)
-	if err := a.equipStep(ctx, run, p, s, in, &ps); err != nil {
+	if err := a.equipStep(ctx, run, p, s, claim.Owner, in, &ps); err != nil {
 		return err
 	}
 	run.Spec, err = ps.Spec(ctx, run.Ports.Store)
@@ -84,7 +84,7 @@ func (a *Activities) runLayout(ctx context.Context, id string) (artifact.Layout,
 	return activities.Start(ctx, a.Bases(), layout, claim.Material)
 }
 
-func (a *Activities) equipStep(ctx context.Context, run *attempt.Attempt, p config.Pipeline, s config.PipelineStep, in StepInput, ps *pipelineagent.Step) error {
+func (a *Activities) equipStep(ctx context.Context, run *attempt.Attempt, p config.Pipeline, s config.PipelineStep, owner artifact.Owner, in StepInput, ps *pipelineagent.Step) error {
 	if s.Kind == pipeline.Session {
 		return a.equipDecision(ctx, run, s, in, ps)
 	}
@@ -92,11 +92,17 @@ func (a *Activities) equipStep(ctx context.Context, run *attempt.Attempt, p conf
 	if !ok {
 		return activities.Invalid(fmt.Errorf("step %s: the pipeline has no agent %s", s.Name, s.Agent))
 	}
+	settled, _, err := activities.SettleShell(ctx, a.Confined, run.Ports.Store, ps.Layout, agent)
+	if err != nil {
+		return err
+	}
+	agent = settled[0]
 	if s.Kind == pipeline.Agent {
 		ps.Agent = agent.ID
 		if ps.Prompt = agent.SystemMessage + s.Prompt; agent.SystemMessage != "" && s.Prompt != "" {
 			ps.Prompt = agent.SystemMessage + "\n\n" + s.Prompt
 		}
+		run.Agent = owner.FirstRunID + "/" + s.Name // a step of tools may check the work of an agent, so it is not named
 		return run.Equip(ctx, agent)
 	}
 	var calls pipelineagent.Calls

@@ -36,6 +36,7 @@ type spec struct {
 	Temp       string   // path on the host
 	ReadOnly   []string
 	Toolchains []string
+	Caches     []Cache  // without those passed in Trees
 	Trees      []string // mount points, in the new root, of the mounts passed from treesFD on
 	Switch     bool     // the child starts as the worker's user and becomes the namespace's
 	Landlock   int

@@ -20,7 +20,7 @@ func TestSpec_ofAnyLength(t *testing.T) {
 		}
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
 		command := Command{Args: []string{"/bin/true", ""}}
-		least, err := json.Marshal(s.childSpec(command))
+		least, err := json.Marshal(s.childSpec(command, nil))
 		require.NoError(t, err)
 		for _, length := range []int{1536, 3584, 4096, 7680, 8192, 15872} { // where a decoder's buffer, or a page, is full
 			for off := -1; off <= 1; off++ {
@@ -52,7 +52,7 @@ func TestSpec_kernelLimitOnlyWithSeparateCounts(t *testing.T) {
 		{level: Landlock, landlock: 7, user: 1000, group: true},
 	} {
 		s := &Sandbox{options: Options{Level: test.level, Limits: limits, Host: Host{Landlock: test.landlock}}, host: hostState{outer: test.user}}
-		sp := s.childSpec(Command{})
+		sp := s.childSpec(Command{}, nil)
 		sp.AskThreads = sp.AskThreads && !test.group // as confinedRun.group does
 		_, kernel := sp.forkLimits()[unix.RLIMIT_NPROC]
 		require.Equal(t, test.kernel, kernel, "%+v", test)

@@ -19,6 +19,6 @@ func (s *Sandbox) prepareHost() {}
 
 func (s *Sandbox) releaseHost() error { return nil }
 
-func (s *Sandbox) startCommand(c Command, stdout, stderr stream) (*running, error) {
-	return s.startUnconfined(c, stdout, stderr)
+func (s *Sandbox) startCommand(c Command, caches []Cache, stdout, stderr stream) (*running, error) {
+	return s.startUnconfined(c, caches, stdout, stderr)
 }

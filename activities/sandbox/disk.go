@@ -182,7 +182,7 @@ func (q *quota) addUnnamed(bytes int64) int64 {
 // files, unless that is 0.
 func (s *Sandbox) measureUsage(limit int, access bool) (usage, error) {
 	var sum usage
-	for _, dir := range []string{s.options.Workspace, s.temp} {
+	for _, dir := range []string{s.options.Workspace, s.temp, s.options.Caches.Dir} {
 		check := func(n int) error {
 			if limit > 0 && sum.files+n > limit {
 				return exceeded(endedFiles)

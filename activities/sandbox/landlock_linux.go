@@ -93,8 +93,12 @@ func (s spec) grantPaths(allow func(uint64, ...string) error) error {
 	if s.Level == Full {
 		return errors.Join(
 			allow(canRun, "/"),
-			allow(canWrite, workspacePath, "/tmp", "/dev/shm"),
+			allow(canWrite, workspacePath, "/tmp", "/dev/shm", "/"+cachesMount),
 			allow(canUseDevice, devices...))
+	}
+	writable := []string{s.Workspace, s.Temp}
+	for _, c := range s.Caches {
+		writable = append(writable, c.Dir)
 	}
 	readable := append(append(existingSystemFiles(), "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts"), harmlessProc...)
 	return errors.Join(
@@ -102,7 +106,7 @@ func (s spec) grantPaths(allow func(uint64, ...string) error) error {
 		allow(canRun, s.Toolchains...),
 		allow(canRead, readable...),
 		allow(canUseDevice, devices...),
-		allow(canWrite, s.Workspace, s.Temp))
+		allow(canWrite, writable...))
 }
 
 func allowPath(ruleset int, path string, rights uint64) error {

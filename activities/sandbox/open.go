@@ -198,6 +198,11 @@ func (s *Sandbox) Close() error {
 	return s.closeErr
 }
 
+// mountPoint returns the path of the cache in the root of level full.
+func (c Cache) mountPoint() string { return cachesMount + "/" + c.Name }
+
+const cachesMount = "cache"
+
 // user is the name of the user under which commands run at level full.
 const user = "agent"
 
@@ -205,7 +210,7 @@ const user = "agent"
 const ownLoopback = "localhost,127.0.0.1,::1"
 
 // commandEnvironment returns the environment of a command. It includes none of the worker's variables.
-func (s *Sandbox) commandEnvironment(added map[string]string) []string {
+func (s *Sandbox) commandEnvironment(added map[string]string, caches []Cache) []string {
 	home := filepath.Join(s.tempIn, "home")
 	env := map[string]string{
 		"PATH":   strings.Join(searchPath(s.options.Toolchains), string(os.PathListSeparator)),
@@ -228,6 +233,15 @@ func (s *Sandbox) commandEnvironment(added map[string]string) []string {
 			env[name], env[strings.ToUpper(name)] = "http://"+proxyAddress, "http://"+proxyAddress
 		}
 		env["no_proxy"], env["NO_PROXY"] = ownLoopback, ownLoopback
+	}
+	for _, c := range caches {
+		switch {
+		case c.Variable == "":
+		case s.options.Level == Full:
+			env[c.Variable] = "/" + c.mountPoint()
+		default:
+			env[c.Variable] = c.Dir
+		}
 	}
 	maps.Copy(env, added)
 	list := make([]string, 0, len(env))
@@ -321,6 +335,11 @@ func searchPath(toolchains []string) []string {
 		path = append(path, "/opt/homebrew/bin")
 	}
 	return append(path, "/usr/local/go/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+}
+
+// FindProgram returns the path of a program that commands have.
+func FindProgram(name string, toolchains []string) (string, error) {
+	return lookPath(name, searchPath(toolchains), "/")
 }
 
 // lookPath finds a program in the directories of path or, if its name contains a slash, relative to

@@ -316,7 +316,11 @@ func (s spec) ownTrees() ([]tree, error) {
 	for i, at := range s.Trees {
 		trees = append(trees, tree{treesFD + i, at})
 	}
-	for at, dir := range map[string]string{workspaceMount: s.Workspace, tempMount: s.Temp} {
+	own := map[string]string{workspaceMount: s.Workspace, tempMount: s.Temp}
+	for _, c := range s.Caches {
+		own[c.mountPoint()] = c.Dir
+	}
+	for at, dir := range own {
 		if slices.Contains(s.Trees, at) {
 			continue
 		}
@@ -326,6 +330,7 @@ func (s spec) ownTrees() ([]tree, error) {
 		}
 		trees = append(trees, tree{fd, at})
 	}
+	slices.SortFunc(trees, func(a, b tree) int { return strings.Compare(a.at, b.at) }) // a cache may lie in another
 	return trees, nil
 }
 

@@ -60,10 +60,14 @@ func (s *Sandbox) runLimited(ctx context.Context, c Command) (Exit, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(s.life, func() { end(errClosed) })()
+	var caches []Cache
+	if s.options.Caches.Open != nil {
+		caches = s.options.Caches.Open(ctx, c.Args)
+	}
 	limits := s.options.Limits
 	out := &output{limited: limits.Output > 0, left: limits.Output, end: end}
 	start := time.Now()
-	r, err := s.startCommand(c, stream{out, c.Stdout}, stream{out, c.Stderr})
+	r, err := s.startCommand(c, caches, stream{out, c.Stdout}, stream{out, c.Stderr})
 	if err != nil {
 		return Exit{}, err
 	}
@@ -136,7 +140,7 @@ func (s stream) Write(p []byte) (int, error) {
 // process holds open.
 const outputWait = 2 * time.Second
 
-func (s *Sandbox) startUnconfined(c Command, stdout, stderr stream) (*running, error) {
+func (s *Sandbox) startUnconfined(c Command, caches []Cache, stdout, stderr stream) (*running, error) {
 	dir := filepath.Join(s.inside, c.Dir)
 	program, err := lookPath(c.Args[0], searchPath(s.options.Toolchains), dir)
 	if err != nil {
@@ -144,7 +148,7 @@ func (s *Sandbox) startUnconfined(c Command, stdout, stderr stream) (*running, e
 	}
 	cmd := exec.Command(program)
 	cmd.Args = c.Args
-	cmd.Env = s.commandEnvironment(c.Env)
+	cmd.Env = s.commandEnvironment(c.Env, caches)
 	cmd.Dir = dir
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = outputWait
@@ -300,6 +304,8 @@ type Options struct {
 	// Private lists directories, such as the worker's data, that no toolchain may equal, contain or
 	// lie in.
 	Private []string
+	// Caches provides the caches of build tools; the zero value provides none.
+	Caches Caches `json:"-"`
 	// Network provides network access at level full. Without it commands have none.
 	Network Network `json:"-"`
 	// Level is the required level. Open returns a *LevelError if the host cannot provide it.
@@ -310,6 +316,25 @@ type Options struct {
 	Beyond bool
 	// Host is the result of Probe. If it is the zero value, Open calls Probe.
 	Host Host
+}
+
+// Caches are directories that build tools fill and that are not part of the workspace.
+type Caches struct {
+	// Dir is a directory of the host with everything that commands have added. It counts toward the
+	// limits of disk and files.
+	Dir string
+	// Open returns the caches that one command can use. It may wait for their content.
+	Open func(ctx context.Context, args []string) []Cache
+}
+
+// Cache is a directory that commands can change.
+type Cache struct {
+	Name     string // its path in /cache, where commands see it at level full
+	Variable string // the environment variable that names it; empty for a directory in another cache
+	Dir      string // its path on the host
+
+	// Tree, if set, returns a mount in place of Dir, as Options.Tree does. It needs level full.
+	Tree func(owner int) (*os.File, error) `json:"-"`
 }
 
 // Network is a proxy outside the sandbox that commands reach on their own loopback.

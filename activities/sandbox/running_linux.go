@@ -17,6 +17,7 @@ import (
 // confinedRun is the worker's side of a running child.
 type confinedRun struct {
 	s       *Sandbox
+	caches  []Cache
 	cmd     *exec.Cmd
 	control *os.File // closing it tells the child to end
 	status  *os.File
@@ -30,12 +31,12 @@ type confinedRun struct {
 }
 
 func (r *confinedRun) launchChild(sp *spec, stdout, stderr stream) error {
-	for _, at := range sp.Trees {
-		tree, err := r.s.openTree(at)
+	for _, m := range r.s.passedMounts(r.caches) {
+		tree, err := m.open()
 		if err != nil {
 			return err
 		}
-		r.cmd.ExtraFiles = append(r.cmd.ExtraFiles, tree)
+		r.cmd.ExtraFiles, sp.Trees = append(r.cmd.ExtraFiles, tree), append(sp.Trees, m.at)
 	}
 	if sp.Network {
 		passage, err := openPassage()
@@ -241,14 +242,14 @@ func (s *Sandbox) releaseHost() error {
 	return nil
 }
 
-func (s *Sandbox) startCommand(c Command, stdout, stderr stream) (*running, error) {
+func (s *Sandbox) startCommand(c Command, caches []Cache, stdout, stderr stream) (*running, error) {
 	if s.options.Level == Off {
-		return s.startUnconfined(c, stdout, stderr)
+		return s.startUnconfined(c, caches, stdout, stderr)
 	}
-	return s.startChild(s.childSpec(c), stdout, stderr)
+	return s.startChild(s.childSpec(c, caches), caches, stdout, stderr)
 }
 
-func (s *Sandbox) startChild(sp spec, stdout, stderr stream) (*running, error) {
+func (s *Sandbox) startChild(sp spec, caches []Cache, stdout, stderr stream) (*running, error) {
 	controlRead, control, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -263,7 +264,7 @@ func (s *Sandbox) startChild(sp spec, stdout, stderr stream) (*running, error) {
 	cmd.ExtraFiles = []*os.File{controlRead, statusWrite}
 	cmd.SysProcAttr = s.childAttributes()
 	defer func() { closeFiles(cmd.ExtraFiles) }()
-	r := &confinedRun{s: s, cmd: cmd, control: control, status: statusRead}
+	r := &confinedRun{s: s, caches: caches, cmd: cmd, control: control, status: statusRead}
 	if err := r.launchChild(&sp, stdout, stderr); err != nil {
 		return nil, errors.Join(err, r.abandonChild())
 	}
@@ -271,35 +272,38 @@ func (s *Sandbox) startChild(sp spec, stdout, stderr stream) (*running, error) {
 	return &running{kill: r.killProcesses, wait: r.awaitEnd, unnamed: r.measureUnnamed}, nil
 }
 
-func (s *Sandbox) childSpec(c Command) spec {
+func (s *Sandbox) childSpec(c Command, caches []Cache) spec {
 	return spec{
 		AskThreads: s.options.Limits.Processes > 0 && !s.countsProcesses(), Counted: s.countsProcesses(),
-		Level: s.options.Level, Args: c.Args, Env: s.commandEnvironment(c.Env), Path: searchPath(s.options.Toolchains),
+		Level: s.options.Level, Args: c.Args, Env: s.commandEnvironment(c.Env, caches), Path: searchPath(s.options.Toolchains),
 		Dir: c.Dir, Workspace: s.options.Workspace, Temp: s.temp, ReadOnly: s.options.ReadOnly,
-		Toolchains: s.options.Toolchains, Trees: s.mountPoints(), Switch: s.host.outer != os.Geteuid(),
+		Toolchains: s.options.Toolchains, Caches: caches, Switch: s.host.outer != os.Geteuid(),
 		Landlock: s.options.Host.Landlock, Limits: s.options.Limits, Network: s.options.Network.Serve != nil,
 	}
 }
 
-// mountPoints returns the mount points of the mounts that the child cannot make itself.
-func (s *Sandbox) mountPoints() (at []string) {
-	if s.options.Tree != nil || s.host.idmap != nil {
-		at = append(at, workspaceMount)
-	}
-	if s.host.idmap != nil {
-		at = append(at, tempMount)
-	}
-	return at
+// passedMount is a mount that the child cannot make itself.
+type passedMount struct {
+	at   string // its mount point in the new root
+	open func() (*os.File, error)
 }
 
-func (s *Sandbox) openTree(at string) (*os.File, error) {
-	switch {
-	case at == tempMount:
-		return ownedTree(s.host.idmap, s.temp)
-	case s.options.Tree != nil:
-		return s.options.Tree(s.host.outer)
+func (s *Sandbox) passedMounts(caches []Cache) []passedMount {
+	var all []passedMount
+	pass := func(at, dir string, tree func(owner int) (*os.File, error)) {
+		switch {
+		case tree != nil:
+			all = append(all, passedMount{at, func() (*os.File, error) { return tree(s.host.outer) }})
+		case s.host.idmap != nil:
+			all = append(all, passedMount{at, func() (*os.File, error) { return ownedTree(s.host.idmap, dir) }})
+		}
 	}
-	return ownedTree(s.host.idmap, s.options.Workspace)
+	pass(workspaceMount, s.options.Workspace, s.options.Tree)
+	pass(tempMount, s.temp, nil)
+	for _, c := range caches {
+		pass(c.mountPoint(), c.Dir, c.Tree)
+	}
+	return all
 }
 
 // countsProcesses reports whether the kernel counts a command's processes separately from the user's

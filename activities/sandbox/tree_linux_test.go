@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -121,4 +122,50 @@ func TestTree_needsLevelFull(t *testing.T) {
 		Workspace: t.TempDir(), Tree: func(int) (*os.File, error) { return nil, os.ErrInvalid }, Level: sandbox.Off, Host: sandbox.Host{Level: sandbox.Full},
 	})
 	require.ErrorContains(t, err, `needs level "full"`)
+}
+
+// A command has the caches that are open for it: at level full in /cache, elsewhere at their own paths, in a
+// cache or not. What is not open for it cannot be reached, and all count toward the limit of the disk.
+func TestCaches(t *testing.T) {
+	t.Parallel()
+	perLevel(t, func(t *testing.T, level sandbox.Level) {
+		dir := t.TempDir()
+		cache := func(name, variable string) sandbox.Cache {
+			c := sandbox.Cache{Name: name, Variable: variable, Dir: filepath.Join(dir, filepath.Base(name))}
+			require.NoError(t, os.Mkdir(c.Dir, 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(c.Dir, "own"), []byte(name), 0o644))
+			return c
+		}
+		outer, inner, other := cache("outer", "OUTER"), cache("outer/inner", ""), cache("other", "OTHER")
+		b := openBox(t, level, func(o *sandbox.Options) {
+			o.Limits.Disk = 1 << 20
+			o.Caches = sandbox.Caches{Dir: dir, Open: func(_ context.Context, args []string) []sandbox.Cache {
+				if args[len(args)-1] == "none" {
+					return nil
+				}
+				return []sandbox.Cache{inner, outer}
+			}}
+		})
+		run := func(script string) (sandbox.Exit, string) {
+			var out bytes.Buffer
+			exit, err := b.Run(t.Context(), sandbox.Command{Args: []string{"/bin/sh", "-c", script, outer.Dir, other.Dir}, Stdout: &out, Stderr: &out})
+			require.NoError(t, err)
+			return exit, out.String()
+		}
+		exit, out := run(`echo made > $OUTER/made && cat $OUTER/own && test -z "$OTHER" && ! cat "$1/own" /cache/other/own 2>/dev/null`)
+		require.Zero(t, exit.Code, out)
+		require.Equal(t, "outer", out)
+		content, err := os.ReadFile(filepath.Join(outer.Dir, "made"))
+		require.NoError(t, err)
+		require.Equal(t, "made\n", string(content))
+		if level == sandbox.Full {
+			_, out = run(`echo $OUTER; cat $OUTER/inner/own; ls /cache; touch /cache/new 2>/dev/null || echo refused`)
+			require.Equal(t, "/cache/outer\nouter/innerouter\nrefused\n", out)
+		}
+		exit, _ = run(`cp /bin/sh $OUTER/sh && chmod 6755 $OUTER/sh; head -c 2000000 /dev/zero > $OUTER/big`)
+		require.Equal(t, "disk", exit.Ended)
+		exit, err = b.Run(t.Context(), sandbox.Command{Args: []string{"/bin/sh", "-c", `test -z "$OUTER" && test ! -e /cache && ! cat "$1/own"`, outer.Dir, "none"}})
+		require.NoError(t, err)
+		require.Zero(t, exit.Code)
+	})
 }

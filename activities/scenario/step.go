@@ -69,7 +69,11 @@ func (t *stepRun) assembleStep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	agent := team.Agents[0]
+	settled, _, err := activities.SettleShell(ctx, t.activities.Confined, store, t.layout, team.Agents[0])
+	if err != nil {
+		return err
+	}
+	agent := settled[0]
 	content, err := store.Get(ctx, definitionOf(t.layout, t.in.Launch.Step.File))
 	if err != nil {
 		return err

@@ -81,7 +81,7 @@ func writtenOnce(key string) bool {
 		return false
 	}
 	switch path.Base(key) {
-	case "session.json", "config.json", criteriaFile, session.HistoryFile, session.PersonasFile, session.SubtasksFile, "action.json", "answer.json":
+	case "session.json", "config.json", activities.ShellFile, criteriaFile, session.HistoryFile, session.PersonasFile, session.SubtasksFile, "action.json", "answer.json":
 		return true
 	}
 	return false

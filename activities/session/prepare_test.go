@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,8 +16,10 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/config"
+	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/files/snapshot"
+	"conclave/engine/step"
 )
 
 func (f *floor) prepare(in PrepareInput) (Prepared, error) {
@@ -229,4 +232,47 @@ func TestPrepare_material(t *testing.T) {
 	session, err := artifact.ReadJSON[artifact.Session](t.Context(), f.store, "sessions/s2/session.json")
 	require.NoError(t, err)
 	require.Equal(t, m, session.Material)
+}
+
+// A session whose agents get a shell where commands are confined records what its worker decided: the
+// steps on other workers follow it, and everybody is told if nothing could be run.
+func TestPrepare_settlesTheShell(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		unconfined error
+		shell      config.Shell
+		why        string
+	}{
+		"confined": {nil, config.ShellOn, ""}, "unconfined": {errors.New("no sandbox here"), config.ShellOff, "no sandbox here"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFloor(t)
+			f.team = f.team.WithShell(config.AutoShell)
+			f.Teams.Named[activities.DefaultTeam] = f.team
+			f.Unconfined = tt.unconfined
+			p, err := f.prepare(PrepareInput{})
+			require.NoError(t, err)
+			require.Equal(t, tt.why, p.NoShell)
+			f.Unconfined = errors.New("another worker")
+			var opened config.Agent
+			layers := map[string]bool{}
+			f.OnOpenTools = func(_ context.Context, a config.Agent, _ string, s activities.Sharing) (step.Tools, error) {
+				opened = a
+				layers[s.Agent] = true
+				return nil, &activities.LackError{Type: activities.ToolsUnavailable, Err: errors.New("enough")}
+			}
+			l := answering()
+			for n, of := range []struct {
+				agent   string
+				purpose coordination.Purpose
+			}{{"agent_a", coordination.Coordinate}, {"agent_b", coordination.Coordinate}, {"agent_a", coordination.Evaluation}, {"agent_a", coordination.Coordinate}} {
+				l.ID, l.Agent, l.Number, l.Round, l.Purpose = coordination.LaunchID(fmt.Sprint("l", n)), of.agent, n+1, 1, of.purpose
+				_, err = f.ExecuteActivity("RunStep", StepInput{Session: "s2", ConfigHash: p.ConfigHash, Launch: l})
+				require.ErrorContains(t, err, "enough")
+				require.Equal(t, tt.shell, opened.Tools.Shell)
+			}
+			require.Len(t, layers, 3, "an agent that judges its answer meets nothing of what it has written to caches")
+		})
+	}
 }

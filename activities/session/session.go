@@ -96,6 +96,10 @@ type Prepared struct {
 	// CreatedAt is the time in session.json. It is zero in histories of earlier versions.
 	CreatedAt time.Time `json:"created_at,omitzero"`
 
+	// NoShell is why agents with `tools.shell: auto` cannot run commands; empty if they can, or if no agent
+	// has it.
+	NoShell string `json:"no_shell,omitempty"`
+
 	// Seal is the number of the ledger file that sealed the ledger for this run of a reopened
 	// session; 0 if the session was never reopened.
 	Seal int `json:"seal,omitempty"`
@@ -197,6 +201,8 @@ type State struct {
 	// it.
 	Ignored string `json:"ignored,omitempty"`
 
+	NoShell string `json:"no_shell,omitempty"` // the same as in Prepared
+
 	// Error is the reason for which the session failed, and null otherwise.
 	Error *artifact.Error `json:"error"`
 }
@@ -270,6 +276,9 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 	p := a.preparedSession(layout, t, in.Limits, in.Caller)
 	p.CreatedAt, p.Team, p.Attributes = created, a.teamName(in), a.Attributes(ctx)
 	p.Preparations = duePreparations(t, len(in.Criteria) > 0)
+	if _, p.NoShell, err = activities.SettleShell(ctx, a.Confined, a.Store, layout, t.Agents...); err != nil {
+		return Prepared{}, err
+	}
 	if in.Checks != "" {
 		p.Coordination.Checks, err = a.userChecks(ctx, layout, in.Checks)
 	}

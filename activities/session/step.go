@@ -72,6 +72,11 @@ func (a *Activities) assembleStep(ctx context.Context, run *attempt.Attempt, in 
 	if !ok {
 		return activities.Invalid(fmt.Errorf("the team has no agent %s", in.Launch.Agent))
 	}
+	settled, _, err := activities.SettleShell(ctx, a.Confined, store, layout, agent)
+	if err != nil {
+		return err
+	}
+	agent = settled[0]
 	if len(drafts.Criteria) > 0 && len(criteria) == 0 {
 		criteria = drafts.Criteria
 	}
@@ -83,6 +88,8 @@ func (a *Activities) assembleStep(ctx context.Context, run *attempt.Attempt, in 
 		return err
 	}
 	run.Parks = true
+	// An evaluation does not meet caches that were filled while its answer was made.
+	run.Agent = strings.Join([]string{session.FirstRunID, agent.ID, string(in.Launch.Purpose)}, "/")
 	run.LimitOutages(time.Duration(t.Timeouts.OutageSeconds)*time.Second, in.Launch.AwaySince)
 	run.ReportOutages(in.Launch, time.Duration(t.Timeouts.AwaySeconds)*time.Second)
 	if err := run.Equip(ctx, agent); err != nil {
@@ -132,7 +139,7 @@ func newStep(run *attempt.Attempt, in StepInput, t config.Team, agent config.Age
 	m := team.Step{
 		Layout: artifact.InBucket(in.Session), Launch: in.Launch, Token: run.Token, Attempt: run.Number, Spent: run.Result.Usage,
 		SystemMessage: agent.SystemMessage,
-		Files:         agent.Tools.Files || agent.Tools.Shell, Window: run.Ports.Window, Team: t, Bell: run.Look,
+		Files:         agent.Tools.Files || agent.Tools.Shell.On(), Window: run.Ports.Window, Team: t, Bell: run.Look,
 		Scratch: run.Ports.Scratch,
 	}
 	for _, a := range t.Agents {

@@ -422,7 +422,11 @@ func TestMemberStep_hasTheModelsWindow(t *testing.T) {
 
 func TestMemberStep_shellAloneHasAWorkspace(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ files, shell, has bool }{{true, false, true}, {false, true, true}, {false, false, false}} {
+	for _, tt := range []struct {
+		files bool
+		shell config.Shell
+		has   bool
+	}{{true, config.ShellOff, true}, {false, config.ShellOn, true}, {false, config.ShellOff, false}} {
 		var agent config.Agent
 		agent.Tools.Files, agent.Tools.Shell = tt.files, tt.shell
 		m := newStep(&attempt.Attempt{}, StepInput{}, config.Default(), agent)

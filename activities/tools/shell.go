@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,7 +51,7 @@ func openShell(o sandbox.Options, workspace string, files *fileTools) (*shell, e
 	o.Limits.Output, o.Limits.Files = maxDelivered, maxFiles
 	s := &shell{limits: o.Limits, program: shellProgram(), outputs: outputs{files: files, spool: o.Temp, mask: hostPaths(workspace)}}
 	s.tool = llm.ShellTool()
-	s.tool.Description = describeShell(s.program, o, files.mounts)
+	s.tool.Description = describeShell(s.program, o, files.mounts) + describeMissing(workspace, o.Toolchains)
 	o.Beyond = len(files.mounts) > 1
 	var err error
 	if s.schema, err = llm.CompileSchema(s.tool); err != nil {
@@ -70,7 +71,7 @@ func shellProgram() string {
 }
 
 func describeShell(program string, o sandbox.Options, mounts []string) string {
-	network := "there is no network. "
+	network := "there is no network, and what the workspace and the caches of build tools lack cannot be downloaded: if you need it, say so. "
 	if o.Network.Serve != nil {
 		network = "of the network it reaches only " + o.Network.Reaches + ", with programs that use the proxy in $HTTPS_PROXY. "
 	}
@@ -87,7 +88,7 @@ func describeShell(program string, o sandbox.Options, mounts []string) string {
 		{l.CPU > 0, fmt.Sprintf("%s of processor time", formatSeconds(l.CPU))},
 		{l.Memory > 0, text.Size(l.Memory) + " of memory"},
 		{l.Processes > 0, fmt.Sprintf("%d processes", l.Processes)},
-		{l.Disk > 0, text.Size(l.Disk) + " of files, in the workspace and /tmp together"},
+		{l.Disk > 0, text.Size(l.Disk) + " of files, in the workspace, /tmp and caches of build tools together"},
 	} {
 		if limit.set {
 			limits = append(limits, limit.text)
@@ -99,6 +100,23 @@ func describeShell(program string, o sandbox.Options, mounts []string) string {
 		"things that belong together, such as a server and the test that uses it, go into one command. "+
 		"The limits of one command: %s. Of output longer than %s the beginning and the end are shown, and the file with the whole is named.",
 		program, strings.Join(limits, ", "), text.Size(shownHead+shownTail))
+}
+
+// needs has programs by the files of projects that need them.
+var needs = map[string]string{
+	"go.mod": "go", "package.json": "npm", "Cargo.toml": "cargo", "pyproject.toml": "python3", "requirements.txt": "python3",
+	"Makefile": "make", "CMakeLists.txt": "cmake", "pom.xml": "mvn", "build.gradle": "gradle", "Gemfile": "ruby",
+}
+
+// describeMissing names the programs that the files of a workspace need and that commands do not have.
+func describeMissing(workspace string, toolchains []string) (missing string) {
+	for _, file := range slices.Sorted(maps.Keys(needs)) {
+		_, absent := os.Lstat(filepath.Join(workspace, file))
+		if _, err := sandbox.FindProgram(needs[file], toolchains); err != nil && absent == nil {
+			missing += fmt.Sprintf(" There is no %s here, for %s, and it cannot be installed: if you need it, say so.", needs[file], file)
+		}
+	}
+	return missing
 }
 
 func (s *shell) runCommand(ctx context.Context, call llm.ToolCall) (loop.Output, error) {

@@ -412,3 +412,28 @@ func TestShell_outcome(t *testing.T) {
 		require.True(t, out.Failed, "a refusal")
 	})
 }
+
+// The description names the programs that the files need and this machine has not.
+func TestShell_describesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	dir, bin := t.TempDir(), t.TempDir()
+	for _, name := range []string{"cargo", "gradle"} {
+		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"), 0o755))
+	}
+	work := filepath.Join(dir, "work")
+	require.NoError(t, os.Mkdir(work, 0o755))
+	description := func() string {
+		set, err := tools.Open(t.Context(), work, tools.Set{Shell: &sandbox.Options{Level: sandbox.Off, Host: sandbox.Host{Level: sandbox.Off}, Toolchains: []string{bin}}})
+		require.NoError(t, err)
+		defer set.Close()
+		return set.Tools()[0].Description
+	}
+	require.NotContains(t, description(), "There is no")
+	for _, name := range []string{"Cargo.toml", "build.gradle", "pom.xml"} {
+		require.NoError(t, os.WriteFile(filepath.Join(work, name), nil, 0o600))
+	}
+	if _, err := sandbox.FindProgram("mvn", nil); err == nil {
+		t.Skip("this machine has Maven")
+	}
+	require.True(t, strings.HasSuffix(description(), " are shown, and the file with the whole is named. There is no mvn here, for pom.xml, and it cannot be installed: if you need it, say so."), description())
+}

@@ -19,6 +19,7 @@ import (
 type Worker struct {
 	OnModel      func(config.Agent) (loop.Model, error)
 	OnPriced     func(config.Agent) bool
+	Unconfined   error // result of Confined
 	OnOpenTools  func(context.Context, config.Agent, string, activities.Sharing) (step.Tools, error)
 	OnLacks      func(context.Context, config.Agent) error
 	OnConfine    func(context.Context, check.Confined) (check.Ended, error)
@@ -74,6 +75,9 @@ func (w *Worker) Repeatable(string) bool { return true }
 func (w *Worker) Confine(ctx context.Context, c check.Confined) (check.Ended, error) {
 	return w.OnConfine(ctx, c)
 }
+
+// Confined implements activities.Equipment.
+func (w *Worker) Confined(context.Context) error { return w.Unconfined }
 
 // Overlays implements activities.Equipment.
 func (w *Worker) Overlays(context.Context, config.Agent) *overlay.Mounts { return nil }

@@ -168,7 +168,7 @@ func (g *graphCheck) reportArguments(key string, use toolUse, err error) {
 }
 
 func (g *graphCheck) checkTool(key, tool string, a Agent) {
-	names := llm.BuiltinNames(a.Tools.Files, a.Tools.Shell)
+	names := llm.BuiltinNames(a.Tools.Files, a.Tools.Shell != ShellOff)
 	server, mcp := strings.CutPrefix(tool, "mcp__")
 	server, _, _ = strings.Cut(server, "__")
 	switch {
@@ -179,7 +179,7 @@ func (g *graphCheck) checkTool(key, tool string, a Agent) {
 	case mcp && slices.ContainsFunc(a.MCPServers, func(s MCPServer) bool { return s.Name == server }):
 	case mcp:
 		g.Report(key, "agent %s has no MCP server %s; name it in its mcp_servers", a.ID, quoteSafely(server))
-	case tool == llm.RunCommand && !a.Tools.Shell:
+	case tool == llm.RunCommand && a.Tools.Shell == ShellOff:
 		g.Report(key, "agent %s has no shell; set its tools: {shell: true}", a.ID)
 	case !slices.Contains(names, tool):
 		g.Name(key, tool, fmt.Sprintf("a tool of agent %s", a.ID), names)

@@ -14,8 +14,8 @@ import (
 //go:embed starter.yaml
 var starter string
 
-// Starter returns a commented YAML file for newcomers. Without agents it equals Default; else it has
-// the types, models and built-in tools of the given ones.
+// Starter returns a commented YAML file for newcomers. Without agents it equals Default with
+// AutoShell; else it has the types, models and built-in tools of the given ones.
 func Starter(agents []Agent) []byte {
 	if len(agents) == 0 {
 		return []byte(starter)
@@ -24,9 +24,9 @@ func Starter(agents []Agent) []byte {
 	_, rest, _ = strings.Cut(rest, "\n\n")
 	a := agents[0]
 	members := strings.NewReplacer("type: openai\n", "type: "+a.Backend.Type+"\n", "model: "+defaultModel, fmt.Sprintf("model: %q", a.Backend.Model),
-		"files: true #", fmt.Sprintf("files: %t #", a.Tools.Files), "# shell: true", fmt.Sprintf("shell: %t", a.Tools.Shell)).Replace(first)
+		"files: true #", fmt.Sprintf("files: %t #", a.Tools.Files), "shell: auto", "shell: "+string(a.Tools.Shell)).Replace(first)
 	for _, a := range agents[1:] {
-		members += fmt.Sprintf("  - id: %s\n    backend: {type: %s, model: %q}\n    tools: {files: %t, shell: %t}\n",
+		members += fmt.Sprintf("  - id: %s\n    backend: {type: %s, model: %q}\n    tools: {files: %t, shell: %s}\n",
 			a.ID, a.Backend.Type, a.Backend.Model, a.Tools.Files, a.Tools.Shell)
 	}
 	return []byte(members + "\n" + rest)

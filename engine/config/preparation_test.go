@@ -79,7 +79,7 @@ func TestModels_includeTheEvaluator(t *testing.T) {
 	agent := team.Agents[0]
 	agent.SystemMessage = "Be brief."
 	judge := team.EvaluatorOf(agent)
-	require.Equal(t, Agent{ID: Evaluator, Backend: models[2].Backend, Tools: builtinTools{Files: true}}, judge)
+	require.Equal(t, Agent{ID: Evaluator, Backend: models[2].Backend, Tools: builtinTools{Files: true, Shell: ShellOff}}, judge)
 	agent.SystemMessage = ""
 	require.Equal(t, agent, Default().EvaluatorOf(agent), "without a model of its own")
 

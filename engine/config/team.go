@@ -72,8 +72,38 @@ type Backend struct {
 
 // builtinTools selects the built-in tools of an agent.
 type builtinTools struct {
-	Files bool `json:"files" default:"true" doc:"Read, write, edit, copy, list and search files in the agent's workspace."`
-	Shell bool `json:"shell" default:"false" doc:"Run commands in the agent's workspace, confined by the worker's sandbox: no network, nothing outside the workspace."`
+	Files bool  `json:"files" default:"true" doc:"Read, write, edit, copy, list and search files in the agent's workspace."`
+	Shell Shell `json:"shell" default:"false" enum:"true,false,auto" booleans:"true,false" doc:"Run commands in the agent's workspace, confined by the worker's sandbox: no network, nothing outside the workspace. auto: where the worker that prepares the session confines them."`
+}
+
+// Shell says whether an agent can run commands.
+type Shell string
+
+// The values of Shell. AutoShell stands for one of the others, as the worker that prepares a run decides.
+const (
+	ShellOn   Shell = "true"
+	ShellOff  Shell = "false"
+	AutoShell Shell = "auto"
+)
+
+// On reports whether the agent can run commands. It is false for AutoShell.
+func (s Shell) On() bool { return s == ShellOn }
+
+// MarshalJSON writes a boolean except for AutoShell, so that the hashes of older files do not change.
+func (s Shell) MarshalJSON() ([]byte, error) {
+	if s == AutoShell {
+		return json.Marshal(string(s))
+	}
+	return json.Marshal(s.On())
+}
+
+// WithShell returns the team with the same shell for every agent.
+func (t Team) WithShell(s Shell) Team {
+	t.Agents = slices.Clone(t.Agents)
+	for i := range t.Agents {
+		t.Agents[i].Tools.Shell = s
+	}
+	return t
 }
 
 // Orchestrator configures how a team comes to a decision.
@@ -292,7 +322,7 @@ func (t Team) Offline() Team {
 	}
 	for i := range t.Agents {
 		t.Agents[i].Backend = Backend{Type: Offline}
-		t.Agents[i].MCPServers, t.Agents[i].Tools.Shell = nil, false
+		t.Agents[i].MCPServers, t.Agents[i].Tools.Shell = nil, ShellOff
 	}
 	return t
 }

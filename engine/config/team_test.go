@@ -21,7 +21,7 @@ func parse(t *testing.T, text string) Team {
 func TestDefault_hasTheDocumentedValues(t *testing.T) {
 	t.Parallel()
 	agent := func(id string) Agent {
-		return Agent{ID: id, Backend: Backend{Type: "openai", Model: "gpt-5.2"}, Tools: builtinTools{Files: true}}
+		return Agent{ID: id, Backend: Backend{Type: "openai", Model: "gpt-5.2"}, Tools: builtinTools{Files: true, Shell: ShellOff}}
 	}
 	require.Equal(t, Team{
 		Agents: []Agent{agent("agent_a"), agent("agent_b"), agent("agent_c")},
@@ -129,7 +129,7 @@ func TestParse_acceptsEveryKeyOfTheContract(t *testing.T) {
 			APIKeyEnv: "OPENAI_API_KEY", Params: map[string]any{"temperature": 0.7},
 		},
 		SystemMessage: "Be brief.",
-		Tools:         builtinTools{Files: true},
+		Tools:         builtinTools{Files: true, Shell: ShellOff},
 	}}
 	want.Orchestrator.Agree = "normalized"
 	require.Equal(t, want, team)
@@ -187,7 +187,7 @@ timeout_settings:
 `)
 	want := Default()
 	want.Agents = []Agent{{
-		ID: "agent_a", Backend: Backend{Type: Offline}, Tools: builtinTools{Shell: true},
+		ID: "agent_a", Backend: Backend{Type: Offline}, Tools: builtinTools{Shell: ShellOn},
 		MCPServers: []MCPServer{
 			{Name: "browser"},
 			{Name: "my-files_2", Command: "server", Args: []string{"-x", ""}, Env: map[string]string{"LEVEL": "debug", "TOKEN": "${MY_TOKEN}"}},
@@ -368,19 +368,19 @@ func TestAgent_findsByID(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestStarter_equalsDefault(t *testing.T) {
+func TestStarter_equalsDefaultWithAShell(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, Default(), parse(t, string(Starter(nil))))
+	require.Equal(t, Default().WithShell(AutoShell), parse(t, string(Starter(nil))))
 }
 
 // A starter file for chosen models keeps its comments.
 func TestStarter_ofAgents(t *testing.T) {
 	t.Parallel()
 	team := TeamOf([]Backend{{Type: "ollama", Model: "llama3.2:3b"}, {Type: OpenAI, Model: `a "b"`}, {Type: "groq", Model: "true"}})
-	team.Agents[0].Tools = builtinTools{Files: false, Shell: true}
+	team.Agents[0].Tools = builtinTools{Files: false, Shell: ShellOn}
 	text := string(Starter(team.Agents))
 	require.Equal(t, team, parse(t, text))
-	require.Equal(t, strings.Count(string(Starter(nil)), "#"), strings.Count(text, "#")+1, "all comments but that of the shell, which is set")
+	require.Equal(t, strings.Count(string(Starter(nil)), "#"), strings.Count(text, "#"), "all comments")
 }
 
 func TestStarter_hasValidSuggestions(t *testing.T) {
@@ -389,14 +389,13 @@ func TestStarter_hasValidSuggestions(t *testing.T) {
 	text := suggestion.ReplaceAllString(string(Starter(nil)), "$1$2")
 	team := parse(t, text)
 
-	want := Default()
+	want := Default().WithShell(AutoShell)
 	want.Agents[0].Backend.BaseURL, want.Agents[0].Backend.APIKeyEnv = "http://127.0.0.1:11434/v1", "MY_SERVER_API_KEY"
 	want.Agents[0].Backend.Params = map[string]any{"temperature": 0.7}
 	want.Agents[0].Backend.ContextWindow, want.Agents[0].Backend.SilentTimeoutSeconds = new(32768), new(600)
 	want.Agents[0].Backend.PricePerMillion = Price{Input: new(0.0), Output: new(0.0)}
 	want.Agents[0].Backend.MaxConcurrentCalls = new(1)
 	want.Agents[0].SystemMessage = "You are a careful reviewer."
-	want.Agents[0].Tools.Shell = true
 	want.Agents[0].MCPServers = []MCPServer{
 		{Name: "browser", Command: "/opt/mcp/bin/browser-mcp", Args: []string{"--headless"}},
 		{Name: "tickets", Command: "tickets-mcp", Env: map[string]string{"TICKETS_TOKEN": "${TICKETS_TOKEN}"}},
@@ -506,4 +505,28 @@ func TestHash_keysOfLaterVersions(t *testing.T) {
 	again, err := Parse("again", canonical, Local)
 	require.NoError(t, err)
 	require.Equal(t, limited, again)
+}
+
+// A shell that a worker decides about is a third value of a key that was a boolean: files that have a boolean
+// keep their hash.
+func TestShell(t *testing.T) {
+	t.Parallel()
+	of := func(value string) Team {
+		return parse(t, "agent: {id: a, backend: {model: m}, tools: {shell: "+value+"}}")
+	}
+	for value, want := range map[string]Shell{"true": ShellOn, "false": ShellOff, "auto": AutoShell, `"auto"`: AutoShell} {
+		team := of(value)
+		require.Equal(t, want, team.Agents[0].Tools.Shell, value)
+		require.Equal(t, want == ShellOn, team.Agents[0].Tools.Shell.On(), value)
+		canonical, err := team.Canonical()
+		require.NoError(t, err)
+		require.Contains(t, strings.ReplaceAll(string(canonical), `"auto"`, "auto"), `"tools":{"files":true,"shell":`+strings.Trim(value, `"`)+"}")
+		require.Equal(t, team, parse(t, string(canonical)))
+	}
+	default3 := Default().WithShell(AutoShell)
+	require.Equal(t, AutoShell, default3.Agents[2].Tools.Shell)
+	require.Equal(t, ShellOff, Default().Agents[2].Tools.Shell)
+	require.Equal(t, ShellOff, default3.Offline().Agents[0].Tools.Shell, "the built-in model runs nothing")
+	_, err := Parse("t.yaml", []byte("agent: {id: a, backend: {model: m}, tools: {shell: automatic}}"), Local)
+	require.ErrorContains(t, err, `unknown value "automatic"; did you mean`)
 }

@@ -73,7 +73,7 @@ func (s *session) readTimeline() ([]coordination.Entry, error) {
 }
 
 func (s *session) currentState() acts.State {
-	now := acts.State{SessionID: s.id, Query: s.in.Query, Continues: s.in.Continues, Status: s.currentStatus(), Final: s.final, Error: s.failureReason(), Preparations: s.prepared.Drafted, Ignored: s.inbox.Ignored()}
+	now := acts.State{SessionID: s.id, Query: s.in.Query, Continues: s.in.Continues, Status: s.currentStatus(), Final: s.final, Error: s.failureReason(), Preparations: s.prepared.Drafted, Ignored: s.inbox.Ignored(), NoShell: s.prepared.NoShell}
 	if s.core == nil {
 		now.View = coordination.View{Phase: coordination.PhasePreparing, Agents: []coordination.AgentView{}, Votes: map[string]int{}}
 		if now.Status == workflows.Cancelled {

@@ -58,7 +58,7 @@ func (s *session) sessionResult() Result {
 	r := Result{
 		SessionID: s.id, Status: s.currentStatus(), Votes: view.Votes, Rounds: view.Round, Cost: view.Cost, Reported: view.Reported,
 		Rejections: view.Cost.Rejections,
-		Voters:     view.Voters(), Agents: countMembers(view), Failed: view.Failed(), Error: s.failureReason(),
+		Voters:     view.Voters(), Agents: countMembers(view), Failed: view.Failed(), Error: s.failureReason(), NoShell: s.prepared.NoShell,
 	}
 	if d := s.decision; d != nil {
 		r.Winner, r.WinnerLabel, r.Tie, r.Earlier = d.Winner, d.WinnerLabel, d.Tied, d.Earlier

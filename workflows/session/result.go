@@ -55,6 +55,9 @@ type Result struct {
 	// caller's tools.
 	Reported llm.Usage `json:"reported,omitzero"`
 
+	// NoShell is why no agent with `tools.shell: auto` could run commands; empty if it could.
+	NoShell string `json:"no_shell,omitempty"`
+
 	// Error is the reason why a session has no answer.
 	Error *artifact.Error `json:"error,omitempty"`
 }

@@ -38,6 +38,7 @@ type CLI struct {
 	WorkerConfig              string   // configuration file of the worker in this process; set only by commands with the flag
 	Models                    []string // models in place of a team's file; set only by commands with the flag
 	Agents                    int      // members of a team of one such model; 0 if it is not given
+	Shell                     string   // tools.shell of the team; empty for its own, auto only in a team without a file
 	JSON, Automation          bool
 	Data                      bool   // print the data of a result alone
 	Version                   string // version of conclave

@@ -83,10 +83,10 @@ func TestEquip(t *testing.T) {
 	} {
 		a, _ := translated(t, "type: claude_code, model: m, "+lists)
 		require.Equal(t, want.files, a.Tools.Files, lists)
-		require.Equal(t, want.shell, a.Tools.Shell, lists)
+		require.Equal(t, want.shell, a.Tools.Shell.On(), lists)
 	}
 	a, _ := translated(t, "type: openai, model: m, allowed_tools: [Read]")
-	require.False(t, a.Tools.Shell)
+	require.False(t, a.Tools.Shell.On())
 	require.True(t, a.Tools.Files)
 }
 

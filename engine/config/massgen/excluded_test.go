@@ -28,11 +28,11 @@ func TestParam_neverGuessed(t *testing.T) {
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	a, notes := translated(t, "type: openai, model: m, enable_mcp_command_line: true, permissions: {enabled: true, rules: {deny: ['command(git push*)']}}")
-	require.False(t, a.Tools.Shell)
+	require.False(t, a.Tools.Shell.On())
 	require.Contains(t, notes["permissions"], "NOT enforced")
 	require.Contains(t, notes["enable_mcp_command_line"], "not moved to the agent's tools.shell")
 	a, _ = translated(t, "type: openai, model: m, enable_mcp_command_line: true, permissions: {enabled: false}")
-	require.True(t, a.Tools.Shell)
+	require.True(t, a.Tools.Shell.On())
 }
 
 // A subtask belongs to the agent, and an evaluator before the checklist needs its manager.

@@ -43,7 +43,7 @@ func TestImport_keepsATeamOfConclave(t *testing.T) {
 	require.Empty(t, got.Notes)
 	team, err := config.Parse("team", got.YAML, config.Local)
 	require.NoError(t, err)
-	require.Equal(t, config.Default(), team)
+	require.Equal(t, config.Default().WithShell(config.AutoShell), team)
 }
 
 // A problem that cannot be solved by removing keys is reported with the translation.

@@ -42,7 +42,7 @@ func TestKinds(t *testing.T) {
 			t.Parallel()
 			a, notes := translated(t, "type: "+strings.ToUpper(k.name))
 			require.Equal(t, k.as, a.Backend.Type)
-			require.Equal(t, k.agent != "" && k.agent != "AG2", a.Tools.Shell, "a command-line agent has a shell")
+			require.Equal(t, k.agent != "" && k.agent != "AG2", a.Tools.Shell.On(), "a command-line agent has a shell")
 			switch k.name {
 			case "azure_openai":
 				require.Contains(t, notes["base_url"], "the placeholder for AZURE_OPENAI_ENDPOINT")

@@ -120,7 +120,7 @@ func (t *Trees) useUnpacked(ctx context.Context, b *artifact.Base) (*mount, map[
 	if err != nil {
 		return nil, nil, err
 	}
-	unlock := t.lockTree(b)
+	unlock := t.lockTree(b.Hash())
 	defer unlock()
 	if err := t.unpackOnce(ctx, b); err != nil {
 		return nil, nil, err
@@ -144,6 +144,42 @@ func (t *Trees) useUnpacked(ctx context.Context, b *artifact.Base) (*mount, map[
 	return nil, nil, err
 }
 
+// Keep returns the directory of a hash that names no base, such as one of build products, and a function
+// that lets go of it: before, it is not removed. If it is missing, fill makes it; without fill the error
+// is fs.ErrNotExist. Its files belong to the owner that mounts require, and nothing may change them.
+func (t *Trees) Keep(hash string, fill func(dir string) error) (dir string, letGo func(), err error) {
+	defer t.lockTree(hash)()
+	_, err = os.Stat(t.treePath(hash))
+	if err == nil || fill != nil {
+		err = t.makeOnce(hash, func(dir string) error { return errors.Join(fill(dir), giveTree(dir)) })
+	}
+	if err == nil {
+		dir, err = filepath.Abs(t.treePath(hash))
+	}
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	lock, err := lockTree(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	return dir, func() { _ = lock.Close() }, nil
+}
+
+// giveTree gives a directory to the owner that mounts require.
+func giveTree(dir string) error {
+	user, group := overlay.Owner()
+	if user == os.Geteuid() {
+		return nil
+	}
+	return filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(name, user, group))
+	})
+}
+
 // claimFiles returns the identities of the files of the base. It first gives them to the owner that mounts
 // require, if no mount has done so before.
 func (m *mount) claimFiles(b *artifact.Base) (map[string]artifact.Identity, error) {
@@ -154,11 +190,7 @@ func (m *mount) claimFiles(b *artifact.Base) (map[string]artifact.Identity, erro
 	if alone, err := filelock.TryFile(m.lock, filelock.Exclusive); err != nil || !alone {
 		return nil, errors.Join(errOwner, err)
 	}
-	user, group := overlay.Owner()
-	err = filepath.WalkDir(m.tree, func(name string, _ fs.DirEntry, err error) error {
-		return errors.Join(err, os.Lchown(name, user, group))
-	})
-	if err != nil {
+	if err := giveTree(m.tree); err != nil {
 		return nil, err
 	}
 	if shared, err := filelock.TryFile(m.lock, filelock.Shared); err != nil || !shared {
@@ -194,7 +226,7 @@ func identifyFiles(b *artifact.Base, tree string) (map[string]artifact.Identity,
 		switch {
 		case e.IsDir() && !dirs[name], !e.IsDir() && !(listed && isSame(f, info)):
 			return fmt.Errorf("%w: %q", errUnequal, name)
-		case !hasOwner(info):
+		case !HasOwner(info):
 			return errOwner
 		case !e.IsDir():
 			is[name] = artifact.Identify(info)

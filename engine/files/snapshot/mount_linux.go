@@ -14,7 +14,8 @@ import (
 	"conclave/engine/files/overlay"
 )
 
-func hasOwner(info fs.FileInfo) bool {
+// HasOwner reports whether a file belongs to the owner that mounts require.
+func HasOwner(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	user, group := overlay.Owner()
 	return ok && int(st.Uid) == user && int(st.Gid) == group
@@ -28,7 +29,7 @@ func canGive(dir *os.File) bool {
 		return false
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(st.Uid) == os.Geteuid() || hasOwner(info)
+	return ok && int(st.Uid) == os.Geteuid() || HasOwner(info)
 }
 
 // lockTree locks an unpacked base against its removal.

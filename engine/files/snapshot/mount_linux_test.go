@@ -293,3 +293,45 @@ func TestRoundTrip_throughMounts(t *testing.T) {
 		require.Equal(t, to, treeOf(t, dir("base")))
 	})
 }
+
+// A directory that is not a base is made once, belongs to the owner that mounts require, and stays while
+// somebody uses it.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	store, dir := openStore(t), tempDir(t)
+	trees := snapshot.NewTrees(store, dir, 1)
+	hash := func(n int) string { return artifact.SumOf([]byte{byte(n)}) }
+	_, _, err := trees.Keep(hash(1), nil)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	made := 0
+	fill := func(dir string) error {
+		made++
+		return errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "file"), []byte("content"), 0o600))
+	}
+	_, _, err = trees.Keep(hash(1), func(dir string) error { return errors.Join(os.Mkdir(dir, 0o755), errors.New("half")) })
+	require.ErrorContains(t, err, "half")
+	first, letGo, err := trees.Keep(hash(1), fill)
+	require.NoError(t, err)
+	again, letGoAgain, err := trees.Keep(hash(1), nil)
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	require.Equal(t, 1, made)
+	info, err := os.Stat(filepath.Join(first, "file"))
+	require.NoError(t, err)
+	require.True(t, snapshot.HasOwner(info))
+	letGo()
+	for n := range 2 {
+		_, free, err := trees.Keep(hash(2+n), fill)
+		require.NoError(t, err)
+		free()
+	}
+	require.FileExists(t, filepath.Join(first, "file"), "it is used")
+	letGoAgain()
+	_, free, err := trees.Keep(hash(4), fill)
+	require.NoError(t, err)
+	free()
+	require.NoDirExists(t, first, "the directory is too small for it")
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+}

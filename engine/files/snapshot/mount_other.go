@@ -10,8 +10,8 @@ import (
 	"conclave/engine/files/filelock"
 )
 
-// hasOwner returns true, because this system has no mounts that require an owner.
-func hasOwner(fs.FileInfo) bool { return true }
+// HasOwner returns true, because this system has no mounts that require an owner.
+func HasOwner(fs.FileInfo) bool { return true }
 
 // canGive returns true, because this system has no mounts that require an owner.
 func canGive(*os.File) bool { return true }

@@ -120,17 +120,17 @@ func (t *Trees) placeFiles(ctx context.Context, b *artifact.Base, m artifact.Man
 // ensureUnpacked unpacks a base unless its tree exists. Concurrent calls for one base wait for each
 // other.
 func (t *Trees) ensureUnpacked(ctx context.Context, b *artifact.Base) error {
-	defer t.lockTree(b)()
+	defer t.lockTree(b.Hash())()
 	return t.unpackOnce(ctx, b)
 }
 
-// lockTree waits for other users of a base's tree in this process.
-func (t *Trees) lockTree(b *artifact.Base) (unlock func()) {
+// lockTree waits for other users of a tree in this process.
+func (t *Trees) lockTree(hash string) (unlock func()) {
 	t.mu.Lock()
-	making := t.making[b.Hash()]
+	making := t.making[hash]
 	if making == nil {
 		making = &sync.Mutex{}
-		t.making[b.Hash()] = making
+		t.making[hash] = making
 	}
 	t.mu.Unlock()
 	making.Lock()
@@ -139,8 +139,13 @@ func (t *Trees) lockTree(b *artifact.Base) (unlock func()) {
 
 // unpackOnce is ensureUnpacked for the holder of the lock.
 func (t *Trees) unpackOnce(ctx context.Context, b *artifact.Base) error {
+	return t.makeOnce(b.Hash(), func(dir string) error { return unpackTree(ctx, t.store, b.Hash(), b.Manifest(), dir) })
+}
+
+// makeOnce makes the tree of a hash unless it exists. fill makes the directory.
+func (t *Trees) makeOnce(hash string, fill func(dir string) error) error {
 	now := time.Now()
-	if os.Chtimes(t.treePath(b.Hash()), now, now) == nil { // evictUnused removes the least recently used
+	if os.Chtimes(t.treePath(hash), now, now) == nil { // evictUnused removes the least recently used
 		return nil
 	}
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
@@ -152,13 +157,13 @@ func (t *Trees) unpackOnce(ctx context.Context, b *artifact.Base) error {
 	}
 	defer func() { _ = filelock.RemoveTree(temp) }()
 	whole := filepath.Join(temp, "tree")
-	if err := unpackTree(ctx, t.store, b.Hash(), b.Manifest(), whole); err != nil {
+	if err := fill(whole); err != nil {
 		return err
 	}
-	if err := os.Rename(whole, t.treePath(b.Hash())); err != nil && !errors.Is(err, fs.ErrExist) && !isDir(t.treePath(b.Hash())) {
+	if err := os.Rename(whole, t.treePath(hash)); err != nil && !errors.Is(err, fs.ErrExist) && !isDir(t.treePath(hash)) {
 		return err
 	}
-	t.evictUnused(b.Hash())
+	t.evictUnused(hash)
 	return nil
 }
 
@@ -193,7 +198,7 @@ func (t *Trees) evictUnused(hash string) {
 			}
 			continue
 		}
-		size := sizeOf(path)
+		size := SizeOf(path)
 		all += size
 		if e.Name() != hash {
 			trees = append(trees, kept{path, size, info.ModTime()})
@@ -210,7 +215,8 @@ func (t *Trees) evictUnused(hash string) {
 	}
 }
 
-func sizeOf(dir string) (size int64) {
+// SizeOf returns the size of the files in a directory, without those that cannot be read.
+func SizeOf(dir string) (size int64) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return nil //nolint:nilerr // unreadable files are not counted

@@ -38,6 +38,8 @@ type Confined struct {
 	Time     time.Duration
 	Stdout   io.Writer
 	Stderr   io.Writer
+
+	Base *artifact.Base // the files that the session started from; nil for none
 }
 
 // Ended is the outcome of a Confined command.
@@ -93,7 +95,7 @@ func (r Runner) Run(ctx context.Context, a Answer, d Definition) (result Result,
 	var stdout, all bounded
 	began := time.Now()
 	ended, err := r.Confine(ctx, Confined{
-		Dir: dir, Command: d.Command, ReadOnly: []string{".conclave"}, Time: cmp.Or(r.Time, timeLimit),
+		Dir: dir, Command: d.Command, ReadOnly: []string{".conclave"}, Base: r.Layout.Base(), Time: cmp.Or(r.Time, timeLimit),
 		Env: map[string]string{"CONCLAVE_ANSWER": answerFile}, Stdout: io.MultiWriter(&stdout, &all), Stderr: &all,
 	})
 	if err != nil {

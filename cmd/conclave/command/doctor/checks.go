@@ -191,7 +191,7 @@ func (p *patient) levelLacking(e *boxes.LevelError) check {
 		remedy = "run agents with a shell in a Linux virtual machine or container"
 	}
 	t, _, err := teams.Load(p.cli, config.Local, false)
-	if err == nil && p.cli.WorkerConfig == "" && !slices.ContainsFunc(t.Agents, func(a config.Agent) bool { return a.Tools.Shell }) {
+	if err == nil && p.cli.WorkerConfig == "" && !slices.ContainsFunc(t.Agents, func(a config.Agent) bool { return a.Tools.Shell.On() }) {
 		c := good(detail + "; no agent of the team has a shell")
 		c.Remedy = remedy
 		return c

@@ -255,7 +255,7 @@ func reseedBackend(b config.Backend, seed any, round int) config.Backend {
 // with one step and thus as durable as a session.
 func (r *runner) runCompletion(ctx context.Context, id, request string, agent config.Agent) (reply, error) {
 	agent.ID, agent.SystemMessage, agent.Subtask, agent.MCPServers = "agent_a", "", "", nil
-	agent.Tools.Files, agent.Tools.Shell = false, false
+	agent.Tools.Files, agent.Tools.Shell = false, config.ShellOff
 	step := config.Defaults[config.PipelineStep]()
 	step.Name, step.Agent = "answer", agent.ID
 	p := config.Defaults[config.Pipeline]()

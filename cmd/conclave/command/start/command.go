@@ -191,6 +191,7 @@ func withNew(ctx context.Context, c *cli.CLI, f sessionFlags, query string, use 
 	if err := w.Serves(ctx, o.team); preventsStart(err, f.here) {
 		return err
 	}
+	w.NoteShell(ctx, c, o.team)
 	var offer runs.Offer
 	if f.here {
 		offer = web.Offer
@@ -242,6 +243,7 @@ func (f *sessionFlags) addTo(c *cli.CLI, cmd *cobra.Command) {
 	set.StringVar(&f.criteria, "eval-criteria", "", "evaluation criteria `FILE` (JSON)")
 	set.StringVar(&f.schema, "schema", "", "the answer is data of the JSON Schema in `FILE`, in place of the team's answer_schema")
 	f.material.Add(set)
+	teams.ShellFlags(c, set, "the agents")
 	set.StringVar(&f.checks, "checks", "", "run the checks in `DIR` against every answer: executable files and checks.yaml; needs orchestrator.ballot")
 	set.BoolVar(&f.showChecks, "show-checks", false, "let the agents see the checks of --checks and their outcomes, as orchestrator.show_checks does")
 	set.StringVar(&f.id, "session-id", "", "`ID` of the session (default a new one)")
@@ -260,6 +262,7 @@ type sessionOrder struct {
 
 func newSessionOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f sessionFlags, query string) (sessionOrder, error) {
 	o := sessionOrder{offline: f.offline, input: sessionflow.Input{Query: query, Continues: f.continues}}
+	teams.PreferShell(c, f.material.Directory() != "")
 	var err error
 	if o.id, err = cli.ChooseRunID("--session-id", f.id); err != nil {
 		return o, err
@@ -275,7 +278,7 @@ func newSessionOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f sessionFlags, 
 	}
 	switch {
 	case f.continues != "" && f.team == "" && !c.NamesTeam():
-		return o, nil // its team is known once the store is connected
+		return o, teams.RefuseShell(c, "the team of session "+f.continues) // its team is known once the store is connected
 	case f.team != "" && f.offline:
 		return o, errors.New("--offline replaces the models of a configuration, not those of a worker's team; leave out --team")
 	case t.Cluster:
@@ -312,7 +315,7 @@ func (o *sessionOrder) chooseLocalTeam(c *cli.CLI, t cli.Target, w *teams.Worker
 		}
 		if found {
 			o.team, o.source = of, source
-			return w.Startable(of)
+			return errors.Join(teams.RefuseShell(c, source), w.Startable(of))
 		}
 	}
 	if name != "" && name != activities.DefaultTeam {
@@ -326,7 +329,7 @@ func (o *sessionOrder) chooseLocalTeam(c *cli.CLI, t cli.Target, w *teams.Worker
 		}
 		if found {
 			o.team, o.source = standard, "the default of "+t.DataDir
-			return w.Startable(standard)
+			return errors.Join(teams.RefuseShell(c, o.source), w.Startable(standard))
 		}
 	}
 	o.team, o.source, err = teams.Local(c, w, o.offline)
@@ -336,7 +339,7 @@ func (o *sessionOrder) chooseLocalTeam(c *cli.CLI, t cli.Target, w *teams.Worker
 func (o *sessionOrder) chooseClusterTeam(c *cli.CLI, name string) error {
 	if name != "" {
 		o.input.Team, o.source = name, "the cluster's team "+name
-		return nil
+		return teams.RefuseShell(c, o.source)
 	}
 	var err error
 	if o.team, o.source, err = teams.Load(c, config.Cluster, o.offline); err != nil {

@@ -1,16 +1,19 @@
 package start
 
 import (
+	"bytes"
 	"io"
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities"
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run/teams"
 	"conclave/engine/config"
+	"conclave/worker"
 )
 
 const mixedTeam = `
@@ -155,4 +158,58 @@ steps:
 	require.NoError(t, err)
 	require.Empty(t, one.team.Agents[0].ID, "the next free one of the directory")
 	require.Equal(t, got.team.Agents[0].Backend, one.team.Agents[0].Backend)
+}
+
+// A team without a file that works on a base has a shell where commands are confined. The flags overrule
+// that, and files that this command reads; they do not reach teams that it only names.
+func TestNewOrder_shell(t *testing.T) {
+	s := newShell(t)
+	s.File("on.yaml", "agent: {id: a, backend: {model: m}, tools: {shell: true}}\n")
+	order := func(config, team, continued string, args ...string) (sessionOrder, error) {
+		c := &cli.CLI{Config: config}
+		f := sessionFlags{team: team, continues: continued}
+		set := pflag.NewFlagSet("run", pflag.ContinueOnError)
+		f.material.Add(set)
+		teams.ShellFlags(c, set, "the agents")
+		if err := set.Parse(args); err != nil {
+			return sessionOrder{}, err
+		}
+		return newSessionOrder(c, cli.Target{Cluster: true}, &teams.Worker{}, f, "Why?")
+	}
+	for name, tt := range map[string]struct {
+		config string
+		args   []string
+		want   config.Shell
+	}{
+		"no base": {want: config.ShellOff}, "a base": {args: []string{"--base", "."}, want: config.AutoShell},
+		"asked for":       {args: []string{"--shell"}, want: config.ShellOn},
+		"refused":         {args: []string{"--base", ".", "--no-shell"}, want: config.ShellOff},
+		"a file":          {config: "on.yaml", args: []string{"--base", "."}, want: config.ShellOn},
+		"a file, refused": {config: "on.yaml", args: []string{"--no-shell"}, want: config.ShellOff},
+	} {
+		o, err := order(tt.config, "", "", tt.args...)
+		require.NoError(t, err, name)
+		require.Equal(t, tt.want, o.team.Agents[0].Tools.Shell, name)
+	}
+	_, err := order("", "reviewers", "", "--shell")
+	require.ErrorContains(t, err, "the cluster's team reviewers has tools.shell of its own")
+	_, err = order("", "", "s1", "--no-shell")
+	require.ErrorContains(t, err, "the team of session s1 has tools.shell of its own")
+	_, err = order("", "", "", "--shell", "--no-shell")
+	require.ErrorContains(t, err, "exclude each other")
+}
+
+// The line says before the start, and to nobody who did not ask, that nothing can be run.
+func TestNoteShell(t *testing.T) {
+	t.Parallel()
+	var stderr bytes.Buffer
+	c := &cli.CLI{Stderr: &stderr}
+	settings := worker.DefaultSettings()
+	settings.Sandbox.Level = "off"
+	w := &teams.Worker{Tools: worker.NewTools(settings)}
+	w.NoteShell(t.Context(), c, config.Default(), config.Default().WithShell(config.ShellOff))
+	(&teams.Worker{}).NoteShell(t.Context(), c, config.Default().WithShell(config.AutoShell))
+	require.Empty(t, stderr.String())
+	w.NoteShell(t.Context(), c, config.Default(), config.Default().WithShell(config.AutoShell))
+	require.Equal(t, "agents cannot run commands, so nothing will be run: sandbox.level is off, and commands run on their own only where they are confined\n", stderr.String())
 }

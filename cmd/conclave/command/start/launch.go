@@ -85,6 +85,13 @@ func (s *stepRunner) openDirectory() (err error) {
 	if err := directory.Usable(s.root, s.agent.ID); err != nil {
 		return fmt.Errorf("use the session directory %s: %w", s.dir, err)
 	}
+	settled, why, err := activities.SettleShell(context.Background(), s.worker.Tools.Confined, s.store, artifact.Layout{}, s.agent)
+	if err != nil {
+		return err
+	}
+	if s.agent = settled[0]; why != "" {
+		s.cli.Infof("%s cannot run commands, so nothing will be run: %s", s.agent.ID, why)
+	}
 	if s.ports, err = s.local.Ports(s.agent); err != nil {
 		return err
 	}
@@ -282,7 +289,7 @@ func (s *stepRunner) specifyStep(ctx context.Context, l preparedStep) (preparedS
 	spec, err := session.Step{
 		Layout: s.layout, Contexts: s.contexts, Launch: l.launch, Token: l.token, Attempt: 1,
 		Agents: l.agents, Open: true, Query: s.query, Turns: s.turns, SystemMessage: s.agent.SystemMessage,
-		Criteria: s.judged, Files: s.agent.Tools.Files || s.agent.Tools.Shell, Window: s.ports.Window,
+		Criteria: s.judged, Files: s.agent.Tools.Files || s.agent.Tools.Shell.On(), Window: s.ports.Window,
 		Team: s.team, Commits: answers.Commit, Scratch: s.ports.Scratch,
 	}.Spec(ctx, s.store)
 	for _, w := range answers.Warnings() {

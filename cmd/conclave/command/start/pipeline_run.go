@@ -44,6 +44,7 @@ type pipelineOrder struct {
 
 func newPipelineOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f pipelineFlags, name, request string) (pipelineOrder, error) {
 	o := pipelineOrder{offline: f.offline, input: pipelineflow.Input{Request: request}}
+	teams.PreferShell(c, f.material.Directory() != "")
 	var err error
 	if o.id, err = cli.ChooseRunID("--session-id", f.id); err != nil {
 		return o, err
@@ -97,6 +98,7 @@ func runPipeline(ctx context.Context, c *cli.CLI, f pipelineFlags, name, request
 	if err := w.Serves(ctx, o.file.Teams()...); err != nil {
 		return err
 	}
+	w.NoteShell(ctx, c, o.file.Teams()...)
 	return runs.Begin(ctx, c, t, web.Offer, func(conn *cli.Connection) (started runs.Order, err error) {
 		if o.input.Material, err = f.material.Upload(ctx, conn); err == nil && !conn.Cluster {
 			o.input.Pipeline, err = teams.Registry(conn.Target).Register(o.file.Pipeline)
@@ -286,6 +288,7 @@ run was cancelled; 4 interrupted.`,
 	cmd.Args = flags.request.Arguments("FILE")
 	teams.ModelFlags(c, f)
 	flags.material.Add(f)
+	teams.ShellFlags(c, f, "the agents of a team that the file does not name")
 	f.StringVar(&flags.id, "session-id", "", "`ID` of the run (default a new one)")
 	f.StringVar(&flags.id, "id", "", "the former name of --session-id")
 	_ = f.MarkHidden("id") // fails for unknown flags only

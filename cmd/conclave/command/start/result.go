@@ -99,6 +99,9 @@ func printAnswer(ctx context.Context, conn *cli.Connection, r sessionflow.Result
 		return nil
 	}
 	how := describeDecision(r)
+	if r.NoShell != "" {
+		conn.Infof("\nnothing was run, no test and no program: agents could not run commands: %s", r.NoShell)
+	}
 	conn.Summarize(fmt.Sprintf("%s (%s)%s %s%s · %s · %s · %s", r.Winner, r.WinnerLabel, describePresenter(r), how, describeTurnout(r),
 		cli.Plural(r.Rounds, "round"), cli.FinalCost(r.Cost), cli.Clock(time.Duration(r.DurationSeconds*float64(time.Second)))))
 	conn.Infof("why it won, and how it came about: %s", conn.CommandLine("view", r.SessionID))

@@ -76,6 +76,7 @@ Exit codes of --check: 0 consensus, 2 not yet.`,
 	set.StringVar(&f.dir, "session-dir", "", "session directory `DIR`, created if it is missing")
 	teams.ModelFlags(c, set)
 	f.material.Add(set)
+	teams.ShellFlags(c, set, "the agent")
 	set.StringVar(&f.criteria, "eval-criteria", "", "evaluation criteria `FILE` (JSON; default eval_criteria.json of the directory)")
 	set.BoolVar(&f.fresh, "fresh", false, "start a new step even if one of the agent was interrupted")
 	set.BoolVar(&f.offline, "offline", false, "replace the model by the built-in deterministic one: no key, no network")
@@ -117,6 +118,7 @@ func newStepOrder(c *cli.CLI, f stepFlags, query string) (stepOrder, error) {
 	if o.worker, err = teams.OpenWorker(c, cli.Target{}); err != nil {
 		return o, err
 	}
+	teams.PreferShell(c, f.material.Directory() != "")
 	if o.team, err = singleTeam(c, o.worker, f.offline); err != nil {
 		return o, err
 	}

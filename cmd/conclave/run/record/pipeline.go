@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"conclave/activities"
 	acts "conclave/activities/pipeline"
 	"conclave/engine/files/artifact"
 	"conclave/engine/pipeline"
@@ -25,6 +26,7 @@ type Pipeline struct {
 	Visits     []Visit
 	Final      string
 	Nodes      []string // names of the graph's steps, in configured order
+	NoShell    string   // content of activities.ShellFile
 
 	Run Run // where its files are
 }
@@ -84,7 +86,7 @@ func (p *Pipeline) readDocuments(ctx context.Context) error {
 	}
 	var result acts.Result
 	var c Team
-	for name, into := range map[string]any{Pipelines.Claim: &claim, Pipelines.Status: &p.State, "result.json": &result, "config.json": &c} {
+	for name, into := range map[string]any{Pipelines.Claim: &claim, Pipelines.Status: &p.State, "result.json": &result, "config.json": &c, activities.ShellFile: &p.NoShell} {
 		data, err := p.Run.Store.Get(ctx, p.Run.Layout.File(name))
 		if errors.Is(err, artifact.ErrNotFound) && name != Pipelines.Claim {
 			continue

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/activities"
 	"conclave/cmd/conclave/test/stage"
 	"conclave/engine/files/artifact"
 )
@@ -20,7 +21,10 @@ func TestReadPipeline(t *testing.T) {
 	require.True(t, p.Running())
 	require.Empty(t, p.Final)
 
+	require.Empty(t, p.NoShell)
+
 	r.Visit(5, "decide", "A frog jumps", "consensus")
+	require.NoError(t, activities.CreateOnce(t.Context(), r.Store, r.Layout.File(activities.ShellFile), "no sandbox"))
 	r.End("# Done")
 	p, err = ReadPipeline(t.Context(), r.Store, r.Layout)
 	require.NoError(t, err)
@@ -28,6 +32,7 @@ func TestReadPipeline(t *testing.T) {
 	require.Equal(t, []string{"main", "decide", "export"}, p.Nodes)
 	require.Equal(t, "Write a haiku.", p.Request)
 	require.Equal(t, "# Done", p.Final)
+	require.Equal(t, "no sandbox", p.NoShell)
 	require.Equal(t, stage.Began.Add(7*time.Second), p.Ended())
 	require.Equal(t, []string{"", "p1-decide-l2"}, []string{p.Visits[0].Session, p.Visits[1].Session})
 	require.Equal(t, "A frog jumps", p.Visits[1].Text)

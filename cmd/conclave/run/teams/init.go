@@ -18,7 +18,7 @@ import (
 )
 
 func initCommand(c *cli.CLI) *cobra.Command {
-	o := starterOptions{files: true}
+	o := starterOptions{files: true, shell: config.AutoShell}
 	cmd := &cobra.Command{
 		Use:   "init [FILE]",
 		Short: "Write a commented starter file",
@@ -39,15 +39,19 @@ terminal the file has the built-in team.`,
 	}
 	ModelFlags(c, cmd.Flags())
 	cmd.Flags().BoolVar(&o.files, "files", true, "the agents read and write files in their workspaces")
-	cmd.Flags().BoolVar(&o.shell, "shell", false, "the agents run commands there, in a sandbox")
+	cmd.Flags().BoolFunc("shell", "the agents run commands there, in a sandbox (default: where this machine has one)", func(value string) error {
+		o.shell = config.Shell(value)
+		return nil
+	})
 	return cmd
 }
 
 // starterOptions are the answers that a starter file needs besides its models.
 type starterOptions struct {
-	file         string
-	files, shell bool
-	given        bool // one of them is given by a flag
+	file  string
+	files bool
+	shell config.Shell
+	given bool // one of them is given by a flag
 }
 
 func writeStarter(ctx context.Context, c *cli.CLI, o starterOptions) error {
@@ -131,8 +135,10 @@ func (o *starterOptions) askAll(ctx context.Context, c *cli.CLI) error {
 	if err != nil {
 		return err
 	}
-	tools, err := askChoice(c, "Tools of the agents in their workspaces (shell: commands, in a sandbox):", []string{"files", "shell", "none"}, "files", false)
-	o.files, o.shell = slices.Contains(tools, "files"), slices.Contains(tools, "shell")
+	tools, err := askChoice(c, "Tools of the agents in their workspaces (shell: commands, in a sandbox):", []string{"files", "shell", "none"}, "files,shell", false)
+	if o.files = slices.Contains(tools, "files"); !slices.Contains(tools, "shell") {
+		o.shell = config.ShellOff
+	}
 	return err
 }
 

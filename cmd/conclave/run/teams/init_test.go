@@ -29,7 +29,7 @@ func TestInit_flags(t *testing.T) {
 	require.NoError(t, err)
 	want := config.TeamOf([]config.Backend{{Type: "anthropic", Model: "claude"}, {Type: "ollama", Model: "llama3.2:3b"}})
 	for i := range want.Agents {
-		want.Agents[i].Tools.Files, want.Agents[i].Tools.Shell = false, true
+		want.Agents[i].Tools.Files, want.Agents[i].Tools.Shell = false, config.ShellOn
 	}
 	require.Equal(t, want, written)
 	require.Contains(t, string(content), "# How the team comes to a decision.")
@@ -96,7 +96,7 @@ func TestInit_asks(t *testing.T) {
 	term.Type("  30  model-29\n      and 2 more\n"+question, "\n")
 	term.Type("\"\" is not in the list\n"+question, "2,last, beyond\n")
 	term.Type("which is not set for this worker\nModels of groq:\n"+question, "llama-70b\n")
-	term.Type(question+"[files] ", "files,shell\n")
+	term.Type(question+"[files,shell] ", "\n")
 	require.Equal(t, cli.ExitOK, <-done)
 	written, _, content, err := readTeam(ProjectFile, config.Local)
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestInit_asks(t *testing.T) {
 		{Type: config.OpenAI, Model: "model-1"}, {Type: config.OpenAI, Model: "last"}, {Type: config.OpenAI, Model: "beyond"}, {Type: "groq", Model: "llama-70b"},
 	})
 	for i := range want.Agents {
-		want.Agents[i].Tools.Shell = true
+		want.Agents[i].Tools.Shell = config.AutoShell
 	}
 	require.Equal(t, want, written)
 	require.True(t, IsTrusted(file(ProjectFile, string(content))))
@@ -115,7 +115,7 @@ func TestInit_asks(t *testing.T) {
 	term.Type(question, "last\n")
 	term.Type("How many agents? [3] ", "27\n")
 	term.Type("27\nHow many agents? [3] ", "5\n")
-	term.Type("[files] ", "none\n")
+	term.Type("[files,shell] ", "none\n")
 	require.Equal(t, cli.ExitOK, <-done)
 	written, _, _, err = readTeam(ProjectFile, config.Local)
 	require.NoError(t, err)

@@ -65,6 +65,9 @@ func Load(c *cli.CLI, reach config.Reach, offline bool) (team config.Team, sourc
 		team, source, err = buildTeam(c, worker.Models{}, reach)
 	} else {
 		team, source, data, err = readTeam(from.File, reach)
+		if shell := config.Shell(c.Shell); err == nil && shell != "" && shell != config.AutoShell {
+			team = team.WithShell(shell)
+		}
 	}
 	if err == nil {
 		team, err = from.admitTeam(c, data, team, offline)
@@ -75,15 +78,52 @@ func Load(c *cli.CLI, reach config.Reach, offline bool) (team config.Team, sourc
 // buildTeam returns the team of a command without a file, from its flags: that of --model, or else
 // the built-in one. At knows the keys.
 func buildTeam(c *cli.CLI, at worker.Models, reach config.Reach) (team config.Team, source string, err error) {
-	if len(c.Models) == 0 {
-		return config.Default(), "the built-in team", nil
+	team, source = config.Default(), "the built-in team"
+	if len(c.Models) > 0 {
+		kind := config.OpenAI
+		if reach == config.Local { // a cluster's workers have other keys
+			kind = at.UsualType()
+		}
+		var backends []config.Backend
+		backends, err = config.ParseModels(c.Models, c.Agents, reach, kind)
+		team, source = config.TeamOf(backends), "--model"
 	}
-	kind := config.OpenAI
-	if reach == config.Local { // a cluster's workers have other keys
-		kind = at.UsualType()
+	if c.Shell != "" {
+		team = team.WithShell(config.Shell(c.Shell))
 	}
-	backends, err := config.ParseModels(c.Models, c.Agents, reach, kind)
-	return config.TeamOf(backends), "--model", err
+	return team, source, err
+}
+
+// ShellFlags adds --shell and --no-shell to a command; whose names the agents that they are for.
+func ShellFlags(c *cli.CLI, set *pflag.FlagSet, whose string) {
+	for _, f := range []struct{ name, usage, shell string }{
+		{"shell", "let " + whose + " run commands; without a sandbox nothing starts (default with --base and no configuration: where there is one)", "true"},
+		{"no-shell", "do not let " + whose + " run commands", "false"},
+	} {
+		set.BoolFunc(f.name, f.usage, func(value string) error {
+			if value != "true" || c.Shell != "" && c.Shell != f.shell {
+				return errors.New("--shell and --no-shell exclude each other and take no value")
+			}
+			c.Shell = f.shell
+			return nil
+		})
+	}
+}
+
+// PreferShell gives a team without a file that works on a base a shell where commands are confined, unless
+// the command line says otherwise.
+func PreferShell(c *cli.CLI, based bool) {
+	if based && c.Shell == "" {
+		c.Shell = string(config.AutoShell)
+	}
+}
+
+// RefuseShell returns an error if the command line chooses the shell of a team that it only names.
+func RefuseShell(c *cli.CLI, source string) error {
+	if c.Shell != "" && c.Shell != string(config.AutoShell) {
+		return fmt.Errorf("--shell and --no-shell are for a team that this command defines; %s has tools.shell of its own", source)
+	}
+	return nil
 }
 
 // readTeam reads the team of a file and returns the bytes that it parsed. Without a file name it

@@ -221,6 +221,19 @@ func (w *Worker) Startable(team config.Team) error {
 	return w.Models.CheckPrices(team)
 }
 
+// NoteShell says in one line that the agents of teams with config.AutoShell cannot run commands here. On a
+// cluster its workers decide.
+func (w *Worker) NoteShell(ctx context.Context, c *cli.CLI, teams ...config.Team) {
+	automatic := func(t config.Team) bool {
+		return slices.ContainsFunc(t.Agents, func(a config.Agent) bool { return a.Tools.Shell == config.AutoShell })
+	}
+	if w.Tools != nil && slices.ContainsFunc(teams, automatic) {
+		if err := w.Tools.Confined(ctx); err != nil {
+			c.Infof("agents cannot run commands, so nothing will be run: %v", err)
+		}
+	}
+}
+
 // Serves refuses teams that need providers or tools that this process lacks. On a cluster
 // it accepts all teams, because the workers there may have them.
 func (w *Worker) Serves(ctx context.Context, teams ...config.Team) error {

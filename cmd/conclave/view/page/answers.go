@@ -157,11 +157,20 @@ func (c *cutter) imageOf(data []byte, size int64) (template.URL, bool) {
 	return c.dataURI(data)
 }
 
+// formatAnswer returns the text of an answer, and why nothing was run, unless that is empty.
+func formatAnswer(text, noShell string) string {
+	text = strings.TrimRight(cleanText(text), "\n") + "\n"
+	if noShell != "" {
+		text += "\nNothing was run, no test and no program: the agents could not run commands: " + cleanLine(noShell) + "\n"
+	}
+	return text
+}
+
 // AnswerText returns the content of ANSWER.md: the final answer of a session, or the
 // reason why the session ended without one.
 func AnswerText(s *record.Session) string {
 	if p := s.Final(); p != nil && p.Answer != nil {
-		return strings.TrimRight(cleanText(p.Answer.Text), "\n") + "\n"
+		return formatAnswer(p.Answer.Text, s.State.NoShell)
 	}
 	if s.Running() {
 		return "There is no decision yet. " + describeProgress(s) + "\n"

@@ -248,7 +248,7 @@ func endOf(v record.Visit, now time.Time) time.Time {
 // PipelineText returns the content of ANSWER.md for a run: its final text, or its status.
 func PipelineText(p *record.Pipeline) string {
 	if p.Final != "" {
-		return strings.TrimRight(cleanText(p.Final), "\n") + "\n"
+		return formatAnswer(p.Final, p.NoShell)
 	}
 	return "The run has no final text; its status is " + cleanLine(p.Status) + ".\n"
 }

@@ -38,6 +38,12 @@ func TestPipeline(t *testing.T) {
 	require.Equal(t, 1, strings.Count(string(html), "<script>"))
 	require.Equal(t, 2, strings.Count(string(html), `class="tip"`))
 	require.Equal(t, "# Done\n<script>x</script>\n", PipelineText(run))
+	require.NotContains(t, string(html), "Nothing was run")
+	run.NoShell = "no <sandbox>"
+	html, err = Pipeline(t.Context(), run, "", at)
+	require.NoError(t, err)
+	require.Contains(t, string(html), "Nothing was run, no test and no program: the agents could not run commands: no &lt;sandbox&gt;")
+	require.Equal(t, "# Done\n<script>x</script>\n\nNothing was run, no test and no program: the agents could not run commands: no <sandbox>\n", PipelineText(run))
 	require.Equal(t, "The run has no final text; its status is running.\n", PipelineText(&record.Pipeline{State: acts.State{Status: "running"}}))
 }
 
