@@ -241,6 +241,7 @@ func (f *sessionFlags) addTo(c *cli.CLI, cmd *cobra.Command) {
 	set.StringVar(&f.criteria, "eval-criteria", "", "evaluation criteria `FILE` (JSON)")
 	set.StringVar(&f.schema, "schema", "", "the answer is data of the JSON Schema in `FILE`, in place of the team's answer_schema")
 	f.material.Add(set)
+	f.material.AddImages(set)
 	set.StringVar(&f.checks, "checks", "", "run the checks in `DIR` against every answer: executable files and checks.yaml; needs orchestrator.ballot")
 	set.BoolVar(&f.showChecks, "show-checks", false, "let the agents see the checks of --checks and their outcomes, as orchestrator.show_checks does")
 	set.StringVar(&f.id, "session-id", "", "`ID` of the session (default a new one)")
