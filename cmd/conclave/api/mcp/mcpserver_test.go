@@ -363,10 +363,11 @@ func TestAsk_images(t *testing.T) {
 	}
 	_, whole := call[outcome](t, s, "ask_team", ask("lamp.png", filepath.Join(dir, "lamp.png"), inline))
 	require.False(t, whole.IsError, "%v", whole.Content)
-	shown := played.Begun(t).Input.Images
+	begun := played.Begun(t).Input
+	shown := begun.Images
 	require.Len(t, shown, 3)
 	require.Equal(t, []string{"01/lamp.png", "02/lamp.png", "03/picture-3"}, []string{shown[0].Path, shown[1].Path, shown[2].Path})
-	require.Empty(t, played.Begun(t).Input.Base, "only the pictures are read")
+	require.Empty(t, begun.Base, "only the pictures are read")
 	for picture, why := range map[string]string{
 		"../" + filepath.Base(outside) + "/other.png": "escapes",
 		filepath.Join(outside, "other.png"):           "escapes",
