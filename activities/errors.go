@@ -74,7 +74,7 @@ func (e *LackError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *LackError) Unwrap() error { return e.Err }
 
-// LackDelay is the time until a better equipped worker may have taken an activity.
+// LackDelay is the longest time until a better equipped worker may have taken an activity.
 const LackDelay = 10 * time.Second
 
 // NameHost adds the host of this worker to the error for a lack.

@@ -142,6 +142,7 @@ func (a *Attempt) endFailed(ctx context.Context, err error) error {
 		}
 	}
 	if lack, ok := errors.AsType[*activities.LackError](err); ok && lack.Type != activities.ToolsUnavailable {
+		c.After = min(c.After, time.Duration(a.Number)*time.Second) // a better equipped worker may take it at once
 		if err = activities.NameHost(err); a.Parks && a.lacksEverywhere(ctx) {
 			return a.suspendAway(ctx, coordination.Unreached, activities.Unequipped, err)
 		}

@@ -105,6 +105,20 @@ func (s *skilled) find(query string) (found eval.Question, err error) {
 	return found, nil
 }
 
+// CheckQuestions returns an error for the first question that a model of known skill cannot answer.
+func CheckQuestions(agent string, params map[string]any, asked []eval.Question) error {
+	made, err := Skilled(agent, params)
+	if err != nil {
+		return err
+	}
+	for _, q := range asked {
+		if _, err := made.(*respondent).source.find(q.Prompt()); err != nil {
+			return fmt.Errorf("agent %s cannot be asked question %s: %w", agent, q.ID, err)
+		}
+	}
+	return nil
+}
+
 func isAnswerable(q eval.Question) bool {
 	if len(q.Target) == 0 || len(q.Wrong()) == 0 {
 		return false

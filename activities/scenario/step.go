@@ -16,6 +16,7 @@ import (
 	"conclave/activities/attempt"
 	"conclave/engine/config"
 	"conclave/engine/files/artifact"
+	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/scenario"
 	scenarioagent "conclave/engine/scenario/agent"
@@ -179,6 +180,9 @@ func (e evidenceTools) OpenTools(ctx context.Context, workspace string) (step.To
 		return nil, err
 	}
 	t := e.run
+	if err := t.probeBrowser(ctx, opened); err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
 	return recorder{
 		others: opened, workspace: workspace, store: t.Ports.Store, layout: t.layout,
 		began: t.Began(), shared: t.sharedDirs, run: t.in.Run, step: t.in.Launch.Step.ID, attempt: max(1, t.in.Launch.Attempt), vault: t.vault, now: t.activities.Now, read: t.activities.ReadFile,
@@ -188,6 +192,27 @@ func (e evidenceTools) OpenTools(ctx context.Context, workspace string) (step.To
 // Repeatable implements step.Toolbox. Evidence that is recorded again is stored only once.
 func (e evidenceTools) Repeatable(tool string) bool {
 	return tool == scenario.EvidenceTool || e.Toolbox.Repeatable(tool)
+}
+
+// probeBrowser returns a final error if the first step of a run has a browser that cannot show an empty page.
+func (t *stepRun) probeBrowser(ctx context.Context, tools step.Tools) error {
+	if l := t.in.Launch; t.Number > 1 || l.Previous != nil || l.ResumeFrom != "" {
+		return nil
+	}
+	for _, tool := range tools.Tools() {
+		if !scenarioagent.OpensPages(tool.Name) {
+			continue
+		}
+		out, err := tools.Run(ctx, llm.ToolCall{ID: "probe", Name: tool.Name, Arguments: `{"url":"about:blank"}`})
+		if err != nil {
+			return err
+		}
+		if out.Failed {
+			return temporal.NewNonRetryableApplicationError("the browser of "+scenarioagent.ServerOf(tool.Name)+" does not work: "+
+				scenarioagent.FailureLine(out.Text), activities.ToolsUnavailable, nil)
+		}
+	}
+	return nil
 }
 
 // commitResult converts the commit for the workflow. It includes only evidence that is stored.
@@ -213,6 +238,12 @@ func (t *stepRun) commitResult(ctx context.Context) (StepResult, error) {
 	}
 	if report.Status == scenario.Pass {
 		warnings = append(t.doubtPass(&result, report.Used), warnings...)
+	}
+	if report.Broken != "" {
+		warnings = append([]string{report.Broken}, warnings...)
+		if t.in.Launch.Previous == nil && !report.Browser { // a browser has worked before the step
+			result.Status, result.Error = scenario.Errored, new(text.Truncate(t.vault.Redact(report.Broken), maxText))
+		}
 	}
 	for i, w := range warnings {
 		if i == maxWarnings {

@@ -111,6 +111,90 @@ func TestRunScenarioStep_timeIsOver(t *testing.T) {
 	require.Equal(t, first, again)
 }
 
+// browser is a server whose browser does not start.
+type browser struct{ called *[]string }
+
+func (b browser) Tools() []llm.Tool {
+	return []llm.Tool{{Name: "mcp__pw__browser_navigate"}, {Name: "mcp__pw__browser_click"}}
+}
+
+func (b browser) Run(_ context.Context, c llm.ToolCall) (loop.Output, error) {
+	*b.called = append(*b.called, c.Name+c.Arguments)
+	return loop.Output{Text: "error: ### Error\nChromium sandboxing failed!\nat launch", Failed: true}, nil
+}
+
+func (b browser) Close() error { return nil }
+
+// A browser that cannot start ends the first step as an error with its reason, before a model is asked.
+// Later steps and attempts do not touch the page that is open.
+func TestRunScenarioStep_probesTheBrowser(t *testing.T) {
+	t.Parallel()
+	f, in := newFloor(t)
+	var called []string
+	f.OnOpenTools = func(context.Context, config.Agent, string, activities.Sharing) (step.Tools, error) {
+		return browser{&called}, nil
+	}
+	_, err := f.try(in)
+	var failed *temporal.ApplicationError
+	require.ErrorAs(t, err, &failed)
+	require.True(t, failed.NonRetryable())
+	require.Equal(t, activities.ToolsUnavailable, failed.Type())
+	require.Equal(t, "the browser of pw does not work: Chromium sandboxing failed!", failed.Message())
+	require.Equal(t, []string{`mcp__pw__browser_navigate{"url":"about:blank"}`}, called)
+
+	f, in = newFloor(t)
+	f.OnOpenTools = func(context.Context, config.Agent, string, activities.Sharing) (step.Tools, error) {
+		return browser{&called}, nil
+	}
+	in.Launch.Previous = &scenario.Previous{ID: "00", Status: scenario.Pass}
+	_, err = f.try(in)
+	require.NoError(t, err)
+	require.Len(t, called, 1)
+}
+
+// The first step is an error if every call of the servers' tools failed, whatever the agent reports.
+func TestRunScenarioStep_brokenServer(t *testing.T) {
+	t.Parallel()
+	f, in := newFloor(t)
+	f.OnOpenTools = func(context.Context, config.Agent, string, activities.Sharing) (step.Tools, error) {
+		return database{}, nil
+	}
+	asked := 0
+	f.OnModel = func(config.Agent) (loop.Model, error) {
+		return turns{&asked, []llm.ToolCall{
+			{ID: "c1", Name: "mcp__db__query", Arguments: "{}"},
+			{ID: "c2", Name: "report_result", Arguments: `{"status":"fail","evidence_paths":[],"error":"expected a row, found none","summary":"No."}`},
+		}}, nil
+	}
+	got, err := f.try(in)
+	require.NoError(t, err)
+	require.Equal(t, scenario.Errored, got.Status)
+	require.Equal(t, "the only call of db failed: connection refused", *got.Error)
+	require.Contains(t, got.Warnings, "the only call of db failed: connection refused")
+}
+
+// turns is a model that makes one call after the other.
+type turns struct {
+	asked *int
+	calls []llm.ToolCall
+}
+
+func (m turns) Generate(context.Context, llm.Request) (llm.Reply, error) {
+	*m.asked++
+	return llm.Reply{Message: llm.Message{Role: llm.Assistant, ToolCalls: m.calls[*m.asked-1 : *m.asked]}, Usage: llm.Usage{ModelCalls: 1}}, nil
+}
+
+// database is a server that cannot reach its database.
+type database struct{}
+
+func (database) Tools() []llm.Tool { return []llm.Tool{{Name: "mcp__db__query"}} }
+
+func (database) Run(context.Context, llm.ToolCall) (loop.Output, error) {
+	return loop.Output{Text: "connection refused", Failed: true}, nil
+}
+
+func (database) Close() error { return nil }
+
 // Attempts that die silently end the step.
 func TestRunScenarioStep_deadAttempts(t *testing.T) {
 	t.Parallel()

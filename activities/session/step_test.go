@@ -351,7 +351,7 @@ func TestRunStep_waitsForAnEquippedWorker(t *testing.T) {
 		require.Equal(t, kind, failed.Type())
 		require.Contains(t, failed.Message(), "not here (worker on ")
 		require.False(t, failed.NonRetryable())
-		require.InDelta(t, 12500*time.Millisecond, failed.NextRetryDelay(), float64(2500*time.Millisecond))
+		require.InDelta(t, 1500*time.Millisecond, failed.NextRetryDelay(), float64(500*time.Millisecond), "soon at first")
 		require.False(t, f.exists("agents/agent_a/001/step.json"), "nothing is claimed")
 	}
 }

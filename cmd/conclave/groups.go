@@ -24,7 +24,8 @@ var groups = []struct{ title, names string }{
 	{"Operate:", "dev worker doctor sandbox codec prune delete version man"},
 }
 
-// groupCommands sorts the commands of root into groups. Ungrouped commands come last.
+// groupCommands puts the commands of root into groups and, unless cobra sorts them, in the order of these.
+// Ungrouped commands come first.
 func groupCommands(root *cobra.Command) {
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
@@ -32,6 +33,9 @@ func groupCommands(root *cobra.Command) {
 			for _, c := range root.Commands() {
 				if c.Name() == name {
 					c.GroupID = g.title
+					root.RemoveCommand(c) // and to the end
+					root.AddCommand(c)
+					break
 				}
 			}
 		}

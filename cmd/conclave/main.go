@@ -34,6 +34,7 @@ func main() {
 	// A closed pipe (`| head -1`) must not end the session. Commands report failed writes
 	// to stdout and ignore those to stderr.
 	signal.Ignore(syscall.SIGPIPE)
+	cobra.EnableCommandSorting = false // help has the order of groups
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends the process at once.
 	context.AfterFunc(ctx, stop)

@@ -377,7 +377,7 @@ func Forget(ctx context.Context, store artifact.Store, prefix string) {
 func (r Result) LastAction(agent string, cause artifact.Error, at time.Time) artifact.LastAction {
 	last := artifact.LastAction{AgentID: agent, Action: "none", Timestamp: at, StepNumber: r.Step, Cost: r.Usage, Error: &cause}
 	if !r.StartedAt.IsZero() {
-		last.DurationSeconds = max(0, at.Sub(r.StartedAt).Seconds()) // the clocks of workers differ
+		last.DurationSeconds = artifact.SecondsBetween(r.StartedAt, at)
 	}
 	return last
 }

@@ -49,7 +49,7 @@ func (s *session) ageAt(ctx workflow.Context, now time.Time) float64 {
 	if created.IsZero() {
 		created = workflow.GetInfo(ctx).WorkflowStartTime
 	}
-	return float64(max(0, now.Sub(created)).Milliseconds()) / 1000 // Seconds of 2861 ms would print as 2.8609999999999998
+	return artifact.SecondsBetween(created, now)
 }
 
 // sessionResult leaves the text of the answer out.

@@ -265,7 +265,7 @@ func (s Snapshot) saidBy(a coordination.AgentView) (said [][2]string) {
 		said = append(said, [2]string{"answer: ", gist})
 	}
 	if a.Vote != nil && a.Vote.Reason != "" {
-		said = append(said, [2]string{"reason: ", Line(a.Vote.Reason)})
+		said = append(said, [2]string{"reason: ", FirstLine(Line(a.Vote.Reason))})
 	}
 	return said
 }

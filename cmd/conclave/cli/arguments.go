@@ -30,14 +30,14 @@ func Arguments(names ...string) cobra.PositionalArgs {
 			return fmt.Errorf("%s needs %s; see `%s --help`", cmd.Name(), strings.Join(names[len(args):], " and "), cmd.CommandPath())
 		}
 		if len(args) > len(names) {
-			hint := ""
+			hint, takes := "", "no arguments"
 			if len(names) > 0 {
+				takes = strings.Join(names, " and ")
 				if last := names[len(names)-1]; last == "QUERY" || last == "TEXT" || last == "REQUEST" {
 					hint = "; put the " + last + " in quotes"
 				}
 			}
-			return fmt.Errorf("%s takes %d argument(s), got %d%s; see `%s --help`",
-				cmd.Name(), len(names), len(args), hint, cmd.CommandPath())
+			return fmt.Errorf("%s takes %s, got %s%s; see `%s --help`", cmd.Name(), takes, Plural(len(args), "argument"), hint, cmd.CommandPath())
 		}
 		for i, name := range names {
 			if strings.TrimSpace(args[i]) == "" {

@@ -41,10 +41,10 @@ func TestArguments(t *testing.T) {
 		"all":                     {Arguments("ID", "TEXT"), []string{"s1", "hello"}, ""},
 		"none":                    {Arguments("ID", "TEXT"), nil, "say needs ID and TEXT; see `conclave pipeline say --help`"},
 		"one is missing":          {Arguments("ID", "TEXT"), []string{"s1"}, "say needs TEXT; see"},
-		"a text without quotes":   {Arguments("ID", "TEXT"), []string{"s1", "two", "words"}, "say takes 2 argument(s), got 3; put the TEXT in quotes; see"},
+		"a text without quotes":   {Arguments("ID", "TEXT"), []string{"s1", "two", "words"}, "say takes ID and TEXT, got 3 arguments; put the TEXT in quotes; see"},
 		"a query without quotes":  {Arguments("QUERY"), []string{"two", "words"}, "put the QUERY in quotes"},
-		"one too many":            {Arguments("FILE"), []string{"a", "b"}, "say takes 1 argument(s), got 2; see"},
-		"no arguments":            {Arguments(), []string{"a"}, "say takes 0 argument(s), got 1; see"},
+		"one too many":            {Arguments("FILE"), []string{"a", "b"}, "say takes FILE, got 2 arguments; see"},
+		"no arguments":            {Arguments(), []string{"a"}, "say takes no arguments, got 1 argument; see"},
 		"an empty text":           {Arguments("ID", "TEXT"), []string{"s1", " "}, "pipeline say: the text is empty; nothing was started"},
 		"an ID with a line break": {Arguments("ID"), []string{"s1\n"}, `the ID "s1\n" has characters that no ID has`},
 		"an ID in another script": {Arguments("ID"), []string{"ж"}, "`conclave list` lists the sessions"},
@@ -54,7 +54,7 @@ func TestArguments(t *testing.T) {
 		"the last is optional":    {OptionalLast("ID", "LABEL"), []string{"s1"}, ""},
 		"the last is given":       {OptionalLast("ID", "LABEL"), []string{"s1", "agent1.2"}, ""},
 		"the first is not":        {OptionalLast("ID", "LABEL"), nil, "say needs ID; see"},
-		"more than the last":      {OptionalLast("ID", "LABEL"), []string{"s1", "l", "x"}, "say takes 2 argument(s), got 3"},
+		"more than the last":      {OptionalLast("ID", "LABEL"), []string{"s1", "l", "x"}, "say takes ID and LABEL, got 3 arguments"},
 		"the last is empty":       {OptionalLast("ID", "LABEL"), []string{"s1", ""}, "the label is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {

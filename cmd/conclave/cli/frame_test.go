@@ -154,7 +154,7 @@ func saying(s Snapshot) Snapshot {
 		s.Gists[a.ID] = "Answer of \x1b]0;title\x07" + a.ID + "\nand more"
 		s.Recent = append(s.Recent, a.ID)
 		if a.Vote != nil {
-			s.State.Agents[i].Vote.Reason = "It names\nthe \x1b[2Jowner of each table, and what happens while the second shard is read-only."
+			s.State.Agents[i].Vote.Reason = "It names\nthe \x1b[2J**owner** of each table, and what happens while the second shard is read-only."
 		}
 	}
 	return s

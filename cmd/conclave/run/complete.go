@@ -154,7 +154,9 @@ func newestRuns(ctx context.Context, conn *cli.Connection, kinds []*Kind, prefix
 			}
 			all = append(all, some...)
 		}
-		found = slices.DeleteFunc(all, func(r Run) bool { return !strings.HasPrefix(r.shortestName(), prefix) })
+		found = slices.DeleteFunc(all, func(r Run) bool {
+			return !strings.HasPrefix(r.shortestName(), prefix) || prefix == "" && r.listKind() == ofEvaluation
+		})
 		slices.SortStableFunc(found, func(a, b Run) int { return b.Started.Compare(a.Started) })
 		if len(found) >= maxCompletions {
 			return found[:maxCompletions]

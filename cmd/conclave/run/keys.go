@@ -182,7 +182,11 @@ func (k *keyboard) promptLines() []string {
 		typed := "  say to all agents (Enter sends, Esc drops it): " + cli.Line(string(k.message)) + "▏"
 		return []string{ansi.TruncateLeft(typed, max(0, ansi.StringWidth(typed)-width+2), "…")}
 	case k.entry == finishEntry:
-		return []string{"  decide now, with these votes? Running steps are ended. [y/N] "}
+		choice := "with no answer"
+		if k.last != nil && k.last.State.Leader != "" {
+			choice = "for " + k.last.State.Leader
+		}
+		return []string{"  decide now, " + choice + "? Running steps are ended. [y/N] "}
 	case k.help:
 		return strings.Split("  "+strings.ReplaceAll(ansi.Wordwrap(keyHelp, width-4, ""), "\n", "\n  "), "\n")
 	}

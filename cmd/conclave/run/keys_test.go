@@ -56,7 +56,7 @@ func openDesk(t *testing.T) *desk {
 		_, _ = Follow(ctx, conn, run, cli.NewDisplay(d.TTY), func(context.Context, *Follower) (cli.Snapshot, error) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			return cli.Snapshot{State: acts.State{SessionID: "s1", Status: workflows.Running, View: coordination.View{Paused: d.paused, Round: 1}}}, nil
+			return cli.Snapshot{State: acts.State{SessionID: "s1", Status: workflows.Running, View: coordination.View{Paused: d.paused, Round: 1, Leader: "agent2.1"}}}, nil
 		}, func(ctx context.Context) (any, error) { <-ctx.Done(); return nil, ctx.Err() })
 	}()
 	t.Cleanup(func() {
@@ -83,7 +83,7 @@ func TestFollow_keys(t *testing.T) {
 		{"hallo wë\x7felt", ": hallo welt▏", ""},
 		{"!\r", "said to all agents: hallo welt!", "s1 say hallo welt!"},
 		{"srefuse\r", "say something to session s1: it takes no further step", "s1 say refuse"},
-		{"f", "decide now, with these votes? Running steps are ended. [y/N]", ""},
+		{"f", "decide now, for agent2.1? Running steps are ended. [y/N]", ""},
 		{"y", "? keys", "s1 finish"},
 	} {
 		seen := len(d.Shown())

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/run/record"
 	"conclave/engine/llm"
 	"conclave/engine/text"
 	"conclave/workflows"
@@ -29,6 +30,9 @@ type List struct {
 	Teams  bool      // the runs have teams, by which --team selects
 
 	statuses []string
+	kinds    []string
+	all      bool
+	hidden   int // number of runs left out because of their kind
 	team     string
 	limit    int
 	since    cli.Age
@@ -39,6 +43,8 @@ func (l *List) Add(c *cli.CLI, cmd *cobra.Command) *cobra.Command {
 	set := cmd.Flags()
 	set.SortFlags = false
 	set.StringSliceVar(&l.statuses, "status", nil, "only those with this `STATUS`; several are separated by commas")
+	set.BoolVar(&l.all, "all", false, "also those that a pipeline or an evaluation has started")
+	set.StringSliceVar(&l.kinds, "kind", nil, "only those of this `KIND`: "+strings.Join(l.validKinds(), ", "))
 	if l.Teams {
 		set.StringVar(&l.team, "team", "", "only those of the operator's team `NAME`")
 	}
@@ -57,6 +63,28 @@ func (l *List) Add(c *cli.CLI, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// Kinds of runs in lists, besides the noun of their Kind.
+const (
+	pipelineStep = "pipeline_step" // a session that is a step of a pipeline
+	ofEvaluation = "evaluation"
+)
+
+// listKind is the kind of the run in lists, by who has started it.
+func (r Run) listKind() string {
+	switch {
+	case r.Pipeline != "":
+		return pipelineStep
+	case record.IsOfEvaluation(r.ID):
+		return ofEvaluation
+	}
+	own, _, _ := strings.Cut(r.Kind.Noun, " ")
+	return own
+}
+
+func (l *List) validKinds() []string {
+	return []string{Run{Kind: l.Kind}.listKind(), pipelineStep, ofEvaluation}
+}
+
 func (l *List) validStatuses() []string {
 	all := append([]string{workflows.Running, workflows.Paused, workflows.Parked, workflows.Cancelled}, l.Kind.Statuses...)
 	slices.Sort(all)
@@ -66,6 +94,11 @@ func (l *List) validStatuses() []string {
 func (l *List) checkFlags() error {
 	if l.limit < 0 {
 		return fmt.Errorf("--limit is %d; give the number of runs to list, or 0 for all", l.limit)
+	}
+	for _, k := range l.kinds {
+		if !slices.Contains(l.validKinds(), k) {
+			return fmt.Errorf("--kind: there is no kind %q; it takes %s", text.Truncate(k, cli.MaxEcho), strings.Join(l.validKinds(), ", "))
+		}
 	}
 	for _, s := range l.statuses {
 		if slices.Contains(l.validStatuses(), s) {
@@ -101,23 +134,24 @@ func (l *List) printRuns(ctx context.Context, c *cli.CLI) error {
 			}
 			return c.PrintJSON(records)
 		}
+		width, terminal := cli.TerminalWidth(c.Stdout)
 		if len(listed) == 0 {
 			c.Infof("no %ss %s%s", l.Kind.Noun, conn.Target, l.givenFilters())
-			return nil
+		} else if err := c.Print(l.formatTable(listed, time.Now(), width, terminal)); err != nil {
+			return err
 		}
-		width, terminal := cli.TerminalWidth(c.Stdout)
-		return c.Print(l.formatTable(listed, time.Now(), width, terminal))
+		if l.hidden > 0 && len(l.kinds) == 0 {
+			c.Infof("%d started by pipelines or evaluations: --all lists them", l.hidden)
+		}
+		return nil
 	})
 }
 
 // listRecord is the run in the JSON of a list. The kind names its ID, its query and its usage.
 func (r Run) listRecord() orderedObject {
 	record := orderedObject{{r.Kind.StateKeys[0], r.ID}}
-	switch {
-	case r.Pipeline != "":
-		record = append(record, member{"kind", "pipeline_step"})
-	case r.Kind.UsageKey == "cost":
-		record = append(record, member{"kind", "session"})
+	if r.Kind.UsageKey == "cost" {
+		record = append(record, member{"kind", r.listKind()})
 	}
 	record = append(record, member{"status", r.Shown()}, member{r.Kind.StateKeys[1], r.Query},
 		member{"created_at", r.Started}, member{"duration_seconds", r.Seconds()}, member{r.Kind.UsageKey, r.Usage})
@@ -153,7 +187,7 @@ func (o orderedObject) MarshalJSON() ([]byte, error) {
 // givenFilters names the flags that may have excluded runs.
 func (l *List) givenFilters() string {
 	var given []string
-	for flag, is := range map[string]bool{"--status": len(l.statuses) > 0, "--since": l.since > 0, "--team": l.team != ""} {
+	for flag, is := range map[string]bool{"--status": len(l.statuses) > 0, "--since": l.since > 0, "--team": l.team != "", "--kind": len(l.kinds) > 0} {
 		if is {
 			given = append(given, flag)
 		}
@@ -184,11 +218,22 @@ func (l *List) findNewest(ctx context.Context, conn *cli.Connection) (found []Ru
 			return nil, false, err
 		}
 		found = slices.DeleteFunc(all, func(r Run) bool { return !l.hasStatus(r) })
+		matching := len(found)
+		found = slices.DeleteFunc(found, func(r Run) bool { return !l.hasKind(r) })
+		l.hidden = matching - len(found)
 		if l.limit > 0 && len(found) > l.limit {
 			return found[:l.limit], true, nil
 		}
 	}
 	return found, false, nil
+}
+
+// hasKind leaves out runs that nobody has started directly, unless the flags ask for them.
+func (l *List) hasKind(r Run) bool {
+	if len(l.kinds) > 0 {
+		return slices.Contains(l.kinds, r.listKind())
+	}
+	return l.all || r.listKind() == l.validKinds()[0]
 }
 
 func (l *List) hasStatus(r Run) bool {
@@ -274,13 +319,20 @@ func usageOf(ctx context.Context, conn *cli.Connection, r Run) *llm.Usage {
 		}
 	}
 	d, _ = ReadRecord[document](ctx, conn, r)
-	return cmp.Or(d.Cost, d.Usage)
+	usage := cmp.Or(d.Cost, d.Usage)
+	for _, spent := range Refreshed(ctx, conn, r).Spent { // by running steps
+		if usage != nil {
+			spent = spent.Add(*usage)
+		}
+		usage = &spent
+	}
+	return usage
 }
 
 // formatTable formats runs for a person. On a terminal it shows their age and truncates lines,
 // otherwise it shows the time of their start in UTC.
 func (l *List) formatTable(listed []Run, now time.Time, width int, terminal bool) string {
-	const maxQuery = 60
+	const maxQuery, longestID = 60, 24 // columns
 	var out strings.Builder
 	started := "STARTED"
 	if terminal {
@@ -288,6 +340,10 @@ func (l *List) formatTable(listed []Run, now time.Time, width int, terminal bool
 	}
 	fmt.Fprintf(&out, "%s\tSTATUS\t%s\tTIME\tCOST\t%s\n", l.Titles[0], started, l.Titles[1])
 	for _, r := range listed {
+		id := cli.Line(r.ID)
+		if over := ansi.StringWidth(id) - max(longestID, width/3); terminal && over > 0 {
+			id = ansi.TruncateLeft(id, over+1, "…") // the end distinguishes the runs of an evaluation
+		}
 		when, query := r.Started.UTC().Format(time.RFC3339), cli.Line(r.Query)
 		if terminal {
 			when = ageWords(now.Sub(r.Started))
@@ -302,7 +358,7 @@ func (l *List) formatTable(listed []Run, now time.Time, width int, terminal bool
 			query = text.Truncate(query, maxQuery)
 		}
 		fmt.Fprintf(&out, "%s\t%s\t%s\t%s\t%s\t%s\n",
-			cli.Line(r.ID), cli.Line(r.Shown()), when, cli.Clock(r.Elapsed()), costCell(r), query)
+			id, cli.Line(r.Shown()), when, cli.Clock(r.Elapsed()), costCell(r), query)
 	}
 	table := cli.Table(out.String())
 	if !terminal {

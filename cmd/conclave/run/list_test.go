@@ -28,7 +28,8 @@ func TestList_refusesFlags(t *testing.T) {
 		`no session has the status "x"; it takes cancelled, consensus, failed, parked, paused, running`: {"list", "--status", "failed,x"},
 		"--limit is -1; give the number of runs to list, or 0 for all":                                  {"list", "--limit", "-1"},
 		"give an age such as 36h, 30d or 12w":                                                           {"list", "--since", "yesterday"},
-		"list takes 0 argument(s), got 1":                                                               {"list", "x"},
+		`--kind: there is no kind "scenario"; it takes session, pipeline_step, evaluation`:              {"list", "--kind", "session,scenario"},
+		"list takes no arguments, got 1 argument":                                                       {"list", "x"},
 	} {
 		code, stdout, stderr := s.Run(line...)
 		require.Equal(t, cli.ExitUsage, code)
@@ -67,6 +68,57 @@ s3            consensus  4d   1:01  –         continues s1: Tabs or s…
 	require.Contains(t, piped, "s2            parked     2026-11-22T10:30:00Z  1:01  4.2k tok  Tabs or spaces, for a repository of many languages and ")
 }
 
+// Without --all and --kind only the runs that people started are listed.
+func TestList_kinds(t *testing.T) {
+	t.Parallel()
+	mine, step, asked := Run{Kind: session, ID: "s1"}, Run{Kind: session, ID: "p1-decide-l2", Pipeline: "p1"}, Run{Kind: session, ID: "eval-e1-q1-1"}
+	for name, tc := range map[string]struct {
+		list List
+		want []Run
+	}{
+		"none":              {List{}, []Run{mine}},
+		"--all":             {List{all: true}, []Run{mine, step, asked}},
+		"--kind session":    {List{kinds: []string{"session"}}, []Run{mine}},
+		"--kind of both":    {List{kinds: []string{"evaluation", "pipeline_step"}}, []Run{step, asked}},
+		"--all with --kind": {List{all: true, kinds: []string{"evaluation"}}, []Run{asked}},
+	} {
+		tc.list.Kind = session
+		var listed []Run
+		for _, r := range []Run{mine, step, asked} {
+			if tc.list.hasKind(r) {
+				listed = append(listed, r)
+			}
+		}
+		require.Equal(t, tc.want, listed, name)
+	}
+}
+
+func TestList_saysWhatItHides(t *testing.T) {
+	t.Parallel()
+	server := &stage.Server{}
+	for _, id := range []string{"s1", "eval-e1-q1-1", "eval-e1-q2-1"} {
+		server.Add(&stage.Execution{ID: id, Type: session.Workflow, Started: time.Now()})
+	}
+	conn, _, _ := server.Connect(nil)
+	l := List{Kind: session, limit: 1}
+	found, more, err := l.findNewest(t.Context(), conn)
+	require.NoError(t, err)
+	require.False(t, more, "what is hidden does not count")
+	require.Equal(t, "s1", found[0].ID)
+	require.Equal(t, 2, l.hidden)
+}
+
+// A long ID of one run leaves the queries of all runs their room.
+func TestList_longIDs(t *testing.T) {
+	t.Parallel()
+	listed := []Run{{Kind: session, ID: "eval-gsm8k-2026-11-24-code-004-majority-1", Status: "consensus", Query: "Is seven a prime?"}, {Kind: session, ID: "s1", Status: "failed", Query: "Tabs?"}}
+	l := List{Kind: session, Titles: [2]string{"SESSION", "QUERY"}}
+	shown := l.formatTable(listed, time.Now(), 80, true)
+	require.Contains(t, shown, "\n…11-24-code-004-majority-1  consensus ")
+	require.Contains(t, shown, "  Is seven a prime?\n")
+	require.Contains(t, l.formatTable(listed, time.Now(), 0, false), listed[0].ID, "whole for a program")
+}
+
 // The keys of a listed run are part of the contract.
 func TestRun_record(t *testing.T) {
 	t.Parallel()
@@ -74,10 +126,12 @@ func TestRun_record(t *testing.T) {
 	pipeline.StateKeys, pipeline.UsageKey = [2]string{"id", "request"}, "usage"
 	one := Run{Kind: session, ID: "s", Status: "consensus", Query: "q", Started: began, Closed: began.Add(1500 * time.Millisecond)}
 	step, run := one, one
-	step.Pipeline, step.Continues, run.Kind = "p", "s0", &pipeline
+	asked := one
+	step.Pipeline, step.Continues, run.Kind, asked.ID = "p", "s0", &pipeline, "eval-e-q1-1"
 	for want, r := range map[string]Run{
 		`{"session_id":"s","kind":"session","status":"consensus","query":"q","created_at":"2026-11-21T15:00:00Z","duration_seconds":1.5,"cost":null}`:                        one,
 		`{"session_id":"s","kind":"pipeline_step","status":"consensus","query":"q","created_at":"2026-11-21T15:00:00Z","duration_seconds":1.5,"cost":null,"continues":"s0"}`: step,
+		`{"session_id":"eval-e-q1-1","kind":"evaluation","status":"consensus","query":"q","created_at":"2026-11-21T15:00:00Z","duration_seconds":1.5,"cost":null}`:           asked,
 		`{"id":"s","status":"consensus","request":"q","created_at":"2026-11-21T15:00:00Z","duration_seconds":1.5,"usage":null}`:                                              run,
 	} {
 		data, err := json.Marshal(r.listRecord())

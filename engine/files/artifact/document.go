@@ -142,11 +142,17 @@ type LastAction struct {
 	PartialPath     *string   `json:"partial_path"` // the files of a step without an action
 }
 
+// SecondsBetween returns the time from begin to end in seconds, to the millisecond; 0 if the clocks of workers
+// differ by more. Seconds of 2861 ms would print as 2.8609999999999998.
+func SecondsBetween(begin, end time.Time) float64 {
+	return float64(max(0, end.Sub(begin)).Milliseconds()) / 1000
+}
+
 // LastAction returns the fields of last_action.json that every kind of commit has.
 func (c Commit) LastAction(agent string, step int) LastAction {
 	return LastAction{
 		AgentID: agent, Action: c.Kind, Timestamp: c.Timestamp, StepNumber: step,
-		DurationSeconds: max(0, c.Timestamp.Sub(c.StartedAt).Seconds()), Cost: c.Usage,
+		DurationSeconds: SecondsBetween(c.StartedAt, c.Timestamp), Cost: c.Usage,
 	}
 }
 

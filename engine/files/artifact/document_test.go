@@ -1,6 +1,7 @@
 package artifact_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -83,4 +84,15 @@ func TestReadJSON_bounded(t *testing.T) {
 	_, err := artifact.ReadJSON[artifact.Answer](t.Context(), d, "huge")
 	var malformed *artifact.MalformedError
 	require.ErrorAs(t, err, &malformed)
+}
+
+// Durations are written to the millisecond, and never with the digits of binary fractions.
+func TestSecondsBetween(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	require.InDelta(t, 4.544, artifact.SecondsBetween(begin, begin.Add(4544*time.Millisecond+987*time.Microsecond)), 0)
+	require.Zero(t, artifact.SecondsBetween(begin, begin.Add(-time.Minute)), "the clocks of workers differ")
+	data, err := json.Marshal(artifact.Commit{StartedAt: begin, Timestamp: begin.Add(2861 * time.Millisecond)}.LastAction("agent_a", 1))
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"duration_seconds":2.861,`)
 }

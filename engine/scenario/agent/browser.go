@@ -2,9 +2,12 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/text"
 )
 
 // Names of the tools of browser servers such as Playwright's.
@@ -65,3 +68,68 @@ const (
 	Continued                 // already used by earlier steps
 	Renewed                   // started again, because the browser of earlier steps is gone
 )
+
+// OpensPages reports whether a tool opens pages in a browser.
+func OpensPages(tool string) bool {
+	return strings.HasPrefix(tool, serverPrefix) && strings.HasSuffix(tool, browserPrefix+"navigate")
+}
+
+// ServerOf returns the name of the server of a tool.
+func ServerOf(tool string) string {
+	server, _, _ := strings.Cut(strings.TrimPrefix(tool, serverPrefix), "__")
+	return server
+}
+
+// FailureLine returns the first line of a server's failure that is no heading.
+func FailureLine(failure string) string {
+	for line := range strings.Lines(strings.TrimPrefix(failure, "error: ")) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			return text.TruncateRunes(line, maxReported/2)
+		}
+	}
+	return "no reason given"
+}
+
+// serverCalls are the calls of the servers' tools in a step.
+type serverCalls struct {
+	running map[string]string // tools of the calls without a result, by ID
+	failed  int
+	worked  bool
+	first   string // the first failure
+}
+
+func (s *serverCalls) learnCall(call llm.ToolCall) {
+	if !strings.HasPrefix(call.Name, serverPrefix) {
+		return
+	}
+	if s.running == nil {
+		s.running = map[string]string{}
+	}
+	s.running[call.ID] = call.Name
+}
+
+func (s *serverCalls) learnResults(e loop.Entry) {
+	for _, m := range e.Messages {
+		tool, ran := s.running[m.ToolCallID]
+		if m.Role != llm.ToolRole || !ran {
+			continue
+		}
+		delete(s.running, m.ToolCallID)
+		if !slices.ContainsFunc(e.Outcomes, func(o loop.Outcome) bool { return o.Call == m.ToolCallID && o.Failed }) {
+			s.worked = true
+		} else if s.failed++; s.first == "" {
+			s.first = ServerOf(tool) + " failed: " + FailureLine(m.Content)
+		}
+	}
+}
+
+// failure says that all calls failed, and why the first one did, or returns "".
+func (s *serverCalls) failure() string {
+	if s.worked || s.failed == 0 {
+		return ""
+	}
+	if s.failed == 1 {
+		return "the only call of " + s.first
+	}
+	return fmt.Sprintf("all %d calls of %s", s.failed, s.first)
+}

@@ -73,6 +73,37 @@ func TestLearn_countsTools(t *testing.T) {
 	require.Equal(t, 2, got.Used)
 }
 
+// A report says that no tool of a server ever worked, with the first failure, until one works or the
+// step begins again.
+func TestLearn_brokenServers(t *testing.T) {
+	t.Parallel()
+	r := &rules{tools: []string{"mcp__pw__browser_navigate", "list_files"}}
+	call := func(id, tool, result string, failed bool) {
+		for _, e := range []loop.Entry{
+			{Kind: loop.Reply, Messages: []llm.Message{{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: id, Name: tool, Arguments: "{}"}}}}},
+			{Kind: loop.Results, Messages: []llm.Message{{Role: llm.ToolRole, ToolCallID: id, Content: result}}, Outcomes: []loop.Outcome{{Call: id, Failed: failed}}},
+		} {
+			require.NoError(t, r.Learn(t.Context(), e))
+		}
+	}
+	reported := func() (got report) {
+		require.NoError(t, json.Unmarshal(r.acceptReport(report{}).Payload, &got))
+		return got
+	}
+	call("c1", "list_files", "nothing", true)
+	require.Empty(t, reported().Broken, "no server was asked")
+	call("c2", "mcp__pw__browser_navigate", "error: ### Error\nChromium sandboxing failed!\nat launch", true)
+	call("c3", "mcp__pw__browser_click", "no page", true)
+	require.Equal(t, "all 2 calls of pw failed: Chromium sandboxing failed!", reported().Broken)
+	require.True(t, reported().Browser)
+	call("c4", "mcp__pw__browser_snapshot", "a page", false)
+	call("c5", "mcp__pw__browser_click", "no such element", true)
+	require.Empty(t, reported().Broken)
+	require.NoError(t, r.Learn(t.Context(), loop.Entry{Kind: loop.BegunAgain}))
+	call("c6", "mcp__pw__browser_click", "", true)
+	require.Equal(t, "the only call of pw failed: no reason given", reported().Broken)
+}
+
 // If the agent has a browser, the opening says how to use it and names its tools.
 func TestOpening_browser(t *testing.T) {
 	t.Parallel()

@@ -37,6 +37,11 @@ type report struct {
 
 	// Used counts the calls of tools other than record_evidence.
 	Used int `json:"tool_calls"`
+
+	// Broken says that every call of the servers' tools failed, with the first line of the first
+	// failure; empty if one succeeded or none was made. Browser reports whether they had a browser.
+	Broken  string `json:"broken,omitempty"`
+	Browser bool   `json:"browser,omitempty"`
 }
 
 // The reasons of rejections, which journals contain.
@@ -91,6 +96,7 @@ type rules struct {
 	step  Step
 
 	used     int // calls of tools other than record_evidence
+	servers  serverCalls
 	usage    llm.Usage
 	heard    int  // number of the last message of a person
 	delayed  bool // a report was withdrawn for messages
@@ -164,7 +170,7 @@ func (r *rules) knowsTool(tool string) bool {
 }
 
 func (r *rules) acceptReport(report report) *loop.Action {
-	report.Used = r.used
+	report.Used, report.Broken, report.Browser = r.used, r.servers.failure(), slices.ContainsFunc(r.tools, OpensPages)
 	payload, _ := json.Marshal(report) // encoding of strings cannot fail
 	return &loop.Action{Kind: kindReported, Payload: payload}
 }
@@ -271,13 +277,16 @@ func (r *rules) Learn(_ context.Context, e loop.Entry) error {
 	case loop.Resumed:
 		r.usage = llm.Usage{} // Launch.Limits are already reduced by the usage of earlier launches
 	case loop.BegunAgain:
-		r.used = 0
+		r.used, r.servers = 0, serverCalls{}
+	case loop.Results:
+		r.servers.learnResults(e)
 	case loop.Reply:
 		for _, m := range e.Messages {
 			for _, call := range m.ToolCalls {
 				if call.Name != scenario.EvidenceTool && call.Name != reportTool && r.knowsTool(call.Name) {
 					r.used++
 				}
+				r.servers.learnCall(call)
 			}
 		}
 	case loop.Updated:

@@ -135,7 +135,7 @@ func TestDoctor_theStackDoesNotStart(t *testing.T) {
 func TestDoctor_usage(t *testing.T) {
 	s := newShell(t)
 	for line, says := range map[string]string{
-		"doctor x":                   "takes 0 argument(s)",
+		"doctor x":                   "takes no arguments, got 1 argument",
 		"doctor --skip modles":       `there is no check "modles"; there are versions, temporal`,
 		"doctor --timeout 0s":        "positive duration",
 		"doctor --address localhost": "HOST:PORT",

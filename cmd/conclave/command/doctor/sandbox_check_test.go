@@ -22,7 +22,7 @@ func TestSandboxCheck_usage(t *testing.T) {
 		says string
 	}{
 		{[]string{"sandbox", "chekc"}, "did you mean `conclave sandbox check`?"},
-		{[]string{"sandbox", "check", "x"}, "takes 0 argument(s)"},
+		{[]string{"sandbox", "check", "x"}, "takes no arguments, got 1 argument"},
 		{[]string{"sandbox", "check", "--level", "strong"}, `--level is "strong"; it takes full, landlock or off`},
 		{[]string{"sandbox", "check", "--levl", "off"}, "did you mean --level?"},
 		{[]string{"sandbox", "check", "--only", ""}, "--only names no attack"},

@@ -18,6 +18,7 @@ import (
 	"conclave/cmd/conclave/run/teams"
 	"conclave/engine/eval"
 	"conclave/engine/llm"
+	"conclave/engine/text"
 	sessionflow "conclave/workflows/session"
 )
 
@@ -111,7 +112,8 @@ func (u *unit) samplesOf() []eval.Sample {
 }
 
 func (u *unit) outcomeWords() string {
-	var told []string
+	const longest = 160 // bytes of a reason
+	var told, why []string
 	for _, s := range u.samplesOf() {
 		word := "wrong"
 		switch {
@@ -123,6 +125,12 @@ func (u *unit) outcomeWords() string {
 			word = "unparsed"
 		}
 		told = append(told, s.Arm+" "+word)
+		if reason := text.Truncate(cli.Line(s.Failed), longest); reason != "" && !slices.Contains(why, reason) {
+			why = append(why, reason)
+		}
+	}
+	if len(why) > 0 {
+		return strings.Join(told, ", ") + " (" + strings.Join(why, "; ") + ")"
 	}
 	return strings.Join(told, ", ")
 }

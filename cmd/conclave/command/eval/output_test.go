@@ -91,6 +91,20 @@ func TestUnit_chargesOnce(t *testing.T) {
 	require.Equal(t, []string{"eval-x-q-1-plain"}, u.runs)
 }
 
+// The line of a question says why arms have no outcome, each reason once.
+func TestUnit_saysWhyItFailed(t *testing.T) {
+	t.Parallel()
+	right := true
+	o := &output{samples: []eval.Sample{
+		{ID: "q", Epoch: 1, Arm: "single", Failed: "BadRequest: the model\nrefuses"},
+		{ID: "q", Epoch: 1, Arm: "plain", Correct: &right},
+		{ID: "q", Epoch: 1, Arm: "team", Failed: "BadRequest: the model\nrefuses"},
+		{ID: "q2", Epoch: 1, Arm: "team", Failed: "of another"},
+	}}
+	u := newUnit(&runner{out: o}, eval.Question{ID: "q"}, 1)
+	require.Equal(t, "single failed, plain right, team failed (BadRequest: the model refuses)", u.outcomeWords())
+}
+
 // The page links to the pages of sessions that are there, and escapes the texts of models.
 func TestDraw(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"conclave/activities/offline"
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run/teams"
 	"conclave/engine/config"
@@ -149,7 +150,22 @@ func (p *plan) readTeams(c *cli.CLI, t cli.Target, w *teams.Worker) error {
 		single = w.Resolve(single)
 		p.grader, p.graderHash = &single.Agents[0], single.Hash()
 	}
-	return p.checkPrices(w)
+	return errors.Join(p.checkAnswerable(), p.checkPrices(w))
+}
+
+// checkAnswerable refuses questions that a model of known skill cannot answer.
+func (p *plan) checkAnswerable() error {
+	for _, t := range p.allTeams() {
+		for _, a := range t.Agents {
+			if a.Backend.Type != config.Offline || a.Backend.Params[config.Targets] == nil {
+				continue
+			}
+			if err := offline.CheckQuestions(a.ID, a.Backend.Params, p.questions); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // checkPrices refuses a limit in dollars if a model's price is unknown.

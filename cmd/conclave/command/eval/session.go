@@ -2,6 +2,7 @@ package eval
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -174,6 +175,17 @@ func firstAnswers(s *record.Session) []*record.Step {
 	return found
 }
 
+// failureReason returns why the first failed agent has failed, or else the session; empty if neither has.
+func (o *endedSession) failureReason() string {
+	switch {
+	case len(o.result.Failed) > 0:
+		return o.result.Failed[0].Error.Type + ": " + o.result.Failed[0].Error.Message
+	case o.result.Error != nil:
+		return o.result.Status + ": " + o.result.Error.Message
+	}
+	return ""
+}
+
 func (o *endedSession) decisionReply() reply {
 	d := reply{session: o.result.SessionID, cost: o.result.Cost, seconds: o.result.DurationSeconds, layout: o.layout, step: o.session.Final()}
 	d.text = o.result.Answer
@@ -182,10 +194,7 @@ func (o *endedSession) decisionReply() reply {
 	}
 	switch {
 	case o.result.Winner == "":
-		d.failed = o.result.Status
-		if o.result.Error != nil {
-			d.failed += ": " + o.result.Error.Message
-		}
+		d.failed = cmp.Or(o.failureReason(), o.result.Status)
 	case o.result.Status == string(coordination.Undecided):
 		d.failed = o.result.Status
 	}

@@ -28,12 +28,16 @@ func TestRun_refuses(t *testing.T) {
 	s := newShell(t)
 	s.File("q.jsonl", questions)
 	s.File("graded.jsonl", `{"input":"Why?","target":"because","scorer":"model_graded"}`)
+	s.File("code.jsonl", questions+`{"id":"q3","input":"Write it.","target":"x","scorer":"command","metadata":{"command":"true"}}`)
 	s.File("bad.jsonl", "{\"input\":\"x\",\"target\":\"y\"}\n{\"input\":\"x\"}\n")
 	s.File("based.jsonl", `{"id":"q7","input":"x","target":"y","base":"nowhere"}`)
 	s.File("checked.jsonl", `{"id":"q8","input":"x","scorer":"checks","checks":[{"name":"c"}]}`)
 	s.File("team.yaml", "agents: [{id: agent_a, backend: {model: m, base_url: 'http://127.0.0.1:1/v1'}}]")
 	s.File("known.yaml", "agents: [{id: agent_a, backend: {type: offline, params: {skill: 1, targets: q.jsonl}}}]")
+	s.File("half.yaml", "agents: [{id: agent_a, backend: {type: offline, params: {skill: 1, targets: code.jsonl}}}]")
 	for line, want := range map[string]string{
+		"code.jsonl --config half.yaml":                            "agent agent_a cannot be asked question q3: the model of known skill has no right and wrong answer",
+		"code.jsonl --config known.yaml":                           "agent agent_a cannot be asked question q3: the question is not in params.targets",
 		"none.jsonl --offline":                                     "read the questions",
 		"bad.jsonl --offline":                                      "bad.jsonl: line 2: no target",
 		"graded.jsonl --offline":                                   "--grader",

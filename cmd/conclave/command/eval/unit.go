@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -25,6 +26,7 @@ type unit struct {
 	scores map[string]*bool // scores found by commands or a grader, by answer
 
 	asked string // ID of the newest session
+	why   string // why agents of the newest session have no answer
 
 	team *endedSession // outcome of the evaluated team; nil if it is no arm
 	pool []reply       // first answers, those of the team before those of sessions for more
@@ -60,6 +62,7 @@ func (u *unit) askTeam(ctx context.Context, arm string, of config.Team) (*endedS
 	o, err := u.askSession(ctx, id, u.q, of)
 	if err == nil {
 		u.chargeRun(id, o.result.Cost)
+		u.why = o.failureReason()
 	}
 	return o, err
 }
@@ -183,7 +186,7 @@ func (u *unit) fillPool(ctx context.Context, arm eval.Arm, n int) error {
 
 func (u *unit) voteOutcome(ctx context.Context, answers []reply) (eval.Sample, error) {
 	if len(answers) == 0 {
-		return eval.Sample{Failed: "no agent gave a first answer", SessionID: u.asked}, nil
+		return eval.Sample{Failed: cmp.Or(u.why, "no agent gave a first answer"), SessionID: u.asked}, nil
 	}
 	var keys []string
 	var spent llm.Usage

@@ -20,11 +20,11 @@ func TestPrune_refusesWrongFlagsBeforeItStartsAnything(t *testing.T) {
 		"--keep is -1":            {"prune", "--keep", "-1"},
 		"did you mean failed?":    {"prune", "--status", "faled"},
 		"\"running\" is not a status with which runs end; those are budget, cancelled": {"prune", "--status", "running"},
-		"name it with --bucket":       {"prune", "--address", "127.0.0.1:1"},
-		"delete needs ID":             {"delete"},
-		"characters that no ID has":   {"delete", "a\nb"},
-		"takes 0 argument(s), got 1":  {"prune", "s1"},
-		"--status is given but empty": {"prune", "--status", ""},
+		"name it with --bucket":              {"prune", "--address", "127.0.0.1:1"},
+		"delete needs ID":                    {"delete"},
+		"characters that no ID has":          {"delete", "a\nb"},
+		"takes no arguments, got 1 argument": {"prune", "s1"},
+		"--status is given but empty":        {"prune", "--status", ""},
 	} {
 		code, stdout, stderr := s.Run(line...)
 		require.Equal(t, cli.ExitUsage, code, "%v", line)

@@ -119,12 +119,13 @@ func listSessionsCommand(c *cli.CLI) *cobra.Command {
 		Short: "List sessions, newest first",
 		Long: `List the newest sessions of the local data directory, or of a cluster's namespace,
 with their duration and cost, or tokens if the price is unknown. Sessions that wait
-for a person are paused or parked. A session that is a step of a pipeline says so; its
-kind in JSON is pipeline_step. One that continues another session names it. list never
-runs a step.`,
+for a person are paused or parked. Sessions that a pipeline or an evaluation has started
+are listed only with --all or --kind. One that continues another session names it. list
+never runs a step.`,
 		Example: `  conclave list
   conclave list --status failed,cancelled --since 7d
   conclave list --team reviewers --status failed
+  conclave list --kind evaluation,pipeline_step
   conclave list --limit 0 --json | jq -r '.[] | select(.status == "running") | .session_id'`,
 	})
 }

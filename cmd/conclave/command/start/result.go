@@ -118,9 +118,9 @@ func describePresenter(r sessionflow.Result) string {
 }
 
 func describeDecision(r sessionflow.Result) string {
-	how := "by " + r.Status
-	if coordination.Status(r.Status) == coordination.Undecided {
-		how = r.Status
+	how := r.Status
+	if s := coordination.Status(r.Status); s == coordination.Consensus || s == coordination.Plurality {
+		how = "by " + how
 	}
 	switch {
 	case coordination.Status(r.Status) == coordination.Presented:
@@ -128,7 +128,11 @@ func describeDecision(r sessionflow.Result) string {
 	case r.DecidedBy == coordination.ByAgreement:
 		return how + " · equal first answers, without a vote"
 	}
-	how += " · " + cli.Plural(r.Votes[r.Winner], "fresh vote")
+	votes := "without a fresh vote"
+	if n := r.Votes[r.Winner]; n > 0 {
+		votes = cli.Plural(n, "fresh vote")
+	}
+	how += " · " + votes
 	if r.DecidedBy == coordination.ByChecks {
 		how += ", ahead by checks"
 	}

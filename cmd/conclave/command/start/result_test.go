@@ -295,11 +295,12 @@ func TestGround(t *testing.T) {
 		"by consensus · 2 fresh votes, a quorum":                                 {Status: "consensus", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByQuorum},
 		"by consensus · 2 fresh votes, a quorum · agent_c cut off by the quorum": {Status: "consensus", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByQuorum, Cut: []string{"agent_c"}},
 		"by consensus · equal first answers, without a vote":                     {Status: "consensus", Winner: "agent_a", DecidedBy: coordination.ByAgreement},
+		"finished · without a fresh vote":                                        {Status: "finished", Winner: "agent_a", DecidedBy: coordination.ByForce},
 		"undecided · 2 fresh votes":                                              {Status: "undecided", Winner: "agent_a", Votes: votes, DecidedBy: coordination.ByVotes},
 	} {
 		require.Equal(t, want, describeDecision(r))
 	}
 	byChecks := sessionflow.Result{Status: "plurality", Winner: "agent_b", Votes: votes, DecidedBy: coordination.ByChecks}
-	require.Equal(t, "by plurality · 0 fresh votes, ahead by checks", describeDecision(byChecks))
+	require.Equal(t, "by plurality · without a fresh vote, ahead by checks", describeDecision(byChecks))
 	require.Equal(t, "only 33 % of the active agents support it", describeSupport(sessionflow.Result{Support: &coordination.Support{Share: 1.0 / 3}}))
 }

@@ -150,7 +150,7 @@ func TestStep_usage(t *testing.T) {
 		{[]string{"--session-dir", "d", "--config", "one.yaml", "--eval-criteria", "broken.json", "q"}, "broken.json"},
 		{[]string{"--session-dir", "one.yaml", "--config", "one.yaml", "q"}, "one.yaml"},
 		{[]string{"--session-dir", "", "--config", "one.yaml", "q"}, "--session-dir is given but empty"},
-		{[]string{"--check", "--session-dir", "d", "q"}, "takes 0 argument(s)"},
+		{[]string{"--check", "--session-dir", "d", "q"}, "takes no arguments, got 1 argument"},
 		{[]string{"--check"}, "--session-dir DIR"},
 		{[]string{"--check", "--session-dir", "nowhere"}, "there is no session directory nowhere"},
 	} {

@@ -181,6 +181,9 @@ func TestApply(t *testing.T) {
 	out.Reset()
 	require.NoError(t, applyChanges(conn, f, dir, changes, patch.Options{}))
 	require.Equal(t, dir+" already has the change of agent1.1\n", out.String())
+	out.Reset()
+	require.NoError(t, applyChanges(conn, f, dir, nil, patch.Options{}))
+	require.Equal(t, "agent1.1 changes no files\n", out.String())
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte("mine\n"), 0o600))
 	err := applyChanges(conn, f, dir, changes, patch.Options{})

@@ -162,7 +162,7 @@ func applyChanges(conn *cli.Connection, f *Answer, dir string, changes []patch.C
 			Files     []string `json:"files"`
 		}{f.ID, f.Label, dir, o.Check, filesOf(made)})
 	}
-	return conn.Print(appliedSummary(f, dir, made, o))
+	return conn.Print(appliedSummary(f, dir, changes, made, o))
 }
 
 func openTarget(dir string) (*os.Root, error) {
@@ -221,7 +221,10 @@ func recoverAndApply(conn *cli.Connection, root *os.Root, changes []patch.Change
 	return patch.Apply(root, journals, changes, o)
 }
 
-func appliedSummary(f *Answer, dir string, made []patch.Change, o patch.Options) string {
+func appliedSummary(f *Answer, dir string, changes, made []patch.Change, o patch.Options) string {
+	if len(changes) == 0 {
+		return f.Label + " changes no files\n"
+	}
 	if len(made) == 0 {
 		return fmt.Sprintf("%s already has the change of %s\n", dir, f.Label)
 	}

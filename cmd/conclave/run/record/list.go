@@ -30,6 +30,9 @@ type Item struct {
 	Offline          bool
 }
 
+// IsOfEvaluation reports whether an evaluation started the session with this ID.
+func IsOfEvaluation(id string) bool { return strings.HasPrefix(id, "eval-") }
+
 // List returns the runs in a store, the newest first. A run with unreadable documents has only its ID.
 func List(ctx context.Context, store artifact.Store) ([]Item, error) {
 	found, changed := map[string]Run{}, map[string]time.Time{} // by the root of the run's files

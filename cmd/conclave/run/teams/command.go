@@ -37,8 +37,6 @@ func Command(c *cli.CLI) *cobra.Command {
 		RunE: cli.Group,
 	}
 	cmd.AddCommand(
-		trustCommand(c),
-		importCommand(c),
 		initCommand(c),
 		&cobra.Command{
 			Use:   "validate [FILE...]",
@@ -52,6 +50,8 @@ func Command(c *cli.CLI) *cobra.Command {
   conclave config validate worker.yaml`,
 			RunE: func(_ *cobra.Command, args []string) error { return validateFiles(c, args) },
 		},
+		trustCommand(c),
+		importCommand(c),
 		schemaCommand(c),
 		criteriaCommand(c),
 	)

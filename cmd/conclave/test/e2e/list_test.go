@@ -25,7 +25,7 @@ func TestQueryFileAndList(t *testing.T) {
 	out := c.conclave("pipeline", "run", "--offline", "--session-id", "graph", example(t, "decide.yaml"), "--query-file", question)
 	require.Equal(t, 0, out.code, out.stderr)
 
-	out = c.conclave("list", "--json")
+	out = c.conclave("list", "--json", "--all")
 	require.Equal(t, 0, out.code)
 	var listed []struct {
 		SessionID string  `json:"session_id"`
@@ -53,7 +53,12 @@ func TestQueryFileAndList(t *testing.T) {
 	require.Equal(t, map[string]string{"from-file": "session", "piped": "session", "graph-decide-l2": "pipeline_step"}, kinds)
 	require.Equal(t, "Spaces or tabs?", queries["piped"], "without the end of the line")
 
-	out = c.conclave("list", "--status", "consensus", "--since", "1h", "--limit", "1")
+	out = c.conclave("list")
+	require.NotContains(t, out.stdout, "graph-decide-l2")
+	require.Contains(t, out.stderr, "1 started by pipelines or evaluations: --all lists them")
+	require.NotContains(t, c.conclave("list", "--json").stdout, "graph-decide-l2")
+	require.NotContains(t, c.conclave("list", "--kind", "pipeline_step").stdout, "piped")
+	out = c.conclave("list", "--all", "--status", "consensus", "--since", "1h", "--limit", "1")
 	require.Equal(t, 2, strings.Count(out.stdout, "\n"), out.stdout)
 	require.Contains(t, out.stdout, "step of graph: ")
 	require.Contains(t, out.stderr, "only the newest 1 are listed")
@@ -65,6 +70,12 @@ func TestQueryFileAndList(t *testing.T) {
 	require.Equal(t, "piped\n:36\n", out.stdout)
 	require.Contains(t, c.conclave("__complete", "transcript", "piped", "").stdout, "agent_b")
 	require.NotContains(t, out.stderr, "starting the embedded")
+}
+
+// The first command of the help is the one to begin with.
+func TestHelp_order(t *testing.T) {
+	t.Parallel()
+	require.Regexp(t, `Ask a team:\n  run .*\n  start .*\n  watch `, newCLI(t).conclave("--help").stdout)
 }
 
 // dev serves on the ports that it is given, with the teams of a worker configuration.

@@ -158,8 +158,8 @@ func TestPipelineExampleDecide(t *testing.T) {
 	require.Equal(t, 0, c.conclave("pull", "--verify", "decide", dir).code)
 	require.FileExists(t, filepath.Join(dir, "steps/003-minutes/workspace/answer.md"), "the team's files are those of the run")
 
-	require.Contains(t, c.conclave("list", "--json").stdout, `"decide-decide-l2"`, "the team's session is one of its own")
-	require.NotContains(t, c.conclave("list", "--json").stdout, `"decide"`)
+	require.Contains(t, c.conclave("list", "--json", "--kind", "pipeline_step").stdout, `"decide-decide-l2"`, "the team's session is one of its own")
+	require.NotContains(t, c.conclave("list", "--json", "--all").stdout, `"decide"`)
 	require.Contains(t, c.conclave("pipeline", "list", "--json").stdout, `"decide"`)
 	require.Contains(t, c.conclave("status", "decide").stdout, "2 transitions")
 	require.Contains(t, c.conclave("transcript", "decide", "minutes", "last").stdout, "minutes · step 003")

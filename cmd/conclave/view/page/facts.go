@@ -47,21 +47,10 @@ func factsOf(s *record.Session) []fact {
 	return facts
 }
 
-// cutWords says in few words why an agent's step was ended by the decision; empty for others.
-func cutWords(s *record.Session, agent string) string {
-	switch {
-	case !slices.Contains(s.State.Cut, agent):
-		return ""
-	case s.State.DecidedBy == coordination.ByQuorum:
-		return "cut off by the quorum"
-	}
-	return "away at the decision"
-}
-
 // isCut reports whether a step was ended by the decision of the others.
 func isCut(s *record.Session, p *record.Step) bool {
 	a := s.Agent(p.Agent)
-	return p.Action == "" && a != nil && a.Error == nil && cutWords(s, p.Agent) != "" && p == a.Steps[len(a.Steps)-1]
+	return p.Action == "" && a != nil && a.Error == nil && s.State.CutOff(p.Agent) != "" && p == a.Steps[len(a.Steps)-1]
 }
 
 func staleVotes(s *record.Session) []string {
@@ -149,7 +138,11 @@ func supportLines(s *record.Session) []string {
 	if with.Confidence != nil {
 		told = append(told, "Its voters' mean confidence is "+wholePercent(*with.Confidence)+".")
 	}
-	if with.Agreement != nil && *with.Agreement > 0 { // a revision seldom equals a first answer
+	switch {
+	case with.Agreement == nil:
+	case *with.Agreement == 0:
+		told = append(told, "No other first answer equals it.")
+	default:
 		told = append(told, wholePercent(*with.Agreement)+" of the other first answers equal it.")
 	}
 	return told

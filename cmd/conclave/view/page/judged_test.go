@@ -178,12 +178,11 @@ func TestDraw_undecidedGoesOn(t *testing.T) {
 	require.NotContains(t, forms("quorum"), `/sessions/s1/`+"retry")
 }
 
-// The share of equal first answers is shown unless it is zero, because a revision seldom equals any
-// of them; the votes tell the rest.
+// The share of equal first answers does not count the answer itself.
 func TestSupport(t *testing.T) {
 	t.Parallel()
 	none, third := 0.0, 1.0/3
-	for want, agreement := range map[string]*float64{"": &none, "33 % of the other first answers equal it.": &third} {
+	for want, agreement := range map[string]*float64{"No other first answer equals it.": &none, "": nil, "33 % of the other first answers equal it.": &third} {
 		s := &record.Session{}
 		s.State.Support = &coordination.Support{Share: 2.0 / 3, Agreement: agreement}
 		require.Equal(t, want, strings.Join(supportLines(s), " "))

@@ -106,7 +106,7 @@ func (d *drawing) stepMark(p *record.Step, at float64, y int) mark {
 	case p.Stop != nil:
 		m.Path, m.Class, m.Title = octagon, "stop", p.Agent+" stopped: "+p.Stop.Status
 	case isCut(d.s, p):
-		m.Path, m.Class, m.Title, m.Label = dash, "cut", p.Agent+" was "+cutWords(d.s, p.Agent), ""
+		m.Path, m.Class, m.Title, m.Label = dash, "cut", p.Agent+" was "+d.s.State.CutOff(p.Agent), ""
 	case p.Error != nil:
 		m.Path, m.Class, m.Title = cross, "failure", p.Agent+" failed: "+briefLine(p.Error.Message, 120)
 	}
@@ -142,7 +142,7 @@ func barTitle(s *record.Session, p *record.Step, now time.Time) string {
 func actionWords(s *record.Session, p *record.Step) string {
 	switch {
 	case isCut(s, p):
-		return cutWords(s, p.Agent)
+		return s.State.CutOff(p.Agent)
 	case p.Answer != nil:
 		return "answer " + p.Answer.Label
 	case p.Vote != nil:

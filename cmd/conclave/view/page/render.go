@@ -234,7 +234,7 @@ func FilterOf(q url.Values) Filter {
 }
 
 // isNested reports whether a pipeline or an evaluation started a run.
-func isNested(i record.Item) bool { return i.Parent != "" || strings.HasPrefix(i.ID, "eval-") }
+func isNested(i record.Item) bool { return i.Parent != "" || record.IsOfEvaluation(i.ID) }
 
 // Beside returns the address of the run that is so many places older than a run among those of its kind; nested
 // ones are only beside a nested one. It is empty without one.

@@ -227,8 +227,8 @@ func newRow(s *record.Session, a *record.Agent, i int, doing []cli.Activity, now
 		if a.Purpose == coordination.Evaluation {
 			r.State = "its answer is evaluated"
 		}
-	case cutWords(s, a.ID) != "":
-		r.State = cutWords(s, a.ID)
+	case s.State.CutOff(a.ID) != "":
+		r.State = s.State.CutOff(a.ID)
 	default:
 		r.State = strings.ReplaceAll(a.Status, "_", " ")
 	}
