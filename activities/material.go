@@ -8,6 +8,7 @@ import (
 
 	"conclave/engine/files/artifact"
 	"conclave/engine/files/snapshot"
+	"conclave/engine/llm"
 	"conclave/engine/step"
 )
 
@@ -27,11 +28,47 @@ func CheckMaterial(ctx context.Context, trees *snapshot.Trees, m artifact.Materi
 		}
 		names[c.Name] = true
 	}
-	_, err := Contexts(ctx, trees, m)
+	if _, err := Contexts(ctx, trees, m); err != nil {
+		return err
+	}
+	_, err := Pictures(ctx, trees, m)
 	return err
 }
 
-// UseMaterial protects the base and the context of a claimed session or run from pruning.
+// Pictures reads the pictures of a question.
+func Pictures(ctx context.Context, trees *snapshot.Trees, m artifact.Material) ([]llm.Image, error) {
+	if len(m.Images) > artifact.MaxPictures {
+		return nil, Invalid(fmt.Errorf("the question has %d pictures: leave at most %d", len(m.Images), artifact.MaxPictures))
+	}
+	var shown []llm.Image
+	var size int64
+	for _, p := range m.Images {
+		b, err := openSnapshot(ctx, trees, p.Manifest)
+		if err != nil {
+			return nil, err
+		}
+		f, found := b.File(p.Path)
+		if !found {
+			return nil, Invalid(fmt.Errorf("images: %.200q is no file of %s", p.Path, p.Manifest))
+		}
+		if size += f.Size; size > artifact.MaxPictureBytes {
+			return nil, Invalid(fmt.Errorf("images: there are more than %d MB: leave pictures out", artifact.MaxPictureBytes>>20))
+		}
+		data, err := b.ReadFile(ctx, f)
+		if err != nil {
+			return nil, finalIfDamaged(err)
+		}
+		image := llm.Image{Data: data, Ref: f.SHA256}
+		image.MediaType = image.Format()
+		if err := image.CheckWhole(); err != nil {
+			return nil, Invalid(fmt.Errorf("images: %.200q: %w", p.Path, err))
+		}
+		shown = append(shown, image)
+	}
+	return shown, nil
+}
+
+// UseMaterial protects the base, the context and the pictures of a claimed session or run from pruning.
 func UseMaterial(ctx context.Context, store artifact.Store, m artifact.Material, now func() time.Time) error {
 	references := []string{}
 	if m.Base != "" {
@@ -39,6 +76,9 @@ func UseMaterial(ctx context.Context, store artifact.Store, m artifact.Material,
 	}
 	for _, c := range m.Context {
 		references = append(references, c.Manifest)
+	}
+	for _, p := range m.Images {
+		references = append(references, p.Manifest)
 	}
 	for _, reference := range references {
 		hash, err := snapshot.Parse(reference)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,11 +104,51 @@ func (a *Activities) assembleStep(ctx context.Context, run *attempt.Attempt, in 
 	if m.Contexts, err = activities.Contexts(ctx, a.Bases(), session.Material); err != nil {
 		return err
 	}
+	pictures, err := activities.Pictures(ctx, a.Bases(), session.Material)
+	if err != nil {
+		return err
+	}
+	run.Ports.Model = illustrate(run.Ports.Model, pictures)
+	for i, p := range pictures {
+		m.Pictures = append(m.Pictures, team.Picture{Name: path.Base(session.Images[i].Path), Image: llm.Image{MediaType: p.MediaType, Ref: p.Ref}})
+	}
 	m.Query, m.Secret, m.Criteria, m.Turns, m.Persona = session.Query, session.FirstRunID, criteria, turns, drafts.Persona
 	m.Instructions = session.Instructions
 	run.Spec, err = m.Spec(ctx, store)
 	run.Spec.KeepsJournal = true // Record deletes all of the session
 	return err
+}
+
+// illustrate returns a model whose calls have the data of the pictures that messages refer to.
+func illustrate(model loop.Model, pictures []llm.Image) loop.Model {
+	if len(pictures) == 0 {
+		return model
+	}
+	byRef := map[string][]byte{}
+	for _, p := range pictures {
+		byRef[p.Ref] = p.Data
+	}
+	return illustrated{Model: model, data: byRef}
+}
+
+// illustrated is a loop.Model. No journal and no transcript has the data.
+type illustrated struct {
+	loop.Model
+	data map[string][]byte // by llm.Image.Ref
+}
+
+func (m illustrated) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
+	req.Messages = slices.Clone(req.Messages)
+	for i, message := range req.Messages {
+		images := slices.Clone(message.Images)
+		for j, image := range images {
+			if image.Ref != "" {
+				images[j].Data = m.data[image.Ref]
+			}
+		}
+		req.Messages[i].Images = images
+	}
+	return m.Model.Generate(ctx, req)
 }
 
 // criteriaFile contains the evaluation criteria of a session.

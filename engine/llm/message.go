@@ -59,7 +59,11 @@ type ToolCall struct {
 // Image is a picture, such as a tool's screenshot.
 type Image struct {
 	MediaType string `json:"media_type"` // image/png, image/jpeg, image/gif or image/webp
-	Data      []byte `json:"data"`
+	Data      []byte `json:"data,omitempty"`
+
+	// Ref is the SHA-256 of a picture of the question, which is stored once. Its Data are filled in
+	// for a model call alone.
+	Ref string `json:"ref,omitempty"`
 }
 
 // Tool describes a tool to a model. Parameters is a JSON Schema of type object.

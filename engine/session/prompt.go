@@ -97,8 +97,18 @@ func (r *rules) Opening() ([]llm.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []llm.Message{{Role: llm.System, Content: system}, {Role: llm.User, Content: user}}, nil
+	opening := []llm.Message{{Role: llm.System, Content: system}, {Role: llm.User, Content: user}}
+	for _, p := range r.task.Pictures {
+		opening[1].Images = append(opening[1].Images, p.Image)
+	}
+	return opening, nil
 }
+
+// maxTitle bounds the name of a picture in a prompt, in bytes.
+const maxTitle = 80
+
+// Title returns the name in one line.
+func (p Picture) Title() string { return text.Truncate(text.OneLine(p.Name), maxTitle) }
 
 func (r *rules) buildPrompt() prompt {
 	t, open := r.task, r.openActions()

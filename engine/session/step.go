@@ -24,7 +24,9 @@ type Step struct {
 	Agents []string // IDs of the whole team, in any order; an agent's number is its position in byte order, from 1
 	Open   bool     // other agents can join at any time, as in a directory; the agent is then never a team of one
 	Query  string
-	Turns  []artifact.Turn // earlier turns of the conversation, the oldest first
+	// Pictures are shown with the query.
+	Pictures []Picture
+	Turns    []artifact.Turn // earlier turns of the conversation, the oldest first
 
 	// Secret is the session's secret, which no agent sees. If it is empty, the step's own
 	// token is used.
@@ -119,11 +121,18 @@ func (m Step) evaluatorFile(answer int, name string) string {
 	return m.Layout.Step(m.Launch.Agent, answer, "evaluator/"+name)
 }
 
+// Picture is a picture of the query. The opening refers to it; a model call has its data.
+type Picture struct {
+	Name  string // file name
+	Image llm.Image
+}
+
 // planTask builds the task, as far as it follows from the launch and the configuration.
 func (o *opening) planTask() task {
 	l, c := o.Launch, o.Team.Orchestrator
 	t := task{
 		Query:         o.Query,
+		Pictures:      o.Pictures,
 		Turns:         o.Turns,
 		Wishes:        o.Instructions,
 		Offered:       l.Offered,

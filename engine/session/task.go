@@ -21,10 +21,11 @@ import (
 // task is the input of a step's rules. It names agents by anonymous numbers only,
 // so nothing that the rules produce can name an ID, a model or a provider.
 type task struct {
-	Query   string
-	Turns   []artifact.Turn       // earlier turns of the conversation, the oldest first
-	Wishes  string                // instructions of the caller; may be empty
-	Offered []coordination.Action // actions open to the step; never empty
+	Query    string
+	Pictures []Picture
+	Turns    []artifact.Turn       // earlier turns of the conversation, the oldest first
+	Wishes   string                // instructions of the caller; may be empty
+	Offered  []coordination.Action // actions open to the step; never empty
 
 	Purpose       coordination.Purpose
 	SystemMessage string          // the agent's own, from the configuration; may be empty

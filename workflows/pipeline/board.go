@@ -182,6 +182,8 @@ func (in Input) validate(id string, continued bool) error {
 		return workflows.Invalid(`the input has no request: give {"request":"…","config":{…}}`)
 	case len(in.Request) > workflows.MaxInput:
 		return workflows.Invalid("the request has %d bytes, at most %d are accepted: give large material as a base or a context: `conclave upload DIR` stores one", len(in.Request), workflows.MaxInput)
+	case len(in.Images) > 0:
+		return workflows.Invalid("images are shown with the question of a session, and this is a pipeline: give them as files of a base or a context")
 	case len(in.Config) > workflows.MaxInput:
 		return workflows.Invalid("the config has %d bytes, at most %d are accepted", len(in.Config), workflows.MaxInput)
 	}

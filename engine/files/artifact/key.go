@@ -221,7 +221,20 @@ func unescapeKey(key string) string {
 type Material struct {
 	Base    string    `json:"base,omitempty"`    // the workspace of every step
 	Context []Context `json:"context,omitempty"` // directories shown read-only
+	Images  []Picture `json:"images,omitempty"`  // shown with the question, in this order
 }
+
+// Picture is a file of a stored directory that is shown with the question of a session.
+type Picture struct {
+	Manifest string `json:"manifest"`
+	Path     string `json:"path"`
+}
+
+// Limits of the pictures of a question.
+const (
+	MaxPictures     = 20
+	MaxPictureBytes = 32 << 20 // of all together
+)
 
 // Context is a directory that agents may only read, at context/<name>/.
 type Context struct {
@@ -243,5 +256,5 @@ func CheckContextName(name string) error {
 	return nil
 }
 
-// Given reports whether there is a base or a context.
-func (m Material) Given() bool { return m.Base != "" || len(m.Context) > 0 }
+// Given reports whether there is a base, a context or a picture.
+func (m Material) Given() bool { return m.Base != "" || len(m.Context) > 0 || len(m.Images) > 0 }

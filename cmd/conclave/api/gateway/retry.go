@@ -120,6 +120,18 @@ func (d *Desk) Upload(ctx context.Context, dir string) (reference string, err er
 	return snapshot.Reference(done.Hash), nil
 }
 
+// StorePictures stores the pictures of a question.
+func (d *Desk) StorePictures(ctx context.Context, files []inputs.File) ([]artifact.Picture, error) {
+	if err := inputs.CheckPictures(files); err != nil {
+		return nil, badMaterial("%v", err)
+	}
+	shown, err := inputs.StorePictures(ctx, d.conn.Store, files)
+	if err != nil {
+		return nil, unavailableRefusal("store the pictures", err)
+	}
+	return shown, nil
+}
+
 // Remember records the directory of a session's base, the default target of `apply`.
 func (d *Desk) Remember(session, dir string) { inputs.Remember(d.conn, session, dir) }
 

@@ -2,16 +2,20 @@ package mcp
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"conclave/cmd/conclave/run/inputs"
 	"conclave/engine/files/artifact"
 )
 
@@ -35,7 +39,7 @@ func (in ask) usesRoot() bool {
 // not nil, it requests the client's roots, and the client repeats the call with them.
 func (s server) resolveMaterial(ctx context.Context, req *mcp.CallToolRequest, in ask) (m artifact.Material, dir string, asks *mcp.CallToolResult, err error) {
 	m = artifact.Material{Base: in.Base, Context: in.Context}
-	if in.usesRoot() {
+	if in.usesRoot() || slices.ContainsFunc(in.Images, isPath) {
 		granted, asked := req.Params.InputResponses[rootsRequest].(*mcp.ListRootsResult)
 		if !asked {
 			return m, "", &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{rootsRequest: &mcp.ListRootsParams{}}}, s.mayAskRoots(req)
@@ -43,14 +47,67 @@ func (s server) resolveMaterial(ctx context.Context, req *mcp.CallToolRequest, i
 		if dir, err = rootOf(granted.Roots); err != nil {
 			return m, "", nil, err
 		}
+	}
+	if in.usesRoot() {
 		if err := s.uploadRoot(ctx, &m, dir); err != nil {
 			return m, "", nil, err
 		}
+	}
+	files, err := readPictures(dir, in.Images)
+	if err == nil {
+		m.Images, err = s.desk.StorePictures(ctx, files)
+	}
+	if err != nil {
+		return m, "", nil, err
 	}
 	if in.Base != clientRoot {
 		dir = ""
 	}
 	return m, dir, nil, s.desk.CheckMaterial(ctx, m)
+}
+
+// isPath reports whether a picture is a file in the client's root, and not a data URL.
+func isPath(picture string) bool { return !strings.HasPrefix(picture, "data:") }
+
+// readPictures reads the pictures of a question: data URLs, and files in the client's root dir, out of
+// which no path and no link leads.
+func readPictures(dir string, pictures []string) (files []inputs.File, err error) {
+	var root *os.Root
+	if slices.ContainsFunc(pictures, isPath) {
+		if root, err = os.OpenRoot(dir); err != nil {
+			return nil, err
+		}
+		defer root.Close()
+	}
+	for i, p := range pictures {
+		f := inputs.File{Name: fmt.Sprintf("picture-%d", i+1)}
+		if isPath(p) {
+			name := strings.TrimPrefix(p, "file://")
+			if filepath.IsAbs(name) {
+				name, err = filepath.Rel(dir, name)
+			}
+			var info os.FileInfo
+			if err == nil {
+				info, err = root.Stat(name)
+			}
+			switch {
+			case err != nil:
+			case !info.Mode().IsRegular() || info.Size() > artifact.MaxPictureBytes:
+				err = errors.New("it is no file, or too large")
+			default:
+				f.Name = filepath.Base(name)
+				f.Data, err = root.ReadFile(name)
+			}
+		} else {
+			_, encoded, _ := strings.Cut(p, ";base64,")
+			f.Data, err = base64.StdEncoding.DecodeString(encoded)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("picture %d, %.200q: %w; give the path of a file in the client's root, or a data URL", i+1, p, err)
+		}
+		files = append(files, f)
+	}
+	return files, nil
 }
 
 // uploadRoot stores the client's root and replaces clientRoot by its reference.

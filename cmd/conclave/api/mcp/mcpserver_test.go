@@ -1,9 +1,13 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"image"
+	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -337,6 +341,47 @@ func TestAsk_root(t *testing.T) {
 			require.Equal(t, 2, played.Count())
 		})
 	}
+}
+
+// A picture is a file below the client's root, or a data URL.
+func TestAsk_images(t *testing.T) {
+	t.Parallel()
+	dir, outside := t.TempDir(), t.TempDir()
+	var b bytes.Buffer
+	require.NoError(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, 2, 2))))
+	for _, file := range []string{filepath.Join(dir, "lamp.png"), filepath.Join(outside, "other.png")} {
+		require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
+	}
+	require.NoError(t, os.Symlink(filepath.Join(outside, "other.png"), filepath.Join(dir, "link.png")))
+	inline := "data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes())
+	played := callers.New(t)
+	d, client := played.Desk(t), newClient(nil)
+	client.AddRoots(&mcp.Root{URI: "file://" + dir})
+	s := connect(t, d, access.Caller{}, Options{Local: true}, client, "")
+	ask := func(pictures ...string) fields {
+		return fields{"question": "q", "images": pictures, "wait_seconds": 0}
+	}
+	_, whole := call[outcome](t, s, "ask_team", ask("lamp.png", filepath.Join(dir, "lamp.png"), inline))
+	require.False(t, whole.IsError, "%v", whole.Content)
+	begun := played.Begun(t).Input
+	shown := begun.Images
+	require.Len(t, shown, 3)
+	require.Equal(t, []string{"01/lamp.png", "02/lamp.png", "03/picture-3"}, []string{shown[0].Path, shown[1].Path, shown[2].Path})
+	require.Empty(t, begun.Base, "only the pictures are read")
+	for picture, why := range map[string]string{
+		"../" + filepath.Base(outside) + "/other.png": "escapes",
+		filepath.Join(outside, "other.png"):           "escapes",
+		"link.png":                                    "escapes",
+		".":                                           "it is no file",
+		"none.png":                                    "no such file",
+		"data:image/png;base64,!":                     "illegal base64",
+		"data:text/plain;base64,aGk=":                 "it is not a PNG",
+	} {
+		require.Contains(t, refused(t, s, "ask_team", ask(picture)), why, picture)
+	}
+	require.Equal(t, 1, played.Count())
+	remote := connect(t, d, access.Caller{}, Options{}, client, "")
+	require.Contains(t, refused(t, remote, "ask_team", ask("lamp.png")), "reads no directories of its clients")
 }
 
 func TestAsk_noRoots(t *testing.T) {

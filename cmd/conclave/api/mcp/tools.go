@@ -28,6 +28,7 @@ type ask struct {
 	Team        string             `json:"team,omitempty" jsonschema:"the team to ask; left out for the default team"`
 	Base        string             `json:"base,omitempty" jsonschema:"the files that the team works on: a single dot for the client's root, or the sha256 reference that conclave upload prints; left out for none"`
 	Context     []artifact.Context `json:"context,omitempty" jsonschema:"directories that the team may only read, each with a name; a manifest has the form of base"`
+	Images      []string           `json:"images,omitempty" jsonschema:"pictures that are shown with the question, up to 20: paths of files in the client's root, or data URLs"`
 	WaitSeconds *int               `json:"wait_seconds,omitempty" jsonschema:"how long to wait for the answer before the session_id is returned: 45 if left out, 0 to return at once"`
 }
 

@@ -244,6 +244,7 @@ func (f *sessionFlags) addTo(c *cli.CLI, cmd *cobra.Command) {
 	set.StringVar(&f.schema, "schema", "", "the answer is data of the JSON Schema in `FILE`, in place of the team's answer_schema")
 	f.material.Add(set)
 	teams.ShellFlags(c, set, "the agents")
+	f.material.AddImages(set)
 	set.StringVar(&f.checks, "checks", "", "run the checks in `DIR` against every answer: executable files and checks.yaml; needs orchestrator.ballot")
 	set.BoolVar(&f.showChecks, "show-checks", false, "let the agents see the checks of --checks and their outcomes, as orchestrator.show_checks does")
 	set.StringVar(&f.id, "session-id", "", "`ID` of the session (default a new one)")

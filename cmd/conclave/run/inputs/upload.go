@@ -184,11 +184,12 @@ func gitOutput(ctx context.Context, dir string, args ...string) string {
 	return strings.TrimSuffix(string(out), "\n")
 }
 
-// Flags are the flags --base, --context and --include-secrets.
+// Flags are the flags --base, --context and --include-secrets, and --image of questions.
 type Flags struct {
 	base    string
 	context []string
 	secrets bool
+	images  []string
 }
 
 // Add adds the flags to a command.
@@ -196,6 +197,11 @@ func (f *Flags) Add(set *pflag.FlagSet) {
 	set.StringVar(&f.base, "base", "", "start every step with the files of `DIR`, without ignored files and secrets")
 	set.StringArrayVar(&f.context, "context", nil, "show the files of `DIR[=NAME]` read-only as context/NAME/ (default: the name of DIR); repeatable")
 	set.BoolVar(&f.secrets, "include-secrets", false, "with --base and --context: include .env, private keys and other files with secrets")
+}
+
+// AddImages adds --image.
+func (f *Flags) AddImages(set *pflag.FlagSet) {
+	set.StringArrayVar(&f.images, "image", nil, "show the picture `FILE` with the question; repeatable, up to 20")
 }
 
 // Directory returns the absolute path of --base, or "" without the flag.
@@ -213,9 +219,12 @@ func (f *Flags) Directory() string {
 // source is a directory to upload.
 type source struct{ name, dir string }
 
-// Check refuses directories that do not exist, and context names that cannot be shown.
+// Check refuses directories that do not exist, and context names and pictures that cannot be shown.
 func (f *Flags) Check() error {
 	_, err := f.listSources()
+	if err == nil {
+		_, err = f.readPictures()
+	}
 	return err
 }
 
@@ -264,13 +273,13 @@ func CheckDirectory(dir string) error {
 
 // Upload stores the directories in the connected store and returns their references.
 func (f *Flags) Upload(ctx context.Context, conn *cli.Connection) (artifact.Material, error) {
-	if conn.Store == nil && (f.base != "" || len(f.context) > 0) {
-		return artifact.Material{}, fmt.Errorf("--base and --context need the bucket of the cluster's sessions: name it with --bucket (and --prefix)")
+	if conn.Store == nil && (f.base != "" || len(f.context) > 0 || len(f.images) > 0) {
+		return artifact.Material{}, fmt.Errorf("--base, --context and --image need the bucket of the cluster's sessions: name it with --bucket (and --prefix)")
 	}
 	return f.Store(ctx, conn.CLI, conn.Store)
 }
 
-// Store stores the directories and returns their references.
+// Store stores the directories and the pictures, and returns their references.
 func (f *Flags) Store(ctx context.Context, c *cli.CLI, store artifact.Store) (m artifact.Material, err error) {
 	sources, err := f.listSources()
 	if err != nil {
@@ -287,7 +296,11 @@ func (f *Flags) Store(ctx context.Context, c *cli.CLI, store artifact.Store) (m 
 			m.Context = append(m.Context, artifact.Context{Name: s.name, Manifest: snapshot.Reference(done.Hash)})
 		}
 	}
-	return m, nil
+	files, err := f.readPictures()
+	if err == nil {
+		m.Images, err = StorePictures(ctx, store, files)
+	}
+	return m, err
 }
 
 // uploaded is the JSON output of upload.
