@@ -3,6 +3,7 @@ package eval_test
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -238,4 +239,13 @@ func TestSummarize_replay(t *testing.T) {
 	require.Equal(t, []float64{0.3333, 1, 4, 0.6667, 0.3333}, []float64{r.Unanimous.Share, r.Unanimous.Right, r.Calls, r.Order.Best, r.Order.Worst})
 	require.Equal(t, []eval.Acting{{MinSupport: 0.5, Acted: 1, Right: 0.3333}}, r.Curve)
 	require.Nil(t, eval.Summarize([]eval.Sample{{ID: "x", Epoch: 1, Arm: "team", Correct: &yes}}, arms(t, "team")).Replay)
+}
+
+// A probability that is too small for four digits is zero.
+func TestReplay_certainDifference(t *testing.T) {
+	t.Parallel()
+	never, always := func(int) bool { return false }, func(int) bool { return true }
+	data, err := json.Marshal(eval.NewReplayer(read(t, "x.tsv", repeated(1017, always, never, never)), "normalized", session.DigestText).Replay(lineup(0, 1, 2)))
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"p":0,`)
 }
