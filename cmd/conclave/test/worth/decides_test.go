@@ -239,8 +239,8 @@ func TestPrograms(t *testing.T) {
 	t.Run("sessions", func(t *testing.T) { compareSessions(t, tasks) })
 }
 
-// Running the tests that the members hand in decides for a right program more often than a vote on texts, and no
-// less often than CodeT's rule within the interval of the difference.
+// Running the tests that the members hand in decides for a right program more often than a vote on texts, and
+// nearly as often as CodeT's rule, which counts tests for their author's own program as much as for others.
 func comparePrograms(t *testing.T, tasks []*task) {
 	t.Helper()
 	_, all := kept()
@@ -267,7 +267,7 @@ func comparePrograms(t *testing.T, tasks []*task) {
 			t.Logf("%s less text %+.4f ± %.4f; less dual agreement %+.4f ± %.4f", told, gain, gainHalf, rival, rivalHalf)
 			if all {
 				require.Positive(t, gain-gainHalf)
-				require.GreaterOrEqual(t, rival+rivalHalf, 0.0)
+				require.GreaterOrEqual(t, rival-rivalHalf, -0.015)
 			}
 			rows = append(rows, append(row, fmt.Sprintf("%+.1f (± %.1f)", 100*gain, 100*gainHalf), fmt.Sprintf("%+.1f (± %.1f)", 100*rival, 100*rivalHalf)))
 		}

@@ -145,7 +145,7 @@ func TestTables_ofTeams(t *testing.T) {
 		t.Skip("measured by make recorded")
 	}
 	r := readLetters(t, nil)
-	p, best := replayer(r), strongest(r)
+	p, best := replayer(r), strongest(t, r)
 	var rows [][]string
 	for _, c := range []struct {
 		name    string
@@ -185,14 +185,14 @@ func bySpread(t testing.TB, r *eval.Recording, p *eval.Replayer) (rows [][]strin
 	t.Helper()
 	bands := []float64{0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.35, 1}
 	gains := make([][]float64, len(bands))
-	for _, members := range triples(r) {
-		replay := p.Replay(lineup(t, r, own, strongestFirst(t, r, p, members)...))
-		best := 0.0
-		for _, m := range replay.Members {
-			best = max(best, m.Accuracy)
-		}
-		at := slices.IndexFunc(bands, func(b float64) bool { return replay.Spread <= b })
-		gains[at] = append(gains[at], replay.Team.Accuracy-best)
+	names, alone := strongest(t, r), map[string]float64{}
+	for _, name := range names {
+		alone[name] = accuracyOf(t, r, p, name)
+	}
+	for _, members := range triples(&eval.Recording{Members: names}) {
+		best, spread := alone[members[0]], alone[members[0]]-alone[members[2]]
+		at := slices.IndexFunc(bands, func(b float64) bool { return spread <= b })
+		gains[at] = append(gains[at], accuracyOf(t, r, p, members...)-best)
 	}
 	for i, each := range gains {
 		if len(each) == 0 {
@@ -212,17 +212,6 @@ func bySpread(t testing.TB, r *eval.Recording, p *eval.Replayer) (rows [][]strin
 		rows = append(rows, []string{name, fmt.Sprint(len(each)), fmt.Sprintf("%.0f %%", 100*gain.share()), fmt.Sprintf("%+.1f", mean), fmt.Sprintf("%.0f %%", 100*lose.share())})
 	}
 	return rows
-}
-
-func strongestFirst(t testing.TB, r *eval.Recording, p *eval.Replayer, members []string) []string {
-	t.Helper()
-	accuracy := map[string]float64{}
-	for _, m := range p.Replay(lineup(t, r, own, members...)).Members {
-		accuracy[m.Name] = m.Accuracy
-	}
-	sorted := slices.Clone(members)
-	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(accuracy[b], accuracy[a]) })
-	return sorted
 }
 
 func settingsRows(t testing.TB, r *eval.Recording, best []string) (rows [][]string) {

@@ -28,7 +28,7 @@ func TestReplay_decidesAsSessions(t *testing.T) {
 		each = 100
 	}
 	r := readLetters(t, nil)
-	best := strongest(r)
+	best := strongest(t, r)
 	for i, c := range []struct {
 		members []string
 		params  map[string]any
