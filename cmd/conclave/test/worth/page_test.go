@@ -138,7 +138,7 @@ func armLabel(arm string) string {
 	return arm
 }
 
-// The tables of teams: chosen ones, all of three by the spread of their members, and the calls of some settings.
+// The tables of teams: chosen ones, and all of three by the spread of their members.
 func TestTables_ofTeams(t *testing.T) {
 	t.Parallel()
 	if _, all := kept(); !all {
@@ -177,7 +177,17 @@ func TestTables_ofTeams(t *testing.T) {
 	}
 	keepTable(t, "teams", []string{"team", "best member", "team", "points", "95 %", "some member right", "unanimous: right, of", "by order"}, rows)
 	keepTable(t, "spread", []string{"members apart by", "teams of three", "gain", "mean points", "lose 2 or more"}, bySpread(t, r, p))
-	keepTable(t, "settings", []string{"settings", "the best three: accuracy", "calls", "ranks 11 to 15: accuracy", "calls"}, settingsRows(t, r, best))
+}
+
+// The tables of settings: what they cost in calls, and what a least support refuses.
+func TestTables_ofSettings(t *testing.T) {
+	t.Parallel()
+	if _, all := kept(); !all {
+		t.Skip("measured by make recorded")
+	}
+	r := readLetters(t, nil)
+	p, best := replayer(r), strongest(t, r)
+	keepTable(t, "settings", []string{"settings", "the best three: accuracy", "calls", "ranks 11 to 15: accuracy", "calls"}, settingsRows(t, r, p, best))
 	keepTable(t, "refusals", []string{"team", "acts if at least", "on", "right"}, refusals(t, r, p, best))
 }
 
@@ -214,7 +224,7 @@ func bySpread(t testing.TB, r *eval.Recording, p *eval.Replayer) (rows [][]strin
 	return rows
 }
 
-func settingsRows(t testing.TB, r *eval.Recording, best []string) (rows [][]string) {
+func settingsRows(t testing.TB, r *eval.Recording, p *eval.Replayer, best []string) (rows [][]string) {
 	t.Helper()
 	for _, c := range []struct {
 		name   string
@@ -239,7 +249,7 @@ func settingsRows(t testing.TB, r *eval.Recording, best []string) (rows [][]stri
 		for _, members := range [][]string{best[:3], best[10:15]} {
 			l := lineup(t, r, own, members...)
 			l.Config = team.Coordination()
-			replay := replayer(r).Replay(l)
+			replay := p.Replay(l)
 			row = append(row, fmt.Sprintf("%.3f", replay.Team.Accuracy), fmt.Sprintf("%.2f", replay.Calls))
 		}
 		rows = append(rows, row)

@@ -266,12 +266,13 @@ func TestAdvice_warns(t *testing.T) {
 	t.Parallel()
 	r := readLetters(t, nil)
 	teams := triples(r)
+	wrongly := 0.025
 	if _, all := kept(); !all {
 		var some [][]string
 		for i := 0; i < len(teams); i += 9 {
 			some = append(some, teams[i])
 		}
-		teams = some
+		teams, wrongly = some, 0.03 // 2 of 79
 	}
 	var rows [][]string
 	for _, drawn := range []int{200, 500, 1000} {
@@ -286,7 +287,7 @@ func TestAdvice_warns(t *testing.T) {
 			w.five.share(), w.five.n, w.two.share(), w.two.n, w.none.share(), w.none.n, listed.share(), listed.n, left.share(), left.n)
 		require.GreaterOrEqual(t, w.five.share(), least.five.share(), drawn)
 		require.GreaterOrEqual(t, w.two.share(), least.two.share(), drawn)
-		require.LessOrEqual(t, w.none.share(), 0.025, drawn)
+		require.LessOrEqual(t, w.none.share(), wrongly, drawn)
 	}
 	keepTable(t, "advice", []string{"questions", "warned of those that lose 5 points or more", "2 points or more", "wrongly advised of those that do not lose", "“list … first” that helps", "“leave … out” that helps"}, rows)
 }
