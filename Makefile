@@ -20,7 +20,7 @@ BIN   := $(CURDIR)/bin
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-race test-plain race e2e mend traces minio servers llama models worth chaos faults replay hostile charts builds release image fuzz bench capacity lint size docs fmt tidy record ci
+.PHONY: help build test test-race test-plain race e2e mend traces minio servers llama models worth recorded chaos faults replay hostile charts builds release image fuzz bench capacity lint size docs fmt tidy record ci
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,7 +37,7 @@ CLIENTS := $(addprefix conclave/,activities/openai activities/s3store engine/fil
 # start programs, and the others start no goroutine; those of workflows are the SDK's, one at a time.
 PLAIN := $(addprefix conclave/,cmd/conclave cmd/conclave/local/server cmd/conclave/command/serve \
 	activities/sandbox/attack cmd/conclave/command/doctor deploy \
-	activities/offline activities/pipeline activities/scenario cmd/conclave-worker cmd/house \
+	activities/offline activities/pipeline activities/scenario cmd/conclave-worker cmd/conclave/test/worth cmd/house \
 	$(addprefix cmd/conclave/,command/start run/inputs run/outputs run/teams view/page) \
 	$(addprefix engine/,config config/massgen coordination eval files/filelock files/patch llm loop \
 	pipeline pipeline/agent scenario scenario/agent session/directory session/quality text) \
@@ -110,7 +110,12 @@ models: build $(TOOLS)/gotestsum ## two agents with the weights of a real, small
 
 worth: build ## accuracy and tokens of a team of small models against votes, hours long; goes on where it was interrupted
 	@CONCLAVE_BIN=$(BIN)/conclave .ci/worth.sh $(TOOLS)/worth; status=$$?; test $$status != 3 || { echo 'make worth: skipped'; exit 0; }; \
-	go run ./cmd/worth $(TOOLS)/worth > $(TOOLS)/worth.md && mv $(TOOLS)/worth.md docs/worth.md; exit $$status
+	WORTH_DIR=$(TOOLS)/worth CONCLAVE_WRITE=1 go test -count=1 -run '^TestPage$$' ./cmd/conclave/test/worth && exit $$status
+
+# Verdicts of the programs are kept in .tools/recorded.
+recorded: ## what teams make of recorded answers and programs of real models, in an hour; writes docs/worth.md
+	CONCLAVE_RECORDED=$(TOOLS)/recorded go test -vet=off -count=1 -v -timeout 4h ./cmd/conclave/test/worth -run '^Test[^P]|^TestPr'
+	CONCLAVE_WRITE=1 go test -count=1 -run '^TestPage$$' ./cmd/conclave/test/worth
 
 # CHAOS=short is what CI runs: twenty sessions, without a worker whose clock is ahead, for three minutes.
 chaos: build $(TOOLS)/minio ## sessions, pipelines and scenarios on a real cluster whose parts are killed, stalled and cut off

@@ -31,7 +31,7 @@
 //   - config: the configuration files, checked, with their schema. config/massgen
 //     translates the configurations of MassGen.
 //   - eval: the questions of an evaluation, read or made, the scoring of answers, the
-//     statistics and the summary.
+//     statistics and the summary; sessions played with recorded answers.
 //   - text: truncation and cleaning of text; removal of secrets.
 //
 // Files and storage:

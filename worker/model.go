@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"net/http"
@@ -66,44 +67,33 @@ type servers struct {
 	mu     sync.Mutex
 	queues map[server]*queue // queues of models with max_concurrent_calls
 
-	recordings map[string]*eval.Recording // recorded answers by file, its size and its time
+	recordings map[[sha256.Size]byte]*eval.Recording // by the hash of their file
 }
 
-// readRecording reads the recorded answers of a file, once for as long as the file does not change.
+// readRecording reads the recorded answers of a file, once unless the file changes.
 func (s *servers) readRecording(file string) (*eval.Recording, error) {
-	info, err := os.Stat(file)
+	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("%w; name a readable file", err)
-	}
-	if s == nil {
-		s = newServers()
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := fmt.Sprintf("%s %d %s", file, info.Size(), info.ModTime())
+	key := sha256.Sum256(data)
 	if known := s.recordings[key]; known != nil {
 		return known, nil
 	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("%w; name a readable file", err)
+	recording, err := eval.ReadRecording(file, data)
+	if err == nil {
+		s.recordings[key] = recording
 	}
-	recording, err := eval.ReadRecording(file, data, "")
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	if s.recordings == nil {
-		s.recordings = map[string]*eval.Recording{}
-	}
-	s.recordings[key] = recording
-	return recording, nil
+	return recording, err
 }
 
 // server identifies a model at an address.
 type server struct{ url, model string }
 
 func newServers() *servers {
-	return &servers{client: &http.Client{Transport: newConnections()}, queues: map[server]*queue{}}
+	return &servers{client: &http.Client{Transport: newConnections()}, queues: map[server]*queue{}, recordings: map[[sha256.Size]byte]*eval.Recording{}}
 }
 
 // limitModel applies a backend's max_concurrent_calls to its model. If agents set different values,
@@ -138,15 +128,12 @@ func (m Models) Model(a config.Agent) (loop.Model, error) {
 		return m.observeModel(config.Offline, config.Offline, offline.New(a.ID)), nil
 	}
 	if a.Backend.Type == config.Recorded {
-		recording, err := m.servers.readRecording(fmt.Sprint(a.Backend.Params[config.RecordedData]))
+		recording, err := cmp.Or(m.servers, newServers()).readRecording(fmt.Sprint(a.Backend.Params[config.RecordedData]))
 		if err != nil {
-			return nil, fmt.Errorf("read params.data of agent %s: %w", a.ID, err)
+			return nil, fmt.Errorf("read params.data of agent %s: %w; name a readable file of recorded answers", a.ID, err)
 		}
 		recorded, err := offline.Recorded(a.ID, a.Backend.Params, recording)
-		if err != nil {
-			return nil, err
-		}
-		return m.observeModel(config.Recorded, config.Recorded, recorded), nil
+		return m.observeModel(config.Recorded, config.Recorded, recorded), err
 	}
 	client, provider, backend, err := m.openClient(a)
 	if err != nil {

@@ -141,16 +141,14 @@ const MaxInput = 256 << 10
 
 // Memo keys that the workflows of several products set. They can be read without a worker.
 const (
-	MemoQuery   = "query"   // truncated, as the title of a scenario
-	MemoStatus  = "status"  // running, paused, parked, or how the workflow ended
-	MemoRound   = "round"   // round of a session
-	MemoStep    = "step"    // the current step of a pipeline or scenario
-	MemoOffline = "offline" // true if no model server is asked
-
-	// MemoRecorded is true if agents answer with recorded answers.
-	MemoRecorded = "recorded"
-	MemoPaused   = "paused" // whether a person has paused the workflow; absent until it is prepared
-	MemoParked   = "parked" // the reason why the workflow waits for a person; empty if it does not
+	MemoQuery    = "query"    // truncated, as the title of a scenario
+	MemoStatus   = "status"   // running, paused, parked, or how the workflow ended
+	MemoRound    = "round"    // round of a session
+	MemoStep     = "step"     // the current step of a pipeline or scenario
+	MemoOffline  = "offline"  // true if no model server is asked
+	MemoRecorded = "recorded" // true if agents answer with recorded answers
+	MemoPaused   = "paused"   // whether a person has paused the workflow; absent until it is prepared
+	MemoParked   = "parked"   // the reason why the workflow waits for a person; empty if it does not
 
 	// MemoContinues is the ID of the session whose conversation this session continues.
 	MemoContinues = "continues"

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,25 +24,10 @@ type respondent struct {
 	agent string
 	voter eval.Voter
 	name  string // subject of the reasons of its votes
-	source
-}
 
-// source has the answers of a respondent.
-type source interface {
-	// find returns the question that a query asks.
-	find(query string) (eval.Question, error)
-	// answer returns the answer of a step.
-	answer(q eval.Question, step string) (string, error)
-	// own returns the answer that the agent always gives, or "" if its answers vary.
-	own(q eval.Question) string
-}
-
-// skilled answers correctly with a given probability.
-type skilled struct {
-	agent     string
-	skill     Skill
-	mark      string
-	questions []eval.Question
+	find   func(query string) (eval.Question, error)          // the question that a query asks
+	answer func(q eval.Question, step string) (string, error) // the answer of a step
+	own    func(q eval.Question) string                       // the answer that it always gives; empty if answers vary
 }
 
 // Skill contains the parameters of a skilled model, which votes as follows:
@@ -59,20 +45,29 @@ type Skill struct {
 // Skilled returns the model of one agent with the params of its backend. Its errors name the
 // invalid parameter.
 func Skilled(agent string, params map[string]any) (loop.Model, error) {
-	s := &skilled{agent: agent}
-	if err := readParams(agent, params, &s.skill); err != nil {
+	var skill Skill
+	if err := readParams(agent, params, &skill); err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(s.skill.Targets)
+	data, err := os.ReadFile(skill.Targets)
 	if err != nil {
 		return nil, fmt.Errorf("read params.targets of agent %s: %w; name a readable data set", agent, err)
 	}
-	if s.questions, err = eval.ReadQuestions(data, ""); err != nil {
-		return nil, fmt.Errorf("read params.targets of agent %s: %s: %w", agent, s.skill.Targets, err)
+	questions, err := eval.ReadQuestions(data, "")
+	if err != nil {
+		return nil, fmt.Errorf("read params.targets of agent %s: %s: %w", agent, skill.Targets, err)
 	}
-	m := New(agent).(*model)
-	s.mark = m.mark
-	return &respondent{model: m, agent: agent, source: s, name: "The offline model of known skill", voter: s.voter()}, nil
+	m := &respondent{model: New(agent).(*model), agent: agent, name: "The offline model of known skill", voter: eval.Voter{Judging: skill.Judging, Seed: skill.Seed}}
+	m.find = func(query string) (eval.Question, error) { return findQuestion(questions, query) }
+	m.own = func(eval.Question) string { return "" }
+	m.answer = func(q eval.Question, step string) (string, error) {
+		chance, answer := m.voter.Chance(q.ID, agent, step), q.Target[0]
+		if others := q.Wrong(); chance.Float64() >= skill.Skill {
+			answer = others[chance.IntN(len(others))]
+		}
+		return fmt.Sprintf("%s, no language model was asked: this answer is right with probability %g.\n\nANSWER: %s", markForm(m.mark), skill.Skill, answer), nil
+	}
+	return m, nil
 }
 
 func readParams(agent string, params map[string]any, into any) error {
@@ -86,20 +81,12 @@ func readParams(agent string, params map[string]any, into any) error {
 	return nil
 }
 
-func (s *skilled) voter() eval.Voter { return eval.Voter{Judging: s.skill.Judging, Seed: s.skill.Seed} }
-
-// find returns the question with which a query begins. If several match, it returns the longest.
-func (s *skilled) find(query string) (found eval.Question, err error) {
-	asked := false
-	for _, q := range s.questions {
-		if strings.HasPrefix(query, q.Prompt()) && len(q.Prompt()) > len(found.Prompt()) {
-			found, asked = q, true
-		}
-	}
-	switch {
-	case !asked:
+func findQuestion(questions []eval.Question, query string) (found eval.Question, err error) {
+	at := eval.FindQuestion(questions, query)
+	if at < 0 {
 		return found, errors.New("the question is not in params.targets of the model of known skill; ask one of its questions")
-	case !isAnswerable(found):
+	}
+	if found = questions[at]; !isAnswerable(found) {
 		return found, fmt.Errorf("the model of known skill has no right and wrong answer to the question %s: it answers questions that are scored by match, exact, choice or includes; leave out the others", found.ID)
 	}
 	return found, nil
@@ -127,65 +114,34 @@ func isAnswerable(q eval.Question) bool {
 	return right != nil && *right
 }
 
-func (s *skilled) own(eval.Question) string { return "" }
-
-func (s *skilled) answer(q eval.Question, step string) (string, error) {
-	chance := s.voter().Chance(q.ID, s.agent, step)
-	answer := q.Target[0]
-	if chance.Float64() >= s.skill.Skill {
-		others := q.Wrong()
-		answer = others[chance.IntN(len(others))]
-	}
-	return fmt.Sprintf("%s, no language model was asked: this answer is right with probability %g.\n\nANSWER: %s", markForm(s.mark), s.skill.Skill, answer), nil
-}
-
-// recorded answers as a member of a recording has answered.
-type recorded struct {
-	member    string
-	column    int
-	recording *eval.Recording
-}
-
-// recordedParams are the parameters of recorded answers.
-type recordedParams struct {
-	eval.Voter
-	Member string `json:"member"`
-}
-
 // Recorded returns the model of an agent that answers as a member of a recording has, with the params
 // of its backend.
 func Recorded(agent string, params map[string]any, recording *eval.Recording) (loop.Model, error) {
-	p := recordedParams{}
+	var p struct {
+		eval.Voter
+		Member string `json:"member"`
+	}
 	if err := readParams(agent, params, &p); err != nil {
 		return nil, err
 	}
-	column, err := recording.Member(p.Member)
-	if err != nil {
+	if _, err := recording.Member(p.Member); err != nil {
 		return nil, fmt.Errorf("read params.member of agent %s: %w", agent, err)
 	}
-	r := &recorded{member: p.Member, column: column, recording: recording}
-	return &respondent{model: New(agent).(*model), agent: agent, source: r, name: "The agent of recorded answers", voter: p.OfRecorded()}, nil
-}
-
-func (r *recorded) find(query string) (eval.Question, error) {
-	alone, _, _ := strings.Cut(query, "\n\n# ") // of the sections that follow it
-	for _, asked := range []string{query, alone} {
-		if at := r.recording.Find(asked); at >= 0 {
-			return r.recording.Questions[at], nil
+	m := &respondent{model: New(agent).(*model), agent: agent, name: "The agent of recorded answers", voter: p.Voter}
+	m.find = func(query string) (eval.Question, error) {
+		if at := eval.FindQuestion(recording.Questions, query); at >= 0 {
+			return recording.Questions[at], nil
 		}
+		return eval.Question{}, errors.New("the question is not in params.data of the recorded answers; ask one of its questions, or its ID")
 	}
-	return eval.Question{}, errors.New("the question is not in params.data of the recorded answers; ask one of its questions, or its ID")
-}
-
-func (r *recorded) own(q eval.Question) string {
-	return r.recording.Answer(r.recording.Find(q.ID), r.column)
-}
-
-func (r *recorded) answer(q eval.Question, _ string) (string, error) {
-	if text := r.own(q); text != "" {
-		return text, nil
+	m.own = func(q eval.Question) string { return q.Recorded(p.Member) }
+	m.answer = func(q eval.Question, _ string) (string, error) {
+		if text := m.own(q); text != "" {
+			return text, nil
+		}
+		return "", fmt.Errorf("no answer of %s to the question %s is recorded", p.Member, q.ID)
 	}
-	return "", fmt.Errorf("no answer of %s to the question %s is recorded", r.member, q.ID)
+	return m, nil
 }
 
 // Generate returns the next reply.
@@ -196,6 +152,10 @@ func (m *respondent) Generate(ctx context.Context, req llm.Request) (llm.Reply, 
 		return m.model.Generate(ctx, req)
 	}
 	q, err := m.find(queryOf(req))
+	answer := ""
+	if err == nil {
+		answer, err = m.answer(q, fmt.Sprintf("answer %d", v.own.revision+v.made["new_answer"]))
+	}
 	if err != nil {
 		return llm.Reply{}, &llm.Error{Kind: llm.BadRequest, Message: err.Error()}
 	}
@@ -207,12 +167,7 @@ func (m *respondent) Generate(ctx context.Context, req llm.Request) (llm.Reply, 
 	if votes {
 		message.ToolCalls = []llm.ToolCall{m.castVote(req, q, v, texts)}
 	} else {
-		answer := decidedText(req) // of a presenter
-		if answer == "" {
-			if answer, err = m.answer(q, fmt.Sprintf("answer %d", v.own.revision+v.made["new_answer"])); err != nil {
-				return llm.Reply{}, &llm.Error{Kind: llm.BadRequest, Message: err.Error()}
-			}
-		}
+		answer = cmp.Or(decidedText(req), answer) // of a presenter, or its own
 		if message.Content = answer; !bare {
 			message = llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{newCall("new_answer", map[string]string{"content": answer})}}
 		}

@@ -150,3 +150,44 @@ func TestSkilled_refuses(t *testing.T) {
 	_, err = offline.Skilled("agent_a", map[string]any{"targets": file})
 	require.ErrorContains(t, err, "line 1: no input")
 }
+
+// A recorded agent answers first, and then votes as its file says.
+func TestRecorded(t *testing.T) {
+	t.Parallel()
+	recording, err := eval.ReadRecording("x.tsv", []byte("question_id\tcategory\tanswer\toptions\ta\tb\n7\tm\tA\t4\tA\tB\n8\tm\tA\t4\t-\tB\n"))
+	require.NoError(t, err)
+	model := func(params map[string]any) loop.Model {
+		m, err := offline.Recorded("agent_a", params, recording)
+		require.NoError(t, err)
+		return m
+	}
+	const a, b = "This answer is recorded; no language model was asked.\n\nANSWER: A", "This answer is recorded; no language model was asked.\n\nANSWER: B"
+	own := model(map[string]any{"data": "x.tsv", "member": "a", "votes": "own"})
+	q := recording.Questions[0]
+	tools := []llm.Tool{newAnswer, vote("agent1", "agent2")}
+	for _, conversation := range [][]llm.Message{prompt(q.Prompt()), prompt("7"), prompt(q.Prompt(), "agent2.1", b)} {
+		_, names, arguments := ask(t, own, conversation, tools...)
+		require.Equal(t, []string{"new_answer"}, names, "its answer comes first, whatever it is shown")
+		require.Equal(t, a, arguments[0]["content"])
+	}
+	shown := prompt(q.Prompt(), "agent1.1", a, "agent2.1", b)
+	shown[1].Content += "\n# Equal answers\n\n- agent2.1, agent3.1: the same answer, given by 2 agents\n"
+	for want, params := range map[string]map[string]any{
+		"agent1: The agent of recorded answers votes for its own answer.": {"member": "a", "votes": "own"},
+		"agent2: The agent of recorded answers follows most agents.":      {"member": "a", "votes": "plurality"},
+		"agent1: The agent of recorded answers recognizes it.":            {"member": "b", "votes": "own", "judging": 1},
+	} {
+		_, names, arguments := ask(t, model(params), shown, tools...)
+		require.Equal(t, []string{"vote"}, names)
+		require.Equal(t, want, arguments[0]["agent_id"]+": "+arguments[0]["reason"])
+	}
+	for want, query := range map[string]string{
+		"no answer of a to the question 8 is recorded":                  "8",
+		"the question is not in params.data of the recorded answers; a": "Something else?",
+	} {
+		_, err = own.Generate(t.Context(), llm.Request{Messages: prompt(query), Tools: tools})
+		require.ErrorContains(t, err, want)
+	}
+	_, err = offline.Recorded("agent_a", map[string]any{"member": "c"}, recording)
+	require.ErrorContains(t, err, `read params.member of agent agent_a: there are no recorded answers of "c"; the members are a, b`)
+}

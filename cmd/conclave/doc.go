@@ -14,7 +14,8 @@
 //   - command/scenario: scenario create, validate, run, status, list, watch, pause, resume,
 //     cancel, and the directories of scenarios
 //   - command/files: pull, prune, delete, export, transcript and view, which read or remove the files of runs
-//   - command/eval: eval run, report, compare and gen, which measure whether a team is worth its tokens
+//   - command/eval: eval run, report, compare, gen, replay and calibrate, which measure whether a team is
+//     worth its tokens
 //   - command/serve: serve, serve key and mcp, the servers for programs; dev and worker
 //   - command/doctor: doctor, models check and list, sandbox check, codec key and codec serve
 //

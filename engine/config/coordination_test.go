@@ -26,6 +26,7 @@ func TestCoordination_defaults(t *testing.T) {
 		MinActive:        1,
 		Agree:            "normalized",
 		Ballot:           "text",
+		Skill:            map[string]float64{},
 	}, Default().Coordination())
 }
 

@@ -1,10 +1,7 @@
 package config
 
 import (
-	"fmt"
-	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -80,81 +77,57 @@ var backendAliases = map[string]string{
 	"inference":      "it is vllm or sglang here",
 }
 
-// Targets is the parameter of an offline model of known skill. It names the data set with the
-// right answers, a file on the worker's machine.
-const Targets = "targets"
-
-// The parameters of a recorded backend that name its file and its column there.
+// The parameters that name files on the worker's machine: Targets of an offline model of known skill has
+// the right answers, RecordedData recorded ones, those of the member RecordedMember.
 const (
+	Targets        = "targets"
 	RecordedData   = "data"
 	RecordedMember = "member"
 )
 
-// checkSkill checks the params of an offline model: {skill, judging, seed, targets}.
+// checkSkill checks the params of an offline model.
 func (d *Decoder) checkSkill(key string, params map[string]any) {
-	names := []string{"skill", "judging", "seed", Targets}
+	var p struct {
+		Skill   float64 `json:"skill" min:"0" max:"1"`
+		Judging float64 `json:"judging" min:"0" max:"1"`
+		Seed    int     `json:"seed"`
+		Targets string  `json:"targets"`
+	}
+	names := keysOf(rulesOf(reflect.TypeOf(p)))
 	if !slices.ContainsFunc(names, func(name string) bool { return params[name] != nil }) {
 		return // parameters of another model, which have no effect
 	}
-	d.checkParams(key, params, "the offline model", names)
+	d.decodeStruct(d.nodeOf(key), key, reflect.ValueOf(&p).Elem(), rule{})
 	switch {
-	case params[Targets] == nil:
+	case strings.TrimSpace(p.Targets) == "":
 		d.Report(key, "targets is missing; it names the data set with the right answers, such as questions.jsonl")
 	case d.reach.cluster:
 		d.Report(joinKey(key, Targets), "a file of the worker's machine, which a session on a cluster cannot name; leave params out")
 	}
 }
 
-// checkRecorded checks the params of recorded answers: {data, member, votes, judging, seed}. It makes
-// the path of a file beside the configuration's absolute.
+// checkRecorded checks the params of recorded answers. It makes the path of a file beside the
+// configuration's absolute.
 func (d *Decoder) checkRecorded(key string, params map[string]any) {
-	d.checkParams(key, params, "recorded answers", []string{RecordedData, RecordedMember, "votes", "judging", "seed"})
-	for _, name := range []string{RecordedData, RecordedMember} {
-		if params[name] == nil {
-			d.Report(key, "%s is missing; recorded answers are named as in {data: answers.tsv, member: COLUMN}", name)
+	var p struct {
+		Data    string  `json:"data"`
+		Member  string  `json:"member"`
+		Votes   string  `json:"votes" enum:"own,plurality"`
+		Judging float64 `json:"judging" min:"0" max:"1"`
+		Seed    int     `json:"seed"`
+	}
+	if params != nil {
+		d.decodeStruct(d.nodeOf(key), key, reflect.ValueOf(&p).Elem(), rule{})
+		params[RecordedData] = d.reach.locatePath(p.Data, "argument")
+		if p.Votes == "" && p.Judging == 0 {
+			params["votes"] = "own"
 		}
 	}
-	if file, named := params[RecordedData].(string); named {
-		params[RecordedData] = d.reach.locatePath(file, "argument")
-	}
-	if d.reach.cluster {
+	switch {
+	case p.Data == "" || p.Member == "":
+		d.Report(key, "no data or no member; recorded answers are named as in {data: answers.tsv, member: COLUMN}")
+	case d.reach.cluster:
 		d.Report(joinKey(key, RecordedData), "a file of the worker's machine, which a session on a cluster cannot name; use another type")
-	}
-}
-
-func (d *Decoder) checkParams(key string, params map[string]any, of string, names []string) {
-	for _, name := range slices.Sorted(maps.Keys(params)) {
-		at := joinKey(key, name)
-		if !slices.Contains(names, name) {
-			hint := "valid: " + strings.Join(names, ", ")
-			if nearest, near := text.Nearest(name, names); near {
-				hint = "did you mean " + nearest + "?"
-			}
-			d.Report(at, "not a parameter of %s; %s", of, hint)
-			continue
-		}
-		switch name {
-		case "skill", "judging":
-			if p, ok := numberOf(params[name]); !ok || p < 0 || p > 1 {
-				d.Report(at, "a probability; give a number from 0 to 1")
-			}
-		case "seed":
-			if n, ok := numberOf(params[name]); !ok || n != float64(int64(n)) {
-				d.Report(at, "the seed of the model; give a whole number")
-			}
-		case Targets:
-			if file, ok := params[name].(string); !ok || strings.TrimSpace(file) == "" {
-				d.Report(at, "the data set with the right answers; give the name of a file")
-			}
-		case RecordedData, RecordedMember:
-			if value, ok := params[name].(string); !ok || strings.TrimSpace(value) == "" {
-				d.Report(at, "a text; give the file of the recorded answers as data, and a column or a name in it as member")
-			}
-		case "votes":
-			if votes := []string{"own", "plurality"}; !slices.Contains(votes, fmt.Sprint(params[name])) {
-				d.Name(at, fmt.Sprint(params[name]), "a way to vote", votes)
-			}
-		}
 	}
 }
 
@@ -170,10 +143,7 @@ func (d *Decoder) readCalibration(n *yaml.Node, key string) (c coordination.Cali
 		d.Report(key, "a file of the worker's machine, which a session on a cluster cannot name; give its content")
 		return c
 	}
-	file := n.Value
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(d.reach.dir, file)
-	}
+	file := d.reach.locatePath(n.Value, "argument")
 	data, err := os.ReadFile(file)
 	if err == nil {
 		c, err = Decode(file, data, d.reach, func(coordination.Calibration, *Decoder) {})
@@ -199,23 +169,9 @@ func (d *Decoder) checkPromise(key string, t Team) {
 		_, err := a.Calibration.Promise(*a.Wrong)
 		if other := a.Calibration.Team; other != t.Identity() {
 			d.Report(key+".calibration", "it was made for another team (%.12s, and this is %.12s); evaluate this team on at least %d questions without act_when, and calibrate anew",
-				other, t.Identity(), coordination.LeastQuestions(*a.Wrong))
+				other, t.Identity(), coordination.LeastDecisions(0, *a.Wrong))
 		} else if err != nil {
 			d.Report(key+".wrong", "%v", err)
 		}
 	}
-}
-
-func numberOf(value any) (float64, bool) {
-	switch n := value.(type) {
-	case int:
-		return float64(n), true
-	case int64:
-		return float64(n), true
-	case uint64:
-		return float64(n), true
-	case float64:
-		return n, true
-	}
-	return 0, false
 }

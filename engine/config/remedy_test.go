@@ -147,20 +147,6 @@ func TestDecoder_server(t *testing.T) {
 	}
 }
 
-// Numbers may be written as in YAML or as in JSON.
-func TestNumberOf(t *testing.T) {
-	t.Parallel()
-	for _, value := range []any{7, int64(7), uint64(7), 7.0} {
-		n, ok := numberOf(value)
-		require.True(t, ok)
-		require.InDelta(t, 7, n, 0)
-	}
-	for _, other := range []any{nil, "7", true, []any{7}, map[string]any{}} {
-		_, ok := numberOf(other)
-		require.False(t, ok, "%v", other)
-	}
-}
-
 // A key that has a default, set to nothing, and keys that are one letter away from one in another
 // place.
 func TestParse_nearMisses(t *testing.T) {

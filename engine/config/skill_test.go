@@ -30,12 +30,12 @@ agents:
 		reach  Reach
 		want   string
 	}{
-		"skill":      {"{skill: 1.5, targets: q}", Local, "agents[0].backend.params.skill: a probability; give a number from 0 to 1"},
-		"judging":    {"{judging: yes, targets: q}", Local, "params.judging: a probability"},
-		"seed":       {"{seed: 1.5, targets: q}", Local, "params.seed: the seed of the model; give a whole number"},
-		"targets":    {"{targets: 3}", Local, "params.targets: the data set with the right answers"},
+		"skill":      {"{skill: 1.5, targets: q}", Local, "agents[0].backend.params.skill: 1.5 is out of range; valid: 0 to 1"},
+		"judging":    {"{judging: yes, targets: q}", Local, "params.judging: expected a number"},
+		"seed":       {"{seed: 1.5, targets: q}", Local, "params.seed: expected a whole number"},
+		"targets":    {"{targets: [q]}", Local, "params.targets: expected a string"},
 		"no targets": {"{skill: 1}", Local, "params: targets is missing"},
-		"near":       {"{skil: 1, targets: q}", Local, "params.skil: not a parameter of the offline model; did you mean skill?"},
+		"near":       {"{skil: 1, targets: q}", Local, "params.skil: unknown key; did you mean skill?"},
 		"other":      {"{temperature: 1, targets: q}", Local, "valid: skill, judging, seed, targets"},
 		"cluster":    {"{targets: q}", Cluster, "a session on a cluster cannot name"},
 	} {
@@ -61,12 +61,12 @@ func TestParse_recordedAnswers(t *testing.T) {
 	require.Equal(t, map[string]float64{"agent_a": 0.7}, team.Coordination().Skill)
 
 	for want, params := range map[string]string{
-		"params: data is missing":   "{member: gemma}",
-		"params: member is missing": "{data: a.tsv}",
-		"params.votes: \"mine\" is not a way to vote; valid: own, plurality":   "{data: a.tsv, member: m, votes: mine}",
-		"params.judging: a probability":                                        "{data: a.tsv, member: m, judging: 2}",
-		"params.member: a text":                                                "{data: a.tsv, member: 3}",
-		"params.vote: not a parameter of recorded answers; did you mean votes": "{data: a.tsv, member: m, vote: own}",
+		"params: no data or no member":                           "{member: gemma}",
+		"no data or no member; recorded answers are named as in": "{data: a.tsv}",
+		"params.votes: unknown value \"mine\"":                   "{data: a.tsv, member: m, votes: mine}",
+		"params.judging: 2 is out of range":                      "{data: a.tsv, member: m, judging: 2}",
+		"params.member: expected a string":                       "{data: a.tsv, member: [3]}",
+		"params.vote: unknown key; did you mean votes":           "{data: a.tsv, member: m, vote: own}",
 	} {
 		_, err := Parse("team.yaml", agent(params), Local)
 		require.ErrorContains(t, err, want)
@@ -120,7 +120,7 @@ func TestParse_promise(t *testing.T) {
 	}{
 		"act_when.wrong: a promise needs a calibration":                         {agents, "{wrong: 0.05}", beside},
 		"act_when.calibration: there is no promise to keep":                     {agents, "{calibration: good.json}", beside},
-		"no calibration can be read: open " + filepath.Join(dir, "none.json"):   {agents, "{wrong: 0.05, calibration: none.json}", beside},
+		"no calibration can be read: open none.json":                            {agents, "{wrong: 0.05, calibration: none.json}", beside},
 		"it was made for another team":                                          {strings.ReplaceAll(agents, "n}", "other}"), "{wrong: 0.05, calibration: good.json}", beside},
 		"on at least 59 questions without act_when":                             {strings.ReplaceAll(agents, "n}", "other}"), "{wrong: 0.05, calibration: good.json}", beside},
 		"act_when.wrong: 40 questions are too few: of the 40 decisions":         {agents, "{wrong: 0.05, calibration: few.json}", beside},

@@ -330,13 +330,12 @@ func (t Team) Offline() Team {
 // OfflineKind returns the type of the backends that ask no model server, Offline or Recorded, or "" if
 // all agents ask one.
 func (t Team) OfflineKind() string {
-	kind := ""
-	for _, a := range t.Agents {
-		if a.Backend.Type == Recorded || kind == "" && a.Backend.IsOffline() {
-			kind = a.Backend.Type
+	for _, kind := range []string{Recorded, Offline} {
+		if slices.ContainsFunc(t.Agents, func(a Agent) bool { return a.Backend.Type == kind }) {
+			return kind
 		}
 	}
-	return kind
+	return ""
 }
 
 // Canonical returns the team as JSON with every default resolved. Equal configurations have
@@ -374,15 +373,12 @@ func (b *Backend) withoutPlace() *Backend {
 }
 
 // threshold returns the least score of a decision on which the team acts, or nil. Parse refuses a
-// calibration without one; of another team nothing is acted on.
+// calibration without one.
 func (a actWhen) threshold() *coordination.Threshold {
 	if a.Wrong == nil || a.Calibration == nil {
 		return nil
 	}
-	least, err := a.Calibration.Promise(*a.Wrong)
-	if err != nil {
-		return &coordination.Threshold{Least: 2}
-	}
+	least, _ := a.Calibration.Promise(*a.Wrong)
 	return least
 }
 
@@ -433,18 +429,16 @@ func (t Team) Coordination() coordination.Config {
 		Early:            o.EarlyAgreement,
 		MinSupport:       valueOf(o.ActWhen.MinSupport),
 		DeferUpdates:     o.DeferPeerUpdatesUntilRestart,
+		Skill:            map[string]float64{},
+		Promise:          o.ActWhen.threshold(),
 		Budget:           coordination.Allowance{USD: valueOf(o.Budget.MaxCostUSD), Tokens: int64(valueOf(o.Budget.MaxTotalTokens))},
 	}
 	for _, agent := range t.Agents {
 		c.Agents = append(c.Agents, agent.ID)
-		if agent.Skill != nil && c.Skill == nil {
-			c.Skill = map[string]float64{}
-		}
 		if agent.Skill != nil {
 			c.Skill[agent.ID] = *agent.Skill
 		}
 	}
-	c.Promise = o.ActWhen.threshold()
 	if c.Quorum {
 		c.QuorumGrace = o.QuorumGraceSeconds
 	}

@@ -184,28 +184,56 @@ func (c *checks) scoreOf(r *roster, a *agent) score {
 	return score{user: user}
 }
 
-// hasHigherVoice compares the mean voices over the agents whose checks count for both answers.
+// hasHigherVoice compares the voices of the agents whose checks count for both answers, each multiplied by
+// the number of agents with answers that are alike.
 func (c *checks) hasHigherVoice(r *roster, a, b *agent) bool {
-	ahead := 0
+	ahead, ofA, ofB := 0, c.countAlike(r, a), c.countAlike(r, b)
 	for _, author := range r.Agents {
 		x, counts := c.voiceOf(r, author.ID, a)
 		y, both := c.voiceOf(r, author.ID, b)
 		if counts && both {
-			ahead += x - y
+			ahead += x*ofA - y*ofB
 		}
 	}
 	return ahead > 0
 }
 
+// countAlike returns the number of agents, a among them, that came by themselves to answers with the same
+// outcome of every check of agents.
+func (c *checks) countAlike(r *roster, a *agent) int {
+	return len(r.agentsWhere(func(b *agent) bool {
+		if b == a || !b.hasAnswer() || b.Copied || a.Copied {
+			return b == a
+		}
+		for i, k := range c.Checks {
+			if k.Author != "" && a.verdictOn(i) != b.verdictOn(i) {
+				return false
+			}
+		}
+		return true
+	}))
+}
+
+// allVoices returns the sum of the voices of all agents on an answer, its author's own among them,
+// multiplied by the number of agents with answers that are alike.
+func (c *checks) allVoices(r *roster, a *agent) int {
+	sum := 0
+	for _, author := range r.Agents {
+		passed, run := c.countPassed(r, a, func(_ int, k check) bool { return k.Author == author.ID })
+		sum += passed * 1_000_000 / max(run, 1)
+	}
+	return sum * c.countAlike(r, a)
+}
+
 // voiceOf returns the share of an author's counting checks that the agent's answer passes, in millionths.
 func (c *checks) voiceOf(r *roster, author string, a *agent) (share int, known bool) {
-	passed, run := c.countPassed(r, a, func(k check) bool { return k.Author == author })
+	passed, run := c.countPassed(r, a, func(i int, k check) bool { return k.Author == author && c.countsFor(i, a) })
 	return passed * 1_000_000 / max(run, 1), run > 0
 }
 
 // passedShare returns nil if no check counts for the agent's answer.
 func (c *checks) passedShare(r *roster, a *agent) *float64 {
-	passed, run := c.countPassed(r, a, func(check) bool { return true })
+	passed, run := c.countPassed(r, a, func(i int, _ check) bool { return c.countsFor(i, a) })
 	if run == 0 {
 		return nil
 	}
@@ -213,10 +241,10 @@ func (c *checks) passedShare(r *roster, a *agent) *float64 {
 	return &share
 }
 
-func (c *checks) countPassed(r *roster, a *agent, match func(check) bool) (passed, run int) {
+func (c *checks) countPassed(r *roster, a *agent, match func(i int, k check) bool) (passed, run int) {
 	for i, k := range c.Checks {
 		v := a.verdictOn(i)
-		if v != passes && v != fails || !match(k) || !c.countsFor(i, a) || c.isBroken(r, i) {
+		if v != passes && v != fails || !match(i, k) || c.isBroken(r, i) {
 			continue
 		}
 		if run++; v == passes {

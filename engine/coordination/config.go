@@ -2,7 +2,10 @@
 
 package coordination
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Config has the settings of a session's protocol. It does not change once it is in a State.
 //
@@ -153,24 +156,11 @@ func (c Config) withDefaults() Config {
 		c.Ballot, c.Checks, c.ShowChecks = ballotText, nil, false
 	}
 	c.MinSupport = min(max(c.MinSupport, 0), 1)
-	c.Promise = c.Promise.clone()
-	c.Skill = c.validSkills()
+	if c.Skill = maps.Clone(c.Skill); len(c.Skill) == 0 {
+		c.Skill = nil
+	}
 	c.Budget = Allowance{USD: max(c.Budget.USD, 0), Tokens: max(c.Budget.Tokens, 0)}
 	return c
-}
-
-// validSkills returns the skills of the agents that have one, each from 0 to 1.
-func (c Config) validSkills() map[string]float64 {
-	var skills map[string]float64
-	for _, id := range c.Agents {
-		if skill, known := c.Skill[id]; known && skill >= 0 {
-			if skills == nil {
-				skills = map[string]float64{}
-			}
-			skills[id] = min(skill, 1)
-		}
-	}
-	return skills
 }
 
 func oneOf(value, otherwise string, others ...string) string {

@@ -149,7 +149,7 @@ func (o *oracle) rank(agent string) []int {
 			passed, run := o.checked(author, agent)
 			theirs, ran := o.checked(author, other)
 			if run > 0 && ran > 0 {
-				own, others = own+share(passed, run), others+share(theirs, ran)
+				own, others = own+share(passed, run)*o.likes(agent), others+share(theirs, ran)*o.likes(other)
 			}
 		}
 		if others > own {
@@ -157,6 +157,43 @@ func (o *oracle) rank(agent string) []int {
 		}
 	}
 	return []int{user, 0}
+}
+
+// likes counts the agents with answers that behave alike, by rule 95.
+func (o *oracle) likes(agent string) int {
+	n := 1
+	for _, other := range o.config.Agents {
+		mine, _ := o.latest(agent)
+		theirs, found := o.latest(other)
+		same := found && other != agent && !mine.copied && !theirs.copied
+		for i, check := range o.checks {
+			same = same && (check.author == "" || o.agents[agent].verdicts[i] == o.agents[other].verdicts[i])
+		}
+		if same {
+			n++
+		}
+	}
+	return n
+}
+
+// voices sums the voices of all agents on an answer, by rule 96.
+func (o *oracle) voices(agent string) int {
+	if o.blind || o.config.Ballot != checksBreakTies && o.config.Ballot != checksDecide {
+		return 0
+	}
+	sum := 0
+	for _, author := range o.config.Agents {
+		passed, run := 0, 0
+		for i, check := range o.checks {
+			v := o.agents[agent].verdicts[i]
+			if check.author == author && (v == '1' || v == '0') && o.useful(i) {
+				run++
+				passed += int(v - '0')
+			}
+		}
+		sum += passed * 1_000_000 / max(run, 1)
+	}
+	return sum * o.likes(agent)
 }
 
 // withChecks implements rule 96: it inserts the rank by checks after the votes in the points of an

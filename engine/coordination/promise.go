@@ -3,7 +3,6 @@
 package coordination
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -28,37 +27,30 @@ type Level struct {
 
 // Judged is a decision of a question whose right answer is known. Support is nil if it has none.
 type Judged struct {
+	Winner  string
 	Support *Support
 	Right   bool
 }
 
-// supportParts are the parts of a score. A share is known of every support.
 var supportParts = []string{"share", "agreement", "spread", "confidence", "checks"}
 
-func (s Support) part(name string) *float64 {
-	switch name {
-	case "share":
-		return &s.Share
-	case "agreement":
-		return s.Agreement
-	case "spread":
-		return s.Spread
-	case "confidence":
-		return s.Confidence
-	case "checks":
-		return s.Checks
+// part returns a part of a support; nil if it is unknown.
+func (s *Support) part(name string) *float64 {
+	if s == nil {
+		return nil
 	}
-	return nil
+	return map[string]*float64{"share": &s.Share, "agreement": s.Agreement, "spread": s.Spread, "confidence": s.Confidence, "checks": s.Checks}[name]
 }
 
 // score returns the mean of parts, from 0 to 1, or -1 if one of them is unknown.
 func (s *Support) score(parts []string) float64 {
 	sum := 0.0
 	for _, name := range parts {
-		if s == nil || s.part(name) == nil {
+		known := s.part(name)
+		if known == nil {
 			return -1
 		}
-		sum += max(0, *s.part(name))
+		sum += max(0, *known)
 	}
 	return sum / float64(max(len(parts), 1))
 }
@@ -101,32 +93,22 @@ type Threshold struct {
 	Least float64  `json:"least"`
 }
 
-// admits reports whether a support has the score. Without a threshold every support has it.
-func (t *Threshold) admits(s *Support) bool {
+// Admits reports whether a support has the score. Without a threshold every support has it.
+func (t *Threshold) Admits(s *Support) bool {
 	return t == nil || s.score(t.Parts) >= t.Least-scoreTolerance/100
-}
-
-func (t *Threshold) clone() *Threshold {
-	if t == nil {
-		return nil
-	}
-	return &Threshold{Parts: slices.Clone(t.Parts), Least: t.Least}
 }
 
 // Promise returns the lowest threshold that keeps the share of wrong decisions at most at wrong, with
 // a confidence of 95 % over the drawing of the questions. The error says how many more questions
-// are needed, or that no number suffices.
+// are needed, or that no number suffices; the threshold then admits nothing.
 //
 // Thresholds are tested from the highest score to lower ones, until the first whose exact upper bound
 // is above wrong. Those with too few decisions are passed over, a number that depends on wrong and
 // the number of questions alone. The confidence therefore needs no correction for the number of
 // tests, provided that decisions with a lower score are not right more often.
 func (c Calibration) Promise(wrong float64) (*Threshold, error) {
-	if !(wrong > 0 && wrong < 1) {
-		return nil, errors.New("a share of wrong decisions is above 0 and below 1")
-	}
-	first := max(leastWith(0, wrong), min(leastWith(allowedFirst, wrong), c.Questions/2))
-	var kept *Threshold
+	first := max(LeastDecisions(0, wrong), min(LeastDecisions(allowedFirst, wrong), c.Questions/2))
+	kept := &Threshold{Parts: c.Parts, Least: 2}
 	for _, l := range c.Levels {
 		if l.Acted < first {
 			continue
@@ -134,23 +116,18 @@ func (c Calibration) Promise(wrong float64) (*Threshold, error) {
 		if upperBound(l.Wrong, l.Acted) > wrong {
 			break
 		}
-		kept = &Threshold{Parts: slices.Clone(c.Parts), Least: l.Score}
+		kept.Least = l.Score
 	}
-	if kept == nil {
-		return nil, c.explainRefusal(wrong, first)
+	if kept.Least > 1 {
+		return kept, c.explainRefusal(wrong, first)
 	}
 	return kept, nil
 }
 
-// LeastQuestions returns the number of decisions below which no calibration keeps a promise.
-func LeastQuestions(wrong float64) int { return leastWith(0, min(max(wrong, 1e-4), 0.999)) }
+const allowedFirst = 6 // wrong decisions of the first tested threshold, if there are enough questions
 
-// allowedFirst is the number of wrong decisions that the first tested threshold may have, if there
-// are enough questions: about half of those that it promises.
-const allowedFirst = 6
-
-// leastWith returns the least number of decisions of which k wrong ones keep the promise.
-func leastWith(k int, wrong float64) int {
+// LeastDecisions returns the least number of decisions of which k wrong ones keep a promise.
+func LeastDecisions(k int, wrong float64) int {
 	n := k + 1
 	for step := 1 << 20; step > 0; step /= 2 {
 		if upperBound(k, n+step-1) > wrong {
@@ -160,24 +137,23 @@ func leastWith(k int, wrong float64) int {
 	return n
 }
 
-// oneSided is the quantile of the normal distribution for 95 %, one-sided.
-const oneSided = 1.6448536269514722
-
 // explainRefusal names the number of questions that would do if the shares stay as they are.
 func (c Calibration) explainRefusal(wrong float64, first int) error {
-	least := Level{Wrong: 1, Acted: 1}
+	least, share := Level{}, 1.0
 	for _, l := range c.Levels {
-		if l.Acted >= min(first, c.Questions/4) && l.Wrong*least.Acted < least.Wrong*l.Acted {
-			least = l
+		if of := float64(l.Wrong) / float64(l.Acted); l.Acted >= min(first, c.Questions/4) && of < share {
+			least, share = l, of
 		}
 	}
-	share := float64(least.Wrong) / float64(least.Acted)
-	if len(c.Levels) == 0 || least.Acted == 1 {
-		return fmt.Errorf("%d questions are too few: a promise of %g needs at least %d decisions with a support; calibrate with more", c.Questions, wrong, leastWith(0, wrong))
-	}
-	if share < wrong {
-		acted := max(float64(leastWith(0, wrong)), oneSided*oneSided*share*(1-share)/((wrong-share)*(wrong-share)), 1.1*float64(least.Acted))
-		n := int(math.Ceil(float64(c.Questions) * acted / float64(least.Acted)))
+	switch {
+	case least.Acted == 0:
+		return fmt.Errorf("%d questions are too few: a promise of %g needs at least %d decisions with a support; calibrate with more", c.Questions, wrong, LeastDecisions(0, wrong))
+	case share < 0.95*wrong:
+		acted := least.Acted
+		for acted <= least.Acted || upperBound(int(math.Ceil(share*float64(acted))), acted) > wrong {
+			acted += acted/10 + 1
+		}
+		n := c.Questions * acted / least.Acted
 		return fmt.Errorf("%d questions are too few: of the %d decisions with the most support %d are wrong, which promises %g only from about %d questions on, %d more",
 			c.Questions, least.Acted, least.Wrong, wrong, n, n-c.Questions)
 	}
@@ -202,8 +178,7 @@ func upperBound(k, n int) float64 {
 	return high
 }
 
-// atMost returns the probability of at most k < n wrong decisions of n if each is
-// wrong with probability p.
+// atMost returns the probability of at most k < n wrong decisions of n, each wrong with probability p.
 func atMost(k, n int, p float64) float64 {
 	lgamma := func(x int) float64 { v, _ := math.Lgamma(float64(x) + 1); return v }
 	term := math.Exp(lgamma(n) - lgamma(k) - lgamma(n-k) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))

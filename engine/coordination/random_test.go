@@ -80,7 +80,7 @@ func randomWorth(choose pick, c *Config) {
 	if choose(4) == 1 {
 		c.Skill = map[string]float64{"nobody": 1}
 		for _, id := range c.Agents {
-			c.Skill[id] = drawn(choose, 0.5, 0.5, 0.7, 0, 2, -1)
+			c.Skill[id] = drawn(choose, 0.5, 0.5, 0.7, 0, 1)
 		}
 	}
 	if choose(6) == 1 {

@@ -47,30 +47,34 @@ func (t *tally) majorityTarget() *agent {
 func comparePlurality(a, b standing) int {
 	return cmp.Or(
 		cmp.Compare(a.pooled.others, b.pooled.others), cmp.Compare(a.givers, b.givers),
-		cmp.Compare(a.own.fresh, b.own.fresh), cmp.Compare(a.own.others, b.own.others), cmp.Compare(a.skill, b.skill))
+		cmp.Compare(a.own.fresh, b.own.fresh), cmp.Compare(a.own.others, b.own.others),
+		compareUnvoted(a, b))
 }
 
 // compareForced compares two answers by rule 41, after their fresh votes.
 func compareForced(a, b standing) int {
 	return cmp.Or(
 		cmp.Compare(a.pooled.exact, b.pooled.exact), cmp.Compare(a.points, b.points), cmp.Compare(a.givers, b.givers),
-		cmp.Compare(a.own.fresh, b.own.fresh), cmp.Compare(a.own.exact, b.own.exact), cmp.Compare(a.skill, b.skill),
+		cmp.Compare(a.own.fresh, b.own.fresh), cmp.Compare(a.own.exact, b.own.exact), compareUnvoted(a, b),
 		cmp.Compare(a.newest, b.newest))
 }
 
-// compareUnvoted compares two answers by rule 38.
-func compareUnvoted(a, b standing) int { return cmp.Compare(a.skill, b.skill) }
+// compareUnvoted compares two answers by rule 38, after their checks.
+func compareUnvoted(a, b standing) int {
+	return cmp.Or(cmp.Compare(a.voices, b.voices), slices.Compare(a.skills[:], b.skills[:]))
+}
 
 // standing has the numbers by which one agent's latest answer is ranked.
 type standing struct {
 	agent  *agent
 	own    votes
-	pooled votes   // including votes for equal answers
-	givers int     // agents that gave an equal answer, including this one
-	newest int     // ledger entry of the answer
-	score  score   // rank by checks
-	points float64 // total score of its agent's last evaluation; -1 without one
-	skill  float64 // skill of its agent; -1 without one
+	pooled votes      // including votes for equal answers
+	givers int        // agents that gave an equal answer, including this one
+	newest int        // ledger entry of the answer
+	score  score      // rank by checks
+	points float64    // total score of its agent's last evaluation; -1 without one
+	voices int        // voices of all agents on it
+	skills [2]float64 // the greatest of the agents with equal answers, and its own; -1 without one
 }
 
 // votes are counts of votes for an answer.
@@ -90,12 +94,16 @@ func (t *tally) votesFor(target *agent) votes {
 	return v
 }
 
+func (t *tally) skillOf(a *agent) float64 {
+	if skill, known := t.Config.Skill[a.ID]; known {
+		return skill
+	}
+	return -1
+}
+
 func (t *tally) standingOf(target *agent) standing {
 	equal := t.equalAnswers(target)
-	ranked := standing{agent: target, own: t.votesFor(target), givers: len(equal), newest: target.Newest, score: t.scoreOf(&t.roster, target), points: -1, skill: -1}
-	if skill, known := t.Config.Skill[target.ID]; known {
-		ranked.skill = skill
-	}
+	ranked := standing{agent: target, own: t.votesFor(target), givers: len(equal), newest: target.Newest, score: t.scoreOf(&t.roster, target), points: -1, voices: t.allVoices(&t.roster, target), skills: [2]float64{-1, t.skillOf(target)}}
 	if target.Judged != nil {
 		ranked.points = target.Judged.totalScore()
 	}
@@ -104,6 +112,7 @@ func (t *tally) standingOf(target *agent) standing {
 		ranked.pooled.fresh += v.fresh
 		ranked.pooled.others += v.others
 		ranked.pooled.exact += v.exact
+		ranked.skills[0] = max(ranked.skills[0], t.skillOf(a))
 	}
 	return ranked
 }
@@ -130,21 +139,19 @@ func compareBy(ballot string, rest func(a, b standing) int, a, b standing) int {
 	case checksBreakTies:
 		return cmp.Or(votes, checks, rest(a, b))
 	}
+	a.voices, b.voices = 0, 0
 	return cmp.Or(votes, rest(a, b))
 }
 
 // isBySkill reports whether only skill puts the winner before another answer that is not equal to it.
 func (t *tally) isBySkill(winner *agent, rest func(a, b standing) int) bool {
-	if len(t.Config.Skill) == 0 || winner == nil {
-		return false
-	}
 	best, equal := t.standingOf(winner), t.equalAnswers(winner)
 	return slices.ContainsFunc(t.agentsWhere((*agent).hasAnswer), func(a *agent) bool {
 		other := t.standingOf(a)
-		if other.skill == best.skill || slices.Contains(equal, a) {
+		if other.skills == best.skills || slices.Contains(equal, a) {
 			return false
 		}
-		other.skill = best.skill
+		other.skills = best.skills
 		return compareBy(t.Config.Ballot, rest, best, other) <= 0
 	})
 }
@@ -174,7 +181,7 @@ func (t *tally) electBest(status Status, rest func(a, b standing) int) Decision 
 	switch {
 	case winner != t.bestAnswer(ballotText, rest):
 		by = ByChecks
-	case t.isBySkill(winner, rest):
+	case winner != nil && t.isBySkill(winner, rest):
 		by = BySkill
 	}
 	return t.decisionFor(by, status, winner)
@@ -254,7 +261,7 @@ func (t *tally) weighSupport(d *Decision, winner *agent) {
 	}
 	asked := d.Status == Finished || d.Status == Timeout
 	lacking := d.Support != nil && d.Support.Share < t.Config.MinSupport
-	if (lacking || !t.Config.Promise.admits(d.Support)) && !asked {
+	if (lacking || !t.Config.Promise.Admits(d.Support)) && !asked {
 		d.Despite, d.Status = d.Status, Undecided
 	}
 }

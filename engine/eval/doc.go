@@ -8,6 +8,8 @@
 //     numbers, multiple choice, tasks on letters and words, and small functions with hidden tests.
 //   - score.go extracts and scores answers; condition.go has the grades of a model.
 //   - summary.go compares the arms, verdict.go says whether the team is worth its cost.
+//   - recorded.go reads answers that were recorded, replay.go plays sessions with them by the rules of
+//     the core, and advice.go summarizes these and advises.
 //   - stats.go has the statistics: intervals of shares, the comparison of two arms on the
 //     same questions, and the number of questions that a comparison needs.
 //

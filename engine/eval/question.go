@@ -106,11 +106,7 @@ type DataSet struct {
 // Read returns the questions and the names of the fields that no question has, sorted. It numbers
 // questions without an ID. Errors name the line.
 func (d DataSet) Read() (questions []Question, ignored []string, err error) {
-	if IsTable(d.File) {
-		questions, _, _, err = d.readTable()
-		return questions, nil, err
-	}
-	data, err := unpack(d.Data)
+	data, _, err := d.readLines()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -18,131 +18,81 @@ import (
 type Recording struct {
 	Members   []string
 	Questions []Question
-
-	given   [][]string // answers by question, then by member; empty for none
-	prompts []string
-	scorer  string
 }
-
-// RecordedForm is the first line of a recorded answer that is no text of its own, such as a letter.
-const RecordedForm = "This answer is recorded; no language model was asked."
 
 // tableColumns are the columns of a table of letters, before those of the members.
 var tableColumns = []string{"question_id", "category", "answer", "options"}
 
-// IsTable reports whether a file is a table of letters, by its name.
-func IsTable(file string) bool {
-	return strings.HasSuffix(strings.TrimSuffix(file, ".gz"), ".tsv")
-}
-
-// unpack returns the content of data, which may be compressed by gzip.
-func unpack(data []byte) ([]byte, error) {
-	if !bytes.HasPrefix(data, []byte("\x1f\x8b")) {
-		return data, nil
-	}
-	zipped, err := gzip.NewReader(bytes.NewReader(data))
-	if err == nil {
-		data, err = io.ReadAll(zipped)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("unpack it: %w", err)
-	}
-	return data, nil
-}
+// maxMembers limits the members of a recording.
+const maxMembers = 250
 
 // ReadRecording reads the answers of a file: JSON lines with answers, an object of texts by member, or
 // a table of letters.
-func ReadRecording(file string, data []byte, scorer string) (*Recording, error) {
-	r := &Recording{scorer: scorer}
-	d := DataSet{File: file, Data: data, Scorer: scorer}
-	var err error
-	if IsTable(file) {
-		r.Questions, r.Members, r.given, err = d.readTable()
-	} else if r.Questions, _, err = d.Read(); err == nil {
-		err = r.takeAnswers()
+func ReadRecording(file string, data []byte) (*Recording, error) {
+	lines, members, err := DataSet{File: file, Data: data}.readLines()
+	r := &Recording{Members: members}
+	if err == nil {
+		r.Questions, _, err = DataSet{Data: lines}.Read()
 	}
-	if err != nil {
-		return nil, err
-	}
-	for _, q := range r.Questions {
-		r.prompts = append(r.prompts, q.Prompt())
-		if s := q.ScoredBy(scorer); slices.Contains([]string{Command, Checks, Graded}, s) {
-			return nil, fmt.Errorf("question %s has the scorer %s, which needs more than the recorded texts; leave the question out", q.ID, s)
-		}
-	}
-	return r, nil
-}
-
-// takeAnswers takes the answers of the questions, whose members are sorted by name.
-func (r *Recording) takeAnswers() error {
-	members := map[string]bool{}
+	named := map[string]bool{}
 	for _, q := range r.Questions {
 		for name := range q.Answers {
-			members[name] = true
+			named[name] = true
+		}
+		if s := q.ScoredBy(""); err == nil && slices.Contains([]string{Command, Checks, Graded}, s) {
+			err = fmt.Errorf("question %s has the scorer %s, which needs more than the recorded texts; leave the question out", q.ID, s)
 		}
 	}
-	if len(members) == 0 {
-		return errors.New(`no question has answers; give lines such as {"id": "q1", "input": "2 + 2?", "target": "4", "answers": {"a": "4", "b": "5"}}`)
+	if members == nil {
+		r.Members = slices.Sorted(maps.Keys(named))
 	}
-	r.Members = slices.Sorted(maps.Keys(members))
-	for _, q := range r.Questions {
-		var given []string
-		for _, name := range r.Members {
-			given = append(given, q.Answers[name])
-		}
-		r.given = append(r.given, given)
+	if n := len(r.Members); err == nil && (n == 0 || n > maxMembers) {
+		err = fmt.Errorf(`it has answers of %d members, and may have those of 1 to %d; give lines such as {"id": "q1", "input": "2 + 2?", "target": "4", "answers": {"a": "4", "b": "5"}}`, n, maxMembers)
 	}
-	return nil
+	return r, err
 }
 
-// readTable reads a table of letters. Errors name the line.
-func (d DataSet) readTable() (questions []Question, members []string, given [][]string, err error) {
-	data, err := unpack(d.Data)
-	if err != nil {
-		return nil, nil, nil, err
+// readLines returns the questions as JSON lines, and the members of a table of letters. A line of the table
+// becomes a line; its first one becomes empty. Errors name the line.
+func (d DataSet) readLines() (lines []byte, members []string, err error) {
+	data := d.Data
+	if bytes.HasPrefix(data, []byte("\x1f\x8b")) { // gzip
+		zipped, err := gzip.NewReader(bytes.NewReader(data))
+		if err == nil {
+			data, err = io.ReadAll(zipped)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("unpack it: %w", err)
+		}
 	}
-	number, seen := 0, map[string]int{}
+	if !strings.HasSuffix(strings.TrimSuffix(d.File, ".gz"), ".tsv") {
+		return data, nil, err
+	}
+	number, before := 0, len(tableColumns)
 	for line := range strings.Lines(string(data)) {
 		number++
 		cells := strings.Split(strings.TrimRight(line, "\r\n"), "\t")
-		if number == 1 {
-			if len(cells) <= len(tableColumns) || !slices.Equal(cells[:len(tableColumns)], tableColumns) {
-				return nil, nil, nil, fmt.Errorf("line 1: a table of letters has the columns %s, then one for each member, separated by tabs", strings.Join(tableColumns, ", "))
-			}
-			members = cells[len(tableColumns):]
-			continue
-		}
-		q := Question{ID: cells[0], Scorer: Match}
-		if len(cells) == len(members)+len(tableColumns) {
-			q.Target = Targets{cells[2]}
-			q.Input = fmt.Sprintf("Question %s of the table, %s: which of its %s options is right?", q.ID, cells[1], cells[3])
-			err = q.checkScorable("")
-			for i, letter := range cells[2:] {
-				if unread := i >= 2 && letter == "-"; i != 1 && !unread && (len(letter) != 1 || !strings.Contains(letters, letter)) {
-					err = fmt.Errorf("%.20q is not a letter from A to Z; a member without an answer has a hyphen", letter)
+		switch {
+		case number == 1 && (len(cells) <= before || !slices.Equal(cells[:before], tableColumns)):
+			return nil, nil, fmt.Errorf("line 1: a table of letters has the columns %s, then one for each member, separated by tabs", strings.Join(tableColumns, ", "))
+		case number == 1:
+			members = cells[before:]
+		case len(cells) != before+len(members):
+			return nil, nil, fmt.Errorf("line %d: it has %d columns, and the first line %d", number, len(cells), before+len(members))
+		default:
+			q := Question{ID: cells[0], Scorer: Match, Target: Targets{cells[2]}, Answers: map[string]string{}}
+			q.Input = fmt.Sprintf("Question %s of the table, %s: which of its %s options is right?", cells[0], cells[1], cells[3])
+			for i, name := range members {
+				if letter := cells[before+i]; letter != "-" {
+					q.Answers[name] = letter
 				}
 			}
-		} else {
-			err = fmt.Errorf("it has %d columns, and the first line %d", len(cells), len(members)+len(tableColumns))
+			encoded, _ := json.Marshal(q) // of texts
+			lines = append(lines, encoded...)
 		}
-		if first, twice := seen[q.ID]; err == nil && twice {
-			err = fmt.Errorf("the id %q is that of line %d, too", q.ID, first)
-		}
-		if err != nil {
-			return nil, nil, nil, fmt.Errorf("line %d: %w", number, err)
-		}
-		seen[q.ID] = number
-		questions = append(questions, q)
-		row := cells[len(tableColumns):]
-		for i := range row {
-			row[i] = strings.TrimPrefix(row[i], "-")
-		}
-		given = append(given, row)
+		lines = append(lines, '\n')
 	}
-	if len(questions) == 0 {
-		return nil, nil, nil, errors.New("it has no question")
-	}
-	return questions, members, given, nil
+	return lines, members, nil
 }
 
 // Member returns the index of a member.
@@ -154,25 +104,24 @@ func (r *Recording) Member(name string) (int, error) {
 	return at, nil
 }
 
-// Answer returns the text of a recorded answer, or "" without one. An answer of one line without the
-// form of Form is put into it.
-func (r *Recording) Answer(question, member int) string {
-	text := r.given[question][member]
+// Recorded returns the text of a member's recorded answer, or "" without one. An answer of one line without
+// the form of Form is put into it.
+func (q Question) Recorded(member string) string {
+	text := q.Answers[member]
 	if text == "" || Extract(text) != "" || strings.Contains(strings.TrimSpace(text), "\n") {
 		return text
 	}
-	return RecordedForm + "\n\nANSWER: " + strings.TrimSpace(text)
+	return "This answer is recorded; no language model was asked.\n\nANSWER: " + strings.TrimSpace(text)
 }
 
-// Find returns the index of the question whose ID is the query, or with whose prompt it begins; -1 if
-// there is none.
-func (r *Recording) Find(query string) int {
-	found := slices.IndexFunc(r.Questions, func(q Question) bool { return q.ID == strings.TrimSpace(query) })
-	for i, prompt := range r.prompts {
-		if found < 0 || len(prompt) > len(r.prompts[found]) {
-			if strings.HasPrefix(query, prompt) {
-				found = i
-			}
+// FindQuestion returns the index of the question whose ID is the first line of a query, or of the longest
+// one with whose prompt it begins; -1 if there is none.
+func FindQuestion(questions []Question, query string) int {
+	id, _, _ := strings.Cut(query, "\n")
+	found, longest := slices.IndexFunc(questions, func(q Question) bool { return q.ID == strings.TrimSpace(id) }), 0
+	for i, q := range questions {
+		if strings.HasPrefix(query, strings.TrimSpace(q.Input)) && strings.HasPrefix(query, q.Prompt()) && len(q.Prompt()) > longest {
+			found, longest = i, len(q.Prompt())
 		}
 	}
 	return found
@@ -180,36 +129,24 @@ func (r *Recording) Find(query string) int {
 
 // Voter decides for which answer an agent votes that does not read them.
 type Voter struct {
-	Votes   string  `json:"votes"`   // own, plurality, or empty for plurality and otherwise chance
+	Votes   string  `json:"votes"`   // VotesOwn, VotesPlurality, or empty for the plurality and otherwise chance
 	Judging float64 `json:"judging"` // probability that it finds a right answer, if one is shown
 	Seed    int64   `json:"seed"`
 }
 
 // The values of Voter.Votes.
 const (
-	VotesOwn       = "own"       // for the answer that is its own
+	VotesOwn       = "own"       // for its own answer
 	VotesPlurality = "plurality" // for the answer that most agents gave; else its own
 )
 
-// OfRecorded returns the voter of recorded answers, which votes for its own answer unless it is told
-// otherwise.
-func (v Voter) OfRecorded() Voter {
-	if v.Votes == "" && v.Judging == 0 {
-		v.Votes = VotesOwn
-	}
-	return v
-}
-
-// judges reports whether votes depend on more than the equality of answers.
-func (v Voter) judges() bool { return v.Judging > 0 || v.Votes == "" }
-
-// Ballot has the answers shown to a voter.
+// Ballot has the answers shown to a voter; indices are -1 without one.
 type Ballot struct {
 	Labels  []string
-	Right   int // index of the first right answer; -1 without one
-	Own     int // index of the first answer that equals the voter's; -1 without one
-	Most    int // index of the first answer that most agents gave, if several gave one; -1 otherwise
-	Tied    bool
+	Right   int  // index of the first right answer
+	Own     int  // index of the first answer that equals the voter's
+	Most    int  // index of the first answer that most agents gave, if several did
+	Tied    bool // as many gave another
 	Again   bool // the vote before was split
 	Refused int  // votes of the same step that were refused
 }
@@ -217,10 +154,7 @@ type Ballot struct {
 // Choose returns the index of the answer for which an agent votes on a question, and the reason. The
 // same vote is chosen whenever it is repeated.
 func (v Voter) Choose(question, agent string, b Ballot) (choice int, reason string) {
-	step := "vote"
-	for _, label := range b.Labels {
-		step += " " + label
-	}
+	step := strings.Join(append([]string{"vote"}, b.Labels...), " ")
 	if b.Again {
 		step += " again"
 	}

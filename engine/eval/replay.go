@@ -11,7 +11,6 @@ import (
 // Seat is the place of a member in a replayed team.
 type Seat struct {
 	Agent  string   // ID of the agent
-	Name   string   // name in the report
 	Member int      // its column in the recording
 	Skill  *float64 // nil without one
 	Voter  Voter
@@ -25,47 +24,41 @@ type Lineup struct {
 	Blind  bool // voters are not told which answers are equal
 }
 
-// cell is a recorded answer. Answers to the same question that are equal have equal numbers.
+// cell is a recorded answer.
 type cell struct {
-	whole uint8 // of the digest of the text; 0 for no answer
-	line  uint8 // of the digest of the last line "ANSWER: …"; 0 without one
+	text  string // empty for no answer
+	whole string // digest of the text
+	line  string // digest of the last line "ANSWER: …"; empty without one
 	right bool
 }
 
-// digest returns a digest that equals those of equal answers to the same question.
-func (c cell) digest() coordination.Digest {
-	d := coordination.Digest{Exact: strconv.Itoa(int(c.whole))}
-	if c.line > 0 {
-		d.ExactLine = strconv.Itoa(int(c.line))
-	}
-	d.Normalized, d.NormalizedLine = d.Exact, d.ExactLine
-	return d
-}
+func (c cell) isRight() bool { return c.right }
 
 // answers are the answers to a question, by place.
 type answers []cell
 
-// appendPattern appends bytes that are the same for answers that equal each other in the same way.
-func (a answers) appendPattern(to []byte) []byte {
-	var names [2][256]byte
-	var next [2]byte
+// pattern returns a key that is the same for answers that equal each other in the same way and are right
+// alike.
+func (a answers) pattern() string {
+	key := make([]byte, 0, 128)
 	for _, c := range a {
-		for of, number := range [2]uint8{c.whole, c.line} {
-			if number > 0 && names[of][number] == 0 {
-				next[of]++
-				names[of][number] = next[of]
+		for of, part := range [3]string{c.text, c.whole, c.line} {
+			first := slices.IndexFunc(a, func(c cell) bool { return [3]string{c.text, c.whole, c.line}[of] == part })
+			if part == "" {
+				first = maxMembers
 			}
-			to = append(to, names[of][number])
+			key = append(key, byte(first))
 		}
+		key = strconv.AppendBool(key, c.right)
 	}
-	return to
+	return string(key)
 }
 
 // equalTo returns the places with an answer equal to c.
 func (a answers) equalTo(c cell) (places []int) {
-	lines := !slices.ContainsFunc(a, func(c cell) bool { return c.whole > 0 && c.line == 0 })
+	lines := !slices.ContainsFunc(a, func(c cell) bool { return c.text != "" && c.line == "" })
 	for i, other := range a {
-		if c.whole > 0 && (lines && other.line == c.line || !lines && other.whole == c.whole) {
+		if c.text != "" && (lines && other.line == c.line || !lines && other.whole == c.whole) {
 			places = append(places, i)
 		}
 	}
@@ -90,34 +83,20 @@ func (a answers) mostGiven() (first int, tied bool) {
 
 // cellsOf returns the answers to each question, by member. Their digests are compared as agree says.
 func (r *Recording) cellsOf(agree string, digest func(text string) coordination.Digest) []answers {
-	digests := map[string]coordination.Digest{}
 	all := make([]answers, len(r.Questions))
 	for i, q := range r.Questions {
-		var wholes, lines []string
 		known := map[string]cell{"": {}}
-		for m := range r.Members {
-			text := r.Answer(i, m)
-			c, seen := known[text]
-			if !seen {
-				if digests[text] == (coordination.Digest{}) {
-					digests[text] = digest(text)
-				}
-				_, correct := q.Score(r.scorer, text)
-				c = cell{internNumber(&wholes, digests[text].Whole(agree)), internNumber(&lines, digests[text].Line(agree)), correct != nil && *correct}
-				known[text] = c
+		for _, member := range r.Members {
+			text := q.Recorded(member)
+			if _, seen := known[text]; !seen {
+				d := digest(text)
+				_, correct := q.Score("", text)
+				known[text] = cell{text, d.Whole(agree), d.Line(agree), correct != nil && *correct}
 			}
-			all[i] = append(all[i], c)
+			all[i] = append(all[i], known[text])
 		}
 	}
 	return all
-}
-
-// internNumber returns the number of a value, from 1, or 0 for the empty one.
-func internNumber(known *[]string, value string) uint8 {
-	if value != "" && !slices.Contains(*known, value) {
-		*known = append(*known, value)
-	}
-	return uint8(slices.Index(*known, value) + 1)
 }
 
 // Replayer replays teams on a recording. Questions whose answers form the same pattern are decided once,
@@ -125,7 +104,6 @@ func internNumber(known *[]string, value string) uint8 {
 type Replayer struct {
 	recording *Recording
 	cells     []answers
-	held      []group // sessions that were held, by question; nil for sessions to be played
 	referees  map[string]*referee
 }
 
@@ -139,15 +117,15 @@ func NewReplayer(r *Recording, agree string, digest func(text string) coordinati
 type referee struct {
 	config coordination.Config
 	voters []Voter
+	judges bool // votes depend on more than the equality of answers
 	blind  bool
-	known  map[string]verdict // by pattern; nil if votes depend on more
+	known  map[string]verdict // by pattern
 }
 
-// verdict is the end of a session.
+// verdict is the end of a session. Its winner is empty if the session is undecided.
 type verdict struct {
-	winner  int // its place; -1 without one, and if the session is undecided
-	support *coordination.Support
-	calls   int // number of steps launched
+	coordination.Judged
+	calls int // number of steps launched
 }
 
 // refereeOf returns the referee of some of a team's members in an order.
@@ -160,40 +138,34 @@ func (p *Replayer) refereeOf(l *Lineup, order []int) *referee {
 		if seat.Skill != nil {
 			r.config.Skill[id] = *seat.Skill
 		}
-		if r.voters = append(r.voters, seat.Voter); seat.Voter.judges() {
-			r.known = nil
-		}
+		r.voters, r.judges = append(r.voters, seat.Voter), r.judges || seat.Voter.Judging > 0 || seat.Voter.Votes == ""
 	}
-	key := fmt.Sprint(r.config.Agents, r.config.Skill, r.voters)
+	key := fmt.Sprint(r.config, r.blind, r.voters)
 	if p.referees[key] == nil {
 		p.referees[key] = r
 	}
 	return p.referees[key]
 }
 
-// decide returns the verdict on answers. The question matters to voters that judge.
-func (r *referee) decide(a answers, question string) verdict {
-	if r.known == nil {
-		return r.play(a, question)
+// decide returns the verdict on answers, and a key that is the same for answers with the same verdict.
+func (r *referee) decide(a answers, question string) (v verdict, key string) {
+	if key = a.pattern(); r.judges {
+		key += question
 	}
-	var buffer [64]byte
-	key := a.appendPattern(buffer[:0])
-	v, known := r.known[string(key)]
+	v, known := r.known[key]
 	if !known {
 		v = r.play(a, question)
-		r.known[string(key)] = v
+		r.known[key] = v
 	}
-	return v
+	return v, key
 }
 
-// maxLaunches bounds a session that would not end.
-const maxLaunches = 1000
+func (r *referee) place(agent string) int { return slices.Index(r.config.Agents, agent) }
 
 // play plays a session. Steps end one after the other, in the order of their launches.
-func (r *referee) play(a answers, question string) verdict {
+func (r *referee) play(a answers, question string) (v verdict) {
 	s := coordination.New(r.config)
-	v := verdict{winner: -1}
-	for running := []coordination.Launch{}; v.calls < maxLaunches; running = running[1:] {
+	for running := []coordination.Launch{}; v.calls < 1000; running = running[1:] { // others would not end
 		for _, c := range s.Drain() {
 			switch c := c.(type) {
 			case coordination.Launch:
@@ -205,8 +177,8 @@ func (r *referee) play(a answers, question string) verdict {
 			case coordination.Wait:
 				s.Step(coordination.Waited{})
 			case coordination.Done:
-				if v.support = c.Decision.Support; c.Decision.Status != coordination.Undecided {
-					v.winner = slices.Index(r.config.Agents, c.Decision.Winner)
+				if v.Support = c.Decision.Support; c.Decision.Status != coordination.Undecided && c.Decision.Winner != "" {
+					v.Winner, v.Right = c.Decision.Winner, a[r.place(c.Decision.Winner)].right
 				}
 				return v
 			case coordination.Record, coordination.Ring, coordination.Check, coordination.AskCaller:
@@ -222,32 +194,31 @@ func (r *referee) play(a answers, question string) verdict {
 
 // endOf returns how a step ends: its agent gives the recorded answer, and then votes.
 func (r *referee) endOf(l coordination.Launch, a answers, question string) coordination.Event {
-	place := func(agent string) int { return slices.Index(r.config.Agents, agent) }
-	end, own := coordination.End{Launch: l.ID, Step: l.After + 1}, a[place(l.Agent)]
+	end, own := coordination.End{Launch: l.ID, Step: l.After + 1}, a[r.place(l.Agent)]
 	var seen []coordination.Seen
 	var shown answers
 	b := Ballot{Again: l.Revote}
 	for _, s := range l.Shown {
 		seen = append(seen, coordination.Seen{Agent: s.Agent, Step: s.Step})
-		shown, b.Labels = append(shown, a[place(s.Agent)]), append(b.Labels, s.Label)
+		shown, b.Labels = append(shown, a[r.place(s.Agent)]), append(b.Labels, s.Label)
 	}
-	b.Own = slices.IndexFunc(shown, func(c cell) bool { return c.whole == own.whole })
+	b.Own = slices.IndexFunc(shown, func(c cell) bool { return c.text == own.text })
 	switch mayAnswer := slices.Contains(l.Offered, coordination.NewAnswer); {
 	case l.Purpose == coordination.Evaluate:
 		return coordination.Evaluated{End: end}
 	case l.Purpose == coordination.Evaluation:
 		return coordination.Critiqued{End: end, Verdict: coordination.Converged}
-	case own.whole == 0:
+	case own.text == "":
 		return coordination.Failed{End: end, Cause: coordination.Failure{Type: "NoAnswer", Message: "no answer is recorded"}}
 	case slices.Contains(l.Offered, coordination.Vote) && (b.Own >= 0 || !mayAnswer):
-		b.Right = slices.IndexFunc(shown, func(c cell) bool { return c.right })
+		b.Right = slices.IndexFunc(shown, cell.isRight)
 		if b.Most, b.Tied = shown.mostGiven(); r.blind {
 			b.Most = -1
 		}
-		choice, _ := r.voters[place(l.Agent)].Choose(question, l.Agent, b)
+		choice, _ := r.voters[r.place(l.Agent)].Choose(question, l.Agent, b)
 		return coordination.Voted{End: end, Choice: coordination.Choice{Target: l.Shown[choice].Agent, TargetLabel: l.Shown[choice].Label}, Seen: seen}
 	}
-	return coordination.Answered{End: end, Digest: own.digest(), Seen: seen}
+	return coordination.Answered{End: end, Digest: coordination.Digest{Exact: own.whole, Normalized: own.whole, ExactLine: own.line, NormalizedLine: own.line}, Seen: seen}
 }
 
 // group has the questions whose answers form the same pattern and are right alike.
@@ -256,7 +227,6 @@ type group struct {
 	question string // one of them
 	count    int
 	verdict
-	right bool // the decision
 }
 
 // trial is a team with the groups of all questions.
@@ -264,50 +234,41 @@ type trial struct {
 	*Replayer
 	lineup Lineup
 	groups []*group
-	order  []int // configured order
-	total  int
+	by     []*group // by question
+	order  []int    // configured order
 }
 
-func (p *Replayer) newTrial(l Lineup) *trial {
-	t := &trial{Replayer: p, lineup: l, total: len(p.cells)}
+// play plays the sessions of a team on all questions.
+func (p *Replayer) play(l Lineup) *trial {
+	t := &trial{Replayer: p, lineup: l}
 	for i := range l.Seats {
 		t.order = append(t.order, i)
 	}
-	referee, single := p.refereeOf(&l, t.order), p.held != nil
-	byKey, row, key := map[string]*group{}, make(answers, len(l.Seats)), []byte{}
-	for i, cells := range p.cells {
-		key = key[:0]
-		for seat, s := range l.Seats {
+	referee, byKey, row := t.refereeOf(&t.lineup, t.order), map[string]*group{}, make(answers, len(t.order))
+	for i, cells := range t.cells {
+		for seat, s := range t.lineup.Seats {
 			row[seat] = cells[s.Member]
-			key = strconv.AppendBool(key, row[seat].right)
 		}
-		if key = row.appendPattern(key); single || referee.known == nil {
-			key = strconv.AppendInt(key, int64(i), 10)
+		question := t.recording.Questions[i].ID
+		v, key := referee.decide(row, question)
+		g := byKey[key]
+		if g == nil {
+			g = &group{answers: slices.Clone(row), question: question, verdict: v}
+			byKey[key], t.groups = g, append(t.groups, g)
 		}
-		g := byKey[string(key)]
-		switch {
-		case g == nil && single:
-			g = &p.held[i]
-		case g == nil:
-			g = &group{answers: slices.Clone(row), question: p.recording.Questions[i].ID}
-			g.verdict = referee.decide(row, g.question)
-			g.right = g.winner >= 0 && row[g.winner].right
-		}
-		if g.count++; g.count == 1 {
-			byKey[string(key)], t.groups = g, append(t.groups, g)
-		}
+		g.count++
+		t.by = append(t.by, g)
 	}
 	return t
 }
 
-// Judge returns the decisions of a team on all questions.
-func (p *Replayer) Judge(l Lineup) []coordination.Judged {
-	var all []coordination.Judged
-	for _, g := range p.newTrial(l).groups {
-		all = append(all, slices.Repeat([]coordination.Judged{{Support: g.support, Right: g.right}}, g.count)...)
+// Judge returns the decisions of a team, by question.
+func (p *Replayer) Judge(l Lineup) (all []coordination.Judged) {
+	for _, g := range p.play(l).by {
+		all = append(all, g.Judged)
 	}
 	return all
 }
 
 // Replay summarizes the decisions of a team on all questions.
-func (p *Replayer) Replay(l Lineup) Replay { return p.newTrial(l).summarize() }
+func (p *Replayer) Replay(l Lineup) Replay { return p.play(l).summarize() }

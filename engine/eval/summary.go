@@ -255,7 +255,7 @@ func (p Pair) Probability() string {
 }
 
 func roundSignificant(x float64) float64 {
-	if x == 0 {
+	if math.Abs(x) < 1e-300 { // the unit would be infinite
 		return 0
 	}
 	unit := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(x))))

@@ -36,6 +36,9 @@ func DigestOf(text string, change artifact.Change, manifest string) (coordinatio
 	return digestOf(text, manifest), nil
 }
 
+// DigestText returns the digest of an answer without a change of files.
+func DigestText(text string) coordination.Digest { return digestOf(text, "") }
+
 func digestOf(text, manifest string) coordination.Digest {
 	d := coordination.Digest{Exact: hashParts(text, manifest), Normalized: hashParts(normalizeText(text), manifest)}
 	if line, found := lastLine(text); found {

@@ -206,7 +206,7 @@ func (s *step) receiveAnswer(f workflow.Future) {
 	case err != nil:
 		s.failStep(s.failureOf(err))
 	case r.Status == string(coordination.Undecided):
-		s.breakStep("Undecided", "the session "+s.session+" ended undecided: its best answer has less support than act_when.min_support", s.usageSince(r.Cost), r.Status)
+		s.breakStep("Undecided", "the session "+s.session+" ended undecided: its best answer has less support than act_when asks for", s.usageSince(r.Cost), r.Status)
 	case r.Winner == "" || r.AnswerPath == nil:
 		why := "the session " + s.session + " ended " + r.Status + " without an answer"
 		if r.Error != nil {

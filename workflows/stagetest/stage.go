@@ -34,6 +34,7 @@ import (
 	"conclave/engine/config"
 	"conclave/engine/files/artifact"
 	"conclave/engine/loop"
+	"conclave/engine/session/check"
 	"conclave/workflows"
 	"conclave/workflows/session"
 )
@@ -48,6 +49,9 @@ type Stage struct {
 
 	// Model returns the models of agents instead of Cast, unless it is nil.
 	Model func(config.Agent) (loop.Model, error)
+
+	// Confine runs the commands of checks; nil for teams without checks.
+	Confine func(context.Context, check.Confined) (check.Ended, error)
 
 	Attributes []string // the registered search attributes
 }
@@ -101,6 +105,7 @@ func NewOn(t *testing.T, store *artifact.Dir, scripts map[string][]any, change f
 			return s.Cast[a.ID], nil
 		},
 		OnAttributes: func(context.Context) []string { return s.Attributes },
+		OnConfine:    func(ctx context.Context, c check.Confined) (check.Ended, error) { return s.Confine(ctx, c) },
 		OnHeartbeat: func(ctx context.Context, _ []byte, details ...any) error {
 			activity.RecordHeartbeat(ctx, details...)
 			return nil

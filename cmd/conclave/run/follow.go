@@ -108,7 +108,8 @@ func (f *Follower) showState(ctx context.Context) error {
 	}
 	f.answered, f.warnedIdle = time.Now(), false
 	f.refreshActivities(asking, len(s.News) > 0)
-	s.Offline, s.Started, s.Elapsed, s.Now = f.run.OfflineWords(), f.run.Started, f.run.Elapsed(), time.Now()
+	_, s.Offline = f.run.ExplainOffline()
+	s.Started, s.Elapsed, s.Now = f.run.Started, f.run.Elapsed(), time.Now()
 	if f.run.Running() {
 		s.Activities, s.State = f.run.Activities, f.run.Counting(s.State)
 	}
@@ -289,7 +290,7 @@ func printMemo(ctx context.Context, conn *cli.Connection, run Run, why string) e
 		parts = append(parts, "at "+cli.Line(step))
 	}
 	parts = append(parts, cli.Clock(run.Elapsed()))
-	if words := run.OfflineWords(); words != "" {
+	if _, words := run.ExplainOffline(); words != "" {
 		parts = append(parts, words)
 	}
 	lines := []string{strings.Join(parts, " · ")}

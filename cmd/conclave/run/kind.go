@@ -71,23 +71,15 @@ type Requests interface {
 	ReopenInput(ctx context.Context, conn *cli.Connection, run Run, asked workflows.Request) (input any, err error)
 }
 
-// OfflineNote returns the note on a run that asks no model server.
-func (r Run) OfflineNote() string {
-	if Memo(r.Memo, workflows.MemoRecorded, false) {
-		return teams.RecordedNote
-	}
-	return r.Kind.OfflineNote
-}
-
-// OfflineWords describes the models of a run that asks no model server, and is empty for others.
-func (r Run) OfflineWords() string {
+// ExplainOffline returns the note on a run that asks no model server, and what its models are.
+func (r Run) ExplainOffline() (note, models string) {
 	switch {
 	case Memo(r.Memo, workflows.MemoRecorded, false):
-		return "recorded answers"
+		return teams.RecordedNote, "recorded answers"
 	case r.Offline:
-		return "offline models"
+		return r.Kind.OfflineNote, "offline models"
 	}
-	return ""
+	return "", ""
 }
 
 // Run is a run as described by Temporal, without querying a worker.

@@ -310,8 +310,8 @@ func PrintStatus(ctx context.Context, conn *cli.Connection, run Run, lines []str
 
 // PrintState prints the state of a run as JSON.
 func PrintState(conn *cli.Connection, run Run, state any) error {
-	if run.Offline {
-		conn.Infof("%s", run.OfflineNote())
+	if note, _ := run.ExplainOffline(); note != "" {
+		conn.Infof("%s", note)
 	}
 	return conn.PrintJSON(state)
 }

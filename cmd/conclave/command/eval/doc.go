@@ -7,5 +7,5 @@
 //
 // plan.go has the commands and checks the input, meter.go runs an evaluation, unit.go has the arms
 // of one question, session.go runs the session of a question and scores its answers, and
-// material.go stores the files of questions. Start with runEvaluation in meter.go.
+// material.go stores the files of questions. replay.go has the commands for recorded answers. Start with runEvaluation in meter.go.
 package eval

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -276,30 +277,20 @@ func (o *output) writeSkills(c *cli.CLI, r *eval.Replay, file string) error {
 		data, err = os.ReadFile(o.settings.Source)
 	}
 	var document yaml.Node
-	if err == nil {
-		err = yaml.Load(data, &document)
+	if err = cmp.Or(err, yaml.Load(data, &document)); err != nil || len(document.Content) == 0 {
+		return fmt.Errorf("--write-skill: read the team of %s: %w; name its file", file, err)
 	}
-	if err != nil {
-		return fmt.Errorf("--write-skill: read the team: %w; name its file", err)
-	}
+	agents, _ := config.Find(document.Content[0], "agents")
 	for _, m := range r.Members {
-		at := -1
-		for i := 0; len(document.Content) > 0 && at < 0; i++ {
-			agent, found := config.Find(document.Content[0], fmt.Sprintf("agents[%d].id", i))
-			if !strings.HasSuffix(found, ".id") {
-				return fmt.Errorf("--write-skill: %s has no agent %s; name the file of the evaluated team", file, m.Name)
-			}
-			if agent.Value == m.Name {
-				at = i
-			}
+		at := slices.IndexFunc(agents.Content, func(agent *yaml.Node) bool { id := config.Lookup(agent, "id"); return id != nil && id.Value == m.Name })
+		if at < 0 {
+			return fmt.Errorf("--write-skill: %s has no agent %s; name the file of the evaluated team", file, m.Name)
 		}
-		agent, _ := config.Find(document.Content[0], fmt.Sprintf("agents[%d]", at))
-		comment := fmt.Sprintf("# of %d questions in evaluation %s", r.Questions, o.settings.ID)
-		value := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: fmt.Sprint(m.Accuracy.Accuracy)}
-		if agent.Style&yaml.FlowStyle == 0 {
-			value.LineComment = comment
+		value := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: fmt.Sprint(m.Accuracy)}
+		if agents.Content[at].Style&yaml.FlowStyle == 0 {
+			value.LineComment = fmt.Sprintf("# of %d questions in evaluation %s", r.Questions, o.settings.ID)
 		}
-		config.SetEntry(agent, "skill", value)
+		config.SetEntry(agents.Content[at], "skill", value)
 	}
 	if data, err = yaml.Dump(&document, yaml.WithIndent(2), yaml.WithLineWidth(-1)); err == nil {
 		err = os.WriteFile(file, data, 0o644) //nolint:gosec // a configuration has no secrets

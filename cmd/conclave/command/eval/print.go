@@ -31,6 +31,9 @@ func summaryText(s eval.Summary) string {
 	if s.Team != nil {
 		b.WriteString("\n" + explainTeam(*s.Team) + "\n")
 	}
+	if s.Replay != nil {
+		b.WriteString("\n" + replayText(*s.Replay))
+	}
 	b.WriteString("\n" + s.Reason + "\n")
 	return b.String()
 }

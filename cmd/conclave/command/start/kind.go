@@ -222,9 +222,10 @@ func (sessionReporter) PrintStatus(ctx context.Context, conn *cli.Connection, ru
 		return runs.PrintState(conn, run, state)
 	}
 	shown := cli.Snapshot{
-		State: state, Elapsed: run.Elapsed(), Offline: run.OfflineWords(), Holds: sessionHolds(conn.CLI, state, run.Name()),
+		State: state, Elapsed: run.Elapsed(), Holds: sessionHolds(conn.CLI, state, run.Name()),
 		Now: time.Now(), Activities: run.Activities, Models: modelNames(ctx, conn, artifact.InBucket(run.ID)),
 	}
+	_, shown.Offline = run.ExplainOffline()
 	var events []coordination.Entry
 	if run.Running() && runs.Query(ctx, conn, run.Workflow, workflows.TimelineQuery, &events) == nil {
 		shown.Revote, shown.Received = repeatsVote(state, events), cli.Receive(nil, events)

@@ -32,8 +32,8 @@ func (sessionReporter) PrintResult(ctx context.Context, conn *cli.Connection, ru
 		return err
 	}
 	reportBroken(ctx, conn, r.SessionID)
-	if run.Offline {
-		conn.Infof("%s", run.OfflineNote())
+	if note, _ := run.ExplainOffline(); note != "" {
+		conn.Infof("%s", note)
 	}
 	if r.Winner == "" {
 		if sessionExitCode(r) == cli.ExitNoAnswer {
@@ -50,7 +50,7 @@ func (sessionReporter) PrintResult(ctx context.Context, conn *cli.Connection, ru
 	case coordination.OverSpent:
 		conn.Infof("the session's budget ran out: this is the best answer so far; give it more with orchestrator.budget")
 	case coordination.Undecided:
-		conn.Infof("undecided: this is the best answer, but %s; `%s` tells the agents more and `%s` has them vote again, or lower orchestrator.act_when.min_support",
+		conn.Infof("undecided: this is the best answer, but %s; `%s` tells the agents more and `%s` has them vote again, or change orchestrator.act_when",
 			describeSupport(r), conn.CommandLine("say", run.Name(), "TEXT"), conn.CommandLine("retry", run.Name()))
 	}
 	return cli.Exit(sessionExitCode(r))
@@ -126,6 +126,8 @@ func describeDecision(r sessionflow.Result) string {
 		how = "by " + how
 	}
 	switch {
+	case r.DecidedBy == coordination.BySkill:
+		return how + " · a tie, decided by the agents' skill"
 	case coordination.Status(r.Status) == coordination.Presented:
 		return "by presentation, without a vote"
 	case r.DecidedBy == coordination.ByAgreement:

@@ -47,6 +47,7 @@ type Team struct {
 		} `json:"budget"`
 		Act struct {
 			MinSupport *float64 `json:"min_support"`
+			Wrong      *float64 `json:"wrong"`
 		} `json:"act_when"`
 	} `json:"orchestrator"`
 	AnswerSchema json.RawMessage `json:"answer_schema"` // of the session, or else of the team

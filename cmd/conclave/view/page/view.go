@@ -200,6 +200,8 @@ func howDecided(s *record.Session) string {
 		by = " by quorum"
 	case st.DecidedBy == coordination.ByChecks && w != nil:
 		return st.Status + " by checks, " + checksWords(w) + " passed"
+	case st.DecidedBy == coordination.BySkill:
+		by = " by skill"
 	}
 	return st.Status + by + ", " + strconv.Itoa(st.Votes[st.Winner]) + " of " + cli.Plural(countActive(s), "vote")
 }

@@ -72,6 +72,10 @@ func (w *why) tellDecision() {
 	case coordination.Undecided:
 		w.addSentence("%s", undecidedWords(w.s, winner, votes))
 	case coordination.Presented:
+		if st.DecidedBy == coordination.BySkill {
+			w.addSentence("%s is the final answer: this team does not vote, and the agent with the greatest skill gave it.", winner)
+			break
+		}
 		w.addSentence("%s is the final answer: this team does not vote, its presenter joins the work.", winner)
 	default:
 		w.addSentence("%s was taken by force: %s. It had the fresh votes of %s at that moment.", winner, forcedBy(st.Status), votes)
@@ -101,8 +105,11 @@ func consensusWords(st acts.State, votes string) string {
 }
 
 func pluralityWords(st acts.State, votes string) string {
-	if st.DecidedBy == coordination.ByChecks {
+	switch st.DecidedBy {
+	case coordination.ByChecks:
 		return "won by its checks, which rank before the votes: " + votes + " voted for it."
+	case coordination.BySkill:
+		return "won a tie by skill, since the agent with the greatest of those tied gave it: " + votes + " voted for it."
 	}
 	return "won without a majority: " + votes + " voted for it, and no answer had more than half of the votes."
 }
@@ -111,6 +118,9 @@ func undecidedWords(s *record.Session, best, votes string) string {
 	told := "Nothing was decided: the best answer has too little support. It is " + strings.TrimSuffix(best, ",") + ", with the fresh votes of " + votes
 	if least := s.Team.Orchestrator.Act.MinSupport; least != nil {
 		told += fmt.Sprintf("; min_support asks for %.0f %%", 100**least)
+	}
+	if wrong := s.Team.Orchestrator.Act.Wrong; wrong != nil {
+		told += fmt.Sprintf("; with as little support, more than %g %% of the calibrated decisions could be wrong", 100**wrong)
 	}
 	return told + "."
 }
