@@ -99,7 +99,7 @@ func CheckQuestions(agent string, params map[string]any, asked []eval.Question) 
 		return err
 	}
 	for _, q := range asked {
-		if _, err := made.(*respondent).source.find(q.Prompt()); err != nil {
+		if _, err := made.(*respondent).find(q.Prompt()); err != nil {
 			return fmt.Errorf("agent %s cannot be asked question %s: %w", agent, q.ID, err)
 		}
 	}
