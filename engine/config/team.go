@@ -294,11 +294,10 @@ const (
 
 // Agreement returns the value of agree, or its default.
 func (t Team) Agreement() string {
-	standard := NormalizedEqual
-	if t.AnswerSchema != nil {
-		standard = DataEqual
+	if t.Orchestrator.Agree == "" && t.AnswerSchema != nil {
+		return DataEqual
 	}
-	return cmp.Or(t.Orchestrator.Agree, standard)
+	return cmp.Or(t.Orchestrator.Agree, NormalizedEqual)
 }
 
 // JudgeOf returns the judge of equality, an agent without tools, if the team has one.

@@ -8,6 +8,7 @@ import (
 
 	"conclave/cmd/conclave/test/stage"
 	"conclave/engine/files/artifact"
+	"conclave/engine/llm"
 )
 
 // The page has a table of the fields of answers that are data, by the schema of the session, with
@@ -35,8 +36,8 @@ func TestDataOf(t *testing.T) {
 	require.Equal(t, dataTable{
 		Asked: true, Labels: []string{"agent2.1", "agent1.1"}, // the decision first; what does not fit is left out
 		Rows: []dataRow{
-			{Path: "/by", Values: []string{`"bus"`, `"<script>alert(1)</script>"`}, Differs: true},
-			{Path: "/minutes", Values: []string{"5", "5"}},
+			{llm.Difference{Path: "/by", Values: []string{"\"bus\u202e\"", `"<script>alert(1)</script>"`}}, true},
+			{llm.Difference{Path: "/minutes", Values: []string{"5", "5"}}, false},
 		},
 	}, table)
 
@@ -44,4 +45,5 @@ func TestDataOf(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(html), `<strong>&#34;&lt;script&gt;alert(1)&lt;/script&gt;&#34;</strong>`)
 	require.NotContains(t, string(html), "<script>")
+	require.NotContains(t, string(html), "\u202e")
 }
