@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,18 +54,22 @@ type request struct {
 
 	tools   json.RawMessage // in the form of Chat Completions; nil without
 	mayCall bool            // tool_choice does not forbid calls
+	schema  json.RawMessage // of the answer; nil for a text
+	told    string          // what the agents are told about its form
 }
 
 // message is a message of a conversation. Its role is system, user, assistant or tool.
 type message struct {
 	role string
 	wire.Content
-	callID string // of a result
+	callID string   // of a result
+	calls  []string // calls of tools, each as one line
 }
 
 // wish is the form in which a request wants its reply. The request itself may be large and is
 // not kept while the caller waits.
 type wish struct {
+	form
 	model      string
 	stream     bool
 	background bool     // the reply is fetched later
@@ -186,29 +191,35 @@ func decodeRefusal(err error) error {
 }
 
 // splitMessages translates the messages. The last user message is the query. Each earlier one
-// begins a turn of the history, whose answer is empty if no reply follows. Tool results in
-// earlier turns are left out, because the reply after them covers them.
+// begins a turn of the history, whose answer is the reply or, without one, the calls of tools with
+// their results. Those that follow the query and end the messages are shown below it.
 func splitMessages(messages []message) (query message, instructions string, history []artifact.Turn, err error) {
-	var system, replied []string
-	began := false // a user message has come
+	var system, replied, called []string
+	began, last := false, "" // a user message has come; the role of the last message
 	for i, m := range messages {
-		switch m.role {
+		switch last = m.role; m.role {
 		case "system", "developer":
 			system = append(system, m.Text)
 		case "user":
-			turn := artifact.Turn{Query: withPlaceholders(query), Answer: strings.Join(replied, "\n\n")}
+			turn := artifact.Turn{Query: withPlaceholders(query), Answer: cmp.Or(strings.Join(replied, "\n\n"), strings.Join(called, "\n"))}
 			if began && strings.TrimSpace(turn.Query+turn.Answer) != "" {
 				history = append(history, turn)
 			}
-			began, query, replied = true, m, nil
+			began, query, replied, called = true, m, nil, nil
 		case "assistant":
 			if m.Text != "" {
 				replied = append(replied, m.Text)
 			}
+			called = append(called, m.calls...)
 		case "tool", "function":
+			called = append(called, "result: "+m.Text)
 		default:
 			return query, "", nil, invalidParam("messages", "message %d has the role %q; roles are system, developer, user, assistant and tool", i+1, m.role)
 		}
+	}
+	if last == "tool" || last == "function" {
+		query.Text = strings.TrimSpace(query.Text + "\n\nThe program that asks has run these functions for you since:\n" + strings.Join(called, "\n"))
+		replied = nil
 	}
 	switch {
 	case len(replied) > 0:
@@ -218,6 +229,9 @@ func splitMessages(messages []message) (query message, instructions string, hist
 	}
 	return query, strings.Join(system, "\n\n"), history, nil
 }
+
+// callText returns a call of a tool as agents read it in a conversation.
+func callText(name, arguments string) string { return "call: " + name + " " + arguments }
 
 // withPlaceholders returns the text of an earlier message. Its attachments were seen then.
 func withPlaceholders(m message) string {
@@ -261,10 +275,13 @@ func sessionInput(r *http.Request, in request) (sessionflow.Input, error) {
 	if len(query.Attachments) > 0 {
 		return sessionflow.Input{}, unsupportedParam("messages", "a team reads text only, and the last message has a "+query.Attachments[0].Kind)
 	}
-	if in.limit > 0 {
+	if in.told != "" {
+		instructions = strings.TrimSpace(instructions + "\n\n" + in.told)
+	}
+	if in.limit > 0 && !in.asData {
 		instructions = strings.TrimSpace(instructions + fmt.Sprintf("\n\nThe answer may have at most %d tokens; what is beyond is cut off.", in.limit))
 	}
-	out := sessionflow.Input{Query: query.Text, Instructions: instructions, History: history}
+	out := sessionflow.Input{Query: query.Text, Instructions: instructions, History: history, AnswerSchema: in.schema}
 	size := len(query.Text)
 	for _, t := range history {
 		size += len(t.Query) + len(t.Answer)
@@ -273,7 +290,7 @@ func sessionInput(r *http.Request, in request) (sessionflow.Input, error) {
 		return out, &gateway.Refusal{Status: http.StatusBadRequest, Code: "context_length_exceeded", Param: "messages", Message: fmt.Sprintf(
 			"the messages have %d bytes, at most %d are accepted", size+len(instructions), workflows.MaxInput)}
 	}
-	if in.mayCall && activities.Given(in.tools) {
+	if in.mayCall && in.call == "" && activities.Given(in.tools) {
 		out.ClientTools, out.ClientToolsFor = in.tools, in.metadata[toolsFor]
 	}
 	if err := gateway.CheckTools(artifact.Caller{ClientTools: out.ClientTools, ClientToolsFor: out.ClientToolsFor}); err != nil {
@@ -325,17 +342,19 @@ func (h *Handler) checkResults(by access.Caller, in request) error {
 	if _, err := h.teamOfModel(by, in.model); err != nil {
 		return err
 	}
-	if !in.mayCall {
-		return unsupportedParam("tool_choice", "none does not take the tools away from a session that has them; give auto with the results")
+	if !in.mayCall || in.call != "" {
+		return unsupportedParam("tool_choice", "a session that waits for results keeps its tools and the form of its answer; give auto with the results")
 	}
 	return nil
 }
 
 // resultsOf returns the tool results at the end of a request, or nil if the request is a new
 // question. It refuses results mixed with other messages after the last reply, which would be
-// neither results nor a new question.
+// neither results nor a new question. Results of calls that ended their session belong to the question.
 func resultsOf(messages []message) (results []coordination.ToolResult, err error) {
-	isResult := func(m message) bool { return m.role == "tool" || m.role == "function" }
+	isResult := func(m message) bool {
+		return (m.role == "tool" || m.role == "function") && !endedCall.MatchString(m.callID)
+	}
 	first := len(messages) // position of the first message after the last reply
 	for first > 0 && messages[first-1].role != "assistant" {
 		first--
