@@ -159,7 +159,7 @@ func TestForm_resultOfTheAnswer(t *testing.T) {
 	got := ask(completions{}, `{"model":"conclave","messages":[`+earlier+`]}`)
 	require.Equal(t, "Where?\n\nThe program that asks has run these functions for you since:\n"+called, got.query)
 	got = ask(completions{}, `{"model":"conclave","messages":[`+earlier+`,{"role":"user","content":"And now?"}]}`)
-	require.Equal(t, asked{query: "And now?", history: []artifact.Turn{{Query: "Where?", Answer: called}}}, got)
+	require.Equal(t, asked{query: "And now?", history: []artifact.Turn{{Query: "Where?", Answer: strings.Replace(called, "\n", "\n\n", 1)}}}, got)
 	got = ask(responses{}, `{"model":"conclave","previous_response_id":"resp_s1","input":[{"type":"function_call_output","call_id":"call_0123456789abcdef","output":"a cat"}]}`)
 	require.Equal(t, "The program that asks has run these functions for you since:\nresult: a cat", got.query)
 	got = ask(messages{}, `{"model":"conclave","max_tokens":9,"messages":[{"role":"user","content":"Where?"},{"role":"assistant","content":[{"type":"tool_use","id":"call_0123456789abcdef","name":"look","input":{"at":"door"}}]},

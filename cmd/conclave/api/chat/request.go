@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm/wire"
+	"conclave/engine/text"
 	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
 )
@@ -28,6 +28,8 @@ import (
 const (
 	maxBody = 64 << 20 // most bytes of a body
 	maxKey  = 256      // bytes of an Idempotency-Key
+
+	maxCalled = 2 << 10 // bytes of a call, or its result, in an earlier turn
 )
 
 // Headers in addition to those of the protocols.
@@ -191,38 +193,42 @@ func decodeRefusal(err error) error {
 }
 
 // splitMessages translates the messages. The last user message is the query. Each earlier one
-// begins a turn of the history, whose answer is the reply or, without one, the calls of tools with
-// their results. Those that follow the query and end the messages are shown below it.
+// begins a turn of the history, whose answer is all that was said until the next: replies, calls of
+// tools and their results, of which long ones are cut. Calls whose results end the messages are shown
+// below the query, whole.
 func splitMessages(messages []message) (query message, instructions string, history []artifact.Turn, err error) {
-	var system, replied, called []string
-	began, last := false, "" // a user message has come; the role of the last message
+	var system, said, called []string
+	began, replied, last := false, false, "" // a user message has come, a reply to it; the role of the last message
 	for i, m := range messages {
 		switch last = m.role; m.role {
 		case "system", "developer":
 			system = append(system, m.Text)
 		case "user":
-			turn := artifact.Turn{Query: withPlaceholders(query), Answer: cmp.Or(strings.Join(replied, "\n\n"), strings.Join(called, "\n"))}
+			turn := artifact.Turn{Query: withPlaceholders(query), Answer: strings.Join(said, "\n\n")}
 			if began && strings.TrimSpace(turn.Query+turn.Answer) != "" {
 				history = append(history, turn)
 			}
-			began, query, replied, called = true, m, nil, nil
+			began, replied, query, said, called = true, false, m, nil, nil
 		case "assistant":
 			if m.Text != "" {
-				replied = append(replied, m.Text)
+				said, replied = append(said, m.Text), true
 			}
-			called = append(called, m.calls...)
+			for _, c := range m.calls {
+				said, called = append(said, text.Truncate(c, maxCalled)), append(called, c)
+			}
 		case "tool", "function":
-			called = append(called, "result: "+m.Text)
+			result := "result: " + m.Text
+			said, called = append(said, text.Truncate(result, maxCalled)), append(called, result)
 		default:
 			return query, "", nil, invalidParam("messages", "message %d has the role %q; roles are system, developer, user, assistant and tool", i+1, m.role)
 		}
 	}
 	if last == "tool" || last == "function" {
 		query.Text = strings.TrimSpace(query.Text + "\n\nThe program that asks has run these functions for you since:\n" + strings.Join(called, "\n"))
-		replied = nil
+		replied = false
 	}
 	switch {
-	case len(replied) > 0:
+	case replied:
 		return query, "", nil, invalidParam("messages", "the last message is a reply; end with a user message, which is the query")
 	case strings.TrimSpace(query.Text) == "":
 		return query, "", nil, invalidParam("messages", "the last user message, which is the query, has no text")
@@ -235,11 +241,11 @@ func callText(name, arguments string) string { return "call: " + name + " " + ar
 
 // withPlaceholders returns the text of an earlier message. Its attachments were seen then.
 func withPlaceholders(m message) string {
-	text := m.Text
+	shown := m.Text
 	for _, a := range m.Attachments {
-		text += fmt.Sprintf("\n[an earlier %s, not shown again]", a.Kind)
+		shown += fmt.Sprintf("\n[an earlier %s, not shown again]", a.Kind)
 	}
-	return text
+	return shown
 }
 
 func (h *Handler) toQuestion(r *http.Request, by access.Caller, body []byte, in request) (gateway.Question, error) {

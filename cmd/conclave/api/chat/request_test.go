@@ -50,7 +50,7 @@ func TestConversation(t *testing.T) {
 		"tools of an earlier turn": {
 			messages: `[{"role":"user","content":"Weather?"},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]},` +
 				`{"role":"tool","tool_call_id":"c1","content":"sun"},{"role":"assistant","content":"Sunny."},{"role":"user","content":"And tomorrow?"}]`,
-			query: "And tomorrow?", history: []artifact.Turn{{Query: "Weather?", Answer: "Sunny."}},
+			query: "And tomorrow?", history: []artifact.Turn{{Query: "Weather?", Answer: "call: f {}\n\nresult: sun\n\nSunny."}},
 		},
 		"a greeting":    {messages: `[{"role":"assistant","content":"Hello!"},{"role":"user","content":"Tabs?"}]`, query: "Tabs?"},
 		"a reply last":  {messages: `[{"role":"user","content":"Tabs?"},{"role":"assistant","content":"Yes"}]`, err: "end with a user message"},
