@@ -122,7 +122,7 @@ func TestProtocol_refuses(t *testing.T) {
 		`item 1 has the type "picture"`:                       {responses{}, `{"model":"conclave","input":[{"type":"picture"}]}`},
 		"item 1, the output of a tool, has no call_id":        {responses{}, `{"model":"conclave","input":[{"type":"function_call_output","output":"x"}]}`},
 		"give previous_response_id, or the whole input":       {responses{}, `{"model":"conclave","input":"q","conversation":"c"}`},
-		`a source of the type "file"`:                         {messages{}, `{"model":"conclave","max_tokens":1,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"file"}}]}]}`},
+		`a part of the type "document file"`:                  {messages{}, `{"model":"conclave","max_tokens":1,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"file"}}]}]}`},
 	} {
 		_, err := tc.decode([]byte(tc.body))
 		require.ErrorContains(t, err, want)

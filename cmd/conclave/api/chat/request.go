@@ -243,7 +243,7 @@ func callText(name, arguments string) string { return "call: " + name + " " + ar
 func withPlaceholders(m message) string {
 	shown := m.Text
 	for _, a := range m.Attachments {
-		shown += fmt.Sprintf("\n[an earlier %s, not shown again]", a.Kind)
+		shown += fmt.Sprintf("\n[an earlier %s, not shown again]", a)
 	}
 	return shown
 }
@@ -279,7 +279,7 @@ func sessionInput(r *http.Request, in request) (sessionflow.Input, error) {
 		return sessionflow.Input{}, err
 	}
 	if len(query.Attachments) > 0 {
-		return sessionflow.Input{}, unsupportedParam("messages", "a team reads text only, and the last message has a "+query.Attachments[0].Kind)
+		return sessionflow.Input{}, unsupportedParam("messages", "a team reads text only, and the last message has another part: "+query.Attachments[0])
 	}
 	if in.told != "" {
 		instructions = strings.TrimSpace(instructions + "\n\n" + in.told)
