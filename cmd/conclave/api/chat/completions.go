@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -58,21 +59,13 @@ func (completions) decode(body []byte) (request, error) {
 	}
 	out.model, out.stream, out.tools, out.metadata = in.Model, in.Stream, in.Tools, in.Metadata
 	out.usageApart = in.StreamOptions != nil && in.StreamOptions.IncludeUsage
-	out.limit = orZero(in.MaxCompletionTokens, in.MaxTokens)
+	if most := cmp.Or(in.MaxCompletionTokens, in.MaxTokens); most != nil {
+		out.limit = *most
+	}
 	if err = out.readFormat("response_format", in.ResponseFormat); err == nil {
 		err = out.chooseTools(in.ToolChoice)
 	}
 	return out, err
-}
-
-// orZero returns the first number that is given.
-func orZero(numbers ...*int) int {
-	for _, n := range numbers {
-		if n != nil {
-			return *n
-		}
-	}
-	return 0
 }
 
 // readStops reads a text or a list of at most four.

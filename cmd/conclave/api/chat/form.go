@@ -172,6 +172,51 @@ func (out *request) requireCall(tools []artifact.ClientTool) error {
 	return out.answerAs("tools", json.RawMessage(`{"anyOf":[`+strings.Join(each, ",")+`]}`), anyCall, told)
 }
 
+// readTools translates tools into those of Chat Completions. A custom tool becomes a function whose
+// one argument is the text. Tools that a service itself runs are ignored.
+func (out *request) readTools(given []json.RawMessage) error {
+	var tools []artifact.ClientTool
+	for i, raw := range given {
+		var t givenTool
+		if err := json.Unmarshal(raw, &t); err != nil {
+			return invalidParam("tools", "tool %d is no object", i+1)
+		}
+		switch {
+		case t.Type == "function", t.InputSchema != nil:
+			tools = append(tools, artifact.ClientTool{Name: t.Name, Description: t.Description, Parameters: slices.Concat(t.Parameters, t.InputSchema)})
+		case t.Type == "custom":
+			out.custom = append(out.custom, t.Name)
+			tools = append(tools, artifact.ClientTool{Name: t.Name, Description: t.describeInput(), Parameters: json.RawMessage(customParameters)})
+		default:
+			out.ignored = append(out.ignored, "tools."+cmp.Or(t.Type, "unknown"))
+		}
+	}
+	return out.offerTools(tools)
+}
+
+// givenTool is a tool of Responses or Messages.
+type givenTool struct {
+	Type        string          `json:"type"`
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`   // of Responses
+	InputSchema json.RawMessage `json:"input_schema"` // of Messages
+	Format      struct {
+		Syntax     string `json:"syntax"`
+		Definition string `json:"definition"`
+	} `json:"format"`
+}
+
+// customParameters is the schema of the arguments of a custom tool.
+const customParameters = `{"type":"object","properties":{"input":{"type":"string","description":"the whole input of the tool, as plain text"}},"required":["input"],"additionalProperties":false}`
+
+func (t givenTool) describeInput() string {
+	if t.Format.Definition == "" {
+		return t.Description
+	}
+	return fmt.Sprintf("%s\n\nThe input follows this grammar (%s):\n%s", t.Description, t.Format.Syntax, t.Format.Definition)
+}
+
 // offerTools gives the request its tools, in the form of Chat Completions.
 func (out *request) offerTools(tools []artifact.ClientTool) (err error) {
 	type function struct {

@@ -27,10 +27,11 @@ func (messages) decode(body []byte) (request, error) {
 		return out, invalidParam("max_tokens", "the request has no max_tokens, which Messages requires")
 	}
 	out.limit, out.stops = *in.MaxTokens, in.StopSequences
-	if err := out.readFormat("output_format", in.OutputFormat); err != nil {
-		return out, err
+	format := in.OutputConfig.Format
+	if format == nil {
+		format = in.OutputFormat
 	}
-	if err := out.readFormat("output_config.format", in.OutputConfig.Format); err != nil {
+	if err := out.readFormat("output_config.format", format); err != nil {
 		return out, err
 	}
 	return out, out.chooseTools(in.ToolChoice)
@@ -55,7 +56,7 @@ func decodeMessages(body []byte, limits map[string]bounds) (in wire.MessagesRequ
 	}
 	out.model, out.stream, out.metadata = in.Model, in.Stream, map[string]string{toolsFor: artifact.ForPresenter}
 	out.thinking = in.Thinking != nil && in.Thinking.Type != "disabled"
-	return in, out, out.readBlockTools(in.Tools)
+	return in, out, out.readTools(in.Tools)
 }
 
 // addBlocks adds the results in a message as messages of their own, and its text.
@@ -73,29 +74,6 @@ func (out *request) addBlocks(m wire.BlockMessage) {
 	if c := m.Blocks.Content; len(m.Blocks.Results) == 0 || c.Text != "" || len(c.Attachments) > 0 {
 		out.addMessage(message{role: m.Role, Content: c, calls: calls})
 	}
-}
-
-// readBlockTools translates tools into those of Chat Completions. Tools that a service itself runs
-// are ignored.
-func (out *request) readBlockTools(given []json.RawMessage) error {
-	var tools []artifact.ClientTool
-	for i, raw := range given {
-		var t struct {
-			Type        string          `json:"type"`
-			Name        string          `json:"name"`
-			Description string          `json:"description"`
-			InputSchema json.RawMessage `json:"input_schema"`
-		}
-		switch err := json.Unmarshal(raw, &t); {
-		case err != nil:
-			return invalidParam("tools", "tool %d is no object", i+1)
-		case t.Type != "" && t.Type != "custom":
-			out.ignored = append(out.ignored, "tools."+t.Type)
-		default:
-			tools = append(tools, artifact.ClientTool{Name: t.Name, Description: t.Description, Parameters: t.InputSchema})
-		}
-	}
-	return out.offerTools(tools)
 }
 
 // countTokens sends the estimate of a request's tokens that agents use for their models' windows.

@@ -72,8 +72,11 @@ func TestProtocol_decode(t *testing.T) {
 		},
 		"tools of a service": {
 			responses{},
-			`{"model":"conclave","input":"q","tools":[{"type":"web_search"},{"type":"function","name":"f","description":"d","parameters":{"type":"object"},"strict":true}]}`,
-			asked{query: "q", presenter: "presenter", ignored: "tools.web_search", tools: `[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}]`},
+			`{"model":"conclave","input":"q","tools":[{"type":"web_search"},{"type":"function","name":"f","description":"d","parameters":{"type":"object"},"strict":true},{"type":"function","name":"g"}]}`,
+			asked{
+				query: "q", presenter: "presenter", ignored: "tools.web_search",
+				tools: `[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}},{"type":"function","function":{"name":"g","description":"","parameters":null}}]`,
+			},
 		},
 		"blocks": {
 			messages{},

@@ -3,7 +3,6 @@ package chat
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -54,8 +53,10 @@ func (responses) decode(body []byte) (request, error) {
 	if err == nil {
 		err = out.chooseTools(in.ToolChoice)
 	}
-	out.model, out.stream, out.background, out.limit = in.Model, in.Stream, in.Background, orZero(in.MaxOutputTokens)
-	out.metadata = withPresenter(in.Metadata)
+	out.model, out.stream, out.background, out.metadata = in.Model, in.Stream, in.Background, withPresenter(in.Metadata)
+	if in.MaxOutputTokens != nil {
+		out.limit = *in.MaxOutputTokens
+	}
 	return out, err
 }
 
@@ -107,51 +108,6 @@ func (out *request) addMessage(m message) {
 		return
 	}
 	out.messages = append(out.messages, m)
-}
-
-// readTools translates tools into those of Chat Completions. A custom tool becomes a function whose
-// one argument is the text. Tools that a service itself runs are ignored.
-func (out *request) readTools(given []json.RawMessage) error {
-	var tools []artifact.ClientTool
-	for i, raw := range given {
-		var t responseTool
-		if err := json.Unmarshal(raw, &t); err != nil {
-			return invalidParam("tools", "tool %d is no object", i+1)
-		}
-		switch t.Type {
-		case "function":
-			tools = append(tools, artifact.ClientTool{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
-		case "custom":
-			out.custom = append(out.custom, t.Name)
-			tools = append(tools, artifact.ClientTool{Name: t.Name, Description: t.describeInput(), Parameters: json.RawMessage(customParameters)})
-		default:
-			out.ignored = append(out.ignored, "tools."+cmp.Or(t.Type, "unknown"))
-		}
-	}
-	return out.offerTools(tools)
-}
-
-// responseTool is a tool of Responses.
-type responseTool struct {
-	Type        string          `json:"type"`
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"`
-	Format      struct {
-		Type       string `json:"type"`
-		Syntax     string `json:"syntax"`
-		Definition string `json:"definition"`
-	} `json:"format"`
-}
-
-// customParameters is the schema of the arguments of a custom tool.
-const customParameters = `{"type":"object","properties":{"input":{"type":"string","description":"the whole input of the tool, as plain text"}},"required":["input"],"additionalProperties":false}`
-
-func (t responseTool) describeInput() string {
-	if t.Format.Definition == "" {
-		return t.Description
-	}
-	return fmt.Sprintf("%s\n\nThe input follows this grammar (%s):\n%s", t.Description, t.Format.Syntax, t.Format.Definition)
 }
 
 // responsePrefix makes the ID of a response from that of its session.
