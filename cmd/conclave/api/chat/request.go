@@ -57,7 +57,7 @@ type request struct {
 	tools   json.RawMessage // in the form of Chat Completions; nil without
 	mayCall bool            // tool_choice does not forbid calls
 	schema  json.RawMessage // of the answer; nil for a text
-	told    string          // what the agents are told about its form
+	told    string          // instructions about its form
 }
 
 // message is a message of a conversation. Its role is system, user, assistant or tool.
