@@ -13,7 +13,7 @@ import (
 // Data is JSON that was read, with the form in which it is compared.
 type Data struct {
 	JSON      json.RawMessage // as it is written, without white space
-	Canonical string          // the same for equal data: with sorted keys and sets, decimals, texts in NFC, and without what is not compared
+	Canonical string          // the same for equal data: with sorted keys and sets, decimals, texts in NFC, and without ignored values
 	Fields    []Field         // the values in Canonical, ordered by their paths
 }
 

@@ -20,7 +20,6 @@ import (
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm/wire"
 	"conclave/engine/text"
-	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
 )
 
@@ -288,16 +287,13 @@ func sessionInput(r *http.Request, in request) (sessionflow.Input, error) {
 		instructions = strings.TrimSpace(instructions + fmt.Sprintf("\n\nThe answer may have at most %d tokens; what is beyond is cut off.", in.limit))
 	}
 	out := sessionflow.Input{Query: query.Text, Instructions: instructions, History: history, AnswerSchema: in.schema}
-	size := len(query.Text)
-	for _, t := range history {
-		size += len(t.Query) + len(t.Answer)
-	}
-	if size > workflows.MaxInput || len(instructions) > workflows.MaxInput {
-		return out, &gateway.Refusal{Status: http.StatusBadRequest, Code: "context_length_exceeded", Param: "messages", Message: fmt.Sprintf(
-			"the messages have %d bytes, at most %d are accepted", size+len(instructions), workflows.MaxInput)}
-	}
 	if in.mayCall && in.call == "" && activities.Given(in.tools) {
 		out.ClientTools, out.ClientToolsFor = in.tools, in.metadata[toolsFor]
+	}
+	texts := artifact.Conversation{Query: out.Query, History: history, Instructions: instructions, ClientTools: out.ClientTools}
+	if size := texts.Size(); size > artifact.MaxConversation {
+		return out, &gateway.Refusal{Status: http.StatusBadRequest, Code: "context_length_exceeded", Param: "messages", Message: fmt.Sprintf(
+			"the messages and the tools have %d bytes of text, at most %d are accepted", size, artifact.MaxConversation)}
 	}
 	if err := gateway.CheckTools(artifact.Caller{ClientTools: out.ClientTools, ClientToolsFor: out.ClientToolsFor}); err != nil {
 		return out, err
