@@ -84,3 +84,24 @@ answer_schema: {type: object, properties: {host: {type: string, format: hostname
 	require.Equal(t, 0, out.code, out.stderr)
 	require.Contains(t, out.stderr, "what is not checked: format hostname, pattern (?=a)")
 }
+
+// A question of a megabyte reaches the agents whole, and its session is recorded and checked like any
+// other.
+func TestServe_longText(t *testing.T) {
+	t.Parallel()
+	model := newModelServer(t, map[string][]reply{"model-a": {answer("Tabs."), vote("agent1", "Mine.")}})
+	c := newCLI(t)
+	s := c.serve("--config", c.file("team.json", model.team("agent_a")))
+	asked := s.ask(`{"model":"conclave","metadata":{"session_id":"long"},"messages":[{"role":"user","content":"` + strings.Repeat("word ", 200_000) + `Tabs or spaces?"}]}`)
+	require.Equal(t, 200, asked.status, asked.Error.Message)
+	require.Equal(t, "Tabs.", *asked.Choices[0].Message.Content)
+	require.Contains(t, model.request("model-a", 1), "word word Tabs or spaces?")
+	dir := filepath.Join(c.home, "pulled")
+	require.Equal(t, 0, c.conclave("pull", "long", dir).code)
+	require.Equal(t, 0, c.conclave("pull", "--verify", "long", dir).code)
+	var recorded artifact.Session
+	readFile(t, filepath.Join(dir, "session.json"), &recorded)
+	require.True(t, strings.HasSuffix(recorded.Query, "word Tabs or spaces?"))
+	require.Less(t, len(c.conclave("status", "--json", "long").stdout), 50<<10)
+	require.Equal(t, 400, s.ask(`{"model":"conclave","messages":[{"role":"user","content":"`+strings.Repeat("word ", 1_000_000)+`"}]}`).status)
+}
