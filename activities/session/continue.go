@@ -136,7 +136,7 @@ func (a *Activities) readConversation(ctx context.Context, in *PrepareInput) err
 	if in.Continues == "" {
 		in.History = c.History
 	}
-	if err := in.Caller.Check(artifact.MaxConversation); err != nil {
+	if err := in.Check(artifact.MaxConversation); err != nil {
 		return activities.Invalid(err)
 	}
 	return nil
