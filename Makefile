@@ -77,8 +77,8 @@ race: $(TOOLS)/gotestsum ## the other packages that start goroutines, with the r
 
 # Most of these wait for a server or a model: more of them at a time than there are
 # processors take half as long.
-e2e: build $(TOOLS)/gotestsum $(TOOLS)/temporal $(TOOLS)/tctl $(TOOLS)/minio $(TOOLS)/npm $(TOOLS)/clients ## the built binary, on the embedded stack and on MinIO, with the temporal CLI, tctl and a browser
-	CONCLAVE_NPM=$(TOOLS)/npm CONCLAVE_CLIENTS=$(TOOLS)/clients CONCLAVE_BIN=$(BIN)/conclave TEMPORAL_BIN=$(TOOLS)/temporal TCTL_BIN=$(TOOLS)/tctl MINIO_BIN=$(TOOLS)/minio \
+e2e: build $(TOOLS)/gotestsum $(TOOLS)/temporal $(TOOLS)/tctl $(TOOLS)/minio $(TOOLS)/npm $(TOOLS)/clients $(TOOLS)/programs ## the built binary, on the embedded stack and on MinIO, with the temporal CLI, tctl and a browser
+	CONCLAVE_NPM=$(TOOLS)/npm CONCLAVE_CLIENTS=$(TOOLS)/clients CONCLAVE_PROGRAMS=$(TOOLS)/programs CONCLAVE_BIN=$(BIN)/conclave TEMPORAL_BIN=$(TOOLS)/temporal TCTL_BIN=$(TOOLS)/tctl MINIO_BIN=$(TOOLS)/minio \
 		$(GOTEST) --packages ./cmd/conclave/test/e2e/... -- -tags e2e -count=1 -parallel 6 -timeout $(LIMIT)
 
 # The packages need pip, npm, node and python3 on the PATH.
@@ -247,6 +247,10 @@ $(TOOLS)/clients: .ci/clients/package-lock.json .ci/clients/requirements.txt
 	rm -rf $@ && mkdir -p $@ && cp .ci/clients/* $@/
 	cd $@ && npm install --ignore-scripts --no-audit --no-fund --omit=optional || rm -rf node_modules
 	cd $@ && python3 -m venv python && python/bin/pip install -q --no-deps --no-compile -r requirements.txt || rm -rf python
+	touch $@
+$(TOOLS)/programs: .ci/programs/package-lock.json ## coding programs of others, from npm
+	rm -rf $@ && mkdir -p $@ && cp .ci/programs/* $@/
+	cd $@ && npm ci --ignore-scripts --no-audit --no-fund || rm -rf node_modules
 	touch $@
 $(TOOLS)/llama-server:
 	.ci/llama-server.sh $(TOOLS)

@@ -17,6 +17,7 @@ import (
 	"conclave/engine/files/artifact"
 	team "conclave/engine/session"
 	"conclave/engine/step"
+	"conclave/engine/text"
 )
 
 // later reads the actions of a session after its newest state was saved.
@@ -314,7 +315,7 @@ func (a *Activities) loadNewestState(ctx context.Context, in ReopenInput, sessio
 	if err != nil {
 		return Reopening{}, err
 	}
-	r := Reopening{Session: in.Session, Query: session.Query, Continues: session.Continues, Run: l.run, Saved: *l.saved}
+	r := Reopening{Session: in.Session, Query: text.Truncate(session.Query, team.MaxConversation), Continues: session.Continues, Run: l.run, Saved: *l.saved}
 	r.Saved.SecondsLeft = max(r.Saved.SecondsLeft, leastSeconds)
 	r.Saved.Warned = false
 	return r, nil

@@ -2,8 +2,10 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"conclave/activities"
 	"conclave/engine/config"
@@ -114,6 +116,30 @@ func (a *Activities) resolveConversation(ctx context.Context, in *PrepareInput) 
 		return a.resolveTeam(ctx, *in)
 	}
 	return a.Teams.ByHash(ctx, a.Store, artifact.InBucket(in.Continues), c.Session.ConfigHash)
+}
+
+// readConversation gives the input the texts that its server has stored.
+func (a *Activities) readConversation(ctx context.Context, in *PrepareInput) error {
+	unknown := activities.Invalid(fmt.Errorf("conversation: no texts of the hash %.80q are stored for this session; leave it out", in.Conversation))
+	if len(in.Conversation) != len(artifact.SumOf(nil)) || strings.Trim(in.Conversation, "0123456789abcdef") != "" {
+		return unknown
+	}
+	data, err := a.Store.Get(ctx, artifact.InBucket(in.Session).Conversation(in.Conversation))
+	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
+		return err
+	}
+	var c artifact.Conversation
+	if err != nil || artifact.SumOf(data) != in.Conversation || json.Unmarshal(data, &c) != nil || c.Size() > artifact.MaxConversation {
+		return unknown
+	}
+	in.Query, in.Instructions, in.ClientTools = c.Query, c.Instructions, c.ClientTools
+	if in.Continues == "" {
+		in.History = c.History
+	}
+	if err := in.Check(artifact.MaxConversation); err != nil {
+		return activities.Invalid(err)
+	}
+	return nil
 }
 
 func (a *Activities) resolveTeam(ctx context.Context, in PrepareInput) (config.Team, error) {

@@ -59,6 +59,8 @@ type PrepareInput struct {
 	Continues string          `json:"continues,omitempty"`
 	artifact.Caller
 
+	Conversation string `json:"conversation,omitempty"` // hash of the texts in place of Query, History and those of the Caller
+
 	Checks string `json:"checks,omitempty"` // reference of the user's directory of checks
 
 	Limits artifact.Limits `json:"limits,omitzero"` // reduce the limits of the team
@@ -245,6 +247,9 @@ type Presented struct {
 func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, error) {
 	defer activities.Beat(ctx)()
 	t, err := a.resolveConversation(ctx, &in)
+	if err == nil && in.Conversation != "" {
+		err = a.readConversation(ctx, &in)
+	}
 	if err != nil {
 		return Prepared{}, err
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,9 +59,13 @@ func TestParse_refusesAnswerSchemas(t *testing.T) {
 		_, err := Parse("team.yaml", []byte("agent: {id: a, backend: {type: offline}}\n"+config), Local)
 		require.ErrorContains(t, err, want, config)
 	}
-	_, err := Parse("team.yaml", []byte(`
+	const divided = `
 agents: [{id: a, backend: {type: offline}, subtask: x}, {id: b, backend: {type: offline}, subtask: y}]
-answer_schema: {type: object}
-orchestrator: {coordination_mode: decomposition, skip_final_presentation: true}`), Local)
-	require.ErrorContains(t, err, "team.yaml:4:75: orchestrator.skip_final_presentation: the parts of divided work are texts")
+orchestrator: {coordination_mode: decomposition, skip_final_presentation: true}`
+	_, err := Parse("team.yaml", []byte("answer_schema: {type: object}"+divided), Local)
+	require.ErrorContains(t, err, "team.yaml:3:75: orchestrator.skip_final_presentation: the parts of divided work are texts")
+	team, err := Parse("team.yaml", []byte(divided), Local)
+	require.NoError(t, err)
+	_, err = team.WithSchema(json.RawMessage(`{"type":"object"}`))
+	require.EqualError(t, err, "answer_schema: the parts of divided work are texts, and without a presenter nobody gives data; leave orchestrator.skip_final_presentation out of the team")
 }

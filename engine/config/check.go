@@ -169,8 +169,8 @@ func (d *Decoder) checkOrchestrator(key string, t Team) {
 		}
 	}
 	d.checkPromise(key+".act_when", t)
-	if t.AnswerSchema != nil && o.CoordinationMode == coordination.Decomposition && o.SkipFinalPresentation && len(t.Agents) > 1 {
-		d.Report(key+".skip_final_presentation", "the parts of divided work are texts, and without a presenter nobody gives data for answer_schema; remove one of the two")
+	if t.AnswerSchema != nil && t.dividesWithoutPresenter() {
+		d.Report(key+".skip_final_presentation", textParts+" for answer_schema; remove one of the two")
 	}
 	if o.Agree == JudgedEqual && o.AgreeJudge.Backend == nil {
 		d.Report(key+".agree", "no model to judge with; name a small one as %s, such as {backend: {model: %s}}", key+".agree_judge", defaultModel)

@@ -246,8 +246,18 @@ func (t Team) WithSchema(schema json.RawMessage) (Team, error) {
 	var err error
 	if t.AnswerSchema, err = llm.ReadDataSchema(schema); err != nil {
 		err = fmt.Errorf("answer_schema: %w", err)
+	} else if t.dividesWithoutPresenter() {
+		err = fmt.Errorf("answer_schema: %s; leave orchestrator.skip_final_presentation out of the team", textParts)
 	}
 	return t, err
+}
+
+// textParts is why the answers of a team that divides its work cannot be data.
+const textParts = "the parts of divided work are texts, and without a presenter nobody gives data"
+
+func (t Team) dividesWithoutPresenter() bool {
+	o := t.Orchestrator
+	return o.CoordinationMode == coordination.Decomposition && o.SkipFinalPresentation && len(t.Agents) > 1
 }
 
 // Agent returns the agent with the given ID.
@@ -294,11 +304,10 @@ const (
 
 // Agreement returns the value of agree, or its default.
 func (t Team) Agreement() string {
-	standard := NormalizedEqual
-	if t.AnswerSchema != nil {
-		standard = DataEqual
+	if t.Orchestrator.Agree == "" && t.AnswerSchema != nil {
+		return DataEqual
 	}
-	return cmp.Or(t.Orchestrator.Agree, standard)
+	return cmp.Or(t.Orchestrator.Agree, NormalizedEqual)
 }
 
 // JudgeOf returns the judge of equality, an agent without tools, if the team has one.

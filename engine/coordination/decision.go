@@ -58,10 +58,10 @@ const (
 
 // Whole returns the hash of the whole answer for a value of Config.Agree.
 func (d Digest) Whole(agree string) string {
-	switch {
-	case agree == agreeExact:
+	if agree == agreeExact {
 		return d.Exact
-	case agree == agreeData && d.Data != "":
+	}
+	if agree == agreeData && d.Data != "" {
 		return d.Data
 	}
 	return d.Normalized
@@ -69,10 +69,10 @@ func (d Digest) Whole(agree string) string {
 
 // Line returns the hash of the last line "ANSWER: …" for a value of Config.Agree.
 func (d Digest) Line(agree string) string {
-	switch agree {
-	case agreeExact:
+	if agree == agreeExact {
 		return d.ExactLine
-	case agreeData:
+	}
+	if agree == agreeData {
 		return ""
 	}
 	return d.NormalizedLine

@@ -330,10 +330,11 @@ func (q Question) Prompt() string {
 	if len(q.Choices) > 0 {
 		b.WriteString("\n\nAnswer with the letter of the right choice.")
 	}
+	form := Form
 	if q.Scorer == JSON {
-		return b.String() + "\n\n" + dataForm
+		form = dataForm
 	}
-	return b.String() + "\n\n" + Form
+	return b.String() + "\n\n" + form
 }
 
 // Wrong returns wrong answers to a question: the other choices, or other numbers or texts.

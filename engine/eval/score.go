@@ -102,12 +102,11 @@ func (q Question) Score(scorer, answer string) (extracted string, correct *bool)
 func (q Question) readData(answer string) (llm.Data, bool) {
 	block, _, _ := llm.FindData(answer)
 	for _, text := range []string{answer, block} {
-		if q.Schema != nil {
-			if d, err := q.Schema.Read([]byte(text)); err == nil {
-				return d, true
-			}
+		d, err := cmp.Or(q.Schema, &llm.DataSchema{}).Read([]byte(text))
+		if err != nil {
+			d, err = llm.ReadData([]byte(text))
 		}
-		if d, err := llm.ReadData([]byte(text)); err == nil {
+		if err == nil {
 			return d, true
 		}
 	}

@@ -12,14 +12,9 @@ import (
 
 // Data is JSON that was read, with the form in which it is compared.
 type Data struct {
-	JSON json.RawMessage // as it is written, without white space
-
-	// Canonical is canonical JSON, the same for equal data: keys are sorted, numbers are decimals,
-	// texts are in NFC, sets are sorted, and ignored fields are missing.
-	Canonical string
-
-	// Fields are the values in Canonical, ordered by their paths.
-	Fields []Field
+	JSON      json.RawMessage // as it is written, without white space
+	Canonical string          // the same for equal data: with sorted keys and sets, decimals, texts in NFC, and without ignored values
+	Fields    []Field         // the values in Canonical, ordered by their paths
 }
 
 // Field is a value within data: a text, a number, a set, or an empty object or array.
@@ -29,13 +24,7 @@ type Field struct {
 }
 
 // ReadData reads JSON that need not fit a schema.
-func ReadData(raw []byte) (Data, error) {
-	value, err := readJSON(raw)
-	if err != nil {
-		return Data{}, err
-	}
-	return (&checker{}).compare(raw, value, nil), nil
-}
+func ReadData(raw []byte) (Data, error) { return new(DataSchema).Read(raw) }
 
 // comparison says how the values of a schema are compared. An array can be a set; a value can be
 // ignored.
@@ -44,18 +33,20 @@ type comparison struct{ set, ignore bool }
 // Validate implements jsonschema.SchemaExt.
 func (comparison) Validate(*jsonschema.ValidatorContext, any) {}
 
-// compare returns the forms of a value that fits a schema, which may be nil.
-func (c *checker) compare(raw []byte, value any, s *jsonschema.Schema) Data {
-	d := Data{JSON: json.RawMessage(Compact(string(raw)))}
-	d.Canonical, _ = c.canonical(&d.Fields, []*jsonschema.Schema{s}, value, "")
-	slices.SortFunc(d.Fields, func(a, b Field) int { return strings.Compare(a.Path, b.Path) })
-	return d
-}
-
 // canonical returns the canonical JSON of a value that fits schemas, and whether it is compared at
 // all. It appends the values within it to fields.
 func (c *checker) canonical(fields *[]Field, schemas []*jsonschema.Schema, value any, path string) (canonical string, compared bool) {
-	applied, how := c.applied(schemas, value, path)
+	var applied []*jsonschema.Schema
+	for _, s := range schemas {
+		applied = c.appendFitting(applied, s, value, path)
+	}
+	var how comparison
+	for _, s := range applied {
+		for _, extension := range s.Extensions {
+			own, _ := extension.(comparison)
+			how.set, how.ignore = how.set || own.set, how.ignore || own.ignore
+		}
+	}
 	if how.ignore {
 		return "", false
 	}
@@ -95,31 +86,16 @@ func (c *checker) canonical(fields *[]Field, schemas []*jsonschema.Schema, value
 	return canonical, true
 }
 
-// applied returns the schemas that a value fits, and how they have it compared.
-func (c *checker) applied(schemas []*jsonschema.Schema, value any, path string) (applied []*jsonschema.Schema, how comparison) {
-	var apply func(s *jsonschema.Schema)
-	apply = func(s *jsonschema.Schema) {
-		if s == nil || slices.Contains(applied, s) {
-			return
-		}
-		applied = append(applied, s)
-		for _, extension := range s.Extensions {
-			own, _ := extension.(comparison)
-			how.set, how.ignore = how.set || own.set, how.ignore || own.ignore
-		}
-		for _, of := range append(slices.Clone(s.AllOf), s.Ref) {
-			apply(of)
-		}
-		for _, of := range slices.Concat(s.AnyOf, s.OneOf) {
-			if len(c.check(of, value, path)) == 0 {
-				apply(of)
-			}
-		}
+// appendFitting appends a schema that a value fits, and those within it.
+func (c *checker) appendFitting(to []*jsonschema.Schema, s *jsonschema.Schema, value any, path string) []*jsonschema.Schema {
+	if s == nil || slices.Contains(to, s) || len(c.check(s, value, path)) > 0 {
+		return to
 	}
-	for _, s := range schemas {
-		apply(s)
+	to = append(to, s)
+	for _, of := range slices.Concat(s.AllOf, s.AnyOf, s.OneOf, []*jsonschema.Schema{s.Ref}) {
+		to = c.appendFitting(to, of, value, path)
 	}
-	return applied, how
+	return to
 }
 
 // Difference is a field in which data differ.
@@ -165,16 +141,14 @@ func exampleOf(s *jsonschema.Schema, seed, depth int) any {
 			fields[name] = exampleOf(of[0], seed, depth+1)
 		}
 	}
-	others := append(slices.Clone(s.AnyOf), s.OneOf...)
-	switch {
+	others := slices.Concat([]*jsonschema.Schema{s.Ref}, s.AnyOf, s.OneOf)
+	switch last := others[len(others)-1]; {
 	case s.Const != nil:
 		return *s.Const
 	case s.Enum != nil && len(s.Enum.Values) > 0:
 		return s.Enum.Values[seed%len(s.Enum.Values)]
-	case s.Ref != nil && depth < maxJSONDepth:
-		return exampleOf(s.Ref, seed, depth+1)
-	case len(others) > 0 && depth < maxJSONDepth:
-		return exampleOf(others[len(others)-1], seed, depth+1)
+	case last != nil && depth < maxJSONDepth:
+		return exampleOf(last, seed, depth+1)
 	case s.Types == nil:
 		return fields
 	}

@@ -98,14 +98,11 @@ func (s *DataSchema) compileOwn(_ *jsonschema.CompilerContext, o map[string]any)
 // MarshalJSON returns the schema as it is written.
 func (s *DataSchema) MarshalJSON() ([]byte, error) { return []byte(s.raw), nil }
 
-// Sent returns the schema as models see it.
-func (s *DataSchema) Sent() json.RawMessage { return json.RawMessage(s.sentAt("")) }
-
 // Arguments returns the parameters of a tool whose argument name is the data, and the other is
 // optional.
 func (s *DataSchema) Arguments(name, other string, about Property) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{%q:%s,%q:%s},"required":[%[1]q],"additionalProperties":false}`,
-		name, s.sentAt("/properties/"+name), other, encodeJSON(about)))
+		name, s.Sent("/properties/"+name), other, encodeJSON(about)))
 }
 
 // unsent matches, in a schema without white space, the parts hidden from models.
@@ -114,8 +111,9 @@ var unsent = regexp.MustCompile(`,"(x-conclave-\w+|\$id|\$schema)":("[^"]*"|[\w.
 // localReference matches the beginning of a reference within a schema.
 var localReference = regexp.MustCompile(`"\$ref":"#(/|")`)
 
-// sentAt returns the schema as it is sent at a place within another one, which its references name.
-func (s *DataSchema) sentAt(place string) string {
+// Sent returns the schema as models see it at a place within another one, which its references name;
+// the place is empty for a schema alone.
+func (s *DataSchema) Sent(place string) string {
 	return localReference.ReplaceAllString(unsent.ReplaceAllString(s.raw, ""), `"$$ref":"#`+place+`$1`)
 }
 
@@ -127,12 +125,16 @@ func (s *DataSchema) Read(raw []byte) (Data, error) {
 		return Data{}, err
 	}
 	c := checker{known: map[pair][]string{}}
-	faults := c.check(s.compiled, value, "")
-	if len(faults) == 0 {
-		return c.compare(raw, value, s.compiled), nil
+	if s.compiled != nil {
+		if faults := c.check(s.compiled, value, ""); len(faults) > 0 {
+			if quoted, _ := value.(string); strings.HasPrefix(quoted, "{") {
+				return s.Read([]byte(quoted))
+			}
+			return Data{}, errors.New(joinFaults(faults, "; "))
+		}
 	}
-	if quoted, _ := value.(string); strings.HasPrefix(quoted, "{") {
-		return s.Read([]byte(quoted))
-	}
-	return Data{}, errors.New(joinFaults(faults, "; "))
+	d := Data{JSON: json.RawMessage(Compact(string(raw)))}
+	d.Canonical, _ = c.canonical(&d.Fields, []*jsonschema.Schema{s.compiled}, value, "")
+	slices.SortFunc(d.Fields, func(a, b Field) int { return strings.Compare(a.Path, b.Path) })
+	return d, nil
 }

@@ -149,7 +149,7 @@ func (r *rules) buildPrompt() prompt {
 		p.Differences = t.findDifferences(r.memory.answers, t.openingMarks()...)
 	}
 	if t.Schema != nil {
-		p.Form = string(t.Schema.Sent())
+		p.Form = t.Schema.Sent("")
 	}
 	p.Memos = t.shownMemos(r.memory.answers)
 	p.reviewed = t.sanitizeReview(t.Mark, t.People)

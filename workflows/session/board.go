@@ -296,6 +296,10 @@ type Input struct {
 	History   []artifact.Turn `json:"history,omitempty"`
 	Continues string          `json:"continues,omitempty"`
 
+	// Conversation is the hash of the stored texts of a long question, which take the place of Query, of
+	// which it is the beginning, History, Instructions and ClientTools.
+	Conversation string `json:"conversation,omitempty"`
+
 	// Instructions apply to every answer; they are the system messages of a caller. Depth is 1 if
 	// an agent of another team asked this team, 2 if that team was itself asked by an agent, and so
 	// on.
@@ -345,7 +349,7 @@ func (in Input) validate(id string, continued bool) error {
 	case in.Continued != nil && !continued:
 		return workflows.Invalid("continued is reserved for the workflow: leave it out")
 	case in.Resume && !continued:
-		if in.Query != "" || in.Team != "" || activities.Given(in.Config) || activities.Given(in.EvalCriteria) || in.Checks != "" || len(in.History) > 0 || in.Continues != "" || in.Limits != (artifact.Limits{}) || in.Given() || !in.callerInput().IsZero() {
+		if in.Query != "" || in.Team != "" || activities.Given(in.Config) || activities.Given(in.EvalCriteria) || in.Checks != "" || len(in.History) > 0 || in.Conversation != "" || in.Continues != "" || in.Limits != (artifact.Limits{}) || in.Given() || !in.callerInput().IsZero() {
 			return workflows.Invalid("resume goes on with the session as it was started: leave everything but session_id, agent and text out")
 		}
 		if in.SessionID == "" { // the workflow's ID need not be that of a session

@@ -142,7 +142,7 @@ func (s *session) prepareSession() (int, error) {
 	input := acts.PrepareInput{
 		Session: s.id, Owner: artifact.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID},
 		Query: s.in.Query, Team: s.in.Team, Config: s.in.Config, Criteria: s.in.EvalCriteria, Checks: s.in.Checks,
-		History: s.in.History, Continues: s.in.Continues, Material: s.in.Material,
+		History: s.in.History, Continues: s.in.Continues, Conversation: s.in.Conversation, Material: s.in.Material,
 		Caller: s.in.callerInput(), Limits: s.in.Limits,
 	}
 	ctx := workflows.Preparing(s.ctx, "resolve the team, claim the session's directory")

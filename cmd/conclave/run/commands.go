@@ -140,7 +140,7 @@ answer, which is exit code 2 without --wait.`,
   conclave result --wait --json 20261121-153012-k3f9 | jq -r .answer
   conclave result --data 20261121-153012-k3f9 | jq .choice`,
 	}, false, func(ctx context.Context, conn *cli.Connection, run Run) error {
-		if conn.Data && run.Kind.Undecided == "" {
+		if conn.Data && run.Kind.Noun != "session" {
 			return fmt.Errorf("%s has no data: --data is for sessions; leave it out", run)
 		}
 		if run.Running() && !wait {

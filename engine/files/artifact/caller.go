@@ -39,6 +39,30 @@ func (c Caller) IsZero() bool {
 	return c.Instructions == "" && c.Depth == 0 && len(c.AnswerSchema) == 0 && len(c.ClientTools) == 0 && c.ClientToolsFor == ""
 }
 
+// MaxConversation bounds, in bytes, the texts of a Conversation.
+const MaxConversation = 4 << 20
+
+// Conversation is conversations/<hash>.json in a session: the texts of a long question, of which the
+// workflow has only the hash.
+type Conversation struct {
+	Query        string          `json:"query"`
+	History      []Turn          `json:"history,omitempty"`
+	Instructions string          `json:"instructions,omitempty"`
+	ClientTools  json.RawMessage `json:"client_tools,omitempty"`
+}
+
+// Size returns the size of the texts in bytes.
+func (c Conversation) Size() int {
+	size := len(c.Query) + len(c.Instructions) + len(c.ClientTools)
+	for _, t := range c.History {
+		size += len(t.Query) + len(t.Answer)
+	}
+	return size
+}
+
+// Conversation returns the key of a Conversation with a hash.
+func (l Layout) Conversation(hash string) string { return l.File("conversations/" + hash + ".json") }
+
 // ClientTool is a tool that the caller runs.
 type ClientTool struct {
 	Name        string          `json:"name"`

@@ -13,15 +13,13 @@ type ChatRequest struct {
 	Tools          json.RawMessage `json:"tools"`
 	ToolChoice     json.RawMessage `json:"tool_choice"`
 	Functions      json.RawMessage `json:"functions"`
-	ResponseFormat *struct {
-		Type string `json:"type"`
-	} `json:"response_format"`
-	N          *int            `json:"n"`
-	Audio      json.RawMessage `json:"audio"`
-	Modalities []string        `json:"modalities"`
-	WebSearch  json.RawMessage `json:"web_search_options"`
-	Logprobs   *bool           `json:"logprobs"`
-	Stop       json.RawMessage `json:"stop"`
+	ResponseFormat json.RawMessage `json:"response_format"`
+	N              *int            `json:"n"`
+	Audio          json.RawMessage `json:"audio"`
+	Modalities     []string        `json:"modalities"`
+	WebSearch      json.RawMessage `json:"web_search_options"`
+	Logprobs       *bool           `json:"logprobs"`
+	Stop           json.RawMessage `json:"stop"`
 
 	MaxTokens           *int `json:"max_tokens"`
 	MaxCompletionTokens *int `json:"max_completion_tokens"`

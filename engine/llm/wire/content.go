@@ -7,26 +7,12 @@ import (
 	"strings"
 )
 
-// Content is the content of a message: its texts, joined by line breaks, and its attachments.
+// Content is the content of a message: its texts, joined by line breaks, and the kinds of its
+// attachments, which are image or document.
 type Content struct {
 	Text        string
-	Attachments []Attachment
+	Attachments []string
 }
-
-// Attachment is a picture or a document in a message.
-type Attachment struct {
-	Kind      string // KindImage or KindDocument
-	MediaType string // such as image/png; empty if unknown
-	Name      string // file name; may be empty
-	Data      string // content in base64; empty with URL
-	URL       string // address of the content
-}
-
-// Kinds of attachments.
-const (
-	KindImage    = "image"
-	KindDocument = "document"
-)
 
 // MarshalJSON writes the text alone.
 func (c Content) MarshalJSON() ([]byte, error) { return json.Marshal(c.Text) }
@@ -53,8 +39,8 @@ func (c *Content) UnmarshalJSON(data []byte) error {
 		if text != nil {
 			texts = append(texts, *text)
 		}
-		if attached != nil {
-			c.Attachments = append(c.Attachments, *attached)
+		if attached != "" {
+			c.Attachments = append(c.Attachments, attached)
 		}
 	}
 	c.Text = strings.Join(texts, "\n")
@@ -74,102 +60,35 @@ type part struct {
 	Text    *string `json:"text"`
 	Refusal *string `json:"refusal"`
 
-	ImageURL json.RawMessage `json:"image_url"` // {url} in Chat Completions, a text in Responses
-
-	File     *file  `json:"file"` // Chat Completions
-	FileData string `json:"file_data"`
-	FileName string `json:"filename"`
-	FileURL  string `json:"file_url"`
-
-	Source *source `json:"source"` // Messages
-	Title  string  `json:"title"`
+	Source *struct {
+		Type    string  `json:"type"`
+		Data    string  `json:"data"`
+		Content Content `json:"content"`
+	} `json:"source"` // of a picture or document in Messages
 }
 
-type file struct {
-	Name string `json:"filename"`
-	Data string `json:"file_data"`
-}
-
-// source is the content of a picture or document in Messages.
-type source struct {
-	Type      string          `json:"type"`
-	MediaType string          `json:"media_type"`
-	Data      string          `json:"data"`
-	URL       string          `json:"url"`
-	Content   json.RawMessage `json:"content"`
-}
-
-// read returns the text or the attachment of a part; neither for a repeated thought of a
+// read returns the text of a part, or the kind of an attachment; neither for a repeated thought of a
 // model.
-func (p part) read() (text *string, attached *Attachment, err error) {
-	switch {
-	case p.Type == "thinking", p.Type == "redacted_thinking", p.Type == "reasoning":
-		return nil, nil, nil
+func (p part) read() (text *string, attached string, err error) {
+	source := ""
+	if p.Source != nil {
+		source = p.Source.Type
+	}
+	switch kind := strings.TrimPrefix(p.Type, "input_"); {
+	case kind == "thinking", kind == "redacted_thinking", kind == "reasoning":
+		return nil, "", nil
 	case p.Text != nil:
-		return p.Text, nil, nil
+		return p.Text, "", nil
 	case p.Refusal != nil:
-		return p.Refusal, nil, nil
-	case p.Type == "image_url", p.Type == "input_image":
-		return p.readImage()
-	case p.File != nil:
-		a := attach(KindDocument, p.File.Data)
-		a.Name = p.File.Name
-		return nil, a, nil
-	case p.FileData != "", p.FileURL != "":
-		a := attach(KindDocument, p.FileData+p.FileURL)
-		a.Name = p.FileName
-		return nil, a, nil
-	case p.Source != nil && (p.Type == KindImage || p.Type == KindDocument):
-		return p.readSource()
+		return p.Refusal, "", nil
+	case source == "text":
+		return &p.Source.Data, "", nil
+	case source == "content":
+		return &p.Source.Content.Text, "", nil
+	case kind == "image_url", kind == "image" && (source == "" || source == "base64" || source == "url"):
+		return nil, "image", nil
+	case kind == "file", kind == "document" && (source == "base64" || source == "url"):
+		return nil, "document", nil
 	}
-	return nil, nil, &ContentError{Type: fmt.Sprintf("a part of the type %.40q", p.Type)}
-}
-
-func (p part) readImage() (text *string, attached *Attachment, err error) {
-	var url string
-	if json.Unmarshal(p.ImageURL, &url) != nil {
-		var in struct {
-			URL string `json:"url"`
-		}
-		if json.Unmarshal(p.ImageURL, &in) != nil || in.URL == "" {
-			return nil, nil, &ContentError{Type: "a picture without a url"}
-		}
-		url = in.URL
-	}
-	return nil, attach(KindImage, url), nil
-}
-
-func (p part) readSource() (text *string, attached *Attachment, err error) {
-	switch s := p.Source; s.Type {
-	case "text":
-		return &s.Data, nil, nil
-	case "content":
-		var inner Content
-		if err := json.Unmarshal(s.Content, &inner); err != nil {
-			return nil, nil, err
-		}
-		return &inner.Text, nil, nil
-	case "base64":
-		return nil, &Attachment{Kind: p.Type, MediaType: s.MediaType, Data: s.Data, Name: p.Title}, nil
-	case "url":
-		return nil, &Attachment{Kind: p.Type, URL: s.URL, Name: p.Title}, nil
-	default:
-		return nil, nil, &ContentError{Type: fmt.Sprintf("a source of the type %.40q", s.Type)}
-	}
-}
-
-// attach returns the attachment at an address, which may be a data URL, or with content in base64.
-func attach(kind, from string) *Attachment {
-	a := &Attachment{Kind: kind}
-	rest, isData := strings.CutPrefix(from, "data:")
-	head, data, encoded := strings.Cut(rest, ";base64,")
-	switch {
-	case isData && encoded:
-		a.MediaType, a.Data = head, data
-	case strings.Contains(from, "://"):
-		a.URL = from
-	default:
-		a.Data = from
-	}
-	return a
+	return nil, "", &ContentError{Type: fmt.Sprintf("a part of the type %.40q", strings.TrimSpace(p.Type+" "+source))}
 }

@@ -12,7 +12,7 @@ type MessagesRequest struct {
 	System        Content           `json:"system"`
 	Messages      []BlockMessage    `json:"messages"`
 	Tools         []json.RawMessage `json:"tools"`
-	ToolChoice    *BlockChoice      `json:"tool_choice"`
+	ToolChoice    json.RawMessage   `json:"tool_choice"`
 	Stream        bool              `json:"stream"`
 	StopSequences []string          `json:"stop_sequences"`
 	Thinking      *struct {
@@ -22,15 +22,9 @@ type MessagesRequest struct {
 		UserID string `json:"user_id"`
 	} `json:"metadata"`
 	OutputFormat json.RawMessage `json:"output_format"`
-	OutputConfig *struct {
+	OutputConfig struct {
 		Format json.RawMessage `json:"format"`
 	} `json:"output_config"`
-}
-
-// BlockChoice says whether a reply is to call a tool: auto, any, tool or none.
-type BlockChoice struct {
-	Type string `json:"type"`
-	Name string `json:"name"`
 }
 
 // BlockMessage is a message of a conversation, made of blocks.

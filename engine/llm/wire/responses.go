@@ -66,7 +66,6 @@ type Item struct {
 
 // Statuses of a response.
 const (
-	StatusQueued     = "queued"
 	StatusInProgress = "in_progress"
 	StatusCompleted  = "completed"
 	StatusIncomplete = "incomplete"

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -37,8 +38,6 @@ func (completions) decode(body []byte) (request, error) {
 		return out, invalidParam("messages", "the request has no messages")
 	case in.N != nil && *in.N != 1:
 		return out, unsupportedParam("n", "a session has one answer; send the request again for another")
-	case in.ResponseFormat != nil && in.ResponseFormat.Type != "text" && in.ResponseFormat.Type != "":
-		return out, unsupportedParam("response_format", "the answer of a team is text; ask for the form that you need in a message")
 	case given(in.Functions):
 		return out, unsupportedParam("functions", "give tools")
 	case given(in.Audio), slices.ContainsFunc(in.Modalities, func(m string) bool { return m != "text" }):
@@ -51,26 +50,22 @@ func (completions) decode(body []byte) (request, error) {
 	if out.stops, err = readStops(in.Stop); err != nil {
 		return out, err
 	}
-	if out.mayCall, err = mayCall(in.ToolChoice); err != nil {
-		return out, err
-	}
 	for _, m := range in.Messages {
-		out.messages = append(out.messages, message{role: m.Role, Content: m.Content, callID: m.ToolCallID})
+		read := message{role: m.Role, Content: m.Content, callID: m.ToolCallID}
+		for _, c := range m.ToolCalls {
+			read.calls = append(read.calls, callText(c.Function.Name, c.Function.Arguments))
+		}
+		out.messages = append(out.messages, read)
 	}
 	out.model, out.stream, out.tools, out.metadata = in.Model, in.Stream, in.Tools, in.Metadata
 	out.usageApart = in.StreamOptions != nil && in.StreamOptions.IncludeUsage
-	out.limit = orZero(in.MaxCompletionTokens, in.MaxTokens)
-	return out, nil
-}
-
-// orZero returns the first number that is given.
-func orZero(numbers ...*int) int {
-	for _, n := range numbers {
-		if n != nil {
-			return *n
-		}
+	if most := cmp.Or(in.MaxCompletionTokens, in.MaxTokens); most != nil {
+		out.limit = *most
 	}
-	return 0
+	if err = out.readFormat("response_format", in.ResponseFormat); err == nil {
+		err = out.chooseTools(in.ToolChoice)
+	}
+	return out, err
 }
 
 // readStops reads a text or a list of at most four.
@@ -86,22 +81,6 @@ func readStops(raw json.RawMessage) (stops []string, err error) {
 		return nil, invalidParam("stop", "the value of stop is neither a text nor a list of up to %d texts", most)
 	}
 	return slices.DeleteFunc(stops, func(s string) bool { return s == "" }), nil
-}
-
-// mayCall reports whether a tool_choice lets the agents call tools. It refuses one that forces a
-// call, since the agents decide.
-func mayCall(raw json.RawMessage) (bool, error) {
-	var choice string
-	if activities.Given(raw) && json.Unmarshal(raw, &choice) != nil {
-		choice = "a tool"
-	}
-	switch choice {
-	case "none":
-		return false, nil
-	case "", "auto":
-		return true, nil
-	}
-	return false, unsupportedParam("tool_choice", "the agents choose; give auto or none")
 }
 
 // Values of finish_reason.

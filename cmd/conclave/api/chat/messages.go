@@ -26,12 +26,15 @@ func (messages) decode(body []byte) (request, error) {
 	if in.MaxTokens == nil {
 		return out, invalidParam("max_tokens", "the request has no max_tokens, which Messages requires")
 	}
-	if in.OutputFormat != nil || in.OutputConfig != nil && len(in.OutputConfig.Format) > 0 {
-		return out, unsupportedParam("output_config.format", "the answer of a team is text; ask for the form that you need in a message")
+	out.limit, out.stops = *in.MaxTokens, in.StopSequences
+	format := in.OutputConfig.Format
+	if format == nil {
+		format = in.OutputFormat
 	}
-	out.limit = *in.MaxTokens
-	out.stops = in.StopSequences
-	return out, nil
+	if err := out.readFormat("output_config.format", format); err != nil {
+		return out, err
+	}
+	return out, out.chooseTools(in.ToolChoice)
 }
 
 // decodeMessages reads the fields that a request and a count of its tokens share.
@@ -45,12 +48,6 @@ func decodeMessages(body []byte, limits map[string]bounds) (in wire.MessagesRequ
 	case len(in.Messages) == 0:
 		return in, out, invalidParam("messages", "the request has no messages")
 	}
-	out.mayCall = true
-	if c := in.ToolChoice; c != nil {
-		if out.mayCall = c.Type != "none"; c.Type != "auto" && c.Type != "none" {
-			return in, out, unsupportedParam("tool_choice", "the agents choose; give auto or none")
-		}
-	}
 	if in.System.Text != "" {
 		out.messages = append(out.messages, message{role: "system", Content: in.System})
 	}
@@ -59,7 +56,7 @@ func decodeMessages(body []byte, limits map[string]bounds) (in wire.MessagesRequ
 	}
 	out.model, out.stream, out.metadata = in.Model, in.Stream, map[string]string{toolsFor: artifact.ForPresenter}
 	out.thinking = in.Thinking != nil && in.Thinking.Type != "disabled"
-	return in, out, out.readBlockTools(in.Tools)
+	return in, out, out.readTools(in.Tools)
 }
 
 // addBlocks adds the results in a message as messages of their own, and its text.
@@ -70,35 +67,13 @@ func (out *request) addBlocks(m wire.BlockMessage) {
 		}
 		out.messages = append(out.messages, message{role: "tool", Content: result.Content, callID: result.ID})
 	}
+	var calls []string
+	for _, c := range m.Blocks.Calls {
+		calls = append(calls, callText(c.Name, string(c.Input)))
+	}
 	if c := m.Blocks.Content; len(m.Blocks.Results) == 0 || c.Text != "" || len(c.Attachments) > 0 {
-		out.addMessage(message{role: m.Role, Content: c})
+		out.addMessage(message{role: m.Role, Content: c, calls: calls})
 	}
-}
-
-// readBlockTools translates tools into those of Chat Completions. Tools that a service itself runs
-// are ignored.
-func (out *request) readBlockTools(given []json.RawMessage) (err error) {
-	var tools []chatTool
-	for i, raw := range given {
-		var t struct {
-			Type        string          `json:"type"`
-			Name        string          `json:"name"`
-			Description string          `json:"description"`
-			InputSchema json.RawMessage `json:"input_schema"`
-		}
-		switch err := json.Unmarshal(raw, &t); {
-		case err != nil:
-			return invalidParam("tools", "tool %d is no object", i+1)
-		case t.Type != "" && t.Type != "custom":
-			out.ignored = append(out.ignored, "tools."+t.Type)
-		default:
-			tools = append(tools, chatTool{"function", chatFunction{t.Name, t.Description, t.InputSchema}})
-		}
-	}
-	if len(tools) > 0 {
-		out.tools, err = json.Marshal(tools)
-	}
-	return err
 }
 
 // countTokens sends the estimate of a request's tokens that agents use for their models' windows.

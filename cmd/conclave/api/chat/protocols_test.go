@@ -72,8 +72,11 @@ func TestProtocol_decode(t *testing.T) {
 		},
 		"tools of a service": {
 			responses{},
-			`{"model":"conclave","input":"q","tools":[{"type":"web_search"},{"type":"function","name":"f","description":"d","parameters":{"type":"object"},"strict":true}]}`,
-			asked{query: "q", presenter: "presenter", ignored: "tools.web_search", tools: `[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}]`},
+			`{"model":"conclave","input":"q","tools":[{"type":"web_search"},{"type":"function","name":"f","description":"d","parameters":{"type":"object"},"strict":true},{"type":"function","name":"g"}]}`,
+			asked{
+				query: "q", presenter: "presenter", ignored: "tools.web_search",
+				tools: `[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}},{"type":"function","function":{"name":"g","description":"","parameters":null}}]`,
+			},
 		},
 		"blocks": {
 			messages{},
@@ -88,7 +91,7 @@ func TestProtocol_decode(t *testing.T) {
 			"messages":[{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{}}]},
 			{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"no"}],"is_error":true},{"type":"text","text":"Go on."}]}]}`,
 			asked{
-				presenter: "presenter", ignored: "tools.web_search_20250305", tools: `[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`,
+				presenter: "presenter", ignored: "tools.web_search_20250305", tools: `[{"type":"function","function":{"name":"f","description":"","parameters":{"type":"object"}}}]`,
 				results: []coordination.ToolResult{{ID: "c1", Content: "error: no\n\nGo on."}},
 			},
 		},
@@ -117,13 +120,12 @@ func TestProtocol_refuses(t *testing.T) {
 		"the value of stop is neither a text nor a list":      {completions{}, `{"model":"conclave","messages":[{"role":"user","content":"q"}],"stop":["a","b","c","d","e"]}`},
 		"the request has no max_tokens":                       {messages{}, `{"model":"conclave","messages":[{"role":"user","content":"q"}]}`},
 		"the value of temperature is 2; give one from 0 to 1": {messages{}, `{"model":"conclave","max_tokens":1,"temperature":2,"messages":[{"role":"user","content":"q"}]}`},
-		"the agents choose; give auto or none":                {messages{}, `{"model":"conclave","max_tokens":1,"tool_choice":{"type":"any"},"messages":[{"role":"user","content":"q"}]}`},
 		`"resp" is not the id of a response of this server`:   {responses{}, `{"model":"conclave","input":"q","previous_response_id":"resp"}`},
 		"the request has no input":                            {responses{}, `{"model":"conclave"}`},
 		`item 1 has the type "picture"`:                       {responses{}, `{"model":"conclave","input":[{"type":"picture"}]}`},
 		"item 1, the output of a tool, has no call_id":        {responses{}, `{"model":"conclave","input":[{"type":"function_call_output","output":"x"}]}`},
 		"give previous_response_id, or the whole input":       {responses{}, `{"model":"conclave","input":"q","conversation":"c"}`},
-		`a source of the type "file"`:                         {messages{}, `{"model":"conclave","max_tokens":1,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"file"}}]}]}`},
+		`a part of the type "document file"`:                  {messages{}, `{"model":"conclave","max_tokens":1,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"file"}}]}]}`},
 	} {
 		_, err := tc.decode([]byte(tc.body))
 		require.ErrorContains(t, err, want)

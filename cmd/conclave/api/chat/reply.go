@@ -37,6 +37,9 @@ func newReply(want wish, r gateway.Reply) reply {
 		out.answer, out.ending = "", endedWithCalls
 		return out
 	}
+	if want.asData && r.Result.Data != nil {
+		return want.apply(out, r.Session, r.Result.Data)
+	}
 	for _, stop := range want.stops {
 		if head, _, found := strings.Cut(out.answer, stop); found {
 			out.answer, out.sequence, out.ending = head, stop, endedBySequence

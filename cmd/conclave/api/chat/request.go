@@ -19,7 +19,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm/wire"
-	"conclave/workflows"
+	"conclave/engine/text"
 	sessionflow "conclave/workflows/session"
 )
 
@@ -27,6 +27,8 @@ import (
 const (
 	maxBody = 64 << 20 // most bytes of a body
 	maxKey  = 256      // bytes of an Idempotency-Key
+
+	maxCalled = 2 << 10 // bytes of a call, or its result, in an earlier turn
 )
 
 // Headers in addition to those of the protocols.
@@ -53,18 +55,22 @@ type request struct {
 
 	tools   json.RawMessage // in the form of Chat Completions; nil without
 	mayCall bool            // tool_choice does not forbid calls
+	schema  json.RawMessage // of the answer; nil for a text
+	told    string          // instructions about its form
 }
 
 // message is a message of a conversation. Its role is system, user, assistant or tool.
 type message struct {
 	role string
 	wire.Content
-	callID string // of a result
+	callID string   // of a result
+	calls  []string // calls of tools, each as one line
 }
 
 // wish is the form in which a request wants its reply. The request itself may be large and is
 // not kept while the caller waits.
 type wish struct {
+	form
 	model      string
 	stream     bool
 	background bool     // the reply is fetched later
@@ -186,32 +192,42 @@ func decodeRefusal(err error) error {
 }
 
 // splitMessages translates the messages. The last user message is the query. Each earlier one
-// begins a turn of the history, whose answer is empty if no reply follows. Tool results in
-// earlier turns are left out, because the reply after them covers them.
+// begins a turn of the history, whose answer is all that was said until the next: replies, calls of
+// tools and their results, of which long ones are cut. Calls whose results end the messages are shown
+// below the query, whole.
 func splitMessages(messages []message) (query message, instructions string, history []artifact.Turn, err error) {
-	var system, replied []string
-	began := false // a user message has come
+	var system, said, called []string
+	began, replied, last := false, false, "" // a user message has come, a reply to it; the role of the last message
 	for i, m := range messages {
-		switch m.role {
+		switch last = m.role; m.role {
 		case "system", "developer":
 			system = append(system, m.Text)
 		case "user":
-			turn := artifact.Turn{Query: withPlaceholders(query), Answer: strings.Join(replied, "\n\n")}
+			turn := artifact.Turn{Query: withPlaceholders(query), Answer: strings.Join(said, "\n\n")}
 			if began && strings.TrimSpace(turn.Query+turn.Answer) != "" {
 				history = append(history, turn)
 			}
-			began, query, replied = true, m, nil
+			began, replied, query, said, called = true, false, m, nil, nil
 		case "assistant":
 			if m.Text != "" {
-				replied = append(replied, m.Text)
+				said, replied = append(said, m.Text), true
+			}
+			for _, c := range m.calls {
+				said, called = append(said, text.Truncate(c, maxCalled)), append(called, c)
 			}
 		case "tool", "function":
+			result := "result: " + m.Text
+			said, called = append(said, text.Truncate(result, maxCalled)), append(called, result)
 		default:
 			return query, "", nil, invalidParam("messages", "message %d has the role %q; roles are system, developer, user, assistant and tool", i+1, m.role)
 		}
 	}
+	if last == "tool" || last == "function" {
+		query.Text = strings.TrimSpace(query.Text + "\n\nThe program that asks has run these functions for you since:\n" + strings.Join(called, "\n"))
+		replied = false
+	}
 	switch {
-	case len(replied) > 0:
+	case replied:
 		return query, "", nil, invalidParam("messages", "the last message is a reply; end with a user message, which is the query")
 	case strings.TrimSpace(query.Text) == "":
 		return query, "", nil, invalidParam("messages", "the last user message, which is the query, has no text")
@@ -219,13 +235,16 @@ func splitMessages(messages []message) (query message, instructions string, hist
 	return query, strings.Join(system, "\n\n"), history, nil
 }
 
+// callText returns a call of a tool as agents read it in a conversation.
+func callText(name, arguments string) string { return "call: " + name + " " + arguments }
+
 // withPlaceholders returns the text of an earlier message. Its attachments were seen then.
 func withPlaceholders(m message) string {
-	text := m.Text
+	shown := m.Text
 	for _, a := range m.Attachments {
-		text += fmt.Sprintf("\n[an earlier %s, not shown again]", a.Kind)
+		shown += fmt.Sprintf("\n[an earlier %s, not shown again]", a)
 	}
-	return text
+	return shown
 }
 
 func (h *Handler) toQuestion(r *http.Request, by access.Caller, body []byte, in request) (gateway.Question, error) {
@@ -259,22 +278,22 @@ func sessionInput(r *http.Request, in request) (sessionflow.Input, error) {
 		return sessionflow.Input{}, err
 	}
 	if len(query.Attachments) > 0 {
-		return sessionflow.Input{}, unsupportedParam("messages", "a team reads text only, and the last message has a "+query.Attachments[0].Kind)
+		return sessionflow.Input{}, unsupportedParam("messages", "a team reads text only, and the last message has another part: "+query.Attachments[0])
 	}
-	if in.limit > 0 {
+	if in.told != "" {
+		instructions = strings.TrimSpace(instructions + "\n\n" + in.told)
+	}
+	if in.limit > 0 && !in.asData {
 		instructions = strings.TrimSpace(instructions + fmt.Sprintf("\n\nThe answer may have at most %d tokens; what is beyond is cut off.", in.limit))
 	}
-	out := sessionflow.Input{Query: query.Text, Instructions: instructions, History: history}
-	size := len(query.Text)
-	for _, t := range history {
-		size += len(t.Query) + len(t.Answer)
-	}
-	if size > workflows.MaxInput || len(instructions) > workflows.MaxInput {
-		return out, &gateway.Refusal{Status: http.StatusBadRequest, Code: "context_length_exceeded", Param: "messages", Message: fmt.Sprintf(
-			"the messages have %d bytes, at most %d are accepted", size+len(instructions), workflows.MaxInput)}
-	}
-	if in.mayCall && activities.Given(in.tools) {
+	out := sessionflow.Input{Query: query.Text, Instructions: instructions, History: history, AnswerSchema: in.schema}
+	if in.mayCall && in.call == "" && activities.Given(in.tools) {
 		out.ClientTools, out.ClientToolsFor = in.tools, in.metadata[toolsFor]
+	}
+	texts := artifact.Conversation{Query: out.Query, History: history, Instructions: instructions, ClientTools: out.ClientTools}
+	if size := texts.Size(); size > artifact.MaxConversation {
+		return out, &gateway.Refusal{Status: http.StatusBadRequest, Code: "context_length_exceeded", Param: "messages", Message: fmt.Sprintf(
+			"the messages and the tools have %d bytes of text, at most %d are accepted", size, artifact.MaxConversation)}
 	}
 	if err := gateway.CheckTools(artifact.Caller{ClientTools: out.ClientTools, ClientToolsFor: out.ClientToolsFor}); err != nil {
 		return out, err
@@ -325,17 +344,19 @@ func (h *Handler) checkResults(by access.Caller, in request) error {
 	if _, err := h.teamOfModel(by, in.model); err != nil {
 		return err
 	}
-	if !in.mayCall {
-		return unsupportedParam("tool_choice", "none does not take the tools away from a session that has them; give auto with the results")
+	if !in.mayCall || in.call != "" {
+		return unsupportedParam("tool_choice", "a session that waits for results keeps its tools and the form of its answer; give auto with the results")
 	}
 	return nil
 }
 
 // resultsOf returns the tool results at the end of a request, or nil if the request is a new
 // question. It refuses results mixed with other messages after the last reply, which would be
-// neither results nor a new question.
+// neither results nor a new question. Results of calls that ended their session belong to the question.
 func resultsOf(messages []message) (results []coordination.ToolResult, err error) {
-	isResult := func(m message) bool { return m.role == "tool" || m.role == "function" }
+	isResult := func(m message) bool {
+		return (m.role == "tool" || m.role == "function") && !endedCall.MatchString(m.callID)
+	}
 	first := len(messages) // position of the first message after the last reply
 	for first > 0 && messages[first-1].role != "assistant" {
 		first--

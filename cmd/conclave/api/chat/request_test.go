@@ -50,7 +50,7 @@ func TestConversation(t *testing.T) {
 		"tools of an earlier turn": {
 			messages: `[{"role":"user","content":"Weather?"},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]},` +
 				`{"role":"tool","tool_call_id":"c1","content":"sun"},{"role":"assistant","content":"Sunny."},{"role":"user","content":"And tomorrow?"}]`,
-			query: "And tomorrow?", history: []artifact.Turn{{Query: "Weather?", Answer: "Sunny."}},
+			query: "And tomorrow?", history: []artifact.Turn{{Query: "Weather?", Answer: "call: f {}\n\nresult: sun\n\nSunny."}},
 		},
 		"a greeting":    {messages: `[{"role":"assistant","content":"Hello!"},{"role":"user","content":"Tabs?"}]`, query: "Tabs?"},
 		"a reply last":  {messages: `[{"role":"user","content":"Tabs?"},{"role":"assistant","content":"Yes"}]`, err: "end with a user message"},
@@ -127,11 +127,13 @@ func TestInput(t *testing.T) {
 	require.ErrorContains(t, with("4", ask), "does a team ask itself?")
 	require.ErrorContains(t, with("-1", ask), "not a whole number")
 	require.ErrorContains(t, with("x", ask), "not a whole number")
-	long := request{messages: []message{says("user", strings.Repeat("x", 200<<10)), says("assistant", strings.Repeat("y", 60<<10)), says("user", "And?")}}
+	long := request{messages: []message{says("user", strings.Repeat("x", 3<<20)), says("assistant", strings.Repeat("y", 1<<20)), says("user", "And?")}}
 	err := with("", long)
 	refused, ok := errors.AsType[*gateway.Refusal](err)
 	require.True(t, ok)
 	require.Equal(t, "context_length_exceeded", refused.Code)
+	long.messages[1].Text = "y"
+	require.NoError(t, with("", long))
 }
 
 // The key of a caller names the same session in every process, and never that of another

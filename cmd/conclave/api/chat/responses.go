@@ -3,7 +3,6 @@ package chat
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -39,26 +38,26 @@ func (responses) decode(body []byte) (request, error) {
 		return out, unsupportedParam("conversation", "give previous_response_id, or the whole input")
 	case activities.Given(in.Prompt):
 		return out, unsupportedParam("prompt", "this server stores no prompts; give input and instructions")
-	case in.Text != nil && activities.Given(in.Text.Format) && !isPlainFormat(in.Text.Format):
-		return out, unsupportedParam("text.format", "the answer of a team is text; ask for the form that you need in the input")
 	}
 	if in.PreviousResponseID != "" {
 		if out.continues = sessionOfResponse(in.PreviousResponseID); out.continues == "" {
 			return out, invalidParam("previous_response_id", "%.80q is not the id of a response of this server", in.PreviousResponseID)
 		}
 	}
-	if out.mayCall, err = mayCall(in.ToolChoice); err != nil {
-		return out, err
+	if err = out.readItems(in); err == nil {
+		err = out.readTools(in.Tools)
 	}
-	if err := out.readItems(in); err != nil {
-		return out, err
+	if err == nil && in.Text != nil {
+		err = out.readFormat("text.format", in.Text.Format)
 	}
-	if err := out.readTools(in.Tools); err != nil {
-		return out, err
+	if err == nil {
+		err = out.chooseTools(in.ToolChoice)
 	}
-	out.model, out.stream, out.background, out.limit = in.Model, in.Stream, in.Background, orZero(in.MaxOutputTokens)
-	out.metadata = withPresenter(in.Metadata)
-	return out, nil
+	out.model, out.stream, out.background, out.metadata = in.Model, in.Stream, in.Background, withPresenter(in.Metadata)
+	if in.MaxOutputTokens != nil {
+		out.limit = *in.MaxOutputTokens
+	}
+	return out, err
 }
 
 // withPresenter returns metadata in which the presenter alone is offered the caller's tools, unless
@@ -68,13 +67,6 @@ func withPresenter(given map[string]string) map[string]string {
 	out := map[string]string{toolsFor: artifact.ForPresenter}
 	maps.Copy(out, given)
 	return out
-}
-
-func isPlainFormat(raw json.RawMessage) bool {
-	var format struct {
-		Type string `json:"type"`
-	}
-	return json.Unmarshal(raw, &format) == nil && format.Type == "text"
 }
 
 // readItems translates the items of the input. Items that a model has thought, and calls of tools
@@ -88,7 +80,7 @@ func (out *request) readItems(in wire.ResponseRequest) error {
 		case "", wire.ItemMessage:
 			out.addMessage(message{role: item.Role, Content: item.Content})
 		case wire.ItemFunctionCall, wire.ItemCustomCall:
-			out.messages = append(out.messages, message{role: "assistant"})
+			out.messages = append(out.messages, message{role: "assistant", calls: []string{callText(item.Name, item.Arguments+item.Input)}})
 		case wire.ItemFunctionOutput, wire.ItemCustomOutput:
 			if item.CallID == "" {
 				return invalidParam("input", "item %d, the output of a tool, has no call_id", i+1)
@@ -116,68 +108,6 @@ func (out *request) addMessage(m message) {
 		return
 	}
 	out.messages = append(out.messages, m)
-}
-
-// readTools translates tools into those of Chat Completions. A custom tool becomes a function whose
-// one argument is the text. Tools that a service itself runs are ignored.
-func (out *request) readTools(given []json.RawMessage) error {
-	var tools []chatTool
-	for i, raw := range given {
-		var t responseTool
-		if err := json.Unmarshal(raw, &t); err != nil {
-			return invalidParam("tools", "tool %d is no object", i+1)
-		}
-		switch t.Type {
-		case "function":
-			tools = append(tools, chatTool{"function", chatFunction{t.Name, t.Description, t.Parameters}})
-		case "custom":
-			out.custom = append(out.custom, t.Name)
-			tools = append(tools, chatTool{"function", chatFunction{t.Name, t.describeInput(), json.RawMessage(customParameters)}})
-		default:
-			out.ignored = append(out.ignored, "tools."+cmp.Or(t.Type, "unknown"))
-		}
-	}
-	if len(tools) == 0 {
-		return nil
-	}
-	var err error
-	out.tools, err = json.Marshal(tools)
-	return err
-}
-
-// responseTool is a tool of Responses.
-type responseTool struct {
-	Type        string          `json:"type"`
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"`
-	Format      struct {
-		Type       string `json:"type"`
-		Syntax     string `json:"syntax"`
-		Definition string `json:"definition"`
-	} `json:"format"`
-}
-
-// customParameters is the schema of the arguments of a custom tool.
-const customParameters = `{"type":"object","properties":{"input":{"type":"string","description":"the whole input of the tool, as plain text"}},"required":["input"],"additionalProperties":false}`
-
-func (t responseTool) describeInput() string {
-	if t.Format.Definition == "" {
-		return t.Description
-	}
-	return fmt.Sprintf("%s\n\nThe input follows this grammar (%s):\n%s", t.Description, t.Format.Syntax, t.Format.Definition)
-}
-
-// chatTool is a tool of Chat Completions.
-type chatTool struct {
-	Type     string       `json:"type"`
-	Function chatFunction `json:"function"`
-}
-
-type chatFunction struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
 // responsePrefix makes the ID of a response from that of its session.
@@ -250,7 +180,8 @@ func (h *Handler) showResponse(w http.ResponseWriter, r *http.Request) {
 		sendRefusal(w, r, err)
 		return
 	}
-	h.sendProgress(w, r, wish{model: ModelName(cmp.Or(run.Team, activities.DefaultTeam)), background: true}, run.ID)
+	want := wish{model: ModelName(cmp.Or(run.Team, activities.DefaultTeam)), background: true, form: formOf(h.desk.AnswerSchema(r.Context(), id))}
+	h.sendProgress(w, r, want, run.ID)
 }
 
 // sendProgress sends a response as it stands: in progress, waiting for results, or ended.

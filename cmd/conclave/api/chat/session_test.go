@@ -201,7 +201,7 @@ func TestComplete_refuses(t *testing.T) {
 		"the models are conclave/reviewers": {tabs, "", 404}, // Alice may not ask the default team
 		`there is no model "reviewers"`:     {strings.Replace(tabs, "conclave", "reviewers", 1), "", 404},
 		"n is not supported":                {reviewers(`,"n":2`), "", 400},
-		"give auto or none":                 {reviewers(`,"tools":[{"type":"function","function":{"name":"x"}}],"tool_choice":"required"`), "", 400},
+		"give auto, none, required":         {reviewers(`,"tools":[{"type":"function","function":{"name":"x"}}],"tool_choice":"always"`), "", 400},
 		`client_tools_for is "me"`:          {reviewers(`,"tools":[{"type":"function","function":{"name":"x"}}],"metadata":{"client_tools_for":"me"}`), "", 400},
 		"does a team ask itself?":           {reviewers(""), "4", 400},
 		"X-Conclave-Depth is \"deep\"":      {reviewers(""), "deep", 400},
@@ -289,12 +289,12 @@ func toolsOf(t *testing.T, streams string) {
 	require.Contains(t, why, calls[1].ID+" are missing")
 	whole := question + result(0) + result(1)
 	for want, refused := range map[string]string{
-		`message 4 has the role "system"`:      body(whole + `,{"role":"system","content":"Be brief."}`),
-		"are both the result of the call":      body(whole + result(1)),
-		"give auto with the results":           strings.Replace(body(whole), `"tools":`, `"tool_choice":"none","tools":`, 1),
-		"the agents choose; give auto or none": strings.Replace(body(whole), `"tools":`, `"tool_choice":"required","tools":`, 1),
-		`there is no model "conclave/nobody"`:  strings.Replace(body(whole), `"conclave"`, `"conclave/nobody"`, 1),
-		`tool_call_id "call_1" is not a call`:  body(question + `,{"role":"tool","tool_call_id":"call_1","content":"r"}`),
+		`message 4 has the role "system"`:     body(whole + `,{"role":"system","content":"Be brief."}`),
+		"are both the result of the call":     body(whole + result(1)),
+		"give auto with the results":          strings.Replace(body(whole), `"tools":`, `"tool_choice":"none","tools":`, 1),
+		"keeps its tools and the form":        strings.Replace(body(whole), `"tools":`, `"tool_choice":"required","tools":`, 1),
+		`there is no model "conclave/nobody"`: strings.Replace(body(whole), `"conclave"`, `"conclave/nobody"`, 1),
+		`tool_call_id "call_1" is not a call`: body(question + `,{"role":"tool","tool_call_id":"call_1","content":"r"}`),
 	} {
 		w := s.ask(refused)
 		require.Contains(t, []int{http.StatusBadRequest, http.StatusNotFound}, w.Code)

@@ -114,7 +114,7 @@ func (d *Desk) wholeCalls(ctx context.Context, session string, open []coordinati
 // CheckTools refuses tools that no session would accept, with the names of a request's parameters.
 func CheckTools(c artifact.Caller) error {
 	param := "tools"
-	err := artifact.CheckClientTools(param, c.ClientTools, workflows.MaxInput)
+	err := artifact.CheckClientTools(param, c.ClientTools, artifact.MaxConversation)
 	if err == nil {
 		param = "metadata.client_tools_for"
 		err = artifact.CheckClientToolsFor(c.ClientToolsFor)

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -294,4 +295,27 @@ func TestState(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 3, state.Round)
 	require.Equal(t, "consensus", state.Status, "Temporal knows how it ended")
+}
+
+// The workflow gets the hash of a long question's texts, which are stored; a short question is its input.
+func TestStart_longTexts(t *testing.T) {
+	t.Parallel()
+	played, d := newDesk(t)
+	long := strings.Repeat("word ", 50_000)
+	input := sessionflow.Input{Query: long, Instructions: "Be brief.", History: []artifact.Turn{{Query: "One?", Answer: long}}, ClientTools: json.RawMessage(`[]`)}
+	_, err := d.Start(t.Context(), bob, gateway.Question{ID: "long", Hash: "h", Input: input})
+	require.NoError(t, err)
+	begun := played.Begun(t).Input
+	require.Less(t, len(begun.Query), 5<<10)
+	require.True(t, strings.HasPrefix(begun.Query, "word word"))
+	require.Empty(t, begun.Instructions)
+	require.Empty(t, begun.History)
+	require.Empty(t, begun.ClientTools)
+	stored, err := artifact.ReadJSON[artifact.Conversation](t.Context(), played.Store, artifact.InBucket("long").Conversation(begun.Conversation))
+	require.NoError(t, err)
+	require.Equal(t, artifact.Conversation{Query: long, Instructions: "Be brief.", History: input.History, ClientTools: input.ClientTools}, stored)
+
+	_, err = d.Start(t.Context(), bob, gateway.Question{ID: "short", Hash: "h", Input: sessionflow.Input{Query: "Tabs?"}})
+	require.NoError(t, err)
+	require.Empty(t, played.Begun(t).Input.Conversation)
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -28,6 +29,7 @@ import (
 	"conclave/engine/config"
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
+	"conclave/engine/text"
 	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
 )
@@ -120,10 +122,31 @@ func (d *Desk) startOrJoin(ctx context.Context, by access.Caller, q Question, na
 
 func (d *Desk) startSession(ctx context.Context, by access.Caller, q Question) error {
 	q.Input.Team, q.Input.Config = q.Team.registered, q.Team.config
+	if err := d.storeConversation(ctx, &q); err != nil {
+		return err
+	}
 	return runs.Execute(ctx, d.conn, runs.Order{
 		Kind: kind, ID: q.ID, Query: q.Input.Query, Continues: q.Input.Continues, Input: q.Input, Offline: q.Team.Offline, Team: q.Team.Name,
 		Memo: map[string]any{workflows.MemoCaller: by.Name, workflows.MemoRequest: q.Hash},
 	})
+}
+
+// storeConversation stores the texts of a long question, so that the workflow's history does not grow by
+// them.
+func (d *Desk) storeConversation(ctx context.Context, q *Question) error {
+	const shown = 4 << 10 // bytes of the query that the workflow has
+	in := &q.Input
+	c := artifact.Conversation{Query: in.Query, History: in.History, Instructions: in.Instructions, ClientTools: in.ClientTools}
+	if c.Size() <= workflows.MaxInput {
+		return nil
+	}
+	data, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	in.Conversation = artifact.SumOf(data)
+	in.Query, in.History, in.Instructions, in.ClientTools = text.Truncate(c.Query, shown), nil, "", nil
+	return d.conn.Store.Put(ctx, artifact.InBucket(q.ID).Conversation(in.Conversation), bytes.NewReader(data))
 }
 
 // joinSession reports whether the session of a question exists. It fails if that session

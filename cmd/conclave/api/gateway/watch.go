@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -274,6 +275,13 @@ func (d *Desk) Peek(ctx context.Context, by access.Caller, id string) (reply Rep
 	}
 	reply, err = d.callsReply(ctx, id, &state)
 	return reply, false, err
+}
+
+// AnswerSchema returns the schema that a session was started with; empty for none, and before its start is
+// recorded.
+func (d *Desk) AnswerSchema(ctx context.Context, id string) json.RawMessage {
+	session, _ := artifact.ReadJSON[artifact.Session](ctx, d.conn.Store, artifact.InBucket(id).File("session.json"))
+	return session.AnswerSchema
 }
 
 // Cancel cancels a caller's session and waits shortly for its end.

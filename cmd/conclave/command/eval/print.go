@@ -2,8 +2,6 @@ package eval
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"conclave/cmd/conclave/cli"
@@ -20,11 +18,6 @@ func printSummary(c *cli.CLI, s eval.Summary) error {
 func summaryText(s eval.Summary) string {
 	var b strings.Builder
 	b.WriteString(cli.Table(armTable(s)))
-	for _, name := range s.Order {
-		for _, path := range slices.Sorted(maps.Keys(s.Arms[name].Fields)) {
-			fmt.Fprintf(&b, "%s %s: %.3f\n", name, cli.Line(path), s.Arms[name].Fields[path])
-		}
-	}
 	if len(s.Pairs) > 0 {
 		b.WriteString("\n" + cli.Table(pairTable(s.Pairs)) + eval.Judged + "\n")
 	}

@@ -3,7 +3,6 @@ package start
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -271,8 +270,13 @@ func newSessionOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f sessionFlags, 
 	if o.input.EvalCriteria, err = teams.ReadCriteria(c, f.criteria); err != nil {
 		return o, err
 	}
-	if o.input.AnswerSchema, err = readSchema(c, f.schema); err != nil {
-		return o, err
+	if f.schema != "" {
+		if o.input.AnswerSchema, err = teams.ReadFile(f.schema); err == nil {
+			_, err = llm.ReadDataSchema(o.input.AnswerSchema)
+		}
+		if err != nil {
+			return o, fmt.Errorf("--schema %s: %w", f.schema, err)
+		}
 	}
 	if err := teams.CheckFlags(c, f.team); err != nil {
 		return o, err
@@ -286,23 +290,6 @@ func newSessionOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f sessionFlags, 
 		return o, o.chooseClusterTeam(c, f.team)
 	}
 	return o, o.chooseLocalTeam(c, t, w, f.team)
-}
-
-// readSchema reads the schema of answers, and notes its parts that are not checked.
-func readSchema(c *cli.CLI, file string) (json.RawMessage, error) {
-	if file == "" {
-		return nil, nil
-	}
-	data, err := teams.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("--schema: %w", err)
-	}
-	s, err := llm.ReadDataSchema(data)
-	if err != nil {
-		return nil, fmt.Errorf("--schema: %s: %w", file, err)
-	}
-	teams.NoteUnchecked(c, file, s)
-	return s.MarshalJSON()
 }
 
 // chooseLocalTeam chooses a team of --worker-config, the default of the data directory, or

@@ -16,7 +16,6 @@ import (
 
 	"conclave/cmd/conclave/cli"
 	"conclave/engine/config"
-	"conclave/engine/llm"
 	"conclave/engine/text"
 	"conclave/worker"
 )
@@ -127,7 +126,9 @@ func validateFiles(c *cli.CLI, files []string) error {
 			}
 			noteNames(c, file, checked)
 			noteIdle(c, file, checked)
-			NoteUnchecked(c, file, checked.AnswerSchema)
+			if s := checked.AnswerSchema; s != nil && len(s.Unchecked) > 0 {
+				c.Infof("note: %s has in its answer_schema, for models to see, what is not checked: %s", file, strings.Join(s.Unchecked, ", "))
+			}
 			if untrusted != nil {
 				c.Infof("note: commands refuse it where they find it: %v", untrusted)
 			}
@@ -185,13 +186,6 @@ func noteNames(c *cli.CLI, file string, t config.Team) {
 func noteIdle(c *cli.CLI, file string, t config.Team) {
 	for _, key := range t.Idle() {
 		c.Infof("note: %s sets orchestrator.coordination.%s, which has no effect without round_evaluator_before_checklist and orchestrator_managed_round_evaluator", file, key)
-	}
-}
-
-// NoteUnchecked names the parts of a schema, which may be nil, that models get but nobody checks.
-func NoteUnchecked(c *cli.CLI, file string, s *llm.DataSchema) {
-	if s != nil && len(s.Unchecked) > 0 {
-		c.Infof("note: %s has in its schema, for models to see, what is not checked: %s", file, strings.Join(s.Unchecked, ", "))
 	}
 }
 

@@ -57,8 +57,15 @@ func (m *thinking) think(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	text := string(body)
 	offered := func(tool string) bool { return strings.Contains(text, `"name":"`+tool+`"`) }
+	shell, ran := "echo by a team > hello.txt", strings.Contains(text, `"role":"tool"`) || strings.Contains(text, "call: Bash")
 	next := answer("The answer is 42.")
 	switch {
+	case offered("client__Bash") && !ran: // of Claude Code
+		next = reply{tool: "client__Bash", arguments: map[string]any{"command": shell}}
+	case offered("client__exec_command") && !ran: // of Codex
+		next = reply{tool: "client__exec_command", arguments: map[string]any{"cmd": shell}}
+	case strings.Contains(text, `"properties":{"data":`) && !offered("vote"):
+		next = reply{tool: "new_answer", arguments: map[string]any{"data": map[string]any{"choice": "tabs", "risks": []string{}}}}
 	case offered("client__vote"): // of a team that asks this one
 		next = reply{tool: "client__vote", arguments: map[string]any{"agent_id": "agent1", "reason": "A team has looked."}}
 	case offered("client__new_answer"):
@@ -74,6 +81,10 @@ func (m *thinking) think(w http.ResponseWriter, r *http.Request) {
 	}
 	if strings.Contains(text, "Hold the vote.") && offered("vote") {
 		m.hold("vote")
+	}
+	if _, program, held := strings.Cut(text, "Hold the result of "); held && strings.Contains(text, `"role":"tool"`) {
+		program, _, _ = strings.Cut(program, ".")
+		m.hold(program)
 	}
 	if _, rest, retried := strings.Cut(text, toBeRetried); retried && !offered("vote") {
 		question, _, _ := strings.Cut(rest, "?")

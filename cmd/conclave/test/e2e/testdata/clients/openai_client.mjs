@@ -57,6 +57,13 @@ const runner = client.chat.completions.runTools({
 assert.equal(await runner.finalContent(), "It is a cat.");
 assert.deepEqual(looked, ["door"]);
 
+// An answer as data, streamed.
+const schema = { type: "object", properties: { choice: { enum: ["tabs", "spaces"] }, risks: { type: "array", items: { type: "string" } } }, required: ["choice", "risks"], additionalProperties: false };
+const decided = await client.chat.completions
+  .stream({ model: "conclave", messages: [{ role: "user", content: "Decide, asks Node." }], response_format: { type: "json_schema", json_schema: { name: "decision", strict: true, schema } } })
+  .finalContent();
+assert.deepEqual(JSON.parse(decided), { choice: "tabs", risks: [] });
+
 // A connection that breaks: the client sends the request again and gets the answer of the same session.
 const broken = await client.chat.completions.create({ model: "conclave", messages: [{ role: "user", content: "Retried, Node?" }] });
 assert.equal(broken.choices[0].message.content, "The answer is 42.");

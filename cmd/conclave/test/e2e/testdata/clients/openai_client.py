@@ -1,8 +1,11 @@
 """A team as a model, with OpenAI's client for Python: python openai_client.py BASE_URL"""
 
+import json
 import sys
+from typing import Literal
 
-from openai import ConflictError, NotFoundError, OpenAI
+from openai import ConflictError, NotFoundError, OpenAI, pydantic_function_tool
+from pydantic import BaseModel
 
 client = OpenAI(base_url=sys.argv[1] + "/v1", api_key="any", max_retries=2)
 question = [{"role": "user", "content": "What is the answer, asks Python?"}]
@@ -40,6 +43,27 @@ assert reply.finish_reason == "tool_calls", reply
 assert (call.function.name, call.function.arguments) == ("look", '{"at":"door"}'), call
 messages += [reply.message, {"role": "tool", "tool_call_id": call.id, "content": "a cat"}]
 assert client.chat.completions.create(model="conclave", messages=messages, tools=tools).choices[0].message.content == "It is a cat."
+
+# An answer as data: as text in two protocols, as a call that is named or required.
+class Decision(BaseModel):
+    choice: Literal["tabs", "spaces"]
+    risks: list[str]
+
+
+asked = {"model": "conclave", "messages": [{"role": "user", "content": "Decide, asks Python."}]}
+decided = Decision(choice="tabs", risks=[])
+assert client.chat.completions.parse(**asked, response_format=Decision).choices[0].message.parsed == decided
+assert client.responses.parse(model="conclave", input="Decide, asks Python.", text_format=Decision).output_parsed == decided
+whole = client.chat.completions.create(**asked, response_format={"type": "json_object"}).choices[0].message.content
+assert json.loads(whole)["choice"] == "tabs", whole
+forced = {"tools": [pydantic_function_tool(Decision)], "tool_choice": {"type": "function", "function": {"name": "Decision"}}}
+for choice in (forced, {**forced, "tool_choice": "required"}):
+    [made] = client.chat.completions.parse(**asked, **choice).choices[0].message.tool_calls
+    assert made.function.parsed_arguments == decided, made
+
+# The call ended its session, so its result asks a new one.
+asked["messages"] += [{"role": "assistant", "tool_calls": [made.to_dict()]}, {"role": "tool", "tool_call_id": made.id, "content": "It is done."}]
+assert client.chat.completions.create(**asked).choices[0].message.content == "The answer is 42."
 
 # A connection that breaks: the client sends the request again and gets the answer of the same session.
 broken = client.chat.completions.create(model="conclave", messages=[{"role": "user", "content": "Retried, Python?"}])
