@@ -166,6 +166,7 @@ func (a *attempt) restoreJournal(ctx context.Context) ([]loop.Entry, error) {
 		j.spent = spent
 	}
 	a.result.Usage = j.spent
+	j.reportProgress()
 	return entries, nil
 }
 

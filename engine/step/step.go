@@ -106,7 +106,8 @@ func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
 	if err != nil {
 		_ = a.journal.awaitWrite() // the attempt fails anyway
 		a.keepCut(ctx)
-		a.result.Transcript, a.result.Partial = a.journal.transcript.Bytes(), a.journal.files
+		// The last entry may be lost, but its files are stored.
+		a.result.Transcript, a.result.Partial = a.journal.transcript.Bytes(), a.journal.files.Join(a.journal.writing)
 		a.result.Seen, _ = a.witnessedMaterial()
 	}
 	return c, err

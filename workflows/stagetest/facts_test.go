@@ -3,6 +3,7 @@
 package stagetest_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -369,6 +370,19 @@ func (f *facts) asked(ctx context.Context) *request {
 	return r
 }
 
+func (f *facts) listRequests() string {
+	var b strings.Builder
+	for _, r := range f.requests {
+		fmt.Fprintf(&b, "\n%s: %s", r.by, cmp.Or(r.state, "no reply"))
+		for what, is := range map[string]bool{", told": r.told, ", unknown": !r.known()} {
+			if is {
+				b.WriteString(what)
+			}
+		}
+	}
+	return b.String()
+}
+
 // known reports whether the product can know of the request: its attempt has reported its end, or has lived
 // to journal the reply, or it has told the server of the call and the next attempt has reported its end.
 func (r *request) known() bool {
@@ -494,7 +508,7 @@ func (f *facts) checkDecision(r sessionResult) {
 		f.w.breaks(decidesByVotes, "every agent has failed and nobody has voted, and the session ended %s", r.Status)
 	}
 	least, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimPrefix(f.w.settings["act_when"], `{"min_support": `), "}"), 64)
-	if r.Status == "undecided" && len(r.Cut) > 0 && float64(r.Votes[r.Winner]+len(r.Cut)) >= least*float64(r.Agents) {
+	if r.Status == "undecided" && r.DecidedBy == coordination.ByQuorum && float64(r.Votes[r.Winner]+len(r.Cut)) >= least*float64(r.Agents) {
 		f.w.breaks(decidesByVotes, "undecided with %d of %d votes, and %d agents were cut off that could have voted", r.Votes[r.Winner], r.Agents, len(r.Cut))
 	}
 }
@@ -687,11 +701,7 @@ func (f *facts) checkCalls(u llm.Usage) {
 			unknown++
 		}
 	}
-	counted := int(u.ModelCalls + u.Repeated)
-	if counted > left {
-		f.w.breaks(callsCounted, "%d requests left, %d are counted", left, counted)
-	}
-	if counted < left-unknown {
-		f.w.breaks(callsCounted, "%d requests left, %d of them unknown, %d are counted", left, unknown, counted)
+	if counted := int(u.ModelCalls + u.Repeated); counted > left || counted < left-unknown {
+		f.w.breaks(callsCounted, "%d requests left, %d of them unknown, %d are counted, %d of them as repeated:%s", left, unknown, counted, u.Repeated, f.listRequests())
 	}
 }
