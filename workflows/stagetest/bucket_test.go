@@ -90,6 +90,9 @@ func short(key string) string {
 }
 
 func (v view) call(ctx context.Context, op, key string, options []option, perform func(what string) error) error {
+	if v.proc == nil { // before the run
+		return perform("")
+	}
 	fault := func(err error) error { return artifact.StoreFault(op+" "+key, err) }
 	return v.w.call(ctx, v.proc, op+" "+short(key), options, fault, func(what string) error {
 		if time.Now().Before(v.away) {

@@ -3,6 +3,7 @@
 package stagetest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,11 +52,13 @@ type flow struct {
 	batch   []happening // of the present task
 	tasked  bool
 	history []task
-	forced  bool // it is replayed: its activities have their results already
-	killed  bool // it is terminated
-	closed  bool
-	err     error
-	result  converter.EncodedValue
+
+	childFrom int  // the first task after which a child has events, which a replay has not; 0 for none
+	forced    bool // it is replayed: its activities have their results already
+	killed    bool // it is terminated
+	closed    bool
+	err       error
+	result    converter.EncodedValue
 }
 
 // happening is an event of a run's history.
@@ -355,6 +358,7 @@ func (i *intercepting) InterceptWorkflow(ctx workflow.Context, next interceptor.
 			counts: map[string]int{}, memo: map[string]*commonpb.Payload{},
 		}
 		f.w.temporal.add(f, "")
+		i.root.childFrom = cmp.Or(i.root.childFrom, len(i.root.history))
 	}
 	i.began = true
 	f.Next = next

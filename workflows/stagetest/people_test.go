@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+
 	"conclave/engine/coordination"
 	"conclave/workflows"
 )
@@ -47,6 +49,7 @@ var strikes = []option{
 	{"finish", 0.2},
 	{"retry", 0.4},
 	{"cancel", 0.15},
+	{"hold", 0.3},
 	{"terminate", 0.2},
 	{"reset", 0.3},
 	{"continue as new", 0.4},
@@ -122,6 +125,8 @@ func (p *people) request(what, at string) {
 	switch what {
 	case "continue as new":
 		f.env.SetContinueAsNewSuggested(true)
+	case "hold":
+		p.hold(f)
 	case "terminate":
 		f.terminate()
 		p.goOn(f)
@@ -143,6 +148,16 @@ func (p *people) request(what, at string) {
 	case "say to one":
 		p.said++
 		p.send(f, at, workflows.SaySignal, workflows.Request{Text: p.text(), Agent: p.w.anyAgent(at)})
+	}
+}
+
+// hold pauses the oldest running step's activity, as an operator does; it is released with its next attempt.
+func (p *people) hold(f *flow) {
+	for _, a := range f.activities {
+		if at := a.current; at != nil && a.options.ActivityID != "" && !at.proc.held() {
+			at.cancel(activity.ErrActivityPaused)
+			return
+		}
 	}
 }
 
@@ -176,6 +191,12 @@ func (p *people) reset(f *flow, at string) {
 	}
 	parts := map[string]int{"the middle": 2, "the beginning": 4, "the end": 1}
 	n := max(1, len(f.history)/parts[p.w.pick(at+": reset to", "the middle", "the beginning", "the end")])
+	if f.childFrom > 0 {
+		n = min(n, f.childFrom-1)
+	}
+	if n == 0 {
+		return
+	}
 	kept, lost := f.history[:n:n], f.history[n:]
 	f.terminate()
 	p.w.facts.reset(f, kept)

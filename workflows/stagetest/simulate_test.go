@@ -72,6 +72,9 @@ func TestSimulate(t *testing.T) {
 		}
 		if w.broken != nil {
 			t.Errorf("seed %d: %v\n%s", n, w.broken, explain(t, w))
+			if os.Getenv("FIRST") != "" {
+				break
+			}
 		}
 		if file != "" && os.Getenv("SEED") == "" && (n+1 == last || n%100 == 0) {
 			require.NoError(t, os.WriteFile(file, []byte(strconv.FormatUint(n+1, 10)+"\n"), 0o644))
@@ -126,5 +129,21 @@ func TestSimulate_isDeterministic(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// A script of SCRIPT breaks the invariant BREAKS, ten times of ten. It is run on a product with a fault.
+func TestScript_breaks(t *testing.T) {
+	file := os.Getenv("SCRIPT")
+	if file == "" {
+		t.Skip("SCRIPT names a file of testdata/faults")
+	}
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	_, script, _ := strings.Cut(string(text), "----\n")
+	for range 10 {
+		w := simulate(t, scripted(parseScript(script)), false)
+		require.NotNil(t, w.broken, "no invariant is broken")
+		require.Contains(t, os.Getenv("BREAKS"), w.broken.name)
 	}
 }
