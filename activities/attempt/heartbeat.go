@@ -231,15 +231,18 @@ func (h *heart) endStep(cause error) {
 	}
 }
 
-// sendBeats sends heartbeats until the step's context ends: one immediately, then one whenever it is due.
+// firstBeat is the time from the start of a step to its first heartbeat, which so has what the step does first.
+const firstBeat = time.Millisecond / 2
+
+// sendBeats sends heartbeats until the step's context ends: one at once, then one whenever it is due.
 // After a change of the details it sends one earlier, with all changes of the gathering time, if
 // the rate limits allow it and no due heartbeat of another step waits.
 func (h *heart) sendBeats(ctx context.Context) {
 	due := time.Now()
 	next := due
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(firstBeat)
 	defer timer.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 			return
@@ -255,6 +258,10 @@ func (h *heart) sendBeats(ctx context.Context) {
 			}
 			continue
 		case <-timer.C:
+			select {
+			case <-h.dirty: // this heartbeat has the new details
+			default:
+			}
 		}
 		now := time.Now()
 		if !now.Before(due) || h.steps.isIdle() {

@@ -342,7 +342,7 @@ func (f *facts) launched(l coordination.Launch) {
 	if l.Purpose != coordination.Coordinate || l.ResumeFrom != "" || l.Given == 0 {
 		return
 	}
-	wave := fmt.Sprintf("%d of %d", l.Round, len(f.w.temporal.flows))
+	wave := fmt.Sprintf("%d of %d after %d answers", l.Round, len(f.w.temporal.flows), l.Given) // who leads may have to wait
 	offered := fmt.Sprint(l.Offered)
 	if other, there := f.waves[wave]; there && other != offered {
 		f.w.breaks(sameWave, "in round %d %s is offered %s, another agent %s", l.Round, l.Agent, offered, other)

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/cryptotest"
 	"testing/synctest"
 	"time"
 
@@ -26,6 +27,7 @@ func simulate(t *testing.T, s *schedule, trace bool) (w *world) {
 	}
 	defer os.RemoveAll(scratch)
 	activityContext() // made outside of the bubble
+	cryptotest.SetGlobalRandom(t, s.seed)
 	watchdog := time.AfterFunc(time.Minute, func() {
 		debug.SetTraceback("all")
 		panic("the simulation does not come to rest: a lock is held over a call") //nolint:forbidigo // nothing else ends a bubble
