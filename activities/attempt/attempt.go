@@ -272,10 +272,10 @@ func (a *Attempt) noteProgress(p step.Progress) {
 		seen = a.seenSince(steps)
 	}
 	a.heart.updateDetails(func(d *details) {
-		if d.called && p.Usage.ModelCalls > d.Usage.ModelCalls && p.Last == "" { // the reply is in the journal
+		if d.Called && p.Usage.ModelCalls > d.Usage.ModelCalls && p.Last == "" { // the reply is in the journal
 			d.Cut--
 		}
-		d.called = false
+		d.Called = false
 		d.Failure = Failure{Step: p.Step, Token: a.Token, Usage: p.Usage, Seen: seen, LongestCall: d.LongestCall}
 		d.Last = string(p.Last)
 		if fruitful {

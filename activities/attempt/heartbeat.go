@@ -53,8 +53,9 @@ type details struct {
 	// Cut counts the requests to the model that lost their replies and are in no usage yet.
 	Cut int64 `json:"cut,omitempty"`
 
-	// called is set if the preceding attempt has died in a model call, as far as its heartbeats tell.
-	called bool
+	// Called is set from the end of an attempt that has died in a model call, as far as its heartbeats tell,
+	// until an attempt has read the journal.
+	Called bool `json:"called,omitempty"`
 
 	Doing *coordination.Doing `json:"doing,omitempty"` // replaced as a whole, never changed
 	Said  string              `json:"said,omitempty"`  // the end of an unfinished reply
@@ -69,7 +70,7 @@ func previousDetails(ctx context.Context) details {
 	}
 	if d.Doing != nil && d.Doing.Kind == coordination.CallsModel {
 		d.Cut++
-		d.called = true
+		d.Called = true
 	}
 	d.Doing, d.Said = nil, "" // belong to the previous attempt
 	return d
