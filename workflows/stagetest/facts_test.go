@@ -246,7 +246,11 @@ func (f *facts) leftOff(by, key string, body []byte) {
 	if json.Unmarshal(body, &last) != nil || last.Error == nil || last.Error.Type != "Cancelled" || f.wrote[by] == "" {
 		return
 	}
-	partial := fmt.Sprintf("%s/%03d/partial.json", path.Dir(key), last.StepNumber)
+	dir := fmt.Sprintf("%s/%03d/", path.Dir(key), last.StepNumber)
+	if _, committed := f.w.bucket.objects[dir+"action.json"]; committed { // with its files
+		return
+	}
+	partial := dir + "partial.json"
 	if !strings.Contains(string(f.w.bucket.objects[partial].body), f.wrote[by]) {
 		f.w.breaks(filesKept, "%s wrote %s, which %s does not have", by, f.wrote[by], partial)
 	}

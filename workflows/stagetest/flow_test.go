@@ -172,6 +172,9 @@ func (s *server) replay(f *flow, tasks []task) {
 // finish records the end of a run. One that continues as new is followed by the next run.
 func (f *flow) finish() {
 	f.closed, f.err = true, f.env.GetWorkflowError()
+	for _, a := range f.activities {
+		a.closed = true // no attempt follows the end
+	}
 	if f.killed {
 		return
 	}

@@ -124,7 +124,9 @@ func (p *people) request(what, at string) {
 	}
 	switch what {
 	case "continue as new":
-		f.env.SetContinueAsNewSuggested(true)
+		if !f.forced { // its history says when
+			f.env.SetContinueAsNewSuggested(true)
+		}
 	case "hold":
 		p.hold(f)
 	case "terminate":
@@ -169,7 +171,7 @@ func (p *people) send(f *flow, at, verb string, input any) {
 		input = workflows.Request{}
 	}
 	kind := updated
-	if p.w.pick(at+": "+verb+" by", "update", "signal") == "signal" {
+	if p.w.pick(at+", "+verb+" by", "update", "signal") == "signal" {
 		kind = signalled
 	}
 	f.receive(happening{kind: kind, name: verb, arg: input})
@@ -190,7 +192,7 @@ func (p *people) reset(f *flow, at string) {
 		return
 	}
 	parts := map[string]int{"the middle": 2, "the beginning": 4, "the end": 1}
-	n := max(1, len(f.history)/parts[p.w.pick(at+": reset to", "the middle", "the beginning", "the end")])
+	n := max(1, len(f.history)/parts[p.w.pick(at+", reset to", "the middle", "the beginning", "the end")])
 	if f.childFrom > 0 {
 		n = min(n, f.childFrom-1)
 	}
@@ -246,7 +248,7 @@ func (p *people) help(f *flow) bool {
 	case view.Paused:
 		p.send(f, "help", workflows.ResumeSignal, nil)
 	case view.Parked != nil:
-		verb := p.w.pick("parked: people", "retry", "cancel", "finish")
+		verb := p.w.pick("what people do for a parked run", "retry", "cancel", "finish")
 		if verb == "cancel" {
 			f.receive(happening{kind: cancelled})
 		} else {

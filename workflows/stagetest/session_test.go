@@ -81,7 +81,7 @@ func (w *world) agents() []string {
 	return []string{"agent_b", "agent_a", "agent_c", "agent_e", "agent_d"}[:n]
 }
 
-func (w *world) anyAgent(at string) string { return w.pick(at+": agent", w.agents()...) }
+func (w *world) anyAgent(at string) string { return w.pick(at+", agent", w.agents()...) }
 
 // inBase reports whether the content is one of the base.
 func (w *world) inBase(sum string) bool {

@@ -108,8 +108,8 @@ func TestScripts(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
-			w := simulate(t, scripted(parseScript(string(text))), false)
-			require.NoError(t, w.violated())
+			w := simulate(t, scripted(parseScript(string(text))), true)
+			require.NoError(t, w.violated(), strings.Join(w.trace, "\n"))
 		})
 	}
 }
