@@ -19,6 +19,7 @@ type people struct {
 	w          *world
 	strikes    int
 	said       int
+	updates    int
 	resumes    int // of ended runs
 	modelsAway map[string]time.Time
 }
@@ -220,7 +221,8 @@ func (p *people) update(f *flow, h happening) {
 		root = f.parent
 	}
 	answer := p.w.facts.answered(f, h)
-	_ = root.env.UpdateWorkflowByID(f.id, h.name, fmt.Sprintf("%s%s %d", f.prefix, h.name, len(f.history)), answer, h.arg)
+	p.updates++ // those with the same ID are one
+	_ = root.env.UpdateWorkflowByID(f.id, h.name, fmt.Sprint("update ", p.updates), answer, h.arg)
 }
 
 // goOn continues a run that has ended without a decision, a few times.
