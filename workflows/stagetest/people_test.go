@@ -46,6 +46,7 @@ var strikes = []option{
 	{"say", 0.8},
 	{"say to one", 0.4},
 	{"pause", 0.6},
+	{"pause and resume", 0.3},
 	{"resume", 0.2},
 	{"finish", 0.2},
 	{"retry", 0.4},
