@@ -412,8 +412,9 @@ func (r *request) ends(what string) llm.Usage {
 	return llm.Usage{}
 }
 
-// abandoned forgets the last request of a step that is cancelled before its next attempt. If the store has
-// refused the journal entry of its reply, only the heartbeats, which the server keeps to itself, have it.
+// abandoned forgets the last request of each attempt at a step that is cancelled before its next attempt, or whose
+// run is terminated. If the store has refused the journal entry of its reply, only the heartbeats, which the server
+// keeps to itself, have it.
 func (f *facts) abandoned(a *job) {
 	for _, r := range f.requests {
 		r.forgotten = r.forgotten || r.by.job == a && r.by.asked == r

@@ -333,6 +333,9 @@ func (f *flow) terminate() {
 	f.batch = nil
 	_ = f.env.SignalWorkflowByID(f.id, deliverSignal, nil)
 	for _, a := range f.activities {
+		if !a.closed {
+			f.w.facts.abandoned(a)
+		}
 		a.closed = true
 	}
 }
