@@ -328,7 +328,7 @@ func (f *facts) scheduled(a *job, args []any) {
 		}
 	}
 	if in, ok := args[0].(sessionacts.StepInput); ok {
-		f.launched(in.Launch)
+		f.launched(in.Launch, a.flow.now)
 	}
 	if f.ended != nil && a.flow != f.ended {
 		f.ended = nil
@@ -337,7 +337,7 @@ func (f *facts) scheduled(a *job, args []any) {
 
 // launched requires that the agents of a wave that have answered are offered the same, where no setting limits
 // an agent by itself.
-func (f *facts) launched(l coordination.Launch) {
+func (f *facts) launched(l coordination.Launch, at time.Time) {
 	for _, key := range []string{"pacing", "fairness_lead_cap_answers", "max_new_answers_per_agent", "max_new_answers_global", "max_steps_per_agent", "team_size", "coordination_mode"} {
 		if v, set := f.w.settings[key]; set && v != teamSettings["orchestrator."+key][0] {
 			return
@@ -346,7 +346,7 @@ func (f *facts) launched(l coordination.Launch) {
 	if l.Purpose != coordination.Coordinate || l.ResumeFrom != "" || l.Given == 0 {
 		return
 	}
-	wave := fmt.Sprintf("%d of %d after %d answers", l.Round, len(f.w.temporal.flows), l.Given) // who leads may have to wait
+	wave := fmt.Sprintf("%d of %d after %d answers at %v", l.Round, len(f.w.temporal.flows), l.Given, at) // who leads may have to wait
 	offered := fmt.Sprint(l.Offered)
 	if other, there := f.waves[wave]; there && other != offered {
 		f.w.breaks(sameWave, "in round %d %s is offered %s, another agent %s", l.Round, l.Agent, offered, other)
