@@ -232,7 +232,7 @@ func (h *heart) endStep(cause error) {
 	}
 }
 
-// firstBeat is the time from the start of a step to its first heartbeat, which so has what the step does first.
+// firstBeat is the time from the start of a step to its first heartbeat. By then its first details are known.
 const firstBeat = time.Millisecond / 2
 
 // sendBeats sends heartbeats until the step's context ends: one at once, then one whenever it is due.

@@ -204,9 +204,9 @@ func leavePartial(ctx context.Context, store artifact.Store, s Spec, r Result) (
 	return &path, writeDocument(ctx, store, Document{Key: dir + partialFile, Body: c, Replace: true})
 }
 
-// keepCut adds to the result what a cancellation or a deadline has cut short: of a batch of calls the results
-// of those that have ended, and all files that are not stored. The journal gets neither, because a
-// step that goes on runs the batch again. For other causes another attempt follows.
+// keepCut adds the work that a cancellation or a deadline has cut short to the result: of a batch of calls the
+// results of those that have ended, and all files that are not stored. The journal gets neither, because
+// a step that goes on runs the batch again. For other causes another attempt follows.
 func (a *attempt) keepCut(ctx context.Context) {
 	cause := context.Cause(ctx)
 	if !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
