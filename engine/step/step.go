@@ -45,6 +45,8 @@ type attempt struct {
 	ws      *workspace
 	journal *journal
 	cut     *loop.Entry // of a batch that an error has cut short; nil for none
+
+	discarded llm.Usage // of entries in whose place an earlier attempt had written others
 }
 
 func newAttempt(p Ports, s Spec) *attempt {
