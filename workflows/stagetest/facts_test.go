@@ -114,12 +114,20 @@ func (f *facts) delivered(run *flow, batch []happening) {
 // idle is called when nothing happens for a while. Then a run has ended, works, waits for a time, or waits
 // for people, who help it.
 func (f *facts) idle(time.Duration) {
-	run := f.w.temporal.open(f.w.root)
-	if run == nil || slices.ContainsFunc(run.activities, func(a *job) bool { return !a.closed }) {
+	root := f.w.temporal.open(f.w.root)
+	if root == nil {
 		return
 	}
-	if f.w.people.help(run) || slices.ContainsFunc(run.timers, func(t workflow.Settable) bool { return t != nil }) {
+	runs := append(root.children(), root)
+	if slices.ContainsFunc(runs, func(run *flow) bool {
+		return slices.ContainsFunc(run.activities, func(a *job) bool { return !a.closed })
+	}) {
 		return
+	}
+	for _, run := range runs {
+		if f.w.people.help(run) || slices.ContainsFunc(run.timers, func(t workflow.Settable) bool { return t != nil }) {
+			return
+		}
 	}
 	f.w.breaks(somethingRuns, "nothing runs, and the run does not wait for anything")
 }
