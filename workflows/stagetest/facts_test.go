@@ -89,7 +89,7 @@ func (f *facts) check() {
 			Phase  string `json:"phase"`
 			Paused bool   `json:"paused"`
 		}
-		if run.closed || run.killed || !f.w.query(run, &state) || state.Phase == "preparing" {
+		if run.closed || run.killed || run.continues || !f.w.query(run, &state) || state.Phase == "preparing" {
 			continue
 		}
 		delete(f.pausing, run)

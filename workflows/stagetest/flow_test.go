@@ -56,6 +56,7 @@ type flow struct {
 	childFrom int  // the first task after which a child has events, which a replay has not; 0 for none
 	forced    bool // it is replayed: its activities have their results already
 	killed    bool // it is terminated
+	continues bool // it is to continue as new, and may leave signals to the next run
 	closed    bool
 	err       error
 	result    converter.EncodedValue

@@ -128,6 +128,7 @@ func (p *people) request(what, at string) {
 	case "continue as new":
 		if !f.forced { // its history says when
 			f.env.SetContinueAsNewSuggested(true)
+			f.continues = true
 		}
 	case "hold":
 		p.hold(f)
