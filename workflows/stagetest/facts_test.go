@@ -490,7 +490,7 @@ func (f *facts) messageOf(text string) int {
 // checkHeard requires that an agent has received the messages to it, unless a person, the time or the money
 // has ended the session, or the others have ended it without the agent.
 func (f *facts) checkHeard(r sessionResult) {
-	if r.Status != "consensus" && r.Status != "plurality" || f.w.settings["budget"] != "" {
+	if r.Status != "consensus" && r.Status != "plurality" || f.w.settings["budget"] != "" || f.w.settings["decide_when"] == "quorum" {
 		return
 	}
 	for _, m := range f.said {
@@ -644,8 +644,8 @@ func (f *facts) checkLabels(entries []session.Entry) {
 
 // checkVotes requires that at least as many fresh votes are on record as the result counts.
 func (f *facts) checkVotes(r sessionResult, entries []session.Entry) {
-	if f.w.settings["peer_visibility"] == "none" {
-		return // answers of others make no vote stale while they are hidden
+	if f.w.settings["peer_visibility"] == "none" || f.w.settings["max_orchestration_restarts"] != "" {
+		return // hidden answers make no vote stale, nor do those before a restart, which the ledger does not have
 	}
 	latest, votes := map[string]int{}, map[string]session.Entry{}
 	for _, e := range entries {
