@@ -20,7 +20,7 @@ BIN   := $(CURDIR)/bin
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-race test-plain race e2e mend traces minio servers llama models worth recorded chaos faults replay hostile charts builds release image fuzz bench capacity lint size docs fmt tidy record ci
+.PHONY: help build test test-race test-plain race e2e mend traces minio servers llama models worth simulate planted recorded chaos faults replay hostile charts builds release image fuzz bench capacity lint size docs fmt tidy record ci
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,16 @@ recorded: ## what teams make of recorded answers and programs of real models, in
 	CONCLAVE_RECORDED=$(TOOLS)/recorded go test -vet=off -count=1 -v -timeout 4h ./cmd/conclave/test/worth -run '^Test[^P]|^TestPr'
 	CONCLAVE_WRITE=1 go test -count=1 -run '^TestPage$$' ./cmd/conclave/test/worth
 
+# With SEED the seeds begin there; without it they go on where the last ones ended, which .tools/simulated has.
+SEEDS ?= 2000
+simulate: ## SEEDS seeds, from SEED on or from where it stopped: whole runs on a simulated store, models, people and Temporal
+	@mkdir -p $(TOOLS)
+	GOGC=400 TEMPORAL_DEBUG=1 SIMULATED=$(TOOLS)/simulated SEEDS=$(SEEDS) SEED=$(SEED) go test -tags simulate -vet=off -count=1 -v -timeout 24h -run '^(TestSimulate|TestScripts)$$' ./workflows/stagetest
+
+# Each fault is an overlay of one file. PLANTED=10000 also looks for its first seed; FAULT chooses by name.
+planted: ## the simulation finds the faults of testdata/faults, each built into a product of its own
+	PLANTED=$(PLANTED) FAULT=$(FAULT) go test -tags simulate -vet=off -count=1 -v -timeout 24h -run '^TestPlanted$$' ./workflows/stagetest
+
 # CHAOS=short is what CI runs: twenty sessions, without a worker whose clock is ahead, for three minutes.
 chaos: build $(TOOLS)/minio ## sessions, pipelines and scenarios on a real cluster whose parts are killed, stalled and cut off
 	@CONCLAVE_CHAOS=$(CHAOS) CONCLAVE_CHAOS_REPORT=$(BIN)/chaos.md CONCLAVE_BIN=$(BIN)/conclave CONCLAVE_WORKER_BIN=$(BIN)/conclave-worker MINIO_BIN=$(TOOLS)/minio \
@@ -176,7 +186,7 @@ capacity: build $(TOOLS)/minio $(TOOLS)/benchstat ## sessions a minute and the c
 lint: $(TOOLS)/golangci-lint $(TOOLS)/gofumpt $(TOOLS)/workflowcheck ## formatting, vet, import rules, maps, determinism, plain English
 	go mod tidy -diff
 	@unformatted=$$($(TOOLS)/gofumpt -l .); test -z "$$unformatted" || { echo "run make fmt: $$unformatted"; exit 1; }
-	go vet -tags e2e,bench ./...
+	go vet -tags e2e,bench,simulate ./...
 	$(TOOLS)/golangci-lint run ./...
 	$(TOOLS)/workflowcheck ./workflows/...
 	go run ./cmd/house english

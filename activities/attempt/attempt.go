@@ -259,7 +259,7 @@ func (a *Attempt) EquipTools(ctx context.Context, agent config.Agent) error {
 // noteProgress updates the heartbeat details. A new journal entry is progress, because the next attempt
 // does not repeat it; a wasted reply or a refusal is not.
 func (a *Attempt) noteProgress(p step.Progress) {
-	fruitful := p.Kept > 0 && p.Last != loop.Wasted && p.Last != loop.Refused
+	fruitful := p.Kept > 0 && p.Last != "" && p.Last != loop.Wasted && p.Last != loop.Refused
 	if p.Last == loop.Updated {
 		a.lastTool = "an update"
 	}
@@ -272,6 +272,10 @@ func (a *Attempt) noteProgress(p step.Progress) {
 		seen = a.seenSince(steps)
 	}
 	a.heart.updateDetails(func(d *details) {
+		if d.Called && p.Usage.ModelCalls > d.Usage.ModelCalls && p.Last == "" { // the reply is in the journal
+			d.Cut--
+		}
+		d.Called = false
 		d.Failure = Failure{Step: p.Step, Token: a.Token, Usage: p.Usage, Seen: seen, LongestCall: d.LongestCall}
 		d.Last = string(p.Last)
 		if fruitful {

@@ -53,6 +53,10 @@ type details struct {
 	// Cut counts the requests to the model that lost their replies and are in no usage yet.
 	Cut int64 `json:"cut,omitempty"`
 
+	// Called is set from the end of an attempt that has died in a model call, as far as its heartbeats tell,
+	// until an attempt has read the journal.
+	Called bool `json:"called,omitempty"`
+
 	Doing *coordination.Doing `json:"doing,omitempty"` // replaced as a whole, never changed
 	Said  string              `json:"said,omitempty"`  // the end of an unfinished reply
 }
@@ -66,6 +70,7 @@ func previousDetails(ctx context.Context) details {
 	}
 	if d.Doing != nil && d.Doing.Kind == coordination.CallsModel {
 		d.Cut++
+		d.Called = true
 	}
 	d.Doing, d.Said = nil, "" // belong to the previous attempt
 	return d
@@ -227,15 +232,18 @@ func (h *heart) endStep(cause error) {
 	}
 }
 
-// sendBeats sends heartbeats until the step's context ends: one immediately, then one whenever it is due.
+// firstBeat is the time from the start of a step to its first heartbeat. By then its first details are known.
+const firstBeat = time.Millisecond / 2
+
+// sendBeats sends heartbeats until the step's context ends: one at once, then one whenever it is due.
 // After a change of the details it sends one earlier, with all changes of the gathering time, if
 // the rate limits allow it and no due heartbeat of another step waits.
 func (h *heart) sendBeats(ctx context.Context) {
 	due := time.Now()
 	next := due
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(firstBeat)
 	defer timer.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 			return
@@ -251,6 +259,10 @@ func (h *heart) sendBeats(ctx context.Context) {
 			}
 			continue
 		case <-timer.C:
+			select {
+			case <-h.dirty: // this heartbeat has the new details
+			default:
+			}
 		}
 		now := time.Now()
 		if !now.Before(due) || h.steps.isIdle() {

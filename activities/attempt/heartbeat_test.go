@@ -61,7 +61,7 @@ func TestHeart_beatsAtOnceAndThenInTime(t *testing.T) {
 		time.Sleep(10 * testTimeout)
 		h.endStep(nil)
 		synctest.Wait()
-		require.Zero(t, beats[0], "a killed attempt counts from the first report on")
+		require.Equal(t, firstBeat, beats[0], "a killed attempt counts from the first report on")
 		require.InDelta(t, 42, len(beats), 2)
 		for i, at := range beats[1:] {
 			require.LessOrEqual(t, at-beats[i], beatInterval(testTimeout))
@@ -196,6 +196,7 @@ func TestHeart_endsWithoutANextAttempt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h, ctx := patient(t.Context(), gone)
 			go h.sendBeats(ctx)
+			time.Sleep(firstBeat)
 			synctest.Wait()
 			began := time.Now()
 			require.ErrorIs(t, h.awaitFence(ctx), errFenced)
@@ -238,8 +239,11 @@ func TestHeart_reportsNewDetails(t *testing.T) {
 			beats.Add(1)
 			return nil
 		})
+		h.updateDetails(func(d *details) { d.Step = -1 })
 		go h.sendBeats(ctx)
+		time.Sleep(firstBeat)
 		synctest.Wait()
+		require.EqualValues(t, -1, reported.Load(), "the first one has what the step does first")
 		for n := range 5 {
 			h.updateDetails(func(d *details) { d.Step = n + 1 })
 			time.Sleep(gathering / 5)

@@ -98,7 +98,7 @@ func (a *Activities) enterEntries(ctx context.Context, layout artifact.Layout, r
 	last, created := in.Seal, false
 	for _, e := range in.Entries {
 		var err error
-		if last, created, err = a.enterEntry(ctx, layout, session.Entry{Run: run, Accepted: e}, in.Seal); err != nil {
+		if last, created, err = a.enterEntry(ctx, layout, session.Entry{Run: run, Accepted: e}, in.Seal, last+1); err != nil {
 			return err
 		}
 	}
@@ -112,10 +112,10 @@ func (a *Activities) enterEntries(ctx context.Context, layout artifact.Layout, r
 }
 
 // enterEntry writes a ledger entry at its number, or at the next free one if another workflow run of the
-// session has used it, and returns the number. created is false if an earlier attempt had written
-// the entry.
-func (a *Activities) enterEntry(ctx context.Context, layout artifact.Layout, e session.Entry, seal int) (at int, created bool, err error) {
-	return session.LedgerOf(a.Store, layout).Claim(ctx, e.Seq, e, func(file int, other session.Entry) (bool, error) {
+// session has used it, and returns the number, which is not below first. created is false if an earlier
+// attempt had written the entry.
+func (a *Activities) enterEntry(ctx context.Context, layout artifact.Layout, e session.Entry, seal, first int) (at int, created bool, err error) {
+	return session.LedgerOf(a.Store, layout).Claim(ctx, max(e.Seq, first), e, func(file int, other session.Entry) (bool, error) {
 		if other.Action == session.Resumed && file > seal {
 			return false, activities.Superseded("record entry %d: the session goes on in run %s", e.Seq, other.Run)
 		}

@@ -143,6 +143,17 @@ func TestCaller_doesNotReturn(t *testing.T) {
 	require.False(t, resumed[0].Owed)
 }
 
+// The usage of a step that waits is counted before the run is terminated.
+func TestCaller_runIsTerminated(t *testing.T) {
+	t.Parallel()
+	p := start(Config{Agents: []string{"a", "b"}})
+	p.batch(p.await("a", "look"))
+	p.state.goOn(Reopened{Run: "run"})
+	require.Equal(t, &resumableStep{Launch: p.state.Agents[0].Rest.Launch, Token: tokenOf("l1")}, p.state.Agents[0].Rest)
+	require.True(t, p.state.Agents[0].Rest.Launch.Owed)
+	require.True(t, p.state.Agents[1].Rest.Uncounted)
+}
+
 // A decision by people or at the end of the time does not wait for the caller.
 func TestCaller_isNotWaitedForByADecision(t *testing.T) {
 	t.Parallel()

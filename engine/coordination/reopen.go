@@ -82,6 +82,8 @@ func (s *State) goOn(e Reopened) {
 	}
 	for _, a := range s.Agents {
 		switch {
+		case a.Run.awaitsCaller(): // its usage is counted
+			a.endWait().Launch.Owed = true
 		case a.Run != nil:
 			run := a.Run.Launch
 			a.Run, a.Rest = nil, &resumableStep{Launch: run, Token: tokenIn(e.Run, run.ID), Uncounted: true}

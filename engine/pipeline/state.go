@@ -109,11 +109,8 @@ func (s *State) Held() bool { return !s.Done() && (s.Paused || s.Parked != nil) 
 // Drain returns the commands that are due, each once.
 func (s *State) Drain() []Command {
 	var commands []Command
-	for i := range s.Messages {
-		if m := &s.Messages[i]; m.Text != "" {
-			commands = append(commands, *m)
-			m.Text = ""
-		}
+	for _, m := range s.TakeMessages() {
+		commands = append(commands, m)
 	}
 	switch {
 	case s.Result != nil && s.Finished:
@@ -135,6 +132,17 @@ func (s *State) Drain() []Command {
 		commands = append(commands, Ring{s.Announced})
 	}
 	return commands
+}
+
+// TakeMessages returns the messages that have not been drained.
+func (s *State) TakeMessages() (taken []Keep) {
+	for i := range s.Messages {
+		if m := &s.Messages[i]; m.Text != "" {
+			taken = append(taken, *m)
+			m.Text = ""
+		}
+	}
+	return taken
 }
 
 // launchPending starts the pending step, which reads all messages when it starts.

@@ -185,7 +185,7 @@ func (s *State) Drain() []Command {
 		commands = append(commands, Record{})
 	}
 	switch {
-	case s.Launched != nil || s.Paused:
+	case s.Launched != nil || s.Paused && !s.Over: // a paused step may still report its end
 	case !s.Over:
 		commands = append(commands, s.announceMessages()...)
 		commands = append(commands, s.launchNext())

@@ -144,6 +144,17 @@ func TestPause_continuesTheStep(t *testing.T) {
 	require.Equal(t, int64(2), s.Results[0].Cost.ModelCalls)
 }
 
+// A step that is being stopped may report its end all the same. After the last one nothing is left to resume.
+func TestPause_lastStepEnds(t *testing.T) {
+	t.Parallel()
+	s := New(plan(1), nil)
+	id := expect(t, s, "record, launch 01")
+	s.Step(Pause{})
+	s.Step(passed(id))
+	require.ErrorContains(t, s.Refuse(Resume{}), "over")
+	expect(t, s, "record, done pass")
+}
+
 // The time before a pause counts toward the limits of the step and of the run.
 func TestPause_timeBeforeItCounts(t *testing.T) {
 	t.Parallel()

@@ -165,7 +165,9 @@ func (a *attempt) restoreJournal(ctx context.Context) ([]loop.Entry, error) {
 	if spent := usageOf(records); spent.ModelCalls > j.spent.ModelCalls {
 		j.spent = spent
 	}
+	j.spent = j.spent.Add(a.discarded)
 	a.result.Usage = j.spent
+	j.reportProgress()
 	return entries, nil
 }
 
@@ -361,6 +363,9 @@ func (j *journal) createRecord(ctx context.Context, r record, seq int) error {
 		case existing.Writer == j.writer: // written, and its response was lost
 			err = nil
 		case existing.Attempt < j.spec.Attempt.Number:
+			if r.From == "" {
+				j.discarded = j.discarded.Add(usageOf([]record{r}))
+			}
 			return errBehind
 		default:
 			return errOvertaken

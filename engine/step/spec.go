@@ -56,7 +56,7 @@ type Ports struct {
 	// plain text rather than JSON. Workspace files are not redacted.
 	Redact func([]byte) []byte
 
-	// Progress is called after every journal entry; may be nil.
+	// Progress is called after every journal entry, and once the journal is restored; may be nil.
 	Progress func(Progress)
 }
 
@@ -108,7 +108,7 @@ type Tools interface {
 // Progress describes a running step.
 type Progress struct {
 	Step  int            `json:"step"`
-	Last  loop.EntryKind `json:"last"` // the newest journal entry
+	Last  loop.EntryKind `json:"last"` // the newest journal entry of this attempt; empty before the first
 	Usage llm.Usage      `json:"usage"`
 	Kept  int            `json:"kept"` // objects of the journal
 }

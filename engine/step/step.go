@@ -45,6 +45,8 @@ type attempt struct {
 	ws      *workspace
 	journal *journal
 	cut     *loop.Entry // of a batch that an error has cut short; nil for none
+
+	discarded llm.Usage // of entries in whose place an earlier attempt had written others
 }
 
 func newAttempt(p Ports, s Spec) *attempt {
@@ -106,7 +108,8 @@ func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
 	if err != nil {
 		_ = a.journal.awaitWrite() // the attempt fails anyway
 		a.keepCut(ctx)
-		a.result.Transcript, a.result.Partial = a.journal.transcript.Bytes(), a.journal.files
+		// The last entry may be lost, but its files are stored.
+		a.result.Transcript, a.result.Partial = a.journal.transcript.Bytes(), a.journal.files.Join(a.journal.writing)
 		a.result.Seen, _ = a.witnessedMaterial()
 	}
 	return c, err

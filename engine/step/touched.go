@@ -204,20 +204,22 @@ func leavePartial(ctx context.Context, store artifact.Store, s Spec, r Result) (
 	return &path, writeDocument(ctx, store, Document{Key: dir + partialFile, Body: c, Replace: true})
 }
 
-// keepCut adds to the result the calls of a batch that have ended and that a cancellation or a deadline has cut
-// short: the results of the calls that have ended, and the files. The journal gets neither, because a
-// step that goes on runs the batch again. For other causes another attempt follows.
+// keepCut adds the work that a cancellation or a deadline has cut short to the result: of a batch of calls the
+// results of those that have ended, and all files that are not stored. The journal gets neither, because
+// a step that goes on runs the batch again. For other causes another attempt follows.
 func (a *attempt) keepCut(ctx context.Context) {
 	cause := context.Cause(ctx)
-	if a.cut == nil || !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+	if !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
 		return
 	}
-	if len(a.cut.Messages) > 0 {
+	if a.cut != nil && len(a.cut.Messages) > 0 {
 		_ = a.journal.addLine(Line{Time: artifact.Timestamp(a.ports.Now()), Entry: *a.cut})
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer stop()
-	a.ws.touched.addFiles(nil) // a call that was cut short does not name its files
+	if a.cut != nil { // a call that was cut short does not name its files
+		a.ws.touched.addFiles(nil)
+	}
 	if changed, err := a.ws.takeChanges(ctx); err == nil {
 		a.journal.files = a.journal.files.Join(changed)
 	}

@@ -308,6 +308,7 @@ func (p *run) recordNews() {
 // StartRecord starts the activity that writes the new entries. It is part of workflows.Recorder's history.
 func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
 	p.core.Stamp(artifact.Timestamp(workflow.Now(ctx)))
+	p.messages = append(p.messages, p.core.TakeMessages()...) // of an update that came when nothing is drained any more
 	p.writing = acts.RecordInput{
 		Run: p.id, Messages: p.messages, Status: p.smallState(), Over: p.over, Traced: p.traced, Trace: slices.Clone(p.core.Trace[p.traced:]),
 	}

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/session/check"
+	"conclave/engine/session/quality"
 	"conclave/engine/step"
 )
 
@@ -101,9 +104,17 @@ func (m *model) reply(ctx context.Context, req llm.Request) llm.Message {
 			options = append(options, option{name, 100})
 		}
 	}
+	if has("client__ask") {
+		options = append(options, option{"ask the caller", 60})
+	}
+	if has("write_file") && w.settings["ballot"] != "" {
+		options = append(options, option{"check and act", 150})
+	}
 	who := whoIs(ctx, m.proc)
 	usual := "text"
 	switch {
+	case has("submit_evaluation"):
+		options, usual = []option{{"evaluate badly", 100}}, "evaluate"
 	case has("report_result"):
 		return m.test(who, offered)
 	case has("submit"):
@@ -123,11 +134,24 @@ func (m *model) reply(ctx context.Context, req llm.Request) llm.Message {
 	if what == "" {
 		what = usual
 	}
-	return m.say(who, what)
+	return m.say(who, what, criteriaOf(req))
+}
+
+var criterion = regexp.MustCompile(`\bE(\d+)\b`)
+
+// criteriaOf returns how many criteria a request names.
+func criteriaOf(req llm.Request) (most int) {
+	for _, m := range req.Messages {
+		for _, found := range criterion.FindAllStringSubmatch(m.Content, -1) {
+			n, _ := strconv.Atoi(found[1])
+			most = max(most, n)
+		}
+	}
+	return most
 }
 
 // say makes the message of a reply.
-func (m *model) say(who, what string) llm.Message {
+func (m *model) say(who, what string, criteria int) llm.Message {
 	w := m.proc.w
 	message := llm.Message{Role: llm.Assistant}
 	call := func(name string, arguments map[string]any) {
@@ -171,6 +195,24 @@ func (m *model) say(who, what string) llm.Message {
 		answer()
 	case "stop":
 		call("stop", map[string]any{"summary": "done", "status": "complete"})
+	case "ask the caller":
+		call("client__ask", map[string]any{"question": who})
+	case "check and act":
+		call("write_file", map[string]any{"path": ".conclave/checks/" + m.agent.ID, "content": "#!/bin/sh\n", "executable": true})
+		answer()
+	case "evaluate", "evaluate badly":
+		packet := map[string]string{}
+		for _, part := range quality.EvaluationParts {
+			packet[part] = "as it should be"
+		}
+		if what == "evaluate badly" {
+			criteria = 0
+		}
+		scores := map[string]int{}
+		for n := range criteria {
+			scores[fmt.Sprintf("E%d", n+1)] = 7
+		}
+		call("submit_evaluation", map[string]any{"packet": packet, "verdict": map[string]any{"verdict": "converged", "scores": scores}, "next_tasks": nil})
 	case "submit":
 		call("submit", nil)
 	case "restart":
@@ -288,7 +330,11 @@ func (t *toolbox) Run(ctx context.Context, call llm.ToolCall) (out loop.Output, 
 		if err := os.MkdirAll(filepath.Join(t.dir, filepath.Dir(name)), 0o755); err != nil {
 			return nil //nolint:nilerr // the attempt has removed its workspace
 		}
-		_ = os.WriteFile(filepath.Join(t.dir, name), []byte(content), 0o644)
+		mode := os.FileMode(0o644)
+		if arguments["executable"] == true {
+			mode = 0o755
+		}
+		_ = os.WriteFile(filepath.Join(t.dir, name), []byte(content), mode)
 		return nil
 	}})
 	return out, err

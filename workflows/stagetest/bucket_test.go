@@ -77,12 +77,14 @@ var (
 var (
 	runIDs = regexp.MustCompile(`00000000-0000-4000-8000-0000000000(\d\d)`)
 	hashes = regexp.MustCompile(`sha256/[0-9a-f]{64}`)
+	random = regexp.MustCompile(`/[A-Z2-7]{26}\b`) // rand.Text
 )
 
 // short returns a key as scripts name it.
 func short(key string) string {
 	key = runIDs.ReplaceAllString(key, "r$1")
 	key = hashes.ReplaceAllString(key, "blob")
+	key = random.ReplaceAllString(key, "/random")
 	for _, prefix := range []string{"sessions/s/", "pipelines/p/", "scenarios/shop/runs/j/"} {
 		key = strings.TrimPrefix(key, prefix)
 	}
@@ -90,6 +92,9 @@ func short(key string) string {
 }
 
 func (v view) call(ctx context.Context, op, key string, options []option, perform func(what string) error) error {
+	if v.proc == nil { // before the run
+		return perform("")
+	}
 	fault := func(err error) error { return artifact.StoreFault(op+" "+key, err) }
 	return v.w.call(ctx, v.proc, op+" "+short(key), options, fault, func(what string) error {
 		if time.Now().Before(v.away) {

@@ -3,6 +3,7 @@
 package stagetest_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -88,7 +89,7 @@ func (f *facts) check() {
 			Phase  string `json:"phase"`
 			Paused bool   `json:"paused"`
 		}
-		if run.closed || run.killed || !f.w.query(run, &state) || state.Phase == "preparing" {
+		if run.closed || run.killed || run.continues || !f.w.query(run, &state) || state.Phase == "preparing" {
 			continue
 		}
 		delete(f.pausing, run)
@@ -113,12 +114,20 @@ func (f *facts) delivered(run *flow, batch []happening) {
 // idle is called when nothing happens for a while. Then a run has ended, works, waits for a time, or waits
 // for people, who help it.
 func (f *facts) idle(time.Duration) {
-	run := f.w.temporal.open(f.w.root)
-	if run == nil || slices.ContainsFunc(run.activities, func(a *job) bool { return !a.closed }) {
+	root := f.w.temporal.open(f.w.root)
+	if root == nil {
 		return
 	}
-	if f.w.people.help(run) || slices.ContainsFunc(run.timers, func(t workflow.Settable) bool { return t != nil }) {
+	runs := append(root.children(), root)
+	if slices.ContainsFunc(runs, func(run *flow) bool {
+		return slices.ContainsFunc(run.activities, func(a *job) bool { return !a.closed })
+	}) {
 		return
+	}
+	for _, run := range runs {
+		if f.w.people.help(run) || slices.ContainsFunc(run.timers, func(t workflow.Settable) bool { return t != nil }) {
+			return
+		}
 	}
 	f.w.breaks(somethingRuns, "nothing runs, and the run does not wait for anything")
 }
@@ -245,7 +254,11 @@ func (f *facts) leftOff(by, key string, body []byte) {
 	if json.Unmarshal(body, &last) != nil || last.Error == nil || last.Error.Type != "Cancelled" || f.wrote[by] == "" {
 		return
 	}
-	partial := fmt.Sprintf("%s/%03d/partial.json", path.Dir(key), last.StepNumber)
+	dir := fmt.Sprintf("%s/%03d/", path.Dir(key), last.StepNumber)
+	if _, committed := f.w.bucket.objects[dir+"action.json"]; committed { // with its files
+		return
+	}
+	partial := dir + "partial.json"
 	if !strings.Contains(string(f.w.bucket.objects[partial].body), f.wrote[by]) {
 		f.w.breaks(filesKept, "%s wrote %s, which %s does not have", by, f.wrote[by], partial)
 	}
@@ -323,7 +336,7 @@ func (f *facts) scheduled(a *job, args []any) {
 		}
 	}
 	if in, ok := args[0].(sessionacts.StepInput); ok {
-		f.launched(in.Launch)
+		f.launched(in.Launch, a.flow.now)
 	}
 	if f.ended != nil && a.flow != f.ended {
 		f.ended = nil
@@ -332,7 +345,7 @@ func (f *facts) scheduled(a *job, args []any) {
 
 // launched requires that the agents of a wave that have answered are offered the same, where no setting limits
 // an agent by itself.
-func (f *facts) launched(l coordination.Launch) {
+func (f *facts) launched(l coordination.Launch, at time.Time) {
 	for _, key := range []string{"pacing", "fairness_lead_cap_answers", "max_new_answers_per_agent", "max_new_answers_global", "max_steps_per_agent", "team_size", "coordination_mode"} {
 		if v, set := f.w.settings[key]; set && v != teamSettings["orchestrator."+key][0] {
 			return
@@ -341,7 +354,7 @@ func (f *facts) launched(l coordination.Launch) {
 	if l.Purpose != coordination.Coordinate || l.ResumeFrom != "" || l.Given == 0 {
 		return
 	}
-	wave := fmt.Sprintf("%d of %d", l.Round, len(f.w.temporal.flows))
+	wave := fmt.Sprintf("%d of %d after %d answers at %v", l.Round, len(f.w.temporal.flows), l.Given, at) // who leads may have to wait
 	offered := fmt.Sprint(l.Offered)
 	if other, there := f.waves[wave]; there && other != offered {
 		f.w.breaks(sameWave, "in round %d %s is offered %s, another agent %s", l.Round, l.Agent, offered, other)
@@ -369,6 +382,19 @@ func (f *facts) asked(ctx context.Context) *request {
 	return r
 }
 
+func (f *facts) listRequests() string {
+	var b strings.Builder
+	for _, r := range f.requests {
+		fmt.Fprintf(&b, "\n%s: %s", r.by, cmp.Or(r.state, "no reply"))
+		for what, is := range map[string]bool{", told": r.told, ", unknown": !r.known()} {
+			if is {
+				b.WriteString(what)
+			}
+		}
+	}
+	return b.String()
+}
+
 // known reports whether the product can know of the request: its attempt has reported its end, or has lived
 // to journal the reply, or it has told the server of the call and the next attempt has reported its end.
 func (r *request) known() bool {
@@ -394,8 +420,9 @@ func (r *request) ends(what string) llm.Usage {
 	return llm.Usage{}
 }
 
-// abandoned forgets the last request of a step that is cancelled before its next attempt. If the store has
-// refused the journal entry of its reply, only the heartbeats, which the server keeps to itself, have it.
+// abandoned forgets the last request of each attempt at a step that is cancelled before its next attempt, or whose
+// run is terminated. If the store has refused the journal entry of its reply, only the heartbeats, which the server
+// keeps to itself, have it.
 func (f *facts) abandoned(a *job) {
 	for _, r := range f.requests {
 		r.forgotten = r.forgotten || r.by.job == a && r.by.asked == r
@@ -463,7 +490,7 @@ func (f *facts) messageOf(text string) int {
 // checkHeard requires that an agent has received the messages to it, unless a person, the time or the money
 // has ended the session, or the others have ended it without the agent.
 func (f *facts) checkHeard(r sessionResult) {
-	if r.Status != "consensus" && r.Status != "plurality" {
+	if r.Status != "consensus" && r.Status != "plurality" || f.w.settings["budget"] != "" || f.w.settings["decide_when"] == "quorum" {
 		return
 	}
 	for _, m := range f.said {
@@ -494,7 +521,7 @@ func (f *facts) checkDecision(r sessionResult) {
 		f.w.breaks(decidesByVotes, "every agent has failed and nobody has voted, and the session ended %s", r.Status)
 	}
 	least, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimPrefix(f.w.settings["act_when"], `{"min_support": `), "}"), 64)
-	if r.Status == "undecided" && len(r.Cut) > 0 && float64(r.Votes[r.Winner]+len(r.Cut)) >= least*float64(r.Agents) {
+	if r.Status == "undecided" && r.DecidedBy == coordination.ByQuorum && float64(r.Votes[r.Winner]+len(r.Cut)) >= least*float64(r.Agents) {
 		f.w.breaks(decidesByVotes, "undecided with %d of %d votes, and %d agents were cut off that could have voted", r.Votes[r.Winner], r.Agents, len(r.Cut))
 	}
 }
@@ -617,8 +644,8 @@ func (f *facts) checkLabels(entries []session.Entry) {
 
 // checkVotes requires that at least as many fresh votes are on record as the result counts.
 func (f *facts) checkVotes(r sessionResult, entries []session.Entry) {
-	if f.w.settings["peer_visibility"] == "none" {
-		return // answers of others make no vote stale while they are hidden
+	if f.w.settings["peer_visibility"] == "none" || f.w.settings["max_orchestration_restarts"] != "" {
+		return // hidden answers make no vote stale, nor do those before a restart, which the ledger does not have
 	}
 	latest, votes := map[string]int{}, map[string]session.Entry{}
 	for _, e := range entries {
@@ -687,11 +714,7 @@ func (f *facts) checkCalls(u llm.Usage) {
 			unknown++
 		}
 	}
-	counted := int(u.ModelCalls + u.Repeated)
-	if counted > left {
-		f.w.breaks(callsCounted, "%d requests left, %d are counted", left, counted)
-	}
-	if counted < left-unknown {
-		f.w.breaks(callsCounted, "%d requests left, %d of them unknown, %d are counted", left, unknown, counted)
+	if counted := int(u.ModelCalls + u.Repeated); counted > left || counted < left-unknown {
+		f.w.breaks(callsCounted, "%d requests left, %d of them unknown, %d are counted, %d of them as repeated:%s", left, unknown, counted, u.Repeated, f.listRequests())
 	}
 }

@@ -3,6 +3,7 @@
 package stagetest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,11 +52,14 @@ type flow struct {
 	batch   []happening // of the present task
 	tasked  bool
 	history []task
-	forced  bool // it is replayed: its activities have their results already
-	killed  bool // it is terminated
-	closed  bool
-	err     error
-	result  converter.EncodedValue
+
+	childFrom int  // the first task after which a child has events, which a replay has not; 0 for none
+	forced    bool // it is replayed: its activities have their results already
+	killed    bool // it is terminated
+	continues bool // it is to continue as new, and may leave signals to the next run
+	closed    bool
+	err       error
+	result    converter.EncodedValue
 }
 
 // happening is an event of a run's history.
@@ -169,6 +173,9 @@ func (s *server) replay(f *flow, tasks []task) {
 // finish records the end of a run. One that continues as new is followed by the next run.
 func (f *flow) finish() {
 	f.closed, f.err = true, f.env.GetWorkflowError()
+	for _, a := range f.activities {
+		a.closed = true // no attempt follows the end
+	}
 	if f.killed {
 		return
 	}
@@ -327,6 +334,9 @@ func (f *flow) terminate() {
 	f.batch = nil
 	_ = f.env.SignalWorkflowByID(f.id, deliverSignal, nil)
 	for _, a := range f.activities {
+		if !a.closed {
+			f.w.facts.abandoned(a)
+		}
 		a.closed = true
 	}
 }
@@ -355,6 +365,7 @@ func (i *intercepting) InterceptWorkflow(ctx workflow.Context, next interceptor.
 			counts: map[string]int{}, memo: map[string]*commonpb.Payload{},
 		}
 		f.w.temporal.add(f, "")
+		i.root.childFrom = cmp.Or(i.root.childFrom, len(i.root.history))
 	}
 	i.began = true
 	f.Next = next

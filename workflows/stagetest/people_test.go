@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+
 	"conclave/engine/coordination"
 	"conclave/workflows"
 )
@@ -17,6 +19,7 @@ type people struct {
 	w          *world
 	strikes    int
 	said       int
+	updates    int
 	resumes    int // of ended runs
 	modelsAway map[string]time.Time
 }
@@ -43,10 +46,12 @@ var strikes = []option{
 	{"say", 0.8},
 	{"say to one", 0.4},
 	{"pause", 0.6},
+	{"pause and resume", 0.3},
 	{"resume", 0.2},
 	{"finish", 0.2},
 	{"retry", 0.4},
 	{"cancel", 0.15},
+	{"hold", 0.3},
 	{"terminate", 0.2},
 	{"reset", 0.3},
 	{"continue as new", 0.4},
@@ -121,7 +126,12 @@ func (p *people) request(what, at string) {
 	}
 	switch what {
 	case "continue as new":
-		f.env.SetContinueAsNewSuggested(true)
+		if !f.forced { // its history says when
+			f.env.SetContinueAsNewSuggested(true)
+			f.continues = true
+		}
+	case "hold":
+		p.hold(f)
 	case "terminate":
 		f.terminate()
 		p.goOn(f)
@@ -146,6 +156,16 @@ func (p *people) request(what, at string) {
 	}
 }
 
+// hold pauses the oldest running step's activity, as an operator does; it is released with its next attempt.
+func (p *people) hold(f *flow) {
+	for _, a := range f.activities {
+		if at := a.current; at != nil && a.options.ActivityID != "" && !at.proc.held() {
+			at.cancel(activity.ErrActivityPaused)
+			return
+		}
+	}
+}
+
 func (p *people) text() string { return fmt.Sprintf("message %d", p.said) }
 
 // send sends a verb as an update or as a signal.
@@ -154,7 +174,7 @@ func (p *people) send(f *flow, at, verb string, input any) {
 		input = workflows.Request{}
 	}
 	kind := updated
-	if p.w.pick(at+": "+verb+" by", "update", "signal") == "signal" {
+	if p.w.pick(at+", "+verb+" by", "update", "signal") == "signal" {
 		kind = signalled
 	}
 	f.receive(happening{kind: kind, name: verb, arg: input})
@@ -175,7 +195,13 @@ func (p *people) reset(f *flow, at string) {
 		return
 	}
 	parts := map[string]int{"the middle": 2, "the beginning": 4, "the end": 1}
-	n := max(1, len(f.history)/parts[p.w.pick(at+": reset to", "the middle", "the beginning", "the end")])
+	n := max(1, len(f.history)/parts[p.w.pick(at+", reset to", "the middle", "the beginning", "the end")])
+	if f.childFrom > 0 {
+		n = min(n, f.childFrom-1)
+	}
+	if n == 0 {
+		return
+	}
 	kept, lost := f.history[:n:n], f.history[n:]
 	f.terminate()
 	p.w.facts.reset(f, kept)
@@ -197,7 +223,8 @@ func (p *people) update(f *flow, h happening) {
 		root = f.parent
 	}
 	answer := p.w.facts.answered(f, h)
-	_ = root.env.UpdateWorkflowByID(f.id, h.name, fmt.Sprintf("%s%s %d", f.prefix, h.name, len(f.history)), answer, h.arg)
+	p.updates++ // those with the same ID are one
+	_ = root.env.UpdateWorkflowByID(f.id, h.name, fmt.Sprint("update ", p.updates), answer, h.arg)
 }
 
 // goOn continues a run that has ended without a decision, a few times.
@@ -225,7 +252,7 @@ func (p *people) help(f *flow) bool {
 	case view.Paused:
 		p.send(f, "help", workflows.ResumeSignal, nil)
 	case view.Parked != nil:
-		verb := p.w.pick("parked: people", "retry", "cancel", "finish")
+		verb := p.w.pick("what people do for a parked run", "retry", "cancel", "finish")
 		if verb == "cancel" {
 			f.receive(happening{kind: cancelled})
 		} else {

@@ -254,6 +254,9 @@ func whoIs(ctx context.Context, p *process) string {
 	if at := executionOf(ctx); at != nil {
 		return at.String()
 	}
+	if p == nil {
+		return "before"
+	}
 	return p.name
 }
 

@@ -129,20 +129,38 @@ func parseScript(text string) (decisions []decision) {
 	return decisions
 }
 
-// shrink leaves out decisions as long as the rest still fails: halves, quarters and so on, then single
-// ones. It gives up after a number of tries.
+// shrink leaves out decisions as long as the rest still fails, and lowers the times of those that remain. It
+// gives up after a number of tries.
 func shrink(decisions []decision, tries int, fails func([]decision) bool) []decision {
+	counted := func(d []decision) bool { tries--; return tries >= 0 && fails(d) }
+	few := leaveOut(decisions, &tries, counted)
+	for i := range few {
+		kind, _, timed := strings.Cut(few[i].what, " ")
+		for _, shorter := range []string{"2s", "20s"} {
+			lower := slices.Clone(few)
+			lower[i].what = kind + " " + shorter
+			if timed && length(few[i].what[len(kind)+1:]) > length(shorter) && counted(lower) {
+				few = lower
+				break
+			}
+		}
+	}
+	return few
+}
+
+// leaveOut leaves out halves, quarters and so on, and then single decisions.
+func leaveOut(decisions []decision, tries *int, fails func([]decision) bool) []decision {
 	for size := (len(decisions) + 1) / 2; size > 0; {
 		removed := false
-		for at := 0; at < len(decisions) && tries > 0; {
+		for at := 0; at < len(decisions) && *tries > 0; {
 			rest := slices.Concat(decisions[:at], decisions[min(at+size, len(decisions)):])
-			if tries--; fails(rest) {
+			if fails(rest) {
 				decisions, removed = rest, true
 				continue
 			}
 			at += size
 		}
-		if tries == 0 || size == 1 && !removed {
+		if *tries <= 0 || size == 1 && !removed {
 			break
 		}
 		if !removed || size > 1 {

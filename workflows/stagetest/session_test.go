@@ -3,13 +3,20 @@
 package stagetest_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/files/artifact"
+	"conclave/engine/files/snapshot"
 	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
 )
@@ -47,11 +54,24 @@ var teamSettings = map[string][]string{
 	"orchestrator.final_answer_strategy":                {"winner_reuse", "winner_present", "synthesize"},
 	"orchestrator.max_orchestration_restarts":           {"0", "0", "1"},
 	"orchestrator.coordination_mode":                    {"voting", "voting", "voting", "decomposition"},
-	"orchestrator.budget":                               {`{"max_total_tokens": null}`, `{"max_total_tokens": null}`, `{"max_total_tokens": 1500}`},
+	"orchestrator.budget":                               {`{"max_total_tokens": null}`, `{"max_total_tokens": null}`, `{"max_total_tokens": 1500}`, `{"max_cost_usd": 0.08}`},
 	"orchestrator.act_when":                             {`{"min_support": null}`, `{"min_support": null}`, `{"min_support": 0.7}`},
+	"orchestrator.coordination":                         {"{}", `{"orchestrator_managed_round_evaluator": true, "round_evaluator_before_checklist": true}`, `{"evaluation_criteria_generator": {"enabled": true}}`},
+	"orchestrator.max_revotes":                          {"1", "0", "2"},
+	"orchestrator.agree":                                {"normalized", "exact"},
+	"orchestrator.show_agreement":                       {"true", "false"},
+	"orchestrator.skip_final_presentation":              {"false", "true"},
+	"orchestrator.answer_novelty_requirement":           {"lenient", "strict"},
+	"orchestrator.max_model_calls_per_step":             {"200", "3"},
+	"orchestrator.max_midstream_injections_per_round":   {"2", "1"},
+	"orchestrator.allow_solo_refinement":                {"false", "true"},
+	"orchestrator.presenter_agent":                      {"null", "agent_a"},
 	"orchestrator.ballot":                               {"text", "text", "checks_shown", "checks_decide"},
 	"timeout_settings.orchestrator_timeout_seconds":     {"3600", "600"},
 	"timeout_settings.subsequent_round_timeout_seconds": {"null", "60"},
+	"timeout_settings.initial_round_timeout_seconds":    {"null", "60"},
+	"timeout_settings.round_timeout_grace_seconds":      {"120", "0"},
+	"timeout_settings.client_tools_timeout_seconds":     {"3600", "20"},
 	"timeout_settings.outage_seconds":                   {"120", "600"},
 	"timeout_settings.away_seconds":                     {"60", "20"},
 }
@@ -73,9 +93,12 @@ func (w *world) agents() []string {
 	return []string{"agent_b", "agent_a", "agent_c", "agent_e", "agent_d"}[:n]
 }
 
-func (w *world) anyAgent(at string) string { return w.pick(at+": agent", w.agents()...) }
+func (w *world) anyAgent(at string) string { return w.pick(at+", agent", w.agents()...) }
 
-func (w *world) inBase(string) bool { return false }
+// inBase reports whether the content is one of the base.
+func (w *world) inBase(sum string) bool {
+	return slices.Contains([]string{artifact.SumOf([]byte("a\n")), artifact.SumOf([]byte("nothing yet\n"))}, sum)
+}
 
 // team returns a team file. A key that its other keys do not admit is left out.
 func (w *world) team() json.RawMessage {
@@ -159,9 +182,30 @@ func playSession(w *world) func(*world) {
 	w.root = "s"
 	w.resumed = func() any { return sessionflow.Input{Resume: true} }
 	w.team()
-	return func(w *world) {
-		w.temporal.begin(sessionflow.Type, w.root, sessionflow.Input{Query: "What is right?"}, "", nil, nil)
+	in := sessionflow.Input{Query: "What is right?"}
+	if w.pick("setting base", "none", "none", "two files") == "two files" {
+		in.Base = w.upload()
 	}
+	if w.pick("setting client_tools", "none", "none", "one") == "one" {
+		in.ClientTools = json.RawMessage(`[{"type": "function", "function": {"name": "ask", "parameters": {"type": "object", "properties": {}}}}]`)
+	}
+	return func(w *world) { w.temporal.begin(sessionflow.Type, w.root, in, "", nil, nil) }
+}
+
+// upload stores a base, and returns its reference.
+func (w *world) upload() string {
+	dir := filepath.Join(w.scratch, "base")
+	for name, content := range map[string]string{"a.txt": "a\n", "log.txt": "nothing yet\n"} {
+		err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
+		if err != nil {
+			w.breaks("a base is uploaded", "%v", err)
+		}
+	}
+	done, err := snapshot.Upload{Dir: dir, Store: view{bucket: w.bucket}, Now: time.Now}.Run(context.Background())
+	if err != nil {
+		w.breaks("a base is uploaded", "%v", err)
+	}
+	return snapshot.Reference(done.Hash)
 }
 
 // isOver reports whether the workflow has ended, and all that it has left behind.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/cryptotest"
 	"testing/synctest"
 	"time"
 
@@ -26,6 +27,7 @@ func simulate(t *testing.T, s *schedule, trace bool) (w *world) {
 	}
 	defer os.RemoveAll(scratch)
 	activityContext() // made outside of the bubble
+	cryptotest.SetGlobalRandom(t, s.seed)
 	watchdog := time.AfterFunc(time.Minute, func() {
 		debug.SetTraceback("all")
 		panic("the simulation does not come to rest: a lock is held over a call") //nolint:forbidigo // nothing else ends a bubble
@@ -72,6 +74,9 @@ func TestSimulate(t *testing.T) {
 		}
 		if w.broken != nil {
 			t.Errorf("seed %d: %v\n%s", n, w.broken, explain(t, w))
+			if os.Getenv("FIRST") != "" {
+				break
+			}
 		}
 		if file != "" && os.Getenv("SEED") == "" && (n+1 == last || n%100 == 0) {
 			require.NoError(t, os.WriteFile(file, []byte(strconv.FormatUint(n+1, 10)+"\n"), 0o644))
@@ -103,21 +108,24 @@ func TestScripts(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
-			w := simulate(t, scripted(parseScript(string(text))), false)
-			require.NoError(t, w.violated())
+			w := simulate(t, scripted(parseScript(string(text))), true)
+			require.NoError(t, w.violated(), strings.Join(w.trace, "\n"))
 		})
 	}
 }
 
-// A run depends on its schedule only.
+// A run depends on its schedule only: a seed gives the same run again, and so does the script of its decisions. Of
+// SEEDS seeds each is repeated TIMES times.
 func TestSimulate_isDeterministic(t *testing.T) {
-	differ := 0
 	for n := range number("SEEDS", 10) {
 		first := simulate(t, seeded(n), true)
-		for range 3 {
-			again := simulate(t, scripted(first.made), true)
+		for time := range number("TIMES", 3) {
+			s := seeded(n)
+			if time%2 == 0 {
+				s = scripted(first.made)
+			}
+			again := simulate(t, s, true)
 			if !slices.Equal(first.trace, again.trace) {
-				differ++
 				at := 0
 				for at < min(len(first.trace), len(again.trace)) && first.trace[at] == again.trace[at] {
 					at++
@@ -126,5 +134,21 @@ func TestSimulate_isDeterministic(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// A script of SCRIPT breaks the invariant BREAKS, ten times of ten. It is run on a product with a fault.
+func TestScript_breaks(t *testing.T) {
+	file := os.Getenv("SCRIPT")
+	if file == "" {
+		t.Skip("SCRIPT names a file of testdata/faults")
+	}
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	_, script, _ := strings.Cut(string(text), "----\n")
+	for range 10 {
+		w := simulate(t, scripted(parseScript(script)), false)
+		require.NotNil(t, w.broken, "no invariant is broken")
+		require.Contains(t, os.Getenv("BREAKS"), w.broken.name)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -273,7 +274,7 @@ func (w *world) run(done func() bool) {
 		}
 		time.Sleep(time.Millisecond) // so that timers that were set one after the other never fire at once
 		synctest.Wait()
-		if w.tracing && !e.silent {
+		if w.tracing && (!e.silent || os.Getenv("TRACE") == "all") {
 			w.trace = append(w.trace, fmt.Sprintf("%9.3fs %s %s", time.Since(began).Seconds(), e.at, e.what))
 		}
 		e.fire(e.what)
