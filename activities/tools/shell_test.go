@@ -425,7 +425,7 @@ func TestShell_describesWhatIsMissing(t *testing.T) {
 	description := func() string {
 		set, err := tools.Open(t.Context(), work, tools.Set{Shell: &sandbox.Options{Level: sandbox.Off, Host: sandbox.Host{Level: sandbox.Off}, Toolchains: []string{bin}}})
 		require.NoError(t, err)
-		defer set.Close()
+		defer func() { require.NoError(t, set.Close()) }()
 		return set.Tools()[0].Description
 	}
 	require.NotContains(t, description(), "There is no")

@@ -189,7 +189,7 @@ func confine(t testing.TB, in []byte) []byte {
 		Time: time.Hour, Memory: 2 << 30, Processes: 64, Disk: 64 << 20, Files: 1000, Output: 64 << 20,
 	}})
 	require.NoError(t, err)
-	defer box.Close()
+	defer func() { require.NoError(t, box.Close()) }()
 	var out, told bytes.Buffer
 	exit, err := box.Run(context.WithoutCancel(t.Context()), sandbox.Command{Args: []string{"sh", "-c", "/usr/bin/python3 pairs.py < in.json"}, Stdout: &out, Stderr: &told})
 	require.NoError(t, err)
