@@ -110,6 +110,7 @@ type layer struct {
 	lower      map[string]string // the directory below each cache since its first use; empty for none
 
 	base *artifact.Base // the files that lower layers are made from; nil for none
+	work string         // the workspace
 	open map[string]sandbox.Cache
 	undo []func()
 }
@@ -134,7 +135,7 @@ func (t *Tools) useCaches(o *sandbox.Options, s activities.Sharing) (*layer, err
 		left = []*layer{{caches: c, run: s.Run, agent: s.Agent, dir: dir, lower: map[string]string{}}}
 	}
 	l := left[0]
-	l.base, l.open = s.Base, map[string]sandbox.Cache{}
+	l.base, l.work, l.open = s.Base, o.Workspace, map[string]sandbox.Cache{}
 	c.startWarming(s.Base)
 	o.Caches = sandbox.Caches{Dir: l.dir, Open: l.openFor}
 	return l, nil
@@ -248,9 +249,36 @@ func (l *layer) place(ctx context.Context, k cacheKind, lower string) (sandbox.C
 
 // builds matches commands that probably build something, and wait for a lower layer. Without it they would
 // take as long.
-var builds = regexp.MustCompile(`\b(go|make)\b`)
+var builds = regexp.MustCompile("(?m)(^|[\\s;&|(/`'\"])(go|make)($|[\\s;&|)`'\"])")
 
 const buildPatience, checkPatience = 5 * time.Minute, time.Minute
+
+// maxScript bounds the scripts that are searched for the programs that they start, in bytes.
+const maxScript = 64 << 10
+
+// probablyBuilds reports whether a command names a program that builds. That of a check, which nobody has
+// touched, is also searched in the scripts that it names.
+func (l *layer) probablyBuilds(args []string) bool {
+	command := strings.Join(args, " ")
+	if builds.MatchString(command) || l.agent != "" {
+		return builds.MatchString(command)
+	}
+	root, err := os.OpenRoot(l.work)
+	if err != nil {
+		return true
+	}
+	defer root.Close()
+	for word := range strings.FieldsSeq(command) {
+		name := filepath.Clean(strings.Trim(word, `"';&|`))
+		if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() || info.Size() > maxScript {
+			continue
+		}
+		if script, err := root.ReadFile(name); err == nil && builds.Match(script) {
+			return true
+		}
+	}
+	return false
+}
 
 // findLower returns the lower layer of a cache, or "" for none, if it is ready.
 func (l *layer) findLower(ctx context.Context, k cacheKind, args []string) (dir string, ready bool) {
@@ -270,10 +298,10 @@ func (l *layer) findLower(ctx context.Context, k cacheKind, args []string) (dir 
 	}
 	if made != nil {
 		patience := time.Duration(0)
-		switch {
-		case l.agent == "":
+		switch probable := l.probablyBuilds(args); {
+		case probable && l.agent == "":
 			patience = checkPatience
-		case builds.MatchString(strings.Join(args, " ")):
+		case probable:
 			patience = buildPatience
 		}
 		select {

@@ -436,3 +436,19 @@ func BenchmarkCaches(b *testing.B) {
 		})
 	}
 }
+
+// Commands that start no compiler do not wait for its cache; those of checks are known by their scripts, too.
+func TestLayer_probablyBuilds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, script := range map[string]string{"grep.sh": "grep -q csv parse.go", "test.sh": "set -e\ngo test ./...", "gopher.txt": "cargo", "large": strings.Repeat("go ", maxScript)} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(script), 0o600))
+	}
+	for command, want := range map[string]bool{
+		"go vet ./...": true, "cd sub && make": true, "grep -q x go.mod parse.go": false, "/usr/local/go/bin/go test": true, "sh -c 'make'": true, "python3 -m pytest": false,
+		"./test.sh": true, `sh "test.sh"`: true, "sh grep.sh gopher.txt": false, "sh large": false, "sh ../test.sh; sh .": false,
+	} {
+		require.Equal(t, want, (&layer{work: dir}).probablyBuilds([]string{"sh", "-c", command}), command)
+	}
+	require.False(t, (&layer{work: dir, agent: "agent_a"}).probablyBuilds([]string{"sh", "-c", "./test.sh"}), "agents write scripts of their own")
+}

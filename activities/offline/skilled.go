@@ -87,7 +87,7 @@ func findQuestion(questions []eval.Question, query string) (found eval.Question,
 		return found, errors.New("the question is not in params.targets of the model of known skill; ask one of its questions")
 	}
 	if found = questions[at]; !isAnswerable(found) {
-		return found, fmt.Errorf("the model of known skill has no right and wrong answer to the question %s: it answers questions that are scored by match, exact, choice or includes; leave out the others", found.ID)
+		return found, errors.New("the model of known skill has no right and wrong answer to it: it answers questions that are scored by match, exact, choice or includes; leave out the others (`conclave eval gen --kinds arithmetic,choice,strings` makes none)")
 	}
 	return found, nil
 }

@@ -122,6 +122,9 @@ func ParseModels(lists []string, size int, reach Reach, kind string) ([]Backend,
 	return backends, nil
 }
 
+// otherKinds are kinds of members that --model cannot name.
+var otherKinds = []string{Recorded, "acp", "qwen-code", "opencode", "gemini-cli", "codex", "claude-code"}
+
 func parseModel(word string, reach Reach, kind string) (Backend, error) {
 	b := Backend{Type: kind, Model: word}
 	prefix, name, cut := strings.Cut(word, ":")
@@ -140,7 +143,9 @@ func parseModel(word string, reach Reach, kind string) (Backend, error) {
 		return b, errors.New("this looks like an API key (not shown); set the variable that holds the key, and name a model as [KIND:]NAME")
 	case strings.ContainsFunc(word, unicode.IsControl):
 		return b, fmt.Errorf("%q has a control character; name a model as [KIND:]NAME", word)
-	case b.Model == "":
+	case cut && !reach.cluster && slices.Contains(otherKinds, prefix):
+		return b, fmt.Errorf("%s is no kind of a model on a service in this version; there are %s", prefix, strings.Join(ListedTypes(), ", "))
+	case strings.Trim(b.Model, ":") == "":
 		return b, fmt.Errorf("%q names no model; write [KIND:]NAME, and a comma between two", word)
 	case !reach.cluster && b.Type != Offline && b.Known().BaseURL == "":
 		return b, fmt.Errorf("the address of %s is your own, which a file names: `conclave config init` writes one", b.Type)

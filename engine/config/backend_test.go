@@ -107,6 +107,9 @@ func TestParseModels_problems(t *testing.T) {
 	for lists, says := range map[string]string{
 		"":                             `"" names no model; write [KIND:]NAME, and a comma`,
 		"a,,b":                         `"" names no model`,
+		":":                            `":" names no model`,
+		"claude-code:x":                "claude-code is no kind of a model on a service in this version; there are openai, anthropic",
+		"recorded:x":                   "recorded is no kind of a model on a service",
 		"anthropic:":                   `"anthropic:" names no model`,
 		"azure:gpt":                    "the address of azure is your own",
 		"a\x1bb":                       "control character",

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,8 +46,11 @@ answer at their usual addresses.`,
 		Args: cobra.MaximumNArgs(1), ValidArgs: kinds,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && !slices.Contains(kinds, args[0]) {
-				near, _ := text.Nearest(args[0], kinds)
-				return fmt.Errorf("%q is no kind whose models can be listed; did you mean %s? There are %s", text.Truncate(args[0], cli.MaxEcho), cmp.Or(near, kinds[0]), strings.Join(kinds, ", "))
+				meant := ""
+				if near, ok := text.Nearest(args[0], kinds); ok {
+					meant = "did you mean " + near + "? "
+				}
+				return fmt.Errorf("%q is no kind whose models can be listed; %sThere are %s", text.Truncate(args[0], cli.MaxEcho), meant, strings.Join(kinds, ", "))
 			}
 			return listModels(cmd.Context(), c, kinds, args)
 		},

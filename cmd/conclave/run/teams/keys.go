@@ -46,7 +46,8 @@ func (w *Worker) missingKeys(team config.Team) error {
 	}
 	remedy := "Set it, or run with --offline to try conclave without any model."
 	if _, openai := needed[worker.KeyVariable]; openai {
-		remedy = "There are three" + more + ` ways out:
+		remedy = "There are four" + more + ` ways out:
+  name a model of any service or local server, as in conclave run --model ollama:NAME, or
   set OPENAI_API_KEY to a key for the OpenAI API, or
   set OPENAI_BASE_URL to a local server such as Ollama or vLLM
       (OPENAI_BASE_URL=http://127.0.0.1:11434/v1), or

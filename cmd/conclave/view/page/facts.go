@@ -138,11 +138,7 @@ func supportLines(s *record.Session) []string {
 	if with.Confidence != nil {
 		told = append(told, "Its voters' mean confidence is "+wholePercent(*with.Confidence)+".")
 	}
-	switch {
-	case with.Agreement == nil:
-	case *with.Agreement == 0:
-		told = append(told, "No other first answer equals it.")
-	default:
+	if with.Agreement != nil && *with.Agreement > 0 {
 		told = append(told, wholePercent(*with.Agreement)+" of the other first answers equal it.")
 	}
 	return told

@@ -178,13 +178,26 @@ func TestDraw_undecidedGoesOn(t *testing.T) {
 	require.NotContains(t, forms("quorum"), `/sessions/s1/`+"retry")
 }
 
-// The share of equal first answers does not count the answer itself.
+// The share of equal first answers does not count the answer itself, and is no fact where there are none.
 func TestSupport(t *testing.T) {
 	t.Parallel()
 	none, third := 0.0, 1.0/3
-	for want, agreement := range map[string]*float64{"No other first answer equals it.": &none, "": nil, "33 % of the other first answers equal it.": &third} {
+	for agreement, want := range map[*float64]string{&none: "", nil: "", &third: "33 % of the other first answers equal it."} {
 		s := &record.Session{}
 		s.State.Support = &coordination.Support{Share: 2.0 / 3, Agreement: agreement}
 		require.Equal(t, want, strings.Join(supportLines(s), " "))
 	}
+}
+
+// The first screen has the reason that most voters of the decision gave.
+func TestBecause(t *testing.T) {
+	t.Parallel()
+	v := &view{Sides: []side{
+		{For: true, Said: []reason{{Voters: make([]voter, 1), Text: "old", Stale: true}, {Voters: []voter{{Name: "agent_a"}}, Text: "one"}, {Voters: []voter{{Name: "agent_b"}, {Name: "agent_c"}}, Text: "two"}, {Voters: make([]voter, 3)}}},
+		{Said: []reason{{Voters: make([]voter, 5), Text: "another answer"}}},
+	}}
+	require.Equal(t, "two", v.Because().Text)
+	require.Equal(t, "agent_b and 1 other", v.Because().By())
+	v.Sides = v.Sides[1:]
+	require.Nil(t, v.Because())
 }

@@ -19,7 +19,7 @@ type sizes struct{ lane, above, bar int } // above is the room above the bar; wi
 
 var (
 	roomy   = sizes{lane: 40, above: 17, bar: 13}
-	compact = sizes{lane: 16, above: 4, bar: 8}
+	compact = sizes{lane: 14, above: 3, bar: 8}
 )
 
 // sizesFor returns lower lanes for a large team.

@@ -199,6 +199,27 @@ type reason struct {
 
 type voter struct{ Name, Class, Step string }
 
+// By names the first voter who gave the reason, and counts the others.
+func (r reason) By() string {
+	if others := len(r.Voters) - 1; others > 0 {
+		return r.Voters[0].Name + " and " + cli.Plural(others, "other")
+	}
+	return r.Voters[0].Name
+}
+
+// Because returns the reason that most of the decision's voters gave, for the first screen; nil without one.
+func (v *view) Because() *reason {
+	var most *reason
+	for _, s := range v.Sides {
+		for i, r := range s.Said {
+			if s.For && !r.Stale && r.Text != "" && (most == nil || len(r.Voters) > len(most.Voters)) {
+				most = &s.Said[i]
+			}
+		}
+	}
+	return most
+}
+
 // sidesOf groups the votes that were not replaced by the author of their answer: the winner first,
 // then those with most votes. Equal reasons are one.
 func sidesOf(s *record.Session) []side {
