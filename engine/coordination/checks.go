@@ -164,24 +164,18 @@ func (c *checks) countsFor(i int, a *agent) bool {
 	return k.Author == "" || k.Author != a.ID && seenStep(k.Seen, a.ID) == 0
 }
 
-// score ranks an answer by checks. User is the share, in millionths, of the user's checks that it passes.
-// Agents is -1 if another answer with the same share beats it, and otherwise 0.
-type score struct{ user, agents int }
-
-func (x score) compareTo(y score) int {
-	return cmp.Or(cmp.Compare(x.user, y.user), cmp.Compare(x.agents, y.agents))
-}
-
-func (t *tally) scoreOf(a *agent) score {
+// scoreOf ranks an answer by checks: by the share, in millionths, of the user's checks that it passes, then
+// by -1 if another answer with the same share beats it, and otherwise 0.
+func (t *tally) scoreOf(a *agent) [2]int {
 	user, _ := t.voiceOf(&t.roster, "", a)
 	beaten := slices.ContainsFunc(t.agentsWhere((*agent).hasAnswer), func(other *agent) bool {
 		share, _ := t.voiceOf(&t.roster, "", other)
 		return share == user && t.isBeaten(a, other)
 	})
 	if beaten {
-		return score{user: user, agents: -1}
+		return [2]int{user, -1}
 	}
-	return score{user: user}
+	return [2]int{user}
 }
 
 // isBeaten reports whether other's answer has the higher voices and, where only checks of the two authors
@@ -257,7 +251,8 @@ func (c *checks) countPassed(r *roster, a *agent, match func(i int, k check) boo
 func (t *tally) isOutdone(a *agent) bool {
 	own := t.scoreOf(a)
 	return t.Config.Ballot == checksDecide && slices.ContainsFunc(t.agentsWhere((*agent).hasAnswer), func(other *agent) bool {
-		return t.scoreOf(other).compareTo(own) > 0
+		score := t.scoreOf(other)
+		return slices.Compare(score[:], own[:]) > 0
 	})
 }
 

@@ -464,14 +464,13 @@
 //     left out. Checks that could not be run are unknown and do not count.
 //  95. Answers rank by the share of the user's counting checks that they pass; among
 //     equals, an answer that another of them beats ranks below the others. An agent's
-//     voice on an answer is the share of its counting checks that the answer passes, those
-//     for its own answer among them, multiplied by the number of agents that came by
-//     themselves to answers that are alike: every check of agents has the same outcome on
-//     them. One answer beats another if the sum of its voices is higher, over the agents whose
-//     checks count for both. If the voices of agents other than the two authors do not say
-//     so by themselves, a vote counts against a voice: the other answer must not be ahead by
-//     more fresh votes (rule 74), nor, if by as many, have more of them from agents whose own
-//     answer is not equal to it.
+//     voice on an answer, its own included, is the share of its counting checks that the
+//     answer passes, multiplied by the number of agents that came by themselves to answers
+//     that are alike: every check of agents has the same outcome on them. One answer beats
+//     another if the sum of its voices is higher, over the agents whose checks count for both.
+//     Unless the voices of agents other than the two authors say so by themselves, votes count
+//     against voices: the other answer may not be ahead by more fresh votes (rule 74), nor,
+//     if by as many, have more of them from agents that gave no equal answer.
 //  96. With checks_break_ties this rank comes after the fresh votes in rules 40 and 41,
 //     with checks_decide before them; where nobody votes, it comes before the
 //     configured order in rule 38. With checks_decide, if another answer ranks above

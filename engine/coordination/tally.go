@@ -71,7 +71,7 @@ type standing struct {
 	pooled votes      // including votes for equal answers
 	givers int        // agents that gave an equal answer, including this one
 	newest int        // ledger entry of the answer
-	score  score      // rank by checks
+	score  [2]int     // rank by checks
 	points float64    // total score of its agent's last evaluation; -1 without one
 	skills [2]float64 // the greatest of the agents with equal answers, and its own; -1 without one
 }
@@ -141,7 +141,7 @@ func (t *tally) bestAnswer(ballot string, rest func(a, b standing) int) *agent {
 
 // compareBy compares two answers by their votes and checks, and then by rest.
 func compareBy(ballot string, rest func(a, b standing) int, a, b standing) int {
-	votes, checks := cmp.Compare(a.pooled.fresh, b.pooled.fresh), a.score.compareTo(b.score)
+	votes, checks := cmp.Compare(a.pooled.fresh, b.pooled.fresh), slices.Compare(a.score[:], b.score[:])
 	switch ballot {
 	case checksDecide:
 		return cmp.Or(checks, votes, rest(a, b))
