@@ -230,8 +230,7 @@ func (c *checks) passedShare(r *roster, a *agent) *float64 {
 	if run == 0 {
 		return nil
 	}
-	share := float64(passed) / float64(run)
-	return &share
+	return new(float64(passed) / float64(run))
 }
 
 func (c *checks) countPassed(r *roster, a *agent, match func(i int, k check) bool) (passed, run int) {

@@ -231,6 +231,5 @@ func replaySamples(samples []Sample) *Replay {
 	if len(t.by) == 0 {
 		return nil
 	}
-	r := t.summarize()
-	return &r
+	return new(t.summarize())
 }
