@@ -164,38 +164,41 @@ func (c *checks) countsFor(i int, a *agent) bool {
 	return k.Author == "" || k.Author != a.ID && seenStep(k.Seen, a.ID) == 0
 }
 
-// score ranks an answer by checks. User is the share, in millionths, of the user's checks that it passes.
-// Agents is -1 if the checks of agents favour another answer with the same share, and otherwise 0.
-type score struct{ user, agents int }
-
-func (x score) compareTo(y score) int {
-	return cmp.Or(cmp.Compare(x.user, y.user), cmp.Compare(x.agents, y.agents))
-}
-
-func (c *checks) scoreOf(r *roster, a *agent) score {
-	user, _ := c.voiceOf(r, "", a)
-	beaten := slices.ContainsFunc(r.agentsWhere((*agent).hasAnswer), func(other *agent) bool {
-		share, _ := c.voiceOf(r, "", other)
-		return share == user && c.hasHigherVoice(r, other, a)
+// scoreOf ranks an answer by checks: by the share, in millionths, of the user's checks that it passes, then
+// by -1 if another answer with the same share beats it, and otherwise 0.
+func (t *tally) scoreOf(a *agent) [2]int {
+	user, _ := t.voiceOf(&t.roster, "", a)
+	beaten := slices.ContainsFunc(t.agentsWhere((*agent).hasAnswer), func(other *agent) bool {
+		share, _ := t.voiceOf(&t.roster, "", other)
+		return share == user && t.isBeaten(a, other)
 	})
 	if beaten {
-		return score{user: user, agents: -1}
+		return [2]int{user, -1}
 	}
-	return score{user: user}
+	return [2]int{user}
 }
 
-// hasHigherVoice compares the voices of the agents whose checks count for both answers, each multiplied by
-// the number of agents with answers that are alike.
-func (c *checks) hasHigherVoice(r *roster, a, b *agent) bool {
-	ahead, ofA, ofB := 0, c.countAlike(r, a), c.countAlike(r, b)
-	for _, author := range r.Agents {
-		x, counts := c.voiceOf(r, author.ID, a)
-		y, both := c.voiceOf(r, author.ID, b)
-		if counts && both {
-			ahead += x*ofA - y*ofB
+// isBeaten reports whether other's answer has the higher voices and, where only checks of the two authors
+// say so, a's is not ahead by as many votes.
+func (t *tally) isBeaten(a, other *agent) bool {
+	independent, voices := 0, 0
+	ofA, ofOther := t.countAlike(&t.roster, a), t.countAlike(&t.roster, other)
+	for _, author := range t.Agents {
+		x, counts := t.voiceOf(&t.roster, author.ID, a)
+		y, both := t.voiceOf(&t.roster, author.ID, other)
+		if !counts || !both {
+			continue
+		}
+		ahead := y*ofOther - x*ofA
+		if voices += ahead; author != a && author != other {
+			independent += ahead
 		}
 	}
-	return ahead > 0
+	if voices <= 0 || independent > 0 {
+		return voices > 0
+	}
+	mine, theirs := t.pooledVotes(t.equalAnswers(a)), t.pooledVotes(t.equalAnswers(other))
+	return cmp.Or(voices-(mine.fresh-theirs.fresh)*1_000_000, theirs.converts-mine.converts, 1) > 0
 }
 
 // countAlike returns the number of agents, a among them, that came by themselves to answers with the same
@@ -214,20 +217,10 @@ func (c *checks) countAlike(r *roster, a *agent) int {
 	}))
 }
 
-// allVoices returns the sum of the voices of all agents on an answer, its author's own among them,
-// multiplied by the number of agents with answers that are alike.
-func (c *checks) allVoices(r *roster, a *agent) int {
-	sum := 0
-	for _, author := range r.Agents {
-		passed, run := c.countPassed(r, a, func(_ int, k check) bool { return k.Author == author.ID })
-		sum += passed * 1_000_000 / max(run, 1)
-	}
-	return sum * c.countAlike(r, a)
-}
-
 // voiceOf returns the share of an author's counting checks that the agent's answer passes, in millionths.
+// Its own checks count.
 func (c *checks) voiceOf(r *roster, author string, a *agent) (share int, known bool) {
-	passed, run := c.countPassed(r, a, func(i int, k check) bool { return k.Author == author && c.countsFor(i, a) })
+	passed, run := c.countPassed(r, a, func(i int, k check) bool { return k.Author == author && (author == a.ID || c.countsFor(i, a)) })
 	return passed * 1_000_000 / max(run, 1), run > 0
 }
 
@@ -237,8 +230,7 @@ func (c *checks) passedShare(r *roster, a *agent) *float64 {
 	if run == 0 {
 		return nil
 	}
-	share := float64(passed) / float64(run)
-	return &share
+	return new(float64(passed) / float64(run))
 }
 
 func (c *checks) countPassed(r *roster, a *agent, match func(i int, k check) bool) (passed, run int) {
@@ -255,10 +247,11 @@ func (c *checks) countPassed(r *roster, a *agent, match func(i int, k check) boo
 }
 
 // isOutdone reports whether checks decide and rank another answer above the agent's.
-func (c *checks) isOutdone(r *roster, a *agent) bool {
-	own := c.scoreOf(r, a)
-	return r.Config.Ballot == checksDecide && slices.ContainsFunc(r.agentsWhere((*agent).hasAnswer), func(other *agent) bool {
-		return c.scoreOf(r, other).compareTo(own) > 0
+func (t *tally) isOutdone(a *agent) bool {
+	own := t.scoreOf(a)
+	return t.Config.Ballot == checksDecide && slices.ContainsFunc(t.agentsWhere((*agent).hasAnswer), func(other *agent) bool {
+		score := t.scoreOf(other)
+		return slices.Compare(score[:], own[:]) > 0
 	})
 }
 

@@ -464,17 +464,18 @@
 //     left out. Checks that could not be run are unknown and do not count.
 //  95. Answers rank by the share of the user's counting checks that they pass; among
 //     equals, an answer that another of them beats ranks below the others. An agent's
-//     voice on an answer is the share of its counting checks that the answer passes,
-//     multiplied by the number of agents that came by themselves to answers that are
-//     alike: every check of agents has the same outcome on them. One answer beats another
-//     if the sum of its voices is higher, over the agents whose checks count for both.
+//     voice on an answer, its own included, is the share of its counting checks that the
+//     answer passes, multiplied by the number of agents that came by themselves to answers
+//     that are alike: every check of agents has the same outcome on them. One answer beats
+//     another if the sum of its voices is higher, over the agents whose checks count for both.
+//     Unless the voices of agents other than the two authors say so by themselves, votes count
+//     against voices: the other answer may not be ahead by more fresh votes (rule 74), nor,
+//     if by as many, have more of them from agents that gave no equal answer.
 //  96. With checks_break_ties this rank comes after the fresh votes in rules 40 and 41,
 //     with checks_decide before them; where nobody votes, it comes before the
 //     configured order in rule 38. With checks_decide, if another answer ranks above
 //     that of rule 31, 76 or 82, rules 31 and 76 decide for the highest: plurality;
-//     rule 82 does not apply. With both, answers that still tie go by the voices of all
-//     agents, those of their authors among them, before rule 110 and the configured order
-//     in rules 38 and 40, and before the newest in rule 41.
+//     rule 82 does not apply.
 //  97. A voter is shown the outcomes for the answers that it is shown: the columns are the
 //     agents' checks that are not left out, and the user's with show_checks, ordered by their
 //     IDs, which name no author.

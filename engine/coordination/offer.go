@@ -186,7 +186,7 @@ func (o *offers) earlyWinner() *agent {
 		return nil
 	}
 	a := o.majorityAnswer()
-	if a == nil || o.isOutdone(&o.roster, a) || o.lacksSupport(o.countAgreeing(a)) && len(o.pickRunnable(o.needsLaunch)) > 0 {
+	if a == nil || o.isOutdone(a) || o.lacksSupport(o.countAgreeing(a)) && len(o.pickRunnable(o.needsLaunch)) > 0 {
 		return nil
 	}
 	return a

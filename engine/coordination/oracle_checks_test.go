@@ -123,8 +123,16 @@ func (o *oracle) useful(i int) bool {
 // checked counts the checks of an author that count for the agent's answer: those that passed, and
 // all that ran.
 func (o *oracle) checked(author, agent string) (passed, run int) {
+	if author == agent {
+		return 0, 0
+	}
+	return o.heard(author, agent)
+}
+
+// heard counts the same with the author's checks of its own answer.
+func (o *oracle) heard(author, agent string) (passed, run int) {
 	for i, c := range o.checks {
-		counts := c.author == "" || c.author != agent && !slices.Contains(c.shown, agent)
+		counts := c.author == "" || !slices.Contains(c.shown, agent)
 		v := o.agents[agent].verdicts[i]
 		if c.author != author || !counts || !o.useful(i) || v != '0' && v != '1' {
 			continue
@@ -144,19 +152,34 @@ func (o *oracle) rank(agent string) []int {
 		if o.given(other) == 0 || share(o.checked("", other)) != user {
 			continue
 		}
-		own, others := 0, 0
+		var own, others, between int
 		for _, author := range o.config.Agents {
-			passed, run := o.checked(author, agent)
-			theirs, ran := o.checked(author, other)
-			if run > 0 && ran > 0 {
-				own, others = own+share(passed, run)*o.likes(agent), others+share(theirs, ran)*o.likes(other)
+			passed, run := o.heard(author, agent)
+			theirs, ran := o.heard(author, other)
+			if run == 0 || ran == 0 {
+				continue
+			}
+			mine, against := share(passed, run)*o.likes(agent), share(theirs, ran)*o.likes(other)
+			own, others = own+mine, others+against
+			if author != agent && author != other {
+				between += against - mine
 			}
 		}
-		if others > own {
+		lead := sum(o.pool(agent), o.freshVotes) - sum(o.pool(other), o.freshVotes)
+		held := lead*1_000_000 > others-own || lead*1_000_000 == others-own && o.persuaded(agent) > o.persuaded(other)
+		if others > own && (between > 0 || !held) {
 			return []int{user, -1}
 		}
 	}
 	return []int{user, 0}
+}
+
+// persuaded counts the fresh votes for an answer from agents that did not give it.
+func (o *oracle) persuaded(agent string) int {
+	pool := o.pool(agent)
+	return sum(pool, func(a string) int {
+		return o.count(a, func(voter string, _ *line) bool { return o.fresh(voter) && !slices.Contains(pool, voter) })
+	})
 }
 
 // likes counts the agents with answers that behave alike, by rule 95.
@@ -174,26 +197,6 @@ func (o *oracle) likes(agent string) int {
 		}
 	}
 	return n
-}
-
-// voices sums the voices of all agents on an answer, by rule 96.
-func (o *oracle) voices(agent string) int {
-	if o.blind || o.config.Ballot != checksBreakTies && o.config.Ballot != checksDecide {
-		return 0
-	}
-	sum := 0
-	for _, author := range o.config.Agents {
-		passed, run := 0, 0
-		for i, check := range o.checks {
-			v := o.agents[agent].verdicts[i]
-			if check.author == author && (v == '1' || v == '0') && o.useful(i) {
-				run++
-				passed += int(v - '0')
-			}
-		}
-		sum += passed * 1_000_000 / max(run, 1)
-	}
-	return sum * o.likes(agent)
 }
 
 // withChecks implements rule 96: it inserts the rank by checks after the votes in the points of an

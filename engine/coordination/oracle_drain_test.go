@@ -212,7 +212,7 @@ func (o *oracle) presented() *Decision {
 	if a := o.presenter(""); o.given(a) > 0 {
 		return o.elected(Presented, a)
 	}
-	return o.elects(Presented, func(agent string, _ line) []int { return []int{0, o.voices(agent), o.skill(agent)} })
+	return o.elects(Presented, func(agent string, _ line) []int { return []int{0, o.skill(agent)} })
 }
 
 func (o *oracle) elected(status Status, winner string) *Decision {

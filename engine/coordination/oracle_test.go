@@ -496,7 +496,7 @@ func (o *oracle) votePoints(agent string, _ line) []int {
 		return o.count(agent, func(voter string, _ *line) bool { return o.fresh(voter) && voter != agent })
 	}
 	pool := o.pool(agent)
-	return []int{sum(pool, o.freshVotes), sum(pool, fromOthers), len(pool), o.freshVotes(agent), fromOthers(agent), o.voices(agent), o.skill(agent)}
+	return []int{sum(pool, o.freshVotes), sum(pool, fromOthers), len(pool), o.freshVotes(agent), fromOthers(agent), o.skill(agent)}
 }
 
 // skill implements rule 110.
@@ -545,7 +545,7 @@ func (o *oracle) forcedPoints(agent string, answer line) []int {
 		return o.count(agent, func(_ string, vote *line) bool { return vote.TargetLabel == answer.Label })
 	}
 	pool := o.pool(agent)
-	return []int{sum(pool, o.freshVotes), sum(pool, named), len(pool), o.freshVotes(agent), named(agent), o.voices(agent), o.skill(agent), answer.Seq}
+	return []int{sum(pool, o.freshVotes), sum(pool, named), len(pool), o.freshVotes(agent), named(agent), o.skill(agent), answer.Seq}
 }
 
 func sum(agents []string, of func(string) int) int {

@@ -61,7 +61,7 @@ func compareForced(a, b standing) int {
 
 // compareUnvoted compares two answers by rule 38, after their checks.
 func compareUnvoted(a, b standing) int {
-	return cmp.Or(cmp.Compare(a.voices, b.voices), slices.Compare(a.skills[:], b.skills[:]))
+	return slices.Compare(a.skills[:], b.skills[:])
 }
 
 // standing has the numbers by which one agent's latest answer is ranked.
@@ -71,17 +71,17 @@ type standing struct {
 	pooled votes      // including votes for equal answers
 	givers int        // agents that gave an equal answer, including this one
 	newest int        // ledger entry of the answer
-	score  score      // rank by checks
+	score  [2]int     // rank by checks
 	points float64    // total score of its agent's last evaluation; -1 without one
-	voices int        // voices of all agents on it
 	skills [2]float64 // the greatest of the agents with equal answers, and its own; -1 without one
 }
 
 // votes are counts of votes for an answer.
 type votes struct {
-	fresh  int
-	others int // fresh votes of other agents
-	exact  int // fresh or stale votes that named the latest revision
+	fresh    int
+	others   int // fresh votes of other agents
+	exact    int // fresh or stale votes that named the latest revision
+	converts int // fresh votes of agents without an equal answer, if pooled
 }
 
 func (t *tally) votesFor(target *agent) votes {
@@ -103,18 +103,27 @@ func (t *tally) skillOf(a *agent) float64 {
 
 func (t *tally) standingOf(target *agent) standing {
 	equal := t.equalAnswers(target)
-	ranked := standing{agent: target, own: t.votesFor(target), givers: len(equal), newest: target.Newest, score: t.scoreOf(&t.roster, target), points: -1, voices: t.allVoices(&t.roster, target), skills: [2]float64{-1, t.skillOf(target)}}
+	ranked := standing{agent: target, own: t.votesFor(target), givers: len(equal), newest: target.Newest, pooled: t.pooledVotes(equal), score: t.scoreOf(target), points: -1, skills: [2]float64{-1, t.skillOf(target)}}
 	if target.Judged != nil {
 		ranked.points = target.Judged.totalScore()
 	}
 	for _, a := range equal {
-		v := t.votesFor(a)
-		ranked.pooled.fresh += v.fresh
-		ranked.pooled.others += v.others
-		ranked.pooled.exact += v.exact
 		ranked.skills[0] = max(ranked.skills[0], t.skillOf(a))
 	}
 	return ranked
+}
+
+// pooledVotes returns the votes for equal answers.
+func (t *tally) pooledVotes(equal []*agent) votes {
+	var pooled votes
+	for _, a := range equal {
+		v := t.votesFor(a)
+		pooled.fresh += v.fresh
+		pooled.others += v.others
+		pooled.exact += v.exact
+		pooled.converts += len(slices.DeleteFunc(t.votersFor(a), func(voter *agent) bool { return slices.Contains(equal, voter) }))
+	}
+	return pooled
 }
 
 // bestAnswer returns the agent whose answer ranks highest, or nil if there is no answer. If answers
@@ -132,14 +141,13 @@ func (t *tally) bestAnswer(ballot string, rest func(a, b standing) int) *agent {
 
 // compareBy compares two answers by their votes and checks, and then by rest.
 func compareBy(ballot string, rest func(a, b standing) int, a, b standing) int {
-	votes, checks := cmp.Compare(a.pooled.fresh, b.pooled.fresh), a.score.compareTo(b.score)
+	votes, checks := cmp.Compare(a.pooled.fresh, b.pooled.fresh), slices.Compare(a.score[:], b.score[:])
 	switch ballot {
 	case checksDecide:
 		return cmp.Or(checks, votes, rest(a, b))
 	case checksBreakTies:
 		return cmp.Or(votes, checks, rest(a, b))
 	}
-	a.voices, b.voices = 0, 0
 	return cmp.Or(votes, rest(a, b))
 }
 
@@ -238,7 +246,7 @@ func (t *tally) failureFor(why cause) Decision {
 
 // preferredWinner returns the target of a majority, unless checks decide for another answer.
 func (t *tally) preferredWinner(target *agent) *agent {
-	if t.isOutdone(&t.roster, target) {
+	if t.isOutdone(target) {
 		return t.bestAnswer(checksDecide, comparePlurality)
 	}
 	return target

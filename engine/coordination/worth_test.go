@@ -137,3 +137,60 @@ func askTeam(t *testing.T, config Config, words []string) (spent int64, winner s
 	require.Fail(t, "no decision", strconv.Itoa(p.state.Round))
 	return 0, ""
 }
+
+// 95. Checks that only their author's own answer passes weigh as much as one vote for it: they never win against an
+// answer that is two votes ahead, nor against one that is ahead by a vote of an agent with another answer.
+func TestRule95_forgedChecks(t *testing.T) {
+	t.Parallel()
+	won, withstood := 0, 0
+	for seed := range uint64(3000) {
+		chance := rand.New(rand.NewPCG(seed, 95))
+		names := []string{"a", "b", "c", "d", "e", "f", "g"}[:3+chance.IntN(5)]
+		p := start(teamWith(func(c *Config) { c.Ballot, c.OnSplit = checksDecide, splitPlurality }, names...))
+		forger, text := names[chance.IntN(len(names))], map[string]string{}
+		for _, name := range names {
+			text[name] = "text " + strconv.Itoa(chance.IntN(3))
+			e := p.answer(name).(Answered)
+			if name == forger {
+				text[name], e.Checks = "wrong", []string{"x", "y", "z"}[:1+chance.IntN(3)]
+			}
+			e.Digest = Digest{Normalized: text[name]}
+			p.step(e)
+		}
+		for _, check := range only[Check](p.drain()) {
+			verdicts := "000"
+			if check.Answer.Agent == forger {
+				verdicts = "111"
+			}
+			p.step(Checked{ID: check.ID, Verdicts: verdicts[:len(check.Checks)]})
+		}
+		p.drain()
+		votes, persuaded := map[string]int{}, map[string]int{}
+		for _, name := range names {
+			target := names[chance.IntN(len(names))]
+			if chance.IntN(2) == 0 {
+				target = name
+			}
+			if votes[text[target]]++; text[name] != text[target] {
+				persuaded[text[target]]++
+			}
+			p.step(p.vote(name, target))
+		}
+		winner := text[only[Done](p.drain())[0].Decision.Winner]
+		for other, n := range votes {
+			lead := n - votes["wrong"]
+			if lead < 1 {
+				continue
+			}
+			if winner == "wrong" {
+				won++
+				require.Equal(t, 1, lead, seed)
+				require.LessOrEqual(t, persuaded[other], persuaded["wrong"], seed)
+			} else {
+				withstood++
+			}
+		}
+	}
+	require.Positive(t, won)
+	require.Positive(t, withstood)
+}

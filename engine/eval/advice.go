@@ -63,10 +63,6 @@ func (t *trial) count(is func(i int, g *group) bool) (n int) {
 	return n
 }
 
-func (t *trial) share(is func(i int, g *group) bool) float64 {
-	return roundedShare(t.count(is), len(t.by))
-}
-
 func (t *trial) name(seat int) string { return t.recording.Members[t.lineup.Seats[seat].Member] }
 
 // rightBy says, by group, whether some of the members in an order decide rightly.
@@ -117,7 +113,7 @@ func (t *trial) summarize() Replay {
 			a, b := r.Members[j].Name, r.Members[i].Name
 			r.Pairs = append(r.Pairs, t.compare(b, a, own, other))
 			fail := func(k int, _ *group) bool { return !own[k] && !other[k] }
-			r.CoFailure = append(r.CoFailure, Failing{a, b, t.share(fail)})
+			r.CoFailure = append(r.CoFailure, Failing{a, b, roundedShare(t.count(fail), len(t.by))})
 			same := t.count(func(k int, g *group) bool { return fail(k, g) && slices.Contains(g.answers.equalTo(g.answers[i]), j) })
 			if low := Wilson(float64(same), float64(t.count(fail)))[0]; low > most {
 				alike, most = a+" and "+b, low
@@ -126,8 +122,8 @@ func (t *trial) summarize() Replay {
 	}
 	some := func(_ int, g *group) bool { return slices.ContainsFunc(g.answers, cell.isRight) }
 	agree := func(_ int, g *group) bool { return len(g.answers.equalTo(g.answers[0])) == len(g.answers) }
-	r.Team, r.Ceiling, r.Spread, r.Unanimous.Share = t.accuracy("", team), t.share(some), roundedShare(best-worst, len(t.by)), t.share(agree)
-	r.Unanimous.Right = roundedShare(t.count(func(i int, g *group) bool { return agree(i, g) && g.answers[0].right }), t.count(agree))
+	r.Team, r.Ceiling, r.Spread = t.accuracy("", team), roundedShare(t.count(some), len(t.by)), roundedShare(best-worst, len(t.by))
+	r.Unanimous.Share, r.Unanimous.Right = roundedShare(t.count(agree), len(t.by)), roundedShare(t.count(func(i int, g *group) bool { return agree(i, g) && g.answers[0].right }), t.count(agree))
 	r.Calls, r.Order.Worst = round(float64(calls)/float64(max(len(t.by), 1))), 1
 	for _, order := range orders(nil, t.order...) {
 		k := roundedShare(t.countRight(t.rightBy(order)), len(t.by))
@@ -137,9 +133,9 @@ func (t *trial) summarize() Replay {
 	for _, least := range slices.Compact(shares) {
 		acts := func(_ int, g *group) bool { return g.Winner != "" && g.share() >= least }
 		right := t.count(func(i int, g *group) bool { return acts(i, g) && g.Right })
-		r.Curve = append(r.Curve, Acting{least, t.share(acts), roundedShare(right, t.count(acts))})
+		r.Curve = append(r.Curve, Acting{least, roundedShare(t.count(acts), len(t.by)), roundedShare(right, t.count(acts))})
 	}
-	if len(t.by) >= leastForAdvice {
+	if len(t.by) >= 100 { // fewer support no advice
 		r.Advice = append(r.Advice, t.advise(members, team)...)
 		if alike != "" {
 			r.Advice = append(r.Advice, "members err alike: "+alike+" mostly give the same wrong answer where both are wrong; a second maker would help more than a third copy")
@@ -171,23 +167,14 @@ func without(members []int, member int) []int {
 	return slices.DeleteFunc(slices.Clone(members), func(i int) bool { return i == member })
 }
 
-// leastForAdvice is the number of questions below which there is no advice.
-const leastForAdvice = 100
-
-// alternative is another way to decide with the members of a team.
-type alternative struct {
-	words string // advice with a place for the gain
-	right []bool
-}
-
 // advise advises an alternative if the paired 95 % interval of the team less it lies below 0 as a whole.
 func (t *trial) advise(members [][]bool, team []bool) (advice []string) {
 	best := slices.MaxFunc(t.order, func(a, b int) int { return cmp.Compare(t.countRight(members[a]), t.countRight(members[b])) })
 	top := t.name(best)
-	better := [3]alternative{{right: team}, {right: team}, {right: team}}
-	propose := func(kind int, words string, right []bool) {
-		if t.countRight(right) > t.countRight(better[kind].right) {
-			better[kind] = alternative{words, right}
+	words, better := [3]string{}, [3][]bool{team, team, team} // advice with a place for the gain
+	propose := func(kind int, advice string, right []bool) {
+		if t.countRight(right) > t.countRight(better[kind]) {
+			words[kind], better[kind] = advice, right
 		}
 	}
 	propose(0, "use one agent: "+top+" alone is %s better than the team", members[best])
@@ -198,10 +185,10 @@ func (t *trial) advise(members [][]bool, team []bool) (advice []string) {
 		}
 		propose(2, "list "+name+" first: worth about %s", t.rightBy(append([]int{i}, others...)))
 	}
-	for _, a := range better {
-		if p := t.compare("", "", team, a.right); p.CI95[1] < 0 {
-			words := strings.Replace(a.words, "%s", formatPoints(-p.Difference), 1)
-			advice = append(advice, fmt.Sprintf("%s (95 %% from %.1f to %.1f)", words, -100*p.CI95[1], -100*p.CI95[0]))
+	for i, right := range better {
+		if p := t.compare("", "", team, right); p.CI95[1] < 0 {
+			told := strings.Replace(words[i], "%s", formatPoints(-p.Difference), 1)
+			advice = append(advice, fmt.Sprintf("%s (95 %% from %.1f to %.1f)", told, -100*p.CI95[1], -100*p.CI95[0]))
 		}
 	}
 	return advice
@@ -244,6 +231,5 @@ func replaySamples(samples []Sample) *Replay {
 	if len(t.by) == 0 {
 		return nil
 	}
-	r := t.summarize()
-	return &r
+	return new(t.summarize())
 }

@@ -148,16 +148,14 @@ func (p *Replayer) refereeOf(l *Lineup, order []int) *referee {
 }
 
 // decide returns the verdict on answers, and a key that is the same for answers with the same verdict.
-func (r *referee) decide(a answers, question string) (v verdict, key string) {
+func (r *referee) decide(a answers, question string) (_ verdict, key string) {
 	if key = a.pattern(); r.judges {
 		key += question
 	}
-	v, known := r.known[key]
-	if !known {
-		v = r.play(a, question)
-		r.known[key] = v
+	if _, known := r.known[key]; !known {
+		r.known[key] = r.play(a, question)
 	}
-	return v, key
+	return r.known[key], key
 }
 
 func (r *referee) place(agent string) int { return slices.Index(r.config.Agents, agent) }

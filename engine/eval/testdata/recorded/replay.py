@@ -1,6 +1,7 @@
 """A second implementation of `conclave eval replay` for tables of letters, by other means: no code, no rules of the
 protocol and no sessions are shared. Standard input has {"data": FILE, "first": N or 0, "teams": [[member, …], …]}; a
-line of standard output has the figures of a team whose members vote for their own answers."""
+line of standard output has the figures of a team whose members vote for their own answers. With {"programs": [{"texts":
+[…], "passed": [[verdicts by author] by member]}, …]} a line is the member that running the members' tests decides for."""
 import collections
 import gzip
 import itertools
@@ -133,8 +134,30 @@ class Team:
         return advised
 
 
+def decide_programs(texts, passed):
+    """Returns the member whose program no other one beats: with higher voices, and not outvoted unless others than the two say so."""
+    every, million = range(len(texts)), 10**6
+    useful = [[any(passed[m][a][i] == "1" for m in every) for i in range(len(passed[0][a]))] for a in every]
+    votes = [texts.count(text) for text in texts]
+
+    def voice(m, a):
+        known = [x == "1" for x, used in zip(passed[m][a], useful[a]) if used]
+        return sum(known) * million // len(known) * passed.count(passed[m])
+
+    def beats(a, b):
+        ahead = {c: voice(a, c) - voice(b, c) for c in every if any(useful[c])}
+        total, independent = sum(ahead.values()), sum(v for c, v in ahead.items() if c not in (a, b))
+        return total > 0 and (independent > 0 or total >= (votes[b] - votes[a]) * million)
+
+    return max(every, key=lambda m: (not any(beats(o, m) for o in every), votes[m], -m))
+
+
 def main():
     given = json.load(sys.stdin)
+    for team in given.get("programs", []):
+        print(decide_programs(**team))
+    if "programs" in given:
+        return
     with gzip.open(given["data"], "rt") as table:
         header = table.readline().rstrip("\n").split("\t")
         rows = [line.rstrip("\n").split("\t") for line in table][: given["first"] or None]
