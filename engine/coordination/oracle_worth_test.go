@@ -2,7 +2,7 @@ package coordination
 
 import "slices"
 
-// This file predicts quorums, staged teams, early agreement and the support of decisions.
+// This file predicts quorums, staged teams, early agreement, elections and the support of decisions.
 
 // present counts the agents that have joined and not failed.
 func (o *oracle) present() (n int) {
@@ -289,4 +289,139 @@ func (o *oracle) support(winner string, answer line, by Basis) *Support {
 		s.Confidence = &total
 	}
 	return s
+}
+
+// count returns the number of votes for target that satisfy a condition.
+func (o *oracle) count(target string, satisfy func(voter string, vote *line) bool) int {
+	n := 0
+	for _, voter := range o.config.Agents {
+		if vote := o.standing(voter); vote != nil && vote.Action == Vote && vote.Target == target && satisfy(voter, vote) {
+			n++
+		}
+	}
+	return n
+}
+
+func (o *oracle) freshVotes(target string) int {
+	return o.count(target, func(voter string, _ *line) bool { return o.fresh(voter) })
+}
+
+func (o *oracle) tally() []count {
+	counts := []count{}
+	for _, target := range o.config.Agents {
+		if n := o.freshVotes(target); n > 0 {
+			counts = append(counts, count{Target: target, Votes: n})
+		}
+	}
+	return counts
+}
+
+// majority returns the target with the votes of more than half of N.
+func (o *oracle) majority() string {
+	for _, target := range o.config.Agents {
+		if o.freshVotes(target)*2 > len(o.active()) {
+			return target
+		}
+	}
+	return ""
+}
+
+// plurality implements rule 40.
+func (o *oracle) plurality() string { return o.elect(o.votePoints) }
+
+func (o *oracle) votePoints(agent string, _ line) []int {
+	fromOthers := func(agent string) int {
+		return o.count(agent, func(voter string, _ *line) bool { return o.fresh(voter) && voter != agent })
+	}
+	pool := o.pool(agent)
+	return []int{sum(pool, o.freshVotes), sum(pool, fromOthers), len(pool), o.freshVotes(agent), fromOthers(agent), o.skill(agent)}
+}
+
+// skill implements rule 110.
+func (o *oracle) skill(agent string) int {
+	of := func(a string) int {
+		if skill, known := o.config.Skill[a]; known && !o.even {
+			return int(skill * 1e6)
+		}
+		return -1
+	}
+	greatest := -1
+	for _, a := range o.pool(agent) {
+		greatest = max(greatest, of(a))
+	}
+	return 10_000_000*greatest + of(agent)
+}
+
+// toldApart reports whether an answer ranks above another one for the skill of its agent alone.
+func (o *oracle) toldApart(winner string, points func(string, line) []int) bool {
+	if winner == "" {
+		return false
+	}
+	ranked := func(agent string) []int {
+		answer, _ := o.latest(agent)
+		return o.withChecks(agent, points(agent, answer))
+	}
+	for _, other := range o.config.Agents {
+		if o.given(other) == 0 || slices.Contains(o.pool(winner), other) || o.skill(other) == o.skill(winner) {
+			continue
+		}
+		o.even = true
+		behind := slices.Compare(ranked(winner), ranked(other)) <= 0
+		if o.even = false; behind {
+			return true
+		}
+	}
+	return false
+}
+
+// forcedChoice implements rule 41.
+func (o *oracle) forcedChoice() string { return o.elect(o.forcedPoints) }
+
+func (o *oracle) forcedPoints(agent string, answer line) []int {
+	named := func(agent string) int {
+		answer, _ := o.latest(agent)
+		return o.count(agent, func(_ string, vote *line) bool { return vote.TargetLabel == answer.Label })
+	}
+	pool := o.pool(agent)
+	return []int{sum(pool, o.freshVotes), sum(pool, named), len(pool), o.freshVotes(agent), named(agent), o.skill(agent), answer.Seq}
+}
+
+func sum(agents []string, of func(string) int) int {
+	n := 0
+	for _, a := range agents {
+		n += of(a)
+	}
+	return n
+}
+
+// pool implements rule 74: it returns the agents that gave an equal answer independently.
+func (o *oracle) pool(agent string) []string {
+	mine, _ := o.latest(agent)
+	exact := o.config.Agree == agreeExact
+	parts := func(d Digest) (whole, last string) {
+		if exact {
+			return d.Exact, d.ExactLine
+		}
+		return d.Normalized, d.NormalizedLine
+	}
+	lines := true
+	for _, a := range o.config.Agents {
+		if answer, found := o.latest(a); found {
+			_, last := parts(answer.digest)
+			lines = lines && last != ""
+		}
+	}
+	pool := []string{agent}
+	for _, a := range o.config.Agents {
+		answer, found := o.latest(a)
+		if a == agent || !found || mine.copied || answer.copied {
+			continue
+		}
+		whole, last := parts(answer.digest)
+		whole2, last2 := parts(mine.digest)
+		if lines && last == last2 || !lines && whole != "" && whole == whole2 {
+			pool = append(pool, a)
+		}
+	}
+	return pool
 }
