@@ -159,7 +159,7 @@ func (m Models) openClient(a config.Agent) (*openai.Client, *provider, config.Ba
 	o := openai.Options{
 		BaseURL: backend.BaseURL, APIKey: key, Model: backend.Model, Params: backend.Params,
 		Price: priceOf(backend), Waiting: reportWait, Replying: attempt.Replying, Patience: attempt.Patience,
-		SilentTimeout: time.Duration(valueOf(backend.SilentTimeoutSeconds)) * time.Second,
+		SilentTimeout: time.Duration(valueOf(backend.SilentTimeoutSeconds)) * time.Second, Images: backend.Images,
 	}
 	if m.AtOnce {
 		o.Patience = func(context.Context, bool) time.Duration { return 0 }

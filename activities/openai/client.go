@@ -60,6 +60,9 @@ type Options struct {
 	// sent a status. If nil, the bound is a minute.
 	Patience func(ctx context.Context, responded bool) time.Duration
 
+	// Images is "false" if no request has images, and "true" if a refusal of them is an error.
+	Images string
+
 	// Refusals and Outages may be shared with other clients. If nil, the client has its own.
 	Refusals *Refusals
 	Outages  *Outages
@@ -122,6 +125,9 @@ func (o Options) requestParams() (map[string]any, parts, error) {
 	if o.NoStreamOptions {
 		wanted &^= usagePart
 	}
+	if o.Images == "false" {
+		wanted &^= imagesPart
+	}
 	switch value := o.Params["stream"].(type) {
 	case nil:
 	case bool:
@@ -176,7 +182,7 @@ func (c *Client) sendRequest(ctx context.Context, req llm.Request, responded fun
 		spent = spent.Add(c.withCost(reply.Usage))
 		reply.Usage = spent
 		part := sent.refusedBy(err, req)
-		if part != 0 {
+		if part != 0 && (part != imagesPart || c.options.Images != "true") {
 			sent &^= part
 			continue
 		}

@@ -120,6 +120,29 @@ func TestRefusals_areRepeatedWithoutThePart(t *testing.T) {
 	}
 }
 
+// images: true makes a refusal an error, images: false sends none.
+func TestImages_asConfigured(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	base := over(t, func(res http.ResponseWriter, req *http.Request) {
+		asked.Add(1)
+		refuses(imagePart, 400, `{"error":{"message":"This model does not support vision"}}`)(res, req)
+	})
+	for _, step := range []struct {
+		images, refused string
+		sent            int64
+	}{{"true", "does not support vision", 1}, {"false", "", 2}, {"auto", "", 4}, {"", "", 6}} {
+		client, err := openai.New(openai.Options{BaseURL: base, Model: "m1", Images: step.images})
+		require.NoError(t, err)
+		if _, err = client.Generate(t.Context(), pictured); step.refused == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, step.refused)
+		}
+		require.Equal(t, step.sent, asked.Load(), "requests so far")
+	}
+}
+
 // Clients of the same model at a server share refusals, except of images, which may
 // be about one image.
 func TestRefusals_areShared(t *testing.T) {

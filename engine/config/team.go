@@ -61,6 +61,7 @@ type Backend struct {
 	BaseURL   string         `json:"base_url,omitempty" doc:"Address of the server, such as http://127.0.0.1:11434/v1. Only in files for local runs."`
 	APIKeyEnv string         `json:"api_key_env,omitempty" doc:"Name of the environment variable that holds the API key, ending in _KEY or _TOKEN. Only in files for local runs. A base_url of its own gets no key unless one is named here."`
 	Params    map[string]any `json:"params,omitempty" doc:"Parameters that are passed through to the API, such as temperature."`
+	Images    string         `json:"images,omitempty" enum:"auto,true,false" booleans:"true,false" doc:"Whether the model is shown pictures. auto, the default: until its server refuses them; then they are described. true: a refusal is an error. false: they are described."`
 
 	// Settings of this model that override those of its provider; nil, or the zero Price,
 	// overrides nothing.

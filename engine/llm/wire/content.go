@@ -7,12 +7,23 @@ import (
 	"strings"
 )
 
-// Content is the content of a message: its texts, joined by line breaks, and the kinds of its
-// attachments, which are image or document.
+// Content is the content of a message: its texts, joined by line breaks, and its attachments.
 type Content struct {
 	Text        string
-	Attachments []string
+	Attachments []Attachment
 }
+
+// Attachment is a picture or a document in a message.
+type Attachment struct {
+	Kind string // KindImage or KindDocument
+	Data string // content in base64; empty if the message has only an address
+}
+
+// Kinds of attachments.
+const (
+	KindImage    = "image"
+	KindDocument = "document"
+)
 
 // MarshalJSON writes the text alone.
 func (c Content) MarshalJSON() ([]byte, error) { return json.Marshal(c.Text) }
@@ -39,8 +50,8 @@ func (c *Content) UnmarshalJSON(data []byte) error {
 		if text != nil {
 			texts = append(texts, *text)
 		}
-		if attached != "" {
-			c.Attachments = append(c.Attachments, attached)
+		if attached != nil {
+			c.Attachments = append(c.Attachments, *attached)
 		}
 	}
 	c.Text = strings.Join(texts, "\n")
@@ -60,6 +71,8 @@ type part struct {
 	Text    *string `json:"text"`
 	Refusal *string `json:"refusal"`
 
+	ImageURL json.RawMessage `json:"image_url"` // {url} in Chat Completions, a text in Responses
+
 	Source *struct {
 		Type    string  `json:"type"`
 		Data    string  `json:"data"`
@@ -67,28 +80,45 @@ type part struct {
 	} `json:"source"` // of a picture or document in Messages
 }
 
-// read returns the text of a part, or the kind of an attachment; neither for a repeated thought of a
+// read returns the text of a part, or its attachment; neither for a repeated thought of a
 // model.
-func (p part) read() (text *string, attached string, err error) {
-	source := ""
+func (p part) read() (text *string, attached *Attachment, err error) {
+	source, data := "", p.imageData()
 	if p.Source != nil {
-		source = p.Source.Type
+		source, data = p.Source.Type, p.Source.Data
 	}
 	switch kind := strings.TrimPrefix(p.Type, "input_"); {
 	case kind == "thinking", kind == "redacted_thinking", kind == "reasoning":
-		return nil, "", nil
+		return nil, nil, nil
 	case p.Text != nil:
-		return p.Text, "", nil
+		return p.Text, nil, nil
 	case p.Refusal != nil:
-		return p.Refusal, "", nil
+		return p.Refusal, nil, nil
 	case source == "text":
-		return &p.Source.Data, "", nil
+		return &p.Source.Data, nil, nil
 	case source == "content":
-		return &p.Source.Content.Text, "", nil
+		return &p.Source.Content.Text, nil, nil
 	case kind == "image_url", kind == "image" && (source == "" || source == "base64" || source == "url"):
-		return nil, "image", nil
+		return nil, &Attachment{Kind: KindImage, Data: data}, nil
 	case kind == "file", kind == "document" && (source == "base64" || source == "url"):
-		return nil, "document", nil
+		return nil, &Attachment{Kind: KindDocument, Data: data}, nil
 	}
-	return nil, "", &ContentError{Type: fmt.Sprintf("a part of the type %.40q", strings.TrimSpace(p.Type+" "+source))}
+	return nil, nil, &ContentError{Type: fmt.Sprintf("a part of the type %.40q", strings.TrimSpace(p.Type+" "+source))}
+}
+
+// imageData returns the content of a data URL.
+func (p part) imageData() string {
+	var url string
+	if json.Unmarshal(p.ImageURL, &url) != nil {
+		var in struct {
+			URL string `json:"url"`
+		}
+		_ = json.Unmarshal(p.ImageURL, &in) // a picture without an address has no data
+		url = in.URL
+	}
+	rest, isData := strings.CutPrefix(url, "data:")
+	if _, data, encoded := strings.Cut(rest, ";base64,"); isData && encoded {
+		return data
+	}
+	return ""
 }

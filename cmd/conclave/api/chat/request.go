@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +18,7 @@ import (
 	"conclave/cmd/conclave/api/access"
 	"conclave/cmd/conclave/api/gateway"
 	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/run/inputs"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm/wire"
@@ -242,7 +245,7 @@ func callText(name, arguments string) string { return "call: " + name + " " + ar
 func withPlaceholders(m message) string {
 	shown := m.Text
 	for _, a := range m.Attachments {
-		shown += fmt.Sprintf("\n[an earlier %s, not shown again]", a)
+		shown += fmt.Sprintf("\n[an earlier %s, not shown again]", a.Kind)
 	}
 	return shown
 }
@@ -254,6 +257,9 @@ func (h *Handler) toQuestion(r *http.Request, by access.Caller, body []byte, in 
 		return q, err
 	}
 	if q.Input, err = sessionInput(r, in); err != nil {
+		return q, err
+	}
+	if q.Input.Images, err = h.storePictures(r.Context(), in.messages); err != nil {
 		return q, err
 	}
 	if in.continues != "" {
@@ -271,14 +277,33 @@ func (h *Handler) toQuestion(r *http.Request, by access.Caller, body []byte, in 
 	return q, nil
 }
 
+// storePictures stores the pictures of the query, the last user message. Those of earlier ones were seen then.
+func (h *Handler) storePictures(ctx context.Context, messages []message) ([]artifact.Picture, error) {
+	var files []inputs.File
+	for _, m := range slices.Backward(messages) {
+		if m.role != "user" {
+			continue
+		}
+		for i, a := range m.Attachments {
+			data, err := base64.StdEncoding.DecodeString(a.Data)
+			switch {
+			case a.Kind != wire.KindImage:
+				return nil, unsupportedParam("messages", "a team reads text and pictures, and the last user message has a document; send its text")
+			case a.Data == "" || err != nil:
+				return nil, invalidParam("messages", "picture %d of the last user message is no data URL and no base64; nothing is fetched from an address, so send its bytes", i+1)
+			}
+			files = append(files, inputs.File{Name: fmt.Sprintf("picture-%d", i+1), Data: data})
+		}
+		break
+	}
+	return h.desk.StorePictures(ctx, files)
+}
+
 // sessionInput applies the limits that a worker would apply, so that the refusal has HTTP's form.
 func sessionInput(r *http.Request, in request) (sessionflow.Input, error) {
 	query, instructions, history, err := splitMessages(in.messages)
 	if err != nil {
 		return sessionflow.Input{}, err
-	}
-	if len(query.Attachments) > 0 {
-		return sessionflow.Input{}, unsupportedParam("messages", "a team reads text only, and the last message has another part: "+query.Attachments[0])
 	}
 	if in.told != "" {
 		instructions = strings.TrimSpace(instructions + "\n\n" + in.told)

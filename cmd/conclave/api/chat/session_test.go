@@ -1,9 +1,13 @@
 package chat
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"image"
+	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -421,4 +425,48 @@ func TestComplete_unavailable(t *testing.T) {
 	code, why := failure(t, w)
 	require.Equal(t, "unavailable", code)
 	require.Equal(t, "start the session: no connection; send the request again", why)
+}
+
+// A pasted picture is stored and shown with the question, in the form of each protocol.
+func TestComplete_pictures(t *testing.T) {
+	t.Parallel()
+	var drawn bytes.Buffer
+	require.NoError(t, png.Encode(&drawn, image.NewGray(image.Rect(0, 0, 2, 2))))
+	data := base64.StdEncoding.EncodeToString(drawn.Bytes())
+	url := "data:image/png;base64," + data
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{"model":"conclave/reviewers","messages":[{"role":"user","content":[{"type":"text","text":"What is it?"},{"type":"image_url","image_url":{"url":"` + url + `"}}]}]}`,
+		"/v1/responses":        `{"model":"conclave/reviewers","input":[{"role":"user","content":[{"type":"input_text","text":"What is it?"},{"type":"input_image","image_url":"` + url + `"}]}]}`,
+		"/v1/messages":         `{"model":"conclave/reviewers","max_tokens":99,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + data + `"}},{"type":"text","text":"What is it?"}]}]}`,
+	} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, callers.Alice, false)
+			asked := make(chan sessionflow.Input, 1)
+			go func() {
+				begun := s.played.Begun(t)
+				asked <- begun.Input
+				begun.Decide("A square.", llm.Usage{})
+			}()
+			w := s.send(t.Context(), http.MethodPost, path, body)
+			require.Equal(t, http.StatusOK, w.Code, w.Body.String())
+			input := <-asked
+			require.Equal(t, "What is it?", input.Query)
+			require.Len(t, input.Images, 1)
+			require.Equal(t, "01/picture-1", input.Images[0].Path)
+		})
+	}
+	s := newSite(t, callers.Alice, false)
+	for want, part := range map[string]string{
+		"nothing is fetched from an address": `{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`,
+		"is no data URL and no base64":       `{"type":"image_url","image_url":{"url":"data:image/png;base64,!"}}`,
+		"it is not a PNG, JPEG":              `{"type":"image_url","image_url":{"url":"data:image/png;base64,aGk="}}`,
+		"has a document; send its text":      `{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,AA=="}}`,
+	} {
+		w := s.ask(`{"model":"conclave/reviewers","messages":[{"role":"user","content":[{"type":"text","text":"q"},` + part + `]}]}`)
+		require.Equal(t, http.StatusBadRequest, w.Code, want)
+		_, why := failure(t, w)
+		require.Contains(t, why, want)
+	}
+	require.Zero(t, s.played.Count())
 }

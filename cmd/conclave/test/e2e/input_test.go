@@ -3,6 +3,11 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/base64"
+	"image"
+	"image/png"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -48,4 +53,36 @@ func TestBadInput(t *testing.T) {
 			c.gone()
 		})
 	}
+}
+
+// A large picture of the question is shown in each call. The history, the journal and the transcript only refer to it.
+func TestPictures(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	noise := image.NewNRGBA(image.Rect(0, 0, 1100, 1100))
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise.Pix)
+	var drawn bytes.Buffer
+	require.NoError(t, png.Encode(&drawn, noise))
+	require.Greater(t, drawn.Len(), 4<<20)
+	picture := c.file("lamp.png", drawn.String())
+	model := newModelServer(t, map[string][]reply{
+		"model-a": {answer("A lamp."), vote("agent1", "Mine.")}, "model-b": {answer("Noise."), vote("agent1", "It is one.")}, "model-c": {answer("Snow."), vote("agent1", "It is.")},
+	})
+	out := c.conclave("run", "--session-id", "seen", "--config", c.file("team.yaml", model.team("agent_a", "agent_b", "agent_c")), "--image", picture, "What is this?")
+	require.Equal(t, 0, out.code, out.stderr)
+	shown := `"url":"data:image/png;base64,` + base64.StdEncoding.EncodeToString(drawn.Bytes())
+	for _, name := range []string{"model-a", "model-b", "model-c"} {
+		for n := range 2 {
+			require.Contains(t, model.request(name, n+1), shown)
+			require.Contains(t, model.request(name, n+1), "With it comes a picture, shown below this text: lamp.png.")
+		}
+	}
+	dir := filepath.Join(c.home, "pulled")
+	require.Equal(t, 0, c.conclave("pull", "seen", dir).code)
+	for _, agent := range []string{"agent_a", "agent_b", "agent_c"} {
+		info, err := os.Stat(filepath.Join(dir, "agents", agent, "001", "transcript.jsonl"))
+		require.NoError(t, err)
+		require.Less(t, info.Size(), int64(100_000))
+	}
+	require.Equal(t, 1, c.conclave("run", "--offline", "--image", c.file("note.txt", "text"), "What is this?").code)
 }
