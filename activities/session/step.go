@@ -70,20 +70,12 @@ func (a *Activities) assembleStep(ctx context.Context, run *attempt.Attempt, in 
 	if err != nil {
 		return err
 	}
-	agent, ok := t.Agent(in.Launch.Agent)
-	if !ok {
-		return activities.Invalid(fmt.Errorf("the team has no agent %s", in.Launch.Agent))
-	}
-	settled, _, err := activities.SettleShell(ctx, a.Confined, store, layout, agent)
+	agent, err := a.agentOf(ctx, store, t, in)
 	if err != nil {
 		return err
 	}
-	agent = settled[0]
 	if len(drafts.Criteria) > 0 && len(criteria) == 0 {
 		criteria = drafts.Criteria
-	}
-	if in.Launch.Purpose == coordination.Evaluation {
-		agent = t.EvaluatorOf(agent)
 	}
 	run.Depth = session.Depth
 	if run.Ports.Caller, err = callerTools(store, in, session.Caller); err != nil {
@@ -98,24 +90,45 @@ func (a *Activities) assembleStep(ctx context.Context, run *attempt.Attempt, in 
 		return err
 	}
 	m := newStep(run, in, t, agent)
-	if m.Layout, err = activities.Start(ctx, a.Bases(), layout, session.Material); err != nil {
+	if err := a.showMaterial(ctx, run, &m, session.Material); err != nil {
 		return err
-	}
-	if m.Contexts, err = activities.Contexts(ctx, a.Bases(), session.Material); err != nil {
-		return err
-	}
-	pictures, err := activities.Pictures(ctx, a.Bases(), session.Material)
-	if err != nil {
-		return err
-	}
-	run.Ports.Model = illustrate(run.Ports.Model, pictures)
-	for i, p := range pictures {
-		m.Pictures = append(m.Pictures, team.Picture{Name: path.Base(session.Images[i].Path), Image: llm.Image{MediaType: p.MediaType, Ref: p.Ref}})
 	}
 	m.Query, m.Secret, m.Criteria, m.Turns, m.Persona = session.Query, session.FirstRunID, criteria, turns, drafts.Persona
 	m.Instructions = session.Instructions
 	run.Spec, err = m.Spec(ctx, store)
 	run.Spec.KeepsJournal = true // Record deletes all of the session
+	return err
+}
+
+// agentOf returns the agent of a launch, with or without the shell as the session's first worker has decided.
+func (a *Activities) agentOf(ctx context.Context, store artifact.Store, t config.Team, in StepInput) (config.Agent, error) {
+	agent, ok := t.Agent(in.Launch.Agent)
+	if !ok {
+		return agent, activities.Invalid(fmt.Errorf("the team has no agent %s", in.Launch.Agent))
+	}
+	settled, _, err := activities.SettleShell(ctx, a.Confined, store, artifact.InBucket(in.Session), agent)
+	if err != nil {
+		return agent, err
+	}
+	if in.Launch.Purpose == coordination.Evaluation {
+		return t.EvaluatorOf(settled[0]), nil
+	}
+	return settled[0], nil
+}
+
+// showMaterial gives a step the base, the context and the pictures of its session.
+func (a *Activities) showMaterial(ctx context.Context, run *attempt.Attempt, m *team.Step, shown artifact.Material) (err error) {
+	if m.Layout, err = activities.Start(ctx, a.Bases(), m.Layout, shown); err != nil {
+		return err
+	}
+	if m.Contexts, err = activities.Contexts(ctx, a.Bases(), shown); err != nil {
+		return err
+	}
+	pictures, err := activities.Pictures(ctx, a.Bases(), shown)
+	run.Ports.Model = illustrate(run.Ports.Model, pictures)
+	for i, p := range pictures {
+		m.Pictures = append(m.Pictures, team.Picture{Name: path.Base(shown.Images[i].Path), Image: llm.Image{MediaType: p.MediaType, Ref: p.Ref}})
+	}
 	return err
 }
 
