@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"conclave/activities"
+	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	team "conclave/engine/session"
@@ -30,6 +31,7 @@ type later struct {
 
 	earlier map[string]bool // the other runs whose steps the state has, or a reset has undone
 	steps   []finished
+	counted []team.Step // the commits among them, whose documents may be missing
 }
 
 // finished is a step and the time of its end.
@@ -71,7 +73,8 @@ func (l *later) readMessages(ctx context.Context, after int) ([]coordination.Sai
 }
 
 // readAgent reads the steps of an agent whose numbers are higher than that of its last step in the
-// state. The last one is left to its next launch if it has no action: that goes on with its journal.
+// state. The last one is left to its next launch if it has neither an action nor a transcript: that goes on
+// with its journal.
 func (l *later) readAgent(ctx context.Context, agent string, after int) error {
 	var open *step.Transcript
 	number := 0 // that of open
@@ -79,8 +82,12 @@ func (l *later) readAgent(ctx context.Context, agent string, after int) error {
 		t, err := step.ReadTranscript(ctx, l.Store, l.layout, l.layout.Step(agent, n, ""))
 		switch {
 		case errors.Is(err, artifact.ErrNotFound):
-			if open != nil && !l.isRunning(open.Claim.Token) {
-				l.addStep(agent, *open, "", suspendedEnd(number, open.Claim))
+			if open != nil && (open.Over || !l.isRunning(open.Claim.Token)) {
+				end := suspendedEnd(number, open.Claim)
+				if open.Over { // then its journal may be gone
+					end.Usage = open.Usage()
+				}
+				l.addStep(agent, *open, "", end)
 			}
 			return nil
 		case err == nil && l.knowsEnd(t.Claim.Token):
@@ -152,6 +159,8 @@ func (l *later) readCommit(ctx context.Context, agent string, number int, t step
 		Session: l.session, ConfigHash: l.saved.Prepared.ConfigHash, Checks: l.saved.Core.Config.Ballot != "",
 		Launch: coordination.Launch{ID: launch, Agent: agent, Purpose: purpose},
 	}
+	in.Launch.After = number - 1
+	l.counted = append(l.counted, team.Step{Launch: in.Launch, Token: t.Claim.Token})
 	r := StepResult{Token: t.Claim.Token, Step: number, Outcome: outcome, Usage: t.Commit.Usage}
 	if err := l.examineAnswer(ctx, in, *t.Commit, &r); err != nil {
 		return err
@@ -232,6 +241,8 @@ type Reopening struct {
 	Saved     Saved  `json:"saved"`
 
 	Unclaimed []coordination.LaunchID `json:"unclaimed,omitempty"` // running steps that have claimed no number
+
+	counted []team.Step // the steps whose commits Saved has caught up with
 }
 
 // Reopen seals the ledger against late records of earlier workflow runs, loads the newest state and
@@ -268,12 +279,34 @@ func (a *Activities) Reopen(ctx context.Context, in ReopenInput) (Reopening, err
 	if err != nil {
 		return Reopening{}, err
 	}
+	start, err := activities.Start(ctx, a.Bases(), layout, session.Material)
+	if err == nil {
+		err = a.finishCommits(ctx, start, t, r.counted)
+	}
+	if err != nil {
+		return Reopening{}, err
+	}
 	if r.Unclaimed, err = a.unclaimedSteps(ctx, layout, r); err != nil {
 		return Reopening{}, err
 	}
 	r.Saved.Prepared.Seal = seal
 	r.Saved.Prepared.HeartbeatTimeoutSeconds = a.preparedSession(layout, t, session.Limits, session.Caller).HeartbeatTimeoutSeconds
 	return r, nil
+}
+
+// finishCommits writes the documents of commits whose attempts may have died before they wrote them.
+func (a *Activities) finishCommits(ctx context.Context, layout artifact.Layout, t config.Team, steps []team.Step) error {
+	for _, m := range steps {
+		m.Layout, m.Agents, m.Scratch = layout, agentsOf(t), a.Scratch
+		spec := m.Place()
+		spec.KeepsJournal, spec.Documents = true, func(number int, c artifact.Commit) ([]step.Document, error) {
+			return m.Documents(ctx, a.Store, number, c)
+		}
+		if _, err := step.Find(ctx, step.Ports{Store: a.Store, Now: a.Now}, spec); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // CanReopen returns an error if an ended session cannot be continued. It changes nothing.
@@ -315,7 +348,7 @@ func (a *Activities) loadNewestState(ctx context.Context, in ReopenInput, sessio
 	if err != nil {
 		return Reopening{}, err
 	}
-	r := Reopening{Session: in.Session, Query: text.Truncate(session.Query, team.MaxConversation), Continues: session.Continues, Run: l.run, Saved: *l.saved}
+	r := Reopening{Session: in.Session, Query: text.Truncate(session.Query, team.MaxConversation), Continues: session.Continues, Run: l.run, Saved: *l.saved, counted: l.counted}
 	r.Saved.SecondsLeft = max(r.Saved.SecondsLeft, leastSeconds)
 	r.Saved.Warned = false
 	return r, nil

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -139,6 +140,39 @@ func TestReopen_catchesUp(t *testing.T) {
 	require.Equal(t, "next-l6", launched["agent_b"].ResumeFrom)
 	require.True(t, launched["agent_b"].Uncounted)
 	require.Equal(t, []coordination.Action{coordination.NewAnswer, coordination.Vote}, launched["agent_b"].Offered)
+}
+
+// A step whose transcript is stored has ended, although its run was cut off before it recorded that: its journal
+// may be gone, so it counts, and the step that goes on with it does not count it again.
+func TestReopen_countsACutStep(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.save("run", 1, waved())
+	d.put(d.layout.Step("agent_a", 2, "step.json"), artifact.Claim{Token: "run-l3", StartedAt: d.began})
+	reply := step.Line{Entry: loop.Entry{Kind: loop.Reply, Usage: &llm.Usage{ModelCalls: 1}}}
+	line, err := json.Marshal(reply)
+	require.NoError(t, err)
+	require.NoError(t, d.store.Create(t.Context(), d.layout.Step("agent_a", 2, "transcript.jsonl"), line))
+	_, view, launched := d.load()
+	require.EqualValues(t, 1, view.Cost.ModelCalls)
+	require.Equal(t, "run-l3", launched["agent_a"].ResumeFrom)
+	require.False(t, launched["agent_a"].Uncounted)
+}
+
+// A commit that a reopened session counts has its documents, although its attempt has died before it wrote them.
+func TestReopen_finishesCommits(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.claims("agent_a", 1, artifact.Claim{Token: "run-l1"})
+	d.commits("agent_a", 1, "new_answer", answered)
+	r, _, _ := d.load()
+	require.NoError(t, d.finishCommits(t.Context(), d.layout, d.Teams.Named[activities.DefaultTeam], r.counted))
+	a, err := artifact.ReadJSON[artifact.Answer](t.Context(), d.store, d.layout.Step("agent_a", 1, "answer.json"))
+	require.NoError(t, err)
+	require.Equal(t, "A", a.Answer)
+	last, err := artifact.ReadJSON[artifact.LastAction](t.Context(), d.store, d.layout.Agent("agent_a", "last_action.json"))
+	require.NoError(t, err)
+	require.Equal(t, "new_answer", string(last.Action))
 }
 
 // Steps of a run that a reset has replaced do not count, whatever they did later.

@@ -191,16 +191,19 @@ func readCriteria(ctx context.Context, store artifact.Store, layout artifact.Lay
 // newStep returns the step of a launch. It receives human messages even if updates from peers are
 // disabled.
 func newStep(run *attempt.Attempt, in StepInput, t config.Team, agent config.Agent) team.Step {
-	m := team.Step{
-		Layout: artifact.InBucket(in.Session), Launch: in.Launch, Token: run.Token, Attempt: run.Number, Spent: run.Result.Usage,
+	return team.Step{
+		Layout: artifact.InBucket(in.Session), Launch: in.Launch, Token: run.Token, Attempt: run.Number, Spent: run.Result.Usage, Agents: agentsOf(t),
 		SystemMessage: agent.SystemMessage,
 		Files:         agent.Tools.Files || agent.Tools.Shell.On(), Window: run.Ports.Window, Team: t, Bell: run.Look,
 		Scratch: run.Ports.Scratch,
 	}
+}
+
+func agentsOf(t config.Team) (ids []string) {
 	for _, a := range t.Agents {
-		m.Agents = append(m.Agents, a.ID)
+		ids = append(ids, a.ID)
 	}
-	return m
+	return ids
 }
 
 func (a *Activities) stepResult(ctx context.Context, run *attempt.Attempt, in StepInput) (StepResult, error) {
