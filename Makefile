@@ -112,8 +112,10 @@ worth: build ## accuracy and tokens of a team of small models against votes, hou
 	@CONCLAVE_BIN=$(BIN)/conclave .ci/worth.sh $(TOOLS)/worth; status=$$?; test $$status != 3 || { echo 'make worth: skipped'; exit 0; }; \
 	WORTH_DIR=$(TOOLS)/worth CONCLAVE_WRITE=1 go test -count=1 -run '^TestPage$$' ./cmd/conclave/test/worth && exit $$status
 
-# Verdicts of the programs are kept in .tools/recorded.
+# Verdicts of the programs are kept in .tools/recorded. The tables are removed first: without one that is not
+# measured there is no page.
 recorded: ## what teams make of recorded answers and programs of real models, in an hour; writes docs/worth.md
+	rm -f docs/worth/recorded/*.json
 	CONCLAVE_RECORDED=$(TOOLS)/recorded go test -vet=off -count=1 -v -timeout 4h ./cmd/conclave/test/worth -run '^Test[^P]|^TestPr'
 	CONCLAVE_WRITE=1 go test -count=1 -run '^TestPage$$' ./cmd/conclave/test/worth
 

@@ -3,14 +3,12 @@
 package worth_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -200,18 +198,10 @@ func (k *task) outcomesOf(team []member) (d decided) {
 // requireDecided compares decisions of the core with those of a second implementation in another language.
 func requireDecided(t testing.TB, teams []decided, winners []int) {
 	t.Helper()
-	python, err := exec.LookPath("python3")
-	require.NoError(t, err)
-	in, err := json.Marshal(map[string]any{"programs": teams})
-	require.NoError(t, err)
-	script := exec.Command(python, recorded+"replay.py")
-	script.Stdin, script.Stderr = bytes.NewReader(in), os.Stderr
-	out, err := script.Output()
-	require.NoError(t, err)
-	lines := strings.Fields(string(out))
+	lines := runScript(t, map[string]any{"programs": teams})
 	require.Len(t, lines, len(winners))
 	for i, winner := range winners {
-		require.Equal(t, strconv.Itoa(winner), lines[i], "%+v", teams[i])
+		require.Equal(t, strconv.Itoa(winner), string(lines[i]), "%+v", teams[i])
 	}
 }
 

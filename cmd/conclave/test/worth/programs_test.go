@@ -3,8 +3,8 @@
 //
 // Its tests measure a sample; `make recorded` measures everything, which takes an hour, and writes the tables
 // of docs/worth.md. page_test.go has the page, replay_test.go the comparison with a second implementation
-// and the advice and promises on questions that were held out, programs_test.go the programs that run in the
-// sandbox, and stack_test.go sessions with all their activities.
+// and the advice on questions that were held out, promise_test.go promises and skills on such questions,
+// programs_test.go the programs that run in the sandbox, and stack_test.go sessions with all their activities.
 package worth_test
 
 import (
@@ -16,6 +16,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -71,6 +72,23 @@ func readTasks(t testing.TB) []*task {
 		tasks = append(tasks, one)
 	}
 	return tasks
+}
+
+// runScript returns the lines that the second implementation, in another language, prints for its input.
+func runScript(t testing.TB, in any) [][]byte {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if _, all := kept(); err != nil && !all {
+		t.Skip("no python3")
+	}
+	require.NoError(t, err)
+	given, err := json.Marshal(in)
+	require.NoError(t, err)
+	script := exec.Command(python, recorded+"replay.py")
+	script.Stdin, script.Stderr = bytes.NewReader(given), os.Stderr
+	out, err := script.Output()
+	require.NoError(t, err)
+	return bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 }
 
 func unzip(t testing.TB, data []byte) []byte {

@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/config"
-	"conclave/engine/coordination"
 	"conclave/engine/eval"
 	"conclave/engine/session"
 )
@@ -110,10 +108,6 @@ func strongest(t testing.TB, r *eval.Recording) []string {
 // `make recorded` on all questions of all teams of three and of larger ones.
 func TestReplay_secondImplementation(t *testing.T) {
 	t.Parallel()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("no python3")
-	}
 	_, all := kept()
 	first, rows := 800, count(800)
 	if all {
@@ -129,13 +123,7 @@ func TestReplay_secondImplementation(t *testing.T) {
 			groups = append(groups, three[i])
 		}
 	}
-	in, err := json.Marshal(map[string]any{"data": letters, "first": first, "teams": groups})
-	require.NoError(t, err)
-	script := exec.Command(python, recorded+"replay.py")
-	script.Stdin, script.Stderr = bytes.NewReader(in), os.Stderr
-	out, err := script.Output()
-	require.NoError(t, err)
-	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+	lines := runScript(t, map[string]any{"data": letters, "first": first, "teams": groups})
 	require.Len(t, lines, len(groups))
 	p := replayer(r)
 	for i, members := range groups {
@@ -290,96 +278,4 @@ func TestAdvice_warns(t *testing.T) {
 		require.LessOrEqual(t, w.none.share(), wrongly, drawn)
 	}
 	keepTable(t, "advice", []string{"questions", "warned of those that lose 5 points or more", "2 points or more", "wrongly advised of those that do not lose", "“list … first” that helps", "“leave … out” that helps"}, rows)
-}
-
-// With skills measured on 1,000 questions, the order of the file is worth at most 0.3 points on the others.
-func TestSkill_orderDecidesLess(t *testing.T) {
-	t.Parallel()
-	chance := rand.New(rand.NewPCG(4, 39))
-	all := chance.Perm(questions)
-	if _, everything := kept(); !everything {
-		all = all[:4000]
-	}
-	sample, rest := readLetters(t, all[:1000]), readLetters(t, all[1000:])
-	best := strongest(t, sample)
-	judge := replayer(rest)
-	var rows [][]string
-	for _, members := range [][]string{best[:3], best[3:6], best[:4], {best[0], best[5], best[12]}, {best[8], best[20], best[3], best[14]}, best[:7]} {
-		without := judge.Replay(lineup(t, rest, own, members...))
-		l := lineup(t, rest, own, members...)
-		for i, m := range replayer(sample).Replay(lineup(t, sample, own, members...)).Members {
-			l.Seats[i].Skill = &m.Accuracy
-		}
-		with := judge.Replay(l)
-		t.Logf("%v: without skill %.4f to %.4f, with it %.4f to %.4f", members, without.Order.Worst, without.Order.Best, with.Order.Worst, with.Order.Best)
-		require.LessOrEqual(t, with.Order.Best-with.Order.Worst, 0.003)
-		require.GreaterOrEqual(t, with.Team.Accuracy, without.Order.Best-0.01)
-		rows = append(rows, []string{strings.Join(members, ", "), fmt.Sprintf("%.3f to %.3f", without.Order.Worst, without.Order.Best), fmt.Sprintf("%.3f to %.3f", with.Order.Worst, with.Order.Best)})
-	}
-	keepTable(t, "skill", []string{"team", "by order, without skill", "with it"}, rows)
-}
-
-// A promise that is made from drawn questions is broken on the rest in at most 5 % of the drawings, plus 3
-// points of chance.
-func TestPromise_onRecordedAnswers(t *testing.T) {
-	t.Parallel()
-	r := readLetters(t, nil)
-	best := strongest(t, r)
-	draws, sizes := 200, []int{1500}
-	if _, all := kept(); all {
-		sizes = []int{400, 1500}
-	}
-	var rows [][]string
-	for _, c := range []struct {
-		name    string
-		members []string
-		wrong   float64
-		refused bool // the promise cannot be kept, and is nearly always refused
-	}{
-		{"three", best[:3], 0.10, true},
-		{"three", best[:3], 0.13, false},
-		{"three", best[:3], 0.25, false},
-		{"five", best[:5], 0.15, false},
-		{"nine", best[:9], 0.10, false},
-		{"nine", best[:9], 0.15, false},
-	} {
-		decisions := replayer(r).Judge(lineup(t, r, own, c.members...))
-		for _, n := range sizes {
-			chance := rand.New(rand.NewPCG(uint64(n), 39))
-			var kept, broken, acted rate
-			for range draws {
-				order := chance.Perm(len(decisions))
-				var sample []coordination.Judged
-				for _, i := range order[:n] {
-					sample = append(sample, decisions[i])
-				}
-				threshold, err := coordination.Calibrate(sample).Promise(c.wrong)
-				kept.add(err == nil)
-				if err != nil {
-					broken.add(false)
-					continue
-				}
-				var wrong rate
-				admitted := map[*coordination.Support]bool{nil: threshold.Admits(nil)} // equal decisions share theirs
-				for _, i := range order[n:] {
-					admits, known := admitted[decisions[i].Support]
-					if !known {
-						admits = threshold.Admits(decisions[i].Support)
-						admitted[decisions[i].Support] = admits
-					}
-					if acted.add(admits); admits {
-						wrong.add(!decisions[i].Right)
-					}
-				}
-				broken.add(wrong.share() > c.wrong)
-			}
-			t.Logf("%s, wrong: %g, from %d questions: promised in %.3f of the drawings, acts on %.3f, broken in %.3f", c.name, c.wrong, n, kept.share(), acted.share(), broken.share())
-			require.LessOrEqual(t, broken.share(), 0.08, "%s %g %d", c.name, c.wrong, n)
-			if c.refused {
-				require.LessOrEqual(t, kept.share(), 0.08, "%s %g %d", c.name, c.wrong, n)
-			}
-			rows = append(rows, []string{"the best " + c.name, fmt.Sprint(c.wrong), fmt.Sprint(n), fmt.Sprintf("%.1f %%", 100*kept.share()), fmt.Sprintf("%.1f %%", 100*acted.share()), fmt.Sprintf("%.1f %%", 100*broken.share())})
-		}
-	}
-	keepTable(t, "promises", []string{"team", "`wrong`", "questions", "promised, of 200 drawings", "then acts on", "broken"}, rows)
 }

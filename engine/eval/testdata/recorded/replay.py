@@ -1,8 +1,16 @@
 """A second implementation of `conclave eval replay` for tables of letters, by other means: no code, no rules of the
 protocol and no sessions are shared. Standard input has {"data": FILE, "first": N or 0, "teams": [[member, …], …]}; a
-line of standard output has the figures of a team whose members vote for their own answers. With {"programs": [{"texts":
-[…], "passed": [[verdicts by author] by member]}, …]} a line is the member that running the members' tests decides for."""
+line of standard output has the figures of a team whose members vote for their own answers.
+
+{"data": FILE, "promises": [{"members": […], "wrong": share, "draws": NAME}, …], "draws": {NAME: [[question, …], …]}}
+asks for promises that are calibrated on drawn questions: a line has, by drawing, the least score in hundredths or null,
+how many of the other questions the team acts on, and how many of these it decides wrongly. {"data": FILE, "skilled":
+[[member, …], …], "sample": [question, …], "rest": [question, …]} asks for the worst and the best order of a team on the
+rest, without skills and with those of the sample. With {"programs": [{"texts": […], "passed": [[verdicts by author] by
+member]}, …]} a line is the member that running the members' tests decides for."""
 import collections
+import fractions
+import functools
 import gzip
 import itertools
 import json
@@ -51,6 +59,14 @@ def mcnemar(b, c):
     return min(1, 2 * sum(math.comb(n, i) for i in range(k + 1)) / 2**n)
 
 
+def orders(size):
+    """Returns the orders of a team that are compared: all of them up to four members, else each member first."""
+    every = range(size)
+    if size > 4:
+        return [(i, *(j for j in every if j != i)) for i in every]
+    return list(itertools.permutations(every))
+
+
 class Team:
     """A team with the number of questions of each pattern of letters."""
 
@@ -96,10 +112,7 @@ class Team:
                 both.append({"a": self.names[j], "b": self.names[i], "share": share})
         alike = lambda x, y: "-" not in x and len(set(x)) == 1
         unanimous = self.count(alike)
-        orders = itertools.permutations(every)
-        if len(every) > 4:
-            orders = [[i, *(j for j in every if j != i)] for i in every]
-        by_order = [self.count(self.order(o)) / n for o in orders]
+        by_order = [self.count(self.order(o)) / n for o in orders(len(every))]
         curve = []
         for least in sorted({round(support(row[:-1]), 4) for row in self.rows}):
             acts = lambda x, y: decide(x) is not None and round(support(x), 4) >= least
@@ -134,6 +147,89 @@ class Team:
         return advised
 
 
+def by_skill(letters, skills):
+    """Returns the letter for which a team with skills decides: of the most frequent ones that of the most skilled."""
+    given = [x for x in letters if x != "-"]
+    if not given:
+        return None
+    most = max(given.count(x) for x in given)
+    return max((skill, -i, x) for i, (x, skill) in enumerate(zip(letters, skills)) if x != "-" and given.count(x) == most)[2]
+
+
+def skilled(column, names, sample, rest):
+    """Returns the accuracy on the rest in the worst and the best order: without skills, and with those of the sample."""
+    right = column["answer"]
+    skills = [sum(column[name][q] == right[q] for q in sample) for name in names]
+    patterns = collections.Counter((*(column[name][q] for name in names), right[q]) for q in rest)
+    without, having = [], []
+    for order in orders(len(names)):
+        of = lambda row: [row[i] for i in order]
+        without.append(sum(n for row, n in patterns.items() if decide(of(row)) == row[-1]) / len(rest))
+        having.append(sum(n for row, n in patterns.items() if by_skill(of(row), of(skills)) == row[-1]) / len(rest))
+    return {"without": [min(without), max(without)], "with": [min(having), max(having)]}
+
+
+def parts(letters):
+    """Returns the parts of a decision's support: the share of votes, and, where others answered too, how many of them
+    agree and how far the letter is ahead of the next one."""
+    given = collections.Counter(x for x in letters if x != "-")
+    n, winner = sum(given.values()), decide(letters)
+    if n == 0:
+        return None
+    own = given.pop(winner)
+    share = fractions.Fraction(own, n)
+    if n == 1:
+        return (share, None, None)
+    return (share, fractions.Fraction(own - 1, n - 1), share - fractions.Fraction(max(given.values(), default=0), n))
+
+
+@functools.cache
+def keeps(wrong, k, n):
+    """Reports whether k wrong decisions of n would be rare, at most one time in 20, if more than the share were wrong."""
+    if k >= n:
+        return False
+    return math.fsum(math.exp(math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * math.log(wrong) + (n - i) * math.log(1 - wrong)) for i in range(k + 1)) <= 0.05
+
+
+@functools.cache
+def fewest(wrong, k):
+    return next(n for n in itertools.count(k + 1) if keeps(wrong, k, n))
+
+
+def promise(classes, drawn, wrong):
+    """Returns the least score in hundredths with which a promise is kept, and the scores of all classes of decisions."""
+    n = sum(drawn.values())
+    supports = [support for (support, _) in drawn if support]
+    used = [i for i in range(3) if all(support[i] is not None for support in supports)]
+    scores = {}
+    for support, right in classes:
+        values = [support[i] for i in used] if support else [None]
+        scores[support, right] = -1 if None in values else int(100 * sum(max(0, x) for x in values) / len(values))
+    first, least = max(fewest(wrong, 0), min(fewest(wrong, 6), n // 2)), None
+    for score in sorted({scores[c] for c in drawn if scores[c] >= 0}, reverse=True):
+        acted = sum(k for c, k in drawn.items() if scores[c] >= score)
+        failed = sum(k for c, k in drawn.items() if scores[c] >= score and not c[1])
+        if acted < first:
+            continue
+        if not keeps(wrong, failed, acted):
+            break
+        least = score
+    return least, scores
+
+
+def promises(column, members, wrong, draws):
+    """Returns, by drawing, the least score, on how many other questions the team acts, and how many of these are wrong."""
+    rows = list(zip(*(column[name] for name in members), column["answer"]))
+    judged = [(parts(row[:-1]), decide(row[:-1]) == row[-1]) for row in rows]
+    every, outcomes = collections.Counter(judged), []
+    for draw in draws:
+        drawn = collections.Counter(judged[q] for q in draw)
+        least, scores = promise(every, drawn, wrong)
+        acts = [(c, n - drawn[c]) for c, n in every.items() if least is not None and scores[c] >= least]
+        outcomes.append([least, sum(n for _, n in acts), sum(n for c, n in acts if not c[1])])
+    return outcomes
+
+
 def decide_programs(texts, passed):
     """Returns the member whose program no other one beats: with higher voices, and not outvoted unless others than the two say so."""
     every, million = range(len(texts)), 10**6
@@ -160,9 +256,13 @@ def main():
         return
     with gzip.open(given["data"], "rt") as table:
         header = table.readline().rstrip("\n").split("\t")
-        rows = [line.rstrip("\n").split("\t") for line in table][: given["first"] or None]
+        rows = [line.rstrip("\n").split("\t") for line in table][: given.get("first") or None]
     column = {name: [row[i] for row in rows] for i, name in enumerate(header)}
-    for names in given["teams"]:
+    for names in given.get("skilled", []):
+        print(json.dumps(skilled(column, names, given["sample"], given["rest"])))
+    for p in given.get("promises", []):
+        print(json.dumps(promises(column, p["members"], p["wrong"], given["draws"][p["draws"]])))
+    for names in given.get("teams", []):
         patterns = collections.Counter(zip(*(column[name] for name in names), column["answer"]))
         print(json.dumps(Team(names, patterns).figures()))
 
