@@ -125,15 +125,15 @@ func (a *Activities) showMaterial(ctx context.Context, run *attempt.Attempt, m *
 		return err
 	}
 	pictures, err := activities.Pictures(ctx, a.Bases(), shown)
-	run.Ports.Model = illustrate(run.Ports.Model, pictures)
+	run.Ports.Model = withPictures(run.Ports.Model, pictures)
 	for i, p := range pictures {
 		m.Pictures = append(m.Pictures, team.Picture{Name: path.Base(shown.Images[i].Path), Image: llm.Image{MediaType: p.MediaType, Ref: p.Ref}})
 	}
 	return err
 }
 
-// illustrate returns a model whose calls have the data of the pictures that messages refer to.
-func illustrate(model loop.Model, pictures []llm.Image) loop.Model {
+// withPictures returns a model whose calls have the data of the pictures that messages refer to.
+func withPictures(model loop.Model, pictures []llm.Image) loop.Model {
 	if len(pictures) == 0 {
 		return model
 	}

@@ -114,8 +114,8 @@ func (q Question) Recorded(member string) string {
 	return "This answer is recorded; no language model was asked.\n\nANSWER: " + strings.TrimSpace(text)
 }
 
-// FindQuestion returns the index of the question whose ID is the first line of a query, or of the longest
-// one with whose prompt it begins; -1 if there is none.
+// FindQuestion returns the index of the question whose ID is the first line of a query. Without such an ID it
+// is the question with the longest prompt that begins the query, or -1.
 func FindQuestion(questions []Question, query string) int {
 	id, _, _ := strings.Cut(query, "\n")
 	found, longest := slices.IndexFunc(questions, func(q Question) bool { return q.ID == strings.TrimSpace(id) }), 0

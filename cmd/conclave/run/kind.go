@@ -71,7 +71,7 @@ type Requests interface {
 	ReopenInput(ctx context.Context, conn *cli.Connection, run Run, asked workflows.Request) (input any, err error)
 }
 
-// ExplainOffline returns the note on a run that asks no model server, and what its models are.
+// ExplainOffline returns the note on a run that asks no model server, and the name of its models in sentences.
 func (r Run) ExplainOffline() (note, models string) {
 	switch {
 	case Memo(r.Memo, workflows.MemoRecorded, false):

@@ -34,10 +34,10 @@ func CheckPictures(files []File) error {
 	return nil
 }
 
-// StorePictures stores pictures once, however many questions have them, and returns where they are.
+// StorePictures stores checked pictures once, however many questions have them, and returns where they are.
 func StorePictures(ctx context.Context, store artifact.Store, files []File) ([]artifact.Picture, error) {
-	if err := CheckPictures(files); err != nil || len(files) == 0 {
-		return nil, err
+	if len(files) == 0 {
+		return nil, nil
 	}
 	dir, err := os.MkdirTemp("", "conclave-pictures-")
 	if err != nil {
