@@ -90,7 +90,7 @@ func (a *attempt) writeWorkspace(ctx context.Context) error {
 const maxTranscript = 1 << 20
 
 // storeTranscript stores the transcript before the commit and returns its hash. It stores it
-// as transcript.jsonl, or as a blob if it is large or another attempt has written that file.
+// as transcript.jsonl or, behind the journal, as a blob if it is large or another attempt has written that file.
 func (a *attempt) storeTranscript(ctx context.Context) (hash string, err error) {
 	transcript := a.journal.transcript.Bytes()
 	a.transcribed = len(transcript) <= maxTranscript
@@ -99,6 +99,9 @@ func (a *attempt) storeTranscript(ctx context.Context) (hash string, err error) 
 			return artifact.SumOf(transcript), err
 		}
 		a.transcribed = false
+	}
+	if err = a.journal.writeReply(ctx); err != nil {
+		return "", err
 	}
 	return artifact.PutBlob(ctx, a.ports.Store, a.spec.Layout, transcript)
 }
