@@ -14,9 +14,8 @@ import (
 
 // writeDocuments writes the files that people and other programs read, derived from the commit. It
 // may be repeated, even by two attempts at once. Files that replace older ones are written last, so
-// that their readers find the others. Unless the step is the agent's newest, it first reads these,
-// because they may be of a newer step.
-func (a *attempt) writeDocuments(ctx context.Context, newest bool) error {
+// that their readers find the others.
+func (a *attempt) writeDocuments(ctx context.Context) error {
 	store := a.ports.Store
 	documents, err := a.spec.Documents(a.result.Step, a.result.Commit)
 	if err != nil {
@@ -31,13 +30,10 @@ func (a *attempt) writeDocuments(ctx context.Context, newest bool) error {
 	}
 	for _, d := range documents {
 		if d.Replace {
-			if newest {
-				d.Newer = nil
-			}
 			replaced = append(replaced, d)
 			continue
 		}
-		group.Go(func() error { return writeDocument(together, store, d) })
+		group.Go(func() error { return WriteDocument(together, store, d) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -83,7 +79,7 @@ func (a *attempt) writeWorkspace(ctx context.Context) error {
 		}
 		body = tree
 	}
-	return writeDocument(ctx, store, Document{Key: dir + "workspace.json", Body: body})
+	return WriteDocument(ctx, store, Document{Key: dir + "workspace.json", Body: body})
 }
 
 // maxTranscript is the size, in bytes, up to which a transcript is written directly to its place.
@@ -138,14 +134,15 @@ func mendTranscript(ctx context.Context, store artifact.Store, layout artifact.L
 
 func writeAll(ctx context.Context, store artifact.Store, documents []Document) error {
 	for _, d := range documents {
-		if err := writeDocument(ctx, store, d); err != nil {
+		if err := WriteDocument(ctx, store, d); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func writeDocument(ctx context.Context, store artifact.Store, d Document) error {
+// WriteDocument writes a document, unless the existing file must be kept.
+func WriteDocument(ctx context.Context, store artifact.Store, d Document) error {
 	outdated, err := d.isOutdated(ctx, store)
 	if err != nil {
 		return fmt.Errorf("read %s before it is replaced: %w", d.Key, err)

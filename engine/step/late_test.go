@@ -157,7 +157,9 @@ func TestRun_leftMeanwhile(t *testing.T) {
 // was stored later, or that does not follow the journal, is of no use: the attempt commits its own.
 func TestRun_replyInATranscript(t *testing.T) {
 	t.Parallel()
-	text := func(kind loop.EntryKind, m llm.Message) loop.Entry { return loop.Entry{Kind: kind, Messages: []llm.Message{m}} }
+	text := func(kind loop.EntryKind, m llm.Message) loop.Entry {
+		return loop.Entry{Kind: kind, Messages: []llm.Message{m}}
+	}
 	opened := text(loop.Opening, llm.Message{Role: llm.User, Content: "How many moons has Mars?"})
 	reply := text(loop.Reply, done("Three."))
 	reply.Usage = &llm.Usage{ModelCalls: 1}

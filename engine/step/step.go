@@ -304,9 +304,7 @@ func (a *attempt) finishCommit(ctx context.Context, c artifact.Commit) error {
 	a.result.Commit, a.result.Usage = c, c.Usage
 	finishing, stop := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
 	defer stop()
-	// While ctx has not ended, a step claimed by this attempt is its agent's newest, unless
-	// other programs write steps.
-	return a.writeDocuments(finishing, a.fresh && ctx.Err() == nil && a.spec.Reserve == nil)
+	return a.writeDocuments(finishing)
 }
 
 // maxUnstorable is the number of actions that are withdrawn because of their files before the step fails.

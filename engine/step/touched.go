@@ -200,7 +200,7 @@ func leavePartial(ctx context.Context, store artifact.Store, s Spec, r Result) (
 			return nil, fmt.Errorf("write the files of %s: %w", dir, err)
 		}
 	}
-	return &path, writeDocument(ctx, store, Document{Key: dir + partialFile, Body: c, Replace: true})
+	return &path, WriteDocument(ctx, store, Document{Key: dir + partialFile, Body: c, Replace: true})
 }
 
 // keepCut adds the work that a cancellation or a deadline has cut short to the result: of a batch of calls the

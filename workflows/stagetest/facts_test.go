@@ -583,6 +583,7 @@ func (f *facts) concludedSession(run *flow) {
 	f.checkLabels(entries)
 	f.checkVotes(result, entries)
 	f.checkReaders(root, result)
+	f.checkLastActions(root, entries)
 	f.checkHeard(result)
 	f.checkDecision(result)
 	f.checkCalls(result.Cost)
@@ -698,6 +699,22 @@ func (f *facts) checkReaders(root string, r sessionResult) {
 	events := strings.Count(string(f.w.bucket.objects[root+"events.jsonl"].body), "\n")
 	if events != status.Events {
 		f.w.breaks(readersSee, "events.jsonl has %d events of %d", events, status.Events)
+	}
+}
+
+// checkLastActions requires that last_action.json is of an agent's newest accepted step, or of a later one.
+func (f *facts) checkLastActions(root string, entries []session.Entry) {
+	newest := map[string]int{}
+	for _, e := range entries {
+		if e.Step > 0 {
+			newest[e.Agent] = e.Step
+		}
+	}
+	for agent, step := range newest {
+		var last artifact.LastAction
+		if json.Unmarshal(f.w.bucket.objects[root+"agents/"+agent+"/last_action.json"].body, &last) != nil || last.StepNumber < step {
+			f.w.breaks(readersSee, "last_action.json of %s is of step %d, step %d was accepted", agent, last.StepNumber, step)
+		}
 	}
 }
 
