@@ -93,7 +93,7 @@ func (a *attempt) workUntilCommit(ctx context.Context) (artifact.Commit, error) 
 	}
 }
 
-// saveTime bounds the time to save what an attempt has done that ends without a commit.
+// saveTime bounds the time in which an attempt without a commit saves its work.
 const saveTime = 5 * time.Second
 
 func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
