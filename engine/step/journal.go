@@ -326,6 +326,9 @@ type record struct {
 	From      string     `json:"from,omitempty"`
 	Uncounted *llm.Usage `json:"uncounted,omitempty"`
 
+	// Spent is the usage of the step with that of earlier attempts, of which some may be in no line.
+	Spent *llm.Usage `json:"spent,omitempty"`
+
 	stored int // number of lines that an earlier attempt has stored in transcript.jsonl
 }
 
@@ -340,13 +343,17 @@ func usageOf(records []record) llm.Usage {
 				sum = sum.Add(l.Spent())
 			}
 		}
+		if r.Spent != nil {
+			sum = *r.Spent
+		}
 	}
 	return sum
 }
 
 // flushLines writes the waiting lines and, if tools have run, the workspace's changes.
 func (j *journal) flushLines(ctx context.Context, ran bool) error {
-	r := record{Attempt: j.spec.Attempt.Number, Writer: j.writer, Lines: j.waiting, Files: j.left, stored: j.stored}
+	spent := j.spent // which goes on
+	r := record{Attempt: j.spec.Attempt.Number, Writer: j.writer, Lines: j.waiting, Files: j.left, Spent: &spent, stored: j.stored}
 	if ran {
 		delta, err := j.ws.takeChanges(ctx)
 		if err != nil {
