@@ -99,8 +99,8 @@ func (a *Activities) cleanUpSession(ctx context.Context, layout artifact.Layout,
 	return nil
 }
 
-// writeLastAction writes the last_action.json of an agent's newest step with an action, unless there is that of a
-// later step without one.
+// writeLastAction writes the last_action.json of the agent's newest step with an action, of those up to a number. It
+// keeps that of a later step, such as one that the end of the session has cut short.
 func (a *Activities) writeLastAction(ctx context.Context, store artifact.Store, m session.Step, newest int) error {
 	remembered := a.memory.rememberingStore(ctx, a.Store)
 	for n := newest; n > 0; n-- {
@@ -115,14 +115,8 @@ func (a *Activities) writeLastAction(ctx context.Context, store artifact.Store, 
 		if err != nil {
 			return err
 		}
-		for _, d := range documents {
-			if !d.Replace {
-				continue
-			}
-			if n == newest {
-				d.Newer = nil
-			}
-			return step.WriteDocument(ctx, store, d)
+		if i := slices.IndexFunc(documents, func(d step.Document) bool { return d.Replace }); i >= 0 {
+			return step.WriteDocument(ctx, store, documents[i])
 		}
 	}
 	return nil

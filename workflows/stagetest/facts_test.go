@@ -158,6 +158,10 @@ func (f *facts) written(by, key string, before []byte, there bool, after []byte)
 		f.entered(key, after)
 	case base == "last_action.json":
 		f.leftOff(by, key, after)
+		var old, last artifact.LastAction
+		if there && json.Unmarshal(before, &old) == nil && json.Unmarshal(after, &last) == nil && old.StepNumber > last.StepNumber {
+			f.w.breaks(readersSee, "%s replaced %s of step %d by that of step %d", by, key, old.StepNumber, last.StepNumber)
+		}
 	case base == "workspace.json", base == "partial.json":
 		var c artifact.Change
 		if json.Unmarshal(after, &c) == nil {
