@@ -159,7 +159,7 @@ func (f *facts) written(by, key string, before []byte, there bool, after []byte)
 	case base == "last_action.json":
 		f.leftOff(by, key, after)
 		var old, last artifact.LastAction
-		if there && json.Unmarshal(before, &old) == nil && json.Unmarshal(after, &last) == nil && old.StepNumber > last.StepNumber {
+		if there && json.Unmarshal(before, &old) == nil && json.Unmarshal(after, &last) == nil && last.StepNumber > 0 && old.StepNumber > last.StepNumber {
 			f.w.breaks(readersSee, "%s replaced %s of step %d by that of step %d", by, key, old.StepNumber, last.StepNumber)
 		}
 	case base == "workspace.json", base == "partial.json":
@@ -706,7 +706,8 @@ func (f *facts) checkReaders(root string, r sessionResult) {
 	}
 }
 
-// checkLastActions requires that last_action.json is of an agent's newest accepted step, or of a later one.
+// checkLastActions requires that last_action.json is of an agent's newest accepted step, or of a later one, which may
+// have no number.
 func (f *facts) checkLastActions(root string, entries []session.Entry) {
 	newest := map[string]int{}
 	for _, e := range entries {
@@ -716,7 +717,7 @@ func (f *facts) checkLastActions(root string, entries []session.Entry) {
 	}
 	for agent, step := range newest {
 		var last artifact.LastAction
-		if json.Unmarshal(f.w.bucket.objects[root+"agents/"+agent+"/last_action.json"].body, &last) != nil || last.StepNumber < step {
+		if json.Unmarshal(f.w.bucket.objects[root+"agents/"+agent+"/last_action.json"].body, &last) != nil || last.StepNumber < step && last.StepNumber > 0 {
 			f.w.breaks(readersSee, "last_action.json of %s is of step %d, step %d was accepted", agent, last.StepNumber, step)
 		}
 	}
