@@ -195,7 +195,7 @@ func newStep(run *attempt.Attempt, in StepInput, t config.Team, agent config.Age
 		Layout: artifact.InBucket(in.Session), Launch: in.Launch, Token: run.Token, Attempt: run.Number, Spent: run.Result.Usage, Agents: agentsOf(t),
 		SystemMessage: agent.SystemMessage,
 		Files:         agent.Tools.Files || agent.Tools.Shell.On(), Window: run.Ports.Window, Team: t, Bell: run.Look,
-		Scratch: run.Ports.Scratch,
+		Scratch: run.Ports.Scratch, Recorded: true,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
@@ -187,6 +188,9 @@ type timeouts struct {
 	ClientToolsTimeoutSeconds     int  `json:"client_tools_timeout_seconds,omitzero" default:"3600" min:"1" max:"31536000" doc:"How long a session waits for a caller to return the results of its own tools; then it fails."`
 }
 
+// defaultOrchestrator has the defaults, which a team leaves out. Every step compares the hashes of teams.
+var defaultOrchestrator = sync.OnceValue(Defaults[Orchestrator])
+
 // MarshalJSON omits the keys of later versions if they have their defaults, as that of
 // timeouts does.
 func (o Orchestrator) MarshalJSON() ([]byte, error) {
@@ -199,7 +203,7 @@ func (o Orchestrator) MarshalJSON() ([]byte, error) {
 	if !o.ShowAgreement {
 		later.ShowAgreement = &o.ShowAgreement
 	}
-	defaults := Defaults[Orchestrator]()
+	defaults := defaultOrchestrator()
 	if o.QuorumGraceSeconds != defaults.QuorumGraceSeconds {
 		later.QuorumGraceSeconds = &o.QuorumGraceSeconds
 	}

@@ -355,7 +355,7 @@ func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Erro
 	case r.Step == 0:
 		return nil
 	}
-	return writeDocument(ctx, p.Store, Document{Key: s.Dir(r.Step) + "last_action.json", Body: last, Replace: true})
+	return WriteDocument(ctx, p.Store, Document{Key: s.Dir(r.Step) + "last_action.json", Body: last, Replace: true})
 }
 
 // Forget deletes the journals under a prefix, whose steps will not be resumed. It ignores

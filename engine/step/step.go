@@ -93,6 +93,9 @@ func (a *attempt) workUntilCommit(ctx context.Context) (artifact.Commit, error) 
 	}
 }
 
+// saveTime bounds the time in which an attempt without a commit saves its work.
+const saveTime = 5 * time.Second
+
 func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
 	ws, err := openWorkspace(ctx, a.ports, a.spec)
 	if err != nil {
@@ -106,10 +109,11 @@ func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
 		c, err = a.commitAction(ctx, action)
 	}
 	if err != nil {
-		_ = a.journal.awaitWrite() // the attempt fails anyway
+		saving, stop := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+		_ = a.journal.writeReply(saving) // the attempt fails anyway
+		stop()
 		a.keepCut(ctx)
-		// The last entry may be lost, but its files are stored.
-		a.result.Transcript, a.result.Partial = a.journal.transcript.Bytes(), a.journal.files.Join(a.journal.writing)
+		a.result.Transcript, a.result.Partial = a.journal.transcript.Bytes(), a.journal.files
 		a.result.Seen, _ = a.witnessedMaterial()
 	}
 	return c, err
@@ -165,7 +169,7 @@ func beginJournal(ctx context.Context, a *attempt, opening []llm.Message) ([]loo
 func loopOf(a *attempt, pending map[string]bool) loop.Loop {
 	shell := "" // the last recorded state of the shell
 	return loop.Loop{
-		Model: fencedModel{Model: a.ports.Model, alive: a.ports.checkAlive, interrupted: pending},
+		Model: fencedModel{Model: a.ports.Model, journal: a.journal, interrupted: pending},
 		Tools: fencedTools{ws: a.ws, ports: a.ports, journal: a.journal, interrupted: pending},
 		Journal: func(ctx context.Context, e loop.Entry) error {
 			return a.journal.appendEntry(ctx, withStates(e, a.ws.tools.Tools(), &shell))
@@ -234,7 +238,7 @@ func (a *attempt) commitAction(ctx context.Context, action loop.Action) (artifac
 	return c, nil
 }
 
-// storeParts stores the files and the transcript of a commit while the journal is written.
+// storeParts stores the files and the transcript of a commit.
 func (a *attempt) storeParts(ctx context.Context, c *artifact.Commit, sealed Sealed) error {
 	group, together := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
@@ -249,7 +253,7 @@ func (a *attempt) storeParts(ctx context.Context, c *artifact.Commit, sealed Sea
 		}
 		return nil
 	})
-	return errors.Join(a.journal.awaitWrite(), group.Wait())
+	return group.Wait()
 }
 
 func (a *attempt) witnessedMaterial() (seen map[string]int, heard int) {
@@ -300,9 +304,7 @@ func (a *attempt) finishCommit(ctx context.Context, c artifact.Commit) error {
 	a.result.Commit, a.result.Usage = c, c.Usage
 	finishing, stop := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
 	defer stop()
-	// While ctx has not ended, a step claimed by this attempt is its agent's newest, unless
-	// other programs write steps.
-	return a.writeDocuments(finishing, a.fresh && ctx.Err() == nil && a.spec.Reserve == nil)
+	return a.writeDocuments(finishing)
 }
 
 // maxUnstorable is the number of actions that are withdrawn because of their files before the step fails.

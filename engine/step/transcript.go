@@ -161,10 +161,10 @@ func (p Ports) checkAlive(ctx context.Context) error {
 	return p.Lease.CheckAlive(ctx)
 }
 
-// fencedModel checks that the attempt is alive before every call.
+// fencedModel checks before every call that the attempt is alive and the journal written.
 type fencedModel struct {
 	loop.Model
-	alive func(context.Context) error
+	journal *journal
 
 	// interrupted is cleared before a model call, because the tool calls of the next reply
 	// are new, even if their IDs are the same.
@@ -172,7 +172,7 @@ type fencedModel struct {
 }
 
 func (m fencedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
-	if err := m.alive(ctx); err != nil {
+	if err := m.journal.admitCall(ctx); err != nil {
 		return llm.Reply{}, err
 	}
 	clear(m.interrupted)
@@ -194,10 +194,7 @@ const outcomeUnknown = "The step was interrupted while this call ran, or just be
 func (t fencedTools) Tools() []llm.Tool { return t.ws.tools.Tools() }
 
 func (t fencedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
-	if err := t.journal.awaitWrite(); err != nil {
-		return loop.Output{}, err
-	}
-	if err := t.ports.checkAlive(ctx); err != nil {
+	if err := t.journal.admitCall(ctx); err != nil {
 		return loop.Output{}, err
 	}
 	if t.interrupted[call.ID] && !t.ports.Tools.Repeatable(call.Name) {

@@ -18,7 +18,7 @@ type clock struct {
 	warned bool
 	over   bool
 
-	up   workflow.Future     // the end; nil while stopped and after the end
+	up   workflow.Future     // the end; nil while stopped, after the end and until the warning
 	near workflow.Future     // the warning; nil if none is due
 	stop workflow.CancelFunc // nil while stopped
 
@@ -54,6 +54,10 @@ func (s *session) windClock() {
 	case !held && c.stop == nil:
 		s.runClock()
 		s.ledger.due = true
+	case !held && c.near == nil && c.up == nil && !c.over: // the core has been warned
+		c.left = s.timeLeft()
+		c.stop()
+		s.runClock()
 	}
 }
 
@@ -62,11 +66,12 @@ func (s *session) runClock() {
 	ctx, stop := workflow.WithCancel(s.ctx)
 	c.stop = stop
 	c.since = workflow.Now(s.ctx)
-	if !c.over {
-		c.up = workflow.NewTimerWithOptions(ctx, c.left, workflow.TimerOptions{Summary: "the session's time"})
-	}
-	if c.grace > 0 && !c.warned && !c.over {
+	switch {
+	case c.over:
+	case c.grace > 0 && !c.warned:
 		c.near = workflow.NewTimerWithOptions(ctx, max(0, c.left-c.grace), workflow.TimerOptions{Summary: "until the session's time is nearly over"})
+	default:
+		c.up = workflow.NewTimerWithOptions(ctx, c.left, workflow.TimerOptions{Summary: "the session's time"})
 	}
 }
 

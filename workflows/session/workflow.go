@@ -303,8 +303,8 @@ func (s *session) Unread(signal, why string) {
 	s.ledger.collectEvents(s.ctx, s.core)
 }
 
-// recordEvery bounds the time until an entry of a long wave is recorded.
-const recordEvery = 5 * time.Second
+// recordEvery bounds the time until an entry is recorded. Short waves share a record.
+const recordEvery = 10 * time.Second
 
 // ledger has the entries and events that are not yet on record.
 type ledger struct {
@@ -316,7 +316,8 @@ type ledger struct {
 
 	writing acts.RecordInput // the newest record
 
-	round   int             // round in which the newest record started
+	round   int             // round in which the newest record started, at first the first round
+	began   time.Time       // when it started
 	overdue workflow.Future // fires recordEvery after the first waiting entry; nil without one
 	stop    func()          // stops that timer
 	due     bool            // write a record at once
@@ -343,13 +344,16 @@ func (l *ledger) collectEvents(ctx workflow.Context, core *coordination.State) {
 	}
 }
 
-// recordWave writes the entries of a wave at the end of the wave or after recordEvery, or immediately
-// if they are due.
+// recordWave writes the entries of a wave after recordEvery, at the end of the wave if the newest record is as
+// old as that, or immediately if they are due.
 func (s *session) recordWave() {
 	l := &s.ledger
+	if l.began.IsZero() { // the first wave has just begun
+		l.round, l.began = s.core.Round, workflow.Now(s.ctx)
+	}
 	switch {
 	case l.recorder.Writing() || len(l.entries) == 0 && !l.due && !l.recorder.Due():
-	case l.due || l.recorder.Due() || l.round != s.core.Round:
+	case l.due || l.recorder.Due() || l.round != s.core.Round && workflow.Now(s.ctx).Sub(l.began) >= recordEvery:
 		l.recorder.Write(s.ctx, s)
 	case l.overdue == nil:
 		ctx, cancel := workflow.WithCancel(s.ctx)
@@ -373,11 +377,9 @@ func (s *session) StartRecord(ctx workflow.Context) workflow.Future {
 	if l.stop != nil {
 		l.stop()
 	}
-	l.overdue, l.stop, l.due, l.round = nil, nil, false, s.core.Round
+	l.overdue, l.stop, l.due, l.round, l.began = nil, nil, false, s.core.Round, workflow.Now(ctx)
 	l.writing = acts.RecordInput{Session: s.id, Team: s.prepared.Team, Entries: l.entries, Events: l.events, Results: l.results, Status: s.smallState(), Over: l.over, Seal: s.prepared.Seal, Saved: s.savedState(l.last)}
-	if l.writing.Saved.Prepared.Drafted = nil; !l.over { // the timeline has the time of a decision
-		l.writing.Saved.Core = s.core.Outline()
-	}
+	l.writing.Saved.Prepared.Drafted, l.writing.Saved.Core = nil, s.core.Outline()
 	l.entries, l.events, l.results = nil, nil, nil
 	return workflow.ExecuteActivity(workflows.Bookkeeping(ctx, "write the ledger"), registered.Record, l.writing)
 }

@@ -158,6 +158,10 @@ func (f *facts) written(by, key string, before []byte, there bool, after []byte)
 		f.entered(key, after)
 	case base == "last_action.json":
 		f.leftOff(by, key, after)
+		var old, last artifact.LastAction
+		if there && json.Unmarshal(before, &old) == nil && json.Unmarshal(after, &last) == nil && last.StepNumber > 0 && old.StepNumber > last.StepNumber {
+			f.w.breaks(readersSee, "%s replaced %s of step %d by that of step %d", by, key, old.StepNumber, last.StepNumber)
+		}
 	case base == "workspace.json", base == "partial.json":
 		var c artifact.Change
 		if json.Unmarshal(after, &c) == nil {
@@ -583,6 +587,7 @@ func (f *facts) concludedSession(run *flow) {
 	f.checkLabels(entries)
 	f.checkVotes(result, entries)
 	f.checkReaders(root, result)
+	f.checkLastActions(root, entries)
 	f.checkHeard(result)
 	f.checkDecision(result)
 	f.checkCalls(result.Cost)
@@ -698,6 +703,23 @@ func (f *facts) checkReaders(root string, r sessionResult) {
 	events := strings.Count(string(f.w.bucket.objects[root+"events.jsonl"].body), "\n")
 	if events != status.Events {
 		f.w.breaks(readersSee, "events.jsonl has %d events of %d", events, status.Events)
+	}
+}
+
+// checkLastActions requires that last_action.json is of an agent's newest accepted step, or of a later one, which may
+// have no number.
+func (f *facts) checkLastActions(root string, entries []session.Entry) {
+	newest := map[string]int{}
+	for _, e := range entries {
+		if e.Step > 0 {
+			newest[e.Agent] = e.Step
+		}
+	}
+	for agent, step := range newest {
+		var last artifact.LastAction
+		if json.Unmarshal(f.w.bucket.objects[root+"agents/"+agent+"/last_action.json"].body, &last) != nil || last.StepNumber < step && last.StepNumber > 0 {
+			f.w.breaks(readersSee, "last_action.json of %s is of step %d, step %d was accepted", agent, last.StepNumber, step)
+		}
 	}
 }
 
