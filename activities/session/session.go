@@ -102,6 +102,9 @@ type Prepared struct {
 	// has it.
 	NoShell string `json:"no_shell,omitempty"`
 
+	// Notify lists the receivers that are told of the session.
+	Notify []activities.Receiver `json:"notify,omitempty"`
+
 	// Seal is the number of the ledger file that sealed the ledger for this run of a reopened
 	// session; 0 if the session was never reopened.
 	Seal int `json:"seal,omitempty"`
@@ -246,6 +249,11 @@ type Presented struct {
 // for this workflow.
 func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, error) {
 	defer activities.Beat(ctx)()
+	p, err := a.prepareSession(ctx, in)
+	return p, a.Tellable(err)
+}
+
+func (a *Activities) prepareSession(ctx context.Context, in PrepareInput) (Prepared, error) {
 	t, err := a.resolveConversation(ctx, &in)
 	if err == nil && in.Conversation != "" {
 		err = a.readConversation(ctx, &in)
@@ -319,7 +327,7 @@ func (a *Activities) preparedSession(layout artifact.Layout, t config.Team, l ar
 		HeartbeatTimeoutSeconds: int(a.HeartbeatTimeout / time.Second),
 
 		URL:     a.Store.URL(layout.File("session.json")),
-		Offline: t.OfflineKind() != "", Recorded: t.OfflineKind() == config.Recorded,
+		Offline: t.OfflineKind() != "", Recorded: t.OfflineKind() == config.Recorded, Notify: a.Receivers,
 	}
 	if len(c.ClientTools) > 0 {
 		p.Coordination.CallerSeconds = t.Timeouts.ClientToolsTimeoutSeconds

@@ -6,6 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"conclave/activities"
 	acts "conclave/activities/pipeline"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
@@ -46,6 +47,8 @@ type run struct {
 	memo  workflows.Memo
 	clock clock
 
+	teller workflows.Teller
+
 	recorder workflows.Recorder
 	messages []pipeline.Keep // not on record yet
 	recorded int             // number of the last event on record
@@ -66,6 +69,7 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 	if c := in.Continued; c != nil {
 		p.core, p.prepared, p.recorded, p.traced = c.Core, c.Prepared, c.Recorded, c.Traced
 		p.setClock(c.SecondsLeft)
+		p.teller.Waits = p.waitsFor() // the previous run has told it
 	}
 	var err error
 	p.inbox, err = workflows.Listen(ctx, "run", p, verbs, func() (acts.State, error) { return p.currentState(), nil }, p.readTimeline)
@@ -83,6 +87,7 @@ func (p *run) driveCore() (acts.Result, error) {
 		if err := prepare(); err != nil {
 			if p.ctx.Err() == nil {
 				p.memo.Set(p.ctx, map[string]any{workflows.MemoStatus: string(pipeline.Failed)})
+				p.teller.TellRefused(p.ctx, p.subject(), err)
 			}
 			return acts.Result{}, workflows.FinalError(err)
 		}
@@ -100,6 +105,7 @@ func (p *run) driveCore() (acts.Result, error) {
 			workflows.AwaitCancelled(p.ctx, p.selectStep, p.reckonLost)
 			return p.concludeRun(p.ctx)
 		}
+		p.teller.TellWait(p.ctx, p.subject(), activities.NoticeParked, p.waitsFor())
 		p.recordNews()
 		p.awaitEvents()
 		if p.ctx.Err() != nil {
@@ -250,6 +256,14 @@ func (p *run) concludeRun(ctx workflow.Context) (acts.Result, error) {
 	input := acts.ConcludeInput{Run: p.id, Final: p.result.Final, History: p.core.History, Result: result}
 	ctx = workflows.Bookkeeping(ctx, "write result.json")
 	err := workflow.ExecuteActivity(ctx, registered.ConcludePipeline, input).Get(ctx, &result)
+	if err == nil && p.ctx.Err() == nil {
+		summary := result.Final
+		if result.Error != nil {
+			summary = result.Error.Type + ": " + result.Error.Message
+		}
+		overspent := result.Error != nil && result.Error.Type == pipeline.BudgetSpent
+		p.teller.TellEnd(ctx, p.subject(), string(result.Status), summary, workflows.EndTypes(result.Status != pipeline.Failed, overspent)...)
+	}
 	return result, err
 }
 

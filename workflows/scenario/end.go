@@ -51,6 +51,21 @@ func (s *run) endCancelled() (acts.Result, error) {
 	return acts.Result{}, workflows.CanceledError(result.Cost, result)
 }
 
+// subject returns the run as notices name it.
+func (s *run) subject() workflows.Subject {
+	id := s.in.Plan.Slug + "/" + s.id
+	return workflows.Subject{Receivers: s.prepared.Notify, ID: id, Question: s.in.Plan.Title, Page: "/scenarios/" + id, URL: s.prepared.URL}
+}
+
+func (s *run) tellEnd() {
+	r := s.runResult()
+	summary := fmt.Sprintf("%d steps passed", len(r.Steps))
+	if r.FailedStep != nil && r.Error != nil {
+		summary = "step " + *r.FailedStep + ": " + *r.Error
+	}
+	s.teller.TellEnd(s.ctx, s.subject(), string(r.Status), summary, workflows.EndTypes(r.Status == scenario.Pass, false)...)
+}
+
 // cleanUp runs the steps in Plan.After of a cancelled run.
 func (s *run) cleanUp(ctx workflow.Context) {
 	if len(s.prepared.Plan.After) == 0 {

@@ -31,6 +31,7 @@ func (s *session) endDecided(ctx workflow.Context) (Result, error) {
 		}
 	}
 	s.showProgress()
+	s.tellEnd(ctx, result)
 	s.searchIndex().End(ctx, result.Status, result.Winner, result.Cost)
 	if err := s.flushRecords(ctx, true); err != nil {
 		return Result{}, err
@@ -41,6 +42,17 @@ func (s *session) endDecided(ctx workflow.Context) (Result, error) {
 	}
 	result.DurationSeconds = s.ageAt(ctx, decided)
 	return result, nil
+}
+
+// tellEnd tells the end before it is on record, so that the worker of a command that ends with it
+// delivers the notice.
+func (s *session) tellEnd(ctx workflow.Context, r Result) {
+	summary := r.Answer
+	if r.Error != nil {
+		summary = r.Error.Type + ": " + r.Error.Message
+	}
+	decided := r.Winner != "" && r.Status != string(coordination.Undecided)
+	s.teller.TellEnd(ctx, s.subject(), r.Status, summary, workflows.EndTypes(decided, r.Status == string(coordination.OverSpent))...)
 }
 
 // ageAt returns the time since the creation of the session, in seconds.

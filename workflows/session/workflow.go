@@ -8,6 +8,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"conclave/activities"
 	"conclave/activities/attempt"
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
@@ -52,6 +53,7 @@ type session struct {
 	inbox   *workflows.Inbox[coordination.Event]
 	ledger  ledger
 	memo    workflows.Memo
+	teller  workflows.Teller
 }
 
 // newSession restores the state of the previous run, then registers the handlers. It must not block
@@ -67,6 +69,7 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 	}
 	if c := in.Continued; c != nil {
 		s.core, s.prepared, s.ledger.last = c.Core, c.Prepared, c.Recorded
+		s.teller.Waits = s.waitsFor() // the previous run has told it
 	}
 	s.reports = workflow.GetSignalChannelWithOptions(ctx, attempt.ModelSignal, workflow.SignalChannelOptions{
 		Description: "Sent by running steps: their model is in an outage, or is back.",
@@ -91,6 +94,7 @@ func (s *session) driveCore() (Result, error) {
 		if s.decision != nil {
 			return s.endDecided(s.ctx)
 		}
+		s.teller.TellWait(s.ctx, s.subject(), activities.NoticeParked, s.waitsFor())
 		s.windClock()
 		s.endWait()
 		s.endAsking()
@@ -117,6 +121,7 @@ func (s *session) beginLoop() error {
 		if seconds, err = prepare(); err != nil {
 			if s.ctx.Err() == nil {
 				s.setMemo(s.ctx, string(coordination.FailedAll))
+				s.teller.TellRefused(s.ctx, s.subject(), err)
 			}
 			return workflows.FinalError(err)
 		}
