@@ -36,6 +36,7 @@ type Settings struct {
 	// HeartbeatTimeoutSeconds is nil for the default, which depends on where the worker runs.
 	HeartbeatTimeoutSeconds *int `json:"heartbeat_timeout_seconds" min:"10" max:"3600" doc:"After how long without a heartbeat a step is given to another worker, in runs that begin with this worker: how soon a lost machine is noticed. By default 30, on a local stack 60."`
 
+	Sources  map[string]Source     `json:"sources,omitempty" doc:"The files that a session or a pipeline starts from whose base is source:NAME, as they are when it starts."`
 	Notify   []activities.Receiver `json:"notify,omitempty" doc:"Who is told of the ends of runs and of what they wait for."`
 	PagesURL string                `json:"pages_url,omitempty" doc:"Address of the conclave serve or dev that shows the runs of this worker; the links of notices lead there. Without it they lead to the pages of a local stack, else to the files of the run."`
 
@@ -151,6 +152,7 @@ func checkSettings(s Settings, c *config.Decoder) {
 		}
 	}
 	checkNetwork(s.Sandbox, c)
+	checkSources(c, s.Sources)
 	checkReceivers(c, s.Notify)
 	if u, err := url.Parse(s.PagesURL); s.PagesURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		c.Report("pages_url", "not an http or https URL; it takes an address such as https://conclave.example.com")
@@ -234,7 +236,7 @@ func (c *Config) Configure(s Settings) {
 	if c.MaxConcurrentSteps == 0 {
 		c.MaxConcurrentSteps = s.MaxConcurrentSteps
 	}
-	c.MetricsAddress, c.Receivers = s.MetricsAddress, s.Notify
+	c.MetricsAddress, c.Sources, c.Receivers = s.MetricsAddress, s.Sources, s.Notify
 	if s.PagesURL != "" {
 		c.Pages = func() string { return s.PagesURL }
 	}

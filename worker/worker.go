@@ -86,6 +86,9 @@ type Config struct {
 	Metrics        *cluster.Metrics
 	MetricsAddress string
 
+	// Sources are the files that runs can start from, by name.
+	Sources map[string]Source
+
 	// Receivers are told of the runs that this worker prepares. Pages returns the address of the
 	// pages of runs, or "" if none are known; it may be nil.
 	Receivers []activities.Receiver
@@ -293,6 +296,7 @@ func (c Config) processOf(workspaces string, running *attempt.Steps) attempt.Pro
 		Marks:  &attempt.Marks{},
 		Yield:  awaitWave,
 		Redact: c.secretRemover(), Receivers: c.Receivers,
+		ReadSource: sources{c.Sources, c.Store, workspaces, c.Log}.read,
 	}
 }
 

@@ -62,6 +62,9 @@ type Process struct {
 	// Spread returns a random duration below the given one, by which delays vary. If nil, it is rand.N.
 	Spread func(time.Duration) time.Duration
 
+	// ReadSource stores the present files of a source and returns their reference; nil without sources.
+	ReadSource func(ctx context.Context, name string) (reference string, err error)
+
 	// Receivers are told of the runs that this process prepares.
 	Receivers []activities.Receiver
 

@@ -308,10 +308,13 @@ func (a *Activities) preparePipeline(ctx context.Context, in PrepareInput) (Prep
 	if err := checkID(in.ID, p); err != nil {
 		return Prepared{}, activities.Invalid(err)
 	}
+	layout := artifact.InPipeline(in.ID)
+	if err := activities.ReadSource(ctx, a, a.Store, layout.File("pipeline.json"), &in.Material, a.ReadSource); err != nil {
+		return Prepared{}, err
+	}
 	if err := activities.CheckMaterial(ctx, a.Bases(), in.Material); err != nil {
 		return Prepared{}, err
 	}
-	layout := artifact.InPipeline(in.ID)
 	if err := a.claimRun(ctx, layout, in, p); err != nil {
 		return Prepared{}, err
 	}

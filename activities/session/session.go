@@ -272,13 +272,16 @@ func (a *Activities) prepareSession(ctx context.Context, in PrepareInput) (Prepa
 			return Prepared{}, activities.Invalid(err)
 		}
 	}
+	layout := artifact.InBucket(in.Session)
+	if err := activities.ReadSource(ctx, a, a.Store, layout.File("session.json"), &in.Material, a.ReadSource); err != nil {
+		return Prepared{}, err
+	}
 	if err := activities.CheckMaterial(ctx, a.Bases(), in.Material); err != nil {
 		return Prepared{}, err
 	}
 	if in.Checks != "" && !t.Orchestrator.RunsChecks() {
 		return Prepared{}, activities.Invalid(errors.New("checks: the team does not run them; set orchestrator.ballot to checks_shown, checks_break_ties or checks_decide"))
 	}
-	layout := artifact.InBucket(in.Session)
 	created, err := a.claimSession(ctx, layout, in, t)
 	if err != nil {
 		return Prepared{}, err

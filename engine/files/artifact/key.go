@@ -219,10 +219,14 @@ func unescapeKey(key string) string {
 // Material names the files that a session or a run starts from by references, sha256:<hex>,
 // to stored directories.
 type Material struct {
-	Base    string    `json:"base,omitempty"`    // the workspace of every step
+	Base    string    `json:"base,omitempty"`    // the workspace of every step; in an input also source:NAME
 	Context []Context `json:"context,omitempty"` // directories shown read-only
 	Images  []Picture `json:"images,omitempty"`  // shown with the question, in this order
 }
+
+// Source returns the name of the base if it is a source of the workers, source:NAME. Its files are read
+// when the run starts, and the base is then their reference.
+func (m Material) Source() (name string, ok bool) { return strings.CutPrefix(m.Base, "source:") }
 
 // Picture is a file of a stored directory that is shown with the question of a session.
 type Picture struct {

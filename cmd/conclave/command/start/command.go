@@ -140,7 +140,7 @@ func runSession(ctx context.Context, c *cli.CLI, f sessionFlags, query string) e
 		switch code := cli.ExitCode(err); {
 		case f.apply && err == nil:
 			err = offerApply(ctx, conn, o.ID, f.yes)
-		case f.material.Directory() != "" && (code == cli.ExitOK || code == cli.ExitTimeout):
+		case f.material.HasBase() && (code == cli.ExitOK || code == cli.ExitTimeout):
 			outputs.PrintChanged(ctx, conn, o.ID)
 		}
 		return err
@@ -262,7 +262,7 @@ type sessionOrder struct {
 
 func newSessionOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f sessionFlags, query string) (sessionOrder, error) {
 	o := sessionOrder{offline: f.offline, input: sessionflow.Input{Query: query, Continues: f.continues}}
-	teams.PreferShell(c, f.material.Directory() != "")
+	teams.PreferShell(c, f.material.HasBase())
 	var err error
 	if o.id, err = cli.ChooseRunID("--session-id", f.id); err != nil {
 		return o, err

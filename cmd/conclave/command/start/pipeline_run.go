@@ -44,7 +44,7 @@ type pipelineOrder struct {
 
 func newPipelineOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f pipelineFlags, name, request string) (pipelineOrder, error) {
 	o := pipelineOrder{offline: f.offline, input: pipelineflow.Input{Request: request}}
-	teams.PreferShell(c, f.material.Directory() != "")
+	teams.PreferShell(c, f.material.HasBase())
 	var err error
 	if o.id, err = cli.ChooseRunID("--session-id", f.id); err != nil {
 		return o, err
@@ -110,7 +110,7 @@ func runPipeline(ctx context.Context, c *cli.CLI, f pipelineFlags, name, request
 	}, func(conn *cli.Connection, started runs.Order) error {
 		inputs.Remember(conn, o.id, f.material.Directory())
 		err := runs.Watch(ctx, conn, started, w)
-		if err == nil && f.material.Directory() != "" {
+		if err == nil && f.material.HasBase() {
 			outputs.PrintChanged(ctx, conn, o.id)
 		}
 		return err
