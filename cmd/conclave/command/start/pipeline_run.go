@@ -100,8 +100,8 @@ func runPipeline(ctx context.Context, c *cli.CLI, f pipelineFlags, name, request
 	}
 	w.NoteShell(ctx, c, o.file.Teams()...)
 	return runs.Begin(ctx, c, t, web.Offer, func(conn *cli.Connection) (started runs.Order, err error) {
-		if o.input.Material, err = f.material.Upload(ctx, conn); err == nil && !conn.Cluster {
-			o.input.Pipeline, err = teams.Registry(conn.Target).Register(o.file.Pipeline)
+		if o.input.Material, err = f.material.Upload(ctx, conn); err == nil {
+			o.input, err = o.newInput(conn)
 		}
 		return runs.Order{
 			Kind: PipelineKind(), ID: o.id, Query: o.input.Request, Source: "steps from " + o.file.name + ": " + describeSteps(o.file.Pipeline),
@@ -115,6 +115,33 @@ func runPipeline(ctx context.Context, c *cli.CLI, f pipelineFlags, name, request
 		}
 		return err
 	})
+}
+
+// PreparePipeline checks the pipeline in a file as pipeline run does, and returns a function that makes the
+// input of its runs, without a request.
+func PreparePipeline(ctx context.Context, c *cli.CLI, t cli.Target, name string, offline bool) (func(*cli.Connection) (pipelineflow.Input, error), error) {
+	w := &teams.Worker{}
+	var err error
+	if !t.Cluster {
+		if w, err = teams.OpenWorker(c, t); err != nil {
+			return nil, err
+		}
+	}
+	o, err := newPipelineOrder(c, t, w, pipelineFlags{offline: offline}, name, "")
+	if err == nil {
+		err = w.Serves(ctx, o.file.Teams()...)
+	}
+	return o.newInput, err
+}
+
+// newInput returns the input of a run of the order's pipeline, which the workers of a local stack find in
+// the data directory.
+func (o pipelineOrder) newInput(conn *cli.Connection) (in pipelineflow.Input, err error) {
+	in = o.input
+	if !conn.Cluster {
+		in.Pipeline, err = teams.Registry(conn.Target).Register(o.file.Pipeline)
+	}
+	return in, err
 }
 
 // offlineNote is printed wherever agents use the built-in model.
