@@ -93,8 +93,7 @@ func EndTypes(answered, overspent bool) []string {
 // tell starts a workflow for each receiver, and waits until they have started: a child that is abandoned
 // by the task that ends its parent would never start. A delivery that cannot start does not concern the run.
 func (s Subject) tell(ctx workflow.Context, n activities.Notice, types ...string) {
-	ctx, stop := workflow.NewDisconnectedContext(ctx)
-	defer stop()
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // its cancellation would cancel the deliveries
 	n.ID, n.Question, n.Summary = s.ID, text.Truncate(s.Question, maxSummary), text.Truncate(n.Summary, maxSummary)
 	if at := strings.LastIndex(s.URL, "/"); at >= 0 {
 		n.Link = s.URL[:at+1]

@@ -19,7 +19,7 @@ func TestPipeline_tellsItsEnd(t *testing.T) {
 	require.Len(t, *told, 1)
 	require.Equal(t, "/pipelines/p1", (*told)[0].Page)
 	require.Equal(t, activities.Notice{
-		Type: "decided", ID: "p1", Status: "completed", Question: "Write.", Summary: "done", Link: s.Store.URL("pipelines/p1")+"/",
+		Type: "decided", ID: "p1", Status: "completed", Question: "Write.", Summary: "done", Link: s.Store.URL("pipelines/p1") + "/",
 	}, (*told)[0].Notice)
 }
 

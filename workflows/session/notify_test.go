@@ -1,7 +1,10 @@
 package session_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
@@ -19,8 +22,12 @@ import (
 func (p *play) tell(receivers ...activities.Receiver) *[]activities.Delivery {
 	p.prepared.Notify, p.prepared.URL = receivers, "s3://bucket/sessions/s1/session.json"
 	var told []activities.Delivery
-	p.RegisterWorkflowWithOptions(func(_ workflow.Context, d activities.Delivery) error {
+	p.RegisterWorkflowWithOptions(func(ctx workflow.Context, d activities.Delivery) error {
 		told = append(told, d)
+		i := len(told) - 1
+		if workflow.Sleep(ctx, 10*time.Second) != nil { // until its receiver is up
+			told[i].Notice.Type = "cancelled"
+		}
 		return nil
 	}, workflow.RegisterOptions{Name: workflows.NotifyType})
 	return &told
@@ -37,6 +44,7 @@ func TestNotify_parkedAndDecided(t *testing.T) {
 	p.at(2*sessionTime, func() { p.asks(t, workflows.RetrySignal, nil, nil) })
 	require.Equal(t, "consensus", p.run(t).Status)
 	require.Len(t, *told, 3)
+	slices.SortFunc((*told)[1:], func(a, b activities.Delivery) int { return strings.Compare(a.Receiver, b.Receiver) })
 	parked, all, end := (*told)[0], (*told)[1], (*told)[2]
 	require.Equal(t, "ALL_URL", parked.Receiver)
 	require.Equal(t, "parked", parked.Notice.Type)
