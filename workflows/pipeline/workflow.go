@@ -59,7 +59,7 @@ type run struct {
 
 func newRun(ctx workflow.Context, in Input) (*run, error) {
 	info := workflow.GetInfo(ctx)
-	p := &run{ctx: ctx, in: in, id: cmp.Or(in.ID, info.WorkflowExecution.ID)}
+	p := &run{ctx: ctx, in: in, id: cmp.Or(in.ID, artifact.SessionIDOf(info.WorkflowExecution.ID))}
 	if err := in.faults.Err("a run of a pipeline", `{"request":"…","config":{…}}`); err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ type session struct {
 // before that, because updates can arrive immediately.
 func newSession(ctx workflow.Context, in Input) (*session, error) {
 	info := workflow.GetInfo(ctx)
-	s := &session{ctx: workflows.Fair(ctx, in.Team), in: in, id: cmp.Or(in.SessionID, info.WorkflowExecution.ID)}
+	s := &session{ctx: workflows.Fair(ctx, in.Team), in: in, id: cmp.Or(in.SessionID, artifact.SessionIDOf(info.WorkflowExecution.ID))}
 	if err := in.faults.Err("a session", `{"query":"…"}`); err != nil {
 		return nil, err
 	}

@@ -120,6 +120,18 @@ func CheckSessionID(id string) error {
 	return nameError("session id", id, problem)
 }
 
+// SessionIDOf returns the ID of a session or run whose workflow names none: that of the workflow, in which
+// every byte that no session ID has is a "-".
+func SessionIDOf(workflow string) string {
+	id := []byte(workflow)
+	for i, c := range id {
+		if !isPortable(c) {
+			id[i] = '-'
+		}
+	}
+	return string(id)
+}
+
 var agentID = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // CheckAgentID refuses an invalid agent ID: [a-z][a-z0-9_-]{0,31}. The error is a *NameError.
