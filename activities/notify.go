@@ -59,12 +59,12 @@ func (r Receiver) Choose(types []string) string {
 	return ""
 }
 
-// Notice is what a receiver is told about a run.
+// Notice tells a receiver about a run.
 type Notice struct {
 	Type     string `json:"type"`
 	ID       string `json:"id"` // ID of the run
 	Status   string `json:"status"`
-	Question string `json:"question,omitempty"` // what the run was asked or, if it asks a person, what it asks
+	Question string `json:"question,omitempty"` // the question of the run or, if it asks a person, that one
 	Summary  string `json:"summary"`
 	Link     string `json:"link"` // address of its page or, if no pages are known, of its files
 }

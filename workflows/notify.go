@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
+	"conclave/engine/files/artifact"
 	"conclave/engine/text"
 )
 
@@ -33,48 +34,60 @@ func Notify(ctx workflow.Context, d activities.Delivery) error {
 	return workflow.ExecuteActivity(ctx, notifier.Deliver, d).Get(ctx, nil)
 }
 
-// Teller has the receivers of a run told what happens to it. What it was told is not told again.
+// Teller has the receivers of a run told of its waits and its end, each once.
 type Teller struct {
-	Waits string // for what the run waits of a person; empty for nothing
+	Subject
+	waits string // reason for which the run waits for a person; empty if it does not
 	ended bool
 }
 
 // Subject is the run of which notices tell.
 type Subject struct {
-	Receivers []activities.Receiver
-	Question  string
-	Page      string // path of its page
-	ID, URL   string
+	ID       string
+	Question string
+	Page     string // path of its page
+	URL      string // URL of a file in its directory
+
+	Receivers []activities.Receiver // known once it is prepared
 }
 
 // maxSummary bounds the question and the summary of a notice, in bytes.
 const maxSummary = 2000
 
-// TellWait tells for what the run waits of a person: a notice of a type with its text. An empty text
-// ends the wait.
-func (t *Teller) TellWait(ctx workflow.Context, s Subject, notice, waits string) {
-	if waits == t.Waits {
-		return
+// Waited records the reason for which the run waits for a person, nil for none. It reports whether the
+// reason is new, so that the receivers have to be told.
+func (t *Teller) Waited(reason *string) (isNew bool) {
+	before := t.waits
+	if t.waits = ""; reason != nil {
+		t.waits = *reason
 	}
-	if t.Waits = waits; waits != "" {
-		s.tell(ctx, activities.Notice{Status: notice, Summary: waits}, notice)
+	return t.waits != "" && t.waits != before
+}
+
+// TellWait tells a new reason for which the run waits for a person, by a notice of the type. Nil ends the wait.
+func (t *Teller) TellWait(ctx workflow.Context, notice string, reason *string) {
+	if t.Waited(reason) {
+		t.tell(ctx, activities.Notice{Status: notice, Summary: *reason}, notice)
 	}
 }
 
-// TellEnd tells how the run ended, by the first of the types that a receiver is told. The steps of
-// pipelines and evaluations do not tell it.
-func (t *Teller) TellEnd(ctx workflow.Context, s Subject, status, summary string, types ...string) {
-	if t.ended || workflow.GetInfo(ctx).ParentWorkflowExecution != nil || strings.HasPrefix(s.ID, "eval-") {
+// TellEnd tells how the run ended: an error, or else the summary. A receiver is told by the first of the types
+// that it lists. The ends of the steps of pipelines and evaluations are not told.
+func (t *Teller) TellEnd(ctx workflow.Context, status, summary string, why *artifact.Error, types ...string) {
+	if t.ended || workflow.GetInfo(ctx).ParentWorkflowExecution != nil || strings.HasPrefix(t.ID, "eval-") {
 		return
 	}
-	t.ended = true
-	s.tell(ctx, activities.Notice{Status: status, Summary: summary}, types...)
+	if t.ended = true; why != nil {
+		summary = why.Type + ": " + why.Message
+	}
+	t.tell(ctx, activities.Notice{Status: status, Summary: summary}, types...)
 }
 
-// TellRefused tells that a run could not begin, if its error has receivers.
-func (t *Teller) TellRefused(ctx workflow.Context, s Subject, err error) {
-	if final, ok := errors.AsType[*temporal.ApplicationError](err); ok && final.HasDetails() && final.Details(&s.Receivers) == nil {
-		t.TellEnd(ctx, s, activities.NoticeFailed, final.Type()+": "+final.Message(), activities.NoticeFailed)
+// TellRefused tells that the run could not begin, if its error has receivers.
+func (t *Teller) TellRefused(ctx workflow.Context, err error) {
+	if final, ok := errors.AsType[*temporal.ApplicationError](err); ok && final.HasDetails() && final.Details(&t.Receivers) == nil {
+		why := &artifact.Error{Type: final.Type(), Message: final.Message()}
+		t.TellEnd(ctx, activities.NoticeFailed, "", why, activities.NoticeFailed)
 	}
 }
 

@@ -38,19 +38,6 @@ func (p *run) showProgress() {
 	p.memo.Set(p.ctx, fields)
 }
 
-// waitsFor returns for what the run waits of a person, or "".
-func (p *run) waitsFor() string {
-	if parked := p.core.View().Parked; parked != nil {
-		return *parked
-	}
-	return ""
-}
-
-// subject returns the run as notices name it.
-func (p *run) subject() workflows.Subject {
-	return workflows.Subject{Receivers: p.prepared.Notify, ID: p.id, Question: p.in.Request, Page: "/pipelines/" + p.id, URL: p.prepared.URL}
-}
-
 func (p *run) currentState() acts.State {
 	now := acts.State{ID: p.id, Request: p.in.Request, Status: workflows.Running, Ignored: p.inbox.Ignored(), View: pipeline.View{Stack: []string{}, Trace: []pipeline.TraceEntry{}}}
 	if p.core == nil {

@@ -69,7 +69,7 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 	if c := in.Continued; c != nil {
 		p.core, p.prepared, p.recorded, p.traced = c.Core, c.Prepared, c.Recorded, c.Traced
 		p.setClock(c.SecondsLeft)
-		p.teller.Waits = p.waitsFor() // the previous run has told it
+		p.teller.Waited(p.core.View().Parked) // the previous run has told it
 	}
 	var err error
 	p.inbox, err = workflows.Listen(ctx, "run", p, verbs, func() (acts.State, error) { return p.currentState(), nil }, p.readTimeline)
@@ -79,6 +79,7 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 // driveCore executes the commands of the core and waits for events, in turn, until the run is over.
 func (p *run) driveCore() (acts.Result, error) {
 	p.showProgress()
+	p.teller.Subject = workflows.Subject{ID: p.id, Question: p.in.Request, Page: "/pipelines/" + p.id}
 	if p.in.Continued == nil {
 		prepare := p.prepareRun
 		if p.in.Resume {
@@ -87,13 +88,14 @@ func (p *run) driveCore() (acts.Result, error) {
 		if err := prepare(); err != nil {
 			if p.ctx.Err() == nil {
 				p.memo.Set(p.ctx, map[string]any{workflows.MemoStatus: string(pipeline.Failed)})
-				p.teller.TellRefused(p.ctx, p.subject(), err)
+				p.teller.TellRefused(p.ctx, err)
 			}
 			return acts.Result{}, workflows.FinalError(err)
 		}
 		p.searchIndex().Begin(p.ctx)
 	}
 	p.begun = true
+	p.teller.Subject = workflows.Subject{ID: p.id, Question: p.in.Request, Page: "/pipelines/" + p.id, URL: p.prepared.URL, Receivers: p.prepared.Notify}
 	p.inbox.ReceiveAll() // a pause that has arrived prevents the first launch
 	for {
 		p.windClock()
@@ -105,7 +107,7 @@ func (p *run) driveCore() (acts.Result, error) {
 			workflows.AwaitCancelled(p.ctx, p.selectStep, p.reckonLost)
 			return p.concludeRun(p.ctx)
 		}
-		p.teller.TellWait(p.ctx, p.subject(), activities.NoticeParked, p.waitsFor())
+		p.teller.TellWait(p.ctx, activities.NoticeParked, p.core.View().Parked)
 		p.recordNews()
 		p.awaitEvents()
 		if p.ctx.Err() != nil {
@@ -257,12 +259,8 @@ func (p *run) concludeRun(ctx workflow.Context) (acts.Result, error) {
 	ctx = workflows.Bookkeeping(ctx, "write result.json")
 	err := workflow.ExecuteActivity(ctx, registered.ConcludePipeline, input).Get(ctx, &result)
 	if err == nil && p.ctx.Err() == nil {
-		summary := result.Final
-		if result.Error != nil {
-			summary = result.Error.Type + ": " + result.Error.Message
-		}
 		overspent := result.Error != nil && result.Error.Type == pipeline.BudgetSpent
-		p.teller.TellEnd(ctx, p.subject(), string(result.Status), summary, workflows.EndTypes(result.Status != pipeline.Failed, overspent)...)
+		p.teller.TellEnd(p.ctx, string(result.Status), result.Final, result.Error, workflows.EndTypes(result.Status != pipeline.Failed, overspent)...)
 	}
 	return result, err
 }

@@ -51,19 +51,14 @@ func (s *run) endCancelled() (acts.Result, error) {
 	return acts.Result{}, workflows.CanceledError(result.Cost, result)
 }
 
-// subject returns the run as notices name it.
-func (s *run) subject() workflows.Subject {
-	id := s.in.Plan.Slug + "/" + s.id
-	return workflows.Subject{Receivers: s.prepared.Notify, ID: id, Question: s.in.Plan.Title, Page: "/scenarios/" + id, URL: s.prepared.URL}
-}
-
 func (s *run) tellEnd() {
-	r := s.runResult()
+	id, r := s.in.Plan.Slug+"/"+s.id, s.runResult()
+	s.teller.Subject = workflows.Subject{ID: id, Question: s.in.Plan.Title, Page: "/scenarios/" + id, URL: s.prepared.URL, Receivers: s.prepared.Notify}
 	summary := fmt.Sprintf("%d steps passed", len(r.Steps))
 	if r.FailedStep != nil && r.Error != nil {
 		summary = "step " + *r.FailedStep + ": " + *r.Error
 	}
-	s.teller.TellEnd(s.ctx, s.subject(), string(r.Status), summary, workflows.EndTypes(r.Status == scenario.Pass, false)...)
+	s.teller.TellEnd(s.ctx, string(r.Status), summary, nil, workflows.EndTypes(r.Status == scenario.Pass, false)...)
 }
 
 // cleanUp runs the steps in Plan.After of a cancelled run.

@@ -79,10 +79,12 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 // driveCore executes the commands of the core and waits for events, in turn, until the run is over.
 func (s *run) driveCore() (acts.Result, error) {
 	s.showProgress()
+	id := s.in.Plan.Slug + "/" + s.id
+	s.teller.Subject = workflows.Subject{ID: id, Question: s.in.Plan.Title, Page: "/scenarios/" + id}
 	if err := s.prepareRun(); err != nil {
 		if s.ctx.Err() == nil {
 			s.memo.Set(s.ctx, map[string]any{workflows.MemoStatus: string(scenario.Fail)})
-			s.teller.TellRefused(s.ctx, s.subject(), err)
+			s.teller.TellRefused(s.ctx, err)
 		}
 		return acts.Result{}, workflows.FinalError(err)
 	}

@@ -65,19 +65,6 @@ func (s *session) memoStatus() string {
 	return workflows.Running
 }
 
-// waitsFor returns for what the session waits of a person, or "".
-func (s *session) waitsFor() string {
-	if view := s.core.View(); view.Parked != nil {
-		return *view.Parked
-	}
-	return ""
-}
-
-// subject returns the session as notices name it.
-func (s *session) subject() workflows.Subject {
-	return workflows.Subject{Receivers: s.prepared.Notify, ID: s.id, Question: s.in.Query, Page: "/sessions/" + s.id, URL: s.prepared.URL}
-}
-
 func (s *session) readTimeline() ([]coordination.Entry, error) {
 	if s.core == nil {
 		return []coordination.Entry{}, nil

@@ -31,7 +31,9 @@ func (s *session) endDecided(ctx workflow.Context) (Result, error) {
 		}
 	}
 	s.showProgress()
-	s.tellEnd(ctx, result)
+	answered := result.Winner != "" && result.Status != string(coordination.Undecided)
+	// Before it is on record: the worker of a command that ends with the session delivers it.
+	s.teller.TellEnd(s.ctx, result.Status, result.Answer, result.Error, workflows.EndTypes(answered, result.Status == string(coordination.OverSpent))...)
 	s.searchIndex().End(ctx, result.Status, result.Winner, result.Cost)
 	if err := s.flushRecords(ctx, true); err != nil {
 		return Result{}, err
@@ -42,17 +44,6 @@ func (s *session) endDecided(ctx workflow.Context) (Result, error) {
 	}
 	result.DurationSeconds = s.ageAt(ctx, decided)
 	return result, nil
-}
-
-// tellEnd tells the end before it is on record, so that the worker of a command that ends with it
-// delivers the notice.
-func (s *session) tellEnd(ctx workflow.Context, r Result) {
-	summary := r.Answer
-	if r.Error != nil {
-		summary = r.Error.Type + ": " + r.Error.Message
-	}
-	decided := r.Winner != "" && r.Status != string(coordination.Undecided)
-	s.teller.TellEnd(ctx, s.subject(), r.Status, summary, workflows.EndTypes(decided, r.Status == string(coordination.OverSpent))...)
 }
 
 // ageAt returns the time since the creation of the session, in seconds.

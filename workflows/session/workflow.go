@@ -69,7 +69,7 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 	}
 	if c := in.Continued; c != nil {
 		s.core, s.prepared, s.ledger.last = c.Core, c.Prepared, c.Recorded
-		s.teller.Waits = s.waitsFor() // the previous run has told it
+		s.teller.Waited(s.core.View().Parked) // the previous run has told it
 	}
 	s.reports = workflow.GetSignalChannelWithOptions(ctx, attempt.ModelSignal, workflow.SignalChannelOptions{
 		Description: "Sent by running steps: their model is in an outage, or is back.",
@@ -94,7 +94,7 @@ func (s *session) driveCore() (Result, error) {
 		if s.decision != nil {
 			return s.endDecided(s.ctx)
 		}
-		s.teller.TellWait(s.ctx, s.subject(), activities.NoticeParked, s.waitsFor())
+		s.teller.TellWait(s.ctx, activities.NoticeParked, s.core.View().Parked)
 		s.windClock()
 		s.endWait()
 		s.endAsking()
@@ -109,6 +109,7 @@ func (s *session) driveCore() (Result, error) {
 // beginLoop resolves the team, unless the previous run has done so, and starts the clock.
 func (s *session) beginLoop() error {
 	s.showProgress()
+	s.teller.Subject = workflows.Subject{ID: s.id, Question: s.in.Query, Page: "/sessions/" + s.id}
 	seconds, warned := 0, false
 	if c := s.in.Continued; c != nil {
 		seconds, warned = c.SecondsLeft, c.Warned
@@ -121,12 +122,13 @@ func (s *session) beginLoop() error {
 		if seconds, err = prepare(); err != nil {
 			if s.ctx.Err() == nil {
 				s.setMemo(s.ctx, string(coordination.FailedAll))
-				s.teller.TellRefused(s.ctx, s.subject(), err)
+				s.teller.TellRefused(s.ctx, err)
 			}
 			return workflows.FinalError(err)
 		}
 	}
 	s.begun = true
+	s.teller.Subject = workflows.Subject{ID: s.id, Question: s.in.Query, Page: "/sessions/" + s.id, URL: s.prepared.URL, Receivers: s.prepared.Notify}
 	s.ctx = workflows.Fair(s.ctx, s.prepared.Team)
 	if s.in.Continued == nil {
 		s.searchIndex().Begin(s.ctx)

@@ -270,7 +270,7 @@ type Options struct {
 	Kinds    []*runs.Kind // kinds of the runs that the pages list and steer
 	Version  string       // version of conclave
 
-	Hooks   map[string]Hook // what deliveries start, by name
+	Hooks   map[string]Hook // runs that deliveries start, by name
 	Offline bool            // the built-in model plays the agents of pipelines that hooks start
 }
 

@@ -40,7 +40,7 @@ type scheduleFlags struct {
 	catchup       time.Duration
 }
 
-// overlaps are the values of --overlap: what happens when the run before has not ended.
+// overlaps are the values of --overlap, which apply while the run before goes on.
 var overlaps = map[string]enumspb.ScheduleOverlapPolicy{
 	"skip": enumspb.SCHEDULE_OVERLAP_POLICY_SKIP, "buffer": enumspb.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE, "allow": enumspb.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL,
 }
@@ -64,14 +64,14 @@ as ` + "`conclave dev`" + `.`,
 	}
 	cmd.AddCommand(createScheduleCommand(c), listSchedulesCommand(c),
 		scheduleVerb(c, "show", "Show a schedule and its newest runs", showSchedule),
-		scheduleVerb(c, "pause", "Let a schedule start nothing until it is resumed", func(ctx context.Context, conn *cli.Connection, h client.ScheduleHandle) error {
+		scheduleVerb(c, "pause", "Suspend a schedule: it starts nothing until it is resumed", func(ctx context.Context, conn *cli.Connection, h client.ScheduleHandle) error {
 			return reportSchedule(conn, h, "is paused", h.Pause(ctx, client.SchedulePauseOptions{Note: "paused by conclave"}))
 		}),
-		scheduleVerb(c, "resume", "Let a paused schedule go on", func(ctx context.Context, conn *cli.Connection, h client.ScheduleHandle) error {
+		scheduleVerb(c, "resume", "Continue a paused schedule", func(ctx context.Context, conn *cli.Connection, h client.ScheduleHandle) error {
 			return reportSchedule(conn, h, "goes on", h.Unpause(ctx, client.ScheduleUnpauseOptions{Note: "resumed by conclave"}))
 		}),
 		scheduleVerb(c, "trigger", "Start a run of a schedule now, and print its ID", triggerSchedule),
-		scheduleVerb(c, "delete", "Delete a schedule; its runs stay", func(ctx context.Context, conn *cli.Connection, h client.ScheduleHandle) error {
+		scheduleVerb(c, "delete", "Remove a schedule; its runs stay", func(ctx context.Context, conn *cli.Connection, h client.ScheduleHandle) error {
 			return reportSchedule(conn, h, "is deleted", h.Delete(ctx))
 		}),
 	)
@@ -82,8 +82,8 @@ func createScheduleCommand(c *cli.CLI) *cobra.Command {
 	var f scheduleFlags
 	cmd := &cobra.Command{
 		Use:   "create NAME --cron EXPR [flags] -- run|pipeline run …",
-		Short: "Create a schedule that starts a session or a pipeline",
-		Long: `Create the schedule NAME. What follows -- is the command line of run or pipeline run, whose workflow it
+		Short: "Make a schedule that starts a session or a pipeline",
+		Long: `Make the schedule NAME. What follows -- is the command line of run or pipeline run, whose workflow it
 starts each time. Directories of this machine would stay as they are now, so --base and --context
 are refused: define a source in the worker's configuration, and give --base source:NAME.
 
@@ -184,7 +184,7 @@ func pipelineAction(c *cli.CLI, create func(context.Context, prepared) error) *c
 	return cmd
 }
 
-// refuseFixed refuses what would be the same in every run of a schedule.
+// refuseFixed refuses flags whose files or ID would be the same in every run of a schedule.
 func refuseFixed(m inputs.Flags, id string, set *pflag.FlagSet) error {
 	if fixed := m.Fixed(); fixed != "" {
 		return fmt.Errorf("%s: every run of a schedule would have the files of now; define a source in the worker's configuration (sources), and give --base source:NAME", fixed)
@@ -228,7 +228,7 @@ func createSchedule(ctx context.Context, c *cli.CLI, f scheduleFlags, name strin
 	})
 }
 
-// reportSchedule prints what has become of a schedule.
+// reportSchedule prints a change of a schedule.
 func reportSchedule(conn *cli.Connection, h client.ScheduleHandle, what string, err error) error {
 	if err != nil {
 		return err
