@@ -62,18 +62,21 @@ as ` + "`conclave dev`" + `.`,
   conclave schedule list`,
 		RunE: cli.Group,
 	}
+	change := func(name, short string, do func(context.Context, client.ScheduleHandle) error) *cobra.Command {
+		return scheduleVerb(c, name, short, func(ctx context.Context, conn *cli.Connection, h client.ScheduleHandle) error {
+			return reportSchedule(conn, h.GetID(), "was changed: "+name, do(ctx, h))
+		})
+	}
 	cmd.AddCommand(createScheduleCommand(c), listSchedulesCommand(c),
 		scheduleVerb(c, "show", "Show a schedule and its newest runs", showSchedule),
-		scheduleVerb(c, "pause", "Suspend a schedule: it starts nothing until it is resumed", func(ctx context.Context, conn *cli.Connection, h client.ScheduleHandle) error {
-			return reportSchedule(conn, h, "is paused", h.Pause(ctx, client.SchedulePauseOptions{Note: "paused by conclave"}))
+		change("pause", "Suspend a schedule: it starts nothing until it is resumed", func(ctx context.Context, h client.ScheduleHandle) error {
+			return h.Pause(ctx, client.SchedulePauseOptions{})
 		}),
-		scheduleVerb(c, "resume", "Continue a paused schedule", func(ctx context.Context, conn *cli.Connection, h client.ScheduleHandle) error {
-			return reportSchedule(conn, h, "goes on", h.Unpause(ctx, client.ScheduleUnpauseOptions{Note: "resumed by conclave"}))
+		change("resume", "Continue a paused schedule", func(ctx context.Context, h client.ScheduleHandle) error {
+			return h.Unpause(ctx, client.ScheduleUnpauseOptions{})
 		}),
 		scheduleVerb(c, "trigger", "Start a run of a schedule now, and print its ID", triggerSchedule),
-		scheduleVerb(c, "delete", "Remove a schedule; its runs stay", func(ctx context.Context, conn *cli.Connection, h client.ScheduleHandle) error {
-			return reportSchedule(conn, h, "is deleted", h.Delete(ctx))
-		}),
+		change("delete", "Remove a schedule; its runs stay", func(ctx context.Context, h client.ScheduleHandle) error { return h.Delete(ctx) }),
 	)
 	return cmd
 }
@@ -110,7 +113,6 @@ EXPR is a cron expression in UTC, as in '0 7 * * 1-5', or with a zone, as in 'CR
 				return fmt.Errorf("schedule %.80q: a schedule starts run or pipeline run", line[0])
 			}
 			action.SetArgs(line[1:])
-			action.SilenceErrors, action.SilenceUsage = true, true
 			return action.ExecuteContext(cmd.Context())
 		},
 	}
@@ -143,44 +145,40 @@ func (f scheduleFlags) check(name string) error {
 func runAction(c *cli.CLI, create func(context.Context, prepared) error) *cobra.Command {
 	var f sessionFlags
 	cmd := &cobra.Command{Use: "run"}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		query, err := f.query.Read(cmd.Context(), args)
-		if err == nil {
-			err = refuseFixed(f.material, f.id, cmd.Flags())
-		}
-		if err != nil {
-			return err
-		}
-		p, _, err := prepareSession(cmd.Context(), c, f, query)
-		if err != nil {
-			return err
-		}
-		return create(cmd.Context(), p)
-	}
 	f.addTo(c, cmd)
-	cmd.Flags().StringVar(&c.Config, "config", c.Config, "")
-	return cmd
+	return completeAction(c, cmd, f.query, &f.material, &f.id, create, func(ctx context.Context, _ []string, query string) (prepared, string, error) {
+		return prepareSession(ctx, c, f, query)
+	})
 }
 
 func pipelineAction(c *cli.CLI, create func(context.Context, prepared) error) *cobra.Command {
 	var f pipelineFlags
 	cmd := &cobra.Command{Use: "run"}
+	f.addTo(c, cmd)
+	return completeAction(c, cmd, f.request, &f.material, &f.id, create, func(ctx context.Context, args []string, request string) (prepared, string, error) {
+		return preparePipelineRun(ctx, c, f, args[0], request)
+	})
+}
+
+func completeAction(c *cli.CLI, cmd *cobra.Command, query *cli.Query, m *inputs.Flags, id *string, create func(context.Context, prepared) error,
+	prepare func(context.Context, []string, string) (prepared, string, error),
+) *cobra.Command {
+	cmd.Flags().StringVar(&c.Config, "config", c.Config, "")
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		request, err := f.request.Read(cmd.Context(), args)
+		asked, err := query.Read(cmd.Context(), args)
 		if err == nil {
-			err = refuseFixed(f.material, f.id, cmd.Flags())
+			err = refuseFixed(*m, *id, cmd.Flags())
 		}
 		if err != nil {
 			return err
 		}
-		p, _, err := preparePipelineRun(cmd.Context(), c, f, args[0], request)
+		p, _, err := prepare(cmd.Context(), args, asked)
 		if err != nil {
 			return err
 		}
 		return create(cmd.Context(), p)
 	}
-	f.addTo(c, cmd)
-	cmd.Flags().StringVar(&c.Config, "config", c.Config, "")
 	return cmd
 }
 
@@ -215,7 +213,7 @@ func createSchedule(ctx context.Context, c *cli.CLI, f scheduleFlags, name strin
 		}
 		ctx, cancel := context.WithTimeout(ctx, cli.ReachTimeout)
 		defer cancel()
-		h, err := conn.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{
+		_, err = conn.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{
 			ID: name, Spec: client.ScheduleSpec{CronExpressions: []string{f.cron}}, Action: action, Overlap: overlaps[f.overlap], CatchupWindow: f.catchup, Memo: memo,
 		})
 		if errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
@@ -224,19 +222,19 @@ func createSchedule(ctx context.Context, c *cli.CLI, f scheduleFlags, name strin
 		if invalid, ok := errors.AsType[*serviceerror.InvalidArgument](err); ok {
 			return cli.Exitf(cli.ExitUsage, "create the schedule %s: %s; --cron takes an expression such as '0 2 * * *'", name, invalid.Message)
 		}
-		return reportSchedule(conn, h, "starts runs at "+f.cron, err)
+		return reportSchedule(conn, name, "starts runs at "+f.cron, err)
 	})
 }
 
 // reportSchedule prints a change of a schedule.
-func reportSchedule(conn *cli.Connection, h client.ScheduleHandle, what string, err error) error {
-	if err != nil {
+func reportSchedule(conn *cli.Connection, name, change string, err error) error {
+	switch {
+	case err != nil:
 		return err
+	case conn.Scripted():
+		return conn.PrintJSON(map[string]string{"name": name})
 	}
-	if conn.Scripted() {
-		return conn.PrintJSON(map[string]string{"name": h.GetID()})
-	}
-	conn.Infof("schedule %s %s%s", h.GetID(), what, whileRunning(conn))
+	conn.Infof("schedule %s %s%s", name, change, whileRunning(conn))
 	return nil
 }
 
@@ -280,17 +278,24 @@ type shownSchedule struct {
 	Runs   []string   `json:"runs"` // IDs of the newest runs, oldest first
 }
 
-func newShownSchedule(name, kind string, memo func(name string) string, paused bool, next []time.Time, recent []client.ScheduleActionResult) shownSchedule {
-	s := shownSchedule{Name: name, Kind: strings.ToLower(kind), Cron: memo("cron"), Query: memo(workflows.MemoQuery), Paused: paused, Runs: []string{}}
-	if len(next) > 0 && !paused {
+func readSchedule(ctx context.Context, h client.ScheduleHandle) (s shownSchedule, err error) {
+	d, err := h.Describe(ctx)
+	if err != nil {
+		return s, err
+	}
+	s = shownSchedule{Name: h.GetID(), Cron: runs.Memo(d.Memo, "cron", ""), Query: runs.Memo(d.Memo, workflows.MemoQuery, ""), Paused: d.Schedule.State.Paused, Runs: []string{}}
+	if action, ok := d.Schedule.Action.(*client.ScheduleWorkflowAction); ok {
+		s.Kind = strings.ToLower(fmt.Sprint(action.Workflow))
+	}
+	if next := d.Info.NextActionTimes; len(next) > 0 && !s.Paused {
 		s.Next = &next[0]
 	}
-	for _, r := range recent {
+	for _, r := range d.Info.RecentActions {
 		if r.StartWorkflowResult != nil {
 			s.Runs = append(s.Runs, artifact.SessionIDOf(r.StartWorkflowResult.WorkflowID))
 		}
 	}
-	return s
+	return s, nil
 }
 
 func listSchedulesCommand(c *cli.CLI) *cobra.Command {
@@ -312,8 +317,9 @@ func listSchedules(ctx context.Context, conn *cli.Connection) error {
 	for err == nil && found.HasNext() {
 		var e *client.ScheduleListEntry
 		if e, err = found.Next(); err == nil && slices.Contains([]string{sessionflow.Type, pipelineflow.Type}, e.WorkflowType.Name) {
-			memo := func(name string) string { return runs.Memo(e.Memo, name, "") }
-			all = append(all, newShownSchedule(e.ID, e.WorkflowType.Name, memo, e.Paused, e.NextActionTimes, e.RecentActions))
+			if s, err := readSchedule(ctx, conn.Client.ScheduleClient().GetHandle(ctx, e.ID)); err == nil { // else it was deleted just now
+				all = append(all, s)
+			}
 		}
 	}
 	if err != nil {
@@ -352,17 +358,11 @@ func printSchedules(conn *cli.Connection, all ...shownSchedule) error {
 }
 
 func showSchedule(ctx context.Context, conn *cli.Connection, h client.ScheduleHandle) error {
-	d, err := h.Describe(ctx)
-	if err != nil {
+	s, err := readSchedule(ctx, h)
+	switch {
+	case err != nil:
 		return err
-	}
-	kind := ""
-	if action, ok := d.Schedule.Action.(*client.ScheduleWorkflowAction); ok {
-		kind, _ = action.Workflow.(string)
-	}
-	memo := func(name string) string { return runs.Memo(d.Memo, name, "") }
-	s := newShownSchedule(h.GetID(), kind, memo, d.Schedule.State.Paused, d.Info.NextActionTimes, d.Info.RecentActions)
-	if conn.Scripted() {
+	case conn.Scripted():
 		return conn.PrintJSON(s)
 	}
 	return printSchedules(conn, s)
