@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
@@ -93,6 +94,11 @@ const deliverTime = 15 * time.Second
 
 // Deliver posts a notice. It follows no redirects, and a receiver that replies 410 is not tried again.
 func (n *Notifier) Deliver(ctx context.Context, d Delivery) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if activity.IsActivity(ctx) {
+		go cutAtStop(ctx, cancel)
+	}
 	req, err := n.newRequest(ctx, d)
 	if err != nil {
 		return Elsewhere(&LackError{Type: NoReceiver, Err: err})
@@ -113,6 +119,17 @@ func (n *Notifier) Deliver(ctx context.Context, d Delivery) error {
 		return fmt.Errorf("tell the receiver of %s: it replied %s; redirects are not followed, and only 2xx is accepted", d.Receiver, res.Status)
 	}
 	return nil
+}
+
+// cutAtStop cancels a delivery soon after its worker was asked to stop, so that no command waits for a receiver
+// that hangs. Another worker repeats it.
+func cutAtStop(ctx context.Context, cancel func()) {
+	const soon = 2 * time.Second
+	select {
+	case <-ctx.Done():
+	case <-activity.GetWorkerStopChannel(ctx):
+		time.AfterFunc(soon, cancel)
+	}
 }
 
 // newRequest returns the signed request of a delivery. Its ID is the same in every attempt.

@@ -13,6 +13,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
 
 	"conclave/activities"
 )
@@ -144,4 +145,21 @@ func TestDeliver_hangingReceiver(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	go func() { <-arrived; cancel() }()
 	require.ErrorIs(t, notifier(r.URL).Deliver(ctx, delivery("NOTIFY_URL")), context.Canceled)
+}
+
+// A worker that is asked to stop does not wait for a receiver that hangs.
+func TestDeliver_isCutWhenItsWorkerStops(t *testing.T) {
+	t.Parallel()
+	r, stop, end := newReceiver(t), make(chan struct{}), make(chan struct{})
+	r.reply = func(http.ResponseWriter, *http.Request) { close(stop); <-end }
+	t.Cleanup(func() { close(end) })
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	env.SetWorkerStopChannel(stop)
+	notifier(r.URL).RegisterSteps(env)
+	_, err := env.ExecuteActivity("Deliver", delivery("NOTIFY_URL"))
+	var cut *temporal.ApplicationError
+	require.ErrorAs(t, err, &cut)
+	require.False(t, cut.NonRetryable())
+	require.Contains(t, cut.Error(), "tell the receiver of NOTIFY_URL: context canceled")
 }
