@@ -62,21 +62,21 @@ as ` + "`conclave dev`" + `.`,
   conclave schedule list`,
 		RunE: cli.Group,
 	}
-	change := func(name, short string, do func(context.Context, client.ScheduleHandle) error) *cobra.Command {
+	change := func(name, short, done string, do func(context.Context, client.ScheduleHandle) error) *cobra.Command {
 		return scheduleVerb(c, name, short, func(ctx context.Context, conn *cli.Connection, h client.ScheduleHandle) error {
-			return reportSchedule(conn, h.GetID(), "was changed: "+name, do(ctx, h))
+			return reportSchedule(conn, h.GetID(), done, do(ctx, h))
 		})
 	}
 	cmd.AddCommand(createScheduleCommand(c), listSchedulesCommand(c),
 		scheduleVerb(c, "show", "Show a schedule and its newest runs", showSchedule),
-		change("pause", "Suspend a schedule: it starts nothing until it is resumed", func(ctx context.Context, h client.ScheduleHandle) error {
+		change("pause", "Suspend a schedule: it starts nothing until it is resumed", "is paused", func(ctx context.Context, h client.ScheduleHandle) error {
 			return h.Pause(ctx, client.SchedulePauseOptions{})
 		}),
-		change("resume", "Continue a paused schedule", func(ctx context.Context, h client.ScheduleHandle) error {
+		change("resume", "Continue a paused schedule", "goes on", func(ctx context.Context, h client.ScheduleHandle) error {
 			return h.Unpause(ctx, client.ScheduleUnpauseOptions{})
 		}),
 		scheduleVerb(c, "trigger", "Start a run of a schedule now, and print its ID", triggerSchedule),
-		change("delete", "Remove a schedule; its runs stay", func(ctx context.Context, h client.ScheduleHandle) error { return h.Delete(ctx) }),
+		change("delete", "Remove a schedule; its runs stay", "is deleted", func(ctx context.Context, h client.ScheduleHandle) error { return h.Delete(ctx) }),
 	)
 	return cmd
 }
