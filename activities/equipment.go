@@ -142,6 +142,9 @@ func UnknownName(ctx context.Context, s Server, err error) error {
 	if s.Alone(ctx) || activity.GetInfo(ctx).Attempt >= attempts {
 		return Invalid(err)
 	}
+	if Lacks(err, NoSource) {
+		return Elsewhere(err)
+	}
 	return Elsewhere(&LackError{Type: NoTeam, Err: err})
 }
 

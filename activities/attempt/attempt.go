@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
@@ -61,9 +62,25 @@ type Process struct {
 	// Spread returns a random duration below the given one, by which delays vary. If nil, it is rand.N.
 	Spread func(time.Duration) time.Duration
 
+	// ReadSource stores the present files of a source and returns their reference; nil without sources.
+	ReadSource func(ctx context.Context, name string) (reference string, err error)
+
+	// Receivers are told of the runs that this process prepares.
+	Receivers []activities.Receiver
+
 	// Redact removes the secrets of this process from tool results and from everything that is
 	// stored for a step. If nil, nothing is removed.
 	Redact func([]byte) []byte
+}
+
+// Tellable adds the receivers to the final error of a run that could not be prepared, so that its
+// workflow can have them told.
+func (p Process) Tellable(err error) error {
+	final, ok := errors.AsType[*temporal.ApplicationError](err)
+	if !ok || !final.NonRetryable() || len(p.Receivers) == 0 {
+		return err
+	}
+	return temporal.NewNonRetryableApplicationError(final.Message(), final.Type(), final.Unwrap(), p.Receivers)
 }
 
 // Bases returns Trees, or trees without a cache if Trees is nil.

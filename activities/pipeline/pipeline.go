@@ -77,6 +77,9 @@ type Prepared struct {
 	URL     string `json:"url"`               // URL of the run's directory, for people
 	Offline bool   `json:"offline,omitempty"` // the built-in model plays agents
 
+	// Notify lists the receivers that are told of the run.
+	Notify []activities.Receiver `json:"notify,omitempty"`
+
 	// Seal is the number of the newest reopening that this run of the workflow knows; 0 if the run
 	// was never reopened.
 	Seal int `json:"seal,omitempty"`
@@ -290,6 +293,11 @@ func (a *Activities) ConcludePipeline(ctx context.Context, in ConcludeInput) (Re
 // directory for this workflow.
 func (a *Activities) PreparePipeline(ctx context.Context, in PrepareInput) (Prepared, error) {
 	defer activities.Beat(ctx)()
+	p, err := a.preparePipeline(ctx, in)
+	return p, a.Tellable(err)
+}
+
+func (a *Activities) preparePipeline(ctx context.Context, in PrepareInput) (Prepared, error) {
 	p, err := a.resolvePipeline(in)
 	if err != nil {
 		return Prepared{}, activities.Invalid(err)
@@ -300,10 +308,13 @@ func (a *Activities) PreparePipeline(ctx context.Context, in PrepareInput) (Prep
 	if err := checkID(in.ID, p); err != nil {
 		return Prepared{}, activities.Invalid(err)
 	}
+	layout := artifact.InPipeline(in.ID)
+	if err := activities.ReadSource(ctx, a, a.Store, layout.File("pipeline.json"), &in.Material, a.ReadSource); err != nil {
+		return Prepared{}, err
+	}
 	if err := activities.CheckMaterial(ctx, a.Bases(), in.Material); err != nil {
 		return Prepared{}, err
 	}
-	layout := artifact.InPipeline(in.ID)
 	if err := a.claimRun(ctx, layout, in, p); err != nil {
 		return Prepared{}, err
 	}
@@ -321,7 +332,7 @@ func (a *Activities) preparedRun(layout artifact.Layout, p config.Pipeline) Prep
 		HeartbeatTimeoutSeconds: int(a.HeartbeatTimeout / time.Second),
 
 		URL:     a.Store.URL(layout.File("pipeline.json")),
-		Offline: p.PlaysOffline(),
+		Offline: p.PlaysOffline(), Notify: a.Receivers,
 	}
 }
 

@@ -290,7 +290,7 @@ func (a *Activities) Reopen(ctx context.Context, in ReopenInput) (Reopening, err
 		return Reopening{}, err
 	}
 	r.Saved.Prepared.Seal = seal
-	r.Saved.Prepared.HeartbeatTimeoutSeconds = a.preparedSession(layout, t, session.Limits, session.Caller).HeartbeatTimeoutSeconds
+	r.Saved.Prepared.HeartbeatTimeoutSeconds, r.Saved.Prepared.Notify = a.preparedSession(layout, t, session.Limits, session.Caller).HeartbeatTimeoutSeconds, a.Receivers
 	return r, nil
 }
 

@@ -19,7 +19,7 @@ var groups = []struct{ title, names string }{
 	{"Look at a session:", "view transcript export pull"},
 	{"Bring and take files:", "upload files diff apply"},
 	{"Ask from other programs:", "serve mcp"},
-	{"Graphs, journeys and single steps:", "pipeline scenario step"},
+	{"Graphs, journeys and single steps:", "pipeline scenario step schedule"},
 	{"Choose a team:", "config models eval"},
 	{"Operate:", "dev worker doctor sandbox codec prune delete version man"},
 }
@@ -65,6 +65,7 @@ var commonFlags = map[string]string{
 	"list":              connectionFlags + " " + storeFlags + " json",
 	"pipeline list":     connectionFlags + " " + storeFlags + " json",
 	"pipeline validate": outputFlags,
+	"schedule":          queueFlags + " " + storeFlags + " " + outputFlags,
 	"pull":              storeFlags + " data-dir " + outputFlags,
 	"view":              queueFlags + " " + storeFlags + " " + outputFlags,
 	"export":            storeFlags + " data-dir",

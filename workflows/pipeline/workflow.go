@@ -6,6 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"conclave/activities"
 	acts "conclave/activities/pipeline"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
@@ -46,6 +47,8 @@ type run struct {
 	memo  workflows.Memo
 	clock clock
 
+	teller workflows.Teller
+
 	recorder workflows.Recorder
 	messages []pipeline.Keep // not on record yet
 	recorded int             // number of the last event on record
@@ -56,7 +59,7 @@ type run struct {
 
 func newRun(ctx workflow.Context, in Input) (*run, error) {
 	info := workflow.GetInfo(ctx)
-	p := &run{ctx: ctx, in: in, id: cmp.Or(in.ID, info.WorkflowExecution.ID)}
+	p := &run{ctx: ctx, in: in, id: cmp.Or(in.ID, artifact.SessionIDOf(info.WorkflowExecution.ID))}
 	if err := in.faults.Err("a run of a pipeline", `{"request":"…","config":{…}}`); err != nil {
 		return nil, err
 	}
@@ -66,6 +69,7 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 	if c := in.Continued; c != nil {
 		p.core, p.prepared, p.recorded, p.traced = c.Core, c.Prepared, c.Recorded, c.Traced
 		p.setClock(c.SecondsLeft)
+		p.teller.Waited(p.core.View().Parked) // the previous run has told it
 	}
 	var err error
 	p.inbox, err = workflows.Listen(ctx, "run", p, verbs, func() (acts.State, error) { return p.currentState(), nil }, p.readTimeline)
@@ -75,6 +79,7 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 // driveCore executes the commands of the core and waits for events, in turn, until the run is over.
 func (p *run) driveCore() (acts.Result, error) {
 	p.showProgress()
+	p.teller.Subject = workflows.Subject{ID: p.id, Question: p.in.Request, Page: "/pipelines/" + p.id}
 	if p.in.Continued == nil {
 		prepare := p.prepareRun
 		if p.in.Resume {
@@ -83,12 +88,14 @@ func (p *run) driveCore() (acts.Result, error) {
 		if err := prepare(); err != nil {
 			if p.ctx.Err() == nil {
 				p.memo.Set(p.ctx, map[string]any{workflows.MemoStatus: string(pipeline.Failed)})
+				p.teller.TellRefused(p.ctx, err)
 			}
 			return acts.Result{}, workflows.FinalError(err)
 		}
 		p.searchIndex().Begin(p.ctx)
 	}
 	p.begun = true
+	p.teller.Subject = workflows.Subject{ID: p.id, Question: p.in.Request, Page: "/pipelines/" + p.id, URL: p.prepared.URL, Receivers: p.prepared.Notify}
 	p.inbox.ReceiveAll() // a pause that has arrived prevents the first launch
 	for {
 		p.windClock()
@@ -100,6 +107,7 @@ func (p *run) driveCore() (acts.Result, error) {
 			workflows.AwaitCancelled(p.ctx, p.selectStep, p.reckonLost)
 			return p.concludeRun(p.ctx)
 		}
+		p.teller.TellWait(p.ctx, activities.NoticeParked, p.core.View().Parked)
 		p.recordNews()
 		p.awaitEvents()
 		if p.ctx.Err() != nil {
@@ -250,6 +258,10 @@ func (p *run) concludeRun(ctx workflow.Context) (acts.Result, error) {
 	input := acts.ConcludeInput{Run: p.id, Final: p.result.Final, History: p.core.History, Result: result}
 	ctx = workflows.Bookkeeping(ctx, "write result.json")
 	err := workflow.ExecuteActivity(ctx, registered.ConcludePipeline, input).Get(ctx, &result)
+	if err == nil && p.ctx.Err() == nil {
+		overspent := result.Error != nil && result.Error.Type == pipeline.BudgetSpent
+		p.teller.TellEnd(p.ctx, string(result.Status), result.Final, result.Error, workflows.EndTypes(result.Status != pipeline.Failed, overspent)...)
+	}
 	return result, err
 }
 

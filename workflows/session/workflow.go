@@ -8,6 +8,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"conclave/activities"
 	"conclave/activities/attempt"
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
@@ -52,13 +53,14 @@ type session struct {
 	inbox   *workflows.Inbox[coordination.Event]
 	ledger  ledger
 	memo    workflows.Memo
+	teller  workflows.Teller
 }
 
 // newSession restores the state of the previous run, then registers the handlers. It must not block
 // before that, because updates can arrive immediately.
 func newSession(ctx workflow.Context, in Input) (*session, error) {
 	info := workflow.GetInfo(ctx)
-	s := &session{ctx: workflows.Fair(ctx, in.Team), in: in, id: cmp.Or(in.SessionID, info.WorkflowExecution.ID)}
+	s := &session{ctx: workflows.Fair(ctx, in.Team), in: in, id: cmp.Or(in.SessionID, artifact.SessionIDOf(info.WorkflowExecution.ID))}
 	if err := in.faults.Err("a session", `{"query":"…"}`); err != nil {
 		return nil, err
 	}
@@ -67,6 +69,7 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 	}
 	if c := in.Continued; c != nil {
 		s.core, s.prepared, s.ledger.last = c.Core, c.Prepared, c.Recorded
+		s.teller.Waited(s.core.View().Parked) // the previous run has told it
 	}
 	s.reports = workflow.GetSignalChannelWithOptions(ctx, attempt.ModelSignal, workflow.SignalChannelOptions{
 		Description: "Sent by running steps: their model is in an outage, or is back.",
@@ -91,6 +94,7 @@ func (s *session) driveCore() (Result, error) {
 		if s.decision != nil {
 			return s.endDecided(s.ctx)
 		}
+		s.teller.TellWait(s.ctx, activities.NoticeParked, s.core.View().Parked)
 		s.windClock()
 		s.endWait()
 		s.endAsking()
@@ -105,6 +109,7 @@ func (s *session) driveCore() (Result, error) {
 // beginLoop resolves the team, unless the previous run has done so, and starts the clock.
 func (s *session) beginLoop() error {
 	s.showProgress()
+	s.teller.Subject = workflows.Subject{ID: s.id, Question: s.in.Query, Page: "/sessions/" + s.id}
 	seconds, warned := 0, false
 	if c := s.in.Continued; c != nil {
 		seconds, warned = c.SecondsLeft, c.Warned
@@ -117,11 +122,13 @@ func (s *session) beginLoop() error {
 		if seconds, err = prepare(); err != nil {
 			if s.ctx.Err() == nil {
 				s.setMemo(s.ctx, string(coordination.FailedAll))
+				s.teller.TellRefused(s.ctx, err)
 			}
 			return workflows.FinalError(err)
 		}
 	}
 	s.begun = true
+	s.teller.Subject = workflows.Subject{ID: s.id, Question: s.in.Query, Page: "/sessions/" + s.id, URL: s.prepared.URL, Receivers: s.prepared.Notify}
 	s.ctx = workflows.Fair(s.ctx, s.prepared.Team)
 	if s.in.Continued == nil {
 		s.searchIndex().Begin(s.ctx)

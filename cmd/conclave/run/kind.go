@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run/record"
 	"conclave/cmd/conclave/run/teams"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/workflows"
 )
@@ -173,10 +175,16 @@ func (r Run) Seconds() float64 {
 	return float64(r.Elapsed().Round(time.Millisecond).Milliseconds()) / 1000
 }
 
+// scheduled matches the ID of a run that a schedule has started. In that of its workflow the time has colons.
+var scheduled = regexp.MustCompile(`^(.+-\d{4}-\d\d-\d\dT\d\d)-(\d\d)-(\d\dZ)$`)
+
 // findRun returns the run that an ID names: the ID of its workflow, SLUG/RUN_ID for a run of a
 // scenario, or else its own ID.
 func findRun(ctx context.Context, conn *cli.Connection, kinds []*Kind, id string) (Run, error) {
 	run, err := describeRun(ctx, conn, workflowOf(kinds, id), kinds...)
+	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing && scheduled.MatchString(id) {
+		run, err = describeRun(ctx, conn, scheduled.ReplaceAllString(id, "$1:$2:$3"), kinds...) // not listed for a moment
+	}
 	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
 		run, err = findListed(ctx, conn, kinds, id)
 	}
@@ -298,7 +306,7 @@ func runOf(kind *Kind, info *workflowpb.WorkflowExecutionInfo) Run {
 	run := Run{
 		Kind:      kind,
 		Workflow:  workflow,
-		ID:        Memo(info.GetMemo(), kind.MemoID, workflow),
+		ID:        Memo(info.GetMemo(), kind.MemoID, artifact.SessionIDOf(workflow)),
 		Slug:      Memo(info.GetMemo(), kind.MemoSlug, ""),
 		Query:     Memo(info.GetMemo(), workflows.MemoQuery, ""),
 		Pipeline:  info.GetParentExecution().GetWorkflowId(),
