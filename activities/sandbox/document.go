@@ -92,7 +92,7 @@ var _ = readAndExit()
 
 const readFailed = 3 // exit code for a document at fault
 
-func readAndExit() bool { //nolint:unparam // a package variable needs a value
+func readAndExit() bool {
 	if len(os.Args) != 2 || os.Args[1] != readArgument {
 		return false
 	}
@@ -108,7 +108,7 @@ func readAndExit() bool { //nolint:unparam // a package variable needs a value
 // writeText writes the text of a PDF file. The library panics at damage that it does not expect.
 func writeText(to io.Writer, name string) (err error) {
 	defer func() {
-		if p := recover(); p != nil {
+		if p := recover(); p != nil { //nolint:forbidigo // in a process of its own, which ends
 			err = fmt.Errorf("it is damaged: %v", p)
 		}
 	}()
