@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,6 +45,9 @@ type Ended struct {
 	Cause    *Failure `json:"cause,omitempty"`
 	Team     string   `json:"team,omitempty"`
 	Matched  []int    `json:"matched,omitempty"`
+
+	// Output is the step's output, which stays in the store; nil without one.
+	Output json.RawMessage `json:"-"`
 }
 
 // action is a step's own choice of the next step.
@@ -163,6 +167,9 @@ type Launch struct {
 	History []Ref `json:"history,omitempty"`
 	Omitted int   `json:"omitted,omitempty"`
 
+	// Values lists the newest visits of the steps that the templates of the step name.
+	Values []Ref `json:"values,omitempty"`
+
 	// Workspace is the hash of the manifest of the step's initial files, or "" if there are none.
 	Workspace string `json:"workspace,omitempty"`
 
@@ -223,6 +230,9 @@ type Result struct {
 	Status Status `json:"status"`
 	Reason string `json:"reason,omitempty"` // reason for a person; empty for a regular end
 	Limit  string `json:"limit,omitempty"`  // type of the error of a run that reached a limit of its own
+
+	// EndedAs is the end of the last step, in the definition's own words; empty without one.
+	EndedAs string `json:"ended_as,omitempty"`
 
 	// Final is the step with the run's text; nil if the run has no text.
 	Final *Ref `json:"final,omitempty"`

@@ -163,6 +163,8 @@ type Graph struct {
 
 	// Park makes a run wait for a person when a step fails.
 	Park bool `json:"park,omitempty"`
+
+	Result string `json:"result,omitempty"` // the step whose text is that of the run; empty for the last one
 }
 
 // Node is one step of a graph.
@@ -185,6 +187,9 @@ type Node struct {
 	Instead   string `json:"instead,omitempty"`
 
 	History Policy `json:"history,omitempty"`
+
+	Reads []string `json:"reads,omitempty"` // steps whose values its templates name
+	End   string   `json:"end,omitempty"`   // the end of a run that ends with this step, in words of its own
 }
 
 // Limits bound all visits of a step together. 0 sets no limit.
