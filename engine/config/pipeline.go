@@ -3,6 +3,8 @@ package config
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -155,6 +157,24 @@ func (h history) Policy() pipeline.Policy {
 type toolUse struct {
 	Tool string         `json:"tool" doc:"The tool's name."`
 	Args map[string]any `json:"args,omitempty" doc:"The arguments of the call."`
+}
+
+// ReadInputs returns the inputs of a run, which fit the pipeline's schema; nil for a pipeline without inputs.
+func (p Pipeline) ReadInputs(given json.RawMessage) (json.RawMessage, error) {
+	none := len(given) == 0 || string(given) == "null"
+	switch {
+	case p.Inputs == nil && none:
+		return nil, nil
+	case p.Inputs == nil:
+		return nil, errors.New("the pipeline takes no inputs; leave them out, or give the pipeline their schema, as inputs")
+	case none:
+		given = json.RawMessage("{}")
+	}
+	d, err := p.Inputs.Read(given)
+	if err != nil {
+		return nil, fmt.Errorf("the inputs do not fit the pipeline's schema: %w", err)
+	}
+	return d.JSON, nil
 }
 
 // Step returns the step with the given name.

@@ -6,6 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"conclave/activities"
 	acts "conclave/activities/pipeline"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
@@ -56,6 +57,9 @@ type run struct {
 
 func newRun(ctx workflow.Context, in Input) (*run, error) {
 	info := workflow.GetInfo(ctx)
+	if in.Request == "" && activities.Given(in.Inputs) {
+		in.Request = string(in.Inputs)
+	}
 	p := &run{ctx: ctx, in: in, id: cmp.Or(in.ID, info.WorkflowExecution.ID)}
 	if err := in.faults.Err("a run of a pipeline", `{"request":"…","config":{…}}`); err != nil {
 		return nil, err
@@ -116,7 +120,7 @@ func (p *run) prepareRun() error {
 	info := workflow.GetInfo(p.ctx)
 	input := acts.PrepareInput{
 		ID: p.id, Owner: artifact.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID},
-		Request: p.in.Request, Pipeline: p.in.Pipeline, Config: p.in.Config, Material: p.in.Material,
+		Request: p.in.Request, Pipeline: p.in.Pipeline, Config: p.in.Config, Inputs: p.in.Inputs, Material: p.in.Material,
 	}
 	ctx := workflows.Preparing(p.ctx, "resolve the pipeline, claim the run's directory")
 	if err := workflow.ExecuteActivity(ctx, registered.PreparePipeline, input).Get(ctx, &p.prepared); err != nil {
@@ -255,7 +259,7 @@ func (p *run) concludeRun(ctx workflow.Context) (acts.Result, error) {
 
 func (p *run) runResult() acts.Result {
 	r := acts.Result{
-		ID: p.id, Status: p.result.Status, Trace: p.core.Trace, History: []acts.HistoryEntry{}, Transitions: p.core.Transitions, Usage: p.core.Usage,
+		ID: p.id, Status: p.result.Status, EndedAs: p.result.EndedAs, Trace: p.core.Trace, History: []acts.HistoryEntry{}, Transitions: p.core.Transitions, Usage: p.core.Usage,
 	}
 	if p.result.Reason != "" {
 		r.Error = &artifact.Error{Type: cmp.Or(p.result.Limit, string(p.result.Status)), Message: p.result.Reason}
