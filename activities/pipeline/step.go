@@ -153,7 +153,7 @@ func graphOf(p config.Pipeline) pipeline.Graph {
 
 func nodeOf(s config.PipelineStep) pipeline.Node {
 	n := pipeline.Node{
-		Name: s.Name, Kind: s.Kind, Destinations: s.Destinations, MaxIterations: s.MaxIterations, History: s.History.Policy(), Reads: s.Reads(), End: s.End,
+		Name: s.Name, Kind: s.Kind, Destinations: s.Destinations, MaxIterations: s.MaxIterations, History: s.History.Policy(), Reads: s.Reads(), End: s.End, Retry: s.Retry.Policy(),
 		Limits: pipeline.Limits{Seconds: valueOrZero(s.Limits.Seconds), ModelCalls: valueOrZero(s.Limits.ModelCalls), CostUSD: valueOrZero(s.Limits.CostUSD)},
 	}
 	if s.Kind != pipeline.Agent { // only agents make model calls

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/config"
+	"conclave/engine/pipeline"
 )
 
 const reviewed = `
@@ -23,6 +24,7 @@ steps:
       - check
   - name: check
     kind: tools
+    retry: {attempts: 3, backoff_seconds: 20}
     calls: [{tool: read_file, args: {path: "{{ .steps.plan.output.files.0.path }}"}}]
     next: report
   - name: report
@@ -42,6 +44,7 @@ func TestParsePipeline_templates(t *testing.T) {
 	require.Equal(t, p.Hash(), again.Hash())
 	check, _ := p.Step("check")
 	require.Equal(t, []string{"plan"}, check.Reads())
+	require.Equal(t, pipeline.Retries{Attempts: 3, Seconds: 20, On: []pipeline.Status{pipeline.Failed}}, check.Retry.Policy())
 	report, _ := p.Step("report")
 	require.Equal(t, []string{"check", "plan"}, report.Reads())
 	plan, _ := p.Step("plan")

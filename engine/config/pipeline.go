@@ -52,6 +52,28 @@ type visits struct {
 	Then  string `json:"then,omitempty" doc:"The step that is entered instead after that; without one the run ends."`
 }
 
+// retry tries a step again.
+type retry struct {
+	Attempts       int      `json:"attempts" default:"2" min:"2" max:"100" doc:"How often the step is tried in one visit, the first time included."`
+	BackoffSeconds float64  `json:"backoff_seconds" default:"0" min:"0" max:"3600" doc:"The wait before the second try, in seconds; each wait is twice as long as the one before, at most an hour."`
+	On             []string `json:"on,omitempty" enum:"error,max_iterations,cancelled" doc:"The ends after which the step is tried again, without any: error; cancelled is that of a session."`
+}
+
+// Policy returns the retry of the pipeline.
+func (r *retry) Policy() pipeline.Retries {
+	if r == nil {
+		return pipeline.Retries{}
+	}
+	p := pipeline.Retries{Attempts: r.Attempts, Seconds: r.BackoffSeconds}
+	for _, status := range r.On {
+		p.On = append(p.On, pipeline.Status(status))
+	}
+	if len(p.On) == 0 {
+		p.On = []pipeline.Status{pipeline.Failed}
+	}
+	return p
+}
+
 // PipelineStep is one step of a graph.
 type PipelineStep struct {
 	Name          string          `json:"name" doc:"The step's name: a lower-case letter, then up to 31 lower-case letters, digits, _ or -."`
@@ -65,6 +87,7 @@ type PipelineStep struct {
 	Limits        StepLimits      `json:"limits,omitzero" doc:"Limits of all visits of the step together."`
 	Output        *llm.DataSchema `json:"output,omitempty" doc:"A JSON Schema of the step's output, which templates name as {{ .steps.NAME.output }}: an agent ends the step with submit_output, a team decides on data, a tools step prints JSON. null: the step has a text alone."`
 	End           string          `json:"end,omitempty" doc:"How a run that ends with this step has ended, in a word of your own, such as escalated."`
+	Retry         *retry          `json:"retry,omitempty" doc:"How often the step is tried again when it ends badly, before its rules are looked at: {attempts: 3, backoff_seconds: 20, on: [error]}. null: never."`
 	History       history         `json:"history" default:"none" enum:"all,last,none" booleans:"all,none" doc:"Which texts of the steps before it the step is shown: all of them, the last of every step, or none. true is all, false is none."`
 
 	Tools      *builtinTools `json:"tools,omitempty" doc:"The built-in tools of the step, in place of its agent's."`

@@ -72,4 +72,7 @@
 //     are data: they stand in no system message, and are one word in a command.
 //  23. The text of a run is that of its last step or, if the graph names a result, of the
 //     newest visit of that step. A run that ends with a step that has an end has that end.
+//  24. A step with a retry that ends with one of its statuses, and without an action, is tried
+//     again before its rules are looked at, after a wait that doubles. Each try counts toward
+//     the limits of the step; a new visit begins the count anew.
 package pipeline

@@ -111,6 +111,9 @@ type Cancel struct{}
 // TimeUp ends the run because its time is over.
 type TimeUp struct{}
 
+// Waited ends the wait with the ID.
+type Waited struct{ ID int }
+
 // Reopened continues a run that failed, was cancelled or was terminated, in a new execution of its workflow.
 type Reopened struct {
 	Run string // run that ended: the execution tokens of its steps begin with it
@@ -120,6 +123,7 @@ type Reopened struct {
 }
 
 func (Ended) isEvent()     {}
+func (Waited) isEvent()    {}
 func (Reopened) isEvent()  {}
 func (Broke) isEvent()     {}
 func (Suspended) isEvent() {}
@@ -216,6 +220,12 @@ type Release struct{ ID string }
 // Ring tells the running step the number of human messages.
 type Ring struct{ Messages int }
 
+// Wait asks for an event Waited after a time.
+type Wait struct {
+	ID      int     `json:"id"`
+	Seconds float64 `json:"seconds"`
+}
+
 // Keep writes a human message to the store, before any command that announces it.
 type Keep struct {
 	Number int
@@ -244,6 +254,7 @@ func (Hold) isCommand()    {}
 func (Release) isCommand() {}
 func (Ring) isCommand()    {}
 func (Keep) isCommand()    {}
+func (Wait) isCommand()    {}
 func (Done) isCommand()    {}
 
 // Bounds of human messages.
@@ -262,7 +273,7 @@ func (s *State) Refuse(event Event) error {
 		switch event.(type) {
 		case Pause, Resume, Retry, Said, Cancel:
 			return errors.New("the run is over")
-		case Ended, Broke, Suspended, Reopened, TimeUp:
+		case Ended, Broke, Suspended, Reopened, TimeUp, Waited:
 		}
 		return nil
 	}
@@ -285,7 +296,7 @@ func (s *State) Refuse(event Event) error {
 		}
 	case Said:
 		return s.refuseSaid(e)
-	case Cancel, Ended, Broke, Suspended, Reopened, TimeUp:
+	case Cancel, Ended, Broke, Suspended, Reopened, TimeUp, Waited:
 	}
 	return nil
 }
@@ -327,7 +338,7 @@ func (s *State) applyRequest(event Event) {
 	case Cancel:
 		s.Rest = s.Pending
 		s.endRun(Cancelled, "the run was cancelled", nil)
-	case Ended, Broke, Suspended, Reopened, TimeUp:
+	case Ended, Broke, Suspended, Reopened, TimeUp, Waited:
 	}
 }
 

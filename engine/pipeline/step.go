@@ -33,6 +33,10 @@ func (s *State) Step(event Event) {
 		}
 	case Pause, Resume, Retry, Said, Cancel:
 		s.applyRequest(e)
+	case Waited:
+		if s.Wait != nil && s.Wait.ID == e.ID {
+			s.Wait, s.Waiting = nil, false
+		}
 	case Reopened:
 		s.reopenRun(e)
 	case TimeUp:
@@ -82,6 +86,7 @@ func (s *State) chooseNext(l Launch, e Ended) {
 	case e.Status == Failed && e.Cause != nil: // its calls are repeated
 		l.ResumeFrom, l.Uncounted, l.Made = "", false, 0
 		s.followFailure(l, at, e.stepOutcome(), *e.Cause)
+	case e.Action == NoAction && s.retryStep(s.newLaunch(s.Graph.findNode(l.Step)), e.Status, e.Team):
 	default:
 		s.chooseSuccessor(at, e.stepOutcome())
 	}
@@ -186,6 +191,9 @@ func (s *State) failStep(l Launch, e Broke) {
 // followFailure follows the rule that names the failure of a step. Without such a rule it parks or
 // ends the run (rule 9). A retry launches l.
 func (s *State) followFailure(l Launch, at Ref, o outcome, cause Failure) {
+	if s.retryStep(l, o.status, o.team) {
+		return
+	}
 	if to := s.Graph.findNode(at.Step).nextDestination(o); to != "" {
 		if !s.isRemembered(at) {
 			s.rememberStep(at, false, l.statusNote(Failed, &cause))
@@ -205,7 +213,7 @@ func (s *State) followFailure(l Launch, at Ref, o outcome, cause Failure) {
 
 // endRun ends the run. After an error or a cancellation, the stack still shows the waiting callers.
 func (s *State) endRun(status Status, reason string, final *Ref) {
-	s.Pending, s.Parked = nil, nil
+	s.Pending, s.Parked, s.Wait = nil, nil, nil
 	s.Result = &Result{Status: status, Reason: shortenText(reason), Final: s.finalRef(final)}
 	if final != nil && reason == "" {
 		s.Result.EndedAs = s.Graph.findNode(final.Step).End

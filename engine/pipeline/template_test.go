@@ -108,3 +108,50 @@ func TestLaunch_values(t *testing.T) {
 	require.True(t, s.Done())
 	require.Equal(t, &Result{Status: Completed, EndedAs: "escalated", Final: &Ref{Number: 3, Step: "plan"}}, s.Result)
 }
+
+// Rule 24: a step is tried again before its rules are looked at, after waits that double.
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	g := Graph{Start: "test", Steps: []Node{
+		{Name: "test", Kind: Tools, Retry: Retries{Attempts: 3, Seconds: 20, On: []Status{Failed, MaxIterations}}, Next: []Branch{{When: Failed, To: "mend"}, {To: "done"}}},
+		{Name: "mend", Next: []Branch{{To: "test"}}},
+		{Name: "done"},
+	}}
+	r := start(t, g)
+	wait := func() {
+		r.t.Helper()
+		require.Empty(r.t, r.state.Drain(), "a wait is drained once")
+		r.state.Step(Waited{ID: 99})
+		require.NotNil(r.t, r.state.Wait, "of another wait")
+		r.state.Step(Waited{ID: r.state.Waits})
+		r.drain()
+	}
+	r.play("test fails one")
+	require.Equal(t, []Wait{{ID: 1, Seconds: 20}}, r.waits)
+	r.state.Step(Pause{})
+	r.state.Step(Waited{ID: 1})
+	require.Empty(t, r.state.Drain(), "a pause holds it back")
+	r.state.Step(Resume{})
+	r.drain()
+	r.play("test max")
+	require.Equal(t, []Wait{{ID: 1, Seconds: 20}, {ID: 2, Seconds: 40}}, r.waits)
+	wait()
+	r.play("test fails three\nmend says mended\ntest fails again")
+	require.Len(t, r.waits, 3, "a new visit begins anew")
+	require.Equal(t, 20.0, r.waits[2].Seconds)
+	wait()
+	r.play("test done\ndone says done")
+	require.Equal(t, Completed, r.done.Status)
+
+	r = start(t, g)
+	r.play("test breaks off")
+	r.state.Step(Cancel{})
+	r.drain()
+	require.Equal(t, Cancelled, r.done.Status)
+
+	g.Steps[0].Limits.ModelCalls, g.Steps[0].Retry.Seconds = 0, 0
+	g.Steps[0].Limits.Seconds = 1
+	r = start(t, g)
+	r.play("test takes 2")
+	require.Equal(t, "done", r.at.Step)
+}

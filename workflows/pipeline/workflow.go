@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -42,7 +43,8 @@ type run struct {
 	begun    bool            // the directory is claimed
 	result   *pipeline.Result
 
-	step  *step // the running one; nil for none
+	step  *step           // the running one; nil for none
+	wait  workflow.Future // the wait before a retry; nil without one
 	inbox *workflows.Inbox[pipeline.Event]
 	memo  workflows.Memo
 	clock clock
@@ -70,6 +72,9 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 	if c := in.Continued; c != nil {
 		p.core, p.prepared, p.recorded, p.traced = c.Core, c.Prepared, c.Recorded, c.Traced
 		p.setClock(c.SecondsLeft)
+		if p.core.Waiting {
+			p.startWait(*p.core.Wait)
+		}
 	}
 	var err error
 	p.inbox, err = workflows.Listen(ctx, "run", p, verbs, func() (acts.State, error) { return p.currentState(), nil }, p.readTimeline)
@@ -165,7 +170,7 @@ func (p *run) carryOut(commands []pipeline.Command) {
 			}
 		case pipeline.Done:
 			p.result = &c.Result
-		case pipeline.Launch, pipeline.Hold, pipeline.Release: // carried out by the second loop
+		case pipeline.Launch, pipeline.Hold, pipeline.Release, pipeline.Wait: // carried out by the second loop
 		}
 	}
 	p.showProgress()
@@ -179,6 +184,8 @@ func (p *run) carryOut(commands []pipeline.Command) {
 			p.step.passVerb(workflows.PauseSignal, nil)
 		case pipeline.Release:
 			p.step.passVerb(workflows.ResumeSignal, nil)
+		case pipeline.Wait:
+			p.startWait(c)
 		case pipeline.Keep:
 			if p.step != nil {
 				p.step.passVerb(workflows.SaySignal, workflows.Request{Text: c.Text})
@@ -188,9 +195,20 @@ func (p *run) carryOut(commands []pipeline.Command) {
 	}
 }
 
+// startWait starts the wait before a retry. After a continue-as-new it begins anew.
+func (p *run) startWait(w pipeline.Wait) {
+	p.wait = workflow.NewTimerWithOptions(p.ctx, time.Duration(w.Seconds*float64(time.Second)), workflow.TimerOptions{Summary: "before the next try of " + p.core.Current()})
+}
+
 func (p *run) awaitEvents() {
 	selector := workflow.NewSelector(p.ctx)
 	p.selectStep(selector)
+	if p.wait != nil {
+		selector.AddFuture(p.wait, func(workflow.Future) {
+			p.wait = nil
+			p.core.Step(pipeline.Waited{ID: p.core.Waits})
+		})
+	}
 	p.recorder.Select(p.ctx, selector, p)
 	p.selectClock(selector)
 	p.inbox.Wait(selector)
