@@ -313,7 +313,7 @@ func (f *fileTools) runTool(ctx context.Context, call llm.ToolCall) (out loop.Ou
 	}
 	switch call.Name {
 	case "read_file":
-		return f.readFile(a)
+		return f.readFile(ctx, a)
 	case "write_file":
 		out.Text, err = f.writeFile(a)
 	case "edit_file":

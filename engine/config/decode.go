@@ -106,6 +106,10 @@ func (d *Decoder) decodeValue(n *yaml.Node, key string, v reflect.Value, r rule)
 		d.decodeList(n, key, v, r)
 	case v.Kind() == reflect.Map:
 		d.decodeMap(n, key, v)
+	case v.Kind() == reflect.Interface:
+		if value := d.decodeAny(n, key); value != nil {
+			v.Set(reflect.ValueOf(value))
+		}
 	case v.Kind() == reflect.Bool && kindOf(n) != boolean:
 		d.reportType(n, key, "true or false")
 	case v.Kind() == reflect.Bool:
@@ -274,12 +278,8 @@ func (d *Decoder) decodeMap(n *yaml.Node, key string, v reflect.Value) {
 		if v.IsNil() {
 			v.Set(reflect.MakeMap(v.Type()))
 		}
-		itemKey, element := joinKey(key, f.Key.Value), withDefaults(v.Type().Elem())
-		if element.Kind() != reflect.Interface {
-			d.decodeValue(f.Value, itemKey, element, rule{})
-		} else if value := d.decodeAny(f.Value, itemKey); value != nil {
-			element.Set(reflect.ValueOf(value))
-		}
+		element := withDefaults(v.Type().Elem())
+		d.decodeValue(f.Value, joinKey(key, f.Key.Value), element, rule{})
 		v.SetMapIndex(reflect.ValueOf(f.Key.Value), element)
 	}
 }

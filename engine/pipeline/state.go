@@ -39,6 +39,10 @@ type State struct {
 	Paused    bool     `json:"paused,omitempty"`
 	Parked    *Failure `json:"parked,omitempty"` // the failure that waits for a person
 
+	Wait    *Wait `json:"wait,omitempty"`    // the wait before the pending launch; nil without one
+	Waiting bool  `json:"waiting,omitempty"` // Wait was drained
+	Waits   int   `json:"waits,omitempty"`   // number of waits
+
 	Rest *Launch `json:"rest,omitempty"` // the failed or cancelled step of a run that is over; nil without one
 	Late bool    `json:"late,omitempty"` // whether that step ended by itself afterwards
 
@@ -125,6 +129,10 @@ func (s *State) Drain() []Command {
 	case s.Running != nil && s.Running.Holding:
 		commands = append(commands, s.holdTeam(false)...)
 	case s.Parked != nil:
+	case s.Pending != nil && s.Wait != nil && s.Waiting:
+	case s.Pending != nil && s.Wait != nil:
+		s.Waiting = true
+		commands = append(commands, *s.Wait)
 	case s.Pending != nil:
 		commands = append(commands, s.launchPending())
 	case s.Running != nil && s.Announced < len(s.Messages):

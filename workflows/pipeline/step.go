@@ -150,7 +150,9 @@ func (s *step) receiveQuestion(f workflow.Future) {
 	ctx := workflow.WithChildOptions(s.ctx, workflow.ChildWorkflowOptions{
 		WorkflowID: s.session, WaitForCancellation: true, StaticSummary: "team of step " + s.launch.Step,
 	})
-	s.team = workflow.ExecuteChildWorkflow(ctx, session.Type, session.Input{Query: q.Query, Team: q.Team, Config: q.Config, Material: q.Material, Limits: q.Limits, Resume: q.Resume})
+	s.team = workflow.ExecuteChildWorkflow(ctx, session.Type, session.Input{
+		Query: q.Query, Team: q.Team, Config: q.Config, AnswerSchema: q.AnswerSchema, Material: q.Material, Limits: q.Limits, Resume: q.Resume,
+	})
 	s.question, s.began = nil, workflow.Now(s.p.ctx)
 	s.outbox, s.sending = nil, nil
 	for _, message := range q.Messages {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -42,7 +43,8 @@ type run struct {
 	begun    bool            // the directory is claimed
 	result   *pipeline.Result
 
-	step  *step // the running one; nil for none
+	step  *step           // the running one; nil for none
+	wait  workflow.Future // the wait before a retry; nil without one
 	inbox *workflows.Inbox[pipeline.Event]
 	memo  workflows.Memo
 	clock clock
@@ -59,6 +61,9 @@ type run struct {
 
 func newRun(ctx workflow.Context, in Input) (*run, error) {
 	info := workflow.GetInfo(ctx)
+	if in.Request == "" && activities.Given(in.Inputs) {
+		in.Request = string(in.Inputs)
+	}
 	p := &run{ctx: ctx, in: in, id: cmp.Or(in.ID, artifact.SessionIDOf(info.WorkflowExecution.ID))}
 	if err := in.faults.Err("a run of a pipeline", `{"request":"…","config":{…}}`); err != nil {
 		return nil, err
@@ -70,6 +75,9 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 		p.core, p.prepared, p.recorded, p.traced = c.Core, c.Prepared, c.Recorded, c.Traced
 		p.setClock(c.SecondsLeft)
 		p.teller.Waited(p.core.View().Parked) // the previous run has told it
+		if p.core.Waiting {
+			p.startWait(*p.core.Wait)
+		}
 	}
 	var err error
 	p.inbox, err = workflows.Listen(ctx, "run", p, verbs, func() (acts.State, error) { return p.currentState(), nil }, p.readTimeline)
@@ -124,7 +132,7 @@ func (p *run) prepareRun() error {
 	info := workflow.GetInfo(p.ctx)
 	input := acts.PrepareInput{
 		ID: p.id, Owner: artifact.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID},
-		Request: p.in.Request, Pipeline: p.in.Pipeline, Config: p.in.Config, Material: p.in.Material,
+		Request: p.in.Request, Pipeline: p.in.Pipeline, Config: p.in.Config, Inputs: p.in.Inputs, Material: p.in.Material,
 	}
 	ctx := workflows.Preparing(p.ctx, "resolve the pipeline, claim the run's directory")
 	if err := workflow.ExecuteActivity(ctx, registered.PreparePipeline, input).Get(ctx, &p.prepared); err != nil {
@@ -169,7 +177,7 @@ func (p *run) carryOut(commands []pipeline.Command) {
 			}
 		case pipeline.Done:
 			p.result = &c.Result
-		case pipeline.Launch, pipeline.Hold, pipeline.Release: // carried out by the second loop
+		case pipeline.Launch, pipeline.Hold, pipeline.Release, pipeline.Wait: // carried out by the second loop
 		}
 	}
 	p.showProgress()
@@ -183,6 +191,8 @@ func (p *run) carryOut(commands []pipeline.Command) {
 			p.step.passVerb(workflows.PauseSignal, nil)
 		case pipeline.Release:
 			p.step.passVerb(workflows.ResumeSignal, nil)
+		case pipeline.Wait:
+			p.startWait(c)
 		case pipeline.Keep:
 			if p.step != nil {
 				p.step.passVerb(workflows.SaySignal, workflows.Request{Text: c.Text})
@@ -192,9 +202,20 @@ func (p *run) carryOut(commands []pipeline.Command) {
 	}
 }
 
+// startWait starts the wait before a retry. After a continue-as-new it begins anew.
+func (p *run) startWait(w pipeline.Wait) {
+	p.wait = workflow.NewTimerWithOptions(p.ctx, time.Duration(w.Seconds*float64(time.Second)), workflow.TimerOptions{Summary: "before the next try of " + p.core.Current()})
+}
+
 func (p *run) awaitEvents() {
 	selector := workflow.NewSelector(p.ctx)
 	p.selectStep(selector)
+	if p.wait != nil {
+		selector.AddFuture(p.wait, func(workflow.Future) {
+			p.wait = nil
+			p.core.Step(pipeline.Waited{ID: p.core.Waits})
+		})
+	}
 	p.recorder.Select(p.ctx, selector, p)
 	p.selectClock(selector)
 	p.inbox.Wait(selector)
@@ -267,7 +288,7 @@ func (p *run) concludeRun(ctx workflow.Context) (acts.Result, error) {
 
 func (p *run) runResult() acts.Result {
 	r := acts.Result{
-		ID: p.id, Status: p.result.Status, Trace: p.core.Trace, History: []acts.HistoryEntry{}, Transitions: p.core.Transitions, Usage: p.core.Usage,
+		ID: p.id, Status: p.result.Status, EndedAs: p.result.EndedAs, Trace: p.core.Trace, History: []acts.HistoryEntry{}, Transitions: p.core.Transitions, Usage: p.core.Usage,
 	}
 	if p.result.Reason != "" {
 		r.Error = &artifact.Error{Type: cmp.Or(p.result.Limit, string(p.result.Status)), Message: p.result.Reason}

@@ -32,6 +32,7 @@ type pipelineFlags struct {
 	offline bool
 
 	material inputs.Flags
+	inputs   inputFlags
 }
 
 // pipelineOrder is the validated input of a run.
@@ -62,8 +63,14 @@ func newPipelineOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f pipelineFlags
 			return config.ParsePipelineRun(name, data, reach, c.Interactive(), named.Agents)
 		})
 	}
+	if err == nil {
+		o.input.Inputs, err = f.inputs.read(o.file.Pipeline)
+	}
 	if err != nil {
 		return o, err
+	}
+	if request == "" {
+		o.input.Request = string(o.input.Inputs)
 	}
 	if !t.Cluster {
 		o.file.Pipeline, err = prepareLocal(c, t, w, o.file.Pipeline, f.offline)
@@ -286,10 +293,10 @@ pull and transcript work as they do for a session.`,
 func runPipelineCommand(c *cli.CLI) *cobra.Command {
 	var flags pipelineFlags
 	cmd := &cobra.Command{
-		Use:   "run [flags] FILE REQUEST",
+		Use:   "run [flags] FILE [REQUEST]",
 		Short: "Run a pipeline and print its final text",
 		Long: `Run the pipeline in FILE and print the text of its last step. REQUEST opens the prompt
-of every step.
+of every step; it can be left out where the inputs of the pipeline say everything.
 
 Without an address it runs on this machine, as ` + "`conclave run`" + ` does: Ctrl-C stops
 watching, and the run continues with the next run, watch, dev or worker on the same
@@ -308,12 +315,16 @@ Exit codes: 0 the last step completed, or used up its model calls (max_iteration
 run was cancelled; 4 interrupted.`,
 		Example: `  conclave pipeline run --offline pipeline.yaml "A script that greets the world"
   conclave pipeline run --model anthropic:claude-sonnet-4-5 pipeline.yaml "A script that greets the world"
+  conclave pipeline run --input branch=main --input limit=20 review.yaml
   conclave pipeline run --session-id release-42 pipeline.yaml "Write the release notes"
   conclave pipeline run --automation pipeline.yaml "…" | tail -n 1 | jq -r .final`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			request, err := flags.request.Read(cmd.Context(), args)
-			if err != nil {
-				return err
+			var request string
+			if !flags.saysAll(args) {
+				var err error
+				if request, err = flags.request.Read(cmd.Context(), args); err != nil {
+					return err
+				}
 			}
 			return runPipeline(cmd.Context(), c, flags, args[0], request)
 		},
@@ -327,7 +338,13 @@ func (f *pipelineFlags) addTo(c *cli.CLI, cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.SortFlags = false
 	f.request = cli.NewQuery(c, "REQUEST", set)
-	cmd.Args = f.request.Arguments("FILE")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if f.saysAll(args) {
+			return nil
+		}
+		return f.request.Arguments("FILE")(cmd, args)
+	}
+	f.inputs.add(cmd)
 	teams.ModelFlags(c, set)
 	f.material.Add(set)
 	teams.ShellFlags(c, set, "the agents of a team that the file does not name")
@@ -335,6 +352,11 @@ func (f *pipelineFlags) addTo(c *cli.CLI, cmd *cobra.Command) {
 	set.StringVar(&f.id, "id", "", "the former name of --session-id")
 	_ = set.MarkHidden("id") // fails for unknown flags only
 	set.BoolVar(&f.offline, "offline", false, "replace every model by the built-in deterministic one: no key, no network")
+}
+
+// saysAll reports whether the inputs stand in place of a request.
+func (f *pipelineFlags) saysAll(args []string) bool {
+	return len(args) == 1 && f.inputs.given() && !f.request.InFile()
 }
 
 func listPipelinesCommand(c *cli.CLI) *cobra.Command {
