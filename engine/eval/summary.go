@@ -69,7 +69,9 @@ type TeamFigures struct {
 // Summarize summarizes the samples of an evaluation. Arms determines the order of the arms.
 func Summarize(samples []Sample, arms []Arm) Summary {
 	samples = slices.Clone(samples)
-	sortSamples(samples)
+	slices.SortStableFunc(samples, func(a, b Sample) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Arm, b.Arm))
+	})
 	s := Summary{Arms: map[string]Figures{}, Pairs: []Pair{}}
 	byArm := groupByArm(samples)
 	for _, arm := range arms {
@@ -378,12 +380,6 @@ func Matching(team llm.Usage, firsts []llm.Usage) int {
 	}
 	k := (totalTokens(team)*int64(len(firsts)) + each/2) / each
 	return int(min(max(k, 1), MostSamples))
-}
-
-func sortSamples(samples []Sample) {
-	slices.SortStableFunc(samples, func(a, b Sample) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Arm, b.Arm))
-	})
 }
 
 func totalTokens(u llm.Usage) int64 { return u.InputTokens + u.OutputTokens }

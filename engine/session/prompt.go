@@ -120,7 +120,7 @@ func (r *rules) buildPrompt() prompt {
 		Plain:     t.isPlain(),
 		Divided:   t.isDivided(),
 		Shell:     t.Files && slices.Contains(t.Tools, runCommand),
-		Servers:   t.usesServers(),
+		Servers:   slices.ContainsFunc(t.Tools, func(tool string) bool { return strings.HasPrefix(tool, serverPrefix) }),
 		Gated:     t.Checklist != nil,
 		Owned:     t.ownedParts(),
 	}

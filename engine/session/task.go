@@ -205,10 +205,6 @@ func (t task) hasTool(tool string) bool {
 	return slices.Contains(t.Tools, tool) || strings.HasPrefix(tool, serverPrefix)
 }
 
-func (t task) usesServers() bool {
-	return slices.ContainsFunc(t.Tools, func(tool string) bool { return strings.HasPrefix(tool, serverPrefix) })
-}
-
 func (t task) offersAction(action coordination.Action) bool {
 	return slices.Contains(t.Offered, action)
 }

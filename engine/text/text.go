@@ -94,17 +94,12 @@ func Sanitize(s string) string {
 func Terminal(s string) string {
 	s = Sanitize(ansi.Strip(strings.ToValidUTF8(s, replacement)))
 	return strings.Map(func(r rune) rune {
-		if reordersText(r) {
+		// An embedding, override or isolate can show a text in another order than it is written in.
+		if '\u202A' <= r && r <= '\u202E' || '\u2066' <= r && r <= '\u2069' {
 			return -1
 		}
 		return r
 	}, s)
-}
-
-// reordersText reports whether r is a bidirectional embedding, override or isolate. These can
-// show a text in another order than that in which it is written.
-func reordersText(r rune) bool {
-	return '\u202A' <= r && r <= '\u202E' || '\u2066' <= r && r <= '\u2069'
 }
 
 // Markdown returns s on one line without control characters. It escapes the characters that

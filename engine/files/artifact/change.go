@@ -87,7 +87,7 @@ func (c Change) Deliverable(base *Base) Change {
 		if patch.IsBelow(name, ChecksDir) {
 			return false
 		}
-		return !slices.ContainsFunc(internal, func(dir string) bool { return isBelow(name, dir) && !base.Has(dir) })
+		return !slices.ContainsFunc(internal, func(dir string) bool { return strings.HasPrefix(name+"/", dir+"/") && !base.Has(dir) })
 	}
 	d := Change{Base: c.Base, Files: make([]File, 0, len(c.Files))}
 	for _, f := range c.Files {
@@ -105,8 +105,6 @@ func (c Change) Deliverable(base *Base) Change {
 
 // ChecksDir is the directory of a workspace for the checks that an agent hands in.
 const ChecksDir = ".conclave/checks"
-
-func isBelow(name, dir string) bool { return strings.HasPrefix(name+"/", dir+"/") }
 
 // Check validates a change: it must be a valid manifest, and the paths that it removes must
 // be in the base and not among its files.

@@ -241,7 +241,6 @@ const (
 
 func manifestKey(hash string) string { return manifests + hash + ".json" }
 func indexKey(hash string) string    { return indexes + hash + ".json" }
-func useKey(hash string) string      { return uses + hash + ".json" }
 
 // scheme precedes the hash in a reference.
 const scheme = "sha256:"
@@ -317,7 +316,7 @@ func Use(ctx context.Context, store artifact.Store, hash string, now func() time
 }
 
 func markUsed(ctx context.Context, store artifact.Store, hash string, now time.Time) error {
-	if err := artifact.PutJSON(ctx, store, useKey(hash), map[string]time.Time{"used_at": artifact.Timestamp(now)}); err != nil {
+	if err := artifact.PutJSON(ctx, store, uses+hash+".json", map[string]time.Time{"used_at": artifact.Timestamp(now)}); err != nil {
 		return fmt.Errorf("record the use of base %s: %w", hash, err)
 	}
 	found, err := store.Exists(ctx, manifestKey(hash))

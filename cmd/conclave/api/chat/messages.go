@@ -189,7 +189,10 @@ func (s *messageStream) finish(r reply) {
 		if block.Type == wire.BlockText {
 			s.sendText(*block.Text)
 		} else {
-			s.sendCall(block)
+			whole := string(block.Input)
+			block.Input = json.RawMessage(`{}`)
+			s.emitBlock(wire.MessageEvent{Type: "content_block_start", Block: &block})
+			s.emitBlock(wire.MessageEvent{Type: "content_block_delta", Delta: &wire.BlockDelta{Type: "input_json_delta", PartialJSON: &whole}})
 		}
 		s.endBlock()
 	}
@@ -206,13 +209,6 @@ func (s *messageStream) sendText(text string) {
 	for part := range cutPieces(text) {
 		s.emitBlock(wire.MessageEvent{Type: "content_block_delta", Delta: &wire.BlockDelta{Type: "text_delta", Text: part}})
 	}
-}
-
-func (s *messageStream) sendCall(block wire.Block) {
-	whole := string(block.Input)
-	block.Input = json.RawMessage(`{}`)
-	s.emitBlock(wire.MessageEvent{Type: "content_block_start", Block: &block})
-	s.emitBlock(wire.MessageEvent{Type: "content_block_delta", Delta: &wire.BlockDelta{Type: "input_json_delta", PartialJSON: &whole}})
 }
 
 func (s *messageStream) fail(refused *gateway.Refusal, _ string) {

@@ -294,7 +294,7 @@ func (r *runner) concludeEvaluation(ctx context.Context, asking error) error {
 		return asking
 	case asking != nil:
 		return cli.Exitf(cli.ExitNoAnswer, "%d of %d questions have no outcome: %w; the same command goes on", left, r.plan.questionCount(), asking)
-	case !anyScored(r.out.samples):
+	case !slices.ContainsFunc(r.out.samples, func(s eval.Sample) bool { return s.Correct != nil }):
 		return cli.Exitf(cli.ExitNoAnswer, "no answer could be scored: all of them failed, or have no line ANSWER: …; `%s` shows one, and another --id asks again", r.cli.CommandLine("result", r.out.samples[0].SessionID))
 	}
 	r.cli.Infof("%s has the report with the page of each session", filepath.Join(r.out.dir, pageFile))
@@ -308,7 +308,3 @@ func (r *runner) concludeEvaluation(ctx context.Context, asking error) error {
 
 // exitBelow is the exit code of an evaluation that fails the condition of --fail-under.
 const exitBelow = 3
-
-func anyScored(samples []eval.Sample) bool {
-	return slices.ContainsFunc(samples, func(s eval.Sample) bool { return s.Correct != nil })
-}

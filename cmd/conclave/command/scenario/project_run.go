@@ -90,13 +90,6 @@ func (p *Project) Run(slug, id string) (scenario.Run, error) {
 	return r, nil
 }
 
-// Evidence reads a file of a run's evidence. It returns nil if the file is missing, too large or not regular.
-func (p *Project) Evidence(slug, id, path string) []byte {
-	const most = 8 << 20
-	data, _ := p.readUpTo(scenarioPath(slug, "runs", id, path), most)
-	return data
-}
-
 // Runs reads the runs of a scenario, the newest first, and reports invalid results.
 func (p *Project) Runs(slug string) (runs []scenario.Run, problems []string, err error) {
 	entries, err := p.listFolder(scenarioPath(slug, "runs"))

@@ -37,7 +37,10 @@ func (sessionReporter) PrintResult(ctx context.Context, conn *cli.Connection, ru
 	}
 	if r.Winner == "" {
 		if sessionExitCode(r) == cli.ExitNoAnswer {
-			suggestTranscript(conn, r)
+			i := slices.IndexFunc(r.Failed, func(f coordination.FailedAgent) bool { return f.Error.Type == "NoAction" })
+			if i >= 0 && !conn.Scripted() {
+				conn.Infof("`%s` shows what the model said", conn.CommandLine("transcript", r.SessionID, r.Failed[i].ID, "last"))
+			}
 			if r.Agents > 0 { // the session was prepared
 				runs.SuggestRetry(conn, run, r.Status)
 			}
@@ -61,15 +64,6 @@ func describeSupport(r sessionflow.Result) string {
 		return "it has too little support"
 	}
 	return fmt.Sprintf("only %.0f %% of the active agents support it", 100*r.Support.Share)
-}
-
-// suggestTranscript names the command that shows the replies of an agent whose step ended
-// without an action.
-func suggestTranscript(conn *cli.Connection, r sessionflow.Result) {
-	i := slices.IndexFunc(r.Failed, func(f coordination.FailedAgent) bool { return f.Error.Type == "NoAction" })
-	if i >= 0 && !conn.Scripted() {
-		conn.Infof("`%s` shows what the model said", conn.CommandLine("transcript", r.SessionID, r.Failed[i].ID, "last"))
-	}
 }
 
 // sessionExitCode returns the exit code for a result. Input that a worker refused is a usage error.

@@ -328,14 +328,10 @@ func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	} else {
-		markAttachment(w, path.Base(each.Path))
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Disposition", `attachment; filename="`+strings.Map(quotableRune, path.Base(each.Path))+`"`)
 	}
 	_, _ = w.Write(data)
-}
-
-func markAttachment(w http.ResponseWriter, name string) {
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("Content-Disposition", `attachment; filename="`+strings.Map(quotableRune, name)+`"`)
 }
 
 // quotableRune replaces characters that a quoted header value cannot contain.
