@@ -162,10 +162,7 @@ func sendableArguments(arguments string) string {
 	if arguments == "" {
 		return "{}"
 	}
-	quoted, err := json.Marshal(map[string]string{"invalid_arguments": arguments})
-	if err != nil {
-		return "{}"
-	}
+	quoted, _ := json.Marshal(map[string]string{"invalid_arguments": arguments}) // strings always have a JSON form
 	return string(quoted)
 }
 

@@ -177,10 +177,7 @@ func (c Change) storeBlob(ctx context.Context, store Store, layout Layout) (stri
 	if c.Empty() {
 		return "", nil
 	}
-	data, err := EncodeJSON(c)
-	if err != nil {
-		return "", fmt.Errorf("encode manifest: %w", err)
-	}
+	data, _ := EncodeJSON(c) // encoding of strings and numbers cannot fail
 	hash, err := PutBlob(ctx, store, layout, data)
 	if err != nil {
 		return "", fmt.Errorf("store manifest: %w", err)

@@ -251,10 +251,7 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		parts, now, changed, ended := f.newerParts(version)
 		message := ": still here\n\n"
 		if len(parts) > 0 {
-			data, err := json.Marshal(parts)
-			if err != nil {
-				return
-			}
+			data, _ := json.Marshal(parts) // parts always have a JSON form
 			message = "id: " + f.versionID(now) + "\ndata: " + string(data) + "\n\n"
 		}
 		version = now
