@@ -331,10 +331,7 @@ func (f *fileTools) runTool(ctx context.Context, call llm.ToolCall) (out loop.Ou
 }
 
 func unknownTool(name string, tools []llm.Tool) error {
-	names := make([]string, 0, len(tools))
-	for _, t := range tools {
-		names = append(names, t.Name)
-	}
+	names := text.Each(tools, func(t llm.Tool) string { return t.Name })
 	return refuse("there is no tool %.80q%s", name, llm.SuggestName(name, names))
 }
 

@@ -370,12 +370,7 @@ func isPublic(a netip.Addr) bool {
 	if !a.IsValid() || a.Zone() != "" || a.Is6() && !global6.Contains(a) {
 		return false
 	}
-	for _, p := range special {
-		if p.Contains(a) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // admits reports whether an address may be dialled for a destination on the list: it is public, or

@@ -9,6 +9,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
+	"conclave/engine/text"
 )
 
 // Pipeline is the definition of a step graph: named steps and the rules that lead from
@@ -84,11 +85,7 @@ func (s PipelineStep) StopsAtFailure() bool { return s.OnToolError == failOnTool
 
 // Patterns returns text_matches of each next rule.
 func (s PipelineStep) Patterns() []string {
-	var patterns []string
-	for _, b := range s.Next {
-		patterns = append(patterns, b.When.TextMatches)
-	}
-	return patterns
+	return text.Each(s.Next, func(b branch) string { return b.When.TextMatches })
 }
 
 // branch is one rule that leads to the next step.

@@ -133,9 +133,7 @@ func (r *rules) buildPrompt() prompt {
 	if t.Brief != nil {
 		p.Outcome = *t.Brief
 		p.Outcome.Reasons = nil
-		for _, reason := range t.Brief.Reasons {
-			p.Outcome.Reasons = append(p.Outcome.Reasons, t.cleanRemark(reason))
-		}
+		p.Outcome.Reasons = append(p.Outcome.Reasons, text.Each(t.Brief.Reasons, t.cleanRemark)...)
 	}
 	if t.Previous != nil {
 		p.Reason, p.Instructions = t.cleanRemark(t.Previous.Reason), t.cleanRemark(t.Previous.Instructions)

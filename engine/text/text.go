@@ -37,6 +37,15 @@ func Truncate(s string, limit int) string {
 	return head + ellipsis
 }
 
+// Each returns the text of each item, or nil if there are no items.
+func Each[T any](items []T, of func(T) string) []string {
+	var texts []string
+	for _, item := range items {
+		texts = append(texts, of(item))
+	}
+	return texts
+}
+
 // HeadRunes returns the first n characters of s as valid UTF-8, because other bytes would not survive JSON.
 func HeadRunes(s string, n int) string {
 	s = strings.ToValidUTF8(s, replacement)

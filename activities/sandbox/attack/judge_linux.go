@@ -77,11 +77,7 @@ func runAttacks(ctx context.Context, list []attack, o Options, parent string) (r
 }
 
 func attackNames(list []attack) []string {
-	var all []string
-	for _, a := range list {
-		all = append(all, a.name)
-	}
-	return all
+	return text.Each(list, func(a attack) string { return a.name })
 }
 
 func findAttack(list []attack, name string) (attack, bool) {

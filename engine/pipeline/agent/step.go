@@ -12,6 +12,7 @@ import (
 	"conclave/engine/loop"
 	"conclave/engine/pipeline"
 	"conclave/engine/step"
+	"conclave/engine/text"
 )
 
 // Step is one launch of a pipeline's step.
@@ -233,10 +234,7 @@ func readMessages(ctx context.Context, store artifact.Store, layout artifact.Lay
 // Messages returns the texts of the human messages after the number after, up to last.
 func Messages(ctx context.Context, store artifact.Store, layout artifact.Layout, after, last int) ([]string, error) {
 	messages, err := readMessages(ctx, store, layout, after, last)
-	var texts []string
-	for _, m := range messages {
-		texts = append(texts, m.Text)
-	}
+	texts := text.Each(messages, func(m step.Message) string { return m.Text })
 	return texts, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/llm/wire"
 	"conclave/engine/loop"
+	"conclave/engine/text"
 )
 
 // messages is the protocol Messages.
@@ -67,10 +68,7 @@ func (out *request) addBlocks(m wire.BlockMessage) {
 		}
 		out.messages = append(out.messages, message{role: "tool", Content: result.Content, callID: result.ID})
 	}
-	var calls []string
-	for _, c := range m.Blocks.Calls {
-		calls = append(calls, callText(c.Name, string(c.Input)))
-	}
+	calls := text.Each(m.Blocks.Calls, func(c wire.BlockCall) string { return callText(c.Name, string(c.Input)) })
 	if c := m.Blocks.Content; len(m.Blocks.Results) == 0 || c.Text != "" || len(c.Attachments) > 0 {
 		out.addMessage(message{role: m.Role, Content: c, calls: calls})
 	}

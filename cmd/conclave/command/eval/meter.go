@@ -138,11 +138,7 @@ func (u *unit) outcomeWords() string {
 func (p *plan) questionCount() int { return len(p.questions) * p.epochs }
 
 func (p *plan) armNames() []string {
-	var names []string
-	for _, arm := range p.arms {
-		names = append(names, arm.Name)
-	}
-	return names
+	return text.Each(p.arms, func(arm eval.Arm) string { return arm.Name })
 }
 
 // offlineNote returns the note on the first team that asks no model server, or "".

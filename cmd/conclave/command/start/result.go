@@ -12,6 +12,7 @@ import (
 	"conclave/cmd/conclave/run"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
+	"conclave/engine/text"
 	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
 )
@@ -155,10 +156,7 @@ func describeTurnout(r sessionflow.Result) string {
 		counts = append(counts, fmt.Sprintf("%d of %d voted", len(r.Voters), r.Agents))
 	}
 	if len(r.Failed) > 0 {
-		var failed []string
-		for _, f := range r.Failed {
-			failed = append(failed, f.ID+" ("+f.Error.Type+")")
-		}
+		failed := text.Each(r.Failed, func(f coordination.FailedAgent) string { return f.ID + " (" + f.Error.Type + ")" })
 		counts = append(counts, fmt.Sprintf("%d failed: %s", len(failed), strings.Join(failed, ", ")))
 	}
 	if len(counts) > 0 {

@@ -246,10 +246,7 @@ func listPresets(c *cli.CLI) error {
 func printPreset(c *cli.CLI, name string) error {
 	p, ok := config.PresetNamed(name)
 	if !ok {
-		var names []string
-		for _, p := range config.Presets() {
-			names = append(names, p.Name)
-		}
+		names := text.Each(config.Presets(), func(p config.Preset) string { return p.Name })
 		hint := ""
 		if near, ok := text.Nearest(name, names); ok {
 			hint = "did you mean " + near + "? "
