@@ -36,20 +36,15 @@ type Proxy struct {
 	dial   func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 }
 
-// StartProxy serves a listener. Close closes it.
-func StartProxy(l net.Listener, list Destinations) *Proxy {
-	p := newProxy(list)
-	p.startServing(l)
-	return p
-}
-
 // ServeProxy serves a listening socket until Close. It uses a copy of the descriptor.
 func ServeProxy(socket *os.File, list Destinations) (*Proxy, error) {
 	l, err := net.FileListener(socket)
 	if err != nil {
 		return nil, err
 	}
-	return StartProxy(l, list), nil
+	p := newProxy(list)
+	p.startServing(l)
+	return p, nil
 }
 
 func newProxy(list Destinations) *Proxy {

@@ -297,6 +297,19 @@ type Sample struct {
 // Right reports whether the answer is right.
 func (s Sample) Right() bool { return s.Correct != nil && *s.Correct }
 
+// Outcome returns the outcome in one word.
+func (s Sample) Outcome() string {
+	switch {
+	case s.Right():
+		return "right"
+	case s.Failed != "":
+		return "failed"
+	case s.Correct == nil:
+		return "unparsed"
+	}
+	return "wrong"
+}
+
 // Key identifies a sample in an evaluation.
 type Key struct {
 	ID    string

@@ -115,16 +115,7 @@ func (u *unit) outcomeWords() string {
 	const longest = 160 // bytes of a reason
 	var told, why []string
 	for _, s := range u.samplesOf() {
-		word := "wrong"
-		switch {
-		case s.Right():
-			word = "right"
-		case s.Failed != "":
-			word = "failed"
-		case s.Correct == nil:
-			word = "unparsed"
-		}
-		told = append(told, s.Arm+" "+word)
+		told = append(told, s.Arm+" "+s.Outcome())
 		if reason := text.Truncate(cli.Line(s.Failed), longest); reason != "" && !slices.Contains(why, reason) {
 			why = append(why, reason)
 		}
