@@ -22,8 +22,8 @@ import (
 var templateFiles embed.FS
 
 // templates parses the templates once.
-var templates = sync.OnceValues(func() (*template.Template, error) {
-	return template.New("").Funcs(template.FuncMap{"inc": func(i int) int { return i + 1 }}).ParseFS(templateFiles, "templates/*.tmpl")
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{"inc": func(i int) int { return i + 1 }}).ParseFS(templateFiles, "templates/*.tmpl"))
 })
 
 // prompt is the data of the opening's templates.
@@ -203,12 +203,8 @@ func (t task) ownedParts() []owned {
 }
 
 func fillTemplate(name string, data any) (string, error) {
-	set, err := templates()
-	if err != nil {
-		return "", fmt.Errorf("read the prompt templates: %w", err)
-	}
 	var b strings.Builder
-	if err := set.ExecuteTemplate(&b, name, data); err != nil {
+	if err := templates().ExecuteTemplate(&b, name, data); err != nil {
 		return "", fmt.Errorf("fill the prompt template %s: %w", name, err)
 	}
 	return strings.TrimSpace(b.String()), nil
