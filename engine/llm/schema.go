@@ -128,9 +128,7 @@ func ShellTool() Tool {
 func BuiltinNames(files, shell bool) []string {
 	var names []string
 	if files {
-		for _, t := range FileTools() {
-			names = append(names, t.Name)
-		}
+		names = append(names, text.Each(FileTools(), func(t Tool) string { return t.Name })...)
 	}
 	if shell {
 		names = append(names, RunCommand)

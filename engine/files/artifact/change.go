@@ -46,9 +46,7 @@ func (m Manifest) Since(base *Base) Change {
 		}
 		c.Files = append(c.Files, f)
 	}
-	for _, f := range old {
-		c.Removed = append(c.Removed, f.Path)
-	}
+	c.Removed = append(c.Removed, text.Each(old, func(f File) string { return f.Path })...)
 	return c
 }
 

@@ -198,9 +198,7 @@ func (o *opened) readReturned(ctx context.Context, r pipeline.Return) (*returned
 // openRules builds the rules. The loop then passes them the journal of earlier attempts.
 func (o *opened) openRules(access step.Access) (loop.Rules, []llm.Message, error) {
 	task := o.task
-	for _, tool := range access.Tools {
-		task.Tools = append(task.Tools, tool.Name)
-	}
+	task.Tools = append(task.Tools, text.Each(access.Tools, func(tool llm.Tool) string { return tool.Name })...)
 	if o.Launch.Kind == pipeline.Agent { // tools and teams read no messages here
 		task.News = o.readMessages
 	}

@@ -120,9 +120,7 @@ func (o *starterOptions) askAll(ctx context.Context, c *cli.CLI) error {
 			names = append(names, l.ID)
 		}
 		named, err = askChoice(c, "Models of "+kind+":", names, "", true)
-		for _, name := range named {
-			c.Models = append(c.Models, kind+":"+name)
-		}
+		c.Models = append(c.Models, text.Each(named, func(name string) string { return kind + ":" + name })...)
 	}
 	for err == nil && len(c.Models) == 1 && (c.Agents < 1 || c.Agents > config.MaxAgents) {
 		var answer string
