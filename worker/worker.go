@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -198,11 +200,11 @@ func (c Config) graceOf(workflow string) time.Duration {
 // startPollers starts to poll the task queues. If it fails, stop closes the pollers started before.
 func (c Config) startPollers(p attempt.Process, noted interceptor.WorkerInterceptor, running *attempt.Steps) (stop stack, err error) {
 	sessions, steps := c.sessionWorker(noted), c.stepWorker(c.TaskQueue+workflows.StepsSuffix, noted, running)
-	own := newHost(c.TaskQueue+workflows.StepsSuffix, c.Log, func(queue string) sdkworker.Worker {
+	own := &host{queue: c.TaskQueue + workflows.StepsSuffix + "-" + strings.ToLower(rand.Text()[:10]), log: c.Log, open: func(queue string) sdkworker.Worker {
 		w := c.stepWorker(queue, noted, running)
 		(&scenario.Activities{Process: p, ReadFile: tools.ReadFile}).RegisterSteps(w)
 		return w
-	})
+	}}
 	p.Host = own.startPolling
 	c.registerActivities(p, sessions, steps)
 	if err := sessions.Start(); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
+	"conclave/engine/text"
 )
 
 // maxSteps is the largest number of steps of a graph.
@@ -137,10 +138,7 @@ func (g *graphCheck) checkNext(key string, s PipelineStep) {
 }
 
 func (g *graphCheck) checkPlayer(key string, s PipelineStep) {
-	var ids []string
-	for _, a := range g.pipeline.Agents {
-		ids = append(ids, a.ID)
-	}
+	ids := text.Each(g.pipeline.Agents, func(a Agent) string { return a.ID })
 	switch {
 	case len(ids) == 0 && !g.invalid["agents"]:
 		g.Report(key, "the step needs an agent, and the pipeline has none; list one under agents")

@@ -186,7 +186,7 @@ func (r running) maxReply() int {
 
 // ignoresTools reports whether the model has never called a tool, although it was offered some.
 func (r running) ignoresTools() bool {
-	return r.conv.neverCalledTools() && (len(r.rules.Offer()) > 0 || len(r.Tools.Tools()) > 0)
+	return r.conv.Replies > 0 && !r.conv.called && (len(r.rules.Offer()) > 0 || len(r.Tools.Tools()) > 0)
 }
 
 // checkBounds returns an error if the conversation may not call the model again. It depends only

@@ -85,7 +85,8 @@ func (s *State) makePending(l Launch) {
 		return
 	}
 	if cause := s.setAllowances(&l); cause != nil {
-		s.failAtLimit(l, *cause)
+		s.traceStep(TraceEntry{Step: l.Step, Status: Failed, Error: cause})
+		s.followFailure(l, Ref{Step: l.Step}, outcome{status: Failed, failed: true}, *cause)
 		return
 	}
 	if l.Used >= l.Most {
@@ -124,12 +125,6 @@ func (s *State) setAllowances(l *Launch) *Failure {
 	return nil
 }
 
-// failAtLimit fails a step that has reached a limit before it was launched.
-func (s *State) failAtLimit(l Launch, cause Failure) {
-	s.traceStep(TraceEntry{Step: l.Step, Status: Failed, Error: &cause})
-	s.followFailure(l, Ref{Step: l.Step}, outcome{status: Failed, failed: true}, cause)
-}
-
 func (s *State) endIfOverspent() bool {
 	limit, spent := s.Graph.CostUSD, s.Usage.AtLeastUSD()
 	if limit == 0 || spent < limit {
@@ -137,12 +132,6 @@ func (s *State) endIfOverspent() bool {
 	}
 	s.endAtLimit(BudgetSpent, fmt.Sprintf("the run spent %s, and limits.cost_usd is %s", llm.FormatUSD(spent, 4), llm.FormatUSD(limit, 4)))
 	return true
-}
-
-func (s *State) timeUp() {
-	if !s.Done() {
-		s.endAtLimit(TimeOver, fmt.Sprintf("the run's time of %d s is over: limits.seconds", s.Graph.Seconds))
-	}
 }
 
 func (s *State) endAtLimit(kind, reason string) {

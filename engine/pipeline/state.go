@@ -223,9 +223,7 @@ func (s *State) View() View {
 		Step: s.Current(), Stack: []string{}, Trace: append([]TraceEntry{}, s.Trace...),
 		Transitions: s.Transitions, Paused: s.Paused, Messages: len(s.Messages), Usage: s.Usage, Events: s.Events,
 	}
-	for _, f := range s.Stack {
-		v.Stack = append(v.Stack, f.Step)
-	}
+	v.Stack = append(v.Stack, text.Each(s.Stack, func(f frame) string { return f.Step })...)
 	if s.Parked != nil && !s.Done() {
 		why := "retry or cancel: " + s.Current() + " failed, " + s.Parked.Type + ": " + s.Parked.Message
 		v.Parked = &why

@@ -40,7 +40,9 @@ func (s *State) Step(event Event) {
 	case Reopened:
 		s.reopenRun(e)
 	case TimeUp:
-		s.timeUp()
+		if !s.Done() {
+			s.endAtLimit(TimeOver, fmt.Sprintf("the run's time of %d s is over: limits.seconds", s.Graph.Seconds))
+		}
 	}
 }
 
@@ -185,7 +187,7 @@ func (s *State) failStep(l Launch, e Broke) {
 	if e.Anew {
 		next.TeamOf, next.Counted, next.Told = "", llm.Usage{}, 0
 	}
-	s.followFailure(*next, Ref{Number: e.Number, Step: l.Step}, e.stepOutcome(), e.Cause)
+	s.followFailure(*next, Ref{Number: e.Number, Step: l.Step}, outcome{status: Failed, team: e.Team, failed: true}, e.Cause)
 }
 
 // followFailure follows the rule that names the failure of a step. Without such a rule it parks or
@@ -335,8 +337,6 @@ type outcome struct {
 func (e Ended) stepOutcome() outcome {
 	return outcome{status: e.Status, team: e.Team, exitCode: e.ExitCode, failed: e.Failed || e.Status == Failed, matched: e.Matched}
 }
-
-func (e Broke) stepOutcome() outcome { return outcome{status: Failed, team: e.Team, failed: true} }
 
 func (n *Node) nextDestination(o outcome) string {
 	for i, b := range n.Next {

@@ -116,7 +116,11 @@ func (p *run) driveCore() (acts.Result, error) {
 			return p.concludeRun(p.ctx)
 		}
 		p.teller.TellWait(p.ctx, activities.NoticeParked, p.core.View().Parked)
-		p.recordNews()
+		p.core.Stamp(artifact.Timestamp(workflow.Now(p.ctx)))
+		// Running steps read messages from the store.
+		if !p.recorder.Writing() && (len(p.messages) > 0 || p.recorded != p.core.Events || p.recorder.Due()) {
+			p.recorder.Write(p.ctx, p)
+		}
 		p.awaitEvents()
 		if p.ctx.Err() != nil {
 			return acts.Result{}, p.ctx.Err()
@@ -186,7 +190,8 @@ func (p *run) carryOut(commands []pipeline.Command) {
 		case pipeline.Launch:
 			p.launchStep(c)
 		case pipeline.Stop:
-			p.step.stop()
+			p.step.stopped = true
+			p.step.cancel()
 		case pipeline.Hold:
 			p.step.passVerb(workflows.PauseSignal, nil)
 		case pipeline.Release:
@@ -328,14 +333,6 @@ func (p *run) endCancelled() (acts.Result, error) {
 	}
 	result.Status = pipeline.Cancelled
 	return acts.Result{}, workflows.CanceledError(result.Usage, result)
-}
-
-// recordNews writes new events and messages immediately, because running steps read messages from the store.
-func (p *run) recordNews() {
-	p.core.Stamp(artifact.Timestamp(workflow.Now(p.ctx)))
-	if !p.recorder.Writing() && (len(p.messages) > 0 || p.recorded != p.core.Events || p.recorder.Due()) {
-		p.recorder.Write(p.ctx, p)
-	}
 }
 
 // StartRecord starts the activity that writes the new entries. It is part of workflows.Recorder's history.

@@ -215,12 +215,6 @@ func (s *run) launchStep(l scenario.Launch) {
 	})
 }
 
-// stop cancels the step, either permanently or until the core launches it again.
-func (t *step) stop() {
-	t.stopped = true
-	t.cancel()
-}
-
 // selectStep adds the end of the running step to the selector. It reports whether a step is running.
 func (s *run) selectStep(selector workflow.Selector) bool {
 	if s.step == nil {

@@ -106,7 +106,10 @@ func (s *run) driveCore() (acts.Result, error) {
 		if s.recorder.Due() || s.due && !s.recorder.Writing() {
 			s.recorder.Write(s.ctx, s)
 		}
-		s.awaitEvents()
+		selector := workflow.NewSelector(s.ctx)
+		s.selectStep(selector)
+		s.recorder.Select(s.ctx, selector, s)
+		s.inbox.Wait(selector)
 		if s.ctx.Err() != nil {
 			return acts.Result{}, s.ctx.Err()
 		}
@@ -183,7 +186,8 @@ func (s *run) carryOut(commands []scenario.Command) {
 			s.memo.RingMessages(s.prepared.Messages, c.Messages)
 			s.showProgress()
 		case scenario.Stop:
-			s.step.stop()
+			s.step.stopped = true
+			s.step.cancel()
 		case scenario.Launch:
 			s.launchStep(c)
 		case scenario.Record:
@@ -210,13 +214,6 @@ func (s *run) noteEvent(kind, step, text string) {
 	s.events = append(s.events, acts.Event{
 		Seq: s.prepared.Events + len(s.events) + 1, Time: workflow.Now(s.ctx).UTC(), Kind: kind, Step: step, Text: text,
 	})
-}
-
-func (s *run) awaitEvents() {
-	selector := workflow.NewSelector(s.ctx)
-	s.selectStep(selector)
-	s.recorder.Select(s.ctx, selector, s)
-	s.inbox.Wait(selector)
 }
 
 var verbs = []workflows.Verb[scenario.Event]{

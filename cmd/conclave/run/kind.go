@@ -21,6 +21,7 @@ import (
 	"conclave/cmd/conclave/run/teams"
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
+	"conclave/engine/text"
 	"conclave/workflows"
 )
 
@@ -290,10 +291,7 @@ func Refreshed(ctx context.Context, conn *cli.Connection, run Run) Run {
 }
 
 func joinNouns(kinds []*Kind) string {
-	var all []string
-	for _, kind := range kinds {
-		all = append(all, kind.Noun)
-	}
+	all := text.Each(kinds, func(kind *Kind) string { return kind.Noun })
 	last := len(all) - 1
 	if last < 1 {
 		return strings.Join(all, "")

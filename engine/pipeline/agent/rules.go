@@ -13,6 +13,7 @@ import (
 	"conclave/engine/loop"
 	"conclave/engine/pipeline"
 	"conclave/engine/step"
+	"conclave/engine/text"
 )
 
 // The control tools: each ends the launch.
@@ -292,10 +293,7 @@ func controlAction(kind string, p payload) *loop.Action {
 }
 
 func (r *rules) toolNames() string {
-	var names []string
-	for _, tool := range r.Offer() {
-		names = append(names, tool.Name)
-	}
+	names := text.Each(r.Offer(), func(tool llm.Tool) string { return tool.Name })
 	return strings.Join(append(names, r.task.Tools...), ", ")
 }
 

@@ -287,9 +287,7 @@ func (o *opened) readReturned(ctx context.Context, r pipeline.Return) (*returned
 // openRules builds the rules. The loop then passes them the journal of earlier attempts.
 func (o *opened) openRules(access step.Access) (loop.Rules, []llm.Message, error) {
 	task := o.task
-	for _, tool := range access.Tools {
-		task.Tools = append(task.Tools, tool.Name)
-	}
+	task.Tools = append(task.Tools, text.Each(access.Tools, func(tool llm.Tool) string { return tool.Name })...)
 	if o.Launch.Kind == pipeline.Agent { // tools and teams read no messages here
 		task.News = o.readMessages
 	}
@@ -323,10 +321,7 @@ func readMessages(ctx context.Context, store artifact.Store, layout artifact.Lay
 // Messages returns the texts of the human messages after the number after, up to last.
 func Messages(ctx context.Context, store artifact.Store, layout artifact.Layout, after, last int) ([]string, error) {
 	messages, err := readMessages(ctx, store, layout, after, last)
-	var texts []string
-	for _, m := range messages {
-		texts = append(texts, m.Text)
-	}
+	texts := text.Each(messages, func(m step.Message) string { return m.Text })
 	return texts, err
 }
 

@@ -18,6 +18,7 @@ import (
 	"conclave/cmd/conclave/api/gateway"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
+	"conclave/engine/text"
 	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
 )
@@ -70,10 +71,7 @@ func (s server) addTools(to *mcp.Server, readOnly bool) {
 }
 
 func (s server) teamNames() string {
-	var names []string
-	for _, t := range s.desk.Teams(s.by) {
-		names = append(names, t.Name)
-	}
+	names := text.Each(s.desk.Teams(s.by), func(t gateway.Team) string { return t.Name })
 	return "teams: " + strings.Join(names, ", ") + "."
 }
 

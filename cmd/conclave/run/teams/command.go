@@ -125,7 +125,9 @@ func validateFiles(c *cli.CLI, files []string) error {
 				c.Infof("note: %s would %s", file, p)
 			}
 			noteNames(c, file, checked)
-			noteIdle(c, file, checked)
+			for _, key := range checked.Idle() {
+				c.Infof("note: %s sets orchestrator.coordination.%s, which has no effect without round_evaluator_before_checklist and orchestrator_managed_round_evaluator", file, key)
+			}
 			if s := checked.AnswerSchema; s != nil && len(s.Unchecked) > 0 {
 				c.Infof("note: %s has in its answer_schema, for models to see, what is not checked: %s", file, strings.Join(s.Unchecked, ", "))
 			}
@@ -180,12 +182,6 @@ func noteNames(c *cli.CLI, file string, t config.Team) {
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) > 0 {
 		c.Infof("note: %s names %s, which the file of --worker-config has to define", file, strings.Join(names, ", "))
-	}
-}
-
-func noteIdle(c *cli.CLI, file string, t config.Team) {
-	for _, key := range t.Idle() {
-		c.Infof("note: %s sets orchestrator.coordination.%s, which has no effect without round_evaluator_before_checklist and orchestrator_managed_round_evaluator", file, key)
 	}
 }
 
@@ -250,10 +246,7 @@ func listPresets(c *cli.CLI) error {
 func printPreset(c *cli.CLI, name string) error {
 	p, ok := config.PresetNamed(name)
 	if !ok {
-		var names []string
-		for _, p := range config.Presets() {
-			names = append(names, p.Name)
-		}
+		names := text.Each(config.Presets(), func(p config.Preset) string { return p.Name })
 		hint := ""
 		if near, ok := text.Nearest(name, names); ok {
 			hint = "did you mean " + near + "? "
