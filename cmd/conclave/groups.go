@@ -98,6 +98,7 @@ var commonFlags = map[string]string{
 	"config":            "json",
 	"config schema":     "",
 	"config validate":   "config json",
+	"config approvals":  "json",
 	"sandbox":           outputFlags,
 	"version":           "json",
 	"man":               "",
