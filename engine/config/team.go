@@ -458,6 +458,10 @@ func (t Team) Coordination() coordination.Config {
 			c.Skill[agent.ID] = *agent.Skill
 		}
 	}
+	if defaults := Defaults[Orchestrator](); o.MaxQuestions != defaults.MaxQuestions || o.AskTimeoutSeconds != defaults.AskTimeoutSeconds {
+		c.MaxQuestions, c.AskSeconds = o.MaxQuestions, o.AskTimeoutSeconds
+	}
+	c.DenyLate = o.OnAskTimeout == "deny"
 	if c.Quorum {
 		c.QuorumGrace = o.QuorumGraceSeconds
 	}
