@@ -282,6 +282,9 @@ func (c *caller) refuseReplied(r *roster, e Replied) error {
 	}
 	asks := r.awaitedCalls()[at].Ask
 	approve := e.Allow != nil
+	if !approve && e.Text == "" && e.Option == 0 && asks.Kind == AskApproval {
+		return errors.New("allow is missing: true or false")
+	}
 	switch {
 	case approve && (e.Text != "" || e.Option != 0), !approve && e.Text != "" && e.Option != 0:
 		return errors.New("give one of a text, an option, or allow")
