@@ -36,6 +36,11 @@ type Entry struct {
 // Revote reports whether the entry begins a round that repeats a split vote.
 func (e Entry) Revote() bool { return e.Kind == EntryRevote }
 
+// Closes reports whether the entry closes a question to a person.
+func (e Entry) Closes() bool {
+	return e.Question != "" && slices.Contains([]string{EntryReplied, EntryApproved, EntryDenied, EntryWithdrawn}, e.Kind)
+}
+
 // Ignored reports whether the entry describes an event that changed nothing.
 func (e Entry) Ignored() bool { return e.Kind == EntryIgnored }
 
