@@ -69,7 +69,7 @@ func (q Question) answerCommand(c *cli.CLI) string {
 func (q Question) words() string {
 	asked := cli.Line(q.Text)
 	if q.Why != "" {
-		asked += " (" + cli.Line(q.Why) + ")"
+		asked += " · " + cli.Line(q.Why)
 	}
 	for i, o := range q.Options {
 		asked += fmt.Sprintf(" [%d] %s", i+1, cli.Line(o))

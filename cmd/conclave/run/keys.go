@@ -16,7 +16,7 @@ import (
 )
 
 // keyHelp explains the keys.
-const keyHelp = "r reply to the question, a approve, d deny · p pause or resume · f decide now · s say something to the agents · o open the page · Ctrl-C stop watching, nothing is lost"
+const keyHelp = "p pause or resume · f decide now · s say something to the agents · o open the page · Ctrl-C stop watching, nothing is lost"
 
 // keyboard steers a followed run by single keys below its block. It is safe for concurrent use.
 type keyboard struct {
