@@ -153,8 +153,8 @@ const (
 	MemoPaused   = "paused"   // whether a person has paused the workflow; absent until it is prepared
 	MemoParked   = "parked"   // the reason why the workflow waits for a person; empty if it does not
 
-	// MemoQuestions is the JSON of the open questions to people, as in the state; those that are too long are
-	// without what their Path has. It is absent if none was asked.
+	// MemoQuestions is the JSON of the open questions to people, as in the state; long ones
+	// are shortened and have a Path. It is absent before the first question.
 	MemoQuestions = "questions"
 
 	// MemoContinues is the ID of the session whose conversation this session continues.

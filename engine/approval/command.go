@@ -20,7 +20,7 @@ type command struct {
 type commandLine struct {
 	commands []command
 	unclear  bool // a word that names a program is not literal, or the line cannot be read
-	altered  bool // it changes where programs are found or what they load
+	altered  bool // it changes where programs or their libraries are found
 }
 
 // maxNested bounds how deep command lines are quoted in others.
@@ -56,7 +56,7 @@ func (l *commandLine) readScript(script string, depth int) {
 	})
 }
 
-// loaderVariable matches variables that change which program a word names, or what it loads.
+// loaderVariable matches variables that change the programs that words name, or their libraries.
 var loaderVariable = regexp.MustCompile(`^(PATH|LD_.*|DYLD_.*|BASH_ENV|ENV|IFS|SHELLOPTS|PROMPT_COMMAND)$`)
 
 func (l *commandLine) readCall(call *syntax.CallExpr, redirects []*syntax.Redirect, depth int) {
@@ -79,7 +79,7 @@ func (l *commandLine) readCall(call *syntax.CallExpr, redirects []*syntax.Redire
 	l.readWords(words, assigned, input, depth)
 }
 
-// readWords adds a command of words, and what it runs itself.
+// readWords adds a command of words, and the commands that it runs itself.
 func (l *commandLine) readWords(words, assigned []string, input string, depth int) {
 	if len(words) == 0 {
 		return
@@ -146,7 +146,7 @@ func (l *commandLine) readShell(args []string, input string, depth int) {
 			return // the file of a script is not seen
 		}
 	}
-	if input == "" { // it reads commands from what it is given
+	if input == "" { // it reads commands from its input
 		input = gap
 	}
 	l.readScript(input, depth)
@@ -169,7 +169,7 @@ func (l *commandLine) readFind(args []string, depth int) {
 	}
 }
 
-// fill puts a gap in the place of what a program replaces in the words of a command.
+// fill puts gaps into the words of a command in the place of a text that a program replaces.
 func fill(words []string, replaced string) []string {
 	filled := slices.Clone(words)
 	for i := range filled {
@@ -221,7 +221,7 @@ func (l *commandLine) readWrapped(name string, w wrapper, args []string, input s
 			l.readScript(line, depth)
 			return
 		case name == "command" && (strings.HasPrefix(a, "-v") || strings.HasPrefix(a, "-V")):
-			return // it only says what it would run
+			return // it runs nothing
 		case strings.HasPrefix(a, "--"):
 			if !isAssignment && !slices.Contains(plainOptions, a) {
 				l.unclear = true
@@ -265,8 +265,8 @@ func (l *commandLine) readWrapped(name string, w wrapper, args []string, input s
 // noValue is the result of wrapper.option for options that have no value.
 const noValue = '-'
 
-// option returns the option with a value at the end of a group, with what is joined to it; noValue if there is
-// none, and 0 for unknown options.
+// option returns the option with a value at the end of a group, with the text joined to it; noValue for a group
+// without one, and 0 for unknown options.
 func (w wrapper) option(group string) (option rune, joined string) {
 	for i, o := range group {
 		switch {
@@ -293,7 +293,7 @@ func (l *commandLine) readInner(name string, words, assigned []string, replaced,
 	l.readWords(words, assigned, input, depth)
 }
 
-// wordText returns a word as the shell expands it, with gaps for what is not literal.
+// wordText returns a word as the shell expands it, with gaps for the parts that are not literal.
 func wordText(w *syntax.Word) string {
 	if w == nil {
 		return ""

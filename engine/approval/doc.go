@@ -1,7 +1,7 @@
 // Package approval decides by rules whether a tool call of an agent runs, waits for a person, or is refused.
 //
 //  1. The first rule of a list that fits a call decides. The operator's list and the team's are asked apart, and
-//     the stricter of the two decisions holds: deny, ask, allow. A team can tighten what the operator allows.
+//     the stricter of the two decisions holds: deny, ask, allow. So a team can be stricter than the operator.
 //  2. Without a rule that fits, a call is allowed; but once a list exists, calls of MCP tools that are not marked
 //     read-only, and of a shell without a sandbox, are asked about.
 //  3. A rule fits if its tool does, its pattern is found in the canonical JSON of the arguments, and its paths
@@ -14,5 +14,6 @@
 //     holds. An argument that is not literal can be anything for deny and ask, if the match begins before it; no
 //     command with one fits an allow that has a pattern.
 //
-// What a script or a Makefile starts is not seen: a rule is a gate, the sandbox the wall. The package has no I/O.
+// The commands that a script or a Makefile starts are not seen: a rule is a gate, the sandbox the wall. The package
+// has no I/O.
 package approval

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// gap stands in the text of a command for what is not literal. No command has this byte.
+// gap stands in the text of a command for a part that is not literal. No command has this byte.
 const gap = "\x00"
 
 // pattern is a regular expression that can be matched against texts with gaps.
@@ -32,7 +32,7 @@ func compilePattern(expression string) *pattern {
 	return p
 }
 
-// mayMatch reports whether a text can match, whatever stands in its gaps, by a match that begins outside of them.
+// mayMatch reports whether a text can match with some text in its gaps, by a match that begins outside of them.
 func (p *pattern) mayMatch(text string) bool {
 	if p == nil || p.program == nil || !strings.Contains(text, gap) {
 		return p == nil || p.MatchString(text)

@@ -12,7 +12,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// Do is what happens to a call.
+// Do decides about a call.
 type Do string
 
 // The values of Do, the strictest last.
@@ -33,7 +33,7 @@ type Rule struct {
 	Reason  string   `json:"reason,omitempty" doc:"Why, for the person and the model."`
 }
 
-// Check returns the key of a rule that is malformed, and the fault with its remedy; nil if there is none.
+// Check returns the key at fault in a malformed rule, and the fault with its remedy.
 func (r Rule) Check() (key string, fault error) {
 	_, unread := regexp.Compile(r.Matches)
 	star := strings.IndexByte(r.Tool, '*')
@@ -102,7 +102,7 @@ type Call struct {
 	ReadOnly  bool   // its server marks the tool so
 }
 
-// Decision is what the rules say about a call.
+// Decision is the decision of the rules about a call.
 type Decision struct {
 	Do      Do
 	Rule    *Rule  // the rule that decides; nil for the default

@@ -304,7 +304,7 @@ func (c *caller) refuseReplied(r *roster, e Replied) error {
 	return nil
 }
 
-// refuseClosed says what became of a question that is not open.
+// refuseClosed returns the end of a question that is not open.
 func (c *caller) refuseClosed(r *roster, id string) error {
 	if at := slices.IndexFunc(c.Closed, func(o Reply) bool { return o.Question == id }); at >= 0 {
 		return fmt.Errorf("the question %s is closed: %s", id, c.Closed[at])
@@ -383,7 +383,7 @@ func (r *roster) stampQuestions(now time.Time) {
 	}
 }
 
-// NextLapse returns the open question whose time is over first, and when; "" if there is none.
+// NextLapse returns the open question whose time is over first, and when; "" without an open question.
 func (r *roster) NextLapse() (question string, at time.Time) {
 	for _, call := range r.OpenQuestions() {
 		if until := r.lapseOf(call.Ask); !call.Ask.Overdue && (question == "" || until.Before(at)) {
@@ -413,7 +413,7 @@ func (r Reply) entry(question Call) Entry {
 	return e
 }
 
-// String says what was decided and by whom.
+// String describes the decision and names the person.
 func (r Reply) String() string {
 	switch {
 	case r.By == byEnd:

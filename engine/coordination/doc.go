@@ -550,7 +550,7 @@
 //     to one is the reply to all.
 //  115. If nobody replies in ask_timeout_seconds, the session parks until somebody does. With on_ask_timeout
 //     deny an approval is refused, and a question gets the reply that nobody answered.
-//  116. A reply to a question that is not open is refused with what was decided and by whom. So is one of
+//  116. A reply to a question that is not open is refused with the decision about it and its author. So is one of
 //     another kind: an approval takes no text, a question no permission.
 //  117. The end of the session, and that of a step by a decision of the others, withdraws open questions. If
 //     the session is reopened, the step asks again, and the question is not counted twice.

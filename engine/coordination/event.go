@@ -346,7 +346,7 @@ type Call struct {
 	// Digest identifies the tool and the arguments: equal calls have equal digests.
 	Digest string `json:"digest"`
 
-	// Ask is what the call asks a person; nil for a call of the caller's tools.
+	// Ask is the question of the call to a person; nil for a call of the caller's tools.
 	Ask *Ask `json:"ask,omitempty"`
 }
 
@@ -367,7 +367,7 @@ type AskKind string
 const (
 	AskQuestion AskKind = "question"       // of an agent
 	AskApproval AskKind = "approval"       // whether a call may run
-	AskUnknown  AskKind = "unknown_effect" // what to do about a call that may have run
+	AskUnknown  AskKind = "unknown_effect" // how to go on after a call that may have run
 )
 
 // Reply is how a question was closed: questions/<id>.answer.json.

@@ -273,7 +273,7 @@ func (r running) addCallerResults(ctx context.Context, calls []llm.ToolCall, out
 }
 
 // readResult adds the result of a call that was awaited to the outputs, and reports whether it is there. The answer
-// to a question about an ordinary call is none.
+// to a question about an ordinary call gives no output.
 func (r running) readResult(ctx context.Context, call AwaitedCall, outputs map[string]Output) (bool, error) {
 	if call.Question == nil {
 		content, ok, err := r.Caller.Result(ctx, call.ID)
@@ -376,12 +376,12 @@ type Place struct {
 
 	Probe bool // the call does not run yet: only its question is wanted
 
-	Question   *Question // what a person was asked about the call; nil if nobody was
+	Question   *Question // the question to a person about the call; nil without one
 	QuestionID string
 	Answer     Answer // to Question
 }
 
-// Question is what a step asks a person.
+// Question is the question of a step to a person.
 type Question struct {
 	Kind    string   `json:"kind"`
 	Text    string   `json:"text"`
@@ -394,10 +394,10 @@ type Question struct {
 const (
 	AskQuestion = "question"       // by AskPerson
 	AskApproval = "approval"       // whether a call may run
-	AskUnknown  = "unknown_effect" // what to do about a call that may have run
+	AskUnknown  = "unknown_effect" // how to go on after a call that may have run
 )
 
-// Answer is what a person has answered.
+// Answer is a person's answer to a Question.
 type Answer struct {
 	Text  string // the answer, or a note
 	Allow bool   // the call may run

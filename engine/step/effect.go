@@ -82,7 +82,7 @@ func valueOr(output *loop.Output) loop.Output {
 }
 
 // admit returns the output of a call that must not run, or the question that comes before it; nil for both if it may
-// run. What the rules refuse, no answer allows.
+// run. No answer allows a call that the rules refuse.
 func (t fencedTools) admit(at loop.Place, call llm.ToolCall, readOnly bool, e Effect, asked bool) (*loop.Output, *loop.Question) {
 	d := t.ports.Gate.Decide(approval.Call{Tool: call.Name, Arguments: call.Arguments, ReadOnly: readOnly})
 	why := d.Place
@@ -156,7 +156,7 @@ func (t fencedTools) reserve(ctx context.Context, e Effect) (bool, error) {
 	return existing.Writer == e.Writer, nil // it was written, and its response was lost
 }
 
-// findEffect returns the output of a call that has ended in an earlier attempt, or what follows from its unknown end.
+// findEffect returns the output of a call that has ended in an earlier attempt, or the consequence of its unknown end.
 func (t fencedTools) findEffect(ctx context.Context, e Effect) (loop.Output, *loop.Question, error) {
 	done, err := artifact.ReadJSON[ended](ctx, t.ports.Store, e.key(t.spec.Layout, ".done"))
 	switch {

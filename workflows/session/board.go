@@ -78,7 +78,7 @@ func (s *session) memoStatus() string {
 // maxQuestions bounds the questions in the memo, in bytes.
 const maxQuestions = 2 << 10
 
-// shortQuestions returns the JSON of questions for the memo. Of questions that are too long, it has what a line shows.
+// shortQuestions returns the JSON of questions for the memo. Questions that are too long are shortened to a line.
 func shortQuestions(open []coordination.Question) string {
 	if len(open) == 0 {
 		return ""

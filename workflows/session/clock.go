@@ -131,9 +131,8 @@ func (s *session) endWait() {
 }
 
 // windLapse lets a timer run for the question whose time is over first.
-func (s *session) windLapse() {
-	c := &s.clock
-	question, at := s.core.NextLapse()
+func (c *clock) windLapse(ctx workflow.Context, core *coordination.State) {
+	question, at := core.NextLapse()
 	if question == c.lapsing && (c.lapse != nil || question == "") {
 		return
 	}
@@ -144,9 +143,8 @@ func (s *session) windLapse() {
 	if c.lapsing = question; question == "" {
 		return
 	}
-	ctx, stop := workflow.WithCancel(s.ctx)
-	c.stopLapse = stop
-	c.lapse = workflow.NewTimerWithOptions(ctx, max(0, at.Sub(workflow.Now(s.ctx))), workflow.TimerOptions{Summary: "until a person has replied"})
+	ctx, c.stopLapse = workflow.WithCancel(ctx)
+	c.lapse = workflow.NewTimerWithOptions(ctx, max(0, at.Sub(workflow.Now(ctx))), workflow.TimerOptions{Summary: "until a person has replied"})
 }
 
 // Maximum sizes of the results in one request and of all results that are not yet on record, in

@@ -97,7 +97,7 @@ func (s *session) driveCore() (Result, error) {
 		s.windClock()
 		s.endWait()
 		s.endAsking()
-		s.windLapse()
+		s.clock.windLapse(s.ctx, s.core)
 		s.recordWave()
 		s.awaitEvents()
 		if s.ctx.Err() != nil {
@@ -364,7 +364,7 @@ func (l *ledger) collectEvents(ctx workflow.Context, core *coordination.State) {
 // if they are due.
 func (s *session) recordWave() {
 	l := &s.ledger
-	s.takeReplies()
+	l.takeReplies(s.core)
 	switch {
 	case l.recorder.Writing() || len(l.entries) == 0 && !l.due && !l.recorder.Due():
 	case l.due || l.recorder.Due() || l.round != s.core.Round:
@@ -377,9 +377,9 @@ func (s *session) recordWave() {
 }
 
 // takeReplies makes a record due at once, because steps wait for the replies.
-func (s *session) takeReplies() {
-	taken := s.core.TakeReplies()
-	s.ledger.replies, s.ledger.due = append(s.ledger.replies, taken...), s.ledger.due || len(taken) > 0
+func (l *ledger) takeReplies(core *coordination.State) {
+	taken := core.TakeReplies()
+	l.replies, l.due = append(l.replies, taken...), l.due || len(taken) > 0
 }
 
 // flushRecords writes everything that is not yet on record. over is true for the last record of the session.
@@ -394,7 +394,7 @@ func (s *session) StartRecord(ctx workflow.Context) workflow.Future {
 	for _, entry := range s.core.TakeAccepted() { // of an update that came when nothing is drained any more
 		l.addEntry(entry)
 	}
-	s.takeReplies()
+	l.takeReplies(s.core)
 	if l.stop != nil {
 		l.stop()
 	}

@@ -178,7 +178,7 @@ type CallResult struct {
 	Content string `json:"content"`
 }
 
-// Question is questions/<id>.json in a session: what a step asks a person.
+// Question is questions/<id>.json in a session: the question of a step to a person.
 type Question struct {
 	ID        string   `json:"id"`
 	Kind      string   `json:"kind"`

@@ -305,7 +305,7 @@ func reportEvents(events []coordination.Entry, shown int, progress func(string))
 	for _, e := range events {
 		if e.Seq > shown && !e.Ignored() {
 			line := e.Text
-			if e.Question != "" && e.Reason != "" && !e.Closes() { // a person has to see what is asked
+			if e.Question != "" && e.Reason != "" && !e.Closes() {
 				line = PersonAsked + line + ": " + e.Reason
 			}
 			progress(text.OneLine(text.Terminal(line)))

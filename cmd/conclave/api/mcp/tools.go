@@ -300,8 +300,8 @@ func (s server) lateResult(ctx context.Context, id string) (*mcp.CallToolResult,
 // personPoll is the time between two looks for questions to a person.
 const personPoll = 2 * time.Second
 
-// attendPerson has the client ask its person what the session asks, when nothing else runs. If the client cannot,
-// it ends the wait for the answer.
+// attendPerson has the client ask its person the questions of the session when nothing else runs. If the client
+// cannot, it ends the wait for the answer.
 func (s server) attendPerson(ctx context.Context, id string, client *mcp.ServerSession, stop func()) {
 	for {
 		select {
@@ -322,7 +322,7 @@ func (s server) attendPerson(ctx context.Context, id string, client *mcp.ServerS
 
 // elicit asks the client's person a question, and sends the reply.
 func (s server) elicit(ctx context.Context, id string, client *mcp.ServerSession, q coordination.Question) error {
-	if q.Path != "" { // what is approved is what is shown
+	if q.Path != "" { // a person approves only a call that is shown whole
 		return errors.New("the question is too long to be shown")
 	}
 	answer := map[string]any{"type": "string", "title": "Your reply"}

@@ -114,7 +114,7 @@ func approvalsCommand(c *cli.CLI) *cobra.Command {
 	return cmd
 }
 
-// tryRules prints what the rules of a file make of a call.
+// tryRules prints the decision of the rules of a file about a call.
 func tryRules(c *cli.CLI, file string, call approval.Call) error {
 	t, data, err := validateFile(file)
 	if err != nil {

@@ -21,7 +21,8 @@ func (c *e2eCLI) waiting(t *testing.T) (q struct {
 	Kind     string `json:"question_kind"`
 	Text     string `json:"text"`
 	Args     string `json:"arguments"`
-}) {
+},
+) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		out := c.conclave("inbox", "--json")

@@ -155,7 +155,7 @@ func (v *view) answerActions() (all []action) {
 			return &all[len(all)-1]
 		}
 		switch {
-		case q.Path != "": // what is approved is what is shown
+		case q.Path != "": // a person approves only a call that is shown whole
 			continue
 		case q.QuestionKind == coordination.AskApproval:
 			add(workflows.ApproveSignal, "Approve").Main = true
