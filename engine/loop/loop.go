@@ -51,7 +51,8 @@ type Loop struct {
 // learned the entries of conv. After an error, conv holds everything that was journaled,
 // including usage. Errors of Updates and Confirm are returned unwrapped.
 func (l Loop) Run(ctx context.Context, conv *Conversation, rules Rules) (Action, error) {
-	r := running{Loop: l, conv: conv, rules: rules, called: new(int)}
+	called := len(conv.awaits) // IDs of an earlier attempt are not given again
+	r := running{Loop: l, conv: conv, rules: rules, called: &called}
 	for conv.Action == nil {
 		if err := r.takeTurn(ctx); err != nil {
 			return Action{}, err

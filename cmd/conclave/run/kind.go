@@ -240,6 +240,9 @@ func namesOf(all []Run) []string {
 	return slices.Compact(names)
 }
 
+// maxTeams bounds the teams of a pipeline run that are asked for their questions.
+const maxTeams = 10
+
 // describeRun returns the run of a workflow. The workflow must belong to one of the kinds.
 func describeRun(ctx context.Context, conn *cli.Connection, workflow string, kinds ...*Kind) (Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, cli.ReachTimeout)
@@ -258,7 +261,7 @@ func describeRun(ctx context.Context, conn *cli.Connection, workflow string, kin
 			if run.Running() {
 				run.Activities, run.Spent = activitiesIn(ctx, conn, workflow, reply), spentBy(reply.GetPendingActivities())
 				run.Questions = questionsIn(run.Memo, workflow, "")
-				for _, child := range reply.GetPendingChildren() {
+				for _, child := range reply.GetPendingChildren()[:min(len(reply.GetPendingChildren()), maxTeams)] {
 					team, err := conn.Client.DescribeWorkflowExecution(ctx, child.GetWorkflowId(), child.GetRunId())
 					if err == nil && team.GetWorkflowExecutionInfo().GetCloseTime() == nil {
 						run.Questions = append(run.Questions, questionsIn(team.GetWorkflowExecutionInfo().GetMemo(), child.GetWorkflowId(), workflow)...)
