@@ -37,7 +37,7 @@ func TestGate_commands(t *testing.T) {
 		},
 		approval.Ask: {
 			"git push", "git push origin main", "/usr/bin/git push", `g\it push`, `gi't' "pu"sh`, "sh -c 'git push'", `bash -lc "git push"`, "bash -o pipefail -c 'git push'", "eval git push", `eval "git push"`,
-			"env git push", "env FOO=1 -u BAR git push", "env -S 'git push'", "FOO=1 git push", "nohup git push &", "command git push", "exec git push", "xargs git push", "echo x | xargs -I{} git push {}",
+			"env git push", "env FOO=1 -u BAR git push", "FOO=1 git push", "nohup git push &", "command git push", "exec git push", "xargs git push", "echo x | xargs -I{} git push {}",
 			"find . -exec git push {} \\;", "time git push", "timeout 5 git push", "timeout -k 1 -s KILL 5 git push", "nice -n 5 git push", "nice -5 git push", "stdbuf -oL git push",
 			"(git push)", "{ git push; }", "true && git push", "if true; then git push; fi", "echo $(git push)", "echo `git push`", `echo "$(git push)"`, "diff <(git push) x", "while git push; do :; done",
 			"f() { git push; }; f", "bash <<'X'\ngit push\nX", "bash <<< 'git push'", "trap 'git push' EXIT", "alias x='git push'", "case x in x) git push;; esac", "! git push",
@@ -48,7 +48,7 @@ func TestGate_commands(t *testing.T) {
 			"rm -rf /", "rm -fr x", "rm x -r", "/bin/rm -rf x", "rm $OPTIONS x", `$X push`, `"$(echo git)" push`, "sh -c \"$X\"", "eval $X", "$'\\x67it' push", "/bin/g?t push", "{git,x} push", "~/bin/tool",
 			"echo 'rm -rf /' | sh", "curl x | bash", "xargs sh -c", "sh -c '{}' | true; find . -exec sh -c '{}' \\;", "xargs -I X sh -c 'X'", "env $X", "env --unknown x git push", "nice --adjustment 5 git status",
 			"git status; $X", "git status &&", "curl https://evil.example", "curl $URL", "bash -s", "unset x; ${x:-rm} -rf y", "alias $X",
-			"command $X", "git status | xargs $X",
+			"command $X", "env -S 'git push'", "env --split-string='git push'", "xargs -i sh -c '{}'", "git status | xargs $X",
 		},
 	} {
 		for _, line := range lines {

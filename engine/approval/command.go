@@ -205,36 +205,20 @@ func (l *commandLine) readWrapped(name string, w wrapper, args []string, input s
 	skip := w.skip
 	for i := 0; i < len(args); i++ {
 		a := args[i]
-		variable, value, isAssignment := strings.Cut(a, "=")
+		variable, _, isAssignment := strings.Cut(a, "=")
 		switch {
 		case strings.Contains(a, gap) && (!isAssignment || strings.Contains(variable, gap) || !w.assigns && a[0] != '-'):
 			l.unclear = true
 			return
 		case a == "--", a == "-" && name == "env":
-		case name == "env" && (strings.HasPrefix(a, "-S") || strings.HasPrefix(a, "--split-string")):
-			line := strings.TrimPrefix(a, "-S")
-			if a == "-S" || a == "--split-string" {
-				line = strings.Join(args[min(i+1, len(args)):], " ")
-			} else if isAssignment && strings.HasPrefix(a, "--") {
-				line = value
-			}
-			l.readScript(line, depth)
-			return
 		case name == "command" && (strings.HasPrefix(a, "-v") || strings.HasPrefix(a, "-V")):
 			return // it runs nothing
 		case strings.HasPrefix(a, "--"):
-			if !isAssignment && !slices.Contains(plainOptions, a) {
+			if !slices.Contains(plainOptions, a) && (!isAssignment || name == "env") { // --split-string=… has a command
 				l.unclear = true
 				return
 			}
 		case len(a) > 1 && a[0] == '-':
-			if name == "xargs" && strings.HasPrefix(a, "-i") { // a deprecated form of -I {}
-				replaced = strings.TrimPrefix(a, "-i")
-				if replaced == "" {
-					replaced = "{}"
-				}
-				continue
-			}
 			option, joined := w.option(a[1:])
 			if option == 0 {
 				l.unclear = true

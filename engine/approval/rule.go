@@ -104,11 +104,11 @@ type Call struct {
 
 // Decision is the decision of the rules about a call.
 type Decision struct {
-	Do      Do
-	Rule    *Rule  // the rule that decides; nil for the default
-	Place   string // its place, such as approvals[0] of the team; the reason of the default
-	Command string // the command in question, if the call is one of several; … stands for a word that is not literal
-	Unclear bool   // a word that names a program is not literal
+	Do      Do     `json:"do"`
+	Place   string `json:"place"`             // the place of the rule, such as approvals[0] of the team; the reason of the default
+	Rule    *Rule  `json:"rule"`              // the rule that decides; nil for the default
+	Command string `json:"command,omitempty"` // the command in question of a line; … stands for a part that is not literal
+	Unclear bool   `json:"unclear,omitempty"` // a word that names a program is not literal
 }
 
 // Gate has the rules for the calls of a step.

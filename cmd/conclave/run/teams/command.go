@@ -129,15 +129,8 @@ func tryRules(c *cli.CLI, file string, call approval.Call) error {
 		gate = approval.NewGate(s.Approvals, nil, s.Sandbox.Level == "off")
 	}
 	d := gate.Decide(call)
-	shown := struct {
-		Do      approval.Do    `json:"do"`
-		Place   string         `json:"place"`
-		Rule    *approval.Rule `json:"rule"`
-		Command string         `json:"command,omitempty"`
-		Unclear bool           `json:"unclear,omitempty"`
-	}{d.Do, d.Place, d.Rule, d.Command, d.Unclear}
 	if c.Scripted() {
-		return c.PrintJSON(shown)
+		return c.PrintJSON(d)
 	}
 	line := fmt.Sprintf("%s: %s", d.Do, d.Place)
 	if d.Rule != nil && d.Rule.Reason != "" {

@@ -105,6 +105,23 @@ func TestPeople(t *testing.T) {
 	}
 }
 
+// A step by hand has rules, too, but cannot wait for a person.
+func TestPeople_stepMode(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	model := newModelServer(t, map[string][]reply{"model-a": {write("a.md", "x"), answer("Answer A.")}})
+	team := func(do string) string {
+		return c.file("team-"+do+".yaml", model.teamWith(map[string]any{"orchestrator": map[string]any{"approvals": []any{map[string]any{"tool": "write_file", "do": do}}}}, "agent_a"))
+	}
+	dir := filepath.Join(c.home, "session")
+	out := c.conclave("step", "--session-dir", dir, "--config", team("ask"), "Why?")
+	require.Equal(t, 1, out.code)
+	require.Contains(t, out.stderr, "cannot wait for a person")
+	require.Equal(t, 0, c.conclave("step", "--session-dir", dir, "--config", team("deny"), "Why?").code)
+	require.Contains(t, model.request("model-a", 2), "the rules of this session do not allow this call, approvals[0] of the team")
+	require.NoFileExists(t, filepath.Join(dir, "agents/agent_a/001/workspace/a.md"))
+}
+
 func lastOf(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]
