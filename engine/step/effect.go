@@ -95,7 +95,7 @@ func (t fencedTools) admit(at loop.Place, call llm.ToolCall, readOnly bool, e Ef
 	refuse := func(text string) (*loop.Output, *loop.Question) { return &loop.Output{Text: text, Failed: true}, nil }
 	switch {
 	case d.Do == approval.Deny:
-		return refuse("Not run: the rules of this session do not allow this call, " + why + ".")
+		return refuse("Not run: the rules do not allow this call, " + why + ".")
 	case asked && at.Answer.Look:
 		return refuse(outcomeUnknown)
 	case asked && !at.Answer.Allow && at.Question.Kind == loop.AskUnknown:

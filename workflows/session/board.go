@@ -79,6 +79,8 @@ func (s *session) memoStatus() string {
 const maxQuestions = 2 << 10
 
 // shortQuestions returns the JSON of questions for the memo. Questions that are too long are shortened to a line.
+//
+//workflowcheck:ignore // their JSON is the same in every run
 func shortQuestions(open []coordination.Question) string {
 	if len(open) == 0 {
 		return ""

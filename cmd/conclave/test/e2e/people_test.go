@@ -118,7 +118,7 @@ func TestPeople_stepMode(t *testing.T) {
 	require.Equal(t, 1, out.code)
 	require.Contains(t, out.stderr, "cannot wait for a person")
 	require.Equal(t, 0, c.conclave("step", "--session-dir", dir, "--config", team("deny"), "Why?").code)
-	require.Contains(t, model.request("model-a", 2), "the rules of this session do not allow this call, approvals[0] of the team")
+	require.Contains(t, model.request("model-a", 2), "the rules do not allow this call, approvals[0] of the team")
 	require.NoFileExists(t, filepath.Join(dir, "agents/agent_a/001/workspace/a.md"))
 }
 
