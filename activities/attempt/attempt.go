@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
+	"conclave/engine/approval"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
@@ -270,8 +271,12 @@ func (a *Attempt) EquipTools(ctx context.Context, agent config.Agent) error {
 	}
 	a.heart.updateDetails(func(d *details) { d.Lacking = time.Time{} })
 	a.Ports.Tools = agentTools{a, agent}
+	a.SetRules(nil)
 	return nil
 }
+
+// SetRules gives the step the rules of a team for tool calls, behind those of the operator.
+func (a *Attempt) SetRules(team []approval.Rule) { a.Ports.Gate = a.process.Gate(team) }
 
 // noteProgress updates the heartbeat details. A new journal entry is progress, because the next attempt
 // does not repeat it; a wasted reply or a refusal is not.

@@ -138,6 +138,8 @@ func CheckTester(team config.Team) error {
 	switch n := len(team.Agents); {
 	case n != 1:
 		return fmt.Errorf("the team has %d agents: give a team of one agent, which runs every step", n)
+	case team.AsksPerson() != "":
+		return fmt.Errorf("%s is set: a scenario's step cannot wait for a person; use allow or deny", team.AsksPerson())
 	case budget.MaxCostUSD != nil:
 		key = "max_cost_usd"
 	case budget.MaxTotalTokens == nil:

@@ -37,6 +37,11 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	if err := a.writeResults(ctx, layout, in.Results); err != nil { // steps wait for them, too
 		return err
 	}
+	for _, r := range in.Replies {
+		if err := activities.CreateOnce(ctx, a.Store, layout.QuestionAnswer(r.Question), r); err != nil {
+			return err
+		}
+	}
 	if a.Yield != nil && !in.Over && !in.isAwaited() {
 		a.Yield(ctx)
 	}
@@ -50,7 +55,7 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 }
 
 func (in RecordInput) isAwaited() bool {
-	return len(in.Results) > 0 || slices.ContainsFunc(in.Entries, func(e coordination.Accepted) bool { return e.Action == coordination.Say })
+	return len(in.Results)+len(in.Replies) > 0 || slices.ContainsFunc(in.Entries, func(e coordination.Accepted) bool { return e.Action == coordination.Say })
 }
 
 // writeRecord writes the documents derived from the history, at the end those of the agents, too, and then the

@@ -141,7 +141,7 @@ type StepResult struct {
 	// has an action.
 	Ended string `json:"ended,omitempty"`
 
-	// Calls lists the calls to the caller's tools whose results the step awaits.
+	// Calls lists the calls to the caller's tools, and the questions to people, that the step waits for.
 	Calls []coordination.Call `json:"calls,omitempty"`
 
 	session.Outcome
@@ -164,6 +164,9 @@ type RecordInput struct {
 
 	// Results are the caller's results for calls to its tools.
 	Results []coordination.ToolResult `json:"results,omitempty"`
+
+	// Replies are the replies to questions to people.
+	Replies []coordination.Reply `json:"replies,omitempty"`
 
 	// Over is true if the session has ended and no step is running.
 	Over bool `json:"over,omitempty"`

@@ -15,7 +15,7 @@ import (
 // groups are the groups of commands in the help of the root.
 var groups = []struct{ title, names string }{
 	{"Ask a team:", "run start watch status list result"},
-	{"Steer a session:", "say pause resume retry finish cancel"},
+	{"Steer a session:", "say inbox reply approve deny pause resume retry finish cancel"},
 	{"Look at a session:", "view transcript export pull"},
 	{"Bring and take files:", "upload files diff apply"},
 	{"Ask from other programs:", "serve mcp"},
@@ -57,6 +57,10 @@ var commonFlags = map[string]string{
 	"status":            queueFlags + " " + outputFlags,
 	"result":            queueFlags + " " + storeFlags + " " + outputFlags,
 	"say":               queueFlags + " " + outputFlags,
+	"inbox":             connectionFlags + " " + storeFlags + " json",
+	"reply":             queueFlags + " " + outputFlags,
+	"approve":           queueFlags + " " + outputFlags,
+	"deny":              queueFlags + " " + outputFlags,
 	"pause":             queueFlags + " " + outputFlags,
 	"resume":            queueFlags + " " + outputFlags,
 	"finish":            queueFlags + " " + outputFlags,
@@ -99,6 +103,7 @@ var commonFlags = map[string]string{
 	"config":            "json",
 	"config schema":     "",
 	"config validate":   "config json",
+	"config approvals":  "json",
 	"sandbox":           outputFlags,
 	"version":           "json",
 	"man":               "",

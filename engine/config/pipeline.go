@@ -12,7 +12,6 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
-	"conclave/engine/text"
 )
 
 // Pipeline is the definition of a step graph: named steps and the rules that lead from

@@ -135,6 +135,7 @@ func (a *attempt) restoreJournal(ctx context.Context) ([]loop.Entry, error) {
 			return nil, err
 		}
 	}
+	a.origin = originOf(records, a.spec.Token)
 	deltas, err := a.initialFiles(ctx)
 	if err != nil {
 		return nil, err
@@ -198,7 +199,7 @@ func (j *journal) takeOver(ctx context.Context) ([]record, error) {
 	if err != nil || len(old) == 0 {
 		return nil, err
 	}
-	taken := record{Attempt: j.spec.Attempt.Number, Writer: j.writer, From: from}
+	taken := record{Attempt: j.spec.Attempt.Number, Writer: j.writer, From: from, Origin: originOf(old, from)}
 	if spent := usageOf(old); uncounted && spent.ModelCalls > 0 {
 		taken.Uncounted = &spent
 	}
@@ -296,22 +297,17 @@ func readReply(ctx context.Context, store artifact.Store, dir string, records []
 	return same[len(journaled):], err
 }
 
-// interruptedCalls returns the IDs of calls that an earlier attempt may have started: the calls of
-// a last reply that has no results.
-func interruptedCalls(entries []loop.Entry) map[string]bool {
-	calls := map[string]bool{}
-	for _, e := range slices.Backward(entries) {
-		if e.Kind == loop.Resumed {
-			continue
+// originOf returns the token of the step that wrote the last reply of a journal, whose own token is given.
+func originOf(records []record, own string) string {
+	for _, r := range slices.Backward(records) {
+		if slices.ContainsFunc(r.Lines, func(l Line) bool { return l.Kind == loop.Reply }) && r.From != "" {
+			return r.Origin
 		}
-		if e.Kind == loop.Reply && len(e.Messages) > 0 {
-			for _, call := range e.Messages[0].ToolCalls {
-				calls[call.ID] = true
-			}
+		if slices.ContainsFunc(r.Lines, func(l Line) bool { return l.Kind == loop.Reply }) {
+			return own
 		}
-		break
 	}
-	return calls
+	return own
 }
 
 // record is one object of a journal: the lines and file changes since the previous one.
@@ -322,8 +318,9 @@ type record struct {
 	Files   artifact.Delta `json:"files,omitzero"`
 
 	// From is the token of the step from which the lines were copied. Their usage is
-	// counted there, except for Uncounted.
+	// counted there, except for Uncounted. Origin is the token of the step that wrote the last reply among them.
 	From      string     `json:"from,omitempty"`
+	Origin    string     `json:"origin,omitempty"`
 	Uncounted *llm.Usage `json:"uncounted,omitempty"`
 
 	// Spent is the usage of the step with that of earlier attempts, of which some may be in no line.

@@ -45,6 +45,7 @@ type attempt struct {
 	ws      *workspace
 	journal *journal
 	cut     *loop.Entry // of a batch that an error has cut short; nil for none
+	origin  string      // the token of the launch that journaled the last reply
 
 	discarded llm.Usage // of entries in whose place an earlier attempt had written others
 }
@@ -102,7 +103,7 @@ func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
 		return artifact.Commit{}, err
 	}
 	defer ws.closeWorkspace(ctx)
-	a.ws, a.journal, a.cut = ws, &journal{attempt: a, writer: rand.Text(), spent: a.spec.Attempt.Spent}, nil
+	a.ws, a.journal, a.cut, a.origin = ws, &journal{attempt: a, writer: rand.Text(), spent: a.spec.Attempt.Spent}, nil, a.spec.Token
 	var c artifact.Commit
 	action, err := a.converseWithModel(ctx)
 	if err == nil {
@@ -140,7 +141,6 @@ func (a *attempt) converseWithModel(ctx context.Context) (loop.Action, error) {
 		lost = losses{}
 	}
 	rules := &storable{Rules: &informed{Rules: opened, lost: lost.String()}, ws: a.ws, seal: a.spec.Seal}
-	pending := interruptedCalls(entries)
 	if len(entries) == 0 {
 		if entries, err = beginJournal(ctx, a, opening); err != nil {
 			return loop.Action{}, err
@@ -153,7 +153,7 @@ func (a *attempt) converseWithModel(ctx context.Context) (loop.Action, error) {
 			return loop.Action{}, fmt.Errorf("learn the %s: %w", e.Kind, err)
 		}
 	}
-	action, err := loopOf(a, pending).Run(ctx, conv, rules)
+	action, err := loopOf(a).Run(ctx, conv, rules)
 	return action, a.ports.explainNoCalls(err)
 }
 
@@ -165,12 +165,13 @@ func beginJournal(ctx context.Context, a *attempt, opening []llm.Message) ([]loo
 	return []loop.Entry{entry}, a.journal.appendEntry(ctx, entry)
 }
 
-// loopOf returns the fenced loop of an attempt. pending are the interrupted calls.
-func loopOf(a *attempt, pending map[string]bool) loop.Loop {
+// loopOf returns the fenced loop of an attempt.
+func loopOf(a *attempt) loop.Loop {
 	shell := "" // the last recorded state of the shell
+	tools := fencedTools{a}
 	return loop.Loop{
-		Model: fencedModel{Model: a.ports.Model, journal: a.journal, interrupted: pending},
-		Tools: fencedTools{ws: a.ws, ports: a.ports, journal: a.journal, interrupted: pending},
+		Model: fencedModel{Model: a.ports.Model, attempt: a},
+		Tools: tools, RunAt: tools.runAt,
 		Journal: func(ctx context.Context, e loop.Entry) error {
 			return a.journal.appendEntry(ctx, withStates(e, a.ws.tools.Tools(), &shell))
 		},

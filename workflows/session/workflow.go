@@ -54,6 +54,8 @@ type session struct {
 	ledger  ledger
 	memo    workflows.Memo
 	teller  workflows.Teller
+	waits   bool // the search attribute says that questions to people are open
+	asked   bool // the memo has questions, or had some
 }
 
 // newSession restores the state of the previous run, then registers the handlers. It must not block
@@ -70,6 +72,7 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 	if c := in.Continued; c != nil {
 		s.core, s.prepared, s.ledger.last = c.Core, c.Prepared, c.Recorded
 		s.teller.Waited(s.core.View().Parked) // the previous run has told it
+		s.waits = len(c.Core.OpenQuestions()) > 0
 	}
 	s.reports = workflow.GetSignalChannelWithOptions(ctx, attempt.ModelSignal, workflow.SignalChannelOptions{
 		Description: "Sent by running steps: their model is in an outage, or is back.",
@@ -98,6 +101,7 @@ func (s *session) driveCore() (Result, error) {
 		s.windClock()
 		s.endWait()
 		s.endAsking()
+		s.clock.windLapse(s.ctx, s.core)
 		s.recordWave()
 		s.awaitEvents()
 		if s.ctx.Err() != nil {
@@ -266,6 +270,18 @@ var verbs = []workflows.Verb[coordination.Event]{
 		Name: workflows.ToolResultsSignal, Kept: true, Keys: []string{"results"}, About: "Return results of calls of the caller's tools: {results: [{id, content}]}.",
 		Input: func(in workflows.Request) coordination.Event { return coordination.ToolResults{Results: in.Results} },
 	},
+	{
+		Name: workflows.ReplySignal, Kept: true, Keys: []string{"question", "text", "option", "by"}, About: "Reply to a question of an agent: {question, text} or {question, option}.",
+		Input: func(in workflows.Request) coordination.Event {
+			return coordination.Replied{Question: in.Question, Text: in.Text, Option: in.Option, By: in.By}
+		},
+	},
+	{
+		Name: workflows.ApproveSignal, Kept: true, Keys: []string{"question", "allow", "note", "by"}, About: "Allow or refuse a call: {question, allow, note?}.",
+		Input: func(in workflows.Request) coordination.Event {
+			return coordination.Replied{Question: in.Question, Allow: in.Allow, Note: in.Note, By: in.By}
+		},
+	},
 	{Name: workflows.ResumeSignal, About: "Resume after a pause.", Event: coordination.Resume{}},
 	{Name: workflows.PauseSignal, About: "Suspend running steps, keeping their work, and launch nothing.", Event: coordination.Pause{}},
 	{Name: workflows.FinishSignal, About: "Decide now, with the present answers and votes.", Event: coordination.Finish{}},
@@ -319,6 +335,7 @@ type ledger struct {
 	entries  []coordination.Accepted
 	events   []coordination.Entry
 	results  []coordination.ToolResult // results of the caller's tools
+	replies  []coordination.Reply      // replies to questions to people
 	last     int                       // number of the last event collected from the core
 
 	writing acts.RecordInput // the newest record
@@ -358,6 +375,7 @@ func (s *session) recordWave() {
 	if l.began.IsZero() { // the first wave has just begun
 		l.round, l.began = s.core.Round, workflow.Now(s.ctx)
 	}
+	l.takeReplies(s.core)
 	switch {
 	case l.recorder.Writing() || len(l.entries) == 0 && !l.due && !l.recorder.Due():
 	case l.due || l.recorder.Due() || l.round != s.core.Round && workflow.Now(s.ctx).Sub(l.began) >= recordEvery:
@@ -367,6 +385,12 @@ func (s *session) recordWave() {
 		l.overdue = workflow.NewTimerWithOptions(ctx, recordEvery, workflow.TimerOptions{Summary: "until the ledger is written"})
 		l.stop = cancel
 	}
+}
+
+// takeReplies makes a record due at once, because steps wait for the replies.
+func (l *ledger) takeReplies(core *coordination.State) {
+	taken := core.TakeReplies()
+	l.replies, l.due = append(l.replies, taken...), l.due || len(taken) > 0
 }
 
 // flushRecords writes everything that is not yet on record. over is true for the last record of the session.
@@ -381,13 +405,17 @@ func (s *session) StartRecord(ctx workflow.Context) workflow.Future {
 	for _, entry := range s.core.TakeAccepted() { // of an update that came when nothing is drained any more
 		l.addEntry(entry)
 	}
+	l.takeReplies(s.core)
 	if l.stop != nil {
 		l.stop()
 	}
 	l.overdue, l.stop, l.due, l.round, l.began = nil, nil, false, s.core.Round, workflow.Now(ctx)
-	l.writing = acts.RecordInput{Session: s.id, Team: s.prepared.Team, Entries: l.entries, Events: l.events, Results: l.results, Status: s.smallState(), Over: l.over, Seal: s.prepared.Seal, Saved: s.savedState(l.last)}
+	l.writing = acts.RecordInput{
+		Session: s.id, Team: s.prepared.Team, Entries: l.entries, Events: l.events, Results: l.results, Replies: l.replies, Status: s.smallState(), Over: l.over,
+		Seal: s.prepared.Seal, Saved: s.savedState(l.last),
+	}
 	l.writing.Saved.Prepared.Drafted, l.writing.Saved.Core = nil, s.core.Outline()
-	l.entries, l.events, l.results = nil, nil, nil
+	l.entries, l.events, l.results, l.replies = nil, nil, nil, nil
 	return workflow.ExecuteActivity(workflows.Bookkeeping(ctx, "write the ledger"), registered.Record, l.writing)
 }
 
@@ -399,6 +427,7 @@ func (s *session) Recorded(ctx workflow.Context, written workflow.Future) error 
 		l.entries = append(l.writing.Entries, l.entries...)
 		l.events = append(l.writing.Events, l.events...)
 		l.results = append(l.writing.Results, l.results...)
+		l.replies = append(l.writing.Replies, l.replies...)
 	}
 	return err
 }

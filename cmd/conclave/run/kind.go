@@ -98,7 +98,9 @@ type Run struct {
 	Started  time.Time
 	Closed   time.Time // zero while it runs
 	Memo     *commonpb.Memo
-	waiting  string // paused or parked while it waits for a person
+	waiting  string // paused, parked or waiting while it waits for a person
+
+	Questions []Question // those to people that are open, of its team or that of its step
 
 	execution string // run ID of the workflow
 	reset     bool   // the run began with a reset
@@ -144,8 +146,8 @@ func (r Run) Stored() record.Run {
 // Running reports whether the run has not ended.
 func (r Run) Running() bool { return r.Closed.IsZero() }
 
-// Shown returns the status of a run in lists, which is paused or parked while the run waits for a
-// person.
+// Shown returns the status of a run in lists, which is paused, parked or waiting while the run waits for
+// a person.
 func (r Run) Shown() string { return cmp.Or(r.waiting, r.Status) }
 
 // Waiting returns the status of an open run, which is paused or parked while the run waits for a
@@ -247,6 +249,9 @@ func namesOf(all []Run) []string {
 	return slices.Compact(names)
 }
 
+// maxTeams bounds the teams of a pipeline run that are asked for their questions.
+const maxTeams = 10
+
 // describeRun returns the run of a workflow. The workflow must belong to one of the kinds.
 func describeRun(ctx context.Context, conn *cli.Connection, workflow string, kinds ...*Kind) (Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, cli.ReachTimeout)
@@ -264,6 +269,13 @@ func describeRun(ctx context.Context, conn *cli.Connection, workflow string, kin
 			}
 			if run.Running() {
 				run.Activities, run.Spent = activitiesIn(ctx, conn, workflow, reply), spentBy(reply.GetPendingActivities())
+				run.Questions = questionsIn(run.Memo, workflow, "")
+				for _, child := range reply.GetPendingChildren()[:min(len(reply.GetPendingChildren()), maxTeams)] {
+					team, err := conn.Client.DescribeWorkflowExecution(ctx, child.GetWorkflowId(), child.GetRunId())
+					if err == nil && team.GetWorkflowExecutionInfo().GetCloseTime() == nil {
+						run.Questions = append(run.Questions, questionsIn(team.GetWorkflowExecutionInfo().GetMemo(), child.GetWorkflowId(), workflow)...)
+					}
+				}
 			}
 			return run, nil
 		}
@@ -320,7 +332,7 @@ func runOf(kind *Kind, info *workflowpb.WorkflowExecutionInfo) Run {
 	}
 	if info.GetCloseTime() != nil {
 		run.Closed = info.GetCloseTime().AsTime()
-	} else if status := Memo(info.GetMemo(), workflows.MemoStatus, ""); status == workflows.Paused || status == workflows.Parked {
+	} else if status := Memo(info.GetMemo(), workflows.MemoStatus, ""); slices.Contains([]string{workflows.Paused, workflows.Parked, workflows.Waiting}, status) {
 		run.waiting = status
 	}
 	return run

@@ -86,7 +86,7 @@ func (l *List) validKinds() []string {
 }
 
 func (l *List) validStatuses() []string {
-	all := append([]string{workflows.Running, workflows.Paused, workflows.Parked, workflows.Cancelled}, l.Kind.Statuses...)
+	all := append([]string{workflows.Running, workflows.Paused, workflows.Parked, workflows.Waiting, workflows.Cancelled}, l.Kind.Statuses...)
 	slices.Sort(all)
 	return all
 }

@@ -48,7 +48,7 @@ func (l *List) queryConditions() string {
 		team = " AND " + workflows.AttributeTeam + " = " + quoteValue(l.team)
 	}
 	waiting := func(status string) bool {
-		return slices.Contains([]string{workflows.Running, workflows.Paused, workflows.Parked}, status)
+		return slices.Contains([]string{workflows.Running, workflows.Paused, workflows.Parked, workflows.Waiting}, status)
 	}
 	if len(l.statuses) == 0 || slices.ContainsFunc(l.statuses, waiting) {
 		return team

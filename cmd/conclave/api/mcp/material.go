@@ -171,7 +171,7 @@ func (s server) readAnswer(ctx context.Context, req *mcp.ReadResourceRequest) (*
 	if _, err := s.desk.Find(ctx, s.by, id); err != nil {
 		return nil, mcp.ResourceNotFoundError(req.Params.URI)
 	}
-	_, out, err := s.awaitAnswer(ctx, id, time.Now(), nil)
+	_, out, err := s.awaitAnswer(ctx, id, time.Now(), nil, nil)
 	if err != nil {
 		return nil, err
 	}
