@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +38,8 @@ func Notify(ctx workflow.Context, d activities.Delivery) error {
 // Teller has the receivers of a run told of its waits and its end, each once.
 type Teller struct {
 	Subject
-	waits string // reason for which the run waits for a person; empty if it does not
+	waits string   // reason for which the run waits for a person; empty if it does not
+	asked []string // IDs of the questions to people that are told
 	ended bool
 }
 
@@ -69,6 +71,19 @@ func (t *Teller) TellWait(ctx workflow.Context, notice string, reason *string) {
 	if t.Waited(reason) {
 		t.tell(ctx, activities.Notice{Status: notice, Summary: *reason}, notice)
 	}
+}
+
+// TellAsked tells a question of an agent to a person, once. Without a context it only counts as told.
+func (t *Teller) TellAsked(ctx workflow.Context, status, id, question string) {
+	if slices.Contains(t.asked, id) {
+		return
+	}
+	if t.asked = append(t.asked, id); ctx == nil {
+		return
+	}
+	told := t.Subject
+	told.Question = question
+	told.tell(ctx, activities.Notice{Status: status, Summary: question}, activities.NoticeAsked)
 }
 
 // TellEnd tells how the run ended: an error, or else the summary. A receiver is told by the first of the types

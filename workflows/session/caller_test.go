@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/activities"
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/loop"
@@ -118,12 +119,18 @@ func TestPerson_nobodyReplies(t *testing.T) {
 		return map[string][]outcome{"agent_a": {asksPerson("q0_l1_1", coordination.AskQuestion, "Which?"), answers(), votesFor("agent_a", 1, 0)}}
 	}
 	p := newPlay(coordination.Config{AskSeconds: 600}, script())
+	told := p.tell(activities.Receiver{URLEnv: "ALL_URL"})
 	p.at(10*sessionTime, func() {
 		require.Contains(t, *p.state(t).Parked, "nobody has answered q0_l1_1 in time")
 		require.Equal(t, workflows.Parked, p.log.memo(workflows.MemoStatus))
 		p.asks(t, workflows.ReplySignal, workflows.Request{Question: "q0_l1_1", Text: "late"}, nil)
 	})
 	require.Equal(t, "consensus", p.run(t).Status)
+	var types []string
+	for _, d := range *told {
+		types = append(types, d.Notice.Type+": "+d.Notice.Question)
+	}
+	require.Equal(t, []string{"asked: Which?", "parked: Who?", "decided: Who?"}, types)
 
 	p = newPlay(coordination.Config{AskSeconds: 600, DenyLate: true}, script())
 	require.Equal(t, "consensus", p.run(t).Status)

@@ -71,7 +71,8 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 	}
 	if c := in.Continued; c != nil {
 		s.core, s.prepared, s.ledger.last = c.Core, c.Prepared, c.Recorded
-		s.teller.Waited(s.core.View().Parked) // the previous run has told it
+		s.teller.Waited(s.core.View().Parked) // the previous run has told it, and the questions
+		s.tellAsked(nil)
 		s.waits = len(c.Core.OpenQuestions()) > 0
 	}
 	s.reports = workflow.GetSignalChannelWithOptions(ctx, attempt.ModelSignal, workflow.SignalChannelOptions{
@@ -80,6 +81,13 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 	var err error
 	s.inbox, err = workflows.Listen(ctx, "session", s, verbs, func() (acts.State, error) { return s.currentState(), nil }, s.readTimeline)
 	return s, err
+}
+
+// tellAsked tells the receivers of notices the open questions to people.
+func (s *session) tellAsked(ctx workflow.Context) {
+	for _, q := range s.core.OpenQuestions() {
+		s.teller.TellAsked(ctx, string(coordination.PhaseWaitingForPerson), q.ID, q.Ask.Text)
+	}
 }
 
 // driveCore executes the commands of the core and waits for events, in turn, until the session is decided.
@@ -98,6 +106,7 @@ func (s *session) driveCore() (Result, error) {
 			return s.endDecided(s.ctx)
 		}
 		s.teller.TellWait(s.ctx, activities.NoticeParked, s.core.View().Parked)
+		s.tellAsked(s.ctx)
 		s.windClock()
 		s.endWait()
 		s.endAsking()
