@@ -264,7 +264,13 @@ func roundSignificant(x float64) float64 {
 	return math.Round(x*unit) / unit
 }
 
-func round(x float64) float64 { return math.Round(x*1e4) / 1e4 }
+// round rounds to four decimals. Nothing is -0.
+func round(x float64) float64 {
+	if r := math.Round(x * 1e4); r != 0 {
+		return r / 1e4
+	}
+	return 0
+}
 
 func roundInterval(in Interval) Interval { return Interval{round(in[0]), round(in[1])} }
 

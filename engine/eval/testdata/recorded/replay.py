@@ -135,14 +135,14 @@ class Team:
         team = self.order(every)
         smaller = {}
         for i in every:
-            if len(every) > 2 and self.pair("", "", self.member(i), self.member(best))["ci95"][1] < 0:
+            if len(every) > 2 and self.pair("", "", self.member(i), self.member(best))["ci95"][1] <= -0.00005:  # as it is reported, in four decimals
                 smaller["leave " + names[i] + " out"] = self.order([j for j in every if j != i])
         first = {"list " + names[i] + " first": self.order([i, *(j for j in every if j != i)]) for i in every}
         advised = []
         for ways in ({"use one agent: " + names[best]: self.member(best)}, smaller, first):
             if ways:
                 words = max(ways, key=lambda w: self.count(ways[w]))
-                if self.pair("", "", team, ways[words])["ci95"][1] < 0:
+                if self.pair("", "", team, ways[words])["ci95"][1] <= -0.00005:
                     advised.append(words)
         return advised
 
