@@ -133,7 +133,7 @@ func (t Template) FieldInQuotes() *Field {
 	return nil
 }
 
-// Values are what the templates of a run name.
+// Values can be named by the templates of a run.
 type Values struct {
 	Request string
 	Inputs  json.RawMessage // an object, or nil
@@ -210,7 +210,7 @@ type Match struct {
 	Below   *float64 `json:"below,omitempty" doc:"A number that is greater than the value."`
 }
 
-// Fits reports whether a value, nil if there is none, meets the condition.
+// Fits reports whether a value, which is nil if missing, meets the condition.
 func (m Match) Fits(value json.RawMessage) bool {
 	var given any
 	if value == nil || json.Unmarshal(value, &given) != nil {

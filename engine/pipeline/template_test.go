@@ -138,7 +138,7 @@ func TestRetries(t *testing.T) {
 	wait()
 	r.play("test fails three\nmend says mended\ntest fails again")
 	require.Len(t, r.waits, 3, "a new visit begins anew")
-	require.Equal(t, 20.0, r.waits[2].Seconds)
+	require.Equal(t, Wait{ID: 3, Seconds: 20}, r.waits[2])
 	wait()
 	r.play("test done\ndone says done")
 	require.Equal(t, Completed, r.done.Status)

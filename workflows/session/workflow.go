@@ -72,7 +72,7 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 	if c := in.Continued; c != nil {
 		s.core, s.prepared, s.ledger.last = c.Core, c.Prepared, c.Recorded
 		s.teller.Waited(s.core.View().Parked) // the previous run has told it, and the questions
-		s.tellAsked(nil)
+		tellAsked(nil, &s.teller, s.core)
 		s.waits = len(c.Core.OpenQuestions()) > 0
 	}
 	s.reports = workflow.GetSignalChannelWithOptions(ctx, attempt.ModelSignal, workflow.SignalChannelOptions{
@@ -84,9 +84,9 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 }
 
 // tellAsked tells the receivers of notices the open questions to people.
-func (s *session) tellAsked(ctx workflow.Context) {
-	for _, q := range s.core.OpenQuestions() {
-		s.teller.TellAsked(ctx, string(coordination.PhaseWaitingForPerson), q.ID, q.Ask.Text)
+func tellAsked(ctx workflow.Context, t *workflows.Teller, core *coordination.State) {
+	for _, q := range core.OpenQuestions() {
+		t.TellAsked(ctx, string(coordination.PhaseWaitingForPerson), q.ID, q.Ask.Text)
 	}
 }
 
@@ -106,7 +106,7 @@ func (s *session) driveCore() (Result, error) {
 			return s.endDecided(s.ctx)
 		}
 		s.teller.TellWait(s.ctx, activities.NoticeParked, s.core.View().Parked)
-		s.tellAsked(s.ctx)
+		tellAsked(s.ctx, &s.teller, s.core)
 		s.windClock()
 		s.endWait()
 		s.endAsking()
